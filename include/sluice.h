@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sluice.h: what Sluice offers beyond the cuFile API.
+ *
+ * A program that only uses <cufile.h> needs nothing from here. Include this to ask which way the bytes of a file
+ * go and why, to read the counters that always run, and to learn the library's own version. Plain C, like cufile.h;
+ * every call may be made from any thread at any time.
+ */
+#ifndef SLUICE_H
+#define SLUICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "cufile.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
+
+/* How bytes travel between storage and the caller's memory. A closed set: new ways are added at the end. */
+typedef enum sluice_path {
+  SLUICE_PATH_POSIX = 0,     /* read and written by the CPU; device memory through pinned host memory */
+  SLUICE_PATH_P2PDMA = 1,    /* the drive reads and writes device memory, by the kernel's PCI P2PDMA */
+  SLUICE_PATH_NVFS = 2,      /* the same through nvidia-fs.ko */
+  SLUICE_PATH_USERSPACE = 3, /* the file system's own operations, given with the handle */
+  SLUICE_PATH_COUNT = 4
+} sluice_path_t;
+
+/* Why that way was taken. A closed set; each reason has a name, a sentence and a remedy (docs/paths.md). */
+typedef enum sluice_reason {
+  SLUICE_REASON_HOST_MEMORY = 0,             /* the buffer is host memory: there is no device to bypass the CPU for */
+  SLUICE_REASON_PLAIN_MODE = 1,              /* SLUICE_MODE=plain asks for the simplest way */
+  SLUICE_REASON_FORCED_BY_CONFIGURATION = 2, /* force_compat_mode asks for the CPU's way */
+  SLUICE_REASON_MANAGED_MEMORY = 3,          /* managed memory moves between host and device: no fixed DMA address */
+  SLUICE_REASON_SOFT_GPU = 4,                /* the device is the soft GPU: its memory is host memory in disguise */
+  SLUICE_REASON_MEMORY_FILE_SYSTEM = 5,      /* tmpfs, ramfs, memfd: no storage device below */
+  SLUICE_REASON_STACKED_FILE_SYSTEM = 6,     /* overlayfs and the like hand out another file system's files */
+  SLUICE_REASON_FUSE_FILE_SYSTEM = 7,        /* a process serves this file system */
+  SLUICE_REASON_NETWORK_FILE_SYSTEM = 8, /* the bytes arrive by a network file system that has no direct path here */
+  SLUICE_REASON_UNSUPPORTED_FILE_SYSTEM = 9, /* btrfs and others that copy or check the bytes themselves */
+  SLUICE_REASON_UNSUPPORTED_DEVICE = 10,     /* the block device is no NVMe drive (virtio, loop, SCSI, device mapper) */
+  SLUICE_REASON_DIRECT_PATH_OFF = 11,        /* use_pci_p2pdma is off and nvidia-fs.ko is not loaded */
+  SLUICE_REASON_KERNEL_WITHOUT_P2PDMA = 12,  /* the running kernel has no PCI P2PDMA */
+  SLUICE_REASON_NO_DIRECT_PROVIDER = 13,     /* nothing here hands this device's memory to the kernel */
+  SLUICE_REASON_CALLER_OPERATIONS = 14,      /* the handle came with read and write operations of its own */
+  SLUICE_REASON_COUNT = 15
+} sluice_reason_t;
+
+/* One answer of sluice_explain(). Strings are the library's own and live as long as the process. */
+typedef struct sluice_explanation {
+  sluice_path_t path;
+  sluice_reason_t reason;
+  const char* path_name;   /* "posix" */
+  const char* reason_name; /* "memory_file_system" */
+  const char* sentence;    /* why, in one sentence */
+  const char* remedy;      /* what would change it, in one sentence */
+  char detail[256];        /* the facts it rests on: file system, mount, block device and its driver */
+} sluice_explanation_t;
+
+/* What one path has carried for one reason since the process started. */
+typedef struct sluice_path_counter {
+  sluice_path_t path;
+  sluice_reason_t reason;
+  uint64_t reads;
+  uint64_t read_bytes;
+  uint64_t writes;
+  uint64_t written_bytes;
+  uint64_t errors;
+} sluice_path_counter_t;
+
+/* The version of Sluice, "0.1.0". cuFileGetVersion() tells the version of the cuFile API it answers for. */
+const char* sluice_version(void);
+
+/* Which way a transfer would go, without making it.
+ *   fh      a registered handle
+ *   buf     the memory, as cuFileRead would get it; NULL stands for memory of device `gpu`
+ *   gpu     the device that NULL stands for; ignored when buf is given
+ *   opcode  CUFILE_READ or CUFILE_WRITE
+ * Returns CU_FILE_SUCCESS, CU_FILE_INVALID_VALUE (out is NULL, bad opcode), CU_FILE_HANDLE_NOT_REGISTERED, or
+ * CU_FILE_DEVICE_NOT_FOUND (no such device). */
+CUfileError_t sluice_explain(CUfileHandle_t fh, const void* buf, int gpu, CUfileOpcode_t opcode, size_t size,
+                             off_t file_offset, sluice_explanation_t* out);
+
+/* The counters by path and reason. Writes at most `room` entries that are not all zero, and the number of such
+ * entries to *count. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE (count is NULL, or counters is NULL with
+ * room). */
+CUfileError_t sluice_path_counters(sluice_path_counter_t* counters, size_t room, size_t* count);
+
+/* Names and texts by value; NULL for a value outside its enumeration. */
+const char* sluice_path_name(sluice_path_t path);
+const char* sluice_reason_name(sluice_reason_t reason);
+const char* sluice_reason_sentence(sluice_reason_t reason);
+const char* sluice_reason_remedy(sluice_reason_t reason);
+
+/* The cause of this thread's last failed call, in one sentence; "" when none failed. Valid until the thread's next
+ * call into the library. */
+const char* sluice_last_error(void);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SLUICE_H */
