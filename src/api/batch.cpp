@@ -1,0 +1,60 @@
+// cuFileBatchIO*.
+#include "core/batch.h"
+#include "api/funnel.h"
+#include "observe/statistics.h"
+
+using sluice::api::guarded;
+using sluice::base::Failure;
+using sluice::core::Driver;
+using sluice::observe::Operation;
+
+namespace {
+
+CUfileError_t counted(Operation operation, CUfileError_t answer) {
+  sluice::observe::count(operation, answer.err == CU_FILE_SUCCESS);
+  return answer;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUfileError_t cuFileBatchIOSetUp(CUfileBatchHandle_t* batch_idp, unsigned nr) {
+  return counted(Operation::batch_setup, guarded("cuFileBatchIOSetUp", [&] {
+                   if (batch_idp == nullptr)
+                     throw Failure(CU_FILE_INVALID_VALUE, "the pointer for the batch handle is null");
+                   *batch_idp = sluice::core::set_up_batch(Driver::instance(), nr);
+                 }));
+}
+
+CUfileError_t cuFileBatchIOSubmit(CUfileBatchHandle_t batch_idp, unsigned nr, CUfileIOParams_t* iocbp,
+                                  unsigned int flags) {
+  return counted(Operation::batch_submit, guarded("cuFileBatchIOSubmit", [&] {
+                   if (iocbp == nullptr)
+                     throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "the entries are a null pointer");
+                   if (flags != 0) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "no flags are defined: pass 0");
+                   sluice::core::submit_batch(Driver::instance(), batch_idp, {iocbp, nr});
+                 }));
+}
+
+CUfileError_t cuFileBatchIOGetStatus(CUfileBatchHandle_t batch_idp, unsigned min_nr, unsigned* nr,
+                                     CUfileIOEvents_t* iocbp, struct timespec* timeout) {
+  return guarded("cuFileBatchIOGetStatus", [&] {
+    if (nr == nullptr || iocbp == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "nr or events is a null pointer");
+    const auto limit = timeout == nullptr ? std::nullopt : std::optional<timespec>(*timeout);
+    const std::size_t room = *nr;
+    *nr =
+        static_cast<unsigned>(sluice::core::collect_batch(Driver::instance(), batch_idp, min_nr, {iocbp, room}, limit));
+  });
+}
+
+CUfileError_t cuFileBatchIOCancel(CUfileBatchHandle_t /*batch_idp*/) {
+  return counted(Operation::batch_cancel, sluice::api::success);
+}
+
+void cuFileBatchIODestroy(CUfileBatchHandle_t batch_idp) {
+  counted(Operation::batch_destroy,
+          guarded("cuFileBatchIODestroy", [&] { sluice::core::destroy_batch(Driver::instance(), batch_idp); }));
+}
+
+}  // extern "C"

@@ -1,0 +1,53 @@
+// cuFileDriver*P2PFlags, cuFileExportPCIeTopology: what the direct paths are told and what they see.
+#include "api/funnel.h"
+#include "core/driver.h"
+#include "topology/pci.h"
+
+using sluice::api::guarded;
+using sluice::base::Failure;
+using sluice::core::Driver;
+
+namespace {
+
+std::size_t kind_of(CUfileDriverStatusFlags_t status_flag) {
+  const auto kind = static_cast<long long>(status_flag);
+  if (kind < 0 || kind >= CU_FILE_MAX_TARGET_TYPES) {
+    throw Failure(CU_FILE_INVALID_VALUE, "no such kind of file system or device");
+  }
+  return static_cast<std::size_t>(kind);
+}
+
+}  // namespace
+
+extern "C" {
+
+CUfileError_t cuFileDriverSetP2PFlags(CUfileDriverStatusFlags_t status_flag, CUfileP2PFlags_t p2p_flags) {
+  return guarded("cuFileDriverSetP2PFlags", [&] {
+    const std::size_t kind = kind_of(status_flag);
+    const auto mask = static_cast<unsigned>(p2p_flags);
+    if (mask == 0) return;
+    if (mask != CU_FILE_P2P_FLAG_PCI_P2PDMA) {
+      throw Failure(CU_FILE_INVALID_VALUE,
+                    "only PCI P2PDMA can be chosen on this platform; the other ways are reported");
+    }
+    Driver::instance().set_p2p_mask(kind, mask);
+  });
+}
+
+CUfileError_t cuFileDriverGetP2PFlags(CUfileDriverStatusFlags_t status_flag, CUfileP2PFlags_t* p2p_flags) {
+  return guarded("cuFileDriverGetP2PFlags", [&] {
+    const std::size_t kind = kind_of(status_flag);
+    if (p2p_flags == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "the pointer for the flags is null");
+    *p2p_flags = static_cast<CUfileP2PFlags_t>(Driver::instance().p2p_mask(kind));
+  });
+}
+
+CUfileError_t cuFileExportPCIeTopology(const char* filename) {
+  return guarded("cuFileExportPCIeTopology", [&] {
+    if (filename == nullptr || *filename == '\0') throw Failure(CU_FILE_INVALID_VALUE, "no file name is given");
+    sluice::topology::write_file(filename,
+                                 sluice::topology::to_json(sluice::topology::read_pci(sluice::facts::Root{})));
+  });
+}
+
+}  // extern "C"

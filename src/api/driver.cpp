@@ -1,0 +1,143 @@
+// cuFileDriver*, cuFileUseCount, cuFileGetVersion: the driver's life cycle and its properties.
+#define CUFILE_NO_CLOSE_V2_RENAME
+#include <algorithm>
+#include <limits>
+
+#include "api/funnel.h"
+#include "core/driver.h"
+#include "gpu/memory.h"
+#include "topology/pci.h"
+
+using sluice::api::guarded;
+using sluice::base::Failure;
+using sluice::core::Driver;
+
+namespace {
+
+constexpr int api_version = 1150;  // 1.15: 1000 * major + 10 * minor
+constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+
+template <typename T>
+void require(T* pointer) {
+  if (pointer == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "a pointer to write to is null");
+}
+
+unsigned saturated(std::size_t value) {
+  return static_cast<unsigned>(std::min<std::size_t>(value, std::numeric_limits<unsigned>::max()));
+}
+
+// What the setters take: multiples of the parameter's step; too small or crooked is a limit, too large a value.
+void adjust(CUFileSizeTConfigParameter_t id, std::size_t value, CUfileOpError too_large) {
+  const auto& parameter = sluice::config::size_parameters[static_cast<std::size_t>(id)];
+  const auto complain = [&](CUfileOpError code) {
+    throw Failure(code, std::string(parameter.key) + " takes multiples of " + std::to_string(parameter.step) +
+                            " up to " + std::to_string(parameter.highest) + ", not " + std::to_string(value));
+  };
+  if (value > parameter.highest) complain(too_large);
+  if (value % parameter.step != 0 || (value < parameter.lowest && value != 0))
+    complain(CU_FILE_DRIVER_UNSUPPORTED_LIMIT);
+  Driver::instance().store().adjust(id, value);
+}
+
+CUfileError_t close(const char* call) {
+  return guarded(call, [] { Driver::instance().close(); });
+}
+
+}  // namespace
+
+extern "C" {
+
+CUfileError_t cuFileDriverOpen(void) {
+  return guarded("cuFileDriverOpen", [] { Driver::instance().open(); });
+}
+
+CUfileError_t cuFileDriverClose(void) {
+  return close("cuFileDriverClose");
+}
+CUfileError_t cuFileDriverClose_v2(void) {
+  return close("cuFileDriverClose");
+}
+
+long cuFileUseCount(void) {
+  long count = 0;
+  guarded("cuFileUseCount", [&] { count = Driver::instance().use_count(); });
+  return count;
+}
+
+CUfileError_t cuFileGetVersion(int* version) {
+  return guarded("cuFileGetVersion", [&] {
+    require(version);
+    *version = api_version;
+  });
+}
+
+CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t* props) {
+  return guarded("cuFileDriverGetProperties", [&] {
+    require(props);
+    const auto config = Driver::instance().store().current();
+    *props = {};
+    props->nvfs.poll_thresh_size = config->size(CUFILE_PARAM_POLLTHRESHOLD_SIZE_KB);
+    props->nvfs.max_direct_io_size = config->size(CUFILE_PARAM_PROPERTIES_MAX_DIRECT_IO_SIZE_KB);
+    if (config->flag(CUFILE_PARAM_PROPERTIES_USE_POLL_MODE)) {
+      props->nvfs.dcontrolflags |= 1u << CU_FILE_USE_POLL_MODE;
+    }
+    if (config->flag(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE)) {
+      props->nvfs.dcontrolflags |= 1u << CU_FILE_ALLOW_COMPAT_MODE;
+    }
+    props->fflags = 1u << CU_FILE_DYN_ROUTING_SUPPORTED | 1u << CU_FILE_BATCH_IO_SUPPORTED |
+                    1u << CU_FILE_STREAMS_SUPPORTED | 1u << CU_FILE_PARALLEL_IO_SUPPORTED;
+    props->max_device_cache_size = saturated(config->size(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_CACHE_SIZE_KB));
+    props->per_buffer_cache_size = saturated(config->size(CUFILE_PARAM_PROPERTIES_PER_BUFFER_CACHE_SIZE_KB));
+    props->max_device_pinned_mem_size = saturated(config->size(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB));
+    props->max_batch_io_size = saturated(config->size(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE));
+    props->max_batch_io_timeout_msecs = saturated(config->size(CUFILE_PARAM_PROPERTIES_BATCH_IO_TIMEOUT_MS));
+  });
+}
+
+CUfileError_t cuFileDriverSetPollMode(bool poll, size_t poll_threshold_size) {
+  return guarded("cuFileDriverSetPollMode", [&] {
+    if (poll_threshold_size == 0) {
+      throw Failure(CU_FILE_DRIVER_UNSUPPORTED_LIMIT, "a poll threshold of 0 KiB polls for nothing: use 4 or more");
+    }
+    adjust(CUFILE_PARAM_POLLTHRESHOLD_SIZE_KB, poll_threshold_size, CU_FILE_DRIVER_UNSUPPORTED_LIMIT);
+    Driver::instance().store().adjust(CUFILE_PARAM_PROPERTIES_USE_POLL_MODE, poll);
+  });
+}
+
+CUfileError_t cuFileDriverSetMaxDirectIOSize(size_t max_direct_io_size) {
+  return guarded("cuFileDriverSetMaxDirectIOSize", [&] {
+    if (max_direct_io_size == 0) {
+      throw Failure(CU_FILE_DRIVER_UNSUPPORTED_LIMIT, "a largest direct transfer of 0 KiB transfers nothing");
+    }
+    adjust(CUFILE_PARAM_PROPERTIES_MAX_DIRECT_IO_SIZE_KB, max_direct_io_size, CU_FILE_DRIVER_UNSUPPORTED_LIMIT);
+  });
+}
+
+CUfileError_t cuFileDriverSetMaxCacheSize(size_t max_cache_size) {
+  return guarded("cuFileDriverSetMaxCacheSize", [&] {
+    adjust(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_CACHE_SIZE_KB, max_cache_size, CU_FILE_INVALID_VALUE);
+  });
+}
+
+CUfileError_t cuFileDriverSetMaxPinnedMemSize(size_t max_pinned_size) {
+  return guarded("cuFileDriverSetMaxPinnedMemSize", [&] {
+    if (max_pinned_size == no_limit) {  // documented: lifts the limit
+      Driver::instance().store().adjust(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB, no_limit);
+      return;
+    }
+    adjust(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB, max_pinned_size, CU_FILE_INVALID_VALUE);
+  });
+}
+
+CUfileError_t cuFileGetBARSizeInKB(int gpuIndex, size_t* barSize) {
+  return guarded("cuFileGetBARSizeInKB", [&] {
+    require(barSize);
+    if (gpuIndex < 0 || gpuIndex >= sluice::gpu::device_count()) {
+      throw Failure(CU_FILE_INVALID_VALUE, "no device has the index " + std::to_string(gpuIndex));
+    }
+    constexpr int window = 1;  // BAR1 is the one that shows device memory
+    *barSize = sluice::topology::bar_bytes(sluice::facts::Root{}, sluice::gpu::pci_address(gpuIndex), window) / 1024;
+  });
+}
+
+}  // extern "C"

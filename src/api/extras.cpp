@@ -1,0 +1,84 @@
+// The functions of sluice.h.
+#include "sluice.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "api/funnel.h"
+#include "base/version.h"
+#include "core/explain.h"
+#include "gpu/memory.h"
+#include "observe/path_counters.h"
+#include "route/reasons.h"
+
+using sluice::api::guarded;
+using sluice::base::Failure;
+using sluice::core::Driver;
+
+extern "C" {
+
+const char* sluice_version(void) {
+  return SLUICE_VERSION_TEXT;
+}
+
+CUfileError_t sluice_explain(CUfileHandle_t fh, const void* buf, int gpu, CUfileOpcode_t opcode, size_t /*size*/,
+                             off_t /*file_offset*/, sluice_explanation_t* out) {
+  return guarded("sluice_explain", [&] {
+    if (out == nullptr || (opcode != CUFILE_READ && opcode != CUFILE_WRITE)) {
+      throw Failure(CU_FILE_INVALID_VALUE, "nowhere to write the explanation, or no such opcode");
+    }
+    const auto file = Driver::instance().files().pin(fh);
+    if (!file) throw Failure(CU_FILE_HANDLE_NOT_REGISTERED, "this handle is not registered");
+    sluice::facts::BufferFacts memory;
+    if (buf != nullptr) {
+      sluice::gpu::attach_driver();
+      memory = sluice::gpu::inspect(reinterpret_cast<std::uint64_t>(buf));
+    } else {
+      memory = sluice::gpu::memory_of_device(gpu);
+      if (memory.kind == sluice::facts::MemoryKind::plain_host) {
+        throw Failure(CU_FILE_DEVICE_NOT_FOUND, "there is no device " + std::to_string(gpu));
+      }
+    }
+    const auto explanation = sluice::core::explain(*file, memory);
+    const auto* const text = sluice::route::reason_text(explanation.verdict.reason);
+    out->path = explanation.verdict.path;
+    out->reason = explanation.verdict.reason;
+    out->path_name = sluice::route::path_name(out->path);
+    out->reason_name = text->name;
+    out->sentence = text->sentence;
+    out->remedy = text->remedy;
+    std::snprintf(out->detail, sizeof out->detail, "%s", explanation.detail.c_str());
+  });
+}
+
+CUfileError_t sluice_path_counters(sluice_path_counter_t* counters, size_t room, size_t* count) {
+  return guarded("sluice_path_counters", [&] {
+    if (count == nullptr || (counters == nullptr && room > 0)) {
+      throw Failure(CU_FILE_INVALID_VALUE, "nowhere to write the counters");
+    }
+    const auto entries = sluice::observe::path_counters();
+    std::copy_n(entries.begin(), std::min(room, entries.size()), counters);
+    *count = entries.size();
+  });
+}
+
+const char* sluice_path_name(sluice_path_t path) {
+  return sluice::route::path_name(path);
+}
+
+const char* sluice_reason_name(sluice_reason_t reason) {
+  const auto* const text = sluice::route::reason_text(reason);
+  return text == nullptr ? nullptr : text->name;
+}
+
+const char* sluice_reason_sentence(sluice_reason_t reason) {
+  const auto* const text = sluice::route::reason_text(reason);
+  return text == nullptr ? nullptr : text->sentence;
+}
+
+const char* sluice_reason_remedy(sluice_reason_t reason) {
+  const auto* const text = sluice::route::reason_text(reason);
+  return text == nullptr ? nullptr : text->remedy;
+}
+
+}  // extern "C"

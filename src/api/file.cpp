@@ -1,0 +1,33 @@
+// cuFileHandleRegister, cuFileHandleDeregister.
+#include "api/funnel.h"
+#include "core/driver.h"
+#include "observe/statistics.h"
+
+using sluice::api::guarded;
+using sluice::base::Failure;
+using sluice::core::Driver;
+using sluice::observe::Operation;
+
+extern "C" {
+
+CUfileError_t cuFileHandleRegister(CUfileHandle_t* fh, CUfileDescr_t* descr) {
+  const CUfileError_t answer = guarded("cuFileHandleRegister", [&] {
+    if (fh != nullptr) *fh = nullptr;
+    if (fh == nullptr || descr == nullptr)
+      throw Failure(CU_FILE_INVALID_VALUE, "handle or descriptor is a null pointer");
+    if (descr->type != CU_FILE_HANDLE_TYPE_OPAQUE_FD) {
+      throw Failure(CU_FILE_IO_NOT_SUPPORTED,
+                    "only files given by a descriptor (CU_FILE_HANDLE_TYPE_OPAQUE_FD) can be registered");
+    }
+    *fh = Driver::instance().register_file(descr->handle.fd);
+  });
+  sluice::observe::count(Operation::handle_register, answer.err == CU_FILE_SUCCESS);
+  return answer;
+}
+
+void cuFileHandleDeregister(CUfileHandle_t fh) {
+  const CUfileError_t answer = guarded("cuFileHandleDeregister", [&] { Driver::instance().deregister_file(fh); });
+  sluice::observe::count(Operation::handle_deregister, answer.err == CU_FILE_SUCCESS);
+}
+
+}  // extern "C"

@@ -1,0 +1,126 @@
+// cuFileGetParameter*, cuFileSetParameter*.
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "api/funnel.h"
+#include "core/driver.h"
+
+using sluice::api::guarded;
+using sluice::base::Failure;
+using sluice::config::Slabs;
+using sluice::core::Driver;
+
+namespace {
+
+sluice::config::Store& store() {
+  return Driver::instance().store();
+}
+
+[[noreturn]] void refuse(const char* why) {
+  throw Failure(CU_FILE_INVALID_VALUE, why);
+}
+
+Slabs slabs_from(const size_t* sizes, const size_t* counts, int len) {
+  if (sizes == nullptr || counts == nullptr || len <= 0) refuse("slab sizes and counts must be arrays of len > 0");
+  return {{sizes, sizes + len}, {counts, counts + len}};
+}
+
+void copy_slabs(const Slabs& slabs, size_t* sizes, size_t* counts, int len) {
+  if (sizes == nullptr || counts == nullptr || len <= 0) refuse("slab sizes and counts must be arrays of len > 0");
+  if (static_cast<std::size_t>(len) != slabs.sizes_kb.size())
+    refuse("len is not the number of slab sizes that are set");
+  std::copy(slabs.sizes_kb.begin(), slabs.sizes_kb.end(), sizes);
+  std::copy(slabs.counts.begin(), slabs.counts.end(), counts);
+}
+
+std::string text_of(const sluice::config::Config& config, CUFileStringConfigParameter_t param) {
+  switch (param) {
+    case CUFILE_PARAM_LOGGING_LEVEL:
+      return config.log_level;
+    case CUFILE_PARAM_ENV_LOGFILE_PATH:
+      if (!config.log_file_given) refuse("CUFILE_LOGFILE_PATH is not set");
+      return config.log_file;
+    case CUFILE_PARAM_LOG_DIR:
+      return config.log_dir;
+  }
+  refuse("no such text parameter");
+}
+
+}  // namespace
+
+extern "C" {
+
+CUfileError_t cuFileGetParameterSizeT(CUFileSizeTConfigParameter_t param, size_t* value) {
+  return guarded("cuFileGetParameterSizeT", [&] {
+    const auto index = sluice::config::index_of(param);
+    if (!index || value == nullptr) refuse("no such size parameter, or nowhere to write it");
+    *value = store().current()->sizes[*index];
+  });
+}
+
+CUfileError_t cuFileGetParameterBool(CUFileBoolConfigParameter_t param, bool* value) {
+  return guarded("cuFileGetParameterBool", [&] {
+    const auto index = sluice::config::index_of(param);
+    if (!index || value == nullptr) refuse("no such switch, or nowhere to write it");
+    *value = store().current()->flags[*index];
+  });
+}
+
+CUfileError_t cuFileGetParameterString(CUFileStringConfigParameter_t param, char* desc_str, int len) {
+  return guarded("cuFileGetParameterString", [&] {
+    if (desc_str == nullptr || len <= 0) refuse("no room for the text");
+    *desc_str = '\0';
+    const std::string text = text_of(*store().current(), param);
+    if (text.size() >= static_cast<std::size_t>(len)) refuse("too little room for the text and its end");
+    std::memcpy(desc_str, text.c_str(), text.size() + 1);
+  });
+}
+
+CUfileError_t cuFileGetParameterMinMaxValue(CUFileSizeTConfigParameter_t param, size_t* min_value, size_t* max_value) {
+  return guarded("cuFileGetParameterMinMaxValue", [&] {
+    const auto index = sluice::config::index_of(param);
+    if (!index || min_value == nullptr || max_value == nullptr)
+      refuse("no such size parameter, or nowhere to write it");
+    *min_value = sluice::config::size_parameters[*index].lowest;
+    *max_value = sluice::config::size_parameters[*index].highest;
+  });
+}
+
+CUfileError_t cuFileSetParameterSizeT(CUFileSizeTConfigParameter_t param, size_t value) {
+  return guarded("cuFileSetParameterSizeT", [&] { store().set(param, value); });
+}
+
+CUfileError_t cuFileSetParameterBool(CUFileBoolConfigParameter_t param, bool value) {
+  return guarded("cuFileSetParameterBool", [&] { store().set(param, value); });
+}
+
+CUfileError_t cuFileSetParameterString(CUFileStringConfigParameter_t param, const char* desc_str) {
+  return guarded("cuFileSetParameterString", [&] {
+    if (desc_str == nullptr) refuse("the text is a null pointer");
+    store().set(param, std::string(desc_str));
+  });
+}
+
+CUfileError_t cuFileSetParameterPosixPoolSlabArray(const size_t* size_values, const size_t* count_values, int len) {
+  return guarded("cuFileSetParameterPosixPoolSlabArray",
+                 [&] { store().set_posix_slabs(slabs_from(size_values, count_values, len)); });
+}
+
+CUfileError_t cuFileGetParameterPosixPoolSlabArray(size_t* size_values, size_t* count_values, int len) {
+  return guarded("cuFileGetParameterPosixPoolSlabArray",
+                 [&] { copy_slabs(store().current()->posix_slabs, size_values, count_values, len); });
+}
+
+CUfileError_t cuFileSetParameterGpuBounceBufferSlabArray(const size_t* size_values, const size_t* count_values,
+                                                         int len) {
+  return guarded("cuFileSetParameterGpuBounceBufferSlabArray",
+                 [&] { store().set_gpu_slabs(slabs_from(size_values, count_values, len)); });
+}
+
+CUfileError_t cuFileGetParameterGpuBounceBufferSlabArray(size_t* size_values, size_t* count_values, int len) {
+  return guarded("cuFileGetParameterGpuBounceBufferSlabArray",
+                 [&] { copy_slabs(store().current()->gpu_slabs, size_values, count_values, len); });
+}
+
+}  // extern "C"

@@ -1,0 +1,46 @@
+// cuFileReadAsync, cuFileWriteAsync, cuFileStreamRegister, cuFileStreamDeregister.
+#include "api/funnel.h"
+#include "core/streams.h"
+
+using sluice::api::guarded;
+using sluice::base::Direction;
+using sluice::base::Failure;
+using sluice::core::Driver;
+using sluice::core::LateCall;
+
+namespace {
+
+void run(CUstream stream, const LateCall& call) {
+  const bool complete = call.handle != nullptr && call.base != nullptr && call.size != nullptr &&
+                        call.file_offset != nullptr && call.buffer_offset != nullptr && call.moved != nullptr;
+  if (!complete) throw Failure(CU_FILE_INVALID_VALUE, "an argument is a null pointer");
+  sluice::core::transfer_on_stream(Driver::instance(), stream, call);
+}
+
+}  // namespace
+
+extern "C" {
+
+CUfileError_t cuFileReadAsync(CUfileHandle_t fh, void* bufPtr_base, size_t* size_p, off_t* file_offset_p,
+                              off_t* bufPtr_offset_p, ssize_t* bytes_read_p, CUstream stream) {
+  return guarded("cuFileReadAsync", [&] {
+    run(stream, {Direction::read, fh, bufPtr_base, size_p, file_offset_p, bufPtr_offset_p, bytes_read_p});
+  });
+}
+
+CUfileError_t cuFileWriteAsync(CUfileHandle_t fh, void* bufPtr_base, size_t* size_p, off_t* file_offset_p,
+                               off_t* bufPtr_offset_p, ssize_t* bytes_written_p, CUstream stream) {
+  return guarded("cuFileWriteAsync", [&] {
+    run(stream, {Direction::write, fh, bufPtr_base, size_p, file_offset_p, bufPtr_offset_p, bytes_written_p});
+  });
+}
+
+CUfileError_t cuFileStreamRegister(CUstream stream, unsigned flags) {
+  return guarded("cuFileStreamRegister", [&] { Driver::instance().streams().add(stream, flags); });
+}
+
+CUfileError_t cuFileStreamDeregister(CUstream stream) {
+  return guarded("cuFileStreamDeregister", [&] { Driver::instance().streams().remove(stream); });
+}
+
+}  // extern "C"

@@ -1,0 +1,44 @@
+// The table of everything that cuFileSetParameter* and cuFileDriverSet* can change: number, name, default, range.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include "cufile.h"
+
+namespace sluice::config {
+
+struct SizeParameter {
+  CUFileSizeTConfigParameter_t id;
+  std::string_view key;  // as cufile.json spells it
+  std::size_t standard;  // the stock value
+  std::size_t lowest;
+  std::size_t highest;
+  std::size_t step;  // values are multiples of it
+};
+
+struct BoolParameter {
+  CUFileBoolConfigParameter_t id;
+  std::string_view key;
+  std::string_view environment;  // the variable that sets it; empty when there is none
+  bool standard;
+};
+
+inline constexpr std::size_t size_parameter_count = 12;
+inline constexpr std::size_t bool_parameter_count = 12;
+inline constexpr std::size_t string_parameter_count = 3;
+
+// In the order of their enumerations, so that a valid id is an index.
+extern const std::array<SizeParameter, size_parameter_count> size_parameters;
+extern const std::array<BoolParameter, bool_parameter_count> bool_parameters;
+
+// The index of an id that came through the C ABI, where any integer may arrive.
+std::optional<std::size_t> index_of(CUFileSizeTConfigParameter_t id) noexcept;
+std::optional<std::size_t> index_of(CUFileBoolConfigParameter_t id) noexcept;
+std::optional<std::size_t> index_of(CUFileStringConfigParameter_t id) noexcept;
+
+bool in_range(const SizeParameter& parameter, std::size_t value) noexcept;
+
+}  // namespace sluice::config

@@ -1,0 +1,136 @@
+// Opening, closing, and living through fork.
+#include "core/driver.h"
+
+#include <pthread.h>
+
+#include <vector>
+
+#include "base/failure.h"
+#include "core/batch.h"
+#include "core/streams.h"
+#include "engine/slab.h"
+#include "facts/root.h"
+#include "gpu/driver.h"
+#include "observe/log.h"
+#include "observe/statistics.h"
+
+namespace sluice::core {
+
+using base::Failure;
+
+Driver::Driver() : batches_(std::make_unique<BatchTable>()), streams_(std::make_unique<Streams>()) {
+  ::pthread_atfork([] { instance().prepare_fork(); }, [] { instance().resume_after_fork(false); },
+                   [] { instance().resume_after_fork(true); });
+}
+
+Driver& Driver::instance() {
+  static auto* const driver = new Driver;
+  return *driver;
+}
+
+void Driver::open_locked() {
+  std::vector<std::string> complaints;
+  auto life = std::make_shared<Life>();
+  life->config = store_.begin_life(complaints);
+  const config::Config& config = *life->config;
+  if (std::string refusal = observe::open_log(config); !refusal.empty()) complaints.push_back(std::move(refusal));
+  for (const std::string& complaint : complaints) observe::log(config::LogLevel::warn, "config", complaint);
+
+  life->terms.machine = facts::of_machine(facts::Root{});
+  life->terms.rules.plain = config.plain;
+  life->terms.rules.force_compat = config.flag(CUFILE_PARAM_FORCE_COMPAT_MODE);
+  life->terms.rules.use_pci_p2pdma = config.flag(CUFILE_PARAM_USE_PCIP2PDMA);
+  life->terms.verify = config.verify;
+  gpu::attach_driver();
+  if (const auto level = config.size(CUFILE_PARAM_PROFILE_STATS); level > 0) {
+    observe::set_statistics_level(static_cast<int>(level));
+    observe::start_statistics();
+  }
+  life_ = std::move(life);
+  was_open_ = true;
+  observe::log(config::LogLevel::info, "core", "driver opened: every transfer takes the posix path in this version");
+}
+
+void Driver::open() {
+  const std::lock_guard lock(control_);
+  if (use_count_ == 0) open_locked();
+  ++use_count_;
+}
+
+std::shared_ptr<const Life> Driver::life_or_open() {
+  const std::lock_guard lock(control_);
+  if (use_count_ == 0) {
+    open_locked();
+    use_count_ = 1;
+  }
+  return life_;
+}
+
+std::shared_ptr<const Life> Driver::life() {
+  const std::lock_guard lock(control_);
+  return life_;
+}
+
+long Driver::use_count() {
+  const std::lock_guard lock(control_);
+  return use_count_;
+}
+
+void Driver::close() {
+  std::vector<void*> files;
+  std::vector<void*> buffers;
+  std::vector<void*> batches;
+  {
+    const std::lock_guard lock(control_);
+    if (use_count_ == 0) throw Failure(CU_FILE_DRIVER_NOT_INITIALIZED, "the driver is not open: nothing to close");
+    if (--use_count_ > 0) return;
+    files = files_.live();
+    buffers = buffers_.live();
+    batches = batches_->live();
+    handles_by_fd_.clear();
+    p2p_masks_ = {};
+    ranges_.clear();
+    streams_->clear();
+    life_.reset();
+    store_.end_life();
+  }
+  // Outside the lock: each waits for the transfers that use it, and those may belong to threads that want to register
+  // something.
+  for (void* batch : batches) batches_->retire(batch);
+  for (void* file : files) files_.retire(file);
+  for (void* buffer : buffers) buffers_.retire(buffer);
+  observe::log(config::LogLevel::info, "core", "driver closed");
+}
+
+void Driver::set_p2p_mask(std::size_t kind, unsigned mask) {
+  const std::lock_guard lock(control_);
+  p2p_masks_[kind] = mask;
+}
+
+unsigned Driver::p2p_mask(std::size_t kind) {
+  const std::lock_guard lock(control_);
+  return p2p_masks_[kind];
+}
+
+void Driver::prepare_fork() {
+  control_.lock();
+  files_.before_fork();
+  buffers_.before_fork();
+  batches_->before_fork();
+  ranges_.before_fork();
+  engine::private_files_before_fork();
+  engine::slabs_before_fork();
+}
+
+void Driver::resume_after_fork(bool in_child) {
+  if (in_child) gpu::forget_driver_after_fork();
+  engine::slabs_after_fork(in_child);
+  engine::private_files_after_fork(in_child);
+  ranges_.after_fork(in_child);
+  batches_->after_fork(in_child);
+  buffers_.after_fork(in_child);
+  files_.after_fork(in_child);
+  control_.unlock();
+}
+
+}  // namespace sluice::core

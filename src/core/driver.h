@@ -1,0 +1,77 @@
+// The one driver of a process: how often it is open, which files and buffers it knows, what it is told to do. Made
+// with the first call that needs it, never destroyed.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "config/store.h"
+#include "core/buffer_index.h"
+#include "core/records.h"
+#include "cufile.h"
+
+namespace sluice::core {
+
+class BatchTable;
+class Streams;
+
+class Driver {
+ public:
+  static Driver& instance();
+
+  // Life cycle. Opens are counted; the last close ends all handles, buffers, batches and streams, waiting for what is
+  // in flight. Throws base::Failure.
+  void open();
+  void close();
+  long use_count();
+  bool is_open() { return use_count() > 0; }
+  // Opens when nobody has, as registering something does.
+  std::shared_ptr<const Life> life_or_open();
+  // Null while closed.
+  std::shared_ptr<const Life> life();
+
+  // Files, by the descriptor number of the caller.
+  void* register_file(int fd);
+  void deregister_file(void* handle);
+
+  // Buffers, by their first address.
+  void register_buffer(const void* base, std::size_t size, int flags);
+  void deregister_buffer(const void* base);
+
+  // The ways to device memory that were chosen for a kind of storage (cuFileDriverSetP2PFlags): until the last close.
+  void set_p2p_mask(std::size_t kind, unsigned mask);
+  unsigned p2p_mask(std::size_t kind);
+
+  config::Store& store() noexcept { return store_; }
+  FileTable& files() noexcept { return files_; }
+  BufferTable& buffers() noexcept { return buffers_; }
+  BufferIndex& ranges() noexcept { return ranges_; }
+  BatchTable& batches() noexcept { return *batches_; }
+  Streams& streams() noexcept { return *streams_; }
+
+ private:
+  Driver();
+
+  // With control_ held.
+  void open_locked();
+  void prepare_fork();
+  void resume_after_fork(bool in_child);
+
+  std::mutex control_;  // everything below that is not a table of its own
+  long use_count_ = 0;
+  bool was_open_ = false;
+  std::shared_ptr<const Life> life_;
+  std::map<int, void*> handles_by_fd_;
+  std::array<unsigned, CU_FILE_MAX_TARGET_TYPES> p2p_masks_{};
+
+  config::Store store_;
+  FileTable files_;
+  BufferTable buffers_;
+  BufferIndex ranges_;
+  std::unique_ptr<BatchTable> batches_;
+  std::unique_ptr<Streams> streams_;
+};
+
+}  // namespace sluice::core

@@ -1,0 +1,46 @@
+// What the tables hold: one record a registered file, a registered buffer; and the terms of one driver life.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "config/config.h"
+#include "core/slot_table.h"
+#include "engine/private_files.h"
+#include "facts/buffer.h"
+#include "facts/file.h"
+#include "request/request.h"
+
+namespace sluice::core {
+
+// From one open to its last close. Immutable; every file keeps the life that it was registered in.
+struct Life {
+  std::shared_ptr<const config::Config> config;
+  request::Terms terms;
+};
+
+struct File {
+  File(int descriptor, facts::FileFacts known, std::shared_ptr<const Life> present, int sync_flags)
+      : fd(descriptor),
+        facts(std::move(known)),
+        life(std::move(present)),
+        buffered(descriptor, facts.device, facts.inode, sync_flags) {}
+
+  const int fd;
+  const facts::FileFacts facts;
+  const std::shared_ptr<const Life> life;
+  engine::PrivateFile buffered;
+  std::atomic<bool> explained{false};  // SLUICE_EXPLAIN has had its line
+};
+
+struct Buffer {
+  std::uint64_t base = 0;
+  std::uint64_t size = 0;
+  facts::BufferFacts facts;  // of the first byte
+};
+
+using FileTable = SlotTable<File, 0x5c, 16>;
+using BufferTable = SlotTable<Buffer, 0x5b, 4>;
+
+}  // namespace sluice::core

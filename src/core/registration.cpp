@@ -1,0 +1,121 @@
+// Registering and deregistering files and buffers.
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "base/failure.h"
+#include "core/driver.h"
+#include "core/explain.h"
+#include "gpu/memory.h"
+#include "observe/statistics.h"
+
+namespace sluice::core {
+
+using base::Failure;
+using facts::MemoryKind;
+
+namespace {
+
+constexpr int known_buffer_flags = CU_FILE_RDMA_REGISTER | CU_FILE_RDMA_RELAXED_ORDERING;
+
+bool same_file(const File& file, const facts::FileFacts& now) {
+  return file.facts.device == now.device && file.facts.inode == now.inode;
+}
+
+}  // namespace
+
+void* Driver::register_file(int fd) {
+  if (fd < 0) throw Failure(CU_FILE_INVALID_VALUE, "a negative descriptor names no file");
+  const auto life = life_or_open();
+  gpu::attach_driver();
+  facts::FileFacts facts = facts::of_file(fd, facts::Root{});
+  const int sync_flags = ::fcntl(fd, F_GETFL) & (O_SYNC | O_DSYNC);
+
+  const std::lock_guard lock(control_);
+  if (const auto known = handles_by_fd_.find(fd); known != handles_by_fd_.end()) {
+    const auto file = files_.pin(known->second);
+    if (file && same_file(*file, facts)) {
+      throw Failure(CU_FILE_HANDLE_ALREADY_REGISTERED,
+                    "descriptor " + std::to_string(fd) + " is registered already: use its handle, or deregister it");
+    }
+    // The number was closed and belongs to another file now. The old handle stays, and answers EBADF.
+  }
+  void* const handle = files_.insert(std::make_unique<File>(fd, std::move(facts), life, sync_flags));
+  handles_by_fd_[fd] = handle;
+  return handle;
+}
+
+void Driver::deregister_file(void* handle) {
+  {
+    const std::lock_guard lock(control_);
+    const auto file = files_.pin(handle);
+    if (!file) {
+      throw Failure(CU_FILE_HANDLE_NOT_REGISTERED,
+                    "this handle is not registered: it was deregistered already, or "
+                    "never came from cuFileHandleRegister");
+    }
+    if (const auto known = handles_by_fd_.find(file->fd); known != handles_by_fd_.end() && known->second == handle) {
+      handles_by_fd_.erase(known);
+    }
+    if (file->life->config->explain) explain_unused(*file);
+  }
+  files_.retire(handle);
+}
+
+void Driver::register_buffer(const void* base, std::size_t size, int flags) {
+  if (base == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "a null pointer is no buffer");
+  if (size == 0) throw Failure(CU_FILE_INVALID_VALUE, "a buffer of no bytes cannot be registered");
+  if ((flags & ~known_buffer_flags) != 0) {
+    throw Failure(CU_FILE_INVALID_VALUE, "unknown flags " + std::to_string(flags) + ": pass 0");
+  }
+  const auto life = life_or_open();
+  gpu::attach_driver();
+  const auto address = reinterpret_cast<std::uint64_t>(base);
+  if (address + size < address) {
+    throw Failure(CU_FILE_INVALID_VALUE, "the buffer would end behind the end of the address space");
+  }
+  const facts::BufferFacts facts = gpu::inspect(address);
+  const bool on_device = facts.kind == MemoryKind::device || facts.kind == MemoryKind::managed;
+  if (on_device && gpu::contiguous_bytes(address, size) < size) {
+    throw Failure(CU_FILE_CUDA_POINTER_RANGE_ERROR,
+                  "the buffer is longer than its allocation: register at most what was allocated");
+  }
+  if (!on_device && !life->config->flag(CUFILE_PARAM_PROPERTIES_ALLOW_SYSTEM_MEMORY)) {
+    throw Failure(CU_FILE_CUDA_MEMORY_TYPE_INVALID, "host memory is switched off by properties.allow_system_memory");
+  }
+
+  const std::lock_guard lock(control_);
+  void* const handle = buffers_.insert(std::make_unique<Buffer>(Buffer{address, size, facts}));
+  if (!ranges_.insert({address, address + size, handle})) {
+    buffers_.retire(handle);
+    throw Failure(CU_FILE_MEMORY_ALREADY_REGISTERED, "a buffer with this address is registered already");
+  }
+  if (on_device) {
+    observe::name_device(facts.device, gpu::uuid_of(facts.device).bytes);
+    observe::count_registered_bytes(facts.device, static_cast<std::int64_t>(size));
+  }
+}
+
+void Driver::deregister_buffer(const void* base) {
+  if (base == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "a null pointer is no buffer");
+  void* handle = nullptr;
+  {
+    const std::lock_guard lock(control_);
+    if (use_count_ == 0) {
+      throw was_open_ ? Failure(CU_FILE_DRIVER_CLOSING, "the driver was closed, which deregistered all buffers")
+                      : Failure(CU_FILE_DRIVER_NOT_INITIALIZED, "the driver was never opened");
+    }
+    const auto range = ranges_.remove(reinterpret_cast<std::uint64_t>(base));
+    if (!range) {
+      throw Failure(CU_FILE_MEMORY_NOT_REGISTERED,
+                    "no buffer with this address is registered: pass the pointer that was registered");
+    }
+    handle = range->handle;
+    if (const auto buffer = buffers_.pin(handle)) {
+      observe::count_registered_bytes(buffer->facts.device, -static_cast<std::int64_t>(buffer->size));
+    }
+  }
+  // Waits until no transfer touches the memory: the caller may free it next.
+  buffers_.retire(handle);
+}
+
+}  // namespace sluice::core

@@ -1,0 +1,214 @@
+// Objects that the C API names by a handle. A handle is a slot's index and generation, packed into a pointer that is
+// no address: stale handles and garbage are recognised without being dereferenced. Looking one up takes no lock.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/thread_number.h"
+
+namespace sluice::core {
+
+// What a pointer says of itself.
+enum class Standing : std::uint8_t { garbage, retired, live };
+
+// `Tag` is the handle's top byte: it makes the pointer non-canonical and tells tables apart. `Shards` is how many
+// cache lines the count of users is spread over.
+template <typename Object, std::uint8_t Tag, std::size_t Shards>
+class SlotTable {
+  // The life of a slot: free -> live -> dying (users are leaving) -> ending (one thread destroys) -> free of the next
+  // generation. One word, so that phase and generation change together.
+  enum Phase : std::uint64_t { phase_free = 0, phase_live = 1, phase_dying = 2, phase_ending = 3 };
+  static constexpr std::uint64_t phase_mask = 3;
+  static constexpr std::uint64_t word_of(std::uint32_t generation, Phase phase) noexcept {
+    return std::uint64_t{generation} << 2 | phase;
+  }
+
+  struct alignas(64) Count {
+    std::atomic<std::uint64_t> users{0};
+  };
+
+  struct Slot {
+    std::atomic<std::uint64_t> word{word_of(1, phase_free)};
+    std::unique_ptr<Object> object;  // written while free; destroyed by whoever ends the dying phase
+    std::array<Count, Shards> counts;
+  };
+
+ public:
+  using Handle = void*;
+
+  // The right to use an object. While one lives, the object does.
+  class Pin {
+   public:
+    Pin() noexcept = default;
+    Pin(Pin&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)), count_(other.count_) {}
+    Pin& operator=(Pin&& other) noexcept {
+      std::swap(slot_, other.slot_);
+      std::swap(count_, other.count_);
+      return *this;
+    }
+    Pin(const Pin&) = delete;
+    Pin& operator=(const Pin&) = delete;
+    ~Pin() {
+      if (slot_ != nullptr) leave(*slot_, *count_);
+    }
+
+    explicit operator bool() const noexcept { return slot_ != nullptr; }
+    Object& operator*() const noexcept { return *slot_->object; }
+    Object* operator->() const noexcept { return slot_->object.get(); }
+
+   private:
+    friend class SlotTable;
+    Pin(Slot* slot, Count* count) noexcept : slot_(slot), count_(count) {}
+    Slot* slot_ = nullptr;
+    Count* count_ = nullptr;
+  };
+
+  // Control plane.
+  Handle insert(std::unique_ptr<Object> object) {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) grow();
+    const std::uint32_t index = free_.back();
+    free_.pop_back();
+    Slot& slot = *slot_at(index);
+    const auto generation = static_cast<std::uint32_t>(slot.word.load() >> 2);
+    slot.object = std::move(object);
+    // The store publishes the object to pin(), which loads the word.
+    slot.word.store(word_of(generation, phase_live));
+    return pack(index, generation);
+  }
+
+  // The object, or an empty pin when the handle names none. Lock-free; any thread.
+  Pin pin(Handle handle) noexcept {
+    const auto place = unpack(handle);
+    Slot* const slot = place ? slot_at(place->index) : nullptr;
+    if (slot == nullptr) return {};
+    // Count first, look second: retire() looks at the counts after it has changed the word, so either it sees this
+    // user or this user sees the change. Both orders rest on sequential consistency.
+    Count& count = slot->counts[base::thread_number() % Shards];
+    count.users.fetch_add(1);
+    if (slot->word.load() == word_of(place->generation, phase_live)) return Pin(slot, &count);
+    leave(*slot, count);
+    return {};
+  }
+
+  Standing standing(Handle handle) noexcept {
+    const auto place = unpack(handle);
+    Slot* const slot = place ? slot_at(place->index) : nullptr;
+    if (slot == nullptr) return Standing::garbage;
+    const std::uint64_t word = slot->word.load();
+    if (word == word_of(place->generation, phase_live)) return Standing::live;
+    return place->generation <= word >> 2 ? Standing::retired : Standing::garbage;
+  }
+
+  // Ends a handle: nobody new gets in, and once the last user has left the object is destroyed. Returns after that.
+  // False when the handle was not live. Not to be called with a pin of the same handle in hand.
+  bool retire(Handle handle) {
+    const auto place = unpack(handle);
+    Slot* const slot = place ? slot_at(place->index) : nullptr;
+    if (slot == nullptr) return false;
+    std::uint64_t expected = word_of(place->generation, phase_live);
+    const std::uint64_t dying = word_of(place->generation, phase_dying);
+    if (!slot->word.compare_exchange_strong(expected, dying)) return false;
+    settle(*slot, place->generation);
+    for (std::uint64_t word = slot->word.load(); word >> 2 == place->generation; word = slot->word.load()) {
+      slot->word.wait(word);
+    }
+    const std::lock_guard lock(mutex_);
+    free_.push_back(place->index);
+    return true;
+  }
+
+  // The handles that are live now. Control plane.
+  std::vector<Handle> live() {
+    const std::lock_guard lock(mutex_);
+    std::vector<Handle> handles;
+    for (std::uint32_t index = 0; index < made_; ++index) {
+      const std::uint64_t word = slot_at(index)->word.load();
+      if ((word & phase_mask) == phase_live) handles.push_back(pack(index, static_cast<std::uint32_t>(word >> 2)));
+    }
+    return handles;
+  }
+
+  // Around fork: no child inherits the mutex locked, and users that the child's other threads were do not exist there.
+  void before_fork() { mutex_.lock(); }
+  void after_fork(bool in_child) {
+    if (in_child) {
+      for (std::uint32_t index = 0; index < made_; ++index) {
+        for (Count& count : slot_at(index)->counts) count.users.store(0);
+      }
+    }
+    mutex_.unlock();
+  }
+
+ private:
+  struct Place {
+    std::uint32_t index;
+    std::uint32_t generation;
+  };
+
+  static constexpr std::uint32_t slots_per_chunk = 64;
+  static constexpr std::uint32_t chunk_count = 1u << 12;  // a quarter of a million handles at once
+
+  // tag(8) | generation(32) | index(20) | 0x5
+  static Handle pack(std::uint32_t index, std::uint32_t generation) noexcept {
+    return reinterpret_cast<Handle>(std::uint64_t{Tag} << 56 | std::uint64_t{generation} << 24 |
+                                    std::uint64_t{index} << 4 | 0x5);
+  }
+  static std::optional<Place> unpack(Handle handle) noexcept {
+    const auto bits = reinterpret_cast<std::uint64_t>(handle);
+    if (bits >> 56 != Tag || (bits & 0xf) != 0x5) return std::nullopt;
+    return Place{static_cast<std::uint32_t>(bits >> 4 & 0xfffff), static_cast<std::uint32_t>(bits >> 24)};
+  }
+
+  Slot* slot_at(std::uint32_t index) noexcept {
+    Slot* const chunk = chunks_[index / slots_per_chunk].load(std::memory_order_acquire);
+    return chunk == nullptr ? nullptr : chunk + index % slots_per_chunk;
+  }
+
+  void grow() {
+    if (made_ == slots_per_chunk * chunk_count) throw std::bad_alloc();
+    free_.reserve(std::size_t{made_} + slots_per_chunk);  // so that retire() never has to allocate
+    auto chunk = std::make_unique<Slot[]>(slots_per_chunk);
+    // Chunks are never freed: a stale handle may be looked up at any time.
+    chunks_[made_ / slots_per_chunk].store(chunk.release(), std::memory_order_release);
+    for (std::uint32_t i = slots_per_chunk; i > 0; --i) free_.push_back(made_ + i - 1);
+    made_ += slots_per_chunk;
+  }
+
+  static void leave(Slot& slot, Count& count) noexcept {
+    count.users.fetch_sub(1);
+    // By the word's own generation: a stale handle's passing visit may have hidden the last user's leave.
+    const std::uint64_t word = slot.word.load();
+    if ((word & phase_mask) == phase_dying) settle(slot, static_cast<std::uint32_t>(word >> 2));
+  }
+
+  // Ends the dying phase when nobody is left. Everyone who leaves a dying slot comes here, so the last one does.
+  // Users only leave in this phase (those who come look at the word and leave at once), so counts that are all seen
+  // to be zero, one after the other, were all zero in the end.
+  static void settle(Slot& slot, std::uint32_t generation) noexcept {
+    for (const Count& count : slot.counts) {
+      if (count.users.load() != 0) return;
+    }
+    std::uint64_t dying = word_of(generation, phase_dying);
+    // Two may get here at once: the exchange picks the one who destroys.
+    if (!slot.word.compare_exchange_strong(dying, word_of(generation, phase_ending))) return;
+    slot.object.reset();
+    slot.word.store(word_of(generation + 1, phase_free));
+    slot.word.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::vector<std::uint32_t> free_;
+  std::uint32_t made_ = 0;
+  std::array<std::atomic<Slot*>, chunk_count> chunks_{};
+};
+
+}  // namespace sluice::core

@@ -1,0 +1,133 @@
+// From the arguments of a call to a request, and back.
+#include "core/transfer.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <chrono>
+#include <limits>
+#include <optional>
+
+#include "core/explain.h"
+#include "gpu/memory.h"
+#include "observe/statistics.h"
+#include "request/request.h"
+
+namespace sluice::core {
+
+using base::Direction;
+using base::Outcome;
+using facts::Access;
+using facts::MemoryKind;
+
+namespace {
+
+constexpr auto largest_offset = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
+
+// The memory of a transfer, resolved. A registered buffer stays pinned, so that deregistering it waits.
+struct Memory {
+  facts::BufferFacts facts;
+  BufferTable::Pin registration;
+};
+
+bool on_device(const facts::BufferFacts& memory) {
+  return memory.kind == MemoryKind::device || memory.kind == MemoryKind::managed;
+}
+
+// Memory that was freed and allocated again under a registration has another id.
+bool still_the_same(const facts::BufferFacts& registered, const facts::BufferFacts& now) {
+  return registered.kind == now.kind && registered.id == now.id;
+}
+
+Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, Memory& memory) noexcept {
+  memory.facts = gpu::inspect(address);
+  const auto base = reinterpret_cast<std::uint64_t>(call.base);
+  if (const auto range = driver.ranges().find(base, address, call.size)) {
+    memory.registration = driver.buffers().pin(range->handle);
+    if (memory.registration && still_the_same(memory.registration->facts, memory.facts)) {
+      const bool inside = address >= range->base && address < range->end && call.size <= range->end - address;
+      return inside ? Outcome::bytes(0) : Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
+    }
+  }
+  if (on_device(memory.facts) && gpu::contiguous_bytes(address, call.size) < call.size) {
+    return Outcome::refused(CU_FILE_CUDA_POINTER_RANGE_ERROR);
+  }
+  return Outcome::bytes(0);
+}
+
+// Is the descriptor still the file that was registered? And where does that file end?
+std::optional<std::uint64_t> current_size(const File& file) noexcept {
+  struct stat status {};
+  if (::fstat(file.fd, &status) != 0 || status.st_dev != file.facts.device || status.st_ino != file.facts.inode) {
+    return std::nullopt;
+  }
+  if (file.facts.kind == facts::FileKind::block_device) return ~std::uint64_t{0};
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+Outcome run(Driver& driver, File& file, const Call& call, facts::BufferFacts& seen) noexcept {
+  if (const Outcome refusal = check(file, call); !refusal.ok() || call.size == 0) return refusal;
+  Call bounded = call;
+  const auto offset = static_cast<std::uint64_t>(call.file_offset);
+  if (call.size > largest_offset - offset) {
+    if (call.direction == Direction::write) return Outcome::system_error(EFBIG);
+    bounded.size = largest_offset - offset;
+  }
+  const std::uint64_t address =
+      reinterpret_cast<std::uint64_t>(call.base) + static_cast<std::uint64_t>(call.buffer_offset);
+  if (address + bounded.size < address) return Outcome::system_error(EFAULT);
+
+  Memory memory;
+  const Outcome resolved = resolve(driver, bounded, address, memory);
+  seen = memory.facts;
+  if (!resolved.ok()) return resolved;
+  const auto size = current_size(file);
+  if (!size) return Outcome::system_error(EBADF);
+
+  const request::Request request{call.direction, base::FileOffset{offset}, address, bounded.size, memory.facts};
+  const paths::OpenFile open{file.fd, file.facts, file.buffered, *size};
+  const request::Result result = request::run(request, open, file.life->terms);
+  if (file.life->config->explain) explain_once(file, request, result);
+  return result.outcome;
+}
+
+bool aligned(const Call& call) noexcept {
+  const auto together = static_cast<std::uint64_t>(call.file_offset) | call.size |
+                        (reinterpret_cast<std::uint64_t>(call.base) + static_cast<std::uint64_t>(call.buffer_offset));
+  return together % 4096 == 0;
+}
+
+}  // namespace
+
+Outcome check(const File& file, const Call& call) noexcept {
+  if (call.base == nullptr) return Outcome::system_error(EINVAL);
+  if (call.size == 0) return Outcome::bytes(0);
+  if (call.file_offset < 0 || call.buffer_offset < 0) return Outcome::refused(CU_FILE_INVALID_VALUE);
+  if (call.size > largest_offset) return Outcome::refused(CU_FILE_INVALID_VALUE);
+  const Access wrong = call.direction == Direction::read ? Access::write_only : Access::read_only;
+  if (file.facts.access == wrong) return Outcome::refused(CU_FILE_INVALID_FILE_OPEN_FLAG);
+  return Outcome::bytes(0);
+}
+
+Outcome transfer(Driver& driver, File& file, const Call& call) noexcept {
+  facts::BufferFacts memory;
+  if (!observe::statistics_running()) return run(driver, file, call, memory);
+  const auto begun = std::chrono::steady_clock::now();
+  const Outcome outcome = run(driver, file, call, memory);
+  const observe::Transfer record{call.direction, call.size, aligned(call), on_device(memory) ? memory.device : -1,
+                                 std::chrono::steady_clock::now() - begun};
+  observe::count_transfer(record, outcome);
+  return outcome;
+}
+
+Outcome transfer(Driver& driver, const Call& call) noexcept {
+  const FileTable::Pin file = driver.files().pin(call.handle);
+  if (file) return transfer(driver, *file, call);
+  const Outcome refusal = driver.files().standing(call.handle) == Standing::retired
+                              ? Outcome::refused(CU_FILE_HANDLE_NOT_REGISTERED)
+                              : Outcome::system_error(EINVAL);
+  observe::count_transfer({call.direction, call.size, true, -1, {}}, refusal);
+  return refusal;
+}
+
+}  // namespace sluice::core

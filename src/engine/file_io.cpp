@@ -1,0 +1,73 @@
+// pread and pwrite, to the end. Cancelling a thread inside these must not unwind through us: api/ has switched
+// cancellation off.
+#include "engine/file_io.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace sluice::engine {
+
+namespace {
+
+// The kernel moves at most this much a call; asking for more is answered short, and a block-aligned part keeps
+// O_DIRECT happy.
+constexpr std::size_t most_per_call = std::size_t{1} << 30;
+
+// EAGAIN comes from a kernel short of something for a moment (the descriptor is never O_NONBLOCK): worth a few tries,
+// not an endless loop.
+constexpr int most_refusals_in_a_row = 64;
+
+std::uint64_t start_of_block(std::uint64_t position, std::uint32_t block) {
+  return position - position % block;
+}
+
+}  // namespace
+
+base::Outcome read_span(int fd, std::span<std::byte> into, base::FileOffset at, std::uint32_t block,
+                        std::uint64_t limit) noexcept {
+  std::uint64_t done = 0;  // bytes of the span that hold file content
+  int refusals = 0;
+  while (done < into.size()) {
+    const std::uint64_t from = start_of_block(done, block);
+    const std::size_t wanted = std::min<std::uint64_t>(into.size() - from, most_per_call);
+    const ssize_t got = ::pread(fd, into.data() + from, wanted, static_cast<off_t>(at.value + from));
+    if (got < 0) {
+      const int error = errno;
+      if (error == EINTR) continue;
+      if (error == EAGAIN && ++refusals < most_refusals_in_a_row) continue;
+      return done > 0 ? base::Outcome::bytes(done) : base::Outcome::system_error(error);
+    }
+    refusals = 0;
+    const std::uint64_t reached = from + static_cast<std::uint64_t>(got);
+    // Nothing new: the file ends here. (After a re-read block, `reached` can only repeat `done`.)
+    if (reached <= done) break;
+    done = reached;
+    if (at.value + done >= limit) break;
+  }
+  return base::Outcome::bytes(done);
+}
+
+base::Outcome write_span(int fd, std::span<const std::byte> from, base::FileOffset at, std::uint32_t block) noexcept {
+  std::uint64_t done = 0;
+  int refusals = 0;
+  while (done < from.size()) {
+    const std::uint64_t begin = start_of_block(done, block);
+    const std::size_t wanted = std::min<std::uint64_t>(from.size() - begin, most_per_call);
+    const ssize_t put = ::pwrite(fd, from.data() + begin, wanted, static_cast<off_t>(at.value + begin));
+    if (put < 0) {
+      const int error = errno;
+      if (error == EINTR) continue;
+      if (error == EAGAIN && ++refusals < most_refusals_in_a_row) continue;
+      return done > 0 ? base::Outcome::bytes(done) : base::Outcome::system_error(error);
+    }
+    refusals = 0;
+    const std::uint64_t reached = begin + static_cast<std::uint64_t>(put);
+    if (reached <= done) return done > 0 ? base::Outcome::bytes(done) : base::Outcome::system_error(ENOSPC);
+    done = reached;
+  }
+  return base::Outcome::bytes(done);
+}
+
+}  // namespace sluice::engine

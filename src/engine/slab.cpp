@@ -1,0 +1,135 @@
+// The pool behind the slabs. Memory that is pinned stays pinned: registering is dear, and at exit the driver may be
+// gone before us.
+#include "engine/slab.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "gpu/driver.h"
+
+namespace sluice::engine {
+
+namespace {
+
+// Lives in the page before the slab's bytes, so that idle slabs need no memory of their own.
+struct Header {
+  Header* next = nullptr;
+  bool pin_tried = false;
+};
+constexpr std::size_t header_bytes = 4096;
+
+Header* header_of(std::byte* memory) {
+  return reinterpret_cast<Header*>(memory - header_bytes);
+}
+
+struct Pool {
+  std::mutex mutex;
+  Header* idle = nullptr;
+  std::atomic<std::size_t> slabs{0};
+  std::atomic<std::size_t> pinned{0};
+};
+
+Pool& pool() {
+  static auto* const instance = new Pool;
+  return *instance;
+}
+
+// Counts the forks that led to this process: slabs of an earlier generation belong to an ancestor.
+std::atomic<unsigned> generation{0};
+
+std::byte* make() noexcept {
+  void* mapping =
+      ::mmap(nullptr, header_bytes + slab_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED) return nullptr;
+  // A page that a device may write to must not become copy-on-write under it.
+  ::madvise(mapping, header_bytes + slab_bytes, MADV_DONTFORK);
+  pool().slabs.fetch_add(1, std::memory_order_relaxed);
+  new (mapping) Header;
+  return static_cast<std::byte*>(mapping) + header_bytes;
+}
+
+void give_to_pool(std::byte* memory) noexcept {
+  const std::lock_guard lock(pool().mutex);
+  Header* const header = header_of(memory);
+  header->next = pool().idle;
+  pool().idle = header;
+}
+
+// The slab that this thread used last.
+struct ThreadSlab {
+  std::byte* memory = nullptr;
+  unsigned born = 0;
+
+  ThreadSlab() = default;
+  ThreadSlab(const ThreadSlab&) = delete;
+  ThreadSlab& operator=(const ThreadSlab&) = delete;
+  ~ThreadSlab() {
+    if (std::byte* left = release()) give_to_pool(left);
+  }
+  std::byte* release() noexcept {
+    std::byte* const own = std::exchange(memory, nullptr);
+    return born == generation.load(std::memory_order_relaxed) ? own : nullptr;
+  }
+};
+
+thread_local ThreadSlab thread_slab;
+
+}  // namespace
+
+Slab Slab::take() noexcept {
+  if (std::byte* own = thread_slab.release()) return Slab(own);
+  {
+    const std::lock_guard lock(pool().mutex);
+    if (Header* const header = pool().idle) {
+      pool().idle = header->next;
+      return Slab(reinterpret_cast<std::byte*>(header) + header_bytes);
+    }
+  }
+  return Slab(make());
+}
+
+Slab::Slab(Slab&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)) {}
+
+Slab::~Slab() {
+  if (memory_ == nullptr) return;
+  if (thread_slab.memory == nullptr) {
+    thread_slab.memory = memory_;
+    thread_slab.born = generation.load(std::memory_order_relaxed);
+  } else {
+    give_to_pool(memory_);  // a request within a request: the thread keeps one
+  }
+}
+
+void Slab::pin() noexcept {
+  Header* const header = header_of(memory_);
+  if (header->pin_tried) return;
+  header->pin_tried = true;
+  const gpu::Driver* const driver = gpu::driver();
+  if (driver != nullptr &&
+      driver->mem_host_register(memory_, slab_bytes, cuda::host_register_portable) == cuda::success) {
+    pool().pinned.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+SlabCounts slab_counts() noexcept {
+  return {pool().slabs.load(std::memory_order_relaxed), pool().pinned.load(std::memory_order_relaxed)};
+}
+
+void slabs_before_fork() noexcept {
+  pool().mutex.lock();
+}
+
+void slabs_after_fork(bool in_child) noexcept {
+  if (in_child) {
+    pool().idle = nullptr;
+    pool().slabs.store(0);
+    pool().pinned.store(0);
+    generation.fetch_add(1);
+  }
+  pool().mutex.unlock();
+}
+
+}  // namespace sluice::engine

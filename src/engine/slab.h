@@ -1,0 +1,47 @@
+// Staging memory: page-aligned pieces of host memory, pinned where a driver lets us, kept by the thread that used
+// them last. Taking one costs nothing once the thread has had one.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace sluice::engine {
+
+inline constexpr std::size_t slab_bytes = std::size_t{1} << 20;
+
+// A slab on loan. Empty when there was no memory.
+class Slab {
+ public:
+  // From this thread's own, else from those that ended threads left behind, else new.
+  static Slab take() noexcept;
+  Slab(Slab&& other) noexcept;
+  Slab& operator=(Slab&&) = delete;
+  Slab(const Slab&) = delete;
+  Slab& operator=(const Slab&) = delete;
+  ~Slab();
+
+  explicit operator bool() const noexcept { return memory_ != nullptr; }
+  std::span<std::byte> bytes() const noexcept { return {memory_, memory_ == nullptr ? 0 : slab_bytes}; }
+
+  // Makes copies to and from devices run at the link's speed. With a context current; a refusal (memlock, no driver)
+  // costs speed only. Once a slab.
+  void pin() noexcept;
+
+ private:
+  explicit Slab(std::byte* memory) noexcept : memory_(memory) {}
+  std::byte* memory_;
+};
+
+// Slabs that exist, on loan or idle, and how many of them are pinned.
+struct SlabCounts {
+  std::size_t slabs;
+  std::size_t pinned;
+};
+SlabCounts slab_counts() noexcept;
+
+// A child of fork has none of its parent's slabs (they are not even mapped there): all is forgotten, nothing is freed.
+// The pool is locked from before until after, so that no child inherits a lock that somebody held.
+void slabs_before_fork() noexcept;
+void slabs_after_fork(bool in_child) noexcept;
+
+}  // namespace sluice::engine

@@ -1,0 +1,29 @@
+// What is true of a piece of memory that a caller hands us. Filled by gpu/ (the driver knows), read by route/.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice::facts {
+
+enum class MemoryKind : std::uint8_t {
+  plain_host,   // malloc, mmap, stack: the driver has never heard of it
+  pinned_host,  // allocated or registered by the driver, the CPU may touch it
+  managed,      // migrates between host and device
+  device,       // device memory: the CPU may not touch it
+};
+
+constexpr bool is_host(MemoryKind kind) noexcept {
+  return kind == MemoryKind::plain_host || kind == MemoryKind::pinned_host;
+}
+
+struct BufferFacts {
+  MemoryKind kind = MemoryKind::plain_host;
+  bool soft = false;        // the device is the soft GPU
+  int device = -1;          // ordinal; -1 for plain host memory
+  std::uint64_t base = 0;   // start of the allocation; 0 where unknown (plain host memory)
+  std::uint64_t size = 0;   // bytes from base on that are known to belong together; 0 where unknown
+  std::uint64_t id = 0;     // the driver's id of the allocation, never used twice in a process; 0 where unknown
+  void* context = nullptr;  // the CUcontext it belongs to; nullptr where none owns it (host memory, VMM, pools)
+};
+
+}  // namespace sluice::facts

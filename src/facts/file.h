@@ -1,0 +1,71 @@
+// What is true of an open file: what kind of thing it is, where it lives, how it was opened. Collected once, at
+// registration, by reading; nothing is opened, nothing is changed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "facts/root.h"
+
+namespace sluice::facts {
+
+enum class FileKind : std::uint8_t { regular, block_device };
+
+enum class FileSystem : std::uint8_t {
+  none,  // a raw block device
+  ext4,
+  xfs,
+  btrfs,
+  memory,   // tmpfs, ramfs, memfd, hugetlbfs
+  stacked,  // overlayfs, ecryptfs, ...
+  fuse,
+  network,  // nfs, lustre, cifs, ceph, 9p, ...
+  other,
+};
+
+enum class Access : std::uint8_t { read_only, write_only, read_write };
+
+// The block device below a file. Empty name: there is none, or sysfs does not tell.
+struct BlockFacts {
+  std::string name;       // "nvme0n1", "vda", "loop3": the whole disk, not the partition
+  std::string driver;     // "nvme", "virtio_blk", "loop", "device-mapper", "md", "sd", "" when unknown
+  std::string transport;  // of an NVMe drive: "pcie", "tcp", "rdma", "fc", "loop"; "rdma+tcp" when its paths differ
+  std::uint32_t logical_block = 0;   // bytes; 0 when unknown
+  std::vector<std::string> members;  // of a mapping or array: the disks at the bottom of it, sorted
+};
+
+struct FileFacts {
+  FileKind kind = FileKind::regular;
+  FileSystem file_system = FileSystem::other;
+  std::string file_system_name;  // as mountinfo spells it: "ext4", "fuse.sshfs"
+  std::string mount_point;       // "" where it is not listed: memfd, a detached mount, no procfs
+  std::string mount_options;     // of the mount and of its super block: "rw,relatime,data=ordered"
+  Access access = Access::read_only;
+  bool direct = false;             // opened with O_DIRECT
+  bool synchronous = false;        // opened with O_SYNC or O_DSYNC
+  bool caller_operations = false;  // the handle came with operations of its own; set by whoever registers it
+  // What O_DIRECT wants of addresses, and of offsets and lengths: whole pages (or larger blocks) where the kernel does
+  // not say, 1 where any will do.
+  std::uint32_t memory_alignment = 4096;
+  std::uint32_t offset_alignment = 4096;
+  dev_t device = 0;  // identity: st_dev and st_ino, to notice a descriptor that was closed and used again
+  ino_t inode = 0;
+  BlockFacts block;
+};
+
+// Throws base::Failure with the code that cuFileHandleRegister has to answer: CU_FILE_INVALID_VALUE for a descriptor
+// that is not open, CU_FILE_INVALID_FILE_TYPE for what is neither a regular file nor a block device,
+// CU_FILE_INVALID_FILE_OPEN_FLAG for O_APPEND, O_NONBLOCK, O_NOFOLLOW, O_NOATIME and O_PATH, CU_FILE_IO_NOT_SUPPORTED
+// for procfs, sysfs and other pseudo files. A file without a name (unlinked, O_TMPFILE, memfd) is as good as any.
+// Where procfs or sysfs do not tell, the fields stay empty. Waits for no server: attributes come from the cache, and
+// no other file, mount or device is touched.
+FileFacts of_file(int fd, const Root& root);
+
+// One line for people: "ext4 on /data (nvme0n1, nvme, pcie)", "xfs on /srv (dm-0, device-mapper, over sda+sdb)",
+// "tmpfs on /dev/shm", "block device loop0 (loop)".
+std::string describe(const FileFacts& facts);
+
+}  // namespace sluice::facts

@@ -1,0 +1,84 @@
+// Facts of the machine, from files.
+#include "facts/machine.h"
+
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "facts/read.h"
+
+namespace sluice::facts {
+
+namespace {
+
+std::string release_of(const Root& root) {
+  if (std::optional<std::string> release = read_value(root.at("/proc/sys/kernel/osrelease"))) return *release;
+  struct utsname names {};
+  return ::uname(&names) == 0 ? names.release : "";
+}
+
+bool has_line(std::string_view text, std::string_view wanted) {
+  std::size_t at = text.find(wanted);
+  while (at != std::string_view::npos) {
+    const std::size_t end = at + wanted.size();
+    if ((at == 0 || text[at - 1] == '\n') && (end == text.size() || text[end] == '\n')) return true;
+    at = text.find(wanted, end);
+  }
+  return false;
+}
+
+// The configuration lies beside the kernel or beside its modules, by distribution; in a container it often does not.
+std::optional<bool> p2pdma_by_configuration(const Root& root, const std::string& release) {
+  for (const std::string& place :
+       {"/boot/config-" + release, "/lib/modules/" + release + "/config", "/usr/lib/modules/" + release + "/config"}) {
+    if (const std::optional<std::string> configuration = read_text(root.at(place))) {
+      return has_line(*configuration, "CONFIG_PCI_P2PDMA=y");
+    }
+  }
+  return std::nullopt;
+}
+
+// A device that has given memory to the kernel shows it: proof without any configuration.
+bool p2pdma_by_device(const Root& root) {
+  const std::string devices = root.at("/sys/bus/pci/devices");
+  const std::vector<std::string> names = list_names(devices);
+  return std::any_of(names.begin(), names.end(),
+                     [&devices](const std::string& name) { return exists(devices + "/" + name + "/p2pmem"); });
+}
+
+// "ffffffff81a0b000 T pci_p2pdma_add_resource". The addresses may be hidden from ordinary users, the names are not.
+// Other symbols with p2pdma in their names exist in kernels without it.
+bool p2pdma_by_symbol(const Root& root) {
+  return file_contains(root.at("/proc/kallsyms"), " pci_p2pdma_add_resource\n");
+}
+
+bool has_p2pdma(const Root& root, const std::string& release, KernelSearch search) {
+  if (const std::optional<bool> told = p2pdma_by_configuration(root, release)) return *told;
+  if (p2pdma_by_device(root)) return true;
+  return search == KernelSearch::symbols && p2pdma_by_symbol(root);
+}
+
+// "version: 2.28" in /proc/driver/nvidia-fs/version.
+std::string version_in(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  return std::string(trimmed(colon == std::string_view::npos ? text : text.substr(colon + 1)));
+}
+
+}  // namespace
+
+MachineFacts of_machine(const Root& root, KernelSearch search) {
+  MachineFacts facts;
+  facts.kernel_release = release_of(root);
+  facts.kernel_has_p2pdma = has_p2pdma(root, facts.kernel_release, search);
+
+  const std::optional<std::string> version = read_value(root.at("/proc/driver/nvidia-fs/version"));
+  facts.nvfs_loaded = version.has_value() || exists(root.at("/proc/driver/nvidia-fs/devcount"));
+  if (version) facts.nvfs_version = version_in(*version);
+  return facts;
+}
+
+}  // namespace sluice::facts

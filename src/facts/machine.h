@@ -1,0 +1,27 @@
+// What is true of the machine: can storage reach device memory at all? Collected when the driver opens.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "facts/root.h"
+
+namespace sluice::facts {
+
+struct MachineFacts {
+  std::string kernel_release;      // "6.18.44"
+  bool kernel_has_p2pdma = false;  // PCI_P2PDMA is built into the running kernel, as far as it tells
+  bool nvfs_loaded = false;        // nvidia-fs.ko answers
+  std::string nvfs_version;        // "2.27", "" when it is not loaded
+};
+
+// How hard to look for PCI_P2PDMA.
+enum class KernelSearch : std::uint8_t {
+  configuration,  // in the kernel's configuration and among the PCI devices: well under a millisecond
+  symbols,        // where that says nothing, in the kernel's list of symbols too: some 25 ms
+};
+
+// Never fails: what cannot be read is not there.
+MachineFacts of_machine(const Root& root, KernelSearch search = KernelSearch::configuration);
+
+}  // namespace sluice::facts

@@ -1,0 +1,21 @@
+// Where facts are read from: the machine's own tree, or one that a test has laid out.
+#pragma once
+
+#include <string>
+#include <utility>
+
+namespace sluice::facts {
+
+class Root {
+ public:
+  Root() = default;
+  explicit Root(std::string prefix) : prefix_(std::move(prefix)) {}
+
+  // `path` is absolute: "/proc/self/mountinfo".
+  std::string at(const std::string& path) const { return prefix_ + path; }
+
+ private:
+  std::string prefix_;
+};
+
+}  // namespace sluice::facts

@@ -1,0 +1,106 @@
+// Looking addresses up in the driver.
+#include "gpu/memory.h"
+
+#include <algorithm>
+#include <array>
+
+namespace sluice::gpu {
+
+using facts::BufferFacts;
+using facts::MemoryKind;
+
+BufferFacts inspect(std::uint64_t address) noexcept {
+  BufferFacts memory;
+  const Driver* const driver = gpu::driver();
+  if (driver == nullptr) return memory;
+
+  unsigned type = 0;
+  unsigned managed = 0;
+  int ordinal = -1;
+  unsigned long long id = 0;
+  cuda::DevicePtr start = 0;
+  std::size_t size = 0;
+  cuda::Context context = nullptr;
+  std::array<int, 7> attributes{cuda::pointer_attribute_memory_type,      cuda::pointer_attribute_is_managed,
+                                cuda::pointer_attribute_device_ordinal,   cuda::pointer_attribute_buffer_id,
+                                cuda::pointer_attribute_range_start_addr, cuda::pointer_attribute_range_size,
+                                cuda::pointer_attribute_context};
+  std::array<void*, 7> values{&type, &managed, &ordinal, &id, &start, &size, &context};
+  // Unknown addresses are no error here: they come back with a type of 0.
+  const int result = driver->pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(),
+                                                    values.data(), address);
+  if (result != cuda::success) return memory;
+  if (managed != 0) {
+    memory.kind = MemoryKind::managed;
+  } else if (type == cuda::memory_device) {
+    memory.kind = MemoryKind::device;
+  } else if (type == cuda::memory_host) {
+    memory.kind = MemoryKind::pinned_host;
+  } else {
+    return memory;
+  }
+  memory.soft = driver->soft;
+  memory.device = ordinal;
+  memory.base = start;
+  memory.size = size;
+  memory.id = id;
+  memory.context = context;
+  return memory;
+}
+
+std::uint64_t contiguous_bytes(std::uint64_t address, std::uint64_t wanted) noexcept {
+  std::uint64_t covered = 0;
+  while (covered < wanted) {
+    const BufferFacts memory = inspect(address + covered);
+    if (memory.kind != MemoryKind::device && memory.kind != MemoryKind::managed) break;
+    const std::uint64_t behind = memory.base + memory.size;
+    if (behind <= address + covered) break;  // a driver that knows no range: nothing more can be promised
+    covered = behind - address;
+  }
+  return std::min(covered, wanted);
+}
+
+BufferFacts memory_of_device(int ordinal) noexcept {
+  BufferFacts memory;
+  if (ordinal < 0 || ordinal >= device_count()) return memory;
+  memory.kind = MemoryKind::device;
+  memory.device = ordinal;
+  memory.soft = driver()->soft;
+  return memory;
+}
+
+cuda::Uuid uuid_of(int ordinal) noexcept {
+  cuda::Uuid uuid{};
+  cuda::Device device = 0;
+  const Driver* const driver = gpu::driver();
+  if (driver != nullptr && driver->device_get(&device, ordinal) == cuda::success) {
+    driver->device_get_uuid(&uuid, device);
+  }
+  return uuid;
+}
+
+std::string pci_address(int ordinal) {
+  std::array<char, 32> text{};
+  cuda::Device device = 0;
+  const Driver* const driver = gpu::driver();
+  if (driver == nullptr || driver->device_get(&device, ordinal) != cuda::success) return {};
+  if (driver->device_get_pci_bus_id(text.data(), static_cast<int>(text.size()), device) != cuda::success) return {};
+  return text.data();
+}
+
+base::Outcome as_outcome(int result) noexcept {
+  switch (result) {
+    case cuda::error_invalid_value:
+    case cuda::error_illegal_address:
+      return base::Outcome::system_error(EFAULT);
+    case cuda::error_invalid_context:
+    case cuda::error_context_is_destroyed:
+      return base::Outcome::refused(CU_FILE_INVALID_CONTEXT_ERROR);
+    case cuda::error_out_of_memory:
+      return base::Outcome::refused(CU_FILE_NOMEM_ERROR);
+    default:
+      return base::Outcome::refused(CU_FILE_CUDA_DRIVER_ERROR);
+  }
+}
+
+}  // namespace sluice::gpu

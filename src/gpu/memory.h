@@ -1,0 +1,69 @@
+// What the driver knows of an address, and working on the context that the address belongs to.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/outcome.h"
+#include "facts/buffer.h"
+#include "gpu/driver.h"
+
+namespace sluice::gpu {
+
+// Looks one address up: one driver call, about 0.1 µs. Without a driver, and for addresses that it has never heard
+// of: plain host memory.
+facts::BufferFacts inspect(std::uint64_t address) noexcept;
+
+// How many bytes from `address` on are device memory without a gap, counting adjacent mappings, up to `wanted`.
+std::uint64_t contiguous_bytes(std::uint64_t address, std::uint64_t wanted) noexcept;
+
+// The facts that memory of device `ordinal` will have; kind plain_host when there is no such device.
+facts::BufferFacts memory_of_device(int ordinal) noexcept;
+
+// The 16 bytes that name a device; zeros when they cannot be had.
+cuda::Uuid uuid_of(int ordinal) noexcept;
+
+// Where a device sits on the PCI bus, "0000:3B:00.0"; empty when it cannot be had.
+std::string pci_address(int ordinal);
+
+// The context of some memory made current on this thread, with a stream of ours that waits for nobody's legacy
+// stream; what was current before comes back in the end. Capture modes of the caller are left in peace. Cheap: the
+// stream is the thread's own and is kept.
+class Session {
+ public:
+  explicit Session(const facts::BufferFacts& memory) noexcept;
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // success, or why nothing can be copied.
+  int status() const noexcept { return status_; }
+
+  // Both return when the bytes are in place.
+  int copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
+  int copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept;
+  // The same by the driver's plainest call, on pageable memory.
+  int copy_to_device_plainly(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
+  int copy_from_device_plainly(std::span<std::byte> to, cuda::DevicePtr from) noexcept;
+
+ private:
+  const Driver* driver_;
+  cuda::Stream stream_ = nullptr;
+  int capture_mode_ = cuda::capture_relaxed;
+  bool mode_changed_ = false;
+  bool pushed_ = false;
+  int status_ = cuda::success;
+};
+
+// Waits for everything that was given to a stream before. cuda::error_stream_capture_unsupported when the stream is
+// being captured into a graph: then nothing was waited for and the capture is intact.
+int wait_for_stream(cuda::Stream stream) noexcept;
+
+// The number that no other stream of this process ever has; the handle itself with drivers that have no such number.
+unsigned long long stream_number(cuda::Stream stream) noexcept;
+
+// A CUDA refusal as the I/O path reports it.
+base::Outcome as_outcome(int result) noexcept;
+
+}  // namespace sluice::gpu

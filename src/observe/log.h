@@ -1,0 +1,24 @@
+// The log: lines in the incumbent's layout, in a file that somebody asked for. Nothing is written anywhere else, and
+// nothing at all on the I/O path.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "config/config.h"
+
+namespace sluice::observe {
+
+// Opens (appends to) the file that the configuration names, or closes the log when it names none. A path that is a
+// symbolic link, or no regular file, is refused. Returns why the log could not be opened, empty when all is well.
+std::string open_log(const config::Config& config);
+
+bool log_enabled(config::LogLevel level) noexcept;
+
+// `module` says where in the house: "core", "posix". One call, one line.
+void log(config::LogLevel level, std::string_view module, std::string_view text) noexcept;
+
+// The layout alone, for tests: " DD-MM-YYYY HH:MM:SS:ms [pid=N tid=N] LEVEL  module text\n".
+std::string format_log_line(config::LogLevel level, std::string_view module, std::string_view text);
+
+}  // namespace sluice::observe

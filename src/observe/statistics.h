@@ -1,0 +1,62 @@
+// The cuFile statistics of levels 1 to 3. Off (level 0, or stopped) they cost one load a call.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+
+#include "base/outcome.h"
+#include "base/strong.h"
+#include "cufile.h"
+
+namespace sluice::observe {
+
+// Calls that are counted as ok or failed.
+enum class Operation : std::uint8_t {
+  handle_register,
+  handle_deregister,
+  buffer_register,
+  buffer_deregister,
+  batch_submit,
+  batch_complete,
+  batch_setup,
+  batch_cancel,
+  batch_destroy,
+  batch_enqueued,
+  batch_processed,
+};
+inline constexpr std::size_t operation_count = 11;
+
+// One transfer, as the statistics see it.
+struct Transfer {
+  base::Direction direction = base::Direction::read;
+  std::uint64_t requested = 0;
+  bool aligned = true;
+  int device = -1;  // -1: host memory
+  std::chrono::nanoseconds duration{};
+};
+
+// Control: the calls of the C API. `level()` is 0 to 3.
+int statistics_level() noexcept;
+void set_statistics_level(int level) noexcept;
+void start_statistics() noexcept;
+void stop_statistics() noexcept;
+void reset_statistics() noexcept;
+// Level > 0, started, and neither stopped nor reset since.
+bool statistics_running() noexcept;
+
+void count(Operation operation, bool ok, std::uint64_t times = 1) noexcept;
+void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept;
+void count_batch_transfer(const Transfer& transfer, base::Outcome outcome) noexcept;
+void count_registered_bytes(int device, std::int64_t bytes) noexcept;
+// What level 3 shows of a device; called when it is first seen.
+void name_device(int device, const unsigned char (&uuid)[16]) noexcept;
+
+void read_statistics(CUfileStatsLevel1_t& out) noexcept;
+void read_statistics(CUfileStatsLevel2_t& out) noexcept;
+void read_statistics(CUfileStatsLevel3_t& out) noexcept;
+
+// The bucket of the size histograms: 0 for less than 4 KiB, 1 for 4 to 8 KiB, doubling.
+std::size_t size_bucket(std::uint64_t bytes) noexcept;
+
+}  // namespace sluice::observe

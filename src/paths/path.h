@@ -1,0 +1,48 @@
+// One way of moving bytes. Small on purpose: a path gets one segment of a request and answers how much of it, from its
+// start on, is in place.
+#pragma once
+
+#include <cstdint>
+
+#include "base/outcome.h"
+#include "base/strong.h"
+#include "engine/private_files.h"
+#include "facts/buffer.h"
+#include "facts/file.h"
+#include "route/decision.h"
+
+namespace sluice::paths {
+
+// The file of a request. Everything in it outlives the request.
+struct OpenFile {
+  int fd;
+  const facts::FileFacts& facts;
+  engine::PrivateFile& buffered;  // the same file without O_DIRECT
+  std::uint64_t size;             // just now; ~0 where a size means nothing (block devices)
+};
+
+// What to move.
+struct Piece {
+  base::Direction direction;
+  route::Carry carry;
+  base::FileOffset at;
+  std::uint64_t address;
+  std::uint64_t length;
+};
+
+class Path {
+ public:
+  Path() = default;
+  Path(const Path&) = delete;
+  Path& operator=(const Path&) = delete;
+
+  // The count is short at the end of the file, or when the system refuses in mid-way; an error says that nothing was
+  // moved. Memory behind the count and file content outside the piece are as they were.
+  virtual base::Outcome move(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) noexcept = 0;
+
+ protected:
+  // Paths live as long as the process and are never destroyed through this face.
+  ~Path() = default;
+};
+
+}  // namespace sluice::paths

@@ -1,0 +1,80 @@
+// Two slabs side by side: one from the file, one from the memory. Slow, and nothing clever, on purpose.
+#include "request/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "engine/host_copy.h"
+#include "engine/slab.h"
+#include "gpu/memory.h"
+#include "observe/log.h"
+
+namespace sluice::request {
+
+namespace {
+
+using base::FileOffset;
+using base::Outcome;
+using facts::MemoryKind;
+
+void complain(config::LogLevel level, const std::string& text) noexcept {
+  observe::log(level, "verify", text);
+}
+
+bool fetch(const Request& request, std::optional<gpu::Session>& session, std::uint64_t offset,
+           std::span<std::byte> into) {
+  const std::uint64_t address = request.address + offset;
+  if (session) {
+    return session->status() == cuda::success && session->copy_from_device_plainly(into, address) == cuda::success;
+  }
+  return engine::copy_from_caller(into, address).ok();
+}
+
+Outcome compare(const Request& request, const paths::OpenFile& file, Outcome moved) {
+  const engine::Slab on_file = engine::Slab::take();
+  const engine::Slab in_memory = engine::Slab::take();
+  if (!on_file || !in_memory) return moved;
+  std::optional<gpu::Session> session;
+  if (request.memory.kind == MemoryKind::device || request.memory.kind == MemoryKind::managed) {
+    session.emplace(request.memory);
+  }
+  for (std::uint64_t offset = 0; offset < moved.count();) {
+    const std::uint64_t length = std::min<std::uint64_t>(moved.count() - offset, engine::slab_bytes);
+    const auto expected = on_file.bytes().first(length);
+    const auto found = in_memory.bytes().first(length);
+    const Outcome read = file.buffered.read(expected, FileOffset{request.at.value + offset});
+    if (!read.ok()) {
+      complain(config::LogLevel::warn, "the file cannot be read back: this transfer is not verified");
+      return moved;
+    }
+    if (!fetch(request, session, offset, found)) {
+      complain(config::LogLevel::error, "the memory cannot be read back: this transfer is not verified");
+      return Outcome::refused(CU_FILE_IO_ERROR);
+    }
+    const auto difference = std::mismatch(expected.begin(), expected.end(), found.begin());
+    const auto same = static_cast<std::uint64_t>(difference.first - expected.begin());
+    if (read.count() < length || same < length) {
+      complain(config::LogLevel::error,
+               fmt::format("file and memory differ at file offset {}, {} bytes into a {} of {}",
+                           request.at.value + offset + same, offset + same,
+                           request.direction == base::Direction::read ? "read" : "write", request.size));
+      return Outcome::refused(CU_FILE_IO_ERROR);
+    }
+    offset += length;
+  }
+  return moved;
+}
+
+}  // namespace
+
+base::Outcome verified(const Request& request, const paths::OpenFile& file, base::Outcome moved) noexcept {
+  try {
+    return compare(request, file, moved);
+  } catch (...) {
+    return moved;  // no memory for a sentence: the transfer itself has succeeded
+  }
+}
+
+}  // namespace sluice::request

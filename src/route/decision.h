@@ -1,0 +1,41 @@
+// The answer to "which way do these bytes go, and why?".
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "sluice.h"
+
+namespace sluice::route {
+
+using Path = sluice_path_t;
+using Reason = sluice_reason_t;
+
+// How the posix path carries one segment.
+enum class Carry : std::uint8_t {
+  straight,         // the kernel moves the bytes to or from the caller's memory
+  bounce,           // through a slab, by the caller's own description; O_DIRECT reads may fetch whole blocks around it
+  bounce_buffered,  // through a slab, by a private description without O_DIRECT: the ragged edges of a direct write
+};
+
+struct Segment {
+  std::uint64_t begin = 0;   // relative to the start of the request
+  std::uint64_t length = 0;  // never 0
+  Carry carry = Carry::straight;
+
+  friend bool operator==(const Segment&, const Segment&) = default;
+};
+
+struct Decision {
+  Path path = SLUICE_PATH_POSIX;
+  Reason reason = SLUICE_REASON_HOST_MEMORY;
+  std::array<Segment, 3> storage{};  // ragged head, aligned body, ragged tail
+  std::size_t count = 0;
+
+  // In file order, without gaps; together they cover the request.
+  std::span<const Segment> segments() const noexcept { return {storage.data(), count}; }
+};
+
+}  // namespace sluice::route

@@ -1,0 +1,59 @@
+// The texts. docs/paths.md holds the same ones, and a test compares them: change both.
+#include "route/reasons.h"
+
+#include <array>
+#include <cstddef>
+
+namespace sluice::route {
+
+namespace {
+
+constexpr std::array<const char*, SLUICE_PATH_COUNT> path_names = {"posix", "p2pdma", "nvfs", "userspace"};
+
+// By value: reason n is entry n.
+constexpr std::array<ReasonText, SLUICE_REASON_COUNT> texts = {{
+    {"host_memory", "The buffer is host memory, so there is no device memory to reach past the CPU.",
+     "None is needed; direct paths are for device memory."},
+    {"plain_mode", "SLUICE_MODE=plain asks for the simplest way.", "Unset SLUICE_MODE."},
+    {"forced_by_configuration", "The property force_compat_mode is on, which asks for the CPU's way.",
+     "Switch force_compat_mode off (CUFILE_FORCE_COMPAT_MODE=false)."},
+    {"managed_memory", "The buffer is managed memory, which moves between host and device and has no lasting address.",
+     "Allocate the buffer with cuMemAlloc or cudaMalloc."},
+    {"soft_gpu", "The device is the soft GPU, whose memory is host memory in disguise.",
+     "Run on a machine with a GPU and its driver."},
+    {"memory_file_system", "The file lives in memory and has no storage device below it.",
+     "Put the file on ext4 or xfs on a local NVMe drive."},
+    {"stacked_file_system", "The file is on a stacked file system, which hands out another one's files.",
+     "Use a path outside the stack; in a container, mount a folder of an ext4 or xfs file system into it."},
+    {"fuse_file_system", "A process serves this file system, so every byte passes through the CPU.",
+     "Put the file on ext4 or xfs on a local NVMe drive."},
+    {"network_file_system", "The bytes arrive by a network file system that has no direct path here.",
+     "Copy the file to ext4 or xfs on a local NVMe drive."},
+    {"unsupported_file_system", "The file system may copy or transform the bytes itself, as btrfs does.",
+     "Put the file on ext4 or xfs on a local NVMe drive."},
+    {"unsupported_device", "The block device is not known to be a local NVMe drive.",
+     "Use a file system that lies directly on a PCIe NVMe drive, without mapping, array or loop device."},
+    {"direct_path_off", "The property use_pci_p2pdma is off and nvidia-fs.ko is not loaded.",
+     "Switch use_pci_p2pdma on (CUFILE_USE_PCIP2PDMA=true)."},
+    {"kernel_without_p2pdma", "The running kernel has no PCI P2PDMA, as far as it tells.",
+     "Boot a kernel that was built with CONFIG_PCI_P2PDMA=y."},
+    {"no_direct_provider",
+     "File, drive and kernel would do, but nothing here hands this device's memory to the kernel.",
+     "None in this version, which has the posix path only."},
+    {"caller_operations", "The handle was registered with read and write operations of its own.",
+     "None is needed; register the handle as a plain descriptor to leave the transfers to the library."},
+}};
+
+}  // namespace
+
+const char* path_name(Path path) noexcept {
+  const auto index = static_cast<std::size_t>(path);
+  return index < path_names.size() ? path_names[index] : nullptr;
+}
+
+const ReasonText* reason_text(Reason reason) noexcept {
+  const auto index = static_cast<std::size_t>(reason);
+  return index < texts.size() ? &texts[index] : nullptr;
+}
+
+}  // namespace sluice::route

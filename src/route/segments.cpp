@@ -1,0 +1,124 @@
+// How a request is cut for its path.
+//
+// Everything is reckoned relative to the start of the request, by remainders only: file_offset + size is never formed,
+// because it may lie beyond what 64 bits hold.
+#include <algorithm>
+#include <cstdint>
+
+#include "route/route.h"
+
+namespace sluice::route {
+
+namespace {
+
+using facts::MemoryKind;
+
+// Cutting costs a second transfer at the edges; below this, one copy of everything is cheaper than that.
+constexpr std::uint64_t smallest_straight_body = 65536;
+
+constexpr std::uint64_t end_unknown = ~std::uint64_t{0};
+
+// Appends [from, to), if there is anything in it, to the segment before it when both are carried alike.
+void add(Decision& decision, std::uint64_t from, std::uint64_t to, Carry carry) noexcept {
+  if (from >= to) return;
+  if (decision.count > 0 && decision.storage[decision.count - 1].carry == carry) {
+    decision.storage[decision.count - 1].length += to - from;
+    return;
+  }
+  decision.storage[decision.count++] = {from, to - from, carry};
+}
+
+// The part of a request that consists of whole blocks of the file; empty where there is none.
+struct Body {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+
+  std::uint64_t length() const noexcept { return end - begin; }
+};
+
+Body whole_blocks(const Shape& shape, std::uint64_t block) noexcept {
+  const std::uint64_t into_block = shape.file_offset % block;
+  const std::uint64_t head = into_block == 0 ? 0 : block - into_block;
+  if (head >= shape.size) return {};
+  const std::uint64_t rest = shape.size - head;
+  return {head, head + (rest - rest % block)};
+}
+
+// The body of a read without the block that the file ends in.
+Body before_end(Body body, const Shape& shape, std::uint64_t block) noexcept {
+  if (shape.file_end == end_unknown || block == 1) return body;
+  const std::uint64_t last_whole = shape.file_end - shape.file_end % block;
+  const std::uint64_t reach = last_whole > shape.file_offset ? last_whole - shape.file_offset : 0;
+  if (reach <= body.begin) return {};
+  return {body.begin, std::min(body.end, reach)};
+}
+
+// The sum of two addresses may wrap, the sum of two remainders does not.
+bool is_aligned(std::uint64_t address, std::uint64_t distance, std::uint64_t alignment) noexcept {
+  return (address % alignment + distance % alignment) % alignment == 0;
+}
+
+struct Alignment {
+  std::uint64_t memory;
+  std::uint64_t offset;
+};
+
+void cut_direct_read(Decision& decision, const Shape& shape, const Alignment& alignment) noexcept {
+  const Body body = before_end(whole_blocks(shape, alignment.offset), shape, alignment.offset);
+  const bool whole = body.length() == shape.size;
+  const bool straight = body.length() > 0 && is_aligned(shape.address, body.begin, alignment.memory) &&
+                        (whole || body.length() >= smallest_straight_body);
+  if (!straight) {
+    add(decision, 0, shape.size, Carry::bounce);
+    return;
+  }
+  add(decision, 0, body.begin, Carry::bounce);
+  add(decision, body.begin, body.end, Carry::straight);
+  add(decision, body.end, shape.size, Carry::bounce);
+}
+
+// A write may not touch the bytes around it, and fetching the blocks first would race with other writers (or be
+// refused by a descriptor without read access): the ragged edges go through the page cache.
+void cut_direct_write(Decision& decision, const Shape& shape, const Alignment& alignment,
+                      bool straight_allowed) noexcept {
+  const Body body = whole_blocks(shape, alignment.offset);
+  const bool straight = straight_allowed && is_aligned(shape.address, body.begin, alignment.memory);
+  add(decision, 0, body.begin, Carry::bounce_buffered);
+  add(decision, body.begin, body.end, straight ? Carry::straight : Carry::bounce);
+  add(decision, body.end, shape.size, Carry::bounce_buffered);
+}
+
+void cut(Decision& decision, const facts::FileFacts& file, MemoryKind kind, const Rules& rules,
+         const Shape& shape) noexcept {
+  const bool host = is_host(kind);
+  // The caller's own operations take any range; O_DIRECT is a matter of their descriptor.
+  if (!file.direct || decision.path == SLUICE_PATH_USERSPACE) {
+    add(decision, 0, shape.size, host ? Carry::straight : Carry::bounce);
+    return;
+  }
+  const Alignment alignment{std::max<std::uint64_t>(1, file.memory_alignment),
+                            std::max<std::uint64_t>(1, file.offset_alignment)};
+  const bool straight_allowed = host && !rules.plain;
+  if (shape.direction == base::Direction::write) {
+    cut_direct_write(decision, shape, alignment, straight_allowed);
+  } else if (straight_allowed) {
+    cut_direct_read(decision, shape, alignment);
+  } else {
+    // One segment even when it is ragged: a slab has room for the whole blocks around it.
+    add(decision, 0, shape.size, Carry::bounce);
+  }
+}
+
+}  // namespace
+
+Decision decide(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
+                const Rules& rules, const Shape& shape) noexcept {
+  const Verdict verdict = judge(file, buffer, machine, rules);
+  Decision decision;
+  decision.path = verdict.path;
+  decision.reason = verdict.reason;
+  if (shape.size > 0) cut(decision, file, buffer.kind, rules, shape);
+  return decision;
+}
+
+}  // namespace sluice::route

@@ -1,0 +1,163 @@
+// A small reader of /sys/bus/pci: links tell the tree, one-line files the rest.
+#include "topology/pci.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "base/failure.h"
+#include "base/unique_fd.h"
+
+namespace sluice::topology {
+
+namespace {
+
+constexpr const char* devices_folder = "/sys/bus/pci/devices";
+
+std::string read_text(const std::string& path) {
+  const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, 4096> text{};
+  const ssize_t length = fd ? ::read(fd.get(), text.data(), text.size()) : 0;
+  return {text.data(), length > 0 ? static_cast<std::size_t>(length) : 0};
+}
+
+// "0x1234", "-1", "7"; what follows the number is ignored.
+std::optional<std::int64_t> parse_number(std::string_view text) {
+  const bool hex = text.starts_with("0x");
+  if (hex) text.remove_prefix(2);
+  std::int64_t value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value, hex ? 16 : 10);
+  return parsed.ec == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+std::optional<DeviceClass> class_of(std::int64_t code) {
+  switch (code >> 8) {
+    case 0x0300:  // VGA
+    case 0x0302:  // 3D
+    case 0x1200:  // processing accelerator
+      return DeviceClass::gpu;
+    case 0x0108:
+      return DeviceClass::nvme;
+    case 0x0200:  // Ethernet
+    case 0x0207:  // InfiniBand
+      return DeviceClass::network;
+    default:
+      return std::nullopt;
+  }
+}
+
+bool is_address(std::string_view name) {
+  return name.size() >= 12 && name[4] == ':' && name[7] == ':' && name[10] == '.';
+}
+
+// The device's real folder is nested in those of the bridges above it.
+std::vector<std::string> bridges_above(const std::string& link) {
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(link.c_str(), nullptr), &std::free);
+  std::vector<std::string> above;
+  if (!real) return above;
+  std::string_view rest(real.get());
+  rest = rest.substr(0, rest.rfind('/'));
+  while (!rest.empty()) {
+    const auto slash = rest.rfind('/');
+    const auto name = rest.substr(slash == std::string_view::npos ? 0 : slash + 1);
+    if (!is_address(name)) break;
+    above.emplace_back(name);
+    rest = rest.substr(0, slash == std::string_view::npos ? 0 : slash);
+  }
+  return above;
+}
+
+std::string_view name_of(DeviceClass kind) {
+  switch (kind) {
+    case DeviceClass::gpu:
+      return "gpu";
+    case DeviceClass::nvme:
+      return "nvme";
+    case DeviceClass::network:
+      return "network";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<PciDevice> read_pci(const facts::Root& root) {
+  std::vector<PciDevice> devices;
+  const std::string folder = root.at(devices_folder);
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(::opendir(folder.c_str()), &::closedir);
+  if (!listing) return devices;
+  while (const dirent* entry = ::readdir(listing.get())) {
+    if (!is_address(entry->d_name)) continue;
+    const std::string base = folder + "/" + entry->d_name;
+    const auto kind = class_of(parse_number(read_text(base + "/class")).value_or(0));
+    if (!kind) continue;
+    PciDevice device;
+    device.address = entry->d_name;
+    device.kind = *kind;
+    device.vendor = static_cast<std::uint32_t>(parse_number(read_text(base + "/vendor")).value_or(0));
+    device.device = static_cast<std::uint32_t>(parse_number(read_text(base + "/device")).value_or(0));
+    device.numa_node = static_cast<int>(parse_number(read_text(base + "/numa_node")).value_or(-1));
+    device.above = bridges_above(base);
+    devices.push_back(std::move(device));
+  }
+  std::sort(devices.begin(), devices.end(),
+            [](const PciDevice& a, const PciDevice& b) { return a.address < b.address; });
+  return devices;
+}
+
+std::uint64_t bar_bytes(const facts::Root& root, std::string address, int bar) {
+  std::transform(address.begin(), address.end(), address.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string table = read_text(root.at(std::string(devices_folder) + "/" + address + "/resource"));
+  // A line a BAR: first address, last address, flags.
+  std::string_view rest(table);
+  for (int line = 0; line < bar; ++line) {
+    const auto end = rest.find('\n');
+    if (end == std::string_view::npos) return 0;
+    rest.remove_prefix(end + 1);
+  }
+  const auto first = parse_number(rest);
+  const auto space = rest.find(' ');
+  const auto last = space == std::string_view::npos ? std::nullopt : parse_number(rest.substr(space + 1));
+  return first && last && *last > *first ? static_cast<std::uint64_t>(*last - *first + 1) : 0;
+}
+
+std::string to_json(const std::vector<PciDevice>& devices) {
+  std::string text = "// Topology file for cuFile.\n{\n  \"devices\": [";
+  const char* separator = "\n";
+  for (const PciDevice& device : devices) {
+    text += fmt::format(
+        "{}    {{\"address\": \"{}\", \"kind\": \"{}\", \"vendor\": \"0x{:04x}\", \"device\": \"0x{:04x}\", "
+        "\"numa_node\": {}, \"above\": [",
+        separator, device.address, name_of(device.kind), device.vendor, device.device, device.numa_node);
+    separator = ",\n";
+    for (std::size_t i = 0; i < device.above.size(); ++i) {
+      text += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", device.above[i]);
+    }
+    text += "]}";
+  }
+  return text + (devices.empty() ? "]\n}\n" : "\n  ]\n}\n");
+}
+
+void write_file(const std::string& path, const std::string& content) {
+  const base::UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  const ssize_t written = fd ? ::write(fd.get(), content.data(), content.size()) : -1;
+  if (written != static_cast<ssize_t>(content.size())) {
+    const int error = errno;
+    throw base::Failure(CU_FILE_INVALID_VALUE, fmt::format("cannot write {}: {}", path, std::strerror(error)), error);
+  }
+}
+
+}  // namespace sluice::topology
