@@ -1,0 +1,96 @@
+// A device's memory, and address ranges in which nothing is mapped for the host.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "ranges.h"
+
+namespace sluice::softgpu {
+
+// What a page of device memory is: cuMemAlloc's large allocations and VMM work in multiples of it.
+inline constexpr std::uint64_t device_page = std::uint64_t{2} << 20U;
+
+// A reserved stretch of the process's address space, aligned to device_page, in which every host access faults. Never
+// given back: a device address never turns into somebody's host memory.
+class Window {
+ public:
+  // Throws Refusal (out of memory) when the process has no room for it.
+  explicit Window(std::uint64_t size);
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+  ~Window() = default;
+
+  std::uint64_t start() const { return start_; }
+  std::uint64_t size() const { return size_; }
+  bool contains(std::uint64_t address) const { return address - start_ < size_; }
+
+ private:
+  std::uint64_t start_ = 0;
+  std::uint64_t size_;
+};
+
+// A memory file, mapped twice: without access at the addresses that the program gets, so a stray host access faults
+// as it would on a GPU, and readable and writable at an address that only this driver knows.
+class DeviceMemory {
+ public:
+  DeviceMemory(int ordinal, std::uint64_t size);
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  ~DeviceMemory() = default;
+
+  std::uint64_t size() const { return window_.size(); }
+  std::uint64_t available() const;
+  bool contains(std::uint64_t address) const { return window_.contains(address); }
+
+  // Throws Refusal (out of memory). An offset into the memory.
+  std::uint64_t take(std::uint64_t size, std::uint64_t alignment);
+  void give_back(std::uint64_t offset, std::uint64_t size) noexcept;
+
+  std::uint64_t address(std::uint64_t offset) const { return window_.start() + offset; }
+  std::byte* bytes(std::uint64_t offset) const { return bytes_ + offset; }
+
+ private:
+  Window window_;
+  int file_ = -1;
+  std::byte* bytes_ = nullptr;
+  mutable std::mutex mutex_;
+  Ranges ranges_;
+};
+
+// A piece of a device's memory, given back when the last allocation, handle and copy that uses it is gone.
+class DeviceStorage {
+ public:
+  DeviceStorage(DeviceMemory& memory, std::uint64_t size);
+  ~DeviceStorage();
+  DeviceStorage(const DeviceStorage&) = delete;
+  DeviceStorage& operator=(const DeviceStorage&) = delete;
+
+  std::uint64_t address() const { return memory_.address(offset_); }
+  std::byte* bytes() const { return memory_.bytes(offset_); }
+  std::uint64_t size() const { return size_; }
+
+ private:
+  DeviceMemory& memory_;
+  std::uint64_t size_;
+  std::uint64_t offset_;
+};
+
+// Page-aligned host memory of our own: pinned and managed allocations.
+class HostStorage {
+ public:
+  explicit HostStorage(std::uint64_t size);
+  ~HostStorage();
+  HostStorage(const HostStorage&) = delete;
+  HostStorage& operator=(const HostStorage&) = delete;
+
+  std::byte* bytes() const { return bytes_; }
+
+ private:
+  std::uint64_t size_;
+  std::byte* bytes_;
+};
+
+}  // namespace sluice::softgpu

@@ -1,0 +1,47 @@
+// A queue of work with a thread of its own: what a hardware queue is to a GPU.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "sync.h"
+
+namespace sluice::softgpu {
+
+// How a context fares, shared with all the work that was given to it.
+struct Health {
+  std::atomic<bool> gone{false};  // destroyed: nothing of it runs any more
+  std::atomic<int> fault{0};      // a sticky error: nothing runs, every call answers it
+
+  bool broken() const noexcept { return gone.load(std::memory_order_acquire) || fault.load() != 0; }
+};
+
+struct Operation {
+  std::vector<std::shared_ptr<Completion>> after;  // what must be done first
+  std::function<void()> body;                      // may be empty: a marker
+  std::shared_ptr<Completion> done;
+  std::shared_ptr<const Health> health;
+};
+
+// Runs operations one after the other, in the order of submission. The thread is made by the first operation and ends
+// when the channel is closed and empty. Any thread may call.
+class Channel : public std::enable_shared_from_this<Channel> {
+ public:
+  void submit(Operation operation);
+  void close() noexcept;
+
+ private:
+  void work();
+
+  std::mutex mutex_;
+  Condition changed_;
+  std::deque<Operation> queue_;
+  bool started_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace sluice::softgpu

@@ -1,0 +1,100 @@
+// The life of a context.
+#include "context.h"
+
+#include <bit>
+
+#include "device.h"
+#include "event.h"
+#include "machine.h"
+#include "refusal.h"
+#include "thread_state.h"
+
+namespace sluice::softgpu {
+
+Workspace::Workspace(Context& context, Device& device, unsigned flags)
+    : context_(context),
+      device_(device),
+      id_(machine().fresh_id()),
+      health_(std::make_shared<Health>()),
+      streams_(device, health_),
+      flags_(flags) {}
+
+void Workspace::open() {
+  legacy_ = streams_.create(weak_from_this(), StreamKind::legacy, 0);
+}
+
+std::shared_ptr<Stream> Workspace::per_thread_stream() {
+  auto& mine = this_thread().default_streams;
+  std::erase_if(mine, [](const auto& stream) { return stream->workspace().expired(); });
+  for (const auto& stream : mine) {
+    if (stream->workspace().lock().get() == this) return stream;
+  }
+  return mine.emplace_back(streams_.create(weak_from_this(), StreamKind::per_thread, 0));
+}
+
+void Workspace::require_healthy() const {
+  const int fault = health_->fault.load();
+  if (fault != 0) throw Refusal(static_cast<cuda::Result>(fault));
+}
+
+bool Workspace::enable_peer(const Context& peer) {
+  const std::lock_guard lock(peers_mutex_);
+  return peers_.insert(&peer).second;
+}
+
+bool Workspace::disable_peer(const Context& peer) {
+  const std::lock_guard lock(peers_mutex_);
+  return peers_.erase(&peer) != 0;
+}
+
+void Workspace::tear_down() {
+  // From here on queued bodies are skipped and waits for values end, so the streams run dry.
+  health_->gone.store(true, std::memory_order_release);
+  streams_.synchronize();
+  for (const auto& stream : streams_.all()) machine().streams.remove(stream.get());
+  machine().events.remove_if([this](const Event& event) { return event.workspace().lock().get() == this; });
+  streams_.close();
+  machine().allocations.remove_all_of(id_);
+}
+
+std::shared_ptr<Workspace> Context::workspace() const {
+  const std::lock_guard lock(mutex_);
+  return workspace_;
+}
+
+std::shared_ptr<Workspace> Context::living_workspace() const {
+  std::shared_ptr<Workspace> alive = workspace();
+  require(alive != nullptr, cuda::error_context_is_destroyed);
+  return alive;
+}
+
+void Context::open(unsigned flags) {
+  auto fresh = std::make_shared<Workspace>(*this, device_, flags);
+  fresh->open();
+  const std::lock_guard lock(mutex_);
+  workspace_ = std::move(fresh);
+}
+
+void Context::close() {
+  std::shared_ptr<Workspace> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    ended = std::move(workspace_);
+    workspace_ = nullptr;
+  }
+  if (ended != nullptr) ended->tear_down();
+}
+
+std::shared_ptr<Context> context_of(cuda::Context handle) {
+  std::shared_ptr<Context> context = machine().contexts.find(handle);
+  require(context != nullptr, cuda::error_invalid_context);
+  return context;
+}
+
+void require_context_flags(unsigned flags) {
+  constexpr unsigned all_flags = 0xff;
+  constexpr unsigned scheduling_flags = 0x7;
+  require((flags & ~all_flags) == 0 && std::popcount(flags & scheduling_flags) <= 1);
+}
+
+}  // namespace sluice::softgpu

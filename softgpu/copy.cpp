@@ -1,0 +1,107 @@
+// Moving bytes.
+#include "copy.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "device.h"
+#include "machine.h"
+#include "refusal.h"
+
+namespace sluice::softgpu {
+
+namespace {
+
+// A real driver stages pageable sources up to this size and returns; beyond it waits for the stream.
+constexpr std::uint64_t staged_at_most = std::uint64_t{64} << 10U;
+
+void move_pieces(const Place& to, const Place& from) {
+  std::size_t source = 0;
+  std::uint64_t taken = 0;
+  for (const Place::Piece& target : to.pieces) {
+    std::uint64_t filled = 0;
+    while (filled < target.size) {
+      const Place::Piece& piece = from.pieces[source];
+      const std::uint64_t size = std::min(target.size - filled, piece.size - taken);
+      std::memmove(target.bytes + filled, piece.bytes + taken, size);
+      filled += size;
+      taken += size;
+      if (taken == piece.size) {
+        ++source;
+        taken = 0;
+      }
+    }
+  }
+}
+
+std::uint64_t size_of(const Place& place) {
+  std::uint64_t size = 0;
+  for (const Place::Piece& piece : place.pieces) size += piece.size;
+  return size;
+}
+
+// Over the link where one end is the host and the other is not.
+void carry_out(const Place& to, const Place& from) {
+  const auto work = [&] { move_pieces(to, from); };
+  if (to.side == Side::device && from.on_host()) {
+    machine().devices[static_cast<std::size_t>(to.device)]->over_the_link(Direction::to_device, size_of(to), work);
+  } else if (from.side == Side::device && to.on_host()) {
+    machine().devices[static_cast<std::size_t>(from.device)]->over_the_link(Direction::to_host, size_of(to), work);
+  } else {
+    work();
+  }
+}
+
+bool must_wait(const Place& to, const Place& from, CopyCall call) {
+  if (to.side == Side::pageable_host || from.side == Side::pageable_host) return true;
+  if (call == CopyCall::asynchronous) return false;
+  return to.side != Side::device || from.side != Side::device || to.sync_memops || from.sync_memops;
+}
+
+// The place's bytes in a buffer of our own, so that the caller may reuse his at once.
+std::shared_ptr<void> stage(Place& from) {
+  auto staged = std::make_shared<std::vector<std::byte>>(from.pieces.front().bytes,
+                                                         from.pieces.front().bytes + from.pieces.front().size);
+  from.pieces.front().bytes = staged->data();
+  return staged;
+}
+
+}  // namespace
+
+void copy(const StreamUse& use, Place to, Place from, CopyCall call) {
+  const bool wait = must_wait(to, from, call);
+  if (wait && use.idle()) {  // nobody to wait for: the calling thread does it itself
+    carry_out(to, from);
+    return;
+  }
+  if (call == CopyCall::asynchronous && from.side == Side::pageable_host && to.side != Side::pageable_host &&
+      from.pieces.front().size <= staged_at_most) {
+    const std::shared_ptr<void> staged = stage(from);
+    use.submit([to = std::move(to), from = std::move(from), staged] { carry_out(to, from); });
+    return;
+  }
+  const auto done = use.submit([to = std::move(to), from = std::move(from)] { carry_out(to, from); });
+  if (wait) use.wait(*done);
+}
+
+void fill(const StreamUse& use, std::uint64_t address, Pattern pattern, std::uint64_t count, CopyCall call) {
+  if (count == 0) return;
+  require(address % pattern.width == 0);
+  Place place = device_place(address, count * pattern.width);
+  const bool wait = call == CopyCall::synchronous && (place.side != Side::device || place.sync_memops);
+  const auto done = use.submit([place = std::move(place), pattern] {
+    for (const Place::Piece& piece : place.pieces) {
+      if (pattern.width == 1) {
+        std::memset(piece.bytes, static_cast<int>(pattern.value & 0xffU), piece.size);
+        continue;
+      }
+      for (std::uint64_t at = 0; at < piece.size; at += pattern.width) {
+        std::memcpy(piece.bytes + at, &pattern.value, pattern.width);
+      }
+    }
+  });
+  if (wait) use.wait(*done);
+}
+
+}  // namespace sluice::softgpu

@@ -1,0 +1,25 @@
+// Copies and fills, ordered on a stream.
+#pragma once
+
+#include <cstdint>
+
+#include "place.h"
+#include "stream_use.h"
+
+namespace sluice::softgpu {
+
+enum class CopyCall {
+  synchronous,   // cuMemcpy and its kind: back when the host may use both ends
+  asynchronous,  // ...Async: back at once, where the memory allows it
+};
+
+void copy(const StreamUse& use, Place to, Place from, CopyCall call);
+
+// `value` repeated `count` times; its lowest `width` bytes (1, 2 or 4) are meant.
+struct Pattern {
+  std::uint32_t value;
+  unsigned width;
+};
+void fill(const StreamUse& use, std::uint64_t address, Pattern pattern, std::uint64_t count, CopyCall call);
+
+}  // namespace sluice::softgpu

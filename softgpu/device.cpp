@@ -1,0 +1,115 @@
+// A device's identity, primary context and queues.
+#include "device.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+#include <thread>
+
+#include "machine.h"
+#include "refusal.h"
+
+namespace sluice::softgpu {
+
+namespace {
+
+constexpr unsigned primary_api_version = 3020;
+
+}  // namespace
+
+Device::Device(int ordinal, const Knobs& knobs)
+    : ordinal_(ordinal),
+      knobs_(knobs),
+      memory_(ordinal, knobs.memory_mib << 20U),
+      primary_(std::make_shared<Context>(*this, ContextKind::primary, primary_api_version)) {
+  for (unsigned queue = 0; queue < knobs.hardware_queues; ++queue) {
+    shared_channels_.push_back(std::make_shared<Channel>());
+  }
+}
+
+std::string Device::name() const {
+  return "Sluice soft GPU";
+}
+
+std::string Device::pci_bus_id() const {
+  static constexpr std::string_view digits = "0123456789ABCDEF";
+  const auto text = [](int value, int width) {
+    std::string hexadecimal;
+    for (int shift = 4 * (width - 1); shift >= 0; shift -= 4) {
+      hexadecimal += digits[static_cast<std::size_t>((value >> shift) & 0xf)];
+    }
+    return hexadecimal;
+  };
+  return text(pci_domain, 4) + ":" + text(pci_bus(), 2) + ":00.0";
+}
+
+cuda::Uuid Device::uuid() const {
+  constexpr std::string_view text = "sluice-softgpu-";
+  cuda::Uuid uuid{};
+  std::copy(text.begin(), text.end(), std::begin(uuid.bytes));
+  uuid.bytes[text.size()] = static_cast<unsigned char>(ordinal_);
+  return uuid;
+}
+
+void Device::retain_primary() {
+  const std::lock_guard lock(mutex_);
+  if (primary_->workspace() == nullptr) primary_->open(primary_flags_);
+  ++primary_users_;
+}
+
+void Device::release_primary() {
+  const std::lock_guard lock(mutex_);
+  require(primary_users_ > 0, cuda::error_invalid_context);
+  if (--primary_users_ == 0) primary_->close();
+}
+
+void Device::reset_primary() {
+  const std::lock_guard lock(mutex_);
+  primary_->close();
+}
+
+void Device::set_primary_flags(unsigned flags) {
+  const std::lock_guard lock(mutex_);
+  primary_flags_ = flags;
+  if (const auto alive = primary_->workspace()) alive->flags().store(flags);
+}
+
+unsigned Device::primary_flags() const {
+  const std::lock_guard lock(mutex_);
+  return primary_flags_;
+}
+
+std::shared_ptr<Channel> Device::channel_for_stream() {
+  if (shared_channels_.empty()) return std::make_shared<Channel>();
+  const std::lock_guard lock(channels_mutex_);
+  return shared_channels_[streams_made_++ % shared_channels_.size()];
+}
+
+void Device::release_channel(Channel& channel) const noexcept {
+  if (shared_channels_.empty()) channel.close();
+}
+
+void Device::over_the_link(Direction direction, std::uint64_t bytes, const std::function<void()>& copy) {
+  if (knobs_.link_gib_per_second <= 0 && knobs_.link_latency_us <= 0) {
+    copy();
+    return;
+  }
+  using Seconds = std::chrono::duration<double>;
+  constexpr double bytes_a_gib = 1024.0 * 1024.0 * 1024.0;
+  double seconds = knobs_.link_latency_us * 1e-6;
+  if (knobs_.link_gib_per_second > 0) {
+    seconds += static_cast<double>(bytes) / (knobs_.link_gib_per_second * bytes_a_gib);
+  }
+  const std::lock_guard lock(links_[static_cast<unsigned>(direction)]);
+  const auto until = std::chrono::steady_clock::now() + Seconds(seconds);
+  copy();
+  std::this_thread::sleep_until(std::chrono::time_point_cast<std::chrono::nanoseconds>(until));
+}
+
+Device& device_of(cuda::Device device) {
+  auto& devices = machine().devices;
+  require(device >= 0 && static_cast<std::size_t>(device) < devices.size(), cuda::error_invalid_device);
+  return *devices[static_cast<std::size_t>(device)];
+}
+
+}  // namespace sluice::softgpu

@@ -1,0 +1,68 @@
+// One device: its memory, its primary context, its queues.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "address_space.h"
+#include "channel.h"
+#include "context.h"
+#include "knobs.h"
+
+namespace sluice::softgpu {
+
+// A direction of the link between host and device, which one copy uses at a time.
+enum class Direction : unsigned { to_device = 0, to_host = 1 };
+
+// A PCI domain that no machine has, so that nothing in sysfs is taken for a device of ours.
+inline constexpr int pci_domain = 0x5347;
+
+class Device {
+ public:
+  Device(int ordinal, const Knobs& knobs);
+
+  int ordinal() const { return ordinal_; }
+  DeviceMemory& memory() { return memory_; }
+  std::string name() const;
+  int pci_bus() const { return ordinal_ + 1; }
+  std::string pci_bus_id() const;
+  cuda::Uuid uuid() const;
+
+  // The primary context, which is the same object whether active or not.
+  const std::shared_ptr<Context>& primary() const { return primary_; }
+  void retain_primary();
+  // Throws Refusal (invalid context) when nobody holds it.
+  void release_primary();
+  void reset_primary();
+  void set_primary_flags(unsigned flags);
+  unsigned primary_flags() const;
+
+  // A queue for one more stream: its own, or one of the few that SLUICE_SOFTGPU_QUEUES allows.
+  std::shared_ptr<Channel> channel_for_stream();
+  void release_channel(Channel& channel) const noexcept;
+
+  // Runs a copy of so many bytes over the link, at the pace that the knobs give it.
+  void over_the_link(Direction direction, std::uint64_t bytes, const std::function<void()>& copy);
+
+ private:
+  int ordinal_;
+  const Knobs& knobs_;
+  DeviceMemory memory_;
+  std::shared_ptr<Context> primary_;
+  mutable std::mutex mutex_;
+  unsigned primary_users_ = 0;
+  unsigned primary_flags_ = 0;
+  std::vector<std::shared_ptr<Channel>> shared_channels_;  // constant after construction
+  std::mutex channels_mutex_;
+  std::uint64_t streams_made_ = 0;
+  std::array<std::mutex, 2> links_;
+};
+
+// The device behind an ordinal that was given by the program; throws Refusal (invalid device).
+Device& device_of(cuda::Device device);
+
+}  // namespace sluice::softgpu

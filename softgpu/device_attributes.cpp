@@ -1,0 +1,90 @@
+// The attributes of a soft GPU. Those of the machine it imitates are those of a plausible data-centre GPU; those that
+// a program decides by (which calls work) tell the truth about this driver.
+#include "device_attributes.h"
+
+#include <array>
+
+#include "device.h"
+#include "refusal.h"
+
+namespace sluice::softgpu {
+
+namespace {
+
+struct Attribute {
+  int number;
+  int value;
+};
+
+constexpr int last_attribute = 147;
+constexpr int pci_bus_id = 33;
+constexpr int pci_device_id = 34;
+constexpr int pci_domain_id = 50;
+
+// The others are 0.
+constexpr std::array attributes{
+    Attribute{1, 1024},         // MAX_THREADS_PER_BLOCK
+    Attribute{2, 1024},         // MAX_BLOCK_DIM_X
+    Attribute{3, 1024},         // MAX_BLOCK_DIM_Y
+    Attribute{4, 64},           // MAX_BLOCK_DIM_Z
+    Attribute{5, 2147483647},   // MAX_GRID_DIM_X
+    Attribute{6, 65535},        // MAX_GRID_DIM_Y
+    Attribute{7, 65535},        // MAX_GRID_DIM_Z
+    Attribute{8, 49152},        // MAX_SHARED_MEMORY_PER_BLOCK
+    Attribute{9, 65536},        // TOTAL_CONSTANT_MEMORY
+    Attribute{10, 32},          // WARP_SIZE
+    Attribute{11, 2147483647},  // MAX_PITCH
+    Attribute{12, 65536},       // MAX_REGISTERS_PER_BLOCK
+    Attribute{13, 1000000},     // CLOCK_RATE, kHz
+    Attribute{14, 512},         // TEXTURE_ALIGNMENT
+    Attribute{15, 1},           // GPU_OVERLAP
+    Attribute{16, 16},          // MULTIPROCESSOR_COUNT
+    Attribute{19, 1},           // CAN_MAP_HOST_MEMORY
+    Attribute{30, 512},         // SURFACE_ALIGNMENT
+    Attribute{31, 1},           // CONCURRENT_KERNELS
+    Attribute{36, 1000000},     // MEMORY_CLOCK_RATE, kHz
+    Attribute{37, 512},         // GLOBAL_MEMORY_BUS_WIDTH
+    Attribute{38, 4194304},     // L2_CACHE_SIZE
+    Attribute{39, 2048},        // MAX_THREADS_PER_MULTIPROCESSOR
+    Attribute{40, 2},           // ASYNC_ENGINE_COUNT
+    Attribute{41, 1},           // UNIFIED_ADDRESSING
+    Attribute{51, 32},          // TEXTURE_PITCH_ALIGNMENT
+    Attribute{attribute_compute_capability_major, 9},
+    Attribute{attribute_compute_capability_minor, 0},
+    Attribute{78, 1},      // STREAM_PRIORITIES_SUPPORTED
+    Attribute{81, 49152},  // MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
+    Attribute{82, 65536},  // MAX_REGISTERS_PER_MULTIPROCESSOR
+    Attribute{83, 1},      // MANAGED_MEMORY
+    Attribute{87, 2},      // SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO
+    Attribute{89, 1},      // CONCURRENT_MANAGED_ACCESS
+    Attribute{91, 1},      // CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
+    Attribute{97, 49152},  // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+    Attribute{99, 1},      // HOST_REGISTER_SUPPORTED
+    Attribute{106, 32},    // MAX_BLOCKS_PER_MULTIPROCESSOR
+    Attribute{113, 1},     // READ_ONLY_HOST_REGISTER_SUPPORTED
+    Attribute{126, 1},     // MEM_SYNC_DOMAIN_COUNT
+    Attribute{131, -1},    // NUMA_ID
+    Attribute{134, -1},    // HOST_NUMA_ID
+};
+
+}  // namespace
+
+int device_attribute(const Device& device, int attribute) {
+  require(attribute >= 1 && attribute <= last_attribute);
+  switch (attribute) {
+    case pci_domain_id:
+      return pci_domain;
+    case pci_bus_id:
+      return device.pci_bus();
+    case pci_device_id:
+      return 0;
+    default:
+      break;
+  }
+  for (const Attribute& known : attributes) {
+    if (known.number == attribute) return known.value;
+  }
+  return 0;
+}
+
+}  // namespace sluice::softgpu

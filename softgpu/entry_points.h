@@ -1,0 +1,176 @@
+// Every function that the soft GPU exports, with the signatures that CUDA gives them. A name ending in _ptds or _ptsz
+// is the same call for programs compiled for per-thread default streams.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gpu/cuda_abi.h"
+
+namespace sluice::softgpu {
+
+using Ptr = cuda::DevicePtr;
+using HostFunction = void (*)(void*);
+using StreamCallback = void (*)(CUstream, CUresult, void*);
+
+extern "C" {
+#pragma GCC visibility push(default)
+
+// The mark of this driver: no other has it. Its version, 1000 * major + 10 * minor.
+int cuSluiceSoftGpuVersion();
+
+// Start, names, entry points
+CUresult cuInit(unsigned flags);
+CUresult cuDriverGetVersion(int* version);
+CUresult cuGetErrorName(CUresult error, const char** text);
+CUresult cuGetErrorString(CUresult error, const char** text);
+CUresult cuGetProcAddress(const char* symbol, void** function, int version, std::uint64_t flags);
+CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, std::uint64_t flags, int* status);
+
+// Devices
+CUresult cuDeviceGet(cuda::Device* device, int ordinal);
+CUresult cuDeviceGetCount(int* count);
+CUresult cuDeviceGetName(char* name, int length, cuda::Device device);
+CUresult cuDeviceGetUuid(cuda::Uuid* uuid, cuda::Device device);
+CUresult cuDeviceGetUuid_v2(cuda::Uuid* uuid, cuda::Device device);
+CUresult cuDeviceTotalMem_v2(std::size_t* bytes, cuda::Device device);
+CUresult cuDeviceGetAttribute(int* value, int attribute, cuda::Device device);
+CUresult cuDeviceComputeCapability(int* major, int* minor, cuda::Device device);
+CUresult cuDeviceGetPCIBusId(char* id, int length, cuda::Device device);
+CUresult cuDeviceGetByPCIBusId(cuda::Device* device, const char* id);
+CUresult cuDeviceCanAccessPeer(int* can, cuda::Device device, cuda::Device peer);
+CUresult cuDeviceGetP2PAttribute(int* value, int attribute, cuda::Device source, cuda::Device target);
+
+// Primary contexts
+CUresult cuDevicePrimaryCtxRetain(cuda::Context* context, cuda::Device device);
+CUresult cuDevicePrimaryCtxRelease(cuda::Device device);
+CUresult cuDevicePrimaryCtxRelease_v2(cuda::Device device);
+CUresult cuDevicePrimaryCtxReset(cuda::Device device);
+CUresult cuDevicePrimaryCtxReset_v2(cuda::Device device);
+CUresult cuDevicePrimaryCtxSetFlags(cuda::Device device, unsigned flags);
+CUresult cuDevicePrimaryCtxSetFlags_v2(cuda::Device device, unsigned flags);
+CUresult cuDevicePrimaryCtxGetState(cuda::Device device, unsigned* flags, int* active);
+
+// Contexts
+CUresult cuCtxCreate_v2(cuda::Context* context, unsigned flags, cuda::Device device);
+CUresult cuCtxCreate_v3(cuda::Context* context, void* affinity, int affinities, unsigned flags, cuda::Device device);
+CUresult cuCtxCreate_v4(cuda::Context* context, void* parameters, unsigned flags, cuda::Device device);
+CUresult cuCtxDestroy_v2(cuda::Context context);
+CUresult cuCtxPushCurrent_v2(cuda::Context context);
+CUresult cuCtxPopCurrent_v2(cuda::Context* context);
+CUresult cuCtxSetCurrent(cuda::Context context);
+CUresult cuCtxGetCurrent(cuda::Context* context);
+CUresult cuCtxGetDevice(cuda::Device* device);
+CUresult cuCtxGetDevice_v2(cuda::Device* device, cuda::Context context);
+CUresult cuCtxGetFlags(unsigned* flags);
+CUresult cuCtxSetFlags(unsigned flags);
+CUresult cuCtxGetId(cuda::Context context, unsigned long long* id);
+CUresult cuCtxGetApiVersion(cuda::Context context, unsigned* version);
+CUresult cuCtxSynchronize();
+CUresult cuCtxSynchronize_v2(cuda::Context context);
+CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest);
+CUresult cuCtxEnablePeerAccess(cuda::Context peer, unsigned flags);
+CUresult cuCtxDisablePeerAccess(cuda::Context peer);
+
+// Memory
+CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total);
+CUresult cuMemAlloc_v2(Ptr* pointer, std::size_t size);
+CUresult cuMemAllocPitch_v2(Ptr* pointer, std::size_t* pitch, std::size_t width, std::size_t height, unsigned element);
+CUresult cuMemFree_v2(Ptr pointer);
+CUresult cuMemAllocManaged(Ptr* pointer, std::size_t size, unsigned flags);
+CUresult cuMemGetAddressRange_v2(Ptr* base, std::size_t* size, Ptr pointer);
+CUresult cuMemAllocHost_v2(void** pointer, std::size_t size);
+CUresult cuMemHostAlloc(void** pointer, std::size_t size, unsigned flags);
+CUresult cuMemFreeHost(void* pointer);
+CUresult cuMemHostRegister_v2(void* pointer, std::size_t size, unsigned flags);
+CUresult cuMemHostUnregister(void* pointer);
+CUresult cuMemHostGetDevicePointer_v2(Ptr* device_pointer, void* pointer, unsigned flags);
+CUresult cuMemHostGetFlags(unsigned* flags, void* pointer);
+CUresult cuPointerGetAttribute(void* value, int attribute, Ptr pointer);
+CUresult cuPointerGetAttributes(unsigned count, int* attributes, void** values, Ptr pointer);
+CUresult cuPointerSetAttribute(const void* value, int attribute, Ptr pointer);
+
+// Copies
+CUresult cuMemcpy(Ptr to, Ptr from, std::size_t size);
+CUresult cuMemcpy_ptds(Ptr to, Ptr from, std::size_t size);
+CUresult cuMemcpyAsync(Ptr to, Ptr from, std::size_t size, cuda::Stream stream);
+CUresult cuMemcpyAsync_ptsz(Ptr to, Ptr from, std::size_t size, cuda::Stream stream);
+CUresult cuMemcpyHtoD_v2(Ptr to, const void* from, std::size_t size);
+CUresult cuMemcpyHtoD_v2_ptds(Ptr to, const void* from, std::size_t size);
+CUresult cuMemcpyHtoDAsync_v2(Ptr to, const void* from, std::size_t size, cuda::Stream stream);
+CUresult cuMemcpyHtoDAsync_v2_ptsz(Ptr to, const void* from, std::size_t size, cuda::Stream stream);
+CUresult cuMemcpyDtoH_v2(void* to, Ptr from, std::size_t size);
+CUresult cuMemcpyDtoH_v2_ptds(void* to, Ptr from, std::size_t size);
+CUresult cuMemcpyDtoHAsync_v2(void* to, Ptr from, std::size_t size, cuda::Stream stream);
+CUresult cuMemcpyDtoHAsync_v2_ptsz(void* to, Ptr from, std::size_t size, cuda::Stream stream);
+CUresult cuMemcpyDtoD_v2(Ptr to, Ptr from, std::size_t size);
+CUresult cuMemcpyDtoD_v2_ptds(Ptr to, Ptr from, std::size_t size);
+CUresult cuMemcpyDtoDAsync_v2(Ptr to, Ptr from, std::size_t size, cuda::Stream stream);
+CUresult cuMemcpyDtoDAsync_v2_ptsz(Ptr to, Ptr from, std::size_t size, cuda::Stream stream);
+CUresult cuMemcpyPeer(Ptr to, cuda::Context to_context, Ptr from, cuda::Context from_context, std::size_t size);
+CUresult cuMemcpyPeer_ptds(Ptr to, cuda::Context to_context, Ptr from, cuda::Context from_context, std::size_t size);
+CUresult cuMemcpyPeerAsync(Ptr to, cuda::Context to_context, Ptr from, cuda::Context from_context, std::size_t size,
+                           cuda::Stream stream);
+CUresult cuMemcpyPeerAsync_ptsz(Ptr to, cuda::Context to_context, Ptr from, cuda::Context from_context,
+                                std::size_t size, cuda::Stream stream);
+
+// Fills
+CUresult cuMemsetD8_v2(Ptr to, unsigned char value, std::size_t count);
+CUresult cuMemsetD8_v2_ptds(Ptr to, unsigned char value, std::size_t count);
+CUresult cuMemsetD8Async(Ptr to, unsigned char value, std::size_t count, cuda::Stream stream);
+CUresult cuMemsetD8Async_ptsz(Ptr to, unsigned char value, std::size_t count, cuda::Stream stream);
+CUresult cuMemsetD16_v2(Ptr to, unsigned short value, std::size_t count);
+CUresult cuMemsetD16_v2_ptds(Ptr to, unsigned short value, std::size_t count);
+CUresult cuMemsetD16Async(Ptr to, unsigned short value, std::size_t count, cuda::Stream stream);
+CUresult cuMemsetD16Async_ptsz(Ptr to, unsigned short value, std::size_t count, cuda::Stream stream);
+CUresult cuMemsetD32_v2(Ptr to, unsigned value, std::size_t count);
+CUresult cuMemsetD32_v2_ptds(Ptr to, unsigned value, std::size_t count);
+CUresult cuMemsetD32Async(Ptr to, unsigned value, std::size_t count, cuda::Stream stream);
+CUresult cuMemsetD32Async_ptsz(Ptr to, unsigned value, std::size_t count, cuda::Stream stream);
+
+// Streams
+CUresult cuStreamCreate(cuda::Stream* stream, unsigned flags);
+CUresult cuStreamCreateWithPriority(cuda::Stream* stream, unsigned flags, int priority);
+CUresult cuStreamDestroy_v2(cuda::Stream stream);
+CUresult cuStreamSynchronize(cuda::Stream stream);
+CUresult cuStreamSynchronize_ptsz(cuda::Stream stream);
+CUresult cuStreamQuery(cuda::Stream stream);
+CUresult cuStreamQuery_ptsz(cuda::Stream stream);
+CUresult cuStreamGetCtx(cuda::Stream stream, cuda::Context* context);
+CUresult cuStreamGetCtx_ptsz(cuda::Stream stream, cuda::Context* context);
+CUresult cuStreamGetCtx_v2(cuda::Stream stream, cuda::Context* context, void** green_context);
+CUresult cuStreamGetCtx_v2_ptsz(cuda::Stream stream, cuda::Context* context, void** green_context);
+CUresult cuStreamGetDevice(cuda::Stream stream, cuda::Device* device);
+CUresult cuStreamGetDevice_ptsz(cuda::Stream stream, cuda::Device* device);
+CUresult cuStreamGetId(cuda::Stream stream, unsigned long long* id);
+CUresult cuStreamGetId_ptsz(cuda::Stream stream, unsigned long long* id);
+CUresult cuStreamGetFlags(cuda::Stream stream, unsigned* flags);
+CUresult cuStreamGetFlags_ptsz(cuda::Stream stream, unsigned* flags);
+CUresult cuStreamGetPriority(cuda::Stream stream, int* priority);
+CUresult cuStreamGetPriority_ptsz(cuda::Stream stream, int* priority);
+CUresult cuStreamWaitEvent(cuda::Stream stream, cuda::Event event, unsigned flags);
+CUresult cuStreamWaitEvent_ptsz(cuda::Stream stream, cuda::Event event, unsigned flags);
+CUresult cuStreamIsCapturing(cuda::Stream stream, int* status);
+CUresult cuStreamIsCapturing_ptsz(cuda::Stream stream, int* status);
+CUresult cuThreadExchangeStreamCaptureMode(int* mode);
+CUresult cuLaunchHostFunc(cuda::Stream stream, HostFunction function, void* data);
+CUresult cuLaunchHostFunc_ptsz(cuda::Stream stream, HostFunction function, void* data);
+CUresult cuStreamAddCallback(cuda::Stream stream, StreamCallback callback, void* data, unsigned flags);
+CUresult cuStreamAddCallback_ptsz(cuda::Stream stream, StreamCallback callback, void* data, unsigned flags);
+
+// Events
+CUresult cuEventCreate(cuda::Event* event, unsigned flags);
+CUresult cuEventRecord(cuda::Event event, cuda::Stream stream);
+CUresult cuEventRecord_ptsz(cuda::Event event, cuda::Stream stream);
+CUresult cuEventRecordWithFlags(cuda::Event event, cuda::Stream stream, unsigned flags);
+CUresult cuEventRecordWithFlags_ptsz(cuda::Event event, cuda::Stream stream, unsigned flags);
+CUresult cuEventQuery(cuda::Event event);
+CUresult cuEventSynchronize(cuda::Event event);
+CUresult cuEventDestroy_v2(cuda::Event event);
+CUresult cuEventElapsedTime(float* milliseconds, cuda::Event start, cuda::Event end);
+CUresult cuEventElapsedTime_v2(float* milliseconds, cuda::Event start, cuda::Event end);
+
+#pragma GCC visibility pop
+}
+
+}  // namespace sluice::softgpu

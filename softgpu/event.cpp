@@ -1,0 +1,19 @@
+// Recording an event.
+#include "event.h"
+
+namespace sluice::softgpu {
+
+void Event::record(Streams& streams, Stream& stream) {
+  auto recording = std::make_shared<Recording>();
+  // Under the lock from submission to publication, so that of two recordings the later one stays.
+  const std::lock_guard lock(mutex_);
+  recording->done = streams.submit(stream, [stamp = recording] { stamp->passed = std::chrono::steady_clock::now(); });
+  latest_ = std::move(recording);
+}
+
+std::shared_ptr<const Recording> Event::latest() const {
+  const std::lock_guard lock(mutex_);
+  return latest_;
+}
+
+}  // namespace sluice::softgpu

@@ -1,0 +1,34 @@
+// cuInit, and what works before it.
+#include "answer.h"
+#include "entry_points.h"
+#include "machine.h"
+
+namespace sluice::softgpu {
+
+namespace {
+
+constexpr int driver_version = 13000;
+constexpr int soft_gpu_version = 1000;
+
+}  // namespace
+
+int cuSluiceSoftGpuVersion() {
+  return soft_gpu_version;
+}
+
+CUresult cuInit(unsigned flags) {
+  if (machine_was_lost()) return cuda::error_not_initialized;
+  return answer_early(__func__, [&] {
+    require(flags == 0);
+    start_machine();
+  });
+}
+
+CUresult cuDriverGetVersion(int* version) {
+  return answer_early(__func__, [&] {
+    require(version != nullptr);
+    *version = driver_version;
+  });
+}
+
+}  // namespace sluice::softgpu

@@ -1,0 +1,94 @@
+// Reading the knobs. A value that cannot be read counts as not given: a driver has nobody to complain to.
+#include "knobs.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+namespace sluice::softgpu {
+
+namespace {
+
+std::string_view text_of(const char* name) {
+  const char* const value = ::secure_getenv(name);
+  return value != nullptr ? std::string_view(value) : std::string_view();
+}
+
+template <typename Number>
+std::optional<Number> number_in(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+template <typename Number>
+void read(const char* name, Number least, Number most, Number& knob) {
+  const std::optional<Number> number = number_in<Number>(text_of(name));
+  if (number && *number >= least && *number <= most) knob = *number;
+}
+
+// "12.5" as a double without from_chars for floating point, which needs a newer libstdc++ at load time.
+void read_decimal(const char* name, double& knob) {
+  const std::string_view text = text_of(name);
+  const std::size_t point = text.find('.');
+  const std::optional<std::uint32_t> whole = number_in<std::uint32_t>(text.substr(0, point));
+  if (!whole) return;
+  double value = *whole;
+  if (point != std::string_view::npos) {
+    double weight = 0.1;
+    for (const char digit : text.substr(point + 1)) {
+      if (digit < '0' || digit > '9') return;
+      value += (digit - '0') * weight;
+      weight /= 10;
+    }
+  }
+  knob = value;
+}
+
+std::string_view take_until(std::string_view& text, char separator) {
+  const std::size_t end = text.find(separator);
+  const std::string_view head = text.substr(0, end);
+  text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+  return head;
+}
+
+// name:n[+][:code]
+std::optional<FailureRule> rule_in(std::string_view text) {
+  FailureRule rule;
+  rule.function = take_until(text, ':');
+  std::string_view count = take_until(text, ':');
+  if (count.ends_with('+')) {
+    rule.always = true;
+    count.remove_suffix(1);
+  }
+  const std::optional<std::uint64_t> first = number_in<std::uint64_t>(count);
+  if (rule.function.empty() || !first || *first == 0) return std::nullopt;
+  rule.first = *first;
+  if (!text.empty()) {
+    const std::optional<int> code = number_in<int>(text);
+    if (!code) return std::nullopt;
+    rule.code = *code;
+  }
+  return rule;
+}
+
+}  // namespace
+
+Knobs read_knobs() {
+  Knobs knobs;
+  read("SLUICE_SOFTGPU_DEVICES", 0, 64, knobs.devices);
+  read<std::uint64_t>("SLUICE_SOFTGPU_MEMORY_MIB", 2, 1U << 20U, knobs.memory_mib);
+  read("SLUICE_SOFTGPU_QUEUES", 0U, 1024U, knobs.hardware_queues);
+  knobs.peer_access = text_of("SLUICE_SOFTGPU_PEER") != "0";
+  read_decimal("SLUICE_SOFTGPU_LINK_GIBPS", knobs.link_gib_per_second);
+  read_decimal("SLUICE_SOFTGPU_LINK_US", knobs.link_latency_us);
+  std::string_view failures = text_of("SLUICE_SOFTGPU_FAIL");
+  while (!failures.empty()) {
+    if (auto rule = rule_in(take_until(failures, ','))) knobs.failures.push_back(std::move(*rule));
+  }
+  return knobs;
+}
+
+}  // namespace sluice::softgpu

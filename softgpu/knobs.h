@@ -1,0 +1,30 @@
+// What the environment says about the soft GPU. Read once, by cuInit; docs/softgpu.md describes each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sluice::softgpu {
+
+// Let the calls number `first` and, when `always`, all later ones of an entry point fail.
+struct FailureRule {
+  std::string function;
+  std::uint64_t first = 1;
+  bool always = false;
+  int code = 999;
+};
+
+struct Knobs {
+  int devices = 1;                    // SLUICE_SOFTGPU_DEVICES
+  std::uint64_t memory_mib = 4096;    // SLUICE_SOFTGPU_MEMORY_MIB, a device
+  unsigned hardware_queues = 0;       // SLUICE_SOFTGPU_QUEUES; 0: one for each stream
+  bool peer_access = true;            // SLUICE_SOFTGPU_PEER
+  double link_gib_per_second = 0;     // SLUICE_SOFTGPU_LINK_GIBPS; 0: as fast as memcpy
+  double link_latency_us = 0;         // SLUICE_SOFTGPU_LINK_US
+  std::vector<FailureRule> failures;  // SLUICE_SOFTGPU_FAIL
+};
+
+Knobs read_knobs();
+
+}  // namespace sluice::softgpu

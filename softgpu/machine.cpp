@@ -1,0 +1,60 @@
+// Start of the soft GPU, and its end in a forked child.
+#include "machine.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "refusal.h"
+
+namespace sluice::softgpu {
+
+namespace {
+
+// Set once, never freed: threads and exit handlers may use it to the very end.
+std::atomic<Machine*> the_machine{nullptr};
+std::atomic<bool> lost{false};
+std::mutex start_mutex;
+
+void lose_in_child() {
+  lost.store(true);
+}
+
+}  // namespace
+
+Machine::Machine() : knobs(read_knobs()) {
+  for (int ordinal = 0; ordinal < knobs.devices; ++ordinal) {
+    devices.push_back(std::make_unique<Device>(ordinal, knobs));
+  }
+  for (const auto& device : devices) contexts.insert(device->primary());
+}
+
+bool Machine::is_device_address(std::uint64_t address) const noexcept {
+  return std::any_of(devices.begin(), devices.end(),
+                     [address](const auto& device) { return device->memory().contains(address); });
+}
+
+void start_machine() {
+  const std::lock_guard lock(start_mutex);
+  if (the_machine.load() == nullptr) {
+    auto fresh = std::make_unique<Machine>();
+    require(!fresh->devices.empty(), cuda::error_no_device);
+    ::pthread_atfork(nullptr, nullptr, lose_in_child);
+    the_machine.store(fresh.release());
+  }
+}
+
+bool machine_is_usable() noexcept {
+  return the_machine.load(std::memory_order_acquire) != nullptr && !lost.load();
+}
+
+bool machine_was_lost() noexcept {
+  return lost.load();
+}
+
+Machine& machine() noexcept {
+  return *the_machine.load(std::memory_order_acquire);
+}
+
+}  // namespace sluice::softgpu

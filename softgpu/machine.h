@@ -1,0 +1,49 @@
+// All of the soft GPU in one process: made by cuInit, never destroyed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "allocation.h"
+#include "device.h"
+#include "event.h"
+#include "handle_table.h"
+#include "knobs.h"
+
+namespace sluice::softgpu {
+
+struct Machine {
+  Machine();
+
+  const Knobs knobs;
+  std::vector<std::unique_ptr<Device>> devices;
+  HandleTable<Context> contexts;
+  HandleTable<Stream> streams;
+  HandleTable<Event> events;
+  AllocationTable allocations;
+
+  // A number that nothing else in this process has.
+  std::uint64_t fresh_id() noexcept { return next_id_.fetch_add(1, std::memory_order_relaxed); }
+  // Whether a device owns this address, allocated or not: then it is no host memory.
+  bool is_device_address(std::uint64_t address) const noexcept;
+
+ private:
+  std::atomic<std::uint64_t> next_id_{1};
+};
+
+// Makes the machine, once. Throws Refusal (no device, out of memory).
+void start_machine();
+
+// Whether there is one that this process may use: not before cuInit, and not in the child of a fork, which inherits
+// neither our threads nor the device.
+bool machine_is_usable() noexcept;
+
+// This process is the child of one that had a machine.
+bool machine_was_lost() noexcept;
+
+// Only where machine_is_usable().
+Machine& machine() noexcept;
+
+}  // namespace sluice::softgpu

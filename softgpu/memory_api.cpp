@@ -1,0 +1,109 @@
+// Entry points for device and managed memory.
+#include "answer.h"
+#include "device.h"
+#include "entry_points.h"
+#include "machine.h"
+#include "thread_state.h"
+
+namespace sluice::softgpu {
+
+namespace {
+
+std::uint64_t allocate(const std::shared_ptr<Workspace>& workspace, std::uint64_t size) {
+  require(size != 0);
+  const auto storage = std::make_shared<DeviceStorage>(workspace->device().memory(), size);
+  auto allocation = std::make_shared<Allocation>();
+  allocation->kind = MemoryKind::device;
+  allocation->start = allocation->range_start = storage->address();
+  allocation->size = allocation->range_size = size;
+  allocation->bytes = storage->bytes();
+  allocation->device = workspace->device().ordinal();
+  allocation->context = workspace->context().handle();
+  allocation->workspace = workspace->id();
+  allocation->storage = storage;
+  machine().allocations.insert(std::move(allocation));
+  return storage->address();
+}
+
+// Waits for the work of the context that owns the memory: cuMemFree does, but for memory from a pool.
+void wait_for_users(const Allocation& allocation) {
+  if (allocation.kind == MemoryKind::pooled) return;
+  const auto context = machine().contexts.find(allocation.context);
+  if (context == nullptr) return;
+  const auto workspace = context->workspace();
+  if (workspace != nullptr && workspace->id() == allocation.workspace) workspace->streams().synchronize();
+}
+
+}  // namespace
+
+CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  return answer(__func__, [&] {
+    require(free != nullptr && total != nullptr);
+    const DeviceMemory& memory = current_workspace()->device().memory();
+    *free = memory.available();
+    *total = memory.size();
+  });
+}
+
+CUresult cuMemAlloc_v2(Ptr* pointer, std::size_t size) {
+  return answer(__func__, [&] {
+    const auto workspace = current_workspace();
+    require(pointer != nullptr);
+    *pointer = allocate(workspace, size);
+  });
+}
+
+CUresult cuMemAllocPitch_v2(Ptr* pointer, std::size_t* pitch, std::size_t width, std::size_t height, unsigned element) {
+  constexpr std::size_t granule = 512;
+  return answer(__func__, [&] {
+    const auto workspace = current_workspace();
+    require(pointer != nullptr && pitch != nullptr && (element == 4 || element == 8 || element == 16));
+    require(width != 0 && height != 0);
+    const std::size_t row = (width + granule - 1) / granule * granule;
+    *pointer = allocate(workspace, row * height);
+    *pitch = row;
+  });
+}
+
+CUresult cuMemFree_v2(Ptr pointer) {
+  return answer(__func__, [&] {
+    current_workspace();
+    if (pointer == 0) return;
+    const auto freed = machine().allocations.remove(pointer, [](const Allocation& allocation) {
+      return allocation.kind == MemoryKind::device || allocation.kind == MemoryKind::managed ||
+             allocation.kind == MemoryKind::pooled;
+    });
+    require(freed != nullptr);
+    wait_for_users(*freed);
+  });
+}
+
+CUresult cuMemAllocManaged(Ptr* pointer, std::size_t size, unsigned flags) {
+  return answer(__func__, [&] {
+    const auto workspace = current_workspace();
+    require(pointer != nullptr && size != 0 && (flags == cuda::attach_global || flags == cuda::attach_host));
+    const auto storage = std::make_shared<HostStorage>(size);
+    auto allocation = std::make_shared<Allocation>();
+    allocation->kind = MemoryKind::managed;
+    allocation->bytes = storage->bytes();
+    allocation->start = allocation->range_start = reinterpret_cast<std::uint64_t>(allocation->bytes);
+    allocation->size = allocation->range_size = size;
+    allocation->device = workspace->device().ordinal();
+    allocation->context = workspace->context().handle();
+    allocation->workspace = workspace->id();
+    allocation->storage = storage;
+    *pointer = allocation->start;
+    machine().allocations.insert(std::move(allocation));
+  });
+}
+
+CUresult cuMemGetAddressRange_v2(Ptr* base, std::size_t* size, Ptr pointer) {
+  return answer(__func__, [&] {
+    const auto allocation = machine().allocations.find(pointer);
+    require(allocation != nullptr, cuda::error_not_found);
+    if (base != nullptr) *base = allocation->start;
+    if (size != nullptr) *size = allocation->size;
+  });
+}
+
+}  // namespace sluice::softgpu

@@ -1,0 +1,123 @@
+// Entry points that say what an address is.
+#include <cstring>
+
+#include "answer.h"
+#include "entry_points.h"
+#include "machine.h"
+#include "thread_state.h"
+
+namespace sluice::softgpu {
+
+namespace {
+
+constexpr int first_attribute = cuda::pointer_attribute_context;
+constexpr int last_attribute = 21;
+
+template <typename Value>
+void give(void* data, Value value) {
+  std::memcpy(data, &value, sizeof value);
+}
+
+// Writes the value, or refuses what this memory does not have.
+void give_attribute(void* data, int attribute, const Allocation& memory, Ptr pointer) {
+  const bool host = is_host(memory.kind);
+  switch (attribute) {
+    case cuda::pointer_attribute_context:
+      return give(data, memory.context);
+    case cuda::pointer_attribute_memory_type:
+      return give<unsigned>(data, host ? cuda::memory_host : cuda::memory_device);
+    case cuda::pointer_attribute_device_pointer:
+      return give(data, pointer);
+    case cuda::pointer_attribute_host_pointer:
+      require(host || memory.kind == MemoryKind::managed);
+      return give(data, reinterpret_cast<void*>(pointer));
+    case cuda::pointer_attribute_sync_memops:
+      return give<unsigned>(data, memory.sync_memops.load() ? 1 : 0);
+    case cuda::pointer_attribute_buffer_id:
+      return give<unsigned long long>(data, memory.buffer_id);
+    case cuda::pointer_attribute_is_managed:
+      return give<unsigned>(data, memory.kind == MemoryKind::managed ? 1 : 0);
+    case cuda::pointer_attribute_device_ordinal:
+      return give(data, memory.device);
+    case cuda::pointer_attribute_is_legacy_ipc_capable:
+      return give<unsigned>(data, 0);
+    case cuda::pointer_attribute_range_start_addr:
+      return give<Ptr>(data, memory.range_start);
+    case cuda::pointer_attribute_range_size:
+      return give<std::size_t>(data, memory.range_size);
+    case cuda::pointer_attribute_mapped:
+      return give<unsigned>(data, 1);
+    case cuda::pointer_attribute_allowed_handle_types:
+      return give<std::uint64_t>(data, 0);
+    case cuda::pointer_attribute_is_rdma_capable:
+      return give<unsigned>(data, 0);
+    default:
+      throw Refusal(cuda::error_invalid_value);
+  }
+}
+
+// Zeros of the width that the attribute has.
+void give_nothing(void* data, int attribute) {
+  switch (attribute) {
+    case cuda::pointer_attribute_context:
+    case cuda::pointer_attribute_device_pointer:
+    case cuda::pointer_attribute_host_pointer:
+    case cuda::pointer_attribute_buffer_id:
+    case cuda::pointer_attribute_range_start_addr:
+    case cuda::pointer_attribute_range_size:
+    case cuda::pointer_attribute_allowed_handle_types:
+    case cuda::pointer_attribute_mempool_handle:
+      return give<std::uint64_t>(data, 0);
+    case cuda::pointer_attribute_device_ordinal:
+      return give<int>(data, -2);  // CU_DEVICE_INVALID
+    default:
+      return give<unsigned>(data, 0);
+  }
+}
+
+}  // namespace
+
+CUresult cuPointerGetAttribute(void* value, int attribute, Ptr pointer) {
+  return answer(__func__, [&] {
+    require(value != nullptr && attribute >= first_attribute && attribute <= last_attribute);
+    const auto memory = machine().allocations.find(pointer);
+    require(memory != nullptr);
+    give_attribute(value, attribute, *memory, pointer);
+  });
+}
+
+CUresult cuPointerGetAttributes(unsigned count, int* attributes, void** values, Ptr pointer) {
+  return answer(__func__, [&] {
+    require(count != 0 && attributes != nullptr && values != nullptr);
+    const auto memory = machine().allocations.find(pointer);
+    for (unsigned index = 0; index < count; ++index) {
+      const int attribute = attributes[index];
+      require(values[index] != nullptr && attribute >= first_attribute && attribute <= last_attribute);
+      const bool has_host_pointer = memory != nullptr && (is_host(memory->kind) || memory->kind == MemoryKind::managed);
+      if (memory == nullptr || (attribute == cuda::pointer_attribute_host_pointer && !has_host_pointer)) {
+        give_nothing(values[index], attribute);
+      } else {
+        give_attribute(values[index], attribute, *memory, pointer);
+      }
+    }
+  });
+}
+
+CUresult cuPointerSetAttribute(const void* value, int attribute, Ptr pointer) {
+  return answer(__func__, [&] {
+    require(value != nullptr && attribute == cuda::pointer_attribute_sync_memops);
+    const auto memory = machine().allocations.find(pointer);
+    require(memory != nullptr && !is_host(memory->kind));
+    unsigned wanted = 0;
+    std::memcpy(&wanted, value, sizeof wanted);
+    memory->sync_memops.store(wanted != 0);
+    // Synchronous operations that are still under way have to be over now.
+    const auto context = machine().contexts.find(memory->context);
+    const auto workspace = context != nullptr ? context->workspace() : nullptr;
+    if (wanted != 0 && workspace != nullptr) {
+      workspace->streams().submit(*workspace->legacy_stream(), nullptr)->wait();
+    }
+  });
+}
+
+}  // namespace sluice::softgpu

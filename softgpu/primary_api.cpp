@@ -1,0 +1,69 @@
+// Entry points about primary contexts.
+#include "answer.h"
+#include "device.h"
+#include "entry_points.h"
+
+namespace sluice::softgpu {
+
+namespace {
+
+CUresult release(const char* name, cuda::Device device) {
+  return answer(name, [&] { device_of(device).release_primary(); });
+}
+
+CUresult reset(const char* name, cuda::Device device) {
+  return answer(name, [&] { device_of(device).reset_primary(); });
+}
+
+CUresult set_flags(const char* name, cuda::Device device, unsigned flags) {
+  return answer(name, [&] {
+    require_context_flags(flags);
+    device_of(device).set_primary_flags(flags);
+  });
+}
+
+}  // namespace
+
+CUresult cuDevicePrimaryCtxRetain(cuda::Context* context, cuda::Device device) {
+  return answer(__func__, [&] {
+    require(context != nullptr);
+    Device& chosen = device_of(device);
+    chosen.retain_primary();
+    *context = chosen.primary()->handle();
+  });
+}
+
+CUresult cuDevicePrimaryCtxRelease(cuda::Device device) {
+  return release(__func__, device);
+}
+
+CUresult cuDevicePrimaryCtxRelease_v2(cuda::Device device) {
+  return release(__func__, device);
+}
+
+CUresult cuDevicePrimaryCtxReset(cuda::Device device) {
+  return reset(__func__, device);
+}
+
+CUresult cuDevicePrimaryCtxReset_v2(cuda::Device device) {
+  return reset(__func__, device);
+}
+
+CUresult cuDevicePrimaryCtxSetFlags(cuda::Device device, unsigned flags) {
+  return set_flags(__func__, device, flags);
+}
+
+CUresult cuDevicePrimaryCtxSetFlags_v2(cuda::Device device, unsigned flags) {
+  return set_flags(__func__, device, flags);
+}
+
+CUresult cuDevicePrimaryCtxGetState(cuda::Device device, unsigned* flags, int* active) {
+  return answer(__func__, [&] {
+    require(flags != nullptr && active != nullptr);
+    const Device& chosen = device_of(device);
+    *flags = chosen.primary_flags();
+    *active = chosen.primary()->workspace() != nullptr ? 1 : 0;
+  });
+}
+
+}  // namespace sluice::softgpu

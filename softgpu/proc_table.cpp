@@ -1,0 +1,175 @@
+// cuGetProcAddress: names without versions, and the version of CUDA that a caller was compiled for.
+#include <array>
+#include <string_view>
+
+#include "answer.h"
+#include "entry_points.h"
+
+namespace sluice::softgpu {
+
+namespace {
+
+struct Procedure {
+  std::string_view name;
+  int since;  // the version of CUDA in which this form of the call appeared
+  void* function;
+  void* per_thread;  // its form for per-thread default streams; null where there is no difference
+};
+
+template <typename Function>
+void* entry(Function* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+// Sorted by name, older forms first.
+const std::array procedures{
+    Procedure{"cuCtxCreate", 3020, entry(cuCtxCreate_v2), nullptr},
+    Procedure{"cuCtxCreate", 11040, entry(cuCtxCreate_v3), nullptr},
+    Procedure{"cuCtxCreate", 12050, entry(cuCtxCreate_v4), nullptr},
+    Procedure{"cuCtxDestroy", 4000, entry(cuCtxDestroy_v2), nullptr},
+    Procedure{"cuCtxDisablePeerAccess", 4000, entry(cuCtxDisablePeerAccess), nullptr},
+    Procedure{"cuCtxEnablePeerAccess", 4000, entry(cuCtxEnablePeerAccess), nullptr},
+    Procedure{"cuCtxGetApiVersion", 3020, entry(cuCtxGetApiVersion), nullptr},
+    Procedure{"cuCtxGetCurrent", 4000, entry(cuCtxGetCurrent), nullptr},
+    Procedure{"cuCtxGetDevice", 2000, entry(cuCtxGetDevice), nullptr},
+    Procedure{"cuCtxGetDevice", 13000, entry(cuCtxGetDevice_v2), nullptr},
+    Procedure{"cuCtxGetFlags", 7000, entry(cuCtxGetFlags), nullptr},
+    Procedure{"cuCtxGetId", 12000, entry(cuCtxGetId), nullptr},
+    Procedure{"cuCtxGetStreamPriorityRange", 5050, entry(cuCtxGetStreamPriorityRange), nullptr},
+    Procedure{"cuCtxPopCurrent", 4000, entry(cuCtxPopCurrent_v2), nullptr},
+    Procedure{"cuCtxPushCurrent", 4000, entry(cuCtxPushCurrent_v2), nullptr},
+    Procedure{"cuCtxSetCurrent", 4000, entry(cuCtxSetCurrent), nullptr},
+    Procedure{"cuCtxSetFlags", 12010, entry(cuCtxSetFlags), nullptr},
+    Procedure{"cuCtxSynchronize", 2000, entry(cuCtxSynchronize), nullptr},
+    Procedure{"cuCtxSynchronize", 13000, entry(cuCtxSynchronize_v2), nullptr},
+    Procedure{"cuDeviceCanAccessPeer", 4000, entry(cuDeviceCanAccessPeer), nullptr},
+    Procedure{"cuDeviceComputeCapability", 2000, entry(cuDeviceComputeCapability), nullptr},
+    Procedure{"cuDeviceGet", 2000, entry(cuDeviceGet), nullptr},
+    Procedure{"cuDeviceGetAttribute", 2000, entry(cuDeviceGetAttribute), nullptr},
+    Procedure{"cuDeviceGetByPCIBusId", 4010, entry(cuDeviceGetByPCIBusId), nullptr},
+    Procedure{"cuDeviceGetCount", 2000, entry(cuDeviceGetCount), nullptr},
+    Procedure{"cuDeviceGetName", 2000, entry(cuDeviceGetName), nullptr},
+    Procedure{"cuDeviceGetP2PAttribute", 8000, entry(cuDeviceGetP2PAttribute), nullptr},
+    Procedure{"cuDeviceGetPCIBusId", 4010, entry(cuDeviceGetPCIBusId), nullptr},
+    Procedure{"cuDeviceGetUuid", 9020, entry(cuDeviceGetUuid), nullptr},
+    Procedure{"cuDeviceGetUuid", 11040, entry(cuDeviceGetUuid_v2), nullptr},
+    Procedure{"cuDevicePrimaryCtxGetState", 7000, entry(cuDevicePrimaryCtxGetState), nullptr},
+    Procedure{"cuDevicePrimaryCtxRelease", 7000, entry(cuDevicePrimaryCtxRelease), nullptr},
+    Procedure{"cuDevicePrimaryCtxRelease", 11000, entry(cuDevicePrimaryCtxRelease_v2), nullptr},
+    Procedure{"cuDevicePrimaryCtxReset", 7000, entry(cuDevicePrimaryCtxReset), nullptr},
+    Procedure{"cuDevicePrimaryCtxReset", 11000, entry(cuDevicePrimaryCtxReset_v2), nullptr},
+    Procedure{"cuDevicePrimaryCtxRetain", 7000, entry(cuDevicePrimaryCtxRetain), nullptr},
+    Procedure{"cuDevicePrimaryCtxSetFlags", 7000, entry(cuDevicePrimaryCtxSetFlags), nullptr},
+    Procedure{"cuDevicePrimaryCtxSetFlags", 11000, entry(cuDevicePrimaryCtxSetFlags_v2), nullptr},
+    Procedure{"cuDeviceTotalMem", 3020, entry(cuDeviceTotalMem_v2), nullptr},
+    Procedure{"cuDriverGetVersion", 2020, entry(cuDriverGetVersion), nullptr},
+    Procedure{"cuEventCreate", 2000, entry(cuEventCreate), nullptr},
+    Procedure{"cuEventDestroy", 4000, entry(cuEventDestroy_v2), nullptr},
+    Procedure{"cuEventElapsedTime", 2000, entry(cuEventElapsedTime), nullptr},
+    Procedure{"cuEventElapsedTime", 12080, entry(cuEventElapsedTime_v2), nullptr},
+    Procedure{"cuEventQuery", 2000, entry(cuEventQuery), nullptr},
+    Procedure{"cuEventRecord", 2000, entry(cuEventRecord), entry(cuEventRecord_ptsz)},
+    Procedure{"cuEventRecordWithFlags", 11010, entry(cuEventRecordWithFlags), entry(cuEventRecordWithFlags_ptsz)},
+    Procedure{"cuEventSynchronize", 2000, entry(cuEventSynchronize), nullptr},
+    Procedure{"cuGetErrorName", 6000, entry(cuGetErrorName), nullptr},
+    Procedure{"cuGetErrorString", 6000, entry(cuGetErrorString), nullptr},
+    Procedure{"cuGetProcAddress", 11030, entry(cuGetProcAddress), nullptr},
+    Procedure{"cuGetProcAddress", 12000, entry(cuGetProcAddress_v2), nullptr},
+    Procedure{"cuInit", 2000, entry(cuInit), nullptr},
+    Procedure{"cuLaunchHostFunc", 10000, entry(cuLaunchHostFunc), entry(cuLaunchHostFunc_ptsz)},
+    Procedure{"cuMemAlloc", 3020, entry(cuMemAlloc_v2), nullptr},
+    Procedure{"cuMemAllocHost", 3020, entry(cuMemAllocHost_v2), nullptr},
+    Procedure{"cuMemAllocManaged", 6000, entry(cuMemAllocManaged), nullptr},
+    Procedure{"cuMemAllocPitch", 3020, entry(cuMemAllocPitch_v2), nullptr},
+    Procedure{"cuMemFree", 3020, entry(cuMemFree_v2), nullptr},
+    Procedure{"cuMemFreeHost", 2000, entry(cuMemFreeHost), nullptr},
+    Procedure{"cuMemGetAddressRange", 3020, entry(cuMemGetAddressRange_v2), nullptr},
+    Procedure{"cuMemGetInfo", 3020, entry(cuMemGetInfo_v2), nullptr},
+    Procedure{"cuMemHostAlloc", 2020, entry(cuMemHostAlloc), nullptr},
+    Procedure{"cuMemHostGetDevicePointer", 3020, entry(cuMemHostGetDevicePointer_v2), nullptr},
+    Procedure{"cuMemHostGetFlags", 2030, entry(cuMemHostGetFlags), nullptr},
+    Procedure{"cuMemHostRegister", 6050, entry(cuMemHostRegister_v2), nullptr},
+    Procedure{"cuMemHostUnregister", 4000, entry(cuMemHostUnregister), nullptr},
+    Procedure{"cuMemcpy", 4000, entry(cuMemcpy), entry(cuMemcpy_ptds)},
+    Procedure{"cuMemcpyAsync", 4000, entry(cuMemcpyAsync), entry(cuMemcpyAsync_ptsz)},
+    Procedure{"cuMemcpyDtoD", 3020, entry(cuMemcpyDtoD_v2), entry(cuMemcpyDtoD_v2_ptds)},
+    Procedure{"cuMemcpyDtoDAsync", 3020, entry(cuMemcpyDtoDAsync_v2), entry(cuMemcpyDtoDAsync_v2_ptsz)},
+    Procedure{"cuMemcpyDtoH", 3020, entry(cuMemcpyDtoH_v2), entry(cuMemcpyDtoH_v2_ptds)},
+    Procedure{"cuMemcpyDtoHAsync", 3020, entry(cuMemcpyDtoHAsync_v2), entry(cuMemcpyDtoHAsync_v2_ptsz)},
+    Procedure{"cuMemcpyHtoD", 3020, entry(cuMemcpyHtoD_v2), entry(cuMemcpyHtoD_v2_ptds)},
+    Procedure{"cuMemcpyHtoDAsync", 3020, entry(cuMemcpyHtoDAsync_v2), entry(cuMemcpyHtoDAsync_v2_ptsz)},
+    Procedure{"cuMemcpyPeer", 4000, entry(cuMemcpyPeer), entry(cuMemcpyPeer_ptds)},
+    Procedure{"cuMemcpyPeerAsync", 4000, entry(cuMemcpyPeerAsync), entry(cuMemcpyPeerAsync_ptsz)},
+    Procedure{"cuMemsetD16", 3020, entry(cuMemsetD16_v2), entry(cuMemsetD16_v2_ptds)},
+    Procedure{"cuMemsetD16Async", 3020, entry(cuMemsetD16Async), entry(cuMemsetD16Async_ptsz)},
+    Procedure{"cuMemsetD32", 3020, entry(cuMemsetD32_v2), entry(cuMemsetD32_v2_ptds)},
+    Procedure{"cuMemsetD32Async", 3020, entry(cuMemsetD32Async), entry(cuMemsetD32Async_ptsz)},
+    Procedure{"cuMemsetD8", 3020, entry(cuMemsetD8_v2), entry(cuMemsetD8_v2_ptds)},
+    Procedure{"cuMemsetD8Async", 3020, entry(cuMemsetD8Async), entry(cuMemsetD8Async_ptsz)},
+    Procedure{"cuPointerGetAttribute", 4000, entry(cuPointerGetAttribute), nullptr},
+    Procedure{"cuPointerGetAttributes", 7000, entry(cuPointerGetAttributes), nullptr},
+    Procedure{"cuPointerSetAttribute", 6000, entry(cuPointerSetAttribute), nullptr},
+    Procedure{"cuStreamAddCallback", 5000, entry(cuStreamAddCallback), entry(cuStreamAddCallback_ptsz)},
+    Procedure{"cuStreamCreate", 2000, entry(cuStreamCreate), nullptr},
+    Procedure{"cuStreamCreateWithPriority", 5050, entry(cuStreamCreateWithPriority), nullptr},
+    Procedure{"cuStreamDestroy", 4000, entry(cuStreamDestroy_v2), nullptr},
+    Procedure{"cuStreamGetCtx", 9020, entry(cuStreamGetCtx), entry(cuStreamGetCtx_ptsz)},
+    Procedure{"cuStreamGetCtx", 12050, entry(cuStreamGetCtx_v2), entry(cuStreamGetCtx_v2_ptsz)},
+    Procedure{"cuStreamGetDevice", 12080, entry(cuStreamGetDevice), entry(cuStreamGetDevice_ptsz)},
+    Procedure{"cuStreamGetFlags", 5050, entry(cuStreamGetFlags), entry(cuStreamGetFlags_ptsz)},
+    Procedure{"cuStreamGetId", 12000, entry(cuStreamGetId), entry(cuStreamGetId_ptsz)},
+    Procedure{"cuStreamGetPriority", 5050, entry(cuStreamGetPriority), entry(cuStreamGetPriority_ptsz)},
+    Procedure{"cuStreamIsCapturing", 10000, entry(cuStreamIsCapturing), entry(cuStreamIsCapturing_ptsz)},
+    Procedure{"cuStreamQuery", 2000, entry(cuStreamQuery), entry(cuStreamQuery_ptsz)},
+    Procedure{"cuStreamSynchronize", 2000, entry(cuStreamSynchronize), entry(cuStreamSynchronize_ptsz)},
+    Procedure{"cuStreamWaitEvent", 3020, entry(cuStreamWaitEvent), entry(cuStreamWaitEvent_ptsz)},
+    Procedure{"cuThreadExchangeStreamCaptureMode", 10010, entry(cuThreadExchangeStreamCaptureMode), nullptr},
+};
+
+struct Found {
+  void* function = nullptr;
+  cuda::ProcAddressStatus status = cuda::proc_not_found;
+};
+
+// The newest form that a caller compiled for `version` can use.
+Found look_up(std::string_view name, int version, std::uint64_t flags) {
+  Found found;
+  for (const Procedure& procedure : procedures) {
+    if (procedure.name != name) continue;
+    if (procedure.since > version) {
+      if (found.function == nullptr) found.status = cuda::proc_version_not_sufficient;
+      continue;
+    }
+    const bool per_thread = flags == cuda::proc_address_per_thread_stream && procedure.per_thread != nullptr;
+    found = {per_thread ? procedure.per_thread : procedure.function, cuda::proc_found};
+  }
+  return found;
+}
+
+void check_query(const char* symbol, void** function, int version, std::uint64_t flags) {
+  require(symbol != nullptr && function != nullptr && flags <= cuda::proc_address_per_thread_stream);
+  int ours = 0;
+  cuDriverGetVersion(&ours);
+  require(version <= ours);
+}
+
+}  // namespace
+
+CUresult cuGetProcAddress(const char* symbol, void** function, int version, std::uint64_t flags) {
+  return answer_early(__func__, [&] {
+    check_query(symbol, function, version, flags);
+    *function = look_up(symbol, version, flags).function;
+    require(*function != nullptr, cuda::error_not_found);
+  });
+}
+
+CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, std::uint64_t flags, int* status) {
+  return answer_early(__func__, [&] {
+    check_query(symbol, function, version, flags);
+    const Found found = look_up(symbol, version, flags);
+    *function = found.function;
+    if (status != nullptr) *status = found.status;
+  });
+}
+
+}  // namespace sluice::softgpu

@@ -1,0 +1,96 @@
+// Who waits for whom.
+#include "stream.h"
+
+#include <utility>
+
+#include "device.h"
+#include "machine.h"
+
+namespace sluice::softgpu {
+
+namespace {
+
+bool pending(const std::shared_ptr<Completion>& completion) {
+  return completion != nullptr && !completion->done();
+}
+
+}  // namespace
+
+std::shared_ptr<Stream> Streams::create(const std::weak_ptr<Workspace>& workspace, StreamKind kind, int priority) {
+  const std::uint64_t id = machine().fresh_id();
+  auto stream = std::make_shared<Stream>(workspace, kind, priority, id, device_.channel_for_stream());
+  const std::lock_guard lock(mutex_);
+  streams_.push_back(stream);
+  return stream;
+}
+
+void Streams::retire(const std::shared_ptr<Stream>& stream) {
+  const std::lock_guard lock(mutex_);
+  if (std::erase(streams_, stream) == 0) return;
+  std::erase_if(left_, [](const LeftBehind& left) { return left.last->done(); });
+  if (pending(stream->last_)) left_.push_back({stream->kind_, stream->last_});
+  device_.release_channel(*stream->channel_);
+}
+
+std::vector<std::shared_ptr<Stream>> Streams::all() const {
+  const std::lock_guard lock(mutex_);
+  return streams_;
+}
+
+// What the legacy stream waits for: all blocking streams. What a blocking stream waits for: the legacy stream.
+Streams::Pending Streams::earlier_for(const Stream& stream) const {
+  Pending earlier;
+  if (stream.kind_ == StreamKind::non_blocking) return earlier;
+  const bool legacy = stream.kind_ == StreamKind::legacy;
+  for (const auto& other : streams_) {
+    const bool concerns = legacy ? other->kind_ != StreamKind::non_blocking : other->kind_ == StreamKind::legacy;
+    if (other.get() != &stream && concerns && pending(other->last_)) earlier.push_back(other->last_);
+  }
+  if (legacy) {
+    for (const LeftBehind& left : left_) {
+      if (left.kind != StreamKind::non_blocking && pending(left.last)) earlier.push_back(left.last);
+    }
+  }
+  return earlier;
+}
+
+std::shared_ptr<Completion> Streams::submit(Stream& stream, std::function<void()> body, Pending after) {
+  auto done = std::make_shared<Completion>();
+  const std::lock_guard lock(mutex_);
+  for (auto& earlier : earlier_for(stream)) after.push_back(std::move(earlier));
+  stream.channel_->submit({std::move(after), std::move(body), done, health_});
+  stream.last_ = done;
+  return done;
+}
+
+bool Streams::idle(const Stream& stream) const {
+  const std::lock_guard lock(mutex_);
+  return !pending(stream.last_) && earlier_for(stream).empty();
+}
+
+void Streams::synchronize() const {
+  Pending all;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const LeftBehind& left : left_) all.push_back(left.last);
+    for (const auto& stream : streams_) {
+      if (pending(stream->last_)) all.push_back(stream->last_);
+    }
+  }
+  for (const auto& completion : all) completion->wait();
+}
+
+std::shared_ptr<Channel> Streams::host_functions() {
+  const std::lock_guard lock(mutex_);
+  if (host_functions_ == nullptr) host_functions_ = std::make_shared<Channel>();
+  return host_functions_;
+}
+
+void Streams::close() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& stream : streams_) device_.release_channel(*stream->channel_);
+  streams_.clear();
+  if (host_functions_ != nullptr) host_functions_->close();
+}
+
+}  // namespace sluice::softgpu

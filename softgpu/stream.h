@@ -1,0 +1,90 @@
+// Streams, and the order among the streams of one context.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "channel.h"
+#include "gpu/cuda_abi.h"
+
+namespace sluice::softgpu {
+
+class Device;
+class Workspace;
+
+// Lower numbers come first; the soft GPU notes a priority and does not act on it, as CUDA allows.
+inline constexpr int least_priority = 0;
+inline constexpr int greatest_priority = -5;
+
+enum class StreamKind {
+  legacy,        // the default stream of a context: synchronises with every blocking stream
+  per_thread,    // a thread's own default stream: a blocking stream
+  blocking,      // made without flags
+  non_blocking,  // CU_STREAM_NON_BLOCKING: in nobody's way
+};
+
+class Stream {
+ public:
+  Stream(std::weak_ptr<Workspace> workspace, StreamKind kind, int priority, std::uint64_t id,
+         std::shared_ptr<Channel> channel)
+      : workspace_(std::move(workspace)), kind_(kind), priority_(priority), id_(id), channel_(std::move(channel)) {}
+
+  const std::weak_ptr<Workspace>& workspace() const { return workspace_; }
+  StreamKind kind() const { return kind_; }
+  int priority() const { return priority_; }
+  std::uint64_t id() const { return id_; }
+
+ private:
+  friend class Streams;
+
+  std::weak_ptr<Workspace> workspace_;
+  StreamKind kind_;
+  int priority_;
+  std::uint64_t id_;
+  std::shared_ptr<Channel> channel_;
+  std::shared_ptr<Completion> last_;  // of the work given to it; guarded by Streams
+};
+
+// The streams of one context. Every submission passes one lock, so "earlier" has one meaning in a context. An
+// operation waits only for earlier ones, so nothing here can wait in a circle. Any thread may call.
+class Streams {
+ public:
+  Streams(Device& device, std::shared_ptr<const Health> health) : device_(device), health_(std::move(health)) {}
+
+  std::shared_ptr<Stream> create(const std::weak_ptr<Workspace>& workspace, StreamKind kind, int priority);
+  // Its work is still done; nothing more may be submitted to it.
+  void retire(const std::shared_ptr<Stream>& stream);
+  std::vector<std::shared_ptr<Stream>> all() const;
+
+  // Done when the body has run; the body runs after everything that the stream has to wait for.
+  std::shared_ptr<Completion> submit(Stream& stream, std::function<void()> body,
+                                     std::vector<std::shared_ptr<Completion>> after = {});
+  // Nothing is pending that work submitted to this stream now would have to wait for.
+  bool idle(const Stream& stream) const;
+  // Waits for all that was submitted to any stream before.
+  void synchronize() const;
+  // The one thread that runs host functions.
+  std::shared_ptr<Channel> host_functions();
+  // Ends the threads, after what they have still to do.
+  void close();
+
+ private:
+  using Pending = std::vector<std::shared_ptr<Completion>>;
+  struct LeftBehind {
+    StreamKind kind;
+    std::shared_ptr<Completion> last;
+  };
+  Pending earlier_for(const Stream& stream) const;
+
+  Device& device_;
+  std::shared_ptr<const Health> health_;
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<Stream>> streams_;
+  std::vector<LeftBehind> left_;  // the last work of streams that were destroyed
+  std::shared_ptr<Channel> host_functions_;
+};
+
+}  // namespace sluice::softgpu
