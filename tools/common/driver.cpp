@@ -1,0 +1,222 @@
+// The few calls of the CUDA driver API that the tools make, resolved at run time.
+#include "common/driver.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <vector>
+
+#include "common/error.h"
+#include "common/layout.h"
+
+namespace sluice::tools {
+
+// Results, devices and contexts as the driver's ABI has them: int, int, an opaque pointer.
+struct DriverCalls {
+  int (*init)(unsigned) = nullptr;
+  int (*driver_get_version)(int*) = nullptr;
+  int (*device_get_count)(int*) = nullptr;
+  int (*device_get)(int*, int) = nullptr;
+  int (*device_get_name)(char*, int, int) = nullptr;
+  int (*primary_retain)(void**, int) = nullptr;
+  int (*primary_release)(int) = nullptr;
+  int (*set_current)(void*) = nullptr;
+  int (*mem_alloc)(std::uint64_t*, std::size_t) = nullptr;
+  int (*mem_free)(std::uint64_t) = nullptr;
+  int (*memset_bytes)(std::uint64_t, unsigned char, std::size_t) = nullptr;
+  int (*copy_to_host)(void*, std::uint64_t, std::size_t) = nullptr;
+  int (*synchronize)() = nullptr;
+  int (*get_error_name)(int, const char**) = nullptr;
+};
+
+namespace {
+
+constexpr const char* soname = "libcuda.so.1";
+constexpr const char* soft_marker = "cuSluiceSoftGpuVersion";
+
+struct Loaded {
+  Driver facts;
+  DriverCalls calls;
+};
+
+template <typename Function>
+bool bind(void* library, const char* name, Function& into) {
+  into = reinterpret_cast<Function>(dlsym(library, name));
+  return into != nullptr;
+}
+
+bool bind_all(void* library, DriverCalls& calls) {
+  return bind(library, "cuInit", calls.init) && bind(library, "cuDriverGetVersion", calls.driver_get_version) &&
+         bind(library, "cuDeviceGetCount", calls.device_get_count) && bind(library, "cuDeviceGet", calls.device_get) &&
+         bind(library, "cuDeviceGetName", calls.device_get_name) &&
+         bind(library, "cuDevicePrimaryCtxRetain", calls.primary_retain) &&
+         bind(library, "cuDevicePrimaryCtxRelease_v2", calls.primary_release) &&
+         bind(library, "cuCtxSetCurrent", calls.set_current) && bind(library, "cuMemAlloc_v2", calls.mem_alloc) &&
+         bind(library, "cuMemFree_v2", calls.mem_free) && bind(library, "cuMemsetD8_v2", calls.memset_bytes) &&
+         bind(library, "cuMemcpyDtoH_v2", calls.copy_to_host) && bind(library, "cuCtxSynchronize", calls.synchronize) &&
+         bind(library, "cuGetErrorName", calls.get_error_name);
+}
+
+std::string result_name(const DriverCalls& calls, int result) {
+  const char* name = nullptr;
+  if (calls.get_error_name == nullptr || calls.get_error_name(result, &name) != 0 || name == nullptr) {
+    return fmt::format("CUDA error {}", result);
+  }
+  return name;
+}
+
+std::string path_of(const void* symbol) {
+  Dl_info info{};
+  if (dladdr(symbol, &info) == 0 || info.dli_fname == nullptr) return {};
+  std::error_code error;
+  const std::filesystem::path canonical = std::filesystem::canonical(info.dli_fname, error);
+  return error ? info.dli_fname : canonical.string();
+}
+
+// Initialises the driver behind `library`. The clause says why it cannot be used; "" when it can.
+std::string start(void* library, Loaded& loaded) {
+  DriverCalls& calls = loaded.calls;
+  if (!bind_all(library, calls)) return fmt::format("{} lacks functions of the CUDA driver API", soname);
+  if (const int result = calls.init(0); result != 0) {
+    return fmt::format("cuInit of {} answered {}", path_of(reinterpret_cast<void*>(calls.init)),
+                       result_name(calls, result));
+  }
+  int devices = 0;
+  if (calls.device_get_count(&devices) != 0 || devices < 1) return "the CUDA driver found no device";
+  loaded.facts.devices = devices;
+  loaded.facts.path = path_of(reinterpret_cast<void*>(calls.init));
+  calls.driver_get_version(&loaded.facts.version);
+  loaded.facts.kind = dlsym(library, soft_marker) != nullptr ? DriverKind::soft : DriverKind::real;
+  return {};
+}
+
+// Replaces this process by a fresh one that does not touch the real driver. Returns only when that fails.
+void start_again_without_the_real_driver(const std::string& why) {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string words{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::vector<char*> arguments;
+  for (std::size_t at = 0; at < words.size(); at += std::strlen(words.data() + at) + 1) {
+    arguments.push_back(words.data() + at);
+  }
+  if (arguments.empty()) return;
+  arguments.push_back(nullptr);
+  setenv("SLUICE_SOFTGPU", "1", 1);
+  setenv("SLUICE_SOFTGPU_BECAUSE", why.c_str(), 1);
+  execv("/proc/self/exe", arguments.data());
+}
+
+bool soft_gpu_is_asked_for() {
+  const char* value = std::getenv("SLUICE_SOFTGPU");
+  return value != nullptr && std::strcmp(value, "1") == 0;
+}
+
+std::string why_soft_was_asked_for() {
+  const char* because = std::getenv("SLUICE_SOFTGPU_BECAUSE");
+  return because != nullptr ? because : "SLUICE_SOFTGPU=1 asks for the soft GPU";
+}
+
+// Tries the driver that the loader finds by its name. The clause says why it is not in use.
+std::string try_real(Loaded& loaded) {
+  void* library = dlopen(soname, RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) return fmt::format("no {} was found", soname);
+  std::string why = start(library, loaded);
+  if (why.empty()) return {};
+  loaded = {};
+  dlclose(library);
+  if (void* stayed = dlopen(soname, RTLD_NOW | RTLD_NOLOAD); stayed != nullptr) {
+    dlclose(stayed);
+    start_again_without_the_real_driver(why);
+  }
+  return why;
+}
+
+Loaded load() {
+  Loaded loaded;
+  const std::string why = soft_gpu_is_asked_for() ? why_soft_was_asked_for() : try_real(loaded);
+  if (loaded.facts.kind == DriverKind::real) return loaded;
+  if (loaded.facts.kind == DriverKind::soft) {
+    loaded.facts.why_not_real = fmt::format("the loader finds the soft GPU as {}", soname);
+    return loaded;
+  }
+  if (const auto soft = layout().soft_gpu) {
+    void* library = dlopen(soft->c_str(), RTLD_NOW | RTLD_GLOBAL);
+    if (library == nullptr || !start(library, loaded).empty()) loaded = {};
+  }
+  loaded.facts.why_not_real = why;
+  return loaded;
+}
+
+const Loaded& loaded_driver() {
+  static const Loaded loaded = load();
+  return loaded;
+}
+
+void check(int result, const char* what) {
+  if (result == 0) return;
+  throw ToolError(fmt::format("{} answered {}.", what, result_name(loaded_driver().calls, result)),
+                  "See what else uses the GPU, or try a smaller size.");
+}
+
+}  // namespace
+
+const char* driver_kind_name(DriverKind kind) {
+  constexpr std::array<const char*, 3> names = {"none", "soft", "real"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+const Driver& choose_driver() {
+  return loaded_driver().facts;
+}
+
+std::string describe_device(int ordinal) {
+  const auto& [facts, calls] = loaded_driver();
+  if (facts.kind == DriverKind::none) return "none";
+  int device = 0;
+  std::array<char, 256> name{};
+  check(calls.device_get(&device, ordinal), "cuDeviceGet");
+  check(calls.device_get_name(name.data(), static_cast<int>(name.size()), device), "cuDeviceGetName");
+  return name.data();
+}
+
+DeviceMemory::DeviceMemory(int ordinal, std::size_t size) : calls_(&loaded_driver().calls), size_(size) {
+  const Driver& facts = choose_driver();
+  if (facts.kind == DriverKind::none) {
+    throw ToolError(fmt::format("There is no GPU: {}.", facts.why_not_real),
+                    "Install Sluice again: its soft GPU, which stands in for a missing one, is not there.");
+  }
+  check(calls_->device_get(&device_, ordinal), "cuDeviceGet");
+  void* context = nullptr;
+  check(calls_->primary_retain(&context, device_), "cuDevicePrimaryCtxRetain");
+  int result = calls_->set_current(context);
+  if (result == 0) result = calls_->mem_alloc(&pointer_, size);
+  if (result != 0) calls_->primary_release(device_);
+  check(result, "cuMemAlloc");
+}
+
+DeviceMemory::~DeviceMemory() {
+  calls_->mem_free(pointer_);
+  calls_->primary_release(device_);
+}
+
+void* DeviceMemory::address() const noexcept {
+  return reinterpret_cast<void*>(pointer_);
+}
+
+void DeviceMemory::fill(unsigned char value) {
+  check(calls_->memset_bytes(pointer_, value, size_), "cuMemsetD8");
+  check(calls_->synchronize(), "cuCtxSynchronize");
+}
+
+void DeviceMemory::copy_to(void* host, std::size_t offset, std::size_t size) const {
+  check(calls_->copy_to_host(host, pointer_ + offset, size), "cuMemcpyDtoH");
+}
+
+}  // namespace sluice::tools

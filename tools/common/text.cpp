@@ -1,0 +1,92 @@
+// Sizes, rates and names as people write and read them.
+#include "common/text.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <system_error>
+
+#include "common/error.h"
+
+namespace sluice::tools {
+namespace {
+
+constexpr std::array<std::string_view, 5> unit_names = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+constexpr std::string_view unit_letters = "KMGT";
+
+bool is_unit_tail(std::string_view tail) {
+  return tail.empty() || tail == "B" || tail == "b" || tail == "iB" || tail == "ib";
+}
+
+// The exponent of 1024 that a suffix stands for.
+std::optional<int> unit_power(std::string_view suffix) {
+  if (suffix.empty() || suffix == "B" || suffix == "b") return 0;
+  const char upper =
+      suffix.front() >= 'a' && suffix.front() <= 'z' ? static_cast<char>(suffix.front() - 'a' + 'A') : suffix.front();
+  const std::size_t letter = unit_letters.find(upper);
+  if (letter == std::string_view::npos || !is_unit_tail(suffix.substr(1))) return std::nullopt;
+  return static_cast<int>(letter) + 1;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> parse_size(std::string_view text) {
+  const std::size_t digits = text.find_first_not_of("0123456789.");
+  const std::string_view number = text.substr(0, digits);
+  std::string_view suffix = digits == std::string_view::npos ? std::string_view{} : text.substr(digits);
+  if (!suffix.empty() && suffix.front() == ' ') suffix.remove_prefix(1);
+  const std::optional<int> power = unit_power(suffix);
+  if (!power || number.empty()) return std::nullopt;
+
+  const char* const end = number.data() + number.size();
+  std::uint64_t whole = 0;
+  if (const auto [stop, error] = std::from_chars(number.data(), end, whole); error == std::errc{} && stop == end) {
+    const int shift = 10 * *power;
+    if (shift > 0 && whole > (UINT64_MAX >> shift)) return std::nullopt;
+    return whole << shift;
+  }
+  double value = 0;
+  const auto [stop, error] = std::from_chars(number.data(), end, value);
+  const double bytes = std::ldexp(value, 10 * *power);
+  if (error != std::errc{} || stop != end || bytes >= std::ldexp(1.0, 63)) return std::nullopt;
+  return static_cast<std::uint64_t>(std::llround(bytes));
+}
+
+std::uint64_t size_option(std::string_view option, std::string_view text) {
+  if (const std::optional<std::uint64_t> size = parse_size(text)) return *size;
+  throw ToolError(fmt::format("{} wants a size, and \"{}\" is none.", option, printable(text)),
+                  "Write a number of bytes, or a number with K, M or G: 4096, 64K, 1.5G.", 2);
+}
+
+std::string format_bytes(std::uint64_t bytes) {
+  if (bytes < 1024) return fmt::format("{} byte{}", bytes, bytes == 1 ? "" : "s");
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < unit_names.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return fmt::format("{:.1f} {}", value, unit_names[unit]);
+}
+
+std::string format_rate(std::uint64_t bytes, double seconds) {
+  if (seconds <= 0) return "-";
+  return format_bytes(static_cast<std::uint64_t>(static_cast<double>(bytes) / seconds)) + "/s";
+}
+
+std::string printable(std::string_view text) {
+  std::string safe(text);
+  for (char& c : safe) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) c = '?';
+  }
+  return safe;
+}
+
+std::string system_words(int error) {
+  return std::error_code(error, std::generic_category()).message();
+}
+
+}  // namespace sluice::tools

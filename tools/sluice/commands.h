@@ -1,0 +1,46 @@
+// The subcommands: what each wants to know, and the function that does it. Each returns the exit status of the tool
+// and throws ToolError for what it cannot do.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace sluice::tools {
+
+enum class Output : std::uint8_t { text, json };
+
+struct RunOptions {
+  bool explain = false;
+  bool soft_gpu = false;
+  bool quiet = false;
+  std::vector<std::string> command;
+};
+// Does not return when the program ends by a signal: the tool then ends by the same one.
+int run_command(const RunOptions& options);
+
+enum class Transfer : std::uint8_t { read, write };
+enum class Memory : std::uint8_t { device, host };
+
+struct ExplainOptions {
+  std::string file;
+  int gpu = 0;
+  std::string size = "1M";
+  std::string offset = "0";
+  Transfer transfer = Transfer::read;
+  Memory memory = Memory::device;
+  Output output = Output::text;
+};
+int explain_command(const ExplainOptions& options);
+
+int version_command(Output output);
+
+struct DemoOptions {
+  std::string directory;  // "": the current one if it can be written, else $TMPDIR, else /tmp
+  std::string size = "128M";
+  int gpu = 0;
+  Output output = Output::text;
+};
+int demo_command(const DemoOptions& options);
+
+}  // namespace sluice::tools

@@ -1,0 +1,189 @@
+// The `sluice` command: reads the command line, calls the subcommand, says in one sentence what went wrong.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "common/error.h"
+#include "sluice.h"
+#include "sluice/commands.h"
+
+namespace sluice::tools {
+namespace {
+
+constexpr int status_usage = 2;
+
+constexpr const char* about =
+    "Sluice: an open GPUDirect Storage. Runs cuFile programs on its own libcufile.so.0, on any machine,\n"
+    "and says which way the bytes went and why.";
+
+constexpr const char* examples =
+    "Examples:\n"
+    "  sluice demo                              see it work: a file into GPU memory, verified\n"
+    "  sluice run -- python3 train.py           run an unmodified program on this library\n"
+    "  sluice run --explain -- ./reader /data   the same, with one line a file: its path and the reason\n"
+    "  sluice explain /data/big.bin             which way this file's bytes go, and why\n"
+    "\n"
+    "`sluice SUBCOMMAND --help` teaches one subcommand.";
+
+constexpr const char* run_about = "Run any program on Sluice's libcufile.so.0";
+constexpr const char* run_lesson =
+    "Whichever libcufile the program was linked with, it gets this one: it comes first in LD_PRELOAD (what stands "
+    "there\n"
+    "already is kept). CUFILE_ENV_PATH_JSON names a configuration when neither it nor /etc/cufile.json gives one. No\n"
+    "file is written. Exit status and signals pass through unchanged. At the end one line on stderr says which\n"
+    "libcufile the program and its children really mapped, and what went through it.\n"
+    "\n"
+    "Examples:\n"
+    "  sluice run -- python3 train.py\n"
+    "  sluice run --explain -- ./reader /data/big.bin    one line a file on stderr: path and reason\n"
+    "  sluice run --soft-gpu -- ./reader /data/big.bin   without a GPU: programs of the CUDA driver API\n"
+    "  SLUICE_MODE=plain sluice run -- ./reader FILE     the simplest way, to tell a bug from a feature\n"
+    "\n"
+    "Exit status: the program's own; 125 when sluice itself fails, 126 when the program cannot be executed or\n"
+    "preloading cannot work for it (static, setuid), 127 when there is no such program.";
+
+constexpr const char* explain_about = "Tell which way a file's bytes go, and why";
+constexpr const char* explain_lesson =
+    "The way of a transfer between a file and memory, the reason, and what would change it. Nothing is moved; the "
+    "file\n"
+    "is opened as a careful program does it, with O_DIRECT where that works.\n"
+    "\n"
+    "Examples:\n"
+    "  sluice explain /data/big.bin\n"
+    "  sluice explain /data/big.bin --gpu 1 --size 16M --offset 4K\n"
+    "  sluice explain /data/big.bin --write\n"
+    "  sluice explain /data/big.bin --json | jq -r '.path, .reason, .remedy'";
+
+constexpr const char* version_about = "Show the versions, the library file and the CUDA driver in use";
+constexpr const char* version_lesson =
+    "Examples:\n"
+    "  sluice version\n"
+    "  sluice version --json | jq -r .library\n"
+    "  SLUICE_SOFTGPU=1 sluice version      the soft GPU, even where there is a real one";
+
+constexpr const char* demo_about = "Read a file into GPU memory, verify it, and tell how it went";
+constexpr const char* demo_lesson =
+    "Writes a file, reads it into GPU memory through the cuFile API, compares every byte, and shows the device, the\n"
+    "file system, the path, the reason and the throughput. The file is removed. Where no GPU works, the soft GPU\n"
+    "stands in, and the text says so.\n"
+    "\n"
+    "Examples:\n"
+    "  sluice demo\n"
+    "  sluice demo --dir /dev/shm --size 1G\n"
+    "  SLUICE_SOFTGPU=1 sluice demo         on the soft GPU, even where there is a real one";
+
+struct Words {
+  std::span<char*> own;      // what the parser sees
+  std::span<char*> command;  // of `run`: the program and its arguments, untouched
+};
+
+// `run` stops reading at "--" or at the first word that is no option: the rest belongs to the program.
+Words split(std::span<char*> words) {
+  if (words.size() < 2 || std::strcmp(words[1], "run") != 0) return {words, {}};
+  for (std::size_t i = 2; i < words.size(); ++i) {
+    if (std::strcmp(words[i], "--") == 0) return {words.first(i), words.subspan(i + 1)};
+    if (words[i][0] != '-') return {words.first(i), words.subspan(i)};
+  }
+  return {words, {}};
+}
+
+// Reports on stderr for people and, where JSON was asked for, on stdout for programs.
+int report(const ToolError& error, Output output) {
+  fmt::print(stderr, "sluice: {}\n", error.what());
+  if (!error.remedy().empty()) fmt::print(stderr, "        {}\n", error.remedy());
+  if (output == Output::json) {
+    nlohmann::ordered_json json;
+    json["error"] = error.what();
+    json["remedy"] = error.remedy();
+    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+  return error.status();
+}
+
+int run_main(std::span<char*> arguments) {
+  const Words words = split(arguments);
+  CLI::App app(about, "sluice");
+  app.footer(examples);
+  app.set_version_flag("--version", std::string("sluice ") + sluice_version());
+
+  bool json = false;
+  RunOptions run;
+  CLI::App* run_app = app.add_subcommand("run", run_about)->footer(run_lesson);
+  // Declared for --help alone: split() has taken these words away.
+  run_app->add_option("CMD", run.command, "After two dashes: the program and its arguments");
+  run_app->add_flag("--explain", run.explain, "One line a file on stderr: its path and the reason (SLUICE_EXPLAIN=1)");
+  run_app->add_flag("--soft-gpu", run.soft_gpu, "Preload the soft GPU as libcuda.so.1, too (SLUICE_SOFTGPU=1)");
+  run_app->add_flag("--quiet", run.quiet, "No line about the mapped library at the end");
+
+  ExplainOptions explain;
+  bool write = false;
+  bool host = false;
+  CLI::App* explain_app = app.add_subcommand("explain", explain_about)->footer(explain_lesson);
+  explain_app->add_option("FILE", explain.file, "A regular file or a block device")->required();
+  explain_app->add_option("--gpu", explain.gpu, "The device whose memory takes part, counted from 0")->default_val(0);
+  explain_app->add_option("--size", explain.size, "Bytes of the transfer, with K, M or G")->default_val("1M");
+  explain_app->add_option("--offset", explain.offset, "Where in the file it begins")->default_val("0");
+  explain_app->add_flag("--write", write, "A write; without it a read");
+  explain_app->add_flag("--host", host, "Host memory instead of a device's");
+  explain_app->add_flag("--json", json, "For programs: path, reason, remedy, sentence, detail, ...");
+
+  CLI::App* version_app = app.add_subcommand("version", version_about)->footer(version_lesson);
+  version_app->add_flag("--json", json, "For programs");
+
+  DemoOptions demo;
+  CLI::App* demo_app = app.add_subcommand("demo", demo_about)->footer(demo_lesson);
+  demo_app->add_option("--dir", demo.directory,
+                       "Where to put the file: the current folder, $TMPDIR or /tmp if not given");
+  demo_app->add_option("--size", demo.size, "Bytes to read, with K, M or G")->default_val("128M");
+  demo_app->add_option("--gpu", demo.gpu, "The device, counted from 0")->default_val(0);
+  demo_app->add_flag("--json", json, "For programs");
+
+  try {
+    app.parse(static_cast<int>(words.own.size()), words.own.data());
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : status_usage;
+  }
+  const Output output = json ? Output::json : Output::text;
+  try {
+    if (*run_app) {
+      if (words.command.empty()) {
+        throw ToolError("There is no program to run.", "Write it after two dashes: sluice run -- CMD ARG...",
+                        status_usage);
+      }
+      run.command.assign(words.command.begin(), words.command.end());
+      return run_command(run);
+    }
+    if (*explain_app) {
+      explain.transfer = write ? Transfer::write : Transfer::read;
+      explain.memory = host ? Memory::host : Memory::device;
+      explain.output = output;
+      return explain_command(explain);
+    }
+    if (*version_app) return version_command(output);
+    if (*demo_app) {
+      demo.output = output;
+      return demo_command(demo);
+    }
+  } catch (const ToolError& error) {
+    return report(error, output);
+  }
+  fmt::print("{}", app.help());
+  return 0;
+}
+
+}  // namespace
+}  // namespace sluice::tools
+
+int main(int argc, char** argv) {
+  try {
+    return sluice::tools::run_main({argv, static_cast<std::size_t>(argc)});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "sluice: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,110 @@
+// Reads the first bytes of a program: an ELF file without an interpreter is loaded by the kernel alone, and nobody
+// reads LD_PRELOAD.
+#include "sluice/preload_check.h"
+
+#include <elf.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+
+namespace sluice::tools {
+namespace {
+
+constexpr int most_interpreters = 4;  // as many as the kernel follows
+
+bool is_executable_file(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(path.c_str(), X_OK) == 0;
+}
+
+// True when executing the file starts it in the loader's secure mode, which ignores LD_PRELOAD.
+bool raises_privileges(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return false;
+  const bool other_user = (status.st_mode & S_ISUID) != 0 && status.st_uid != getuid();
+  const bool other_group = (status.st_mode & S_ISGID) != 0 && status.st_gid != getgid();
+  const bool capabilities = getuid() != 0 && getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
+  return other_user || other_group || capabilities;
+}
+
+std::optional<std::string> script_interpreter(std::ifstream& file) {
+  std::string line;
+  file.seekg(2);
+  std::getline(file, line);
+  const std::size_t begin = line.find_first_not_of(" \t");
+  if (begin == std::string::npos) return std::nullopt;
+  return line.substr(begin, line.find_first_of(" \t", begin) - begin);
+}
+
+enum class Linkage { dynamic, none, foreign };
+
+// `foreign`: not an ELF file of this machine's word size; the kernel or the loader will say what it thinks of it.
+Linkage linkage(std::ifstream& file) {
+  Elf64_Ehdr header{};
+  file.seekg(0);
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof header)) return Linkage::foreign;
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64) {
+    return Linkage::foreign;
+  }
+  for (unsigned i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment{};
+    file.seekg(static_cast<std::streamoff>(header.e_phoff + i * sizeof segment));
+    if (!file.read(reinterpret_cast<char*>(&segment), sizeof segment)) return Linkage::foreign;
+    if (segment.p_type == PT_INTERP) return Linkage::dynamic;
+  }
+  return Linkage::none;
+}
+
+}  // namespace
+
+std::optional<std::string> find_program(const std::string& command) {
+  if (command.find('/') != std::string::npos) {
+    return std::filesystem::exists(command) ? std::optional(command) : std::nullopt;
+  }
+  const char* variable = std::getenv("PATH");
+  std::string_view folders = variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin";
+  while (true) {
+    const std::size_t colon = folders.find(':');
+    const std::string_view folder = folders.substr(0, colon);
+    std::string candidate = folder.empty() ? command : fmt::format("{}/{}", folder, command);
+    if (is_executable_file(candidate)) return candidate;
+    if (colon == std::string_view::npos) return std::nullopt;
+    folders.remove_prefix(colon + 1);
+  }
+}
+
+std::optional<Obstacle> preload_obstacle(const std::string& program) {
+  std::string path = program;
+  for (int depth = 0; depth <= most_interpreters; ++depth) {
+    // The kernel ignores these bits on scripts, so only the file that ends the chain is asked for them.
+    std::ifstream file(path, std::ios::binary);
+    char magic[2] = {};
+    if (file.read(magic, sizeof magic) && magic[0] == '#' && magic[1] == '!') {
+      const std::optional<std::string> interpreter = script_interpreter(file);
+      if (!interpreter) return std::nullopt;
+      path = *interpreter;
+      continue;
+    }
+    if (raises_privileges(path)) {
+      return Obstacle{
+          fmt::format("{} runs with privileges that its caller lacks, so the loader ignores LD_PRELOAD.", path),
+          "Start it the other way round, with sluice inside: sudo sluice run -- PROGRAM."};
+    }
+    file.clear();
+    if (linkage(file) == Linkage::none) {
+      return Obstacle{fmt::format("{} is statically linked: no loader runs, and nothing can be preloaded.", path),
+                      "Link the program dynamically, or link it with libcufile_static.a of Sluice."};
+    }
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace sluice::tools
