@@ -1,0 +1,2 @@
+// What <cufile.h> says of error codes, as C++17.
+#include "error_texts.inc"

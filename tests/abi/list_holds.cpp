@@ -1,0 +1,2 @@
+// The lists of ABI facts, asserted as C++17.
+#include "list_holds.inc"

@@ -1,0 +1,2 @@
+/* A program in the spelling of <cudafile.h>, as C11. */
+#include "runtime_spelling.inc"

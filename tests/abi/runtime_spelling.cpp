@@ -1,0 +1,2 @@
+// A program in the spelling of <cudafile.h>, as C++17.
+#include "runtime_spelling.inc"

@@ -1,0 +1,207 @@
+// Batches: setting up, what a submission refuses, asking for events, cancelling and destroying.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "support/calls.h"
+
+namespace sluice::contract {
+namespace {
+
+using namespace support;
+
+constexpr std::size_t kSize = 65536;
+
+CUfileIOParams_t entry_of(CUfileHandle_t handle, void* base, std::size_t size, off_t file_offset = 0,
+                          off_t buffer_offset = 0) {
+  CUfileIOParams_t entry{};
+  entry.mode = CUFILE_BATCH;
+  entry.fh = handle;
+  entry.opcode = CUFILE_READ;
+  entry.u.batch.devPtr_base = base;
+  entry.u.batch.file_offset = file_offset;
+  entry.u.batch.devPtr_offset = buffer_offset;
+  entry.u.batch.size = size;
+  return entry;
+}
+
+class BatchSetUp : public CufileTest {
+ protected:
+  void SetUp() override {
+    CufileTest::SetUp();
+    ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+    ASSERT_EQ(register_fd(fd_.get(), &handle_), CU_FILE_SUCCESS);
+    ASSERT_EQ(code(cuFileBatchIOSetUp(&batch_, 4)), CU_FILE_SUCCESS);
+  }
+  void TearDown() override {
+    cuFileBatchIODestroy(batch_);
+    cuFileHandleDeregister(handle_);
+    CufileTest::TearDown();
+  }
+
+  int submit(std::vector<CUfileIOParams_t> entries) {
+    return code(cuFileBatchIOSubmit(batch_, static_cast<unsigned>(entries.size()), entries.data(), 0));
+  }
+  // The events that are there now, without waiting.
+  unsigned events_now() {
+    std::array<CUfileIOEvents_t, 8> events{};
+    unsigned count = 8;
+    EXPECT_EQ(code(cuFileBatchIOGetStatus(batch_, 0, &count, events.data(), nullptr)), CU_FILE_SUCCESS);
+    return count;
+  }
+  CUfileIOParams_t good_entry() const { return entry_of(handle_, memory_.address(), 4096); }
+
+  const ScratchFile file_{kSize};
+  const Fd fd_ = file_.open(O_RDWR);
+  const Memory memory_{usual_memory(), kSize};
+  CUfileHandle_t handle_ = nullptr;
+  CUfileBatchHandle_t batch_ = nullptr;
+};
+
+TEST_F(BatchSetUp, TakesOneEntryUpToTheConfiguredNumber) {
+  for (const unsigned count : {1U, 128U}) {
+    CUfileBatchHandle_t batch = nullptr;
+    EXPECT_EQ(code(cuFileBatchIOSetUp(&batch, count)), CU_FILE_SUCCESS) << count;
+    cuFileBatchIODestroy(batch);
+  }
+  for (const unsigned count : {0U, 129U, 257U, UINT32_MAX}) {
+    CUfileBatchHandle_t batch = nullptr;
+    EXPECT_EQ(code(cuFileBatchIOSetUp(&batch, count)), CU_FILE_INVALID_VALUE) << count;
+  }
+}
+
+TEST_F(BatchSetUp, NeedsAPlaceForTheHandle) {
+  EXPECT_EQ(code(cuFileBatchIOSetUp(nullptr, 1)), CU_FILE_INVALID_VALUE);
+}
+
+TEST_F(BatchSetUp, ManyBatchesAtATimeWork) {
+  std::set<CUfileBatchHandle_t> batches;
+  for (int i = 0; i < 16; ++i) {
+    CUfileBatchHandle_t batch = nullptr;
+    ASSERT_EQ(code(cuFileBatchIOSetUp(&batch, 128)), CU_FILE_SUCCESS);
+    EXPECT_TRUE(batches.insert(batch).second);
+  }
+  for (const CUfileBatchHandle_t batch : batches) cuFileBatchIODestroy(batch);
+}
+
+TEST_F(BatchSetUp, ASubmissionWithABadEntryStartsNothing) {
+  const Fd reader = file_.open(O_RDONLY);
+  const Fd writer = file_.open(O_WRONLY);
+  const Handle read_only(reader);
+  const Handle write_only(writer);
+  memory_.fill(1);
+  volatile int unknown = 7;
+
+  CUfileIOParams_t bad_mode = good_entry();
+  bad_mode.mode = static_cast<CUfileBatchMode_t>(unknown);
+  CUfileIOParams_t bad_opcode = good_entry();
+  bad_opcode.opcode = static_cast<CUfileOpcode_t>(unknown);
+  CUfileIOParams_t no_handle = good_entry();
+  no_handle.fh = nullptr;
+  CUfileIOParams_t garbage_handle = good_entry();
+  garbage_handle.fh = reinterpret_cast<CUfileHandle_t>(std::uintptr_t{0x123456789});
+  CUfileIOParams_t negative_offset = good_entry();
+  negative_offset.u.batch.file_offset = -1;
+  CUfileIOParams_t negative_buffer_offset = good_entry();
+  negative_buffer_offset.u.batch.devPtr_offset = -1;
+  CUfileIOParams_t no_buffer = good_entry();
+  no_buffer.u.batch.devPtr_base = nullptr;
+  CUfileIOParams_t write_to_reader = good_entry();
+  write_to_reader.fh = read_only.get();
+  write_to_reader.opcode = CUFILE_WRITE;
+  CUfileIOParams_t read_from_writer = good_entry();
+  read_from_writer.fh = write_only.get();
+
+  int number = 0;
+  for (const CUfileIOParams_t& bad : {bad_mode, bad_opcode, no_handle, garbage_handle, negative_offset,
+                                      negative_buffer_offset, no_buffer, write_to_reader, read_from_writer}) {
+    SCOPED_TRACE(number++);
+    EXPECT_EQ(submit({good_entry(), bad}), CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR);
+    EXPECT_EQ(events_now(), 0U);
+    EXPECT_TRUE(all_bytes(1, memory_.get())) << "the good entry was started";
+  }
+}
+
+TEST_F(BatchSetUp, ASubmissionNeedsEntriesAndRoomForThem) {
+  const std::vector<CUfileIOParams_t> five(5, good_entry());
+  CUfileIOParams_t one = good_entry();
+  EXPECT_EQ(submit(five), CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR);
+  EXPECT_EQ(code(cuFileBatchIOSubmit(batch_, 0, &one, 0)), CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR);
+  EXPECT_EQ(code(cuFileBatchIOSubmit(batch_, 1, nullptr, 0)), CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR);
+  EXPECT_EQ(code(cuFileBatchIOSubmit(nullptr, 1, &one, 0)), CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR);
+  EXPECT_EQ(events_now(), 0U);
+}
+
+TEST_F(BatchSetUp, RoomIsTakenUntilTheEventsAreFetched) {
+  EXPECT_EQ(submit({good_entry(), good_entry(), good_entry()}), CU_FILE_SUCCESS);
+  EXPECT_EQ(submit({good_entry(), good_entry()}), CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR);
+  EXPECT_EQ(submit({good_entry()}), CU_FILE_SUCCESS);
+  std::array<CUfileIOEvents_t, 4> events{};
+  unsigned count = 4;
+  EXPECT_EQ(code(cuFileBatchIOGetStatus(batch_, 4, &count, events.data(), nullptr)), CU_FILE_SUCCESS);
+  EXPECT_EQ(count, 4U);
+  EXPECT_EQ(submit({good_entry(), good_entry(), good_entry(), good_entry()}), CU_FILE_SUCCESS);
+}
+
+TEST_F(BatchSetUp, AskingForEventsNeverHangsWhereNoneCanCome) {
+  std::array<CUfileIOEvents_t, 4> events{};
+  for (const unsigned least : {0U, 1U, 4U}) {
+    unsigned count = 4;
+    EXPECT_EQ(code(cuFileBatchIOGetStatus(batch_, least, &count, events.data(), nullptr)), CU_FILE_SUCCESS);
+    EXPECT_EQ(count, 0U);
+  }
+  ASSERT_EQ(submit({good_entry()}), CU_FILE_SUCCESS);
+  unsigned count = 4;
+  EXPECT_EQ(code(cuFileBatchIOGetStatus(batch_, 4, &count, events.data(), nullptr)), CU_FILE_SUCCESS);
+  EXPECT_EQ(count, 1U) << "more were asked for than are in flight";
+}
+
+TEST_F(BatchSetUp, AskingForEventsNeedsRoomForThem) {
+  std::array<CUfileIOEvents_t, 4> events{};
+  unsigned count = 4;
+  EXPECT_EQ(code(cuFileBatchIOGetStatus(batch_, 5, &count, events.data(), nullptr)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileBatchIOGetStatus(batch_, 0, nullptr, events.data(), nullptr)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileBatchIOGetStatus(batch_, 0, &count, nullptr, nullptr)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileBatchIOGetStatus(nullptr, 0, &count, events.data(), nullptr)),
+            CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR);
+}
+
+TEST_F(BatchSetUp, CancellingWhatIsNoBatchIsIgnored) {
+  EXPECT_EQ(code(cuFileBatchIOCancel(nullptr)), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileBatchIOCancel(reinterpret_cast<CUfileBatchHandle_t>(std::uintptr_t{0x123456789}))),
+            CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileBatchIOCancel(batch_)), CU_FILE_SUCCESS);
+}
+
+TEST_F(BatchSetUp, ADestroyedBatchIsNoBatchAnyMore) {
+  CUfileBatchHandle_t batch = nullptr;
+  ASSERT_EQ(code(cuFileBatchIOSetUp(&batch, 4)), CU_FILE_SUCCESS);
+  cuFileBatchIODestroy(batch);
+  CUfileIOParams_t one = good_entry();
+  std::array<CUfileIOEvents_t, 4> events{};
+  unsigned count = 4;
+  EXPECT_EQ(code(cuFileBatchIOSubmit(batch, 1, &one, 0)), CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR);
+  EXPECT_EQ(code(cuFileBatchIOGetStatus(batch, 0, &count, events.data(), nullptr)),
+            CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR);
+  EXPECT_EQ(code(cuFileBatchIOCancel(batch)), CU_FILE_SUCCESS);
+  cuFileBatchIODestroy(batch);
+  cuFileBatchIODestroy(nullptr);
+}
+
+TEST_F(BatchSetUp, TheConfiguredNumberOfEntriesIsTheLimit) {
+  close_driver_fully();
+  ASSERT_EQ(code(cuFileSetParameterSizeT(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE, 16)), CU_FILE_SUCCESS);
+  ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+  CUfileBatchHandle_t batch = nullptr;
+  EXPECT_EQ(code(cuFileBatchIOSetUp(&batch, 17)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileBatchIOSetUp(&batch, 16)), CU_FILE_SUCCESS);
+  cuFileBatchIODestroy(batch);
+  close_driver_fully();
+  cuFileSetParameterSizeT(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE, 128);
+}
+
+}  // namespace
+}  // namespace sluice::contract

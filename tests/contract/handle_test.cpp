@@ -1,0 +1,272 @@
+// What may be registered as a file, what is refused and how, and what a handle means afterwards.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "support/calls.h"
+
+namespace sluice::contract {
+namespace {
+
+using namespace support;
+
+class FileHandle : public CufileTest {
+ protected:
+  // Registers, tells the code, and checks that a refusal leaves the handle NULL.
+  static int attempt(int fd) {
+    CUfileHandle_t handle = &handle;
+    const int result = register_fd(fd, &handle);
+    if (result == CU_FILE_SUCCESS) cuFileHandleDeregister(handle);
+    if (result != CU_FILE_SUCCESS) {
+      EXPECT_EQ(handle, nullptr);
+    }
+    return result;
+  }
+
+  static int attempt(const char* path, int flags) {
+    const Fd fd(open(path, flags | O_CLOEXEC, 0600));
+    EXPECT_TRUE(fd.valid()) << path << ": " << strerror(errno);
+    return attempt(fd.get());
+  }
+
+  static int attempt(const ScratchFile& file, int flags) { return attempt(file.path().c_str(), flags); }
+
+  // Registers and reads the content back.
+  static void expect_works(int fd, const Bytes& content) {
+    const Handle handle(fd);
+    const Memory memory(usual_memory(), content.size());
+    EXPECT_EQ(read_file(handle.get(), memory.address(), content.size()), moved(content.size()));
+    EXPECT_TRUE(same_bytes(content, memory.get()));
+  }
+};
+
+TEST_F(FileHandle, NeedsAPlaceForTheHandleAndADescription) {
+  const ScratchFile file(1);
+  const Fd fd = file.open(O_RDWR);
+  CUfileDescr_t description{};
+  description.type = CU_FILE_HANDLE_TYPE_OPAQUE_FD;
+  description.handle.fd = fd.get();
+  CUfileHandle_t handle = nullptr;
+  EXPECT_EQ(code(cuFileHandleRegister(nullptr, &description)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileHandleRegister(&handle, nullptr)), CU_FILE_INVALID_VALUE);
+}
+
+TEST_F(FileHandle, NeedsAnOpenDescriptor) {
+  const ScratchFile file(1);
+  Fd fd = file.open(O_RDWR);
+  const int number = fd.get();
+  fd.reset();
+  EXPECT_EQ(attempt(-1), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(attempt(number), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(attempt(1 << 30), CU_FILE_INVALID_VALUE);
+}
+
+TEST_F(FileHandle, MustBeARegularFileOrABlockDevice) {
+  int pair[2];
+  ASSERT_EQ(pipe(pair), 0);
+  const Fd reader(pair[0]);
+  const Fd writer(pair[1]);
+  EXPECT_EQ(attempt(reader.get()), CU_FILE_INVALID_FILE_TYPE);
+  EXPECT_EQ(attempt(writer.get()), CU_FILE_INVALID_FILE_TYPE);
+  const Fd socket_fd(socket(AF_UNIX, SOCK_STREAM, 0));
+  EXPECT_EQ(attempt(socket_fd.get()), CU_FILE_INVALID_FILE_TYPE);
+  EXPECT_EQ(attempt(".", O_RDONLY), CU_FILE_INVALID_FILE_TYPE);
+  EXPECT_EQ(attempt("/dev/null", O_RDWR), CU_FILE_INVALID_FILE_TYPE);
+  EXPECT_EQ(attempt("/dev/zero", O_RDWR), CU_FILE_INVALID_FILE_TYPE);
+}
+
+TEST_F(FileHandle, PseudoFilesAreNotSupported) {
+  EXPECT_EQ(attempt("/proc/version", O_RDONLY), CU_FILE_IO_NOT_SUPPORTED);
+  EXPECT_EQ(attempt("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY), CU_FILE_IO_NOT_SUPPORTED);
+}
+
+TEST_F(FileHandle, FlagsThatContradictPositionedTransfersAreRefused) {
+  const ScratchFile file(1);
+  for (const int flag : {O_APPEND, O_NONBLOCK, O_NOATIME, O_NOFOLLOW}) {
+    EXPECT_EQ(attempt(file, O_RDWR | flag), CU_FILE_INVALID_FILE_OPEN_FLAG) << flag;
+  }
+  EXPECT_EQ(attempt(file, O_PATH), CU_FILE_INVALID_FILE_OPEN_FLAG);
+  EXPECT_EQ(attempt(disk_directory().c_str(), O_TMPFILE | O_RDWR), CU_FILE_INVALID_FILE_OPEN_FLAG);
+}
+
+TEST_F(FileHandle, AllWaysOfOpeningForPositionedTransfersWork) {
+  const ScratchFile file(1);
+  for (const int access : {O_RDONLY, O_WRONLY, O_RDWR}) {
+    for (const int flag : {0, O_DIRECT, O_SYNC, O_DSYNC, O_DIRECT | O_SYNC}) {
+      EXPECT_EQ(attempt(file, access | flag), CU_FILE_SUCCESS) << access << " " << flag;
+    }
+  }
+}
+
+TEST_F(FileHandle, OfAnUnknownTypeIsNotSupported) {
+  const ScratchFile file(1);
+  const Fd fd = file.open(O_RDWR);
+  for (const int type : {0, static_cast<int>(CU_FILE_HANDLE_TYPE_OPAQUE_WIN32), 4}) {
+    volatile int hidden = type;
+    CUfileDescr_t description{};
+    description.type = static_cast<CUfileFileHandleType>(hidden);
+    description.handle.fd = fd.get();
+    CUfileHandle_t handle = &handle;
+    EXPECT_EQ(code(cuFileHandleRegister(&handle, &description)), CU_FILE_IO_NOT_SUPPORTED) << type;
+  }
+}
+
+TEST_F(FileHandle, OfAnEmptyFileWorks) {
+  const ScratchFile file;
+  const Fd fd = file.open(O_RDWR);
+  const Handle handle(fd);
+  const Memory memory(usual_memory(), 4096);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 4096), moved(0));
+}
+
+TEST_F(FileHandle, OfADuplicateOrASecondOpenWorks) {
+  const ScratchFile file(5000);
+  const Fd first = file.open(O_RDWR);
+  const Fd duplicate(dup(first.get()));
+  const Fd second = file.open(O_RDWR);
+  const Handle handle(first);
+  expect_works(duplicate.get(), file.content());
+  expect_works(second.get(), file.content());
+  const Memory memory(usual_memory(), 5000);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 5000), moved(5000));
+}
+
+TEST_F(FileHandle, OfTheSameDescriptorIsRefusedWhileItIsRegistered) {
+  const ScratchFile file(1);
+  const Fd fd = file.open(O_RDWR);
+  Handle handle(fd);
+  EXPECT_EQ(attempt(fd.get()), CU_FILE_HANDLE_ALREADY_REGISTERED);
+  handle.deregister();
+  EXPECT_EQ(attempt(fd.get()), CU_FILE_SUCCESS);
+}
+
+TEST_F(FileHandle, OfAnUnlinkedFileWorks) {
+  ScratchFile file(5000);
+  const Fd fd = file.open(O_RDWR | O_DIRECT);
+  file.unlink();
+  expect_works(fd.get(), file.content());
+}
+
+TEST_F(FileHandle, OfAMemfdWorks) {
+  const Fd fd(memfd_create("sluice-test", MFD_CLOEXEC));
+  const Bytes content = random_bytes(10000, 1);
+  plain_write(fd.get(), 0, content);
+  expect_works(fd.get(), content);
+}
+
+TEST_F(FileHandle, OfABlockDeviceWorks) {
+  const Place* loop = find_place("loop");
+  if (loop == nullptr) GTEST_SKIP() << "there is no raw loop device";
+  const Fd fd(open(loop->path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));
+  ASSERT_TRUE(fd.valid());
+  const Bytes content = random_bytes(12288, 2);
+  const Memory memory(usual_memory(), content.size());
+  memory.put(0, content);
+  {
+    const Handle handle(fd);
+    EXPECT_EQ(write_file(handle.get(), memory.address(), content.size()), moved(content.size()));
+  }
+  expect_works(fd.get(), content);
+}
+
+TEST_F(FileHandle, WorksOnEveryFileSystem) {
+  for (const Place& place : places()) {
+    if (!place.why_not.empty() || place.name == "loop" || place.name == "tiny") continue;
+    SCOPED_TRACE(place.name);
+    const ScratchFile file(random_bytes(70001, 3), place.path);
+    const Fd fd = file.open(O_RDWR);
+    expect_works(fd.get(), file.content());
+  }
+}
+
+TEST_F(FileHandle, DeregisteringWhatIsNoneIsIgnored) {
+  const ScratchFile file(1);
+  const Fd fd = file.open(O_RDWR);
+  CUfileHandle_t handle = nullptr;
+  ASSERT_EQ(register_fd(fd.get(), &handle), CU_FILE_SUCCESS);
+  cuFileHandleDeregister(nullptr);
+  cuFileHandleDeregister(reinterpret_cast<CUfileHandle_t>(std::uintptr_t{0x123456789}));
+  cuFileHandleDeregister(reinterpret_cast<CUfileHandle_t>(UINTPTR_MAX));
+  cuFileHandleDeregister(handle);
+  cuFileHandleDeregister(handle);
+  EXPECT_EQ(attempt(fd.get()), CU_FILE_SUCCESS);
+}
+
+TEST_F(FileHandle, IsNeverTakenForAnOlderOne) {
+  const ScratchFile file(4096);
+  const Fd fd = file.open(O_RDWR);
+  const Memory memory(usual_memory(), 4096);
+  std::set<CUfileHandle_t> seen;
+  CUfileHandle_t old = nullptr;
+  for (int i = 0; i < 300; ++i) {
+    const Handle handle(fd);
+    EXPECT_TRUE(seen.insert(handle.get()).second) << "round " << i;
+    if (old != nullptr) {
+      ASSERT_EQ(read_file(old, memory.address(), 4096), failed(CU_FILE_HANDLE_NOT_REGISTERED));
+    }
+    old = handle.get();
+  }
+}
+
+TEST_F(FileHandle, AThousandAtATimeWork) {
+  constexpr std::size_t count = 1000;
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  if (limit.rlim_max < count + 100) GTEST_SKIP() << "only " << limit.rlim_max << " descriptors are allowed";
+  rlimit raised = limit;
+  raised.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &raised);
+  const ScratchFile file(4096);
+  std::vector<Fd> fds;
+  std::vector<CUfileHandle_t> handles(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    fds.push_back(file.open(O_RDONLY));
+    ASSERT_EQ(register_fd(fds.back().get(), &handles[i]), CU_FILE_SUCCESS) << i;
+  }
+  EXPECT_EQ(std::set<CUfileHandle_t>(handles.begin(), handles.end()).size(), count);
+  const Memory memory(usual_memory(), 4096);
+  for (const CUfileHandle_t handle : handles) {
+    ASSERT_EQ(read_file(handle, memory.address(), 4096), moved(4096));
+    cuFileHandleDeregister(handle);
+  }
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+TEST_F(FileHandle, WhoseDescriptorWasClosedAnswersEbadf) {
+  const ScratchFile file(4096);
+  Fd fd = file.open(O_RDWR);
+  const Handle handle(fd);
+  fd.reset();
+  const Memory memory(usual_memory(), 4096);
+  memory.fill(9);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 4096), failed(EBADF));
+  EXPECT_EQ(write_file(handle.get(), memory.address(), 4096), failed(EBADF));
+  EXPECT_TRUE(all_bytes(9, memory.get()));
+}
+
+TEST_F(FileHandle, WhoseDescriptorNowMeansAnotherFileTouchesNeither) {
+  const ScratchFile file(4096);
+  const ScratchFile other(4096);
+  Fd fd = file.open(O_RDWR);
+  const int number = fd.get();
+  const Handle handle(fd);
+  fd.reset();
+  const Fd taken = other.open(O_RDWR);
+  ASSERT_EQ(taken.get(), number) << "the test relies on the lowest free number being given";
+  const Memory memory(usual_memory(), 4096);
+  memory.fill(9);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 4096), failed(EBADF));
+  EXPECT_EQ(write_file(handle.get(), memory.address(), 4096), failed(EBADF));
+  EXPECT_TRUE(all_bytes(9, memory.get()));
+  EXPECT_TRUE(same_bytes(other.content(), content_of(other.path())));
+}
+
+}  // namespace
+}  // namespace sluice::contract

@@ -1,0 +1,105 @@
+// Transfers and offsets beyond 4 GiB. The transfers need as much memory; they are skipped where there is too little.
+#include <gtest/gtest.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+
+#include "support/calls.h"
+
+namespace sluice::contract {
+namespace {
+
+using namespace support;
+
+constexpr std::size_t kGibibyte = std::size_t{1} << 30U;
+constexpr std::size_t kLarge = 4 * kGibibyte + 12345;
+constexpr std::size_t kChunk = std::size_t{64} << 20U;
+
+class FarOffsets : public CufileTest {};
+
+TEST_F(FarOffsets, AreReadAndWrittenExactly) {
+  const ScratchFile file;
+  for (const int flags : {O_RDWR, O_RDWR | O_DIRECT}) {
+    const Fd fd = file.open(flags);
+    const Handle handle(fd);
+    const Memory memory(usual_memory(), 100001);
+    for (const std::size_t offset : {4 * kGibibyte - 5000, 4 * kGibibyte + 1, 9 * kGibibyte + 4096}) {
+      SCOPED_TRACE(offset);
+      const Bytes bytes = random_bytes(100001, offset + static_cast<std::size_t>(flags));
+      memory.put(0, bytes);
+      EXPECT_EQ(write_file(handle.get(), memory.address(), 100001, static_cast<off_t>(offset)), moved(100001));
+      memory.fill(0);
+      EXPECT_EQ(read_file(handle.get(), memory.address(), 100001, static_cast<off_t>(offset)), moved(100001));
+      EXPECT_TRUE(same_bytes(bytes, memory.get()));
+    }
+  }
+}
+
+class Large : public CufileTest {
+ protected:
+  static std::size_t available_memory() {
+    std::ifstream table("/proc/meminfo");
+    std::size_t kibibytes = 0;
+    for (std::string word; table >> word;) {
+      if (word == "MemAvailable:") table >> kibibytes;
+    }
+    return kibibytes * 1024;
+  }
+
+  void SetUp() override {
+    CufileTest::SetUp();
+    if (available_memory() < kLarge + 4 * kGibibyte) GTEST_SKIP() << "too little memory for a transfer of 4 GiB";
+  }
+
+  // Random bytes around each place where a count of 31 or 32 bits would wrap.
+  static void write_islands(int fd) {
+    for (const std::size_t at : {std::size_t{0}, 2 * kGibibyte - 70000, 4 * kGibibyte - 70000, kLarge - 70000}) {
+      plain_write(fd, at, random_bytes(100000, at));
+    }
+  }
+
+  static void expect_same(const Memory& memory, int fd) {
+    for (std::size_t at = 0; at < kLarge; at += kChunk) {
+      const std::size_t length = std::min(kChunk, kLarge - at);
+      ASSERT_TRUE(same_bytes(plain_read(fd, at, length), memory.get(at, length))) << "chunk at " << at;
+    }
+  }
+};
+
+TEST_F(Large, ReadsMoreThan4GiBInOneCall) {
+  for (const MemoryKind kind : {usual_memory(), MemoryKind::plain}) {
+    SCOPED_TRACE(name_of(kind));
+    const ScratchFile file;
+    const Fd fd = file.open(O_RDWR | (kind == MemoryKind::plain ? O_DIRECT : 0));
+    const Fd plain = file.open(O_RDWR);
+    write_islands(plain.get());
+    const Handle handle(fd);
+    const Memory memory(kind, kLarge);
+    memory.fill(1);
+    ASSERT_EQ(read_file(handle.get(), memory.address(), kLarge), moved(kLarge));
+    expect_same(memory, plain.get());
+  }
+}
+
+TEST_F(Large, WritesMoreThan4GiBInOneCall) {
+  const Place* here = find_place("here");
+  struct statvfs space {};
+  if (here == nullptr || statvfs(here->path.c_str(), &space) != 0 ||
+      space.f_bavail * space.f_frsize < kLarge + 4 * kGibibyte) {
+    GTEST_SKIP() << "too little space for a file of 4 GiB";
+  }
+  const ScratchFile file({}, here->path);
+  const Fd fd = file.open(O_RDWR);
+  const Handle handle(fd);
+  const Memory memory(usual_memory(), kLarge);
+  memory.fill(9);
+  for (const std::size_t at : {2 * kGibibyte - 70000, 4 * kGibibyte - 70000}) memory.put(at, random_bytes(100000, at));
+  ASSERT_EQ(write_file(handle.get(), memory.address(), kLarge), moved(kLarge));
+  ASSERT_EQ(file_size(fd.get()), kLarge);
+  expect_same(memory, fd.get());
+}
+
+}  // namespace
+}  // namespace sluice::contract

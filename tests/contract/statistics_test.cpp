@@ -1,0 +1,201 @@
+// The statistics: levels, when they can be asked for, and what they count.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "support/calls.h"
+#include "support/cuda_driver.h"
+
+namespace sluice::contract {
+namespace {
+
+using namespace support;
+
+class Statistics : public CufileTest {
+ protected:
+  void TearDown() override {
+    cuFileStatsStop();
+    cuFileSetStatsLevel(0);
+    CufileTest::TearDown();
+  }
+
+  static void start(int level) {
+    ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+    ASSERT_EQ(code(cuFileSetStatsLevel(level)), CU_FILE_SUCCESS);
+    ASSERT_EQ(code(cuFileStatsReset()), CU_FILE_SUCCESS);
+    ASSERT_EQ(code(cuFileStatsStart()), CU_FILE_SUCCESS);
+  }
+  static CUfileStatsLevel1_t totals() {
+    CUfileStatsLevel1_t stats{};
+    EXPECT_EQ(code(cuFileGetStatsL1(&stats)), CU_FILE_SUCCESS);
+    return stats;
+  }
+
+  const ScratchFile file_{1000000};
+};
+
+TEST_F(Statistics, AreOffAtFirst) {
+  int level = 7;
+  EXPECT_EQ(code(cuFileGetStatsLevel(&level)), CU_FILE_SUCCESS);
+  EXPECT_EQ(level, 0);
+}
+
+TEST_F(Statistics, HaveLevelsFrom0To3) {
+  cuFileDriverOpen();
+  for (int level = 0; level <= 3; ++level) {
+    EXPECT_EQ(code(cuFileSetStatsLevel(level)), CU_FILE_SUCCESS);
+    int found = 7;
+    EXPECT_EQ(code(cuFileGetStatsLevel(&found)), CU_FILE_SUCCESS);
+    EXPECT_EQ(found, level);
+  }
+  EXPECT_EQ(code(cuFileSetStatsLevel(-1)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileSetStatsLevel(4)), CU_FILE_INVALID_VALUE);
+}
+
+TEST_F(Statistics, RefuseNull) {
+  start(3);
+  EXPECT_EQ(code(cuFileGetStatsLevel(nullptr)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileGetStatsL1(nullptr)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileGetStatsL2(nullptr)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileGetStatsL3(nullptr)), CU_FILE_INVALID_VALUE);
+}
+
+TEST_F(Statistics, StartNeedsAnOpenDriverAndALevel) {
+  EXPECT_EQ(code(cuFileStatsStart()), CU_FILE_DRIVER_NOT_INITIALIZED);
+  EXPECT_EQ(code(cuFileStatsStop()), CU_FILE_DRIVER_NOT_INITIALIZED);
+  EXPECT_EQ(code(cuFileStatsReset()), CU_FILE_DRIVER_NOT_INITIALIZED);
+  EXPECT_EQ(cuFileUseCount(), 0);
+  cuFileDriverOpen();
+  EXPECT_EQ(code(cuFileStatsStart()), CU_FILE_INTERNAL_ERROR);
+}
+
+TEST_F(Statistics, MayBeStartedStoppedAndResetTwice) {
+  start(1);
+  EXPECT_EQ(code(cuFileStatsStart()), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileStatsStop()), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileStatsStop()), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileStatsReset()), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileStatsReset()), CU_FILE_SUCCESS);
+}
+
+TEST_F(Statistics, OfAHigherLevelAreRefused) {
+  CUfileStatsLevel2_t second{};
+  auto third = std::make_unique<CUfileStatsLevel3_t>();
+  start(1);
+  EXPECT_EQ(code(cuFileGetStatsL2(&second)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileGetStatsL3(third.get())), CU_FILE_INVALID_VALUE);
+  cuFileStatsStop();
+  start(2);
+  EXPECT_EQ(code(cuFileGetStatsL2(&second)), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileGetStatsL3(third.get())), CU_FILE_INVALID_VALUE);
+}
+
+TEST_F(Statistics, AreRefusedWhileTheyDoNotRun) {
+  CUfileStatsLevel1_t stats{};
+  start(1);
+  cuFileStatsStop();
+  EXPECT_EQ(code(cuFileGetStatsL1(&stats)), CU_FILE_INVALID_VALUE);
+  cuFileStatsStart();
+  EXPECT_EQ(code(cuFileGetStatsL1(&stats)), CU_FILE_SUCCESS);
+  cuFileStatsReset();
+  EXPECT_EQ(code(cuFileGetStatsL1(&stats)), CU_FILE_INVALID_VALUE);
+}
+
+TEST_F(Statistics, CountGoodAndFailedTransfers) {
+  const Memory memory(usual_memory(), 65536);
+  start(1);
+  Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(read_file(handle.get(), memory.address(), 4096), moved(4096));
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(write_file(handle.get(), memory.address(), 100), moved(100));
+  fd.reset();
+  ASSERT_EQ(read_file(handle.get(), memory.address(), 4096), failed(EBADF));
+  const CUfileStatsLevel1_t stats = totals();
+  EXPECT_EQ(stats.read_ops.ok, 4U);
+  EXPECT_EQ(stats.read_ops.err, 1U);
+  EXPECT_EQ(stats.read_bytes, 4U * 4096U);
+  EXPECT_EQ(stats.write_ops.ok, 2U);
+  EXPECT_EQ(stats.write_ops.err, 0U);
+  EXPECT_EQ(stats.write_bytes, 200U);
+}
+
+TEST_F(Statistics, CountRegistrations) {
+  const Memory memory(usual_memory(), 65536);
+  start(1);
+  const Fd fd = file_.open(O_RDWR);
+  { const Handle handle(fd); }
+  { const Registration registration(memory); }
+  CUfileHandle_t refused = nullptr;
+  register_fd(-1, &refused);
+  const CUfileStatsLevel1_t stats = totals();
+  EXPECT_EQ(stats.hdl_register_ops.ok, 1U);
+  EXPECT_EQ(stats.hdl_register_ops.err, 1U);
+  EXPECT_EQ(stats.hdl_deregister_ops.ok, 1U);
+  EXPECT_EQ(stats.buf_register_ops.ok, 1U);
+  EXPECT_EQ(stats.buf_deregister_ops.ok, 1U);
+}
+
+TEST_F(Statistics, AreZeroAfterAReset) {
+  const Memory memory(usual_memory(), 65536);
+  start(1);
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  read_file(handle.get(), memory.address(), 4096);
+  cuFileStatsReset();
+  cuFileStatsStart();
+  EXPECT_EQ(totals().read_ops.ok, 0U);
+  EXPECT_EQ(totals().read_bytes, 0U);
+}
+
+TEST_F(Statistics, SurviveAStop) {
+  const Memory memory(usual_memory(), 65536);
+  start(1);
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  read_file(handle.get(), memory.address(), 4096);
+  cuFileStatsStop();
+  read_file(handle.get(), memory.address(), 4096);
+  cuFileStatsStart();
+  EXPECT_EQ(totals().read_ops.ok, 1U) << "what ran while they were stopped does not count";
+}
+
+TEST_F(Statistics, SortTransfersBySize) {
+  const Memory memory(usual_memory(), 65536);
+  start(2);
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  read_file(handle.get(), memory.address(), 100);
+  read_file(handle.get(), memory.address(), 4096);
+  read_file(handle.get(), memory.address(), 65536);
+  write_file(handle.get(), memory.address(), 8192);
+  CUfileStatsLevel2_t stats{};
+  ASSERT_EQ(code(cuFileGetStatsL2(&stats)), CU_FILE_SUCCESS);
+  EXPECT_EQ(stats.basic.read_ops.ok, 3U);
+  for (int bin = 0; bin < 32; ++bin) {
+    EXPECT_EQ(stats.read_size_kb_hist[bin], bin == 0 || bin == 1 || bin == 5 ? 1U : 0U) << bin;
+    EXPECT_EQ(stats.write_size_kb_hist[bin], bin == 2 ? 1U : 0U) << bin;
+  }
+}
+
+TEST_F(Statistics, TellWhatEachDeviceDid) {
+  if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
+  const Memory memory(MemoryKind::device, 65536);
+  start(3);
+  const Fd fd = file_.open(O_RDWR | O_DIRECT);
+  const Handle handle(fd);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(read_file(handle.get(), memory.address(), 4096), moved(4096));
+  ASSERT_EQ(read_file(handle.get(), memory.address(), 4095, 1), moved(4095));
+  auto stats = std::make_unique<CUfileStatsLevel3_t>();
+  ASSERT_EQ(code(cuFileGetStatsL3(stats.get())), CU_FILE_SUCCESS);
+  EXPECT_EQ(stats->detailed.basic.read_ops.ok, 4U);
+  ASSERT_EQ(stats->num_gpus, static_cast<unsigned>(cuda()->devices));
+  const CUfilePerGpuStats_t& device = stats->per_gpu_stats[0];
+  EXPECT_EQ(device.n_total_reads, 4U);
+  EXPECT_EQ(device.n_posix_reads + device.n_p2p_reads + device.n_nvfs_reads, 4U);
+  EXPECT_EQ(device.n_unaligned_reads, 1U);
+  EXPECT_EQ(device.read_bytes, 3U * 4096U + 4095U);
+}
+
+}  // namespace
+}  // namespace sluice::contract

@@ -1,0 +1,254 @@
+// Transfers in the order of a stream.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "support/calls.h"
+#include "support/cuda_driver.h"
+
+namespace sluice::contract {
+namespace {
+
+using namespace support;
+
+constexpr std::size_t kFileSize = 1000003;
+constexpr std::size_t kRoom = 600000;
+
+// The arguments of one operation, in pinned memory, where a stream can write them.
+struct Arguments {
+  std::size_t size;
+  off_t file_offset;
+  off_t buffer_offset;
+  ssize_t moved;
+};
+
+class Streams : public DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (cuda() == nullptr) return;
+    ASSERT_EQ(register_fd(fd_.get(), &handle_), CU_FILE_SUCCESS);
+    *arguments_ = {};
+  }
+  void TearDown() override {
+    cuFileHandleDeregister(handle_);
+    DeviceTest::TearDown();
+  }
+
+  void set(std::size_t size, std::size_t file_offset, std::size_t buffer_offset) {
+    *arguments_ = {size, static_cast<off_t>(file_offset), static_cast<off_t>(buffer_offset), -77};
+  }
+  int read(CUstream stream, const Memory& memory) {
+    return code(cuFileReadAsync(handle_, memory.address(), &arguments_->size, &arguments_->file_offset,
+                                &arguments_->buffer_offset, &arguments_->moved, stream));
+  }
+  int write(CUstream stream, const Memory& memory) {
+    return code(cuFileWriteAsync(handle_, memory.address(), &arguments_->size, &arguments_->file_offset,
+                                 &arguments_->buffer_offset, &arguments_->moved, stream));
+  }
+  // Reads through the stream and checks count and bytes.
+  void expect_read(CUstream stream, const Memory& memory, std::size_t size, std::size_t file_offset,
+                   std::size_t buffer_offset) {
+    SCOPED_TRACE(::testing::Message() << "size " << size << " at " << file_offset << ", buffer " << buffer_offset);
+    memory.fill(6);
+    set(size, file_offset, buffer_offset);
+    ASSERT_EQ(read(stream, memory), CU_FILE_SUCCESS);
+    ASSERT_EQ(cuda()->stream_synchronize(stream), 0);
+    ASSERT_EQ(arguments_->moved, static_cast<ssize_t>(size));
+    EXPECT_TRUE(same_bytes({file_.content().data() + file_offset, size}, memory.get(buffer_offset, size)));
+    EXPECT_TRUE(all_bytes(6, memory.get(0, buffer_offset)));
+    EXPECT_TRUE(all_bytes(6, memory.get(buffer_offset + size, memory.size() - buffer_offset - size)));
+  }
+
+  const ScratchFile file_{kFileSize};
+  const Fd fd_ = file_.open(O_RDWR);
+  CUfileHandle_t handle_ = nullptr;
+  const Memory pinned_{available(MemoryKind::pinned) ? MemoryKind::pinned : MemoryKind::plain, sizeof(Arguments)};
+  Arguments* arguments_ = static_cast<Arguments*>(pinned_.address());
+};
+
+TEST_F(Streams, ReadExactlyWhateverTheAlignment) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  expect_read(stream.get(), memory, 4096, 0, 0);
+  expect_read(stream.get(), memory, 8192, 65536, 4096);
+  expect_read(stream.get(), memory, 500001, 77, 13);
+  expect_read(stream.get(), memory, 1, 4095, 1);
+}
+
+TEST_F(Streams, ReadIntoEveryKindOfMemory) {
+  const Stream stream;
+  for (const MemoryKind kind : {MemoryKind::plain, MemoryKind::pinned, MemoryKind::managed, MemoryKind::device}) {
+    SCOPED_TRACE(name_of(kind));
+    const Memory memory(kind, kRoom);
+    expect_read(stream.get(), memory, 70000, 4096, 0);
+    const Registration registration(memory);
+    expect_read(stream.get(), memory, 70001, 4097, 5);
+  }
+}
+
+TEST_F(Streams, TheDefaultStreamsWork) {
+  const Memory memory(MemoryKind::device, kRoom);
+  const auto legacy = reinterpret_cast<CUstream>(std::uintptr_t{1});
+  const auto per_thread = reinterpret_cast<CUstream>(std::uintptr_t{2});
+  for (CUstream stream : {CUstream{}, legacy, per_thread}) expect_read(stream, memory, 70001, 5, 3);
+}
+
+TEST_F(Streams, RegisteredOnesWorkWithEveryCombinationOfFlags) {
+  const Memory memory(MemoryKind::device, kRoom);
+  for (unsigned flags = 0; flags <= 15; ++flags) {
+    SCOPED_TRACE(flags);
+    const Stream stream;
+    ASSERT_EQ(code(cuFileStreamRegister(stream.get(), flags)), CU_FILE_SUCCESS);
+    expect_read(stream.get(), memory, 8192, 4096, 4096);
+    EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
+  }
+}
+
+TEST_F(Streams, AreRegisteredOnceAndWithKnownFlags) {
+  const Stream stream;
+  EXPECT_EQ(code(cuFileStreamRegister(stream.get(), 16)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileStreamRegister(stream.get(), 15)), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileStreamRegister(stream.get(), 15)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_INVALID_VALUE);
+}
+
+TEST_F(Streams, TheDefaultStreamCanBeRegistered) {
+  EXPECT_EQ(code(cuFileStreamRegister(nullptr, 0)), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileStreamDeregister(nullptr)), CU_FILE_SUCCESS);
+}
+
+TEST_F(Streams, AreDeregisteredByTheLastClose) {
+  const Stream stream;
+  ASSERT_EQ(code(cuFileStreamRegister(stream.get(), 15)), CU_FILE_SUCCESS);
+  close_driver_fully();
+  EXPECT_EQ(code(cuFileStreamRegister(stream.get(), 15)), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
+}
+
+TEST_F(Streams, HonourArgumentsThatEarlierWorkWrites) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  const Memory staged(MemoryKind::device, sizeof(Arguments));
+  const Arguments late{70001, 4097, 11, -77};
+  Bytes bytes(sizeof late);
+  std::memcpy(bytes.data(), &late, sizeof late);
+  staged.put(0, bytes);
+  memory.fill(6);
+  set(100000, 0, 0);
+  ASSERT_EQ(
+      cuda()->to_host_async(arguments_, reinterpret_cast<CudaAddress>(staged.address()), sizeof late, stream.get()), 0);
+  ASSERT_EQ(read(stream.get(), memory), CU_FILE_SUCCESS);
+  stream.synchronize();
+  EXPECT_EQ(arguments_->moved, 70001);
+  EXPECT_TRUE(same_bytes({file_.content().data() + 4097, 70001}, memory.get(11, 70001)));
+  EXPECT_TRUE(all_bytes(6, memory.get(11 + 70001, kRoom - 11 - 70001)));
+}
+
+TEST_F(Streams, KeepTheOrderOfTheirWork) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  const auto address = reinterpret_cast<CudaAddress>(memory.address());
+  for (unsigned char round = 1; round <= 10; ++round) {
+    set(300001, 1001, 3);
+    ASSERT_EQ(cuda()->fill_async(address, round, kRoom, stream.get()), 0);
+    ASSERT_EQ(write(stream.get(), memory), CU_FILE_SUCCESS);
+    ASSERT_EQ(cuda()->fill_async(address, 0, kRoom, stream.get()), 0);
+    ASSERT_EQ(read(stream.get(), memory), CU_FILE_SUCCESS);
+    stream.synchronize();
+    ASSERT_EQ(arguments_->moved, 300001);
+    ASSERT_TRUE(all_bytes(round, memory.get(3, 300001)));
+    ASSERT_TRUE(all_bytes(0, memory.get(0, 3)));
+  }
+}
+
+TEST_F(Streams, EndShortAtTheEndOfTheFile) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  memory.fill(6);
+  set(8192, kFileSize - 1000, 0);
+  ASSERT_EQ(read(stream.get(), memory), CU_FILE_SUCCESS);
+  stream.synchronize();
+  EXPECT_EQ(arguments_->moved, 1000);
+  EXPECT_TRUE(same_bytes({file_.content().data() + kFileSize - 1000, 1000}, memory.get(0, 1000)));
+  EXPECT_TRUE(all_bytes(6, memory.get(1000, kRoom - 1000)));
+  set(8192, kFileSize, 0);
+  ASSERT_EQ(read(stream.get(), memory), CU_FILE_SUCCESS);
+  stream.synchronize();
+  EXPECT_EQ(arguments_->moved, 0);
+}
+
+TEST_F(Streams, RefuseNullArgumentsAndEnqueueNothing) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  set(4096, 0, 0);
+  Arguments& a = *arguments_;
+  const CUstream s = stream.get();
+  void* const base = memory.address();
+  EXPECT_EQ(code(cuFileReadAsync(nullptr, base, &a.size, &a.file_offset, &a.buffer_offset, &a.moved, s)),
+            CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileReadAsync(handle_, nullptr, &a.size, &a.file_offset, &a.buffer_offset, &a.moved, s)),
+            CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileReadAsync(handle_, base, nullptr, &a.file_offset, &a.buffer_offset, &a.moved, s)),
+            CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileReadAsync(handle_, base, &a.size, nullptr, &a.buffer_offset, &a.moved, s)),
+            CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileReadAsync(handle_, base, &a.size, &a.file_offset, nullptr, &a.moved, s)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileWriteAsync(handle_, base, &a.size, &a.file_offset, &a.buffer_offset, nullptr, s)),
+            CU_FILE_INVALID_VALUE);
+  stream.synchronize();
+  EXPECT_EQ(arguments_->moved, -77);
+}
+
+TEST_F(Streams, RefuseADeregisteredHandle) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  set(4096, 0, 0);
+  cuFileHandleDeregister(handle_);
+  EXPECT_EQ(read(stream.get(), memory), CU_FILE_HANDLE_NOT_REGISTERED);
+}
+
+TEST_F(Streams, TellOfFailuresThroughTheCount) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  set(4096, 0, 0);
+  arguments_->file_offset = -1;
+  ASSERT_EQ(read(stream.get(), memory), CU_FILE_SUCCESS);
+  stream.synchronize();
+  EXPECT_EQ(arguments_->moved, -CU_FILE_INVALID_VALUE);
+}
+
+TEST_F(Streams, TellOfAFileOfTheWrongModeThroughTheCount) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  const Fd writer = file_.open(O_WRONLY);
+  const Handle write_only(writer);
+  set(4096, 0, 0);
+  ASSERT_EQ(code(cuFileReadAsync(write_only.get(), memory.address(), &arguments_->size, &arguments_->file_offset,
+                                 &arguments_->buffer_offset, &arguments_->moved, stream.get())),
+            CU_FILE_SUCCESS);
+  stream.synchronize();
+  EXPECT_EQ(arguments_->moved, -CU_FILE_INVALID_FILE_OPEN_FLAG);
+}
+
+TEST_F(Streams, BeingCapturedAreCapturedOrLeftAsTheyWere) {
+  if (cuda()->begin_capture == nullptr) GTEST_SKIP() << "no graphs here";
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  memory.fill(6);
+  set(4096, 0, 0);
+  constexpr int thread_local_mode = 1;
+  if (cuda()->begin_capture(stream.get(), thread_local_mode) != 0) GTEST_SKIP() << "no capture here";
+  const int answer = read(stream.get(), memory);
+  EXPECT_TRUE(answer == CU_FILE_SUCCESS || answer == CU_FILE_ASYNC_NOT_SUPPORTED) << answer;
+  void* graph = nullptr;
+  EXPECT_EQ(cuda()->end_capture(stream.get(), &graph), 0) << "the capture was broken";
+  if (graph != nullptr) cuda()->graph_destroy(graph);
+  EXPECT_TRUE(all_bytes(6, memory.get())) << "bytes moved while the stream was captured";
+}
+
+}  // namespace
+}  // namespace sluice::contract

@@ -1,0 +1,177 @@
+// What cuFileRead and cuFileWrite refuse, and which refusal wins where several apply.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "support/calls.h"
+
+namespace sluice::contract {
+namespace {
+
+using namespace support;
+
+constexpr std::size_t kSize = 65536;
+
+class TransferErrors : public CufileTest {
+ protected:
+  const ScratchFile file_{kSize};
+};
+
+TEST_F(TransferErrors, NullAndGarbageHandlesAreInvalid) {
+  const Memory memory(usual_memory(), kSize);
+  cuFileDriverOpen();
+  for (const std::uintptr_t value : {std::uintptr_t{0}, std::uintptr_t{0x123456789}, UINTPTR_MAX, std::uintptr_t{1}}) {
+    const auto handle = reinterpret_cast<CUfileHandle_t>(value);
+    EXPECT_EQ(read_file(handle, memory.address(), 1), failed(EINVAL)) << value;
+    EXPECT_EQ(write_file(handle, memory.address(), 1), failed(EINVAL)) << value;
+  }
+}
+
+TEST_F(TransferErrors, PointersToSomethingElseAreNoHandles) {
+  const Memory memory(usual_memory(), kSize);
+  cuFileDriverOpen();
+  std::uint64_t on_the_stack[8] = {};
+  EXPECT_EQ(read_file(on_the_stack, memory.address(), 1), failed(EINVAL));
+  EXPECT_EQ(read_file(memory.address(), memory.address(), 1), failed(EINVAL));
+}
+
+TEST_F(TransferErrors, ReadingAfterDeregistrationSaysSo) {
+  const Fd fd = file_.open(O_RDWR);
+  const Memory memory(usual_memory(), kSize);
+  Handle handle(fd);
+  handle.deregister();
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 1), failed(CU_FILE_HANDLE_NOT_REGISTERED));
+  EXPECT_EQ(write_file(handle.get(), memory.address(), 1), failed(CU_FILE_HANDLE_NOT_REGISTERED));
+}
+
+TEST_F(TransferErrors, AFileOpenedForOneDirectionRefusesTheOther) {
+  const Memory memory(usual_memory(), kSize);
+  for (const int flag : {0, O_DIRECT}) {
+    const Fd reader = file_.open(O_RDONLY | flag);
+    const Fd writer = file_.open(O_WRONLY | flag);
+    const Handle read_only(reader);
+    const Handle write_only(writer);
+    EXPECT_EQ(read_file(write_only.get(), memory.address(), 4096), failed(CU_FILE_INVALID_FILE_OPEN_FLAG));
+    EXPECT_EQ(write_file(read_only.get(), memory.address(), 4096), failed(CU_FILE_INVALID_FILE_OPEN_FLAG));
+  }
+  EXPECT_TRUE(same_bytes(file_.content(), content_of(file_.path())));
+}
+
+TEST_F(TransferErrors, LargestNumbersAreRefusedNotWrapped) {
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  const Memory memory(usual_memory(), kSize);
+  const Registration registration(memory);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), SIZE_MAX), failed(CU_FILE_INVALID_MAPPING_RANGE));
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 1, 0, INT64_MAX), failed(CU_FILE_INVALID_MAPPING_RANGE));
+  EXPECT_EQ(read_file(handle.get(), memory.address(), SIZE_MAX - 10, 0, 100), failed(CU_FILE_INVALID_MAPPING_RANGE));
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 1, INT64_MIN), failed(CU_FILE_INVALID_VALUE));
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 1, 0, INT64_MIN), failed(CU_FILE_INVALID_VALUE));
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 4096, INT64_MAX - 10), moved(0)) << "far past the end";
+}
+
+TEST_F(TransferErrors, WritingPastTheLargestFileFailsAndWritesNothing) {
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  const Memory memory(usual_memory(), kSize);
+  const Transfer transfer = write_file(handle.get(), memory.address(), 4096, INT64_MAX - 10);
+  EXPECT_EQ(transfer.count, -1);
+  EXPECT_TRUE(transfer.error == EFBIG || transfer.error == EINVAL || transfer.error == EOVERFLOW) << transfer.error;
+  EXPECT_EQ(file_size(fd.get()), kSize);
+}
+
+// The conditions in the order in which they are looked at. Each is applied or not, in every combination.
+enum Condition : unsigned {
+  no_handle = 1U << 0U,
+  stale_handle = 1U << 1U,
+  no_buffer = 1U << 2U,
+  no_size = 1U << 3U,
+  negative_file_offset = 1U << 4U,
+  negative_buffer_offset = 1U << 5U,
+  wrong_direction = 1U << 6U,
+  past_registration = 1U << 7U,
+  all_conditions = (1U << 8U) - 1,
+};
+
+Transfer expected_for(unsigned conditions) {
+  if (conditions & no_handle) return failed(EINVAL);
+  if (conditions & stale_handle) return failed(CU_FILE_HANDLE_NOT_REGISTERED);
+  if (conditions & no_buffer) return failed(EINVAL);
+  if (conditions & no_size) return moved(0);
+  if (conditions & (negative_file_offset | negative_buffer_offset)) return failed(CU_FILE_INVALID_VALUE);
+  if (conditions & wrong_direction) return failed(CU_FILE_INVALID_FILE_OPEN_FLAG);
+  if (conditions & past_registration) return failed(CU_FILE_INVALID_MAPPING_RANGE);
+  return moved(4096);
+}
+
+TEST_F(TransferErrors, TheFirstConditionInOrderWins) {
+  const Fd reader = file_.open(O_RDONLY);
+  const Fd writer = file_.open(O_WRONLY);
+  const Fd other = file_.open(O_RDWR);
+  const Handle read_only(reader);
+  const Handle write_only(writer);
+  Handle stale(other);
+  stale.deregister();
+  const Memory memory(usual_memory(), kSize);
+  const Registration registration(memory);
+  for (unsigned conditions = 0; conditions <= all_conditions; ++conditions) {
+    for (const bool reading : {true, false}) {
+      SCOPED_TRACE(::testing::Message() << "conditions " << conditions << (reading ? " read" : " write"));
+      const bool use_reader = reading != ((conditions & wrong_direction) != 0);
+      CUfileHandle_t handle = use_reader ? read_only.get() : write_only.get();
+      if (conditions & stale_handle) handle = stale.get();
+      if (conditions & no_handle) handle = nullptr;
+      void* const base = conditions & no_buffer ? nullptr : memory.address();
+      std::size_t size = conditions & past_registration ? 2 * kSize : 4096;
+      if (conditions & no_size) size = 0;
+      const off_t file_offset = conditions & negative_file_offset ? -1 : 0;
+      const off_t buffer_offset = conditions & negative_buffer_offset ? -1 : 0;
+      const Transfer answer = reading ? read_file(handle, base, size, file_offset, buffer_offset)
+                                      : write_file(handle, base, size, file_offset, buffer_offset);
+      ASSERT_EQ(answer, expected_for(conditions));
+    }
+  }
+}
+
+TEST_F(TransferErrors, AFailureLeavesAUsableHandle) {
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  const Memory memory(usual_memory(), kSize);
+  for (int i = 0; i < 100; ++i) read_file(handle.get(), memory.address(), 1, -1);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), kSize), moved(kSize));
+  EXPECT_TRUE(same_bytes(file_.content(), memory.get()));
+}
+
+// A forked child that reads into host memory. It tells by its exit status: 0 exact data, 1 an error with an errno,
+// 2 anything else.
+int read_in_child(CUfileHandle_t handle, const Bytes& content) {
+  alarm(20);
+  static unsigned char target[kSize];
+  errno = 0;
+  const ssize_t count = cuFileRead(handle, target, kSize, 0, 0);
+  if (count < 0) return errno != 0 ? 1 : 2;
+  return count == static_cast<ssize_t>(kSize) && std::memcmp(target, content.data(), kSize) == 0 ? 0 : 2;
+}
+
+TEST_F(TransferErrors, AForkedChildGetsExactDataOrAClearError) {
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  const Memory memory(usual_memory(), kSize);
+  ASSERT_EQ(read_file(handle.get(), memory.address(), kSize), moved(kSize));
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) _exit(read_in_child(handle.get(), file_.content()));
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "the child died of signal " << WTERMSIG(status);
+  EXPECT_LE(WEXITSTATUS(status), 1) << "wrong data, a short count, or a failure without an errno";
+  EXPECT_EQ(read_file(handle.get(), memory.address(), kSize), moved(kSize)) << "the parent, afterwards";
+}
+
+}  // namespace
+}  // namespace sluice::contract

@@ -1,0 +1,77 @@
+// Faults between the library and the kernel. The test program defines pread, pwrite and their relatives itself, and the
+// loader gives them to the library; a Plan says what the calls on one file are to do.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+namespace sluice::fault {
+
+enum class Direction : std::uint8_t { read, write };
+
+// What one call does. Made by the functions below.
+struct Step {
+  enum class Kind : std::uint8_t { pass, shorten, fail, nothing, block };
+  Kind kind = Kind::pass;
+  std::size_t length = 0;
+  int error = 0;
+};
+
+inline Step pass() {
+  return {Step::Kind::pass};
+}
+// Moves at most so many bytes. On an O_DIRECT descriptor a multiple of 4096 and at least that, as a kernel would.
+inline Step shorten(std::size_t length) {
+  return {Step::Kind::shorten, length};
+}
+inline Step fail(int error) {
+  return {Step::Kind::fail, 0, error};
+}
+// Answers 0: the end of the file, or a device that takes nothing.
+inline Step nothing() {
+  return {Step::Kind::nothing};
+}
+// Waits for Plan::release(), then passes.
+inline Step block() {
+  return {Step::Kind::block};
+}
+
+// In force from construction to destruction, one at a time. Concerns the calls of one direction on one file, whatever
+// descriptor and thread they use. The last step holds for all further calls.
+class Plan {
+ public:
+  Plan(int fd, Direction direction, std::vector<Step> steps);
+  ~Plan();
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  // Calls so far.
+  std::size_t calls() const { return calls_; }
+  // Returns when a call has reached a block() step.
+  void wait_until_blocked();
+  void release();
+
+  // For the interposed functions.
+  bool concerns(int fd, Direction direction) const;
+  Step next();
+  void stand_still();
+
+ private:
+  const dev_t device_;
+  const ino_t inode_;
+  const Direction direction_;
+  const std::vector<Step> steps_;
+  std::atomic<std::size_t> calls_{0};
+  std::atomic<bool> blocked_{false};
+  std::atomic<bool> released_{false};
+};
+
+// True when the library's calls do come by here: a test that injects nothing would prove nothing.
+bool interposition_works();
+
+}  // namespace sluice::fault

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""The style checks notice what they are there for: each runs on a small tree that breaks its rule, and on one that
+does not."""
+
+import argparse
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import formatted
+
+HERE = pathlib.Path(__file__).resolve().parent
+COMPILER = "c++"
+
+GOOD = {
+    "include/cufile.h": "#ifndef CUFILE_H\n#define CUFILE_H\ntypedef int CUresult;\n#endif\n",
+    "src/base/strong.h": "#pragma once\nstruct Strong {};\n",
+    "src/base/version.h.in": "#pragma once\n",
+    "src/route/route.h": '#pragma once\n#include "base/strong.h"\n#include "base/version.h"\nstruct Route : Strong {};\n',
+    "src/route/route.cpp": '#include "route/route.h"\n\n#include "cufile.h"\n',
+    "src/route/decision.h": "#pragma once\n",
+    "src/gpu/cuda_abi.h": "#pragma once\n",
+    "src/gpu/driver.h": "#pragma once\n",
+    "src/paths/path.h": '#pragma once\n#include "route/decision.h"\n',
+    "src/CMakeLists.txt": "target_sources(x PRIVATE route/route.cpp)\n",
+    "softgpu/device.h": '#pragma once\n#include "gpu/cuda_abi.h"\n',
+    ".clang-format": "BasedOnStyle: Google\n",
+}
+
+
+class Checks(unittest.TestCase):
+    def run_check(self, script, changes, *more):
+        """Exit status and output of a check on the good tree with some files added or replaced."""
+        with tempfile.TemporaryDirectory(prefix="sluice-style-") as folder:
+            top = pathlib.Path(folder)
+            for name in ("bench", "examples", "softgpu", "tests", "tools", "generated/base"):
+                (top / name).mkdir(parents=True, exist_ok=True)
+            (top / "generated/base/version.h").write_text("#pragma once\n", encoding="utf-8")
+            for name, text in {**GOOD, **changes}.items():
+                (top / name).parent.mkdir(parents=True, exist_ok=True)
+                (top / name).write_text(text, encoding="utf-8")
+            more = [argument.replace("TOP", folder) for argument in more]
+            run = subprocess.run([sys.executable, "-B", HERE / script, "--project", folder, *more], text=True,
+                                 capture_output=True, check=False)
+            return run.returncode, run.stdout + run.stderr
+
+    def passes(self, script, changes=None, *more):
+        status, output = self.run_check(script, changes or {}, *more)
+        self.assertEqual(status, 0, output)
+
+    def fails(self, script, changes, expected, *more):
+        status, output = self.run_check(script, changes, *more)
+        self.assertEqual(status, 1, output)
+        self.assertIn(expected, output)
+
+    def test_layers(self):
+        self.passes("layers.py")
+        for name, text, expected in (
+                ("src/route/bad.cpp", '#include "gpu/driver.h"\n', "src/route may not include src/gpu/driver.h"),
+                ("src/base/bad.h", '#include "route/route.h"\n', "src/base may not include src/route/route.h"),
+                ("src/paths/bad.h", '  #  include "route/route.h"\n', "src/paths may not include src/route/route.h"),
+                ("src/gpu/bad.h", '#include <route/route.h>\n', "src/gpu may not include src/route/route.h"),
+                ("softgpu/bad.cpp", '#include "gpu/driver.h"\n', "softgpu may not include src/gpu/driver.h"),
+                ("tools/bad.cpp", '#include "../src/base/strong.h"\n', "tools may not include src/base/strong.h"),
+                ("tests/contract/bad.cpp", '#include "base/strong.h"\n', "tests/contract may not include"),
+                ("src/new/bad.cpp", '#include "base/strong.h"\n', "has no line in LAYERS"),
+                ("src/core/bad.cpp", '#include "core/gone.h"\n', "is no file of this project")):
+            with self.subTest(name=name):
+                self.fails("layers.py", {name: text}, expected)
+
+    def test_headers_compile_alone(self):
+        more = ("--c", COMPILER.replace("clang++", "clang").replace("g++", "gcc").replace("c++", "cc"),
+                "--cxx", COMPILER, "--generated", "TOP/generated")
+        self.passes("headers_alone.py", {}, *more)
+        for name, text, expected in (
+                ("src/base/leaning.h", "#pragma once\nstd::size_t size();\n", "src/base/leaning.h does not compile"),
+                ("src/base/twice.h", "struct Twice {};\n", "src/base/twice.h does not compile"),
+                ("include/cxx.h", "#ifndef X\n#define X\nnamespace x {}\n#endif\n", "include/cxx.h does not compile")):
+            with self.subTest(name=name):
+                self.fails("headers_alone.py", {name: text}, expected, *more)
+
+    def test_forbidden_words(self):
+        self.passes("forbidden_words.py", {"docs/good.md": "A todo list, /proc/self, mkstemp XXXXXX, $HOME/work/x.\n"})
+        for text in ("// TODO: more", "/* FIXME */", "good enough for now", "Not implemented.", "a placeholder",
+                     'open("/home/somebody/x")', "see /work/here", "cd /root/x"):
+            with self.subTest(text=text):
+                self.fails("forbidden_words.py", {"src/base/bad.h": text + "\n"}, "src/base/bad.h:1")
+
+    def test_sources_are_built(self):
+        self.passes("sources_built.py", {
+            "src/route/other.cpp": "", "src/route/CMakeLists.txt": "foreach(name other)\n",
+            "tests/support/main.cpp": "", "tests/abi/CMakeLists.txt": "add_executable(x ../support/main.cpp)\n"})
+        for name in ("src/route/forgotten.cpp", "tests/unit/route/routes.cpp", "tools/x/x.c"):
+            with self.subTest(name=name):
+                self.fails("sources_built.py", {name: ""}, f"{name}: no CMakeLists.txt names it")
+
+    @unittest.skipIf(formatted.formatter() is None, f"clang-format {formatted.VERSION} is not installed")
+    def test_formatted(self):
+        self.passes("formatted.py")
+        self.fails("formatted.py", {"src/base/bad.cpp": "int   x ;\n"}, "src/base/bad.cpp")
+
+    def test_an_empty_project_is_no_success(self):
+        for script in ("layers.py", "forbidden_words.py", "sources_built.py"):
+            with self.subTest(script=script), tempfile.TemporaryDirectory() as folder:
+                run = subprocess.run([sys.executable, "-B", HERE / script, "--project", folder], text=True,
+                                     capture_output=True, check=False)
+                self.assertNotEqual(run.returncode, 0, run.stdout)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cxx", default=COMPILER)
+    options, rest = parser.parse_known_args()
+    COMPILER = options.cxx
+    unittest.main(argv=[sys.argv[0], *rest])

@@ -1,0 +1,4 @@
+/* A program that no loader sees: linked statically. */
+int main(void) {
+  return 0;
+}

@@ -1,0 +1,85 @@
+"""What the tests of whole programs share: where things were built, running, skipping, scratch folders."""
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+BUILD = pathlib.Path(os.environ["SLUICE_BUILD"])
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+SLUICE = BUILD / "bin/sluice"
+LIBRARY = BUILD / "lib/libcufile.so.0"
+CLIENT = BUILD / "test-bin/system/client"
+FOREIGN = BUILD / "test-bin/system/foreign/libcufile.so.0"
+STATIC_PROGRAM = BUILD / "test-bin/system/static_program"
+
+# What would change the outcome if the caller had set it.
+OWN_VARIABLES = ("SLUICE_", "CUFILE_", "LD_PRELOAD", "LD_LIBRARY_PATH")
+
+
+class Skip(Exception):
+    """The test cannot be run here; the text says why."""
+
+
+def skip(reason):
+    raise Skip(reason)
+
+
+def skip_when_sanitized():
+    if os.environ.get("SLUICE_SANITIZE"):
+        skip("a sanitizer's library cannot be preloaded into a program that was built without it")
+
+
+def environment(**extra):
+    """The caller's environment without the variables that this project looks at, and with `extra`."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)}
+    return clean | extra
+
+
+def run(*command, env=None, cwd=None, status=0, timeout=60):
+    """Runs a command to its end; `status` is what it must return, None for anything."""
+    result = subprocess.run([str(word) for word in command], env=env or environment(), cwd=cwd, timeout=timeout,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if status is not None and result.returncode != status:
+        raise AssertionError(f"{command} returned {result.returncode}, not {status}\n"
+                             f"stdout:\n{result.stdout}\nstderr:\n{result.stderr}")
+    return result
+
+
+def equal(found, expected):
+    if found != expected:
+        raise AssertionError(f"found {found!r}, expected {expected!r}")
+
+
+def contains(text, part):
+    if part not in text:
+        raise AssertionError(f"{part!r} is not in:\n{text}")
+
+
+@contextlib.contextmanager
+def scratch(parent=None):
+    """A new folder that other users can enter, taken away at the end. In the build folder unless said otherwise."""
+    parent = parent or BUILD / "system-scratch"
+    parent.mkdir(exist_ok=True)
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="t-", dir=parent))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def everything_in(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def main(functions):
+    """Runs the one test that the command line names; 77 says that it was skipped."""
+    name = sys.argv[1]
+    try:
+        functions[name]()
+    except Skip as reason:
+        print(f"skipped: {reason}")
+        sys.exit(77)

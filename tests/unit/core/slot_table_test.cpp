@@ -1,0 +1,118 @@
+// Handles that are stale, forged or in use; and the promise that an object outlives its last user.
+#include "core/slot_table.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+namespace sluice::core {
+namespace {
+
+struct Thing {
+  explicit Thing(int value_, std::atomic<int>* destroyed_ = nullptr) : value(value_), destroyed(destroyed_) {}
+  ~Thing() {
+    alive = false;
+    if (destroyed != nullptr) ++*destroyed;
+  }
+  int value;
+  bool alive = true;
+  std::atomic<int>* destroyed;
+};
+
+using Table = SlotTable<Thing, 0x77, 4>;
+
+TEST(SlotTable, FindsWhatWasInserted) {
+  Table table;
+  void* const handle = table.insert(std::make_unique<Thing>(7));
+  ASSERT_TRUE(table.pin(handle));
+  EXPECT_EQ(table.pin(handle)->value, 7);
+  EXPECT_EQ(table.standing(handle), Standing::live);
+}
+
+TEST(SlotTable, RecognisesForgedHandles) {
+  Table table;
+  table.insert(std::make_unique<Thing>(1));
+  int local = 0;
+  for (void* garbage : {static_cast<void*>(nullptr), static_cast<void*>(&local), reinterpret_cast<void*>(0x77),
+                        reinterpret_cast<void*>(~std::uint64_t{0}), reinterpret_cast<void*>(0x77ffffffffffffffULL)}) {
+    EXPECT_FALSE(table.pin(garbage));
+    EXPECT_EQ(table.standing(garbage), Standing::garbage);
+    EXPECT_FALSE(table.retire(garbage));
+  }
+}
+
+TEST(SlotTable, TablesDoNotTakeEachOthersHandles) {
+  Table table;
+  SlotTable<Thing, 0x78, 4> other;
+  table.insert(std::make_unique<Thing>(1));
+  void* const foreign = other.insert(std::make_unique<Thing>(2));
+  EXPECT_EQ(table.standing(foreign), Standing::garbage);
+}
+
+TEST(SlotTable, ARetiredHandleStaysRetiredWhenItsSlotIsUsedAgain) {
+  Table table;
+  void* const old = table.insert(std::make_unique<Thing>(1));
+  EXPECT_TRUE(table.retire(old));
+  EXPECT_FALSE(table.retire(old));
+  void* const next = table.insert(std::make_unique<Thing>(2));
+  EXPECT_NE(old, next);
+  EXPECT_FALSE(table.pin(old));
+  EXPECT_EQ(table.standing(old), Standing::retired);
+  EXPECT_EQ(table.pin(next)->value, 2);
+}
+
+TEST(SlotTable, GrowsBeyondOneChunk) {
+  Table table;
+  std::vector<void*> handles;
+  for (int i = 0; i < 1000; ++i) handles.push_back(table.insert(std::make_unique<Thing>(i)));
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(table.pin(handles[static_cast<std::size_t>(i)])->value, i);
+  EXPECT_EQ(table.live().size(), 1000u);
+}
+
+TEST(SlotTable, RetiringWaitsForTheLastUser) {
+  Table table;
+  std::atomic<int> destroyed{0};
+  void* const handle = table.insert(std::make_unique<Thing>(1, &destroyed));
+  auto pin = table.pin(handle);
+  std::atomic<bool> retired{false};
+  std::thread other([&] {
+    table.retire(handle);
+    retired = true;
+  });
+  while (table.standing(handle) == Standing::live) std::this_thread::yield();
+  EXPECT_FALSE(table.pin(handle)) << "nobody new gets in";
+  EXPECT_FALSE(retired);
+  EXPECT_TRUE(pin->alive);
+  pin = {};
+  other.join();
+  EXPECT_EQ(destroyed, 1);
+}
+
+TEST(SlotTable, ObjectsOutliveTheirUsersUnderContention) {
+  Table table;
+  std::atomic<int> destroyed{0};
+  std::atomic<void*> current{table.insert(std::make_unique<Thing>(0, &destroyed))};
+  std::atomic<bool> stop{false};
+  std::atomic<int> broken{0};
+  std::vector<std::thread> users;
+  for (int i = 0; i < 4; ++i) {
+    users.emplace_back([&] {
+      while (!stop) {
+        if (const auto pin = table.pin(current); pin && !pin->alive) ++broken;
+      }
+    });
+  }
+  constexpr int rounds = 2000;
+  for (int i = 1; i <= rounds; ++i) {
+    void* const old = current.exchange(table.insert(std::make_unique<Thing>(i, &destroyed)));
+    EXPECT_TRUE(table.retire(old));
+  }
+  stop = true;
+  for (auto& user : users) user.join();
+  EXPECT_EQ(broken, 0);
+  EXPECT_EQ(destroyed, rounds);
+}
+
+}  // namespace
+}  // namespace sluice::core

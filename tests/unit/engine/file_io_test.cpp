@@ -1,0 +1,174 @@
+// Whole spans on real files, private descriptions, and copies that survive bad addresses.
+#include "engine/file_io.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "engine/host_copy.h"
+#include "engine/private_files.h"
+#include "engine/slab.h"
+
+namespace sluice::engine {
+namespace {
+
+using base::FileOffset;
+using base::Outcome;
+using base::UniqueFd;
+
+std::span<std::byte> bytes_of(std::vector<char>& text) {
+  return std::as_writable_bytes(std::span<char>(text));
+}
+
+struct Scratch {
+  Scratch() : path(testing::TempDir() + "sluice-engine-XXXXXX"), fd(::mkstemp(path.data())) {}
+  ~Scratch() { ::unlink(path.c_str()); }
+  std::string path;
+  UniqueFd fd;
+  PrivateFile private_file() const {
+    struct stat status {};
+    ::fstat(fd.get(), &status);
+    return PrivateFile(fd.get(), status.st_dev, status.st_ino, 0);
+  }
+};
+
+TEST(Spans, AreReadUpToTheEndOfTheFile) {
+  const Scratch file;
+  std::vector<char> out(5000, 'x');
+  EXPECT_EQ(write_span(file.fd.get(), bytes_of(out), FileOffset{100}, 1), Outcome::bytes(5000));
+  std::vector<char> in(10000, '.');
+  EXPECT_EQ(read_span(file.fd.get(), bytes_of(in), FileOffset{200}, 1), Outcome::bytes(4900));
+  EXPECT_EQ(std::count(in.begin(), in.end(), 'x'), 4900);
+  EXPECT_EQ(read_span(file.fd.get(), bytes_of(in), FileOffset{5100}, 1), Outcome::bytes(0));
+}
+
+TEST(Spans, AnswerWithTheSystemsCause) {
+  const Scratch file;
+  const UniqueFd read_only(::open(file.path.c_str(), O_RDONLY));
+  std::vector<char> text(10);
+  EXPECT_EQ(write_span(read_only.get(), bytes_of(text), FileOffset{0}, 1), Outcome::system_error(EBADF));
+  EXPECT_EQ(read_span(-1, bytes_of(text), FileOffset{0}, 1), Outcome::system_error(EBADF));
+}
+
+TEST(PrivateFiles, ReadAndWriteTheCallersFile) {
+  const Scratch file;
+  PrivateFile private_file = file.private_file();
+  std::vector<char> out(3, 'y');
+  EXPECT_EQ(private_file.write(bytes_of(out), FileOffset{10}), Outcome::bytes(3));
+  std::vector<char> in(20, '.');
+  EXPECT_EQ(private_file.read(bytes_of(in), FileOffset{0}), Outcome::bytes(13));
+  EXPECT_EQ(in[12], 'y');
+}
+
+TEST(PrivateFiles, ServeManyThreadsAtOnce) {
+  const Scratch file;
+  PrivateFile private_file = file.private_file();
+  std::vector<std::thread> writers;
+  for (char c = 'a'; c < 'a' + 8; ++c) {
+    writers.emplace_back([&, c] {
+      std::vector<char> mine(1, c);
+      for (std::uint64_t i = 0; i < 100; ++i) {
+        EXPECT_EQ(private_file.write(bytes_of(mine), FileOffset{i * 8 + static_cast<std::uint64_t>(c - 'a')}),
+                  Outcome::bytes(1));
+      }
+    });
+  }
+  for (auto& writer : writers) writer.join();
+  std::vector<char> in(800);
+  EXPECT_EQ(private_file.read(bytes_of(in), FileOffset{0}), Outcome::bytes(800));
+  for (std::size_t i = 0; i < 800; ++i) ASSERT_EQ(in[i], static_cast<char>('a' + i % 8));
+}
+
+TEST(PrivateFiles, KeepTheProcessesRecordLocks) {
+  const Scratch file;
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_len = 100;
+  ASSERT_EQ(::fcntl(file.fd.get(), F_SETLK, &lock), 0);
+  {
+    PrivateFile private_file = file.private_file();
+    std::vector<char> out(3, 'y');
+    ASSERT_EQ(private_file.write(bytes_of(out), FileOffset{10}), Outcome::bytes(3));
+  }
+  // Only another process sees our locks.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const UniqueFd other(::open(file.path.c_str(), O_RDWR));
+    struct flock seen = lock;
+    ::fcntl(other.get(), F_GETLK, &seen);
+    ::_exit(seen.l_type == F_WRLCK ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "the lock is gone";
+}
+
+TEST(PrivateFiles, AreNotOpenedOnAnotherFileThatGotTheNumber) {
+  Scratch file;
+  const Scratch other;
+  PrivateFile private_file = file.private_file();
+  ASSERT_GE(::dup2(other.fd.get(), file.fd.get()), 0);
+  std::vector<char> out(3, 'y');
+  // The number belongs to a file that is not ours: it is not opened again; what remains is the caller's descriptor,
+  // whose identity is checked before every request.
+  private_file.write(bytes_of(out), FileOffset{0});
+  struct stat status {};
+  ::stat(file.path.c_str(), &status);
+  EXPECT_EQ(status.st_size, 0);
+}
+
+TEST(HostCopies, AnswerBadAddressesInsteadOfCrashing) {
+  void* const hole = ::mmap(nullptr, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(hole, MAP_FAILED);
+  std::array<std::byte, 64> ours{};
+  const auto address = reinterpret_cast<std::uint64_t>(hole);
+  EXPECT_EQ(copy_to_caller(address, ours), Outcome::system_error(EFAULT));
+  EXPECT_EQ(copy_from_caller(ours, address), Outcome::system_error(EFAULT));
+  ::munmap(hole, 8192);
+}
+
+TEST(HostCopies, CopyBothWays) {
+  std::vector<char> theirs(100000, 'a');
+  std::vector<char> ours(100000, 'b');
+  const auto address = reinterpret_cast<std::uint64_t>(theirs.data());
+  EXPECT_EQ(copy_to_caller(address, bytes_of(ours)), Outcome::bytes(100000));
+  EXPECT_EQ(theirs, ours);
+  theirs.assign(theirs.size(), 'c');
+  EXPECT_EQ(copy_from_caller(bytes_of(ours), address), Outcome::bytes(100000));
+  EXPECT_EQ(theirs, ours);
+}
+
+TEST(Slabs, AreReusedByTheirThreadAndByThoseThatFollow) {
+  const auto exist = [] { return slab_counts().slabs; };
+  { const Slab warm = Slab::take(); }
+  const std::size_t before = exist();
+  for (int i = 0; i < 100; ++i) {
+    const Slab slab = Slab::take();
+    ASSERT_TRUE(slab);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(slab.bytes().data()) % 4096, 0u);
+    EXPECT_EQ(slab.bytes().size(), slab_bytes);
+  }
+  EXPECT_EQ(exist(), before);
+  for (int i = 0; i < 20; ++i) std::thread([] { const Slab slab = Slab::take(); }).join();
+  EXPECT_LE(exist(), before + 1) << "threads that follow each other share";
+}
+
+TEST(Slabs, TwoAtOnceAreDifferent) {
+  const Slab first = Slab::take();
+  const Slab second = Slab::take();
+  EXPECT_NE(first.bytes().data(), second.bytes().data());
+}
+
+}  // namespace
+}  // namespace sluice::engine

@@ -1,0 +1,210 @@
+// Path and reason. The order of reasons that these tests hold judge() to is the one in docs/paths.md.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "route/paths_page.h"
+#include "route/reasons.h"
+#include "route/route.h"
+
+namespace sluice::route {
+namespace {
+
+using facts::FileKind;
+using facts::FileSystem;
+using facts::MemoryKind;
+
+struct Situation {
+  facts::FileFacts file;
+  facts::BufferFacts buffer;
+  facts::MachineFacts machine;
+  Rules rules;
+
+  Verdict verdict() const { return judge(file, buffer, machine, rules); }
+};
+
+// Everything that can be in favour of a direct path.
+Situation ideal() {
+  Situation situation;
+  situation.file.file_system = FileSystem::ext4;
+  situation.file.file_system_name = "ext4";
+  situation.file.direct = true;
+  situation.file.block = {"nvme0n1", "nvme", "pcie", 512, {}};
+  situation.buffer.kind = MemoryKind::device;
+  situation.buffer.device = 0;
+  situation.machine.kernel_has_p2pdma = true;
+  situation.rules.use_pci_p2pdma = true;
+  return situation;
+}
+
+// Makes `reason` hold, and nothing before it in the order.
+void impose(Situation& situation, Reason reason) {
+  switch (reason) {
+    case SLUICE_REASON_CALLER_OPERATIONS:
+      situation.file.caller_operations = true;
+      return;
+    case SLUICE_REASON_HOST_MEMORY:
+      situation.buffer.kind = MemoryKind::pinned_host;
+      return;
+    case SLUICE_REASON_PLAIN_MODE:
+      situation.rules.plain = true;
+      return;
+    case SLUICE_REASON_FORCED_BY_CONFIGURATION:
+      situation.rules.force_compat = true;
+      return;
+    case SLUICE_REASON_MANAGED_MEMORY:
+      situation.buffer.kind = MemoryKind::managed;
+      return;
+    case SLUICE_REASON_SOFT_GPU:
+      situation.buffer.soft = true;
+      return;
+    case SLUICE_REASON_MEMORY_FILE_SYSTEM:
+      situation.file.file_system = FileSystem::memory;
+      return;
+    case SLUICE_REASON_STACKED_FILE_SYSTEM:
+      situation.file.file_system = FileSystem::stacked;
+      return;
+    case SLUICE_REASON_FUSE_FILE_SYSTEM:
+      situation.file.file_system = FileSystem::fuse;
+      return;
+    case SLUICE_REASON_NETWORK_FILE_SYSTEM:
+      situation.file.file_system = FileSystem::network;
+      return;
+    case SLUICE_REASON_UNSUPPORTED_FILE_SYSTEM:
+      situation.file.file_system = FileSystem::btrfs;
+      return;
+    case SLUICE_REASON_UNSUPPORTED_DEVICE:
+      situation.file.block = {"vda", "virtio_blk", "", 512, {}};
+      return;
+    case SLUICE_REASON_DIRECT_PATH_OFF:
+      situation.rules.use_pci_p2pdma = false;
+      return;
+    case SLUICE_REASON_KERNEL_WITHOUT_P2PDMA:
+      situation.machine.kernel_has_p2pdma = false;
+      return;
+    case SLUICE_REASON_NO_DIRECT_PROVIDER:
+      return;
+    case SLUICE_REASON_COUNT:
+      break;
+  }
+  FAIL() << "reason " << reason << " is unknown to this test: say here when it holds";
+}
+
+std::string name(Reason reason) {
+  return reason_text(reason) != nullptr ? reason_text(reason)->name : "?";
+}
+
+std::vector<Reason> documented_order() {
+  std::vector<Reason> order;
+  for (const PageEntry& entry : read_paths_page().reasons) {
+    for (int value = 0; value < SLUICE_REASON_COUNT; ++value) {
+      if (entry.name == name(static_cast<Reason>(value))) order.push_back(static_cast<Reason>(value));
+    }
+  }
+  return order;
+}
+
+TEST(Judge, ReachesEveryReason) {
+  for (int value = 0; value < SLUICE_REASON_COUNT; ++value) {
+    const auto reason = static_cast<Reason>(value);
+    Situation situation = ideal();
+    impose(situation, reason);
+    EXPECT_EQ(name(situation.verdict().reason), name(reason));
+  }
+}
+
+TEST(Judge, TellsTheFirstReasonInTheDocumentedOrder) {
+  const std::vector<Reason> order = documented_order();
+  ASSERT_EQ(order.size(), static_cast<std::size_t>(SLUICE_REASON_COUNT));
+  for (std::size_t first = 0; first < order.size(); ++first) {
+    for (std::size_t second = first + 1; second < order.size(); ++second) {
+      // Imposed in this order, so that where both claim one field (the memory's kind, the file system) the earlier
+      // one has the last word.
+      Situation situation = ideal();
+      impose(situation, order[second]);
+      impose(situation, order[first]);
+      EXPECT_EQ(name(situation.verdict().reason), name(order[first])) << "against " << name(order[second]);
+    }
+  }
+}
+
+TEST(Judge, TellsTheNextReasonWhenTheFirstIsRemedied) {
+  const std::vector<Reason> order = documented_order();
+  for (std::size_t removed = 0; removed < order.size(); ++removed) {
+    Situation situation = ideal();
+    for (std::size_t remaining = order.size(); remaining-- > removed;) impose(situation, order[remaining]);
+    EXPECT_EQ(name(situation.verdict().reason), name(order[removed]));
+  }
+}
+
+TEST(Judge, TakesTheCallersOperationsForThePathOfTheirOwn) {
+  Situation situation = ideal();
+  situation.file.caller_operations = true;
+  EXPECT_EQ(situation.verdict().path, SLUICE_PATH_USERSPACE);
+}
+
+TEST(Judge, TakesThePosixPathForEverythingElse) {
+  for (int value = 0; value < SLUICE_REASON_COUNT; ++value) {
+    const auto reason = static_cast<Reason>(value);
+    if (reason == SLUICE_REASON_CALLER_OPERATIONS) continue;
+    Situation situation = ideal();
+    impose(situation, reason);
+    EXPECT_EQ(situation.verdict().path, SLUICE_PATH_POSIX) << name(reason);
+  }
+}
+
+TEST(Judge, KnowsBothKindsOfHostMemory) {
+  for (const MemoryKind kind : {MemoryKind::plain_host, MemoryKind::pinned_host}) {
+    Situation situation = ideal();
+    situation.buffer.kind = kind;
+    EXPECT_EQ(situation.verdict().reason, SLUICE_REASON_HOST_MEMORY);
+  }
+}
+
+TEST(Judge, HasAnAnswerForEveryFileSystem) {
+  struct Case {
+    FileSystem file_system;
+    Reason reason;
+  };
+  for (const Case& known : {Case{FileSystem::none, SLUICE_REASON_NO_DIRECT_PROVIDER},
+                            Case{FileSystem::ext4, SLUICE_REASON_NO_DIRECT_PROVIDER},
+                            Case{FileSystem::xfs, SLUICE_REASON_NO_DIRECT_PROVIDER},
+                            Case{FileSystem::btrfs, SLUICE_REASON_UNSUPPORTED_FILE_SYSTEM},
+                            Case{FileSystem::memory, SLUICE_REASON_MEMORY_FILE_SYSTEM},
+                            Case{FileSystem::stacked, SLUICE_REASON_STACKED_FILE_SYSTEM},
+                            Case{FileSystem::fuse, SLUICE_REASON_FUSE_FILE_SYSTEM},
+                            Case{FileSystem::network, SLUICE_REASON_NETWORK_FILE_SYSTEM},
+                            Case{FileSystem::other, SLUICE_REASON_UNSUPPORTED_FILE_SYSTEM}}) {
+    Situation situation = ideal();
+    situation.file.file_system = known.file_system;
+    EXPECT_EQ(name(situation.verdict().reason), name(known.reason));
+  }
+}
+
+TEST(Judge, TrustsOnlyANvmeDriveOnPcie) {
+  struct Case {
+    const char* driver;
+    const char* transport;
+  };
+  for (const Case& known :
+       {Case{"nvme", "tcp"}, Case{"nvme", "rdma"}, Case{"nvme", "pcie+tcp"}, Case{"nvme", ""}, Case{"md", ""},
+        Case{"device-mapper", ""}, Case{"loop", ""}, Case{"sd", ""}, Case{"", ""}}) {
+    Situation situation = ideal();
+    situation.file.block.driver = known.driver;
+    situation.file.block.transport = known.transport;
+    EXPECT_EQ(name(situation.verdict().reason), "unsupported_device") << known.driver << " " << known.transport;
+  }
+}
+
+TEST(Judge, TakesNvidiaFsForADirectPathThatNeedsNeitherSwitchNorKernel) {
+  Situation situation = ideal();
+  situation.rules.use_pci_p2pdma = false;
+  situation.machine.kernel_has_p2pdma = false;
+  situation.machine.nvfs_loaded = true;
+  EXPECT_EQ(name(situation.verdict().reason), "no_direct_provider");
+}
+
+}  // namespace
+}  // namespace sluice::route
