@@ -39,7 +39,8 @@ CUfileError_t sluice_explain(CUfileHandle_t fh, const void* buf, int gpu, CUfile
         throw Failure(CU_FILE_DEVICE_NOT_FOUND, "there is no device " + std::to_string(gpu));
       }
     }
-    const auto explanation = sluice::core::explain(*file, memory);
+    const auto explanation = sluice::core::explain(
+        *file, memory, opcode == CUFILE_READ ? sluice::base::Direction::read : sluice::base::Direction::write);
     const auto* const text = sluice::route::reason_text(explanation.verdict.reason);
     out->path = explanation.verdict.path;
     out->reason = explanation.verdict.reason;

@@ -15,11 +15,13 @@ CUfileError_t cuFileHandleRegister(CUfileHandle_t* fh, CUfileDescr_t* descr) {
     if (fh != nullptr) *fh = nullptr;
     if (fh == nullptr || descr == nullptr)
       throw Failure(CU_FILE_INVALID_VALUE, "handle or descriptor is a null pointer");
-    if (descr->type != CU_FILE_HANDLE_TYPE_OPAQUE_FD) {
+    const bool own_operations = descr->type == CU_FILE_HANDLE_TYPE_USERSPACE_FS && descr->fs_ops != nullptr;
+    if (descr->type != CU_FILE_HANDLE_TYPE_OPAQUE_FD && !own_operations) {
       throw Failure(CU_FILE_IO_NOT_SUPPORTED,
-                    "only files given by a descriptor (CU_FILE_HANDLE_TYPE_OPAQUE_FD) can be registered");
+                    "only files given by a descriptor can be registered: CU_FILE_HANDLE_TYPE_OPAQUE_FD, or "
+                    "CU_FILE_HANDLE_TYPE_USERSPACE_FS with fs_ops");
     }
-    *fh = Driver::instance().register_file(descr->handle.fd);
+    *fh = Driver::instance().register_file(descr->handle.fd, own_operations ? descr->fs_ops : nullptr);
   });
   sluice::observe::count(Operation::handle_register, answer.err == CU_FILE_SUCCESS);
   return answer;

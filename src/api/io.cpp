@@ -22,6 +22,7 @@ Outcome transfer_parts(Direction direction, CUfileHandle_t fh, const CUfileIOVec
   for (size_t i = 0; i < iovcnt; ++i) {
     total += iov[i].len;
     if (total > INT64_MAX || iov[i].len > INT64_MAX) return Outcome::system_error(EINVAL);
+    if (iov[i].base == nullptr && iov[i].len > 0) return Outcome::system_error(EINVAL);
   }
   Driver& driver = Driver::instance();
   const auto file = driver.files().pin(fh);

@@ -38,6 +38,8 @@ extern "C" {
 CUfileError_t cuFileSetStatsLevel(int level) {
   return guarded("cuFileSetStatsLevel", [&] {
     if (level < 0 || level > 3) throw Failure(CU_FILE_INVALID_VALUE, "statistics have levels 0 to 3");
+    // Set before an open it holds for that life, over what the configuration says.
+    Driver::instance().store().adjust(CUFILE_PARAM_PROFILE_STATS, static_cast<std::size_t>(level));
     observe::set_statistics_level(level);
   });
 }

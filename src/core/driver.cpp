@@ -36,16 +36,18 @@ void Driver::open_locked() {
   if (std::string refusal = observe::open_log(config); !refusal.empty()) complaints.push_back(std::move(refusal));
   for (const std::string& complaint : complaints) observe::log(config::LogLevel::warn, "config", complaint);
 
-  life->terms.machine = facts::of_machine(facts::Root{});
   life->terms.rules.plain = config.plain;
   life->terms.rules.force_compat = config.flag(CUFILE_PARAM_FORCE_COMPAT_MODE);
   life->terms.rules.use_pci_p2pdma = config.flag(CUFILE_PARAM_USE_PCIP2PDMA);
+  // Kernel symbols take a while to search: only for those who want to know.
+  life->terms.machine =
+      facts::of_machine(facts::Root{}, life->terms.rules.use_pci_p2pdma ? facts::KernelSearch::symbols
+                                                                        : facts::KernelSearch::configuration);
   life->terms.verify = config.verify;
   gpu::attach_driver();
-  if (const auto level = config.size(CUFILE_PARAM_PROFILE_STATS); level > 0) {
-    observe::set_statistics_level(static_cast<int>(level));
-    observe::start_statistics();
-  }
+  const auto level = static_cast<int>(config.size(CUFILE_PARAM_PROFILE_STATS));
+  observe::set_statistics_level(level);
+  if (level > 0) observe::start_statistics();
   life_ = std::move(life);
   was_open_ = true;
   observe::log(config::LogLevel::info, "core", "driver opened: every transfer takes the posix path in this version");

@@ -32,8 +32,8 @@ class Driver {
   // Null while closed.
   std::shared_ptr<const Life> life();
 
-  // Files, by the descriptor number of the caller.
-  void* register_file(int fd);
+  // Files, by the descriptor number of the caller; `operations` is null unless the file system brings its own.
+  void* register_file(int fd, const CUfileFSOps_t* operations);
   void deregister_file(void* handle);
 
   // Buffers, by their first address.

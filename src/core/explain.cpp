@@ -39,9 +39,9 @@ void say(const std::string& line) {
 
 }  // namespace
 
-Explanation explain(const File& file, const facts::BufferFacts& memory) {
+Explanation explain(const File& file, const facts::BufferFacts& memory, base::Direction direction) {
   const request::Terms& terms = file.life->terms;
-  return {route::judge(file.facts, memory, terms.machine, terms.rules),
+  return {route::judge(file.facts, memory, terms.machine, terms.rules, direction),
           fmt::format("{}, opened {}, {}", facts::describe(file.facts),
                       file.facts.direct ? "with O_DIRECT" : "without O_DIRECT", name_of_memory(memory))};
 }
@@ -52,7 +52,7 @@ void explain_once(File& file, const request::Request& request, const request::Re
     const route::ReasonText* const text = route::reason_text(result.way.reason);
     say(fmt::format("sluice: {}: path {}, because {}: {} [{}]\n", name_of_file(file.fd),
                     route::path_name(result.way.path), text->name, text->sentence,
-                    explain(file, request.memory).detail));
+                    explain(file, request.memory, request.direction).detail));
   } catch (...) {  // NOLINT(bugprone-empty-catch): an explanation that cannot be made must not fail the transfer
   }
 }

@@ -21,13 +21,16 @@ struct Life {
 };
 
 struct File {
-  File(int descriptor, facts::FileFacts known, std::shared_ptr<const Life> present, int sync_flags)
+  File(int descriptor, facts::FileFacts known, std::shared_ptr<const Life> present, int sync_flags,
+       const CUfileFSOps_t* own_operations)
       : fd(descriptor),
+        operations(own_operations),
         facts(std::move(known)),
         life(std::move(present)),
         buffered(descriptor, facts.device, facts.inode, sync_flags) {}
 
   const int fd;
+  const CUfileFSOps_t* const operations;  // null unless the handle came with some
   const facts::FileFacts facts;
   const std::shared_ptr<const Life> life;
   engine::PrivateFile buffered;

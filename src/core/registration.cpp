@@ -11,7 +11,6 @@
 namespace sluice::core {
 
 using base::Failure;
-using facts::MemoryKind;
 
 namespace {
 
@@ -23,11 +22,13 @@ bool same_file(const File& file, const facts::FileFacts& now) {
 
 }  // namespace
 
-void* Driver::register_file(int fd) {
+void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
   if (fd < 0) throw Failure(CU_FILE_INVALID_VALUE, "a negative descriptor names no file");
   const auto life = life_or_open();
   gpu::attach_driver();
   facts::FileFacts facts = facts::of_file(fd, facts::Root{});
+  facts.caller_reads = operations != nullptr && operations->read != nullptr;
+  facts.caller_writes = operations != nullptr && operations->write != nullptr;
   const int sync_flags = ::fcntl(fd, F_GETFL) & (O_SYNC | O_DSYNC);
 
   const std::lock_guard lock(control_);
@@ -39,7 +40,7 @@ void* Driver::register_file(int fd) {
     }
     // The number was closed and belongs to another file now. The old handle stays, and answers EBADF.
   }
-  void* const handle = files_.insert(std::make_unique<File>(fd, std::move(facts), life, sync_flags));
+  void* const handle = files_.insert(std::make_unique<File>(fd, std::move(facts), life, sync_flags, operations));
   handles_by_fd_[fd] = handle;
   return handle;
 }
@@ -74,7 +75,7 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
     throw Failure(CU_FILE_INVALID_VALUE, "the buffer would end behind the end of the address space");
   }
   const facts::BufferFacts facts = gpu::inspect(address);
-  const bool on_device = facts.kind == MemoryKind::device || facts.kind == MemoryKind::managed;
+  const bool on_device = !facts::is_host(facts.kind);
   if (on_device && gpu::contiguous_bytes(address, size) < size) {
     throw Failure(CU_FILE_CUDA_POINTER_RANGE_ERROR,
                   "the buffer is longer than its allocation: register at most what was allocated");

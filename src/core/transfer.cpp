@@ -18,7 +18,6 @@ namespace sluice::core {
 using base::Direction;
 using base::Outcome;
 using facts::Access;
-using facts::MemoryKind;
 
 namespace {
 
@@ -30,13 +29,14 @@ struct Memory {
   BufferTable::Pin registration;
 };
 
-bool on_device(const facts::BufferFacts& memory) {
-  return memory.kind == MemoryKind::device || memory.kind == MemoryKind::managed;
+bool same_allocation(const facts::BufferFacts& registered, const facts::BufferFacts& now) {
+  return registered.kind == now.kind && registered.id == now.id;
 }
 
-// Memory that was freed and allocated again under a registration has another id.
-bool still_the_same(const facts::BufferFacts& registered, const facts::BufferFacts& now) {
-  return registered.kind == now.kind && registered.id == now.id;
+// Memory that was freed and allocated again under a registration has another id. So has another piece of a registered
+// range that was mapped from several, and memory beside the range: then its base decides.
+bool still_there(const Buffer& buffer, const facts::BufferFacts& memory) noexcept {
+  return same_allocation(buffer.facts, memory) || same_allocation(buffer.facts, gpu::inspect(buffer.base));
 }
 
 Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, Memory& memory) noexcept {
@@ -44,12 +44,12 @@ Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, Memory&
   const auto base = reinterpret_cast<std::uint64_t>(call.base);
   if (const auto range = driver.ranges().find(base, address, call.size)) {
     memory.registration = driver.buffers().pin(range->handle);
-    if (memory.registration && still_the_same(memory.registration->facts, memory.facts)) {
+    if (memory.registration && still_there(*memory.registration, memory.facts)) {
       const bool inside = address >= range->base && address < range->end && call.size <= range->end - address;
       return inside ? Outcome::bytes(0) : Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
     }
   }
-  if (on_device(memory.facts) && gpu::contiguous_bytes(address, call.size) < call.size) {
+  if (!facts::is_host(memory.facts.kind) && gpu::contiguous_bytes(address, call.size) < call.size) {
     return Outcome::refused(CU_FILE_CUDA_POINTER_RANGE_ERROR);
   }
   return Outcome::bytes(0);
@@ -85,7 +85,7 @@ Outcome run(Driver& driver, File& file, const Call& call, facts::BufferFacts& se
   if (!size) return Outcome::system_error(EBADF);
 
   const request::Request request{call.direction, base::FileOffset{offset}, address, bounded.size, memory.facts};
-  const paths::OpenFile open{file.fd, file.facts, file.buffered, *size};
+  const paths::OpenFile open{file.fd, file.facts, file.buffered, *size, file.operations, call.handle};
   const request::Result result = request::run(request, open, file.life->terms);
   if (file.life->config->explain) explain_once(file, request, result);
   return result.outcome;
@@ -114,7 +114,8 @@ Outcome transfer(Driver& driver, File& file, const Call& call) noexcept {
   if (!observe::statistics_running()) return run(driver, file, call, memory);
   const auto begun = std::chrono::steady_clock::now();
   const Outcome outcome = run(driver, file, call, memory);
-  const observe::Transfer record{call.direction, call.size, aligned(call), on_device(memory) ? memory.device : -1,
+  const observe::Transfer record{call.direction, call.size, aligned(call),
+                                 facts::is_host(memory.kind) ? -1 : memory.device,
                                  std::chrono::steady_clock::now() - begun};
   observe::count_transfer(record, outcome);
   return outcome;

@@ -44,9 +44,10 @@ struct FileFacts {
   std::string mount_point;       // "" where it is not listed: memfd, a detached mount, no procfs
   std::string mount_options;     // of the mount and of its super block: "rw,relatime,data=ordered"
   Access access = Access::read_only;
-  bool direct = false;             // opened with O_DIRECT
-  bool synchronous = false;        // opened with O_SYNC or O_DSYNC
-  bool caller_operations = false;  // the handle came with operations of its own; set by whoever registers it
+  bool direct = false;         // opened with O_DIRECT
+  bool synchronous = false;    // opened with O_SYNC or O_DSYNC
+  bool caller_reads = false;   // the handle came with a read operation of its own; set by whoever registers it
+  bool caller_writes = false;  // likewise for writing
   // What O_DIRECT wants of addresses, and of offsets and lengths: whole pages (or larger blocks) where the kernel does
   // not say, 1 where any will do.
   std::uint32_t memory_alignment = 4096;

@@ -52,7 +52,7 @@ std::uint64_t contiguous_bytes(std::uint64_t address, std::uint64_t wanted) noex
   std::uint64_t covered = 0;
   while (covered < wanted) {
     const BufferFacts memory = inspect(address + covered);
-    if (memory.kind != MemoryKind::device && memory.kind != MemoryKind::managed) break;
+    if (facts::is_host(memory.kind)) break;
     const std::uint64_t behind = memory.base + memory.size;
     if (behind <= address + covered) break;  // a driver that knows no range: nothing more can be promised
     covered = behind - address;

@@ -6,6 +6,7 @@
 
 #include "base/outcome.h"
 #include "base/strong.h"
+#include "cufile.h"
 #include "engine/private_files.h"
 #include "facts/buffer.h"
 #include "facts/file.h"
@@ -17,8 +18,10 @@ namespace sluice::paths {
 struct OpenFile {
   int fd;
   const facts::FileFacts& facts;
-  engine::PrivateFile& buffered;  // the same file without O_DIRECT
-  std::uint64_t size;             // just now; ~0 where a size means nothing (block devices)
+  engine::PrivateFile& buffered;              // the same file without O_DIRECT
+  std::uint64_t size;                         // just now; ~0 where a size means nothing (block devices)
+  const CUfileFSOps_t* operations = nullptr;  // the caller's own, when the handle came with some
+  void* handle = nullptr;                     // what they are called with
 };
 
 // What to move.

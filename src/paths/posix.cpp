@@ -3,13 +3,11 @@
 #include "paths/posix.h"
 
 #include <algorithm>
-#include <optional>
 #include <span>
 
 #include "engine/file_io.h"
-#include "engine/host_copy.h"
 #include "engine/slab.h"
-#include "gpu/memory.h"
+#include "paths/mover.h"
 
 namespace sluice::paths {
 
@@ -18,50 +16,11 @@ namespace {
 using base::Direction;
 using base::FileOffset;
 using base::Outcome;
-using facts::MemoryKind;
 using route::Carry;
-
-bool on_device(const facts::BufferFacts& memory) {
-  return memory.kind == MemoryKind::device || memory.kind == MemoryKind::managed;
-}
 
 std::span<std::byte> caller_bytes(std::uint64_t address, std::uint64_t length) {
   return {reinterpret_cast<std::byte*>(address), length};
 }
-
-// Slab to memory and back, whatever the memory is.
-class Mover {
- public:
-  Mover(const facts::BufferFacts& memory, Manner manner, engine::Slab& slab) noexcept : manner_(manner) {
-    if (!on_device(memory)) return;
-    session_.emplace(memory);
-    if (session_->status() == cuda::success && manner == Manner::usual) slab.pin();
-  }
-
-  Outcome to_memory(std::uint64_t address, std::span<const std::byte> from) noexcept {
-    if (!session_) return engine::copy_to_caller(address, from);
-    if (session_->status() != cuda::success) return gpu::as_outcome(session_->status());
-    return answer(manner_ == Manner::plain ? session_->copy_to_device_plainly(address, from)
-                                           : session_->copy_to_device(address, from),
-                  from.size());
-  }
-
-  Outcome from_memory(std::span<std::byte> to, std::uint64_t address) noexcept {
-    if (!session_) return engine::copy_from_caller(to, address);
-    if (session_->status() != cuda::success) return gpu::as_outcome(session_->status());
-    return answer(manner_ == Manner::plain ? session_->copy_from_device_plainly(to, address)
-                                           : session_->copy_from_device(to, address),
-                  to.size());
-  }
-
- private:
-  static Outcome answer(int result, std::size_t size) noexcept {
-    return result == cuda::success ? Outcome::bytes(size) : gpu::as_outcome(result);
-  }
-
-  Manner manner_;
-  std::optional<gpu::Session> session_;
-};
 
 class Posix final : public Path {
  public:

@@ -4,6 +4,7 @@
 #include "gpu/memory.h"
 #include "observe/path_counters.h"
 #include "paths/posix.h"
+#include "paths/userspace.h"
 #include "request/verify.h"
 
 namespace sluice::request {
@@ -13,9 +14,10 @@ using base::Outcome;
 
 namespace {
 
-// One path stands today; the decision names it.
-paths::Path& path_of(const Terms& terms) {
-  return paths::posix(terms.rules.plain ? paths::Manner::plain : paths::Manner::usual);
+// judge() names no other path than these two.
+paths::Path& path_of(const route::Decision& decision, const Terms& terms) {
+  const paths::Manner manner = terms.rules.plain ? paths::Manner::plain : paths::Manner::usual;
+  return decision.path == SLUICE_PATH_USERSPACE ? paths::userspace(manner) : paths::posix(manner);
 }
 
 Outcome carry(const Request& request, const paths::OpenFile& file, const route::Decision& decision,
@@ -35,7 +37,7 @@ Outcome carry(const Request& request, const paths::OpenFile& file, const route::
 Result attempt(const Request& request, const paths::OpenFile& file, const Terms& terms) noexcept {
   const route::Shape shape{request.direction, request.at.value, request.address, request.size, file.size};
   const route::Decision decision = route::decide(file.facts, request.memory, terms.machine, terms.rules, shape);
-  Outcome outcome = carry(request, file, decision, path_of(terms));
+  Outcome outcome = carry(request, file, decision, path_of(decision, terms));
   if (terms.verify && outcome.count() > 0) outcome = verified(request, file, outcome);
   return {outcome, {decision.path, decision.reason}};
 }

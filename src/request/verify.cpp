@@ -10,6 +10,7 @@
 #include "engine/slab.h"
 #include "gpu/memory.h"
 #include "observe/log.h"
+#include "paths/userspace.h"
 
 namespace sluice::request {
 
@@ -44,7 +45,7 @@ Outcome compare(const Request& request, const paths::OpenFile& file, Outcome mov
     const std::uint64_t length = std::min<std::uint64_t>(moved.count() - offset, engine::slab_bytes);
     const auto expected = on_file.bytes().first(length);
     const auto found = in_memory.bytes().first(length);
-    const Outcome read = file.buffered.read(expected, FileOffset{request.at.value + offset});
+    const Outcome read = paths::read_plainly(file, expected, FileOffset{request.at.value + offset});
     if (!read.ok()) {
       complain(config::LogLevel::warn, "the file cannot be read back: this transfer is not verified");
       return moved;

@@ -58,8 +58,9 @@ Reason first_reason(const facts::FileFacts& file, const facts::BufferFacts& buff
 }  // namespace
 
 Verdict judge(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
-              const Rules& rules) noexcept {
-  if (file.caller_operations) return {SLUICE_PATH_USERSPACE, SLUICE_REASON_CALLER_OPERATIONS};
+              const Rules& rules, base::Direction direction) noexcept {
+  if (direction == base::Direction::read ? file.caller_reads : file.caller_writes)
+    return {SLUICE_PATH_USERSPACE, SLUICE_REASON_CALLER_OPERATIONS};
   return {SLUICE_PATH_POSIX, first_reason(file, buffer, machine, rules)};
 }
 

@@ -30,7 +30,7 @@ struct Shape {
   std::uint64_t file_end = ~std::uint64_t{0};
 };
 
-// The verdict that holds for every request between this file and this kind of memory.
+// The verdict that holds for every request of one direction between this file and this kind of memory.
 struct Verdict {
   Path path = SLUICE_PATH_POSIX;
   Reason reason = SLUICE_REASON_HOST_MEMORY;
@@ -39,7 +39,7 @@ struct Verdict {
 // The path and the first reason, in the order of docs/paths.md, that keeps the bytes from a more direct one. It holds
 // as long as its arguments do: keep it with the handle if it is asked for often.
 Verdict judge(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
-              const Rules& rules) noexcept;
+              const Rules& rules, base::Direction direction) noexcept;
 
 // judge(), and the request cut into segments.
 Decision decide(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,

@@ -113,7 +113,7 @@ void cut(Decision& decision, const facts::FileFacts& file, MemoryKind kind, cons
 
 Decision decide(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
                 const Rules& rules, const Shape& shape) noexcept {
-  const Verdict verdict = judge(file, buffer, machine, rules);
+  const Verdict verdict = judge(file, buffer, machine, rules, shape.direction);
   Decision decision;
   decision.path = verdict.path;
   decision.reason = verdict.reason;

@@ -113,6 +113,24 @@ TEST_F(Buffer, TransfersMayNotLeaveTheRegisteredRange) {
   }
 }
 
+TEST_F(Buffer, TransfersMayNotReachAnotherAllocationByTheOffset) {
+  const Handle handle(fd_);
+  for (const MemoryKind kind : {MemoryKind::plain, MemoryKind::pinned, MemoryKind::managed, MemoryKind::device}) {
+    if (!available(kind)) continue;
+    SCOPED_TRACE(name_of(kind));
+    const Memory one(kind, 65536);
+    const Memory two(kind, 65536);
+    const Memory& low = one.address() < two.address() ? one : two;
+    const Memory& high = one.address() < two.address() ? two : one;
+    high.fill(1);
+    const Registration registration(low);
+    const auto distance =
+        reinterpret_cast<std::intptr_t>(high.address()) - reinterpret_cast<std::intptr_t>(low.address());
+    EXPECT_EQ(read_file(handle.get(), low.address(), 4096, 0, distance), failed(CU_FILE_INVALID_MAPPING_RANGE));
+    EXPECT_TRUE(all_bytes(1, high.get()));
+  }
+}
+
 TEST_F(Buffer, TransfersMayUseTheAllocationBesideARegisteredRange) {
   const Handle handle(fd_);
   const Memory memory(usual_memory(), kSize);

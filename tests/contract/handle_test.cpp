@@ -93,7 +93,6 @@ TEST_F(FileHandle, FlagsThatContradictPositionedTransfersAreRefused) {
     EXPECT_EQ(attempt(file, O_RDWR | flag), CU_FILE_INVALID_FILE_OPEN_FLAG) << flag;
   }
   EXPECT_EQ(attempt(file, O_PATH), CU_FILE_INVALID_FILE_OPEN_FLAG);
-  EXPECT_EQ(attempt(disk_directory().c_str(), O_TMPFILE | O_RDWR), CU_FILE_INVALID_FILE_OPEN_FLAG);
 }
 
 TEST_F(FileHandle, AllWaysOfOpeningForPositionedTransfersWork) {
@@ -152,6 +151,14 @@ TEST_F(FileHandle, OfAnUnlinkedFileWorks) {
   const Fd fd = file.open(O_RDWR | O_DIRECT);
   file.unlink();
   expect_works(fd.get(), file.content());
+}
+
+TEST_F(FileHandle, OfAFileThatNeverHadANameWorks) {
+  const Fd fd(open(disk_directory().c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  ASSERT_TRUE(fd.valid());
+  const Bytes content = random_bytes(10000, 7);
+  plain_write(fd.get(), 0, content);
+  expect_works(fd.get(), content);
 }
 
 TEST_F(FileHandle, OfAMemfdWorks) {

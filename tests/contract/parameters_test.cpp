@@ -73,6 +73,7 @@ class Parameters : public CufileTest {
       cuFileSetParameterBool(parameter, stock(parameter));
     }
     cuFileSetParameterString(CUFILE_PARAM_LOGGING_LEVEL, "ERROR");
+    cuFileSetStatsLevel(0);
     CufileTest::TearDown();
   }
 };

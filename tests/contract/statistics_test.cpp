@@ -41,6 +41,17 @@ TEST_F(Statistics, AreOffAtFirst) {
   EXPECT_EQ(level, 0);
 }
 
+TEST_F(Statistics, HaveTheConfiguredLevelAtEachOpen) {
+  for (const std::size_t configured : {2U, 0U}) {
+    ASSERT_EQ(code(cuFileSetParameterSizeT(CUFILE_PARAM_PROFILE_STATS, configured)), CU_FILE_SUCCESS);
+    cuFileDriverOpen();
+    int level = 7;
+    EXPECT_EQ(code(cuFileGetStatsLevel(&level)), CU_FILE_SUCCESS);
+    EXPECT_EQ(level, static_cast<int>(configured));
+    cuFileDriverClose();
+  }
+}
+
 TEST_F(Statistics, HaveLevelsFrom0To3) {
   cuFileDriverOpen();
   for (int level = 0; level <= 3; ++level) {

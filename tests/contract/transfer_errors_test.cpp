@@ -67,9 +67,10 @@ TEST_F(TransferErrors, LargestNumbersAreRefusedNotWrapped) {
   const Handle handle(fd);
   const Memory memory(usual_memory(), kSize);
   const Registration registration(memory);
-  EXPECT_EQ(read_file(handle.get(), memory.address(), SIZE_MAX), failed(CU_FILE_INVALID_MAPPING_RANGE));
+  EXPECT_EQ(read_file(handle.get(), memory.address(), INT64_MAX), failed(CU_FILE_INVALID_MAPPING_RANGE));
   EXPECT_EQ(read_file(handle.get(), memory.address(), 1, 0, INT64_MAX), failed(CU_FILE_INVALID_MAPPING_RANGE));
-  EXPECT_EQ(read_file(handle.get(), memory.address(), SIZE_MAX - 10, 0, 100), failed(CU_FILE_INVALID_MAPPING_RANGE));
+  EXPECT_EQ(read_file(handle.get(), memory.address(), INT64_MAX - 10, 0, 100), failed(CU_FILE_INVALID_MAPPING_RANGE));
+  EXPECT_EQ(read_file(handle.get(), memory.address(), SIZE_MAX), failed(CU_FILE_INVALID_VALUE)) << "no count tells it";
   EXPECT_EQ(read_file(handle.get(), memory.address(), 1, INT64_MIN), failed(CU_FILE_INVALID_VALUE));
   EXPECT_EQ(read_file(handle.get(), memory.address(), 1, 0, INT64_MIN), failed(CU_FILE_INVALID_VALUE));
   EXPECT_EQ(read_file(handle.get(), memory.address(), 4096, INT64_MAX - 10), moved(0)) << "far past the end";

@@ -145,6 +145,8 @@ bool interposition_works() {
 using sluice::fault::Direction;
 using sluice::fault::transfer;
 
+// The tests are compiled with hidden visibility; these must be seen by the loader.
+#pragma GCC visibility push(default)
 extern "C" {
 
 #define SLUICE_INTERPOSE_READ(name)                               \
@@ -188,3 +190,4 @@ ssize_t __pread64_chk(int fd, void* buffer, size_t size, off_t offset,
 }
 
 }  // extern "C"
+#pragma GCC visibility pop

@@ -45,7 +45,9 @@ DeviceBuffer::DeviceBuffer(std::size_t size) : size_(size) {
   EXPECT_EQ(cuda::success, cuMemAlloc_v2(&address_, size));
 }
 
-DeviceBuffer::~DeviceBuffer() { EXPECT_EQ(cuda::success, cuMemFree_v2(address_)); }
+DeviceBuffer::~DeviceBuffer() {
+  EXPECT_EQ(cuda::success, cuMemFree_v2(address_));
+}
 
 std::vector<std::uint8_t> DeviceBuffer::bytes() const {
   std::vector<std::uint8_t> copy(size_);
@@ -59,30 +61,40 @@ PinnedBuffer::PinnedBuffer(std::size_t size, unsigned flags) : size_(size) {
   data_ = static_cast<std::uint8_t*>(memory);
 }
 
-PinnedBuffer::~PinnedBuffer() { EXPECT_EQ(cuda::success, cuMemFreeHost(data_)); }
+PinnedBuffer::~PinnedBuffer() {
+  EXPECT_EQ(cuda::success, cuMemFreeHost(data_));
+}
 
-Stream::Stream(unsigned flags) { EXPECT_EQ(cuda::success, cuStreamCreate(&stream_, flags)); }
+Stream::Stream(unsigned flags) {
+  EXPECT_EQ(cuda::success, cuStreamCreate(&stream_, flags));
+}
 
 Stream::~Stream() {
   EXPECT_EQ(cuda::success, cuStreamSynchronize(stream_));
   EXPECT_EQ(cuda::success, cuStreamDestroy_v2(stream_));
 }
 
-Event::Event(unsigned flags) { EXPECT_EQ(cuda::success, cuEventCreate(&event_, flags)); }
+Event::Event(unsigned flags) {
+  EXPECT_EQ(cuda::success, cuEventCreate(&event_, flags));
+}
 
-Event::~Event() { EXPECT_EQ(cuda::success, cuEventDestroy_v2(event_)); }
+Event::~Event() {
+  EXPECT_EQ(cuda::success, cuEventDestroy_v2(event_));
+}
 
 Gate::Gate(cuda::Stream stream) : open_(std::make_shared<std::atomic<bool>>(false)) {
   // The function owns a share, so the gate may be gone before the stream gets there.
   const auto wait_until_open = [](void* data) {
-    const std::unique_ptr<std::shared_ptr<std::atomic<bool>>> open(static_cast<std::shared_ptr<std::atomic<bool>>*>(data));
+    const std::unique_ptr<std::shared_ptr<std::atomic<bool>>> open(
+        static_cast<std::shared_ptr<std::atomic<bool>>*>(data));
     (*open)->wait(false);
   };
-  EXPECT_EQ(cuda::success,
-            cuLaunchHostFunc(stream, wait_until_open, new std::shared_ptr<std::atomic<bool>>(open_)));
+  EXPECT_EQ(cuda::success, cuLaunchHostFunc(stream, wait_until_open, new std::shared_ptr<std::atomic<bool>>(open_)));
 }
 
-Gate::~Gate() { open(); }
+Gate::~Gate() {
+  open();
+}
 
 void Gate::open() {
   open_->store(true);

@@ -93,8 +93,12 @@ class Gate {
 };
 
 // A special handle.
-inline cuda::Stream legacy_stream() { return reinterpret_cast<cuda::Stream>(std::uintptr_t{1}); }
-inline cuda::Stream per_thread_stream() { return reinterpret_cast<cuda::Stream>(std::uintptr_t{2}); }
+inline cuda::Stream legacy_stream() {
+  return reinterpret_cast<cuda::Stream>(std::uintptr_t{1});
+}
+inline cuda::Stream per_thread_stream() {
+  return reinterpret_cast<cuda::Stream>(std::uintptr_t{2});
+}
 
 // Bytes that differ from place to place, and from seed to seed.
 std::vector<std::uint8_t> pattern(std::size_t size, unsigned seed);

@@ -24,6 +24,14 @@ std::string text_of(int error) {
 // Fails loudly where a loop over the use count would not end.
 constexpr int kMostOpens = 10000;
 
+// The stack of contexts then holds the primary context of device 0 and nothing else.
+void make_device_0_current() {
+  if (cuda() == nullptr) return;
+  CudaContext context = nullptr;
+  while (cuda()->context_current(&context) == 0 && context != nullptr) cuda()->context_pop(&context);
+  cuda()->context_push(primary_context(0));
+}
+
 }  // namespace
 
 void PrintTo(const Transfer& transfer, std::ostream* out) {
@@ -120,12 +128,11 @@ MemoryKind usual_memory() {
 
 void CufileTest::SetUp() {
   close_driver_fully();
-  if (cuda() != nullptr) cuda()->context_set(primary_context(0));
+  make_device_0_current();
 }
 
 void CufileTest::TearDown() {
   close_driver_fully();
-  if (cuda() != nullptr) cuda()->context_set(primary_context(0));
 }
 
 void DeviceTest::SetUp() {

@@ -90,8 +90,8 @@ void close_driver_fully();
 // The memory that a test uses where the kind does not matter: device memory where there is some.
 MemoryKind usual_memory();
 
-// The base of the contract tests: the driver is closed before and after each, and device 0 is current where there is
-// a device.
+// The base of the contract tests: the driver is closed before and after each, and where there is a device, the primary
+// context of device 0 is the only one on the thread's stack.
 class CufileTest : public ::testing::Test {
  protected:
   void SetUp() override;

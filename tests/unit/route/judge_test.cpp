@@ -22,7 +22,9 @@ struct Situation {
   facts::MachineFacts machine;
   Rules rules;
 
-  Verdict verdict() const { return judge(file, buffer, machine, rules); }
+  Verdict verdict(base::Direction direction = base::Direction::read) const {
+    return judge(file, buffer, machine, rules, direction);
+  }
 };
 
 // Everything that can be in favour of a direct path.
@@ -43,7 +45,7 @@ Situation ideal() {
 void impose(Situation& situation, Reason reason) {
   switch (reason) {
     case SLUICE_REASON_CALLER_OPERATIONS:
-      situation.file.caller_operations = true;
+      situation.file.caller_reads = true;
       return;
     case SLUICE_REASON_HOST_MEMORY:
       situation.buffer.kind = MemoryKind::pinned_host;
@@ -141,8 +143,11 @@ TEST(Judge, TellsTheNextReasonWhenTheFirstIsRemedied) {
 
 TEST(Judge, TakesTheCallersOperationsForThePathOfTheirOwn) {
   Situation situation = ideal();
-  situation.file.caller_operations = true;
+  situation.file.caller_reads = true;
   EXPECT_EQ(situation.verdict().path, SLUICE_PATH_USERSPACE);
+  EXPECT_EQ(situation.verdict(base::Direction::write).path, SLUICE_PATH_POSIX) << "it does not offer writing";
+  situation.file.caller_writes = true;
+  EXPECT_EQ(situation.verdict(base::Direction::write).path, SLUICE_PATH_USERSPACE);
 }
 
 TEST(Judge, TakesThePosixPathForEverythingElse) {

@@ -39,7 +39,8 @@ struct Request {
     file.file_system = facts::FileSystem::ext4;
     file.memory_alignment = memory_alignment;
     file.offset_alignment = offset_alignment;
-    file.caller_operations = caller_operations;
+    file.caller_reads = caller_operations;
+    file.caller_writes = caller_operations;
     facts::BufferFacts buffer;
     buffer.kind = kind;
     Rules rules;

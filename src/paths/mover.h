@@ -1,0 +1,34 @@
+// Between a slab and the memory of a request, whatever that memory is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/outcome.h"
+#include "engine/slab.h"
+#include "facts/buffer.h"
+#include "gpu/memory.h"
+
+namespace sluice::paths {
+
+enum class Manner : std::uint8_t {
+  usual,
+  plain,  // SLUICE_MODE=plain: pageable slabs and the driver's plainest copies
+};
+
+// Lives as long as one piece is being moved: it keeps a context current. Answers all bytes, or why none.
+class Mover {
+ public:
+  Mover(const facts::BufferFacts& memory, Manner manner, engine::Slab& slab) noexcept;
+
+  base::Outcome to_memory(std::uint64_t address, std::span<const std::byte> from) noexcept;
+  base::Outcome from_memory(std::span<std::byte> to, std::uint64_t address) noexcept;
+
+ private:
+  Manner manner_;
+  std::optional<gpu::Session> session_;  // none for host memory
+};
+
+}  // namespace sluice::paths

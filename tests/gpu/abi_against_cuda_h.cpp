@@ -1,0 +1,107 @@
+// Compares gpu/cuda_abi.h with NVIDIA's <cuda.h>, while compiling. Running it says whether there was one.
+#include <cstdio>
+
+#if __has_include(<cuda.h>)
+#include <cuda.h>
+#define SLUICE_COMPARES 1
+#endif
+
+#include "gpu/cuda_abi.h"
+
+#ifdef SLUICE_COMPARES
+namespace {
+
+namespace cuda = sluice::cuda;
+
+#define SAME(ours, theirs) static_assert(static_cast<long long>(cuda::ours) == static_cast<long long>(theirs))
+
+SAME(success, CUDA_SUCCESS);
+SAME(error_invalid_value, CUDA_ERROR_INVALID_VALUE);
+SAME(error_out_of_memory, CUDA_ERROR_OUT_OF_MEMORY);
+SAME(error_not_initialized, CUDA_ERROR_NOT_INITIALIZED);
+SAME(error_deinitialized, CUDA_ERROR_DEINITIALIZED);
+SAME(error_no_device, CUDA_ERROR_NO_DEVICE);
+SAME(error_invalid_device, CUDA_ERROR_INVALID_DEVICE);
+SAME(error_invalid_context, CUDA_ERROR_INVALID_CONTEXT);
+SAME(error_peer_access_unsupported, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+SAME(error_operating_system, CUDA_ERROR_OPERATING_SYSTEM);
+SAME(error_invalid_handle, CUDA_ERROR_INVALID_HANDLE);
+SAME(error_not_found, CUDA_ERROR_NOT_FOUND);
+SAME(error_not_ready, CUDA_ERROR_NOT_READY);
+SAME(error_illegal_address, CUDA_ERROR_ILLEGAL_ADDRESS);
+SAME(error_peer_access_already_enabled, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+SAME(error_peer_access_not_enabled, CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+SAME(error_context_is_destroyed, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+SAME(error_host_memory_already_registered, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+SAME(error_host_memory_not_registered, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+SAME(error_not_permitted, CUDA_ERROR_NOT_PERMITTED);
+SAME(error_not_supported, CUDA_ERROR_NOT_SUPPORTED);
+SAME(error_stream_capture_unsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+SAME(error_stream_capture_invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+SAME(error_unknown, CUDA_ERROR_UNKNOWN);
+
+SAME(pointer_attribute_context, CU_POINTER_ATTRIBUTE_CONTEXT);
+SAME(pointer_attribute_memory_type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+SAME(pointer_attribute_device_pointer, CU_POINTER_ATTRIBUTE_DEVICE_POINTER);
+SAME(pointer_attribute_host_pointer, CU_POINTER_ATTRIBUTE_HOST_POINTER);
+SAME(pointer_attribute_sync_memops, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS);
+SAME(pointer_attribute_buffer_id, CU_POINTER_ATTRIBUTE_BUFFER_ID);
+SAME(pointer_attribute_is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED);
+SAME(pointer_attribute_device_ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+SAME(pointer_attribute_is_legacy_ipc_capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE);
+SAME(pointer_attribute_range_start_addr, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR);
+SAME(pointer_attribute_range_size, CU_POINTER_ATTRIBUTE_RANGE_SIZE);
+SAME(pointer_attribute_mapped, CU_POINTER_ATTRIBUTE_MAPPED);
+SAME(pointer_attribute_allowed_handle_types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES);
+SAME(pointer_attribute_is_rdma_capable, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE);
+SAME(pointer_attribute_access_flags, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS);
+SAME(pointer_attribute_mempool_handle, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE);
+
+SAME(memory_host, CU_MEMORYTYPE_HOST);
+SAME(memory_device, CU_MEMORYTYPE_DEVICE);
+SAME(memory_array, CU_MEMORYTYPE_ARRAY);
+SAME(memory_unified, CU_MEMORYTYPE_UNIFIED);
+
+SAME(stream_non_blocking, CU_STREAM_NON_BLOCKING);
+SAME(host_register_portable, CU_MEMHOSTREGISTER_PORTABLE);
+SAME(host_register_device_map, CU_MEMHOSTREGISTER_DEVICEMAP);
+SAME(host_register_io_memory, CU_MEMHOSTREGISTER_IOMEMORY);
+SAME(host_register_read_only, CU_MEMHOSTREGISTER_READ_ONLY);
+SAME(host_alloc_portable, CU_MEMHOSTALLOC_PORTABLE);
+SAME(host_alloc_device_map, CU_MEMHOSTALLOC_DEVICEMAP);
+SAME(host_alloc_write_combined, CU_MEMHOSTALLOC_WRITECOMBINED);
+SAME(capture_none, CU_STREAM_CAPTURE_STATUS_NONE);
+SAME(capture_active, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+SAME(capture_invalidated, CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+SAME(capture_global, CU_STREAM_CAPTURE_MODE_GLOBAL);
+SAME(capture_thread_local, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+SAME(capture_relaxed, CU_STREAM_CAPTURE_MODE_RELAXED);
+SAME(event_blocking_sync, CU_EVENT_BLOCKING_SYNC);
+SAME(event_disable_timing, CU_EVENT_DISABLE_TIMING);
+SAME(event_interprocess, CU_EVENT_INTERPROCESS);
+SAME(attach_global, CU_MEM_ATTACH_GLOBAL);
+SAME(attach_host, CU_MEM_ATTACH_HOST);
+SAME(attach_single, CU_MEM_ATTACH_SINGLE);
+SAME(proc_address_default, CU_GET_PROC_ADDRESS_DEFAULT);
+SAME(proc_address_legacy_stream, CU_GET_PROC_ADDRESS_LEGACY_STREAM);
+SAME(proc_address_per_thread_stream, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
+SAME(proc_found, CU_GET_PROC_ADDRESS_SUCCESS);
+SAME(proc_not_found, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+SAME(proc_version_not_sufficient, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+
+static_assert(sizeof(cuda::Device) == sizeof(CUdevice));
+static_assert(sizeof(cuda::DevicePtr) == sizeof(CUdeviceptr));
+static_assert(sizeof(cuda::Uuid) == sizeof(CUuuid));
+
+}  // namespace
+#endif
+
+int main() {
+#ifdef SLUICE_COMPARES
+  std::printf("gpu/cuda_abi.h agrees with <cuda.h> of CUDA %d\n", CUDA_VERSION);
+  return 0;
+#else
+  std::printf("skipped: no <cuda.h> on this machine; give its folder with -DSLUICE_CUDA_INCLUDE=\n");
+  return 77;
+#endif
+}
