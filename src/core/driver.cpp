@@ -44,7 +44,6 @@ void Driver::open_locked() {
       facts::of_machine(facts::Root{}, life->terms.rules.use_pci_p2pdma ? facts::KernelSearch::symbols
                                                                         : facts::KernelSearch::configuration);
   life->terms.verify = config.verify;
-  gpu::attach_driver();
   const auto level = static_cast<int>(config.size(CUFILE_PARAM_PROFILE_STATS));
   observe::set_statistics_level(level);
   if (level > 0) observe::start_statistics();
@@ -54,18 +53,25 @@ void Driver::open_locked() {
 }
 
 void Driver::open() {
+  gpu::attach_driver();
   const std::lock_guard lock(control_);
   if (use_count_ == 0) open_locked();
   ++use_count_;
 }
 
-std::shared_ptr<const Life> Driver::life_or_open() {
-  const std::lock_guard lock(control_);
+const std::shared_ptr<const Life>& Driver::ensure_open_locked() {
   if (use_count_ == 0) {
     open_locked();
     use_count_ = 1;
   }
   return life_;
+}
+
+std::shared_ptr<const Life> Driver::life_or_open() {
+  // Without the lock: the loader has one of its own, and a library's constructor may call us while it holds that.
+  gpu::attach_driver();
+  const std::lock_guard lock(control_);
+  return ensure_open_locked();
 }
 
 std::shared_ptr<const Life> Driver::life() {

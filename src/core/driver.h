@@ -56,6 +56,8 @@ class Driver {
 
   // With control_ held.
   void open_locked();
+  // With control_ held: opens when nobody has, or when another thread has closed since the caller last looked.
+  const std::shared_ptr<const Life>& ensure_open_locked();
   void prepare_fork();
   void resume_after_fork(bool in_child);
 

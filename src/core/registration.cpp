@@ -24,14 +24,14 @@ bool same_file(const File& file, const facts::FileFacts& now) {
 
 void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
   if (fd < 0) throw Failure(CU_FILE_INVALID_VALUE, "a negative descriptor names no file");
-  const auto life = life_or_open();
-  gpu::attach_driver();
+  life_or_open();  // before anything can fail: the log tells why
   facts::FileFacts facts = facts::of_file(fd, facts::Root{});
   facts.caller_reads = operations != nullptr && operations->read != nullptr;
   facts.caller_writes = operations != nullptr && operations->write != nullptr;
   const int sync_flags = ::fcntl(fd, F_GETFL) & (O_SYNC | O_DSYNC);
 
   const std::lock_guard lock(control_);
+  const auto life = ensure_open_locked();
   if (const auto known = handles_by_fd_.find(fd); known != handles_by_fd_.end()) {
     const auto file = files_.pin(known->second);
     if (file && same_file(*file, facts)) {
@@ -69,7 +69,6 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
     throw Failure(CU_FILE_INVALID_VALUE, "unknown flags " + std::to_string(flags) + ": pass 0");
   }
   const auto life = life_or_open();
-  gpu::attach_driver();
   const auto address = reinterpret_cast<std::uint64_t>(base);
   if (address + size < address) {
     throw Failure(CU_FILE_INVALID_VALUE, "the buffer would end behind the end of the address space");
@@ -84,11 +83,14 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
     throw Failure(CU_FILE_CUDA_MEMORY_TYPE_INVALID, "host memory is switched off by properties.allow_system_memory");
   }
 
-  const std::lock_guard lock(control_);
-  void* const handle = buffers_.insert(std::make_unique<Buffer>(Buffer{address, size, facts}));
-  if (!ranges_.insert({address, address + size, handle})) {
-    buffers_.retire(handle);
-    throw Failure(CU_FILE_MEMORY_ALREADY_REGISTERED, "a buffer with this address is registered already");
+  {
+    const std::lock_guard lock(control_);
+    ensure_open_locked();
+    void* const handle = buffers_.insert(std::make_unique<Buffer>(Buffer{address, size, facts}));
+    if (!ranges_.insert({address, address + size, handle})) {
+      buffers_.retire(handle);
+      throw Failure(CU_FILE_MEMORY_ALREADY_REGISTERED, "a buffer with this address is registered already");
+    }
   }
   if (on_device) {
     observe::name_device(facts.device, gpu::uuid_of(facts.device).bytes);

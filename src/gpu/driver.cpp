@@ -74,13 +74,17 @@ bool resolve_all(void* library, Driver& driver) {
 
 const Driver* attach(int extra_flags) noexcept {
   if (state.load(std::memory_order_acquire) == State::unknown) {
+    // No lock of ours is held while the loader takes its own: a library's constructor may be calling us under that
+    // one. The handle is kept on purpose: the table points into it for the rest of the process.
+    void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | extra_flags);
+    if (library == nullptr) return nullptr;
+    Driver found;
+    const bool complete = resolve_all(library, found);
     const std::lock_guard lock(attach_mutex);
     if (state.load(std::memory_order_relaxed) == State::unknown) {
-      // The handle is kept on purpose: the table points into it for the rest of the process.
-      void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | extra_flags);
-      if (library == nullptr) return nullptr;
+      table() = found;
       // The store publishes the table to threads that load `state` with acquire.
-      state.store(resolve_all(library, table()) ? State::attached : State::useless, std::memory_order_release);
+      state.store(complete ? State::attached : State::useless, std::memory_order_release);
     }
   }
   return driver();

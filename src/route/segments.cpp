@@ -16,6 +16,7 @@ using facts::MemoryKind;
 // Cutting costs a second transfer at the edges; below this, one copy of everything is cheaper than that.
 constexpr std::uint64_t smallest_straight_body = 65536;
 
+constexpr std::uint64_t cache_page = 4096;
 constexpr std::uint64_t end_unknown = ~std::uint64_t{0};
 
 // Appends [from, to), if there is anything in it, to the segment before it when both are carried alike.
@@ -78,10 +79,13 @@ void cut_direct_read(Decision& decision, const Shape& shape, const Alignment& al
 }
 
 // A write may not touch the bytes around it, and fetching the blocks first would race with other writers (or be
-// refused by a descriptor without read access): the ragged edges go through the page cache.
+// refused by a descriptor without read access): the ragged edges go through the page cache. Whole pages only are
+// written past it, also where the device takes smaller blocks: a page that one writer has in the cache while another
+// writes a part of it past the cache would be written back with stale bytes.
 void cut_direct_write(Decision& decision, const Shape& shape, const Alignment& alignment,
                       bool straight_allowed) noexcept {
-  const Body body = whole_blocks(shape, alignment.offset);
+  const bool any_will_do = alignment.offset == 1;
+  const Body body = whole_blocks(shape, any_will_do ? 1 : std::max(alignment.offset, cache_page));
   const bool straight = straight_allowed && is_aligned(shape.address, body.begin, alignment.memory);
   add(decision, 0, body.begin, Carry::bounce_buffered);
   add(decision, body.begin, body.end, straight ? Carry::straight : Carry::bounce);

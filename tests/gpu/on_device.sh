@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# The suites on a machine with a real GPU and its driver: nothing is built there. Give it a folder laid out as a build
+# folder is (bin, lib, test-bin); `tests/gpu/pack.sh BUILD FOLDER` makes a small one to carry over.
+# Prints a line a suite and, in the end, how many passed. Logs lie in the second argument.
+set -uo pipefail
+build=$(readlink -f "$1")
+logs=${2:-$(mktemp -d)}
+mkdir -p "$logs"
+here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+scratch=$(mktemp -d)/scratch
+passed=0 failed=0 skipped=0
+
+suite() { # suite NAME COMMAND...: 77 means skipped
+  local name=$1 status started=$SECONDS
+  shift
+  timeout 240 "$@" >"$logs/$name.log" 2>&1
+  status=$?
+  case $status in
+    0) passed=$((passed + 1)) && echo "passed   $name ($((SECONDS - started)) s): $(grep -E '^\[  PASSED|^cases|compared$' "$logs/$name.log" | tail -n 1)" ;;
+    77) skipped=$((skipped + 1)) && echo "skipped  $name: $(tail -n 1 "$logs/$name.log")" ;;
+    *)
+      failed=$((failed + 1)) && echo "FAILED   $name (status $status)"
+      grep -E '^\[  FAILED|Failure|Error|rror:' "$logs/$name.log" | head -n 12 | sed 's/^/           /'
+      tail -n 3 "$logs/$name.log" | sed 's/^/           /'
+      ;;
+  esac
+}
+
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo "no nvidia-smi here"
+"$here/../support/scratch_fs.sh" up "$scratch"
+trap '"$here/../support/scratch_fs.sh" down "$scratch" >/dev/null 2>&1' EXIT
+export SLUICE_TEST_PLACES=$scratch/places
+
+suite demo "$build/bin/sluice" demo --size 1G
+suite driver "$build/bin/driver_suite"
+suite contract "$build/test-bin/contract_tests"
+suite contract_plain env SLUICE_MODE=plain "$build/test-bin/contract_tests" --gtest_filter=-Large*
+suite contract_verify env SLUICE_VERIFY=1 "$build/test-bin/contract_tests" --gtest_filter=-Large*
+suite matrix "$build/test-bin/io_matrix"
+suite fault "$build/test-bin/fault_tests"
+suite torch "$build/bin/sluice" run --explain -- python3 "$here/torch_gds.py"
+suite load_times "$build/bin/load_times" --library "$build/lib/libcufile.so.0" --limits
+cat "$logs/demo.log" "$logs/load_times.log"
+tail -n 15 "$logs/torch.log"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
