@@ -10,7 +10,7 @@ install(TARGETS cufile cufile_static
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES include/cufile.h include/cudafile.h include/sluice.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
-install(TARGETS sluice RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS sluice gdscheck RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS sluice_witness LIBRARY DESTINATION ${sluice_private_libdir})
 install(FILES packaging/cufile.json DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice)
 

@@ -74,6 +74,37 @@ typedef struct sluice_path_counter {
   uint64_t errors;
 } sluice_path_counter_t;
 
+/* Who gave a setting its value, in rising order of authority. */
+typedef enum sluice_origin {
+  SLUICE_ORIGIN_BUILT_IN = 0,
+  SLUICE_ORIGIN_FILE = 1,        /* cufile.json */
+  SLUICE_ORIGIN_ENVIRONMENT = 2, /* a variable */
+  SLUICE_ORIGIN_PARAMETER = 3    /* cuFileSetParameter*, cuFileDriverSet* */
+} sluice_origin_t;
+
+/* What comes of a setting in this version. */
+typedef enum sluice_effect {
+  SLUICE_EFFECT_OBEYED = 0,   /* it changes what the library does */
+  SLUICE_EFFECT_REPORTED = 1, /* parameters and properties tell it; no transfer goes another way for it */
+  SLUICE_EFFECT_ACCEPTED = 2  /* it is read and checked, and changes nothing */
+} sluice_effect_t;
+
+/* One key of the configuration (docs/configuration.md). */
+typedef struct sluice_setting {
+  const char* key;      /* "properties.max_direct_io_size_kb" */
+  const char* value;    /* what holds, as cufile.json spells it: "16384", "\"ERROR\"", "[4, 1024]" */
+  const char* standard; /* what holds when nobody says anything, spelled alike */
+  const char* meaning;  /* what the key is about, in one sentence */
+  const char* here;     /* what it does in this version, in one sentence */
+  sluice_origin_t origin;
+  sluice_effect_t effect;
+  int binds; /* 1: somebody wishes this value; 0: the library may choose another one */
+  int line;  /* of the file, when the value came from there; else 0 */
+} sluice_setting_t;
+
+typedef void (*sluice_setting_visitor_t)(const sluice_setting_t* setting, void* context);
+typedef void (*sluice_note_visitor_t)(const char* note, void* context);
+
 /* The version of Sluice, "0.1.0". cuFileGetVersion() tells the version of the cuFile API it answers for. */
 const char* sluice_version(void);
 
@@ -91,6 +122,19 @@ CUfileError_t sluice_explain(CUfileHandle_t fh, const void* buf, int gpu, CUfile
  * entries to *count. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE (count is NULL, or counters is NULL with
  * room). */
 CUfileError_t sluice_path_counters(sluice_path_counter_t* counters, size_t room, size_t* count);
+
+/* The configuration that the driver runs with, or would if it opened now: calls visit once for each key, always in the
+ * same order. What the setting points to is gone when visit returns. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE
+ * (visit is NULL). */
+CUfileError_t sluice_configuration(sluice_setting_visitor_t visit, void* context);
+
+/* What there is to say about that configuration: values that cannot be used, names that are not known, keys that
+ * change nothing. One call of visit for each, worst first; the same rules as above. */
+CUfileError_t sluice_configuration_notes(sluice_note_visitor_t visit, void* context);
+
+/* The name of the configuration file that was read, with its end; "" when there is none. Returns CU_FILE_SUCCESS or
+ * CU_FILE_INVALID_VALUE (path is NULL, or room too small). */
+CUfileError_t sluice_configuration_file(char* path, size_t room);
 
 /* Names and texts by value; NULL for a value outside its enumeration. */
 const char* sluice_path_name(sluice_path_t path);

@@ -1,93 +1,92 @@
-// Built-in defaults and the environment.
+// One value from four sources; who comes later wins.
 #include "config/config.h"
 
 #include <algorithm>
-#include <cctype>
-#include <cstdlib>
+#include <utility>
+
+#include "config/load.h"
 
 namespace sluice::config {
 
 namespace {
 
-constexpr std::array<std::string_view, 6> level_names{"ERROR", "WARN", "NOTICE", "INFO", "DEBUG", "TRACE"};
-
-std::string in_upper_case(std::string_view text) {
-  std::string upper(text);
-  std::transform(upper.begin(), upper.end(), upper.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return upper;
+std::vector<std::size_t> as_sizes(const Value& value) {
+  const auto& numbers = std::get<std::vector<std::int64_t>>(value);
+  std::vector<std::size_t> sizes(numbers.size());
+  std::transform(numbers.begin(), numbers.end(), sizes.begin(),
+                 [](std::int64_t n) { return static_cast<std::size_t>(n); });
+  return sizes;
 }
 
-std::optional<bool> parse_bool(std::string_view text) {
-  const std::string word = in_upper_case(text);
-  if (word == "1" || word == "TRUE" || word == "YES" || word == "ON") return true;
-  if (word == "0" || word == "FALSE" || word == "NO" || word == "OFF") return false;
-  return std::nullopt;
-}
-
-// A boolean variable; what cannot be read leaves `value` alone and is complained of.
-void read_flag(Environment environment, const char* name, bool& value, std::vector<std::string>& complaints) {
-  const char* text = environment(name);
-  if (text == nullptr || *text == '\0') return;
-  if (const auto parsed = parse_bool(text)) {
-    value = *parsed;
-  } else {
-    complaints.push_back(std::string(name) + "=" + text + " is not a yes or a no: use 1 or 0; ignored");
+void apply_environment(const Sources& sources, Config& config) {
+  for (std::size_t i = 0; i < key_count; ++i) {
+    const Key& key = keys[i];
+    if (key.environment.empty()) continue;
+    const char* word = sources.environment(key.environment.data());
+    if (word == nullptr) continue;
+    // An empty variable counts as unset, but for the log file, where it means none.
+    if (*word == '\0' && i != key_at("sluice.log_file")) continue;
+    auto read = read_word(key, word);
+    if (auto* const value = std::get_if<Value>(&read)) {
+      config.set(i, std::move(*value), Origin::environment);
+    } else {
+      const std::string why = std::get<Objection>(read).text;
+      config.notes.push_back({LogLevel::warn, printable(std::string(key.environment) + " " + why + "; it is ignored")});
+    }
   }
 }
 
-const char* ask_process(const char* name) {
-  return ::secure_getenv(name);
+void note_what_changes_nothing(Config& config) {
+  for (std::size_t i = 0; i < key_count; ++i) {
+    if (keys[i].effect != Effect::accepted || !config.binds(i)) continue;
+    config.notes.push_back({LogLevel::info, std::string(keys[i].name) + " is accepted and changes nothing here"});
+  }
 }
 
 }  // namespace
 
-std::optional<LogLevel> parse_log_level(std::string_view text) noexcept {
-  for (std::size_t i = 0; i < level_names.size(); ++i) {
-    const auto name = level_names[i];
-    const bool same = std::equal(name.begin(), name.end(), text.begin(), text.end(), [](char a, char b) {
-      return a == static_cast<char>(std::toupper(static_cast<unsigned char>(b)));
-    });
-    if (same) return static_cast<LogLevel>(i);
-  }
-  return std::nullopt;
+Config::Config() {
+  settings.reserve(key_count);
+  for (const Key& key : keys) settings.push_back({standard_value(key)});
+  follow();
 }
 
-Config from_environment(Environment environment, std::vector<std::string>& complaints) {
+void Config::set(std::size_t key, Value value, Origin origin, int line) {
+  settings[key] = {std::move(value), origin, line};
+  follow();
+}
+
+bool Config::binds(std::size_t key) const {
+  const Setting& setting = settings[key];
+  if (setting.origin != Origin::file) return setting.origin != Origin::built_in;
+  return flag(key_at("sluice.strict")) || !is_stock(keys[key], setting.value);
+}
+
+void Config::follow() {
+  plain = text(key_at("sluice.mode")) == "plain";
+  verify = flag(key_at("sluice.verify"));
+  explain = flag(key_at("sluice.explain"));
+  for (std::size_t i = 0; i < size_parameter_count; ++i) {
+    sizes[i] = static_cast<std::size_t>(number(size_parameters[i].index));
+  }
+  for (std::size_t i = 0; i < bool_parameter_count; ++i) flags[i] = flag(bool_parameters[i].index);
+  log_level = text(key_at("logging.level"));
+  log_file = text(key_at("sluice.log_file"));
+  log_file_given = settings[key_at("sluice.log_file")].origin != Origin::built_in;
+  log_dir = text(key_at("logging.dir"));
+  posix_slabs = {as_sizes(settings[key_at("properties.posix_pool_slab_size_kb")].value),
+                 as_sizes(settings[key_at("properties.posix_pool_slab_count")].value)};
+  gpu_slabs = {as_sizes(settings[key_at("properties.gpu_bounce_buffer_slab_config.slab_size_kb")].value),
+               as_sizes(settings[key_at("properties.gpu_bounce_buffer_slab_config.slab_count")].value)};
+}
+
+Config make_config(const Sources& sources, const std::vector<Change>& changes) {
   Config config;
-  for (std::size_t i = 0; i < size_parameter_count; ++i) config.sizes[i] = size_parameters[i].standard;
-  for (std::size_t i = 0; i < bool_parameter_count; ++i) {
-    config.flags[i] = bool_parameters[i].standard;
-    if (!bool_parameters[i].environment.empty()) {
-      read_flag(environment, bool_parameters[i].environment.data(), config.flags[i], complaints);
-    }
-  }
-  read_flag(environment, "SLUICE_VERIFY", config.verify, complaints);
-  read_flag(environment, "SLUICE_EXPLAIN", config.explain, complaints);
-  if (const char* mode = environment("SLUICE_MODE"); mode != nullptr && *mode != '\0') {
-    if (std::string_view(mode) == "plain") {
-      config.plain = true;
-    } else if (std::string_view(mode) != "auto") {
-      complaints.push_back(std::string("SLUICE_MODE=") + mode + " is unknown: use plain or auto; ignored");
-    }
-  }
-  if (const char* path = environment("CUFILE_LOGFILE_PATH")) {
-    config.log_file = path;
-    config.log_file_given = true;
-  }
-  if (const char* level = environment("CUFILE_LOGGING_LEVEL"); level != nullptr && *level != '\0') {
-    if (parse_log_level(level)) {
-      config.log_level = in_upper_case(level);
-    } else {
-      complaints.push_back(std::string("CUFILE_LOGGING_LEVEL=") + level +
-                           " is unknown: use ERROR, WARN, NOTICE, INFO, DEBUG or TRACE; ignored");
-    }
-  }
+  apply_file(sources, config);
+  apply_environment(sources, config);
+  for (const Change& change : changes) config.set(change.key, change.value, Origin::parameter);
+  note_what_changes_nothing(config);
   return config;
-}
-
-Config from_environment(std::vector<std::string>& complaints) {
-  return from_environment(&ask_process, complaints);
 }
 
 }  // namespace sluice::config

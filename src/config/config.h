@@ -1,22 +1,35 @@
 // What the library has been told to do: one immutable value a driver life, made from the built-in defaults, the
-// environment and the staged parameters, in rising order of authority.
+// configuration file, the environment and the staged parameters, in rising order of authority.
 #pragma once
 
 #include <array>
 #include <cstddef>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "config/keys.h"
 #include "config/parameters.h"
+#include "config/source.h"
+#include "config/value.h"
 
 namespace sluice::config {
 
-enum class LogLevel : int { error, warn, notice, info, debug, trace };
+// In the order of sluice_origin_t.
+enum class Origin : std::uint8_t { built_in, file, environment, parameter };
 
-// ERROR, WARN, NOTICE, INFO, DEBUG, TRACE in any case; nullopt for anything else.
-std::optional<LogLevel> parse_log_level(std::string_view text) noexcept;
+// What holds for one key, and who said so.
+struct Setting {
+  Value value;
+  Origin origin = Origin::built_in;
+  int line = 0;  // of the file, when it came from there
+};
+
+// What there is to say about the configuration, for the log and for gdscheck. At level `error`: something of the file
+// cannot be used, and its default holds. `warn`: something is not understood, or contradicts. `info`: the rest.
+struct Note {
+  LogLevel level = LogLevel::info;
+  std::string text;
+};
 
 // Staging memory of one kind: pieces of sizes_kb[i], counts[i] of them.
 struct Slabs {
@@ -25,34 +38,60 @@ struct Slabs {
 };
 
 struct Config {
-  // SLUICE_MODE=plain: one thread, one copy, nothing clever.
-  bool plain = false;
-  // SLUICE_VERIFY=1: every transfer is compared with a second, plain read.
-  bool verify = false;
-  // SLUICE_EXPLAIN=1: one line a handle on stderr.
-  bool explain = false;
+  // The built-in defaults.
+  Config();
 
-  std::array<std::size_t, size_parameter_count> sizes{};
-  std::array<bool, bool_parameter_count> flags{};
-  std::string log_level = "ERROR";
-  std::string log_file;         // CUFILE_LOGFILE_PATH; empty: no log is written
-  bool log_file_given = false;  // also when it was given as empty
-  std::string log_dir;
-  Slabs posix_slabs{{4, 1024, 16384}, {128, 64, 64}};
-  Slabs gpu_slabs{};
+  // Changes one key, and what follows from it below.
+  void set(std::size_t key, Value value, Origin origin, int line = 0);
+
+  const Setting& setting(std::size_t key) const noexcept { return settings[key]; }
+  // Whether somebody wishes this value, so that the library may not choose another one. Values of the file that equal
+  // NVIDIA's stock file express nobody's wish, unless sluice.strict says so.
+  bool binds(std::size_t key) const;
+
+  // By key_at("section.name"), for keys that have no field below. The kind has to be the key's own.
+  bool flag(std::size_t key) const { return std::get<bool>(settings[key].value); }
+  std::int64_t number(std::size_t key) const { return std::get<std::int64_t>(settings[key].value); }
+  const std::string& text(std::size_t key) const { return std::get<std::string>(settings[key].value); }
+  const std::vector<std::string>& texts(std::size_t key) const {
+    return std::get<std::vector<std::string>>(settings[key].value);
+  }
+  const std::vector<MountAddresses>& mounts(std::size_t key) const {
+    return std::get<std::vector<MountAddresses>>(settings[key].value);
+  }
 
   std::size_t size(CUFileSizeTConfigParameter_t id) const noexcept { return sizes[static_cast<std::size_t>(id)]; }
   bool flag(CUFileBoolConfigParameter_t id) const noexcept { return flags[static_cast<std::size_t>(id)]; }
+
+  std::vector<Setting> settings;  // in the order of `keys`
+  std::vector<Note> notes;
+  std::string file;  // the configuration file that was read; "" when there is none
+
+  // What follows from the settings, for those who ask often. Kept by set().
+  bool plain = false;    // sluice.mode is "plain": one thread, one copy, nothing clever
+  bool verify = false;   // every transfer is compared with a second, plain read
+  bool explain = false;  // one line a handle on stderr
+  std::array<std::size_t, size_parameter_count> sizes{};
+  std::array<bool, bool_parameter_count> flags{};
+  std::string log_level;
+  std::string log_file;         // empty: no log is written
+  bool log_file_given = false;  // also when it was given as empty
+  std::string log_dir;
+  Slabs posix_slabs;
+  Slabs gpu_slabs;
+
+ private:
+  void follow();
 };
 
-// How the environment is asked: secure_getenv in the product, a lambda in tests. Answers nullptr when unset.
-using Environment = const char* (*)(const char* name);
+// A key that a parameter function has changed.
+struct Change {
+  std::size_t key = 0;
+  Value value;
+};
 
-// The built-in defaults with the environment applied. What the environment says wrongly is left at its default and
-// named in `complaints`.
-Config from_environment(Environment environment, std::vector<std::string>& complaints);
-
-// The same with the process's own environment; complaints go to the log when the driver opens.
-Config from_environment(std::vector<std::string>& complaints);
+// Built-in defaults, then the file, the environment and the changes, in this order. Never fails: what cannot be used
+// is left at its default and noted.
+Config make_config(const Sources& sources, const std::vector<Change>& changes);
 
 }  // namespace sluice::config

@@ -1,4 +1,4 @@
-// The table of everything that cuFileSetParameter* and cuFileDriverSet* can change: number, name, default, range.
+// Which keys cuFileSetParameter* and cuFileDriverSet* can change: their numbers in the C API, from the table of keys.
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@ namespace sluice::config {
 
 struct SizeParameter {
   CUFileSizeTConfigParameter_t id;
+  std::size_t index;     // in the table of keys
   std::string_view key;  // as cufile.json spells it
   std::size_t standard;  // the stock value
   std::size_t lowest;
@@ -21,8 +22,8 @@ struct SizeParameter {
 
 struct BoolParameter {
   CUFileBoolConfigParameter_t id;
+  std::size_t index;
   std::string_view key;
-  std::string_view environment;  // the variable that sets it; empty when there is none
   bool standard;
 };
 

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/failure.h"
@@ -11,10 +12,35 @@ namespace sluice::config {
 
 using base::Failure;
 
-std::shared_ptr<const Config> Store::begin_life(std::vector<std::string>& complaints) {
+namespace {
+
+std::vector<std::int64_t> as_numbers(const std::vector<std::size_t>& sizes) {
+  std::vector<std::int64_t> numbers(sizes.size());
+  std::transform(sizes.begin(), sizes.end(), numbers.begin(),
+                 [](std::size_t n) { return static_cast<std::int64_t>(n); });
+  return numbers;
+}
+
+// One line for stderr: the first unusable thing, and how many more there are.
+std::string headline(const std::vector<Note>& notes) {
+  const auto unusable = [](const Note& note) { return note.level == LogLevel::error; };
+  const auto first = std::find_if(notes.begin(), notes.end(), unusable);
+  if (first == notes.end()) return {};
+  const auto more = std::count_if(std::next(first), notes.end(), unusable);
+  return "sluice: " + first->text + (more > 0 ? " (" + std::to_string(more) + " more: see gdscheck -p)" : "") + "\n";
+}
+
+}  // namespace
+
+std::shared_ptr<const Config> Store::begin_life(std::vector<Note>& fresh) {
   const std::lock_guard lock(mutex_);
-  running_ = staged_ ? std::shared_ptr<const Config>(std::move(staged_))
-                     : std::make_shared<const Config>(from_environment(complaints));
+  running_ = std::make_shared<const Config>(make_config(sources_, staged_));
+  staged_.clear();
+  std::vector<Note> now;
+  std::copy_if(running_->notes.begin(), running_->notes.end(), std::back_inserter(now),
+               [&](const Note& note) { return told_.insert(note.text).second; });
+  if (const std::string line = headline(now); !line.empty()) sources_.say(line);
+  fresh.insert(fresh.end(), now.begin(), now.end());
   return running_;
 }
 
@@ -24,11 +50,14 @@ void Store::end_life() {
 }
 
 std::shared_ptr<const Config> Store::current() {
-  const std::lock_guard lock(mutex_);
-  if (running_) return running_;
-  if (staged_) return std::make_shared<const Config>(*staged_);
-  std::vector<std::string> complaints;
-  return std::make_shared<const Config>(from_environment(complaints));
+  std::vector<Change> changes;
+  {
+    const std::lock_guard lock(mutex_);
+    if (running_) return running_;
+    changes = staged_;
+  }
+  // Reading a file can take its time: nobody waits for it.
+  return std::make_shared<const Config>(make_config(sources_, changes));
 }
 
 void Store::require_closed() const {
@@ -38,12 +67,14 @@ void Store::require_closed() const {
   }
 }
 
-Config& Store::staged() {
-  if (!staged_) {
-    std::vector<std::string> complaints;
-    staged_ = std::make_unique<Config>(from_environment(complaints));
+void Store::stage(std::size_t key, Value value) {
+  require_closed();
+  const auto known = std::find_if(staged_.begin(), staged_.end(), [&](const Change& c) { return c.key == key; });
+  if (known == staged_.end()) {
+    staged_.push_back({key, std::move(value)});
+  } else {
+    known->value = std::move(value);
   }
-  return *staged_;
 }
 
 void Store::set(CUFileSizeTConfigParameter_t id, std::size_t value) {
@@ -57,15 +88,14 @@ void Store::set(CUFileSizeTConfigParameter_t id, std::size_t value) {
                   std::string(parameter.key) + " takes " + std::to_string(parameter.lowest) + " to " +
                       std::to_string(parameter.highest) + ", not " + std::to_string(value));
   }
-  staged().sizes[*index] = value;
+  stage(parameter.index, static_cast<std::int64_t>(value));
 }
 
 void Store::set(CUFileBoolConfigParameter_t id, bool value) {
   const std::lock_guard lock(mutex_);
   const auto index = index_of(id);
   if (!index) throw Failure(CU_FILE_INVALID_VALUE, "no such switch");
-  require_closed();
-  staged().flags[*index] = value;
+  stage(bool_parameters[*index].index, value);
 }
 
 void Store::set(CUFileStringConfigParameter_t id, const std::string& value) {
@@ -79,24 +109,23 @@ void Store::set(CUFileStringConfigParameter_t id, const std::string& value) {
         throw Failure(CU_FILE_INVALID_VALUE,
                       "unknown log level " + value + ": use ERROR, WARN, NOTICE, INFO, DEBUG or TRACE");
       }
-      staged().log_level = value;
+      stage(key_at("logging.level"), value);
       break;
     case CUFILE_PARAM_ENV_LOGFILE_PATH:
-      staged().log_file = value;
-      staged().log_file_given = true;
+      stage(key_at("sluice.log_file"), value);
       break;
     case CUFILE_PARAM_LOG_DIR: {
       struct stat status {};
       if (::stat(value.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
         throw Failure(CU_FILE_INVALID_VALUE, "the log directory " + value + " does not exist: create it first");
       }
-      staged().log_dir = value;
+      stage(key_at("logging.dir"), value);
       break;
     }
   }
 }
 
-void Store::set_posix_slabs(Slabs slabs) {
+void Store::set_posix_slabs(const Slabs& slabs) {
   const std::lock_guard lock(mutex_);
   require_closed();
   for (const std::size_t size : slabs.sizes_kb) {
@@ -104,37 +133,34 @@ void Store::set_posix_slabs(Slabs slabs) {
       throw Failure(CU_FILE_INVALID_VALUE, "a slab of " + std::to_string(size) + " KiB is not a number of 4 KiB pages");
     }
   }
-  staged().posix_slabs = std::move(slabs);
+  stage(key_at("properties.posix_pool_slab_size_kb"), as_numbers(slabs.sizes_kb));
+  stage(key_at("properties.posix_pool_slab_count"), as_numbers(slabs.counts));
 }
 
-void Store::set_gpu_slabs(Slabs slabs) {
+void Store::set_gpu_slabs(const Slabs& slabs) {
   const std::lock_guard lock(mutex_);
-  require_closed();
-  staged().gpu_slabs = std::move(slabs);
+  stage(key_at("properties.gpu_bounce_buffer_slab_config.slab_size_kb"), as_numbers(slabs.sizes_kb));
+  stage(key_at("properties.gpu_bounce_buffer_slab_config.slab_count"), as_numbers(slabs.counts));
+}
+
+void Store::change(std::size_t key, Value value) {
+  if (!running_) {
+    stage(key, std::move(value));
+    return;
+  }
+  auto changed = std::make_shared<Config>(*running_);
+  changed->set(key, std::move(value), Origin::parameter);
+  running_ = std::move(changed);
 }
 
 void Store::adjust(CUFileSizeTConfigParameter_t id, std::size_t value) {
   const std::lock_guard lock(mutex_);
-  const auto index = static_cast<std::size_t>(id);
-  if (!running_) {
-    staged().sizes[index] = value;
-    return;
-  }
-  auto changed = std::make_shared<Config>(*running_);
-  changed->sizes[index] = value;
-  running_ = std::move(changed);
+  change(size_parameters[static_cast<std::size_t>(id)].index, static_cast<std::int64_t>(value));
 }
 
 void Store::adjust(CUFileBoolConfigParameter_t id, bool value) {
   const std::lock_guard lock(mutex_);
-  const auto index = static_cast<std::size_t>(id);
-  if (!running_) {
-    staged().flags[index] = value;
-    return;
-  }
-  auto changed = std::make_shared<Config>(*running_);
-  changed->flags[index] = value;
-  running_ = std::move(changed);
+  change(bool_parameters[static_cast<std::size_t>(id)].index, value);
 }
 
 }  // namespace sluice::config

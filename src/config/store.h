@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,11 @@ namespace sluice::config {
 
 class Store {
  public:
-  // The Config to run with: environment, then what was staged, which is used up. Complaints are appended.
-  std::shared_ptr<const Config> begin_life(std::vector<std::string>& complaints);
+  explicit Store(Sources sources = {}) : sources_(std::move(sources)) {}
+
+  // The Config to run with: file, environment, then what was staged, which is used up. Appends the notes that this
+  // process has not had before, and says the first unusable thing of the file on stderr, once.
+  std::shared_ptr<const Config> begin_life(std::vector<Note>& fresh);
   // Back to staging; running setters are forgotten.
   void end_life();
 
@@ -26,20 +30,28 @@ class Store {
   void set(CUFileSizeTConfigParameter_t id, std::size_t value);
   void set(CUFileBoolConfigParameter_t id, bool value);
   void set(CUFileStringConfigParameter_t id, const std::string& value);
-  void set_posix_slabs(Slabs slabs);
-  void set_gpu_slabs(Slabs slabs);
+  void set_posix_slabs(const Slabs& slabs);
+  void set_gpu_slabs(const Slabs& slabs);
 
   // cuFileDriverSet*: any time; shows in the properties at once.
   void adjust(CUFileSizeTConfigParameter_t id, std::size_t value);
   void adjust(CUFileBoolConfigParameter_t id, bool value);
 
- private:
-  void require_closed() const;
-  Config& staged();
+  // Around fork: no child inherits the mutex locked by a thread that it does not have.
+  void before_fork() { mutex_.lock(); }
+  void after_fork() { mutex_.unlock(); }
 
+ private:
+  // With mutex_ held.
+  void require_closed() const;
+  void stage(std::size_t key, Value value);
+  void change(std::size_t key, Value value);
+
+  const Sources sources_;
   std::mutex mutex_;
   std::shared_ptr<const Config> running_;  // null while the driver is closed
-  std::unique_ptr<Config> staged_;         // null until something is staged
+  std::vector<Change> staged_;             // in the order of the calls: the last one wins
+  std::set<std::string> told_;             // notes that have been handed out
 };
 
 }  // namespace sluice::config

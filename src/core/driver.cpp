@@ -29,12 +29,14 @@ Driver& Driver::instance() {
 }
 
 void Driver::open_locked() {
-  std::vector<std::string> complaints;
+  std::vector<config::Note> notes;
   auto life = std::make_shared<Life>();
-  life->config = store_.begin_life(complaints);
+  life->config = store_.begin_life(notes);
   const config::Config& config = *life->config;
-  if (std::string refusal = observe::open_log(config); !refusal.empty()) complaints.push_back(std::move(refusal));
-  for (const std::string& complaint : complaints) observe::log(config::LogLevel::warn, "config", complaint);
+  if (std::string refusal = observe::open_log(config); !refusal.empty()) {
+    notes.push_back({config::LogLevel::warn, std::move(refusal)});
+  }
+  for (const config::Note& note : notes) observe::log(note.level, "config", note.text);
 
   life->terms.rules.plain = config.plain;
   life->terms.rules.force_compat = config.flag(CUFILE_PARAM_FORCE_COMPAT_MODE);
@@ -122,6 +124,7 @@ unsigned Driver::p2p_mask(std::size_t kind) {
 
 void Driver::prepare_fork() {
   control_.lock();
+  store_.before_fork();
   files_.before_fork();
   buffers_.before_fork();
   batches_->before_fork();
@@ -138,6 +141,7 @@ void Driver::resume_after_fork(bool in_child) {
   batches_->after_fork(in_child);
   buffers_.after_fork(in_child);
   files_.after_fork(in_child);
+  store_.after_fork();
   control_.unlock();
 }
 

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "base/failure.h"
+#include "config/denylist.h"
 #include "core/driver.h"
 #include "core/explain.h"
 #include "gpu/memory.h"
@@ -20,6 +21,16 @@ bool same_file(const File& file, const facts::FileFacts& now) {
   return file.facts.device == now.device && file.facts.inode == now.inode;
 }
 
+// By the configuration's denylists.
+void require_welcome(const config::Config& config, const facts::FileFacts& file) {
+  const auto why = config::denial(
+      config, {file.file_system_name, file.mount_point, file.block.name, file.block.driver, file.block.members});
+  if (why) {
+    throw Failure(CU_FILE_IO_DISABLED,
+                  "this file is refused, since " + *why + ": take the entry out of the list to use cuFile here");
+  }
+}
+
 }  // namespace
 
 void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
@@ -32,6 +43,7 @@ void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
 
   const std::lock_guard lock(control_);
   const auto life = ensure_open_locked();
+  require_welcome(*life->config, facts);
   if (const auto known = handles_by_fd_.find(fd); known != handles_by_fd_.end()) {
     const auto file = files_.pin(known->second);
     if (file && same_file(*file, facts)) {

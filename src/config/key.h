@@ -1,0 +1,52 @@
+// What is known of one key of cufile.json. The rows are in general_keys.h and storage_keys.h; keys.h puts them
+// together. Reader, documentation and gdscheck all live on them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace sluice::config {
+
+enum class Kind : std::uint8_t {
+  flag,       // true or false
+  number,     // a whole number within `limits`
+  level,      // the name of a log level, or its number
+  text,       // any text
+  choice,     // one of `choices`
+  hex,        // up to 32 bits as text: "0x1f"
+  numbers,    // a list of numbers within `limits`
+  texts,      // a list of texts
+  choices,    // a list of `choices`, each at most once
+  addresses,  // a list of IPv4 addresses
+  mounts,     // {"/mount/point": {"rdma_dev_addr_list": [addresses]}}
+};
+
+// What comes of a key here. In the order of sluice_effect_t.
+enum class Effect : std::uint8_t {
+  obeyed,    // it changes what the library does
+  reported,  // properties and parameters tell it; no transfer goes another way for it
+  accepted,  // it is read and checked, and changes nothing
+};
+
+// Of a number: lowest..highest in steps; -1 stands for "no limit" where the key knows that.
+struct Limits {
+  std::int64_t lowest = 0;
+  std::int64_t highest = 4294967295;
+  std::int64_t step = 1;
+  bool unlimited = false;
+};
+
+struct Key {
+  std::string_view name{};      // dotted: "properties.io_batchsize"
+  Kind kind{};                  //
+  std::string_view standard{};  // what holds when nobody says anything, as JSON: also NVIDIA's stock value
+  Limits limits{};
+  std::string_view choices{};      // separated by '|'
+  std::string_view also_stock{};   // another value that a stock file has carried, as JSON
+  std::string_view environment{};  // the variable that sets it
+  Effect effect = Effect::accepted;
+  std::string_view meaning{};  // what the key is about
+  std::string_view here{};     // what it does in this version
+};
+
+}  // namespace sluice::config

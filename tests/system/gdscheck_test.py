@@ -1,0 +1,131 @@
+"""`gdscheck`: its layout, what it says of a configuration, and the line on stderr for a file that cannot be used."""
+import json
+import re
+
+from support import BUILD, contains, environment, equal, main, run, scratch
+
+GDSCHECK = BUILD / "bin/gdscheck"
+
+# The titles and rows that scripts look for, in their order.
+TITLES = ["ENVIRONMENT:", "DRIVER CONFIGURATION:", "CUFILE CONFIGURATION:", "SLUICE CONFIGURATION:", "GPU INFO:",
+          "PLATFORM INFO:"]
+FIRST_ROWS = ["properties.use_pci_p2pdma", "properties.use_compat_mode", "properties.force_compat_mode",
+              "properties.gds_rdma_write_support", "properties.use_poll_mode", "properties.poll_mode_max_size_kb",
+              "properties.max_batch_io_size", "properties.max_batch_io_timeout_msecs",
+              "properties.max_direct_io_size_kb"]
+LAST_ROWS = ["execution.max_request_parallelism", "properties.force_odirect_mode", "properties.prefer_iouring"]
+
+
+def report(*words, **variables):
+    return run(GDSCHECK, *words, env=environment(SLUICE_SOFTGPU="1", **variables))
+
+
+def section(text, title):
+    lines = text.splitlines()
+    start = lines.index(f" {title}") + 2
+    return lines[start:next((i for i in range(start, len(lines)) if lines[i].startswith(" ==")), len(lines))]
+
+
+def with_file(folder, content):
+    path = folder / "cufile.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content, indent=1), encoding="utf-8")
+    return {"CUFILE_ENV_PATH_JSON": str(path)}
+
+
+def test_gdscheck_has_the_layout_that_scripts_know():
+    lines = report("-p").stdout.splitlines()
+    equal([line.strip() for line in lines if line.strip() in TITLES], TITLES)
+    for title in TITLES:
+        at = lines.index(f" {title}")
+        equal((lines[at - 1], lines[at + 1]), (" " + "=" * len(title),) * 2)
+    equal(lines[0].startswith(" GDS release version: "), True)
+    equal(lines[-1], " Platform verification succeeded")
+    rows = [re.split(r" ?: ", line.strip())[0] for line in section("\n".join(lines), "CUFILE CONFIGURATION:")]
+    equal(rows[:len(FIRST_ROWS)], FIRST_ROWS)
+    equal(rows[-len(LAST_ROWS):], LAST_ROWS)
+    equal(len(rows), 33)
+
+
+def test_gdscheck_spells_values_as_scripts_know_them():
+    with scratch() as folder:
+        text = report("-p", **with_file(folder, {
+            "properties": {"posix_pool_slab_size_kb": [4, 64], "posix_pool_slab_count": [7, 8], "io_batchsize": 9,
+                           "rdma_dynamic_routing": True, "rdma_dev_addr_list": ["10.0.0.1"]},
+            "fs": {"weka": {"rdma_write_support": True}}})).stdout
+    for row in (" properties.posix_pool_slab_size_kb : 4 64\n", " properties.posix_pool_slab_count : 7 8\n",
+                " properties.max_batch_io_size : 9\n", " properties.rdma_dynamic_routing : 1\n",
+                " properties.rdma_peer_affinity_policy : RoundRobin\n", " fs.weka.rdma_write_support: true\n"):
+        contains(text, row)
+
+
+def test_gdscheck_tells_of_every_key_who_said_it_and_what_comes_of_it():
+    with scratch() as folder:
+        variables = with_file(folder, {"execution": {"max_io_threads": 7, "max_io_queue_depth": 128},
+                                       "properties": {"rdma_topN_ranks": 3}})
+        text = report("-p", SLUICE_VERIFY="1", **variables).stdout
+    rows = "\n".join(section(text, "SLUICE CONFIGURATION:"))
+    for part in ("configuration file : " + variables["CUFILE_ENV_PATH_JSON"],
+                 " execution.max_io_threads : 7  [file line 3; reported]",
+                 " execution.max_io_queue_depth : 128  [file line 4, the stock value; reported]",
+                 " properties.rdma_topN_ranks : 3  [file line 7; accepted, changes nothing]",
+                 " sluice.verify : true  [environment; obeyed]",
+                 " properties.io_batchsize : 128  [default; obeyed]",
+                 " note: properties.rdma_topN_ranks is accepted and changes nothing here"):
+        contains(rows, part)
+    contains("\n".join(section(text, "ENVIRONMENT:")), " SLUICE_VERIFY : 1")
+
+
+def test_a_broken_configuration_is_one_line_on_stderr_and_opens():
+    with scratch() as folder:
+        for content, expected in (("{\n\"profile\": {\n\"cufile_stats\": }}", ":3: column 17: in profile.cufile_stats: "),
+                                  ({"profile": {"cufile_stats": 4}}, ":3: profile.cufile_stats takes "),
+                                  ("", ":1: "), ("x" * (1 << 21), "it is larger than 1 MiB")):
+            variables = with_file(folder, content)
+            answer = report("-p", **variables)
+            equal(answer.stderr.count("\n"), 1)
+            contains(answer.stderr, f"sluice: {variables['CUFILE_ENV_PATH_JSON']}")
+            contains(answer.stderr, expected)
+            contains(answer.stdout, " profile.cufile_stats : 0\n")
+            contains(answer.stdout, " Platform verification succeeded")
+        for path, expected in ((folder, "it is a directory"), (folder / "gone", "there is no such file")):
+            answer = report("-p", CUFILE_ENV_PATH_JSON=str(path))
+            equal(answer.stderr.count("\n"), 1)
+            contains(answer.stderr, expected)
+
+
+def test_a_good_configuration_leaves_stderr_alone():
+    with scratch() as folder:
+        equal(report("-p", **with_file(folder, {"logging": {"levle": "INFO"}})).stderr, "")
+
+
+def test_gdscheck_registers_a_file_or_says_why_not():
+    with scratch() as folder:
+        file = folder / "data"
+        file.write_bytes(b"x" * 8192)
+        contains(report("-f", file).stdout, "GDS register success\npath posix, because ")
+        run(GDSCHECK, "-f", folder / "gone", status=1)
+        refused = run(GDSCHECK, "-f", "/proc/self/status", status=1, env=environment(SLUICE_SOFTGPU="1"))
+        contains(refused.stderr, "GDS register failed")
+
+
+def test_a_denylist_keeps_files_away():
+    with scratch() as folder:
+        file = folder / "data"
+        file.write_bytes(b"x")
+        mount = run("stat", "-c", "%m", folder).stdout.strip()
+        variables = with_file(folder, {"denylist": {"mounts": [mount]}})
+        refused = run(GDSCHECK, "-f", file, status=1, env=environment(SLUICE_SOFTGPU="1", **variables))
+        contains(refused.stderr, f"denylist.mounts lists {mount}")
+        contains(report("-f", file).stdout, "GDS register success")
+
+
+def test_gdscheck_help_and_versions():
+    contains(run(GDSCHECK, "-h").stdout, "Examples:")
+    contains(report("-v").stdout, " libcufile version: ")
+    contains(report("-V").stdout, " / : ")
+    run(GDSCHECK, "--no-such-option", status=2)
+    run(GDSCHECK, status=2)
+
+
+if __name__ == "__main__":
+    main(globals())
