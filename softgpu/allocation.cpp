@@ -39,6 +39,18 @@ std::shared_ptr<Allocation> AllocationTable::remove(std::uint64_t start,
   return removed;
 }
 
+std::vector<std::shared_ptr<Allocation>> AllocationTable::covering(std::uint64_t start, std::uint64_t size) const {
+  std::vector<std::shared_ptr<Allocation>> found;
+  const std::shared_lock lock(mutex_);
+  std::uint64_t at = start;
+  for (auto entry = by_start_.find(start); entry != by_start_.end() && entry->first == at && at - start < size;
+       ++entry) {
+    at = entry->second->end();
+    found.push_back(entry->second);
+  }
+  return at - start == size ? found : std::vector<std::shared_ptr<Allocation>>();
+}
+
 std::vector<std::shared_ptr<Allocation>> AllocationTable::remove_all_of(std::uint64_t workspace) {
   std::vector<std::shared_ptr<Allocation>> removed;
   const std::unique_lock lock(mutex_);

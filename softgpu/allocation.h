@@ -42,7 +42,9 @@ struct Allocation {
   std::uint64_t range_start = 0;  // the address range around it: the reservation of a mapping, else itself
   std::uint64_t range_size = 0;
   std::shared_ptr<void> storage;  // what is given back in the end
-  std::atomic<unsigned> access{3};
+  // Which devices may read and write it, a bit a device: all, but for a mapping, which begins without.
+  std::atomic<std::uint64_t> readers{~std::uint64_t{0}};
+  std::atomic<std::uint64_t> writers{~std::uint64_t{0}};
   std::atomic<bool> sync_memops{false};
 
   std::uint64_t end() const { return start + size; }
@@ -57,6 +59,8 @@ class AllocationTable {
   bool overlaps(std::uint64_t start, std::uint64_t size) const;
   // Takes out the allocation that starts there, when it exists and `accepts` says yes; null otherwise.
   std::shared_ptr<Allocation> remove(std::uint64_t start, const std::function<bool(const Allocation&)>& accepts);
+  // All that lie wholly inside the range, when they cover it without a gap and none sticks out; empty otherwise.
+  std::vector<std::shared_ptr<Allocation>> covering(std::uint64_t start, std::uint64_t size) const;
   // Takes out whatever a context owned when it ends.
   std::vector<std::shared_ptr<Allocation>> remove_all_of(std::uint64_t workspace);
 

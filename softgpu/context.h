@@ -23,6 +23,7 @@ class Workspace : public std::enable_shared_from_this<Workspace> {
   Context& context() const { return context_; }
   Device& device() const { return device_; }
   Health& health() const { return *health_; }
+  const std::shared_ptr<Health>& shared_health() const { return health_; }
   Streams& streams() { return streams_; }
   std::atomic<unsigned>& flags() { return flags_; }
 

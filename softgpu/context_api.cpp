@@ -32,6 +32,7 @@ std::shared_ptr<Context> chosen_context(cuda::Context handle) {
 }
 
 void synchronize(Workspace& workspace) {
+  workspace.streams().require_none_captured();
   workspace.streams().synchronize();
   workspace.require_healthy();
 }

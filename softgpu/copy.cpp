@@ -70,6 +70,11 @@ std::shared_ptr<void> stage(Place& from) {
 }  // namespace
 
 void copy(const StreamUse& use, Place to, Place from, CopyCall call) {
+  if (call == CopyCall::synchronous) use.workspace->streams().require_not_captured(*use.stream);
+  if (use.captured()) {  // nothing moves now, and pageable memory is read at the replay
+    use.submit([to = std::move(to), from = std::move(from)] { carry_out(to, from); });
+    return;
+  }
   const bool wait = must_wait(to, from, call);
   if (wait && use.idle()) {  // nobody to wait for: the calling thread does it itself
     carry_out(to, from);

@@ -21,7 +21,9 @@ Device::Device(int ordinal, const Knobs& knobs)
     : ordinal_(ordinal),
       knobs_(knobs),
       memory_(ordinal, knobs.memory_mib << 20U),
-      primary_(std::make_shared<Context>(*this, ContextKind::primary, primary_api_version)) {
+      primary_(std::make_shared<Context>(*this, ContextKind::primary, primary_api_version)),
+      default_pool_(std::make_shared<MemoryPool>(ordinal, memory_)),
+      current_pool_(default_pool_) {
   for (unsigned queue = 0; queue < knobs.hardware_queues; ++queue) {
     shared_channels_.push_back(std::make_shared<Channel>());
   }
@@ -77,6 +79,16 @@ void Device::set_primary_flags(unsigned flags) {
 unsigned Device::primary_flags() const {
   const std::lock_guard lock(mutex_);
   return primary_flags_;
+}
+
+std::shared_ptr<MemoryPool> Device::current_pool() const {
+  const std::lock_guard lock(mutex_);
+  return current_pool_;
+}
+
+void Device::set_current_pool(std::shared_ptr<MemoryPool> pool) {
+  const std::lock_guard lock(mutex_);
+  current_pool_ = std::move(pool);
 }
 
 std::shared_ptr<Channel> Device::channel_for_stream() {

@@ -12,6 +12,7 @@
 #include "channel.h"
 #include "context.h"
 #include "knobs.h"
+#include "pool.h"
 
 namespace sluice::softgpu {
 
@@ -41,6 +42,11 @@ class Device {
   void set_primary_flags(unsigned flags);
   unsigned primary_flags() const;
 
+  // Where cuMemAllocAsync takes memory from: the default pool unless another was set.
+  const std::shared_ptr<MemoryPool>& default_pool() const { return default_pool_; }
+  std::shared_ptr<MemoryPool> current_pool() const;
+  void set_current_pool(std::shared_ptr<MemoryPool> pool);
+
   // A queue for one more stream: its own, or one of the few that SLUICE_SOFTGPU_QUEUES allows.
   std::shared_ptr<Channel> channel_for_stream();
   void release_channel(Channel& channel) const noexcept;
@@ -54,6 +60,8 @@ class Device {
   DeviceMemory memory_;
   std::shared_ptr<Context> primary_;
   mutable std::mutex mutex_;
+  std::shared_ptr<MemoryPool> default_pool_;
+  std::shared_ptr<MemoryPool> current_pool_;
   unsigned primary_users_ = 0;
   unsigned primary_flags_ = 0;
   std::vector<std::shared_ptr<Channel>> shared_channels_;  // constant after construction

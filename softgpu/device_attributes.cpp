@@ -60,8 +60,12 @@ constexpr std::array attributes{
     Attribute{91, 1},      // CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
     Attribute{97, 49152},  // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
     Attribute{99, 1},      // HOST_REGISTER_SUPPORTED
+    Attribute{102, 1},     // VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
     Attribute{106, 32},    // MAX_BLOCKS_PER_MULTIPROCESSOR
     Attribute{113, 1},     // READ_ONLY_HOST_REGISTER_SUPPORTED
+    Attribute{115, 1},     // MEMORY_POOLS_SUPPORTED
+    Attribute{122, 1},     // CAN_USE_64_BIT_STREAM_MEM_OPS
+    Attribute{123, 1},     // CAN_USE_STREAM_WAIT_VALUE_NOR
     Attribute{126, 1},     // MEM_SYNC_DOMAIN_COUNT
     Attribute{131, -1},    // NUMA_ID
     Attribute{134, -1},    // HOST_NUMA_ID

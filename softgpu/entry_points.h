@@ -153,10 +153,85 @@ CUresult cuStreamWaitEvent_ptsz(cuda::Stream stream, cuda::Event event, unsigned
 CUresult cuStreamIsCapturing(cuda::Stream stream, int* status);
 CUresult cuStreamIsCapturing_ptsz(cuda::Stream stream, int* status);
 CUresult cuThreadExchangeStreamCaptureMode(int* mode);
+CUresult cuStreamBeginCapture_v2(cuda::Stream stream, int mode);
+CUresult cuStreamBeginCapture_v2_ptsz(cuda::Stream stream, int mode);
+CUresult cuStreamEndCapture(cuda::Stream stream, cuda::Graph* graph);
+CUresult cuStreamEndCapture_ptsz(cuda::Stream stream, cuda::Graph* graph);
 CUresult cuLaunchHostFunc(cuda::Stream stream, HostFunction function, void* data);
 CUresult cuLaunchHostFunc_ptsz(cuda::Stream stream, HostFunction function, void* data);
 CUresult cuStreamAddCallback(cuda::Stream stream, StreamCallback callback, void* data, unsigned flags);
 CUresult cuStreamAddCallback_ptsz(cuda::Stream stream, StreamCallback callback, void* data, unsigned flags);
+
+// Stream memory operations; both forms do the same here
+CUresult cuStreamWaitValue32(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags);
+CUresult cuStreamWaitValue32_ptsz(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags);
+CUresult cuStreamWaitValue32_v2(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags);
+CUresult cuStreamWaitValue32_v2_ptsz(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags);
+CUresult cuStreamWaitValue64(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags);
+CUresult cuStreamWaitValue64_ptsz(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags);
+CUresult cuStreamWaitValue64_v2(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags);
+CUresult cuStreamWaitValue64_v2_ptsz(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags);
+CUresult cuStreamWriteValue32(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags);
+CUresult cuStreamWriteValue32_ptsz(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags);
+CUresult cuStreamWriteValue32_v2(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags);
+CUresult cuStreamWriteValue32_v2_ptsz(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags);
+CUresult cuStreamWriteValue64(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags);
+CUresult cuStreamWriteValue64_ptsz(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags);
+CUresult cuStreamWriteValue64_v2(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags);
+CUresult cuStreamWriteValue64_v2_ptsz(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags);
+CUresult cuStreamBatchMemOp(cuda::Stream stream, unsigned count, cuda::BatchMemoryOperation* operations,
+                            unsigned flags);
+CUresult cuStreamBatchMemOp_ptsz(cuda::Stream stream, unsigned count, cuda::BatchMemoryOperation* operations,
+                                 unsigned flags);
+CUresult cuStreamBatchMemOp_v2(cuda::Stream stream, unsigned count, cuda::BatchMemoryOperation* operations,
+                               unsigned flags);
+CUresult cuStreamBatchMemOp_v2_ptsz(cuda::Stream stream, unsigned count, cuda::BatchMemoryOperation* operations,
+                                    unsigned flags);
+
+// Graphs
+CUresult cuGraphCreate(cuda::Graph* graph, unsigned flags);
+CUresult cuGraphDestroy(cuda::Graph graph);
+CUresult cuGraphGetNodes(cuda::Graph graph, cuda::GraphNode* nodes, std::size_t* count);
+CUresult cuGraphInstantiateWithFlags(cuda::GraphExec* exec, cuda::Graph graph, unsigned long long flags);
+CUresult cuGraphExecDestroy(cuda::GraphExec exec);
+CUresult cuGraphLaunch(cuda::GraphExec exec, cuda::Stream stream);
+CUresult cuGraphLaunch_ptsz(cuda::GraphExec exec, cuda::Stream stream);
+
+// Virtual memory management
+CUresult cuMemAddressReserve(Ptr* pointer, std::size_t size, std::size_t alignment, Ptr wanted,
+                             unsigned long long flags);
+CUresult cuMemAddressFree(Ptr pointer, std::size_t size);
+CUresult cuMemCreate(cuda::AllocationHandle* handle, std::size_t size, const cuda::AllocationProperties* properties,
+                     unsigned long long flags);
+CUresult cuMemRelease(cuda::AllocationHandle handle);
+CUresult cuMemMap(Ptr pointer, std::size_t size, std::size_t offset, cuda::AllocationHandle handle,
+                  unsigned long long flags);
+CUresult cuMemUnmap(Ptr pointer, std::size_t size);
+CUresult cuMemSetAccess(Ptr pointer, std::size_t size, const cuda::AccessDescription* descriptions, std::size_t count);
+CUresult cuMemGetAccess(unsigned long long* flags, const cuda::MemoryLocation* location, Ptr pointer);
+CUresult cuMemGetAllocationGranularity(std::size_t* granularity, const cuda::AllocationProperties* properties,
+                                       int option);
+CUresult cuMemGetAllocationPropertiesFromHandle(cuda::AllocationProperties* properties, cuda::AllocationHandle handle);
+CUresult cuMemRetainAllocationHandle(cuda::AllocationHandle* handle, void* address);
+CUresult cuMemGetHandleForAddressRange(void* handle, Ptr pointer, std::size_t size, int type, unsigned long long flags);
+
+// Stream-ordered allocation
+CUresult cuMemAllocAsync(Ptr* pointer, std::size_t size, cuda::Stream stream);
+CUresult cuMemAllocAsync_ptsz(Ptr* pointer, std::size_t size, cuda::Stream stream);
+CUresult cuMemAllocFromPoolAsync(Ptr* pointer, std::size_t size, cuda::MemoryPool pool, cuda::Stream stream);
+CUresult cuMemAllocFromPoolAsync_ptsz(Ptr* pointer, std::size_t size, cuda::MemoryPool pool, cuda::Stream stream);
+CUresult cuMemFreeAsync(Ptr pointer, cuda::Stream stream);
+CUresult cuMemFreeAsync_ptsz(Ptr pointer, cuda::Stream stream);
+CUresult cuDeviceGetDefaultMemPool(cuda::MemoryPool* pool, cuda::Device device);
+CUresult cuDeviceGetMemPool(cuda::MemoryPool* pool, cuda::Device device);
+CUresult cuDeviceSetMemPool(cuda::Device device, cuda::MemoryPool pool);
+CUresult cuMemPoolCreate(cuda::MemoryPool* pool, const cuda::PoolProperties* properties);
+CUresult cuMemPoolDestroy(cuda::MemoryPool pool);
+CUresult cuMemPoolTrimTo(cuda::MemoryPool pool, std::size_t bytes);
+CUresult cuMemPoolGetAttribute(cuda::MemoryPool pool, int attribute, void* value);
+CUresult cuMemPoolSetAttribute(cuda::MemoryPool pool, int attribute, void* value);
+CUresult cuMemPoolSetAccess(cuda::MemoryPool pool, const cuda::AccessDescription* descriptions, std::size_t count);
+CUresult cuMemPoolGetAccess(int* flags, cuda::MemoryPool pool, cuda::MemoryLocation* location);
 
 // Events
 CUresult cuEventCreate(cuda::Event* event, unsigned flags);

@@ -23,14 +23,17 @@ class Event {
   bool has_timing() const { return (flags_ & cuda::event_disable_timing) == 0; }
 
   void record(Streams& streams, Stream& stream);
-  // The latest recording; null before the first.
+  // The latest recording; null before the first, and when it was recorded in a capture.
   std::shared_ptr<const Recording> latest() const;
+  // Where in a capture it was recorded last; no capture when it was recorded in none.
+  CapturedPoint captured() const;
 
  private:
   std::weak_ptr<Workspace> workspace_;
   unsigned flags_;
   mutable std::mutex mutex_;
   std::shared_ptr<const Recording> latest_;
+  CapturedPoint captured_;
 };
 
 }  // namespace sluice::softgpu

@@ -24,6 +24,11 @@ std::shared_ptr<Workspace> workspace_of(const Event& event) {
   return workspace;
 }
 
+// The host cannot wait for what has only been captured.
+void require_outside_of_captures(const Event& event) {
+  require(event.captured().capture == nullptr, cuda::error_captured_event);
+}
+
 CUresult record(const char* name, cuda::Event event, cuda::Stream stream, unsigned flags) {
   constexpr unsigned external = 1;
   return answer(name, [&] {
@@ -43,6 +48,8 @@ CUresult elapsed(const char* name, float* milliseconds, cuda::Event start, cuda:
     workspace_of(*first);
     workspace_of(*second);
     require(first->has_timing() && second->has_timing(), cuda::error_invalid_handle);
+    require_outside_of_captures(*first);
+    require_outside_of_captures(*second);
     const auto from = first->latest();
     const auto to = second->latest();
     require(from != nullptr && to != nullptr, cuda::error_invalid_handle);
@@ -78,6 +85,7 @@ CUresult cuEventQuery(cuda::Event event) {
   return answer(__func__, [&] {
     const auto asked = event_of(event);
     workspace_of(*asked);
+    require_outside_of_captures(*asked);
     const auto recording = asked->latest();
     return recording == nullptr || recording->done->done() ? cuda::success : cuda::error_not_ready;
   });
@@ -87,6 +95,7 @@ CUresult cuEventSynchronize(cuda::Event event) {
   return answer(__func__, [&] {
     const auto awaited = event_of(event);
     const auto workspace = workspace_of(*awaited);
+    require_outside_of_captures(*awaited);
     if (const auto recording = awaited->latest()) recording->done->wait();
     workspace->require_healthy();
   });

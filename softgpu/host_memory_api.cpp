@@ -38,6 +38,7 @@ void enter(const Workspace& workspace, MemoryKind kind, std::byte* bytes, std::u
 void* allocate(std::uint64_t size, unsigned flags) {
   const auto workspace = current_workspace();
   require(size != 0 && (flags & ~host_alloc_flags) == 0);
+  workspace->streams().require_no_capture_in_the_way();
   const auto storage = std::make_shared<HostStorage>(size);
   enter(*workspace, MemoryKind::pinned, storage->bytes(), size, flags, storage);
   return storage->bytes();
@@ -83,7 +84,7 @@ CUresult cuMemHostAlloc(void** pointer, std::size_t size, unsigned flags) {
 
 CUresult cuMemFreeHost(void* pointer) {
   return answer(__func__, [&] {
-    current_workspace();
+    current_workspace()->streams().require_no_capture_in_the_way();
     const auto freed = machine().allocations.remove(
         reinterpret_cast<std::uint64_t>(pointer),
         [](const Allocation& allocation) { return allocation.kind == MemoryKind::pinned; });
@@ -96,6 +97,7 @@ CUresult cuMemHostRegister_v2(void* pointer, std::size_t size, unsigned flags) {
   return answer(__func__, [&] {
     const auto workspace = current_workspace();
     require(pointer != nullptr && size != 0 && (flags & ~host_register_flags) == 0);
+    workspace->streams().require_no_capture_in_the_way();
     const auto start = reinterpret_cast<std::uint64_t>(pointer);
     require(!machine().is_device_address(start));
     require(!machine().allocations.overlaps(start, size), cuda::error_host_memory_already_registered);

@@ -12,6 +12,9 @@ namespace sluice::softgpu {
 
 namespace {
 
+// The address space for reservations, as a multiple of a device's memory.
+constexpr std::uint64_t window_share = 32;
+
 // Set once, never freed: threads and exit handlers may use it to the very end.
 std::atomic<Machine*> the_machine{nullptr};
 std::atomic<bool> lost{false};
@@ -23,14 +26,18 @@ void lose_in_child() {
 
 }  // namespace
 
-Machine::Machine() : knobs(read_knobs()) {
+Machine::Machine() : knobs(read_knobs()), virtual_memory((knobs.memory_mib << 20U) * window_share) {
   for (int ordinal = 0; ordinal < knobs.devices; ++ordinal) {
     devices.push_back(std::make_unique<Device>(ordinal, knobs));
   }
-  for (const auto& device : devices) contexts.insert(device->primary());
+  for (const auto& device : devices) {
+    contexts.insert(device->primary());
+    pools.insert(device->default_pool());
+  }
 }
 
 bool Machine::is_device_address(std::uint64_t address) const noexcept {
+  if (virtual_memory.contains(address)) return true;
   return std::any_of(devices.begin(), devices.end(),
                      [address](const auto& device) { return device->memory().contains(address); });
 }

@@ -11,6 +11,8 @@
 #include "event.h"
 #include "handle_table.h"
 #include "knobs.h"
+#include "pool.h"
+#include "virtual_memory.h"
 
 namespace sluice::softgpu {
 
@@ -23,6 +25,10 @@ struct Machine {
   HandleTable<Stream> streams;
   HandleTable<Event> events;
   AllocationTable allocations;
+  VirtualMemory virtual_memory;
+  HandleTable<MemoryPool> pools;
+  HandleTable<Graph> graphs;
+  HandleTable<GraphExec> graph_execs;
 
   // A number that nothing else in this process has.
   std::uint64_t fresh_id() noexcept { return next_id_.fetch_add(1, std::memory_order_relaxed); }

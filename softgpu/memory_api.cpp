@@ -3,6 +3,7 @@
 #include "device.h"
 #include "entry_points.h"
 #include "machine.h"
+#include "pool_memory.h"
 #include "thread_state.h"
 
 namespace sluice::softgpu {
@@ -11,6 +12,7 @@ namespace {
 
 std::uint64_t allocate(const std::shared_ptr<Workspace>& workspace, std::uint64_t size) {
   require(size != 0);
+  workspace->streams().require_no_capture_in_the_way();
   const auto storage = std::make_shared<DeviceStorage>(workspace->device().memory(), size);
   auto allocation = std::make_shared<Allocation>();
   allocation->kind = MemoryKind::device;
@@ -67,14 +69,19 @@ CUresult cuMemAllocPitch_v2(Ptr* pointer, std::size_t* pitch, std::size_t width,
 
 CUresult cuMemFree_v2(Ptr pointer) {
   return answer(__func__, [&] {
-    current_workspace();
+    const auto workspace = current_workspace();
     if (pointer == 0) return;
+    workspace->streams().require_no_capture_in_the_way();
     const auto freed = machine().allocations.remove(pointer, [](const Allocation& allocation) {
       return allocation.kind == MemoryKind::device || allocation.kind == MemoryKind::managed ||
              allocation.kind == MemoryKind::pooled;
     });
     require(freed != nullptr);
     wait_for_users(*freed);
+    if (freed->kind == MemoryKind::pooled) {
+      const auto memory = std::static_pointer_cast<PoolMemory>(freed->storage);
+      memory->pool->free_now(memory->storage);
+    }
   });
 }
 

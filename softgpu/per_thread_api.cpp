@@ -77,12 +77,78 @@ CUresult cuStreamIsCapturing_ptsz(cuda::Stream stream, int* status) {
   return cuStreamIsCapturing(per_thread_if_null(stream), status);
 }
 
+CUresult cuStreamBeginCapture_v2_ptsz(cuda::Stream stream, int mode) {
+  return cuStreamBeginCapture_v2(per_thread_if_null(stream), mode);
+}
+
+CUresult cuStreamEndCapture_ptsz(cuda::Stream stream, cuda::Graph* graph) {
+  return cuStreamEndCapture(per_thread_if_null(stream), graph);
+}
+
 CUresult cuLaunchHostFunc_ptsz(cuda::Stream stream, HostFunction function, void* data) {
   return cuLaunchHostFunc(per_thread_if_null(stream), function, data);
 }
 
 CUresult cuStreamAddCallback_ptsz(cuda::Stream stream, StreamCallback callback, void* data, unsigned flags) {
   return cuStreamAddCallback(per_thread_if_null(stream), callback, data, flags);
+}
+
+CUresult cuStreamWaitValue32_ptsz(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags) {
+  return cuStreamWaitValue32(per_thread_if_null(stream), address, value, flags);
+}
+
+CUresult cuStreamWaitValue32_v2_ptsz(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags) {
+  return cuStreamWaitValue32_v2(per_thread_if_null(stream), address, value, flags);
+}
+
+CUresult cuStreamWaitValue64_ptsz(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags) {
+  return cuStreamWaitValue64(per_thread_if_null(stream), address, value, flags);
+}
+
+CUresult cuStreamWaitValue64_v2_ptsz(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags) {
+  return cuStreamWaitValue64_v2(per_thread_if_null(stream), address, value, flags);
+}
+
+CUresult cuStreamWriteValue32_ptsz(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags) {
+  return cuStreamWriteValue32(per_thread_if_null(stream), address, value, flags);
+}
+
+CUresult cuStreamWriteValue32_v2_ptsz(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags) {
+  return cuStreamWriteValue32_v2(per_thread_if_null(stream), address, value, flags);
+}
+
+CUresult cuStreamWriteValue64_ptsz(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags) {
+  return cuStreamWriteValue64(per_thread_if_null(stream), address, value, flags);
+}
+
+CUresult cuStreamWriteValue64_v2_ptsz(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags) {
+  return cuStreamWriteValue64_v2(per_thread_if_null(stream), address, value, flags);
+}
+
+CUresult cuStreamBatchMemOp_ptsz(cuda::Stream stream, unsigned count, cuda::BatchMemoryOperation* operations,
+                                 unsigned flags) {
+  return cuStreamBatchMemOp(per_thread_if_null(stream), count, operations, flags);
+}
+
+CUresult cuStreamBatchMemOp_v2_ptsz(cuda::Stream stream, unsigned count, cuda::BatchMemoryOperation* operations,
+                                    unsigned flags) {
+  return cuStreamBatchMemOp_v2(per_thread_if_null(stream), count, operations, flags);
+}
+
+CUresult cuGraphLaunch_ptsz(cuda::GraphExec exec, cuda::Stream stream) {
+  return cuGraphLaunch(exec, per_thread_if_null(stream));
+}
+
+CUresult cuMemAllocAsync_ptsz(Ptr* pointer, std::size_t size, cuda::Stream stream) {
+  return cuMemAllocAsync(pointer, size, per_thread_if_null(stream));
+}
+
+CUresult cuMemAllocFromPoolAsync_ptsz(Ptr* pointer, std::size_t size, cuda::MemoryPool pool, cuda::Stream stream) {
+  return cuMemAllocFromPoolAsync(pointer, size, pool, per_thread_if_null(stream));
+}
+
+CUresult cuMemFreeAsync_ptsz(Ptr pointer, cuda::Stream stream) {
+  return cuMemFreeAsync(pointer, per_thread_if_null(stream));
 }
 
 CUresult cuEventRecord_ptsz(cuda::Event event, cuda::Stream stream) {

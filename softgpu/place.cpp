@@ -37,7 +37,7 @@ Place place_of(std::uint64_t address, std::uint64_t size) {
   place.side = side_of(owner->kind);
   place.device = owner->device;
   while (true) {
-    require(owner->access.load() != 0);
+    require(owner->readers.load() != 0);  // a mapping without access
     place.sync_memops = place.sync_memops || owner->sync_memops.load();
     const std::uint64_t here = std::min(size, owner->end() - address);
     place.pieces.push_back({owner->bytes + (address - owner->start), here});

@@ -4,7 +4,7 @@
 #include "answer.h"
 #include "entry_points.h"
 #include "machine.h"
-#include "thread_state.h"
+#include "pool_memory.h"
 
 namespace sluice::softgpu {
 
@@ -23,14 +23,14 @@ void give_attribute(void* data, int attribute, const Allocation& memory, Ptr poi
   const bool host = is_host(memory.kind);
   switch (attribute) {
     case cuda::pointer_attribute_context:
-      return give(data, memory.context);
+      return give(data, reinterpret_cast<std::uint64_t>(memory.context));
     case cuda::pointer_attribute_memory_type:
       return give<unsigned>(data, host ? cuda::memory_host : cuda::memory_device);
     case cuda::pointer_attribute_device_pointer:
       return give(data, pointer);
     case cuda::pointer_attribute_host_pointer:
       require(host || memory.kind == MemoryKind::managed);
-      return give(data, reinterpret_cast<void*>(pointer));
+      return give<std::uint64_t>(data, pointer);
     case cuda::pointer_attribute_sync_memops:
       return give<unsigned>(data, memory.sync_memops.load() ? 1 : 0);
     case cuda::pointer_attribute_buffer_id:
@@ -51,6 +51,12 @@ void give_attribute(void* data, int attribute, const Allocation& memory, Ptr poi
       return give<std::uint64_t>(data, 0);
     case cuda::pointer_attribute_is_rdma_capable:
       return give<unsigned>(data, 0);
+    case cuda::pointer_attribute_access_flags:
+      return give<unsigned>(data, cuda::access_read_write);
+    case cuda::pointer_attribute_mempool_handle:
+      require(memory.kind == MemoryKind::pooled);
+      return give(
+          data, reinterpret_cast<std::uint64_t>(std::static_pointer_cast<PoolMemory>(memory.storage)->pool->handle()));
     default:
       throw Refusal(cuda::error_invalid_value);
   }

@@ -5,6 +5,7 @@
 
 #include "device.h"
 #include "machine.h"
+#include "refusal.h"
 
 namespace sluice::softgpu {
 
@@ -57,6 +58,13 @@ Streams::Pending Streams::earlier_for(const Stream& stream) const {
 std::shared_ptr<Completion> Streams::submit(Stream& stream, std::function<void()> body, Pending after) {
   auto done = std::make_shared<Completion>();
   const std::lock_guard lock(mutex_);
+  if (stream.captured_.capture != nullptr) {
+    require(after.empty(), cuda::error_stream_capture_isolation);  // work outside of the capture
+    capture(stream, std::move(body));
+    done->mark();
+    return done;
+  }
+  refuse_implicit_capture(stream);
   for (auto& earlier : earlier_for(stream)) after.push_back(std::move(earlier));
   stream.channel_->submit({std::move(after), std::move(body), done, health_});
   stream.last_ = done;

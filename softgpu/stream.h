@@ -9,6 +9,7 @@
 
 #include "channel.h"
 #include "gpu/cuda_abi.h"
+#include "graph.h"
 
 namespace sluice::softgpu {
 
@@ -45,7 +46,9 @@ class Stream {
   int priority_;
   std::uint64_t id_;
   std::shared_ptr<Channel> channel_;
-  std::shared_ptr<Completion> last_;  // of the work given to it; guarded by Streams
+  // Guarded by Streams:
+  std::shared_ptr<Completion> last_;  // of the work given to it
+  CapturedPoint captured_;            // while it is captured
 };
 
 // The streams of one context. Every submission passes one lock, so "earlier" has one meaning in a context. An
@@ -62,6 +65,25 @@ class Streams {
   // Done when the body has run; the body runs after everything that the stream has to wait for.
   std::shared_ptr<Completion> submit(Stream& stream, std::function<void()> body,
                                      std::vector<std::shared_ptr<Completion>> after = {});
+  // Capturing: what is submitted to the stream becomes nodes of a graph. All may throw Refusal, and a refusal that
+  // CUDA defines so invalidates the capture.
+  void begin_capture(Stream& stream, cuda::CaptureMode mode);
+  std::shared_ptr<Graph> end_capture(Stream& stream);
+  struct CaptureState {
+    cuda::CaptureStatus status;
+    std::uint64_t id;
+  };
+  CaptureState capture_state(const Stream& stream) const;
+  // Where the stream stands in its capture; no capture when it is in none.
+  CapturedPoint captured_point(const Stream& stream) const;
+  // The stream waits for a captured point, and so becomes part of that capture.
+  void join_capture(Stream& stream, const CapturedPoint& point);
+  // Refuses what waits for the stream while it is captured.
+  void require_not_captured(const Stream& stream);
+  // Refuses what waits for every stream of the context, or changes its memory, while this thread must not do so.
+  void require_no_capture_in_the_way();
+  void require_none_captured();
+
   // Nothing is pending that work submitted to this stream now would have to wait for.
   bool idle(const Stream& stream) const;
   // Waits for all that was submitted to any stream before.
@@ -78,6 +100,9 @@ class Streams {
     std::shared_ptr<Completion> last;
   };
   Pending earlier_for(const Stream& stream) const;
+  // With the lock held: makes the work a node of the stream's capture.
+  void capture(Stream& stream, std::function<void()> body) const;
+  void refuse_implicit_capture(const Stream& stream) const;
 
   Device& device_;
   std::shared_ptr<const Health> health_;

@@ -62,12 +62,17 @@ CUresult cuStreamDestroy_v2(cuda::Stream stream) {
 CUresult cuStreamSynchronize(cuda::Stream stream) {
   return answer(__func__, [&] {
     const StreamUse use = use_stream(stream);
+    use.workspace->streams().require_not_captured(*use.stream);
     if (!use.idle()) use.wait(*use.submit(nullptr));
   });
 }
 
 CUresult cuStreamQuery(cuda::Stream stream) {
-  return answer(__func__, [&] { return use_stream(stream).idle() ? cuda::success : cuda::error_not_ready; });
+  return answer(__func__, [&] {
+    const StreamUse use = use_stream(stream);
+    use.workspace->streams().require_not_captured(*use.stream);
+    return use.idle() ? cuda::success : cuda::error_not_ready;
+  });
 }
 
 CUresult cuStreamGetCtx(cuda::Stream stream, cuda::Context* context) {
@@ -121,16 +126,13 @@ CUresult cuStreamWaitEvent(cuda::Stream stream, cuda::Event event, unsigned flag
     const auto awaited = machine().events.find(event);
     require(awaited != nullptr, cuda::error_invalid_handle);
     require((flags & ~external) == 0);
+    if (const CapturedPoint point = awaited->captured(); point.capture != nullptr) {
+      use.workspace->streams().join_capture(*use.stream, point);
+      return;
+    }
     const auto recording = awaited->latest();
+    require(!use.captured() || recording == nullptr, cuda::error_stream_capture_isolation);
     if (recording != nullptr && !recording->done->done()) use.submit(nullptr, {recording->done});
-  });
-}
-
-CUresult cuStreamIsCapturing(cuda::Stream stream, int* status) {
-  return answer(__func__, [&] {
-    require(status != nullptr);
-    use_stream(stream);
-    *status = cuda::capture_none;
   });
 }
 

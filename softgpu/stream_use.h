@@ -27,6 +27,7 @@ struct StreamUse {
                                      std::vector<std::shared_ptr<Completion>> after = {}) const {
     return workspace->streams().submit(*stream, std::move(body), std::move(after));
   }
+  bool captured() const { return workspace->streams().capture_state(*stream).status != cuda::capture_none; }
   bool idle() const { return workspace->streams().idle(*stream); }
   // Waits, then throws Refusal when the context has got a sticky error meanwhile.
   void wait(const Completion& completion) const {

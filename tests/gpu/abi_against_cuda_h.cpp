@@ -38,6 +38,14 @@ SAME(error_not_permitted, CUDA_ERROR_NOT_PERMITTED);
 SAME(error_not_supported, CUDA_ERROR_NOT_SUPPORTED);
 SAME(error_stream_capture_unsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 SAME(error_stream_capture_invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+SAME(error_illegal_state, CUDA_ERROR_ILLEGAL_STATE);
+SAME(error_stream_capture_merge, CUDA_ERROR_STREAM_CAPTURE_MERGE);
+SAME(error_stream_capture_unmatched, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+SAME(error_stream_capture_unjoined, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+SAME(error_stream_capture_isolation, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+SAME(error_stream_capture_implicit, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+SAME(error_captured_event, CUDA_ERROR_CAPTURED_EVENT);
+SAME(error_stream_capture_wrong_thread, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
 SAME(error_unknown, CUDA_ERROR_UNKNOWN);
 
 SAME(pointer_attribute_context, CU_POINTER_ATTRIBUTE_CONTEXT);
@@ -88,6 +96,59 @@ SAME(proc_address_per_thread_stream, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STRE
 SAME(proc_found, CU_GET_PROC_ADDRESS_SUCCESS);
 SAME(proc_not_found, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
 SAME(proc_version_not_sufficient, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+
+SAME(location_device, CU_MEM_LOCATION_TYPE_DEVICE);
+SAME(location_host, CU_MEM_LOCATION_TYPE_HOST);
+SAME(allocation_pinned, CU_MEM_ALLOCATION_TYPE_PINNED);
+SAME(handle_type_none, CU_MEM_HANDLE_TYPE_NONE);
+SAME(access_none, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+SAME(access_read, CU_MEM_ACCESS_FLAGS_PROT_READ);
+SAME(access_read_write, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+SAME(granularity_minimum, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+SAME(granularity_recommended, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+SAME(pool_reuse_follow_event_dependencies, CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES);
+SAME(pool_reuse_allow_opportunistic, CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC);
+SAME(pool_reuse_allow_internal_dependencies, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES);
+SAME(pool_release_threshold, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
+SAME(pool_reserved_current, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+SAME(pool_reserved_high, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);
+SAME(pool_used_current, CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+SAME(pool_used_high, CU_MEMPOOL_ATTR_USED_MEM_HIGH);
+SAME(wait_value_geq, CU_STREAM_WAIT_VALUE_GEQ);
+SAME(wait_value_eq, CU_STREAM_WAIT_VALUE_EQ);
+SAME(wait_value_and, CU_STREAM_WAIT_VALUE_AND);
+SAME(wait_value_nor, CU_STREAM_WAIT_VALUE_NOR);
+SAME(wait_value_flush, CU_STREAM_WAIT_VALUE_FLUSH);
+SAME(write_value_default, CU_STREAM_WRITE_VALUE_DEFAULT);
+SAME(write_value_no_memory_barrier, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER);
+SAME(batch_wait_value_32, CU_STREAM_MEM_OP_WAIT_VALUE_32);
+SAME(batch_write_value_32, CU_STREAM_MEM_OP_WRITE_VALUE_32);
+SAME(batch_flush_remote_writes, CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES);
+SAME(batch_wait_value_64, CU_STREAM_MEM_OP_WAIT_VALUE_64);
+SAME(batch_write_value_64, CU_STREAM_MEM_OP_WRITE_VALUE_64);
+SAME(batch_barrier, CU_STREAM_MEM_OP_BARRIER);
+
+#define SAME_PLACE(ours, our_member, theirs, their_member) \
+  static_assert(offsetof(cuda::ours, our_member) == offsetof(theirs, their_member))
+
+static_assert(sizeof(cuda::AllocationProperties) == sizeof(CUmemAllocationProp));
+SAME_PLACE(AllocationProperties, handle_types, CUmemAllocationProp, requestedHandleTypes);
+SAME_PLACE(AllocationProperties, location, CUmemAllocationProp, location);
+SAME_PLACE(AllocationProperties, compression, CUmemAllocationProp, allocFlags.compressionType);
+SAME_PLACE(AllocationProperties, rdma_capable, CUmemAllocationProp, allocFlags.gpuDirectRDMACapable);
+SAME_PLACE(AllocationProperties, usage, CUmemAllocationProp, allocFlags.usage);
+static_assert(sizeof(cuda::AccessDescription) == sizeof(CUmemAccessDesc));
+SAME_PLACE(AccessDescription, flags, CUmemAccessDesc, flags);
+static_assert(sizeof(cuda::PoolProperties) == sizeof(CUmemPoolProps));
+SAME_PLACE(PoolProperties, location, CUmemPoolProps, location);
+SAME_PLACE(PoolProperties, max_size, CUmemPoolProps, maxSize);
+SAME_PLACE(PoolProperties, usage, CUmemPoolProps, usage);
+static_assert(sizeof(cuda::BatchMemoryOperation) == sizeof(CUstreamBatchMemOpParams));
+SAME_PLACE(BatchMemoryOperation, address, CUstreamBatchMemOpParams, waitValue.address);
+SAME_PLACE(BatchMemoryOperation, value, CUstreamBatchMemOpParams, waitValue.value64);
+SAME_PLACE(BatchMemoryOperation, flags, CUstreamBatchMemOpParams, waitValue.flags);
+SAME_PLACE(BatchMemoryOperation, alias, CUstreamBatchMemOpParams, waitValue.alias);
+static_assert(sizeof(cuda::AllocationHandle) == sizeof(CUmemGenericAllocationHandle));
 
 static_assert(sizeof(cuda::Device) == sizeof(CUdevice));
 static_assert(sizeof(cuda::DevicePtr) == sizeof(CUdeviceptr));

@@ -1,4 +1,5 @@
 // Device memory is not the host's, and a forked child has no device.
+#include <signal.h>  // NOLINT(modernize-deprecated-headers): sigaction is POSIX
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,22 +14,53 @@ namespace {
 
 class Isolation : public Driver {};
 
-// Ends the process: quietly with 0 when it gets there, which a test takes for a failure.
-[[noreturn]] void touch_device_memory() {
-  cuda::Context context = nullptr;
-  Ptr pointer = 0;
-  if (cuInit(0) == cuda::success && cuDevicePrimaryCtxRetain(&context, 0) == cuda::success &&
-      cuCtxSetCurrent(context) == cuda::success && cuMemAlloc_v2(&pointer, 4096) == cuda::success) {
-    *reinterpret_cast<volatile char*>(pointer) = 1;
-  }
-  ::_exit(0);
+constexpr int faulted_there = 77;
+Ptr touched = 0;
+
+void on_fault(int /*signal*/, siginfo_t* information, void* /*context*/) {
+  ::_exit(reinterpret_cast<Ptr>(information->si_addr) == touched ? faulted_there : 1);
 }
 
-TEST_F(Isolation, AHostAccessToDeviceMemoryFaults) {
+// Ends the process: with `faulted_there` when a host access to device memory faults at its address.
+[[noreturn]] void touch_device_memory() {
+  cuda::Context context = nullptr;
+  if (cuInit(0) == cuda::success && cuDevicePrimaryCtxRetain(&context, 0) == cuda::success &&
+      cuCtxSetCurrent(context) == cuda::success && cuMemAlloc_v2(&touched, 4096) == cuda::success) {
+    struct sigaction action {};
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO;
+    ::sigaction(SIGSEGV, &action, nullptr);
+    *reinterpret_cast<volatile char*>(touched) = 1;
+  }
+  ::_exit(2);
+}
+
+// In a process of its own, begun anew.
+TEST(Processes, AHostAccessToDeviceMemoryFaults) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  // A sanitizer turns the signal into an exit with a code of its own.
-  const auto did_not_survive = [](int status) { return !(WIFEXITED(status) && WEXITSTATUS(status) == 0); };
-  EXPECT_EXIT(touch_device_memory(), did_not_survive, "");
+  EXPECT_EXIT(touch_device_memory(), ::testing::ExitedWithCode(faulted_there), "");
+}
+
+// What must hold of a reset, told by its first failure; in a process of its own, since a reset takes everything.
+int reset_gone_wrong() {
+  cuda::Context context = nullptr;
+  Ptr pointer = 0;
+  unsigned type = 0;
+  unsigned flags = 0;
+  int active = 1;
+  if (cuInit(0) != cuda::success || cuDevicePrimaryCtxRetain(&context, 0) != cuda::success) return 1;
+  if (cuCtxSetCurrent(context) != cuda::success || cuMemAlloc_v2(&pointer, 4096) != cuda::success) return 2;
+  if (cuDevicePrimaryCtxReset_v2(0) != cuda::success) return 3;
+  if (cuDevicePrimaryCtxGetState(0, &flags, &active) != cuda::success || active != 0) return 4;
+  if (cuPointerGetAttribute(&type, cuda::pointer_attribute_memory_type, pointer) == cuda::success) return 5;
+  if (cuDevicePrimaryCtxRetain(&context, 0) != cuda::success || cuCtxSetCurrent(context) != cuda::success) return 6;
+  if (cuMemAlloc_v2(&pointer, 4096) != cuda::success || cuMemsetD8_v2(pointer, 1, 4096) != cuda::success) return 7;
+  return cuCtxSynchronize() == cuda::success ? 0 : 8;
+}
+
+TEST(Processes, AResetTakesTheMemoryAndLeavesTheDevice) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(::_exit(reset_gone_wrong()), ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(Isolation, ASystemCallCannotReachDeviceMemory) {

@@ -1,0 +1,103 @@
+// Entry points of stream capture and graphs.
+#include <algorithm>
+
+#include "answer.h"
+#include "entry_points.h"
+#include "machine.h"
+#include "stream_use.h"
+
+namespace sluice::softgpu {
+
+namespace {
+
+std::shared_ptr<Graph> graph_of(cuda::Graph handle) {
+  auto graph = machine().graphs.find(handle);
+  require(graph != nullptr);
+  return graph;
+}
+
+cuda::Graph enter(std::shared_ptr<Graph> graph) {
+  const auto handle = reinterpret_cast<cuda::Graph>(graph.get());
+  machine().graphs.insert(std::move(graph));
+  return handle;
+}
+
+}  // namespace
+
+CUresult cuStreamBeginCapture_v2(cuda::Stream stream, int mode) {
+  return answer(__func__, [&] {
+    require(mode >= cuda::capture_global && mode <= cuda::capture_relaxed);
+    const StreamUse use = use_stream(stream);
+    use.workspace->streams().begin_capture(*use.stream, static_cast<cuda::CaptureMode>(mode));
+  });
+}
+
+CUresult cuStreamEndCapture(cuda::Stream stream, cuda::Graph* graph) {
+  return answer(__func__, [&] {
+    require(graph != nullptr);
+    *graph = nullptr;
+    const StreamUse use = use_stream(stream);
+    *graph = enter(use.workspace->streams().end_capture(*use.stream));
+  });
+}
+
+CUresult cuStreamIsCapturing(cuda::Stream stream, int* status) {
+  return answer(__func__, [&] {
+    require(status != nullptr);
+    const StreamUse use = use_stream(stream);
+    *status = use.workspace->streams().capture_state(*use.stream).status;
+  });
+}
+
+CUresult cuGraphCreate(cuda::Graph* graph, unsigned flags) {
+  return answer(__func__, [&] {
+    require(graph != nullptr && flags == 0);
+    *graph = enter(std::make_shared<Graph>());
+  });
+}
+
+CUresult cuGraphDestroy(cuda::Graph graph) {
+  return answer(__func__, [&] { require(machine().graphs.remove(graph) != nullptr); });
+}
+
+CUresult cuGraphGetNodes(cuda::Graph graph, cuda::GraphNode* nodes, std::size_t* count) {
+  return answer(__func__, [&] {
+    require(count != nullptr);
+    auto& all = graph_of(graph)->nodes;
+    if (nodes == nullptr) {
+      *count = all.size();
+      return;
+    }
+    // As many as there is room for; null handles behind them.
+    for (std::size_t index = 0; index < *count; ++index) {
+      nodes[index] = index < all.size() ? reinterpret_cast<cuda::GraphNode>(&all[index]) : nullptr;
+    }
+    *count = std::min(*count, all.size());
+  });
+}
+
+CUresult cuGraphInstantiateWithFlags(cuda::GraphExec* exec, cuda::Graph graph, unsigned long long flags) {
+  return answer(__func__, [&] {
+    require(exec != nullptr && flags == 0);
+    auto made = std::make_shared<GraphExec>();
+    for (const GraphNode& node : graph_of(graph)->nodes) made->bodies.push_back(node.body);
+    *exec = reinterpret_cast<cuda::GraphExec>(made.get());
+    machine().graph_execs.insert(std::move(made));
+  });
+}
+
+CUresult cuGraphExecDestroy(cuda::GraphExec exec) {
+  return answer(__func__, [&] { require(machine().graph_execs.remove(exec) != nullptr); });
+}
+
+CUresult cuGraphLaunch(cuda::GraphExec exec, cuda::Stream stream) {
+  return answer(__func__, [&] {
+    const auto launched = machine().graph_execs.find(exec);
+    require(launched != nullptr);
+    use_stream(stream).submit([launched] {
+      for (const auto& body : launched->bodies) body();
+    });
+  });
+}
+
+}  // namespace sluice::softgpu

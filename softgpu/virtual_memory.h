@@ -1,0 +1,61 @@
+// Virtual memory management: address ranges that a program reserves, memory without an address, and the mappings that
+// bring the two together.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "address_space.h"
+#include "gpu/cuda_abi.h"
+
+namespace sluice::softgpu {
+
+// Memory without an address, made by cuMemCreate. It lives as long as somebody holds its handle or has it mapped.
+struct PhysicalMemory {
+  PhysicalMemory(cuda::AllocationHandle number, const cuda::AllocationProperties& wanted, DeviceMemory& memory,
+                 std::uint64_t size)
+      : handle(number), properties(wanted), storage(memory, size) {}
+
+  const cuda::AllocationHandle handle;
+  const cuda::AllocationProperties properties;
+  const DeviceStorage storage;
+};
+
+// Any thread may call; what is refused throws Refusal.
+class VirtualMemory {
+ public:
+  // The address space that all reservations share; taken from the system with the first one.
+  explicit VirtualMemory(std::uint64_t window_size) : window_size_(window_size) {}
+
+  // At `wanted` when that is free, somewhere else otherwise.
+  std::uint64_t reserve(std::uint64_t size, std::uint64_t alignment, std::uint64_t wanted);
+  void free_reservation(std::uint64_t start, std::uint64_t size);
+  bool contains(std::uint64_t address) const;
+
+  cuda::AllocationHandle create(std::uint64_t size, const cuda::AllocationProperties& properties);
+  void retain(const std::shared_ptr<PhysicalMemory>& memory);
+  void release(cuda::AllocationHandle handle);
+  std::shared_ptr<PhysicalMemory> find(cuda::AllocationHandle handle) const;
+
+  void map(std::uint64_t start, std::uint64_t size, const std::shared_ptr<PhysicalMemory>& memory);
+  void unmap(std::uint64_t start, std::uint64_t size);
+
+ private:
+  struct Held {
+    std::shared_ptr<PhysicalMemory> memory;
+    unsigned holders;
+  };
+
+  std::uint64_t window_size_;
+  std::atomic<const Window*> window_{nullptr};  // never freed
+  mutable std::mutex mutex_;
+  std::optional<Ranges> addresses_;
+  std::map<std::uint64_t, std::uint64_t> reservations_;  // start -> size
+  std::map<cuda::AllocationHandle, Held> handles_;
+};
+
+}  // namespace sluice::softgpu

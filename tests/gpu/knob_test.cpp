@@ -1,0 +1,114 @@
+// Number of devices, their memory, their links.
+#include <vector>
+
+#include "scenario.h"
+
+namespace sluice::gpu_suite {
+namespace {
+
+Verdict there_are_three_devices() {
+  int count = 0;
+  AND_THAT(cuDeviceGetCount(&count) == cuda::success && count == 3);
+  int can = 0;
+  AND_THAT(cuDeviceCanAccessPeer(&can, 0, 2) == cuda::success && can == 1);
+  return "";
+}
+
+TEST(Knobs, SayHowManyDevicesThereAre) {
+  EXPECT_HOLDS({{"SLUICE_SOFTGPU_DEVICES", "3"}}, there_are_three_devices);
+}
+
+TEST(Knobs, SayThatThereIsNoDevice) {
+  EXPECT_EXIT(
+      {
+        ::setenv("SLUICE_SOFTGPU_DEVICES", "0", 1);
+        ::_exit(cuInit(0) == cuda::error_no_device ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+Verdict memory_is_64_mib() {
+  std::size_t total = 0;
+  AND_THAT(cuDeviceTotalMem_v2(&total, 0) == cuda::success && total == std::size_t{64} << 20U);
+  std::vector<Ptr> pointers;
+  Ptr pointer = 0;
+  for (int index = 0; index < 32; ++index) {
+    AND_THAT(cuMemAlloc_v2(&pointer, std::size_t{2} << 20U) == cuda::success);
+    pointers.push_back(pointer);
+  }
+  AND_THAT(cuMemAlloc_v2(&pointer, 1) == cuda::error_out_of_memory);
+  std::size_t free = 1;
+  AND_THAT(cuMemGetInfo_v2(&free, &total) == cuda::success && free == 0);
+  for (const Ptr old : pointers) AND_THAT(cuMemFree_v2(old) == cuda::success);
+  AND_THAT(cuMemAlloc_v2(&pointer, std::size_t{64} << 20U) == cuda::success);
+  return "";
+}
+
+TEST(Knobs, SayHowMuchMemoryThereIs) {
+  EXPECT_HOLDS({{"SLUICE_SOFTGPU_MEMORY_MIB", "64"}}, memory_is_64_mib);
+}
+
+Verdict peers_are_strangers() {
+  int can = 1;
+  AND_THAT(cuDeviceCanAccessPeer(&can, 0, 1) == cuda::success && can == 0);
+  cuda::Context other = nullptr;
+  AND_THAT(cuDevicePrimaryCtxRetain(&other, 1) == cuda::success);
+  AND_THAT(cuCtxEnablePeerAccess(other, 0) == cuda::error_peer_access_unsupported);
+  return "";
+}
+
+TEST(Knobs, SayThatDevicesCannotReachEachOther) {
+  EXPECT_HOLDS({{"SLUICE_SOFTGPU_DEVICES", "2"}, {"SLUICE_SOFTGPU_PEER", "0"}}, peers_are_strangers);
+}
+
+// The time that a copy of so many bytes takes on a stream, in milliseconds; negative when something fails.
+float time_of_a_copy(std::size_t size) {
+  Ptr device = 0;
+  void* host = nullptr;
+  cuda::Event start = nullptr;
+  cuda::Event end = nullptr;
+  float milliseconds = -1;
+  if (cuMemAlloc_v2(&device, size) != cuda::success || cuMemHostAlloc(&host, size, 0) != cuda::success ||
+      cuEventCreate(&start, 0) != cuda::success || cuEventCreate(&end, 0) != cuda::success ||
+      cuEventRecord(start, nullptr) != cuda::success ||
+      cuMemcpyHtoDAsync_v2(device, host, size, nullptr) != cuda::success ||
+      cuEventRecord(end, nullptr) != cuda::success || cuEventSynchronize(end) != cuda::success ||
+      cuEventElapsedTime(&milliseconds, start, end) != cuda::success) {
+    return -1;
+  }
+  return milliseconds;
+}
+
+Verdict a_copy_takes_its_time() {
+  AND_THAT(time_of_a_copy(std::size_t{16} << 20U) >= 15.0F);
+  return "";
+}
+
+TEST(Knobs, SlowTheLinkDown) {
+  EXPECT_HOLDS({{"SLUICE_SOFTGPU_LINK_GIBPS", "1.0"}}, a_copy_takes_its_time);
+}
+
+Verdict a_small_copy_has_a_latency() {
+  AND_THAT(time_of_a_copy(4) >= 20.0F);
+  return "";
+}
+
+TEST(Knobs, GiveTheLinkALatency) {
+  EXPECT_HOLDS({{"SLUICE_SOFTGPU_LINK_US", "20000"}}, a_small_copy_has_a_latency);
+}
+
+Verdict the_standard_values_hold() {
+  int count = 0;
+  std::size_t total = 0;
+  AND_THAT(cuDeviceGetCount(&count) == cuda::success && count == 1);
+  AND_THAT(cuDeviceTotalMem_v2(&total, 0) == cuda::success && total == std::size_t{4096} << 20U);
+  return "";
+}
+
+TEST(Knobs, ThatCannotBeReadAreNotGiven) {
+  EXPECT_HOLDS({{"SLUICE_SOFTGPU_DEVICES", "many"}, {"SLUICE_SOFTGPU_MEMORY_MIB", "1e3"}}, the_standard_values_hold);
+  EXPECT_HOLDS({{"SLUICE_SOFTGPU_DEVICES", "65"}, {"SLUICE_SOFTGPU_MEMORY_MIB", "-1"}}, the_standard_values_hold);
+}
+
+}  // namespace
+}  // namespace sluice::gpu_suite
