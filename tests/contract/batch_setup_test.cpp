@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <set>
 #include <vector>
 
@@ -26,6 +27,14 @@ CUfileIOParams_t entry_of(CUfileHandle_t handle, void* base, std::size_t size, o
   entry.u.batch.devPtr_offset = buffer_offset;
   entry.u.batch.size = size;
   return entry;
+}
+
+// As a C program may: a number that is no value of the enumeration.
+template <typename Enum>
+void put_unknown(Enum& where) {
+  static_assert(sizeof where == sizeof(int));
+  const int unknown = 7;
+  std::memcpy(&where, &unknown, sizeof unknown);
 }
 
 class BatchSetUp : public CufileTest {
@@ -93,12 +102,11 @@ TEST_F(BatchSetUp, ASubmissionWithABadEntryStartsNothing) {
   const Handle read_only(reader);
   const Handle write_only(writer);
   memory_.fill(1);
-  volatile int unknown = 7;
 
   CUfileIOParams_t bad_mode = good_entry();
-  bad_mode.mode = static_cast<CUfileBatchMode_t>(unknown);
+  put_unknown(bad_mode.mode);
   CUfileIOParams_t bad_opcode = good_entry();
-  bad_opcode.opcode = static_cast<CUfileOpcode_t>(unknown);
+  put_unknown(bad_opcode.opcode);
   CUfileIOParams_t no_handle = good_entry();
   no_handle.fh = nullptr;
   CUfileIOParams_t garbage_handle = good_entry();

@@ -31,11 +31,6 @@ struct Calls {
   decltype(sluice_last_error)* last_error = entry<decltype(sluice_last_error)>("sluice_last_error");
 };
 
-bool plain_mode() {
-  const char* mode = std::getenv("SLUICE_MODE");
-  return mode != nullptr && std::strcmp(mode, "plain") == 0;
-}
-
 class Explain : public CufileTest {
  protected:
   void SetUp() override {
@@ -67,7 +62,7 @@ class Explain : public CufileTest {
     return sum;
   }
 
-  const Calls calls_;
+  const Calls calls_{};
   const ScratchFile file_{65536};
 };
 
@@ -103,7 +98,17 @@ TEST_F(Explain, HostMemoryNeedsNoDirectPath) {
   const Memory memory(MemoryKind::plain, 4096);
   const sluice_explanation_t explanation = explain(handle.get(), memory.address());
   EXPECT_EQ(explanation.path, SLUICE_PATH_POSIX);
-  EXPECT_EQ(explanation.reason, plain_mode() ? SLUICE_REASON_PLAIN_MODE : SLUICE_REASON_HOST_MEMORY);
+  EXPECT_EQ(explanation.reason, SLUICE_REASON_HOST_MEMORY);
+}
+
+TEST_F(Explain, PlainModeIsAReasonOfItsOwn) {
+  const char* mode = std::getenv("SLUICE_MODE");
+  const bool plain = mode != nullptr && std::strcmp(mode, "plain") == 0;
+  if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, 4096);
+  EXPECT_EQ(explain(handle.get(), memory.address()).reason == SLUICE_REASON_PLAIN_MODE, plain);
 }
 
 TEST_F(Explain, TheTextsBelongToTheAnswer) {
@@ -156,10 +161,12 @@ TEST_F(Explain, BadQuestionsAreRefused) {
   const Fd fd = file_.open(O_RDWR);
   Handle handle(fd);
   sluice_explanation_t answer{};
-  volatile int unknown = 9;
+  // As a C program may ask: an opcode that is no value of the enumeration.
+  const auto with_any_opcode =
+      entry<CUfileError_t(CUfileHandle_t, const void*, int, int, std::size_t, off_t, sluice_explanation_t*)>(
+          "sluice_explain");
   EXPECT_EQ(code(calls_.explain(handle.get(), nullptr, 0, CUFILE_READ, 1, 0, nullptr)), CU_FILE_INVALID_VALUE);
-  EXPECT_EQ(code(calls_.explain(handle.get(), nullptr, 0, static_cast<CUfileOpcode>(unknown), 1, 0, &answer)),
-            CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(with_any_opcode(handle.get(), nullptr, 0, 9, 1, 0, &answer)), CU_FILE_INVALID_VALUE);
   EXPECT_EQ(code(calls_.explain(handle.get(), nullptr, 999, CUFILE_READ, 1, 0, &answer)), CU_FILE_DEVICE_NOT_FOUND);
   handle.deregister();
   EXPECT_EQ(code(calls_.explain(handle.get(), nullptr, 0, CUFILE_READ, 1, 0, &answer)), CU_FILE_HANDLE_NOT_REGISTERED);

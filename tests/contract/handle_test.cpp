@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <set>
 #include <vector>
 
@@ -108,9 +109,8 @@ TEST_F(FileHandle, OfAnUnknownTypeIsNotSupported) {
   const ScratchFile file(1);
   const Fd fd = file.open(O_RDWR);
   for (const int type : {0, static_cast<int>(CU_FILE_HANDLE_TYPE_OPAQUE_WIN32), 4}) {
-    volatile int hidden = type;
     CUfileDescr_t description{};
-    description.type = static_cast<CUfileFileHandleType>(hidden);
+    std::memcpy(&description.type, &type, sizeof type);  // as a C program may
     description.handle.fd = fd.get();
     CUfileHandle_t handle = &handle;
     EXPECT_EQ(code(cuFileHandleRegister(&handle, &description)), CU_FILE_IO_NOT_SUPPORTED) << type;

@@ -138,7 +138,8 @@ class Runner {
     const std::uint64_t to = std::min(end + kGuard, size);
     if (from >= to) return ::testing::AssertionSuccess();
     Bytes expected(to - from, 0);
-    for (std::uint64_t at = from; at < std::min(to, target_.size()); ++at) expected[at - from] = target_.content()[at];
+    const std::span<const unsigned char> kept = target_.content().subspan(from, std::min(to, target_.size()) - from);
+    std::copy(kept.begin(), kept.end(), expected.begin());
     if (shape_.size > 0)
       std::memcpy(expected.data() + (shape_.file_offset - from), around_.data() + kGuard, shape_.size);
     return same_part("the file", expected, support::plain_read(target_.plain(), from, to - from));

@@ -14,7 +14,7 @@ namespace {
 using namespace support;
 
 constexpr std::size_t kGibibyte = std::size_t{1} << 30U;
-constexpr std::size_t kLarge = 4 * kGibibyte + 12345;
+constexpr std::size_t kLarge = 4 * kGibibyte + 123457;
 constexpr std::size_t kChunk = std::size_t{64} << 20U;
 
 class FarOffsets : public CufileTest {};

@@ -109,21 +109,27 @@ TEST_F(Lifetime, OfOtherBuffersDoesNotDisturbTransfers) {
 TEST_F(Lifetime, OfARegistrationMayEndUnderTransfers) {
   const Fd fd = file_.open(O_RDWR);
   const Handle handle(fd);
-  const Memory memory(usual_memory(), kSize);
+  const Memory memory(usual_memory(), kReaders * kSize);
   std::atomic<bool> stop{false};
+  std::atomic<int> reads{0};
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < kReaders; ++i) {
-    threads.emplace_back([&] {
-      while (!stop) ASSERT_EQ(read_file(handle.get(), memory.address(), kSize), moved(kSize));
+    threads.emplace_back([&, own = static_cast<off_t>(i * kSize)] {
+      do {
+        EXPECT_EQ(read_file(handle.get(), memory.address(), kSize, 0, own), moved(kSize));
+        ++reads;
+      } while (!stop);
     });
   }
-  for (int round = 0; round < 200; ++round) {
-    ASSERT_EQ(code(cuFileBufRegister(memory.address(), kSize, 0)), CU_FILE_SUCCESS);
-    ASSERT_EQ(code(cuFileBufDeregister(memory.address())), CU_FILE_SUCCESS);
+  for (int round = 0; round < 200 || reads < 100; ++round) {
+    EXPECT_EQ(code(cuFileBufRegister(memory.address(), memory.size(), 0)), CU_FILE_SUCCESS);
+    EXPECT_EQ(code(cuFileBufDeregister(memory.address())), CU_FILE_SUCCESS);
   }
   stop = true;
   for (std::thread& thread : threads) thread.join();
-  EXPECT_TRUE(same_bytes(file_.content(), memory.get()));
+  for (std::size_t i = 0; i < kReaders; ++i) {
+    EXPECT_TRUE(same_bytes(file_.content(), memory.get(i * kSize, kSize))) << "reader " << i;
+  }
 }
 
 TEST_F(Lifetime, OfTheDriverMayEndUnderTransfers) {

@@ -48,7 +48,7 @@ bool applies(const Case& test_case) {
     case Alignment::aligned:
       return whole_blocks || size > 2 * kMebibyte;
     case Alignment::sector:
-      return size == 511 || (size > 0 && whole_blocks) || size % kBlock == 1 || size > 2 * kMebibyte;
+      return size == 511 || (size > 0 && whole_blocks) || (size > kBlock && size % kBlock == 1) || size > 2 * kMebibyte;
     case Alignment::odd:
       return true;
     case Alignment::ragged_head:
@@ -150,13 +150,13 @@ std::vector<Case> all_cases(const std::string& place, Direction direction) {
 bool sampled(const Case& test_case, unsigned percent) {
   // In a hundred thousand, by the work that a case is.
   const std::uint64_t size = test_case.size_class;
-  std::uint64_t chance = 12000;
+  std::uint64_t chance = 40000;
   if (size > 8 * kMebibyte) {
-    chance = 600;
+    chance = 4000;
   } else if (size > 2 * kMebibyte) {
-    chance = 3000;
+    chance = 10000;
   } else if (size > 128 * 1024) {
-    chance = 6000;
+    chance = 20000;
   }
   const std::uint64_t drawn = support::mix(support::hash_of(name_of(test_case)) ^ support::run_seed()) % 100000;
   return drawn < chance * percent / 100;

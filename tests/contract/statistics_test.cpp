@@ -200,7 +200,8 @@ TEST_F(Statistics, TellWhatEachDeviceDid) {
   auto stats = std::make_unique<CUfileStatsLevel3_t>();
   ASSERT_EQ(code(cuFileGetStatsL3(stats.get())), CU_FILE_SUCCESS);
   EXPECT_EQ(stats->detailed.basic.read_ops.ok, 4U);
-  ASSERT_EQ(stats->num_gpus, static_cast<unsigned>(cuda()->devices));
+  ASSERT_GE(stats->num_gpus, 1U);
+  ASSERT_LE(stats->num_gpus, static_cast<unsigned>(cuda()->devices));
   const CUfilePerGpuStats_t& device = stats->per_gpu_stats[0];
   EXPECT_EQ(device.n_total_reads, 4U);
   EXPECT_EQ(device.n_posix_reads + device.n_p2p_reads + device.n_nvfs_reads, 4U);

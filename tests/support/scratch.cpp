@@ -45,6 +45,12 @@ std::vector<Place> read_list(const std::string& file) {
   return found;
 }
 
+// No two files of a run hold the same bytes: what an earlier test left in memory is never taken for a good read.
+std::uint64_t next_content() {
+  static std::atomic<std::uint64_t> serial{0xf11e};
+  return serial++;
+}
+
 bool takes_direct(const std::string& directory) {
   const std::string probe = directory + "/direct-probe-" + std::to_string(getpid());
   const Fd fd(open(probe.c_str(), O_CREAT | O_RDWR | O_DIRECT | O_CLOEXEC, 0600));
@@ -110,7 +116,7 @@ ScratchFile::ScratchFile(std::span<const unsigned char> content, const std::stri
   plain_write(fd.get(), 0, content_);
 }
 
-ScratchFile::ScratchFile(std::size_t random_length) : ScratchFile(random_bytes(random_length, 0xf11e)) {}
+ScratchFile::ScratchFile(std::size_t random_length) : ScratchFile(random_bytes(random_length, next_content())) {}
 
 ScratchFile::~ScratchFile() {
   unlink();

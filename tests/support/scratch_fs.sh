@@ -94,13 +94,15 @@ overlay() {
   fi
 }
 
+# FUSE hands on O_SYNC request by request: over tmpfs, where there is one, that costs nothing.
 fuse() {
-  mkdir -p "$dir/fuse" "$dir/fuse-source"
+  below=$(sed -n 's/^tmpfs=//p' "$places")
+  mkdir -p "$dir/fuse" "${below:-$dir}/fuse-source"
   if ! have bindfs; then
     skip fuse "bindfs is not installed"
   elif [ ! -w /dev/fuse ]; then
     skip fuse "/dev/fuse may not be written"
-  elif bindfs --no-allow-other "$dir/fuse-source" "$dir/fuse" >"$dir/fuse.log" 2>&1; then
+  elif bindfs --no-allow-other "${below:-$dir}/fuse-source" "$dir/fuse" >"$dir/fuse.log" 2>&1; then
     made fuse "$dir/fuse"
   else
     skip fuse "bindfs failed: $(tail -n 1 "$dir/fuse.log")"
