@@ -176,6 +176,18 @@ const Driver& choose_driver() {
   return loaded_driver().facts;
 }
 
+void want_device(int ordinal) {
+  const Driver& driver = choose_driver();
+  if (driver.kind == DriverKind::none) {
+    throw ToolError(fmt::format("There is no GPU: {}.", driver.why_not_real),
+                    "Install Sluice with its soft GPU, which stands in for a missing one.");
+  }
+  if (ordinal < 0 || ordinal >= driver.devices) {
+    throw ToolError(fmt::format("There is no GPU {}: the driver has {}, counted from 0.", ordinal, driver.devices),
+                    driver.devices == 1 ? "Use --gpu 0." : fmt::format("Use --gpu 0 to {}.", driver.devices - 1));
+  }
+}
+
 std::string describe_device(int ordinal) {
   const auto& [facts, calls] = loaded_driver();
   if (facts.kind == DriverKind::none) return "none";
@@ -187,11 +199,7 @@ std::string describe_device(int ordinal) {
 }
 
 DeviceMemory::DeviceMemory(int ordinal, std::size_t size) : calls_(&loaded_driver().calls), size_(size) {
-  const Driver& facts = choose_driver();
-  if (facts.kind == DriverKind::none) {
-    throw ToolError(fmt::format("There is no GPU: {}.", facts.why_not_real),
-                    "Install Sluice again: its soft GPU, which stands in for a missing one, is not there.");
-  }
+  want_device(ordinal);
   check(calls_->device_get(&device_, ordinal), "cuDeviceGet");
   void* context = nullptr;
   check(calls_->primary_retain(&context, device_), "cuDevicePrimaryCtxRetain");

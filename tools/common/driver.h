@@ -29,6 +29,9 @@ struct Driver {
 // is printed or opened.
 const Driver& choose_driver();
 
+// Throws ToolError when there is no device of that number.
+void want_device(int ordinal);
+
 // One sentence for people about the device in use: "NVIDIA H200", "soft GPU (...)".
 std::string describe_device(int ordinal);
 

@@ -9,6 +9,7 @@ import concurrent.futures
 import hashlib
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -73,7 +74,9 @@ def main():
     open_files = sorted(source for source, key in keys.items() if key is None or not (stamps / key).exists())
 
     def check(source):
-        command = [options.tool, "-p", build, "--quiet", source]
+        # By the full path: the checkout may itself lie below a folder that is called src.
+        ours = f"^{re.escape(str(ROOT))}/({'|'.join(FOLDERS)})/"
+        command = [options.tool, "-p", build, "--quiet", f"--header-filter={ours}", source]
         return source, subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     failed = 0

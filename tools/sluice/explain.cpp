@@ -22,25 +22,14 @@ struct Answer {
   sluice_explanation_t words{};
 };
 
-void want_device(const Driver& driver, int gpu) {
-  if (driver.kind == DriverKind::none) {
-    throw ToolError(fmt::format("There is no GPU: {}.", driver.why_not_real),
-                    "Ask about host memory with --host, or install Sluice with its soft GPU.");
-  }
-  if (gpu < 0 || gpu >= driver.devices) {
-    throw ToolError(fmt::format("There is no GPU {}: the driver has {}, counted from 0.", gpu, driver.devices),
-                    driver.devices == 1 ? "Use --gpu 0." : fmt::format("Use --gpu 0 to {}.", driver.devices - 1));
-  }
-}
-
-Answer ask(const ExplainOptions& options, const Driver& driver) {
+Answer ask(const ExplainOptions& options) {
   Answer answer;
   answer.size = size_option("--size", options.size);
   answer.offset = size_option("--offset", options.offset);
   const bool host = options.memory == Memory::host;
   const bool write = options.transfer == Transfer::write;
   const RegisteredFile file(options.file, write ? Access::read_write : Access::read_only);
-  if (!host) want_device(driver, options.gpu);
+  if (!host) want_device(options.gpu);
   alignas(4096) static std::array<char, 4096> some_host_memory;
   answer.words = file.explain(host ? some_host_memory.data() : nullptr, options.gpu, write ? CUFILE_WRITE : CUFILE_READ,
                               answer.size, static_cast<off_t>(answer.offset));
@@ -85,7 +74,7 @@ nlohmann::ordered_json as_json(const ExplainOptions& options, const Driver& driv
 
 int explain_command(const ExplainOptions& options) {
   const Driver& driver = choose_driver();
-  const Answer answer = ask(options, driver);
+  const Answer answer = ask(options);
   if (options.output == Output::json) {
     // Paths are bytes: what is no UTF-8 is replaced, not refused.
     fmt::print("{}\n", as_json(options, driver, answer).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
