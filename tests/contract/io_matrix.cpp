@@ -249,8 +249,9 @@ template <typename Test, typename... Arguments>
 void register_test(std::string place, Direction direction, Arguments... arguments) {
   std::replace(place.begin(), place.end(), '-', '_');
   const std::string name = place + (direction == Direction::read ? "_read" : "_write");
+  // One suite, so one fixture type for both kinds of test: the base.
   ::testing::RegisterTest("IoMatrix", name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                          [=]() -> Test* { return new Test(arguments...); });
+                          [=]() -> ::testing::Test* { return new Test(arguments...); });
 }
 
 void register_place(const std::string& name, const std::string& why_not) {
