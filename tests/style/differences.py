@@ -1,0 +1,26 @@
+#!/usr/bin/env python3
+"""Each row of docs/differences.md names tests, and each of those exists in tests/contract."""
+
+import re
+
+from project import arguments, finish
+
+
+def main():
+    top = arguments(__doc__).project
+    page = (top / "docs/differences.md").read_text(encoding="utf-8")
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in sorted((top / "tests/contract").glob("*.cpp")))
+    defined = {f"{suite}.{name}" for suite, name in re.findall(r"\bTEST(?:_F|_P)?\((\w+),\s*(\w+)\)", sources)}
+    complaints = []
+    rows = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith("| Situation")]
+    for row in rows:
+        named = re.findall(r"`(\w+\.\w+)`", row.rsplit("|", 2)[1])
+        if not named:
+            complaints.append(f"no test is named: {row[:60]}")
+        complaints += [f"there is no test {test}" for test in named if test not in defined]
+    if len(rows) < 20:
+        complaints.append("the table was not found")
+    finish(complaints, f"{len(rows)} differences, each with its tests")
+
+
+main()
