@@ -636,7 +636,8 @@ CUfileError_t cuFileStatsStart(void);
 CUfileError_t cuFileStatsStop(void);
 CUfileError_t cuFileStatsReset(void);
 
-/* Copy the counters. Errors: CU_FILE_DRIVER_NOT_INITIALIZED, CU_FILE_INVALID_VALUE (NULL, or the level is lower). */
+/* Copy the counters. Errors: CU_FILE_DRIVER_NOT_INITIALIZED, CU_FILE_INVALID_VALUE (NULL, the level is lower, or the
+ * statistics were stopped or zeroed and not started again). */
 CUfileError_t cuFileGetStatsL1(CUfileStatsLevel1_t* stats);
 CUfileError_t cuFileGetStatsL2(CUfileStatsLevel2_t* stats);
 CUfileError_t cuFileGetStatsL3(CUfileStatsLevel3_t* stats);

@@ -1,5 +1,6 @@
 // cuFileDriver*P2PFlags, cuFileExportPCIeTopology: what the direct paths are told and what they see.
 #include "api/funnel.h"
+#include "base/foreign_enum.h"
 #include "core/driver.h"
 #include "topology/pci.h"
 
@@ -10,7 +11,7 @@ using sluice::core::Driver;
 namespace {
 
 std::size_t kind_of(CUfileDriverStatusFlags_t status_flag) {
-  const auto kind = static_cast<long long>(status_flag);
+  const int kind = sluice::base::number_of(status_flag);
   if (kind < 0 || kind >= CU_FILE_MAX_TARGET_TYPES) {
     throw Failure(CU_FILE_INVALID_VALUE, "no such kind of file system or device");
   }
@@ -24,7 +25,7 @@ extern "C" {
 CUfileError_t cuFileDriverSetP2PFlags(CUfileDriverStatusFlags_t status_flag, CUfileP2PFlags_t p2p_flags) {
   return guarded("cuFileDriverSetP2PFlags", [&] {
     const std::size_t kind = kind_of(status_flag);
-    const auto mask = static_cast<unsigned>(p2p_flags);
+    const auto mask = static_cast<unsigned>(sluice::base::number_of(p2p_flags));
     if (mask == 0) return;
     if (mask != CU_FILE_P2P_FLAG_PCI_P2PDMA) {
       throw Failure(CU_FILE_INVALID_VALUE,

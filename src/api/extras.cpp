@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "api/funnel.h"
+#include "base/foreign_enum.h"
 #include "base/version.h"
 #include "core/explain.h"
 #include "gpu/memory.h"
@@ -24,7 +25,8 @@ const char* sluice_version(void) {
 CUfileError_t sluice_explain(CUfileHandle_t fh, const void* buf, int gpu, CUfileOpcode_t opcode, size_t /*size*/,
                              off_t /*file_offset*/, sluice_explanation_t* out) {
   return guarded("sluice_explain", [&] {
-    if (out == nullptr || (opcode != CUFILE_READ && opcode != CUFILE_WRITE)) {
+    const int direction = sluice::base::number_of(opcode);
+    if (out == nullptr || (direction != CUFILE_READ && direction != CUFILE_WRITE)) {
       throw Failure(CU_FILE_INVALID_VALUE, "nowhere to write the explanation, or no such opcode");
     }
     const auto file = Driver::instance().files().pin(fh);

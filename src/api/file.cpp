@@ -1,5 +1,6 @@
 // cuFileHandleRegister, cuFileHandleDeregister.
 #include "api/funnel.h"
+#include "base/foreign_enum.h"
 #include "core/driver.h"
 #include "observe/statistics.h"
 
@@ -15,8 +16,9 @@ CUfileError_t cuFileHandleRegister(CUfileHandle_t* fh, CUfileDescr_t* descr) {
     if (fh != nullptr) *fh = nullptr;
     if (fh == nullptr || descr == nullptr)
       throw Failure(CU_FILE_INVALID_VALUE, "handle or descriptor is a null pointer");
-    const bool own_operations = descr->type == CU_FILE_HANDLE_TYPE_USERSPACE_FS && descr->fs_ops != nullptr;
-    if (descr->type != CU_FILE_HANDLE_TYPE_OPAQUE_FD && !own_operations) {
+    const int type = sluice::base::number_of(descr->type);
+    const bool own_operations = type == CU_FILE_HANDLE_TYPE_USERSPACE_FS && descr->fs_ops != nullptr;
+    if (type != CU_FILE_HANDLE_TYPE_OPAQUE_FD && !own_operations) {
       throw Failure(CU_FILE_IO_NOT_SUPPORTED,
                     "only files given by a descriptor can be registered: CU_FILE_HANDLE_TYPE_OPAQUE_FD, or "
                     "CU_FILE_HANDLE_TYPE_USERSPACE_FS with fs_ops");

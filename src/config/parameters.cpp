@@ -1,6 +1,7 @@
 // Names meet numbers at compile time; ranges and standards come from the table of keys.
 #include "config/parameters.h"
 
+#include "base/foreign_enum.h"
 #include "config/keys.h"
 
 namespace sluice::config {
@@ -9,8 +10,8 @@ namespace {
 
 template <typename Id>
 std::optional<std::size_t> bounded(Id id, std::size_t count) noexcept {
-  const auto value = static_cast<long long>(id);
-  if (value < 0 || static_cast<unsigned long long>(value) >= count) return std::nullopt;
+  const int value = base::number_of(id);
+  if (value < 0 || static_cast<unsigned>(value) >= count) return std::nullopt;
   return static_cast<std::size_t>(value);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/failure.h"
+#include "base/foreign_enum.h"
 #include "core/transfer.h"
 #include "observe/statistics.h"
 
@@ -40,8 +41,9 @@ Call call_of(const CUfileIOParams_t& entry) {
 
 // Why an entry cannot be submitted; empty when it can.
 std::string objection(const CUfileIOParams_t& entry, const FileTable::Pin& file) {
-  if (entry.mode != CUFILE_BATCH) return "its mode is not CUFILE_BATCH";
-  if (entry.opcode != CUFILE_READ && entry.opcode != CUFILE_WRITE) return "its opcode is neither read nor write";
+  const int opcode = base::number_of(entry.opcode);
+  if (base::number_of(entry.mode) != CUFILE_BATCH) return "its mode is not CUFILE_BATCH";
+  if (opcode != CUFILE_READ && opcode != CUFILE_WRITE) return "its opcode is neither read nor write";
   if (!file) return "its file handle is not registered";
   if (entry.u.batch.devPtr_base == nullptr) return "its buffer is a null pointer";
   if (entry.u.batch.file_offset < 0 || entry.u.batch.devPtr_offset < 0) return "it has a negative offset";

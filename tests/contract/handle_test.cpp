@@ -171,6 +171,7 @@ TEST_F(FileHandle, OfAMemfdWorks) {
 TEST_F(FileHandle, OfABlockDeviceWorks) {
   const Place* loop = find_place("loop");
   if (loop == nullptr) GTEST_SKIP() << "there is no raw loop device";
+  const Fd held = hold(*loop);
   const Fd fd(open(loop->path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));
   ASSERT_TRUE(fd.valid());
   const Bytes content = random_bytes(12288, 2);

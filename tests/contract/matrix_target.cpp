@@ -62,6 +62,7 @@ Target::Target(const std::string& place) {
     file_->unlink();
     path_ = reopen_path(plain_.get());
   } else if (place == "loop") {
+    held_ = support::hold(*support::find_place(place));
     path_ = support::find_place(place)->path;
     plain_ = support::Fd(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
     growth_ = Growth::fixed;

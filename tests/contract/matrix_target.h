@@ -29,6 +29,7 @@ class Target {
   std::span<const unsigned char> content() const { return {base_content().data(), size_}; }
 
  private:
+  support::Fd held_;  // of a raw device, for as long as its content is ours
   std::optional<support::ScratchFile> file_;
   std::string path_;
   support::Fd plain_;

@@ -20,11 +20,13 @@ class NoSpace : public CufileTest, public ::testing::WithParamInterface<MemoryKi
     CufileTest::SetUp();
     if (find_place("tiny") == nullptr) GTEST_SKIP() << "there is no tiny file system to fill: it needs root";
     if (!available(GetParam())) GTEST_SKIP() << "no CUDA device";
+    held_ = hold(*find_place("tiny"));
     memory_.emplace(GetParam(), kTooMuch);
     memory_->put(0, written_);
     file_.emplace(Bytes{}, find_place("tiny")->path);
   }
 
+  Fd held_;
   const Bytes written_ = random_bytes(kTooMuch, 0x44);
   std::optional<Memory> memory_;
   std::optional<ScratchFile> file_;

@@ -2,6 +2,7 @@
 #include "support/scratch.h"
 
 #include <linux/fs.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -100,6 +101,12 @@ const Place* find_place(const std::string& name) {
     if (place.name == name && place.why_not.empty()) return &place;
   }
   return nullptr;
+}
+
+Fd hold(const Place& place) {
+  Fd fd(open(place.path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid() || flock(fd.get(), LOCK_EX) != 0) fail("cannot lock " + place.path);
+  return fd;
 }
 
 const std::string& disk_directory() {

@@ -44,6 +44,10 @@ const std::vector<Place>& places();
 // The named place, or nullptr when it does not exist or could not be made.
 const Place* find_place(const std::string& name);
 
+// Holds a place that only one test program at a time may use (a raw device, a file system that is filled up) for as
+// long as the descriptor is open; waits for another holder.
+Fd hold(const Place& place);
+
 // A directory on a disk file system that takes O_DIRECT: ext4 where there is one, else the first that will do.
 const std::string& disk_directory();
 
