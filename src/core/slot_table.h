@@ -71,6 +71,14 @@ class SlotTable {
     Count* count_ = nullptr;
   };
 
+  // Nobody may hold a handle or a pin any more. (The process's own tables are never destroyed.)
+  ~SlotTable() {
+    for (auto& chunk : chunks_) delete[] chunk.load();
+  }
+  SlotTable() = default;
+  SlotTable(const SlotTable&) = delete;
+  SlotTable& operator=(const SlotTable&) = delete;
+
   // Control plane.
   Handle insert(std::unique_ptr<Object> object) {
     const std::lock_guard lock(mutex_);
