@@ -170,6 +170,7 @@ TEST_F(LifetimeDeathTest, OfTheProgramMayEndWithEverythingOpen) {
   EXPECT_EXIT(
       {
         const Fd fd = file_.open(O_RDWR);
+        file_.unlink();  // no destructor of this process will
         CUfileHandle_t handle = nullptr;
         register_fd(fd.get(), &handle);
         const Memory memory(usual_memory(), kSize);

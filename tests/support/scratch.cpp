@@ -129,7 +129,7 @@ ScratchFile::~ScratchFile() {
   unlink();
 }
 
-void ScratchFile::unlink() {
+void ScratchFile::unlink() const {
   ::unlink(path_.c_str());
 }
 

@@ -65,7 +65,7 @@ class ScratchFile {
   const Bytes& content() const { return content_; }
   // A new descriptor; throws when the file cannot be opened that way.
   Fd open(int flags) const;
-  void unlink();
+  void unlink() const;
 
  private:
   std::string path_;
