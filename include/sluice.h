@@ -32,24 +32,34 @@ typedef enum sluice_path {
   SLUICE_PATH_COUNT = 4
 } sluice_path_t;
 
-/* Why that way was taken. A closed set; each reason has a name, a sentence and a remedy (docs/paths.md). */
+/* Why that way was taken. A closed set, new ones at the end; each reason has a name, a sentence and a remedy
+ * (docs/paths.md). */
 typedef enum sluice_reason {
   SLUICE_REASON_HOST_MEMORY = 0,             /* the buffer is host memory: there is no device to bypass the CPU for */
   SLUICE_REASON_PLAIN_MODE = 1,              /* SLUICE_MODE=plain asks for the simplest way */
   SLUICE_REASON_FORCED_BY_CONFIGURATION = 2, /* force_compat_mode asks for the CPU's way */
   SLUICE_REASON_MANAGED_MEMORY = 3,          /* managed memory moves between host and device: no fixed DMA address */
-  SLUICE_REASON_SOFT_GPU = 4,                /* the device is the soft GPU: its memory is host memory in disguise */
+  SLUICE_REASON_SOFT_GPU = 4,                /* the soft GPU, with memory that is host memory in disguise */
   SLUICE_REASON_MEMORY_FILE_SYSTEM = 5,      /* tmpfs, ramfs, memfd: no storage device below */
   SLUICE_REASON_STACKED_FILE_SYSTEM = 6,     /* overlayfs and the like hand out another file system's files */
   SLUICE_REASON_FUSE_FILE_SYSTEM = 7,        /* a process serves this file system */
   SLUICE_REASON_NETWORK_FILE_SYSTEM = 8, /* the bytes arrive by a network file system that has no direct path here */
   SLUICE_REASON_UNSUPPORTED_FILE_SYSTEM = 9, /* btrfs and others that copy or check the bytes themselves */
-  SLUICE_REASON_UNSUPPORTED_DEVICE = 10,     /* the block device is no NVMe drive (virtio, loop, SCSI, device mapper) */
+  SLUICE_REASON_UNSUPPORTED_DEVICE = 10,     /* no drive is below: memory, a process or a network block device */
   SLUICE_REASON_DIRECT_PATH_OFF = 11,        /* use_pci_p2pdma is off and nvidia-fs.ko is not loaded */
   SLUICE_REASON_KERNEL_WITHOUT_P2PDMA = 12,  /* the running kernel has no PCI P2PDMA */
   SLUICE_REASON_NO_DIRECT_PROVIDER = 13,     /* nothing here hands this device's memory to the kernel */
   SLUICE_REASON_CALLER_OPERATIONS = 14,      /* the handle came with read and write operations of its own */
-  SLUICE_REASON_COUNT = 15
+  SLUICE_REASON_BUFFERED_DESCRIPTOR = 15,    /* the file was opened without O_DIRECT */
+  SLUICE_REASON_PAGES_REFUSED = 16,          /* the device's queue takes no pages of device memory (EREMOTEIO) */
+  SLUICE_REASON_UNREACHABLE_DEVICE = 17,     /* the kernel knows no way between drive and device (EINVAL) */
+  SLUICE_REASON_PINNING_REFUSED = 18,        /* the kernel cannot pin this memory (EFAULT) */
+  SLUICE_REASON_DATA_LOST = 19,              /* a trial reported success and its bytes were not there */
+  SLUICE_REASON_NOT_PROVEN = 20,             /* no trial of this drive and device could be made so far */
+  SLUICE_REASON_RAGGED_REQUEST = 21,         /* too little of the request is whole blocks in step with the memory */
+  SLUICE_REASON_DIRECT = 22,                 /* a verified read has shown that drive and device reach each other */
+  SLUICE_REASON_STOPPED_IN_FLIGHT = 23,      /* the drive's transfer stopped in mid-way; this is the rest of it */
+  SLUICE_REASON_COUNT = 24
 } sluice_reason_t;
 
 /* One answer of sluice_explain(). Strings are the library's own and live as long as the process. */
@@ -73,6 +83,15 @@ typedef struct sluice_path_counter {
   uint64_t written_bytes;
   uint64_t errors;
 } sluice_path_counter_t;
+
+/* Who has carried bytes between host memory and devices, in requests. */
+typedef struct sluice_carrier_counts {
+  uint64_t kernel;            /* fetched from staging memory by the gather kernel */
+  uint64_t kernel_called_off; /* launches taken back because the device was too busy to begin them */
+  uint64_t copy_engine;       /* through staging memory by the copy engine, reading or writing at the same time */
+  uint64_t slab;              /* small ones, and parts: one copy after the other */
+  uint64_t rings;             /* pieces of staging memory that there are by now, 4 MiB and two streams each */
+} sluice_carrier_counts_t;
 
 /* Who gave a setting its value, in rising order of authority. */
 typedef enum sluice_origin {
@@ -108,20 +127,44 @@ typedef void (*sluice_note_visitor_t)(const char* note, void* context);
 /* The version of Sluice, "0.1.0". cuFileGetVersion() tells the version of the cuFile API it answers for. */
 const char* sluice_version(void);
 
-/* Which way a transfer would go, without making it.
+/* Which way a transfer would go, without making it. Where a direct path is possible and nobody has tried it yet, this
+ * tries it: by a verified read of some bytes of the file into memory of the library's own.
  *   fh      a registered handle
  *   buf     the memory, as cuFileRead would get it; NULL stands for memory of device `gpu`
  *   gpu     the device that NULL stands for; ignored when buf is given
  *   opcode  CUFILE_READ or CUFILE_WRITE
+ *   size, file_offset  of the transfer; a size of 0 asks about large, aligned ones
  * Returns CU_FILE_SUCCESS, CU_FILE_INVALID_VALUE (out is NULL, bad opcode), CU_FILE_HANDLE_NOT_REGISTERED, or
  * CU_FILE_DEVICE_NOT_FOUND (no such device). */
 CUfileError_t sluice_explain(CUfileHandle_t fh, const void* buf, int gpu, CUfileOpcode_t opcode, size_t size,
                              off_t file_offset, sluice_explanation_t* out);
 
-/* The counters by path and reason. Writes at most `room` entries that are not all zero, and the number of such
- * entries to *count. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE (count is NULL, or counters is NULL with
- * room). */
+/* What is known of the direct path between the memory of one device and one file system or block device. */
+typedef struct sluice_direct_pair {
+  int gpu;
+  uint8_t gpu_uuid[16];
+  const char* storage;    /* "nvme0n1", or the mount point of a file system */
+  sluice_reason_t reason; /* SLUICE_REASON_DIRECT, or why not */
+  const char* sentence;   /* what the trial saw, or why there was none; "" before it */
+  uint64_t transfers;     /* pieces of requests that the drive moved by itself */
+  uint64_t polled;        /* how many of them ended by polling, without an interrupt */
+  uint64_t rerouted;      /* pieces that were begun here and ended on the posix path */
+} sluice_direct_pair_t;
+
+typedef void (*sluice_direct_pair_visitor_t)(const sluice_direct_pair_t* pair, void* context);
+
+/* The pairs of device and storage that transfers or explanations have come by since the driver opened, oldest first;
+ * none while it is closed. What a pair points to is gone when visit returns. Returns CU_FILE_SUCCESS or
+ * CU_FILE_INVALID_VALUE (visit is NULL). */
+CUfileError_t sluice_direct_pairs(sluice_direct_pair_visitor_t visit, void* context);
+
+/* The counters by path and reason. A request that changed its way after it had begun counts on both. Writes at most
+ * `room` entries that are not all zero, and the number of such entries to *count. Returns CU_FILE_SUCCESS or
+ * CU_FILE_INVALID_VALUE (count is NULL, or counters is NULL with room). */
 CUfileError_t sluice_path_counters(sluice_path_counter_t* counters, size_t room, size_t* count);
+
+/* The counters by carrier. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE (counters is NULL). */
+CUfileError_t sluice_carrier_counters(sluice_carrier_counts_t* counters);
 
 /* The configuration that the driver runs with, or would if it opened now: calls visit once for each key, always in the
  * same order. What the setting points to is gone when visit returns. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "knobs.h"
 #include "ranges.h"
 
 namespace sluice::softgpu {
@@ -32,11 +33,36 @@ class Window {
   std::uint64_t size_;
 };
 
-// A memory file, mapped twice: without access at the addresses that the program gets, so a stray host access faults
-// as it would on a GPU, and readable and writable at an address that only this driver knows.
+// The host's view of a device's memory: a mapping that is readable and writable, at an address that only this driver
+// knows. A memory file of our own, or what SLUICE_SOFTGPU_BACKING names.
+class Backstore {
+ public:
+  // A memory file of so many bytes. Throws Refusal, as does the other.
+  Backstore(int ordinal, std::uint64_t size);
+  // The file or device mapping that the knob names, at most `most` bytes of it unless it says how many.
+  Backstore(const Backing& backing, std::uint64_t most);
+  Backstore(const Backstore&) = delete;
+  Backstore& operator=(const Backstore&) = delete;
+  ~Backstore();  // only where a machine could not be made
+
+  std::byte* bytes() const { return bytes_; }
+  std::uint64_t size() const { return size_; }
+  // Whether it is a file or device mapping that somebody else gave, so that I/O into it reaches what he sees.
+  bool is_given() const { return file_ < 0; }
+  // Nobody needs what is there any more. What was given is left as it is.
+  void forget(std::uint64_t first, std::uint64_t last) const noexcept;
+
+ private:
+  int file_ = -1;  // our own memory file
+  std::uint64_t size_ = 0;
+  std::byte* bytes_ = nullptr;
+};
+
+// A device's memory. The program gets addresses in a window in which nothing is mapped, so a stray host access faults
+// as it would on a GPU; the bytes are in the backstore.
 class DeviceMemory {
  public:
-  DeviceMemory(int ordinal, std::uint64_t size);
+  DeviceMemory(int ordinal, const Knobs& knobs);
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
   ~DeviceMemory() = default;
@@ -44,18 +70,18 @@ class DeviceMemory {
   std::uint64_t size() const { return window_.size(); }
   std::uint64_t available() const;
   bool contains(std::uint64_t address) const { return window_.contains(address); }
+  bool is_given() const { return backstore_.is_given(); }
 
   // Throws Refusal (out of memory). An offset into the memory.
   std::uint64_t take(std::uint64_t size, std::uint64_t alignment);
   void give_back(std::uint64_t offset, std::uint64_t size) noexcept;
 
   std::uint64_t address(std::uint64_t offset) const { return window_.start() + offset; }
-  std::byte* bytes(std::uint64_t offset) const { return bytes_ + offset; }
+  std::byte* bytes(std::uint64_t offset) const { return backstore_.bytes() + offset; }
 
  private:
+  Backstore backstore_;
   Window window_;
-  int file_ = -1;
-  std::byte* bytes_ = nullptr;
   mutable std::mutex mutex_;
   Ranges ranges_;
 };

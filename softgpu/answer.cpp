@@ -55,7 +55,9 @@ cuda::Result injected(const char* name) {
     if (call != counted->rule.first && !(counted->rule.always && call > counted->rule.first)) continue;
     if (is_sticky(counted->rule.code)) {
       if (const auto context = current_context()) {
-        if (const auto workspace = context->workspace()) workspace->health().fault.store(counted->rule.code);
+        if (const auto workspace = context->workspace()) {
+          workspace->break_down(static_cast<cuda::Result>(counted->rule.code));
+        }
       }
     }
     return static_cast<cuda::Result>(counted->rule.code);

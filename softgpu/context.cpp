@@ -37,6 +37,12 @@ void Workspace::require_healthy() const {
   if (fault != 0) throw Refusal(static_cast<cuda::Result>(fault));
 }
 
+void Workspace::break_down(cuda::Result why) {
+  int none = 0;
+  health_->fault.compare_exchange_strong(none, why);
+  device_.residency().look_again();
+}
+
 bool Workspace::enable_peer(const Context& peer) {
   const std::lock_guard lock(peers_mutex_);
   return peers_.insert(&peer).second;
@@ -50,9 +56,13 @@ bool Workspace::disable_peer(const Context& peer) {
 void Workspace::tear_down() {
   // From here on queued bodies are skipped and waits for values end, so the streams run dry.
   health_->gone.store(true, std::memory_order_release);
+  device_.residency().look_again();
   streams_.synchronize();
   for (const auto& stream : streams_.all()) machine().streams.remove(stream.get());
-  machine().events.remove_if([this](const Event& event) { return event.workspace().lock().get() == this; });
+  const auto belongs_here = [this](const auto& object) { return object.workspace().lock().get() == this; };
+  machine().events.remove_if(belongs_here);
+  machine().modules.remove_if(belongs_here);
+  machine().functions.remove_if(belongs_here);
   streams_.close();
   machine().allocations.remove_all_of(id_);
 }

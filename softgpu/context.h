@@ -33,6 +33,8 @@ class Workspace : public std::enable_shared_from_this<Workspace> {
 
   // Throws Refusal with the sticky error, if there is one.
   void require_healthy() const;
+  // From here on the context answers this error, and nothing in it runs. The first error stays.
+  void break_down(cuda::Result why);
 
   // Contexts whose memory may be reached from here. False when it was so, or was not so, already.
   bool enable_peer(const Context& peer);

@@ -67,6 +67,7 @@ CUresult cuCtxDestroy_v2(cuda::Context context) {
 
 CUresult cuCtxPushCurrent_v2(cuda::Context context) {
   return answer(__func__, [&] {
+    require(context != nullptr);
     auto pushed = context_of(context);
     this_thread().contexts.push_back(std::move(pushed));
   });
@@ -112,8 +113,9 @@ CUresult cuCtxGetDevice(cuda::Device* device) {
 CUresult cuCtxGetDevice_v2(cuda::Device* device, cuda::Context context) {
   return answer("cuCtxGetDevice", [&] {
     require(device != nullptr);
+    // Also of a primary context that was reset: it is still the device's.
     const auto chosen = chosen_context(context);
-    chosen->living_workspace();
+    if (chosen->kind() == ContextKind::created) chosen->living_workspace();
     *device = chosen->device().ordinal();
   });
 }

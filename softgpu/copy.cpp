@@ -16,25 +16,6 @@ namespace {
 // A real driver stages pageable sources up to this size and returns; beyond it waits for the stream.
 constexpr std::uint64_t staged_at_most = std::uint64_t{64} << 10U;
 
-void move_pieces(const Place& to, const Place& from) {
-  std::size_t source = 0;
-  std::uint64_t taken = 0;
-  for (const Place::Piece& target : to.pieces) {
-    std::uint64_t filled = 0;
-    while (filled < target.size) {
-      const Place::Piece& piece = from.pieces[source];
-      const std::uint64_t size = std::min(target.size - filled, piece.size - taken);
-      std::memmove(target.bytes + filled, piece.bytes + taken, size);
-      filled += size;
-      taken += size;
-      if (taken == piece.size) {
-        ++source;
-        taken = 0;
-      }
-    }
-  }
-}
-
 std::uint64_t size_of(const Place& place) {
   std::uint64_t size = 0;
   for (const Place::Piece& piece : place.pieces) size += piece.size;
@@ -43,7 +24,7 @@ std::uint64_t size_of(const Place& place) {
 
 // Over the link where one end is the host and the other is not.
 void carry_out(const Place& to, const Place& from) {
-  const auto work = [&] { move_pieces(to, from); };
+  const auto work = [&] { move_bytes(to, from); };
   if (to.side == Side::device && from.on_host()) {
     machine().devices[static_cast<std::size_t>(to.device)]->over_the_link(Direction::to_device, size_of(to), work);
   } else if (from.side == Side::device && to.on_host()) {
@@ -69,6 +50,25 @@ std::shared_ptr<void> stage(Place& from) {
 
 }  // namespace
 
+void move_bytes(const Place& to, const Place& from) {
+  std::size_t source = 0;
+  std::uint64_t taken = 0;
+  for (const Place::Piece& target : to.pieces) {
+    std::uint64_t filled = 0;
+    while (filled < target.size) {
+      const Place::Piece& piece = from.pieces[source];
+      const std::uint64_t size = std::min(target.size - filled, piece.size - taken);
+      std::memmove(target.bytes + filled, piece.bytes + taken, size);
+      filled += size;
+      taken += size;
+      if (taken == piece.size) {
+        ++source;
+        taken = 0;
+      }
+    }
+  }
+}
+
 void copy(const StreamUse& use, Place to, Place from, CopyCall call) {
   if (call == CopyCall::synchronous) use.workspace->streams().require_not_captured(*use.stream);
   if (use.captured()) {  // nothing moves now, and pageable memory is read at the replay
@@ -81,12 +81,24 @@ void copy(const StreamUse& use, Place to, Place from, CopyCall call) {
     return;
   }
   if (call == CopyCall::asynchronous && from.side == Side::pageable_host && to.side != Side::pageable_host &&
-      from.pieces.front().size <= staged_at_most) {
+      from.pieces.size() == 1 && from.pieces.front().size <= staged_at_most) {
     const std::shared_ptr<void> staged = stage(from);
     use.submit([to = std::move(to), from = std::move(from), staged] { carry_out(to, from); });
     return;
   }
   const auto done = use.submit([to = std::move(to), from = std::move(from)] { carry_out(to, from); });
+  if (wait) use.wait(*done);
+}
+
+void copy_batch(const StreamUse& use, std::vector<PlannedCopy> copies) {
+  bool wait = false;
+  for (const PlannedCopy& planned : copies) {
+    const bool pageable = planned.from.side == Side::pageable_host || planned.to.side == Side::pageable_host;
+    wait = wait || (pageable && planned.source == cuda::source_during_call);
+  }
+  const auto done = use.submit([copies = std::move(copies)] {
+    for (const PlannedCopy& planned : copies) carry_out(planned.to, planned.from);
+  });
   if (wait) use.wait(*done);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "place.h"
 #include "stream_use.h"
@@ -14,6 +15,17 @@ enum class CopyCall {
 };
 
 void copy(const StreamUse& use, Place to, Place from, CopyCall call);
+
+// One of a batch, in which each says when its source may be read.
+struct PlannedCopy {
+  Place to;
+  Place from;
+  cuda::SourceAccess source;
+};
+void copy_batch(const StreamUse& use, std::vector<PlannedCopy> copies);
+
+// The bytes of one place into another of the same size, now, on the calling thread.
+void move_bytes(const Place& to, const Place& from);
 
 // `value` repeated `count` times; its lowest `width` bytes (1, 2 or 4) are meant.
 struct Pattern {

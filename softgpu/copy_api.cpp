@@ -14,21 +14,21 @@ enum class Family { any, host_to_device, device_to_host, device_to_device };
 constexpr cuda::Stream default_stream = nullptr;
 const auto per_thread_stream = reinterpret_cast<cuda::Stream>(per_thread_handle);
 
+// The driver looks at the addresses, not at the name of the call: the "host" end may be anything that the host or a
+// device can reach, the "device" end anything but pageable memory.
 Place target(Family family, Ptr address, std::size_t size) {
-  if (family == Family::any) return place_of(address, size);
-  return family == Family::device_to_host ? host_place(reinterpret_cast<void*>(address), size)
-                                          : device_place(address, size);
+  const bool anything = family == Family::any || family == Family::device_to_host;
+  return anything ? place_of(address, size) : device_place(address, size);
 }
 
 Place source(Family family, Ptr address, std::size_t size) {
-  if (family == Family::any) return place_of(address, size);
-  return family == Family::host_to_device ? host_place(reinterpret_cast<void*>(address), size)
-                                          : device_place(address, size);
+  const bool anything = family == Family::any || family == Family::host_to_device;
+  return anything ? place_of(address, size) : device_place(address, size);
 }
 
 CUresult move(const char* name, Family family, Ptr to, Ptr from, std::size_t size, cuda::Stream stream, CopyCall call) {
+  // A stream says which context is meant; only the default streams need a current one.
   return answer(name, [&] {
-    current_workspace();
     const StreamUse use = use_stream(stream);
     if (size == 0) return;
     copy(use, target(family, to, size), source(family, from, size), call);

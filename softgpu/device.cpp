@@ -20,10 +20,11 @@ constexpr unsigned primary_api_version = 3020;
 Device::Device(int ordinal, const Knobs& knobs)
     : ordinal_(ordinal),
       knobs_(knobs),
-      memory_(ordinal, knobs.memory_mib << 20U),
+      memory_(ordinal, knobs),
       primary_(std::make_shared<Context>(*this, ContextKind::primary, primary_api_version)),
       default_pool_(std::make_shared<MemoryPool>(ordinal, memory_)),
-      current_pool_(default_pool_) {
+      current_pool_(default_pool_),
+      residency_(knobs.resident_kernels) {
   for (unsigned queue = 0; queue < knobs.hardware_queues; ++queue) {
     shared_channels_.push_back(std::make_shared<Channel>());
   }

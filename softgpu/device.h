@@ -13,6 +13,7 @@
 #include "context.h"
 #include "knobs.h"
 #include "pool.h"
+#include "residency.h"
 
 namespace sluice::softgpu {
 
@@ -51,6 +52,9 @@ class Device {
   std::shared_ptr<Channel> channel_for_stream();
   void release_channel(Channel& channel) const noexcept;
 
+  // Where kernels wait for a multiprocessor.
+  Residency& residency() { return residency_; }
+
   // Runs a copy of so many bytes over the link, at the pace that the knobs give it.
   void over_the_link(Direction direction, std::uint64_t bytes, const std::function<void()>& copy);
 
@@ -68,6 +72,7 @@ class Device {
   std::mutex channels_mutex_;
   std::uint64_t streams_made_ = 0;
   std::array<std::mutex, 2> links_;
+  Residency residency_;
 };
 
 // The device behind an ordinal that was given by the program; throws Refusal (invalid device).

@@ -29,6 +29,12 @@ CUresult give_uuid(const char* name, cuda::Uuid* uuid, cuda::Device device) {
   });
 }
 
+// [domain:]bus:device[.function]
+bool looks_like_a_pci_address(std::string_view text) {
+  const auto digits = text.find_first_not_of("0123456789abcdefABCDEF:.");
+  return digits == std::string_view::npos && text.find(':') != std::string_view::npos;
+}
+
 bool peers(const Device& one, const Device& other) {
   return &one != &other && machine().knobs.peer_access;
 }
@@ -85,7 +91,11 @@ CUresult cuDeviceComputeCapability(int* major, int* minor, cuda::Device device) 
 }
 
 CUresult cuDeviceGetPCIBusId(char* id, int length, cuda::Device device) {
-  return answer(__func__, [&] { give_text(device_of(device).pci_bus_id(), id, length); });
+  return answer(__func__, [&] {
+    const std::string text = device_of(device).pci_bus_id();
+    require(length > 0 && static_cast<std::size_t>(length) > text.size());  // half an address is none
+    give_text(text, id, length);
+  });
 }
 
 CUresult cuDeviceGetByPCIBusId(cuda::Device* device, const char* id) {
@@ -101,7 +111,7 @@ CUresult cuDeviceGetByPCIBusId(cuda::Device* device, const char* id) {
         return;
       }
     }
-    throw Refusal(cuda::error_invalid_device);
+    throw Refusal(looks_like_a_pci_address(wanted) ? cuda::error_invalid_device : cuda::error_invalid_value);
   });
 }
 

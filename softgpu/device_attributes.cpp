@@ -51,24 +51,28 @@ constexpr std::array attributes{
     Attribute{51, 32},          // TEXTURE_PITCH_ALIGNMENT
     Attribute{attribute_compute_capability_major, 9},
     Attribute{attribute_compute_capability_minor, 0},
-    Attribute{78, 1},      // STREAM_PRIORITIES_SUPPORTED
-    Attribute{81, 49152},  // MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
-    Attribute{82, 65536},  // MAX_REGISTERS_PER_MULTIPROCESSOR
-    Attribute{83, 1},      // MANAGED_MEMORY
-    Attribute{87, 2},      // SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO
-    Attribute{89, 1},      // CONCURRENT_MANAGED_ACCESS
-    Attribute{91, 1},      // CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
-    Attribute{97, 49152},  // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-    Attribute{99, 1},      // HOST_REGISTER_SUPPORTED
-    Attribute{102, 1},     // VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
-    Attribute{106, 32},    // MAX_BLOCKS_PER_MULTIPROCESSOR
-    Attribute{113, 1},     // READ_ONLY_HOST_REGISTER_SUPPORTED
-    Attribute{115, 1},     // MEMORY_POOLS_SUPPORTED
-    Attribute{122, 1},     // CAN_USE_64_BIT_STREAM_MEM_OPS
-    Attribute{123, 1},     // CAN_USE_STREAM_WAIT_VALUE_NOR
-    Attribute{126, 1},     // MEM_SYNC_DOMAIN_COUNT
-    Attribute{131, -1},    // NUMA_ID
-    Attribute{134, -1},    // HOST_NUMA_ID
+    Attribute{78, 1},       // STREAM_PRIORITIES_SUPPORTED
+    Attribute{81, 233472},  // MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
+    Attribute{82, 65536},   // MAX_REGISTERS_PER_MULTIPROCESSOR
+    Attribute{79, 1},       // GLOBAL_L1_CACHE_SUPPORTED
+    Attribute{80, 1},       // LOCAL_L1_CACHE_SUPPORTED
+    Attribute{83, 1},       // MANAGED_MEMORY
+    Attribute{87, 2},       // SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO
+    Attribute{89, 1},       // CONCURRENT_MANAGED_ACCESS
+    Attribute{90, 1},       // COMPUTE_PREEMPTION_SUPPORTED
+    Attribute{91, 1},       // CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM
+    Attribute{97, 232448},  // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+    Attribute{99, 1},       // HOST_REGISTER_SUPPORTED
+    Attribute{102, 1},      // VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+    Attribute{106, 32},     // MAX_BLOCKS_PER_MULTIPROCESSOR
+    Attribute{111, 1024},   // RESERVED_SHARED_MEMORY_PER_BLOCK
+    Attribute{113, 1},      // READ_ONLY_HOST_REGISTER_SUPPORTED
+    Attribute{115, 1},      // MEMORY_POOLS_SUPPORTED
+    Attribute{122, 1},      // CAN_USE_64_BIT_STREAM_MEM_OPS
+    Attribute{123, 1},      // CAN_USE_STREAM_WAIT_VALUE_NOR
+    Attribute{126, 1},      // MEM_SYNC_DOMAIN_COUNT
+    Attribute{131, -1},     // NUMA_ID
+    Attribute{134, 0},      // HOST_NUMA_ID
 };
 
 }  // namespace

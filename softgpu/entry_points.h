@@ -18,6 +18,10 @@ extern "C" {
 
 // The mark of this driver: no other has it. Its version, 1000 * major + 10 * minor.
 int cuSluiceSoftGpuVersion();
+// Where the host reads and writes device memory that lies in a file or device mapping which SLUICE_SOFTGPU_BACKING
+// names, so that a file can be read into it directly. `length` is how many bytes from there on belong together, at most
+// `size`. CUDA_ERROR_NOT_SUPPORTED for memory of our own, which stays out of everybody's reach.
+CUresult cuSluiceSoftGpuBackingAddress(Ptr pointer, std::size_t size, void** address, std::size_t* length);
 
 // Start, names, entry points
 CUresult cuInit(unsigned flags);
@@ -113,6 +117,82 @@ CUresult cuMemcpyPeerAsync(Ptr to, cuda::Context to_context, Ptr from, cuda::Con
                            cuda::Stream stream);
 CUresult cuMemcpyPeerAsync_ptsz(Ptr to, cuda::Context to_context, Ptr from, cuda::Context from_context,
                                 std::size_t size, cuda::Stream stream);
+
+CUresult cuMemcpyBatchAsync(Ptr* to, Ptr* from, std::size_t* sizes, std::size_t count, cuda::CopyAttributes* attributes,
+                            std::size_t* firsts, std::size_t attribute_count, std::size_t* failed, cuda::Stream stream);
+CUresult cuMemcpyBatchAsync_ptsz(Ptr* to, Ptr* from, std::size_t* sizes, std::size_t count,
+                                 cuda::CopyAttributes* attributes, std::size_t* firsts, std::size_t attribute_count,
+                                 std::size_t* failed, cuda::Stream stream);
+CUresult cuMemcpyBatchAsync_v2(Ptr* to, Ptr* from, std::size_t* sizes, std::size_t count,
+                               cuda::CopyAttributes* attributes, std::size_t* firsts, std::size_t attribute_count,
+                               cuda::Stream stream);
+CUresult cuMemcpyBatchAsync_v2_ptsz(Ptr* to, Ptr* from, std::size_t* sizes, std::size_t count,
+                                    cuda::CopyAttributes* attributes, std::size_t* firsts, std::size_t attribute_count,
+                                    cuda::Stream stream);
+CUresult cuMemcpy2D_v2(const cuda::Copy2D* copy);
+CUresult cuMemcpy2D_v2_ptds(const cuda::Copy2D* copy);
+CUresult cuMemcpy2DUnaligned_v2(const cuda::Copy2D* copy);
+CUresult cuMemcpy2DUnaligned_v2_ptds(const cuda::Copy2D* copy);
+CUresult cuMemcpy2DAsync_v2(const cuda::Copy2D* copy, cuda::Stream stream);
+CUresult cuMemcpy2DAsync_v2_ptsz(const cuda::Copy2D* copy, cuda::Stream stream);
+CUresult cuMemcpy3D_v2(const cuda::Copy3D* copy);
+CUresult cuMemcpy3D_v2_ptds(const cuda::Copy3D* copy);
+CUresult cuMemcpy3DAsync_v2(const cuda::Copy3D* copy, cuda::Stream stream);
+CUresult cuMemcpy3DAsync_v2_ptsz(const cuda::Copy3D* copy, cuda::Stream stream);
+CUresult cuMemcpy3DPeer(const cuda::Copy3D* copy);
+CUresult cuMemcpy3DPeer_ptds(const cuda::Copy3D* copy);
+CUresult cuMemcpy3DPeerAsync(const cuda::Copy3D* copy, cuda::Stream stream);
+CUresult cuMemcpy3DPeerAsync_ptsz(const cuda::Copy3D* copy, cuda::Stream stream);
+
+// Managed memory, which never moves here
+CUresult cuMemPrefetchAsync(Ptr pointer, std::size_t size, cuda::Device device, cuda::Stream stream);
+CUresult cuMemPrefetchAsync_ptsz(Ptr pointer, std::size_t size, cuda::Device device, cuda::Stream stream);
+CUresult cuMemPrefetchAsync_v2(Ptr pointer, std::size_t size, cuda::MemoryLocation location, unsigned flags,
+                               cuda::Stream stream);
+CUresult cuMemPrefetchAsync_v2_ptsz(Ptr pointer, std::size_t size, cuda::MemoryLocation location, unsigned flags,
+                                    cuda::Stream stream);
+CUresult cuMemAdvise(Ptr pointer, std::size_t size, int advice, cuda::Device device);
+CUresult cuMemAdvise_v2(Ptr pointer, std::size_t size, int advice, cuda::MemoryLocation location);
+
+// Modules, libraries and the functions in them
+CUresult cuModuleLoad(cuda::Module* module, const char* path);
+CUresult cuModuleLoadData(cuda::Module* module, const void* image);
+CUresult cuModuleLoadDataEx(cuda::Module* module, const void* image, unsigned count, int* options, void** values);
+CUresult cuModuleLoadFatBinary(cuda::Module* module, const void* image);
+CUresult cuModuleUnload(cuda::Module module);
+CUresult cuModuleGetFunction(cuda::Function* function, cuda::Module module, const char* name);
+CUresult cuModuleGetFunctionCount(unsigned* count, cuda::Module module);
+CUresult cuModuleGetGlobal_v2(Ptr* pointer, std::size_t* size, cuda::Module module, const char* name);
+CUresult cuModuleGetLoadingMode(int* mode);
+CUresult cuLibraryLoadData(cuda::Library* library, const void* image, int* jit_options, void** jit_values,
+                           unsigned jit_count, int* options, void** values, unsigned count);
+CUresult cuLibraryUnload(cuda::Library library);
+CUresult cuLibraryGetKernel(cuda::Kernel* kernel, cuda::Library library, const char* name);
+CUresult cuLibraryGetKernelCount(unsigned* count, cuda::Library library);
+CUresult cuLibraryGetModule(cuda::Module* module, cuda::Library library);
+CUresult cuKernelGetFunction(cuda::Function* function, cuda::Kernel kernel);
+CUresult cuKernelGetName(const char** name, cuda::Kernel kernel);
+CUresult cuFuncGetName(const char** name, cuda::Function function);
+CUresult cuFuncGetModule(cuda::Module* module, cuda::Function function);
+CUresult cuFuncGetAttribute(int* value, int attribute, cuda::Function function);
+CUresult cuFuncSetAttribute(cuda::Function function, int attribute, int value);
+CUresult cuFuncSetCacheConfig(cuda::Function function, int config);
+CUresult cuFuncGetParamInfo(cuda::Function function, std::size_t index, std::size_t* offset, std::size_t* size);
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, cuda::Function function, int threads,
+                                                     std::size_t shared_bytes);
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, cuda::Function function, int threads,
+                                                              std::size_t shared_bytes, unsigned flags);
+
+// Launches
+CUresult cuLaunchKernel(cuda::Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                        unsigned block_y, unsigned block_z, unsigned shared_bytes, cuda::Stream stream,
+                        void** parameters, void** extra);
+CUresult cuLaunchKernel_ptsz(cuda::Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                             cuda::Stream stream, void** parameters, void** extra);
+CUresult cuLaunchKernelEx(const cuda::LaunchConfig* config, cuda::Function function, void** parameters, void** extra);
+CUresult cuLaunchKernelEx_ptsz(const cuda::LaunchConfig* config, cuda::Function function, void** parameters,
+                               void** extra);
 
 // Fills
 CUresult cuMemsetD8_v2(Ptr to, unsigned char value, std::size_t count);

@@ -12,10 +12,8 @@ constexpr cuda::Stream default_stream = nullptr;
 const auto per_thread_stream = reinterpret_cast<cuda::Stream>(per_thread_handle);
 
 CUresult set(const char* name, Ptr to, Pattern pattern, std::size_t count, cuda::Stream stream, CopyCall call) {
-  return answer(name, [&] {
-    current_workspace();
-    fill(use_stream(stream), to, pattern, count, call);
-  });
+  // A stream says which context is meant; only the default streams need a current one.
+  return answer(name, [&] { fill(use_stream(stream), to, pattern, count, call); });
 }
 
 }  // namespace

@@ -71,20 +71,22 @@ void wait_for_users(const Allocation& allocation) {
 CUresult cuMemAllocHost_v2(void** pointer, std::size_t size) {
   return answer(__func__, [&] {
     require(pointer != nullptr);
-    *pointer = allocate(size, 0);
+    *pointer = size != 0 ? allocate(size, 0) : nullptr;
   });
 }
 
 CUresult cuMemHostAlloc(void** pointer, std::size_t size, unsigned flags) {
   return answer(__func__, [&] {
     require(pointer != nullptr);
-    *pointer = allocate(size, flags);
+    *pointer = size != 0 ? allocate(size, flags) : nullptr;
   });
 }
 
 CUresult cuMemFreeHost(void* pointer) {
   return answer(__func__, [&] {
-    current_workspace()->streams().require_no_capture_in_the_way();
+    // The memory says whose it is: no context has to be current.
+    if (pointer == nullptr) return;
+    if (current_context() != nullptr) current_workspace()->streams().require_no_capture_in_the_way();
     const auto freed = machine().allocations.remove(
         reinterpret_cast<std::uint64_t>(pointer),
         [](const Allocation& allocation) { return allocation.kind == MemoryKind::pinned; });
@@ -108,12 +110,15 @@ CUresult cuMemHostRegister_v2(void* pointer, std::size_t size, unsigned flags) {
 
 CUresult cuMemHostUnregister(void* pointer) {
   return answer(__func__, [&] {
-    current_workspace();
     require(pointer != nullptr);
     const auto ended = machine().allocations.remove(
         reinterpret_cast<std::uint64_t>(pointer),
         [](const Allocation& allocation) { return allocation.kind == MemoryKind::registered; });
-    require(ended != nullptr, cuda::error_host_memory_not_registered);
+    if (ended == nullptr) {
+      const auto around = machine().allocations.find(reinterpret_cast<std::uint64_t>(pointer));
+      const bool inside = around != nullptr && around->kind == MemoryKind::registered;
+      throw Refusal(inside ? cuda::error_invalid_value : cuda::error_host_memory_not_registered);
+    }
     wait_for_users(*ended);
   });
 }
@@ -131,9 +136,7 @@ CUresult cuMemHostGetFlags(unsigned* flags, void* pointer) {
   return answer(__func__, [&] {
     current_workspace();
     require(flags != nullptr);
-    const auto allocation = pinned_range_of(pointer);
-    require(allocation->kind == MemoryKind::pinned);
-    *flags = allocation->flags;
+    *flags = pinned_range_of(pointer)->flags;
   });
 }
 

@@ -74,6 +74,27 @@ std::optional<FailureRule> rule_in(std::string_view text) {
   return rule;
 }
 
+// Takes ":NUMBER" off the end of a path. Colons are usual in the paths of PCI devices; a number behind the last one is
+// not.
+std::optional<std::uint64_t> take_number_at_end(std::string_view& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const auto number = number_in<std::uint64_t>(text.substr(colon + 1));
+  if (number) text = text.substr(0, colon);
+  return number;
+}
+
+// path[:offset[:length]]; an empty path where the device has memory of our own.
+Backing backing_in(std::string_view text) {
+  Backing backing;
+  const auto last = take_number_at_end(text);
+  const auto before = last ? take_number_at_end(text) : std::nullopt;
+  backing.offset = before ? *before : last.value_or(0);
+  backing.length = before ? *last : 0;
+  backing.path = text;
+  return backing;
+}
+
 }  // namespace
 
 Knobs read_knobs() {
@@ -84,6 +105,9 @@ Knobs read_knobs() {
   knobs.peer_access = text_of("SLUICE_SOFTGPU_PEER") != "0";
   read_decimal("SLUICE_SOFTGPU_LINK_GIBPS", knobs.link_gib_per_second);
   read_decimal("SLUICE_SOFTGPU_LINK_US", knobs.link_latency_us);
+  read("SLUICE_SOFTGPU_SMS", 0U, 1024U, knobs.resident_kernels);
+  std::string_view backings = text_of("SLUICE_SOFTGPU_BACKING");
+  while (!backings.empty()) knobs.backings.push_back(backing_in(take_until(backings, ',')));
   std::string_view failures = text_of("SLUICE_SOFTGPU_FAIL");
   while (!failures.empty()) {
     if (auto rule = rule_in(take_until(failures, ','))) knobs.failures.push_back(std::move(*rule));

@@ -15,6 +15,13 @@ struct FailureRule {
   int code = 999;
 };
 
+// Where a device's memory comes from instead of memory of our own.
+struct Backing {
+  std::string path;
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;  // 0: as much as there is, and at most what SLUICE_SOFTGPU_MEMORY_MIB says
+};
+
 struct Knobs {
   int devices = 1;                    // SLUICE_SOFTGPU_DEVICES
   std::uint64_t memory_mib = 4096;    // SLUICE_SOFTGPU_MEMORY_MIB, a device
@@ -22,6 +29,8 @@ struct Knobs {
   bool peer_access = true;            // SLUICE_SOFTGPU_PEER
   double link_gib_per_second = 0;     // SLUICE_SOFTGPU_LINK_GIBPS; 0: as fast as memcpy
   double link_latency_us = 0;         // SLUICE_SOFTGPU_LINK_US
+  unsigned resident_kernels = 0;      // SLUICE_SOFTGPU_SMS, a device; 0: as many as are launched
+  std::vector<Backing> backings;      // SLUICE_SOFTGPU_BACKING, one a device in order; the rest have none
   std::vector<FailureRule> failures;  // SLUICE_SOFTGPU_FAIL
 };
 

@@ -11,6 +11,7 @@
 #include "event.h"
 #include "handle_table.h"
 #include "knobs.h"
+#include "module.h"
 #include "pool.h"
 #include "virtual_memory.h"
 
@@ -29,6 +30,10 @@ struct Machine {
   HandleTable<MemoryPool> pools;
   HandleTable<Graph> graphs;
   HandleTable<GraphExec> graph_execs;
+  HandleTable<Module> modules;
+  HandleTable<Function> functions;
+  HandleTable<Library> libraries;
+  HandleTable<LibraryKernel> kernels;
 
   // A number that nothing else in this process has.
   std::uint64_t fresh_id() noexcept { return next_id_.fetch_add(1, std::memory_order_relaxed); }

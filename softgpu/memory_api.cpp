@@ -1,4 +1,6 @@
 // Entry points for device and managed memory.
+#include <algorithm>
+
 #include "answer.h"
 #include "device.h"
 #include "entry_points.h"
@@ -38,6 +40,18 @@ void wait_for_users(const Allocation& allocation) {
 
 }  // namespace
 
+CUresult cuSluiceSoftGpuBackingAddress(Ptr pointer, std::size_t size, void** address, std::size_t* length) {
+  return answer(__func__, [&] {
+    require(size != 0 && address != nullptr && length != nullptr);
+    const auto allocation = machine().allocations.find(pointer);
+    require(allocation != nullptr);
+    const bool on_device = !is_host(allocation->kind) && allocation->kind != MemoryKind::managed;
+    require(on_device && device_of(allocation->device).memory().is_given(), cuda::error_not_supported);
+    *address = allocation->bytes + (pointer - allocation->start);
+    *length = std::min<std::size_t>(size, allocation->end() - pointer);
+  });
+}
+
 CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   return answer(__func__, [&] {
     require(free != nullptr && total != nullptr);
@@ -69,9 +83,9 @@ CUresult cuMemAllocPitch_v2(Ptr* pointer, std::size_t* pitch, std::size_t width,
 
 CUresult cuMemFree_v2(Ptr pointer) {
   return answer(__func__, [&] {
-    const auto workspace = current_workspace();
+    // The memory says whose it is: no context has to be current.
     if (pointer == 0) return;
-    workspace->streams().require_no_capture_in_the_way();
+    if (current_context() != nullptr) current_workspace()->streams().require_no_capture_in_the_way();
     const auto freed = machine().allocations.remove(pointer, [](const Allocation& allocation) {
       return allocation.kind == MemoryKind::device || allocation.kind == MemoryKind::managed ||
              allocation.kind == MemoryKind::pooled;
@@ -106,6 +120,7 @@ CUresult cuMemAllocManaged(Ptr* pointer, std::size_t size, unsigned flags) {
 
 CUresult cuMemGetAddressRange_v2(Ptr* base, std::size_t* size, Ptr pointer) {
   return answer(__func__, [&] {
+    current_workspace();
     const auto allocation = machine().allocations.find(pointer);
     require(allocation != nullptr, cuda::error_not_found);
     if (base != nullptr) *base = allocation->start;

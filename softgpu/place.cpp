@@ -31,8 +31,6 @@ Place place_of(std::uint64_t address, std::uint64_t size) {
     require(!machine().is_device_address(address));
     return pageable(address, size);
   }
-  // A host range may go on behind the part that is pinned.
-  if (is_host(owner->kind) && owner->end() - address < size) return pageable(address, size);
   Place place;
   place.side = side_of(owner->kind);
   place.device = owner->device;
@@ -55,12 +53,6 @@ Place place_of(std::uint64_t address, std::uint64_t size) {
 Place device_place(std::uint64_t address, std::uint64_t size) {
   Place place = place_of(address, size);
   require(place.side != Side::pageable_host);
-  return place;
-}
-
-Place host_place(const void* address, std::uint64_t size) {
-  Place place = place_of(reinterpret_cast<std::uint64_t>(address), size);
-  require(place.side != Side::device);
   return place;
 }
 

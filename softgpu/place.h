@@ -31,7 +31,5 @@ struct Place {
 Place place_of(std::uint64_t address, std::uint64_t size);
 // An address that a device can work on: not pageable memory.
 Place device_place(std::uint64_t address, std::uint64_t size);
-// An address that the host can work on: not device memory.
-Place host_place(const void* address, std::uint64_t size);
 
 }  // namespace sluice::softgpu

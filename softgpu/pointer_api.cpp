@@ -113,7 +113,7 @@ CUresult cuPointerSetAttribute(const void* value, int attribute, Ptr pointer) {
   return answer(__func__, [&] {
     require(value != nullptr && attribute == cuda::pointer_attribute_sync_memops);
     const auto memory = machine().allocations.find(pointer);
-    require(memory != nullptr && !is_host(memory->kind));
+    require(memory != nullptr);
     unsigned wanted = 0;
     std::memcpy(&wanted, value, sizeof wanted);
     memory->sync_memops.store(wanted != 0);

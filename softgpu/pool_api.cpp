@@ -20,7 +20,7 @@ std::shared_ptr<MemoryPool> pool_of(cuda::MemoryPool handle) {
 
 // The address is good at once; the memory may be used by work that the stream reaches after this.
 Ptr allocate(const StreamUse& use, std::shared_ptr<MemoryPool> pool, std::size_t size) {
-  require(size != 0);
+  if (size == 0) return 0;
   use.workspace->streams().require_not_captured(*use.stream);  // there are no allocation nodes here
   auto storage = pool->take(size, use.stream->id());
   auto allocation = std::make_shared<Allocation>();
@@ -60,10 +60,16 @@ CUresult cuMemAllocFromPoolAsync(Ptr* pointer, std::size_t size, cuda::MemoryPoo
 CUresult cuMemFreeAsync(Ptr pointer, cuda::Stream stream) {
   return answer(__func__, [&] {
     const StreamUse use = use_stream(stream);
+    if (pointer == 0) return;
     use.workspace->streams().require_not_captured(*use.stream);
-    const auto freed = machine().allocations.remove(
-        pointer, [](const Allocation& allocation) { return allocation.kind == MemoryKind::pooled; });
+    const auto freed = machine().allocations.remove(pointer, [](const Allocation& allocation) {
+      return allocation.kind == MemoryKind::pooled || allocation.kind == MemoryKind::device;
+    });
     require(freed != nullptr);
+    if (freed->kind == MemoryKind::device) {  // memory of no pool is given back when the stream gets there
+      use.submit([freed] {});
+      return;
+    }
     const auto memory = std::static_pointer_cast<PoolMemory>(freed->storage);
     const std::uint64_t ticket = memory->pool->free_later(memory->storage, use.stream->id());
     use.submit([memory, ticket] { memory->pool->free_reached(ticket); });

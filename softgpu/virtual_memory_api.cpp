@@ -66,7 +66,8 @@ CUresult cuMemRelease(cuda::AllocationHandle handle) {
 CUresult cuMemMap(Ptr pointer, std::size_t size, std::size_t offset, cuda::AllocationHandle handle,
                   unsigned long long flags) {
   return answer(__func__, [&] {
-    require(flags == 0 && offset == 0);  // CUDA accepts no other offset either
+    require(flags == 0);
+    require(offset == 0, cuda::error_not_supported);  // as CUDA has it
     machine().virtual_memory.map(pointer, size, machine().virtual_memory.find(handle));
   });
 }

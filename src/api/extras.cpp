@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 #include "api/funnel.h"
 #include "base/foreign_enum.h"
 #include "base/version.h"
 #include "core/explain.h"
+#include "engine/ring.h"
 #include "gpu/memory.h"
+#include "observe/carriers.h"
 #include "observe/path_counters.h"
 #include "route/reasons.h"
 
@@ -22,8 +25,8 @@ const char* sluice_version(void) {
   return SLUICE_VERSION_TEXT;
 }
 
-CUfileError_t sluice_explain(CUfileHandle_t fh, const void* buf, int gpu, CUfileOpcode_t opcode, size_t /*size*/,
-                             off_t /*file_offset*/, sluice_explanation_t* out) {
+CUfileError_t sluice_explain(CUfileHandle_t fh, const void* buf, int gpu, CUfileOpcode_t opcode, size_t size,
+                             off_t file_offset, sluice_explanation_t* out) {
   return guarded("sluice_explain", [&] {
     const int direction = sluice::base::number_of(opcode);
     if (out == nullptr || (direction != CUFILE_READ && direction != CUFILE_WRITE)) {
@@ -41,8 +44,13 @@ CUfileError_t sluice_explain(CUfileHandle_t fh, const void* buf, int gpu, CUfile
         throw Failure(CU_FILE_DEVICE_NOT_FOUND, "there is no device " + std::to_string(gpu));
       }
     }
-    const auto explanation = sluice::core::explain(
-        *file, memory, opcode == CUFILE_READ ? sluice::base::Direction::read : sluice::base::Direction::write);
+    sluice::route::Shape shape;
+    shape.direction = direction == CUFILE_READ ? sluice::base::Direction::read : sluice::base::Direction::write;
+    shape.file_offset = file_offset > 0 ? static_cast<std::uint64_t>(file_offset) : 0;
+    // Memory that is only meant is in step with the file.
+    shape.address = buf != nullptr ? reinterpret_cast<std::uint64_t>(buf) : shape.file_offset;
+    shape.size = size;
+    const auto explanation = sluice::core::explain(*file, memory, shape);
     const auto* const text = sluice::route::reason_text(explanation.verdict.reason);
     out->path = explanation.verdict.path;
     out->reason = explanation.verdict.reason;
@@ -54,6 +62,14 @@ CUfileError_t sluice_explain(CUfileHandle_t fh, const void* buf, int gpu, CUfile
   });
 }
 
+CUfileError_t sluice_carrier_counters(sluice_carrier_counts_t* counters) {
+  return guarded("sluice_carrier_counters", [&] {
+    if (counters == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "nowhere to write the counters");
+    *counters = sluice::observe::carrier_counters();
+    counters->rings = sluice::engine::ring_count();
+  });
+}
+
 CUfileError_t sluice_path_counters(sluice_path_counter_t* counters, size_t room, size_t* count) {
   return guarded("sluice_path_counters", [&] {
     if (count == nullptr || (counters == nullptr && room > 0)) {
@@ -62,6 +78,27 @@ CUfileError_t sluice_path_counters(sluice_path_counter_t* counters, size_t room,
     const auto entries = sluice::observe::path_counters();
     std::copy_n(entries.begin(), std::min(room, entries.size()), counters);
     *count = entries.size();
+  });
+}
+
+CUfileError_t sluice_direct_pairs(sluice_direct_pair_visitor_t visit, void* context) {
+  return guarded("sluice_direct_pairs", [&] {
+    if (visit == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "nobody to tell the pairs to");
+    const auto life = Driver::instance().life();
+    if (life == nullptr) return;
+    for (const sluice::core::PairReport& report : life->pairs->reports()) {
+      sluice_direct_pair_t pair{};
+      pair.gpu = report.device;
+      const sluice::cuda::Uuid uuid = sluice::gpu::uuid_of(report.device);
+      std::copy_n(std::begin(uuid.bytes), sizeof pair.gpu_uuid, std::begin(pair.gpu_uuid));
+      pair.storage = report.storage.c_str();
+      pair.reason = report.reason;
+      pair.sentence = report.words.c_str();
+      pair.transfers = report.transfers;
+      pair.polled = report.polled;
+      pair.rerouted = report.rerouted;
+      visit(&pair, context);
+    }
   });
 }
 

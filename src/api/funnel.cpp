@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 
+#include "gpu/driver.h"
 #include "observe/log.h"
 #include "sluice.h"
 
@@ -40,7 +41,10 @@ const char* sentence_of(int error) noexcept {
     case EBADF:
       return "the file's descriptor was closed, or its number belongs to another file now";
     case EFAULT:
-      return "there is no memory at the address given";
+      return gpu::driver_is_lost()
+                 ? "there is no memory at the address given; memory of a device stays with the process "
+                   "that allocated it, a child of fork cannot use it"
+                 : "there is no memory at the address given";
     case CU_FILE_HANDLE_NOT_REGISTERED:
       return "the handle was deregistered, or the driver was closed since";
     case CU_FILE_INVALID_VALUE:

@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <sys/types.h>
 
+#include <cerrno>
 #include <new>
-#include <utility>
 
 #include "base/failure.h"
 #include "base/outcome.h"
@@ -14,17 +14,18 @@
 
 namespace sluice::api {
 
-// A thread that is cancelled in here would unwind through frames that do not expect it.
-class NoCancellation {
- public:
-  NoCancellation() noexcept { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
-  ~NoCancellation() { ::pthread_setcancelstate(before_, nullptr); }
-  NoCancellation(const NoCancellation&) = delete;
-  NoCancellation& operator=(const NoCancellation&) = delete;
-
- private:
-  int before_ = PTHREAD_CANCEL_ENABLE;
-};
+// Runs a body that throws nothing with cancellation of this thread off. A thread of the asynchronous type may be ended
+// as soon as it is on again, or in the few instructions around it: the frames from here out to the C caller are unwound
+// then. So nothing in them has to be destroyed, and none is noexcept; the body's own frame is another one.
+template <typename Body>
+auto undisturbed(Body body) {
+  static_assert(noexcept(body()));
+  int before = PTHREAD_CANCEL_ENABLE;
+  ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+  const auto answer = body();
+  ::pthread_setcancelstate(before, nullptr);
+  return answer;
+}
 
 // `call` is the C function's name. The cause of a failure is kept for this thread and logged.
 CUfileError_t report(const char* call, const base::Failure& failure) noexcept;
@@ -35,10 +36,9 @@ void report(const char* call, base::Outcome refusal) noexcept;
 inline constexpr CUfileError_t success{CU_FILE_SUCCESS, {}};
 
 template <typename Body>
-CUfileError_t guarded(const char* call, Body&& body) noexcept {
-  const NoCancellation calm;
+[[gnu::noinline]] CUfileError_t translated(const char* call, Body& body) noexcept {
   try {
-    std::forward<Body>(body)();
+    body();
     return success;
   } catch (const base::Failure& failure) {
     return report(call, failure);
@@ -49,7 +49,27 @@ CUfileError_t guarded(const char* call, Body&& body) noexcept {
   }
 }
 
+template <typename Body>
+CUfileError_t guarded(const char* call, Body&& body) {
+  return undisturbed([&]() noexcept { return translated(call, body); });
+}
+
 // A transfer's answer: the count, or -1 with the errno or 50xx code in errno.
 ssize_t deliver(const char* call, base::Outcome outcome) noexcept;
+
+// The same for a body that moves bytes. All that it can throw is that there was no memory for the driver's first call.
+template <typename Body>
+[[gnu::noinline]] ssize_t delivered(const char* call, Body& body) noexcept {
+  try {
+    return deliver(call, body());
+  } catch (...) {
+    return deliver(call, base::Outcome::system_error(ENOMEM));
+  }
+}
+
+template <typename Body>
+ssize_t guarded_transfer(const char* call, Body&& body) {
+  return undisturbed([&]() noexcept { return delivered(call, body); });
+}
 
 }  // namespace sluice::api

@@ -5,8 +5,7 @@
 #include "api/funnel.h"
 #include "core/transfer.h"
 
-using sluice::api::deliver;
-using sluice::api::NoCancellation;
+using sluice::api::guarded_transfer;
 using sluice::base::Direction;
 using sluice::base::Outcome;
 using sluice::core::Call;
@@ -16,7 +15,7 @@ namespace {
 
 // The parts of memory in their order, for one range of the file: stops where a part comes back short.
 Outcome transfer_parts(Direction direction, CUfileHandle_t fh, const CUfileIOVec_t* iov, size_t iovcnt,
-                       off_t file_offset, unsigned flags) noexcept {
+                       off_t file_offset, unsigned flags) {
   if ((iov == nullptr && iovcnt > 0) || flags != 0) return Outcome::system_error(EINVAL);
   std::uint64_t total = 0;
   for (size_t i = 0; i < iovcnt; ++i) {
@@ -44,25 +43,27 @@ Outcome transfer_parts(Direction direction, CUfileHandle_t fh, const CUfileIOVec
 extern "C" {
 
 ssize_t cuFileRead(CUfileHandle_t fh, void* bufPtr_base, size_t size, off_t file_offset, off_t bufPtr_offset) {
-  const NoCancellation calm;
-  const Call call{Direction::read, fh, bufPtr_base, size, file_offset, bufPtr_offset};
-  return deliver("cuFileRead", sluice::core::transfer(Driver::instance(), call));
+  return guarded_transfer("cuFileRead", [&] {
+    const Call call{Direction::read, fh, bufPtr_base, size, file_offset, bufPtr_offset};
+    return sluice::core::transfer(Driver::instance(), call);
+  });
 }
 
 ssize_t cuFileWrite(CUfileHandle_t fh, const void* bufPtr_base, size_t size, off_t file_offset, off_t bufPtr_offset) {
-  const NoCancellation calm;
-  const Call call{Direction::write, fh, bufPtr_base, size, file_offset, bufPtr_offset};
-  return deliver("cuFileWrite", sluice::core::transfer(Driver::instance(), call));
+  return guarded_transfer("cuFileWrite", [&] {
+    const Call call{Direction::write, fh, bufPtr_base, size, file_offset, bufPtr_offset};
+    return sluice::core::transfer(Driver::instance(), call);
+  });
 }
 
 ssize_t cuFileReadv(CUfileHandle_t fh, const CUfileIOVec_t* iov, size_t iovcnt, off_t file_offset, unsigned flags) {
-  const NoCancellation calm;
-  return deliver("cuFileReadv", transfer_parts(Direction::read, fh, iov, iovcnt, file_offset, flags));
+  return guarded_transfer("cuFileReadv",
+                          [&] { return transfer_parts(Direction::read, fh, iov, iovcnt, file_offset, flags); });
 }
 
 ssize_t cuFileWritev(CUfileHandle_t fh, const CUfileIOVec_t* iov, size_t iovcnt, off_t file_offset, unsigned flags) {
-  const NoCancellation calm;
-  return deliver("cuFileWritev", transfer_parts(Direction::write, fh, iov, iovcnt, file_offset, flags));
+  return guarded_transfer("cuFileWritev",
+                          [&] { return transfer_parts(Direction::write, fh, iov, iovcnt, file_offset, flags); });
 }
 
 }  // extern "C"

@@ -18,10 +18,10 @@ class EventCount {
  public:
   std::uint32_t now() const noexcept { return count_.load(std::memory_order_acquire); }
 
-  // What was written before advance() is visible to whoever sees the new number.
-  void advance() noexcept {
+  // What was written before advance() is visible to whoever sees the new number. `most` of those that wait are woken.
+  void advance(int most = INT32_MAX) noexcept {
     count_.fetch_add(1, std::memory_order_release);
-    ::syscall(SYS_futex, &count_, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+    ::syscall(SYS_futex, &count_, FUTEX_WAKE_PRIVATE, most, nullptr, nullptr, 0);
   }
 
   // Returns when the number is no longer `seen`, or at `deadline` (CLOCK_MONOTONIC; none: waits for ever). False when

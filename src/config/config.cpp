@@ -66,6 +66,7 @@ void Config::follow() {
   plain = text(key_at("sluice.mode")) == "plain";
   verify = flag(key_at("sluice.verify"));
   explain = flag(key_at("sluice.explain"));
+  poll_thread = flag(key_at("sluice.poll_thread"));
   for (std::size_t i = 0; i < size_parameter_count; ++i) {
     sizes[i] = static_cast<std::size_t>(number(size_parameters[i].index));
   }

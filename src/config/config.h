@@ -68,9 +68,10 @@ struct Config {
   std::string file;  // the configuration file that was read; "" when there is none
 
   // What follows from the settings, for those who ask often. Kept by set().
-  bool plain = false;    // sluice.mode is "plain": one thread, one copy, nothing clever
-  bool verify = false;   // every transfer is compared with a second, plain read
-  bool explain = false;  // one line a handle on stderr
+  bool plain = false;        // sluice.mode is "plain": one thread, one copy, nothing clever
+  bool verify = false;       // every transfer is compared with a second, plain read
+  bool explain = false;      // one line a handle on stderr
+  bool poll_thread = false;  // direct transfers that are polled for are polled for by a thread of the kernel
   std::array<std::size_t, size_parameter_count> sizes{};
   std::array<bool, bool_parameter_count> flags{};
   std::string log_level;

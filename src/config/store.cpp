@@ -35,7 +35,7 @@ std::string headline(const std::vector<Note>& notes) {
 std::shared_ptr<const Config> Store::begin_life(std::vector<Note>& fresh) {
   const std::lock_guard lock(mutex_);
   running_ = std::make_shared<const Config>(make_config(sources_, staged_));
-  staged_.clear();
+  used_up_ = std::exchange(staged_, {});
   std::vector<Note> now;
   std::copy_if(running_->notes.begin(), running_->notes.end(), std::back_inserter(now),
                [&](const Note& note) { return told_.insert(note.text).second; });
@@ -47,6 +47,13 @@ std::shared_ptr<const Config> Store::begin_life(std::vector<Note>& fresh) {
 void Store::end_life() {
   const std::lock_guard lock(mutex_);
   running_.reset();
+  used_up_.clear();
+}
+
+void Store::refuse_life() {
+  const std::lock_guard lock(mutex_);
+  running_.reset();
+  staged_ = std::exchange(used_up_, {});
 }
 
 std::shared_ptr<const Config> Store::current() {
@@ -107,7 +114,7 @@ void Store::set(CUFileStringConfigParameter_t id, const std::string& value) {
     case CUFILE_PARAM_LOGGING_LEVEL:
       if (!parse_log_level(value)) {
         throw Failure(CU_FILE_INVALID_VALUE,
-                      "unknown log level " + value + ": use ERROR, WARN, NOTICE, INFO, DEBUG or TRACE");
+                      "unknown log level " + value + ": use NOTICE, ERROR, WARN, INFO, DEBUG or TRACE");
       }
       stage(key_at("logging.level"), value);
       break;

@@ -21,6 +21,8 @@ class Store {
   std::shared_ptr<const Config> begin_life(std::vector<Note>& fresh);
   // Back to staging; running setters are forgotten.
   void end_life();
+  // Back to staging, since the driver does not open this way: what was staged is staged again.
+  void refuse_life();
 
   // What runs, or what would if the driver opened now.
   std::shared_ptr<const Config> current();
@@ -51,6 +53,7 @@ class Store {
   std::mutex mutex_;
   std::shared_ptr<const Config> running_;  // null while the driver is closed
   std::vector<Change> staged_;             // in the order of the calls: the last one wins
+  std::vector<Change> used_up_;            // what was staged for the present life
   std::set<std::string> told_;             // notes that have been handed out
 };
 

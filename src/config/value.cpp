@@ -14,9 +14,7 @@ namespace {
 
 using Read = std::variant<Value, Objection>;
 
-constexpr std::array<std::string_view, 6> level_names{"ERROR", "WARN", "NOTICE", "INFO", "DEBUG", "TRACE"};
-// A level as a number counts along NVIDIA's list of names, which begins with NOTICE.
-constexpr std::array<std::string_view, 6> numbered_levels{"NOTICE", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
+constexpr std::array<std::string_view, 6> level_names{"NOTICE", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
 
 char upper(char c) {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
@@ -92,7 +90,7 @@ std::optional<std::int64_t> number_within(const Limits& limits, std::string_view
 std::optional<std::string> level_from(std::string_view text) {
   if (const auto level = parse_log_level(text)) return std::string(level_names[static_cast<std::size_t>(*level)]);
   if (const auto number = parse_number(text); number && *number >= 0 && *number < 6) {
-    return std::string(numbered_levels[static_cast<std::size_t>(*number)]);
+    return std::string(level_names[static_cast<std::size_t>(*number)]);
   }
   return std::nullopt;
 }

@@ -14,10 +14,11 @@
 
 namespace sluice::config {
 
-// From the least to the most that is written.
-enum class LogLevel : int { error, warn, notice, info, debug, trace };
+// From the least to the most that is written, along NVIDIA's list: notices are written at every level. As a number, a
+// level is its place in the list.
+enum class LogLevel : int { notice, error, warn, info, debug, trace };
 
-// ERROR, WARN, NOTICE, INFO, DEBUG, TRACE in any case; nullopt for anything else.
+// NOTICE, ERROR, WARN, INFO, DEBUG, TRACE in any case; nullopt for anything else.
 std::optional<LogLevel> parse_log_level(std::string_view text) noexcept;
 
 // One line of a mount_table.

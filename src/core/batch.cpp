@@ -1,13 +1,18 @@
 // Batches, plain and right: what the contract answers, without concurrency inside a submission.
 #include "core/batch.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "base/failure.h"
 #include "base/foreign_enum.h"
+#include "core/in_flight.h"
 #include "core/transfer.h"
+#include "observe/log.h"
 #include "observe/statistics.h"
 
 namespace sluice::core {
@@ -49,6 +54,16 @@ std::string objection(const CUfileIOParams_t& entry, const FileTable::Pin& file)
   if (entry.u.batch.file_offset < 0 || entry.u.batch.devPtr_offset < 0) return "it has a negative offset";
   if (!check(*file, call_of(entry)).ok()) return "the file was not opened for this direction";
   return {};
+}
+
+// Some programs never look at an event's status: the log has the cause, too.
+void log_failed_entry(std::size_t number, Outcome outcome) {
+  if (!observe::log_enabled(config::LogLevel::error)) return;
+  const int error = outcome.error();
+  const char* const system = error < CUFILEOP_BASE_ERR ? ::strerrordesc_np(error) : nullptr;
+  observe::log(config::LogLevel::error, "batch",
+               fmt::format("entry {} of a submission failed: {} ({})", number,
+                           system != nullptr ? system : CUFILE_ERRSTR(error), error));
 }
 
 }  // namespace
@@ -98,6 +113,7 @@ void* set_up_batch(Driver& driver, unsigned capacity) {
 }
 
 void submit_batch(Driver& driver, void* handle, std::span<const CUfileIOParams_t> entries) {
+  const InFlight in_flight;  // before the pins, as in transfer()
   const auto batch = driver.batches().pin(handle);
   if (!batch) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "no such batch");
   if (entries.empty()) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "a submission needs at least one entry");
@@ -121,6 +137,7 @@ void submit_batch(Driver& driver, void* handle, std::span<const CUfileIOParams_t
     observe::count_batch_transfer({call.direction, call.size, true, -1, {}}, outcome);
     observe::count(Operation::batch_processed, outcome.ok());
     CUfileIOEvents_t event{};
+    if (!outcome.ok()) log_failed_entry(i, outcome);
     event.cookie = entries[i].cookie;
     event.status = outcome.ok() ? CUFILE_COMPLETE : CUFILE_FAILED;
     event.ret = static_cast<std::size_t>(outcome.value());
@@ -141,7 +158,8 @@ std::size_t collect_batch(Driver& driver, void* handle, std::size_t least, std::
 }
 
 void destroy_batch(Driver& driver, void* handle) {
-  if (!driver.batches().retire(handle)) throw Failure(CU_FILE_INVALID_VALUE, "no such batch");
+  const Patience patience = waiting_can_end() ? Patience::until_the_last_user_left : Patience::none;
+  if (!driver.batches().retire(handle, patience)) throw Failure(CU_FILE_INVALID_VALUE, "no such batch");
 }
 
 }  // namespace sluice::core

@@ -7,16 +7,32 @@
 
 #include "base/failure.h"
 #include "core/batch.h"
+#include "core/in_flight.h"
 #include "core/streams.h"
+#include "engine/lanes.h"
+#include "engine/ring.h"
 #include "engine/slab.h"
+#include "engine/uring.h"
 #include "facts/root.h"
 #include "gpu/driver.h"
+#include "gpu/memory.h"
 #include "observe/log.h"
 #include "observe/statistics.h"
 
 namespace sluice::core {
 
 using base::Failure;
+
+namespace {
+
+paths::Manner manner_of(const config::Config& config) {
+  if (config.plain) return paths::Manner::plain;
+  const std::string& copy = config.text(config::key_at("sluice.copy"));
+  if (copy == "kernel") return paths::Manner::kernel;
+  return copy == "engine" ? paths::Manner::copy_engine : paths::Manner::usual;
+}
+
+}  // namespace
 
 Driver::Driver() : batches_(std::make_unique<BatchTable>()), streams_(std::make_unique<Streams>()) {
   ::pthread_atfork([] { instance().prepare_fork(); }, [] { instance().resume_after_fork(false); },
@@ -37,21 +53,41 @@ void Driver::open_locked() {
     notes.push_back({config::LogLevel::warn, std::move(refusal)});
   }
   for (const config::Note& note : notes) observe::log(note.level, "config", note.text);
+  if (const std::string refusal = gpu::soft_gpu_refusal(); !refusal.empty()) {
+    observe::log(config::LogLevel::error, "gpu", refusal);
+  }
 
   life->terms.rules.plain = config.plain;
   life->terms.rules.force_compat = config.flag(CUFILE_PARAM_FORCE_COMPAT_MODE);
   life->terms.rules.use_pci_p2pdma = config.flag(CUFILE_PARAM_USE_PCIP2PDMA);
+  life->terms.rules.allow_compat = config.flag(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE);
   // Kernel symbols take a while to search: only for those who want to know.
   life->terms.machine =
       facts::of_machine(facts::Root{}, life->terms.rules.use_pci_p2pdma ? facts::KernelSearch::symbols
                                                                         : facts::KernelSearch::configuration);
+  if (!route::compat_is_allowed(life->terms.rules) && !route::has_direct_way(life->terms.machine, life->terms.rules)) {
+    store_.refuse_life();
+    throw Failure(CU_FILE_DRIVER_NOT_INITIALIZED,
+                  "properties.allow_compat_mode is off, and this machine has no way to device memory but through the "
+                  "CPU: switch it on (CUFILE_ALLOW_COMPAT_MODE=true), load nvidia-fs.ko, or switch "
+                  "properties.use_pci_p2pdma on where the kernel has PCI_P2PDMA");
+  }
+  life->terms.manner = manner_of(config);
   life->terms.verify = config.verify;
+  if (config.flag(CUFILE_PARAM_PROPERTIES_USE_POLL_MODE)) {
+    life->terms.completion = config.poll_thread ? engine::Completion::polled_by_kernel : engine::Completion::polled;
+    life->terms.polled_up_to = std::uint64_t{config.size(CUFILE_PARAM_POLLTHRESHOLD_SIZE_KB)} * 1024;
+  }
   const auto level = static_cast<int>(config.size(CUFILE_PARAM_PROFILE_STATS));
   observe::set_statistics_level(level);
   if (level > 0) observe::start_statistics();
   life_ = std::move(life);
+  if (!was_open_) wait_for_transfers_at_exit();
   was_open_ = true;
-  observe::log(config::LogLevel::info, "core", "driver opened: every transfer takes the posix path in this version");
+  observe::log(config::LogLevel::notice, "core",
+               life_->terms.rules.use_pci_p2pdma
+                   ? "driver opened: the path p2pdma is used wherever a trial succeeds"
+                   : "driver opened in compatibility mode: use_pci_p2pdma is off, so transfers take the posix path");
 }
 
 void Driver::open() {
@@ -106,10 +142,15 @@ void Driver::close() {
   }
   // Outside the lock: each waits for the transfers that use it, and those may belong to threads that want to register
   // something.
-  for (void* batch : batches) batches_->retire(batch);
-  for (void* file : files) files_.retire(file);
-  for (void* buffer : buffers) buffers_.retire(buffer);
+  const Patience patience = patience_now();
+  for (void* batch : batches) batches_->retire(batch, patience);
+  for (void* file : files) files_.retire(file, patience);
+  for (void* buffer : buffers) buffers_.retire(buffer, patience);
   observe::log(config::LogLevel::info, "core", "driver closed");
+}
+
+Patience Driver::patience_now() noexcept {
+  return waiting_can_end() ? Patience::until_the_last_user_left : Patience::none;
 }
 
 void Driver::set_p2p_mask(std::size_t kind, unsigned mask) {
@@ -129,20 +170,34 @@ void Driver::prepare_fork() {
   buffers_.before_fork();
   batches_->before_fork();
   ranges_.before_fork();
+  streams_->before_fork();
+  gpu::driver_before_fork();
+  gpu::streams_before_fork();
   engine::private_files_before_fork();
+  engine::lanes_before_fork();
   engine::slabs_before_fork();
+  if (life_) life_->pairs->before_fork();
 }
 
 void Driver::resume_after_fork(bool in_child) {
-  if (in_child) gpu::forget_driver_after_fork();
+  if (life_) life_->pairs->after_fork();
+  engine::rings_after_fork(in_child);
   engine::slabs_after_fork(in_child);
+  if (in_child) engine::staging_after_fork_in_child();
+  engine::lanes_after_fork(in_child);
   engine::private_files_after_fork(in_child);
+  gpu::streams_after_fork();
+  gpu::driver_after_fork(in_child);
+  streams_->after_fork(in_child);
   ranges_.after_fork(in_child);
   batches_->after_fork(in_child);
   buffers_.after_fork(in_child);
   files_.after_fork(in_child);
   store_.after_fork();
   control_.unlock();
+  if (!in_child) return;
+  batches_->abandon_all();
+  transfers_after_fork_in_child();
 }
 
 }  // namespace sluice::core

@@ -58,6 +58,11 @@ class Driver {
   void open_locked();
   // With control_ held: opens when nobody has, or when another thread has closed since the caller last looked.
   const std::shared_ptr<const Life>& ensure_open_locked();
+  // With control_ held: puts `range` in the place of a registration with the same base whose memory is gone, and
+  // answers that one's handle, for the caller to retire. Null when the memory is still there.
+  void* take_stale_locked(const RegisteredRange& range, const facts::BufferFacts& now);
+  // Ending something waits for the transfers that use it, for as long as that can come to an end.
+  static Patience patience_now() noexcept;
   void prepare_fork();
   void resume_after_fork(bool in_child);
 

@@ -2,10 +2,15 @@
 #include "core/explain.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 
+#include "core/direct.h"
+#include "facts/nvme_paths.h"
+#include "gpu/driver.h"
+#include "paths/direct_pair.h"
 #include "route/reasons.h"
 
 namespace sluice::core {
@@ -32,6 +37,34 @@ std::string_view name_of_memory(const facts::BufferFacts& memory) {
   return "memory";
 }
 
+// What a reader of an explanation has to know besides.
+std::string remark(const facts::MachineFacts& machine) {
+  const std::string refusal = gpu::soft_gpu_refusal();
+  std::string text = refusal.empty() ? refusal : "; " + refusal;
+  if (machine.ring_takes_dma_buf) text += "; this kernel's rings take dma-bufs, which this version does not use yet";
+  return text;
+}
+
+// Where the file ends; ~0 where a size means nothing.
+std::uint64_t size_of(const File& file) {
+  struct stat status {};
+  if (file.facts.kind == facts::FileKind::block_device || ::fstat(file.fd, &status) != 0) return ~std::uint64_t{0};
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+// What the trial of the direct path saw, or why there was none.
+std::string words_of(const paths::DirectPair* pair) {
+  const std::string words = pair != nullptr ? pair->words() : "";
+  return words.empty() ? words : "; direct path: " + words;
+}
+
+// How an NVMe drive with several controllers, or behind a network, is reached just now.
+std::string paths_of(const facts::FileFacts& file) {
+  if (file.block.driver != "nvme") return "";
+  const std::string paths = facts::describe_nvme_paths(file.block.name, facts::Root{});
+  return paths.empty() ? paths : "; " + paths;
+}
+
 // One write: lines of several threads do not mix.
 void say(const std::string& line) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
@@ -39,20 +72,29 @@ void say(const std::string& line) {
 
 }  // namespace
 
-Explanation explain(const File& file, const facts::BufferFacts& memory, base::Direction direction) {
+Explanation explain(File& file, const facts::BufferFacts& memory, const route::Shape& shape) {
   const request::Terms& terms = file.life->terms;
-  return {route::judge(file.facts, memory, terms.machine, terms.rules, direction),
-          fmt::format("{}, opened {}, {}", facts::describe(file.facts),
-                      file.facts.direct ? "with O_DIRECT" : "without O_DIRECT", name_of_memory(memory))};
+  paths::DirectPair* const pair = pair_of(file, memory, shape.direction);
+  if (pair != nullptr) {
+    const paths::OpenFile open{file.fd, file.facts, file.buffered, size_of(file), nullptr, nullptr, pair};
+    try_pair(open, memory, Need::pressing);
+  }
+  const facts::Reach reach = pair != nullptr ? pair->reach() : facts::Reach::untried;
+  const route::Decision decision = route::decide(file.facts, memory, terms.machine, terms.rules, shape, reach);
+  return {{decision.path, decision.reason},
+          fmt::format("{}, opened {}, {}{}{}{}", facts::describe(file.facts),
+                      file.facts.direct ? "with O_DIRECT" : "without O_DIRECT", name_of_memory(memory), words_of(pair),
+                      paths_of(file.facts), remark(terms.machine))};
 }
 
 void explain_once(File& file, const request::Request& request, const request::Result& result) noexcept {
   if (file.explained.exchange(true, std::memory_order_relaxed)) return;
   try {
     const route::ReasonText* const text = route::reason_text(result.way.reason);
+    const route::Shape shape{request.direction, request.at.value, request.address, request.size};
     say(fmt::format("sluice: {}: path {}, because {}: {} [{}]\n", name_of_file(file.fd),
                     route::path_name(result.way.path), text->name, text->sentence,
-                    explain(file, request.memory, request.direction).detail));
+                    explain(file, request.memory, shape).detail));
   } catch (...) {  // NOLINT(bugprone-empty-catch): an explanation that cannot be made must not fail the transfer
   }
 }

@@ -8,12 +8,13 @@
 
 namespace sluice::core {
 
-// The verdict for a transfer of one direction between this file and this memory, and the facts that it rests on.
+// The verdict for a transfer between this file and this memory, and the facts that it rests on. A direct path that
+// nobody has tried yet is tried. A shape of no bytes stands for large, aligned transfers.
 struct Explanation {
   route::Verdict verdict;
   std::string detail;
 };
-Explanation explain(const File& file, const facts::BufferFacts& memory, base::Direction direction);
+Explanation explain(File& file, const facts::BufferFacts& memory, const route::Shape& shape);
 
 // SLUICE_EXPLAIN=1: one line a handle on stderr, with its first transfer.
 void explain_once(File& file, const request::Request& request, const request::Result& result) noexcept;

@@ -1,11 +1,13 @@
 // What the tables hold: one record a registered file, a registered buffer; and the terms of one driver life.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 
 #include "config/config.h"
+#include "core/pairs.h"
 #include "core/slot_table.h"
 #include "engine/private_files.h"
 #include "facts/buffer.h"
@@ -18,6 +20,7 @@ namespace sluice::core {
 struct Life {
   std::shared_ptr<const config::Config> config;
   request::Terms terms;
+  std::shared_ptr<Pairs> pairs = std::make_shared<Pairs>();  // what was found out on the way
 };
 
 struct File {
@@ -34,7 +37,8 @@ struct File {
   const facts::FileFacts facts;
   const std::shared_ptr<const Life> life;
   engine::PrivateFile buffered;
-  std::atomic<bool> explained{false};  // SLUICE_EXPLAIN has had its line
+  std::atomic<bool> explained{false};                      // SLUICE_EXPLAIN has had its line
+  std::array<std::atomic<paths::DirectPair*>, 8> pairs{};  // of this storage and each device; they live with the life
 };
 
 struct Buffer {

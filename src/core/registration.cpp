@@ -6,8 +6,11 @@
 #include "config/denylist.h"
 #include "core/driver.h"
 #include "core/explain.h"
+#include "engine/host_copy.h"
 #include "gpu/memory.h"
 #include "observe/statistics.h"
+#include "route/reasons.h"
+#include "route/route.h"
 
 namespace sluice::core {
 
@@ -31,6 +34,23 @@ void require_welcome(const config::Config& config, const facts::FileFacts& file)
   }
 }
 
+// Where the CPU must not move device memory, a file that leaves no other way is refused at once, and not with its first
+// transfer.
+void require_direct_way(const Life& life, const facts::FileFacts& file) {
+  facts::BufferFacts device;
+  device.kind = facts::MemoryKind::device;
+  const route::Rules& rules = life.terms.rules;
+  for (const base::Direction direction : {base::Direction::read, base::Direction::write}) {
+    const route::Verdict verdict =
+        route::judge(file, device, life.terms.machine, rules, direction, facts::Reach::proven);
+    if (route::is_permitted(verdict, rules)) continue;
+    const route::ReasonText& text = *route::reason_text(verdict.reason);
+    throw Failure(CU_FILE_IO_NOT_SUPPORTED,
+                  "properties.allow_compat_mode is off, and only the CPU reaches this file. " +
+                      std::string(text.sentence) + " " + text.remedy);
+  }
+}
+
 }  // namespace
 
 void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
@@ -44,6 +64,7 @@ void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
   const std::lock_guard lock(control_);
   const auto life = ensure_open_locked();
   require_welcome(*life->config, facts);
+  require_direct_way(*life, facts);
   if (const auto known = handles_by_fd_.find(fd); known != handles_by_fd_.end()) {
     const auto file = files_.pin(known->second);
     if (file && same_file(*file, facts)) {
@@ -71,7 +92,7 @@ void Driver::deregister_file(void* handle) {
     }
     if (file->life->config->explain) explain_unused(*file);
   }
-  files_.retire(handle);
+  files_.retire(handle, patience_now());
 }
 
 void Driver::register_buffer(const void* base, std::size_t size, int flags) {
@@ -87,6 +108,13 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
   }
   const facts::BufferFacts facts = gpu::inspect(address);
   const bool on_device = !facts::is_host(facts.kind);
+  std::byte first{};
+  if (!on_device && gpu::driver_is_lost() && !engine::copy_from_caller({&first, 1}, address).ok()) {
+    throw Failure(CU_FILE_CUDA_DRIVER_ERROR,
+                  "there is no memory at this address; memory of a device stays with the process that allocated it, a "
+                  "child of fork cannot use it",
+                  cuda::error_not_initialized);
+  }
   if (on_device && gpu::contiguous_bytes(address, size) < size) {
     throw Failure(CU_FILE_CUDA_POINTER_RANGE_ERROR,
                   "the buffer is longer than its allocation: register at most what was allocated");
@@ -95,19 +123,38 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
     throw Failure(CU_FILE_CUDA_MEMORY_TYPE_INVALID, "host memory is switched off by properties.allow_system_memory");
   }
 
+  void* stale = nullptr;
   {
     const std::lock_guard lock(control_);
     ensure_open_locked();
-    void* const handle = buffers_.insert(std::make_unique<Buffer>(Buffer{address, size, facts}));
-    if (!ranges_.insert({address, address + size, handle})) {
-      buffers_.retire(handle);
-      throw Failure(CU_FILE_MEMORY_ALREADY_REGISTERED, "a buffer with this address is registered already");
+    const RegisteredRange range{address, address + size,
+                                buffers_.insert(std::make_unique<Buffer>(Buffer{address, size, facts}))};
+    if (!ranges_.insert(range)) {
+      stale = take_stale_locked(range, facts);
+      if (stale == nullptr) {
+        buffers_.retire(range.handle);
+        throw Failure(CU_FILE_MEMORY_ALREADY_REGISTERED, "a buffer with this address is registered already");
+      }
     }
   }
+  if (stale != nullptr) buffers_.retire(stale, patience_now());
   if (on_device) {
     observe::name_device(facts.device, gpu::uuid_of(facts.device).bytes);
     observe::count_registered_bytes(facts.device, static_cast<std::int64_t>(size));
   }
+}
+
+void* Driver::take_stale_locked(const RegisteredRange& range, const facts::BufferFacts& now) {
+  const auto known = ranges_.find(range.base, range.base, 1);
+  if (!known || known->base != range.base) return nullptr;
+  {
+    const auto buffer = buffers_.pin(known->handle);
+    if (!buffer || (buffer->facts.kind == now.kind && buffer->facts.id == now.id)) return nullptr;
+    observe::count_registered_bytes(buffer->facts.device, -static_cast<std::int64_t>(buffer->size));
+  }
+  ranges_.remove(range.base);
+  ranges_.insert(range);
+  return known->handle;
 }
 
 void Driver::deregister_buffer(const void* base) {
@@ -130,7 +177,7 @@ void Driver::deregister_buffer(const void* base) {
     }
   }
   // Waits until no transfer touches the memory: the caller may free it next.
-  buffers_.retire(handle);
+  buffers_.retire(handle, patience_now());
 }
 
 }  // namespace sluice::core

@@ -16,6 +16,9 @@
 
 namespace sluice::core {
 
+// Whether whoever ends a handle waits for those that use it.
+enum class Patience : std::uint8_t { until_the_last_user_left, none };
+
 // What a pointer says of itself.
 enum class Standing : std::uint8_t { garbage, retired, live };
 
@@ -117,8 +120,9 @@ class SlotTable {
   }
 
   // Ends a handle: nobody new gets in, and once the last user has left the object is destroyed. Returns after that.
-  // False when the handle was not live. Not to be called with a pin of the same handle in hand.
-  bool retire(Handle handle) {
+  // False when the handle was not live. Not to be called with a pin of the same handle in hand, unless without
+  // patience: then it returns at once, and the slot is not used again.
+  bool retire(Handle handle, Patience patience = Patience::until_the_last_user_left) {
     const auto place = unpack(handle);
     Slot* const slot = place ? slot_at(place->index) : nullptr;
     if (slot == nullptr) return false;
@@ -126,6 +130,7 @@ class SlotTable {
     const std::uint64_t dying = word_of(place->generation, phase_dying);
     if (!slot->word.compare_exchange_strong(expected, dying)) return false;
     settle(*slot, place->generation);
+    if (patience == Patience::none) return true;
     for (std::uint64_t word = slot->word.load(); word >> 2 == place->generation; word = slot->word.load()) {
       slot->word.wait(word);
     }
@@ -143,6 +148,20 @@ class SlotTable {
       if ((word & phase_mask) == phase_live) handles.push_back(pack(index, static_cast<std::uint32_t>(word >> 2)));
     }
     return handles;
+  }
+
+  // In the child of a fork: no handle names anything any more. The objects are left as they are, since a thread that
+  // the child does not have may have been inside them.
+  void abandon_all() {
+    const std::lock_guard lock(mutex_);
+    for (std::uint32_t index = 0; index < made_; ++index) {
+      Slot& slot = *slot_at(index);
+      const std::uint64_t word = slot.word.load();
+      if ((word & phase_mask) == phase_free) continue;
+      [[maybe_unused]] const Object* const left = slot.object.release();
+      slot.word.store(word_of(static_cast<std::uint32_t>(word >> 2) + 1, phase_free));
+      free_.push_back(index);
+    }
   }
 
   // Around fork: no child inherits the mutex locked, and users that the child's other threads were do not exist there.

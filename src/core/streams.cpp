@@ -37,6 +37,11 @@ void Streams::clear() {
   flags_by_number_.clear();
 }
 
+void Streams::after_fork(bool in_child) {
+  if (in_child) flags_by_number_.clear();
+  mutex_.unlock();
+}
+
 void transfer_on_stream(Driver& driver, cuda::Stream stream, const LateCall& call) {
   const auto file = driver.files().pin(call.handle);
   if (!file) {

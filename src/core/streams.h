@@ -18,6 +18,10 @@ class Streams {
   void remove(cuda::Stream stream);
   void clear();
 
+  // Around fork: no child inherits the mutex locked, and streams of its parent mean nothing to it.
+  void before_fork() { mutex_.lock(); }
+  void after_fork(bool in_child);
+
  private:
   std::mutex mutex_;
   std::map<unsigned long long, unsigned> flags_by_number_;

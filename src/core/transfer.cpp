@@ -3,12 +3,15 @@
 
 #include <sys/stat.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <limits>
 #include <optional>
 
+#include "core/direct.h"
 #include "core/explain.h"
+#include "core/in_flight.h"
 #include "gpu/memory.h"
 #include "observe/statistics.h"
 #include "request/request.h"
@@ -48,6 +51,12 @@ Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, Memory&
       const bool inside = address >= range->base && address < range->end && call.size <= range->end - address;
       return inside ? Outcome::bytes(0) : Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
     }
+    // The pointer that was registered as a device's, and the driver does not know it any more: whatever the process has
+    // at this address by now, it is not what the caller means.
+    const bool was_on_device = memory.registration && !facts::is_host(memory.registration->facts.kind);
+    if (was_on_device && range->base == base && memory.facts.kind == facts::MemoryKind::plain_host) {
+      return Outcome::system_error(EFAULT);
+    }
   }
   if (!facts::is_host(memory.facts.kind) && gpu::contiguous_bytes(address, call.size) < call.size) {
     return Outcome::refused(CU_FILE_CUDA_POINTER_RANGE_ERROR);
@@ -63,6 +72,14 @@ std::optional<std::uint64_t> current_size(const File& file) noexcept {
   }
   if (file.facts.kind == facts::FileKind::block_device) return ~std::uint64_t{0};
   return static_cast<std::uint64_t>(status.st_size);
+}
+
+// The driver's own exit handlers were registered with cuInit, which must have come before its first memory: from then
+// on ours runs before them.
+void watch_exit_behind_the_driver() noexcept {
+  static std::atomic<bool> watched{false};
+  if (watched.load(std::memory_order_relaxed) || watched.exchange(true)) return;
+  wait_for_transfers_at_exit();
 }
 
 Outcome run(Driver& driver, File& file, const Call& call, facts::BufferFacts& seen) noexcept {
@@ -81,11 +98,19 @@ Outcome run(Driver& driver, File& file, const Call& call, facts::BufferFacts& se
   const Outcome resolved = resolve(driver, bounded, address, memory);
   seen = memory.facts;
   if (!resolved.ok()) return resolved;
+  if (memory.facts.kind != facts::MemoryKind::plain_host) watch_exit_behind_the_driver();
   const auto size = current_size(file);
   if (!size) return Outcome::system_error(EBADF);
 
   const request::Request request{call.direction, base::FileOffset{offset}, address, bounded.size, memory.facts};
-  const paths::OpenFile open{file.fd, file.facts, file.buffered, *size, file.operations, call.handle};
+  const paths::OpenFile open{file.fd,
+                             file.facts,
+                             file.buffered,
+                             *size,
+                             file.operations,
+                             call.handle,
+                             pair_of(file, memory.facts, call.direction)};
+  try_pair(open, memory.facts, need_of(file.life->terms));
   const request::Result result = request::run(request, open, file.life->terms);
   if (file.life->config->explain) explain_once(file, request, result);
   return result.outcome;
@@ -110,6 +135,7 @@ Outcome check(const File& file, const Call& call) noexcept {
 }
 
 Outcome transfer(Driver& driver, File& file, const Call& call) noexcept {
+  const InFlight in_flight;  // for those who come with a pin
   facts::BufferFacts memory;
   if (!observe::statistics_running()) return run(driver, file, call, memory);
   const auto begun = std::chrono::steady_clock::now();
@@ -122,6 +148,8 @@ Outcome transfer(Driver& driver, File& file, const Call& call) noexcept {
 }
 
 Outcome transfer(Driver& driver, const Call& call) noexcept {
+  // Before the pin: a signal handler that ends the process must find it whenever it would find the pin.
+  const InFlight in_flight;
   const FileTable::Pin file = driver.files().pin(call.handle);
   if (file) return transfer(driver, *file, call);
   const Outcome refusal = driver.files().standing(call.handle) == Standing::retired

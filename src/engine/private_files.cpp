@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "engine/file_io.h"
@@ -28,6 +29,8 @@ struct PrivateFile::Description {
 };
 
 namespace {
+
+constexpr std::size_t stack_bytes = std::size_t{256} << 10;
 
 enum class Kind : std::uint8_t { read, write, close };
 
@@ -61,6 +64,12 @@ Clerk& clerk() {
 }
 
 std::atomic<unsigned> generation{0};
+
+// Whoever has O_DIRECT off a caller's description holds it, for the length of the I/O.
+struct Turn {
+  std::mutex mutex;
+};
+Turn direct_off;
 
 // The caller's file opened once more; -errno when it cannot be.
 int open_again(const Job& job, int access) {
@@ -132,7 +141,12 @@ bool start() {
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread{};
-  const bool made = ::pthread_create(&thread, nullptr, &work, &unshared) == 0;
+  // A size of our own: the usual one is the process's limit for stacks, which may be a few KiB or all there is.
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setstacksize(&attributes, stack_bytes);
+  const bool made = ::pthread_create(&thread, &attributes, &work, &unshared) == 0;
+  ::pthread_attr_destroy(&attributes);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!made) return false;
   ::pthread_setname_np(thread, "sluice-files");
@@ -144,8 +158,7 @@ bool start() {
 // The way without a second description: O_DIRECT is taken off the caller's for a moment. Other threads' transfers in
 // that moment are buffered ones, which any alignment suits; one at a time, so that nobody puts the flag back too early.
 base::Outcome without_direct(int fd, std::span<std::byte> bytes, base::FileOffset at, bool writing) {
-  static std::mutex turn;
-  const std::lock_guard lock(turn);
+  const std::lock_guard lock(direct_off.mutex);
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags < 0) return base::Outcome::system_error(errno);
   if (::fcntl(fd, F_SETFL, flags & ~O_DIRECT) != 0) return base::Outcome::system_error(errno);
@@ -231,6 +244,8 @@ void private_files_after_fork(bool in_child) noexcept {
     desk.first = nullptr;
     desk.last = nullptr;
     desk.running = false;
+    // Held for as long as somebody's I/O takes, it is not waited for: the child's is a new one.
+    new (&direct_off) Turn;
     generation.fetch_add(1);
   }
   desk.mutex.unlock();

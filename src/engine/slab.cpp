@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/thread_end.h"
 #include "gpu/driver.h"
 
 namespace sluice::engine {
@@ -58,24 +59,26 @@ void give_to_pool(std::byte* memory) noexcept {
   pool().idle = header;
 }
 
-// The slab that this thread used last.
+// The slab that this thread used last. It has no destructor: transfers of the thread's last destructors and of exit
+// handlers still look at it.
 struct ThreadSlab {
-  std::byte* memory = nullptr;
-  unsigned born = 0;
+  std::byte* memory;
+  unsigned born;
+  bool armed;  // the end of this thread will be noticed
+  bool ending;
 
-  ThreadSlab() = default;
-  ThreadSlab(const ThreadSlab&) = delete;
-  ThreadSlab& operator=(const ThreadSlab&) = delete;
-  ~ThreadSlab() {
-    if (std::byte* left = release()) give_to_pool(left);
-  }
   std::byte* release() noexcept {
     std::byte* const own = std::exchange(memory, nullptr);
     return born == generation.load(std::memory_order_relaxed) ? own : nullptr;
   }
 };
+constinit thread_local ThreadSlab thread_slab{};
 
-thread_local ThreadSlab thread_slab;
+// Slabs that the thread takes afterwards go straight back to the pool.
+constinit base::ThreadEnd thread_end{[](void*) {
+  thread_slab.ending = true;
+  if (std::byte* left = thread_slab.release()) give_to_pool(left);
+}};
 
 }  // namespace
 
@@ -95,7 +98,8 @@ Slab::Slab(Slab&& other) noexcept : memory_(std::exchange(other.memory_, nullptr
 
 Slab::~Slab() {
   if (memory_ == nullptr) return;
-  if (thread_slab.memory == nullptr) {
+  if (thread_slab.memory == nullptr && !thread_slab.ending) {
+    if (!std::exchange(thread_slab.armed, true)) thread_end.arm();
     thread_slab.memory = memory_;
     thread_slab.born = generation.load(std::memory_order_relaxed);
   } else {

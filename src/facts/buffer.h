@@ -19,6 +19,7 @@ constexpr bool is_host(MemoryKind kind) noexcept {
 struct BufferFacts {
   MemoryKind kind = MemoryKind::plain_host;
   bool soft = false;        // the device is the soft GPU
+  bool backed = false;      // its memory lies where SLUICE_SOFTGPU_BACKING says, and I/O can reach it there
   int device = -1;          // ordinal; -1 for plain host memory
   std::uint64_t base = 0;   // start of the allocation; 0 where unknown (plain host memory)
   std::uint64_t size = 0;   // bytes from base on that are known to belong together; 0 where unknown

@@ -56,6 +56,11 @@ bool p2pdma_by_symbol(const Root& root) {
   return file_contains(root.at("/proc/kallsyms"), " pci_p2pdma_add_resource\n");
 }
 
+// The part that rings and drivers share, by the name that it has in the patches; released kernels have none of it yet.
+bool dma_buf_by_symbol(const Root& root) {
+  return file_contains(root.at("/proc/kallsyms"), " io_dmabuf_token_");
+}
+
 bool has_p2pdma(const Root& root, const std::string& release, KernelSearch search) {
   if (const std::optional<bool> told = p2pdma_by_configuration(root, release)) return *told;
   if (p2pdma_by_device(root)) return true;
@@ -74,6 +79,7 @@ MachineFacts of_machine(const Root& root, KernelSearch search) {
   MachineFacts facts;
   facts.kernel_release = release_of(root);
   facts.kernel_has_p2pdma = has_p2pdma(root, facts.kernel_release, search);
+  facts.ring_takes_dma_buf = search == KernelSearch::symbols && dma_buf_by_symbol(root);
 
   const std::optional<std::string> version = read_value(root.at("/proc/driver/nvidia-fs/version"));
   facts.nvfs_loaded = version.has_value() || exists(root.at("/proc/driver/nvidia-fs/devcount"));

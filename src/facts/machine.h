@@ -9,10 +9,11 @@
 namespace sluice::facts {
 
 struct MachineFacts {
-  std::string kernel_release;      // "6.18.44"
-  bool kernel_has_p2pdma = false;  // PCI_P2PDMA is built into the running kernel, as far as it tells
-  bool nvfs_loaded = false;        // nvidia-fs.ko answers
-  std::string nvfs_version;        // "2.27", "" when it is not loaded
+  std::string kernel_release;       // "6.18.44"
+  bool kernel_has_p2pdma = false;   // PCI_P2PDMA is built into the running kernel, as far as it tells
+  bool nvfs_loaded = false;         // nvidia-fs.ko answers
+  std::string nvfs_version;         // "2.27", "" when it is not loaded
+  bool ring_takes_dma_buf = false;  // dma-bufs can be registered with an io_uring; only looked for among the symbols
 };
 
 // How hard to look for PCI_P2PDMA.

@@ -25,8 +25,13 @@ enum Result : int {
   error_deinitialized = 4,
   error_no_device = 100,
   error_invalid_device = 101,
+  error_invalid_image = 200,
   error_invalid_context = 201,
+  error_no_binary_for_gpu = 209,
   error_peer_access_unsupported = 217,
+  error_invalid_ptx = 218,
+  error_unsupported_ptx_version = 222,
+  error_file_not_found = 301,
   error_operating_system = 304,
   error_invalid_handle = 400,
   error_illegal_state = 401,
@@ -38,6 +43,8 @@ enum Result : int {
   error_context_is_destroyed = 709,
   error_host_memory_already_registered = 712,
   error_host_memory_not_registered = 713,
+  error_misaligned_address = 716,
+  error_launch_failed = 719,
   error_not_permitted = 800,
   error_not_supported = 801,
   error_stream_capture_unsupported = 900,
@@ -201,6 +208,117 @@ struct BatchMemoryOperation {
   unsigned flags;
   DevicePtr alias;
   std::uint64_t pad;
+};
+
+// CUmodule, CUfunction, CUlibrary, CUkernel
+using Module = struct CUmod_st*;
+using Function = struct CUfunc_st*;
+using Library = struct CUlib_st*;
+using Kernel = struct CUkern_st*;
+
+// CUfunction_attribute
+enum FunctionAttribute : int {
+  function_max_threads_per_block = 0,
+  function_shared_size = 1,
+  function_const_size = 2,
+  function_local_size = 3,
+  function_registers = 4,
+  function_ptx_version = 5,
+  function_binary_version = 6,
+  function_cache_mode_ca = 7,
+  function_max_dynamic_shared_size = 8,
+  function_preferred_shared_carveout = 9,
+  function_attributes_end = 16,
+};
+
+// CUlaunchAttribute, CUlaunchConfig, and the markers of the packed way to hand over parameters
+struct LaunchAttribute {
+  int id;
+  char pad[4];
+  std::uint64_t value[8];
+};
+struct LaunchConfig {
+  unsigned grid_x;
+  unsigned grid_y;
+  unsigned grid_z;
+  unsigned block_x;
+  unsigned block_y;
+  unsigned block_z;
+  unsigned shared_bytes;
+  Stream stream;
+  LaunchAttribute* attributes;
+  unsigned attribute_count;
+};
+inline constexpr std::uintptr_t launch_parameters_end = 0;
+inline constexpr std::uintptr_t launch_parameters_buffer = 1;
+inline constexpr std::uintptr_t launch_parameters_size = 2;
+
+// CUDA_MEMCPY2D
+struct Copy2D {
+  std::size_t from_x;
+  std::size_t from_y;
+  unsigned from_type;  // MemoryType
+  const void* from_host;
+  DevicePtr from_device;
+  void* from_array;
+  std::size_t from_pitch;
+  std::size_t to_x;
+  std::size_t to_y;
+  unsigned to_type;
+  void* to_host;
+  DevicePtr to_device;
+  void* to_array;
+  std::size_t to_pitch;
+  std::size_t width;
+  std::size_t height;
+};
+
+// CUDA_MEMCPY3D; CUDA_MEMCPY3D_PEER has contexts where this has reserved words
+struct Copy3D {
+  std::size_t from_x;
+  std::size_t from_y;
+  std::size_t from_z;
+  std::size_t from_level;
+  unsigned from_type;
+  const void* from_host;
+  DevicePtr from_device;
+  void* from_array;
+  void* from_context;
+  std::size_t from_pitch;
+  std::size_t from_height;
+  std::size_t to_x;
+  std::size_t to_y;
+  std::size_t to_z;
+  std::size_t to_level;
+  unsigned to_type;
+  void* to_host;
+  DevicePtr to_device;
+  void* to_array;
+  void* to_context;
+  std::size_t to_pitch;
+  std::size_t to_height;
+  std::size_t width;
+  std::size_t height;
+  std::size_t depth;
+};
+
+// CUmemcpySrcAccessOrder, CUmemcpyAttributes
+enum SourceAccess : int { source_in_stream_order = 1, source_during_call = 2, source_at_any_time = 3 };
+struct CopyAttributes {
+  int source_access;
+  MemoryLocation from_hint;
+  MemoryLocation to_hint;
+  unsigned flags;
+};
+
+// CUmem_advise
+enum Advice : int {
+  advise_read_mostly = 1,
+  advise_not_read_mostly = 2,
+  advise_preferred_location = 3,
+  advise_no_preferred_location = 4,
+  advise_accessed_by = 5,
+  advise_not_accessed_by = 6,
 };
 
 }  // namespace sluice::cuda

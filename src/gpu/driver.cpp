@@ -5,20 +5,31 @@
 
 #include <atomic>
 #include <mutex>
+#include <utility>
+
+#include "gpu/library.h"
 
 namespace sluice::gpu {
 
 namespace {
 
-enum class State : int { unknown, attached, useless };
+// lost: this process is the child of one that had initialised its driver.
+enum class State : int { unknown, attached, useless, lost };
 
 std::atomic<State> state{State::unknown};
 std::mutex attach_mutex;
+bool initialised_at_fork = false;  // written and read by the thread that forks
 
 // Never destroyed: other threads may still read it while the process ends.
 Driver& table() {
   static auto* const instance = new Driver;
   return *instance;
+}
+
+// Guarded by attach_mutex; never destroyed, as the table.
+std::string& refusal() {
+  static auto* const text = new std::string;
+  return *text;
 }
 
 // Resolves one function, newest name first; false when no name is there.
@@ -68,19 +79,36 @@ bool resolve_all(void* library, Driver& driver) {
   need(driver.stream_get_ctx, "cuStreamGetCtx");
   resolve(library, driver.stream_get_id, "cuStreamGetId");
   need(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
+  resolve(library, driver.mem_alloc, "cuMemAlloc_v2");
+  resolve(library, driver.mem_host_get_device_pointer, "cuMemHostGetDevicePointer_v2");
+  resolve(library, driver.stream_query, "cuStreamQuery");
+  resolve(library, driver.stream_write_value_32, "cuStreamWriteValue32_v2");
+  resolve(library, driver.module_load_data, "cuModuleLoadData");
+  resolve(library, driver.module_get_function, "cuModuleGetFunction");
+  resolve(library, driver.launch_kernel, "cuLaunchKernel");
+  resolve(library, driver.soft_backing, "cuSluiceSoftGpuBackingAddress");
+  resolve(library, driver.mem_create, "cuMemCreate");
+  resolve(library, driver.mem_release, "cuMemRelease");
+  resolve(library, driver.mem_retain_handle, "cuMemRetainAllocationHandle");
+  resolve(library, driver.mem_export, "cuMemExportToShareableHandle");
+  resolve(library, driver.mem_reserve, "cuMemAddressReserve");
+  resolve(library, driver.mem_map, "cuMemMap");
+  resolve(library, driver.mem_set_access, "cuMemSetAccess");
+  resolve(library, driver.mem_handle_for_range, "cuMemGetHandleForAddressRange");
   driver.soft = ::dlsym(library, "cuSluiceSoftGpuVersion") != nullptr;
   return complete;
 }
 
-const Driver* attach(int extra_flags) noexcept {
+const Driver* attach(Loading loading) noexcept try {
   if (state.load(std::memory_order_acquire) == State::unknown) {
     // No lock of ours is held while the loader takes its own: a library's constructor may be calling us under that
     // one. The handle is kept on purpose: the table points into it for the rest of the process.
-    void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | extra_flags);
-    if (library == nullptr) return nullptr;
+    DriverLibrary library = open_driver_library(loading);
     Driver found;
-    const bool complete = resolve_all(library, found);
+    const bool complete = library.handle != nullptr && resolve_all(library.handle, found);
     const std::lock_guard lock(attach_mutex);
+    refusal() = std::move(library.refusal);
+    if (library.handle == nullptr) return nullptr;
     if (state.load(std::memory_order_relaxed) == State::unknown) {
       table() = found;
       // The store publishes the table to threads that load `state` with acquire.
@@ -88,6 +116,8 @@ const Driver* attach(int extra_flags) noexcept {
     }
   }
   return driver();
+} catch (...) {  // no memory to look for one
+  return nullptr;
 }
 
 }  // namespace
@@ -97,11 +127,11 @@ const Driver* driver() noexcept {
 }
 
 const Driver* attach_driver() noexcept {
-  return attach(RTLD_NOLOAD);
+  return attach(Loading::only_what_is_loaded);
 }
 
 const Driver* load_driver() noexcept {
-  const Driver* found = attach(0);
+  const Driver* found = attach(Loading::whatever_is_there);
   // NOLINTNEXTLINE(clang-analyzer-core.CallAndMessage): an attached table is complete
   return found != nullptr && found->init(0) == cuda::success ? found : nullptr;
 }
@@ -112,6 +142,11 @@ int device_count() noexcept {
   return found != nullptr && found->device_get_count(&count) == cuda::success ? count : 0;
 }
 
+std::string soft_gpu_refusal() {
+  const std::lock_guard lock(attach_mutex);
+  return refusal();
+}
+
 std::string error_name(int result) {
   const char* name = nullptr;
   const Driver& driver = table();
@@ -119,8 +154,22 @@ std::string error_name(int result) {
   return std::string(name != nullptr ? name : "CUDA error") + " (" + std::to_string(result) + ")";
 }
 
-void forget_driver_after_fork() noexcept {
-  state.store(State::useless, std::memory_order_release);
+bool driver_is_lost() noexcept {
+  return state.load(std::memory_order_acquire) == State::lost;
+}
+
+void driver_before_fork() noexcept {
+  loader_before_fork();
+  attach_mutex.lock();
+  cuda::Context current = nullptr;
+  const Driver* const found = driver();
+  initialised_at_fork = found != nullptr && found->ctx_get_current(&current) != cuda::error_not_initialized;
+}
+
+void driver_after_fork(bool in_child) noexcept {
+  if (in_child && initialised_at_fork) state.store(State::lost, std::memory_order_release);
+  attach_mutex.unlock();
+  loader_after_fork(in_child);
 }
 
 }  // namespace sluice::gpu

@@ -41,14 +41,36 @@ struct Driver {
   int (*stream_get_id)(cuda::Stream, unsigned long long*) = nullptr;  // optional (12.0)
   int (*exchange_capture_mode)(int*) = nullptr;
 
+  // For handing device memory to the kernel (gpu/pinnable.h); all optional.
+  int (*mem_alloc)(cuda::DevicePtr*, std::size_t) = nullptr;
+  int (*soft_backing)(cuda::DevicePtr, std::size_t, void**, std::size_t*) = nullptr;
+  int (*mem_create)(unsigned long long*, std::size_t, const cuda::AllocationProperties*, unsigned long long) = nullptr;
+  int (*mem_release)(unsigned long long) = nullptr;
+  int (*mem_retain_handle)(unsigned long long*, void*) = nullptr;
+  int (*mem_export)(void*, unsigned long long, int, unsigned long long) = nullptr;
+  int (*mem_reserve)(cuda::DevicePtr*, std::size_t, std::size_t, cuda::DevicePtr, unsigned long long) = nullptr;
+  int (*mem_map)(cuda::DevicePtr, std::size_t, std::size_t, unsigned long long, unsigned long long) = nullptr;
+  int (*mem_set_access)(cuda::DevicePtr, std::size_t, const cuda::AccessDescription*, std::size_t) = nullptr;
+  int (*mem_handle_for_range)(void*, cuda::DevicePtr, std::size_t, int, unsigned long long) = nullptr;
+
+  // For staging rings (gpu/staging.h). All optional: without them every copy goes through a slab.
+  int (*mem_host_get_device_pointer)(cuda::DevicePtr*, void*, unsigned) = nullptr;
+  int (*stream_query)(cuda::Stream) = nullptr;
+  int (*stream_write_value_32)(cuda::Stream, cuda::DevicePtr, std::uint32_t, unsigned) = nullptr;
+  int (*module_load_data)(cuda::Module*, const void*) = nullptr;
+  int (*module_get_function)(cuda::Function*, cuda::Module, const char*) = nullptr;
+  int (*launch_kernel)(cuda::Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                       cuda::Stream, void**, void**) = nullptr;
+
   bool soft = false;  // it is our own stand-in
 };
 
 // The driver, once it has been attached; one atomic load, for the I/O path.
 const Driver* driver() noexcept;
 
-// Attaches to the driver that this process has already loaded, and does not load one itself: memory of a device can
-// only come from a program that has. So host-only programs never pay for, or wake, a GPU. Control plane; any thread.
+// Attaches to the driver that this process has already loaded, and does not load one itself (but for the soft GPU,
+// where SLUICE_SOFTGPU=1 asks for it): memory of a device can only come from a program that has. So host-only programs
+// never pay for, or wake, a GPU. Control plane; any thread.
 const Driver* attach_driver() noexcept;
 
 // Loads and initialises the driver when nobody has: for calls that ask about devices. Null when there is none.
@@ -57,10 +79,16 @@ const Driver* load_driver() noexcept;
 // How many devices there are; 0 without a driver.
 int device_count() noexcept;
 
+// Why SLUICE_SOFTGPU=1 could not be followed, in one sentence; empty when it was, or nobody asked for it.
+std::string soft_gpu_refusal();
+
 // "CUDA_ERROR_INVALID_VALUE (1)".
 std::string error_name(int result);
 
-// The child of a fork has no driver any more. Called by core's fork handler.
-void forget_driver_after_fork() noexcept;
+// A child of fork has no driver when its parent had initialised one; a child of any other parent may have its own.
+bool driver_is_lost() noexcept;
+// Called by core's fork handlers.
+void driver_before_fork() noexcept;
+void driver_after_fork(bool in_child) noexcept;
 
 }  // namespace sluice::gpu

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "gpu/pinnable.h"
+
 namespace sluice::gpu {
 
 using facts::BufferFacts;
@@ -40,6 +42,7 @@ BufferFacts inspect(std::uint64_t address) noexcept {
     return memory;
   }
   memory.soft = driver->soft;
+  memory.backed = driver->soft && memory.kind == MemoryKind::device && soft_memory_is_backed(ordinal, address);
   memory.device = ordinal;
   memory.base = start;
   memory.size = size;
@@ -66,6 +69,7 @@ BufferFacts memory_of_device(int ordinal) noexcept {
   memory.kind = MemoryKind::device;
   memory.device = ordinal;
   memory.soft = driver()->soft;
+  memory.backed = memory.soft && soft_device_is_backed(ordinal);
   return memory;
 }
 

@@ -40,6 +40,10 @@ class Session {
   // success, or why nothing can be copied.
   int status() const noexcept { return status_; }
 
+  // What is current while this lives. The id tells a new context at an old address; 0 with drivers without ids.
+  cuda::Context context() const noexcept { return context_; }
+  unsigned long long context_id() const noexcept { return context_id_; }
+
   // Both return when the bytes are in place.
   int copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
   int copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept;
@@ -48,7 +52,11 @@ class Session {
   int copy_from_device_plainly(std::span<std::byte> to, cuda::DevicePtr from) noexcept;
 
  private:
+  bool still_there(cuda::DevicePtr at) const noexcept;
+
   const Driver* driver_;
+  cuda::Context context_ = nullptr;
+  unsigned long long context_id_ = 0;
   cuda::Stream stream_ = nullptr;
   int capture_mode_ = cuda::capture_relaxed;
   bool mode_changed_ = false;
@@ -62,6 +70,10 @@ int wait_for_stream(cuda::Stream stream) noexcept;
 
 // The number that no other stream of this process ever has; the handle itself with drivers that have no such number.
 unsigned long long stream_number(cuda::Stream stream) noexcept;
+
+// Around fork: no child inherits the pool of our streams locked.
+void streams_before_fork() noexcept;
+void streams_after_fork() noexcept;
 
 // A CUDA refusal as the I/O path reports it.
 base::Outcome as_outcome(int result) noexcept;

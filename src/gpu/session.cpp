@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread_end.h"
 #include "gpu/memory.h"
 
 namespace sluice::gpu {
@@ -38,11 +39,16 @@ class StreamPool {
     }
     return {};
   }
-  void give_back(OwnStream stream) {
+  void give_back(OwnStream stream) noexcept {
     if (stream.stream == nullptr) return;
-    const std::lock_guard lock(mutex_);
-    idle_.push_back(stream);
+    try {
+      const std::lock_guard lock(mutex_);
+      idle_.push_back(stream);
+    } catch (...) {  // NOLINT(bugprone-empty-catch): no memory to remember one stream: it is leaked
+    }
   }
+  void before_fork() { mutex_.lock(); }
+  void after_fork() { mutex_.unlock(); }
 
  private:
   std::mutex mutex_;
@@ -54,28 +60,29 @@ StreamPool& stream_pool() {
   return *pool;
 }
 
+// What a thread has. It has no destructor: transfers of the thread's last destructors and of exit handlers still look
+// at it. A thread that is ending gives the stream back after each use.
 struct ThreadStream {
   OwnStream own;
-  ThreadStream() = default;
-  ThreadStream(const ThreadStream&) = delete;
-  ThreadStream& operator=(const ThreadStream&) = delete;
-  ~ThreadStream() {
-    try {
-      stream_pool().give_back(own);
-    } catch (...) {  // NOLINT(bugprone-empty-catch): no memory to remember one stream: it is leaked
-    }
-  }
+  bool ending = false;
 };
+constinit thread_local ThreadStream thread_stream;
 
-thread_local ThreadStream thread_stream;
+void give_stream_back() noexcept {
+  stream_pool().give_back(std::exchange(thread_stream.own, {}));
+}
+
+constinit base::ThreadEnd thread_end{[](void*) {
+  thread_stream.ending = true;
+  give_stream_back();
+}};
 
 // The calling thread's stream in the current context, made when there is none.
-int own_stream(const Driver& driver, cuda::Context context, cuda::Stream& stream) {
-  unsigned long long id = 0;
-  if (driver.ctx_get_id != nullptr) driver.ctx_get_id(context, &id);
+int own_stream(const Driver& driver, cuda::Context context, unsigned long long id, cuda::Stream& stream) {
   OwnStream& own = thread_stream.own;
   if (!own.serves(context, id)) {
-    stream_pool().give_back(std::exchange(own, {}));
+    thread_end.arm();
+    give_stream_back();
     own = stream_pool().take(context, id);
     if (own.stream == nullptr) {
       cuda::Stream made = nullptr;
@@ -132,15 +139,15 @@ Session::Session(const facts::BufferFacts& memory) noexcept : driver_(gpu::drive
   mode_changed_ = driver_->exchange_capture_mode(&capture_mode_) == cuda::success;
   cuda::Context current = nullptr;
   driver_->ctx_get_current(&current);
-  cuda::Context context = nullptr;
-  status_ = choose_context(*driver_, memory, current, context);
-  if (status_ == cuda::success && context != current) {
-    status_ = driver_->ctx_push(context);
+  status_ = choose_context(*driver_, memory, current, context_);
+  if (status_ == cuda::success && context_ != current) {
+    status_ = driver_->ctx_push(context_);
     pushed_ = status_ == cuda::success;
   }
   if (status_ != cuda::success) return;
+  if (driver_->ctx_get_id != nullptr) driver_->ctx_get_id(context_, &context_id_);
   try {
-    status_ = own_stream(*driver_, context, stream_);
+    status_ = own_stream(*driver_, context_, context_id_, stream_);
   } catch (...) {
     status_ = cuda::error_out_of_memory;
   }
@@ -148,6 +155,7 @@ Session::Session(const facts::BufferFacts& memory) noexcept : driver_(gpu::drive
 
 Session::~Session() {
   if (driver_ == nullptr) return;
+  if (thread_stream.ending) give_stream_back();
   if (pushed_) {
     cuda::Context popped = nullptr;
     driver_->ctx_pop(&popped);
@@ -155,7 +163,21 @@ Session::~Session() {
   if (mode_changed_) driver_->exchange_capture_mode(&capture_mode_);
 }
 
+// Memory and context may have gone since they were looked up, as reading the file can take any time. A context takes
+// our stream with it, and drivers crash on such a stream; they do know that the memory is gone. What is left is the
+// moment between the question and the copy.
+bool Session::still_there(cuda::DevicePtr at) const noexcept {
+  unsigned type = 0;
+  cuda::Context owner = nullptr;
+  std::array<int, 2> attributes{cuda::pointer_attribute_memory_type, cuda::pointer_attribute_context};
+  std::array<void*, 2> values{&type, &owner};
+  return driver_->pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(), values.data(),
+                                         at) == cuda::success &&
+         type != 0 && (owner == nullptr || owner == context_);
+}
+
 int Session::copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {
+  if (!still_there(to)) return cuda::error_invalid_value;
   const int result = driver_->memcpy_htod_async(to, from.data(), from.size(), stream_);
   // Waiting also after a refusal: nothing of ours is in flight when this returns.
   const int waited = driver_->stream_synchronize(stream_);
@@ -163,6 +185,7 @@ int Session::copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from)
 }
 
 int Session::copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept {
+  if (!still_there(from)) return cuda::error_invalid_value;
   const int result = driver_->memcpy_dtoh_async(to.data(), from, to.size(), stream_);
   const int waited = driver_->stream_synchronize(stream_);
   return result != cuda::success ? result : waited;
@@ -176,12 +199,24 @@ int Session::copy_from_device_plainly(std::span<std::byte> to, cuda::DevicePtr f
   return driver_->memcpy_dtoh(to.data(), from, to.size());
 }
 
+void streams_before_fork() noexcept {
+  stream_pool().before_fork();
+}
+
+void streams_after_fork() noexcept {
+  stream_pool().after_fork();
+}
+
 int wait_for_stream(cuda::Stream stream) noexcept {
   const Driver* const driver = gpu::driver();
   if (driver == nullptr) return cuda::error_not_initialized;
   int capturing = cuda::capture_none;
   const int asked = driver->stream_is_capturing(stream, &capturing);
-  if (asked != cuda::success || capturing != cuda::capture_none) return cuda::error_stream_capture_unsupported;
+  // Asked about the legacy stream while another one is captured, the driver answers with one of capture's errors.
+  const bool capture_error =
+      asked >= cuda::error_stream_capture_unsupported && asked <= cuda::error_stream_capture_wrong_thread;
+  if (capture_error || capturing != cuda::capture_none) return cuda::error_stream_capture_unsupported;
+  if (asked != cuda::success) return asked;
   return driver->stream_synchronize(stream);
 }
 

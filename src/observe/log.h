@@ -11,6 +11,8 @@ namespace sluice::observe {
 
 // Opens (appends to) the file that the configuration names, or closes the log when it names none. A path that is a
 // symbolic link, or no regular file, is refused. Returns why the log could not be opened, empty when all is well.
+// A line that would make the file larger than logging.max_file_size_mb begins a new one; the full one keeps the last
+// name plus ".old". Several processes may share a file.
 std::string open_log(const config::Config& config);
 
 bool log_enabled(config::LogLevel level) noexcept;

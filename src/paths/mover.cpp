@@ -18,7 +18,7 @@ Outcome answer(int result, std::size_t size) noexcept {
 Mover::Mover(const facts::BufferFacts& memory, Manner manner, engine::Slab& slab) noexcept : manner_(manner) {
   if (facts::is_host(memory.kind)) return;
   session_.emplace(memory);
-  if (session_->status() == cuda::success && manner == Manner::usual) slab.pin();
+  if (session_->status() == cuda::success && manner != Manner::plain) slab.pin();
 }
 
 Outcome Mover::to_memory(std::uint64_t address, std::span<const std::byte> from) noexcept {

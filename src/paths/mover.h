@@ -15,7 +15,9 @@ namespace sluice::paths {
 
 enum class Manner : std::uint8_t {
   usual,
-  plain,  // SLUICE_MODE=plain: pageable slabs and the driver's plainest copies
+  kernel,       // sluice.copy: the gather kernel carries large reads wherever it can
+  copy_engine,  // sluice.copy: the copy engine carries everything
+  plain,        // SLUICE_MODE=plain: pageable slabs and the driver's plainest copies
 };
 
 // Lives as long as one piece is being moved: it keeps a context current. Answers all bytes, or why none.

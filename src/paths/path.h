@@ -14,6 +14,8 @@
 
 namespace sluice::paths {
 
+class DirectPair;
+
 // The file of a request. Everything in it outlives the request.
 struct OpenFile {
   int fd;
@@ -22,6 +24,7 @@ struct OpenFile {
   std::uint64_t size;                         // just now; ~0 where a size means nothing (block devices)
   const CUfileFSOps_t* operations = nullptr;  // the caller's own, when the handle came with some
   void* handle = nullptr;                     // what they are called with
+  DirectPair* pair = nullptr;                 // this file's storage and the request's device, where both are known
 };
 
 // What to move.

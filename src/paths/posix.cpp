@@ -3,10 +3,15 @@
 #include "paths/posix.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <span>
 
+#include "engine/device_read.h"
+#include "engine/device_write.h"
 #include "engine/file_io.h"
 #include "engine/slab.h"
+#include "observe/carriers.h"
 #include "paths/mover.h"
 
 namespace sluice::paths {
@@ -18,6 +23,20 @@ using base::FileOffset;
 using base::Outcome;
 using route::Carry;
 
+// Up to here one read and one copy are the quickest; beyond it, doing both at once pays.
+constexpr std::uint64_t smallest_for_ring = 128 * 1024 + 1;
+
+engine::Carrier carrier_of(Manner manner) {
+  switch (manner) {
+    case Manner::kernel:
+      return engine::Carrier::kernel;
+    case Manner::copy_engine:
+      return engine::Carrier::engine;
+    default:
+      return engine::Carrier::automatic;
+  }
+}
+
 std::span<std::byte> caller_bytes(std::uint64_t address, std::uint64_t length) {
   return {reinterpret_cast<std::byte*>(address), length};
 }
@@ -27,9 +46,10 @@ class Posix final : public Path {
   explicit constexpr Posix(Manner manner) noexcept : manner_(manner) {}
 
   Outcome move(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) noexcept override {
+    // The file system may want more of O_DIRECT than it told, and the descriptor may have got that flag since it was
+    // registered: the buffered description takes any alignment.
     const Outcome first = attempt(file, memory, piece);
-    // The file system wants more of O_DIRECT than it told: the buffered description takes any alignment.
-    if (first.error() == EINVAL && file.facts.direct && piece.carry != Carry::bounce_buffered) {
+    if (first.error() == EINVAL && piece.carry == Carry::straight) {
       Piece buffered = piece;
       buffered.carry = Carry::bounce_buffered;
       return attempt(file, memory, buffered);
@@ -42,11 +62,29 @@ class Posix final : public Path {
     if (piece.carry == Carry::straight) {
       return piece.direction == Direction::read ? read_straight(file, piece) : write_straight(file, piece);
     }
+    if (const auto moved = through_ring(file, memory, piece)) return *moved;
+    observe::count_carrier(observe::CarriedBy::slab);
     engine::Slab slab = engine::Slab::take();
     if (!slab) return Outcome::system_error(ENOMEM);
     Mover mover(memory, manner_, slab);
     return piece.direction == Direction::read ? read_bounced(file, mover, slab.bytes(), piece)
                                               : write_bounced(file, mover, slab.bytes(), piece);
+  }
+
+  // Nothing where a slab has to do: small pieces, host memory, the private description, no ring to be had.
+  std::optional<Outcome> through_ring(const OpenFile& file, const facts::BufferFacts& memory,
+                                      const Piece& piece) const noexcept {
+    if (manner_ == Manner::plain || memory.kind != facts::MemoryKind::device || piece.length < smallest_for_ring ||
+        piece.carry != Carry::bounce) {
+      return std::nullopt;
+    }
+    const gpu::Session session(memory);
+    engine::RingLoan ring = engine::RingLoan::take(session);
+    if (!ring) return std::nullopt;
+    const engine::FileRange range{file.fd,   piece.at,     piece.length, block_of(file, piece.carry),
+                                  file.size, file.buffered};
+    return piece.direction == Direction::read ? engine::read_to_device(range, ring, piece.address, carrier_of(manner_))
+                                              : engine::write_from_device(range, ring, piece.address);
   }
 
   static std::uint32_t block_of(const OpenFile& file, Carry carry) noexcept {
@@ -74,9 +112,11 @@ class Posix final : public Path {
       const std::uint64_t wanted = std::min(piece.length - done, room);
       const std::uint64_t fetched = (skip + wanted + block - 1) / block * block;
       const FileOffset from{position - skip};
-      const Outcome read = piece.carry == Carry::bounce_buffered
-                               ? file.buffered.read(slab.first(fetched), from)
-                               : engine::read_span(file.fd, slab.first(fetched), from, block, file.size);
+      Outcome read = Outcome::system_error(EINVAL);
+      if (piece.carry != Carry::bounce_buffered) {
+        read = engine::read_span(file.fd, slab.first(fetched), from, block, file.size);
+      }
+      if (read.error() == EINVAL) read = file.buffered.read(slab.first(fetched), from);
       if (!read.ok()) return done > 0 ? Outcome::bytes(done) : read;
       if (read.count() <= skip) break;
       const std::uint64_t arrived = std::min(read.count() - skip, wanted);
@@ -96,9 +136,11 @@ class Posix final : public Path {
       const FileOffset at{piece.at.value + done};
       const Outcome moved = mover.from_memory(chunk, piece.address + done);
       if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
-      const Outcome written = piece.carry == Carry::bounce_buffered
-                                  ? file.buffered.write(chunk, at)
-                                  : engine::write_span(file.fd, chunk, at, block_of(file, piece.carry));
+      Outcome written = Outcome::system_error(EINVAL);
+      if (piece.carry != Carry::bounce_buffered) {
+        written = engine::write_span(file.fd, chunk, at, block_of(file, piece.carry));
+      }
+      if (written.error() == EINVAL) written = file.buffered.write(chunk, at);
       if (!written.ok()) return done > 0 ? Outcome::bytes(done) : written;
       done += written.count();
       if (written.count() < chunk.size()) break;
@@ -112,9 +154,9 @@ class Posix final : public Path {
 }  // namespace
 
 Path& posix(Manner manner) noexcept {
-  static Posix usual(Manner::usual);
-  static Posix plain(Manner::plain);
-  return manner == Manner::plain ? plain : usual;
+  static std::array<Posix, 4> all{Posix(Manner::usual), Posix(Manner::kernel), Posix(Manner::copy_engine),
+                                  Posix(Manner::plain)};
+  return all[static_cast<std::size_t>(manner)];
 }
 
 }  // namespace sluice::paths

@@ -1,8 +1,12 @@
 // The synchronous sink: everything on the caller's thread.
 #include "request/request.h"
 
+#include <cerrno>
+
 #include "gpu/memory.h"
 #include "observe/path_counters.h"
+#include "paths/direct_pair.h"
+#include "paths/p2pdma.h"
 #include "paths/posix.h"
 #include "paths/userspace.h"
 #include "request/verify.h"
@@ -14,32 +18,124 @@ using base::Outcome;
 
 namespace {
 
-// judge() names no other path than these two.
-paths::Path& path_of(const route::Decision& decision, const Terms& terms) {
-  const paths::Manner manner = terms.rules.plain ? paths::Manner::plain : paths::Manner::usual;
-  return decision.path == SLUICE_PATH_USERSPACE ? paths::userspace(manner) : paths::posix(manner);
+// Everything that a request needs on its way.
+struct Way {
+  const Request& request;
+  const paths::OpenFile& file;
+  const Terms& terms;
+};
+
+// Of all segments that do not go direct.
+paths::Path& base_path(const route::Decision& decision, const Terms& terms) noexcept {
+  return decision.path == SLUICE_PATH_USERSPACE ? paths::userspace(terms.manner) : paths::posix(terms.manner);
 }
 
-Outcome carry(const Request& request, const paths::OpenFile& file, const route::Decision& decision,
-              paths::Path& path) noexcept {
+paths::Path& direct_path(const Way& way) noexcept {
+  const bool small = way.request.size <= way.terms.polled_up_to;
+  return paths::p2pdma(small ? way.terms.completion : engine::Completion::interrupt);
+}
+
+paths::Piece piece_of(const Request& request, const route::Segment& segment) noexcept {
+  return {request.direction, segment.carry, FileOffset{request.at.value + segment.begin},
+          request.address + segment.begin, segment.length};
+}
+
+// A refusal says something of the pair when nothing else can be to blame: not the alignment, since the kernel may not
+// have told all of it, and not memory that the caller has freed meanwhile.
+bool blames_the_pair(const Request& request, const paths::Piece& piece, Outcome refusal) noexcept {
+  if (refusal.error() == EINVAL) return (piece.at.value | piece.address | piece.length) % 4096 == 0;
+  if (refusal.error() == EFAULT) return gpu::inspect(piece.address).id == request.memory.id;
+  return true;
+}
+
+struct Carried {
+  std::uint64_t count = 0;
+  bool complete = false;
+};
+
+// The drive's part of one segment, as far as it gets.
+Carried carry_direct(const Way& way, const route::Segment& segment) noexcept {
+  paths::Path& path = direct_path(way);
+  paths::DirectPair& pair = *way.file.pair;
+  Carried carried;
+  while (carried.count < segment.length) {
+    const paths::Piece rest =
+        piece_of(way.request, {segment.begin + carried.count, segment.length - carried.count, segment.carry});
+    const Outcome moved = path.move(way.file, way.request.memory, rest);
+    carried.count += moved.count();
+    if (moved.count() > 0) continue;
+    const facts::Reach reach = paths::reach_after(moved);
+    if (reach != facts::Reach::proven && blames_the_pair(way.request, rest, moved)) pair.refuse(reach);
+    pair.count_rerouted();
+    return carried;
+  }
+  carried.complete = true;
+  return carried;
+}
+
+struct Progress {
+  Outcome outcome = Outcome::bytes(0);
+  std::uint64_t direct = 0;  // of its bytes, those that the drive moved
+  bool rerouted = false;
+};
+
+// What the drive does not move of its segment the CPU does, and its answer counts: the end of the file, a broken
+// medium.
+Progress carry(const Way& way, const route::Decision& decision) noexcept {
+  paths::Path& base = base_path(decision, way.terms);
+  Progress progress;
   std::uint64_t done = 0;
-  for (const route::Segment& segment : decision.segments()) {
-    const paths::Piece piece{request.direction, segment.carry, FileOffset{request.at.value + segment.begin},
-                             request.address + segment.begin, segment.length};
-    const Outcome moved = path.move(file, request.memory, piece);
-    if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
+  for (route::Segment segment : decision.segments()) {
+    if (segment.carry == route::Carry::direct) {
+      const std::uint64_t end = segment.begin + segment.length;
+      const Carried carried = carry_direct(way, segment);
+      progress.direct += carried.count;
+      done += carried.count;
+      if (carried.complete) continue;
+      progress.rerouted = true;
+      if (!route::compat_is_allowed(way.terms.rules)) {
+        progress.outcome = done > 0 ? Outcome::bytes(done) : Outcome::refused(CU_FILE_IO_NOT_SUPPORTED);
+        return progress;
+      }
+      segment = {done, end - done, route::Carry::bounce};
+    }
+    const Outcome moved = base.move(way.file, way.request.memory, piece_of(way.request, segment));
+    if (!moved.ok()) {
+      progress.outcome = done > 0 ? Outcome::bytes(done) : moved;
+      return progress;
+    }
     done += moved.count();
     if (moved.count() < segment.length) break;
   }
-  return Outcome::bytes(done);
+  progress.outcome = Outcome::bytes(done);
+  return progress;
+}
+
+facts::Reach reach_of(const paths::OpenFile& file) noexcept {
+  return file.pair != nullptr ? file.pair->reach() : facts::Reach::untried;
+}
+
+// A request that changed its way counts on both: what the drive moved here, the rest where it ended.
+Result rerouted(const Request& request, const paths::OpenFile& file, const Progress& progress,
+                Outcome outcome) noexcept {
+  if (progress.direct > 0) {
+    observe::count_path(SLUICE_PATH_P2PDMA, SLUICE_REASON_DIRECT, request.direction, Outcome::bytes(progress.direct));
+  }
+  const facts::Reach now = reach_of(file);
+  const route::Reason reason = now == facts::Reach::proven ? SLUICE_REASON_STOPPED_IN_FLIGHT : route::reason_of(now);
+  return {outcome, {SLUICE_PATH_POSIX, reason}, progress.direct};
 }
 
 Result attempt(const Request& request, const paths::OpenFile& file, const Terms& terms) noexcept {
   const route::Shape shape{request.direction, request.at.value, request.address, request.size, file.size};
-  const route::Decision decision = route::decide(file.facts, request.memory, terms.machine, terms.rules, shape);
-  Outcome outcome = carry(request, file, decision, path_of(decision, terms));
+  const route::Decision decision =
+      route::decide(file.facts, request.memory, terms.machine, terms.rules, shape, reach_of(file));
+  const route::Verdict way{decision.path, decision.reason};
+  if (!route::is_permitted(way, terms.rules)) return {Outcome::refused(CU_FILE_IO_NOT_SUPPORTED), way};
+  const Progress progress = carry({request, file, terms}, decision);
+  Outcome outcome = progress.outcome;
   if (terms.verify && outcome.count() > 0) outcome = verified(request, file, outcome);
-  return {outcome, {decision.path, decision.reason}};
+  return progress.rerouted ? rerouted(request, file, progress, outcome) : Result{outcome, way};
 }
 
 }  // namespace
@@ -53,7 +149,9 @@ Result run(const Request& request, const paths::OpenFile& file, const Terms& ter
     seen_again.memory = gpu::inspect(request.address);
     if (seen_again.memory.kind != facts::MemoryKind::plain_host) result = attempt(seen_again, file, terms);
   }
-  observe::count_path(result.way.path, result.way.reason, request.direction, result.outcome);
+  const bool counted_in_part = result.outcome.ok() && result.counted > 0;
+  observe::count_path(result.way.path, result.way.reason, request.direction,
+                      counted_in_part ? Outcome::bytes(result.outcome.count() - result.counted) : result.outcome);
   return result;
 }
 

@@ -5,8 +5,10 @@
 
 #include "base/outcome.h"
 #include "base/strong.h"
+#include "engine/uring.h"
 #include "facts/buffer.h"
 #include "facts/machine.h"
+#include "paths/mover.h"
 #include "paths/path.h"
 #include "route/route.h"
 
@@ -16,7 +18,10 @@ namespace sluice::request {
 struct Terms {
   route::Rules rules;
   facts::MachineFacts machine;
-  bool verify = false;  // SLUICE_VERIFY=1
+  paths::Manner manner = paths::Manner::usual;
+  bool verify = false;                                            // SLUICE_VERIFY=1
+  engine::Completion completion = engine::Completion::interrupt;  // of direct transfers of at most this size:
+  std::uint64_t polled_up_to = 0;                                 // larger ones end by interrupt
 };
 
 struct Request {
@@ -27,10 +32,11 @@ struct Request {
   facts::BufferFacts memory;
 };
 
-// What came of a request, and which way it went.
+// What came of a request, and which way it went: of one that changed its way, the last one.
 struct Result {
   base::Outcome outcome;
   route::Verdict way;
+  std::uint64_t counted = 0;  // bytes of the outcome that went another way before, and are counted there
 };
 
 // Runs on the calling thread and returns when the last byte is in place. No lock, no heap, no exception.

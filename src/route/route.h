@@ -8,6 +8,7 @@
 #include "facts/buffer.h"
 #include "facts/file.h"
 #include "facts/machine.h"
+#include "facts/reach.h"
 #include "route/decision.h"
 
 namespace sluice::route {
@@ -17,6 +18,7 @@ struct Rules {
   bool plain = false;           // SLUICE_MODE=plain
   bool force_compat = false;    // properties.force_compat_mode
   bool use_pci_p2pdma = false;  // properties.use_pci_p2pdma
+  bool allow_compat = true;     // properties.allow_compat_mode
 };
 
 struct Shape {
@@ -30,6 +32,10 @@ struct Shape {
   std::uint64_t file_end = ~std::uint64_t{0};
 };
 
+// Device memory is handed to a drive at addresses that are multiples of this, also where the kernel asks for less: that
+// is about host memory, and what a trial has not shown is not trusted.
+inline constexpr std::uint32_t trusted_memory_alignment = 512;
+
 // The verdict that holds for every request of one direction between this file and this kind of memory.
 struct Verdict {
   Path path = SLUICE_PATH_POSIX;
@@ -37,12 +43,25 @@ struct Verdict {
 };
 
 // The path and the first reason, in the order of docs/paths.md, that keeps the bytes from a more direct one. It holds
-// as long as its arguments do: keep it with the handle if it is asked for often.
+// as long as its arguments do. `reach` is what is known of this device and this storage.
 Verdict judge(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
-              const Rules& rules, base::Direction direction) noexcept;
+              const Rules& rules, base::Direction direction, facts::Reach reach) noexcept;
 
-// judge(), and the request cut into segments.
+// The reason for a reach.
+Reason reason_of(facts::Reach reach) noexcept;
+
+// Whether the configuration lets the CPU move the bytes of device memory. Who forces that allows it.
+bool compat_is_allowed(const Rules& rules) noexcept;
+
+// Whether a request with this verdict may be carried out. Host memory needs nobody's leave, nor do the operations of a
+// user-space file system.
+bool is_permitted(const Verdict& verdict, const Rules& rules) noexcept;
+
+// Whether this machine can have a more direct path than posix at all, whatever the file.
+bool has_direct_way(const facts::MachineFacts& machine, const Rules& rules) noexcept;
+
+// judge(), and the request cut into segments. A request of which nothing can go direct gets the path posix.
 Decision decide(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
-                const Rules& rules, const Shape& shape) noexcept;
+                const Rules& rules, const Shape& shape, facts::Reach reach) noexcept;
 
 }  // namespace sluice::route

@@ -14,7 +14,7 @@ namespace {
 using facts::MemoryKind;
 
 // Cutting costs a second transfer at the edges; below this, one copy of everything is cheaper than that.
-constexpr std::uint64_t smallest_straight_body = 65536;
+constexpr std::uint64_t smallest_cut_body = 65536;
 
 constexpr std::uint64_t cache_page = 4096;
 constexpr std::uint64_t end_unknown = ~std::uint64_t{0};
@@ -64,17 +64,18 @@ struct Alignment {
   std::uint64_t offset;
 };
 
-void cut_direct_read(Decision& decision, const Shape& shape, const Alignment& alignment) noexcept {
+// `whole` says how the body goes where it can go there as it is: in place, or straight to the device.
+void cut_direct_read(Decision& decision, const Shape& shape, const Alignment& alignment, Carry whole) noexcept {
   const Body body = before_end(whole_blocks(shape, alignment.offset), shape, alignment.offset);
-  const bool whole = body.length() == shape.size;
-  const bool straight = body.length() > 0 && is_aligned(shape.address, body.begin, alignment.memory) &&
-                        (whole || body.length() >= smallest_straight_body);
-  if (!straight) {
+  const bool all = body.length() == shape.size;
+  const bool fits = body.length() > 0 && is_aligned(shape.address, body.begin, alignment.memory) &&
+                    (all || body.length() >= smallest_cut_body);
+  if (!fits) {
     add(decision, 0, shape.size, Carry::bounce);
     return;
   }
   add(decision, 0, body.begin, Carry::bounce);
-  add(decision, body.begin, body.end, Carry::straight);
+  add(decision, body.begin, body.end, whole);
   add(decision, body.end, shape.size, Carry::bounce);
 }
 
@@ -82,46 +83,62 @@ void cut_direct_read(Decision& decision, const Shape& shape, const Alignment& al
 // refused by a descriptor without read access): the ragged edges go through the page cache. Whole pages only are
 // written past it, also where the device takes smaller blocks: a page that one writer has in the cache while another
 // writes a part of it past the cache would be written back with stale bytes.
-void cut_direct_write(Decision& decision, const Shape& shape, const Alignment& alignment,
-                      bool straight_allowed) noexcept {
+void cut_direct_write(Decision& decision, const Shape& shape, const Alignment& alignment, Carry whole) noexcept {
   const bool any_will_do = alignment.offset == 1;
   const Body body = whole_blocks(shape, any_will_do ? 1 : std::max(alignment.offset, cache_page));
-  const bool straight = straight_allowed && is_aligned(shape.address, body.begin, alignment.memory);
+  const bool fits = is_aligned(shape.address, body.begin, alignment.memory);
   add(decision, 0, body.begin, Carry::bounce_buffered);
-  add(decision, body.begin, body.end, straight ? Carry::straight : Carry::bounce);
+  add(decision, body.begin, body.end, fits ? whole : Carry::bounce);
   add(decision, body.end, shape.size, Carry::bounce_buffered);
+}
+
+// How the aligned body of an O_DIRECT request goes: device memory by the drive where that is the path, host memory in
+// place, all else through a slab.
+Carry carry_of_body(const Decision& decision, MemoryKind kind, const Rules& rules) noexcept {
+  if (decision.path == SLUICE_PATH_P2PDMA) return Carry::direct;
+  return is_host(kind) && !rules.plain ? Carry::straight : Carry::bounce;
 }
 
 void cut(Decision& decision, const facts::FileFacts& file, MemoryKind kind, const Rules& rules,
          const Shape& shape) noexcept {
-  const bool host = is_host(kind);
   // The caller's own operations take any range; O_DIRECT is a matter of their descriptor.
   if (!file.direct || decision.path == SLUICE_PATH_USERSPACE) {
-    add(decision, 0, shape.size, host ? Carry::straight : Carry::bounce);
+    add(decision, 0, shape.size, is_host(kind) ? Carry::straight : Carry::bounce);
     return;
   }
-  const Alignment alignment{std::max<std::uint64_t>(1, file.memory_alignment),
+  const Carry whole = carry_of_body(decision, kind, rules);
+  const std::uint64_t least = whole == Carry::direct ? trusted_memory_alignment : 1;
+  const Alignment alignment{std::max<std::uint64_t>(least, file.memory_alignment),
                             std::max<std::uint64_t>(1, file.offset_alignment)};
-  const bool straight_allowed = host && !rules.plain;
   if (shape.direction == base::Direction::write) {
-    cut_direct_write(decision, shape, alignment, straight_allowed);
-  } else if (straight_allowed) {
-    cut_direct_read(decision, shape, alignment);
+    cut_direct_write(decision, shape, alignment, whole);
+  } else if (whole != Carry::bounce) {
+    cut_direct_read(decision, shape, alignment, whole);
   } else {
     // One segment even when it is ragged: a slab has room for the whole blocks around it.
     add(decision, 0, shape.size, Carry::bounce);
   }
 }
 
+bool goes_direct(const Segment& segment) noexcept {
+  return segment.carry == Carry::direct;
+}
+
 }  // namespace
 
 Decision decide(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
-                const Rules& rules, const Shape& shape) noexcept {
-  const Verdict verdict = judge(file, buffer, machine, rules, shape.direction);
+                const Rules& rules, const Shape& shape, facts::Reach reach) noexcept {
+  const Verdict verdict = judge(file, buffer, machine, rules, shape.direction, reach);
   Decision decision;
   decision.path = verdict.path;
   decision.reason = verdict.reason;
   if (shape.size > 0) cut(decision, file, buffer.kind, rules, shape);
+  const auto segments = decision.segments();
+  if (decision.path == SLUICE_PATH_P2PDMA && shape.size > 0 &&
+      std::none_of(segments.begin(), segments.end(), goes_direct)) {
+    decision.path = SLUICE_PATH_POSIX;
+    decision.reason = SLUICE_REASON_RAGGED_REQUEST;
+  }
   return decision;
 }
 

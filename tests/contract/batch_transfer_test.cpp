@@ -135,6 +135,18 @@ TEST_F(BatchTransfer, MixesKindsOfMemoryFilesAndDirections) {
   EXPECT_TRUE(same_bytes(expected, content_of(other.path())));
 }
 
+TEST_F(BatchTransfer, TellsOfAShortCountAtTheEndOfTheFile) {
+  const Fd fd = file_.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(usual_memory(), 16384);
+  const std::size_t last_block = kFileSize / 4096 * 4096;
+  add(handle.get(), CUFILE_READ, memory.address(), 8192, last_block);
+  submit();
+  const auto events = wait_for_all();
+  expect_event(events, 1, CUFILE_COMPLETE, static_cast<ssize_t>(kFileSize - last_block));
+  EXPECT_TRUE(same_bytes(content(last_block, kFileSize - last_block), memory.get(0, kFileSize - last_block)));
+}
+
 TEST_F(BatchTransfer, EndsShortAtTheEndOfTheFile) {
   const Fd fd = file_.open(O_RDONLY);
   const Handle handle(fd);

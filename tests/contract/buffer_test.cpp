@@ -2,11 +2,10 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdint>
-#include <memory>
 
+#include "contract/mapped_memory.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
 
@@ -26,21 +25,47 @@ int deregister_buffer(const void* base) {
 
 class Buffer : public CufileTest {
  protected:
-  const ScratchFile file_{2 * kSize};
-  const Fd fd_ = file_.open(O_RDWR);
-};
-
-TEST_F(Buffer, OfEveryKindCanBeRegisteredAndUsed) {
-  const Handle handle(fd_);
-  for (const MemoryKind kind : {MemoryKind::plain, MemoryKind::pinned, MemoryKind::managed, MemoryKind::device}) {
-    if (!available(kind)) continue;
+  void expect_works(MemoryKind kind) const {
+    if (!available(kind)) return;
     SCOPED_TRACE(name_of(kind));
+    const Handle handle(fd_);
     const Memory memory(kind, kSize);
     ASSERT_EQ(register_buffer(memory.address(), kSize), CU_FILE_SUCCESS);
     EXPECT_EQ(read_file(handle.get(), memory.address(), kSize), moved(kSize));
     EXPECT_TRUE(same_bytes({file_.content().data(), kSize}, memory.get()));
     EXPECT_EQ(deregister_buffer(memory.address()), CU_FILE_SUCCESS);
   }
+
+  void expect_bounded(MemoryKind kind) const {
+    if (!available(kind)) return;
+    SCOPED_TRACE(name_of(kind));
+    const Handle handle(fd_);
+    const Memory memory(kind, kSize);
+    memory.fill(1);
+    const Registration registration(memory.address(), 65536);
+    const Transfer refused = failed(CU_FILE_INVALID_MAPPING_RANGE);
+    EXPECT_EQ(read_file(handle.get(), memory.address(), 65537), refused);
+    EXPECT_EQ(read_file(handle.get(), memory.address(), 65536, 0, 1), refused);
+    EXPECT_EQ(read_file(handle.get(), memory.at(4096), 65536), refused) << "an interior pointer";
+    EXPECT_EQ(read_file(handle.get(), memory.address(), 1, 0, 65536), refused);
+    EXPECT_EQ(write_file(handle.get(), memory.address(), 65537), refused);
+    EXPECT_TRUE(all_bytes(1, memory.get()));
+    EXPECT_TRUE(same_bytes(file_.content(), content_of(file_.path())));
+    EXPECT_EQ(read_file(handle.get(), memory.address(), 65536), moved(65536));
+    EXPECT_EQ(read_file(handle.get(), memory.at(65535), 1), moved(1)) << "the last byte by an interior pointer";
+  }
+
+  const ScratchFile file_{2 * kSize};
+  const Fd fd_ = file_.open(O_RDWR);
+};
+
+TEST_F(Buffer, OfHostOrDeviceMemoryCanBeRegisteredAndUsed) {
+  for (const MemoryKind kind : {MemoryKind::plain, MemoryKind::pinned, MemoryKind::device}) expect_works(kind);
+}
+
+TEST_F(Buffer, OfManagedMemoryCanBeRegisteredAndUsed) {
+  if (!available(MemoryKind::managed)) GTEST_SKIP() << "no CUDA device";
+  expect_works(MemoryKind::managed);
 }
 
 TEST_F(Buffer, NeedsAnAddressAndALength) {
@@ -73,10 +98,14 @@ TEST_F(Buffer, LongerThanItsAllocationIsRefused) {
   EXPECT_EQ(register_buffer(memory.at(kSize / 2), 64 * kSize), CU_FILE_CUDA_POINTER_RANGE_ERROR);
 }
 
-TEST_F(Buffer, KnownFlagsAreTakenOthersRefused) {
+TEST_F(Buffer, KnownFlagsAreTaken) {
   const Memory memory(usual_memory(), kSize);
   EXPECT_EQ(register_buffer(memory.address(), kSize, CU_FILE_RDMA_REGISTER), CU_FILE_SUCCESS);
   EXPECT_EQ(deregister_buffer(memory.address()), CU_FILE_SUCCESS);
+}
+
+TEST_F(Buffer, UnknownFlagsAreRefused) {
+  const Memory memory(usual_memory(), kSize);
   EXPECT_EQ(register_buffer(memory.address(), kSize, 64), CU_FILE_INVALID_VALUE);
   EXPECT_EQ(register_buffer(memory.address(), kSize, -1), CU_FILE_INVALID_VALUE);
 }
@@ -93,24 +122,12 @@ TEST_F(Buffer, DeregisteringWhatIsNotRegisteredSaysSo) {
 }
 
 TEST_F(Buffer, TransfersMayNotLeaveTheRegisteredRange) {
-  const Handle handle(fd_);
-  for (const MemoryKind kind : {MemoryKind::plain, MemoryKind::pinned, MemoryKind::managed, MemoryKind::device}) {
-    if (!available(kind)) continue;
-    SCOPED_TRACE(name_of(kind));
-    const Memory memory(kind, kSize);
-    memory.fill(1);
-    const Registration registration(memory.address(), 65536);
-    const Transfer refused = failed(CU_FILE_INVALID_MAPPING_RANGE);
-    EXPECT_EQ(read_file(handle.get(), memory.address(), 65537), refused);
-    EXPECT_EQ(read_file(handle.get(), memory.address(), 65536, 0, 1), refused);
-    EXPECT_EQ(read_file(handle.get(), memory.at(4096), 65536), refused) << "an interior pointer";
-    EXPECT_EQ(read_file(handle.get(), memory.address(), 1, 0, 65536), refused);
-    EXPECT_EQ(write_file(handle.get(), memory.address(), 65537), refused);
-    EXPECT_TRUE(all_bytes(1, memory.get()));
-    EXPECT_TRUE(same_bytes(file_.content(), content_of(file_.path())));
-    EXPECT_EQ(read_file(handle.get(), memory.address(), 65536), moved(65536));
-    EXPECT_EQ(read_file(handle.get(), memory.at(65535), 1), moved(1)) << "the last byte by an interior pointer";
-  }
+  for (const MemoryKind kind : {MemoryKind::plain, MemoryKind::pinned, MemoryKind::device}) expect_bounded(kind);
+}
+
+TEST_F(Buffer, TransfersMayNotLeaveARegisteredRangeOfManagedMemory) {
+  if (!available(MemoryKind::managed)) GTEST_SKIP() << "no CUDA device";
+  expect_bounded(MemoryKind::managed);
 }
 
 TEST_F(Buffer, TransfersMayNotReachAnotherAllocationByTheOffset) {
@@ -206,53 +223,18 @@ TEST_F(Buffer, AllocatedInStreamOrderWorks) {
   stream.synchronize();
 }
 
-// CUmemAllocationProp and CUmemAccessDesc, as far as they are needed: pinned memory of device 0, read and written.
-struct Location {
-  int type = 1;
-  int id = 0;
-};
-struct AllocationProperties {
-  int type = 1;
-  int handle_types = 0;
-  Location location;
-  void* windows = nullptr;
-  std::array<unsigned char, 8> flags{};
-};
-struct AccessDescription {
-  Location location;
-  int flags = 3;
-};
-
 TEST_F(Buffer, MappedFromTwoPhysicalPiecesWorks) {
-  if (cuda() == nullptr || cuda()->mem_create == nullptr) GTEST_SKIP() << "no cuMemCreate here";
+  if (!MappedMemory::available()) GTEST_SKIP() << "no cuMemCreate here";
   constexpr std::size_t piece = 2 * kSize;
-  const AllocationProperties properties;
-  std::array<std::uint64_t, 2> pieces{};
-  if (cuda()->mem_create(pieces.data(), piece, &properties, 0) != 0) GTEST_SKIP() << "no virtual memory management";
-  ASSERT_EQ(cuda()->mem_create(&pieces[1], piece, &properties, 0), 0);
-  CudaAddress address = 0;
-  ASSERT_EQ(cuda()->mem_reserve(&address, 2 * piece, 0, 0, 0), 0);
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    ASSERT_EQ(cuda()->mem_map(address + i * piece, piece, 0, pieces[i], 0), 0);
-  }
-  const AccessDescription access;
-  ASSERT_EQ(cuda()->mem_set_access(address, 2 * piece, &access, 1), 0);
-
+  const MappedMemory memory(2, piece);
   const Handle handle(fd_);
-  void* const base = reinterpret_cast<void*>(address);
   // Across the border of the two pieces, unregistered and registered.
   const off_t offset = static_cast<off_t>(piece - kSize / 2);
-  EXPECT_EQ(read_file(handle.get(), base, kSize, 3, offset), moved(kSize));
-  EXPECT_EQ(register_buffer(base, 2 * piece), CU_FILE_SUCCESS);
-  EXPECT_EQ(read_file(handle.get(), base, kSize, 7, offset), moved(kSize));
-  Bytes found(kSize);
-  ASSERT_EQ(cuda()->to_host(found.data(), address + piece - kSize / 2, kSize), 0);
-  EXPECT_TRUE(same_bytes({file_.content().data() + 7, kSize}, found));
-  EXPECT_EQ(deregister_buffer(base), CU_FILE_SUCCESS);
-
-  cuda()->mem_unmap(address, 2 * piece);
-  cuda()->mem_free_reserved(address, 2 * piece);
-  for (const std::uint64_t handle_of_piece : pieces) cuda()->mem_release(handle_of_piece);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), kSize, 3, offset), moved(kSize));
+  EXPECT_EQ(register_buffer(memory.address(), memory.size()), CU_FILE_SUCCESS);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), kSize, 7, offset), moved(kSize));
+  EXPECT_TRUE(same_bytes({file_.content().data() + 7, kSize}, memory.get(piece - kSize / 2, kSize)));
+  EXPECT_EQ(deregister_buffer(memory.address()), CU_FILE_SUCCESS);
 }
 
 }  // namespace

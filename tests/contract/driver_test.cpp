@@ -86,6 +86,17 @@ TEST_F(Driver, OpensWithoutAContextAndLeavesNone) {
   EXPECT_EQ(current, nullptr);
 }
 
+TEST_F(Driver, OpensWhereThereIsNoCuda) {
+  if (cuda() != nullptr) GTEST_SKIP() << "there is a CUDA device here";
+  const ScratchFile file(10000);
+  ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::plain, 10000);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 10000), moved(10000));
+  EXPECT_TRUE(same_bytes(file.content(), memory.get()));
+}
+
 TEST_F(Driver, CloseLeavesTheCurrentContext) {
   if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
   cuFileDriverOpen();

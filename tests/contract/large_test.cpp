@@ -68,6 +68,19 @@ class Large : public CufileTest {
   }
 };
 
+TEST_F(Large, Reads3GiBInOneCall) {
+  constexpr std::size_t size = 3 * kGibibyte;
+  const ScratchFile file;
+  const Fd fd = file.open(O_RDWR);
+  const Fd plain = file.open(O_RDWR);
+  write_islands(plain.get());
+  const Handle handle(fd);
+  const Memory memory(usual_memory(), size);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), size), moved(size));
+  const std::size_t island = 2 * kGibibyte - 70000;
+  EXPECT_TRUE(same_bytes(plain_read(plain.get(), island, 100000), memory.get(island, 100000)));
+}
+
 TEST_F(Large, ReadsMoreThan4GiBInOneCall) {
   for (const MemoryKind kind : {usual_memory(), MemoryKind::plain}) {
     SCOPED_TRACE(name_of(kind));

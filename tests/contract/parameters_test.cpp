@@ -78,19 +78,32 @@ class Parameters : public CufileTest {
   }
 };
 
+TEST_F(Parameters, SizesHaveTheStockValuesBeforeOpen) {
+  for (const SizeParameter& size : kSizeParameters) EXPECT_EQ(get(size.parameter), size.value) << size.parameter;
+  EXPECT_EQ(cuFileUseCount(), 0);
+}
+
 TEST_F(Parameters, SizesHaveTheStockValuesWhenOpen) {
   cuFileDriverOpen();
   for (const SizeParameter& size : kSizeParameters) EXPECT_EQ(get(size.parameter), size.value) << size.parameter;
 }
 
+void expect_limits(const SizeParameter& size) {
+  std::size_t least = 7;
+  std::size_t most = 7;
+  EXPECT_EQ(code(cuFileGetParameterMinMaxValue(size.parameter, &least, &most)), CU_FILE_SUCCESS) << size.parameter;
+  EXPECT_EQ(least, size.least) << size.parameter;
+  EXPECT_EQ(most, size.most) << size.parameter;
+}
+
 TEST_F(Parameters, SizesHaveTheirLimits) {
   for (const SizeParameter& size : kSizeParameters) {
-    std::size_t least = 7;
-    std::size_t most = 7;
-    EXPECT_EQ(code(cuFileGetParameterMinMaxValue(size.parameter, &least, &most)), CU_FILE_SUCCESS) << size.parameter;
-    EXPECT_EQ(least, size.least) << size.parameter;
-    EXPECT_EQ(most, size.most) << size.parameter;
+    if (size.parameter != CUFILE_PARAM_PROFILE_STATS) expect_limits(size);
   }
+}
+
+TEST_F(Parameters, TheLevelOfStatisticsHasItsLimits) {
+  expect_limits(kSizeParameters[CUFILE_PARAM_PROFILE_STATS]);
 }
 
 TEST_F(Parameters, SizesReadBackAsSetAndHoldWhenOpen) {
@@ -101,6 +114,12 @@ TEST_F(Parameters, SizesReadBackAsSetAndHoldWhenOpen) {
   EXPECT_EQ(cuFileUseCount(), 0);
   ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
   for (const SizeParameter& size : kSizeParameters) EXPECT_EQ(get(size.parameter), size.other) << size.parameter;
+}
+
+TEST_F(Parameters, ASetNumberHoldsWhenOpen) {
+  EXPECT_EQ(code(cuFileSetParameterSizeT(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS, 8)), CU_FILE_SUCCESS);
+  cuFileDriverOpen();
+  EXPECT_EQ(get(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS), 8U);
 }
 
 TEST_F(Parameters, TheLastSetWins) {
@@ -182,10 +201,13 @@ TEST_F(Parameters, NullIsRefused) {
   EXPECT_EQ(code(cuFileGetParameterMinMaxValue(CUFILE_PARAM_PROFILE_STATS, &size, nullptr)), CU_FILE_INVALID_VALUE);
 }
 
-TEST_F(Parameters, LoggingLevelTakesKnownLevelsOnly) {
+TEST_F(Parameters, LoggingLevelTakesKnownLevels) {
   for (const char* level : {"TRACE", "debug", "INFO", "WARN", "ERROR", "NOTICE"}) {
     EXPECT_EQ(code(cuFileSetParameterString(CUFILE_PARAM_LOGGING_LEVEL, level)), CU_FILE_SUCCESS) << level;
   }
+}
+
+TEST_F(Parameters, LoggingLevelTakesKnownLevelsOnly) {
   cuFileSetParameterString(CUFILE_PARAM_LOGGING_LEVEL, "ERROR");
   EXPECT_EQ(code(cuFileSetParameterString(CUFILE_PARAM_LOGGING_LEVEL, "bogus")), CU_FILE_INVALID_VALUE);
   std::array<char, 16> text{};
@@ -204,9 +226,13 @@ TEST_F(Parameters, LogDirectoryMustExist) {
   EXPECT_EQ(code(cuFileSetParameterString(CUFILE_PARAM_LOG_DIR, "/no/such/directory")), CU_FILE_INVALID_VALUE);
 }
 
+TEST_F(Parameters, TextsNeedRoom) {
+  std::array<char, 16> text{};
+  EXPECT_EQ(code(cuFileGetParameterString(CUFILE_PARAM_LOGGING_LEVEL, text.data(), 0)), CU_FILE_INVALID_VALUE);
+}
+
 TEST_F(Parameters, TextsNeedRoomForTheirEnd) {
   std::array<char, 16> text{'x', 'x'};
-  EXPECT_EQ(code(cuFileGetParameterString(CUFILE_PARAM_LOGGING_LEVEL, text.data(), 0)), CU_FILE_INVALID_VALUE);
   EXPECT_EQ(code(cuFileGetParameterString(CUFILE_PARAM_LOGGING_LEVEL, text.data(), 5)), CU_FILE_INVALID_VALUE);
   EXPECT_STREQ(text.data(), "");
   EXPECT_EQ(code(cuFileGetParameterString(CUFILE_PARAM_LOGGING_LEVEL, text.data(), 6)), CU_FILE_SUCCESS);

@@ -52,10 +52,13 @@ TEST_F(Properties, HaveTheirDefaults) {
   EXPECT_EQ(found.nvfs.dcontrolflags, 1U << CU_FILE_ALLOW_COMPAT_MODE);
   EXPECT_EQ(found.fflags, 0xfU);
   EXPECT_EQ(found.max_device_cache_size, 131072U);
-  EXPECT_EQ(found.per_buffer_cache_size, 1024U);
   EXPECT_EQ(found.max_device_pinned_mem_size, 33554432U);
   EXPECT_EQ(found.max_batch_io_size, 128U);
   EXPECT_EQ(found.max_batch_io_timeout_msecs, 5U);
+}
+
+TEST_F(Properties, TellThePerBufferCacheSizeAsConfigured) {
+  EXPECT_EQ(properties().per_buffer_cache_size, 1024U);
 }
 
 TEST_F(Properties, TellNoKernelDriverWhereThereIsNone) {
@@ -96,6 +99,9 @@ TEST_F(Properties, MaxDirectIoSizeRefusesWhatLiesOutsideItsLimits) {
 TEST_F(Properties, MaxCacheSizeShows) {
   EXPECT_EQ(code(cuFileDriverSetMaxCacheSize(65536)), CU_FILE_SUCCESS);
   EXPECT_EQ(properties().max_device_cache_size, 65536U);
+}
+
+TEST_F(Properties, MaxCacheSizeMayBeZero) {
   EXPECT_EQ(code(cuFileDriverSetMaxCacheSize(0)), CU_FILE_SUCCESS);
 }
 
@@ -108,6 +114,9 @@ TEST_F(Properties, MaxCacheSizeRefusesWhatLiesOutsideItsLimits) {
 TEST_F(Properties, MaxPinnedMemorySizeShows) {
   EXPECT_EQ(code(cuFileDriverSetMaxPinnedMemSize(65536)), CU_FILE_SUCCESS);
   EXPECT_EQ(properties().max_device_pinned_mem_size, 65536U);
+}
+
+TEST_F(Properties, MaxPinnedMemorySizeMayBeZero) {
   EXPECT_EQ(code(cuFileDriverSetMaxPinnedMemSize(0)), CU_FILE_SUCCESS);
 }
 

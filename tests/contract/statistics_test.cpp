@@ -74,11 +74,14 @@ TEST_F(Statistics, RefuseNull) {
 
 TEST_F(Statistics, StartNeedsAnOpenDriverAndALevel) {
   EXPECT_EQ(code(cuFileStatsStart()), CU_FILE_DRIVER_NOT_INITIALIZED);
+  cuFileDriverOpen();
+  EXPECT_EQ(code(cuFileStatsStart()), CU_FILE_INTERNAL_ERROR);
+}
+
+TEST_F(Statistics, StopAndResetNeedAnOpenDriver) {
   EXPECT_EQ(code(cuFileStatsStop()), CU_FILE_DRIVER_NOT_INITIALIZED);
   EXPECT_EQ(code(cuFileStatsReset()), CU_FILE_DRIVER_NOT_INITIALIZED);
   EXPECT_EQ(cuFileUseCount(), 0);
-  cuFileDriverOpen();
-  EXPECT_EQ(code(cuFileStatsStart()), CU_FILE_INTERNAL_ERROR);
 }
 
 TEST_F(Statistics, MayBeStartedStoppedAndResetTwice) {
@@ -90,27 +93,41 @@ TEST_F(Statistics, MayBeStartedStoppedAndResetTwice) {
   EXPECT_EQ(code(cuFileStatsReset()), CU_FILE_SUCCESS);
 }
 
-TEST_F(Statistics, OfAHigherLevelAreRefused) {
+TEST_F(Statistics, OfTheSecondLevelAreRefusedAtTheFirst) {
   CUfileStatsLevel2_t second{};
-  auto third = std::make_unique<CUfileStatsLevel3_t>();
   start(1);
   EXPECT_EQ(code(cuFileGetStatsL2(&second)), CU_FILE_INVALID_VALUE);
-  EXPECT_EQ(code(cuFileGetStatsL3(third.get())), CU_FILE_INVALID_VALUE);
-  cuFileStatsStop();
+}
+
+TEST_F(Statistics, OfTheThirdLevelAreRefusedAtTheSecond) {
+  CUfileStatsLevel2_t second{};
+  auto third = std::make_unique<CUfileStatsLevel3_t>();
   start(2);
   EXPECT_EQ(code(cuFileGetStatsL2(&second)), CU_FILE_SUCCESS);
   EXPECT_EQ(code(cuFileGetStatsL3(third.get())), CU_FILE_INVALID_VALUE);
 }
 
-TEST_F(Statistics, AreRefusedWhileTheyDoNotRun) {
+TEST_F(Statistics, AreRefusedAfterAStop) {
+  CUfileStatsLevel1_t stats{};
+  start(1);
+  EXPECT_EQ(code(cuFileGetStatsL1(&stats)), CU_FILE_SUCCESS);
+  cuFileStatsStop();
+  EXPECT_EQ(code(cuFileGetStatsL1(&stats)), CU_FILE_INVALID_VALUE);
+}
+
+TEST_F(Statistics, AreRefusedAfterAReset) {
+  CUfileStatsLevel1_t stats{};
+  start(1);
+  cuFileStatsReset();
+  EXPECT_EQ(code(cuFileGetStatsL1(&stats)), CU_FILE_INVALID_VALUE);
+}
+
+TEST_F(Statistics, AreToldAgainAfterAStart) {
   CUfileStatsLevel1_t stats{};
   start(1);
   cuFileStatsStop();
-  EXPECT_EQ(code(cuFileGetStatsL1(&stats)), CU_FILE_INVALID_VALUE);
   cuFileStatsStart();
   EXPECT_EQ(code(cuFileGetStatsL1(&stats)), CU_FILE_SUCCESS);
-  cuFileStatsReset();
-  EXPECT_EQ(code(cuFileGetStatsL1(&stats)), CU_FILE_INVALID_VALUE);
 }
 
 TEST_F(Statistics, CountGoodAndFailedTransfers) {
@@ -171,6 +188,21 @@ TEST_F(Statistics, SurviveAStop) {
   EXPECT_EQ(totals().read_ops.ok, 1U) << "what ran while they were stopped does not count";
 }
 
+TEST_F(Statistics, PutSizesIntoTheirBuckets) {
+  const Memory memory(usual_memory(), 65536);
+  start(2);
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  for (const std::size_t size : {std::size_t{100}, std::size_t{4096}, std::size_t{65536}}) {
+    ASSERT_EQ(read_file(handle.get(), memory.address(), size), moved(size));
+  }
+  CUfileStatsLevel2_t stats{};
+  ASSERT_EQ(code(cuFileGetStatsL2(&stats)), CU_FILE_SUCCESS);
+  for (int bin = 0; bin < 32; ++bin) {
+    EXPECT_EQ(stats.read_size_kb_hist[bin] > 0, bin == 0 || bin == 1 || bin == 5) << bin;
+  }
+}
+
 TEST_F(Statistics, SortTransfersBySize) {
   const Memory memory(usual_memory(), 65536);
   start(2);
@@ -189,14 +221,38 @@ TEST_F(Statistics, SortTransfersBySize) {
   }
 }
 
-TEST_F(Statistics, TellWhatEachDeviceDid) {
+// From the start of the memory to its first page boundary: small device memory may begin anywhere.
+off_t up_to_page(const Memory& memory) {
+  return static_cast<off_t>(-reinterpret_cast<std::uint64_t>(memory.address()) % 4096);
+}
+
+TEST_F(Statistics, TellTheReadsOfADevice) {
   if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
   const Memory memory(MemoryKind::device, 65536);
+  const off_t page = up_to_page(memory);
   start(3);
   const Fd fd = file_.open(O_RDWR | O_DIRECT);
   const Handle handle(fd);
-  for (int i = 0; i < 3; ++i) ASSERT_EQ(read_file(handle.get(), memory.address(), 4096), moved(4096));
-  ASSERT_EQ(read_file(handle.get(), memory.address(), 4095, 1), moved(4095));
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(read_file(handle.get(), memory.address(), 4096, 0, page), moved(4096));
+  ASSERT_EQ(read_file(handle.get(), memory.address(), 4095, 1, page), moved(4095));
+  auto stats = std::make_unique<CUfileStatsLevel3_t>();
+  ASSERT_EQ(code(cuFileGetStatsL3(stats.get())), CU_FILE_SUCCESS);
+  ASSERT_GE(stats->num_gpus, 1U);
+  const CUfilePerGpuStats_t& device = stats->per_gpu_stats[0];
+  EXPECT_EQ(device.n_total_reads, 4U);
+  EXPECT_EQ(device.n_posix_reads + device.n_p2p_reads + device.n_nvfs_reads, 4U);
+  EXPECT_EQ(device.n_unaligned_reads, 1U);
+}
+
+TEST_F(Statistics, TellWhatEachDeviceDid) {
+  if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
+  const Memory memory(MemoryKind::device, 65536);
+  const off_t page = up_to_page(memory);
+  start(3);
+  const Fd fd = file_.open(O_RDWR | O_DIRECT);
+  const Handle handle(fd);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(read_file(handle.get(), memory.address(), 4096, 0, page), moved(4096));
+  ASSERT_EQ(read_file(handle.get(), memory.address(), 4095, 1, page), moved(4095));
   auto stats = std::make_unique<CUfileStatsLevel3_t>();
   ASSERT_EQ(code(cuFileGetStatsL3(stats.get())), CU_FILE_SUCCESS);
   EXPECT_EQ(stats->detailed.basic.read_ops.ok, 4U);

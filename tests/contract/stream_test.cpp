@@ -1,6 +1,7 @@
 // Transfers in the order of a stream.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -88,6 +89,18 @@ TEST_F(Streams, ReadIntoEveryKindOfMemory) {
   }
 }
 
+TEST_F(Streams, ReadAlignedRangesExactly) {
+  const Stream plain;
+  const Stream registered;
+  ASSERT_EQ(code(cuFileStreamRegister(registered.get(), 15)), CU_FILE_SUCCESS);
+  for (const MemoryKind kind : {MemoryKind::device, MemoryKind::plain, MemoryKind::pinned}) {
+    SCOPED_TRACE(name_of(kind));
+    const Memory memory(kind, kRoom);
+    for (CUstream stream : {CUstream{}, plain.get(), registered.get()}) expect_read(stream, memory, 65536, 8192, 4096);
+  }
+  EXPECT_EQ(code(cuFileStreamDeregister(registered.get())), CU_FILE_SUCCESS);
+}
+
 TEST_F(Streams, TheDefaultStreamsWork) {
   const Memory memory(MemoryKind::device, kRoom);
   const auto legacy = reinterpret_cast<CUstream>(std::uintptr_t{1});
@@ -148,6 +161,20 @@ TEST_F(Streams, HonourArgumentsThatEarlierWorkWrites) {
   EXPECT_TRUE(all_bytes(6, memory.get(11 + 70001, kRoom - 11 - 70001)));
 }
 
+TEST_F(Streams, KeepTheOrderOfAlignedWork) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, 65536);
+  const auto address = reinterpret_cast<CudaAddress>(memory.address());
+  set(65536, 4096, 0);
+  ASSERT_EQ(cuda()->fill_async(address, 9, 65536, stream.get()), 0);
+  ASSERT_EQ(write(stream.get(), memory), CU_FILE_SUCCESS);
+  ASSERT_EQ(cuda()->fill_async(address, 0, 65536, stream.get()), 0);
+  ASSERT_EQ(read(stream.get(), memory), CU_FILE_SUCCESS);
+  stream.synchronize();
+  EXPECT_EQ(arguments_->moved, 65536);
+  EXPECT_TRUE(all_bytes(9, memory.get()));
+}
+
 TEST_F(Streams, KeepTheOrderOfTheirWork) {
   const Stream stream;
   const Memory memory(MemoryKind::device, kRoom);
@@ -162,6 +189,18 @@ TEST_F(Streams, KeepTheOrderOfTheirWork) {
     ASSERT_EQ(arguments_->moved, 300001);
     ASSERT_TRUE(all_bytes(round, memory.get(3, 300001)));
     ASSERT_TRUE(all_bytes(0, memory.get(0, 3)));
+  }
+}
+
+TEST_F(Streams, TellShortCountsAtTheEndOfTheFile) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  const std::size_t last_block = kFileSize / 4096 * 4096;
+  for (const std::size_t offset : {last_block, last_block + 4096}) {
+    set(8192, offset, 0);
+    ASSERT_EQ(read(stream.get(), memory), CU_FILE_SUCCESS);
+    stream.synchronize();
+    EXPECT_EQ(arguments_->moved, static_cast<ssize_t>(kFileSize - std::min(kFileSize, offset))) << offset;
   }
 }
 

@@ -32,6 +32,29 @@ TEST_F(TransferErrors, NullAndGarbageHandlesAreInvalid) {
   }
 }
 
+TEST_F(TransferErrors, ANullBufferIsInvalid) {
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  EXPECT_EQ(read_file(handle.get(), nullptr, 4096), failed(EINVAL));
+  EXPECT_EQ(write_file(handle.get(), nullptr, 4096), failed(EINVAL));
+}
+
+TEST_F(TransferErrors, ANegativeFileOffsetIsRefused) {
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  const Memory memory(usual_memory(), kSize);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 4096, -4096), failed(CU_FILE_INVALID_VALUE));
+  EXPECT_EQ(write_file(handle.get(), memory.address(), 4096, -4096), failed(CU_FILE_INVALID_VALUE));
+}
+
+TEST_F(TransferErrors, ANegativeBufferOffsetIsRefused) {
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  const Memory memory(usual_memory(), 2 * kSize);
+  EXPECT_EQ(read_file(handle.get(), memory.at(kSize), 4096, 0, -4096), failed(CU_FILE_INVALID_VALUE));
+  EXPECT_EQ(write_file(handle.get(), memory.at(kSize), 4096, 0, -4096), failed(CU_FILE_INVALID_VALUE));
+}
+
 TEST_F(TransferErrors, PointersToSomethingElseAreNoHandles) {
   const Memory memory(usual_memory(), kSize);
   cuFileDriverOpen();
@@ -49,14 +72,20 @@ TEST_F(TransferErrors, ReadingAfterDeregistrationSaysSo) {
   EXPECT_EQ(write_file(handle.get(), memory.address(), 1), failed(CU_FILE_HANDLE_NOT_REGISTERED));
 }
 
-TEST_F(TransferErrors, AFileOpenedForOneDirectionRefusesTheOther) {
+TEST_F(TransferErrors, AWriteOnlyFileCannotBeRead) {
+  const Memory memory(usual_memory(), kSize);
+  for (const int flag : {0, O_DIRECT}) {
+    const Fd writer = file_.open(O_WRONLY | flag);
+    const Handle write_only(writer);
+    EXPECT_EQ(read_file(write_only.get(), memory.address(), 4096), failed(CU_FILE_INVALID_FILE_OPEN_FLAG));
+  }
+}
+
+TEST_F(TransferErrors, AReadOnlyFileCannotBeWritten) {
   const Memory memory(usual_memory(), kSize);
   for (const int flag : {0, O_DIRECT}) {
     const Fd reader = file_.open(O_RDONLY | flag);
-    const Fd writer = file_.open(O_WRONLY | flag);
     const Handle read_only(reader);
-    const Handle write_only(writer);
-    EXPECT_EQ(read_file(write_only.get(), memory.address(), 4096), failed(CU_FILE_INVALID_FILE_OPEN_FLAG));
     EXPECT_EQ(write_file(read_only.get(), memory.address(), 4096), failed(CU_FILE_INVALID_FILE_OPEN_FLAG));
   }
   EXPECT_TRUE(same_bytes(file_.content(), content_of(file_.path())));

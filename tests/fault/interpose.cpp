@@ -47,8 +47,9 @@ Step step_for(int fd, Direction direction) {
     if (plan == nullptr || !plan->concerns(fd, direction)) return pass();
     step = plan->next();
   }
-  if (step.kind == Step::Kind::block) plan->stand_still();
-  return step;
+  if (step.kind != Step::Kind::block) return step;
+  plan->stand_still();
+  return step.error != 0 ? fail(step.error) : pass();
 }
 
 std::size_t shortened(int fd, std::size_t length, std::size_t limit) {
@@ -60,6 +61,7 @@ std::size_t shortened(int fd, std::size_t length, std::size_t limit) {
 ssize_t transfer(int fd, void* buffer, std::size_t size, off_t offset, Direction direction) {
   const Step step = step_for(fd, direction);
   if (step.kind == Step::Kind::nothing) return 0;
+  if (step.kind == Step::Kind::lose) return static_cast<ssize_t>(size);
   if (step.kind == Step::Kind::fail) {
     errno = step.error;
     return -1;

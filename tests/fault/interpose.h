@@ -16,7 +16,7 @@ enum class Direction : std::uint8_t { read, write };
 
 // What one call does. Made by the functions below.
 struct Step {
-  enum class Kind : std::uint8_t { pass, shorten, fail, nothing, block };
+  enum class Kind : std::uint8_t { pass, shorten, fail, nothing, lose, block };
   Kind kind = Kind::pass;
   std::size_t length = 0;
   int error = 0;
@@ -36,9 +36,13 @@ inline Step fail(int error) {
 inline Step nothing() {
   return {Step::Kind::nothing};
 }
-// Waits for Plan::release(), then passes.
-inline Step block() {
-  return {Step::Kind::block};
+// Answers that all was moved, and moves nothing: what an IOMMU does that drops the transfer.
+inline Step lose() {
+  return {Step::Kind::lose};
+}
+// Waits for Plan::release(), then passes, or fails where an error is given.
+inline Step block(int error = 0) {
+  return {Step::Kind::block, 0, error};
 }
 
 // In force from construction to destruction, one at a time. Concerns the calls of one direction on one file, whatever

@@ -24,6 +24,13 @@ SAME(error_no_device, CUDA_ERROR_NO_DEVICE);
 SAME(error_invalid_device, CUDA_ERROR_INVALID_DEVICE);
 SAME(error_invalid_context, CUDA_ERROR_INVALID_CONTEXT);
 SAME(error_peer_access_unsupported, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+SAME(error_invalid_image, CUDA_ERROR_INVALID_IMAGE);
+SAME(error_no_binary_for_gpu, CUDA_ERROR_NO_BINARY_FOR_GPU);
+SAME(error_invalid_ptx, CUDA_ERROR_INVALID_PTX);
+SAME(error_unsupported_ptx_version, CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+SAME(error_file_not_found, CUDA_ERROR_FILE_NOT_FOUND);
+SAME(error_misaligned_address, CUDA_ERROR_MISALIGNED_ADDRESS);
+SAME(error_launch_failed, CUDA_ERROR_LAUNCH_FAILED);
 SAME(error_operating_system, CUDA_ERROR_OPERATING_SYSTEM);
 SAME(error_invalid_handle, CUDA_ERROR_INVALID_HANDLE);
 SAME(error_not_found, CUDA_ERROR_NOT_FOUND);
@@ -128,6 +135,23 @@ SAME(batch_wait_value_64, CU_STREAM_MEM_OP_WAIT_VALUE_64);
 SAME(batch_write_value_64, CU_STREAM_MEM_OP_WRITE_VALUE_64);
 SAME(batch_barrier, CU_STREAM_MEM_OP_BARRIER);
 
+SAME(function_max_threads_per_block, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+SAME(function_shared_size, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+SAME(function_const_size, CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES);
+SAME(function_local_size, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
+SAME(function_registers, CU_FUNC_ATTRIBUTE_NUM_REGS);
+SAME(function_ptx_version, CU_FUNC_ATTRIBUTE_PTX_VERSION);
+SAME(function_binary_version, CU_FUNC_ATTRIBUTE_BINARY_VERSION);
+SAME(function_cache_mode_ca, CU_FUNC_ATTRIBUTE_CACHE_MODE_CA);
+SAME(function_max_dynamic_shared_size, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+SAME(function_preferred_shared_carveout, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT);
+SAME(advise_read_mostly, CU_MEM_ADVISE_SET_READ_MOSTLY);
+SAME(advise_not_read_mostly, CU_MEM_ADVISE_UNSET_READ_MOSTLY);
+SAME(advise_preferred_location, CU_MEM_ADVISE_SET_PREFERRED_LOCATION);
+SAME(advise_no_preferred_location, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION);
+SAME(advise_accessed_by, CU_MEM_ADVISE_SET_ACCESSED_BY);
+SAME(advise_not_accessed_by, CU_MEM_ADVISE_UNSET_ACCESSED_BY);
+
 #define SAME_PLACE(ours, our_member, theirs, their_member) \
   static_assert(offsetof(cuda::ours, our_member) == offsetof(theirs, their_member))
 
@@ -148,11 +172,50 @@ SAME_PLACE(BatchMemoryOperation, address, CUstreamBatchMemOpParams, waitValue.ad
 SAME_PLACE(BatchMemoryOperation, value, CUstreamBatchMemOpParams, waitValue.value64);
 SAME_PLACE(BatchMemoryOperation, flags, CUstreamBatchMemOpParams, waitValue.flags);
 SAME_PLACE(BatchMemoryOperation, alias, CUstreamBatchMemOpParams, waitValue.alias);
+static_assert(sizeof(cuda::LaunchConfig) == sizeof(CUlaunchConfig));
+SAME_PLACE(LaunchConfig, shared_bytes, CUlaunchConfig, sharedMemBytes);
+SAME_PLACE(LaunchConfig, stream, CUlaunchConfig, hStream);
+SAME_PLACE(LaunchConfig, attributes, CUlaunchConfig, attrs);
+SAME_PLACE(LaunchConfig, attribute_count, CUlaunchConfig, numAttrs);
+static_assert(sizeof(cuda::LaunchAttribute) == sizeof(CUlaunchAttribute));
+SAME_PLACE(LaunchAttribute, value, CUlaunchAttribute, value);
+static_assert(sizeof(cuda::Copy2D) == sizeof(CUDA_MEMCPY2D));
+SAME_PLACE(Copy2D, from_type, CUDA_MEMCPY2D, srcMemoryType);
+SAME_PLACE(Copy2D, from_host, CUDA_MEMCPY2D, srcHost);
+SAME_PLACE(Copy2D, from_device, CUDA_MEMCPY2D, srcDevice);
+SAME_PLACE(Copy2D, from_pitch, CUDA_MEMCPY2D, srcPitch);
+SAME_PLACE(Copy2D, to_x, CUDA_MEMCPY2D, dstXInBytes);
+SAME_PLACE(Copy2D, to_host, CUDA_MEMCPY2D, dstHost);
+SAME_PLACE(Copy2D, to_device, CUDA_MEMCPY2D, dstDevice);
+SAME_PLACE(Copy2D, to_pitch, CUDA_MEMCPY2D, dstPitch);
+SAME_PLACE(Copy2D, width, CUDA_MEMCPY2D, WidthInBytes);
+SAME_PLACE(Copy2D, height, CUDA_MEMCPY2D, Height);
+static_assert(sizeof(cuda::Copy3D) == sizeof(CUDA_MEMCPY3D) && sizeof(cuda::Copy3D) == sizeof(CUDA_MEMCPY3D_PEER));
+SAME_PLACE(Copy3D, from_type, CUDA_MEMCPY3D, srcMemoryType);
+SAME_PLACE(Copy3D, from_device, CUDA_MEMCPY3D, srcDevice);
+SAME_PLACE(Copy3D, from_context, CUDA_MEMCPY3D_PEER, srcContext);
+SAME_PLACE(Copy3D, from_height, CUDA_MEMCPY3D, srcHeight);
+SAME_PLACE(Copy3D, to_x, CUDA_MEMCPY3D, dstXInBytes);
+SAME_PLACE(Copy3D, to_device, CUDA_MEMCPY3D, dstDevice);
+SAME_PLACE(Copy3D, to_context, CUDA_MEMCPY3D_PEER, dstContext);
+SAME_PLACE(Copy3D, to_height, CUDA_MEMCPY3D, dstHeight);
+SAME_PLACE(Copy3D, width, CUDA_MEMCPY3D, WidthInBytes);
+SAME_PLACE(Copy3D, depth, CUDA_MEMCPY3D, Depth);
 static_assert(sizeof(cuda::AllocationHandle) == sizeof(CUmemGenericAllocationHandle));
 
 static_assert(sizeof(cuda::Device) == sizeof(CUdevice));
 static_assert(sizeof(cuda::DevicePtr) == sizeof(CUdeviceptr));
 static_assert(sizeof(cuda::Uuid) == sizeof(CUuuid));
+
+// Since CUDA 12.8.
+#if CUDA_VERSION >= 12080
+SAME(source_in_stream_order, CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
+SAME(source_during_call, CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL);
+SAME(source_at_any_time, CU_MEMCPY_SRC_ACCESS_ORDER_ANY);
+static_assert(sizeof(cuda::CopyAttributes) == sizeof(CUmemcpyAttributes));
+SAME_PLACE(CopyAttributes, to_hint, CUmemcpyAttributes, dstLocHint);
+SAME_PLACE(CopyAttributes, flags, CUmemcpyAttributes, flags);
+#endif
 
 }  // namespace
 #endif

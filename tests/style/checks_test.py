@@ -60,7 +60,7 @@ class Checks(unittest.TestCase):
         for name, text, expected in (
                 ("src/route/bad.cpp", '#include "gpu/driver.h"\n', "src/route may not include src/gpu/driver.h"),
                 ("src/base/bad.h", '#include "route/route.h"\n', "src/base may not include src/route/route.h"),
-                ("src/paths/bad.h", '  #  include "route/route.h"\n', "src/paths may not include src/route/route.h"),
+                ("src/paths/bad.h", '  #  include "core/driver.h"\n', "src/paths may not include src/core/driver.h"),
                 ("src/gpu/bad.h", '#include <route/route.h>\n', "src/gpu may not include src/route/route.h"),
                 ("softgpu/bad.cpp", '#include "gpu/driver.h"\n', "softgpu may not include src/gpu/driver.h"),
                 ("tools/bad.cpp", '#include "../src/base/strong.h"\n', "tools may not include src/base/strong.h"),
@@ -95,6 +95,21 @@ class Checks(unittest.TestCase):
         for name in ("src/route/forgotten.cpp", "tests/unit/route/routes.cpp", "tools/x/x.c"):
             with self.subTest(name=name):
                 self.fails("sources_built.py", {name: ""}, f"{name}: no CMakeLists.txt names it")
+
+    def test_rows(self):
+        files = {"docs/differences.md": "| x | y | z | `Own.Thing` |\n",
+                 "tests/contract/a.cpp": "TEST_F(Own, Thing) {}\nTEST(Common, Thing) {}\n"}
+        row = "driver | a situation | {} | {}\n".format
+        good = row("same", "Common.Thing") * 60 + row("ours", "Own.Thing") * 40 + row("open", "it is hard")
+        self.passes("rows.py", {**files, "tests/contract/rows.txt": good})
+        for line, expected in ((row("same", "Gone.Thing"), "there is no test Gone.Thing"),
+                               (row("ours", "Common.Thing"), "split it"),
+                               (row("same", "Own.Thing"), "holds a difference"),
+                               ("driver | a situation | same\n", "not \"section"),
+                               (row("alike", "Common.Thing"), "not \"section")):
+            with self.subTest(line=line):
+                self.fails("rows.py", {**files, "tests/contract/rows.txt": good + line}, expected)
+        self.fails("rows.py", {**files, "tests/contract/rows.txt": ""}, "only 0 rows")
 
     @unittest.skipIf(formatted.formatter() is None, f"clang-format {formatted.VERSION} is not installed")
     def test_formatted(self):

@@ -23,7 +23,7 @@ LAYERS = {
     "src/gpu": ["include", "src/base", "src/config", "src/observe", "src/facts"],
     "src/engine": ["include", "src/base", "src/config", "src/observe", "src/facts", "src/topology", "src/gpu"],
     "src/paths": ["include", "src/base", "src/config", "src/observe", "src/facts", "src/topology", "src/gpu",
-                  "src/engine", "src/route/decision.h"],
+                  "src/engine", "src/route/decision.h", "src/route/route.h"],
     "src/request": ["include", "src/base", "src/config", "src/observe", "src/facts", "src/topology", "src/gpu",
                     "src/engine", "src/route", "src/paths"],
     "src/core": ["include", "src/base", "src/config", "src/observe", "src/facts", "src/topology", "src/gpu",
@@ -35,6 +35,7 @@ LAYERS = {
     # What is shipped or measured beside the library uses it as anybody would.
     "tools": ["include"],
     "bench": ["include"],
+    "bench/cpu_side": ["include", "src", "bench/client"],
     "examples": ["include"],
     # The same for tests through the public face; unit tests alone see the inside.
     "tests/support": ["include"],
@@ -42,8 +43,12 @@ LAYERS = {
     "tests/contract": ["include", "tests/support"],
     "tests/system": ["include", "tests/support"],
     "tests/fault": ["include", "tests/support"],
+    "tests/fuzz": ["include", "tests/support"],
+    "tests/lab": ["include", "tests/support"],
     # These ask a driver, real or soft, directly, by the declarations that both sides share.
     "tests/gpu": ["include", "tests/support", "src/gpu/cuda_abi.h", "softgpu/entry_points.h"],
+    # The direct path: through the public face, with faults, and the parts of it that no public call reaches.
+    "tests/direct": ["include", "src", "tests/support", "tests/contract/mapped_memory.h", "tests/fault/interpose.h"],
     "tests/unit": ["include", "src", "tests/support"],
 }
 

@@ -41,6 +41,7 @@ bool find_required(void* library, CudaDriver& driver) {
 
 void find_optional(void* library, CudaDriver& driver) {
   find(library, "cuMemCreate", driver.mem_create);
+  find(library, "cuMemGetInfo_v2", driver.memory_info);
   find(library, "cuMemRelease", driver.mem_release);
   find(library, "cuMemAddressReserve", driver.mem_reserve);
   find(library, "cuMemAddressFree", driver.mem_free_reserved);

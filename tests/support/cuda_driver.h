@@ -54,6 +54,7 @@ struct CudaDriver {
   int (*begin_capture)(CUstream, int) = nullptr;
   int (*end_capture)(CUstream, void**) = nullptr;
   int (*graph_destroy)(void*) = nullptr;
+  int (*memory_info)(std::size_t*, std::size_t*) = nullptr;
 
   bool soft = false;  // it is the soft GPU
   int devices = 0;

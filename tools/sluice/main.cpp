@@ -44,6 +44,12 @@ constexpr const char* run_lesson =
     "  sluice run --soft-gpu -- ./reader /data/big.bin   without a GPU: programs of the CUDA driver API\n"
     "  SLUICE_MODE=plain sluice run -- ./reader FILE     the simplest way, to tell a bug from a feature\n"
     "\n"
+    "--soft-gpu is for CI: a stand-in for the CUDA driver, for programs of the driver API. It moves data and runs\n"
+    "Sluice's own kernels; programs of the CUDA runtime (libcudart: PyTorch, most of what nvcc compiles) and programs\n"
+    "with kernels of their own need a real GPU. Its size, speed and failures can be chosen (docs/softgpu.md):\n"
+    "  SLUICE_SOFTGPU_FAIL=cuMemAlloc:3:2 sluice run --soft-gpu -- ./test    the third allocation fails\n"
+    "  SLUICE_SOFTGPU_DEVICES=2 sluice run --soft-gpu -- ./test              two devices\n"
+    "\n"
     "Exit status: the program's own; 125 when sluice itself fails, 126 when the program cannot be executed or\n"
     "preloading cannot work for it (static, setuid), 127 when there is no such program.";
 

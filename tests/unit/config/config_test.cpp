@@ -113,6 +113,7 @@ TEST(Precedence, HoldsForEveryVariable) {
                        : key.kind == Kind::level   ? "TRACE"
                        : key.kind == Kind::hex     ? "0x17"
                        : key.name == "sluice.mode" ? "plain"
+                       : key.name == "sluice.copy" ? "engine"
                        : key.kind == Kind::choice  ? "high"
                                                    : "/x";
     Pretended machine;

@@ -114,5 +114,37 @@ TEST(SlotTable, ObjectsOutliveTheirUsersUnderContention) {
   EXPECT_EQ(destroyed, rounds);
 }
 
+TEST(SlotTable, RetiredWithoutPatienceReturnsAtOnceAndTheLastUserDestroys) {
+  Table table;
+  std::atomic<int> destroyed{0};
+  void* const handle = table.insert(std::make_unique<Thing>(1, &destroyed));
+  {
+    const auto user = table.pin(handle);
+    EXPECT_TRUE(table.retire(handle, Patience::none));
+    EXPECT_FALSE(table.pin(handle));
+    EXPECT_EQ(destroyed, 0);
+    EXPECT_TRUE(user->alive);
+  }
+  EXPECT_EQ(destroyed, 1);
+  EXPECT_EQ(table.standing(handle), Standing::retired);
+}
+
+TEST(SlotTable, AbandonedHandlesNameNothingAndTheirObjectsAreLeftAlone) {
+  Table table;
+  std::atomic<int> destroyed{0};
+  auto* const thing = new Thing(1, &destroyed);
+  void* const handle = table.insert(std::unique_ptr<Thing>(thing));
+  table.abandon_all();
+  EXPECT_FALSE(table.pin(handle));
+  EXPECT_EQ(table.standing(handle), Standing::retired);
+  EXPECT_FALSE(table.retire(handle));
+  EXPECT_TRUE(table.live().empty());
+  EXPECT_EQ(destroyed, 0);
+  void* const next = table.insert(std::make_unique<Thing>(2));
+  EXPECT_NE(next, handle);
+  EXPECT_EQ(table.pin(next)->value, 2);
+  delete thing;
+}
+
 }  // namespace
 }  // namespace sluice::core

@@ -66,6 +66,15 @@ TEST(OfMachine, SearchesTheSymbolsOnlyWhenAskedTo) {
   EXPECT_TRUE(of_machine(tree.root(), KernelSearch::symbols).kernel_has_p2pdma);
 }
 
+TEST(OfMachine, SeesThatRingsTakeDmaBufs) {
+  Tree tree;
+  with_release(tree).file("/proc/kallsyms", "0000000000000000 T io_dmabuf_token_create\n");
+  EXPECT_FALSE(of_machine(tree.root(), KernelSearch::configuration).ring_takes_dma_buf);
+  EXPECT_TRUE(of_machine(tree.root(), KernelSearch::symbols).ring_takes_dma_buf);
+  tree.file("/proc/kallsyms", "0000000000000000 t io_release_dmabuf\n");
+  EXPECT_FALSE(of_machine(tree.root(), KernelSearch::symbols).ring_takes_dma_buf) << "that is the network's";
+}
+
 TEST(OfMachine, IsNotMisledBySymbolsThatEveryKernelHas) {
   Tree tree;
   with_release(tree).file("/proc/kallsyms",

@@ -6,9 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
+#include <thread>
+#include <vector>
 
 namespace sluice::observe {
 namespace {
@@ -33,6 +37,17 @@ class Log : public testing::Test {
     return text.str();
   }
 
+  int lines(const std::string& name) const {
+    const std::string text = content(name);
+    return static_cast<int>(std::count(text.begin(), text.end(), '\n'));
+  }
+  // Before anything else is set: the fields follow the settings.
+  void cap(std::int64_t mebibytes) {
+    config_.set(config::key_at("logging.max_file_size_mb"), mebibytes, config::Origin::parameter);
+    config_.log_level = "INFO";
+    config_.log_file_given = true;
+  }
+
   std::string folder_;
   config::Config config_;
 };
@@ -52,6 +67,97 @@ TEST_F(Log, WritesWhatTheLevelAllowsAndNothingBelow) {
   EXPECT_THAT(content("log"), testing::Not(testing::HasSubstr("not this one")));
 }
 
+TEST_F(Log, WritesNoticesAtEveryLevel) {
+  config_.log_file = folder_ + "/log";
+  for (const char* level : {"NOTICE", "ERROR", "TRACE"}) {
+    config_.log_level = level;
+    ASSERT_EQ(open_log(config_), "");
+    log(config::LogLevel::notice, "core", std::string("at ") + level);
+    EXPECT_THAT(content("log"), testing::HasSubstr(std::string("NOTICE  core at ") + level + "\n"));
+  }
+}
+
+TEST_F(Log, WritesNothingButNoticesAtTheLowestLevel) {
+  config_.log_file = folder_ + "/log";
+  config_.log_level = "NOTICE";
+  ASSERT_EQ(open_log(config_), "");
+  log(config::LogLevel::error, "core", "not even this one");
+  EXPECT_EQ(content("log"), "");
+}
+
+TEST_F(Log, EndsAtItsCapAndBeginsANewFile) {
+  cap(1);
+  config_.log_file = folder_ + "/log";
+  ASSERT_EQ(open_log(config_), "");
+  const std::string filler(1000, 'x');
+  for (int line = 0; line < 1500; ++line) log(config::LogLevel::info, "core", std::to_string(line) + " " + filler);
+  EXPECT_LE(std::filesystem::file_size(folder_ + "/log"), 1U << 20U);
+  EXPECT_LE(std::filesystem::file_size(folder_ + "/log.old"), 1U << 20U);
+  EXPECT_THAT(content("log.old"), testing::HasSubstr("core 0 x"));
+  EXPECT_THAT(content("log"), testing::HasSubstr("core 1499 x"));
+  EXPECT_EQ(lines("log") + lines("log.old"), 1500) << "a line was lost";
+}
+
+TEST_F(Log, KeepsOneFullFileAtMost) {
+  cap(1);
+  config_.log_file = folder_ + "/log";
+  ASSERT_EQ(open_log(config_), "");
+  const std::string filler(10000, 'x');
+  for (int line = 0; line < 500; ++line) log(config::LogLevel::info, "core", filler);
+  const auto files = std::distance(std::filesystem::directory_iterator(folder_), {});
+  EXPECT_EQ(files, 2);
+}
+
+TEST_F(Log, IsEmptiedAtItsCapWhereItCannotBeRenamed) {
+  cap(1);
+  std::filesystem::create_directory(folder_ + "/log.old");  // no file can take this name
+  config_.log_file = folder_ + "/log";
+  ASSERT_EQ(open_log(config_), "");
+  const std::string filler(1000, 'x');
+  for (int line = 0; line < 1500; ++line) log(config::LogLevel::info, "core", std::to_string(line) + " " + filler);
+  EXPECT_LE(std::filesystem::file_size(folder_ + "/log"), 1U << 20U);
+  EXPECT_THAT(content("log"), testing::HasSubstr("core 1499 x"));
+}
+
+TEST_F(Log, WithoutACapGrows) {
+  cap(-1);
+  config_.log_file = folder_ + "/log";
+  ASSERT_EQ(open_log(config_), "");
+  const std::string filler(100000, 'x');
+  for (int line = 0; line < 12; ++line) log(config::LogLevel::info, "core", filler);
+  EXPECT_GT(std::filesystem::file_size(folder_ + "/log"), 1U << 20U);
+}
+
+TEST_F(Log, OfSeveralThreadsLosesNoLineAtItsCap) {
+  cap(1);
+  config_.log_file = folder_ + "/log";
+  ASSERT_EQ(open_log(config_), "");
+  std::vector<std::thread> threads;
+  for (int writer = 0; writer < 4; ++writer) {
+    threads.emplace_back([] {
+      const std::string filler(1000, 'x');
+      for (int line = 0; line < 400; ++line) log(config::LogLevel::info, "core", filler);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(lines("log") + lines("log.old"), 1600);
+}
+
+TEST_F(Log, StaysWhereItIsWhenTheProgramGoesElsewhere) {
+  const std::string before = std::filesystem::current_path();
+  std::filesystem::create_directory(folder_ + "/elsewhere");
+  std::filesystem::current_path(folder_);
+  cap(1);
+  config_.log_file = "log";
+  ASSERT_EQ(open_log(config_), "");
+  std::filesystem::current_path(folder_ + "/elsewhere");
+  const std::string filler(100000, 'x');
+  for (int line = 0; line < 12; ++line) log(config::LogLevel::info, "core", filler);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ + "/elsewhere"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/log.old"));
+  std::filesystem::current_path(before);
+}
+
 TEST_F(Log, RefusesASymbolicLinkAndLeavesItsTargetAlone) {
   std::ofstream(folder_ + "/victim") << "precious";
   ASSERT_EQ(::symlink((folder_ + "/victim").c_str(), (folder_ + "/link").c_str()), 0);
@@ -67,6 +173,15 @@ TEST_F(Log, RefusesWhatIsNoRegularFileWithoutHanging) {
   EXPECT_NE(open_log(config_), "");
   config_.log_file = folder_ + "/no/such/folder/log";
   EXPECT_THAT(open_log(config_), testing::HasSubstr("logging is off"));
+}
+
+TEST_F(Log, IsOffAfterARefusalWhateverWasOpenBefore) {
+  config_.log_file = folder_ + "/first";
+  ASSERT_EQ(open_log(config_), "");
+  config_.log_file = folder_ + "/no/such/folder/log";
+  ASSERT_NE(open_log(config_), "");
+  log(config::LogLevel::error, "core", "must not arrive");
+  EXPECT_EQ(content("first"), "");
 }
 
 TEST_F(Log, ALevelOfItsOwnForEachOpen) {

@@ -21,10 +21,14 @@ struct Situation {
   facts::BufferFacts buffer;
   facts::MachineFacts machine;
   Rules rules;
+  facts::Reach reach = facts::Reach::proven;
+  Shape shape;
 
   Verdict verdict(base::Direction direction = base::Direction::read) const {
-    return judge(file, buffer, machine, rules, direction);
+    return judge(file, buffer, machine, rules, direction, reach);
   }
+  // Of a whole request, which may be too ragged for the path that its verdict promises.
+  Reason reason() const { return decide(file, buffer, machine, rules, shape, reach).reason; }
 };
 
 // Everything that can be in favour of a direct path.
@@ -38,6 +42,7 @@ Situation ideal() {
   situation.buffer.device = 0;
   situation.machine.kernel_has_p2pdma = true;
   situation.rules.use_pci_p2pdma = true;
+  situation.shape.size = 65536;
   return situation;
 }
 
@@ -78,7 +83,7 @@ void impose(Situation& situation, Reason reason) {
       situation.file.file_system = FileSystem::btrfs;
       return;
     case SLUICE_REASON_UNSUPPORTED_DEVICE:
-      situation.file.block = {"vda", "virtio_blk", "", 512, {}};
+      situation.file.block = {"zram0", "zram", "", 4096, {}};
       return;
     case SLUICE_REASON_DIRECT_PATH_OFF:
       situation.rules.use_pci_p2pdma = false;
@@ -87,7 +92,32 @@ void impose(Situation& situation, Reason reason) {
       situation.machine.kernel_has_p2pdma = false;
       return;
     case SLUICE_REASON_NO_DIRECT_PROVIDER:
+      situation.reach = facts::Reach::no_provider;
       return;
+    case SLUICE_REASON_BUFFERED_DESCRIPTOR:
+      situation.file.direct = false;
+      return;
+    case SLUICE_REASON_PAGES_REFUSED:
+      situation.reach = facts::Reach::pages_refused;
+      return;
+    case SLUICE_REASON_UNREACHABLE_DEVICE:
+      situation.reach = facts::Reach::unreachable;
+      return;
+    case SLUICE_REASON_PINNING_REFUSED:
+      situation.reach = facts::Reach::pinning_refused;
+      return;
+    case SLUICE_REASON_DATA_LOST:
+      situation.reach = facts::Reach::data_lost;
+      return;
+    case SLUICE_REASON_NOT_PROVEN:
+      situation.reach = facts::Reach::untried;
+      return;
+    case SLUICE_REASON_RAGGED_REQUEST:
+      situation.shape.address = 1;
+      return;
+    case SLUICE_REASON_DIRECT:
+      return;
+    case SLUICE_REASON_STOPPED_IN_FLIGHT:
     case SLUICE_REASON_COUNT:
       break;
   }
@@ -98,11 +128,17 @@ std::string name(Reason reason) {
   return reason_text(reason) != nullptr ? reason_text(reason)->name : "?";
 }
 
+// All that a decision can give. What a transfer comes to in mid-way is no decision.
+bool can_be_decided(Reason reason) {
+  return reason != SLUICE_REASON_STOPPED_IN_FLIGHT;
+}
+
 std::vector<Reason> documented_order() {
   std::vector<Reason> order;
   for (const PageEntry& entry : read_paths_page().reasons) {
     for (int value = 0; value < SLUICE_REASON_COUNT; ++value) {
-      if (entry.name == name(static_cast<Reason>(value))) order.push_back(static_cast<Reason>(value));
+      const auto reason = static_cast<Reason>(value);
+      if (entry.name == name(reason) && can_be_decided(reason)) order.push_back(reason);
     }
   }
   return order;
@@ -111,15 +147,16 @@ std::vector<Reason> documented_order() {
 TEST(Judge, ReachesEveryReason) {
   for (int value = 0; value < SLUICE_REASON_COUNT; ++value) {
     const auto reason = static_cast<Reason>(value);
+    if (!can_be_decided(reason)) continue;
     Situation situation = ideal();
     impose(situation, reason);
-    EXPECT_EQ(name(situation.verdict().reason), name(reason));
+    EXPECT_EQ(name(situation.reason()), name(reason));
   }
 }
 
 TEST(Judge, TellsTheFirstReasonInTheDocumentedOrder) {
   const std::vector<Reason> order = documented_order();
-  ASSERT_EQ(order.size(), static_cast<std::size_t>(SLUICE_REASON_COUNT));
+  ASSERT_EQ(order.size(), static_cast<std::size_t>(SLUICE_REASON_COUNT) - 1);
   for (std::size_t first = 0; first < order.size(); ++first) {
     for (std::size_t second = first + 1; second < order.size(); ++second) {
       // Imposed in this order, so that where both claim one field (the memory's kind, the file system) the earlier
@@ -127,7 +164,7 @@ TEST(Judge, TellsTheFirstReasonInTheDocumentedOrder) {
       Situation situation = ideal();
       impose(situation, order[second]);
       impose(situation, order[first]);
-      EXPECT_EQ(name(situation.verdict().reason), name(order[first])) << "against " << name(order[second]);
+      EXPECT_EQ(name(situation.reason()), name(order[first])) << "against " << name(order[second]);
     }
   }
 }
@@ -137,7 +174,7 @@ TEST(Judge, TellsTheNextReasonWhenTheFirstIsRemedied) {
   for (std::size_t removed = 0; removed < order.size(); ++removed) {
     Situation situation = ideal();
     for (std::size_t remaining = order.size(); remaining-- > removed;) impose(situation, order[remaining]);
-    EXPECT_EQ(name(situation.verdict().reason), name(order[removed]));
+    EXPECT_EQ(name(situation.reason()), name(order[removed]));
   }
 }
 
@@ -145,19 +182,37 @@ TEST(Judge, TakesTheCallersOperationsForThePathOfTheirOwn) {
   Situation situation = ideal();
   situation.file.caller_reads = true;
   EXPECT_EQ(situation.verdict().path, SLUICE_PATH_USERSPACE);
-  EXPECT_EQ(situation.verdict(base::Direction::write).path, SLUICE_PATH_POSIX) << "it does not offer writing";
+  EXPECT_EQ(situation.verdict(base::Direction::write).path, SLUICE_PATH_P2PDMA) << "it does not offer writing";
   situation.file.caller_writes = true;
   EXPECT_EQ(situation.verdict(base::Direction::write).path, SLUICE_PATH_USERSPACE);
 }
 
-TEST(Judge, TakesThePosixPathForEverythingElse) {
+TEST(Judge, TakesThePosixPathUnlessATrialHasProvenTheDirectOne) {
   for (int value = 0; value < SLUICE_REASON_COUNT; ++value) {
     const auto reason = static_cast<Reason>(value);
-    if (reason == SLUICE_REASON_CALLER_OPERATIONS) continue;
+    if (reason == SLUICE_REASON_CALLER_OPERATIONS || !can_be_decided(reason)) continue;
     Situation situation = ideal();
     impose(situation, reason);
-    EXPECT_EQ(situation.verdict().path, SLUICE_PATH_POSIX) << name(reason);
+    const Decision decision =
+        decide(situation.file, situation.buffer, situation.machine, situation.rules, situation.shape, situation.reach);
+    EXPECT_EQ(decision.path, reason == SLUICE_REASON_DIRECT ? SLUICE_PATH_P2PDMA : SLUICE_PATH_POSIX) << name(reason);
   }
+}
+
+TEST(Judge, TrustsNoTrialThatIsUnderWay) {
+  Situation situation = ideal();
+  situation.reach = facts::Reach::probing;
+  EXPECT_EQ(situation.verdict().path, SLUICE_PATH_POSIX);
+  EXPECT_EQ(name(situation.verdict().reason), "not_proven");
+}
+
+TEST(Judge, TakesTheSoftGpuForAnyOtherWhereItsMemoryWasGiven) {
+  Situation situation = ideal();
+  situation.buffer.soft = true;
+  situation.buffer.backed = true;
+  EXPECT_EQ(situation.verdict().path, SLUICE_PATH_P2PDMA);
+  situation.machine.kernel_has_p2pdma = false;
+  EXPECT_EQ(situation.verdict().path, SLUICE_PATH_P2PDMA) << "what backs it may be any memory";
 }
 
 TEST(Judge, KnowsBothKindsOfHostMemory) {
@@ -173,33 +228,39 @@ TEST(Judge, HasAnAnswerForEveryFileSystem) {
     FileSystem file_system;
     Reason reason;
   };
-  for (const Case& known : {Case{FileSystem::none, SLUICE_REASON_NO_DIRECT_PROVIDER},
-                            Case{FileSystem::ext4, SLUICE_REASON_NO_DIRECT_PROVIDER},
-                            Case{FileSystem::xfs, SLUICE_REASON_NO_DIRECT_PROVIDER},
-                            Case{FileSystem::btrfs, SLUICE_REASON_UNSUPPORTED_FILE_SYSTEM},
-                            Case{FileSystem::memory, SLUICE_REASON_MEMORY_FILE_SYSTEM},
-                            Case{FileSystem::stacked, SLUICE_REASON_STACKED_FILE_SYSTEM},
-                            Case{FileSystem::fuse, SLUICE_REASON_FUSE_FILE_SYSTEM},
-                            Case{FileSystem::network, SLUICE_REASON_NETWORK_FILE_SYSTEM},
-                            Case{FileSystem::other, SLUICE_REASON_UNSUPPORTED_FILE_SYSTEM}}) {
+  for (const Case& known :
+       {Case{FileSystem::none, SLUICE_REASON_DIRECT}, Case{FileSystem::ext4, SLUICE_REASON_DIRECT},
+        Case{FileSystem::xfs, SLUICE_REASON_DIRECT}, Case{FileSystem::btrfs, SLUICE_REASON_UNSUPPORTED_FILE_SYSTEM},
+        Case{FileSystem::memory, SLUICE_REASON_MEMORY_FILE_SYSTEM},
+        Case{FileSystem::stacked, SLUICE_REASON_STACKED_FILE_SYSTEM},
+        Case{FileSystem::fuse, SLUICE_REASON_FUSE_FILE_SYSTEM},
+        Case{FileSystem::network, SLUICE_REASON_NETWORK_FILE_SYSTEM},
+        Case{FileSystem::other, SLUICE_REASON_UNSUPPORTED_FILE_SYSTEM}}) {
     Situation situation = ideal();
     situation.file.file_system = known.file_system;
     EXPECT_EQ(name(situation.verdict().reason), name(known.reason));
   }
 }
 
-TEST(Judge, TrustsOnlyANvmeDriveOnPcie) {
+TEST(Judge, LeavesItToATrialWhatADevicePassesOn) {
   struct Case {
     const char* driver;
     const char* transport;
   };
-  for (const Case& known :
-       {Case{"nvme", "tcp"}, Case{"nvme", "rdma"}, Case{"nvme", "pcie+tcp"}, Case{"nvme", ""}, Case{"md", ""},
-        Case{"device-mapper", ""}, Case{"loop", ""}, Case{"sd", ""}, Case{"", ""}}) {
+  for (const Case& known : {Case{"nvme", "pcie"}, Case{"nvme", "tcp"}, Case{"nvme", "rdma"}, Case{"md", ""},
+                            Case{"device-mapper", ""}, Case{"loop", ""}, Case{"virtio_blk", ""}, Case{"", ""}}) {
     Situation situation = ideal();
     situation.file.block.driver = known.driver;
     situation.file.block.transport = known.transport;
-    EXPECT_EQ(name(situation.verdict().reason), "unsupported_device") << known.driver << " " << known.transport;
+    EXPECT_EQ(name(situation.verdict().reason), "direct") << known.driver << " " << known.transport;
+  }
+}
+
+TEST(Judge, TriesNothingWhereNoDriveIsBelow) {
+  for (const char* const driver : {"brd", "zram", "null_blk", "ublk", "nbd", "rbd", "drbd"}) {
+    Situation situation = ideal();
+    situation.file.block.driver = driver;
+    EXPECT_EQ(name(situation.verdict().reason), "unsupported_device") << driver;
   }
 }
 
@@ -209,6 +270,53 @@ TEST(Judge, TakesNvidiaFsForADirectPathThatNeedsNeitherSwitchNorKernel) {
   situation.machine.kernel_has_p2pdma = false;
   situation.machine.nvfs_loaded = true;
   EXPECT_EQ(name(situation.verdict().reason), "no_direct_provider");
+}
+
+TEST(Compatibility, IsAllowedUnlessItIsSwitchedOff) {
+  Rules rules;
+  EXPECT_TRUE(compat_is_allowed(rules));
+  rules.allow_compat = false;
+  EXPECT_FALSE(compat_is_allowed(rules));
+}
+
+TEST(Compatibility, IsAllowedToWhoForcesIt) {
+  Rules forced;
+  forced.allow_compat = false;
+  forced.force_compat = true;
+  EXPECT_TRUE(compat_is_allowed(forced));
+  Rules plain;
+  plain.allow_compat = false;
+  plain.plain = true;
+  EXPECT_TRUE(compat_is_allowed(plain));
+}
+
+TEST(Compatibility, SwitchedOffForbidsTheCpuToMoveDeviceMemory) {
+  Rules rules;
+  rules.allow_compat = false;
+  for (int reason = 0; reason < SLUICE_REASON_COUNT; ++reason) {
+    const Verdict verdict{SLUICE_PATH_POSIX, static_cast<Reason>(reason)};
+    EXPECT_EQ(is_permitted(verdict, rules), reason == SLUICE_REASON_HOST_MEMORY) << reason;
+  }
+  for (const Path path : {SLUICE_PATH_P2PDMA, SLUICE_PATH_NVFS, SLUICE_PATH_USERSPACE}) {
+    EXPECT_TRUE(is_permitted({path, SLUICE_REASON_CALLER_OPERATIONS}, rules)) << path;
+  }
+  rules.allow_compat = true;
+  EXPECT_TRUE(is_permitted({SLUICE_PATH_POSIX, SLUICE_REASON_MEMORY_FILE_SYSTEM}, rules));
+}
+
+TEST(DirectWays, NeedAKernelThatHasOneAndLeaveToUseIt) {
+  for (const bool nvfs : {false, true}) {
+    for (const bool kernel : {false, true}) {
+      for (const bool leave : {false, true}) {
+        facts::MachineFacts machine;
+        machine.nvfs_loaded = nvfs;
+        machine.kernel_has_p2pdma = kernel;
+        Rules rules;
+        rules.use_pci_p2pdma = leave;
+        EXPECT_EQ(has_direct_way(machine, rules), nvfs || (kernel && leave)) << nvfs << kernel << leave;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ struct Request {
   std::uint32_t offset_alignment = 4096;
   Shape shape;
   bool caller_operations = false;
+  bool proven = false;  // the storage and the device are, and the path is asked for
 
   Decision decision() const {
     facts::FileFacts file;
@@ -45,7 +46,10 @@ struct Request {
     buffer.kind = kind;
     Rules rules;
     rules.plain = plain;
-    return decide(file, buffer, {}, rules, shape);
+    rules.use_pci_p2pdma = proven;
+    facts::MachineFacts machine;
+    machine.kernel_has_p2pdma = true;
+    return decide(file, buffer, machine, rules, shape, proven ? facts::Reach::proven : facts::Reach::untried);
   }
 
   std::vector<Segment> segments() const {
@@ -58,10 +62,10 @@ struct Request {
 std::string text_of(const Request& request) {
   std::ostringstream text;
   text << (request.shape.direction == Direction::read ? "read" : "write") << (request.direct ? " O_DIRECT" : "")
-       << (request.plain ? " plain" : "") << " kind " << static_cast<int>(request.kind) << " alignment "
-       << request.memory_alignment << "/" << request.offset_alignment << " file_offset " << request.shape.file_offset
-       << " address " << request.shape.address << " size " << request.shape.size << " file_end "
-       << request.shape.file_end << " ->";
+       << (request.plain ? " plain" : "") << (request.proven ? " proven" : "") << " kind "
+       << static_cast<int>(request.kind) << " alignment " << request.memory_alignment << "/" << request.offset_alignment
+       << " file_offset " << request.shape.file_offset << " address " << request.shape.address << " size "
+       << request.shape.size << " file_end " << request.shape.file_end << " ->";
   for (const Segment& segment : request.segments()) {
     text << " [" << segment.begin << "+" << segment.length << " " << static_cast<int>(segment.carry) << "]";
   }
@@ -76,6 +80,10 @@ constexpr Segment bounce(std::uint64_t begin, std::uint64_t length) {
 }
 constexpr Segment buffered(std::uint64_t begin, std::uint64_t length) {
   return {begin, length, Carry::bounce_buffered};
+}
+
+constexpr Segment by_drive(std::uint64_t begin, std::uint64_t length) {
+  return {begin, length, Carry::direct};
 }
 
 Request request(Direction direction, std::uint64_t file_offset, std::uint64_t address, std::uint64_t size) {
@@ -179,6 +187,67 @@ TEST(DirectRead, BouncesInOneSegmentToDeviceAndManagedMemoryAndInPlainMode) {
   EXPECT_THAT(plain.segments(), ElementsAre(bounce(0, 1 << 20)));
 }
 
+Request proven(Direction direction, std::uint64_t file_offset, std::uint64_t address, std::uint64_t size) {
+  Request made = request(direction, file_offset, address, size);
+  made.kind = MemoryKind::device;
+  made.proven = true;
+  return made;
+}
+
+TEST(ProvenRead, IsTheDrivesWhenEverythingIsAligned) {
+  const Request small = proven(Direction::read, 8 * kib, 0x10200, 4 * kib);
+  EXPECT_EQ(small.decision().path, SLUICE_PATH_P2PDMA);
+  EXPECT_THAT(small.segments(), ElementsAre(by_drive(0, 4 * kib)));
+  EXPECT_THAT(proven(Direction::read, 0, 0x10000, 5ull << 30).segments(), ElementsAre(by_drive(0, 5ull << 30)));
+}
+
+TEST(ProvenRead, SendsItsEdgesThroughASlabWhenTheyAreCongruent) {
+  EXPECT_THAT(proven(Direction::read, 4096 - 100, 0x10000 - 100, 100 + 64 * kib + 7).segments(),
+              ElementsAre(bounce(0, 100), by_drive(100, 64 * kib), bounce(100 + 64 * kib, 7)));
+}
+
+TEST(ProvenRead, LeavesTheBlockThatTheFileEndsInToTheSlab) {
+  Request made = proven(Direction::read, 0, 0x10000, 1 << 20);
+  made.shape.file_end = 100'000;
+  EXPECT_THAT(made.segments(), ElementsAre(by_drive(0, 98'304), bounce(98'304, (1 << 20) - 98'304)));
+}
+
+TEST(ProvenRead, IsTheCpusWhenTooLittleOfItIsWholeBlocksInStepWithTheMemory) {
+  for (const Request& made :
+       {proven(Direction::read, 0, 0x10001, 1 << 20), proven(Direction::read, 100, 0x10000, 1 << 20),
+        proven(Direction::read, 10, 0x1000a, 100), proven(Direction::read, 4000, 0x10000 - 96, 60 * kib)}) {
+    EXPECT_EQ(made.decision().path, SLUICE_PATH_POSIX) << text_of(made);
+    EXPECT_EQ(made.decision().reason, SLUICE_REASON_RAGGED_REQUEST) << text_of(made);
+    EXPECT_THAT(made.segments(), ElementsAre(bounce(0, made.shape.size)));
+  }
+}
+
+TEST(ProvenRead, TrustsNoAddressThatIsLessAlignedThanWhatATrialTakes) {
+  Request made = proven(Direction::read, 0, 0x10004, 1 << 20);
+  made.memory_alignment = 4;
+  EXPECT_EQ(made.decision().reason, SLUICE_REASON_RAGGED_REQUEST);
+  made.shape.address = 0x10200;
+  EXPECT_THAT(made.segments(), ElementsAre(by_drive(0, 1 << 20)));
+}
+
+TEST(ProvenWrite, SendsItsEdgesThroughThePageCache) {
+  const std::uint64_t size = 100 + 8 * kib + 7;
+  EXPECT_THAT(proven(Direction::write, 4096 - 100, 0x10000 - 100, size).segments(),
+              ElementsAre(buffered(0, 100), by_drive(100, 8 * kib), buffered(100 + 8 * kib, 7)));
+}
+
+TEST(ProvenWrite, IsOfWholePagesAlsoWhereBlocksAreSmaller) {
+  Request made = proven(Direction::write, 512, 0x10200, 3584 + 8 * kib + 512);
+  made.offset_alignment = 512;
+  EXPECT_THAT(made.segments(), ElementsAre(buffered(0, 3584), by_drive(3584, 8 * kib), buffered(3584 + 8 * kib, 512)));
+}
+
+TEST(ProvenWrite, IsTheCpusWhenTheAddressForbidsMore) {
+  const Request made = proven(Direction::write, 0, 0x10001, 8 * kib);
+  EXPECT_EQ(made.decision().reason, SLUICE_REASON_RAGGED_REQUEST);
+  EXPECT_THAT(made.segments(), ElementsAre(bounce(0, 8 * kib)));
+}
+
 TEST(DirectWrite, SendsItsEdgesThroughThePageCache) {
   const std::uint64_t size = 100 + 8 * kib + 7;
   Request made = request(Direction::write, 4096 - 100, 0x10000 - 100, size);
@@ -255,13 +324,18 @@ void expect_sound(const Request& made) {
     if (segment.carry == Carry::straight) {
       ASSERT_TRUE(host) << text_of(made);
     }
+    if (segment.carry == Carry::direct) {
+      ASSERT_EQ(made.kind, MemoryKind::device) << text_of(made);
+      ASSERT_TRUE(made.proven && made.direct) << text_of(made);
+      ASSERT_EQ(decision.path, SLUICE_PATH_P2PDMA) << text_of(made);
+    }
     if (!made.direct) {
       ASSERT_NE(segment.carry, Carry::bounce_buffered) << text_of(made);
       continue;
     }
     const std::uint64_t file_offset = made.shape.file_offset + segment.begin;
     const bool whole_blocks = file_offset % made.offset_alignment == 0 && segment.length % made.offset_alignment == 0;
-    if (segment.carry == Carry::straight) {
+    if (segment.carry == Carry::straight || segment.carry == Carry::direct) {
       ASSERT_FALSE(made.plain) << text_of(made);
       ASSERT_TRUE(whole_blocks) << text_of(made);
       ASSERT_EQ((made.shape.address + segment.begin) % made.memory_alignment, 0u) << text_of(made);
@@ -296,6 +370,8 @@ TEST(Segments, AreSoundForEveryRequestAroundTheEdges) {
                   made.memory_alignment = memory_alignment;
                   made.offset_alignment = offset_alignment;
                   ASSERT_NO_FATAL_FAILURE(expect_sound(made));
+                  made.proven = true;
+                  ASSERT_NO_FATAL_FAILURE(expect_sound(made));
                 }
               }
             }
@@ -321,6 +397,7 @@ TEST(Segments, AreSoundForRandomRequests) {
     made.direct = below(4) != 0;
     made.plain = below(8) == 0;
     made.kind = static_cast<MemoryKind>(below(4));
+    made.proven = below(2) == 0;
     made.memory_alignment = 1u << below(14);
     made.offset_alignment = 1u << below(17);
     if (below(2) == 0) made.shape.file_end = made.shape.file_offset + below(made.shape.size + 3 * page) - below(page);

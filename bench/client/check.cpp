@@ -1,0 +1,50 @@
+#include "client/check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "client/pattern.h"
+#include "client/trouble.h"
+
+namespace sluice::bench {
+namespace {
+
+// Fills, and copies of pageable memory, may return before they are done; a copy out of the last byte waits for them.
+void settle(const Gpu& gpu, DevicePtr memory, std::size_t size) {
+  std::byte last{};
+  gpu.want(gpu.calls().copy_out(&last, memory + size - 1, 1), "cuMemcpyDtoH");
+}
+
+}  // namespace
+
+unsigned checks_of(std::size_t size) {
+  constexpr std::size_t volume = std::size_t{16} << 20;
+  return static_cast<unsigned>(std::clamp<std::size_t>(volume / size, 1, 8));
+}
+
+void want_pattern(std::span<const std::byte> bytes, std::uint64_t offset, std::uint64_t salt, const Row& row) {
+  const std::size_t wrong = first_difference(bytes, offset, salt);
+  if (wrong == bytes.size()) return;
+  throw Trouble(fmt::format("{}: WRONG BYTES: of {} at file offset {}, byte {} is not what the file should hold there",
+                            row.name, bytes.size(), offset, wrong));
+}
+
+void want_device_pattern(const Gpu& gpu, DevicePtr memory, std::size_t size, std::uint64_t offset, const Row& row) {
+  std::vector<std::byte> bytes(size);
+  gpu.want(gpu.calls().copy_out(bytes.data(), memory, size), "cuMemcpyDtoH");
+  want_pattern(bytes, offset, 0, row);
+}
+
+void fill_device(const Gpu& gpu, DevicePtr memory, std::span<const std::byte> bytes) {
+  gpu.want(gpu.calls().copy_in(memory, bytes.data(), bytes.size()), "cuMemcpyHtoD");
+  settle(gpu, memory, bytes.size());
+}
+
+void poison(const Gpu& gpu, DevicePtr memory, std::size_t size) {
+  gpu.want(gpu.calls().fill(memory, 0xA5, size), "cuMemsetD8");
+  settle(gpu, memory, size);
+}
+
+}  // namespace sluice::bench

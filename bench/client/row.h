@@ -1,0 +1,53 @@
+// A row: what is measured, spelled as its name. The grammar is
+//   OPERATION[-rand][-SIZE][-xCOUNT][-unreg][-fixed][-matmul|-hog]
+// for example read-1M, read-rand-4K-x16, batch-64K-x64, async-1M-x8-fixed, pread-16M-x8, link-h2d, idle.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice::bench {
+
+enum class Operation {
+  read,      // cuFileRead into device memory, a thread each
+  write,     // cuFileWrite
+  batch,     // one batch of reads, scattered over the file
+  async,     // cuFileReadAsync, a stream each
+  pread,     // plain pread into pinned host memory, a thread each
+  pwrite,    // plain pwrite of pinned host memory
+  link_in,   // copies of pinned memory to the device
+  link_out,  // and back
+  idle,      // nothing, after some reads: what the process costs then
+};
+
+// What keeps the device's multiprocessors busy meanwhile.
+enum class Product {
+  none,
+  finite,   // kernels of about two milliseconds, one after the other, as a matrix product is
+  endless,  // one kernel that leaves no multiprocessor before the measurement ends
+};
+
+struct Row {
+  std::string name;
+  Operation operation = Operation::read;
+  std::size_t size = 0;    // of one request
+  unsigned count = 1;      // threads, entries of the batch, or streams
+  bool random = false;     // offsets; else each thread goes through a part of the file of its own
+  bool registered = true;  // the buffers
+  bool fixed = false;      // streams are registered, all their arguments known at the call
+  Product product = Product::none;
+};
+
+// Throws Trouble when the name is none.
+Row parse_row(std::string_view name);
+
+// "64K", "1M", "3G" or a plain number. Throws Trouble.
+std::size_t parse_size(std::string_view text);
+std::string size_text(std::size_t size);
+
+// The rows of the published table, references first.
+const std::vector<std::string>& table();
+
+}  // namespace sluice::bench

@@ -1,0 +1,12 @@
+// The one exception of the client: a sentence for whoever reads the answer.
+#pragma once
+
+#include <stdexcept>
+
+namespace sluice::bench {
+
+struct Trouble : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace sluice::bench

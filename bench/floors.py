@@ -1,0 +1,118 @@
+"""The rows that are compared, and what has to hold for each.
+
+A requirement names what our row is held against:
+  incumbent      the other library, on the same row
+  reference ROW  a row without cuFile: the link, plain pread or pwrite
+  own ROW        another row of our own library
+  limit          nothing; a number in itself
+"""
+
+import dataclasses
+import re
+
+
+@dataclasses.dataclass(frozen=True)
+class Requirement:
+    metric: str    # speed, latency, processor, slowdown, first, idle
+    against: str   # "incumbent", "reference", "own", "limit"
+    row: str       # of what it is held against; "" for a limit
+    floor: float   # a ratio that is to be reached; for slowdown, first and idle, a number not to be exceeded
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    name: str
+    requirements: tuple = ()
+
+    def participants(self):
+        """What is measured in each turn: (who, row), ours first."""
+        found = [("ours", self.name), ("theirs", self.name)]
+        for requirement in self.requirements:
+            who = {"reference": "reference", "own": "ours"}.get(requirement.against)
+            if who and (who, requirement.row) not in found:
+                found.append((who, requirement.row))
+        return found
+
+
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def size_of(name):
+    match = re.search(r"-(\d+)([KMG]?)(?=-|$)", name)
+    return int(match.group(1)) * UNITS[match.group(2)] if match else 0
+
+
+def processor_limit(name):
+    """Processor time per GiB: twice the incumbent's for single requests of 256K to 4M, 1.25 times elsewhere."""
+    single = not re.search(r"-x\d+", name)
+    return 2.0 if single and UNITS["K"] * 256 <= size_of(name) <= UNITS["M"] * 4 else 1.25
+
+
+def row(name, incumbent=None, latency=None, **others):
+    """A row and its floors: `link`, `own` and `plain` as (row, floor) or as a floor."""
+    wanted = []
+    if incumbent is not None:
+        wanted.append(Requirement("speed", "incumbent", name, incumbent))
+    if latency is not None:
+        wanted.append(Requirement("latency", "incumbent", name, latency))
+    if "link" in others:
+        wanted.append(Requirement("speed", "reference", "link-h2d", others["link"]))
+    if "plain" in others:
+        wanted.append(Requirement("speed", "reference", *others["plain"]))
+    if "own" in others:
+        wanted.append(Requirement("speed", "own", *others["own"]))
+    wanted.append(Requirement("processor", "incumbent", name, 1 / processor_limit(name)))
+    return Row(name, tuple(wanted))
+
+
+def busy(name):
+    """While a product keeps the device busy: never behind, and the product slows by 5 points more at most."""
+    return Row(name, (Requirement("speed", "incumbent", name, 1.0), Requirement("slowdown", "incumbent", name, 0.05)))
+
+
+def bare(name):
+    """Measured against the incumbent; nothing is asked of it."""
+    return Row(name)
+
+
+CACHED = (
+    row("read-4K", 1.0), row("read-64K", 1.1), row("read-256K", 1.8), row("read-1M", 3.0), row("read-4M", 4.5),
+    row("read-16M", 3.0), row("read-64M", 2.5, link=0.88), row("read-256M", link=0.88),
+    row("read-1M-x8", 1.2), row("read-16M-x8", 1.0, link=0.93), row("read-rand-4K-x16", 2.0),
+    row("write-4K", 1.1),
+    row("write-1M", 1.0, plain=("pwrite-1M", 0.97)), row("write-4M", 1.0, plain=("pwrite-4M", 0.97)),
+    row("write-16M", 1.0, plain=("pwrite-16M", 0.97)), row("write-64M", 1.0, plain=("pwrite-64M", 0.97)),
+    row("write-1M-x8", 1.0, plain=("pwrite-1M-x8", 0.97)), row("write-16M-x8", 1.0, plain=("pwrite-16M-x8", 0.97)),
+    row("read-4K-unreg", own=("read-4K", 0.95)), row("read-1M-unreg", own=("read-1M", 0.95)),
+    row("read-16M-unreg", own=("read-16M", 0.95)), row("write-1M-unreg", own=("write-1M", 0.95)),
+)
+
+BUSY = tuple(busy(name) for name in ("read-4K-matmul", "read-1M-matmul", "read-16M-matmul", "read-16M-x8-matmul",
+                                     "read-1M-hog", "read-16M-hog"))
+
+LIFE = (
+    Row("first-1M", (Requirement("first", "limit", "", 20.0),)),
+    Row("first-64M", (Requirement("first", "limit", "", 20.0),)),
+    Row("idle", (Requirement("idle", "limit", "", 1.0),)),
+)
+
+LATER = tuple(bare(name) for name in ("batch-4K-x128", "batch-64K-x64", "batch-1M-x32", "async-1M-x1",
+                                      "async-1M-x8-fixed", "async-4K-x8-fixed", "async-16M-x4"))
+
+# What the same device gives to plain O_DIRECT reads when enough of them are under way.
+DEPTH = "pread-1M-x16"
+
+DIRECT = (
+    row("read-4K", latency=1.0), row("read-64K"), row("read-256K"),
+    row("read-1M", plain=(DEPTH, 0.70)), row("read-4M", plain=(DEPTH, 0.85)), row("read-16M", plain=(DEPTH, 0.95)),
+    row("read-64M", plain=(DEPTH, 0.95)),
+    row("read-1M-x8"), row("read-16M-x8"), row("read-rand-4K-x16"), row("write-4K"), row("write-1M"),
+    row("write-16M"), row("write-1M-x8"),
+)
+
+KINDS = {
+    "cached": CACHED + BUSY + LIFE + LATER,
+    "tmpfs": CACHED,  # the incumbent refuses it: there it reads the page-cached file
+    "virtio": DIRECT + LATER,
+    "loop": DIRECT + LATER,
+}

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# The comparison with the incumbent on a machine with a GPU and CUDA; root, no network, nothing is built.
+#
+#   bench/on_device.sh PACK OUT [SUBSET]
+#
+# PACK    a folder made by tests/gpu/pack.sh
+# OUT     where results go: comparison.json (also the state to go on from), tables.md, machine.txt
+# SUBSET  which rows, as bench/compare.py --rows has them: patterns of KIND/ROW (default: all)
+#
+# Environment: BUDGET seconds (default 480), PAIRS (10), SECONDS_EACH (0.2), SIZE of each file (4G), WRITE_SIZE (1G),
+# KINDS (default "cached virtio loop tmpfs", less those that SUBSET cannot mean), CUDA (the toolkit's folder),
+# DISK (a folder on ext4 on the disk), CONFIG (a cufile.json for both libraries, or none; default: the toolkit's),
+# STATE (an earlier comparison.json, to go on from), VERSION (of ours).
+set -euo pipefail
+pack=$(readlink -f "$1") out=$2 subset=${3:-*}
+mkdir -p "$out"
+out=$(readlink -f "$out")
+here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
+cuda=${CUDA:-/usr/local/cuda}
+size=${SIZE:-4G} write_size=${WRITE_SIZE:-1G}
+began=$SECONDS
+
+die() { printf 'on_device: %s\n' "$*" >&2; exit 1; }
+[ "$(id -u)" -eq 0 ] || die "root is needed, for the loop device and the udev records"
+for folder in "$cuda" "$cuda"-13.0 /usr/local/cuda-*; do
+  theirs=$(find -L "$folder" -maxdepth 4 -name libcufile.so.0 -print -quit 2>/dev/null || true)
+  [ -z "$theirs" ] || break
+done
+[ -n "${theirs:-}" ] || die "no libcufile.so.0 of CUDA below $cuda: name the toolkit's folder by CUDA"
+theirs=$(dirname "$theirs")
+
+disk=$(mktemp -d "${DISK:-/var/tmp}/sluice-bench.XXXXXX")
+memory=$(mktemp -d /tmp/sluice-bench-memory.XXXXXX)
+mounts=() loop='' records=() made_control=no
+
+# shellcheck disable=SC2317 # the trap calls it
+clean_up() {
+  local mount
+  set +e
+  for mount in "${mounts[@]}"; do
+    # The image's own file system is free only when the loop device is.
+    [ "$mount" != "$memory/image" ] || [ -z "$loop" ] || losetup -d "$loop"
+    umount "$mount" || umount -l "$mount"
+  done
+  ((${#records[@]} == 0)) || rm -f "${records[@]}"
+  [ "$made_control" = no ] || rm -f /run/udev/control
+  rmdir /run/udev/data /run/udev 2>/dev/null
+  rmdir "$memory/loop" "$memory/tmpfs" "$memory/image" 2>/dev/null
+  rm -rf --one-file-system "$disk" "$memory"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+# A tmpfs of its own: /dev/shm may be sized for the memory that the machine showed when it started.
+in_memory() { # in_memory NAME SIZE
+  mkdir -p "$memory/$1"
+  mount -t tmpfs -o "size=$2" tmpfs "$memory/$1"
+  mounts=("$memory/$1" "${mounts[@]}")
+}
+
+# The incumbent registers files only where udev knows the file system of the block device.
+tell_udev() { # tell_udev FOLDER
+  local record
+  record=/run/udev/data/b$(stat -c '%Hd:%Ld' "$1")
+  mkdir -p /run/udev/data
+  [ -e /run/udev/control ] || { touch /run/udev/control && made_control=yes; }
+  [ -e "$record" ] && return
+  printf 'E:ID_FS_TYPE=ext4\nE:ID_FS_USAGE=filesystem\n' >"$record"
+  records+=("$record")
+}
+
+wants() { # wants KIND: may the subset mean it?
+  local pattern patterns
+  IFS=, read -ra patterns <<<"$subset"
+  for pattern in "${patterns[@]}"; do
+    # One without a kind means all of them. The part before the slash is a pattern, too.
+    # shellcheck disable=SC2053
+    [[ $pattern != */* || $1 == ${pattern%%/*} ]] && return 0
+  done
+  return 1
+}
+
+kinds=${KINDS:-cached virtio loop tmpfs}
+files=()
+for kind in $kinds; do
+  wants "$kind" || continue
+  case $kind in
+    cached | virtio)
+      [ "$(stat -f -c %T "$disk")" = ext2/ext3 ] || die "$disk is not on ext4: name a folder by DISK"
+      tell_udev "$disk"
+      files+=(--file "$kind=$disk/$kind")
+      ;;
+    loop)
+      in_memory image 16G
+      truncate -s 8G "$memory/image/disk"
+      loop=$(losetup --find --show --direct-io=on "$memory/image/disk")
+      mkfs.ext4 -q -F "$loop"
+      mkdir -p "$memory/loop"
+      mount -o data=ordered "$loop" "$memory/loop"
+      mounts=("$memory/loop" "${mounts[@]}")
+      tell_udev "$memory/loop"
+      files+=(--file "loop=$memory/loop/file")
+      ;;
+    tmpfs)
+      in_memory tmpfs 16G
+      # What it is held against there: the incumbent on cached pages of an ordinary file.
+      case " ${files[*]} " in *" cached="*) ;; *) tell_udev "$disk" && files+=(--file "cached=$disk/cached") ;; esac
+      files+=(--file "tmpfs=$memory/tmpfs/file")
+      ;;
+    *) die "no such kind of file: $kind" ;;
+  esac
+done
+((${#files[@]} > 0)) || die "$subset means no kind of file"
+
+driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1 || true)
+gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 || true)
+{
+  uname -a
+  nvidia-smi 2>/dev/null || true
+  lscpu | sed -n '1,25p'
+  free -g
+  df -hT "$disk" "$memory"
+  readlink -f "$theirs/libcufile.so.0"
+} >"$out/machine.txt" 2>&1
+
+state=$out/comparison.json
+[ -z "${STATE:-}" ] || cp "$STATE" "$state"
+config=${CONFIG:-$(find -L "$folder" -maxdepth 5 -name cufile.json -print -quit 2>/dev/null || true)}
+[ "$config" != none ] || config=
+status=0
+(cd "$disk" && python3 -B "$here/compare.py" --program "$pack/bin/cufile_bench" \
+  --ours "$pack/lib" --theirs "$theirs" ${config:+--config "$config"} "${files[@]}" --size "$size" \
+  --write-size "$write_size" --rows "$subset" --state "$state" --pairs "${PAIRS:-10}" \
+  --seconds "${SECONDS_EACH:-0.2}" --budget $((${BUDGET:-480} - (SECONDS - began))) \
+  --version "gpu=${gpu:-unknown}" --version "driver=${driver:-unknown}" --version "sluice=${VERSION:-unknown}" \
+  --version "incumbent=$(basename "$(readlink -f "$theirs/libcufile.so.0")")" --version "kernel=$(uname -r)") \
+  >"$out/tables.md" 2>"$out/complaints.txt" || status=$?
+cat "$out/tables.md"
+cat "$out/complaints.txt" >&2
+exit $status

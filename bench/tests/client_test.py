@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""cufile_bench and compare.py as whole programs, on the soft GPU, with small files and short slices."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(os.environ["SLUICE_BUILD"])
+BENCH = pathlib.Path(__file__).resolve().parents[1]
+CLIENT = BUILD / "bin" / "cufile_bench"
+ENVIRONMENT = {**os.environ, "LD_LIBRARY_PATH": str(BUILD / "softgpu")}
+FAMILIES = ["link-h2d-4M", "link-d2h-4M", "pread-1M-x2", "pwrite-64K", "read-4K", "read-1M-unreg", "read-rand-4K-x4",
+            "read-3M-x2", "write-4K", "write-1M-x2", "batch-4K-x16", "async-64K-x4", "async-4K-x2-fixed"]
+
+
+def client(*arguments, status=0):
+    run = subprocess.run([CLIENT, *map(str, arguments)], env=ENVIRONMENT, capture_output=True, text=True, timeout=240,
+                         check=False)
+    assert run.returncode == status, f"status {run.returncode}\n{run.stdout}{run.stderr}"
+    return run
+
+
+class InFolder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(dir=BUILD)
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.file = self.folder / "file"
+        self.common = ("--file", self.file, "--size", "16M", "--write-size", "8M", "--seconds", "0.05", "--json")
+
+    def results(self, *arguments, status=0):
+        return [json.loads(line) for line in client(*self.common, *arguments, status=status).stdout.splitlines()]
+
+
+class Client(InFolder):
+    def test_measures_each_family_and_compares_its_bytes(self):
+        results = self.results("--rows", ",".join(FAMILIES))
+        self.assertEqual([result["row"] for result in results], FAMILIES)
+        for result in results:
+            with self.subTest(row=result["row"]):
+                self.assertGreater(result["gib_per_s"], 0)
+                self.assertGreater(result["p99_us"], 0)
+                self.assertLessEqual(result["p50_us"], result["p99_us"])
+                if result["row"] != "pwrite-64K":
+                    self.assertGreater(result["compared"], 0)
+
+    def test_notices_bytes_that_are_wrong(self):
+        client(*self.common, "--prepare")
+        # The blocks by which the client knows its own file stay as they are.
+        with open(self.file, "r+b") as file:
+            for place in range(8192, (16 << 20) - 8192, 4096):
+                file.seek(place + 7)
+                file.write(b"?")
+        rows = ["read-64K", "read-64K-x2-unreg", "batch-16K-x8", "async-64K-x2", "pread-64K"]
+        for result in self.results("--rows", ",".join(rows), status=1):
+            self.assertIn("WRONG BYTES", result.get("error", "no error"), result["row"])
+
+    def test_leaves_a_file_alone_that_is_none_of_its_own(self):
+        self.file.write_bytes(b"precious" * 1024)
+        (result,) = self.results("--rows", "read-4K", status=1)
+        self.assertIn("no file of this benchmark", result["error"])
+        self.assertEqual(self.file.read_bytes(), b"precious" * 1024)
+
+    def test_does_not_repeat_rows_that_the_state_holds(self):
+        state = ("--state", self.folder / "state")
+        (first,) = self.results("--rows", "read-4K", *state)
+        again = self.results("--rows", "read-4K,read-64K", *state)
+        self.assertEqual(again[0], first)
+        self.assertEqual(again[1]["row"], "read-64K")
+
+    def test_refuses_a_row_that_is_none(self):
+        self.assertIn("is no row", client(*self.common, "--rows", "read-4K-backwards", status=1).stderr)
+
+    def test_says_why_nothing_keeps_a_soft_gpu_busy(self):
+        (result,) = self.results("--rows", "read-4K-matmul", status=1)
+        self.assertIn("runs no kernels", result["error"])
+
+    def test_measures_idleness(self):
+        (result,) = self.results("--rows", "idle")
+        self.assertGreaterEqual(result["cpu_seconds"], 0)
+        self.assertNotIn("gib_per_s", result)
+
+    def test_times_a_first_request(self):
+        client(*self.common, "--prepare")
+        (result,) = self.results("--first", "1M")
+        self.assertGreater(result["first_ms"], 0)
+        self.assertEqual(result["compared"], 1 << 20)
+
+    def test_names_the_library_that_was_mapped(self):
+        library = str((BUILD / "lib" / "libcufile.so.0").resolve())
+        self.assertIn(library, client("--help").stdout)
+        self.assertEqual(json.loads(client("--about").stdout)["library"], library)
+
+
+class Comparison(InFolder):
+    def compare(self, *arguments):
+        library = BUILD / "lib"
+        return subprocess.run(
+            [sys.executable, "-B", BENCH / "compare.py", "--program", CLIENT, "--ours", library, "--theirs", library,
+             "--file", f"cached={self.file}", "--size", "16M", "--write-size", "8M", "--seconds", "0.02", "--settle",
+             "0", "--state", self.folder / "comparison.json", *arguments],
+            env=ENVIRONMENT, capture_output=True, text=True, timeout=200, check=False)
+
+    def test_refuses_the_same_library_on_both_sides(self):
+        run = self.compare("--rows", "read-4K")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("both sides mapped", run.stderr)
+
+    def test_alternates_and_judges(self):
+        run = self.compare("--same", "--rows", "read-64K,write-1M,batch-4K-x128", "--pairs", "3")
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        data = json.loads((self.folder / "comparison.json").read_text(encoding="utf-8"))
+        (about,) = data["runs"]
+        self.assertIn("same library", about["note"])
+        rows = data["results"]["cached"]
+        self.assertEqual({row: len(result["pairs"]) for row, result in rows.items()},
+                         {"read-64K": 3, "write-1M": 3, "batch-4K-x128": 3})
+        self.assertEqual(set(rows["write-1M"]["pairs"][0]),
+                         {"ours:write-1M", "theirs:write-1M", "reference:pwrite-1M"})
+        self.assertRegex(run.stdout, r"\| cached \| read-64K \| incumbent \|.*\| 1\.1 \| (NOT MET|met) \|")
+        self.assertRegex(run.stdout, r"\| cached \| batch-4K-x128 \| incumbent \|.*\| – \|  \|")
+
+    def test_goes_on_after_its_time_was_up(self):
+        stopped = self.compare("--same", "--rows", "read-64K", "--pairs", "2", "--budget", "0")
+        self.assertEqual(stopped.returncode, 3)
+        self.assertIn("call again", stopped.stdout)
+        self.assertEqual(self.compare("--same", "--rows", "read-64K", "--pairs", "2").returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,125 @@
+"""From samples to verdicts: each requirement of a row with its estimate, its 95 % bound and whether it is met."""
+
+import dataclasses
+
+import paired
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    kind: str
+    row: str
+    metric: str
+    against: str
+    ours: float          # medians of what was measured, for the eye
+    other: float
+    estimate: float      # a ratio; for slowdown, first and idle the number itself
+    bound: float         # of the estimate: lower for ratios, upper for numbers; None without enough pairs
+    floor: float
+    met: bool            # None: nothing is asked, or nothing can be said
+    reason: str = ""
+
+
+# What a sample says for each metric, as a number that is better when it is larger.
+RATES = {
+    "speed": lambda sample: sample["gib_per_s"],
+    "latency": lambda sample: 1 / sample["p50_us"],
+    "processor": lambda sample: 1 / max(sample["cpu_s_per_gib"], 1e-9),
+}
+# As people read it.
+SHOWN = {
+    "speed": lambda sample: sample["gib_per_s"],
+    "latency": lambda sample: sample["p50_us"],
+    "processor": lambda sample: sample["cpu_s_per_gib"],
+    "slowdown": lambda sample: sample["product_slowdown"],
+    "first": lambda sample: sample["register_ms"] + sample["first_ms"],  # from the open driver to the first bytes
+    "idle": lambda sample: sample["cpu_seconds"] / sample["seconds"] * 1e3,
+}
+
+
+def key(who, row):
+    return f"{who}:{row}"
+
+
+def other_key(requirement, row):
+    who = {"incumbent": "theirs", "reference": "reference", "own": "ours"}[requirement.against]
+    return key(who, requirement.row or row)
+
+
+def judge(kind, row, requirement, result):
+    """One requirement. `result`: {"pairs": [{key: sample}], "errors": {key: text}}."""
+    mine = key("ours", row.name)
+    others = None if requirement.against == "limit" else other_key(requirement, row.name)
+    errors = result.get("errors", {})
+    against = requirement.against if requirement.against in ("incumbent", "limit") else requirement.row
+    if requirement.metric == "processor":
+        against = "incumbent's processor time"
+    blank = dict(kind=kind, row=row.name, metric=requirement.metric, against=against, ours=None, other=None,
+                 estimate=None, bound=None, floor=requirement.floor, met=None)
+    for wanted, met in ((mine, False), (others, None)):
+        if wanted in errors:
+            return Verdict(**{**blank, "met": met, "reason": f"{wanted}: {errors[wanted]}"})
+    pairs = [pair for pair in result.get("pairs", []) if mine in pair and (others is None or others in pair)]
+    if not pairs:
+        return Verdict(**{**blank, "reason": "not measured"})
+    shown = SHOWN[requirement.metric]
+    blank["ours"] = paired.median([shown(pair[mine]) for pair in pairs])
+    if others:
+        blank["other"] = paired.median([shown(pair[others]) for pair in pairs])
+    if requirement.metric in RATES:
+        rate = RATES[requirement.metric]
+        estimate, bound = paired.ratio([(rate(pair[mine]), rate(pair[others])) for pair in pairs])
+        met = None if bound is None else bound >= requirement.floor
+    else:
+        values = [shown(pair[mine]) - (shown(pair[others]) if others else 0) for pair in pairs]
+        estimate, bound = paired.mean(values), paired.upper_bound(values)
+        met = None if bound is None else bound <= requirement.floor
+    return Verdict(**{**blank, "estimate": estimate, "bound": bound, "met": met})
+
+
+def judge_row(kind, row, result):
+    """All requirements of a row; where it has none, its ratio to the incumbent, without a verdict."""
+    if row.requirements:
+        return [judge(kind, row, requirement, result) for requirement in row.requirements]
+    from floors import Requirement
+    found = judge(kind, row, Requirement("speed", "incumbent", row.name, 0.0), result)
+    return [dataclasses.replace(found, floor=None, met=False if found.met is False and found.reason else None)]
+
+
+def number(value, digits=3):
+    if value is None:
+        return "–"
+    return f"{value:.0f}" if abs(value) >= 10000 else f"{value:.{digits}g}"
+
+
+def verdict_table(verdicts):
+    """Markdown, a line a requirement."""
+    lines = ["| file | row | held against | ours | other | ratio | 95 % bound | floor | |",
+             "|---|---|---|---|---|---|---|---|---|"]
+    for verdict in verdicts:
+        word = {True: "met", False: "NOT MET", None: ""}[verdict.met]
+        sign = "≤ " if verdict.metric in ("slowdown", "first", "idle") else ""
+        against = {"slowdown": "incumbent: product's slowdown", "first": "milliseconds",
+                   "idle": "milliseconds a second", "latency": "incumbent's p50"}.get(verdict.metric, verdict.against)
+        floor = "–" if verdict.floor is None else sign + number(verdict.floor)
+        text = f"{word} {verdict.reason}".strip()
+        lines.append(f"| {verdict.kind} | {verdict.row} | {against} | {number(verdict.ours)} | {number(verdict.other)} "
+                     f"| {number(verdict.estimate)} | {number(verdict.bound)} | {floor} | {text} |")
+    return "\n".join(lines)
+
+
+def sample_table(results):
+    """Markdown: medians of every row that was measured, ours and theirs and the references."""
+    lines = ["| file | row | whose | GiB/s | p50 µs | p99 µs | CPU s/GiB | pairs |", "|---|---|---|---|---|---|---|---|"]
+    for kind, rows in results.items():
+        for result in rows.values():
+            for name in sorted({name for pair in result["pairs"] for name in pair}):
+                samples = [pair[name] for pair in result["pairs"] if name in pair]
+                if "gib_per_s" not in samples[0]:
+                    continue
+                who, row = name.split(":", 1)
+                values = [paired.median([sample[field] for sample in samples])
+                          for field in ("gib_per_s", "p50_us", "p99_us", "cpu_s_per_gib")]
+                lines.append(f"| {kind} | {row} | {who} | " + " | ".join(number(value, 4) for value in values) +
+                             f" | {len(samples)} |")
+    return "\n".join(lines)

@@ -1,0 +1,115 @@
+// Mapping what a device's memory consists of.
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <string>
+#include <string_view>
+
+#include "address_space.h"
+#include "refusal.h"
+
+namespace sluice::softgpu {
+
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  int get() const { return number_; }
+  bool valid() const { return number_ >= 0; }
+
+ private:
+  int number_;
+};
+
+std::byte* map_shared(int file, std::uint64_t offset, std::uint64_t size) {
+  void* const mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset));
+  require(mapped != MAP_FAILED, errno == ENOMEM ? cuda::error_out_of_memory : cuda::error_operating_system);
+  // A forked child must not share what the parent's device holds, and a core dump need not contain it.
+  ::madvise(mapped, size, MADV_DONTFORK);
+  ::madvise(mapped, size, MADV_DONTDUMP);
+  return static_cast<std::byte*>(mapped);
+}
+
+// How many bytes a provider of peer-to-peer memory has left: it says so in a file beside `allocate`. The size of
+// `allocate` itself means nothing.
+std::uint64_t left_at_provider(const std::string& path) {
+  constexpr std::string_view allocate = "/allocate";
+  if (!path.ends_with(allocate)) return ~std::uint64_t{0};
+  const std::string beside = path.substr(0, path.size() - allocate.size()) + "/available";
+  const Descriptor file(::open(beside.c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, 32> text{};
+  const ssize_t length = file.valid() ? ::read(file.get(), text.data(), text.size()) : -1;
+  std::uint64_t left = ~std::uint64_t{0};
+  if (length > 0) std::from_chars(text.data(), text.data() + length, left);
+  return left;
+}
+
+bool is_device_mapping(int file) {
+  struct statfs system {};
+  struct stat status {};
+  require(::fstatfs(file, &system) == 0 && ::fstat(file, &status) == 0, cuda::error_operating_system);
+  return system.f_type == SYSFS_MAGIC || S_ISCHR(status.st_mode);
+}
+
+// The bytes behind the offset. A plain file that ends before is made longer.
+std::uint64_t usable_bytes(int file, const Backing& backing, std::uint64_t most) {
+  struct stat status {};
+  require(::fstat(file, &status) == 0, cuda::error_operating_system);
+  const auto there = static_cast<std::uint64_t>(status.st_size);
+  const std::uint64_t behind = there > backing.offset ? there - backing.offset : 0;
+  std::uint64_t size = backing.length;
+  if (is_device_mapping(file)) {
+    if (size == 0) size = std::min({most, left_at_provider(backing.path), behind != 0 ? behind : most});
+  } else {
+    if (size == 0) size = behind >= device_page ? std::min(behind, most) : most;
+    if (behind < size) {
+      require(::ftruncate(file, static_cast<off_t>(backing.offset + size)) == 0, cuda::error_operating_system);
+    }
+  }
+  return size / device_page * device_page;
+}
+
+}  // namespace
+
+Backstore::Backstore(int ordinal, std::uint64_t size) : size_(size) {
+  const std::string name = "sluice-softgpu-" + std::to_string(ordinal);
+  file_ = ::memfd_create(name.c_str(), MFD_CLOEXEC);
+  require(file_ >= 0 && ::ftruncate(file_, static_cast<off_t>(size)) == 0, cuda::error_operating_system);
+  bytes_ = map_shared(file_, 0, size);
+}
+
+Backstore::Backstore(const Backing& backing, std::uint64_t most) {
+  // The mapping keeps what it needs; memory from a provider goes back to it when the process ends.
+  const Descriptor file(::open(backing.path.c_str(), O_RDWR | O_CLOEXEC));
+  require(file.valid(), cuda::error_operating_system);
+  size_ = usable_bytes(file.get(), backing, most);
+  require(size_ != 0, cuda::error_out_of_memory);
+  bytes_ = map_shared(file.get(), backing.offset, size_);
+}
+
+Backstore::~Backstore() {
+  ::munmap(bytes_, size_);
+  if (file_ >= 0) ::close(file_);
+}
+
+void Backstore::forget(std::uint64_t first, std::uint64_t last) const noexcept {
+  if (is_given() || last <= first) return;
+  ::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
+              static_cast<off_t>(last - first));
+}
+
+}  // namespace sluice::softgpu

@@ -1,0 +1,47 @@
+// What a twin sees of its launch.
+#include <algorithm>
+
+#include "copy.h"
+#include "kernels.h"
+#include "place.h"
+#include "refusal.h"
+
+namespace sluice::softgpu {
+
+namespace {
+
+Place reachable(std::uint64_t address, std::uint64_t size) {
+  try {
+    return device_place(address, size);
+  } catch (const Refusal&) {
+    throw KernelFault{cuda::error_illegal_address};
+  }
+}
+
+}  // namespace
+
+const std::byte* Launch::parameter_bytes(std::size_t index, std::size_t size) const {
+  // A twin that reads what the PTX does not declare is no twin of it.
+  if (index >= sizes_.size() || sizes_[index] != size) throw KernelFault{cuda::error_launch_failed};
+  std::size_t end = 0;
+  for (std::size_t before = 0; before < index; ++before) end = parameter_offset(end, sizes_[before]) + sizes_[before];
+  return parameters_.data() + parameter_offset(end, size);
+}
+
+std::byte* Launch::reach(std::uint64_t address, std::uint64_t size) const {
+  Place place = reachable(address, size);
+  if (place.pieces.size() != 1) throw KernelFault{cuda::error_illegal_address};
+  held_.insert(held_.end(), place.owners.begin(), place.owners.end());
+  return place.pieces.front().bytes;
+}
+
+void* Launch::word_bytes(std::uint64_t address, std::uint64_t size) const {
+  if (address % size != 0) throw KernelFault{cuda::error_misaligned_address};
+  return reach(address, size);
+}
+
+void Launch::copy(std::uint64_t to, std::uint64_t from, std::uint64_t size) const {
+  if (size != 0) move_bytes(reachable(to, size), reachable(from, size));
+}
+
+}  // namespace sluice::softgpu

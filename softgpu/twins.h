@@ -1,0 +1,16 @@
+// The twins of our kernels, one for each file of PTX in src/gpu/kernels, which describes what both do.
+#pragma once
+
+namespace sluice::softgpu {
+
+class Launch;
+
+namespace twin {
+
+void gather(const Launch& launch);
+void probe_hold(const Launch& launch);
+void probe_store(const Launch& launch);
+
+}  // namespace twin
+
+}  // namespace sluice::softgpu

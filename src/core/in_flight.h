@@ -1,0 +1,29 @@
+// Which threads are inside a transfer: for the end of the process, which waits for them, and for a thread that ends
+// something in the middle of its own transfer, which must not wait for itself.
+#pragma once
+
+namespace sluice::core {
+
+// Lives as long as one transfer does on the calling thread; one within another counts once. Costs two plain stores
+// into memory of the thread's own.
+class InFlight {
+ public:
+  InFlight() noexcept;
+  ~InFlight();
+  InFlight(const InFlight&) = delete;
+  InFlight& operator=(const InFlight&) = delete;
+};
+
+// Makes exit() wait, before any handler and destructor that was registered earlier, for the transfers that are in
+// flight then: at most 5 seconds all told, after which the log tells how many were left. Transfers that begin meanwhile
+// are not waited for. May be called again, to come before handlers that were registered since.
+void wait_for_transfers_at_exit() noexcept;
+
+// False when waiting for a transfer could never end: this thread is inside one itself, or the process ends and has
+// given up on those that are left.
+bool waiting_can_end() noexcept;
+
+// The child of a fork has none of its parent's other threads.
+void transfers_after_fork_in_child() noexcept;
+
+}  // namespace sluice::core

@@ -1,0 +1,393 @@
+// One request, cut into chunks. Chunk n is read into place n % places of the ring. Chunks are read in any order and
+// released in file order, so nothing behind the end of the file, or behind an error, ever reaches the device.
+//
+//   next_        the first chunk that nobody has claimed
+//   released_    chunks before it hold their final bytes; those behind may be half read
+//   copied_      chunks before it have left the ring by the copy engine (the kernel tells by RingWords::drained)
+//
+// The calling thread launches, reads like everybody else, and looks after the device.
+#include "engine/device_read.h"
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "engine/file_io.h"
+#include "engine/lanes.h"
+#include "engine/pause.h"
+#include "gpu/memory.h"
+#include "observe/carriers.h"
+
+namespace sluice::engine {
+
+using base::FileOffset;
+using base::Outcome;
+
+namespace {
+
+constexpr std::uint64_t page = 4096;
+
+// A kernel that has not begun by then waits for somebody else's to end. Those of our own other requests end soon, and
+// the copy engine gets little of a link that they fill.
+std::chrono::microseconds patience_with_kernel() noexcept {
+  return offers_now() > 1 ? std::chrono::microseconds(3000) : std::chrono::microseconds(60);
+}
+
+std::uint32_t look(const std::uint32_t& word) noexcept {
+  return std::atomic_ref<const std::uint32_t>(word).load(std::memory_order_acquire);
+}
+
+// How a request is cut.
+struct Cut {
+  std::uint32_t skip;  // bytes before the range in chunk 0, so that all others begin on a page of the file
+  std::uint32_t chunk_bytes;
+  std::uint32_t chunks;
+  std::uint32_t places;
+  std::uint32_t shift;  // where the places begin, so that the kernel finds source and target alike aligned
+  unsigned hands;
+  bool gatherable;
+};
+
+struct Size {
+  std::uint64_t up_to;
+  std::uint32_t chunk_bytes;
+  unsigned hands;
+};
+
+// Measured on an H200. Smaller chunks start the device sooner, larger ones cost less; more hands are quicker and cost
+// more processor time.
+constexpr std::array cached_sizes{Size{384 << 10, 16 << 10, 3}, Size{2 << 20, 32 << 10, 7}, Size{8 << 20, 16 << 10, 11},
+                                  Size{~0ULL, 64 << 10, 11}};
+constexpr std::array disk_sizes{Size{1 << 20, 256 << 10, 3}, Size{4 << 20, 512 << 10, 5}, Size{~0ULL, 1 << 20, 7}};
+
+template <typename Sizes>
+const Size& size_for(const Sizes& sizes, std::uint64_t total) {
+  return *std::find_if(sizes.begin(), sizes.end(), [&](const Size& size) { return total <= size.up_to; });
+}
+
+Cut cut(const FileRange& range, cuda::DevicePtr to, bool cached) {
+  const std::uint64_t unit = std::max<std::uint64_t>(page, range.block);
+  const std::uint64_t skip = range.at.value % unit;
+  const std::uint64_t total = skip + range.length;
+  const Size& size = cached ? size_for(cached_sizes, total) : size_for(disk_sizes, total);
+  const auto shift = static_cast<std::uint32_t>((to - skip) % 16);
+  Cut made{};
+  made.skip = static_cast<std::uint32_t>(skip);
+  made.chunk_bytes = size.chunk_bytes;
+  made.chunks = static_cast<std::uint32_t>((total + size.chunk_bytes - 1) / size.chunk_bytes);
+  made.places = std::min<std::uint32_t>(ring_bytes / size.chunk_bytes, most_places);
+  made.hands = std::min(size.hands, made.chunks - 1);
+  // O_DIRECT wants its places on a page.
+  made.gatherable = range.block == 1 || shift == 0;
+  made.shift = range.block == 1 ? shift : 0;
+  return made;
+}
+
+// Is the range in the page cache, as far as its ends tell? Yes where the file system will not say.
+bool seems_cached(const FileRange& range) noexcept {
+  if (range.block > 1) return false;
+  std::byte byte{};
+  const iovec one{&byte, 1};
+  const std::uint64_t end = std::min(range.at.value + range.length, range.file_size);
+  for (const std::uint64_t position : {range.at.value, end > range.at.value ? end - 1 : range.at.value}) {
+    if (::preadv2(range.fd, &one, 1, static_cast<off_t>(position), RWF_NOWAIT) < 0 && errno == EAGAIN) return false;
+  }
+  return true;
+}
+
+class DeviceRead final : public Work {
+ public:
+  DeviceRead(const FileRange& range, const Cut& cut, RingLoan& ring, cuda::DevicePtr to, bool by_kernel) noexcept
+      : range_(range),
+        cut_(cut),
+        ring_(ring),
+        words_(ring.words()),
+        places_(ring.bytes().data() + cut.shift),
+        target_(to - cut.skip),
+        first_number_(ring.numbers(cut.chunks)),
+        by_kernel_(by_kernel) {}
+
+  Outcome run() noexcept {
+    std::atomic_ref(words_.copied).store(0, std::memory_order_relaxed);
+    {
+      const Offer offer(*this, cut_.hands);
+      if (by_kernel()) launch();
+      // The first chunk is the caller's: calling a launch off needs its ticket (see call_off).
+      for (std::uint32_t chunk = 0; chunk < cut_.chunks; chunk = next_.fetch_add(1, std::memory_order_relaxed)) {
+        Patience patience;
+        while (!is_free(chunk)) look_after_device(patience);
+        read(chunk);
+        release();
+        if (!by_kernel()) pump();
+      }
+      finish();
+    }
+    return answer();
+  }
+
+  void lend_a_hand() noexcept override {
+    for (;;) {
+      const std::uint32_t chunk = next_.fetch_add(1, std::memory_order_relaxed);
+      if (chunk >= cut_.chunks) return;
+      Patience patience;
+      while (!is_free(chunk)) patience.wait();
+      read(chunk);
+      release();
+    }
+  }
+
+ private:
+  bool by_kernel() const noexcept { return by_kernel_.load(std::memory_order_acquire); }
+  std::uint32_t number(std::uint32_t chunk) const noexcept { return first_number_ + chunk; }
+  std::uint32_t into(std::uint32_t chunk) const noexcept { return chunk == 0 ? cut_.skip : 0; }
+  std::byte* place(std::uint32_t chunk) const noexcept {
+    return places_ + std::size_t{chunk % cut_.places} * cut_.chunk_bytes;
+  }
+  // How many bytes of the chunk are asked for.
+  std::uint32_t wanted(std::uint32_t chunk) const noexcept {
+    const std::uint64_t begin = std::uint64_t{chunk} * cut_.chunk_bytes;
+    const std::uint64_t end = std::min(begin + cut_.chunk_bytes, cut_.skip + range_.length);
+    return static_cast<std::uint32_t>(end - begin) - into(chunk);
+  }
+
+  bool is_free(std::uint32_t chunk) const noexcept {
+    if (chunk < cut_.places) return true;
+    const std::uint32_t before = chunk - cut_.places;
+    return copied_.load(std::memory_order_acquire) > before ||
+           look(words_.drained[chunk % cut_.places]) == number(before);
+  }
+
+  void read(std::uint32_t chunk) noexcept {
+    Slot& slot = slots_[chunk % cut_.places];
+    slot.outcome = 0;
+    if (chunk < end_.load(std::memory_order_relaxed)) {
+      // Whole blocks, where O_DIRECT wants them; from the start of the range, where it does not.
+      const std::uint32_t ahead = range_.block > 1 ? 0 : into(chunk);
+      const std::uint64_t size = std::uint64_t{into(chunk)} + wanted(chunk) - ahead;
+      const std::uint64_t whole = (size + range_.block - 1) / range_.block * range_.block;
+      const FileOffset at{range_.at.value - cut_.skip + std::uint64_t{chunk} * cut_.chunk_bytes + ahead};
+      const std::span<std::byte> into_place{place(chunk) + ahead, whole};
+      Outcome got = read_span(range_.fd, into_place, at, range_.block, range_.file_size);
+      if (got.error() == EINVAL) got = range_.buffered.read(into_place, at);
+      const std::uint64_t before = into(chunk) - ahead;
+      slot.outcome = got.ok() ? static_cast<std::int64_t>(
+                                    std::min<std::uint64_t>(got.count() - std::min(got.count(), before), wanted(chunk)))
+                              : got.value();
+      if (slot.outcome < static_cast<std::int64_t>(wanted(chunk))) ends_with(chunk);
+    }
+    slot.ready.store(number(chunk), std::memory_order_seq_cst);
+  }
+
+  // Chunks behind one that came short are not read; those before it still are.
+  void ends_with(std::uint32_t chunk) noexcept {
+    std::uint32_t known = end_.load(std::memory_order_relaxed);
+    while (chunk < known && !end_.compare_exchange_weak(known, chunk, std::memory_order_relaxed)) {
+    }
+  }
+
+  bool next_is_ready() const noexcept {
+    const std::uint32_t chunk = released_.load(std::memory_order_relaxed);
+    return chunk < cut_.chunks && slots_[chunk % cut_.places].ready.load(std::memory_order_seq_cst) == number(chunk);
+  }
+
+  // One thread releases at a time; whoever finds it busy leaves its chunk to it. Nobody's chunk is forgotten: it was
+  // made ready before the flag was looked at, and the releasing thread looks again after it has taken its flag down.
+  void release() noexcept {
+    while (next_is_ready() && !releasing_.exchange(true, std::memory_order_seq_cst)) {
+      while (next_is_ready()) release_next();
+      releasing_.store(false, std::memory_order_seq_cst);
+    }
+  }
+
+  void release_next() noexcept {
+    const std::uint32_t chunk = released_.load(std::memory_order_relaxed);
+    Slot& slot = slots_[chunk % cut_.places];
+    slot.length = 0;
+    if (!ended_) {
+      if (slot.outcome > 0) slot.length = static_cast<std::uint32_t>(slot.outcome);
+      if (slot.outcome < 0) error_ = static_cast<int>(-slot.outcome);
+      total_ += slot.length;
+      ended_ = slot.length < wanted(chunk);
+    }
+    // The kernel's turn (see call_off for why it is still the kernel's). The bytes were written by a thread that
+    // made the chunk ready after them; what is read here in that order, the device reads in that order.
+    if (by_kernel()) {
+      std::atomic_ref(words_.tickets[chunk % cut_.places])
+          .store(std::uint64_t{slot.length} << 32U | number(chunk), std::memory_order_release);
+    }
+    released_.store(chunk + 1, std::memory_order_release);
+  }
+
+  void launch() noexcept {
+    serial_ = ring_.next_serial();
+    std::atomic_ref(words_.tickets[0]).store(0, std::memory_order_release);  // may still say called_off
+    const int result = ring_.device().launch({.places = places_,
+                                              .target = target_,
+                                              .tickets = words_.tickets.data(),
+                                              .drained = words_.drained.data(),
+                                              .words = &words_.launch,
+                                              .chunk_bytes = cut_.chunk_bytes,
+                                              .stride = cut_.chunk_bytes,
+                                              .skip = cut_.skip,
+                                              .chunks = cut_.chunks,
+                                              .place_count = cut_.places,
+                                              .first_number = first_number_,
+                                              .serial = serial_});
+    launched_ = std::chrono::steady_clock::now();
+    if (result != cuda::success) by_kernel_.store(false, std::memory_order_release);
+  }
+
+  // Takes the work back from a kernel that has not begun. False: it has.
+  //
+  // Either the first block reads `called_off` in place of chunk 0's ticket, or this thread reads `begun`; a full fence
+  // on both sides excludes that neither does. Afterwards nobody writes a ticket into place 0 while the launch is
+  // pending: a later chunk gets that place only after the copy engine has emptied it, which is after by_kernel_ was
+  // taken back.
+  bool call_off() noexcept {
+    std::atomic_ref(words_.tickets[0]).store(gpu::called_off, std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (look(words_.launch.begun) == serial_) {
+      Patience patience;
+      while (look(words_.launch.verdict) >> 2U != serial_) {
+        patience.wait();
+        if (patience.long_since() && !is_healthy()) return false;
+      }
+      if ((look(words_.launch.verdict) & 3U) == 1) return false;
+    }
+    ring_.called_off(serial_);
+    observe::count_carrier(observe::CarriedBy::kernel_called_off);
+    by_kernel_.store(false, std::memory_order_release);
+    return true;
+  }
+
+  bool is_healthy() noexcept {
+    const int result = ring_.device().health();
+    if (result == cuda::success) return true;
+    give_up(result);
+    return false;
+  }
+
+  // The device is lost to this context. Whoever waits for a place is let go.
+  void give_up(int result) noexcept {
+    failure_ = result;
+    ring_.condemn();
+    ends_with(0);
+    copied_.store(cut_.chunks, std::memory_order_release);
+  }
+
+  void look_after_device(Patience& patience) noexcept {
+    patience.wait();
+    if (failure_ != cuda::success) return;
+    if (!by_kernel()) {
+      pump();
+    } else if (look(words_.launch.begun) != serial_) {
+      if (std::chrono::steady_clock::now() - launched_ > patience_with_kernel()) call_off();
+    } else if (patience.long_since()) {
+      is_healthy();
+    }
+  }
+
+  // Gives the copy engine what has been released, neighbouring chunks in one copy, and sees how far it is.
+  void pump() noexcept {
+    if (failure_ != cuda::success) return;
+    const std::uint32_t ready = released_.load(std::memory_order_acquire);
+    if (issued_ < ready) {
+      int result = cuda::success;
+      while (issued_ < ready && result == cuda::success) result = copy_some(ready);
+      if (result == cuda::success) result = ring_.device().mark(&words_.copied, issued_);
+      if (result != cuda::success) {
+        ring_.device().finish_copies();
+        give_up(result);
+        return;
+      }
+    }
+    copied_.store(look(words_.copied), std::memory_order_release);
+  }
+
+  int copy_some(std::uint32_t ready) noexcept {
+    const std::uint32_t first = issued_;
+    const std::byte* const from = place(first) + into(first);
+    std::size_t size = 0;
+    do {
+      const std::uint32_t length = slots_[issued_ % cut_.places].length;
+      size += length;
+      ++issued_;
+      if (into(issued_ - 1) + length < cut_.chunk_bytes) break;
+    } while (issued_ < ready && issued_ % cut_.places != 0);
+    if (size == 0) return cuda::success;
+    return ring_.device().copy_to_device(target_ + std::uint64_t{first} * cut_.chunk_bytes + into(first), {from, size});
+  }
+
+  void finish() noexcept {
+    Patience patience;
+    while (failure_ == cuda::success && by_kernel() && look(words_.launch.done) != serial_) look_after_device(patience);
+    if (by_kernel()) {
+      observe::count_carrier(observe::CarriedBy::kernel);
+      ring_.kernel_did_well();
+      return;
+    }
+    while (failure_ == cuda::success && copied_.load(std::memory_order_relaxed) < cut_.chunks) {
+      pump();
+      if (released_.load(std::memory_order_relaxed) < cut_.chunks) {
+        patience.wait_for_storage();
+      } else {
+        patience.wait();
+      }
+      if (patience.long_since()) is_healthy();
+    }
+    observe::count_carrier(observe::CarriedBy::copy_engine);
+  }
+
+  Outcome answer() const noexcept {
+    if (failure_ != cuda::success) return gpu::as_outcome(failure_);
+    return total_ == 0 && error_ != 0 ? Outcome::system_error(error_) : Outcome::bytes(total_);
+  }
+
+  struct Slot {
+    std::atomic<std::uint32_t> ready{0};  // the number of the chunk that lies here
+    std::uint32_t length = 0;             // of what goes on to the device; final once released
+    std::int64_t outcome = 0;
+  };
+
+  const FileRange& range_;
+  const Cut& cut_;
+  RingLoan& ring_;
+  RingWords& words_;
+  std::byte* const places_;
+  const cuda::DevicePtr target_;
+  const std::uint32_t first_number_;
+  std::uint32_t serial_ = 0;
+  std::chrono::steady_clock::time_point launched_{};
+  int failure_ = cuda::success;
+  std::uint32_t issued_ = 0;
+
+  // Touched by the releasing thread alone, handed on with releasing_.
+  bool ended_ = false;
+  int error_ = 0;
+  std::uint64_t total_ = 0;
+
+  alignas(64) std::atomic<std::uint32_t> next_{1};
+  std::atomic<std::uint32_t> end_{~std::uint32_t{0}};  // the first chunk known to have come short
+  alignas(64) std::atomic<std::uint32_t> released_{0};
+  std::atomic<bool> releasing_{false};
+  alignas(64) std::atomic<std::uint32_t> copied_{0};
+  std::atomic<bool> by_kernel_;
+  std::array<Slot, most_places> slots_;
+};
+
+}  // namespace
+
+Outcome read_to_device(const FileRange& range, RingLoan& ring, cuda::DevicePtr to, Carrier carrier) noexcept {
+  const bool cached = seems_cached(range);
+  const Cut made = cut(range, to, cached);
+  const bool by_kernel = carrier != Carrier::engine && (cached || carrier == Carrier::kernel) && made.gatherable &&
+                         ring.device().can_gather() && ring.kernel_worth_trying();
+  return DeviceRead(range, made, ring, to, by_kernel).run();
+}
+
+}  // namespace sluice::engine

@@ -1,0 +1,33 @@
+// Reading a range of a file into device memory: many hands fill a staging ring, the device empties it meanwhile.
+#pragma once
+
+#include <cstdint>
+
+#include "base/outcome.h"
+#include "base/strong.h"
+#include "engine/private_files.h"
+#include "engine/ring.h"
+
+namespace sluice::engine {
+
+struct FileRange {
+  int fd;
+  base::FileOffset at;
+  std::uint64_t length;
+  std::uint32_t block;      // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
+  std::uint64_t file_size;  // a hint; ~0 when unknown
+  PrivateFile& buffered;    // for what O_DIRECT refuses after all
+};
+
+// Who carries bytes between the ring and the device.
+enum class Carrier : std::uint8_t {
+  automatic,  // the kernel for what is cached, the copy engine for what a disk has to bring first
+  kernel,     // the gather kernel wherever it can
+  engine,     // the copy engine
+};
+
+// Bytes in place at `to`: all of them, or up to the end of the file or the first error. Memory behind the count is as
+// it was.
+base::Outcome read_to_device(const FileRange& range, RingLoan& ring, cuda::DevicePtr to, Carrier carrier) noexcept;
+
+}  // namespace sluice::engine

@@ -1,0 +1,33 @@
+// One stretch of an O_DIRECT file into or out of memory that the kernel pins: cut into chunks, many at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/outcome.h"
+#include "base/strong.h"
+#include "engine/uring.h"
+
+namespace sluice::engine {
+
+// Where file and memory are, and what O_DIRECT wants of offsets and lengths.
+struct Stretch {
+  int fd = -1;
+  base::FileOffset at;
+  std::span<std::byte> memory;  // written to by a read, read from by a write
+  std::uint32_t block = 4096;
+};
+
+struct DirectResult {
+  base::Outcome outcome = base::Outcome::bytes(0);
+  bool polled = false;  // it ended by polling, without an interrupt
+};
+
+// Moves the stretch, offset and length of which are whole blocks. Answers how much of it, from its start on, is in
+// place: short at the end of the file, or where the system refuses in mid-way; an error says that nothing was moved.
+// By a ring of this thread's, whose interruptions and short transfers are dealt with here; where there is no ring, by
+// pread and pwrite. A file that cannot be polled is waited for by interrupt.
+DirectResult move_direct(const Stretch& stretch, base::Direction direction, Completion completion) noexcept;
+
+}  // namespace sluice::engine

@@ -1,0 +1,245 @@
+// A board of places; each is one word, so that joining is one compare-and-swap:
+//   bits 0..7   lanes that are at it
+//   bits 8..15  hands still wanted
+//   bits 16..   how often this place was used: an old observation cannot join new work
+// Whoever has counted itself in keeps the offer, and so the work, from ending.
+#include "engine/lanes.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "base/event_count.h"
+#include "engine/pause.h"
+#include "facts/read.h"
+#include "observe/log.h"
+
+namespace sluice::engine {
+
+namespace {
+
+constexpr unsigned most_lanes = 11;
+constexpr std::uint64_t one_at_it = 1;
+constexpr std::uint64_t one_hand = 1U << 8U;
+constexpr std::uint64_t one_use = 1U << 16U;
+
+// A lane that has just worked looks around for this long before it sleeps: the next request of a loop finds it awake.
+constexpr auto attention = std::chrono::microseconds(60);
+
+std::uint64_t at_it(std::uint64_t word) {
+  return word & 0xffU;
+}
+std::uint64_t hands(std::uint64_t word) {
+  return word >> 8U & 0xffU;
+}
+
+struct alignas(64) Place {
+  std::atomic<std::uint64_t> word{0};
+  std::atomic<Work*> work{nullptr};
+  std::atomic<bool> taken{false};
+};
+
+struct Board {
+  std::array<Place, 32> places;
+  base::EventCount news;
+  std::atomic<int> sleeping{0};
+  std::atomic<unsigned> offers{0};  // on the board just now
+  std::atomic<unsigned> demand{0};  // hands that the last offer asked for
+  std::mutex starting;
+  std::atomic<unsigned> running{0};
+};
+
+Board& board() {
+  static auto* const instance = new Board;
+  return *instance;
+}
+
+// What the cgroup grants, in whole processors; ~0 without a limit.
+unsigned granted_by_cgroup() {
+  const std::string text = facts::read_value("/sys/fs/cgroup/cpu.max").value_or("");  // "200000 100000", "max 100000"
+  const char* const end = text.data() + text.size();
+  std::uint64_t quota = 0;
+  std::uint64_t period = 0;
+  const auto first = std::from_chars(text.data(), end, quota);
+  if (first.ec != std::errc() || first.ptr == end) return ~0U;
+  std::from_chars(first.ptr + 1, end, period);
+  return period == 0 ? ~0U : static_cast<unsigned>(std::max<std::uint64_t>(1, quota / period));
+}
+
+unsigned count_lanes() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  unsigned processors = 1;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) processors = static_cast<unsigned>(CPU_COUNT(&allowed));
+  return std::min({processors, granted_by_cgroup(), most_lanes + 1}) - 1;
+}
+
+// As many as are wanted and not awake already. Waking costs the offerer some microseconds each, so it wakes one, which
+// wakes the next.
+void wake(Board& all, unsigned wanted) noexcept {
+  const int sleeping = all.sleeping.load(std::memory_order_seq_cst);
+  const int awake = static_cast<int>(lane_count()) - sleeping;
+  if (sleeping > 0 && awake < static_cast<int>(wanted)) all.news.advance(1);
+}
+
+// Joins the first work that wants a hand, does its share. False when nobody wants one.
+bool help_once(Board& all) noexcept {
+  for (Place& place : all.places) {
+    std::uint64_t seen = place.word.load(std::memory_order_relaxed);
+    while (hands(seen) > 0) {
+      // Acquire: the work as it was when its hands were asked for.
+      if (place.word.compare_exchange_weak(seen, seen - one_hand + one_at_it, std::memory_order_acquire)) {
+        if (hands(seen) > 1) wake(all, all.demand.load(std::memory_order_relaxed));
+        place.work.load(std::memory_order_relaxed)->lend_a_hand();
+        // Release: what this lane did is seen by the offerer that finds nobody at it.
+        place.word.fetch_sub(one_at_it, std::memory_order_release);
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+bool somebody_wants_a_hand(const Board& all) noexcept {
+  return std::any_of(all.places.begin(), all.places.end(),
+                     [](const Place& place) { return hands(place.word.load(std::memory_order_relaxed)) > 0; });
+}
+
+// The lanes of low numbers stay awake between requests, as many as the last request wanted; the others go to sleep as
+// soon as nobody wants them.
+bool may_stay_awake(const Board& all, unsigned number) noexcept {
+  return number < all.demand.load(std::memory_order_relaxed) * std::max(1U, all.offers.load(std::memory_order_relaxed));
+}
+
+void run_lane(unsigned number) noexcept {
+  Board& all = board();
+  for (;;) {
+    auto until = std::chrono::steady_clock::now() + attention;
+    do {
+      if (help_once(all)) {
+        until = std::chrono::steady_clock::now() + attention;
+      } else {
+        pause(16);
+      }
+    } while (may_stay_awake(all, number) && std::chrono::steady_clock::now() < until);
+
+    const std::uint32_t seen = all.news.now();
+    // Counted before the last look: an offer made after it finds somebody to wake.
+    all.sleeping.fetch_add(1, std::memory_order_seq_cst);
+    if (!somebody_wants_a_hand(all)) all.news.wait_beyond(seen, std::nullopt);
+    all.sleeping.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+// Signals are for the program's threads.
+void start_one(unsigned number) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread thread(run_lane, number);
+    std::array<char, 16> name{};
+    std::snprintf(name.data(), name.size(), "sluice-lane-%u", number);
+    ::pthread_setname_np(thread.native_handle(), name.data());
+    thread.detach();
+  } catch (...) {
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// As many as there may be, with the first work for them.
+void start_all(Board& all) noexcept {
+  const std::lock_guard lock(all.starting);
+  const unsigned wanted = lane_count();
+  for (unsigned number = all.running.load(std::memory_order_relaxed); number < wanted; ++number) {
+    try {
+      start_one(number);
+    } catch (const std::system_error& failure) {
+      observe::log(config::LogLevel::warn, "engine",
+                   fmt::format("only {} of {} worker threads could be started: {}", number, wanted, failure.what()));
+      all.running.store(wanted, std::memory_order_release);  // not to be tried again
+      return;
+    }
+    all.running.store(number + 1, std::memory_order_release);
+  }
+}
+
+}  // namespace
+
+Offer::Offer(Work& work, unsigned hands_wanted) noexcept {
+  Board& all = board();
+  // Callers have hands, too: no more threads are asked to work than there are processors for.
+  const unsigned offers = all.offers.fetch_add(1, std::memory_order_relaxed) + 1;
+  const unsigned share = lane_count() + 1 > offers ? (lane_count() + 1 - offers) / offers : 0;
+  const unsigned most = std::min(hands_wanted, share);
+  if (most == 0) return;
+  all.demand.store(most, std::memory_order_relaxed);
+  if (all.running.load(std::memory_order_acquire) < lane_count()) start_all(all);
+  for (std::size_t i = 0; i < all.places.size(); ++i) {
+    Place& place = all.places[i];
+    if (place.taken.load(std::memory_order_relaxed) || place.taken.exchange(true, std::memory_order_acquire)) continue;
+    place_ = static_cast<int>(i);
+    place.work.store(&work, std::memory_order_relaxed);
+    // Release: a lane that sees the hands sees the work, too. Sequentially consistent with a lane's going to sleep:
+    // either it sees the hands, or it is counted among the sleeping here.
+    place.word.fetch_add(most * one_hand, std::memory_order_seq_cst);
+    wake(all, most);
+    return;
+  }
+}
+
+Offer::~Offer() {
+  board().offers.fetch_sub(1, std::memory_order_relaxed);
+  if (place_ < 0) return;
+  Place& place = board().places[static_cast<std::size_t>(place_)];
+  std::uint64_t seen = place.word.load(std::memory_order_relaxed);
+  while (!place.word.compare_exchange_weak(seen, seen - hands(seen) * one_hand + one_use, std::memory_order_acquire)) {
+  }
+  Patience patience;
+  while (at_it(place.word.load(std::memory_order_acquire)) > 0) patience.wait();
+  place.taken.store(false, std::memory_order_release);
+}
+
+unsigned offers_now() noexcept {
+  return board().offers.load(std::memory_order_relaxed);
+}
+
+unsigned lane_count() noexcept {
+  static const unsigned count = count_lanes();
+  return count;
+}
+
+void lanes_before_fork() noexcept {
+  board().starting.lock();
+}
+
+void lanes_after_fork(bool in_child) noexcept {
+  Board& all = board();
+  if (in_child) {
+    // The work on the board was that of threads that this process does not have.
+    for (Place& place : all.places) {
+      place.word.store(0, std::memory_order_relaxed);
+      place.taken.store(false, std::memory_order_relaxed);
+    }
+    all.running.store(0, std::memory_order_relaxed);
+    all.sleeping.store(0, std::memory_order_relaxed);
+  }
+  all.starting.unlock();
+}
+
+}  // namespace sluice::engine

@@ -1,0 +1,49 @@
+// Worker threads that lend a hand with work that somebody waits for. They sleep while there is nothing to do; the
+// thread that offers work does not depend on them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace sluice::engine {
+
+// Work that several threads can do at once.
+class Work {
+ public:
+  Work() = default;
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+
+  // Does a share of it, and returns when there is nothing left to begin. Called by lanes, concurrently.
+  virtual void lend_a_hand() noexcept = 0;
+
+ protected:
+  ~Work() = default;
+};
+
+// Work on offer for as long as this lives. Its end waits for the lanes that are at it, which have at most one piece
+// to finish each.
+class Offer {
+ public:
+  // For up to `hands` lanes. Without a free place on the board, or without lanes, the offerer does all by itself.
+  Offer(Work& work, unsigned hands) noexcept;
+  Offer(const Offer&) = delete;
+  Offer& operator=(const Offer&) = delete;
+  ~Offer();
+
+ private:
+  int place_ = -1;
+};
+
+// How many offers stand on the board just now: how many requests are under way that want hands.
+unsigned offers_now() noexcept;
+
+// How many lanes work is offered to at most here: what the process may use of the machine's processors, less the
+// caller's own. 0: none.
+unsigned lane_count() noexcept;
+
+// Around fork: the child starts without lanes and makes its own when it needs some.
+void lanes_before_fork() noexcept;
+void lanes_after_fork(bool in_child) noexcept;
+
+}  // namespace sluice::engine

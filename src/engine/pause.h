@@ -1,0 +1,56 @@
+// Waiting for something that another processor, or a device, is about to do.
+#pragma once
+
+#include <sched.h>
+#include <time.h>
+
+#include <chrono>
+
+namespace sluice::engine {
+
+// Leaves the core's resources to its sibling for a moment.
+inline void pause(int times = 1) noexcept {
+  for (int i = 0; i < times; ++i) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+}
+
+// One wait, from its first look to its last: busy for some microseconds, then lets others run, then naps.
+class Patience {
+ public:
+  void wait() noexcept {
+    ++looks_;
+    if (looks_ < busy_looks) {
+      pause();
+      return;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (looks_ == busy_looks) began_ = now;
+    if (now - began_ < std::chrono::microseconds(200)) {
+      pause(16);
+      ::sched_yield();
+      return;
+    }
+    const timespec nap{0, 20000};
+    ::nanosleep(&nap, nullptr);
+  }
+  // The same for something that a disk has to bring first: no processor time is spent on it.
+  void wait_for_storage() noexcept {
+    looks_ += 64;
+    const timespec nap{0, 20000};
+    ::nanosleep(&nap, nullptr);
+  }
+  // Long enough that asking the driver for its health costs nothing worth mentioning.
+  bool long_since() const noexcept { return looks_ > busy_looks && looks_ % 64 == 0; }
+
+ private:
+  static constexpr int busy_looks = 2000;
+  int looks_ = 0;
+  std::chrono::steady_clock::time_point began_{};
+};
+
+}  // namespace sluice::engine

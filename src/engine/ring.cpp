@@ -1,0 +1,232 @@
+// The rings stand in a row of slots; taking one is an exchange, and nobody waits.
+#include "engine/ring.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "base/thread_number.h"
+
+namespace sluice::engine {
+
+namespace {
+
+constexpr std::size_t most_rings = 64;
+constexpr unsigned most_in_a_context = 8;
+constexpr std::size_t words_bytes = 8192;
+constexpr std::size_t spare_bytes = 65536;
+static_assert(sizeof(RingWords) <= words_bytes);
+
+}  // namespace
+
+struct RingLoan::Ring {
+  std::byte* memory = nullptr;
+  gpu::Staging device;
+  std::uint32_t next_number = 1;
+  std::uint32_t serial = 0;
+  std::uint32_t pending = 0;  // serial of the last launch that was called off; 0: none
+  std::uint32_t rest = 0;     // requests until the kernel is tried again
+  std::uint32_t last_rest = 0;
+  bool condemned = false;
+};
+
+namespace {
+
+using Ring = RingLoan::Ring;
+
+std::array<std::atomic<Ring*>, most_rings> idle{};
+std::atomic<std::size_t> made{0};
+
+// How many rings a context has. Places are taken for good: contexts come and go, ids do not come again.
+struct Share {
+  std::atomic<cuda::Context> context{nullptr};
+  std::atomic<unsigned long long> id{0};
+  std::atomic<unsigned> rings{0};
+};
+std::array<Share, most_rings> shares{};
+std::mutex sharing;
+
+Share* known_share(cuda::Context context, unsigned long long id) noexcept {
+  for (Share& share : shares) {
+    const cuda::Context there = share.context.load(std::memory_order_acquire);
+    if (there == nullptr) return nullptr;
+    if (there == context && share.id.load(std::memory_order_relaxed) == id) return &share;
+  }
+  return nullptr;
+}
+
+Share* share_of(cuda::Context context, unsigned long long id) noexcept {
+  if (Share* const known = known_share(context, id)) return known;
+  const std::lock_guard lock(sharing);
+  if (Share* const known = known_share(context, id)) return known;
+  for (Share& share : shares) {
+    if (share.context.load(std::memory_order_relaxed) != nullptr) continue;
+    share.id.store(id, std::memory_order_relaxed);
+    share.context.store(context, std::memory_order_release);
+    return &share;
+  }
+  return nullptr;
+}
+
+// Null when this context has its share, or all there may be exist.
+Ring* make_ring(cuda::Context context, unsigned long long id) noexcept {
+  Share* const share = share_of(context, id);
+  if (share == nullptr || share->rings.load(std::memory_order_relaxed) >= most_in_a_context) return nullptr;
+  share->rings.fetch_add(1, std::memory_order_relaxed);
+  if (made.fetch_add(1, std::memory_order_relaxed) >= most_rings) {
+    made.fetch_sub(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  const std::size_t size = words_bytes + ring_bytes + spare_bytes;
+  void* mapping = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED) {
+    made.fetch_sub(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  // A page that a device may write to must not become copy-on-write under it.
+  ::madvise(mapping, size, MADV_DONTFORK);
+  ::madvise(mapping, size, MADV_HUGEPAGE);
+  auto* const ring = new (std::nothrow) Ring;
+  if (ring == nullptr) {
+    ::munmap(mapping, size);
+    made.fetch_sub(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  ring->memory = static_cast<std::byte*>(mapping);
+  return ring;
+}
+
+std::uint32_t look(const std::uint32_t& word) noexcept {
+  return std::atomic_ref<const std::uint32_t>(word).load(std::memory_order_acquire);
+}
+
+RingWords& words_of(const Ring& ring) noexcept {
+  return *reinterpret_cast<RingWords*>(ring.memory);
+}
+
+// Whoever holds the ring may ask.
+bool pending(Ring& ring) noexcept {
+  if (ring.pending != 0 && look(words_of(ring).launch.left) == ring.pending) ring.pending = 0;
+  return ring.pending != 0;
+}
+
+void put_back(Ring* ring) noexcept {
+  const std::size_t start = base::thread_number() % most_rings;
+  for (std::size_t i = 0; i < most_rings; ++i) {
+    Ring* none = nullptr;
+    // Release: the next one to take it sees it as this one left it.
+    if (idle[(start + i) % most_rings].compare_exchange_strong(none, ring, std::memory_order_release,
+                                                               std::memory_order_relaxed)) {
+      return;
+    }
+  }
+}
+
+// The one that this thread put back last comes first: its memory is in this core's cache.
+Ring* take_idle(cuda::Context context, unsigned long long id, bool any) noexcept {
+  const std::size_t start = base::thread_number() % most_rings;
+  for (std::size_t i = 0; i < most_rings; ++i) {
+    auto& slot = idle[(start + i) % most_rings];
+    if (slot.load(std::memory_order_relaxed) == nullptr) continue;
+    Ring* const ring = slot.exchange(nullptr, std::memory_order_acquire);
+    if (ring == nullptr) continue;
+    if (ring->device.serves(context, id) || (any && !pending(*ring))) return ring;
+    put_back(ring);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+RingLoan RingLoan::take(const gpu::Session& session) noexcept {
+  if (session.status() != cuda::success) return RingLoan(nullptr);
+  Ring* ring = take_idle(session.context(), session.context_id(), false);
+  if (ring == nullptr) ring = make_ring(session.context(), session.context_id());
+  // Rings of contexts that are gone are used again when no more may be made.
+  if (ring == nullptr && made.load(std::memory_order_relaxed) >= most_rings) {
+    ring = take_idle(session.context(), session.context_id(), true);
+  }
+  if (ring == nullptr) return RingLoan(nullptr);
+  if (!ring->condemned && ring->device.serves(session.context(), session.context_id())) return RingLoan(ring);
+  const std::span<std::byte> memory{ring->memory, words_bytes + ring_bytes + spare_bytes};
+  *reinterpret_cast<RingWords*>(ring->memory) = {};
+  if (ring->device.attach(session.context(), session.context_id(), memory) != cuda::success) {
+    put_back(ring);
+    return RingLoan(nullptr);
+  }
+  *ring = Ring{.memory = ring->memory, .device = ring->device};
+  return RingLoan(ring);
+}
+
+RingLoan::RingLoan(RingLoan&& other) noexcept : ring_(std::exchange(other.ring_, nullptr)) {}
+
+RingLoan::~RingLoan() {
+  if (ring_ != nullptr) put_back(ring_);
+}
+
+std::span<std::byte> RingLoan::bytes() const noexcept {
+  return {ring_->memory + words_bytes, ring_bytes + spare_bytes};
+}
+
+RingWords& RingLoan::words() const noexcept {
+  return words_of(*ring_);
+}
+
+gpu::Staging& RingLoan::device() const noexcept {
+  return ring_->device;
+}
+
+std::uint32_t RingLoan::numbers(std::uint32_t count) noexcept {
+  // Starting over needs places that remember nothing; a number must never look like called_off either.
+  if (ring_->next_number > gpu::called_off - count - 1 || ring_->next_number + count < count) {
+    words().tickets = {};
+    words().drained = {};
+    ring_->next_number = 1;
+  }
+  const std::uint32_t first = ring_->next_number;
+  ring_->next_number += count;
+  return first;
+}
+
+std::uint32_t RingLoan::next_serial() noexcept {
+  constexpr std::uint32_t largest = (1U << 30U) - 1;
+  ring_->serial = ring_->serial == largest ? 1 : ring_->serial + 1;
+  return ring_->serial;
+}
+
+void RingLoan::called_off(std::uint32_t serial) noexcept {
+  constexpr std::uint32_t longest_rest = 1024;
+  ring_->pending = serial;
+  ring_->last_rest = std::clamp(ring_->last_rest * 2, 8U, longest_rest);
+  ring_->rest = ring_->last_rest;
+}
+
+bool RingLoan::kernel_worth_trying() noexcept {
+  if (pending(*ring_)) return false;
+  if (ring_->rest == 0) return true;
+  --ring_->rest;
+  return false;
+}
+
+void RingLoan::kernel_did_well() noexcept {
+  ring_->last_rest = 0;
+}
+
+void RingLoan::condemn() noexcept {
+  ring_->condemned = true;
+}
+
+std::size_t ring_count() noexcept {
+  return made.load(std::memory_order_relaxed);
+}
+
+void staging_after_fork_in_child() noexcept {
+  for (Share& share : shares) share.rings.store(0, std::memory_order_relaxed);
+  for (auto& slot : idle) slot.store(nullptr, std::memory_order_relaxed);
+  made.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace sluice::engine

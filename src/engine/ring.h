@@ -1,0 +1,69 @@
+// Staging rings: pinned memory that requests are carried through in chunks, with what a device needs to work on it.
+// A context has few; whoever gets none does without.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "gpu/memory.h"
+#include "gpu/staging.h"
+
+namespace sluice::engine {
+
+inline constexpr std::size_t ring_bytes = std::size_t{4} << 20;
+inline constexpr std::size_t most_places = 256;
+
+// The words that host and device share; in the ring's pinned memory, before its bytes.
+struct RingWords {
+  std::array<std::uint64_t, most_places> tickets;
+  std::array<std::uint32_t, most_places> drained;
+  alignas(64) gpu::LaunchWords launch;
+  alignas(64) std::uint32_t copied;  // by the copy engine: marks of the copy stream
+};
+
+// One request's use of a ring. Empty when all are taken or none can be had in this context.
+class RingLoan {
+ public:
+  // With the session's context current.
+  static RingLoan take(const gpu::Session& session) noexcept;
+  RingLoan(RingLoan&& other) noexcept;
+  RingLoan& operator=(RingLoan&&) = delete;
+  RingLoan(const RingLoan&) = delete;
+  RingLoan& operator=(const RingLoan&) = delete;
+  ~RingLoan();
+
+  explicit operator bool() const noexcept { return ring_ != nullptr; }
+
+  // A little more than ring_bytes: places may begin off a page boundary.
+  std::span<std::byte> bytes() const noexcept;
+  RingWords& words() const noexcept;
+  gpu::Staging& device() const noexcept;
+
+  // Numbers that none of the ring's places has had, `count` of them in a row.
+  std::uint32_t numbers(std::uint32_t count) noexcept;
+  std::uint32_t next_serial() noexcept;
+
+  // A launch was called off: it may look at the words until the device gets to it. Until then there is no other.
+  void called_off(std::uint32_t serial) noexcept;
+  // After a launch that was called off the kernel is left alone for a number of requests, the longer the more often.
+  bool kernel_worth_trying() noexcept;
+  void kernel_did_well() noexcept;
+  // The device has refused something: the ring is not used again.
+  void condemn() noexcept;
+
+  struct Ring;
+
+ private:
+  explicit RingLoan(Ring* ring) noexcept : ring_(ring) {}
+  Ring* ring_;
+};
+
+std::size_t ring_count() noexcept;
+
+// A child of fork has none of its parent's rings.
+void staging_after_fork_in_child() noexcept;
+
+}  // namespace sluice::engine

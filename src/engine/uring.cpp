@@ -1,0 +1,251 @@
+// The two queues of a ring, shared with the kernel.
+//
+// Who must see what: the kernel reads an entry after it has seen our store to the submission tail, so that store is a
+// release; we read an answer after we have seen the kernel's store to the completion tail, so that load is an acquire;
+// our store to the completion head is a release, since the kernel may then write over the answers.
+#include "engine/uring.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <new>
+#include <utility>
+
+#include "base/thread_end.h"
+
+namespace sluice::engine {
+
+namespace {
+
+// A kernel thread that polls sleeps after so many milliseconds without work: an idle process uses no CPU.
+constexpr unsigned polling_ends_after_ms = 5;
+
+// EAGAIN and EBUSY say that the kernel is short of something for a moment: worth some tries, not an endless loop.
+constexpr int most_refusals_in_a_row = 64;
+
+// How long requests of a ring that is gone are waited for.
+constexpr int longest_wait_ms = 5000;
+
+std::atomic<unsigned> generation{0};
+
+unsigned load(const unsigned* word, std::memory_order order) noexcept {
+  return std::atomic_ref<unsigned>(*const_cast<unsigned*>(word)).load(order);
+}
+
+void store(unsigned* word, unsigned value) noexcept {
+  std::atomic_ref<unsigned>(*word).store(value, std::memory_order_release);
+}
+
+unsigned* word_at(std::byte* base, std::uint32_t offset) noexcept {
+  return reinterpret_cast<unsigned*>(base + offset);
+}
+
+std::byte* map_shared(int fd, std::size_t size, std::uint64_t which) noexcept {
+  void* const mapped =
+      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, static_cast<off_t>(which));
+  if (mapped == MAP_FAILED) return nullptr;
+  ::madvise(mapped, size, MADV_DONTFORK);
+  return static_cast<std::byte*>(mapped);
+}
+
+}  // namespace
+
+// The rings of one thread. Plain storage without a destructor: transfers of the thread's last destructors still use it.
+struct ThreadRings {
+  std::array<Ring*, completion_kinds> rings;
+  std::array<bool, completion_kinds> refused;
+  unsigned born;
+  bool ending;
+
+  // What a parent made belongs to the parent: its queues are not even mapped here.
+  void forget_the_parents() noexcept {
+    const unsigned now = generation.load(std::memory_order_relaxed);
+    if (born == now) return;
+    rings = {};
+    refused = {};
+    born = now;
+  }
+
+  Ring* get(Completion completion) noexcept {
+    forget_the_parents();
+    const auto kind = static_cast<std::size_t>(completion);
+    if (rings[kind] != nullptr || refused[kind] || ending) return rings[kind];
+    auto* const made = new (std::nothrow) Ring;
+    if (made != nullptr && made->open(completion)) {
+      rings[kind] = made;
+      return made;
+    }
+    // EMFILE and ENOMEM pass, a kernel or sandbox without io_uring stays so.
+    refused[kind] = made == nullptr || errno == ENOSYS || errno == EPERM || errno == EINVAL;
+    delete made;
+    return nullptr;
+  }
+
+  Ring* take(Completion completion) noexcept {
+    Ring* const ring = get(completion);
+    if (ring == nullptr || ring->in_use_) return nullptr;
+    ring->in_use_ = true;
+    return ring;
+  }
+
+  void end() noexcept {
+    ending = true;
+    forget_the_parents();
+    for (Ring*& ring : rings) delete std::exchange(ring, nullptr);
+  }
+};
+
+namespace {
+
+constinit thread_local ThreadRings thread_rings{};
+
+constinit base::ThreadEnd thread_end{[](void*) { thread_rings.end(); }};
+
+}  // namespace
+
+Ring::Use Ring::of_this_thread(Completion completion) noexcept {
+  thread_end.arm();
+  return Use(thread_rings.take(completion));
+}
+
+bool Ring::open(Completion completion) noexcept {
+  struct io_uring_params params {};
+  params.flags = IORING_SETUP_CLAMP;
+  if (completion != Completion::interrupt) params.flags |= IORING_SETUP_IOPOLL;
+  if (completion == Completion::polled_by_kernel) {
+    params.flags |= IORING_SETUP_SQPOLL;
+    params.sq_thread_idle = polling_ends_after_ms;
+    by_kernel_ = true;
+  }
+  fd_ = static_cast<int>(::syscall(SYS_io_uring_setup, depth, &params));
+  if (fd_ < 0) return false;
+  // Both queues in one mapping, and no answer ever lost: kernels since 5.4 and 5.5.
+  if ((params.features & IORING_FEAT_SINGLE_MMAP) == 0 || (params.features & IORING_FEAT_NODROP) == 0) {
+    errno = ENOSYS;
+    return false;
+  }
+  return map(params);
+}
+
+bool Ring::map(const struct io_uring_params& params) noexcept {
+  const std::size_t submissions = params.sq_off.array + params.sq_entries * sizeof(unsigned);
+  const std::size_t completions = params.cq_off.cqes + params.cq_entries * sizeof(io_uring_cqe);
+  queues_size_ = submissions > completions ? submissions : completions;
+  queues_ = map_shared(fd_, queues_size_, IORING_OFF_SQ_RING);
+  entries_size_ = params.sq_entries * sizeof(io_uring_sqe);
+  entries_ = reinterpret_cast<io_uring_sqe*>(map_shared(fd_, entries_size_, IORING_OFF_SQES));
+  if (queues_ == nullptr || entries_ == nullptr) return false;
+  sq_tail_ = word_at(queues_, params.sq_off.tail);
+  sq_flags_ = word_at(queues_, params.sq_off.flags);
+  sq_array_ = word_at(queues_, params.sq_off.array);
+  sq_mask_ = *word_at(queues_, params.sq_off.ring_mask);
+  cq_head_ = word_at(queues_, params.cq_off.head);
+  cq_tail_ = word_at(queues_, params.cq_off.tail);
+  cq_mask_ = *word_at(queues_, params.cq_off.ring_mask);
+  answers_ = reinterpret_cast<io_uring_cqe*>(queues_ + params.cq_off.cqes);
+  return true;
+}
+
+Ring::~Ring() {
+  if (queues_ != nullptr) ::munmap(queues_, queues_size_);
+  if (entries_ != nullptr) ::munmap(entries_, entries_size_);
+  if (fd_ >= 0) ::close(fd_);
+}
+
+void Ring::add(const RingRequest& request) noexcept {
+  const unsigned tail = *sq_tail_;  // ours alone to write
+  const unsigned slot = tail & sq_mask_;
+  io_uring_sqe& entry = entries_[slot];
+  std::memset(&entry, 0, sizeof entry);
+  entry.opcode = request.direction == base::Direction::read ? IORING_OP_READ : IORING_OP_WRITE;
+  entry.fd = request.fd;
+  entry.addr = reinterpret_cast<std::uint64_t>(request.address);
+  entry.len = request.length;
+  entry.off = request.at.value;
+  entry.user_data = request.tag;
+  sq_array_[slot] = slot;
+  store(sq_tail_, tail + 1);
+  ++added_;
+}
+
+unsigned Ring::take_answers(std::span<RingAnswer, depth> answers) noexcept {
+  unsigned head = *cq_head_;  // ours alone to write
+  const unsigned tail = load(cq_tail_, std::memory_order_acquire);
+  unsigned taken = 0;
+  while (head != tail && taken < depth) {
+    const io_uring_cqe& answer = answers_[head & cq_mask_];
+    answers[taken++] = {answer.user_data, answer.res};
+    ++head;
+  }
+  store(cq_head_, head);
+  in_flight_ -= std::min(in_flight_, taken);
+  return taken;
+}
+
+// One visit to the kernel: submits what was added and waits for an answer. What it took is counted.
+long Ring::enter() noexcept {
+  unsigned flags = IORING_ENTER_GETEVENTS;
+  if (by_kernel_) {
+    // The store to the tail comes before the look at the flag: else the kernel's thread falls asleep in between.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if ((load(sq_flags_, std::memory_order_relaxed) & IORING_SQ_NEED_WAKEUP) != 0) flags |= IORING_ENTER_SQ_WAKEUP;
+    in_flight_ += std::exchange(added_, 0);
+  }
+  const long taken = ::syscall(SYS_io_uring_enter, fd_, added_, 1, flags, nullptr, 0);
+  if (taken > 0 && !by_kernel_) {
+    added_ -= static_cast<unsigned>(taken);
+    in_flight_ += static_cast<unsigned>(taken);
+  }
+  return taken;
+}
+
+// The kernel reads the tail with its next visit only.
+void Ring::take_back_added() noexcept {
+  store(sq_tail_, *sq_tail_ - std::exchange(added_, 0));
+}
+
+int Ring::wait(std::span<RingAnswer, depth> answers) noexcept {
+  int refusals = 0;
+  for (;;) {
+    if (added_ == 0 || refusals > 0) {
+      if (const unsigned taken = take_answers(answers); taken > 0) return static_cast<int>(taken);
+    }
+    if (enter() >= 0) {
+      refusals = 0;
+      continue;
+    }
+    const int error = errno;
+    if (error == EINTR) continue;
+    // Short of something for a moment. While requests are on their way, their end may change that.
+    const bool passing = error == EAGAIN || error == EBUSY || error == ENOMEM;
+    if (passing && ++refusals < most_refusals_in_a_row) continue;
+    take_back_added();
+    if (in_flight_ == 0) return -error;
+    return wait_without_kernel(answers, error);
+  }
+}
+
+// The kernel does not let us in although requests are on their way (somebody closed the ring's descriptor): their
+// answers still come into the queue that is mapped here, and until then their memory is in use.
+int Ring::wait_without_kernel(std::span<RingAnswer, depth> answers, int error) noexcept {
+  constexpr timespec pause{0, 1'000'000};
+  for (int waited_ms = 0; waited_ms < longest_wait_ms; ++waited_ms) {
+    if (const unsigned taken = take_answers(answers); taken > 0) return static_cast<int>(taken);
+    ::nanosleep(&pause, nullptr);
+  }
+  in_flight_ = 0;
+  return -error;
+}
+
+void rings_after_fork(bool in_child) noexcept {
+  if (in_child) generation.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace sluice::engine

@@ -1,0 +1,104 @@
+// A ring of the kernel's (io_uring) for one thread: no lock, no sharing. By raw system calls; where the kernel or a
+// sandbox has no io_uring there is no ring, and callers use pread and pwrite.
+#pragma once
+
+#include <linux/io_uring.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/strong.h"
+
+namespace sluice::engine {
+
+// How the ring learns that a transfer has ended.
+enum class Completion : std::uint8_t {
+  interrupt,         // the drive says so
+  polled,            // this thread looks (IOPOLL): O_DIRECT on drives with queues for it
+  polled_by_kernel,  // a thread of the kernel's submits and looks (SQPOLL and IOPOLL)
+};
+inline constexpr std::size_t completion_kinds = 3;
+
+struct RingRequest {
+  base::Direction direction = base::Direction::read;
+  int fd = -1;
+  std::byte* address = nullptr;
+  std::uint32_t length = 0;
+  base::FileOffset at;
+  std::uint64_t tag = 0;
+};
+
+struct RingAnswer {
+  std::uint64_t tag = 0;
+  std::int32_t result = 0;  // a count, or -errno
+};
+
+class Ring {
+ public:
+  static constexpr unsigned depth = 16;  // requests in flight
+
+  // The calling thread's ring of this kind, made with its first use and ended with the thread. Null where the kernel
+  // refuses one, and inside a use further up this thread's stack (a signal handler that makes a transfer).
+  class Use;
+  static Use of_this_thread(Completion completion) noexcept;
+
+  // At most `depth` requests may be on their way. What is added is submitted by the next wait().
+  void add(const RingRequest& request) noexcept;
+  // Submits, waits until something has ended, and answers how many answers were written; -errno when the kernel takes
+  // nothing more: then nothing is on its way any more.
+  int wait(std::span<RingAnswer, depth> answers) noexcept;
+
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+
+ private:
+  friend struct ThreadRings;
+  Ring() = default;
+  ~Ring();
+  bool open(Completion completion) noexcept;
+  bool map(const struct io_uring_params& params) noexcept;
+  long enter() noexcept;
+  void take_back_added() noexcept;
+  unsigned take_answers(std::span<RingAnswer, depth> answers) noexcept;
+  int wait_without_kernel(std::span<RingAnswer, depth> answers, int error) noexcept;
+
+  int fd_ = -1;
+  bool by_kernel_ = false;
+  bool in_use_ = false;
+  unsigned added_ = 0;           // not submitted yet
+  unsigned in_flight_ = 0;       // submitted, not answered yet
+  std::byte* queues_ = nullptr;  // both of them, in one mapping
+  std::size_t queues_size_ = 0;
+  io_uring_sqe* entries_ = nullptr;
+  std::size_t entries_size_ = 0;
+  unsigned* sq_tail_ = nullptr;
+  unsigned* sq_flags_ = nullptr;
+  unsigned* sq_array_ = nullptr;
+  unsigned sq_mask_ = 0;
+  unsigned* cq_head_ = nullptr;
+  unsigned* cq_tail_ = nullptr;
+  unsigned cq_mask_ = 0;
+  io_uring_cqe* answers_ = nullptr;
+};
+
+// Holds the ring for as long as one transfer takes.
+class Ring::Use {
+ public:
+  explicit Use(Ring* ring) noexcept : ring_(ring) {}
+  ~Use() {
+    if (ring_ != nullptr) ring_->in_use_ = false;
+  }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  explicit operator bool() const noexcept { return ring_ != nullptr; }
+  Ring& operator*() const noexcept { return *ring_; }
+
+ private:
+  Ring* ring_;
+};
+
+// A child of fork has none of its parent's rings: new ones are made there.
+void rings_after_fork(bool in_child) noexcept;
+
+}  // namespace sluice::engine

@@ -1,0 +1,23 @@
+// Where a file's bytes lie on its device, as far as the file system tells.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace sluice::facts {
+
+// A stretch of a file.
+struct Extent {
+  std::uint64_t begin = 0;
+  std::uint64_t length = 0;
+};
+
+// The first stretch from `from` on whose bytes a device holds, or will once they have been written back: no hole, not
+// merely reserved, not kept within the inode, not compressed. Nothing where there is none; where the file system does
+// not tell, too.
+std::optional<Extent> first_stored_extent(int fd, std::uint64_t from) noexcept;
+
+// Whether all of a stretch is stored on a device now.
+bool is_stored(int fd, const Extent& extent) noexcept;
+
+}  // namespace sluice::facts

@@ -1,0 +1,8 @@
+// The text of our kernels: PTX, which the driver compiles for the device it has.
+#pragma once
+
+namespace sluice::gpu::kernels {
+
+extern const char* const gather;  // entry sluice_gather, kernels/gather.cu
+
+}  // namespace sluice::gpu::kernels

@@ -1,0 +1,24 @@
+// Which libcuda.so.1 this process works with: the one that the program has loaded, or, where SLUICE_SOFTGPU=1 asks for
+// it, our stand-in. Never two of them in one process.
+#pragma once
+
+#include <string>
+
+namespace sluice::gpu {
+
+struct DriverLibrary {
+  void* handle = nullptr;  // as dlopen gives it; null when there is none
+  std::string refusal;     // why SLUICE_SOFTGPU=1 could not be followed; empty when it was, or was not given
+};
+
+enum class Loading { only_what_is_loaded, whatever_is_there };
+
+// With SLUICE_SOFTGPU=1 the stand-in is loaded in either case: from then on a program that asks the loader for
+// libcuda.so.1 gets it, too.
+DriverLibrary open_driver_library(Loading loading);
+
+// Around fork: no thread of ours is left in the loader.
+void loader_before_fork() noexcept;
+void loader_after_fork(bool in_child) noexcept;
+
+}  // namespace sluice::gpu

@@ -1,0 +1,129 @@
+// The soft GPU as a provider, and the choice of one.
+#include "gpu/pinnable.h"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+#include "gpu/memory.h"
+#include "gpu/uvm_provider.h"
+
+namespace sluice::gpu {
+
+namespace {
+
+using facts::BufferFacts;
+using facts::MemoryKind;
+
+enum class Backed : std::uint8_t { unknown, no, yes };
+
+constexpr std::size_t max_devices = 64;
+std::array<std::atomic<Backed>, max_devices> backed{};
+
+// The host address of a piece of the soft GPU's memory, and how many bytes lie together from there.
+Window backing(std::uint64_t address, std::uint64_t size) noexcept {
+  const Driver* const driver = gpu::driver();
+  if (driver == nullptr || driver->soft_backing == nullptr) return {};
+  void* host = nullptr;
+  std::size_t length = 0;
+  if (driver->soft_backing(address, size, &host, &length) != cuda::success) return {};
+  return {static_cast<std::byte*>(host), length, 0};
+}
+
+// What SLUICE_SOFTGPU_BACKING names is mapped by the soft driver, once and for all: nothing to do for a window. Where
+// the memory is that of a PCI device, the kernel's P2PDMA gives its pages like any GPU's.
+class SoftBacking final : public Provider {
+ public:
+  const char* name() const noexcept override { return "soft GPU backing"; }
+
+  std::string refusal(int device) override {
+    return soft_device_is_backed(device) ? "" : "the soft GPU's memory is the driver's own (SLUICE_SOFTGPU_BACKING)";
+  }
+
+  Window map(const BufferFacts& /*memory*/, std::uint64_t address, std::uint64_t size) noexcept override {
+    return backing(address, size);
+  }
+
+  void release(const Window& /*window*/) noexcept override {}
+
+  std::optional<Scratch> take_scratch(int device, std::uint64_t size) override {
+    const std::lock_guard lock(mutex_);
+    if (static_cast<std::size_t>(device) >= kept_.size()) return std::nullopt;
+    const Kept kept = std::exchange(kept_[static_cast<std::size_t>(device)], {});
+    if (kept.raw != 0 && kept.size >= size && inspect(kept.raw).id == kept.id) return describe(kept, size);
+    const Driver* const driver = gpu::driver();
+    Kept made{0, size + page, 0};
+    if (driver->mem_alloc == nullptr || driver->mem_alloc(&made.raw, made.size) != cuda::success) return std::nullopt;
+    made.id = inspect(made.raw).id;
+    return describe(made, size);
+  }
+
+  // Freeing would wait for all work of the context, which may be waiting for us: it is kept for the next time. It ends
+  // with its context.
+  void give_back(const Scratch& scratch) noexcept override {
+    const std::lock_guard lock(mutex_);
+    const auto slot = static_cast<std::size_t>(scratch.memory.device);
+    if (slot < kept_.size()) kept_[slot] = {scratch.token, scratch.size + page, scratch.memory.id};
+  }
+
+  int export_dma_buf(const BufferFacts& /*memory*/, std::uint64_t /*address*/,
+                     std::uint64_t /*size*/) noexcept override {
+    return -1;
+  }
+
+ private:
+  static constexpr std::uint64_t page = 4096;
+  struct Kept {
+    cuda::DevicePtr raw = 0;
+    std::uint64_t size = 0;
+    std::uint64_t id = 0;
+  };
+
+  static Scratch describe(const Kept& kept, std::uint64_t size) {
+    return {inspect(kept.raw), (kept.raw + page - 1) / page * page, size, kept.raw};
+  }
+
+  std::mutex mutex_;
+  std::array<Kept, max_devices> kept_{};
+};
+
+SoftBacking& soft_backing() {
+  static auto* const instance = new SoftBacking;
+  return *instance;
+}
+
+}  // namespace
+
+Provider* provider() noexcept {
+  const Driver* const driver = gpu::driver();
+  if (driver == nullptr) return nullptr;
+  return driver->soft ? static_cast<Provider*>(&soft_backing()) : &uvm_provider();
+}
+
+bool soft_memory_is_backed(int device, std::uint64_t address) noexcept {
+  if (device < 0 || static_cast<std::size_t>(device) >= max_devices) return false;
+  auto& known = backed[static_cast<std::size_t>(device)];
+  if (known.load(std::memory_order_relaxed) == Backed::unknown) {
+    known.store(backing(address, 1) ? Backed::yes : Backed::no, std::memory_order_relaxed);
+  }
+  return known.load(std::memory_order_relaxed) == Backed::yes;
+}
+
+bool soft_device_is_backed(int device) noexcept {
+  if (device < 0 || static_cast<std::size_t>(device) >= max_devices) return false;
+  const Backed known = backed[static_cast<std::size_t>(device)].load(std::memory_order_relaxed);
+  if (known != Backed::unknown) return known == Backed::yes;
+  if (gpu::driver() == nullptr) return false;
+  BufferFacts memory;
+  memory.kind = MemoryKind::device;
+  memory.device = device;
+  const Session session(memory);
+  if (session.status() != cuda::success) return false;
+  const std::optional<Scratch> scratch = soft_backing().take_scratch(device, scratch_bytes);
+  if (!scratch) return false;
+  soft_backing().give_back(*scratch);
+  return soft_memory_is_backed(device, scratch->address);
+}
+
+}  // namespace sluice::gpu

@@ -1,0 +1,83 @@
+// What a device needs to work on a staging ring, a piece of pinned host memory: streams that are nobody else's, words
+// in the ring's memory that tell how far it is, and the gather kernel.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "gpu/driver.h"
+
+namespace sluice::gpu {
+
+// Where a launch of the gather kernel stands. In the ring's memory, written by the device.
+struct LaunchWords {
+  std::uint32_t begun;    // the launch's serial number, once its first block runs
+  std::uint32_t verdict;  // serial << 2 | 1: it carries; | 2: it was called off
+  std::uint32_t done;     // the serial number, once every byte is in place
+  std::uint32_t left;     // the serial number, once no block of it will look at anything again
+};
+
+// In the low half of the first chunk's ticket: a launch that has not begun is to leave without doing anything.
+inline constexpr std::uint32_t called_off = ~std::uint32_t{0};
+
+// One launch of the gather kernel (kernels/gather.cu). All host addresses lie in the ring's memory.
+struct Gather {
+  const std::byte* places;       // chunk n waits in place n % place_count
+  cuda::DevicePtr target;        // where chunk 0 would go if `skip` were 0
+  const std::uint64_t* tickets;  // one a place: length << 32 | number of the chunk that fills it
+  const std::uint32_t* drained;  // one a place: number of the last chunk taken from it; kept when the ring goes round
+  const LaunchWords* words;
+  std::uint32_t chunk_bytes;
+  std::uint32_t stride;  // from one place to the next
+  std::uint32_t skip;    // how far into its place and its target chunk 0 begins
+  std::uint32_t chunks;
+  std::uint32_t place_count;
+  std::uint32_t first_number;  // of chunk 0; no place has ever had these numbers
+  std::uint32_t serial;        // of the launch; below 2^30
+  // Source and target of a chunk must have the same distance from a 16-byte boundary.
+};
+
+// Belongs to one context for good. All calls with that context current, from one thread at a time.
+class Staging {
+ public:
+  // Pins `memory`, which begins with 64 bytes of zeros. Answers why not; then nothing is to be undone.
+  int attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept;
+  bool serves(cuda::Context context, unsigned long long context_id) const noexcept {
+    return context_ == context && context_id_ == context_id;
+  }
+
+  // Compiling the kernel for a device takes some ten milliseconds, once a context, on a thread of its own; until then,
+  // and where the driver or the device will not have it, no.
+  bool can_gather() const noexcept { return gather_->load(std::memory_order_acquire) != nullptr; }
+  int launch(const Gather& gather) noexcept;
+
+  // In the order of the calls, on a stream of their own. Source or target lies in the ring's memory.
+  int copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
+  int copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept;
+  // When all copies so far are in place, `value` appears in `word`.
+  int mark(const std::uint32_t* word, std::uint32_t value) noexcept;
+
+  // For long waits: has the device died on us? success: still at work, or at rest.
+  int health() const noexcept;
+  // Waits until nothing of ours touches memory any more, except for launches that have been called off.
+  int finish_copies() noexcept;
+
+ private:
+  cuda::DevicePtr seen_by_device(const void* address) const noexcept {
+    return device_base_ + static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - memory_.data());
+  }
+
+  const Driver* driver_ = nullptr;
+  cuda::Context context_ = nullptr;
+  unsigned long long context_id_ = 0;
+  std::span<std::byte> memory_;
+  cuda::DevicePtr device_base_ = 0;
+  cuda::DevicePtr counters_ = 0;
+  cuda::Stream copies_ = nullptr;
+  cuda::Stream kernels_ = nullptr;
+  const std::atomic<cuda::Function>* gather_ = nullptr;
+};
+
+}  // namespace sluice::gpu

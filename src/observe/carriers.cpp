@@ -1,0 +1,45 @@
+// Shards, as for the paths.
+#include "observe/carriers.h"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+
+#include "base/thread_number.h"
+
+namespace sluice::observe {
+
+namespace {
+
+constexpr std::size_t shard_count = 8;
+
+struct alignas(64) Shard {
+  std::array<std::atomic<std::uint64_t>, 4> counts;
+};
+
+constinit std::array<Shard, shard_count> shards{};
+
+std::uint64_t sum(CarriedBy who) noexcept {
+  std::uint64_t total = 0;
+  for (const Shard& shard : shards)
+    total += shard.counts[static_cast<std::size_t>(who)].load(std::memory_order_relaxed);
+  return total;
+}
+
+}  // namespace
+
+void count_carrier(CarriedBy who) noexcept {
+  shards[base::thread_number() % shard_count].counts[static_cast<std::size_t>(who)].fetch_add(
+      1, std::memory_order_relaxed);
+}
+
+sluice_carrier_counts_t carrier_counters() noexcept {
+  sluice_carrier_counts_t counters{};
+  counters.kernel = sum(CarriedBy::kernel);
+  counters.kernel_called_off = sum(CarriedBy::kernel_called_off);
+  counters.copy_engine = sum(CarriedBy::copy_engine);
+  counters.slab = sum(CarriedBy::slab);
+  return counters;
+}
+
+}  // namespace sluice::observe

@@ -1,0 +1,109 @@
+// What is known of I/O between the memory of one device and one file system or block device, and what has come of it.
+// Lives as long as the driver's life; read by every transfer, written by trials and refusals.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "facts/reach.h"
+#include "gpu/pinnable.h"
+
+namespace sluice::paths {
+
+class DirectPair {
+ public:
+  // `refusal` is the provider's; empty where it serves the device.
+  DirectPair(gpu::Provider* provider, int device, std::string storage, const std::string& refusal)
+      : provider_(provider), device_(device), storage_(std::move(storage)), words_(refusal) {
+    if (provider == nullptr || !refusal.empty()) reach_.store(facts::Reach::no_provider, std::memory_order_relaxed);
+  }
+
+  facts::Reach reach() const noexcept { return reach_.load(std::memory_order_acquire); }
+  gpu::Provider& provider() const noexcept { return *provider_; }  // unless the reach is no_provider
+  int device() const noexcept { return device_; }
+  const std::string& storage() const noexcept { return storage_; }
+
+  // True for the one who is to make the trial now: nobody has, nobody is at it, and it is not too soon after one that
+  // could not be made. Whoever gets it calls settle() or postpone().
+  bool claim_trial() noexcept {
+    if (reach() != facts::Reach::untried) return false;
+    // After the first asking, the second, the fourth, ...: a file without data is looked at by few of its transfers.
+    const std::uint64_t asked = asked_.fetch_add(1, std::memory_order_relaxed) + 1;
+    if ((asked & (asked - 1)) != 0) return false;
+    facts::Reach expected = facts::Reach::untried;
+    return reach_.compare_exchange_strong(expected, facts::Reach::probing, std::memory_order_acq_rel);
+  }
+  // The same for somebody who wants to know, however often that was tried.
+  bool claim_trial_at_once() noexcept {
+    facts::Reach expected = facts::Reach::untried;
+    return reach_.compare_exchange_strong(expected, facts::Reach::probing, std::memory_order_acq_rel);
+  }
+  void settle(facts::Reach reach, const std::string& words) {
+    say(words);
+    reach_.store(reach, std::memory_order_release);
+    reach_.notify_all();
+  }
+  // The same when there is not even memory to say so.
+  void give_up() noexcept {
+    reach_.store(facts::Reach::untried, std::memory_order_release);
+    reach_.notify_all();
+  }
+  // Returns when nobody is at the trial any more.
+  void wait_for_trial() const noexcept { reach_.wait(facts::Reach::probing, std::memory_order_acquire); }
+  // There was nothing to try it on: another file, or this one later, may do.
+  void postpone(const std::string& words) { settle(facts::Reach::untried, words); }
+
+  // A transfer was refused after the trial had succeeded: from now on the others go by the CPU.
+  void refuse(facts::Reach reach) noexcept {
+    facts::Reach expected = facts::Reach::proven;
+    if (!reach_.compare_exchange_strong(expected, reach, std::memory_order_acq_rel)) return;
+    try {
+      say("a transfer was refused after a trial had succeeded");
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the reach has changed, which is what counts
+    }
+  }
+
+  std::string words() const {
+    const std::lock_guard lock(mutex_);
+    return words_;
+  }
+
+  // No child inherits the lock held.
+  void before_fork() { mutex_.lock(); }
+  void after_fork() { mutex_.unlock(); }
+
+  // Polling was asked for, and the file cannot be polled: not tried again.
+  bool can_be_polled() const noexcept { return !unpollable_.load(std::memory_order_relaxed); }
+  void count_transfer(bool polled, bool asked_to_poll) noexcept {
+    transfers_.fetch_add(1, std::memory_order_relaxed);
+    if (polled) polled_.fetch_add(1, std::memory_order_relaxed);
+    if (asked_to_poll && !polled) unpollable_.store(true, std::memory_order_relaxed);
+  }
+  void count_rerouted() noexcept { rerouted_.fetch_add(1, std::memory_order_relaxed); }
+  std::uint64_t transfers() const noexcept { return transfers_.load(std::memory_order_relaxed); }
+  std::uint64_t polled() const noexcept { return polled_.load(std::memory_order_relaxed); }
+  std::uint64_t rerouted() const noexcept { return rerouted_.load(std::memory_order_relaxed); }
+
+ private:
+  void say(const std::string& words) {
+    const std::lock_guard lock(mutex_);
+    words_ = words;
+  }
+
+  gpu::Provider* const provider_;
+  const int device_;
+  const std::string storage_;
+  std::atomic<facts::Reach> reach_{facts::Reach::untried};
+  std::atomic<std::uint64_t> asked_{0};
+  std::atomic<std::uint64_t> transfers_{0};
+  std::atomic<std::uint64_t> polled_{0};
+  std::atomic<std::uint64_t> rerouted_{0};
+  std::atomic<bool> unpollable_{false};
+  mutable std::mutex mutex_;
+  std::string words_;  // guarded by mutex_
+};
+
+}  // namespace sluice::paths

@@ -1,0 +1,81 @@
+// Window by window: a device may map less of its memory than a request takes (a BAR of 256 MiB).
+#include "paths/p2pdma.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "engine/direct_io.h"
+#include "paths/direct_pair.h"
+#include "route/route.h"
+
+namespace sluice::paths {
+
+namespace {
+
+using base::FileOffset;
+using base::Outcome;
+using engine::Completion;
+
+class P2pdma final : public Path {
+ public:
+  explicit constexpr P2pdma(Completion completion) noexcept : completion_(completion) {}
+
+  Outcome move(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) noexcept override {
+    std::uint64_t done = 0;
+    while (done < piece.length) {
+      const Piece rest{piece.direction, piece.carry, FileOffset{piece.at.value + done}, piece.address + done,
+                       piece.length - done};
+      const gpu::Window window = file.pair->provider().map(memory, rest.address, rest.length);
+      const Outcome moved = window ? move_window(file, rest, window) : Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
+      const std::uint64_t wanted = std::min(window.length, rest.length);
+      if (window) file.pair->provider().release(window);
+      if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
+      done += moved.count();
+      if (moved.count() < wanted) break;
+    }
+    return Outcome::bytes(done);
+  }
+
+ private:
+  Outcome move_window(const OpenFile& file, const Piece& piece, const gpu::Window& window) const noexcept {
+    const std::uint32_t block = std::max(1u, file.facts.offset_alignment);
+    std::uint64_t length = std::min(window.length, piece.length);
+    length -= length % block;
+    // Mapped at another place within a page than the device has it, or less than one block: not for O_DIRECT.
+    const std::uint32_t alignment = std::max(route::trusted_memory_alignment, file.facts.memory_alignment);
+    const bool aligned = reinterpret_cast<std::uintptr_t>(window.address) % alignment == 0;
+    if (length == 0 || !aligned) return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
+    const bool poll = completion_ != Completion::interrupt && file.pair->can_be_polled();
+    const engine::DirectResult result =
+        engine::move_direct({file.fd, piece.at, {window.address, length}, block}, piece.direction,
+                            poll ? completion_ : Completion::interrupt);
+    if (result.outcome.ok()) file.pair->count_transfer(result.polled, poll);
+    return result.outcome;
+  }
+
+  const Completion completion_;
+};
+
+}  // namespace
+
+Path& p2pdma(Completion completion) noexcept {
+  static std::array<P2pdma, engine::completion_kinds> paths{P2pdma{Completion::interrupt}, P2pdma{Completion::polled},
+                                                            P2pdma{Completion::polled_by_kernel}};
+  return paths[static_cast<std::size_t>(completion)];
+}
+
+facts::Reach reach_after(Outcome refusal) noexcept {
+  switch (refusal.error()) {
+    case EREMOTEIO:
+      return facts::Reach::pages_refused;
+    case EINVAL:
+      return facts::Reach::unreachable;
+    case EFAULT:
+      return facts::Reach::pinning_refused;
+    default:
+      return facts::Reach::proven;
+  }
+}
+
+}  // namespace sluice::paths

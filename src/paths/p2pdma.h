@@ -1,0 +1,17 @@
+// The path `p2pdma`: the drive reads and writes device memory itself, through pages that the kernel can pin.
+#pragma once
+
+#include "engine/uring.h"
+#include "facts/reach.h"
+#include "paths/path.h"
+
+namespace sluice::paths {
+
+// For pieces of whole blocks at aligned addresses (route::Carry::direct) and files whose pair is proven. Beyond Path's
+// promise: a count that is short says that something was in the way; asked for the rest, the path tells what.
+Path& p2pdma(engine::Completion completion) noexcept;
+
+// What an error of this path, on whole and aligned blocks, says of the pair; `proven` where it says nothing.
+facts::Reach reach_after(base::Outcome refusal) noexcept;
+
+}  // namespace sluice::paths

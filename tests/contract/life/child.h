@@ -1,0 +1,30 @@
+// Other processes in a test: a forked child that says what it did not like, and the program of scenarios beside this
+// one.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace sluice::life {
+
+// Forks; the child runs the body under an alarm, says what it answers and leaves without any handler. Empty when the
+// body answered an empty text: all was well. Otherwise the text, or of what the child died.
+std::string in_child(const std::function<std::string()>& body);
+
+// How a program ended, and all that it wrote.
+struct Ended {
+  int status = -1;  // of exit
+  int signal = 0;   // that ended it
+  std::string output;
+  bool skipped() const { return status == 77; }
+};
+
+// Runs a program that lies beside this one to its end, with `environment` added to ours.
+Ended run_beside(const std::string& program, const std::vector<std::string>& arguments,
+                 const std::vector<std::string>& environment = {});
+
+// Where a program beside this one lies.
+std::string path_beside(const std::string& program);
+
+}  // namespace sluice::life

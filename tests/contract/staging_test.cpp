@@ -1,0 +1,180 @@
+// Large transfers of device memory go through a staging ring, and the counters tell who carried them. Every byte is
+// right whoever does, wherever the file ends and however the ends are aligned.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sluice.h"
+#include "support/busy_device.h"
+#include "support/calls.h"
+
+namespace sluice::contract {
+namespace {
+
+using namespace support;
+
+sluice_carrier_counts_t carriers() {
+  sluice_carrier_counts_t counts{};
+  auto* const ask = entry<decltype(sluice_carrier_counters)>("sluice_carrier_counters");
+  if (ask != nullptr) ask(&counts);
+  return counts;
+}
+
+// What the environment of this run asks for, where it asks.
+bool is_set(const char* name, const char* value) {
+  const char* const given = std::getenv(name);
+  return given != nullptr && std::string(given) == value;
+}
+
+class Staging : public DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (IsSkipped()) return;
+    if (entry<decltype(sluice_carrier_counters)>("sluice_carrier_counters") == nullptr) {
+      GTEST_SKIP() << "this libcufile does not count carriers";
+    }
+    if (is_set("SLUICE_MODE", "plain")) GTEST_SKIP() << "plain mode has no staging rings";
+    if (is_set("SLUICE_COPY", "engine")) GTEST_SKIP() << "this run asks for the copy engine";
+  }
+};
+
+// The kernel is loaded in the background, with the first large read of a context.
+void wait_for_kernel(CUfileHandle_t handle, const Memory& memory) {
+  const sluice_carrier_counts_t before = carriers();
+  while (carriers().kernel == before.kernel) {
+    ASSERT_EQ(read_file(handle, memory.address(), 262144), moved(262144));
+    std::this_thread::yield();
+  }
+}
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+TEST_F(Staging, CachedReadsAreCarriedByTheKernel) {
+  const ScratchFile file(3 * kMiB);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, 3 * kMiB);
+  wait_for_kernel(handle.get(), memory);
+  const sluice_carrier_counts_t before = carriers();
+  ASSERT_EQ(read_file(handle.get(), memory.address(), 3 * kMiB), moved(3 * kMiB));
+  EXPECT_TRUE(same_bytes(file.content(), memory.get()));
+  const sluice_carrier_counts_t after = carriers();
+  // On a machine too busy to begin a kernel soon, the copy engine does it.
+  EXPECT_EQ(after.kernel + after.copy_engine, before.kernel + before.copy_engine + 1);
+  EXPECT_GT(after.kernel + after.kernel_called_off, 0U);
+}
+
+TEST_F(Staging, SmallReadsGoThroughASlab) {
+  const ScratchFile file(65536);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, 65536);
+  const sluice_carrier_counts_t before = carriers();
+  ASSERT_EQ(read_file(handle.get(), memory.address(), 65536), moved(65536));
+  EXPECT_TRUE(same_bytes(file.content(), memory.get()));
+  EXPECT_EQ(carriers().slab, before.slab + 1);
+}
+
+TEST_F(Staging, WritesAreCarriedByTheCopyEngine) {
+  const ScratchFile file(0);
+  const Bytes content = random_bytes(3 * kMiB + 77, 5);
+  const Memory memory(MemoryKind::device, content.size());
+  memory.put(0, content);
+  const Fd fd = file.open(O_RDWR);
+  const Handle handle(fd);
+  const sluice_carrier_counts_t before = carriers();
+  ASSERT_EQ(write_file(handle.get(), memory.address(), content.size()), moved(content.size()));
+  EXPECT_TRUE(same_bytes(content, content_of(file.path())));
+  EXPECT_EQ(carriers().copy_engine, before.copy_engine + 1);
+}
+
+// Odd lengths, odd places: around chunks, around the ring's end, around the file's end.
+TEST_F(Staging, EveryByteIsRightAtRaggedEdges) {
+  const std::size_t length = 9 * kMiB + 12345;
+  const ScratchFile file(length);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, length + 8192);
+  struct Range {
+    std::size_t file, buffer, size;
+  };
+  const std::array ranges{Range{0, 0, length},           Range{1, 0, 4 * kMiB},       Range{4095, 13, 4 * kMiB + 1},
+                          Range{4096, 16, 262144},       Range{12345, 7, 131073},     Range{17, 17, 5 * kMiB},
+                          Range{kMiB, 3, length - kMiB}, Range{8191, 4097, 2 * kMiB}, Range{5, 4, 8 * kMiB - 3}};
+  for (const Range& range : ranges) {
+    SCOPED_TRACE(testing::Message() << "file " << range.file << " buffer " << range.buffer << " size " << range.size);
+    memory.fill(0x5a);
+    ASSERT_EQ(read_file(handle.get(), memory.address(), range.size, static_cast<off_t>(range.file),
+                        static_cast<off_t>(range.buffer)),
+              moved(range.size));
+    EXPECT_TRUE(
+        same_bytes(std::span(file.content()).subspan(range.file, range.size), memory.get(range.buffer, range.size)));
+    EXPECT_TRUE(all_bytes(0x5a, memory.get(0, range.buffer)));
+    EXPECT_TRUE(all_bytes(0x5a, memory.get(range.buffer + range.size, 4096)));
+  }
+}
+
+TEST_F(Staging, NothingBehindTheEndOfTheFileIsTouched) {
+  for (const std::size_t length : {std::size_t{1}, std::size_t{4096}, 200001 * std::size_t{1}, kMiB, 4 * kMiB + 5}) {
+    const ScratchFile file(length);
+    const Fd fd = file.open(O_RDONLY);
+    const Handle handle(fd);
+    const Memory memory(MemoryKind::device, 6 * kMiB);
+    memory.fill(0x5a);
+    ASSERT_EQ(read_file(handle.get(), memory.address(), 6 * kMiB), moved(length));
+    EXPECT_TRUE(same_bytes(file.content(), memory.get(0, length)));
+    EXPECT_TRUE(all_bytes(0x5a, memory.get(length, 6 * kMiB - length)));
+  }
+}
+
+TEST_F(Staging, MoreThreadsThanRingsReadAtOnce) {
+  const ScratchFile file(2 * kMiB);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 20; ++i) {
+    threads.emplace_back([&] {
+      const Memory memory(MemoryKind::device, 2 * kMiB);
+      for (int round = 0; round < 3; ++round) {
+        memory.fill(0);
+        EXPECT_EQ(read_file(handle.get(), memory.address(), 2 * kMiB), moved(2 * kMiB));
+        EXPECT_TRUE(same_bytes(file.content(), memory.get()));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(Staging, ABusyDeviceHasItsLaunchCalledOffAndTheBytesAreRight) {
+  const ScratchFile file(3 * kMiB);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, 3 * kMiB);
+  wait_for_kernel(handle.get(), memory);
+  memory.fill(0x5a);
+  std::string why_not;
+  const auto busy = BusyDevice::hold(&why_not);
+  if (busy == nullptr) GTEST_SKIP() << why_not;
+  const sluice_carrier_counts_t before = carriers();
+  // After other launches that were called off, the kernel may rest for up to a thousand requests.
+  int reads = 0;
+  for (; reads < 1100 && carriers().kernel_called_off == before.kernel_called_off; ++reads) {
+    ASSERT_EQ(read_file(handle.get(), memory.address(), 262144), moved(262144));
+  }
+  // Again, while that launch still waits to be told that it is not wanted.
+  ASSERT_EQ(read_file(handle.get(), memory.address(), 3 * kMiB), moved(3 * kMiB));
+  const sluice_carrier_counts_t after = carriers();
+  EXPECT_EQ(after.kernel, before.kernel);
+  EXPECT_EQ(after.kernel_called_off, before.kernel_called_off + 1);
+  EXPECT_EQ(after.copy_engine, before.copy_engine + static_cast<std::uint64_t>(reads) + 1);
+  busy->let_go();
+  EXPECT_TRUE(same_bytes(file.content(), memory.get()));
+}
+
+}  // namespace
+}  // namespace sluice::contract

@@ -1,0 +1,126 @@
+// Read from /proc/self.
+#include "fuzz/census.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "sluice.h"
+#include "support/cuda_driver.h"
+
+namespace sluice::fuzz {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+std::vector<std::string> descriptors() {
+  std::vector<std::string> all;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const auto target = std::filesystem::read_symlink(entry.path(), gone);
+    // The iterator's own descriptor refers to this very folder.
+    if (!gone && target.filename() != "fd") all.push_back(target.string());
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+std::vector<std::string> threads() {
+  std::vector<std::string> all;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(entry.path() / "comm");
+    std::string name;
+    if (std::getline(file, name)) all.push_back(name);
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+std::size_t status_of(const std::string& field) {
+  std::ifstream file("/proc/self/status");
+  for (std::string word; file >> word;) {
+    std::size_t value = 0;
+    if (word == field && file >> value) return value;
+  }
+  return 0;
+}
+
+void compare(const char* what, const std::vector<std::string>& before, const std::vector<std::string>& now,
+             std::vector<std::string>& found) {
+  if (now.size() <= before.size()) return;
+  std::vector<std::string> more;
+  std::set_difference(now.begin(), now.end(), before.begin(), before.end(), std::back_inserter(more));
+  std::string text = std::to_string(now.size() - before.size()) + " more " + what + ":";
+  for (const std::string& one : more) text += " " + one;
+  found.push_back(text);
+}
+
+std::size_t rings() {
+  sluice_carrier_counts_t counts{};
+  sluice_carrier_counters(&counts);
+  return counts.rings;
+}
+
+// What a ring takes of each: two streams, which are threads of the soft GPU, and their stacks; 4 MiB; a few words of
+// device memory.
+constexpr std::size_t kThreadsARing = 2;
+constexpr std::size_t kMappedKibARing = 4500 + kThreadsARing * 8400;
+constexpr std::size_t kDeviceBytesARing = 4096;
+// A thread that works on another device for the first time gets a stream there.
+constexpr std::size_t kStreamsOfThreads = 8;
+
+}  // namespace
+
+Census take_census() {
+  Census census{descriptors(), threads(), status_of("VmSize:"), status_of("VmLck:"), 0, rings()};
+  const support::CudaDriver* const cuda = support::cuda();
+  if (cuda != nullptr && cuda->memory_info != nullptr) {
+    const support::ContextScope scope(support::primary_context(0));
+    std::size_t total = 0;
+    cuda->memory_info(&census.device_free, &total);
+  }
+  return census;
+}
+
+std::vector<std::string> growth(const Census& before, const Census& now, std::size_t slack_kib) {
+  std::vector<std::string> found;
+  compare("descriptors", before.descriptors, now.descriptors, found);
+  const std::size_t rings = now.rings - before.rings;
+  std::vector<std::string> others = now.threads;
+  for (std::size_t i = 0; i < rings * kThreadsARing + kStreamsOfThreads; ++i) {
+    const auto stream = std::find(others.begin(), others.end(), "softgpu-queue");
+    if (stream != others.end()) others.erase(stream);
+  }
+  compare("threads", before.threads, others, found);
+  if (now.locked_kib > before.locked_kib) {
+    found.push_back(std::to_string(now.locked_kib - before.locked_kib) + " KiB more are locked");
+  }
+  if (now.device_free + rings * kDeviceBytesARing < before.device_free) {
+    found.push_back(std::to_string(before.device_free - now.device_free) + " bytes of device memory are missing");
+  }
+  if (!kSanitized && now.mapped_kib > before.mapped_kib + slack_kib + rings * kMappedKibARing) {
+    found.push_back(std::to_string(now.mapped_kib - before.mapped_kib) + " KiB more are mapped");
+  }
+  return found;
+}
+
+std::vector<std::string> settled_growth(const Census& before, std::size_t slack_kib) {
+  constexpr int most_looks = 2000;
+  std::vector<std::string> found;
+  for (int look = 0; look < most_looks; ++look) {
+    found = growth(before, take_census(), slack_kib);
+    if (found.empty()) return found;
+    sched_yield();
+  }
+  return found;
+}
+
+}  // namespace sluice::fuzz

@@ -1,0 +1,78 @@
+"""The cases: one boot each. A new one is an entry in CASES and a script in guest/."""
+
+import dataclasses
+import shlex
+
+from machine import MARK, Drive, Topology
+
+GPU_MEBIBYTES = 64
+
+MARK_DRIVE = Drive(MARK, nsid=99, mebibytes=64)
+GPU0 = Drive("GPU0", nsid=1, memory_mebibytes=GPU_MEBIBYTES)
+GPU1 = Drive("GPU1", nsid=2, memory_mebibytes=GPU_MEBIBYTES)
+# PLN0 has queues of each kind that the driver asks for, PLN1 one queue: none is left over for polling.
+PLN0 = Drive("PLN0", nsid=11)
+PLN1 = Drive("PLN1", nsid=12, options="max_ioqpairs=1")
+PLN2 = Drive("PLN2", nsid=13)
+TWO_PATHS = Drive("SHARED", nsid=21, paths=2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    name: str
+    what: str
+    script: str
+    drives: tuple = (GPU0, PLN0)
+    topology: Topology = Topology()
+    memory_mebibytes: int = 1024
+    limit_seconds: int = 240
+    settings: dict = dataclasses.field(default_factory=dict)  # what the script is told
+    job: str = ""
+
+    def all_drives(self):
+        return (*self.drives, MARK_DRIVE)
+
+    def prepared(self, lab, build):
+        """The case as the machine boots it: with the drive for marks, and what the guest's shell is to run."""
+        drives = self.all_drives()
+        settings = {
+            "LAB": str(lab), "LAB_BUILD": str(build), "LAB_GPU_MIB": str(GPU_MEBIBYTES),
+            "LAB_DRIVES": " ".join(drive.serial for drive in drives),
+            "LAB_GPUS": " ".join(drive.serial for drive in drives if drive.memory_mebibytes),
+            **self.settings,
+        }
+        lines = [f"export {name}={shlex.quote(value)}" for name, value in settings.items()]
+        job = "\n".join([*lines, f'exec bash "$LAB/guest/{self.script}"', ""])
+        return dataclasses.replace(self, drives=drives, job=job)
+
+
+def topology_case(name, what, expectation, topology):
+    return Case(f"topology: {name}", what, "topology.sh", topology=topology,
+                settings={"LAB_EXPECTATION": expectation, "LAB_TOPOLOGY": name})
+
+
+CASES = [
+    Case("facts", "what the kernel does with device memory, target by target", "facts.sh",
+         drives=(GPU0, GPU1, PLN0, PLN1, TWO_PATHS)),
+    Case("library", "which way the library goes on each file system and device, and what the drives did", "library.sh",
+         drives=(GPU0, PLN0, PLN1, TWO_PATHS)),
+    Case("direct", "the library's direct path on arrays, mappings, two devices, and drives that are polled", "direct.sh",
+         drives=(GPU0, GPU1, PLN0, PLN1, TWO_PATHS)),
+    Case("fabrics", "NVMe/TCP and NVMe/RDMA; paths that go and come back under load", "fabrics.sh",
+         drives=(GPU0, PLN0, PLN1), settings={"LAB_CLIENTS": "pread cufile"}),
+    Case("project", "the project's own tests on file systems on NVMe drives", "project.sh",
+         drives=(GPU0, PLN0, PLN1, PLN2), memory_mebibytes=2048,
+         settings={"LAB_SUITES": "unit contract matrix", "LAB_CONTRACT": "-Large.*", "LAB_SAMPLE": "5"}),
+    topology_case("root ports, CPU not listed", "the kernel refuses to cross an unknown host bridge", "EINVAL",
+                  Topology(switch=False)),
+    topology_case("root ports, CPU listed", "the kernel trusts the host bridge of this CPU", "direct",
+                  Topology(switch=False, cpu="EPYC")),
+    topology_case("switch, IOMMU in pass-through", "bus addresses stay as they are", "direct",
+                  Topology(iommu="pass-through")),
+    topology_case("switch, IOMMU translating", "success is reported and the data is lost", "lost",
+                  Topology(iommu="translating")),
+    topology_case("root ports, CPU listed, IOMMU translating", "data arrives; QEMU's trace tells untranslated addresses", "right",
+                  Topology(switch=False, cpu="EPYC", iommu="translating")),
+    topology_case("root ports, CPU not listed, IOMMU translating", "refused as without an IOMMU", "EINVAL",
+                  Topology(switch=False, iommu="translating")),
+]

@@ -1,0 +1,192 @@
+# common.sh: what the guest's scripts share; each begins with `. "$LAB/guest/common.sh"`.
+#
+# The job file sets LAB (tests/lab of the checkout), LAB_BUILD (the build folder) and what the case asks for. What a
+# script prints is read by tests/lab/rows.py: `pass ROW`, `fail ROW -- WHY`, `skip ROW -- WHY`, `dma ...`,
+# `window ...`; other lines are for people.
+set -u
+probe=$LAB_BUILD/test-bin/lab_probe
+
+pass() { echo "pass $1"; }
+fail() { echo "fail $1 -- $2"; }
+skip() { echo "skip $1 -- $2"; }
+
+# check ROW COMMAND...: one row; what a failing command printed is its reason.
+check() {
+  local row=$1 said
+  shift
+  if said=$("$@" 2>&1); then
+    pass "$row"
+  else
+    fail "$row" "$* answered $?: $(tail -n 3 <<<"$said" | paste -sd ' ')"
+  fi
+}
+
+# same ROW GOT WANTED
+same() {
+  if [ "$2" = "$3" ]; then pass "$1"; else fail "$1" "\"$2\" where \"$3\" was expected"; fi
+}
+
+# needs ROW COMMAND: whether the command is there; a row that is skipped when it is not.
+needs() {
+  command -v "$2" >/dev/null && return 0
+  skip "$1" "$2 is not installed on the host"
+  return 1
+}
+
+# wait_for SECONDS COMMAND...: until the command succeeds. Fails after that time.
+wait_for() {
+  local end=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    [ "$SECONDS" -lt "$end" ] || return 1
+    sleep 0.05
+  done
+}
+
+load() {
+  local module
+  for module in "$@"; do modprobe "$module" || fail "the module $module loads" "modprobe failed"; done
+}
+
+# The numbers of drives change from boot to boot, their serial numbers do not. Emulated processes start slowly, so what
+# is asked often is asked of the shell itself: `read` takes the blanks off, and answers are left in a variable.
+has_serial() { # has_serial FILE SERIAL
+  local serial
+  read -r serial <"$1" && [ "$serial" = "$2" ]
+}
+controller() { # controller SERIAL: nvmeX
+  local found
+  for found in /sys/class/nvme/nvme*; do
+    if has_serial "$found/serial" "$1"; then echo "${found##*/}" && return; fi
+  done
+  return 1
+}
+# nvmeXn1. A drive with several controllers hangs on its subsystem, which has the same files; its paths are hidden.
+name_of_drive() { # name_of_drive SERIAL
+  local found
+  for found in /sys/block/nvme*n*; do
+    case ${found##*/} in *c*n*) continue ;; esac
+    if has_serial "$found/device/serial" "$1"; then echo "${found##*/}" && return; fi
+  done
+  return 1
+}
+drive() { echo "/dev/$(name_of_drive "$1")"; }
+pci_of() { basename "$(readlink -f "/sys/class/nvme/$(controller "$1")/device")"; }
+
+drives_are_there() {
+  local serial
+  for serial in $LAB_DRIVES; do [ -b "$(drive "$serial" 2>/dev/null)" ] || return 1; done
+}
+
+# The drives of the case, the mark, and the first provider.
+begin() {
+  load nvme
+  if ! wait_for 20 drives_are_there; then
+    fail "the case's drives appear" "only these are there: $(cat /sys/class/nvme/*/serial | tr '\n' ' ')"
+    exit 1
+  fi
+  LAB_MARK=$(drive MARK)
+  export LAB_MARK
+  local serial
+  for serial in $LAB_GPUS; do
+    # BAR 2 holds the controller memory buffer.
+    echo "window $serial $(sed -n 3p "/sys/bus/pci/devices/$(pci_of "$serial")/resource" | cut -d' ' -f1,2)"
+  done
+  use_provider GPU0
+}
+
+use_provider() { # use_provider SERIAL
+  export LAB_PROVIDER_NAME=$1
+  LAB_PROVIDER=/sys/bus/pci/devices/$(pci_of "$1")/p2pmem
+  export LAB_PROVIDER
+}
+
+# probe_it VERB NAME...: one verb of the probe, bounded. A hang is a row, not the end of the run.
+probe_it() {
+  timeout -k 5 60 "$probe" "$@"
+  case $? in
+    0 | 1) ;;
+    *) fail "$2: $1 comes to an end" "the probe ended with $?" ;;
+  esac
+}
+
+# mount_new FILE_SYSTEM DEVICE FOLDER
+mount_new() {
+  local force=-f
+  [ "$1" != ext4 ] || force=-F
+  mkdir -p "$3"
+  "mkfs.$1" -q "$force" "$2" >/tmp/mkfs.log 2>&1 && mount -t "$1" "$2" "$3"
+}
+
+# new_array LEVEL MEBIBYTES DEVICE DEVICE: /dev/mdLEVEL of level 0 or 1, with so much of each device and no metadata of its
+# own. Made through sysfs: mdadm is not needed.
+new_array() {
+  local of=/sys/block/md$1/md member slot=0
+  echo "md$1" >/sys/module/md_mod/parameters/new_array || return
+  echo none >"$of/metadata_version"
+  echo "raid$1" >"$of/level" || return
+  [ "$1" = 1 ] || echo 65536 >"$of/chunk_size"
+  echo 2 >"$of/raid_disks"
+  for member in "$3" "$4"; do
+    cat "/sys/class/block/${member##*/}/dev" >"$of/new_dev" || return
+    echo $(($2 * 1024)) >"$of/dev-${member##*/}/size"
+    echo $slot >"$of/dev-${member##*/}/slot" || return
+    slot=$((slot + 1))
+  done
+  [ "$1" = 0 ] || echo none >"$of/resync_start"
+  echo active >"$of/array_state"
+}
+end_array() { echo clear >"/sys/block/md$1/md/array_state"; }
+
+# new_mapping NAME MEBIBYTES DEVICE: /dev/mapper/NAME, linear.
+new_mapping() {
+  dmsetup create "$1" --noudevsync --table "0 $(($2 * 2048)) linear $3 0" && dmsetup mknodes "$1"
+}
+end_mapping() { dmsetup remove --noudevsync "$1"; }
+
+# What the library says of a file, by one key of `sluice explain`.
+explained() { # explained FILE KEY
+  LD_LIBRARY_PATH=$LAB_BUILD/softgpu timeout 60 "$LAB_BUILD/bin/sluice" explain "$1" --json |
+    sed -n "s/^  \"$2\": \"\(.*\)\",\$/\1/p"
+}
+# knows ROW FILE WANTED: the facts that the library finds below a file.
+knows() {
+  local said
+  said=$(explained "$2" detail)
+  same "$1: the library knows what it is" "${said%%, opened*}" "$3"
+}
+
+# The library, on a soft GPU whose memory is the provider's.
+use_library() {
+  export LD_LIBRARY_PATH=$LAB_BUILD/softgpu
+  export SLUICE_SOFTGPU_BACKING=$LAB_PROVIDER/allocate
+  export CUFILE_USE_PCIP2PDMA=true
+}
+
+# transfer NAME FILE direct|copied: the library's transfers, and what the drives then did.
+transfer() {
+  local fixed=""
+  [ ! -b "$2" ] || fixed=fixed
+  # shellcheck disable=SC2086 # no word at all where the file can grow
+  timeout -k 5 60 "$LAB_BUILD/test-bin/lab_library" "$1" "$2" "$3" $fixed
+  case $? in
+    0 | 1) ;;
+    *) fail "$1: the transfers come to an end" "lab_library ended with $?" ;;
+  esac
+}
+
+# goes NAME FILE PATH REASON direct|copied: which way the library goes, why, and that it does. A trial needs stored
+# bytes, and below a mapping or an array more than zeros.
+goes() {
+  head -c 65536 /dev/urandom | dd of="$2" bs=65536 conv=notrunc,fsync status=none
+  same "$1: the library's path" "$(explained "$2" path)" "$3"
+  same "$1: the library's reason" "$(explained "$2" reason)" "$4"
+  transfer "$1" "$2" "$5"
+}
+
+# expect NAME FILE PATH REASON direct|copied FACTS: the same, and what the library knows of the file.
+expect() {
+  [ -b "$2" ] || : >"$2"
+  knows "$1" "$2" "$6"
+  goes "$1" "$2" "$3" "$4" "$5"
+}

@@ -1,0 +1,226 @@
+# fabrics.sh: drives behind NVMe/TCP and NVMe/RDMA, the target in the same guest; paths that go and come back.
+. "$LAB/guest/common.sh"
+begin
+load nvmet nvmet-tcp nvme-tcp xfs
+mount -t configfs configfs /sys/kernel/config
+ip link set lo up
+target=/sys/kernel/config/nvmet
+group=2 # of the namespaces whose paths change; group 1 is there by itself
+
+new_subsystem() { # new_subsystem NAME DEVICE GROUP
+  local of=$target/subsystems/$1
+  mkdir "$of"
+  echo 1 >"$of/attr_allow_any_host"
+  mkdir "$of/namespaces/1"
+  echo -n "$2" >"$of/namespaces/1/device_path"
+  echo "$3" >"$of/namespaces/1/ana_grpid"
+  echo 1 >"$of/namespaces/1/enable"
+}
+
+new_port() { # new_port NUMBER TRANSPORT ADDRESS SERVICE SUBSYSTEM STATE
+  local of=$target/ports/$1
+  mkdir "$of"
+  echo ipv4 >"$of/addr_adrfam"
+  echo "$2" >"$of/addr_trtype"
+  echo "$3" >"$of/addr_traddr"
+  echo "$4" >"$of/addr_trsvcid"
+  mkdir "$of/ana_groups/$group"
+  echo "$6" >"$of/ana_groups/$group/ana_state"
+  ln -s "$target/subsystems/$5" "$of/subsystems/$5"
+}
+
+connect() { # connect TRANSPORT ADDRESS SERVICE SUBSYSTEM
+  echo "transport=$1,traddr=$2,trsvcid=$3,nqn=$4,hostnqn=lab-host,hostid=6c616200-0000-4000-8000-000000000001,ctrl_loss_tmo=60,reconnect_delay=1" \
+    >/dev/nvme-fabrics
+}
+
+# The head that the host has made of a subsystem, left in $head.
+find_head() { # find_head SUBSYSTEM
+  local of found name
+  for of in /sys/class/nvme-subsystem/*; do
+    read -r name <"$of/subsysnqn"
+    [ "$name" = "$1" ] || continue
+    for found in "$of"/nvme*n*; do
+      case ${found##*/} in *c*n*) continue ;; esac
+      head=/dev/${found##*/}
+      host_side=$of
+      [ ! -b "$head" ] || return 0
+    done
+  done
+  return 1
+}
+# The folder of the path that leads through a service, left in $path.
+find_path() { # find_path SERVICE
+  local found address
+  for found in "$host_side"/nvme*/address; do
+    read -r address <"$found"
+    case $address in *trsvcid="$1"*) ;; *) continue ;; esac
+    for path in "${found%/*}"/nvme*c*n*; do [ ! -e "$path" ] || return 0; done
+  done
+  return 1
+}
+has_state() { # has_state PATH STATE
+  local state
+  read -r state <"$1/ana_state" 2>/dev/null && [ "$state" = "$2" ]
+}
+
+# change PORT PATH STATE: at the target; returns when the host knows, too.
+change() {
+  echo "$3" >"$target/ports/$1/ana_groups/$group/ana_state"
+  wait_for 20 has_state "$2" "$3" || fail "NVMe/TCP: the host learns that port $1 is $3" "not within 20 s"
+}
+
+# --- NVMe/TCP, two ports
+new_subsystem tcp "$(drive PLN0)" $group
+new_port 1 tcp 127.0.0.1 4420 tcp optimized
+new_port 2 tcp 127.0.0.1 4421 tcp non-optimized
+check "NVMe/TCP: the first port connects" connect tcp 127.0.0.1 4420 tcp
+check "NVMe/TCP: the second port connects" connect tcp 127.0.0.1 4421 tcp
+if ! { wait_for 20 find_head tcp && wait_for 20 find_path 4420 && path1=$path && wait_for 20 find_path 4421 &&
+  path2=$path && wait_for 20 has_state "$path2" non-optimized; }; then
+  fail "NVMe/TCP: the head appears with both its paths" "not within 20 s each"
+  exit 1
+fi
+check "NVMe/TCP: the optimized path is known as such" has_state "$path1" optimized
+
+probe_it transfers "NVMe/TCP" "$head" EREMOTEIO
+
+# falls_back NAME FILE WORDS...: the library finds the refusal by its trial, moves the bytes all the same, and tells how
+# the drive is reached.
+falls_back() {
+  local name=$1 file=$2 words detail
+  shift 2
+  (
+    use_library
+    goes "$name" "$file" posix pages_refused copied
+    detail=$(explained "$file" detail)
+    for words in "$@"; do
+      case $detail in
+        *"$words"*) pass "$name: the explanation tells \"$words\"" ;;
+        *) fail "$name: the explanation tells \"$words\"" "it says: $detail" ;;
+      esac
+    done
+  )
+}
+falls_back "NVMe/TCP, library" "$head" "tcp" "EREMOTEIO" "tcp 127.0.0.1:4420 live optimized" \
+  "tcp 127.0.0.1:4421 live non-optimized"
+
+# --- reads follow the states of the paths
+count_reads() { # count_reads ROW SHARE-OF-PORT-1 SHARE-OF-PORT-2
+  local before1 before2 after1 after2 rest
+  read -r before1 rest <"$path1/stat"
+  read -r before2 rest <"$path2/stat"
+  dd if="$head" of=/dev/null bs=64k count=32 iflag=direct status=none
+  read -r after1 rest <"$path1/stat"
+  read -r after2 rest <"$path2/stat"
+  same "NVMe/TCP: $1" "$((after1 - before1)) and $((after2 - before2))" "$2 and $3"
+}
+count_reads "reads take the optimized path alone" 32 0
+change 1 "$path1" inaccessible
+change 2 "$path2" optimized
+count_reads "reads follow when the states are swapped" 0 32
+echo round-robin >"$host_side/iopolicy"
+change 1 "$path1" optimized
+count_reads "reads take turns on two optimized paths" 16 16
+echo numa >"$host_side/iopolicy"
+
+# --- a load that verifies every byte while paths go and come back
+progress=/run/lab-load
+count_transfers() { # into $transfers
+  transfers=0
+  [ ! -s $progress ] || read -r transfers <$progress
+}
+gets_to() { count_transfers && [ "$transfers" -ge "$1" ]; }
+load_goes_on() { # load_goes_on ROW
+  count_transfers
+  local wanted=$((transfers + 16))
+  if wait_for 40 gets_to $wanted; then pass "$1"; else fail "$1" "it got to $transfers of $wanted transfers in 40 s"; fi
+}
+some_thread_waits() { # uninterruptibly: state D
+  local thread stat
+  for thread in /proc/"$loader"/task/*/stat; do
+    read -r stat <"$thread"
+    stat=${stat##*) }
+    [ "${stat%% *}" != D ] || return 0
+  done
+  return 1
+}
+nothing_ends() { # threads have a transfer in flight, and between two looks none has ended
+  local before
+  count_transfers
+  before=$transfers
+  some_thread_waits || return 1
+  sleep 0.3
+  count_transfers
+  [ "$before" = "$transfers" ]
+}
+
+fail_over() { # fail_over CLIENT
+  local name="fail-over under load by $1"
+  local log=/lab/out/load-$1.log
+  rm -f $progress
+  env LD_LIBRARY_PATH="$LAB_BUILD/softgpu" "$LAB_BUILD/test-bin/lab_load" "$1" "$head" $progress </run/lab-stop >"$log" 2>&1 &
+  loader=$!
+  exec 9>/run/lab-stop # open for the load to wait on
+  load_goes_on "$name: it runs"
+  change 1 "$path1" inaccessible
+  load_goes_on "$name: it goes on when the first path is lost"
+  change 1 "$path1" optimized
+  change 2 "$path2" inaccessible
+  load_goes_on "$name: it goes on when the first is back and the second lost"
+  change 1 "$path1" inaccessible
+  if wait_for 20 nothing_ends; then
+    pass "$name: without a path it waits"
+  else
+    fail "$name: without a path it waits" "transfers still end"
+  fi
+  change 2 "$path2" optimized
+  load_goes_on "$name: it goes on when a path comes back"
+  rm "$target/ports/2/subsystems/tcp"
+  change 1 "$path1" optimized
+  load_goes_on "$name: it goes on when a port is taken away"
+  ln -s "$target/subsystems/tcp" "$target/ports/2/subsystems/tcp"
+  wait_for 20 has_state "$path2" optimized || fail "$name: the port comes back" "not within 20 s"
+  load_goes_on "$name: it goes on when the port is back"
+  exec 9>&-
+  local status=0
+  wait "$loader" || status=$?
+  if [ $status = 0 ]; then
+    pass "$name: every byte was right"
+  else
+    fail "$name: every byte was right" "the load ended with $status: $(tail -n 1 "$log")"
+  fi
+  echo "$1: $(tail -n 1 "$log")"
+}
+mkfifo /run/lab-stop
+for client in $LAB_CLIENTS; do fail_over "$client"; done
+
+# --- a file system on the head
+mkdir -p /mnt/head
+if mount_new xfs "$head" /mnt/head; then
+  probe_it transfers "xfs on NVMe/TCP" /mnt/head/file EREMOTEIO
+  : >/mnt/head/library
+  falls_back "xfs on NVMe/TCP, library" /mnt/head/library "xfs on /mnt/head" "EREMOTEIO"
+  umount /mnt/head
+else
+  fail "xfs on NVMe/TCP: is made and mounted" "$(tail -n 1 /tmp/mkfs.log)"
+fi
+
+# --- NVMe/RDMA over soft RoCE
+soft_roce() {
+  modprobe -a rdma_rxe dummy nvmet-rdma nvme-rdma || return
+  ip link add lab0 type dummy && ip addr add 192.168.77.1/24 dev lab0 && ip link set lab0 up || return
+  rdma link add rxe0 type rxe netdev lab0
+}
+if needs "NVMe/RDMA" rdma; then
+  check "NVMe/RDMA: soft RoCE is set up" soft_roce
+  new_subsystem rdma "$(drive PLN1)" 1
+  new_port 3 rdma 192.168.77.1 4422 rdma optimized
+  check "NVMe/RDMA: the port connects" connect rdma 192.168.77.1 4422 rdma
+  if wait_for 20 find_head rdma; then
+    probe_it transfers "NVMe/RDMA" "$head" EREMOTEIO
+    falls_back "NVMe/RDMA, library" "$head" "rdma 192.168.77.1:4422 live" "EREMOTEIO"
+  else
+    fail "NVMe/RDMA: the head appears" "not within 20 s"
+  fi
+fi

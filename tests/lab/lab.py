@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Boots a real kernel with emulated drives, and shows what it does with device memory, and what we do on it.
+
+Every case is one boot (cases.py). Rows come from the guest's output and, for the transfers that the guest made promises
+about, from QEMU's trace of what the drives did. Ends with the number of DMA segments that one drive had in the memory of
+another: device to device, past the CPU. docs/lab.md tells more.
+"""
+
+import argparse
+import concurrent.futures
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import cases
+import dma
+import machine
+import rows
+
+HERE = pathlib.Path(__file__).resolve().parent
+SKIPPED = 77
+NEEDED = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "modprobe": "kmod", "cpio": "cpio",
+          "xz": "xz-utils"}
+ALARMS = re.compile(r"\bBUG:|\bOops\b|\bWARNING:|general protection|Call Trace|blocked for more than")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="the build whose programs the guests run")
+    parser.add_argument("--work", type=pathlib.Path, required=True, help="keeps the kernel, and what the guests leave")
+    parser.add_argument("--junit", type=pathlib.Path, help="also write the rows to this file, as test reports are")
+    parser.add_argument("--jobs", type=int, default=2, help="guests at a time (2)")
+    parser.add_argument("--list", action="store_true", help="tell the cases and boot none")
+    parser.add_argument("--verbose", action="store_true", help="print rows that passed, too")
+    parser.add_argument("case", nargs="*", help="only cases whose names hold one of these words")
+    return parser.parse_args()
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(SKIPPED)
+
+
+def prepare(script, folder):
+    """Runs a script of ours. One that cannot do its work here says why in its last line."""
+    run = subprocess.run([HERE / script, folder], text=True, capture_output=True, check=False)
+    if run.returncode == SKIPPED:
+        skip((run.stderr.strip().splitlines() or [f"{script} gave no reason"])[-1])
+    if run.returncode != 0:
+        sys.exit(f"{run.stderr}lab: {script} failed")
+    print(run.stdout, end="", flush=True)
+
+
+def prepare_kernel(folder):
+    """The kernel and the initramfs; the kernel is fetched once and kept until the folder is removed."""
+    missing = [f"{command} ({package})" for command, package in NEEDED.items() if shutil.which(command) is None]
+    if missing:
+        skip(f"the lab needs {', '.join(missing)}")
+    if not (folder / "version").exists():
+        print("Fetching the newest kernel of Debian ...", flush=True)
+        prepare("kernel.sh", folder)
+    prepare("initramfs.sh", folder)
+
+
+def text_of(path):
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
+def judge_boot(case, boot, folder, output):
+    """Rows about the boot as a whole."""
+    found = []
+
+    def about(name, why):
+        found.append(rows.Row("failed" if why else "passed", f"{case.name}: {name}", why))
+
+    if not boot.came_up:
+        about("the guest comes up", f"see {folder}/console-1, console-2 and qemu.log")
+        return found
+    ended = "" if boot.status == 0 else "it ended with %s; its last line: %s" % (
+        "the time" if boot.status is None else boot.status, (output.splitlines() or [""])[-1])
+    about("the guest's script comes to its end", ended)
+    alarm = ALARMS.search(text_of(folder / "out/kernel.log") + text_of(folder / f"console-{boot.attempts}"))
+    about("the kernel complains of nothing",
+          f"\"{alarm.group(0)}\" in {folder}/console-{boot.attempts} or out/kernel.log" if alarm else "")
+    return found
+
+
+def run_case(case, work, lab, build):
+    """Boots one case. Its rows, its number of DMA segments inside a window, and what to say of it."""
+    folder = work / "guests" / re.sub(r"[^a-z0-9]+", "-", case.name.lower()).strip("-")
+    prepared = case.prepared(lab, build)
+    boot = machine.boot(prepared, work / "kernel", folder)
+    text = text_of(folder / "out/output")
+    output = rows.read_output(text)
+    nsid = {drive.serial: drive.nsid for drive in prepared.drives}
+    windows = [dma.Window(name, first, last, nsid[name]) for name, (first, last) in output.windows.items()]
+    with open(folder / "trace", encoding="ascii", errors="replace") as lines:
+        commands = dma.read_commands(lines)
+    (folder / "trace").unlink()
+    marked = dma.stretches(commands, nsid[machine.MARK])
+    found = list(output.rows)
+    for promise in output.promises:
+        why = dma.judge(promise, marked.get(promise.stretch), windows)
+        found.append(rows.Row("failed" if why else "passed", f"{promise.row}: DMA", why))
+    found += judge_boot(case, boot, folder, text)
+    found += [rows.Row("failed", f"{name}: is told once", "two rows have this name") for name in rows.doubled(found)]
+    return found, dma.count_segments(commands, windows), boot
+
+
+def print_case(case, found, boot, verbose):
+    count = {status: sum(row.status == status for row in found) for status in ("passed", "failed", "skipped")}
+    again = ", second attempt" if boot.attempts > 1 else ""
+    print(f"{case.name}: {count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped "
+          f"({boot.seconds:.0f} s{again})")
+    for row in found:
+        if row.status != "passed" or verbose:
+            print(f"  {row.status}: {row.name}{': ' + row.why if row.why else ''}")
+    sys.stdout.flush()
+
+
+def main():
+    asked = parse_arguments()
+    chosen = [case for case in cases.CASES if not asked.case or any(word in case.name for word in asked.case)]
+    if asked.list or not chosen:
+        for case in cases.CASES:
+            print(f"{case.name}: {case.what}")
+        return 0 if asked.list else 2
+    begin = time.monotonic()
+    work, build = asked.work.resolve(), asked.build.resolve()
+    prepare_kernel(work / "kernel")
+    everything, segments = [], 0
+    with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
+        running = [(case, pool.submit(run_case, case, work, HERE, build)) for case in chosen]
+        for case, future in running:
+            found, inside, boot = future.result()
+            print_case(case, found, boot, asked.verbose)
+            everything += found
+            segments += inside
+    if asked.junit:
+        rows.write_junit(asked.junit, everything)
+    failed = sum(row.status == "failed" for row in everything)
+    print(f"kernel {text_of(work / 'kernel/version').strip()}: {len(everything)} rows, {failed} failed, "
+          f"{sum(row.status == 'skipped' for row in everything)} skipped ({time.monotonic() - begin:.0f} s)")
+    print(f"DMA segments inside the BAR: {segments}")
+    return 1 if failed or not segments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

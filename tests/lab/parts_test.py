@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""The lab's own parts: what a guest prints is read as meant, and a DMA promise that is not kept is noticed."""
+
+import pathlib
+import tempfile
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+import cases
+import dma
+import rows
+
+GPU, PLAIN, MARK = 1, 11, 99
+WINDOWS = [dma.Window("GPU0", 0x10000, 0x1ffff, GPU), dma.Window("GPU1", 0x20000, 0x2ffff, 2)]
+
+
+def command(operation, nsid, length, place=0, segments=()):
+    opname = " opname 'x'" if operation == "write" else ""
+    yield f"pci_nvme_io_cmd cid 1 nsid 0x{nsid:x} sqid 1 opc 0x2 opname 'x'"
+    yield f"pci_nvme_{operation} cid 1{opname} nsid {nsid} nlb {length // 512} count {length} lba 0x{place // 512:x}"
+    for address, size in segments:
+        yield f"pci_nvme_map_addr addr 0x{address:x} len {size}"
+
+
+def mark(index):
+    place = (dma.FIRST_MARK + index) * dma.MARK_BLOCK
+    return command("read", MARK, dma.MARK_BLOCK, place, [(0x5000, dma.MARK_BLOCK)])
+
+
+def within_stretch(number, *commands):
+    lines = [*mark(2 * number)]
+    for lines_of_command in commands:
+        lines += lines_of_command
+    return [*lines, *mark(2 * number + 1)]
+
+
+def verdict(lines, inside=8192, operation="read", window="GPU0", windows=WINDOWS):
+    stretches = dma.stretches(dma.read_commands(lines), MARK)
+    return dma.judge(dma.Promise(3, "row", operation, inside, window), stretches.get(3), windows)
+
+
+class Promises(unittest.TestCase):
+    def test_transfers_into_the_window_keep_it(self):
+        lines = within_stretch(3, command("read", PLAIN, 8192, 0, [(0x10000, 4096), (0x11000, 4096)]))
+        self.assertEqual(verdict(lines), "")
+
+    def test_it_adds_up_over_commands_and_drives(self):
+        lines = within_stretch(3, command("read", PLAIN, 4096, 0, [(0x10000, 4096)]),
+                               command("read", PLAIN + 1, 4096, 0, [(0x1f000, 4096)]))
+        self.assertEqual(verdict(lines), "")
+
+    def test_bytes_that_lie_elsewhere_break_it(self):
+        lines = within_stretch(3, command("read", PLAIN, 8192, 0, [(0x10000, 4096), (0x90000, 4096)]))
+        self.assertIn("moved 4096 bytes in the memory of GPU0, not 8192", verdict(lines))
+
+    def test_a_segment_that_sticks_out_of_the_window_breaks_it(self):
+        lines = within_stretch(3, command("read", PLAIN, 8192, 0, [(0x1f000, 8192)]))
+        self.assertIn("moved 0 bytes", verdict(lines))
+
+    def test_bytes_inside_break_the_promise_of_a_copy(self):
+        lines = within_stretch(3, command("read", PLAIN, 4096, 0, [(0x10000, 4096)]))
+        self.assertIn("moved 4096 bytes in the memory of GPU0, not 0", verdict(lines, inside=0))
+
+    def test_bytes_in_another_provider_break_it(self):
+        lines = within_stretch(3, command("read", PLAIN, 8192, 0, [(0x10000, 8192)]),
+                               command("read", PLAIN, 4096, 0, [(0x20000, 4096)]))
+        self.assertIn("memory of GPU1, not 0", verdict(lines))
+
+    def test_a_drive_in_its_own_memory_does_not_count(self):
+        lines = within_stretch(3, command("read", GPU, 8192, 0, [(0x10000, 8192)]))
+        self.assertIn("moved 0 bytes", verdict(lines))
+
+    def test_the_other_direction_does_not_count(self):
+        lines = within_stretch(3, command("write", PLAIN, 8192, 0, [(0x10000, 8192)]))
+        self.assertIn("reads moved 0 bytes", verdict(lines))
+        self.assertEqual(verdict(lines, operation="write"), "")
+
+    def test_transfers_outside_the_stretch_do_not_count(self):
+        transfer = list(command("read", PLAIN, 8192, 0, [(0x10000, 8192)]))
+        self.assertIn("moved 0 bytes", verdict([*transfer, *within_stretch(3), *transfer]))
+        self.assertEqual(verdict([*transfer, *within_stretch(3, transfer), *transfer]), "")
+
+    def test_segments_of_an_admin_command_are_not_the_last_transfers(self):
+        admin = ["pci_nvme_admin_cmd cid 1 sqid 0 opc 0x6 opname 'NVME_ADM_CMD_IDENTIFY'",
+                 "pci_nvme_map_addr addr 0x10000 len 4096"]
+        lines = within_stretch(3, command("read", PLAIN, 8192, 0, [(0x10000, 8192)]), admin)
+        self.assertEqual(verdict(lines), "")
+
+    def test_a_command_without_its_segments_is_noticed(self):
+        lines = within_stretch(3, command("read", PLAIN, 8192, 0, [(0x10000, 8192)]), command("read", PLAIN, 4096))
+        self.assertIn("lacks some", verdict(lines))
+
+    def test_missing_marks_and_windows_are_noticed(self):
+        transfer = command("read", PLAIN, 8192, 0, [(0x10000, 8192)])
+        self.assertIn("both marks", verdict([*mark(6), *transfer]))
+        lines = within_stretch(3, command("read", PLAIN, 8192, 0, [(0x10000, 8192)]))
+        self.assertIn("no window of GPU0", verdict(lines, windows=WINDOWS[1:]))
+
+    def test_segments_are_counted_for_other_drives_alone(self):
+        commands = dma.read_commands([*command("read", PLAIN, 8192, 0, [(0x10000, 4096), (0x90000, 4096)]),
+                                      *command("write", GPU, 4096, 0, [(0x10000, 4096)]),
+                                      *command("write", GPU, 4096, 0, [(0x20000, 4096)])])
+        self.assertEqual(dma.count_segments(commands, WINDOWS), 2)
+
+
+class Rows(unittest.TestCase):
+    def test_every_kind_of_line_is_read(self):
+        output = rows.read_output("pass a: b\nfail c: d -- answered EINVAL: why -- not\nskip e -- no tool\n"
+                                  "window GPU0 0x10 0x1f\ndma 7 f: g -- read 4096 GPU0\npassing by\n")
+        self.assertEqual(output.rows, [rows.Row("passed", "a: b"), rows.Row("failed", "c: d", "answered EINVAL: why -- not"),
+                                       rows.Row("skipped", "e", "no tool")])
+        self.assertEqual(output.windows, {"GPU0": (0x10, 0x1f)})
+        self.assertEqual(output.promises, [dma.Promise(7, "f: g", "read", 4096, "GPU0")])
+
+    def test_names_that_occur_twice_are_found(self):
+        self.assertEqual(rows.doubled([rows.Row("passed", name) for name in "abca"]), ["a"])
+
+    def test_the_report_tells_each_status(self):
+        with tempfile.TemporaryDirectory(prefix="sluice-lab-") as folder:
+            report = pathlib.Path(folder) / "lab.xml"
+            rows.write_junit(report, [rows.Row("passed", "a"), rows.Row("failed", "b", "why"),
+                                      rows.Row("skipped", "c", "no tool")])
+            found = {case.get("name"): case for case in ElementTree.parse(report).getroot().iter("testcase")}
+        self.assertEqual(found["a"].get("status"), "run")
+        self.assertIsNotNone(found["b"].find("failure"))
+        self.assertIsNotNone(found["c"].find("skipped"))
+        self.assertIn("no tool", found["c"].findtext("system-out"))
+
+
+class Cases(unittest.TestCase):
+    def test_names_and_namespaces_are_told_apart(self):
+        names = [case.name for case in cases.CASES]
+        self.assertEqual(len(names), len(set(names)))
+        for case in cases.CASES:
+            numbers = [drive.nsid for drive in case.all_drives()]
+            self.assertEqual(len(numbers), len(set(numbers)), case.name)
+
+    def test_scripts_are_there(self):
+        for case in cases.CASES:
+            self.assertTrue((pathlib.Path(cases.__file__).parent / "guest" / case.script).exists(), case.name)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,112 @@
+#include "support/busy_device.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
+
+#include "support/cuda_driver.h"
+
+namespace sluice::support {
+
+namespace {
+
+// The multiprocessors' kernel, as the soft GPU knows it: sluice_probe_hold.
+constexpr const char* text = R"(.version 6.4
+.target sm_60
+.address_size 64
+.visible .entry sluice_probe_hold(.param .u64 address, .param .u32 value)
+{
+  .reg .pred %again;
+  .reg .b32 %value;
+  .reg .b32 %seen;
+  .reg .b64 %address;
+  ld.param.u64 %address, [address];
+  ld.param.u32 %value, [value];
+look:
+  ld.volatile.u32 %seen, [%address];
+  setp.ne.u32 %again, %seen, %value;
+  @%again bra look;
+  ret;
+}
+)";
+
+constexpr int multiprocessor_count = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+constexpr unsigned threads_a_block = 1024;
+constexpr unsigned blocks_a_multiprocessor = 2;  // 2048 threads fill one
+
+struct Calls {
+  int (*attribute)(int*, int, int) = nullptr;
+  int (*module_load)(void**, const void*) = nullptr;
+  int (*get_function)(void**, void*, const char*) = nullptr;
+  int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**,
+                void**) = nullptr;
+};
+
+template <typename Function>
+bool find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  return function != nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<BusyDevice> BusyDevice::hold(std::string* why_not) {
+  const CudaDriver* const driver = cuda();
+  if (driver == nullptr) {
+    *why_not = "no device";
+    return nullptr;
+  }
+  if (driver->soft && std::getenv("SLUICE_SOFTGPU_SMS") == nullptr) {
+    *why_not = "the soft GPU runs any number of kernels at once here";
+    return nullptr;
+  }
+  const ContextScope context(primary_context(0));
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+  Calls calls;
+  void* module = nullptr;
+  void* function = nullptr;
+  if (!find(library, "cuDeviceGetAttribute", calls.attribute) ||
+      !find(library, "cuModuleLoadData", calls.module_load) ||
+      !find(library, "cuModuleGetFunction", calls.get_function) || !find(library, "cuLaunchKernel", calls.launch) ||
+      calls.module_load(&module, text) != 0 || calls.get_function(&function, module, "sluice_probe_hold") != 0) {
+    *why_not = "this driver cannot run the kernel that keeps a device busy";
+    return nullptr;
+  }
+  std::unique_ptr<BusyDevice> busy(new BusyDevice);
+  int processors = 0;
+  void* memory = nullptr;
+  if (calls.attribute(&processors, multiprocessor_count, 0) != 0 || driver->allocate_host(&memory, 4096, 0) != 0 ||
+      driver->stream_create(&busy->stream_, 1) != 0) {
+    *why_not = "no memory or stream to keep the device busy with";
+    return nullptr;
+  }
+  busy->word_ = static_cast<std::uint32_t*>(memory);
+  std::atomic_ref(*busy->word_).store(0);
+  auto address = reinterpret_cast<std::uint64_t>(memory);
+  std::uint32_t value = 1;
+  void* arguments[] = {&address, &value};
+  const unsigned blocks = driver->soft ? 1 : static_cast<unsigned>(processors) * blocks_a_multiprocessor;
+  if (calls.launch(function, blocks, 1, 1, threads_a_block, 1, 1, 0, busy->stream_, arguments, nullptr) != 0) {
+    *why_not = "the kernel that keeps a device busy could not be launched";
+    return nullptr;
+  }
+  return busy;
+}
+
+void BusyDevice::let_go() {
+  if (stream_ == nullptr) return;
+  const ContextScope context(primary_context(0));
+  std::atomic_ref(*word_).store(1);
+  cuda()->stream_synchronize(stream_);
+  cuda()->stream_destroy(stream_);
+  stream_ = nullptr;
+  cuda()->release_host(word_);
+  word_ = nullptr;
+}
+
+BusyDevice::~BusyDevice() {
+  let_go();
+}
+
+}  // namespace sluice::support

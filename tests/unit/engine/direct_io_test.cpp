@@ -1,0 +1,183 @@
+// Stretches through a ring: every way of completion, the edges of its depth, the end of the file, refusals, and a child
+// of fork.
+#include "engine/direct_io.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "base/unique_fd.h"
+
+namespace sluice::engine {
+namespace {
+
+using base::Direction;
+using base::FileOffset;
+using base::Outcome;
+using base::UniqueFd;
+
+constexpr std::size_t block = 4096;
+constexpr std::size_t mebibyte = std::size_t{1} << 20;
+
+struct Free {
+  void operator()(std::byte* bytes) const { std::free(bytes); }
+};
+
+// Page-aligned, as O_DIRECT wants it.
+class Pages {
+ public:
+  explicit Pages(std::size_t size) : bytes_(static_cast<std::byte*>(std::aligned_alloc(block, size))), size_(size) {
+    fill(std::byte{0});
+  }
+  std::span<std::byte> all() const { return {bytes_.get(), size_}; }
+  void fill(std::byte value) const { std::fill(all().begin(), all().end(), value); }
+  void randomise(unsigned seed) const {
+    std::minstd_rand random(seed);
+    for (std::byte& byte : all()) byte = static_cast<std::byte>(random());
+  }
+  friend bool operator==(const Pages& one, const Pages& two) {
+    return std::equal(one.all().begin(), one.all().end(), two.all().begin(), two.all().end());
+  }
+
+ private:
+  std::unique_ptr<std::byte, Free> bytes_;
+  std::size_t size_;
+};
+
+class DirectIo : public ::testing::TestWithParam<Completion> {
+ protected:
+  void SetUp() override {
+    path_ = testing::TempDir() + "sluice-direct-XXXXXX";
+    const UniqueFd made(::mkstemp(path_.data()));
+    fd_ = UniqueFd(::open(path_.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));
+    if (!fd_) GTEST_SKIP() << "files here take no O_DIRECT";
+  }
+  void TearDown() override { ::unlink(path_.c_str()); }
+
+  DirectResult move(Direction direction, std::span<std::byte> memory, std::uint64_t at = 0) const {
+    return move_direct({fd_.get(), FileOffset{at}, memory, block}, direction, GetParam());
+  }
+
+  std::string path_;
+  UniqueFd fd_;
+};
+
+TEST_P(DirectIo, BringsBackWhatItWrote) {
+  // A block; fewer chunks than the ring is deep, and more, with a last one that is not whole.
+  for (const std::size_t size : {block, 3 * mebibyte, (Ring::depth * 2 + 1) * mebibyte + block}) {
+    const Pages out(size);
+    out.randomise(static_cast<unsigned>(size));
+    ASSERT_EQ(move(Direction::write, out.all(), block).outcome, Outcome::bytes(size));
+    const Pages in(size);
+    ASSERT_EQ(move(Direction::read, in.all(), block).outcome, Outcome::bytes(size));
+    EXPECT_TRUE(out == in) << size;
+  }
+}
+
+TEST_P(DirectIo, StopsAtTheEndOfTheFile) {
+  const std::size_t end = 2 * mebibyte + 100;
+  ASSERT_EQ(::ftruncate(fd_.get(), static_cast<off_t>(end)), 0);
+  const Pages memory(8 * mebibyte);
+  EXPECT_EQ(move(Direction::read, memory.all()).outcome, Outcome::bytes(end));
+  EXPECT_EQ(move(Direction::read, memory.all(), 4 * mebibyte).outcome, Outcome::bytes(0));
+}
+
+TEST_P(DirectIo, AnswersTheSystemsRefusal) {
+  const Pages memory(2 * mebibyte);
+  ASSERT_EQ(::ftruncate(fd_.get(), mebibyte), 0);
+  // Some file systems take memory from any address on.
+  const Outcome ragged = move(Direction::read, memory.all().subspan(1, block)).outcome;
+  EXPECT_TRUE(ragged == Outcome::system_error(EINVAL) || ragged == Outcome::bytes(block)) << ragged.value();
+  const std::span<std::byte> nowhere(reinterpret_cast<std::byte*>(0x10000), block);
+  EXPECT_EQ(move(Direction::read, nowhere).outcome, Outcome::system_error(EFAULT));
+  const UniqueFd closed;
+  EXPECT_EQ(move_direct({closed.get(), {}, memory.all(), block}, Direction::read, GetParam()).outcome,
+            Outcome::system_error(EBADF));
+}
+
+TEST_P(DirectIo, WorksInEveryThread) {
+  const Pages out(4 * mebibyte);
+  out.randomise(1);
+  ASSERT_EQ(move(Direction::write, out.all()).outcome, Outcome::bytes(4 * mebibyte));
+  const Pages one(4 * mebibyte);
+  const Pages two(4 * mebibyte);
+  std::thread first([&] { move(Direction::read, one.all()); });
+  std::thread second([&] { move(Direction::read, two.all()); });
+  first.join();
+  second.join();
+  EXPECT_TRUE(out == one);
+  EXPECT_TRUE(out == two);
+}
+
+TEST_P(DirectIo, WorksInAChildOfForkAndAfterwardsInItsParent) {
+  const Pages out(mebibyte);
+  out.randomise(2);
+  ASSERT_EQ(move(Direction::write, out.all()).outcome, Outcome::bytes(mebibyte));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    rings_after_fork(true);
+    const Pages in(mebibyte);
+    const bool right = move(Direction::read, in.all()).outcome == Outcome::bytes(mebibyte) && in == out;
+    ::_exit(right ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  const Pages in(mebibyte);
+  ASSERT_EQ(move(Direction::read, in.all()).outcome, Outcome::bytes(mebibyte));
+  EXPECT_TRUE(in == out);
+}
+
+TEST_P(DirectIo, SaysThatItPolledOnlyWhereItWasAskedTo) {
+  const Pages memory(block);
+  const DirectResult result = move(Direction::write, memory.all());
+  EXPECT_EQ(result.outcome, Outcome::bytes(block));
+  if (GetParam() == Completion::interrupt) {
+    EXPECT_FALSE(result.polled);
+  }
+}
+
+std::string name_of(const ::testing::TestParamInfo<Completion>& completion) {
+  constexpr std::array names{"ByInterrupt", "Polled", "PolledByTheKernel"};
+  return names[static_cast<std::size_t>(completion.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Ring, DirectIo,
+                         ::testing::Values(Completion::interrupt, Completion::polled, Completion::polled_by_kernel),
+                         name_of);
+
+TEST(Ring, IsNotLentTwiceToOneThread) {
+  const Ring::Use outer = Ring::of_this_thread(Completion::interrupt);
+  if (!outer) GTEST_SKIP() << "this kernel or sandbox has no io_uring";
+  EXPECT_FALSE(Ring::of_this_thread(Completion::interrupt));
+}
+
+TEST(Ring, EndsWithItsThread) {
+  const auto open_rings = [] {
+    int count = 0;
+    for (int fd = 0; fd < 256; ++fd) {
+      std::array<char, 64> target{};
+      const std::string link = "/proc/self/fd/" + std::to_string(fd);
+      if (::readlink(link.c_str(), target.data(), target.size() - 1) > 0 &&
+          std::string(target.data()).find("io_uring") != std::string::npos) {
+        ++count;
+      }
+    }
+    return count;
+  };
+  const int before = open_rings();
+  std::thread([] { Ring::of_this_thread(Completion::interrupt); }).join();
+  EXPECT_EQ(open_rings(), before);
+}
+
+}  // namespace
+}  // namespace sluice::engine
