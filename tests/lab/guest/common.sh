@@ -133,7 +133,10 @@ new_array() {
     echo $slot >"$of/dev-${member##*/}/slot" || return
     slot=$((slot + 1))
   done
-  [ "$1" = 0 ] || echo none >"$of/resync_start"
+  if [ "$1" = 1 ]; then
+    echo $(($2 * 1024)) >"$of/component_size"
+    echo none >"$of/resync_start"
+  fi
   echo active >"$of/array_state"
 }
 end_array() { echo clear >"/sys/block/md$1/md/array_state"; }
