@@ -60,7 +60,7 @@ class Checks(unittest.TestCase):
         for name, text, expected in (
                 ("src/route/bad.cpp", '#include "gpu/driver.h"\n', "src/route may not include src/gpu/driver.h"),
                 ("src/base/bad.h", '#include "route/route.h"\n', "src/base may not include src/route/route.h"),
-                ("src/paths/bad.h", '  #  include "core/driver.h"\n', "src/paths may not include src/core/driver.h"),
+                ("src/engine/bad.h", '  #  include "route/route.h"\n', "src/engine may not include src/route/route.h"),
                 ("src/gpu/bad.h", '#include <route/route.h>\n', "src/gpu may not include src/route/route.h"),
                 ("softgpu/bad.cpp", '#include "gpu/driver.h"\n', "softgpu may not include src/gpu/driver.h"),
                 ("tools/bad.cpp", '#include "../src/base/strong.h"\n', "tools may not include src/base/strong.h"),
