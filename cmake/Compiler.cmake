@@ -18,3 +18,32 @@ if(SLUICE_SANITIZE)
   target_link_options(sluice_sanitizers INTERFACE -fsanitize=${SLUICE_SANITIZE})
 endif()
 target_link_libraries(sluice_warnings INTERFACE sluice_sanitizers)
+
+# sluice_by_folders(TARGET): compiles the sources of each folder as one file, at most a dozen
+# at a time, where SLUICE_UNITY says so. A folder's sources therefore name nothing alike in their anonymous namespaces.
+function(sluice_by_folders target)
+  if(NOT SLUICE_UNITY)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  get_target_property(sources ${target} SOURCES)
+  get_target_property(home ${target} SOURCE_DIR)
+  foreach(source IN LISTS sources)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${home} NORMALIZE)
+    if(NOT source MATCHES "\\.cpp$" OR NOT source MATCHES "^${PROJECT_SOURCE_DIR}/")
+      continue()
+    endif()
+    cmake_path(GET source PARENT_PATH folder)
+    cmake_path(GET folder FILENAME name)
+    math(EXPR ${name}_count "${${name}_count} + 1")
+    math(EXPR part "(${${name}_count} - 1) / 12 + 1")
+    set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP "${name}${part}")
+  endforeach()
+endfunction()
+
+# Tests are compiled more often than they are run: not much optimisation, and of debug information the lines. GCC's
+# warnings about bounds rest on passes that are not run then, and see what is not there.
+add_library(sluice_quickly INTERFACE)
+if(CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
+  target_compile_options(sluice_quickly INTERFACE -O1 -g1 "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
+endif()

@@ -9,9 +9,6 @@ namespace sluice::softgpu {
 
 namespace {
 
-constexpr cuda::Stream default_stream = nullptr;
-const auto per_thread_stream = reinterpret_cast<cuda::Stream>(per_thread_handle);
-
 // One end of such a copy: slices of `slice` rows at a distance of `pitch` bytes.
 struct Area {
   unsigned type;

@@ -11,9 +11,6 @@ namespace {
 // What the address arguments of a family may be.
 enum class Family { any, host_to_device, device_to_host, device_to_device };
 
-constexpr cuda::Stream default_stream = nullptr;
-const auto per_thread_stream = reinterpret_cast<cuda::Stream>(per_thread_handle);
-
 // The driver looks at the addresses, not at the name of the call: the "host" end may be anything that the host or a
 // device can reach, the "device" end anything but pageable memory.
 Place target(Family family, Ptr address, std::size_t size) {

@@ -15,7 +15,7 @@ struct Name {
   const char* meaning;
 };
 
-constexpr std::array names{
+constexpr std::array table{
     Name{0, "CUDA_SUCCESS", "no error"},
     Name{1, "CUDA_ERROR_INVALID_VALUE", "an argument is out of range"},
     Name{2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
@@ -122,8 +122,8 @@ constexpr std::array names{
 // Null for a code that CUDA does not have.
 const Name* find(int code) {
   const auto* const found =
-      std::find_if(names.begin(), names.end(), [code](const Name& name) { return name.code == code; });
-  return found != names.end() ? found : nullptr;
+      std::find_if(table.begin(), table.end(), [code](const Name& name) { return name.code == code; });
+  return found != table.end() ? found : nullptr;
 }
 
 }  // namespace

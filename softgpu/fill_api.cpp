@@ -8,9 +8,6 @@ namespace sluice::softgpu {
 
 namespace {
 
-constexpr cuda::Stream default_stream = nullptr;
-const auto per_thread_stream = reinterpret_cast<cuda::Stream>(per_thread_handle);
-
 CUresult set(const char* name, Ptr to, Pattern pattern, std::size_t count, cuda::Stream stream, CopyCall call) {
   // A stream says which context is meant; only the default streams need a current one.
   return answer(name, [&] { fill(use_stream(stream), to, pattern, count, call); });

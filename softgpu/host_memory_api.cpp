@@ -59,13 +59,6 @@ std::shared_ptr<Allocation> pinned_range_of(const void* pointer) {
   return allocation;
 }
 
-// Pending copies may still use it.
-void wait_for_users(const Allocation& allocation) {
-  const auto context = machine().contexts.find(allocation.context);
-  const auto workspace = context != nullptr ? context->workspace() : nullptr;
-  if (workspace != nullptr && workspace->id() == allocation.workspace) workspace->streams().synchronize();
-}
-
 }  // namespace
 
 CUresult cuMemAllocHost_v2(void** pointer, std::size_t size) {

@@ -64,4 +64,12 @@ Machine& machine() noexcept {
   return *the_machine.load(std::memory_order_acquire);
 }
 
+void wait_for_users(const Allocation& allocation) {
+  if (allocation.kind == MemoryKind::pooled) return;
+  const auto context = machine().contexts.find(allocation.context);
+  if (context == nullptr) return;
+  const auto workspace = context->workspace();
+  if (workspace != nullptr && workspace->id() == allocation.workspace) workspace->streams().synchronize();
+}
+
 }  // namespace sluice::softgpu

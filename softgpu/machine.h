@@ -57,4 +57,8 @@ bool machine_was_lost() noexcept;
 // Only where machine_is_usable().
 Machine& machine() noexcept;
 
+// Waits for the work of the context that owns the memory, which may still use it. Memory from a pool is freed in the
+// order of a stream and waits for nobody.
+void wait_for_users(const Allocation& allocation);
+
 }  // namespace sluice::softgpu

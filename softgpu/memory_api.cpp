@@ -29,15 +29,6 @@ std::uint64_t allocate(const std::shared_ptr<Workspace>& workspace, std::uint64_
   return storage->address();
 }
 
-// Waits for the work of the context that owns the memory: cuMemFree does, but for memory from a pool.
-void wait_for_users(const Allocation& allocation) {
-  if (allocation.kind == MemoryKind::pooled) return;
-  const auto context = machine().contexts.find(allocation.context);
-  if (context == nullptr) return;
-  const auto workspace = context->workspace();
-  if (workspace != nullptr && workspace->id() == allocation.workspace) workspace->streams().synchronize();
-}
-
 }  // namespace
 
 CUresult cuSluiceSoftGpuBackingAddress(Ptr pointer, std::size_t size, void** address, std::size_t* length) {

@@ -10,8 +10,8 @@ namespace sluice::softgpu {
 
 namespace {
 
-constexpr int first_attribute = cuda::pointer_attribute_context;
-constexpr int last_attribute = 21;
+constexpr int first_pointer_attribute = cuda::pointer_attribute_context;
+constexpr int last_pointer_attribute = 21;
 
 template <typename Value>
 void give(void* data, Value value) {
@@ -85,7 +85,7 @@ void give_nothing(void* data, int attribute) {
 
 CUresult cuPointerGetAttribute(void* value, int attribute, Ptr pointer) {
   return answer(__func__, [&] {
-    require(value != nullptr && attribute >= first_attribute && attribute <= last_attribute);
+    require(value != nullptr && attribute >= first_pointer_attribute && attribute <= last_pointer_attribute);
     const auto memory = machine().allocations.find(pointer);
     require(memory != nullptr);
     give_attribute(value, attribute, *memory, pointer);
@@ -98,7 +98,7 @@ CUresult cuPointerGetAttributes(unsigned count, int* attributes, void** values, 
     const auto memory = machine().allocations.find(pointer);
     for (unsigned index = 0; index < count; ++index) {
       const int attribute = attributes[index];
-      require(values[index] != nullptr && attribute >= first_attribute && attribute <= last_attribute);
+      require(values[index] != nullptr && attribute >= first_pointer_attribute && attribute <= last_pointer_attribute);
       const bool has_host_pointer = memory != nullptr && (is_host(memory->kind) || memory->kind == MemoryKind::managed);
       if (memory == nullptr || (attribute == cuda::pointer_attribute_host_pointer && !has_host_pointer)) {
         give_nothing(values[index], attribute);

@@ -14,6 +14,10 @@ namespace sluice::softgpu {
 inline constexpr std::uintptr_t legacy_handle = 1;
 inline constexpr std::uintptr_t per_thread_handle = 2;
 
+// What a call without a stream uses, in either of its two forms.
+inline constexpr cuda::Stream default_stream = nullptr;
+inline const auto per_thread_stream = reinterpret_cast<cuda::Stream>(per_thread_handle);
+
 inline cuda::Stream per_thread_if_null(cuda::Stream handle) {
   return handle == nullptr ? reinterpret_cast<cuda::Stream>(per_thread_handle) : handle;
 }

@@ -71,23 +71,23 @@ int run(Wishes& wishes) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Wishes wishes;
-  CLI::App app("cufile_bench: GiB/s, latency and processor time of a libcufile.so.0, a row at a time");
-  app.add_option("--file", wishes.settings.path, "the file to read; rows that write use the one beside it, .written");
-  app.add_option("--size", wishes.size, "its size, when it has to be made: 4G");
-  app.add_option("--write-size", wishes.write_size, "the size of the one that is written")->capture_default_str();
-  app.add_flag("--direct", wishes.direct, "open them with O_DIRECT");
-  app.add_option("--rows", wishes.rows, "which: patterns as of the shell, or names, separated by commas")
-      ->capture_default_str();
-  app.add_option("--seconds", wishes.settings.seconds, "how long a row is measured")->capture_default_str();
-  app.add_flag("--json", wishes.settings.json, "one JSON object a row");
-  app.add_option("--state", wishes.settings.state, "a file that keeps results; rows found there are not run again");
-  app.add_flag("--list", wishes.list, "the rows of the table");
-  app.add_flag("--about", wishes.about, "library, driver and device, as JSON");
-  app.add_flag("--prepare", wishes.prepare, "only make the files");
-  app.add_flag("--serve", wishes.serve, "take commands from standard input: open, run, close, quit");
-  app.add_option("--first", wishes.first, "only time the first request of this process, of this size");
   try {
+    Wishes wishes;
+    CLI::App app("cufile_bench: GiB/s, latency and processor time of a libcufile.so.0, a row at a time");
+    app.add_option("--file", wishes.settings.path, "the file to read; rows that write use the one beside it, .written");
+    app.add_option("--size", wishes.size, "its size, when it has to be made: 4G");
+    app.add_option("--write-size", wishes.write_size, "the size of the one that is written")->capture_default_str();
+    app.add_flag("--direct", wishes.direct, "open them with O_DIRECT");
+    app.add_option("--rows", wishes.rows, "which: patterns as of the shell, or names, separated by commas")
+        ->capture_default_str();
+    app.add_option("--seconds", wishes.settings.seconds, "how long a row is measured")->capture_default_str();
+    app.add_flag("--json", wishes.settings.json, "one JSON object a row");
+    app.add_option("--state", wishes.settings.state, "a file that keeps results; rows found there are not run again");
+    app.add_flag("--list", wishes.list, "the rows of the table");
+    app.add_flag("--about", wishes.about, "library, driver and device, as JSON");
+    app.add_flag("--prepare", wishes.prepare, "only make the files");
+    app.add_flag("--serve", wishes.serve, "take commands from standard input: open, run, close, quit");
+    app.add_option("--first", wishes.first, "only time the first request of this process, of this size");
     app.footer([] {
       return fmt::format(
           "A row is OPERATION[-rand]-SIZE[-xCOUNT][-unreg][-fixed][-matmul|-hog]; --list shows some.\n"

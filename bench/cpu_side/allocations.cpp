@@ -36,10 +36,12 @@ int find_driver(dl_phdr_info* library, std::size_t, void*) {
 
 // The C library's own, under the names that it keeps for those who take its place.
 extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming): the C library's choice of names
 void* __libc_malloc(std::size_t size);
 void* __libc_calloc(std::size_t count, std::size_t size);
 void* __libc_realloc(void* memory, std::size_t size);
 void* __libc_memalign(std::size_t alignment, std::size_t size);
+// NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)
 
 #define SEEN_BY_ALL __attribute__((visibility("default")))
 

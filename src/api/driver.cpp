@@ -1,5 +1,4 @@
 // cuFileDriver*, cuFileUseCount, cuFileGetVersion: the driver's life cycle and its properties.
-#define CUFILE_NO_CLOSE_V2_RENAME
 #include <algorithm>
 #include <limits>
 

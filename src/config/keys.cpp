@@ -26,7 +26,7 @@ constexpr std::array foreign_keys{
 };
 
 // Longer names are no misspellings.
-constexpr std::size_t longest_name = 100;
+constexpr std::size_t longest_key = 100;
 
 std::string_view last_part(std::string_view name) {
   const auto dot = name.rfind('.');
@@ -81,7 +81,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }
 
 std::string_view nearest_name(std::string_view name) {
-  if (name.size() > longest_name) return {};
+  if (name.size() > longest_key) return {};
   const std::string_view part = last_part(name);
   const std::size_t near = std::max<std::size_t>(2, part.size() / 3);
   std::string_view nearest;

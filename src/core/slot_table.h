@@ -195,7 +195,9 @@ class SlotTable {
     return Place{static_cast<std::uint32_t>(bits >> 4 & 0xfffff), static_cast<std::uint32_t>(bits >> 24)};
   }
 
+  // Null where there is none: a pointer that only looks like a handle may say any index.
   Slot* slot_at(std::uint32_t index) noexcept {
+    if (index >= slots_per_chunk * chunk_count) return nullptr;
     Slot* const chunk = chunks_[index / slots_per_chunk].load(std::memory_order_acquire);
     return chunk == nullptr ? nullptr : chunk + index % slots_per_chunk;
   }

@@ -38,10 +38,6 @@ std::chrono::microseconds patience_with_kernel() noexcept {
   return offers_now() > 1 ? std::chrono::microseconds(3000) : std::chrono::microseconds(60);
 }
 
-std::uint32_t look(const std::uint32_t& word) noexcept {
-  return std::atomic_ref<const std::uint32_t>(word).load(std::memory_order_acquire);
-}
-
 // How a request is cut.
 struct Cut {
   std::uint32_t skip;  // bytes before the range in chunk 0, so that all others begin on a page of the file

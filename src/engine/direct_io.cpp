@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "engine/file_io.h"
+#include "engine/pause.h"
 
 namespace sluice::engine {
 
@@ -16,7 +17,6 @@ using base::FileOffset;
 using base::Outcome;
 
 constexpr std::uint64_t chunk_bytes = std::uint64_t{1} << 20;
-constexpr int most_refusals_in_a_row = 64;
 
 // A part of the stretch that is on its way.
 struct Chunk {
@@ -36,13 +36,13 @@ struct Stop {
 
 class Transfer {
  public:
-  Transfer(const Stretch& stretch, Direction direction, Ring& ring) noexcept
+  Transfer(const Stretch& stretch, Direction direction, Uring& ring) noexcept
       : stretch_(stretch), direction_(direction), ring_(ring), stop_{stretch.memory.size(), 0} {}
 
   // The outcome; EOPNOTSUPP when nothing was moved because the file cannot be polled.
   Outcome run() noexcept {
     while (start_more() || busy_ > 0) {
-      std::array<RingAnswer, Ring::depth> answers;
+      std::array<UringAnswer, Uring::depth> answers;
       const int count = ring_.wait(answers);
       if (count < 0) return lost_ring(-count);
       for (int i = 0; i < count; ++i) settle(answers[static_cast<std::size_t>(i)]);
@@ -76,7 +76,7 @@ class Transfer {
                static_cast<std::uint32_t>(chunk.length - chunk.from), FileOffset{stretch_.at.value + begin}, slot});
   }
 
-  void settle(const RingAnswer& answer) noexcept {
+  void settle(const UringAnswer& answer) noexcept {
     const auto slot = static_cast<std::size_t>(answer.tag);
     Chunk& chunk = chunks_[slot];
     if (answer.result < 0) {
@@ -110,8 +110,8 @@ class Transfer {
 
   const Stretch& stretch_;
   const Direction direction_;
-  Ring& ring_;
-  std::array<Chunk, Ring::depth> chunks_{};
+  Uring& ring_;
+  std::array<Chunk, Uring::depth> chunks_{};
   std::uint64_t next_ = 0;
   unsigned busy_ = 0;
   Stop stop_;
@@ -125,7 +125,7 @@ Outcome move_in_turn(const Stretch& stretch, Direction direction) noexcept {
 }  // namespace
 
 DirectResult move_direct(const Stretch& stretch, Direction direction, Completion completion) noexcept {
-  if (const Ring::Use ring = Ring::of_this_thread(completion)) {
+  if (const Uring::Use ring = Uring::of_this_thread(completion)) {
     const Outcome outcome = Transfer(stretch, direction, *ring).run();
     if (completion == Completion::interrupt || outcome.error() != EOPNOTSUPP) {
       return {outcome, completion != Completion::interrupt};

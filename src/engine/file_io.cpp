@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "engine/pause.h"
+
 namespace sluice::engine {
 
 namespace {
@@ -14,10 +16,6 @@ namespace {
 // The kernel moves at most this much a call; asking for more is answered short, and a block-aligned part keeps
 // O_DIRECT happy.
 constexpr std::size_t most_per_call = std::size_t{1} << 30;
-
-// EAGAIN comes from a kernel short of something for a moment (the descriptor is never O_NONBLOCK): worth a few tries,
-// not an endless loop.
-constexpr int most_refusals_in_a_row = 64;
 
 std::uint64_t start_of_block(std::uint64_t position, std::uint32_t block) {
   return position - position % block;

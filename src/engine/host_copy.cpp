@@ -11,13 +11,13 @@ namespace sluice::engine {
 
 namespace {
 
-using Transfer = ssize_t (*)(pid_t, const struct iovec*, unsigned long, const struct iovec*, unsigned long,
-                             unsigned long);
+using VmCall = ssize_t (*)(pid_t, const struct iovec*, unsigned long, const struct iovec*, unsigned long,
+                           unsigned long);
 
 // Where a sandbox forbids the call, memory is touched as any program would touch it.
 enum class Verdict { copied, fault, forbidden };
 
-Verdict transfer(Transfer move, std::byte* ours, std::uint64_t theirs, std::size_t size) {
+Verdict transfer(VmCall move, std::byte* ours, std::uint64_t theirs, std::size_t size) {
   std::size_t done = 0;
   while (done < size) {
     const struct iovec local { ours + done, size - done };

@@ -4,9 +4,15 @@
 #include <sched.h>
 #include <time.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 
 namespace sluice::engine {
+
+// EAGAIN, and EBUSY from io_uring, come from a kernel that is short of something for a moment (no descriptor of ours is
+// O_NONBLOCK): worth some tries, not an endless loop.
+inline constexpr int most_refusals_in_a_row = 64;
 
 // Leaves the core's resources to its sibling for a moment.
 inline void pause(int times = 1) noexcept {
@@ -17,6 +23,11 @@ inline void pause(int times = 1) noexcept {
     asm volatile("yield");
 #endif
   }
+}
+
+// A word that somebody else writes: what was written before it is seen, too.
+inline std::uint32_t look(const std::uint32_t& word) noexcept {
+  return std::atomic_ref<const std::uint32_t>(word).load(std::memory_order_acquire);
 }
 
 // One wait, from its first look to its last: busy for some microseconds, then lets others run, then naps.

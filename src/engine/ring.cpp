@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/thread_number.h"
+#include "engine/pause.h"
 
 namespace sluice::engine {
 
@@ -97,10 +98,6 @@ Ring* make_ring(cuda::Context context, unsigned long long id) noexcept {
   }
   ring->memory = static_cast<std::byte*>(mapping);
   return ring;
-}
-
-std::uint32_t look(const std::uint32_t& word) noexcept {
-  return std::atomic_ref<const std::uint32_t>(word).load(std::memory_order_acquire);
 }
 
 RingWords& words_of(const Ring& ring) noexcept {

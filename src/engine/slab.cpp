@@ -38,8 +38,8 @@ Pool& pool() {
   return *instance;
 }
 
-// Counts the forks that led to this process: slabs of an earlier generation belong to an ancestor.
-std::atomic<unsigned> generation{0};
+// Counts the forks that led to this process: slabs of an earlier forks belong to an ancestor.
+std::atomic<unsigned> forks{0};
 
 std::byte* make() noexcept {
   void* mapping =
@@ -69,13 +69,13 @@ struct ThreadSlab {
 
   std::byte* release() noexcept {
     std::byte* const own = std::exchange(memory, nullptr);
-    return born == generation.load(std::memory_order_relaxed) ? own : nullptr;
+    return born == forks.load(std::memory_order_relaxed) ? own : nullptr;
   }
 };
 constinit thread_local ThreadSlab thread_slab{};
 
 // Slabs that the thread takes afterwards go straight back to the pool.
-constinit base::ThreadEnd thread_end{[](void*) {
+constinit base::ThreadEnd slab_thread_end{[](void*) {
   thread_slab.ending = true;
   if (std::byte* left = thread_slab.release()) give_to_pool(left);
 }};
@@ -99,9 +99,9 @@ Slab::Slab(Slab&& other) noexcept : memory_(std::exchange(other.memory_, nullptr
 Slab::~Slab() {
   if (memory_ == nullptr) return;
   if (thread_slab.memory == nullptr && !thread_slab.ending) {
-    if (!std::exchange(thread_slab.armed, true)) thread_end.arm();
+    if (!std::exchange(thread_slab.armed, true)) slab_thread_end.arm();
     thread_slab.memory = memory_;
-    thread_slab.born = generation.load(std::memory_order_relaxed);
+    thread_slab.born = forks.load(std::memory_order_relaxed);
   } else {
     give_to_pool(memory_);  // a request within a request: the thread keeps one
   }
@@ -131,7 +131,7 @@ void slabs_after_fork(bool in_child) noexcept {
     pool().idle = nullptr;
     pool().slabs.store(0);
     pool().pinned.store(0);
-    generation.fetch_add(1);
+    forks.fetch_add(1);
   }
   pool().mutex.unlock();
 }

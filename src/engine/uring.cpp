@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "base/thread_end.h"
+#include "engine/pause.h"
 
 namespace sluice::engine {
 
@@ -27,13 +28,10 @@ namespace {
 // A kernel thread that polls sleeps after so many milliseconds without work: an idle process uses no CPU.
 constexpr unsigned polling_ends_after_ms = 5;
 
-// EAGAIN and EBUSY say that the kernel is short of something for a moment: worth some tries, not an endless loop.
-constexpr int most_refusals_in_a_row = 64;
-
 // How long requests of a ring that is gone are waited for.
 constexpr int longest_wait_ms = 5000;
 
-std::atomic<unsigned> generation{0};
+std::atomic<unsigned> forks_seen{0};
 
 unsigned load(const unsigned* word, std::memory_order order) noexcept {
   return std::atomic_ref<unsigned>(*const_cast<unsigned*>(word)).load(order);
@@ -58,26 +56,26 @@ std::byte* map_shared(int fd, std::size_t size, std::uint64_t which) noexcept {
 }  // namespace
 
 // The rings of one thread. Plain storage without a destructor: transfers of the thread's last destructors still use it.
-struct ThreadRings {
-  std::array<Ring*, completion_kinds> rings;
+struct ThreadUrings {
+  std::array<Uring*, completion_kinds> rings;
   std::array<bool, completion_kinds> refused;
   unsigned born;
   bool ending;
 
   // What a parent made belongs to the parent: its queues are not even mapped here.
   void forget_the_parents() noexcept {
-    const unsigned now = generation.load(std::memory_order_relaxed);
+    const unsigned now = forks_seen.load(std::memory_order_relaxed);
     if (born == now) return;
     rings = {};
     refused = {};
     born = now;
   }
 
-  Ring* get(Completion completion) noexcept {
+  Uring* get(Completion completion) noexcept {
     forget_the_parents();
     const auto kind = static_cast<std::size_t>(completion);
     if (rings[kind] != nullptr || refused[kind] || ending) return rings[kind];
-    auto* const made = new (std::nothrow) Ring;
+    auto* const made = new (std::nothrow) Uring;
     if (made != nullptr && made->open(completion)) {
       rings[kind] = made;
       return made;
@@ -88,8 +86,8 @@ struct ThreadRings {
     return nullptr;
   }
 
-  Ring* take(Completion completion) noexcept {
-    Ring* const ring = get(completion);
+  Uring* take(Completion completion) noexcept {
+    Uring* const ring = get(completion);
     if (ring == nullptr || ring->in_use_) return nullptr;
     ring->in_use_ = true;
     return ring;
@@ -98,24 +96,24 @@ struct ThreadRings {
   void end() noexcept {
     ending = true;
     forget_the_parents();
-    for (Ring*& ring : rings) delete std::exchange(ring, nullptr);
+    for (Uring*& ring : rings) delete std::exchange(ring, nullptr);
   }
 };
 
 namespace {
 
-constinit thread_local ThreadRings thread_rings{};
+constinit thread_local ThreadUrings thread_rings{};
 
-constinit base::ThreadEnd thread_end{[](void*) { thread_rings.end(); }};
+constinit base::ThreadEnd uring_thread_end{[](void*) { thread_rings.end(); }};
 
 }  // namespace
 
-Ring::Use Ring::of_this_thread(Completion completion) noexcept {
-  thread_end.arm();
+Uring::Use Uring::of_this_thread(Completion completion) noexcept {
+  uring_thread_end.arm();
   return Use(thread_rings.take(completion));
 }
 
-bool Ring::open(Completion completion) noexcept {
+bool Uring::open(Completion completion) noexcept {
   struct io_uring_params params {};
   params.flags = IORING_SETUP_CLAMP;
   if (completion != Completion::interrupt) params.flags |= IORING_SETUP_IOPOLL;
@@ -134,7 +132,7 @@ bool Ring::open(Completion completion) noexcept {
   return map(params);
 }
 
-bool Ring::map(const struct io_uring_params& params) noexcept {
+bool Uring::map(const struct io_uring_params& params) noexcept {
   const std::size_t submissions = params.sq_off.array + params.sq_entries * sizeof(unsigned);
   const std::size_t completions = params.cq_off.cqes + params.cq_entries * sizeof(io_uring_cqe);
   queues_size_ = submissions > completions ? submissions : completions;
@@ -153,13 +151,13 @@ bool Ring::map(const struct io_uring_params& params) noexcept {
   return true;
 }
 
-Ring::~Ring() {
+Uring::~Uring() {
   if (queues_ != nullptr) ::munmap(queues_, queues_size_);
   if (entries_ != nullptr) ::munmap(entries_, entries_size_);
   if (fd_ >= 0) ::close(fd_);
 }
 
-void Ring::add(const RingRequest& request) noexcept {
+void Uring::add(const UringRequest& request) noexcept {
   const unsigned tail = *sq_tail_;  // ours alone to write
   const unsigned slot = tail & sq_mask_;
   io_uring_sqe& entry = entries_[slot];
@@ -175,7 +173,7 @@ void Ring::add(const RingRequest& request) noexcept {
   ++added_;
 }
 
-unsigned Ring::take_answers(std::span<RingAnswer, depth> answers) noexcept {
+unsigned Uring::take_answers(std::span<UringAnswer, depth> answers) noexcept {
   unsigned head = *cq_head_;  // ours alone to write
   const unsigned tail = load(cq_tail_, std::memory_order_acquire);
   unsigned taken = 0;
@@ -190,7 +188,7 @@ unsigned Ring::take_answers(std::span<RingAnswer, depth> answers) noexcept {
 }
 
 // One visit to the kernel: submits what was added and waits for an answer. What it took is counted.
-long Ring::enter() noexcept {
+long Uring::enter() noexcept {
   unsigned flags = IORING_ENTER_GETEVENTS;
   if (by_kernel_) {
     // The store to the tail comes before the look at the flag: else the kernel's thread falls asleep in between.
@@ -207,11 +205,11 @@ long Ring::enter() noexcept {
 }
 
 // The kernel reads the tail with its next visit only.
-void Ring::take_back_added() noexcept {
+void Uring::take_back_added() noexcept {
   store(sq_tail_, *sq_tail_ - std::exchange(added_, 0));
 }
 
-int Ring::wait(std::span<RingAnswer, depth> answers) noexcept {
+int Uring::wait(std::span<UringAnswer, depth> answers) noexcept {
   int refusals = 0;
   for (;;) {
     if (added_ == 0 || refusals > 0) {
@@ -234,7 +232,7 @@ int Ring::wait(std::span<RingAnswer, depth> answers) noexcept {
 
 // The kernel does not let us in although requests are on their way (somebody closed the ring's descriptor): their
 // answers still come into the queue that is mapped here, and until then their memory is in use.
-int Ring::wait_without_kernel(std::span<RingAnswer, depth> answers, int error) noexcept {
+int Uring::wait_without_kernel(std::span<UringAnswer, depth> answers, int error) noexcept {
   constexpr timespec pause{0, 1'000'000};
   for (int waited_ms = 0; waited_ms < longest_wait_ms; ++waited_ms) {
     if (const unsigned taken = take_answers(answers); taken > 0) return static_cast<int>(taken);
@@ -245,7 +243,7 @@ int Ring::wait_without_kernel(std::span<RingAnswer, depth> answers, int error) n
 }
 
 void rings_after_fork(bool in_child) noexcept {
-  if (in_child) generation.fetch_add(1, std::memory_order_relaxed);
+  if (in_child) forks_seen.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace sluice::engine

@@ -20,7 +20,7 @@ enum class Completion : std::uint8_t {
 };
 inline constexpr std::size_t completion_kinds = 3;
 
-struct RingRequest {
+struct UringRequest {
   base::Direction direction = base::Direction::read;
   int fd = -1;
   std::byte* address = nullptr;
@@ -29,12 +29,12 @@ struct RingRequest {
   std::uint64_t tag = 0;
 };
 
-struct RingAnswer {
+struct UringAnswer {
   std::uint64_t tag = 0;
   std::int32_t result = 0;  // a count, or -errno
 };
 
-class Ring {
+class Uring {
  public:
   static constexpr unsigned depth = 16;  // requests in flight
 
@@ -44,24 +44,24 @@ class Ring {
   static Use of_this_thread(Completion completion) noexcept;
 
   // At most `depth` requests may be on their way. What is added is submitted by the next wait().
-  void add(const RingRequest& request) noexcept;
+  void add(const UringRequest& request) noexcept;
   // Submits, waits until something has ended, and answers how many answers were written; -errno when the kernel takes
   // nothing more: then nothing is on its way any more.
-  int wait(std::span<RingAnswer, depth> answers) noexcept;
+  int wait(std::span<UringAnswer, depth> answers) noexcept;
 
-  Ring(const Ring&) = delete;
-  Ring& operator=(const Ring&) = delete;
+  Uring(const Uring&) = delete;
+  Uring& operator=(const Uring&) = delete;
 
  private:
-  friend struct ThreadRings;
-  Ring() = default;
-  ~Ring();
+  friend struct ThreadUrings;
+  Uring() = default;
+  ~Uring();
   bool open(Completion completion) noexcept;
   bool map(const struct io_uring_params& params) noexcept;
   long enter() noexcept;
   void take_back_added() noexcept;
-  unsigned take_answers(std::span<RingAnswer, depth> answers) noexcept;
-  int wait_without_kernel(std::span<RingAnswer, depth> answers, int error) noexcept;
+  unsigned take_answers(std::span<UringAnswer, depth> answers) noexcept;
+  int wait_without_kernel(std::span<UringAnswer, depth> answers, int error) noexcept;
 
   int fd_ = -1;
   bool by_kernel_ = false;
@@ -83,19 +83,19 @@ class Ring {
 };
 
 // Holds the ring for as long as one transfer takes.
-class Ring::Use {
+class Uring::Use {
  public:
-  explicit Use(Ring* ring) noexcept : ring_(ring) {}
+  explicit Use(Uring* ring) noexcept : ring_(ring) {}
   ~Use() {
     if (ring_ != nullptr) ring_->in_use_ = false;
   }
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
   explicit operator bool() const noexcept { return ring_ != nullptr; }
-  Ring& operator*() const noexcept { return *ring_; }
+  Uring& operator*() const noexcept { return *ring_; }
 
  private:
-  Ring* ring_;
+  Uring* ring_;
 };
 
 // A child of fork has none of its parent's rings: new ones are made there.

@@ -57,8 +57,10 @@ std::vector<NvmePath> nvme_paths(const std::string& disk, const Root& root) {
   std::vector<NvmePath> paths;
   for (const std::string& name : list_names(parent)) {
     if (!is_controller(name)) continue;
-    const std::string folder = parent + "/" + name;
-    const std::string hidden = folder + "/" + hidden_name(disk, name);
+    std::string folder = parent;
+    folder.append("/").append(name);
+    std::string hidden = folder;
+    hidden.append("/").append(hidden_name(disk, name));
     // Not every controller of a subsystem leads to every drive in it.
     if (!exists(hidden)) continue;
     paths.push_back(path_of(folder, name, value_in(hidden + "/ana_state")));

@@ -8,6 +8,9 @@
 
 namespace sluice::gpu {
 
+// What is kept for each device has room for so many.
+inline constexpr std::size_t max_devices = 64;
+
 // The functions that we call, by the name of the symbol that we resolve. A null pointer means that this driver does
 // not have it; only those marked optional may be null in a usable table.
 struct Driver {

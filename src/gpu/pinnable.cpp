@@ -18,7 +18,6 @@ using facts::MemoryKind;
 
 enum class Backed : std::uint8_t { unknown, no, yes };
 
-constexpr std::size_t max_devices = 64;
 std::array<std::atomic<Backed>, max_devices> backed{};
 
 // The host address of a piece of the soft GPU's memory, and how many bytes lie together from there.

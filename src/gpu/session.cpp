@@ -95,7 +95,6 @@ int own_stream(const Driver& driver, cuda::Context context, unsigned long long i
   return cuda::success;
 }
 
-constexpr std::size_t max_devices = 64;
 std::array<std::atomic<cuda::Context>, max_devices> retained{};
 
 // Memory that no context owns (VMM, pools) is worked on in its device's primary context, which is kept from then on.

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "base/unique_fd.h"
@@ -28,7 +29,6 @@ using base::UniqueFd;
 using facts::BufferFacts;
 using facts::MemoryKind;
 
-constexpr std::size_t max_devices = 64;
 constexpr std::uint64_t mapping_unit = std::uint64_t{2} << 20;  // what cuMemCreate hands out in
 constexpr std::uint64_t largest_window = std::uint64_t{256} << 20;
 constexpr int posix_descriptor = 1;    // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
@@ -339,7 +339,9 @@ class Uvm final : public Provider {
 }  // namespace
 
 Provider& uvm_provider() noexcept {
-  static auto* const instance = new Uvm;
+  // Never destroyed: transfers of the process's last destructors still use it.
+  alignas(Uvm) static std::array<std::byte, sizeof(Uvm)> place;
+  static auto* const instance = ::new (place.data()) Uvm;
   return *instance;
 }
 

@@ -11,17 +11,17 @@ namespace sluice::observe {
 
 namespace {
 
-constexpr std::size_t shard_count = 8;
+constexpr std::size_t carrier_shard_count = 8;
 
-struct alignas(64) Shard {
+struct alignas(64) CarrierShard {
   std::array<std::atomic<std::uint64_t>, 4> counts;
 };
 
-constinit std::array<Shard, shard_count> shards{};
+constinit std::array<CarrierShard, carrier_shard_count> carrier_shards{};
 
 std::uint64_t sum(CarriedBy who) noexcept {
   std::uint64_t total = 0;
-  for (const Shard& shard : shards)
+  for (const CarrierShard& shard : carrier_shards)
     total += shard.counts[static_cast<std::size_t>(who)].load(std::memory_order_relaxed);
   return total;
 }
@@ -29,7 +29,7 @@ std::uint64_t sum(CarriedBy who) noexcept {
 }  // namespace
 
 void count_carrier(CarriedBy who) noexcept {
-  shards[base::thread_number() % shard_count].counts[static_cast<std::size_t>(who)].fetch_add(
+  carrier_shards[base::thread_number() % carrier_shard_count].counts[static_cast<std::size_t>(who)].fetch_add(
       1, std::memory_order_relaxed);
 }
 

@@ -44,13 +44,13 @@ constexpr std::string_view name_of(config::LogLevel level) {
 std::string from_the_root(const std::string& path) {
   if (path.empty() || path.front() == '/') return path;
   char* const here = ::getcwd(nullptr, 0);
-  const std::string whole = here == nullptr ? path : std::string(here) + "/" + path;
+  std::string whole = here == nullptr ? path : std::string(here) + "/" + path;
   std::free(here);
   return whole;
 }
 
 std::int64_t cap_of(const config::Config& config) {
-  constexpr std::int64_t mebibyte = 1024 * 1024;
+  constexpr std::int64_t mebibyte = std::int64_t{1} << 20;
   const std::int64_t mebibytes = config.number(config::key_at("logging.max_file_size_mb"));
   return mebibytes < 0 ? 0 : mebibytes * mebibyte;
 }

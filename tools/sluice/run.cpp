@@ -225,11 +225,10 @@ std::optional<int> reap(pid_t child) {
 
 // Watches until the program ends. Returns its wait status.
 int watch(pid_t child, int signals, const Listener& listener, Testimony& testimony) {
-  using Clock = std::chrono::steady_clock;
   auto pause = first_look;
-  auto next_look = Clock::now() + pause;
+  auto next_look = std::chrono::steady_clock::now() + pause;
   while (true) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_look - Clock::now());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_look - std::chrono::steady_clock::now());
     std::array<pollfd, 2> sources{{{signals, POLLIN, 0}, {listener.fd(), POLLIN, 0}}};
     poll(sources.data(), sources.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
     listener.drain(testimony);
@@ -242,10 +241,10 @@ int watch(pid_t child, int signals, const Listener& listener, Testimony& testimo
       listener.drain(testimony);
       return *status;
     }
-    if (Clock::now() >= next_look) {
+    if (std::chrono::steady_clock::now() >= next_look) {
       testimony.look_at(child);
       pause = std::min(pause * 2, longest_pause);
-      next_look = Clock::now() + pause;
+      next_look = std::chrono::steady_clock::now() + pause;
     }
   }
 }

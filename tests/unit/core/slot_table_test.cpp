@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <cstdint>
+#include <memory>
 #include <thread>
 
 namespace sluice::core {
@@ -39,6 +42,22 @@ TEST(SlotTable, RecognisesForgedHandles) {
     EXPECT_FALSE(table.pin(garbage));
     EXPECT_EQ(table.standing(garbage), Standing::garbage);
     EXPECT_FALSE(table.retire(garbage));
+  }
+}
+
+TEST(SlotTable, RecognisesForgedHandlesOfEveryIndex) {
+  // Memory beside the table that would pass for chunks, were it looked at.
+  struct Surrounded {
+    Table table;
+    std::array<std::uint64_t, 1 << 14> beside;
+  };
+  const auto surrounded = std::make_unique<Surrounded>();
+  surrounded->beside.fill(~std::uint64_t{0} << 12);
+  for (std::uint64_t index = 0; index < 1U << 20; index += 63) {
+    void* const forged = reinterpret_cast<void*>(0x77ULL << 56 | 1ULL << 24 | index << 4 | 0x5);
+    ASSERT_FALSE(surrounded->table.pin(forged)) << index;
+    ASSERT_EQ(surrounded->table.standing(forged), Standing::garbage) << index;
+    ASSERT_FALSE(surrounded->table.retire(forged)) << index;
   }
 }
 

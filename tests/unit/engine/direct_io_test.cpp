@@ -73,7 +73,7 @@ class DirectIo : public ::testing::TestWithParam<Completion> {
 
 TEST_P(DirectIo, BringsBackWhatItWrote) {
   // A block; fewer chunks than the ring is deep, and more, with a last one that is not whole.
-  for (const std::size_t size : {block, 3 * mebibyte, (Ring::depth * 2 + 1) * mebibyte + block}) {
+  for (const std::size_t size : {block, 3 * mebibyte, (Uring::depth * 2 + 1) * mebibyte + block}) {
     const Pages out(size);
     out.randomise(static_cast<unsigned>(size));
     ASSERT_EQ(move(Direction::write, out.all(), block).outcome, Outcome::bytes(size));
@@ -156,9 +156,9 @@ INSTANTIATE_TEST_SUITE_P(Ring, DirectIo,
                          name_of);
 
 TEST(Ring, IsNotLentTwiceToOneThread) {
-  const Ring::Use outer = Ring::of_this_thread(Completion::interrupt);
+  const Uring::Use outer = Uring::of_this_thread(Completion::interrupt);
   if (!outer) GTEST_SKIP() << "this kernel or sandbox has no io_uring";
-  EXPECT_FALSE(Ring::of_this_thread(Completion::interrupt));
+  EXPECT_FALSE(Uring::of_this_thread(Completion::interrupt));
 }
 
 TEST(Ring, EndsWithItsThread) {
@@ -175,7 +175,7 @@ TEST(Ring, EndsWithItsThread) {
     return count;
   };
   const int before = open_rings();
-  std::thread([] { Ring::of_this_thread(Completion::interrupt); }).join();
+  std::thread([] { Uring::of_this_thread(Completion::interrupt); }).join();
   EXPECT_EQ(open_rings(), before);
 }
 
