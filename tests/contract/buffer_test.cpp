@@ -46,13 +46,28 @@ class Buffer : public CufileTest {
     const Transfer refused = failed(CU_FILE_INVALID_MAPPING_RANGE);
     EXPECT_EQ(read_file(handle.get(), memory.address(), 65537), refused);
     EXPECT_EQ(read_file(handle.get(), memory.address(), 65536, 0, 1), refused);
-    EXPECT_EQ(read_file(handle.get(), memory.at(4096), 65536), refused) << "an interior pointer";
     EXPECT_EQ(read_file(handle.get(), memory.address(), 1, 0, 65536), refused);
     EXPECT_EQ(write_file(handle.get(), memory.address(), 65537), refused);
     EXPECT_TRUE(all_bytes(1, memory.get()));
     EXPECT_TRUE(same_bytes(file_.content(), content_of(file_.path())));
     EXPECT_EQ(read_file(handle.get(), memory.address(), 65536), moved(65536));
     EXPECT_EQ(read_file(handle.get(), memory.at(65535), 1), moved(1)) << "the last byte by an interior pointer";
+  }
+
+  // The same where the pointer of the call lies inside of the registered range.
+  void expect_bounded_from_inside(MemoryKind kind) const {
+    if (!available(kind)) return;
+    SCOPED_TRACE(name_of(kind));
+    const Handle handle(fd_);
+    const Memory memory(kind, kSize);
+    memory.fill(1);
+    const Registration registration(memory.address(), 65536);
+    const Transfer refused = failed(CU_FILE_INVALID_MAPPING_RANGE);
+    EXPECT_EQ(read_file(handle.get(), memory.at(4096), 65536), refused);
+    EXPECT_EQ(read_file(handle.get(), memory.at(65535), 2), refused);
+    EXPECT_EQ(write_file(handle.get(), memory.at(4096), 65536), refused);
+    EXPECT_TRUE(all_bytes(1, memory.get()));
+    EXPECT_TRUE(same_bytes(file_.content(), content_of(file_.path())));
   }
 
   const ScratchFile file_{2 * kSize};
@@ -123,6 +138,12 @@ TEST_F(Buffer, DeregisteringWhatIsNotRegisteredSaysSo) {
 
 TEST_F(Buffer, TransfersMayNotLeaveTheRegisteredRange) {
   for (const MemoryKind kind : {MemoryKind::plain, MemoryKind::pinned, MemoryKind::device}) expect_bounded(kind);
+}
+
+TEST_F(Buffer, TransfersMayNotLeaveTheRegisteredRangeFromInsideOfIt) {
+  for (const MemoryKind kind : {MemoryKind::plain, MemoryKind::pinned, MemoryKind::managed, MemoryKind::device}) {
+    expect_bounded_from_inside(kind);
+  }
 }
 
 TEST_F(Buffer, TransfersMayNotLeaveARegisteredRangeOfManagedMemory) {

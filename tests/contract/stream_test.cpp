@@ -62,6 +62,22 @@ class Streams : public DeviceTest {
     EXPECT_TRUE(all_bytes(6, memory.get(buffer_offset + size, memory.size() - buffer_offset - size)));
   }
 
+  void expect_nulls_refused(CUstream s, void* base) {
+    Arguments& a = *arguments_;
+    EXPECT_EQ(code(cuFileReadAsync(nullptr, base, &a.size, &a.file_offset, &a.buffer_offset, &a.moved, s)),
+              CU_FILE_INVALID_VALUE);
+    EXPECT_EQ(code(cuFileReadAsync(handle_, nullptr, &a.size, &a.file_offset, &a.buffer_offset, &a.moved, s)),
+              CU_FILE_INVALID_VALUE);
+    EXPECT_EQ(code(cuFileReadAsync(handle_, base, nullptr, &a.file_offset, &a.buffer_offset, &a.moved, s)),
+              CU_FILE_INVALID_VALUE);
+    EXPECT_EQ(code(cuFileReadAsync(handle_, base, &a.size, nullptr, &a.buffer_offset, &a.moved, s)),
+              CU_FILE_INVALID_VALUE);
+    EXPECT_EQ(code(cuFileReadAsync(handle_, base, &a.size, &a.file_offset, nullptr, &a.moved, s)),
+              CU_FILE_INVALID_VALUE);
+    EXPECT_EQ(code(cuFileWriteAsync(handle_, base, &a.size, &a.file_offset, &a.buffer_offset, nullptr, s)),
+              CU_FILE_INVALID_VALUE);
+  }
+
   const ScratchFile file_{kFileSize};
   const Fd fd_ = file_.open(O_RDWR);
   CUfileHandle_t handle_ = nullptr;
@@ -119,9 +135,14 @@ TEST_F(Streams, RegisteredOnesWorkWithEveryCombinationOfFlags) {
   }
 }
 
-TEST_F(Streams, AreRegisteredOnceAndWithKnownFlags) {
+TEST_F(Streams, AreNotRegisteredWithUnknownFlags) {
   const Stream stream;
   EXPECT_EQ(code(cuFileStreamRegister(stream.get(), 16)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_INVALID_VALUE) << "it was registered all the same";
+}
+
+TEST_F(Streams, AreRegisteredOnce) {
+  const Stream stream;
   EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_INVALID_VALUE);
   EXPECT_EQ(code(cuFileStreamRegister(stream.get(), 15)), CU_FILE_SUCCESS);
   EXPECT_EQ(code(cuFileStreamRegister(stream.get(), 15)), CU_FILE_INVALID_VALUE);
@@ -220,24 +241,19 @@ TEST_F(Streams, EndShortAtTheEndOfTheFile) {
   EXPECT_EQ(arguments_->moved, 0);
 }
 
-TEST_F(Streams, RefuseNullArgumentsAndEnqueueNothing) {
+TEST_F(Streams, RefuseNullArguments) {
   const Stream stream;
   const Memory memory(MemoryKind::device, kRoom);
   set(4096, 0, 0);
-  Arguments& a = *arguments_;
-  const CUstream s = stream.get();
-  void* const base = memory.address();
-  EXPECT_EQ(code(cuFileReadAsync(nullptr, base, &a.size, &a.file_offset, &a.buffer_offset, &a.moved, s)),
-            CU_FILE_INVALID_VALUE);
-  EXPECT_EQ(code(cuFileReadAsync(handle_, nullptr, &a.size, &a.file_offset, &a.buffer_offset, &a.moved, s)),
-            CU_FILE_INVALID_VALUE);
-  EXPECT_EQ(code(cuFileReadAsync(handle_, base, nullptr, &a.file_offset, &a.buffer_offset, &a.moved, s)),
-            CU_FILE_INVALID_VALUE);
-  EXPECT_EQ(code(cuFileReadAsync(handle_, base, &a.size, nullptr, &a.buffer_offset, &a.moved, s)),
-            CU_FILE_INVALID_VALUE);
-  EXPECT_EQ(code(cuFileReadAsync(handle_, base, &a.size, &a.file_offset, nullptr, &a.moved, s)), CU_FILE_INVALID_VALUE);
-  EXPECT_EQ(code(cuFileWriteAsync(handle_, base, &a.size, &a.file_offset, &a.buffer_offset, nullptr, s)),
-            CU_FILE_INVALID_VALUE);
+  expect_nulls_refused(stream.get(), memory.address());
+  stream.synchronize();
+}
+
+TEST_F(Streams, LeaveTheCountAloneWhenTheyRefuseNullArguments) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  set(4096, 0, 0);
+  expect_nulls_refused(stream.get(), memory.address());
   stream.synchronize();
   EXPECT_EQ(arguments_->moved, -77);
 }

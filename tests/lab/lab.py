@@ -33,6 +33,7 @@ def parse_arguments():
     parser.add_argument("--work", type=pathlib.Path, required=True, help="keeps the kernel, and what the guests leave")
     parser.add_argument("--junit", type=pathlib.Path, help="also write the rows to this file, as test reports are")
     parser.add_argument("--jobs", type=int, default=2, help="guests at a time (2)")
+    parser.add_argument("--fetch", action="store_true", help="only fetch the kernel, where there is none yet")
     parser.add_argument("--list", action="store_true", help="tell the cases and boot none")
     parser.add_argument("--verbose", action="store_true", help="print rows that passed, too")
     parser.add_argument("case", nargs="*", help="only cases whose names hold one of these words")
@@ -131,6 +132,8 @@ def main():
     begin = time.monotonic()
     work, build = asked.work.resolve(), asked.build.resolve()
     prepare_kernel(work / "kernel")
+    if asked.fetch:
+        return 0
     everything, segments = [], 0
     with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
         running = [(case, pool.submit(run_case, case, work, HERE, build)) for case in chosen]

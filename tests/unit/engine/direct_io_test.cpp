@@ -151,17 +151,17 @@ std::string name_of(const ::testing::TestParamInfo<Completion>& completion) {
   return names[static_cast<std::size_t>(completion.param)];
 }
 
-INSTANTIATE_TEST_SUITE_P(Ring, DirectIo,
+INSTANTIATE_TEST_SUITE_P(Uring, DirectIo,
                          ::testing::Values(Completion::interrupt, Completion::polled, Completion::polled_by_kernel),
                          name_of);
 
-TEST(Ring, IsNotLentTwiceToOneThread) {
+TEST(Uring, IsNotLentTwiceToOneThread) {
   const Uring::Use outer = Uring::of_this_thread(Completion::interrupt);
   if (!outer) GTEST_SKIP() << "this kernel or sandbox has no io_uring";
   EXPECT_FALSE(Uring::of_this_thread(Completion::interrupt));
 }
 
-TEST(Ring, EndsWithItsThread) {
+TEST(Uring, EndsWithItsThread) {
   const auto open_rings = [] {
     int count = 0;
     for (int fd = 0; fd < 256; ++fd) {
