@@ -133,9 +133,7 @@ void submit_batch(Driver& driver, void* handle, std::span<const CUfileIOParams_t
   observe::count(Operation::batch_enqueued, true, entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Call call = call_of(entries[i]);
-    const Outcome outcome = transfer(driver, *files[i], call);
-    observe::count_batch_transfer({call.direction, call.size, true, -1, {}}, outcome);
-    observe::count(Operation::batch_processed, outcome.ok());
+    const Outcome outcome = transfer(driver, *files[i], call, Origin::batch);
     CUfileIOEvents_t event{};
     if (!outcome.ok()) log_failed_entry(i, outcome);
     event.cookie = entries[i].cookie;

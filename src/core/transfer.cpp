@@ -82,7 +82,13 @@ void watch_exit_behind_the_driver() noexcept {
   wait_for_transfers_at_exit();
 }
 
-Outcome run(Driver& driver, File& file, const Call& call, facts::BufferFacts& seen) noexcept {
+// What the statistics want to know of a transfer besides.
+struct Seen {
+  facts::BufferFacts memory;
+  bool by_drive = false;
+};
+
+Outcome run(Driver& driver, File& file, const Call& call, Seen& seen) noexcept {
   if (const Outcome refusal = check(file, call); !refusal.ok() || call.size == 0) return refusal;
   Call bounded = call;
   const auto offset = static_cast<std::uint64_t>(call.file_offset);
@@ -96,7 +102,7 @@ Outcome run(Driver& driver, File& file, const Call& call, facts::BufferFacts& se
 
   Memory memory;
   const Outcome resolved = resolve(driver, bounded, address, memory);
-  seen = memory.facts;
+  seen.memory = memory.facts;
   if (!resolved.ok()) return resolved;
   if (memory.facts.kind != facts::MemoryKind::plain_host) watch_exit_behind_the_driver();
   const auto size = current_size(file);
@@ -112,6 +118,7 @@ Outcome run(Driver& driver, File& file, const Call& call, facts::BufferFacts& se
                              pair_of(file, memory.facts, call.direction)};
   try_pair(open, memory.facts, need_of(file.life->terms));
   const request::Result result = request::run(request, open, file.life->terms);
+  seen.by_drive = result.way.path == SLUICE_PATH_P2PDMA;
   if (file.life->config->explain) explain_once(file, request, result);
   return result.outcome;
 }
@@ -134,15 +141,19 @@ Outcome check(const File& file, const Call& call) noexcept {
   return Outcome::bytes(0);
 }
 
-Outcome transfer(Driver& driver, File& file, const Call& call) noexcept {
+Outcome transfer(Driver& driver, File& file, const Call& call, Origin origin) noexcept {
   const InFlight in_flight;  // for those who come with a pin
-  facts::BufferFacts memory;
-  if (!observe::statistics_running()) return run(driver, file, call, memory);
+  Seen seen;
+  if (!observe::statistics_running()) return run(driver, file, call, seen);
   const auto begun = std::chrono::steady_clock::now();
-  const Outcome outcome = run(driver, file, call, memory);
-  const observe::Transfer record{call.direction, call.size, aligned(call),
-                                 facts::is_host(memory.kind) ? -1 : memory.device,
-                                 std::chrono::steady_clock::now() - begun};
+  const Outcome outcome = run(driver, file, call, seen);
+  const observe::Transfer record{.direction = call.direction,
+                                 .requested = call.size,
+                                 .aligned = aligned(call),
+                                 .device = facts::is_host(seen.memory.kind) ? -1 : seen.memory.device,
+                                 .duration = std::chrono::steady_clock::now() - begun,
+                                 .by_drive = seen.by_drive,
+                                 .in_batch = origin == Origin::batch};
   observe::count_transfer(record, outcome);
   return outcome;
 }
@@ -155,7 +166,7 @@ Outcome transfer(Driver& driver, const Call& call) noexcept {
   const Outcome refusal = driver.files().standing(call.handle) == Standing::retired
                               ? Outcome::refused(CU_FILE_HANDLE_NOT_REGISTERED)
                               : Outcome::system_error(EINVAL);
-  observe::count_transfer({call.direction, call.size, true, -1, {}}, refusal);
+  observe::count_transfer({.direction = call.direction, .requested = call.size}, refusal);
   return refusal;
 }
 

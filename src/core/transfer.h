@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 #include <cstddef>
+#include <cstdint>
 
 #include "base/outcome.h"
 #include "base/strong.h"
@@ -22,8 +23,9 @@ struct Call {
 // Checks in the order of the contract, resolves file and memory, runs the request, records it. The I/O path.
 base::Outcome transfer(Driver& driver, const Call& call) noexcept;
 
-// The same on a file that is pinned already.
-base::Outcome transfer(Driver& driver, File& file, const Call& call) noexcept;
+// The same on a file that is pinned already; batches are counted as such.
+enum class Origin : std::uint8_t { call, batch };
+base::Outcome transfer(Driver& driver, File& file, const Call& call, Origin origin = Origin::call) noexcept;
 
 // What a call is refused for without looking at the memory: null buffer, negative offsets, wrong access mode. 0:
 // nothing.

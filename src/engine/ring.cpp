@@ -72,31 +72,49 @@ Share* share_of(cuda::Context context, unsigned long long id) noexcept {
   return nullptr;
 }
 
+// One more ring of a context and of the process, given back unless it was made.
+class Claim {
+ public:
+  explicit Claim(Share& share) noexcept
+      : share_(share),
+        in_context_(share.rings.fetch_add(1, std::memory_order_relaxed) < most_in_a_context),
+        in_process_(made.fetch_add(1, std::memory_order_relaxed) < most_rings) {}
+  ~Claim() {
+    if (kept_) return;
+    share_.rings.fetch_sub(1, std::memory_order_relaxed);
+    made.fetch_sub(1, std::memory_order_relaxed);
+  }
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+  bool granted() const noexcept { return in_context_ && in_process_; }
+  void keep() noexcept { kept_ = true; }
+
+ private:
+  Share& share_;
+  const bool in_context_;
+  const bool in_process_;
+  bool kept_ = false;
+};
+
 // Null when this context has its share, or all there may be exist.
 Ring* make_ring(cuda::Context context, unsigned long long id) noexcept {
   Share* const share = share_of(context, id);
-  if (share == nullptr || share->rings.load(std::memory_order_relaxed) >= most_in_a_context) return nullptr;
-  share->rings.fetch_add(1, std::memory_order_relaxed);
-  if (made.fetch_add(1, std::memory_order_relaxed) >= most_rings) {
-    made.fetch_sub(1, std::memory_order_relaxed);
-    return nullptr;
-  }
+  if (share == nullptr) return nullptr;
+  Claim claim(*share);
+  if (!claim.granted()) return nullptr;
   const std::size_t size = words_bytes + ring_bytes + spare_bytes;
   void* mapping = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapping == MAP_FAILED) {
-    made.fetch_sub(1, std::memory_order_relaxed);
-    return nullptr;
-  }
+  if (mapping == MAP_FAILED) return nullptr;
   // A page that a device may write to must not become copy-on-write under it.
   ::madvise(mapping, size, MADV_DONTFORK);
   ::madvise(mapping, size, MADV_HUGEPAGE);
   auto* const ring = new (std::nothrow) Ring;
   if (ring == nullptr) {
     ::munmap(mapping, size);
-    made.fetch_sub(1, std::memory_order_relaxed);
     return nullptr;
   }
   ring->memory = static_cast<std::byte*>(mapping);
+  claim.keep();
   return ring;
 }
 

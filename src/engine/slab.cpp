@@ -38,7 +38,7 @@ Pool& pool() {
   return *instance;
 }
 
-// Counts the forks that led to this process: slabs of an earlier forks belong to an ancestor.
+// Counts the forks that led to this process: slabs from before the last one belong to an ancestor.
 std::atomic<unsigned> forks{0};
 
 std::byte* make() noexcept {

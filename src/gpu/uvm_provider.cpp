@@ -29,7 +29,7 @@ using base::UniqueFd;
 using facts::BufferFacts;
 using facts::MemoryKind;
 
-constexpr std::uint64_t mapping_unit = std::uint64_t{2} << 20;  // what cuMemCreate hands out in
+constexpr std::uint64_t creation_unit = std::uint64_t{2} << 20;  // what cuMemCreate hands out in
 constexpr std::uint64_t largest_window = std::uint64_t{256} << 20;
 constexpr int posix_descriptor = 1;    // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 constexpr int dma_buf_descriptor = 1;  // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
@@ -88,12 +88,12 @@ std::string call_uvm(int fd, unsigned long number, Parameters& parameters, const
 // Addresses that nothing else uses, for UVM to map at.
 std::byte* reserve(std::uint64_t size) {
   void* const found =
-      ::mmap(nullptr, size + mapping_unit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      ::mmap(nullptr, size + creation_unit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (found == MAP_FAILED) return nullptr;
   const auto first = reinterpret_cast<std::uint64_t>(found);
-  const std::uint64_t start = (first + mapping_unit - 1) / mapping_unit * mapping_unit;
+  const std::uint64_t start = (first + creation_unit - 1) / creation_unit * creation_unit;
   if (start != first) ::munmap(found, start - first);
-  const std::uint64_t behind = first + mapping_unit - start;
+  const std::uint64_t behind = first + creation_unit - start;
   if (behind != 0) ::munmap(reinterpret_cast<void*>(start + size), behind);
   return reinterpret_cast<std::byte*>(start);
 }
@@ -216,13 +216,13 @@ std::optional<Scratch> make_exportable(int device, std::string& refusal) {
   properties.handle_types = posix_descriptor;
   properties.location = {cuda::location_device, device};
   cuda::AllocationHandle allocation = 0;
-  int result = driver.mem_create(&allocation, mapping_unit, &properties, 0);
+  int result = driver.mem_create(&allocation, creation_unit, &properties, 0);
   cuda::DevicePtr address = 0;
   if (result == cuda::success) {
-    result = driver.mem_reserve(&address, mapping_unit, mapping_unit, 0, 0);
-    if (result == cuda::success) result = driver.mem_map(address, mapping_unit, 0, allocation, 0);
+    result = driver.mem_reserve(&address, creation_unit, creation_unit, 0, 0);
+    if (result == cuda::success) result = driver.mem_map(address, creation_unit, 0, allocation, 0);
     const cuda::AccessDescription access{{cuda::location_device, device}, cuda::access_read_write};
-    if (result == cuda::success) result = driver.mem_set_access(address, mapping_unit, &access, 1);
+    if (result == cuda::success) result = driver.mem_set_access(address, creation_unit, &access, 1);
     driver.mem_release(allocation);  // the mapping keeps it
   }
   if (result != cuda::success) {
@@ -254,7 +254,7 @@ class Uvm final : public Provider {
     if (!scratch) return why;
     give_back(*scratch);
     const std::lock_guard lock(mutex_);
-    const Mapped mapped = found->map(scratch->address, 0, mapping_unit);
+    const Mapped mapped = found->map(scratch->address, 0, creation_unit);
     if (mapped.refusal.empty()) found->unmap(mapped);
     return mapped.refusal;
   }

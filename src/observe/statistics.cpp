@@ -30,7 +30,7 @@ struct DirectionTotals {
 };
 
 struct DeviceDirection {
-  Counter bytes, nanoseconds, total, unaligned, errors;
+  Counter bytes, nanoseconds, total, by_drive, unaligned, errors;
 };
 
 struct DeviceTotals {
@@ -43,6 +43,7 @@ struct DeviceTotals {
 struct Totals {
   std::array<DirectionTotals, 2> directions;
   std::array<OkErr, operation_count> operations;
+  OkErr batch_processed, batch_processed_by_drive;
   std::array<DeviceTotals, max_devices> devices;
 };
 
@@ -62,6 +63,18 @@ void zero(OkErr& pair) {
 DeviceTotals* device_totals(int device) {
   if (device < 0 || static_cast<std::size_t>(device) >= max_devices) return nullptr;
   return &totals.devices[static_cast<std::size_t>(device)];
+}
+
+void count(OkErr& pair, bool ok, std::uint64_t times = 1) {
+  (ok ? pair.ok : pair.err).fetch_add(times, relaxed);
+}
+
+void count_in_batch(const Transfer& transfer, base::Outcome outcome) noexcept {
+  count(totals.batch_processed, outcome.ok());
+  if (transfer.by_drive) count(totals.batch_processed_by_drive, outcome.ok());
+  DirectionTotals& sum = totals.directions[static_cast<std::size_t>(transfer.direction)];
+  sum.batch_bytes.fetch_add(outcome.count(), relaxed);
+  sum.last_batch_bytes.store(outcome.count(), relaxed);
 }
 
 CUfileOpCounter_t read_pair(const OkErr& pair) {
@@ -119,11 +132,13 @@ void reset_statistics() noexcept {
     for (auto& bucket : direction.histogram) zero(bucket);
   }
   for (auto& pair : totals.operations) zero(pair);
+  zero(totals.batch_processed);
+  zero(totals.batch_processed_by_drive);
   for (auto& device : totals.devices) {
     device.seen.store(false, relaxed);
     for (auto& direction : device.directions) {
-      for (Counter* c :
-           {&direction.bytes, &direction.nanoseconds, &direction.total, &direction.unaligned, &direction.errors}) {
+      for (Counter* c : {&direction.bytes, &direction.nanoseconds, &direction.total, &direction.by_drive,
+                         &direction.unaligned, &direction.errors}) {
         zero(*c);
       }
     }
@@ -137,8 +152,7 @@ bool statistics_running() noexcept {
 
 void count(Operation operation, bool ok, std::uint64_t times) noexcept {
   if (!statistics_running()) return;
-  OkErr& pair = totals.operations[static_cast<std::size_t>(operation)];
-  (ok ? pair.ok : pair.err).fetch_add(times, relaxed);
+  count(totals.operations[static_cast<std::size_t>(operation)], ok, times);
 }
 
 void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept {
@@ -154,6 +168,7 @@ void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept {
   } else {
     sum.operations.err.fetch_add(1, relaxed);
   }
+  if (transfer.in_batch) count_in_batch(transfer, outcome);
   if (DeviceTotals* device = device_totals(transfer.device)) {
     device->seen.store(true, relaxed);
     DeviceDirection& part = device->directions[direction];
@@ -161,18 +176,12 @@ void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept {
       part.total.fetch_add(1, relaxed);
       part.bytes.fetch_add(outcome.count(), relaxed);
       part.nanoseconds.fetch_add(nanoseconds, relaxed);
+      if (transfer.by_drive) part.by_drive.fetch_add(1, relaxed);
       if (!transfer.aligned) part.unaligned.fetch_add(1, relaxed);
     } else {
       part.errors.fetch_add(1, relaxed);
     }
   }
-}
-
-void count_batch_transfer(const Transfer& transfer, base::Outcome outcome) noexcept {
-  if (!statistics_running()) return;
-  DirectionTotals& sum = totals.directions[static_cast<std::size_t>(transfer.direction)];
-  sum.batch_bytes.fetch_add(outcome.count(), relaxed);
-  sum.last_batch_bytes.store(outcome.count(), relaxed);
 }
 
 void count_registered_bytes(int device, std::int64_t bytes) noexcept {
@@ -218,9 +227,13 @@ void read_statistics(CUfileStatsLevel1_t& out) noexcept {
   out.batch_cancel_ops = read_pair(Operation::batch_cancel);
   out.batch_destroy_ops = read_pair(Operation::batch_destroy);
   out.batch_enqueued_ops = read_pair(Operation::batch_enqueued);
-  out.batch_posix_enqueued_ops = out.batch_enqueued_ops;  // posix is the only path that batches take
-  out.batch_processed_ops = read_pair(Operation::batch_processed);
-  out.batch_posix_processed_ops = out.batch_processed_ops;
+  out.batch_processed_ops = read_pair(totals.batch_processed);
+  const CUfileOpCounter_t by_drive = read_pair(totals.batch_processed_by_drive);
+  out.batch_posix_processed_ops.ok = out.batch_processed_ops.ok - by_drive.ok;
+  out.batch_posix_processed_ops.err = out.batch_processed_ops.err - by_drive.err;
+  // Which way an entry goes is known when it has gone.
+  out.batch_posix_enqueued_ops = out.batch_enqueued_ops;
+  out.batch_posix_enqueued_ops.ok -= std::min(by_drive.ok + by_drive.err, out.batch_enqueued_ops.ok);
   out.batch_total_submit_ops = out.batch_submit_ops;
   out.batch_read_bytes = reads.batch_bytes.load(relaxed);
   out.batch_write_bytes = writes.batch_bytes.load(relaxed);
@@ -258,7 +271,8 @@ void read_statistics(CUfileStatsLevel3_t& out) noexcept {
     gpu.read_utilization = utilization(reads.nanoseconds.load(relaxed));
     gpu.read_duration_us = reads.nanoseconds.load(relaxed) / 1000;
     gpu.n_total_reads = reads.total.load(relaxed);
-    gpu.n_posix_reads = gpu.n_total_reads;
+    gpu.n_p2p_reads = reads.by_drive.load(relaxed);
+    gpu.n_posix_reads = gpu.n_total_reads - std::min(gpu.n_p2p_reads, gpu.n_total_reads);
     gpu.n_unaligned_reads = reads.unaligned.load(relaxed);
     gpu.n_reads_err = reads.errors.load(relaxed);
     const DeviceDirection& writes = device.directions[1];
@@ -267,7 +281,8 @@ void read_statistics(CUfileStatsLevel3_t& out) noexcept {
     gpu.write_utilization = utilization(writes.nanoseconds.load(relaxed));
     gpu.write_duration_us = writes.nanoseconds.load(relaxed) / 1000;
     gpu.n_total_writes = writes.total.load(relaxed);
-    gpu.n_posix_writes = gpu.n_total_writes;
+    gpu.n_p2p_writes = writes.by_drive.load(relaxed);
+    gpu.n_posix_writes = gpu.n_total_writes - std::min(gpu.n_p2p_writes, gpu.n_total_writes);
     gpu.n_unaligned_writes = writes.unaligned.load(relaxed);
     gpu.n_writes_err = writes.errors.load(relaxed);
     gpu.n_mmap = device.maps.load(relaxed);

@@ -23,9 +23,8 @@ enum class Operation : std::uint8_t {
   batch_cancel,
   batch_destroy,
   batch_enqueued,
-  batch_processed,
 };
-inline constexpr std::size_t operation_count = 11;
+inline constexpr std::size_t operation_count = 10;
 
 // One transfer, as the statistics see it.
 struct Transfer {
@@ -34,6 +33,8 @@ struct Transfer {
   bool aligned = true;
   int device = -1;  // -1: host memory
   std::chrono::nanoseconds duration{};
+  bool by_drive = false;  // storage and device exchanged it; else the CPU carried it
+  bool in_batch = false;
 };
 
 // Control: the calls of the C API. `level()` is 0 to 3.
@@ -47,7 +48,6 @@ bool statistics_running() noexcept;
 
 void count(Operation operation, bool ok, std::uint64_t times = 1) noexcept;
 void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept;
-void count_batch_transfer(const Transfer& transfer, base::Outcome outcome) noexcept;
 void count_registered_bytes(int device, std::int64_t bytes) noexcept;
 // What level 3 shows of a device; called when it is first seen.
 void name_device(int device, const unsigned char (&uuid)[16]) noexcept;

@@ -64,6 +64,26 @@ TEST_F(Statistics, TellDevicesApartAndLeaveHostMemoryOut) {
   EXPECT_EQ(stats.detailed.basic.write_ops.ok, 1u);
 }
 
+TEST_F(Statistics, TellWhatTheDriveMovedFromWhatTheCpuCarried) {
+  count_transfer({.requested = 4096, .device = 2, .by_drive = true}, Outcome::bytes(4096));
+  count_transfer({.requested = 4096, .device = 2, .by_drive = true, .in_batch = true}, Outcome::bytes(4096));
+  count_transfer({.requested = 4096, .device = 2, .in_batch = true}, Outcome::bytes(4096));
+  count_transfer({.requested = 4096, .device = 2, .in_batch = true}, Outcome::system_error(EIO));
+  count(Operation::batch_enqueued, true, 3);
+  CUfileStatsLevel3_t stats{};
+  read_statistics(stats);
+  EXPECT_EQ(stats.per_gpu_stats[0].n_total_reads, 3u);
+  EXPECT_EQ(stats.per_gpu_stats[0].n_p2p_reads, 2u);
+  EXPECT_EQ(stats.per_gpu_stats[0].n_posix_reads, 1u);
+  const CUfileStatsLevel1_t& all = stats.detailed.basic;
+  EXPECT_EQ(all.batch_processed_ops.ok, 2u);
+  EXPECT_EQ(all.batch_processed_ops.err, 1u);
+  EXPECT_EQ(all.batch_posix_processed_ops.ok, 1u);
+  EXPECT_EQ(all.batch_posix_processed_ops.err, 1u);
+  EXPECT_EQ(all.batch_posix_enqueued_ops.ok, 2u);
+  EXPECT_EQ(all.batch_read_bytes, 2u * 4096);
+}
+
 TEST_F(Statistics, KeepCountersWhenStoppedAndCountNothingThen) {
   count(Operation::handle_register, true);
   stop_statistics();

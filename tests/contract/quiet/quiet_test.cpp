@@ -1,0 +1,112 @@
+// The I/O path takes no lock and no memory: whatever a transfer needs, it had before. What the driver does is its own
+// affair.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+#include "contract/quiet/witness.h"
+#include "support/calls.h"
+
+namespace sluice::contract {
+namespace {
+
+using namespace support;
+
+constexpr std::size_t kMebibyte = std::size_t{1} << 20U;
+
+struct Kind {
+  const char* name;
+  std::size_t size;
+  off_t offset;
+  int flags;
+  MemoryKind memory;
+  bool registered;
+};
+
+constexpr std::array kKinds{
+    Kind{"Small", 4096, 0, O_RDWR, MemoryKind::device, true},
+    Kind{"SmallOfAnUnregisteredBuffer", 4096, 0, O_RDWR, MemoryKind::device, false},
+    Kind{"SmallPastThePageCache", 4096, 4096, O_RDWR | O_DIRECT, MemoryKind::device, true},
+    Kind{"Ragged", 70001, 13, O_RDWR, MemoryKind::device, true},
+    Kind{"OfAWholeSlab", 128 << 10, 0, O_RDWR, MemoryKind::device, true},
+    Kind{"Large", 4 * kMebibyte, 0, O_RDWR, MemoryKind::device, true},
+    Kind{"LargePastThePageCache", 4 * kMebibyte, 0, O_RDWR | O_DIRECT, MemoryKind::device, true},
+    Kind{"OfPinnedHostMemory", 64 << 10, 0, O_RDWR, MemoryKind::pinned, true},
+    Kind{"OfPlainHostMemory", 64 << 10, 5, O_RDWR, MemoryKind::plain, false},
+};
+
+void PrintTo(const Kind& kind, std::ostream* out) {  // NOLINT(readability-identifier-naming): GoogleTest's name
+  *out << kind.name;
+}
+
+class Transfer : public testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override {
+    if (!available(GetParam().memory)) GTEST_SKIP() << "no " << name_of(GetParam().memory) << " memory here";
+    ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+    ASSERT_EQ(code(cuFileSetStatsLevel(3)), CU_FILE_SUCCESS);
+    ASSERT_EQ(code(cuFileStatsStart()), CU_FILE_SUCCESS);
+  }
+  void TearDown() override {
+    cuFileStatsStop();
+    cuFileSetStatsLevel(0);
+    close_driver_fully();
+  }
+
+  // What `times` rounds of `once` ask for, after as many that may ask for anything.
+  template <typename Once>
+  static Asked after_warming_up(int times, Once&& once) {
+    for (int i = 0; i < times; ++i) once();
+    start_counting();
+    for (int i = 0; i < times; ++i) once();
+    return stop_counting();
+  }
+};
+
+void expect_quiet(const Asked& asked) {
+  EXPECT_EQ(asked.allocations, 0U) << asked.first;
+  EXPECT_EQ(asked.locks, 0U) << asked.first;
+}
+
+TEST_P(Transfer, TakesNoLockAndNoMemory) {
+  const Kind& kind = GetParam();
+  const ScratchFile scratch(kind.size + 65536);
+  const Fd fd = scratch.open(kind.flags);
+  const Handle handle(fd);
+  const Memory memory(kind.memory, kind.size + 65536);
+  if (kind.registered) {
+    ASSERT_EQ(code(cuFileBufRegister(memory.address(), memory.size(), 0)), CU_FILE_SUCCESS);
+  }
+  const auto size = static_cast<ssize_t>(kind.size);
+  ssize_t read = size;
+  expect_quiet(after_warming_up(100, [&] {
+    if (cuFileRead(handle.get(), memory.address(), kind.size, kind.offset, 0) != size) read = -1;
+  }));
+  EXPECT_EQ(read, size);
+  ssize_t written = size;
+  expect_quiet(after_warming_up(100, [&] {
+    if (cuFileWrite(handle.get(), memory.address(), kind.size, kind.offset, 0) != size) written = -1;
+  }));
+  EXPECT_EQ(written, size);
+  if (kind.registered) {
+    EXPECT_EQ(code(cuFileBufDeregister(memory.address())), CU_FILE_SUCCESS);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Quiet, Transfer, testing::ValuesIn(kKinds),
+                         [](const testing::TestParamInfo<Kind>& kind) { return std::string(kind.param.name); });
+
+// The witness itself is of use: registering does take a lock, and memory.
+TEST(QuietWitness, SeesWhatTheControlPlaneAsksFor) {
+  const ScratchFile scratch(4096);
+  const Fd fd = scratch.open(O_RDWR);
+  start_counting();
+  { const Handle handle(fd); }
+  const Asked asked = stop_counting();
+  EXPECT_GT(asked.allocations, 0U);
+  EXPECT_GT(asked.locks, 0U);
+}
+
+}  // namespace
+}  // namespace sluice::contract
