@@ -171,7 +171,8 @@ CUresult cuCtxEnablePeerAccess(cuda::Context peer, unsigned flags) {
     const auto other = context_of(peer);
     other->living_workspace();
     require(&other->device() != &workspace->device(), cuda::error_invalid_device);
-    require(machine().knobs.peer_access, cuda::error_peer_access_unsupported);
+    require(machine().knobs.peers.join(workspace->device().ordinal(), other->device().ordinal()),
+            cuda::error_peer_access_unsupported);
     require(workspace->enable_peer(*other), cuda::error_peer_access_already_enabled);
   });
 }

@@ -22,12 +22,6 @@ struct Graph {
   std::vector<GraphNode> nodes;
 };
 
-// Never changed after it was made. A replay runs the nodes one after the other, which is one of the orders that the
-// graph allows.
-struct GraphExec {
-  std::vector<std::function<void()>> bodies;
-};
-
 // A capture under way, shared by the streams that take part in it. Guarded by the lock of their Streams.
 struct Capture {
   std::shared_ptr<Graph> graph = std::make_shared<Graph>();

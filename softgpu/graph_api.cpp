@@ -79,8 +79,7 @@ CUresult cuGraphGetNodes(cuda::Graph graph, cuda::GraphNode* nodes, std::size_t*
 CUresult cuGraphInstantiateWithFlags(cuda::GraphExec* exec, cuda::Graph graph, unsigned long long flags) {
   return answer(__func__, [&] {
     require(exec != nullptr && flags == 0);
-    auto made = std::make_shared<GraphExec>();
-    for (const GraphNode& node : graph_of(graph)->nodes) made->bodies.push_back(node.body);
+    auto made = std::make_shared<GraphExec>(*graph_of(graph));
     *exec = reinterpret_cast<cuda::GraphExec>(made.get());
     machine().graph_execs.insert(std::move(made));
   });
@@ -94,9 +93,7 @@ CUresult cuGraphLaunch(cuda::GraphExec exec, cuda::Stream stream) {
   return answer(__func__, [&] {
     const auto launched = machine().graph_execs.find(exec);
     require(launched != nullptr);
-    use_stream(stream).submit([launched] {
-      for (const auto& body : launched->bodies) body();
-    });
+    GraphExec::launch(launched, use_stream(stream));
   });
 }
 

@@ -1,6 +1,7 @@
 // Reading the knobs. A value that cannot be read counts as not given: a driver has nobody to complain to.
 #include "knobs.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
@@ -95,14 +96,36 @@ Backing backing_in(std::string_view text) {
   return backing;
 }
 
+// 0, 1, or one-other[,one-other...]
+std::optional<PeerLinks> links_in(std::string_view text) {
+  if (text.empty() || text == "1") return std::nullopt;
+  PeerLinks links{false, {}};
+  if (text == "0") return links;
+  while (!text.empty()) {
+    std::string_view pair = take_until(text, ',');
+    const auto one = number_in<int>(take_until(pair, '-'));
+    const auto other = number_in<int>(pair);
+    if (!one || !other) return std::nullopt;
+    links.pairs.emplace_back(*one, *other);
+  }
+  return links;
+}
+
 }  // namespace
+
+bool PeerLinks::join(int one, int other) const noexcept {
+  if (one == other) return false;
+  return everywhere || std::any_of(pairs.begin(), pairs.end(), [&](const auto& pair) {
+           return pair == std::pair(one, other) || pair == std::pair(other, one);
+         });
+}
 
 Knobs read_knobs() {
   Knobs knobs;
   read("SLUICE_SOFTGPU_DEVICES", 0, 64, knobs.devices);
   read<std::uint64_t>("SLUICE_SOFTGPU_MEMORY_MIB", 2, 1U << 20U, knobs.memory_mib);
   read("SLUICE_SOFTGPU_QUEUES", 0U, 1024U, knobs.hardware_queues);
-  knobs.peer_access = text_of("SLUICE_SOFTGPU_PEER") != "0";
+  if (auto links = links_in(text_of("SLUICE_SOFTGPU_PEER"))) knobs.peers = std::move(*links);
   read_decimal("SLUICE_SOFTGPU_LINK_GIBPS", knobs.link_gib_per_second);
   read_decimal("SLUICE_SOFTGPU_LINK_US", knobs.link_latency_us);
   read("SLUICE_SOFTGPU_SMS", 0U, 1024U, knobs.resident_kernels);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sluice::softgpu {
@@ -22,11 +23,19 @@ struct Backing {
   std::uint64_t length = 0;  // 0: as much as there is, and at most what SLUICE_SOFTGPU_MEMORY_MIB says
 };
 
+// Which devices reach each other's memory.
+struct PeerLinks {
+  bool everywhere = true;
+  std::vector<std::pair<int, int>> pairs;  // where not everywhere; either order means both
+
+  bool join(int one, int other) const noexcept;
+};
+
 struct Knobs {
   int devices = 1;                    // SLUICE_SOFTGPU_DEVICES
   std::uint64_t memory_mib = 4096;    // SLUICE_SOFTGPU_MEMORY_MIB, a device
   unsigned hardware_queues = 0;       // SLUICE_SOFTGPU_QUEUES; 0: one for each stream
-  bool peer_access = true;            // SLUICE_SOFTGPU_PEER
+  PeerLinks peers;                    // SLUICE_SOFTGPU_PEER
   double link_gib_per_second = 0;     // SLUICE_SOFTGPU_LINK_GIBPS; 0: as fast as memcpy
   double link_latency_us = 0;         // SLUICE_SOFTGPU_LINK_US
   unsigned resident_kernels = 0;      // SLUICE_SOFTGPU_SMS, a device; 0: as many as are launched

@@ -13,6 +13,7 @@
 #include "knobs.h"
 #include "module.h"
 #include "pool.h"
+#include "replay.h"
 #include "virtual_memory.h"
 
 namespace sluice::softgpu {

@@ -45,6 +45,10 @@ void give_attribute(void* data, int attribute, const Allocation& memory, Ptr poi
       return give<Ptr>(data, memory.range_start);
     case cuda::pointer_attribute_range_size:
       return give<std::size_t>(data, memory.range_size);
+    case cuda::pointer_attribute_mapping_base_addr:
+      return give<Ptr>(data, memory.start);
+    case cuda::pointer_attribute_mapping_size:
+      return give<std::size_t>(data, memory.size);
     case cuda::pointer_attribute_mapped:
       return give<unsigned>(data, 1);
     case cuda::pointer_attribute_allowed_handle_types:
@@ -73,6 +77,8 @@ void give_nothing(void* data, int attribute) {
     case cuda::pointer_attribute_range_size:
     case cuda::pointer_attribute_allowed_handle_types:
     case cuda::pointer_attribute_mempool_handle:
+    case cuda::pointer_attribute_mapping_base_addr:
+    case cuda::pointer_attribute_mapping_size:
       return give<std::uint64_t>(data, 0);
     case cuda::pointer_attribute_device_ordinal:
       return give<int>(data, -2);  // CU_DEVICE_INVALID

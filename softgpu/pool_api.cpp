@@ -156,7 +156,8 @@ CUresult cuMemPoolSetAccess(cuda::MemoryPool pool, const cuda::AccessDescription
       const Device& device = device_of(descriptions[index].location.id);
       // A device keeps access to its own memory.
       require(device.ordinal() != chosen->device() || descriptions[index].flags == cuda::access_read_write);
-      require(device.ordinal() == chosen->device() || machine().knobs.peer_access, cuda::error_invalid_device);
+      require(device.ordinal() == chosen->device() || machine().knobs.peers.join(device.ordinal(), chosen->device()),
+              cuda::error_invalid_device);
     }
   });
 }

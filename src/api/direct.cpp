@@ -10,7 +10,7 @@ using sluice::core::Driver;
 
 namespace {
 
-std::size_t kind_of(CUfileDriverStatusFlags_t status_flag) {
+std::size_t kind_of(const CUfileDriverStatusFlags_t& status_flag) {
   const int kind = sluice::base::number_of(status_flag);
   if (kind < 0 || kind >= CU_FILE_MAX_TARGET_TYPES) {
     throw Failure(CU_FILE_INVALID_VALUE, "no such kind of file system or device");

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <new>
 
 #include "base/failure.h"
@@ -14,15 +17,36 @@
 
 namespace sluice::api {
 
+// Holds back, or lets through, the signal by which glibc cancels a thread of the asynchronous type; pthread_sigmask()
+// would leave it alone. Answers whether it was held back before.
+inline bool hold_back_cancelling(int how) {
+  constexpr unsigned long cancelling = 1UL << (32U - 1U);
+  unsigned long before = 0;
+  ::syscall(SYS_rt_sigprocmask, how, &cancelling, &before, sizeof before);
+  return (before & cancelling) != 0;
+}
+
 // Runs a body that throws nothing with cancellation of this thread off. A thread of the asynchronous type may be ended
 // as soon as it is on again, or in the few instructions around it: the frames from here out to the C caller are unwound
 // then. So nothing in them has to be destroyed, and none is noexcept; the body's own frame is another one.
+//
+// For a thread of that type, off is not enough: glibc's pthread_cancel() sends its signal when it has seen cancellation
+// on, and the handler of some versions (2.36) does not look again. The signal waits, too, then. The type itself stays:
+// calls of glibc that are cancellation points would wait for the signal, were it another.
 template <typename Body>
 auto undisturbed(Body body) {
   static_assert(noexcept(body()));
   int before = PTHREAD_CANCEL_ENABLE;
   ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+  int type = PTHREAD_CANCEL_DEFERRED;
+  ::pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+  bool held_back = true;
+  if (type == PTHREAD_CANCEL_ASYNCHRONOUS) {
+    ::pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, nullptr);
+    held_back = hold_back_cancelling(SIG_BLOCK);
+  }
   const auto answer = body();
+  if (!held_back) hold_back_cancelling(SIG_UNBLOCK);
   ::pthread_setcancelstate(before, nullptr);
   return answer;
 }

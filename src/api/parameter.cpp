@@ -4,6 +4,7 @@
 #include <string>
 
 #include "api/funnel.h"
+#include "base/foreign_enum.h"
 #include "core/driver.h"
 
 using sluice::api::guarded;
@@ -34,8 +35,8 @@ void copy_slabs(const Slabs& slabs, size_t* sizes, size_t* counts, int len) {
   std::copy(slabs.counts.begin(), slabs.counts.end(), counts);
 }
 
-std::string text_of(const sluice::config::Config& config, CUFileStringConfigParameter_t param) {
-  switch (param) {
+std::string text_of(const sluice::config::Config& config, const CUFileStringConfigParameter_t& param) {
+  switch (sluice::base::number_of(param)) {
     case CUFILE_PARAM_LOGGING_LEVEL:
       return config.log_level;
     case CUFILE_PARAM_ENV_LOGFILE_PATH:

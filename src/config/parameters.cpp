@@ -9,7 +9,7 @@ namespace sluice::config {
 namespace {
 
 template <typename Id>
-std::optional<std::size_t> bounded(Id id, std::size_t count) noexcept {
+std::optional<std::size_t> bounded(const Id& id, std::size_t count) noexcept {
   const int value = base::number_of(id);
   if (value < 0 || static_cast<unsigned>(value) >= count) return std::nullopt;
   return static_cast<std::size_t>(value);
@@ -70,13 +70,13 @@ constinit const std::array<BoolParameter, bool_parameter_count> bool_parameters{
     bool_of(CUFILE_PARAM_STREAM_MEMOPS_BYPASS, "miscellaneous.stream_memops_bypass"),
 }};
 
-std::optional<std::size_t> index_of(CUFileSizeTConfigParameter_t id) noexcept {
+std::optional<std::size_t> index_of(const CUFileSizeTConfigParameter_t& id) noexcept {
   return bounded(id, size_parameter_count);
 }
-std::optional<std::size_t> index_of(CUFileBoolConfigParameter_t id) noexcept {
+std::optional<std::size_t> index_of(const CUFileBoolConfigParameter_t& id) noexcept {
   return bounded(id, bool_parameter_count);
 }
-std::optional<std::size_t> index_of(CUFileStringConfigParameter_t id) noexcept {
+std::optional<std::size_t> index_of(const CUFileStringConfigParameter_t& id) noexcept {
   return bounded(id, string_parameter_count);
 }
 

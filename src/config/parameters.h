@@ -35,10 +35,11 @@ inline constexpr std::size_t string_parameter_count = 3;
 extern const std::array<SizeParameter, size_parameter_count> size_parameters;
 extern const std::array<BoolParameter, bool_parameter_count> bool_parameters;
 
-// The index of an id that came through the C ABI, where any integer may arrive.
-std::optional<std::size_t> index_of(CUFileSizeTConfigParameter_t id) noexcept;
-std::optional<std::size_t> index_of(CUFileBoolConfigParameter_t id) noexcept;
-std::optional<std::size_t> index_of(CUFileStringConfigParameter_t id) noexcept;
+// The index of an id that came through the C ABI, where any integer may arrive: by reference, since a copy would read
+// it as an enumerator.
+std::optional<std::size_t> index_of(const CUFileSizeTConfigParameter_t& id) noexcept;
+std::optional<std::size_t> index_of(const CUFileBoolConfigParameter_t& id) noexcept;
+std::optional<std::size_t> index_of(const CUFileStringConfigParameter_t& id) noexcept;
 
 bool in_range(const SizeParameter& parameter, std::size_t value) noexcept;
 

@@ -84,7 +84,7 @@ void Store::stage(std::size_t key, Value value) {
   }
 }
 
-void Store::set(CUFileSizeTConfigParameter_t id, std::size_t value) {
+void Store::set(const CUFileSizeTConfigParameter_t& id, std::size_t value) {
   const std::lock_guard lock(mutex_);
   const auto index = index_of(id);
   if (!index) throw Failure(CU_FILE_INVALID_VALUE, "no such size parameter");
@@ -98,14 +98,14 @@ void Store::set(CUFileSizeTConfigParameter_t id, std::size_t value) {
   stage(parameter.index, static_cast<std::int64_t>(value));
 }
 
-void Store::set(CUFileBoolConfigParameter_t id, bool value) {
+void Store::set(const CUFileBoolConfigParameter_t& id, bool value) {
   const std::lock_guard lock(mutex_);
   const auto index = index_of(id);
   if (!index) throw Failure(CU_FILE_INVALID_VALUE, "no such switch");
   stage(bool_parameters[*index].index, value);
 }
 
-void Store::set(CUFileStringConfigParameter_t id, const std::string& value) {
+void Store::set(const CUFileStringConfigParameter_t& id, const std::string& value) {
   const std::lock_guard lock(mutex_);
   if (!index_of(id)) throw Failure(CU_FILE_INVALID_VALUE, "no such text parameter");
   require_closed();

@@ -29,9 +29,9 @@ class Store {
 
   // cuFileSetParameter*: before open only (CU_FILE_DRIVER_ALREADY_OPEN afterwards). Ranges are checked here: an
   // unknown id throws CU_FILE_INVALID_VALUE, a number out of range CU_FILE_DRIVER_UNSUPPORTED_LIMIT.
-  void set(CUFileSizeTConfigParameter_t id, std::size_t value);
-  void set(CUFileBoolConfigParameter_t id, bool value);
-  void set(CUFileStringConfigParameter_t id, const std::string& value);
+  void set(const CUFileSizeTConfigParameter_t& id, std::size_t value);
+  void set(const CUFileBoolConfigParameter_t& id, bool value);
+  void set(const CUFileStringConfigParameter_t& id, const std::string& value);
   void set_posix_slabs(const Slabs& slabs);
   void set_gpu_slabs(const Slabs& slabs);
 

@@ -12,6 +12,7 @@
 #include "core/direct.h"
 #include "core/explain.h"
 #include "core/in_flight.h"
+#include "core/late.h"
 #include "gpu/memory.h"
 #include "observe/statistics.h"
 #include "request/request.h"
@@ -129,6 +130,22 @@ bool aligned(const Call& call) noexcept {
   return together % 4096 == 0;
 }
 
+Outcome run_counted(Driver& driver, File& file, const Call& call, Origin origin) noexcept {
+  Seen seen;
+  if (!observe::statistics_running()) return run(driver, file, call, seen);
+  const auto begun = std::chrono::steady_clock::now();
+  const Outcome outcome = run(driver, file, call, seen);
+  const observe::Transfer record{.direction = call.direction,
+                                 .requested = call.size,
+                                 .aligned = aligned(call),
+                                 .device = facts::is_host(seen.memory.kind) ? -1 : seen.memory.device,
+                                 .duration = std::chrono::steady_clock::now() - begun,
+                                 .by_drive = seen.by_drive,
+                                 .in_batch = origin == Origin::batch};
+  observe::count_transfer(record, outcome);
+  return outcome;
+}
+
 }  // namespace
 
 Outcome check(const File& file, const Call& call) noexcept {
@@ -143,18 +160,9 @@ Outcome check(const File& file, const Call& call) noexcept {
 
 Outcome transfer(Driver& driver, File& file, const Call& call, Origin origin) noexcept {
   const InFlight in_flight;  // for those who come with a pin
-  Seen seen;
-  if (!observe::statistics_running()) return run(driver, file, call, seen);
-  const auto begun = std::chrono::steady_clock::now();
-  const Outcome outcome = run(driver, file, call, seen);
-  const observe::Transfer record{.direction = call.direction,
-                                 .requested = call.size,
-                                 .aligned = aligned(call),
-                                 .device = facts::is_host(seen.memory.kind) ? -1 : seen.memory.device,
-                                 .duration = std::chrono::steady_clock::now() - begun,
-                                 .by_drive = seen.by_drive,
-                                 .in_batch = origin == Origin::batch};
-  observe::count_transfer(record, outcome);
+  const Watch watch;
+  const Outcome outcome = run_counted(driver, file, call, origin);
+  watch.end(file, call, outcome);
   return outcome;
 }
 

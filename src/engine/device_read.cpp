@@ -381,8 +381,10 @@ class DeviceRead final : public Work {
 Outcome read_to_device(const FileRange& range, RingLoan& ring, cuda::DevicePtr to, Carrier carrier) noexcept {
   const bool cached = seems_cached(range);
   const Cut made = cut(range, to, cached);
+  // Memory that went under its registration: the copy engine's answer is an error, a kernel's the end of the context.
   const bool by_kernel = carrier != Carrier::engine && (cached || carrier == Carrier::kernel) && made.gatherable &&
-                         ring.device().can_gather() && ring.kernel_worth_trying();
+                         ring.device().can_gather() && ring.kernel_worth_trying() &&
+                         gpu::contiguous_bytes(to, range.length) == range.length;
   return DeviceRead(range, made, ring, to, by_kernel).run();
 }
 

@@ -125,14 +125,18 @@ Outcome move_in_turn(const Stretch& stretch, Direction direction) noexcept {
 }  // namespace
 
 DirectResult move_direct(const Stretch& stretch, Direction direction, Completion completion) noexcept {
-  if (const Uring::Use ring = Uring::of_this_thread(completion)) {
-    const Outcome outcome = Transfer(stretch, direction, *ring).run();
-    if (completion == Completion::interrupt || outcome.error() != EOPNOTSUPP) {
-      return {outcome, completion != Completion::interrupt};
+  bool unpollable = false;
+  if (completion != Completion::interrupt) {
+    if (const Uring::Use ring = Uring::of_this_thread(completion)) {
+      const Outcome outcome = Transfer(stretch, direction, *ring).run();
+      if (outcome.error() != EOPNOTSUPP) return {outcome, true, false};
+      unpollable = true;
     }
   }
-  if (completion != Completion::interrupt) return move_direct(stretch, direction, Completion::interrupt);
-  return {move_in_turn(stretch, direction), false};
+  if (const Uring::Use ring = Uring::of_this_thread(Completion::interrupt)) {
+    return {Transfer(stretch, direction, *ring).run(), false, unpollable};
+  }
+  return {move_in_turn(stretch, direction), false, unpollable};
 }
 
 }  // namespace sluice::engine

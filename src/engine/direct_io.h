@@ -21,7 +21,8 @@ struct Stretch {
 
 struct DirectResult {
   base::Outcome outcome = base::Outcome::bytes(0);
-  bool polled = false;  // it ended by polling, without an interrupt
+  bool polled = false;      // it ended by polling, without an interrupt
+  bool unpollable = false;  // polling was asked for, and the system cannot poll this file
 };
 
 // Moves the stretch, offset and length of which are whole blocks. Answers how much of it, from its start on, is in

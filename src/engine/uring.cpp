@@ -31,6 +31,12 @@ constexpr unsigned polling_ends_after_ms = 5;
 // How long requests of a ring that is gone are waited for.
 constexpr int longest_wait_ms = 5000;
 
+// Of kernels since 6.3, which headers may be older than.
+constexpr unsigned feature_register_by_number = 1U << 13;  // IORING_FEAT_REG_REG_RING
+constexpr unsigned register_by_number = 1U << 31;          // IORING_REGISTER_USE_REGISTERED_RING
+constexpr unsigned enter_by_number = 1U << 4;              // IORING_ENTER_REGISTERED_RING
+constexpr std::uint32_t any_number = ~std::uint32_t{0};
+
 std::atomic<unsigned> forks_seen{0};
 
 unsigned load(const unsigned* word, std::memory_order order) noexcept {
@@ -129,7 +135,23 @@ bool Uring::open(Completion completion) noexcept {
     errno = ENOSYS;
     return false;
   }
-  return map(params);
+  if (!map(params)) return false;
+  hide(params);
+  return true;
+}
+
+// The kernel keeps the ring by a number that is this thread's alone. No descriptor is left that the program could close
+// (daemons close all that they did not open), take for its own, or hand to a child. Older kernels leave us the
+// descriptor.
+void Uring::hide(const struct io_uring_params& params) noexcept {
+  if ((params.features & feature_register_by_number) == 0) return;
+  struct io_uring_rsrc_update number {};
+  number.offset = any_number;
+  number.data = static_cast<__u64>(fd_);
+  if (::syscall(SYS_io_uring_register, fd_, IORING_REGISTER_RING_FDS, &number, 1) != 1) return;
+  ::close(fd_);
+  fd_ = static_cast<int>(number.offset);
+  hidden_ = true;
 }
 
 bool Uring::map(const struct io_uring_params& params) noexcept {
@@ -154,7 +176,13 @@ bool Uring::map(const struct io_uring_params& params) noexcept {
 Uring::~Uring() {
   if (queues_ != nullptr) ::munmap(queues_, queues_size_);
   if (entries_ != nullptr) ::munmap(entries_, entries_size_);
-  if (fd_ >= 0) ::close(fd_);
+  if (hidden_) {
+    struct io_uring_rsrc_update number {};
+    number.offset = static_cast<std::uint32_t>(fd_);
+    ::syscall(SYS_io_uring_register, fd_, IORING_UNREGISTER_RING_FDS | register_by_number, &number, 1);
+  } else if (fd_ >= 0) {
+    ::close(fd_);
+  }
 }
 
 void Uring::add(const UringRequest& request) noexcept {
@@ -189,7 +217,7 @@ unsigned Uring::take_answers(std::span<UringAnswer, depth> answers) noexcept {
 
 // One visit to the kernel: submits what was added and waits for an answer. What it took is counted.
 long Uring::enter() noexcept {
-  unsigned flags = IORING_ENTER_GETEVENTS;
+  unsigned flags = IORING_ENTER_GETEVENTS | (hidden_ ? enter_by_number : 0);
   if (by_kernel_) {
     // The store to the tail comes before the look at the flag: else the kernel's thread falls asleep in between.
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -230,8 +258,8 @@ int Uring::wait(std::span<UringAnswer, depth> answers) noexcept {
   }
 }
 
-// The kernel does not let us in although requests are on their way (somebody closed the ring's descriptor): their
-// answers still come into the queue that is mapped here, and until then their memory is in use.
+// The kernel does not let us in although requests are on their way (somebody closed the ring's descriptor, where it is
+// not hidden): their answers still come into the queue that is mapped here, and until then their memory is in use.
 int Uring::wait_without_kernel(std::span<UringAnswer, depth> answers, int error) noexcept {
   constexpr timespec pause{0, 1'000'000};
   for (int waited_ms = 0; waited_ms < longest_wait_ms; ++waited_ms) {

@@ -58,12 +58,14 @@ class Uring {
   ~Uring();
   bool open(Completion completion) noexcept;
   bool map(const struct io_uring_params& params) noexcept;
+  void hide(const struct io_uring_params& params) noexcept;
   long enter() noexcept;
   void take_back_added() noexcept;
   unsigned take_answers(std::span<UringAnswer, depth> answers) noexcept;
   int wait_without_kernel(std::span<UringAnswer, depth> answers, int error) noexcept;
 
-  int fd_ = -1;
+  int fd_ = -1;          // or the number that the kernel keeps the ring by
+  bool hidden_ = false;  // the latter
   bool by_kernel_ = false;
   bool in_use_ = false;
   unsigned added_ = 0;           // not submitted yet

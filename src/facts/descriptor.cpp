@@ -58,7 +58,11 @@ bool fill_from_statx(Descriptor& descriptor) {
   if ((status.stx_mask & STATX_DIOALIGN) != 0) {
     descriptor.memory_alignment = status.stx_dio_mem_align;
     descriptor.offset_alignment = status.stx_dio_offset_align;
+    descriptor.direct_is_copied = status.stx_dio_offset_align == 0;
   }
+#endif
+#ifdef STATX_ATTR_DAX
+  if ((status.stx_attributes & STATX_ATTR_DAX) != 0) descriptor.direct_is_copied = true;
 #endif
   return true;
 }

@@ -22,6 +22,7 @@ struct Descriptor {
   std::optional<std::uint64_t> mount_id;
   std::uint32_t memory_alignment = 0;  // of direct I/O; 0 where the kernel does not say
   std::uint32_t offset_alignment = 0;
+  bool direct_is_copied = false;  // the kernel says that it serves O_DIRECT by the CPU
 };
 
 // Throws base::Failure(CU_FILE_INVALID_VALUE) for a number that is no open descriptor.

@@ -57,16 +57,33 @@ std::optional<Extent> first_stored_extent(int fd, std::uint64_t from) noexcept {
   return std::nullopt;
 }
 
-bool is_stored(int fd, const Extent& extent) noexcept {
+namespace {
+
+enum class Layout : std::uint8_t { any, together };
+
+bool is_stored_as(int fd, const Extent& extent, Layout layout) noexcept {
   Answer answer;
   const std::size_t count = ask(fd, extent.begin, extent.length, answer);
   std::uint64_t reached = extent.begin;
+  std::uint64_t physical = 0;  // where the byte at `reached` has to lie
   for (std::size_t i = 0; i < count; ++i) {
     const struct fiemap_extent& found = answer.extent(i);
     if ((found.fe_flags & (never_stored | not_stored_yet)) != 0 || found.fe_logical > reached) return false;
+    if (layout == Layout::together && i > 0 && found.fe_physical != physical) return false;
     reached = std::max<std::uint64_t>(reached, found.fe_logical + found.fe_length);
+    physical = found.fe_physical + found.fe_length;
   }
   return reached >= extent.begin + extent.length;
+}
+
+}  // namespace
+
+bool is_stored(int fd, const Extent& extent) noexcept {
+  return is_stored_as(fd, extent, Layout::any);
+}
+
+bool is_stored_together(int fd, const Extent& extent) noexcept {
+  return is_stored_as(fd, extent, Layout::together);
 }
 
 }  // namespace sluice::facts

@@ -20,4 +20,7 @@ std::optional<Extent> first_stored_extent(int fd, std::uint64_t from) noexcept;
 // Whether all of a stretch is stored on a device now.
 bool is_stored(int fd, const Extent& extent) noexcept;
 
+// The same, and in one piece: byte n of the stretch lies n bytes behind its first one.
+bool is_stored_together(int fd, const Extent& extent) noexcept;
+
 }  // namespace sluice::facts

@@ -91,6 +91,7 @@ FileFacts assemble(const Descriptor& descriptor, const std::optional<Mount>& mou
   FileFacts facts;
   facts.access = access_in(descriptor.flags);
   facts.direct = (descriptor.flags & O_DIRECT) != 0;
+  facts.direct_is_copied = descriptor.direct_is_copied;
   // O_SYNC contains O_DSYNC's bit.
   facts.synchronous = (descriptor.flags & O_DSYNC) != 0;
   facts.device = descriptor.device;

@@ -44,7 +44,9 @@ struct FileFacts {
   std::string mount_point;       // "" where it is not listed: memfd, a detached mount, no procfs
   std::string mount_options;     // of the mount and of its super block: "rw,relatime,data=ordered"
   Access access = Access::read_only;
-  bool direct = false;         // opened with O_DIRECT
+  bool direct = false;  // opened with O_DIRECT
+  // O_DIRECT is accepted on this file, and the CPU moves the bytes: ext4 with journalled, verified or inline data, DAX.
+  bool direct_is_copied = false;
   bool synchronous = false;    // opened with O_SYNC or O_DSYNC
   bool caller_reads = false;   // the handle came with a read operation of its own; set by whoever registers it
   bool caller_writes = false;  // likewise for writing

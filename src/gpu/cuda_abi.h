@@ -77,6 +77,8 @@ enum PointerAttribute : int {
   pointer_attribute_is_rdma_capable = 15,
   pointer_attribute_access_flags = 16,
   pointer_attribute_mempool_handle = 17,
+  pointer_attribute_mapping_size = 18,
+  pointer_attribute_mapping_base_addr = 19,
 };
 
 // CUmemorytype

@@ -11,6 +11,28 @@ namespace sluice::gpu {
 using facts::BufferFacts;
 using facts::MemoryKind;
 
+namespace {
+
+// What devices map at a time: no mapping ends inside of it.
+constexpr std::uint64_t least_mapping = std::uint64_t{2} << 20U;
+
+// Of an address that a program reserved, the range is the whole reservation, mapped or not. A kernel that stores where
+// nothing is mapped costs the program its context, so the end of the mapping counts. Drivers before CUDA 11.7 do not
+// tell it: then it is the end of all addresses.
+std::uint64_t end_of_mapping(std::uint64_t address, std::uint64_t wanted) noexcept {
+  constexpr std::uint64_t nowhere = ~std::uint64_t{0};
+  if (address / least_mapping == (address + wanted - 1) / least_mapping) return nowhere;
+  cuda::DevicePtr start = 0;
+  std::size_t size = 0;
+  std::array<int, 2> attributes{cuda::pointer_attribute_mapping_base_addr, cuda::pointer_attribute_mapping_size};
+  std::array<void*, 2> values{&start, &size};
+  const int result = driver()->pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(),
+                                                      values.data(), address);
+  return result == cuda::success && start != 0 && address - start < size ? start + size : nowhere;
+}
+
+}  // namespace
+
 BufferFacts inspect(std::uint64_t address) noexcept {
   BufferFacts memory;
   const Driver* const driver = gpu::driver();
@@ -56,7 +78,8 @@ std::uint64_t contiguous_bytes(std::uint64_t address, std::uint64_t wanted) noex
   while (covered < wanted) {
     const BufferFacts memory = inspect(address + covered);
     if (facts::is_host(memory.kind)) break;
-    const std::uint64_t behind = memory.base + memory.size;
+    const std::uint64_t behind =
+        std::min(memory.base + memory.size, end_of_mapping(address + covered, wanted - covered));
     if (behind <= address + covered) break;  // a driver that knows no range: nothing more can be promised
     covered = behind - address;
   }

@@ -4,7 +4,7 @@
 #include <array>
 #include <atomic>
 #include <mutex>
-#include <utility>
+#include <vector>
 
 #include "gpu/memory.h"
 #include "gpu/uvm_provider.h"
@@ -49,8 +49,11 @@ class SoftBacking final : public Provider {
   std::optional<Scratch> take_scratch(int device, std::uint64_t size) override {
     const std::lock_guard lock(mutex_);
     if (static_cast<std::size_t>(device) >= kept_.size()) return std::nullopt;
-    const Kept kept = std::exchange(kept_[static_cast<std::size_t>(device)], {});
-    if (kept.raw != 0 && kept.size >= size && inspect(kept.raw).id == kept.id) return describe(kept, size);
+    for (std::vector<Kept>& all = kept_[static_cast<std::size_t>(device)]; !all.empty();) {
+      const Kept kept = all.back();
+      all.pop_back();
+      if (kept.size >= size && inspect(kept.raw).id == kept.id) return describe(kept, size);
+    }
     const Driver* const driver = gpu::driver();
     Kept made{0, size + page, 0};
     if (driver->mem_alloc == nullptr || driver->mem_alloc(&made.raw, made.size) != cuda::success) return std::nullopt;
@@ -58,12 +61,15 @@ class SoftBacking final : public Provider {
     return describe(made, size);
   }
 
-  // Freeing would wait for all work of the context, which may be waiting for us: it is kept for the next time. It ends
-  // with its context.
+  // Freeing would wait for all work of the context, which may be waiting for us: it is kept for the next time, however
+  // many were out at once. It ends with its context.
   void give_back(const Scratch& scratch) noexcept override {
     const std::lock_guard lock(mutex_);
     const auto slot = static_cast<std::size_t>(scratch.memory.device);
-    if (slot < kept_.size()) kept_[slot] = {scratch.token, scratch.size + page, scratch.memory.id};
+    try {
+      if (slot < kept_.size()) kept_[slot].push_back({scratch.token, scratch.size + page, scratch.memory.id});
+    } catch (...) {  // NOLINT(bugprone-empty-catch): without room to remember it, it stays until its context ends
+    }
   }
 
   int export_dma_buf(const BufferFacts& /*memory*/, std::uint64_t /*address*/,
@@ -84,7 +90,7 @@ class SoftBacking final : public Provider {
   }
 
   std::mutex mutex_;
-  std::array<Kept, max_devices> kept_{};
+  std::array<std::vector<Kept>, max_devices> kept_;
 };
 
 SoftBacking& soft_backing() {

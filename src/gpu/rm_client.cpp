@@ -22,6 +22,7 @@ struct FreeCall {
   std::uint32_t object;
   std::uint32_t status;
 };
+static_assert(sizeof(FreeCall) == 16);
 
 struct MakeCall {
   std::uint32_t root;
@@ -76,6 +77,7 @@ struct UuidInfo {
   std::uint32_t device_instance;
   std::uint32_t subdevice_instance;
 };
+static_assert(sizeof(UuidInfo) == 272);
 constexpr std::uint32_t uuid_is_binary = 2;
 
 // Objects from a descriptor that exports them.

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "base/unique_fd.h"
 #include "gpu/memory.h"
@@ -234,6 +235,24 @@ std::optional<Scratch> make_exportable(int device, std::string& refusal) {
   return scratch;
 }
 
+bool holds(const BufferFacts& memory, std::uint64_t address) noexcept {
+  return address >= memory.base && address - memory.base < memory.size;
+}
+
+// Offsets are reckoned from where the memory begins, which must be where the allocation behind `address` begins: a
+// wrong offset would be a window onto other bytes.
+bool begins_with_its_allocation(const BufferFacts& memory, std::uint64_t address) noexcept {
+  const Driver& driver = *gpu::driver();
+  if (!holds(memory, address) || driver.mem_retain_handle == nullptr || driver.mem_release == nullptr) return false;
+  std::array<cuda::AllocationHandle, 2> found{};
+  const std::array<std::uint64_t, 2> at{memory.base, address};
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    if (driver.mem_retain_handle(&found[i], reinterpret_cast<void*>(at[i])) != cuda::success) break;
+    driver.mem_release(found[i]);
+  }
+  return found[0] != 0 && found[0] == found[1];
+}
+
 // One mutex over all: the experimental provider maps and unmaps with every transfer, which is dear in any case.
 class Uvm final : public Provider {
  public:
@@ -259,10 +278,12 @@ class Uvm final : public Provider {
     return mapped.refusal;
   }
 
-  Window map(const BufferFacts& memory, std::uint64_t address, std::uint64_t size) noexcept override {
+  Window map(const BufferFacts& request, std::uint64_t address, std::uint64_t size) noexcept override {
     try {
+      // A request may span several allocations that are mapped side by side: each has offsets of its own.
+      const BufferFacts memory = holds(request, address) ? request : inspect(address);
       Device* const device = device_at(memory.device);
-      if (device == nullptr || !device->refusal().empty() || address < memory.base) return {};
+      if (device == nullptr || !device->refusal().empty() || !begins_with_its_allocation(memory, address)) return {};
       const std::uint64_t end = std::min(address + size, memory.base + memory.size);
       const std::uint64_t first = (address - memory.base) / page * page;
       const std::uint64_t last = (end - memory.base + page - 1) / page * page;
@@ -294,7 +315,10 @@ class Uvm final : public Provider {
   // Kept: freeing may wait for work that waits for us.
   void give_back(const Scratch& scratch) noexcept override {
     const std::lock_guard lock(mutex_);
-    scratches_[static_cast<std::size_t>(scratch.memory.device)] = scratch;
+    try {
+      scratches_[static_cast<std::size_t>(scratch.memory.device)].push_back(scratch);
+    } catch (...) {  // NOLINT(bugprone-empty-catch): without room to remember it, it is not used again
+    }
   }
 
   int export_dma_buf(const BufferFacts& /*memory*/, std::uint64_t address, std::uint64_t size) noexcept override {
@@ -319,19 +343,23 @@ class Uvm final : public Provider {
     return slot.get();
   }
 
-  // Two at once get one each; the last one given back stays.
+  // Two at once get one each.
   std::optional<Scratch> scratch_of(int device, std::string& why) {
     {
       const std::lock_guard lock(mutex_);
-      auto& kept = scratches_[static_cast<std::size_t>(device)];
-      if (kept) return std::exchange(kept, std::nullopt);
+      std::vector<Scratch>& kept = scratches_[static_cast<std::size_t>(device)];
+      if (!kept.empty()) {
+        const Scratch last = kept.back();
+        kept.pop_back();
+        return last;
+      }
     }
     return make_exportable(device, why);
   }
 
   std::mutex mutex_;
   std::array<std::unique_ptr<Device>, max_devices> devices_;
-  std::array<std::optional<Scratch>, max_devices> scratches_;
+  std::array<std::vector<Scratch>, max_devices> scratches_;
   std::map<std::uintptr_t, Held> mappings_;
   std::uintptr_t last_token_ = 0;
 };

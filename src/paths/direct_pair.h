@@ -56,14 +56,15 @@ class DirectPair {
   // There was nothing to try it on: another file, or this one later, may do.
   void postpone(const std::string& words) { settle(facts::Reach::untried, words); }
 
-  // A transfer was refused after the trial had succeeded: from now on the others go by the CPU.
-  void refuse(facts::Reach reach) noexcept {
+  // A transfer was refused after the trial had succeeded: from now on the others go by the CPU. True for the first one,
+  // who then says so.
+  bool refuse(facts::Reach reach) noexcept {
     facts::Reach expected = facts::Reach::proven;
-    if (!reach_.compare_exchange_strong(expected, reach, std::memory_order_acq_rel)) return;
-    try {
-      say("a transfer was refused after a trial had succeeded");
-    } catch (...) {  // NOLINT(bugprone-empty-catch): the reach has changed, which is what counts
-    }
+    return reach_.compare_exchange_strong(expected, reach, std::memory_order_acq_rel);
+  }
+  void say(const std::string& words) {
+    const std::lock_guard lock(mutex_);
+    words_ = words;
   }
 
   std::string words() const {
@@ -75,12 +76,12 @@ class DirectPair {
   void before_fork() { mutex_.lock(); }
   void after_fork() { mutex_.unlock(); }
 
-  // Polling was asked for, and the file cannot be polled: not tried again.
+  // Polling was asked for, and the drive has no queue for it: not tried again.
   bool can_be_polled() const noexcept { return !unpollable_.load(std::memory_order_relaxed); }
-  void count_transfer(bool polled, bool asked_to_poll) noexcept {
+  void cannot_be_polled() noexcept { unpollable_.store(true, std::memory_order_relaxed); }
+  void count_transfer(bool polled) noexcept {
     transfers_.fetch_add(1, std::memory_order_relaxed);
     if (polled) polled_.fetch_add(1, std::memory_order_relaxed);
-    if (asked_to_poll && !polled) unpollable_.store(true, std::memory_order_relaxed);
   }
   void count_rerouted() noexcept { rerouted_.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t transfers() const noexcept { return transfers_.load(std::memory_order_relaxed); }
@@ -88,11 +89,6 @@ class DirectPair {
   std::uint64_t rerouted() const noexcept { return rerouted_.load(std::memory_order_relaxed); }
 
  private:
-  void say(const std::string& words) {
-    const std::lock_guard lock(mutex_);
-    words_ = words;
-  }
-
   gpu::Provider* const provider_;
   const int device_;
   const std::string storage_;

@@ -1,11 +1,15 @@
 // Window by window: a device may map less of its memory than a request takes (a BAR of 256 MiB).
 #include "paths/p2pdma.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 #include "engine/direct_io.h"
+#include "observe/log.h"
 #include "paths/direct_pair.h"
 #include "route/route.h"
 
@@ -50,7 +54,8 @@ class P2pdma final : public Path {
     const engine::DirectResult result =
         engine::move_direct({file.fd, piece.at, {window.address, length}, block}, piece.direction,
                             poll ? completion_ : Completion::interrupt);
-    if (result.outcome.ok()) file.pair->count_transfer(result.polled, poll);
+    if (result.unpollable) file.pair->cannot_be_polled();
+    if (result.outcome.ok()) file.pair->count_transfer(result.polled);
     return result.outcome;
   }
 
@@ -75,6 +80,19 @@ facts::Reach reach_after(Outcome refusal) noexcept {
       return facts::Reach::pinning_refused;
     default:
       return facts::Reach::proven;
+  }
+}
+
+void refuse_pair(DirectPair& pair, Outcome refusal) noexcept {
+  const facts::Reach reach = reach_after(refusal);
+  if (reach == facts::Reach::proven || !pair.refuse(reach)) return;
+  try {
+    const std::string words =
+        fmt::format("a transfer was answered {} after a trial had succeeded", ::strerrorname_np(refusal.error()));
+    observe::log(config::LogLevel::warn, "p2pdma",
+                 fmt::format("device {} and {}: not direct any more ({})", pair.device(), pair.storage(), words));
+    pair.say(words);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): the reach has changed, which is what counts
   }
 }
 

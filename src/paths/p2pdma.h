@@ -8,10 +8,15 @@
 namespace sluice::paths {
 
 // For pieces of whole blocks at aligned addresses (route::Carry::direct) and files whose pair is proven. Beyond Path's
-// promise: a count that is short says that something was in the way; asked for the rest, the path tells what.
+// promise: a count that is short says that something was in the way; asked for the rest, the path tells what. Short of
+// it: pieces behind one that failed may have arrived, so memory behind the count, within the piece, need not be as it
+// was.
 Path& p2pdma(engine::Completion completion) noexcept;
 
 // What an error of this path, on whole and aligned blocks, says of the pair; `proven` where it says nothing.
 facts::Reach reach_after(base::Outcome refusal) noexcept;
+
+// Takes the pair out of use for such an error, and tells the log; nothing for any other.
+void refuse_pair(DirectPair& pair, base::Outcome refusal) noexcept;
 
 }  // namespace sluice::paths

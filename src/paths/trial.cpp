@@ -12,10 +12,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/direct_io.h"
 #include "engine/file_io.h"
 #include "facts/extents.h"
+#include "facts/iommu.h"
+#include "facts/stripes.h"
 #include "gpu/memory.h"
 #include "observe/log.h"
 #include "paths/direct_pair.h"
@@ -99,60 +102,112 @@ std::string error_text(Outcome outcome) {
 }
 
 // Below a raw device that maps others, blocks that were never written may come back as zeros of the CPU's making.
+// Arrays pass every read on.
 bool zeros_prove_nothing(const facts::FileFacts& file) {
-  return file.kind == facts::FileKind::block_device && file.block.driver != "nvme";
+  return file.kind == facts::FileKind::block_device && file.block.driver != "nvme" && file.block.driver != "md";
+}
+
+facts::Stripes stripes_below(const facts::FileFacts& file) {
+  return file.block.driver == "md" ? facts::stripes_of(file.block.name, facts::Root{}) : facts::Stripes{};
 }
 
 class Trial {
  public:
-  Trial(const OpenFile& file, const facts::BufferFacts& memory) : file_(file), memory_(memory) {}
+  Trial(const OpenFile& file, const facts::BufferFacts& memory)
+      : file_(file), memory_(memory), block_(std::max(1u, file.facts.offset_alignment)) {}
 
   Verdict make() {
     if (file_.facts.access == facts::Access::write_only) return nothing("this descriptor may not read");
-    const std::uint64_t block = std::max(1u, file_.facts.offset_alignment);
-    if (block > most_bytes) return nothing(fmt::format("its blocks of {} bytes are too large", block));
-    const std::optional<Extent> place = find_place(block);
-    if (!place) return nothing("no stored bytes in this file to try it with");
-
-    const HostPages before(most_bytes);
-    const Outcome expected = read_plainly_direct(*place, before);
-    if (!expected.ok()) return nothing("the file cannot be read with O_DIRECT: " + error_text(expected));
-    if (expected.count() == 0) return nothing("no bytes in this file to try it with");
-    const std::span<std::byte> wanted = before.all().first(expected.count());
-    // Reading has written back what was in the page cache only.
-    const Extent read{place->begin, expected.count()};
-    if (file_.facts.kind == facts::FileKind::regular && !facts::is_stored(file_.fd, read)) {
-      return nothing("the bytes to try it with are not stored on the device yet");
+    if (block_ > most_bytes) return nothing(fmt::format("its blocks of {} bytes are too large", block_));
+    const facts::Stripes stripes = stripes_below(file_.facts);
+    const std::vector<Extent> places = find_places(stripes);
+    if (places.empty()) {
+      return nothing(stripes.drives == 1
+                         ? "no stored bytes in this file to try it with"
+                         : fmt::format("no stored bytes in this file that lie on all {} drives", stripes.drives));
     }
-    if (zeros_prove_nothing(file_.facts) && only_zeros(wanted)) return nothing("only zeros to try it with");
-    return into_device(*place, block, wanted);
+    Verdict verdict = nothing("");
+    for (const Extent& place : places) {
+      verdict = try_at(place);
+      if (verdict.reach != Reach::proven) break;
+    }
+    if (verdict.reach == Reach::proven && places.size() > 1) verdict = of_each_drive(places, stripes.chunk);
+    if (verdict.reach == Reach::proven && (places.size() == 1 || stripes.mirrored)) return of_all_drives(verdict);
+    return verdict;
   }
 
  private:
-  // Whole blocks of stored bytes, as many as the scratch memory takes.
-  std::optional<Extent> find_place(std::uint64_t block) const {
-    if (file_.facts.kind == facts::FileKind::block_device) return Extent{0, most_bytes};
+  // Of a mirror, and of several paths, one that the kernel chose has served the trial: the others are alike only where
+  // the IOMMU, which is what loses bytes, treats them alike.
+  Verdict of_all_drives(const Verdict& verdict) const {
+    const std::vector<std::string> domains = facts::iommu_domains(file_.facts.block, facts::Root{});
+    if (domains.size() < 2) return verdict;
+    return nothing("one of its drives or paths was tried, and others stand in another kind of IOMMU domain");
+  }
+
+  Verdict of_each_drive(const std::vector<Extent>& places, std::uint64_t chunk) const {
+    // A file system that had not placed all the bytes yet may have put them elsewhere.
+    const std::uint64_t begin = places.front().begin;
+    if (is_regular() && !facts::is_stored_together(file_.fd, {begin, places.back().begin + block_ - begin})) {
+      return nothing(fmt::format("the bytes that were read need not lie on all {} drives", places.size()));
+    }
+    return {Reach::proven, fmt::format("{} bytes of each of {} drives were verified",
+                                       std::min(chunk, places.back().length), places.size())};
+  }
+
+  // Whole blocks of stored bytes, as many as the scratch memory takes: of a striped array, on each of its drives.
+  std::vector<Extent> find_places(const facts::Stripes& stripes) const {
+    const std::uint64_t stride = (stripes.chunk + block_ - 1) / block_ * block_;
+    const std::uint64_t last = stride * (stripes.drives - 1);
+    const std::optional<Extent> stretch = find_stretch(last + block_);
+    std::vector<Extent> places;
+    for (std::uint64_t begin = 0; stretch && begin <= last; begin += std::max(stride, block_)) {
+      places.push_back({stretch->begin + begin, std::min(stretch->length - begin, most_bytes)});
+    }
+    return places;
+  }
+
+  // The first stretch of whole blocks, at least so long, that lies together on the device.
+  std::optional<Extent> find_stretch(std::uint64_t least) const {
+    if (file_.facts.kind == facts::FileKind::block_device) return Extent{0, least - block_ + most_bytes};
     for (std::uint64_t from = 0;;) {
       const std::optional<Extent> extent = facts::first_stored_extent(file_.fd, from);
       if (!extent || extent->begin >= file_.size) return std::nullopt;
-      const std::uint64_t begin = (extent->begin + block - 1) / block * block;
+      const std::uint64_t begin = (extent->begin + block_ - 1) / block_ * block_;
       const std::uint64_t end = extent->begin + extent->length;
       // What lies behind the file's end within its last block is the block's, too.
       if (begin < end && begin < file_.size) {
-        const std::uint64_t to_end = (file_.size - begin + block - 1) / block * block;
-        const std::uint64_t length = std::min({end - begin, to_end, most_bytes});
-        if (length >= block) return Extent{begin, length - length % block};
+        const std::uint64_t to_end = (file_.size - begin + block_ - 1) / block_ * block_;
+        const std::uint64_t length = std::min(end - begin, to_end);
+        if (length >= least) return Extent{begin, length - length % block_};
       }
       from = end;
     }
   }
 
-  Outcome read_plainly_direct(const Extent& place, const HostPages& into) const {
-    const auto block = static_cast<std::uint32_t>(std::max(1u, file_.facts.offset_alignment));
-    return engine::read_span(file_.fd, into.all().first(place.length), FileOffset{place.begin}, block, file_.size);
+  Verdict try_at(const Extent& place) {
+    const HostPages before(most_bytes);
+    const Outcome expected = read_plainly_direct(place, before);
+    if (!expected.ok()) return nothing("the file cannot be read with O_DIRECT: " + error_text(expected));
+    if (expected.count() == 0) return nothing("no bytes in this file to try it with");
+    const std::span<std::byte> wanted = before.all().first(expected.count());
+    // Reading has written back what was in the page cache only.
+    if (!is_stored({place.begin, wanted.size()})) {
+      return nothing("the bytes to try it with are not stored on the device yet");
+    }
+    if (zeros_prove_nothing(file_.facts) && only_zeros(wanted)) return nothing("only zeros to try it with");
+    return into_device(place, wanted);
   }
 
-  Verdict into_device(const Extent& place, std::uint64_t block, std::span<std::byte> wanted) {
+  bool is_regular() const { return file_.facts.kind == facts::FileKind::regular; }
+  bool is_stored(const Extent& read) const { return !is_regular() || facts::is_stored(file_.fd, read); }
+
+  Outcome read_plainly_direct(const Extent& place, const HostPages& into) const {
+    return engine::read_span(file_.fd, into.all().first(place.length), FileOffset{place.begin},
+                             static_cast<std::uint32_t>(block_), file_.size);
+  }
+
+  Verdict into_device(const Extent& place, std::span<std::byte> wanted) {
     gpu::Session session(memory_);
     if (session.status() != cuda::success) {
       return nothing("the device's context cannot be used: " + gpu::error_name(session.status()));
@@ -169,13 +224,15 @@ class Trial {
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
       if (!poison(session, device, wanted, found)) return nothing("the device's memory cannot be written to");
       const engine::Stretch stretch{file_.fd, FileOffset{place.begin}, device.pinnable().first(place.length),
-                                    static_cast<std::uint32_t>(block)};
+                                    static_cast<std::uint32_t>(block_)};
       const Outcome read = engine::move_direct(stretch, Direction::read, engine::Completion::interrupt).outcome;
       if (!read.ok()) return refused(read);
       if (session.copy_from_device(found.all().first(wanted.size()), device.address()) != cuda::success) {
         return nothing("the device's memory cannot be read back");
       }
       const bool same = read.count() >= wanted.size() && std::equal(wanted.begin(), wanted.end(), found.all().begin());
+      // A hole that was made meanwhile is filled by the CPU.
+      if (same && !is_stored({place.begin, wanted.size()})) break;
       if (same) return {Reach::proven, fmt::format("{} bytes at {} were verified", wanted.size(), place.begin)};
       if (stays_the_same(place, wanted)) return lost(read, wanted, found);
     }
@@ -213,6 +270,7 @@ class Trial {
 
   const OpenFile& file_;
   const facts::BufferFacts& memory_;
+  const std::uint64_t block_;
 };
 
 void tell(const DirectPair& pair, const Verdict& verdict) {

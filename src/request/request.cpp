@@ -64,8 +64,7 @@ Carried carry_direct(const Way& way, const route::Segment& segment) noexcept {
     const Outcome moved = path.move(way.file, way.request.memory, rest);
     carried.count += moved.count();
     if (moved.count() > 0) continue;
-    const facts::Reach reach = paths::reach_after(moved);
-    if (reach != facts::Reach::proven && blames_the_pair(way.request, rest, moved)) pair.refuse(reach);
+    if (blames_the_pair(way.request, rest, moved)) paths::refuse_pair(pair, moved);
     pair.count_rerouted();
     return carried;
   }

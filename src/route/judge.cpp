@@ -54,6 +54,7 @@ Reason first_reason(const facts::FileFacts& file, const facts::BufferFacts& buff
   if (buffer.kind == MemoryKind::managed) return SLUICE_REASON_MANAGED_MEMORY;
   if (buffer.soft && !buffer.backed) return SLUICE_REASON_SOFT_GPU;
   if (const std::optional<Reason> reason = by_file_system(file.file_system)) return *reason;
+  if (file.direct_is_copied) return SLUICE_REASON_UNSUPPORTED_FILE_SYSTEM;
   if (has_no_drive(file.block)) return SLUICE_REASON_UNSUPPORTED_DEVICE;
   if (!rules.use_pci_p2pdma) {
     return machine.nvfs_loaded ? SLUICE_REASON_NO_DIRECT_PROVIDER : SLUICE_REASON_DIRECT_PATH_OFF;

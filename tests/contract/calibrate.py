@@ -4,11 +4,11 @@
 Each test runs in a process of its own, because NVIDIA's library crashes, aborts or hangs in some; many run at a time.
 A row that says "same" has to pass on both; a row that says "ours" has to pass on ours, and none of its tests may pass
 on NVIDIA's. Needs root (scratch file systems, a udev record for the disk, without which that library refuses files), a
-GPU, and NVIDIA's libcufile.so.0. With a folder that tests/gpu/pack.sh has made, every row on a machine with 16 cores, in
-at most 150 s:
+GPU, and NVIDIA's libcufile.so.0. With a folder that tests/gpu/pack.sh has made, every row on a machine with 16 cores,
+in at most 150 s:
 
-    tests/contract/calibrate.py --program FOLDER/test-bin/contract_tests --ours FOLDER/lib \\
-        --theirs /usr/local/cuda/lib64 --report calibration.txt
+    tests/contract/calibrate.py --tests FOLDER/test-bin --ours FOLDER/lib --theirs /usr/local/cuda/lib64 \\
+        --report calibration.txt
 
 Where the time was up, the table says which rows were not run; --match runs some of them alone. Here, on the soft GPU,
 our library can stand in for theirs, with LD_LIBRARY_PATH=BUILD/softgpu and more time: the rows marked "ours" differ
@@ -34,8 +34,9 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROWS = HERE / "rows.txt"
 SCRATCH_FS = HERE.parent / "support/scratch_fs.sh"
+PROGRAMS = ("contract_tests", "fault_tests")  # where the tests of the rows are
 
-PASSED, SKIPPED, FAILED, NOT_RUN = "passed", "skipped", "failed", "not run"
+PASSED, SKIPPED, FAILED, MISSING, NOT_RUN = "passed", "skipped", "failed", "there is no such test", "not run"
 DIFFERS, OPEN = "DIFFERS", "open"
 
 Row = collections.namedtuple("Row", "section situation kind tests")
@@ -94,6 +95,26 @@ class Places:
         self.write_record(pathlib.Path(f"/run/udev/data/b{os.major(device)}:{os.minor(device)}"), text)
 
 
+def environment_with(library, **more):
+    search = [str(library.resolve()), os.environ.get("LD_LIBRARY_PATH", "")]
+    return dict(os.environ, LD_LIBRARY_PATH=":".join(filter(None, search)), **more)
+
+
+def programs_of_tests(folder, library):
+    """Suite.Test -> the program that has it, whether with parameters or without."""
+    found = {}
+    for program in (folder.resolve() / name for name in PROGRAMS):
+        listed = subprocess.run([program, "--gtest_list_tests"], env=environment_with(library), capture_output=True,
+                                text=True, check=True).stdout
+        suite = ""
+        for line in listed.splitlines():
+            if re.match(r"\S+\.(\s|$)", line):
+                suite = line.split()[0].rpartition("/")[2]
+            elif line.startswith("  "):
+                found[suite + line.split()[0].partition("/")[0]] = program
+    return found
+
+
 def state_of(status, text, library):
     loaded = re.search(r"^libcufile (.+)$", text, re.MULTILINE)
     if loaded and not pathlib.Path(loaded[1]).resolve().parent.samefile(library):
@@ -104,30 +125,30 @@ def state_of(status, text, library):
     if status != 0:
         return FAILED
     if good == 0:
-        return SKIPPED if "[  SKIPPED ]" in text else "there is no such test"
+        return SKIPPED if "[  SKIPPED ]" in text else MISSING
     return PASSED
 
 
 class Runner:
     def __init__(self, given, places):
-        self.program = given.program.resolve()
+        self.programs = programs_of_tests(given.tests, given.ours)
         self.seconds = given.seconds
         self.ends = time.monotonic() + given.budget
         self.places = places
 
     def answer(self, library, test):
         """What the test said with this library; in a session of its own, so that all it started can be ended."""
+        if test not in self.programs:
+            return Answer(MISSING, "")
         left = self.ends - time.monotonic()
         if left <= 0:
             return Answer(NOT_RUN, "")
-        search = [str(library.resolve()), os.environ.get("LD_LIBRARY_PATH", "")]
-        environment = dict(os.environ, LD_LIBRARY_PATH=":".join(filter(None, search)),
-                           SLUICE_TEST_PLACES=str(self.places.file))
+        environment = environment_with(library, SLUICE_TEST_PLACES=str(self.places.file))
         with tempfile.TemporaryDirectory(dir=self.places.folder) as folder, \
                 tempfile.TemporaryFile("w+", errors="replace") as output:
-            process = subprocess.Popen([self.program, f"--gtest_filter={test}:*/{test}/*", "--gtest_brief=0"],
-                                       env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=output,
-                                       stderr=subprocess.STDOUT, start_new_session=True)
+            process = subprocess.Popen([self.programs[test], f"--gtest_filter={test}:*/{test}/*"], env=environment,
+                                       cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                                       start_new_session=True)
             try:
                 status = process.wait(min(self.seconds, left))
             except subprocess.TimeoutExpired:
@@ -213,18 +234,21 @@ def describe(rows, answers, libraries):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", required=True, type=pathlib.Path, help="the contract tests")
+    parser.add_argument("--tests", required=True, type=pathlib.Path, help="folder of the test programs")
     parser.add_argument("--ours", required=True, type=pathlib.Path, help="folder of our libcufile.so.0")
     parser.add_argument("--theirs", required=True, type=pathlib.Path, help="folder of NVIDIA's")
     parser.add_argument("--rows", default=ROWS, type=pathlib.Path)
     parser.add_argument("--match", default="", help="only rows whose line has this text")
     parser.add_argument("--report", type=pathlib.Path, help="writes the table here, too")
-    parser.add_argument("--disk", default=pathlib.Path(), type=pathlib.Path, help="a folder on ext4 (default: this one)")
+    parser.add_argument("--disk", default=pathlib.Path("/var/tmp"), type=pathlib.Path, help="a folder on ext4 or xfs")
     parser.add_argument("--seconds", default=40, type=float, help="a test that takes longer hangs")
     parser.add_argument("--budget", default=140, type=float, help="seconds for all tests together")
     parser.add_argument("--jobs", default=os.cpu_count(), type=int)
     given = parser.parse_args()
 
+    kind = subprocess.run(["stat", "-f", "-c", "%T", given.disk], capture_output=True, text=True, check=True).stdout
+    if kind.strip() not in ("ext2/ext3", "xfs"):
+        parser.error(f"{given.disk} is on {kind.strip()}, where NVIDIA's library takes no file: name a --disk")
     libraries = {"ours": given.ours, "theirs": given.theirs}
     for folder in libraries.values():
         if not (folder / "libcufile.so.0").exists():

@@ -112,6 +112,9 @@ TEST_P(RefusedInFlight, EndsOnTheCpusWayAndSoDoAllLaterOnes) {
   const std::vector<Pair> known = pairs();
   ASSERT_EQ(known.size(), 1U);
   EXPECT_EQ(known[0].rerouted, 1U);
+  EXPECT_NE(std::string(explain(file.handle(), memory_.address()).detail)
+                .find(std::string("a transfer was ") + refusal.words + " after a trial had succeeded"),
+            std::string::npos);
 }
 
 TEST_P(RefusedInFlight, OfAWriteEndsOnTheCpusWay) {

@@ -71,6 +71,8 @@ SAME(pointer_attribute_allowed_handle_types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE
 SAME(pointer_attribute_is_rdma_capable, CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE);
 SAME(pointer_attribute_access_flags, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS);
 SAME(pointer_attribute_mempool_handle, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE);
+SAME(pointer_attribute_mapping_size, CU_POINTER_ATTRIBUTE_MAPPING_SIZE);
+SAME(pointer_attribute_mapping_base_addr, CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR);
 
 SAME(memory_host, CU_MEMORYTYPE_HOST);
 SAME(memory_device, CU_MEMORYTYPE_DEVICE);

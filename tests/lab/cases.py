@@ -46,9 +46,9 @@ class Case:
         return dataclasses.replace(self, drives=drives, job=job)
 
 
-def topology_case(name, what, expectation, topology):
-    return Case(f"topology: {name}", what, "topology.sh", topology=topology,
-                settings={"LAB_EXPECTATION": expectation, "LAB_TOPOLOGY": name})
+def topology_case(name, what, expectation, topology, drives=(GPU0, PLN0), **settings):
+    return Case(f"topology: {name}", what, "topology.sh", drives=drives, topology=topology,
+                settings={"LAB_EXPECTATION": expectation, "LAB_TOPOLOGY": name, **settings})
 
 
 CASES = [
@@ -72,8 +72,8 @@ CASES = [
                   Topology(switch=False, cpu="EPYC")),
     topology_case("switch, IOMMU in pass-through", "bus addresses stay as they are", "direct",
                   Topology(iommu="pass-through")),
-    topology_case("switch, IOMMU translating", "success is reported and the data is lost", "lost",
-                  Topology(iommu="translating")),
+    topology_case("switch, IOMMU translating", "success is reported and the data is lost, of one drive of an array, too",
+                  "lost", Topology(iommu="translating"), drives=(GPU0, PLN0, PLN1), LAB_MIXED="yes"),
     topology_case("root ports, CPU listed, IOMMU translating", "data arrives; QEMU's trace tells untranslated addresses", "right",
                   Topology(switch=False, cpu="EPYC", iommu="translating")),
     topology_case("root ports, CPU not listed, IOMMU translating", "refused as without an IOMMU", "EINVAL",

@@ -2,8 +2,9 @@
 """Boots a real kernel with emulated drives, and shows what it does with device memory, and what we do on it.
 
 Every case is one boot (cases.py). Rows come from the guest's output and, for the transfers that the guest made promises
-about, from QEMU's trace of what the drives did. Ends with the number of DMA segments that one drive had in the memory of
-another: device to device, past the CPU. docs/lab.md tells more.
+about, from QEMU's trace of what the drives did. Ends with what the guests counted (runs that ended by polling) and the
+number of DMA segments that one drive had in the memory of another: device to device, past the CPU. docs/lab.md tells
+more.
 """
 
 import argparse
@@ -90,7 +91,7 @@ def judge_boot(case, boot, folder, output):
 
 
 def run_case(case, work, lab, build):
-    """Boots one case. Its rows, its number of DMA segments inside a window, and what to say of it."""
+    """Boots one case. Its rows, its number of DMA segments inside a window, what the guest counted, and the boot."""
     folder = work / "guests" / re.sub(r"[^a-z0-9]+", "-", case.name.lower()).strip("-")
     prepared = case.prepared(lab, build)
     boot = machine.boot(prepared, work / "kernel", folder)
@@ -108,7 +109,7 @@ def run_case(case, work, lab, build):
         found.append(rows.Row("failed" if why else "passed", f"{promise.row}: DMA", why))
     found += judge_boot(case, boot, folder, text)
     found += [rows.Row("failed", f"{name}: is told once", "two rows have this name") for name in rows.doubled(found)]
-    return found, dma.count_segments(commands, windows), boot
+    return found, dma.count_segments(commands, windows), output.counts, boot
 
 
 def print_case(case, found, boot, verbose):
@@ -134,19 +135,22 @@ def main():
     prepare_kernel(work / "kernel")
     if asked.fetch:
         return 0
-    everything, segments = [], 0
+    everything, segments, counts = [], 0, {}
     with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
         running = [(case, pool.submit(run_case, case, work, HERE, build)) for case in chosen]
         for case, future in running:
-            found, inside, boot = future.result()
+            found, inside, counted, boot = future.result()
             print_case(case, found, boot, asked.verbose)
             everything += found
             segments += inside
+            counts.update(counted)
     if asked.junit:
         rows.write_junit(asked.junit, everything)
     failed = sum(row.status == "failed" for row in everything)
     print(f"kernel {text_of(work / 'kernel/version').strip()}: {len(everything)} rows, {failed} failed, "
           f"{sum(row.status == 'skipped' for row in everything)} skipped ({time.monotonic() - begin:.0f} s)")
+    for what, number in counts.items():
+        print(f"{what}: {number}")
     print(f"DMA segments inside the BAR: {segments}")
     return 1 if failed or not segments else 0
 

@@ -106,10 +106,11 @@ class Promises(unittest.TestCase):
 class Rows(unittest.TestCase):
     def test_every_kind_of_line_is_read(self):
         output = rows.read_output("pass a: b\nfail c: d -- answered EINVAL: why -- not\nskip e -- no tool\n"
-                                  "window GPU0 0x10 0x1f\ndma 7 f: g -- read 4096 GPU0\npassing by\n")
+                                  "window GPU0 0x10 0x1f\ndma 7 f: g -- read 4096 GPU0\ncount h, i -- 12\npassing by\n")
         self.assertEqual(output.rows, [rows.Row("passed", "a: b"), rows.Row("failed", "c: d", "answered EINVAL: why -- not"),
                                        rows.Row("skipped", "e", "no tool")])
         self.assertEqual(output.windows, {"GPU0": (0x10, 0x1f)})
+        self.assertEqual(output.counts, {"h, i": 12})
         self.assertEqual(output.promises, [dma.Promise(7, "f: g", "read", 4096, "GPU0")])
 
     def test_names_that_occur_twice_are_found(self):

@@ -8,6 +8,7 @@ import dma
 
 ROW = re.compile(r"(pass|fail|skip) (.+?)(?: -- (.*))?$")
 PROMISE = re.compile(r"dma (\d+) (.+) -- (read|write) (\d+) (\S+)$")
+COUNT = re.compile(r"count (.+) -- (\d+)$")
 WINDOW = re.compile(r"window (\S+) (0x[0-9a-f]+) (0x[0-9a-f]+)$")
 STATUS = {"pass": "passed", "fail": "failed", "skip": "skipped"}
 
@@ -24,6 +25,7 @@ class Output:
     rows: list = dataclasses.field(default_factory=list)
     promises: list = dataclasses.field(default_factory=list)
     windows: dict = dataclasses.field(default_factory=dict)  # name -> (first, last)
+    counts: dict = dataclasses.field(default_factory=dict)  # what was counted -> number
 
 
 def read_output(text):
@@ -34,6 +36,8 @@ def read_output(text):
         elif found := PROMISE.match(line):
             number, row, operation, inside, window = found.groups()
             output.promises.append(dma.Promise(int(number), row, operation, int(inside), window))
+        elif found := COUNT.match(line):
+            output.counts[found.group(1)] = int(found.group(2))
         elif found := WINDOW.match(line):
             output.windows[found.group(1)] = (int(found.group(2), 16), int(found.group(3), 16))
     return output

@@ -130,6 +130,74 @@ TEST_F(Graphs, ReplayMemoryOperations) {
   EXPECT_EQ(7, words.data()[0]);
 }
 
+TEST_F(Graphs, ReplayMemoryOperationsOf64Bits) {
+  const PinnedBuffer words(64);
+  std::fill_n(words.data(), 64, std::uint8_t{0});
+  const Stream stream;
+  begin(stream.get());
+  ASSERT_EQ(cuda::success, cuStreamWriteValue64_v2(stream.get(), words.at(8), std::uint64_t{7} << 56U, 0));
+  ASSERT_EQ(cuda::success,
+            cuStreamWaitValue64_v2(stream.get(), words.at(8), std::uint64_t{7} << 56U, cuda::wait_value_and));
+  const Replay replay(end(stream.get()));
+  replay.run(stream.get());
+  EXPECT_EQ(7, words.data()[15]);
+}
+
+// Two branches between a fork and a join; each replay adds them up anew.
+TEST_F(Graphs, JoinTheirBranchesBeforeWhatComesBehind) {
+  constexpr std::size_t half = 4096;
+  const DeviceBuffer device(2 * half);
+  const PinnedBuffer from(2 * half);
+  const PinnedBuffer back(2 * half);
+  const Stream first;
+  const Stream second;
+  const Event forked;
+  const Event joined;
+  begin(first.get());
+  ASSERT_EQ(cuda::success, cuMemsetD8Async(device.at(), 0, 2 * half, first.get()));
+  ASSERT_EQ(cuda::success, cuEventRecord(forked.get(), first.get()));
+  ASSERT_EQ(cuda::success, cuStreamWaitEvent(second.get(), forked.get(), 0));
+  for (std::size_t piece = 0; piece < half; piece += half / 8) {
+    ASSERT_EQ(cuda::success,
+              cuMemcpyHtoDAsync_v2(device.at(half + piece), from.data() + half + piece, half / 8, second.get()));
+    ASSERT_EQ(cuda::success, cuMemcpyHtoDAsync_v2(device.at(piece), from.data() + piece, half / 8, first.get()));
+  }
+  ASSERT_EQ(cuda::success, cuEventRecord(joined.get(), second.get()));
+  ASSERT_EQ(cuda::success, cuStreamWaitEvent(first.get(), joined.get(), 0));
+  ASSERT_EQ(cuda::success, cuMemcpyDtoHAsync_v2(back.data(), device.at(), 2 * half, first.get()));
+  const Replay replay(end(first.get()));
+  for (unsigned round = 0; round < 20; ++round) {
+    const auto bytes = pattern(2 * half, round);
+    std::copy(bytes.begin(), bytes.end(), from.data());
+    replay.run(first.get());
+    ASSERT_EQ(bytes, std::vector<std::uint8_t>(back.data(), back.data() + 2 * half)) << "replay " << round;
+  }
+}
+
+TEST_F(Graphs, AreNeverReplayedTwiceAtATime) {
+  const DeviceBuffer buffer(4096);
+  const Stream captured;
+  begin(captured.get());
+  ASSERT_EQ(cuda::success, cuMemsetD8Async(buffer.at(), 1, 4096, captured.get()));
+  cuda::Graph graph = end(captured.get());
+  cuda::GraphExec exec = nullptr;
+  ASSERT_EQ(cuda::success, cuGraphInstantiateWithFlags(&exec, graph, 0));
+  ASSERT_EQ(cuda::success, cuGraphLaunch(exec, captured.get()));  // what it loads, it loads now
+  ASSERT_EQ(cuda::success, cuStreamSynchronize(captured.get()));
+  const Stream first;
+  const Stream second;
+  {
+    Gate gate(first.get());
+    ASSERT_EQ(cuda::success, cuGraphLaunch(exec, first.get()));
+    ASSERT_EQ(cuda::success, cuGraphLaunch(exec, second.get()));
+    EXPECT_EQ(cuda::error_not_ready, cuStreamQuery(second.get())) << "the replay before it has not begun";
+  }
+  EXPECT_EQ(cuda::success, cuStreamSynchronize(second.get()));
+  EXPECT_EQ(cuda::success, cuStreamSynchronize(first.get()));
+  EXPECT_EQ(cuda::success, cuGraphExecDestroy(exec));
+  EXPECT_EQ(cuda::success, cuGraphDestroy(graph));
+}
+
 TEST_F(Graphs, TakeInAStreamThatWaitsForACapturedEvent) {
   const DeviceBuffer buffer(4096);
   const Stream first;

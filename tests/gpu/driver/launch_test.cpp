@@ -31,6 +31,26 @@ TEST_F(Launches, ReachDeviceMemoryAndNothingBesideIt) {
   EXPECT_EQ((std::vector<std::uint8_t>{0xee, 0xee, 0xee, 0xee, 1, 2, 3, 4, 0xee, 0xee, 0xee, 0xee}), buffer.bytes());
 }
 
+TEST_F(Launches, OfAKernelThatHoldsSayThatTheyBeganAndTouchNothingElse) {
+  const HoldKernel hold;
+  const PinnedBuffer buffer(64);
+  std::fill_n(buffer.data(), 64, std::uint8_t{0xee});
+  std::vector<std::uint8_t> expected(64, 0xee);
+  for (const std::size_t byte : {std::size_t{16}, std::size_t{20}}) {  // the word, and the sign of life behind it
+    for (std::size_t index = 0; index < 4; ++index) expected[byte + index] = static_cast<std::uint8_t>(index + 1);
+  }
+  auto& word = *reinterpret_cast<std::uint32_t*>(buffer.data() + 16);
+  auto& begun = *reinterpret_cast<std::uint32_t*>(buffer.data() + 20);
+  const Stream stream;
+  ASSERT_EQ(cuda::success, hold.launch(stream.get(), buffer.at(16), 0x04030201));
+  while (std::atomic_ref(begun).load() != 0x04030201U) {
+    ASSERT_EQ(cuda::error_not_ready, cuStreamQuery(stream.get())) << "before it was let go";
+  }
+  std::atomic_ref(word).store(0x04030201);
+  ASSERT_EQ(cuda::success, cuStreamSynchronize(stream.get()));
+  EXPECT_EQ(expected, std::vector<std::uint8_t>(buffer.data(), buffer.data() + 64));
+}
+
 TEST_F(Launches, ReachRegisteredMemory) {
   alignas(4096) static std::array<std::uint32_t, 1024> memory{};
   ASSERT_EQ(cuda::success, cuMemHostRegister_v2(memory.data(), sizeof memory, 0));
@@ -306,9 +326,29 @@ TEST_F(Launches, InAGraphKeepTheirOrderAmongOtherNodes) {
   EXPECT_EQ(cuda::success, cuGraphDestroy(graph));
 }
 
-// What a store to an address that is nobody's leads to, told by the first thing that is not so; in a process of its
-// own, since the context is lost.
-int stray_store_gone_wrong() {
+// An address that is nobody's; 0 where none can be had.
+Ptr nobodys_address() {
+  return 0x1000;
+}
+
+// Behind the end of what is mapped, in the same reservation.
+Ptr unmapped_address() {
+  const cuda::AllocationProperties properties{
+      cuda::allocation_pinned, cuda::handle_type_none, {cuda::location_device, 0}, nullptr, 0, 0, 0, {}};
+  const cuda::AccessDescription access{{cuda::location_device, 0}, cuda::access_read_write};
+  const std::size_t size = std::size_t{2} << 20U;
+  cuda::AllocationHandle memory = 0;
+  Ptr start = 0;
+  const bool mapped = cuMemAddressReserve(&start, 2 * size, 0, 0, 0) == cuda::success &&
+                      cuMemCreate(&memory, size, &properties, 0) == cuda::success &&
+                      cuMemMap(start, size, 0, memory, 0) == cuda::success &&
+                      cuMemSetAccess(start, size, &access, 1) == cuda::success;
+  return mapped ? start + size : 0;
+}
+
+// What a store to such an address leads to, told by the first thing that is not so; in a process of its own, since the
+// context is lost.
+int stray_store_gone_wrong(Ptr (*find_address)()) {
   cuda::Context context = nullptr;
   if (cuInit(0) != cuda::success || cuDevicePrimaryCtxRetain(&context, 0) != cuda::success) return 1;
   if (cuCtxSetCurrent(context) != cuda::success) return 2;
@@ -316,7 +356,8 @@ int stray_store_gone_wrong() {
   cuda::Function function = nullptr;
   if (cuModuleLoadData(&module, ptx::probe_store) != cuda::success) return 3;
   if (cuModuleGetFunction(&function, module, "sluice_probe_store") != cuda::success) return 4;
-  Ptr address = 0x1000;
+  Ptr address = find_address();
+  if (address == 0) return 10;
   std::uint32_t value = 1;
   void* parameters[] = {&address, &value};
   if (cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr) != cuda::success) return 5;
@@ -330,7 +371,12 @@ int stray_store_gone_wrong() {
 
 TEST(Processes, AStrayStoreOfAKernelEndsTheContext) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(::_exit(stray_store_gone_wrong()), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(::_exit(stray_store_gone_wrong(nobodys_address)), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(Processes, AStoreOfAKernelBehindTheEndOfAMappingEndsTheContext) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(::_exit(stray_store_gone_wrong(unmapped_address)), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -107,6 +107,8 @@ TEST_F(MemoryOperations, WaitingForABitThatIsNowhereSet) {
   ASSERT_EQ(cuda::success, cuDeviceGetAttribute(&supported, 123, 0));
   if (supported == 0) GTEST_SKIP() << "this device cannot wait for NOR";
   expect_held_until<std::uint32_t>(0x0fffffff, 0x0ffffffe, 0xf0000000, cuda::wait_value_nor);
+  constexpr std::uint64_t upper = std::uint64_t{0xf} << 60U;
+  expect_held_until<std::uint64_t>(~upper, ~upper - 1, upper, cuda::wait_value_nor);
 }
 
 TEST_F(MemoryOperations, WhatHoldsAlreadyIsNotWaitedFor) {

@@ -59,6 +59,24 @@ TEST_F(Peers, CopiesBetweenDevicesAreRight) {
   EXPECT_EQ(cuda::success, cuMemFree_v2(there));
 }
 
+TEST_F(Peers, CopiesBetweenDevicesKeepTheOrderOfTheirStream) {
+  const auto expected = pattern(100000, 2);
+  const PinnedBuffer from(100000);
+  const PinnedBuffer back(100000);
+  const DeviceBuffer here(100000);
+  const Ptr there = allocate_there(100000);
+  std::copy(expected.begin(), expected.end(), from.data());
+  const Stream stream;
+  ASSERT_EQ(cuda::success, cuMemcpyHtoDAsync_v2(here.at(), from.data(), expected.size(), stream.get()));
+  ASSERT_EQ(cuda::success, cuMemcpyPeerAsync(there, other(), here.at(), context(), expected.size(), stream.get()));
+  ASSERT_EQ(cuda::success, cuMemsetD8Async(here.at(), 0, expected.size(), stream.get()));
+  ASSERT_EQ(cuda::success, cuMemcpyPeerAsync(here.at(), context(), there, other(), expected.size(), stream.get()));
+  ASSERT_EQ(cuda::success, cuMemcpyDtoHAsync_v2(back.data(), here.at(), expected.size(), stream.get()));
+  ASSERT_EQ(cuda::success, cuStreamSynchronize(stream.get()));
+  EXPECT_EQ(expected, std::vector<std::uint8_t>(back.data(), back.data() + back.size()));
+  EXPECT_EQ(cuda::success, cuMemFree_v2(there));
+}
+
 TEST_F(Peers, AccessIsEnabledOnce) {
   int can = 0;
   ASSERT_EQ(cuda::success, cuDeviceCanAccessPeer(&can, 0, 1));

@@ -1,5 +1,6 @@
 // Virtual memory management.
 #include <algorithm>
+#include <array>
 
 #include "fixture.h"
 
@@ -160,6 +161,41 @@ TEST_F(VirtualMemory, TheRangeOfAnAddressIsItsReservation) {
   EXPECT_EQ(cuda::success, cuMemUnmap(start + chunk, chunk));
   EXPECT_EQ(cuda::success, cuMemRelease(memory));
   EXPECT_EQ(cuda::success, cuMemAddressFree(start, 4 * chunk));
+}
+
+// What tells how far a kernel may store: the range of an address is all that was reserved around it.
+TEST_F(VirtualMemory, TheMappingOfAnAddressIsWhatIsMappedThere) {
+  const std::size_t chunk = granularity();
+  const Ptr start = reserve(3 * chunk);
+  const auto memory = create(chunk);
+  const auto two = create(2 * chunk);
+  Ptr base = 0;
+  std::size_t size = 0;
+  std::array<int, 2> attributes{cuda::pointer_attribute_mapping_base_addr, cuda::pointer_attribute_mapping_size};
+  std::array<void*, 2> values{&base, &size};
+  const auto ask = [&](Ptr address) {
+    base = 1;
+    size = 1;
+    EXPECT_EQ(cuda::success, cuPointerGetAttributes(2, attributes.data(), values.data(), address));
+  };
+  for (int round = 0; round < 2; ++round) {  // mapped again, another way round
+    const std::size_t before = round == 0 ? 1 : 2;
+    ASSERT_EQ(cuda::success, cuMemMap(start, before * chunk, 0, round == 0 ? memory : two, 0));
+    ask(start + before * chunk - 100);
+    EXPECT_EQ(start, base);
+    EXPECT_EQ(before * chunk, size);
+    ask(start + before * chunk);
+    EXPECT_EQ(0U, base) << "reserved, not mapped";
+    EXPECT_EQ(0U, size);
+    ASSERT_EQ(cuda::success, cuMemMap(start + before * chunk, (3 - before) * chunk, 0, round == 0 ? two : memory, 0));
+    ask(start + before * chunk);
+    EXPECT_EQ(start + before * chunk, base);
+    EXPECT_EQ((3 - before) * chunk, size);
+    EXPECT_EQ(cuda::success, cuMemUnmap(start, 3 * chunk));
+  }
+  EXPECT_EQ(cuda::success, cuMemRelease(memory));
+  EXPECT_EQ(cuda::success, cuMemRelease(two));
+  EXPECT_EQ(cuda::success, cuMemAddressFree(start, 3 * chunk));
 }
 
 TEST_F(VirtualMemory, AccessIsAsItWasSet) {

@@ -92,5 +92,53 @@ TEST(HardwareQueues, AWaitEndsWithItsContext) {
   EXPECT_HOLDS({}, ending_the_context_ends_the_waiting);
 }
 
+// Host functions of four streams, each of which notes its thread.
+Verdict one_thread_runs_them() {
+  const auto note = [](void* data) { *static_cast<pid_t*>(data) = ::gettid(); };
+  std::array<pid_t, 4> runners{};
+  std::array<cuda::Stream, 4> streams{};
+  for (std::size_t index = 0; index < streams.size(); ++index) {
+    streams[index] = make_stream();
+    AND_THAT(cuLaunchHostFunc(streams[index], note, &runners[index]) == cuda::success);
+  }
+  for (const auto stream : streams) AND_THAT(cuStreamSynchronize(stream) == cuda::success);
+  for (const pid_t runner : runners) AND_THAT(runner == runners[0] && runner != 0 && runner != ::gettid());
+  return "";
+}
+
+TEST(HostFunctions, OfAllStreamsRunOnOneThread) {
+  EXPECT_HOLDS({}, one_thread_runs_them);
+}
+
+// So one that waits for the next waits for ever, as on a GPU.
+Verdict one_holds_the_next() {
+  static std::atomic<bool> first_waits{false};
+  static std::atomic<bool> second_ran{false};
+  static std::atomic<bool> let_go{false};
+  const auto wait = [](void*) {
+    first_waits = true;
+    let_go.wait(false);
+  };
+  const auto run = [](void*) { second_ran = true; };
+  const std::array streams{make_stream(), make_stream(), make_stream()};
+  Ptr device = 0;
+  AND_THAT(cuMemAlloc_v2(&device, 64) == cuda::success);
+  AND_THAT(cuLaunchHostFunc(streams[0], wait, nullptr) == cuda::success);
+  while (!first_waits) AND_THAT(cuStreamQuery(streams[0]) == cuda::error_not_ready);
+  AND_THAT(cuLaunchHostFunc(streams[1], run, nullptr) == cuda::success);
+  AND_THAT(cuMemsetD8Async(device, 1, 64, streams[2]) == cuda::success);
+  AND_THAT(cuStreamSynchronize(streams[2]) == cuda::success);  // other work goes on
+  for (int look = 0; look < 10000; ++look) AND_THAT(cuStreamQuery(streams[1]) == cuda::error_not_ready);
+  AND_THAT(!second_ran);
+  let_go = true;
+  let_go.notify_all();
+  AND_THAT(cuStreamSynchronize(streams[1]) == cuda::success);
+  return second_ran ? "" : "the second one did not run";
+}
+
+TEST(HostFunctions, ThatWaitHoldThoseOfOtherStreams) {
+  EXPECT_HOLDS({}, one_holds_the_next);
+}
+
 }  // namespace
 }  // namespace sluice::gpu_suite

@@ -2,7 +2,7 @@
 #
 # The job file sets LAB (tests/lab of the checkout), LAB_BUILD (the build folder) and what the case asks for. What a
 # script prints is read by tests/lab/rows.py: `pass ROW`, `fail ROW -- WHY`, `skip ROW -- WHY`, `dma ...`,
-# `window ...`; other lines are for people.
+# `window ...`, `count WHAT -- NUMBER`; other lines are for people.
 set -u
 probe=$LAB_BUILD/test-bin/lab_probe
 
@@ -178,12 +178,19 @@ transfer() {
   esac
 }
 
-# goes NAME FILE PATH REASON direct|copied: which way the library goes, why, and that it does. A trial needs stored
-# bytes, and below a mapping or an array more than zeros.
-goes() {
-  head -c 65536 /dev/urandom | dd of="$2" bs=65536 conv=notrunc,fsync status=none
+# put_bytes FILE: stored bytes to make a trial with; on a striped array, on each of its drives.
+put_bytes() { head -c 262144 /dev/urandom | dd of="$1" bs=65536 conv=notrunc,fsync iflag=fullblock status=none; }
+
+# decides NAME FILE PATH REASON: which way the library goes, and why.
+decides() {
+  put_bytes "$2"
   same "$1: the library's path" "$(explained "$2" path)" "$3"
   same "$1: the library's reason" "$(explained "$2" reason)" "$4"
+}
+
+# goes NAME FILE PATH REASON direct|copied: the same, and that it does.
+goes() {
+  decides "$1" "$2" "$3" "$4"
   transfer "$1" "$2" "$5"
 }
 

@@ -54,36 +54,49 @@ goes "tmpfs" /mnt/memory/file posix memory_file_system copied
 : >/opt/overlaid
 goes "overlayfs" /opt/overlaid posix stacked_file_system copied
 
+# --- a file whose O_DIRECT the file system serves by the CPU
+# ext4 journals the data of single files only where it allocates at once.
+if mount_new ext4 "$plain" /mnt/direct && umount /mnt/direct && mount -t ext4 -o nodelalloc "$plain" /mnt/direct; then
+  : >/mnt/direct/journalled
+  if chattr +j /mnt/direct/journalled; then
+    goes "ext4, file with journalled data" /mnt/direct/journalled posix unsupported_file_system copied
+  else
+    fail "ext4, file with journalled data: can be made" "chattr failed"
+  fi
+  umount /mnt/direct
+else
+  fail "ext4 with a journalled file: is made and mounted" "$(tail -n 1 /tmp/mkfs.log)"
+fi
+
 # --- polling: one drive has a queue for it, the other has none
-polled() { # polled NAME DRIVE VARIABLE...
-  local name=$1 drive=$2 said
-  shift 2
-  said=$(env CUFILE_ENV_PATH_JSON=/tmp/polled.json "$@" timeout -k 5 60 "$LAB_BUILD/test-bin/lab_library" "$name" "$drive" \
+polled() { # polled NAME DRIVE VARIABLE: and how many runs ended by polling, in $runs
+  local said
+  said=$(env CUFILE_ENV_PATH_JSON=/tmp/polled.json "$3" timeout -k 5 60 "$LAB_BUILD/test-bin/lab_library" "$1" "$2" \
     direct fixed)
   echo "$said"
-  count=$(sed -n "s/^direct $name: [0-9]* pieces, \([0-9]*\) polled.*/\1/p" <<<"$said")
-  polled_runs=$((polled_runs + ${count:-0}))
+  runs=$(sed -n "s/^direct .*: [0-9]* pieces, \([0-9]*\) polled.*/\1/p" <<<"$said")
 }
-polled_runs=0
 echo '{"properties": {"use_poll_mode": true, "poll_mode_max_size_kb": 65536}}' >/tmp/polled.json
 for way in "IOPOLL SLUICE_POLL_THREAD=false" "SQPOLL+IOPOLL SLUICE_POLL_THREAD=true"; do
   # shellcheck disable=SC2086 # name and variable
   set -- $way
   polled "$1 on a drive with queues for it" "$plain" "$2"
-  if [ "${count:-0}" -gt 0 ]; then
+  echo "count Runs that ended by polling, $1 -- ${runs:-0}"
+  if [ "${runs:-0}" -gt 0 ]; then
     pass "$1: transfers end by polling"
   else
     fail "$1: transfers end by polling" "none did"
   fi
   polled "$1 on a drive without" "$other" "$2"
+  same "$1: a drive without queues is waited for by interrupt" "${runs:-none told}" 0
 done
-echo "runs that ended by polling: $polled_runs"
 
 # --- two devices, each with a drive's memory of its own
 LAB_SECOND=/sys/bus/pci/devices/$(pci_of GPU1)/p2pmem
 export SLUICE_SOFTGPU_DEVICES=2 SLUICE_SOFTGPU_BACKING=$LAB_PROVIDER/allocate,$LAB_SECOND/allocate
-head -c 65536 /dev/urandom | dd of="$plain" bs=65536 conv=notrunc,fsync status=none
+put_bytes "$plain"
 for gpu in 0 1; do
   path=$(timeout 60 "$LAB_BUILD/bin/sluice" explain "$plain" --gpu $gpu --json | sed -n 's/^  "path": "\(.*\)",$/\1/p')
   same "device $gpu of two: the library's path" "$path" p2pdma
 done
+LAB_PROVIDER_NAME=GPU1 LAB_DEVICE=1 transfer "device 1 of two" "$plain" direct

@@ -159,10 +159,18 @@ fail_over() { # fail_over CLIENT
   local name="fail-over under load by $1"
   local log=/lab/out/load-$1.log
   rm -f $progress
-  env LD_LIBRARY_PATH="$LAB_BUILD/softgpu" "$LAB_BUILD/test-bin/lab_load" "$1" "$head" $progress </run/lab-stop >"$log" 2>&1 &
+  (
+    use_library
+    export CUFILE_ENV_PATH_JSON=/tmp/load.json CUFILE_LOGFILE_PATH="/lab/out/load-$1-cufile.log"
+    exec "$LAB_BUILD/test-bin/lab_load" "$1" "$head" $progress
+  ) </run/lab-stop >"$log" 2>&1 &
   loader=$!
   exec 9>/run/lab-stop # open for the load to wait on
   load_goes_on "$name: it runs"
+  change 1 "$path1" non-optimized
+  change 2 "$path2" optimized
+  load_goes_on "$name: it goes on when the states are swapped"
+  change 1 "$path1" optimized
   change 1 "$path1" inaccessible
   load_goes_on "$name: it goes on when the first path is lost"
   change 1 "$path1" optimized
@@ -174,6 +182,7 @@ fail_over() { # fail_over CLIENT
   else
     fail "$name: without a path it waits" "transfers still end"
   fi
+  [ "$1" != cufile ] || others_go_on "$name"
   change 2 "$path2" optimized
   load_goes_on "$name: it goes on when a path comes back"
   rm "$target/ports/2/subsystems/tcp"
@@ -191,7 +200,48 @@ fail_over() { # fail_over CLIENT
     fail "$name: every byte was right" "the load ended with $status: $(tail -n 1 "$log")"
   fi
   echo "$1: $(tail -n 1 "$log")"
+  [ "$1" != cufile ] || what_the_library_told "$name" "$log" "/lab/out/load-$1-cufile.log"
 }
+
+# While every transfer of the load waits, other threads register, transfer, ask, and fork: the library holds no lock of
+# its own over them. Long enough that a transfer counts as late.
+others_go_on() { # others_go_on NAME
+  local since=$SECONDS waiting=$transfers
+  count_rounds
+  local wanted=$((rounds + 8))
+  if wait_for 40 rounds_get_to $wanted; then
+    pass "$1: without a path, other calls of the library go on"
+  else
+    fail "$1: without a path, other calls of the library go on" "they got to $rounds of $wanted rounds in 40 s"
+  fi
+  wait_for 20 has_passed $((since + 2))
+  count_transfers
+  same "$1: without a path, it waited all that time" "$transfers" "$waiting"
+}
+has_passed() { [ "$SECONDS" -ge "$1" ]; }
+count_rounds() { # into $rounds
+  rounds=0
+  [ ! -s $progress-others ] || read -r rounds <$progress-others
+}
+rounds_get_to() { count_rounds && [ "$rounds" -ge "$1" ]; }
+
+# what_the_library_told NAME OUTPUT LOG: its statistics and its log.
+what_the_library_told() {
+  same "$1: the statistics count each transfer" "$(sed -n 's/^statistics: //p' "$2")" "as many, none failed"
+  local late
+  late=$(grep -c ' took [0-9]*\.[0-9] s and moved 65536: block device .*path nvme[0-9]* tcp 127.0.0.1:4421 live ' "$3")
+  if [ "$late" -gt 0 ]; then
+    pass "$1: the log tells of the transfers that waited, and of the paths"
+  else
+    fail "$1: the log tells of the transfers that waited, and of the paths" "it says: $(tail -n 3 "$3" | paste -sd ' ')"
+  fi
+  if grep -q ' not direct (the trial read answered EREMOTEIO)' "$3"; then
+    pass "$1: the log tells why they are not direct"
+  else
+    fail "$1: the log tells why they are not direct" "it says: $(head -n 3 "$3" | paste -sd ' ')"
+  fi
+}
+echo '{"profile": {"cufile_stats": 3}, "logging": {"level": "WARN"}}' >/tmp/load.json
 mkfifo /run/lab-stop
 for client in $LAB_CLIENTS; do fail_over "$client"; done
 
@@ -219,7 +269,7 @@ if needs "NVMe/RDMA" rdma; then
   check "NVMe/RDMA: the port connects" connect rdma 192.168.77.1 4422 rdma
   if wait_for 20 find_head rdma; then
     probe_it transfers "NVMe/RDMA" "$head" EREMOTEIO
-    falls_back "NVMe/RDMA, library" "$head" "rdma 192.168.77.1:4422 live" "EREMOTEIO"
+    falls_back "NVMe/RDMA, library" "$head" "rdma 192.168.77.1:4422 live optimized" "EREMOTEIO"
   else
     fail "NVMe/RDMA: the head appears" "not within 20 s"
   fi

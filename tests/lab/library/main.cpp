@@ -5,16 +5,20 @@
 // NAME begins the names of the rows. "direct": the bytes of whole blocks are moved by the drive's DMA into and out of
 // device memory. "copied": no drive's DMA reaches device memory. "unpromised": nothing is said of that. "fixed": FILE
 // is a block device, which cannot grow. The environment is that of lab_probe, and the soft GPU's:
-// SLUICE_SOFTGPU_BACKING names the provider's memory.
+// SLUICE_SOFTGPU_BACKING names the provider's memory. LAB_DEVICE chooses the device, else it is the first.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "lab/probe/rows.h"
 #include "lab/probe/system.h"
@@ -48,19 +52,20 @@ struct Shape {
 };
 
 constexpr Shape kAligned{"aligned", kBlock, kBlock, kLarge};
+constexpr Shape kRegistered{"aligned, into a registered buffer", kBlock, kBlock, kLarge};
 constexpr Shape kSmall{"of one block", 3 * kBlock, 0, kBlock};
 constexpr Shape kRagged{"ragged at both ends, memory and file in step", 5 * kBlock + 100, kBlock + 100, 100001};
 constexpr Shape kOdd{"out of step with the blocks", 2 * kBlock + 7, kBlock + 3, 70000};
 
 class Checks {
  public:
-  Checks(std::string name, const std::string& path, Way way)
+  Checks(std::string name, const std::string& path, Way way, int device)
       : name_(std::move(name)),
         way_(way),
         file_(path, O_RDWR | O_CREAT | O_DIRECT),
         plain_(path, O_RDWR),
         handle_(file_.get()),
-        memory_(support::MemoryKind::device, 2 * kLarge),
+        memory_(support::MemoryKind::device, 2 * kLarge, device),
         content_(support::random_bytes(kSize, 0x1ab)) {
     put_content();
     // The trial, if there is to be one, is made here: what a stretch tells is the transfer's alone.
@@ -83,6 +88,11 @@ class Checks {
     finish(stretch, std::string("read ") + shape.what, "read", why, shape);
   }
 
+  void read_registered(const Shape& shape) {
+    const support::Registration registration(memory_);
+    read(shape);
+  }
+
   void write(const Shape& shape) {
     const Bytes written = support::random_bytes(shape.size, 0x1ac);
     memory_.put(shape.memory_offset, written);
@@ -97,6 +107,27 @@ class Checks {
     if (why.empty() && support::plain_read(plain_.get(), 0, kSize) != expected) why = "the file holds something else";
     finish(stretch, std::string("write ") + shape.what, "write", why, shape);
     put_content();
+  }
+
+  // The transfer ends, with blocks that are in place or as a bad address, and what comes next is right.
+  void free_in_flight(int device) {
+    std::string why;
+    for (int round = 0; round < 4 && why.empty(); ++round) {
+      support::Memory freed(support::MemoryKind::device, kSize, device);
+      std::atomic<bool> begun = false;
+      support::Transfer transfer;
+      std::thread reader([&] {
+        begun = true;
+        transfer = support::read_file(handle_.get(), freed.address(), kSize);
+      });
+      while (!begun) std::this_thread::yield();
+      freed.free();
+      reader.join();
+      const bool whole_blocks = transfer.count >= 0 && transfer.count % static_cast<ssize_t>(kBlock) == 0;
+      if (!whole_blocks && transfer != support::failed(EFAULT)) why = differs(transfer, kSize);
+    }
+    row(name_ + ": memory that is freed in flight", why);
+    read({"aligned, after that", kBlock, kBlock, kLarge});
   }
 
   // Past the count nothing may change, though a direct read by itself overwrites memory there.
@@ -173,12 +204,18 @@ void print_counts(const std::string& name) {
 
 void check(const std::string& name, const std::string& path, Way way, Growth growth) {
   if (support::cuda() == nullptr) throw std::runtime_error("there is no CUDA driver, not even a soft one");
-  const support::ContextScope context(support::primary_context(0));
+  const char* const chosen = std::getenv("LAB_DEVICE");
+  const int device = chosen != nullptr ? std::stoi(chosen) : 0;
+  const support::ContextScope context(support::primary_context(device));
   {
-    Checks checks(name, path, way);
+    Checks checks(name, path, way, device);
     for (const Shape& shape : {kAligned, kSmall, kRagged, kOdd}) {
       checks.read(shape);
       checks.write(shape);
+    }
+    if (way == Way::direct) {
+      checks.read_registered(kRegistered);
+      checks.free_in_flight(device);
     }
     if (growth == Growth::may_grow) checks.read_across_the_end();
     print_counts(name);

@@ -4,7 +4,9 @@
 //
 // Each thread has a part of the target to itself, so it knows what every block must hold. PROGRESS is a file that holds
 // the number of transfers that have ended, for whoever changes the world around the load. At the end the whole is read
-// once more. Exit status 0: every byte was right. The last line of the output sums up, or tells what went wrong.
+// once more. Exit status 0: every byte was right. The last line of the output sums up, or tells what went wrong. By
+// cufile, one more thread makes other calls of the library meanwhile (bystander.h), counts them in PROGRESS-others, and
+// a line tells whether the library's statistics agree.
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
@@ -20,6 +22,7 @@
 #include <thread>
 #include <vector>
 
+#include "lab/load/bystander.h"
 #include "lab/load/client.h"
 #include "lab/probe/device_memory.h"
 #include "lab/probe/system.h"
@@ -36,18 +39,27 @@ constexpr std::size_t kBlock = std::size_t{64} << 10U;
 class Load {
  public:
   Load(std::string client, std::string target, const std::string& progress)
-      : client_(std::move(client)), target_(std::move(target)), progress_(progress, O_RDWR | O_CREAT | O_TRUNC) {}
+      : client_(std::move(client)),
+        target_(std::move(target)),
+        others_(progress + "-others"),
+        progress_(progress, O_RDWR | O_CREAT | O_TRUNC) {}
 
   // Returns when standard input has ended and the threads have; "" or what went wrong first.
   std::string run() {
     std::vector<std::thread> threads;
-    for (std::size_t thread = 0; thread < kThreads; ++thread) threads.emplace_back([this, thread] { work(thread); });
+    for (std::size_t thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([this, thread] {
+        guarded([this, thread] { change_and_check(thread, *make_client(client_, target_, kBlock)); });
+      });
+    }
+    if (is_the_librarys()) threads.emplace_back([this] { guarded([this] { stand_by(others_, stopping_); }); });
     wait_for_end();
     stopping_ = true;
     for (std::thread& thread : threads) thread.join();
     return why_;
   }
 
+  bool is_the_librarys() const { return client_ == "cufile"; }
   unsigned long transfers() const { return transfers_; }
 
  private:
@@ -61,12 +73,13 @@ class Load {
     }
   }
 
-  void work(std::size_t thread) {
+  // What a thread does; the first failure is kept, and ends them all.
+  template <typename Work>
+  void guarded(const Work& work) {
     try {
       // A device's memory is reached through a context, which each thread has to make its own.
       if (support::cuda() != nullptr) support::cuda()->context_set(support::primary_context(0));
-      const std::unique_ptr<Client> client = make_client(client_, target_, kBlock);
-      change_and_check(thread, *client);
+      work();
     } catch (const std::exception& failure) {
       const std::lock_guard lock(mutex_);
       if (why_.empty()) why_ = failure.what();
@@ -116,6 +129,7 @@ class Load {
 
   const std::string client_;
   const std::string target_;
+  const std::string others_;
   const File progress_;
   std::atomic<bool> stopping_ = false;
   std::atomic<unsigned long> transfers_ = 0;
@@ -137,6 +151,10 @@ int main(int argc, char** argv) {
   if (!why.empty()) {
     std::printf("%s, after %lu transfers\n", why.c_str(), load.transfers());
     return 1;
+  }
+  if (load.is_the_librarys()) {
+    const std::string statistics = sluice::lab::statistics_against(load.transfers(), sluice::lab::rounds_stood_by());
+    std::printf("statistics: %s\n", statistics.c_str());
   }
   std::printf("%lu transfers, every byte verified\n", load.transfers());
   return 0;

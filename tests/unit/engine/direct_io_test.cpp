@@ -4,11 +4,13 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <random>
@@ -161,22 +163,56 @@ TEST(Uring, IsNotLentTwiceToOneThread) {
   EXPECT_FALSE(Uring::of_this_thread(Completion::interrupt));
 }
 
-TEST(Uring, EndsWithItsThread) {
-  const auto open_rings = [] {
-    int count = 0;
-    for (int fd = 0; fd < 256; ++fd) {
-      std::array<char, 64> target{};
-      const std::string link = "/proc/self/fd/" + std::to_string(fd);
-      if (::readlink(link.c_str(), target.data(), target.size() - 1) > 0 &&
-          std::string(target.data()).find("io_uring") != std::string::npos) {
-        ++count;
-      }
+int open_rings() {
+  int count = 0;
+  for (int fd = 0; fd < 256; ++fd) {
+    std::array<char, 64> target{};
+    const std::string link = "/proc/self/fd/" + std::to_string(fd);
+    if (::readlink(link.c_str(), target.data(), target.size() - 1) > 0 &&
+        std::string(target.data()).find("io_uring") != std::string::npos) {
+      ++count;
     }
-    return count;
-  };
+  }
+  return count;
+}
+
+TEST(Uring, EndsWithItsThread) {
   const int before = open_rings();
   std::thread([] { Uring::of_this_thread(Completion::interrupt); }).join();
   EXPECT_EQ(open_rings(), before);
+}
+
+bool kernel_keeps_rings_by_number() {
+  utsname names{};
+  ::uname(&names);
+  int major = 0;
+  int minor = 0;
+  std::sscanf(names.release, "%d.%d", &major, &minor);
+  return major > 6 || (major == 6 && minor >= 3);
+}
+
+TEST(Uring, LeavesNoDescriptorThatTheProgramCouldClose) {
+  if (!kernel_keeps_rings_by_number()) GTEST_SKIP() << "kernels before 6.3 want a descriptor";
+  std::thread([] {
+    const int before = open_rings();
+    const Uring::Use ring = Uring::of_this_thread(Completion::interrupt);
+    if (!ring) GTEST_SKIP() << "this kernel or sandbox has no io_uring";
+    EXPECT_EQ(open_rings(), before);
+  }).join();
+}
+
+TEST(Uring, OfManyThreadsInTurnAllWork) {
+  for (int turn = 0; turn < 40; ++turn) {
+    std::thread([] {
+      const Uring::Use ring = Uring::of_this_thread(Completion::interrupt);
+      if (!ring) GTEST_SKIP() << "this kernel or sandbox has no io_uring";
+      (*ring).add({Direction::read, -1, nullptr, 0, {}, 7});
+      std::array<UringAnswer, Uring::depth> answers;
+      ASSERT_EQ((*ring).wait(answers), 1);
+      EXPECT_EQ(answers[0].tag, 7U);
+      EXPECT_EQ(answers[0].result, -EBADF);
+    }).join();
+  }
 }
 
 }  // namespace

@@ -95,6 +95,14 @@ TEST(Assemble, ReadsTheOpenFlags) {
   EXPECT_TRUE(with(O_RDWR | O_DSYNC).synchronous);
 }
 
+TEST(Assemble, KeepsThatODirectIsACopy) {
+  const Tree tree;
+  Descriptor descriptor = file_on(0);
+  EXPECT_FALSE(assemble(descriptor, std::nullopt, no_magic, tree.root()).direct_is_copied);
+  descriptor.direct_is_copied = true;
+  EXPECT_TRUE(assemble(descriptor, std::nullopt, no_magic, tree.root()).direct_is_copied);
+}
+
 TEST(Assemble, FindsTheDriveBelowABtrfsSubvolume) {
   Tree tree;
   add_drive(tree);

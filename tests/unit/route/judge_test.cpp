@@ -144,6 +144,13 @@ std::vector<Reason> documented_order() {
   return order;
 }
 
+TEST(Judge, LeavesAFileToTheCpuWhoseODirectIsACopy) {
+  Situation situation = ideal();
+  situation.file.direct_is_copied = true;
+  EXPECT_EQ(situation.verdict().path, SLUICE_PATH_POSIX);
+  EXPECT_EQ(situation.verdict().reason, SLUICE_REASON_UNSUPPORTED_FILE_SYSTEM);
+}
+
 TEST(Judge, ReachesEveryReason) {
   for (int value = 0; value < SLUICE_REASON_COUNT; ++value) {
     const auto reason = static_cast<Reason>(value);

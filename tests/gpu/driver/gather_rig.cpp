@@ -1,0 +1,230 @@
+// The host's side of the kernel's protocol, and its model.
+#include "gather_rig.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <sstream>
+
+#include "gpu/staging.h"
+
+namespace sluice::gpu_suite {
+
+namespace {
+
+constexpr std::uint8_t untouched = 0xee;
+constexpr std::uint32_t go = 1;
+constexpr std::uint32_t off = 2;
+
+template <typename Word>
+Word look(Word& word) {
+  return std::atomic_ref(word).load(std::memory_order_acquire);
+}
+
+template <typename Word>
+void put(Word& word, Word value) {
+  std::atomic_ref(word).store(value, std::memory_order_seq_cst);
+}
+
+// Whoever reads a failure wants a place, not megabytes.
+template <typename Values>
+std::string first_difference(const Values& expected, const Values& seen) {
+  if (expected.size() != seen.size()) return "sizes differ";
+  const auto [left, right] = std::mismatch(expected.begin(), expected.end(), seen.begin());
+  if (left == expected.end()) return "";
+  std::ostringstream text;
+  text << "at " << left - expected.begin() << ": expected " << +*left << ", got " << +*right;
+  return text.str();
+}
+
+std::uint32_t into(const GatherCase& given, std::uint32_t chunk) {
+  return chunk == 0 ? given.skip : 0;
+}
+
+}  // namespace
+
+std::string described(const GatherCase& given) {
+  std::ostringstream text;
+  text << "chunks of " << given.chunk_bytes << " bytes, " << given.stride << " apart, skip " << given.skip << ", "
+       << given.places << " places, distance " << given.distance << ", " << given.blocks << " x " << given.threads
+       << " threads, lengths";
+  for (const std::uint32_t length : given.lengths) text << ' ' << length;
+  return text.str();
+}
+
+GatherCase seeded_case(unsigned seed) {
+  std::mt19937 random(seed);
+  const auto upto = [&](std::uint32_t most) { return static_cast<std::uint32_t>(random() % (most + 1U)); };
+  constexpr std::array<std::uint32_t, 7> chunk_sizes{16, 48, 512, 4096, 16384, 16400, 65536};
+  GatherCase made;
+  made.chunk_bytes = chunk_sizes[upto(chunk_sizes.size() - 1)];
+  made.stride = made.chunk_bytes + 16 * upto(3);
+  made.skip = upto(2) == 0 ? 0 : upto(made.chunk_bytes - 1);
+  made.places = 1 + upto(11);
+  made.distance = upto(15);
+  const std::uint32_t chunks = 1 + upto(made.chunk_bytes > 4096 ? 20 : 40);
+  made.blocks = 1 + upto(upto(1) == 0 ? 3 : 31);
+  made.threads = 32 * (1 + upto(15));
+  // Full chunks, of which the last may be short; or lengths as they come, as no file has them.
+  const bool ragged = upto(3) == 0;
+  const std::uint32_t ends = upto(2) == 0 ? upto(chunks) : chunks;
+  for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
+    const std::uint32_t room = made.chunk_bytes - into(made, chunk);
+    std::uint32_t length = chunk < ends ? room : 0;
+    if (ragged || (chunk + 1 == ends && upto(1) == 0)) length = upto(room);
+    made.lengths.push_back(length);
+  }
+  return made;
+}
+
+GatherRig::GatherRig() : ring_(ring_bytes), target_(target_bytes + 2 * guard), counters_(64) {
+  std::memset(ring_.data(), 0, ring_.size());
+  EXPECT_EQ(cuda::success, cuMemsetD8_v2(counters_.at(), 0, counters_.size()));
+  EXPECT_EQ(cuda::success, cuCtxSynchronize());
+  drained_.assign(std::size(words().drained), 0);
+}
+
+void GatherRig::begin(const GatherCase& given) {
+  ++serial_;
+  first_number_ = next_number_;
+  next_number_ += given.chunks();
+  put(words().tickets[0], std::uint64_t{0});  // may still say that a launch is called off
+}
+
+int GatherRig::launch(const GatherCase& given, Ptr target) {
+  const auto on_device = [](const void* address) { return reinterpret_cast<Ptr>(address); };
+  Ptr places_address = on_device(places(given));
+  Ptr tickets = on_device(words().tickets);
+  Ptr drained = on_device(words().drained);
+  Ptr launch_words = on_device(&words());
+  Ptr counters = counters_.at();
+  std::array<std::uint32_t, 7> numbers{given.chunk_bytes, given.stride,  given.skip, given.chunks(),
+                                       given.places,      first_number_, serial_};
+  std::array<void*, 13> parameters{&places_address, &target,     &tickets,    &drained,    &launch_words,
+                                   &counters,       &numbers[0], &numbers[1], &numbers[2], &numbers[3],
+                                   &numbers[4],     &numbers[5], &numbers[6]};
+  return cuLaunchKernel(kernel_.function(), given.blocks, 1, 1, given.threads, 1, 1, 0, stream_.get(),
+                        parameters.data(), nullptr);
+}
+
+// False: the kernel has ended without taking the chunk before.
+bool GatherRig::wait_for_place(const GatherCase& given, std::uint32_t chunk) const {
+  if (chunk < given.places) return true;
+  const std::uint32_t before = first_number_ + chunk - given.places;
+  while (look(words().drained[chunk % given.places]) != before) {
+    if (cuStreamQuery(stream_.get()) != cuda::error_not_ready) {
+      return look(words().drained[chunk % given.places]) == before;
+    }
+  }
+  return true;
+}
+
+// Fills the places, chunk after chunk, as they become free. The model does the same to `expected_`, which lies as the
+// target does.
+void GatherRig::publish(const GatherCase& given) {
+  for (std::uint32_t chunk = 0; chunk < given.chunks(); ++chunk) {
+    ASSERT_TRUE(wait_for_place(given, chunk)) << "chunk " << chunk << " of " << described(given);
+    const std::uint32_t place = chunk % given.places;
+    const std::uint32_t length = given.lengths[chunk];
+    const std::uint32_t number = first_number_ + chunk;
+    std::uint8_t* const to = places(given) + std::size_t{place} * given.stride;
+    const auto bytes = pattern(given.stride, number);
+    std::copy(bytes.begin(), bytes.end(), to);
+    std::copy_n(
+        bytes.begin() + into(given, chunk), length,
+        expected_.begin() + static_cast<std::ptrdiff_t>(std::uint64_t{chunk} * given.chunk_bytes + into(given, chunk)));
+    if (given.chunks() > given.places) drained_[place] = number;
+    put(words().tickets[place], std::uint64_t{length} << 32U | number);
+  }
+  ring_then_.assign(ring_.data() + places_at, ring_.data() + ring_.size());
+  tickets_.assign(std::begin(words().tickets), std::end(words().tickets));
+}
+
+void GatherRig::expect_words(std::uint32_t verdict, std::uint32_t done) const {
+  EXPECT_EQ(serial_, look(words().begun));
+  EXPECT_EQ(serial_ << 2U | verdict, look(words().verdict));
+  EXPECT_EQ(done, look(words().done));
+  EXPECT_EQ(serial_, look(words().left));
+}
+
+void GatherRig::expect_drained(const GatherCase& given) const {
+  const std::vector<std::uint32_t> seen(std::begin(words().drained), std::end(words().drained));
+  EXPECT_EQ("", first_difference(drained_, seen)) << "drained, " << described(given);
+}
+
+void GatherRig::expect_ring_untouched(const GatherCase& given) const {
+  const std::vector<std::uint8_t> ring(ring_.data() + places_at, ring_.data() + ring_.size());
+  EXPECT_EQ("", first_difference(ring_then_, ring)) << "places, " << described(given);
+  const std::vector<std::uint64_t> tickets(std::begin(words().tickets), std::end(words().tickets));
+  EXPECT_EQ("", first_difference(tickets_, tickets)) << "tickets, " << described(given);
+}
+
+// Only the verdict may stay, which carries the serial number of its launch.
+void GatherRig::expect_counters_at_rest() const {
+  auto counters = counters_.bytes();
+  std::fill_n(counters.begin() + 4, 4, std::uint8_t{0});
+  EXPECT_EQ(std::vector<std::uint8_t>(counters.size(), 0), counters);
+}
+
+void GatherRig::carry(const GatherCase& given) {
+  ASSERT_LE(given.target_bytes(), target_bytes - 16) << described(given);
+  ASSERT_LE(places_at + 16 + std::uint64_t{given.stride} * given.places, ring_bytes) << described(given);
+  ASSERT_EQ(cuda::success, cuMemsetD8_v2(target_.at(), untouched, target_.size()));
+  ASSERT_EQ(cuda::success, cuCtxSynchronize());
+  const std::uint64_t begins = guard + given.distance;
+  expected_.assign(given.target_bytes(), untouched);
+  begin(given);
+  ASSERT_EQ(cuda::success, launch(given, target_.at(begins)));
+  publish(given);
+  ASSERT_EQ(cuda::success, cuStreamSynchronize(stream_.get()));
+  std::vector<std::uint8_t> whole(target_.size(), untouched);
+  std::copy(expected_.begin(), expected_.end(), whole.begin() + static_cast<std::ptrdiff_t>(begins));
+  EXPECT_EQ("", first_difference(whole, target_.bytes())) << "target from " << begins << ", " << described(given);
+  done_serial_ = serial_;
+  expect_words(go, done_serial_);
+  expect_drained(given);
+  expect_ring_untouched(given);
+  expect_counters_at_rest();
+}
+
+void GatherRig::carry_to(const GatherCase& given, Ptr memory, std::uint64_t size) {
+  ASSERT_EQ(size, given.target_bytes());
+  expected_.assign(size, untouched);
+  ASSERT_EQ(cuda::success, cuMemsetD8_v2(memory, untouched, size));
+  ASSERT_EQ(cuda::success, cuCtxSynchronize());
+  begin(given);
+  ASSERT_EQ(cuda::success, launch(given, memory));
+  publish(given);
+  ASSERT_EQ(cuda::success, cuStreamSynchronize(stream_.get()));
+  std::vector<std::uint8_t> seen(size);
+  ASSERT_EQ(cuda::success, cuMemcpyDtoH_v2(seen.data(), memory, size));
+  EXPECT_EQ("", first_difference(expected_, seen)) << described(given);
+  done_serial_ = serial_;
+  expect_words(go, done_serial_);
+}
+
+void GatherRig::call_off(const GatherCase& given, CallOff when) {
+  ASSERT_EQ(cuda::success, cuMemsetD8_v2(target_.at(), untouched, target_.size()));
+  ASSERT_EQ(cuda::success, cuCtxSynchronize());
+  begin(given);
+  const std::uint64_t leave = std::uint64_t{gpu::called_off};
+  if (when == CallOff::before_it_begins) {
+    Gate gate(stream_.get());
+    ASSERT_EQ(cuda::success, launch(given, target_.at(guard)));
+    put(words().tickets[0], leave);
+  } else {
+    ASSERT_EQ(cuda::success, launch(given, target_.at(guard)));
+    while (look(words().begun) != serial_) ASSERT_EQ(cuda::error_not_ready, cuStreamQuery(stream_.get()));
+    put(words().tickets[0], leave);
+  }
+  ASSERT_EQ(cuda::success, cuStreamSynchronize(stream_.get()));
+  EXPECT_EQ("", first_difference(std::vector<std::uint8_t>(target_.size(), untouched), target_.bytes()));
+  expect_words(off, done_serial_);
+  expect_drained(given);
+  EXPECT_EQ(leave, look(words().tickets[0]));
+  expect_counters_at_rest();
+}
+
+}  // namespace sluice::gpu_suite
