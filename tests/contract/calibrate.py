@@ -10,9 +10,9 @@ in at most 150 s:
     tests/contract/calibrate.py --tests FOLDER/test-bin --ours FOLDER/lib --theirs /usr/local/cuda/lib64 \\
         --report calibration.txt
 
-Where the time was up, the table says which rows were not run; --match runs some of them alone. Here, on the soft GPU,
-our library can stand in for theirs, with LD_LIBRARY_PATH=BUILD/softgpu and more time: the rows marked "ours" differ
-then, and no others.
+Where the time was up, or the script was told to end (SIGTERM), the table says which rows were not run; --match runs
+some of them alone. Here, on the soft GPU, our library can stand in for theirs, with LD_LIBRARY_PATH=BUILD/softgpu and
+more time: the rows marked "ours" differ then, and no others.
 
 Leaves with 0 when every row is as rows.txt says, 1 when one is not, 3 when none is known to be otherwise but some were
 not run.
@@ -136,12 +136,26 @@ class Runner:
         self.ends = time.monotonic() + given.budget
         self.places = places
 
+    def stop(self, *_):
+        """What has not ended now counts as not run: the table still tells of the rest."""
+        self.ends = time.monotonic()
+
+    def wait(self, process, begun):
+        """The process's status; None when its time, or everybody's, is up."""
+        while True:
+            until = min(begun + self.seconds, self.ends)
+            try:
+                return process.wait(min(0.5, max(0.0, until - time.monotonic())))
+            except subprocess.TimeoutExpired:
+                if time.monotonic() >= until:
+                    return None
+
     def answer(self, library, test):
         """What the test said with this library; in a session of its own, so that all it started can be ended."""
         if test not in self.programs:
             return Answer(MISSING, "")
-        left = self.ends - time.monotonic()
-        if left <= 0:
+        begun = time.monotonic()
+        if begun >= self.ends:
             return Answer(NOT_RUN, "")
         environment = environment_with(library, SLUICE_TEST_PLACES=str(self.places.file))
         with tempfile.TemporaryDirectory(dir=self.places.folder) as folder, \
@@ -150,9 +164,7 @@ class Runner:
                                        cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                                        start_new_session=True)
             try:
-                status = process.wait(min(self.seconds, left))
-            except subprocess.TimeoutExpired:
-                status = None
+                status = self.wait(process, begun)
             finally:
                 try:
                     os.killpg(process.pid, signal.SIGKILL)
@@ -162,7 +174,7 @@ class Runner:
             output.seek(0)
             text = output.read()
         if status is None:
-            return Answer("hangs" if left > self.seconds else NOT_RUN, text)
+            return Answer("hangs" if time.monotonic() - begun >= self.seconds else NOT_RUN, text)
         return Answer(state_of(status, text, library), text)
 
     def answers(self, tests, libraries, jobs):
@@ -256,7 +268,9 @@ def main():
     rows = [row for row in read_rows(given.rows) if given.match in " | ".join(row[:3])]
     tests = {test for row in rows for test in row.tests}
     with Places(given.disk) as places:
-        answers = Runner(given, places).answers(tests, libraries, given.jobs)
+        runner = Runner(given, places)
+        signal.signal(signal.SIGTERM, runner.stop)
+        answers = runner.answers(tests, libraries, given.jobs)
     lines, tally = describe(rows, answers, libraries)
     text = "\n".join(lines) + "\n"
     print(text, end="")
