@@ -10,7 +10,9 @@ install(TARGETS cufile cufile_static
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES include/cufile.h include/cudafile.h include/sluice.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
-install(TARGETS sluice gdscheck RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS sluice gdscheck gdscp gdsio gdsio_verify RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(PROGRAMS tools/scripts/gds_perf.sh tools/scripts/gds_log_collection.py tools/scripts/gdscheck.py
+  DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS sluice_witness LIBRARY DESTINATION ${sluice_private_libdir})
 install(FILES packaging/cufile.json DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice)
 
@@ -31,6 +33,13 @@ file(RELATIVE_PATH sluice_prefix_from_pc "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/
 string(REGEX REPLACE "/$" "" sluice_prefix_from_pc "${sluice_prefix_from_pc}")
 configure_file(packaging/cufile.pc.in ${CMAKE_BINARY_DIR}/packaging/cufile.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/packaging/cufile.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# Made where there was a Python to make them (tools/CMakeLists.txt).
+if(TARGET manual)
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/manual/man1 ${CMAKE_BINARY_DIR}/manual/man3 DESTINATION ${CMAKE_INSTALL_MANDIR})
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/manual/bash/ DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/manual/zsh/ DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+endif()
 
 install(FILES README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")

@@ -10,10 +10,14 @@ namespace sluice::tools {
 
 enum class Output : std::uint8_t { text, json };
 
+// What is told of a program's I/O at its end: one line, a table of the counters, or the same as JSON.
+enum class Ending : std::uint8_t { line, counters, json_counters };
+
 struct RunOptions {
   bool explain = false;
   bool soft_gpu = false;
   bool quiet = false;
+  Ending ending = Ending::line;
   std::vector<std::string> command;
 };
 // Does not return when the program ends by a signal: the tool then ends by the same one.

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "common/error.h"
+#include "gdscp/copy.h"
 #include "sluice.h"
 #include "sluice/commands.h"
 
@@ -27,6 +28,8 @@ constexpr const char* examples =
     "  sluice run -- python3 train.py           run an unmodified program on this library\n"
     "  sluice run --explain -- ./reader /data   the same, with one line a file: its path and the reason\n"
     "  sluice explain /data/big.bin             which way this file's bytes go, and why\n"
+    "  sluice stats -- ./reader /data           run it, and count what went which way\n"
+    "  sluice cp /data/big.bin /scratch/        copy a file through GPU memory\n"
     "\n"
     "`sluice SUBCOMMAND --help` teaches one subcommand.";
 
@@ -83,14 +86,28 @@ constexpr const char* demo_lesson =
     "  sluice demo --dir /dev/shm --size 1G\n"
     "  SLUICE_SOFTGPU=1 sluice demo         on the soft GPU, even where there is a real one";
 
+constexpr const char* stats_about = "Run a program, and count its reads and writes by path and reason";
+constexpr const char* stats_lesson =
+    "The counters that always run in the library, from the program and its children, when they have ended. Nothing "
+    "else\n"
+    "is kept of a program: one that runs already, or was not started by `sluice run` or this, cannot be asked.\n"
+    "\n"
+    "Examples:\n"
+    "  sluice stats -- ./reader /data/big.bin\n"
+    "  sluice stats --json -- ./reader /data/big.bin 2> counters.json   the program's own stdout stays its own\n"
+    "\n"
+    "The counters go to stderr. Exit status: as of `sluice run`.";
+
 struct Words {
   std::span<char*> own;      // what the parser sees
   std::span<char*> command;  // of `run`: the program and its arguments, untouched
 };
 
-// `run` stops reading at "--" or at the first word that is no option: the rest belongs to the program.
+// `run` and `stats` stop reading at "--" or at the first word that is no option: the rest belongs to the program.
 Words split(std::span<char*> words) {
-  if (words.size() < 2 || std::strcmp(words[1], "run") != 0) return {words, {}};
+  if (words.size() < 2 || (std::strcmp(words[1], "run") != 0 && std::strcmp(words[1], "stats") != 0)) {
+    return {words, {}};
+  }
   for (std::size_t i = 2; i < words.size(); ++i) {
     if (std::strcmp(words[i], "--") == 0) return {words.first(i), words.subspan(i + 1)};
     if (words[i][0] != '-') return {words.first(i), words.subspan(i)};
@@ -109,6 +126,18 @@ int report(const ToolError& error, Output output) {
     fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   }
   return error.status();
+}
+
+void declare_copy(CLI::App* app, CopyOptions& copy) {
+  app->footer(copy_lesson);
+  app->add_option("SOURCE", copy.source, "A regular file")->required();
+  app->add_option("DESTINATION", copy.destination, "A file, or a folder that it goes into")->required();
+  app->add_option("-d,--gpu", copy.gpu, "Whose memory; counted from 0")->default_val(0)->check(CLI::NonNegativeNumber);
+  app->add_option("-i,--size", copy.piece, "Bytes of each transfer, with K, M or G")->default_val("16M");
+  app->add_option("-w,--threads", copy.threads, "Threads")->default_val(4);
+  app->add_flag("--verify", copy.verify, "Read both afterwards, without cuFile, and compare");
+  app->add_flag("--json", copy.json, "For programs");
+  app->add_flag("-q,--quiet", copy.quiet, "No line at the end");
 }
 
 int run_main(std::span<char*> arguments) {
@@ -149,6 +178,15 @@ int run_main(std::span<char*> arguments) {
   demo_app->add_option("--gpu", demo.gpu, "The device, counted from 0")->default_val(0);
   demo_app->add_flag("--json", json, "For programs");
 
+  CLI::App* stats_app = app.add_subcommand("stats", stats_about)->footer(stats_lesson);
+  stats_app->add_option("CMD", run.command, "After two dashes: the program and its arguments");
+  stats_app->add_flag("--soft-gpu", run.soft_gpu, "Preload the soft GPU as libcuda.so.1, too (SLUICE_SOFTGPU=1)");
+  stats_app->add_flag("--json", json, "For programs: one object on stderr");
+
+  CopyOptions copy;
+  CLI::App* copy_app = app.add_subcommand("cp", "Copy a file through GPU memory, as gdscp does");
+  declare_copy(copy_app, copy);
+
   try {
     app.parse(static_cast<int>(words.own.size()), words.own.data());
   } catch (const CLI::ParseError& error) {
@@ -156,11 +194,13 @@ int run_main(std::span<char*> arguments) {
   }
   const Output output = json ? Output::json : Output::text;
   try {
-    if (*run_app) {
+    if (*run_app || *stats_app) {
       if (words.command.empty()) {
-        throw ToolError("There is no program to run.", "Write it after two dashes: sluice run -- CMD ARG...",
+        throw ToolError("There is no program to run.",
+                        fmt::format("Write it after two dashes: sluice {} -- CMD ARG...", *run_app ? "run" : "stats"),
                         status_usage);
       }
+      if (*stats_app) run.ending = json ? Ending::json_counters : Ending::counters;
       run.command.assign(words.command.begin(), words.command.end());
       return run_command(run);
     }
@@ -171,6 +211,10 @@ int run_main(std::span<char*> arguments) {
       return explain_command(explain);
     }
     if (*version_app) return version_command(output);
+    if (*copy_app) {
+      copy_file(copy, "sluice");
+      return 0;
+    }
     if (*demo_app) {
       demo.output = output;
       return demo_command(demo);

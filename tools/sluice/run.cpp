@@ -29,6 +29,7 @@
 #include "common/layout.h"
 #include "common/text.h"
 #include "sluice/commands.h"
+#include "sluice/counters.h"
 #include "sluice/preload_check.h"
 #include "sluice/testimony.h"
 #include "witness/protocol.h"
@@ -288,7 +289,9 @@ int run_command(const RunOptions& options) {
   const pid_t child = start(options, inherited);
   Testimony testimony(files.library);
   const int status = watch(child, signals, listener, testimony);
-  if (!options.quiet) {
+  if (options.ending != Ending::line) {
+    print_counters(options, testimony);
+  } else if (!options.quiet) {
     for (const std::string& line : testimony.lines(command)) fmt::print(stderr, "sluice: {}\n", line);
   }
   return end_like(status);

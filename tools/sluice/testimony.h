@@ -35,6 +35,10 @@ class Testimony {
   // The end of the story in one line for people, two when a foreign libcufile was seen.
   std::vector<std::string> lines(const std::string& program) const;
 
+  // By "path (reason)"; without what processes moved that were killed before they could tell.
+  const std::map<std::string, Traffic>& traffic() const noexcept { return traffic_; }
+  bool complete() const noexcept { return unfinished_.empty(); }
+
  private:
   void note_mapping(pid_t pid, std::string_view path);
   std::string traffic_words() const;

@@ -1,0 +1,196 @@
+"""gdscp, `sluice cp`, gdsio_verify and `sluice stats`: copies, comparisons and counts of whole programs."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+from support import BUILD, SLUICE, contains, environment, equal, main, run, scratch, skip, skip_when_sanitized
+
+GDSCP = BUILD / "bin/gdscp"
+VERIFY = BUILD / "bin/gdsio_verify"
+SOFT = {"SLUICE_SOFTGPU": "1"}
+COPIERS = ((GDSCP,), (SLUICE, "cp"))
+
+
+def soft(*words, status=0, **variables):
+    return run(*words, status=status, env=environment(**SOFT, **variables))
+
+
+def some_bytes(size):
+    return os.urandom(size)
+
+
+def test_copies_are_exact_whatever_the_size():
+    with scratch() as folder:
+        source = folder / "source"
+        for copier in COPIERS:
+            for size in (0, 1, 4095, 4096, 4097, 300000, (3 << 20) + 17):
+                source.write_bytes(some_bytes(size))
+                answer = soft(*copier, "--verify", "-i", "100000", "-w", "3", source, folder / "copy")
+                equal((folder / "copy").read_bytes(), source.read_bytes())
+                contains(answer.stdout, ", verified\n")
+            equal(sorted(path.name for path in folder.iterdir()), ["copy", "source"])
+
+
+def test_copies_keep_holes_and_mode_bits():
+    with scratch() as folder:
+        source = folder / "source"
+        with open(source, "wb") as file:
+            file.truncate(64 << 20)
+            file.seek(10 << 20)
+            file.write(some_bytes(1 << 20))
+            file.seek(40 << 20)
+            file.write(some_bytes(5000))
+        source.chmod(0o640)
+        if source.stat().st_blocks * 512 > 8 << 20:
+            skip("this file system has no holes")
+        answer = json.loads(soft(GDSCP, "--json", source, folder / "copy").stdout)
+        copy = folder / "copy"
+        equal(copy.read_bytes() == source.read_bytes(), True)
+        equal(copy.stat().st_mode & 0o7777, 0o640)
+        equal(copy.stat().st_blocks * 512 < 8 << 20, True)
+        equal((answer["bytes"], answer["data_bytes"] < 8 << 20, answer["soft"]), (64 << 20, True, True))
+
+
+def test_copies_go_into_folders_and_through_links():
+    with scratch() as folder:
+        (folder / "source").write_bytes(b"s" * 5000)
+        (folder / "into").mkdir()
+        (folder / "old").write_bytes(b"old")
+        (folder / "link").symlink_to("old")
+        soft(GDSCP, folder / "source", folder / "into")
+        soft(GDSCP, "-q", folder / "source", folder / "link")
+        equal((folder / "into/source").read_bytes(), b"s" * 5000)
+        equal((folder / "link").is_symlink(), True)
+        equal((folder / "old").read_bytes(), b"s" * 5000)
+
+
+def test_copies_that_cannot_be_leave_everything_as_it_was():
+    with scratch() as folder:
+        (folder / "source").write_bytes(b"s" * 5000)
+        os.link(folder / "source", folder / "same")
+        os.mkfifo(folder / "pipe")
+        before = sorted(folder.iterdir())
+        for words, status, part in (((folder / "none", folder / "x"), 1, "none cannot be opened"),
+                                    ((folder, folder / "x"), 1, "is no regular file"),
+                                    ((folder / "pipe", folder / "x"), 1, "is no regular file"),
+                                    ((folder / "source", folder / "same"), 1, "are the same file"),
+                                    ((folder / "source", folder / "pipe"), 1, "is no regular file"),
+                                    ((folder / "source", folder / "no/x"), 1, "cannot be made"),
+                                    ((folder / "source", folder / "x", "-d", "5"), 1, "There is no GPU 5"),
+                                    ((folder / "source", folder / "x", "-i", "0"), 2, "-i has to be"),
+                                    ((folder / "source", folder / "x", "-i", "x"), 2, "-i wants a size"),
+                                    ((folder / "source", folder / "x", "-w", "0"), 2, "-w is 0"),
+                                    ((folder / "source", folder / "x", "-d", "-1"), 2, "gdscp: "),
+                                    ((folder / "source",), 2, "DESTINATION"), ((), 2, "Use: gdscp SOURCE"),
+                                    ((folder / "source", folder / "x", "--what"), 2, "--what")):
+            answer = soft(GDSCP, *words, status=status)
+            equal(answer.stdout, "")
+            contains(answer.stderr, part)
+            equal(sorted(folder.iterdir()), before)
+
+
+def test_copies_to_a_full_file_system_keep_the_old_file():
+    if os.geteuid() != 0:
+        skip("mounting a file system that is full needs root")
+    with scratch() as folder:
+        (folder / "source").write_bytes(some_bytes(4 << 20))
+        (folder / "full").mkdir()
+        command = (f"mount -t tmpfs -o size=1M none {folder}/full || exit 77; echo old > {folder}/full/copy; "
+                   f"{GDSCP} {folder}/source {folder}/full/copy; echo status $?; ls {folder}/full; cat {folder}/full/copy")
+        answer = run("unshare", "-m", "sh", "-c", command, status=None, env=environment(**SOFT))
+        if answer.returncode == 77 or "unshare" in answer.stderr:
+            skip("no mount can be made here")
+        equal(answer.stdout, "status 1\ncopy\nold\n")
+        contains(answer.stderr, "No space left on device")
+
+
+def test_copies_that_are_interrupted_leave_nothing():
+    with scratch() as folder:
+        with open(folder / "source", "wb") as file:
+            for _ in range(64):
+                file.write(some_bytes(1 << 20))
+        copy = subprocess.Popen([GDSCP, "-i", "4K", "-w", "1", folder / "source", folder / "copy"],
+                                env=environment(**SOFT), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while len(list(folder.iterdir())) < 2 and copy.poll() is None and time.monotonic() < deadline:
+            os.sched_yield()
+        copy.send_signal(signal.SIGTERM)
+        equal(copy.wait(timeout=60), -signal.SIGTERM)
+        equal([path.name for path in folder.iterdir()], ["source"])
+
+
+def test_gdsio_verify_prints_what_scripts_know():
+    with scratch() as folder:
+        file = folder / "file"
+        file.write_bytes(some_bytes(1 << 20))
+        lines = soft(VERIFY, "-f", file, "-d", "0").stdout.splitlines()
+        equal(lines, [
+            f"gpu index :0,file :{file}, gpu buffer alignment :0, gpu buffer offset :0, gpu devptr offset :0, file offset :0,"
+            " io_requested :1048576, io_chunk_size :1048576, bufregister :true, sync :1, nr ios :1,",
+            "fsync :0,", "Batch mode: 0", "Data Verification Success"])
+        for words in (("-o", "12345", "-s", "100001", "-n", "7"), ("-g", "512", "-S"), ("-m", "0"), ("-m", "0", "-n", "3", "-g", "1"),
+                      ("-t", "1")):
+            contains(soft(VERIFY, "-f", file, *words).stdout, "Data Verification Success\n")
+        contains(soft(VERIFY, "-f", file, "-S", "-n", "4", "-m", "0").stdout,
+                 "io_chunk_size :262144, bufregister :false, sync :0, nr ios :4,")
+
+
+def test_gdsio_verify_notices_a_library_that_gives_other_bytes():
+    skip_when_sanitized()
+    with scratch() as folder:
+        (folder / "liar.c").write_text(r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/types.h>
+ssize_t cuFileRead(void* h, void* p, size_t n, off_t at, off_t into) {
+  ssize_t (*real)(void*, void*, size_t, off_t, off_t) = dlsym(RTLD_NEXT, "cuFileRead");
+  return real(h, p, n, at + 1, into) + 1;
+}
+""", encoding="utf-8")
+        run("cc", "-shared", "-fPIC", "-o", folder / "liar.so", folder / "liar.c")
+        (folder / "file").write_bytes(some_bytes(10000))
+        answer = soft(VERIFY, "-f", folder / "file", status=1, LD_PRELOAD=str(folder / "liar.so"))
+        contains(answer.stderr, "Data Verification Failed: ")
+        equal("Success" in answer.stdout, False)
+
+
+def test_gdsio_verify_says_what_cannot_be():
+    with scratch() as folder:
+        file = folder / "file"
+        file.write_bytes(b"x" * 1000)
+        for words, status, part in (((), 2, "-f is required"), (("-f", folder / "none"), 1, "cannot be opened"),
+                                    (("-f", file, "-o", "1000"), 1, "nothing from 1000 on"),
+                                    (("-f", file, "-s", "1001"), 2, "-s has to be 1 to 1000"),
+                                    (("-f", file, "-n", "0"), 2, "-n is 0"), (("-f", file, "-m", "2"), 2, "-m"),
+                                    (("-f", file, "-d", "9"), 1, "There is no GPU 9")):
+            contains(soft(VERIFY, *words, status=status).stderr, part)
+
+
+def test_stats_counts_what_went_which_way():
+    skip_when_sanitized()
+    with scratch() as folder:
+        file = folder / "file"
+        gdsio = (BUILD / "bin/gdsio", "-f", file, "-s", "1M", "-i", "64K")
+        run(SLUICE, "stats", "--", *gdsio, "-I", "1", "-V", env=environment(**SOFT))
+        answer = run(SLUICE, "stats", "--json", "--", *gdsio, "-I", "0", "-m", "3", env=environment(**SOFT))
+        counters = json.loads(answer.stderr[answer.stderr.index("{"):])
+        (way,) = counters["ways"]
+        equal((way["way"], way["reads"], way["read_bytes"], way["writes"], counters["complete"]),
+              ("posix (host_memory)", 16, 1 << 20, 0, True))
+        contains(answer.stdout, "IoType: READ")
+        table = run(SLUICE, "stats", "--", *gdsio, "-I", "1", "-m", "3", env=environment(**SOFT)).stderr
+        equal("posix (host_memory)                                   0      0 bytes         16      1.0 MiB" in table, True)
+        contains(run(SLUICE, "stats", "--", "true").stderr, "no I/O through cuFile")
+        equal(run(SLUICE, "stats", "--", "sh", "-c", "exit 7", status=None).returncode, 7)
+        contains(run(SLUICE, "stats", status=2).stderr, "sluice stats -- CMD")
+
+
+def test_help_of_the_copying_tools_teaches():
+    for command in ((GDSCP,), (SLUICE, "cp"), (VERIFY,), (SLUICE, "stats")):
+        contains(run(*command, "--help").stdout, "Examples:")
+
+
+if __name__ == "__main__":
+    main(globals())

@@ -1,0 +1,205 @@
+#include "gdscp/ends.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "common/cufile_words.h"
+#include "common/error.h"
+#include "common/text.h"
+
+namespace sluice::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t compared_at_once = 1u << 20;
+
+[[noreturn]] void fail_with(const std::string& path, const char* what, const char* remedy) {
+  throw ToolError(fmt::format("{} {}: {}.", printable(path), what, system_words(errno)), remedy);
+}
+
+// What a signal has to take away: written before the handler is set, never changed while it is.
+std::array<char, 4096> unfinished_name{};
+
+void take_away_and_end(int signal) {
+  unlink(unfinished_name.data());
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+void guard_name(const std::string& path) {
+  if (path.size() >= unfinished_name.size()) return;
+  std::memcpy(unfinished_name.data(), path.c_str(), path.size() + 1);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, take_away_and_end);
+}
+
+void unguard_name() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
+}
+
+}  // namespace
+
+std::string destination_of(const std::string& source, const std::string& asked) {
+  std::error_code ignored;
+  fs::path destination = asked;
+  if (fs::is_directory(destination, ignored)) destination /= fs::path(source).filename();
+  // A link stays one, and its file is replaced.
+  if (const fs::path real = fs::canonical(destination, ignored); !ignored) destination = real;
+  const bool exists = fs::exists(destination, ignored);
+  if (exists && fs::equivalent(source, destination, ignored)) {
+    throw ToolError(fmt::format("{} and {} are the same file.", printable(source), printable(asked)),
+                    "Name another destination.");
+  }
+  if (exists && !fs::is_regular_file(destination, ignored)) {
+    throw ToolError(fmt::format("{} is no regular file.", printable(destination.string())),
+                    "Name a file or a folder as the destination.");
+  }
+  return destination.string();
+}
+
+CopyEnd::~CopyEnd() {
+  if (handle_ != nullptr) cuFileHandleDeregister(handle_);
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+void CopyEnd::register_descriptor(int descriptor, const std::string& path) {
+  descriptor_ = descriptor;
+  const int flags = fcntl(descriptor, F_GETFL);
+  fcntl(descriptor, F_SETFL, flags | O_DIRECT);  // refused where the file system does not know it
+  CUfileDescr_t description{};
+  description.type = CU_FILE_HANDLE_TYPE_OPAQUE_FD;
+  description.handle.fd = descriptor;
+  const CUfileError_t result = cuFileHandleRegister(&handle_, &description);
+  if (result.err == CU_FILE_SUCCESS) return;
+  throw ToolError(fmt::format("{} cannot be registered with cuFile: {}.", printable(path), cufile_words(result.err)),
+                  "`gdscheck -f` tells more about a file.");
+}
+
+SourceFile::SourceFile(const std::string& path) : path_(path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) fail_with(path, "cannot be opened", "Check the path and its permissions.");
+  struct stat status {};
+  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+    close(descriptor);
+    throw ToolError(fmt::format("{} is no regular file.", printable(path)), "Name a file to copy.");
+  }
+  fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
+  size_ = static_cast<std::uint64_t>(status.st_size);
+  mode_ = status.st_mode & 07777;
+  register_descriptor(descriptor, path);
+}
+
+std::vector<FilePart> SourceFile::data() const {
+  std::vector<FilePart> parts;
+  for (off_t at = 0; at < static_cast<off_t>(size_);) {
+    const off_t begin = lseek(descriptor_, at, SEEK_DATA);
+    if (begin < 0 && errno == ENXIO) break;  // a hole up to the end
+    const off_t end = begin < 0 ? -1 : lseek(descriptor_, begin, SEEK_HOLE);
+    if (end < 0) return {{0, size_}};
+    parts.push_back({static_cast<std::uint64_t>(begin),
+                     std::min(static_cast<std::uint64_t>(end), size_) - static_cast<std::uint64_t>(begin)});
+    at = end;
+  }
+  return parts;
+}
+
+std::uint64_t SourceFile::read(void* memory, std::uint64_t offset, std::uint64_t size) const {
+  const ssize_t count = cuFileRead(handle_, memory, size, static_cast<off_t>(offset), 0);
+  if (count > 0) return static_cast<std::uint64_t>(count);
+  const std::string cause = count == 0 ? "it has become shorter" : cause_words(count == -1 ? -errno : count);
+  throw ToolError(fmt::format("{} cannot be read at {}: {}.", printable(path_), offset, cause),
+                  "See that nobody changes the file, and try again.");
+}
+
+NewFile::NewFile(const SourceFile& source, std::string destination) : destination_(std::move(destination)) {
+  path_ = destination_ + ".gdscp-XXXXXX";
+  const int descriptor = mkostemp(path_.data(), O_CLOEXEC);
+  if (descriptor < 0) {
+    fail_with(destination_, "cannot be made", "Check that its folder exists and that you may write there.");
+  }
+  guard_name(path_);
+  try {
+    fchmod(descriptor, source.mode());
+    register_descriptor(descriptor, path_);
+  } catch (...) {
+    unguard_name();
+    unlink(path_.c_str());
+    throw;
+  }
+}
+
+NewFile::~NewFile() {
+  unguard_name();
+  if (!published_) unlink(path_.c_str());
+}
+
+void NewFile::write(const void* memory, std::uint64_t offset, std::uint64_t size) const {
+  for (std::uint64_t done = 0; done < size;) {
+    const ssize_t count =
+        cuFileWrite(handle_, memory, size - done, static_cast<off_t>(offset + done), static_cast<off_t>(done));
+    if (count <= 0) {
+      throw ToolError(fmt::format("{} cannot be written at {}: {}.", printable(destination_), offset + done,
+                                  cause_words(count == -1 ? -errno : count)),
+                      "See that the file system has room and no quota is reached.");
+    }
+    done += static_cast<std::uint64_t>(count);
+  }
+}
+
+void NewFile::settle(std::uint64_t size) const {
+  if (ftruncate(descriptor_, static_cast<off_t>(size)) != 0 || fsync(descriptor_) != 0) {
+    fail_with(destination_, "cannot be finished", "See that the file system has room.");
+  }
+}
+
+void NewFile::compare_with(const SourceFile& source) const {
+  // Buffered descriptions of their own: what is compared is what others will read.
+  std::array<int, 2> files = {open(fmt::format("/proc/self/fd/{}", source.descriptor()).c_str(), O_RDONLY | O_CLOEXEC),
+                              open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
+  std::array<std::vector<char>, 2> bytes;
+  for (auto& part : bytes) part.resize(compared_at_once);
+  std::uint64_t wrong = UINT64_MAX;
+  for (std::uint64_t at = 0; at < source.size() && wrong == UINT64_MAX; at += compared_at_once) {
+    const std::size_t wanted = std::min<std::uint64_t>(compared_at_once, source.size() - at);
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      if (pread(files[i], bytes[i].data(), wanted, static_cast<off_t>(at)) != static_cast<ssize_t>(wanted)) wrong = at;
+    }
+    const auto end = bytes[0].begin() + static_cast<std::ptrdiff_t>(wanted);
+    const auto place = std::mismatch(bytes[0].begin(), end, bytes[1].begin()).first;
+    if (place != end) wrong = at + static_cast<std::uint64_t>(place - bytes[0].begin());
+  }
+  for (const int file : files) close(file);
+  if (wrong == UINT64_MAX) return;
+  throw ToolError(fmt::format("The copy differs from its source at offset {}.", wrong),
+                  "Was the source changed meanwhile? If not, please report it with `sluice version`.");
+}
+
+void NewFile::publish() {
+  if (rename(path_.c_str(), destination_.c_str()) != 0) {
+    fail_with(destination_, "cannot be replaced", "Check that you may write in its folder.");
+  }
+  published_ = true;
+}
+
+RegisteredRange::RegisteredRange(const void* address, std::size_t size) : address_(address) {
+  const CUfileError_t result = cuFileBufRegister(address, size, 0);
+  if (result.err == CU_FILE_SUCCESS) return;
+  throw ToolError(fmt::format("Memory cannot be registered with cuFile: {}.", cufile_words(result.err)),
+                  "Use smaller pieces (-i) or fewer threads (-w).");
+}
+RegisteredRange::~RegisteredRange() {
+  cuFileBufDeregister(address_);
+}
+
+}  // namespace sluice::tools

@@ -1,0 +1,87 @@
+// The two ends of a copy: the file that is read, with its holes, and the one that comes to be.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cufile.h"
+
+namespace sluice::tools {
+
+struct FilePart {
+  std::uint64_t offset;
+  std::uint64_t size;
+};
+
+// Where a copy of `source` goes when `asked` is the destination: that, or a file in it. Throws ToolError when they are
+// the same file or it cannot be one.
+std::string destination_of(const std::string& source, const std::string& asked);
+
+// Open, by O_DIRECT where the file system knows it, and registered.
+class CopyEnd {
+ public:
+  CopyEnd(const CopyEnd&) = delete;
+  CopyEnd& operator=(const CopyEnd&) = delete;
+
+  int descriptor() const noexcept { return descriptor_; }
+
+ protected:
+  CopyEnd() = default;
+  ~CopyEnd();
+  // Takes the descriptor over.
+  void register_descriptor(int descriptor, const std::string& path);
+
+  int descriptor_ = -1;
+  CUfileHandle_t handle_ = nullptr;
+};
+
+class SourceFile : public CopyEnd {
+ public:
+  explicit SourceFile(const std::string& path);  // throws ToolError
+
+  std::uint64_t size() const noexcept { return size_; }
+  unsigned mode() const noexcept { return mode_; }
+  // Its parts that are no holes, in order; all of it where the file system does not tell.
+  std::vector<FilePart> data() const;
+  // Reads at most `size` bytes, at least one, into device memory. Throws ToolError.
+  std::uint64_t read(void* memory, std::uint64_t offset, std::uint64_t size) const;
+
+ private:
+  std::string path_;
+  std::uint64_t size_ = 0;
+  unsigned mode_ = 0;
+};
+
+// Under a name of its own until publish(); gone when it was not published, even if a signal ends the program.
+class NewFile : public CopyEnd {
+ public:
+  NewFile(const SourceFile& source, std::string destination);  // throws ToolError
+  ~NewFile();
+
+  void write(const void* memory, std::uint64_t offset, std::uint64_t size) const;
+  // Gives the file its size and makes it durable.
+  void settle(std::uint64_t size) const;
+  // Reads both without cuFile and throws ToolError where they differ.
+  void compare_with(const SourceFile& source) const;
+  void publish();
+
+ private:
+  std::string destination_;
+  std::string path_;
+  bool published_ = false;
+};
+
+// Device memory known to cuFile as long as this lives.
+class RegisteredRange {
+ public:
+  RegisteredRange(const void* address, std::size_t size);
+  RegisteredRange(const RegisteredRange&) = delete;
+  RegisteredRange& operator=(const RegisteredRange&) = delete;
+  ~RegisteredRange();
+
+ private:
+  const void* address_;
+};
+
+}  // namespace sluice::tools

@@ -1,0 +1,59 @@
+// gdscp: a file to a file, through GPU memory.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "common/error.h"
+#include "gdscp/copy.h"
+
+namespace sluice::tools {
+namespace {
+
+constexpr int usage_status = 2;
+
+int run_gdscp(int argc, char** argv) {
+  CopyOptions options;
+  CLI::App app("gdscp: copy a file through GPU memory", "gdscp");
+  app.footer(copy_lesson);
+  app.set_version_flag("--version", "gdscp (Sluice " SLUICE_VERSION ")");
+  app.add_option("SOURCE", options.source, "A regular file")->required();
+  app.add_option("DESTINATION", options.destination, "A file, or a folder that it goes into")->required();
+  app.add_option("-d,--gpu", options.gpu, "Whose memory; counted from 0")
+      ->default_val(0)
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("-i,--size", options.piece, "Bytes of each transfer, with K, M or G")->default_val("16M");
+  app.add_option("-w,--threads", options.threads, "Threads")->default_val(4);
+  app.add_flag("--verify", options.verify, "Read both afterwards, without cuFile, and compare");
+  app.add_flag("--json", options.json, "For programs");
+  app.add_flag("-q,--quiet", options.quiet, "No line at the end");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {
+    return app.exit(asked);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "gdscp: {}.\n       Use: gdscp SOURCE DESTINATION; gdscp --help tells more.\n", error.what());
+    return usage_status;
+  }
+  try {
+    copy_file(options, "gdscp");
+    return 0;
+  } catch (const ToolError& error) {
+    std::fflush(stdout);
+    fmt::print(stderr, "gdscp: {}\n       {}\n", error.what(), error.remedy());
+    return error.status();
+  }
+}
+
+}  // namespace
+}  // namespace sluice::tools
+
+int main(int argc, char** argv) {
+  try {
+    return sluice::tools::run_gdscp(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "gdscp: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,145 @@
+#include "gdsio/target.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "common/cufile_words.h"
+#include "common/error.h"
+#include "common/text.h"
+
+namespace sluice::tools {
+namespace {
+
+const char* remedy_of_open(int error) {
+  switch (error) {
+    case EACCES:
+    case EPERM:
+      return "Ask the owner for the permission, or run this as a user who has it.";
+    case ENOENT:
+    case ENOTDIR:
+      return "Make the folder first.";
+    case EROFS:
+      return "Mount the file system for writing, or read.";
+    case EISDIR:
+      return "Use -D for a folder.";
+    default:
+      return "Try another file.";
+  }
+}
+
+}  // namespace
+
+Target::Target(const Settings& settings, std::string path, std::uint64_t begin, std::uint64_t size,
+               const std::string& where)
+    : path_(std::move(path)), begin_(begin), size_(size) {
+  open_file(settings, where);
+  try {
+    settle_size(settings);
+    if (uses_cufile(settings.transfer)) register_file();
+  } catch (...) {
+    close(descriptor_);
+    throw;
+  }
+}
+
+Target::~Target() {
+  if (handle_ != nullptr) cuFileHandleDeregister(handle_);
+  close(descriptor_);
+}
+
+void Target::open_file(const Settings& settings, const std::string& where) {
+  const bool writes = is_write(settings.operation) || settings.mixed;
+  const bool makes = is_write(settings.operation);
+  direct_ = !settings.buffered && settings.transfer != Transfer::cpu_cached_gpu;
+  const int flags = (writes ? O_RDWR : O_RDONLY) | (makes ? O_CREAT : 0) | O_CLOEXEC;
+  descriptor_ = open(path_.c_str(), flags | (direct_ ? O_DIRECT : 0), 0644);
+  if (descriptor_ < 0 && errno == EINVAL && direct_) {
+    direct_ = false;
+    descriptor_ = open(path_.c_str(), flags, 0644);
+    if (descriptor_ >= 0) {
+      fmt::print(stderr, "gdsio: note: {} lies on a file system without O_DIRECT and is opened buffered, as by -O 1.\n",
+                 printable(path_));
+    }
+  }
+  if (descriptor_ >= 0) return;
+  if (errno == ENOENT && !makes) {
+    throw ToolError(
+        fmt::format("{} does not exist.", printable(path_)),
+        fmt::format("Make it: gdsio {} -s {} -i 1M -x 0 -I 1", where, size_ == 0 ? "1G" : fmt::format("{}", size_)));
+  }
+  throw ToolError(fmt::format("{} cannot be opened: {}.", printable(path_), system_words(errno)),
+                  remedy_of_open(errno));
+}
+
+void Target::settle_size(const Settings& settings) {
+  struct stat status {};
+  if (fstat(descriptor_, &status) != 0 || (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode))) {
+    throw ToolError(fmt::format("{} is neither a regular file nor a block device.", printable(path_)),
+                    "Name a file with -f, or a folder with -D.");
+  }
+  const auto there =
+      static_cast<std::uint64_t>(S_ISREG(status.st_mode) ? status.st_size : lseek(descriptor_, 0, SEEK_END));
+  if (is_write(settings.operation)) {
+    // The file has its size at once, wherever random writes fall; what is there behind it stays.
+    if (there < begin_ + size_ && S_ISREG(status.st_mode) &&
+        ftruncate(descriptor_, static_cast<off_t>(begin_ + size_)) != 0) {
+      throw ToolError(
+          fmt::format("{} cannot be made {}: {}.", printable(path_), format_bytes(begin_ + size_), system_words(errno)),
+          "Use a smaller -s, or another file system.");
+    }
+    return;
+  }
+  if (there <= begin_) {
+    throw ToolError(fmt::format("{} has {}, and nothing from {} on.", printable(path_), format_bytes(there), begin_),
+                    "Write it with -I 1 first, or use a smaller -o.");
+  }
+  const std::uint64_t readable = there - begin_;
+  if (size_ > readable) {
+    fmt::print(stderr, "gdsio: note: {} has {} to read, fewer than -s asks for.\n", printable(path_),
+               format_bytes(readable));
+  }
+  if (size_ == 0 || size_ > readable) size_ = readable;
+}
+
+void Target::register_file() {
+  CUfileDescr_t description{};
+  description.type = CU_FILE_HANDLE_TYPE_OPAQUE_FD;
+  description.handle.fd = descriptor_;
+  const CUfileError_t result = cuFileHandleRegister(&handle_, &description);
+  if (result.err == CU_FILE_SUCCESS) return;
+  throw ToolError(fmt::format("{} cannot be registered with cuFile: {}.", printable(path_), cufile_words(result.err)),
+                  "Try -x 2, which does without cuFile, or `gdscheck -f` for more.");
+}
+
+void Target::make_cold() const {
+  if (fdatasync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) {
+    throw ToolError(fmt::format("{} cannot be written back: {}.", printable(path_), system_words(errno)),
+                    "Leave --cold out.");
+  }
+  posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+std::vector<std::unique_ptr<Target>> open_targets(const Settings& settings, const JobSettings& job) {
+  const std::uint64_t begin = job.offset.value_or(settings.offset);
+  const std::uint64_t size = job.size.value_or(settings.size.value_or(0));
+  std::vector<std::unique_ptr<Target>> targets;
+  if (!job.file.empty()) {
+    targets.push_back(
+        std::make_unique<Target>(settings, job.file, begin, size, fmt::format("-f {}", printable(job.file))));
+    return targets;
+  }
+  const unsigned files = threads_of(settings, job) * depth_of(settings, job);
+  const std::string where = fmt::format("-D {} -w {}", printable(job.folder), files);
+  for (unsigned i = 0; i < files; ++i) {
+    targets.push_back(
+        std::make_unique<Target>(settings, fmt::format("{}/gdsio.{}", job.folder, i), begin, size, where));
+  }
+  return targets;
+}
+
+}  // namespace sluice::tools

@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Makes man pages and shell completion from what is written already: the comments of the public headers, and the
+--help of the tools. So there is one source of each text.
+
+  make_manual.py --include include --out DIR [--tool NAME=PROGRAM ...]
+
+writes DIR/man3 (a page for each function of the headers), DIR/man1 (a page for each tool), DIR/bash and DIR/zsh.
+"""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+
+HEADERS = ["cufile.h", "sluice.h"]
+SUBCOMMANDS = {"sluice": ["run", "explain", "stats", "cp", "version", "demo"]}
+
+
+# --- headers ----------------------------------------------------------------------------------------------------------
+
+COMMENT = re.compile(r"/\*(.*?)\*/", re.DOTALL)
+FUNCTION = re.compile(r"^(?:static inline )?([A-Za-z_][\w ]*?[ *]+)((?:cuFile|cufileop_|sluice_)\w+)"
+                      r"\(([^;{]*)\)\s*[;{]", re.MULTILINE)
+
+
+def comment_text(raw):
+    lines = [re.sub(r"^\s*\*? ?", "", line).rstrip() for line in raw.strip().splitlines()]
+    return "\n".join(lines).strip()
+
+
+def functions_of(text):
+    """(name, prototype, comment) of each function. Functions that follow one comment without a blank line share it."""
+    found = []
+    for match in FUNCTION.finditer(text):
+        before = text[:match.start()].rstrip("\n")
+        # Upwards over prototypes that stand directly above, up to the comment that they share.
+        while True:
+            lines = before.rstrip().splitlines()
+            if not lines or lines[-1].endswith("*/") or not re.search(r";\s*$|^#|,$|clang-format", lines[-1]):
+                break
+            before = "\n".join(lines[:-1])
+        before = re.sub(r"/\* clang-format \w+ \*/\s*$", "", before.rstrip()).rstrip()
+        comment = ""
+        if before.endswith("*/"):
+            comment = comment_text(before[before.rindex("/*") + 2:-2])
+        prototype = " ".join(match.group(0).rstrip("{;").replace("static inline ", "").split()) + ";"
+        found.append((match.group(2), prototype, comment))
+    return found
+
+
+def introduction_of(text):
+    return comment_text(COMMENT.search(text).group(1))
+
+
+# --- troff ------------------------------------------------------------------------------------------------------------
+
+def troff(text):
+    escaped = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
+    return "\n".join("\\&" + line if line.startswith((".", "\\(aq")) else line for line in escaped.splitlines())
+
+
+def paragraphs(text):
+    """Prose; lines that are indented stay as they are, and `Errors:` begins a paragraph."""
+    out, verbatim = [], False
+    for line in text.splitlines():
+        indented = line.startswith("  ")
+        if indented and not verbatim:
+            out.append(".nf")
+        if verbatim and not indented:
+            out.append(".fi")
+        verbatim = indented
+        if line.startswith(("Errors:", "errno:")):
+            out.append(".PP")
+        out.append(troff(line) if line else ".PP")
+    if verbatim:
+        out.append(".fi")
+    return "\n".join(out)
+
+
+def first_sentence(text):
+    flat = " ".join(text.split())
+    match = re.match(r"(.*?[.:;])(\s|$)", flat)
+    sentence = match.group(1)[:-1] if match else flat
+    return sentence[:1].lower() + sentence[1:]
+
+
+def page_of_function(name, prototype, comment, header, version, shared):
+    see = sorted(set(shared) - {name})[:8]
+    return "\n".join([
+        f'.TH {name} 3 "" "Sluice {version}" "Sluice"', ".SH NAME", f"{name} \\- {troff(first_sentence(comment))}",
+        ".SH SYNOPSIS", ".nf", f"#include <{header}>", "", troff(prototype), "", "Link with \\-lcufile.", ".fi",
+        ".SH DESCRIPTION", paragraphs(comment), ".SH SEE ALSO",
+        ", ".join([*(f"{other}(3)" for other in see), f"{header}(3)"]),
+        ""])
+
+
+def page_of_header(header, text, version, names):
+    return "\n".join([
+        f'.TH {header} 3 "" "Sluice {version}" "Sluice"', ".SH NAME",
+        f"{header} \\- {troff(first_sentence(re.sub(r'^SPDX.*?$', '', text, flags=re.M).strip().split(': ', 1)[-1]))}",
+        ".SH DESCRIPTION", ".nf", troff(re.sub(r"^SPDX.*?$", "", text, flags=re.M).strip()), ".fi", ".SH FUNCTIONS",
+        troff(", ".join(f"{name}(3)" for name in names)), ""])
+
+
+# --- tools ------------------------------------------------------------------------------------------------------------
+
+FLAG = re.compile(r"^\s{2,}(-{1,2}[A-Za-z][\w-]*)(?:, ?(-{1,2}[A-Za-z][\w-]*))?(?:[ =]([A-Z][^ ]*(?: \.\.\.)?))?"
+                  r"(?:[^a-z]*?)\s{2,}(.+)$")
+
+
+def help_of(program, *words):
+    result = subprocess.run([program, *words, "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                            timeout=60, check=False)
+    if result.returncode != 0:
+        sys.exit(f"{program} {' '.join(words)} --help returned {result.returncode}: {result.stderr}")
+    return result.stdout
+
+
+def flags_of(text):
+    """[(flags, takes a value, description)]"""
+    found = []
+    for line in text.splitlines():
+        match = FLAG.match(line)
+        if match:
+            found.append(([flag for flag in match.group(1, 2) if flag], match.group(3) is not None, match.group(4)))
+    return found
+
+
+def about_of(name, text):
+    """The first sentence of a tool's --help that is neither usage nor version."""
+    for paragraph in text.split("\n\n"):
+        lines = [line for line in paragraph.splitlines()
+                 if line and not line.startswith((" ", "usage:", "Usage:")) and " version :" not in line]
+        if lines:
+            flat = " ".join(lines)
+            flat = re.sub(rf"^{re.escape(name)}(?:\.\w+)?: ", "", flat, flags=re.I)
+            return re.split(r"[.?](?:\s|$)", flat)[0]
+    return name
+
+
+def page_of_tool(name, about, texts, version):
+    parts = [f'.TH {name} 1 "" "Sluice {version}" "Sluice"', ".SH NAME", f"{name} \\- {troff(about)}", ".SH DESCRIPTION"]
+    for words, text in texts:
+        if words:
+            parts += [f".SH {troff((name + ' ' + words).upper())}"]
+        parts += [".nf", troff(text.rstrip()), ".fi"]
+    return "\n".join([*parts, ""])
+
+
+def bash_completion(name, groups):
+    safe = re.sub(r"\W", "_", name)
+    cases = "".join(f"    {words or '*'}) words='{' '.join(flag for flags, _, _ in found for flag in flags)}' ;;\n"
+                    for words, found in sorted(groups.items(), reverse=True))
+    return f"""# bash completion for {name}
+_{safe}_completion() {{
+  local current=${{COMP_WORDS[COMP_CWORD]}} words
+  COMPREPLY=()
+  case ${{COMP_WORDS[1]-}} in
+{cases}  esac
+  if [[ $COMP_CWORD -eq 1 ]]; then words="$words {' '.join(word for word in groups if word)}"; fi
+  if [[ $current == -* || ( $COMP_CWORD -eq 1 && -n "{' '.join(word for word in groups if word)}" ) ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+  else
+    mapfile -t COMPREPLY < <(compgen -f -- "$current")
+  fi
+}}
+complete -o filenames -F _{safe}_completion {name}
+"""
+
+
+def zsh_arguments(found):
+    def one(flag, value, description):
+        clean = re.sub(r"[\[\]:'\\]", " ", description)
+        return f"'{flag}[{clean}]{':value:_files' if value else ''}'"
+    return " \\\n    ".join([one(flag, value, description) for flags, value, description in found for flag in flags]
+                            + ["'*:file:_files'"])
+
+
+def zsh_completion(name, groups):
+    subcommands = [word for word in groups if word]
+    if not subcommands:
+        return f"#compdef {name}\n_arguments -s \\\n    {zsh_arguments(groups[''])}\n"
+    cases = "".join(f"  {word})\n    _arguments -s \\\n    {zsh_arguments(groups[word])} ;;\n" for word in subcommands)
+    return (f"#compdef {name}\nif (( CURRENT == 2 )); then\n  compadd {' '.join(subcommands)}\n  return\nfi\n"
+            f"local command=$words[2]\nshift words\n(( CURRENT-- ))\ncase $command in\n{cases}esac\n")
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--include", type=pathlib.Path, required=True)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--version", default="")
+    parser.add_argument("--tool", action="append", default=[], metavar="NAME=PROGRAM")
+    options = parser.parse_args()
+    for header in HEADERS:
+        text = (options.include / header).read_text(encoding="utf-8")
+        found = functions_of(text)
+        for name, prototype, comment in found:
+            if not comment:
+                sys.exit(f"{header}: {name} has no comment above it")
+            shared = [other for other, _, words in found if words == comment]
+            write(options.out / "man3" / f"{name}.3", page_of_function(name, prototype, comment, header, options.version, shared))
+        write(options.out / "man3" / f"{header}.3",
+              page_of_header(header, introduction_of(text), options.version, [name for name, _, _ in found]))
+    for tool in options.tool:
+        name, program = tool.split("=", 1)
+        texts = [("", help_of(program))] + [(word, help_of(program, word)) for word in SUBCOMMANDS.get(name, [])]
+        about = about_of(name, texts[0][1])
+        write(options.out / "man1" / f"{name}.1", page_of_tool(name, about, texts, options.version))
+        groups = {words: flags_of(text) for words, text in texts}
+        write(options.out / "bash" / name, bash_completion(name, groups))
+        write(options.out / "zsh" / f"_{name}", zsh_completion(name, groups))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
