@@ -11,7 +11,8 @@ BLOCK = 512
 MARK_BLOCK = 4096
 FIRST_MARK = 1024
 
-COMMAND = re.compile(r"pci_nvme_(read|write) .*?\bnsid (\d+) .*?\bcount (\d+) lba (0x[0-9a-f]+)")
+# Zeros are written without data (ext4 does, in the background, after it was made).
+COMMAND = re.compile(r"pci_nvme_(read|write) (?!.*WRITE_ZEROES).*?\bnsid (\d+) .*?\bcount (\d+) lba (0x[0-9a-f]+)")
 # Any other command ends the one before it.
 OTHER_COMMAND = re.compile(r"pci_nvme_(?:admin|io)_cmd ")
 SEGMENT = re.compile(r"pci_nvme_map_addr addr (0x[0-9a-f]+) len (\d+)")

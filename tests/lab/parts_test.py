@@ -86,6 +86,12 @@ class Promises(unittest.TestCase):
         lines = within_stretch(3, command("read", PLAIN, 8192, 0, [(0x10000, 8192)]), admin)
         self.assertEqual(verdict(lines), "")
 
+    def test_zeros_are_written_without_data(self):
+        zeros = ["pci_nvme_io_cmd cid 2 nsid 0x1 sqid 1 opc 0x8 opname 'NVME_NVM_CMD_WRITE_ZEROES'",
+                 "pci_nvme_write cid 2 opname 'NVME_NVM_CMD_WRITE_ZEROES' nsid 1 nlb 80 count 40960 lba 0x32030"]
+        transfer = command("write", PLAIN, 8192, 0, [(0x10000, 8192)])
+        self.assertEqual(verdict(within_stretch(3, zeros, transfer, zeros), operation="write"), "")
+
     def test_a_command_without_its_segments_is_noticed(self):
         lines = within_stretch(3, command("read", PLAIN, 8192, 0, [(0x10000, 8192)]), command("read", PLAIN, 4096))
         self.assertIn("lacks some", verdict(lines))
