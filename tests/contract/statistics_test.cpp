@@ -12,6 +12,11 @@ namespace {
 
 using namespace support;
 
+// From the start of the memory to its first page boundary: small device memory may begin anywhere.
+off_t up_to_page(const Memory& memory) {
+  return static_cast<off_t>(-reinterpret_cast<std::uint64_t>(memory.address()) % 4096);
+}
+
 class Statistics : public CufileTest {
  protected:
   void TearDown() override {
@@ -30,6 +35,19 @@ class Statistics : public CufileTest {
     CUfileStatsLevel1_t stats{};
     EXPECT_EQ(code(cuFileGetStatsL1(&stats)), CU_FILE_SUCCESS);
     return stats;
+  }
+
+  // What level 3 says of three aligned reads and one that is not.
+  void read_four_times(CUfileStatsLevel3_t& stats) const {
+    const Memory memory(MemoryKind::device, 65536);
+    const off_t page = up_to_page(memory);
+    start(3);
+    const Fd fd = file_.open(O_RDWR | O_DIRECT);
+    const Handle handle(fd);
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(read_file(handle.get(), memory.address(), 4096, 0, page), moved(4096));
+    ASSERT_EQ(read_file(handle.get(), memory.address(), 4095, 1, page), moved(4095));
+    ASSERT_EQ(code(cuFileGetStatsL3(&stats)), CU_FILE_SUCCESS);
+    ASSERT_GE(stats.num_gpus, 1U);
   }
 
   const ScratchFile file_{1000000};
@@ -221,23 +239,10 @@ TEST_F(Statistics, SortTransfersBySize) {
   }
 }
 
-// From the start of the memory to its first page boundary: small device memory may begin anywhere.
-off_t up_to_page(const Memory& memory) {
-  return static_cast<off_t>(-reinterpret_cast<std::uint64_t>(memory.address()) % 4096);
-}
-
 TEST_F(Statistics, TellTheReadsOfADevice) {
   if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
-  const Memory memory(MemoryKind::device, 65536);
-  const off_t page = up_to_page(memory);
-  start(3);
-  const Fd fd = file_.open(O_RDWR | O_DIRECT);
-  const Handle handle(fd);
-  for (int i = 0; i < 3; ++i) ASSERT_EQ(read_file(handle.get(), memory.address(), 4096, 0, page), moved(4096));
-  ASSERT_EQ(read_file(handle.get(), memory.address(), 4095, 1, page), moved(4095));
-  auto stats = std::make_unique<CUfileStatsLevel3_t>();
-  ASSERT_EQ(code(cuFileGetStatsL3(stats.get())), CU_FILE_SUCCESS);
-  ASSERT_GE(stats->num_gpus, 1U);
+  const auto stats = std::make_unique<CUfileStatsLevel3_t>();
+  ASSERT_NO_FATAL_FAILURE(read_four_times(*stats));
   const CUfilePerGpuStats_t& device = stats->per_gpu_stats[0];
   EXPECT_EQ(device.n_total_reads, 4U);
   EXPECT_EQ(device.n_posix_reads + device.n_p2p_reads + device.n_nvfs_reads, 4U);
@@ -246,17 +251,9 @@ TEST_F(Statistics, TellTheReadsOfADevice) {
 
 TEST_F(Statistics, TellWhatEachDeviceDid) {
   if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
-  const Memory memory(MemoryKind::device, 65536);
-  const off_t page = up_to_page(memory);
-  start(3);
-  const Fd fd = file_.open(O_RDWR | O_DIRECT);
-  const Handle handle(fd);
-  for (int i = 0; i < 3; ++i) ASSERT_EQ(read_file(handle.get(), memory.address(), 4096, 0, page), moved(4096));
-  ASSERT_EQ(read_file(handle.get(), memory.address(), 4095, 1, page), moved(4095));
-  auto stats = std::make_unique<CUfileStatsLevel3_t>();
-  ASSERT_EQ(code(cuFileGetStatsL3(stats.get())), CU_FILE_SUCCESS);
+  const auto stats = std::make_unique<CUfileStatsLevel3_t>();
+  ASSERT_NO_FATAL_FAILURE(read_four_times(*stats));
   EXPECT_EQ(stats->detailed.basic.read_ops.ok, 4U);
-  ASSERT_GE(stats->num_gpus, 1U);
   ASSERT_LE(stats->num_gpus, static_cast<unsigned>(cuda()->devices));
   const CUfilePerGpuStats_t& device = stats->per_gpu_stats[0];
   EXPECT_EQ(device.n_total_reads, 4U);
