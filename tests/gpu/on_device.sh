@@ -37,6 +37,7 @@ suite contract "$build/test-bin/contract_tests"
 suite contract_plain env SLUICE_MODE=plain "$build/test-bin/contract_tests" --gtest_filter=-Large.*
 suite contract_verify env SLUICE_VERIFY=1 "$build/test-bin/contract_tests" --gtest_filter=-Large.*
 suite life "$build/test-bin/life_tests"
+suite uvm "$build/test-bin/uvm_tests"
 suite matrix "$build/test-bin/io_matrix"
 suite fault "$build/test-bin/fault_tests"
 suite torch "$build/bin/sluice" run --explain -- python3 "$here/torch_gds.py"
