@@ -86,12 +86,17 @@ unsigned count_lanes() {
   return std::min({processors, granted_by_cgroup(), most_lanes + 1}) - 1;
 }
 
+// How many lanes all requests together want: those that are awake may be at another's.
+unsigned wanted_by_all(const Board& all) noexcept {
+  return all.demand.load(std::memory_order_relaxed) * std::max(1U, all.offers.load(std::memory_order_relaxed));
+}
+
 // As many as are wanted and not awake already. Waking costs the offerer some microseconds each, so it wakes one, which
 // wakes the next.
-void wake(Board& all, unsigned wanted) noexcept {
+void wake(Board& all) noexcept {
   const int sleeping = all.sleeping.load(std::memory_order_seq_cst);
   const int awake = static_cast<int>(lane_count()) - sleeping;
-  if (sleeping > 0 && awake < static_cast<int>(wanted)) all.news.advance(1);
+  if (sleeping > 0 && awake < static_cast<int>(wanted_by_all(all))) all.news.advance(1);
 }
 
 // Joins the first work that wants a hand, does its share. False when nobody wants one.
@@ -101,7 +106,7 @@ bool help_once(Board& all) noexcept {
     while (hands(seen) > 0) {
       // Acquire: the work as it was when its hands were asked for.
       if (place.word.compare_exchange_weak(seen, seen - one_hand + one_at_it, std::memory_order_acquire)) {
-        if (hands(seen) > 1) wake(all, all.demand.load(std::memory_order_relaxed));
+        if (hands(seen) > 1) wake(all);
         place.work.load(std::memory_order_relaxed)->lend_a_hand();
         // Release: what this lane did is seen by the offerer that finds nobody at it.
         place.word.fetch_sub(one_at_it, std::memory_order_release);
@@ -120,7 +125,7 @@ bool somebody_wants_a_hand(const Board& all) noexcept {
 // The lanes of low numbers stay awake between requests, as many as the last request wanted; the others go to sleep as
 // soon as nobody wants them.
 bool may_stay_awake(const Board& all, unsigned number) noexcept {
-  return number < all.demand.load(std::memory_order_relaxed) * std::max(1U, all.offers.load(std::memory_order_relaxed));
+  return number < wanted_by_all(all);
 }
 
 void run_lane(unsigned number) noexcept {
@@ -198,7 +203,7 @@ Offer::Offer(Work& work, unsigned hands_wanted) noexcept {
     // Release: a lane that sees the hands sees the work, too. Sequentially consistent with a lane's going to sleep:
     // either it sees the hands, or it is counted among the sleeping here.
     place.word.fetch_add(most * one_hand, std::memory_order_seq_cst);
-    wake(all, most);
+    wake(all);
     return;
   }
 }

@@ -22,8 +22,6 @@ namespace {
 
 constexpr std::size_t counter_bytes = 64;
 constexpr unsigned threads_a_block = 512;
-// Enough to keep the link busy; more only take processors from the program's own kernels.
-constexpr unsigned most_blocks = 32;
 
 // The kernel in a context. Never taken away again: rings point to it.
 struct Loaded {
@@ -131,7 +129,7 @@ int Staging::launch(const Gather& gather) noexcept {
   std::array<void*, 13> arguments{&places,     &target,     &tickets,    &drained,    &words,
                                   &counters,   &numbers[0], &numbers[1], &numbers[2], &numbers[3],
                                   &numbers[4], &numbers[5], &numbers[6]};
-  const unsigned blocks = std::clamp(gather.chunks, 1U, most_blocks);
+  const unsigned blocks = std::clamp(gather.chunks, 1U, std::max(1U, gather.most_blocks));
   return driver_->launch_kernel(gather_->load(std::memory_order_acquire), blocks, 1, 1, threads_a_block, 1, 1, 0,
                                 kernels_, arguments.data(), nullptr);
 }

@@ -36,6 +36,7 @@ struct Gather {
   std::uint32_t place_count;
   std::uint32_t first_number;  // of chunk 0; no place has ever had these numbers
   std::uint32_t serial;        // of the launch; below 2^30
+  unsigned most_blocks;        // a chunk each at a time, in so many processors of the device at most
   // Source and target of a chunk must have the same distance from a 16-byte boundary.
 };
 
