@@ -31,10 +31,13 @@ using base::Outcome;
 
 namespace {
 
-// A kernel that has not begun by then waits for somebody else's to end. Those of our own other requests end soon, and
-// the copy engine gets little of a link that they fill.
-std::chrono::microseconds patience_with_kernel() noexcept {
-  return offers_now() > 1 ? std::chrono::microseconds(3000) : std::chrono::microseconds(60);
+// A kernel that has not begun by then waits for somebody else's to end. Beside other requests of ours it takes its time
+// to begin, and the copy engine gets little of a link that they fill: it is worth as long as its bytes would take.
+std::chrono::microseconds patience_with_kernel(std::uint64_t bytes) noexcept {
+  using std::chrono::microseconds;
+  constexpr std::uint64_t bytes_a_microsecond = 8192;
+  if (offers_now() <= 1) return microseconds(60);
+  return std::clamp(microseconds(bytes / bytes_a_microsecond), microseconds(400), microseconds(3000));
 }
 
 // How a request is cut.
@@ -305,7 +308,7 @@ class DeviceRead final : public Work {
     if (!by_kernel()) {
       pump();
     } else if (look(words_.launch.begun) != serial_) {
-      if (std::chrono::steady_clock::now() - launched_ > patience_with_kernel()) call_off();
+      if (std::chrono::steady_clock::now() - launched_ > patience_with_kernel(range_.length)) call_off();
     } else if (patience.long_since()) {
       is_healthy();
     }
