@@ -65,24 +65,6 @@ Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, Memory&
   return Outcome::bytes(0);
 }
 
-// Is the descriptor still the file that was registered? And where does that file end?
-std::optional<std::uint64_t> current_size(const File& file) noexcept {
-  struct stat status {};
-  if (::fstat(file.fd, &status) != 0 || status.st_dev != file.facts.device || status.st_ino != file.facts.inode) {
-    return std::nullopt;
-  }
-  if (file.facts.kind == facts::FileKind::block_device) return ~std::uint64_t{0};
-  return static_cast<std::uint64_t>(status.st_size);
-}
-
-// The driver's own exit handlers were registered with cuInit, which must have come before its first memory: from then
-// on ours runs before them.
-void watch_exit_behind_the_driver() noexcept {
-  static std::atomic<bool> watched{false};
-  if (watched.load(std::memory_order_relaxed) || watched.exchange(true)) return;
-  wait_for_transfers_at_exit();
-}
-
 // What the statistics want to know of a transfer besides.
 struct Seen {
   facts::BufferFacts memory;
@@ -124,12 +106,6 @@ Outcome run(Driver& driver, File& file, const Call& call, Seen& seen) noexcept {
   return result.outcome;
 }
 
-bool aligned(const Call& call) noexcept {
-  const auto together = static_cast<std::uint64_t>(call.file_offset) | call.size |
-                        (reinterpret_cast<std::uint64_t>(call.base) + static_cast<std::uint64_t>(call.buffer_offset));
-  return together % 4096 == 0;
-}
-
 Outcome run_counted(Driver& driver, File& file, const Call& call, Origin origin) noexcept {
   Seen seen;
   if (!observe::statistics_running()) return run(driver, file, call, seen);
@@ -147,6 +123,29 @@ Outcome run_counted(Driver& driver, File& file, const Call& call, Origin origin)
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> current_size(const File& file) noexcept {
+  struct stat status {};
+  if (::fstat(file.fd, &status) != 0 || status.st_dev != file.facts.device || status.st_ino != file.facts.inode) {
+    return std::nullopt;
+  }
+  if (file.facts.kind == facts::FileKind::block_device) return ~std::uint64_t{0};
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+// The driver's own exit handlers were registered with cuInit, which must have come before its first memory: from then
+// on ours runs before them.
+void watch_exit_behind_the_driver() noexcept {
+  static std::atomic<bool> watched{false};
+  if (watched.load(std::memory_order_relaxed) || watched.exchange(true)) return;
+  wait_for_transfers_at_exit();
+}
+
+bool aligned(const Call& call) noexcept {
+  const auto together = static_cast<std::uint64_t>(call.file_offset) | call.size |
+                        (reinterpret_cast<std::uint64_t>(call.base) + static_cast<std::uint64_t>(call.buffer_offset));
+  return together % 4096 == 0;
+}
 
 Outcome check(const File& file, const Call& call) noexcept {
   if (call.base == nullptr) return Outcome::system_error(EINVAL);

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/outcome.h"
 #include "base/strong.h"
@@ -30,5 +31,14 @@ base::Outcome transfer(Driver& driver, File& file, const Call& call, Origin orig
 // What a call is refused for without looking at the memory: null buffer, negative offsets, wrong access mode. 0:
 // nothing.
 base::Outcome check(const File& file, const Call& call) noexcept;
+
+// For whoever runs transfers in another way, and has to do these by himself.
+//
+// Is the descriptor still the file that was registered? And where does that file end? ~0 where a size means nothing.
+std::optional<std::uint64_t> current_size(const File& file) noexcept;
+// Before the first use of device memory: exit() is to wait for transfers before the driver goes.
+void watch_exit_behind_the_driver() noexcept;
+// Offset, size and address all whole pages, as the statistics tell.
+bool aligned(const Call& call) noexcept;
 
 }  // namespace sluice::core

@@ -210,13 +210,17 @@ class DeviceRead final : public Work {
       total_ += slot.length;
       ended_ = slot.length < wanted(chunk);
     }
-    // The kernel's turn (see call_off for why it is still the kernel's). The bytes were written by a thread that
-    // made the chunk ready after them; what is read here in that order, the device reads in that order.
-    if (by_kernel()) {
-      std::atomic_ref(words_.tickets[chunk % cut_.places])
-          .store(std::uint64_t{slot.length} << 32U | number(chunk), std::memory_order_release);
-    }
+    // The kernel's turn. The bytes were written by a thread that made the chunk ready after them; what is read here in
+    // that order, the device reads in that order.
+    if (by_kernel()) publish(chunk, std::uint64_t{slot.length} << 32U | number(chunk));
     released_.store(chunk + 1, std::memory_order_release);
+  }
+
+  void publish(std::uint32_t chunk, std::uint64_t value) noexcept {
+    const std::atomic_ref ticket(words_.tickets[chunk % cut_.places]);
+    if (chunk > 0) return ticket.store(value, std::memory_order_release);
+    std::uint64_t none = 0;  // unless a call_off() came between
+    ticket.compare_exchange_strong(none, value, std::memory_order_release, std::memory_order_relaxed);
   }
 
   void launch() noexcept {
@@ -240,12 +244,17 @@ class DeviceRead final : public Work {
 
   // Takes the work back from a kernel that has not begun. False: it has.
   //
-  // Either the first block reads `called_off` in place of chunk 0's ticket, or this thread reads `begun`; a full fence
-  // on both sides excludes that neither does. Afterwards nobody writes a ticket into place 0 while the launch is
+  // Chunk 0's ticket is exchanged, not overwritten: when its place has been filled again the kernel has begun, and
+  // needs what is there. Otherwise either the first block reads `called_off`, or this thread reads `begun`; a full
+  // fence on both sides excludes that neither does. Afterwards nobody writes a ticket into place 0 while the launch is
   // pending: a later chunk gets that place only after the copy engine has emptied it, which is after by_kernel_ was
   // taken back.
   bool call_off() noexcept {
-    std::atomic_ref(words_.tickets[0]).store(gpu::called_off, std::memory_order_seq_cst);
+    const std::atomic_ref ticket(words_.tickets[0]);
+    std::uint64_t seen = ticket.load(std::memory_order_relaxed);
+    do {
+      if (seen != 0 && static_cast<std::uint32_t>(seen) != first_number_) return false;
+    } while (!ticket.compare_exchange_weak(seen, gpu::called_off, std::memory_order_seq_cst));
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (look(words_.launch.begun) == serial_) {
       Patience patience;
