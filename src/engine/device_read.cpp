@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "engine/disk_read.h"
 #include "engine/file_io.h"
 #include "engine/lanes.h"
 #include "engine/pause.h"
@@ -29,8 +30,6 @@ using base::FileOffset;
 using base::Outcome;
 
 namespace {
-
-constexpr std::uint64_t page = 4096;
 
 // A kernel that has not begun by then waits for somebody else's to end. Those of our own other requests end soon, and
 // the copy engine gets little of a link that they fill.
@@ -67,8 +66,7 @@ const Size& size_for(const Sizes& sizes, std::uint64_t total) {
 }
 
 Cut cut(const FileRange& range, cuda::DevicePtr to, bool cached) {
-  const std::uint64_t unit = std::max<std::uint64_t>(page, range.block);
-  const std::uint64_t skip = range.at.value % unit;
+  const std::uint64_t skip = range.at.value % range.unit();
   const std::uint64_t total = skip + range.length;
   const Size& size = cached ? size_for(cached_sizes, total) : size_for(disk_sizes, total);
   const auto shift = static_cast<std::uint32_t>((to - skip) % 16);
@@ -388,6 +386,11 @@ class DeviceRead final : public Work {
 }  // namespace
 
 Outcome read_to_device(const FileRange& range, RingLoan& ring, cuda::DevicePtr to, Carrier carrier) noexcept {
+  if (range.block > 1 && carrier != Carrier::kernel) {
+    if (const Uring::Use uring = Uring::of_this_thread(Completion::interrupt)) {
+      return read_from_disk(range, ring, to, *uring);
+    }
+  }
   const bool cached = seems_cached(range);
   const Cut made = cut(range, to, cached);
   // Memory that went under its registration: the copy engine's answer is an error, a kernel's the end of the context.
