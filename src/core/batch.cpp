@@ -45,6 +45,11 @@ bool is_nothing(const timespec& timeout) noexcept {
   return timeout.tv_sec <= 0 && timeout.tv_nsec <= 0;
 }
 
+// What an earlier company has put in place of it stays there, and is told.
+Ending cancelled(const Entry& entry) noexcept {
+  return {CUFILE_CANCELED, static_cast<std::int64_t>(entry.there)};
+}
+
 // Some programs never look at an event's status: the log has the cause, too.
 void log_failed_entry(const Entry& entry, Outcome outcome) noexcept {
   if (!observe::log_enabled(config::LogLevel::error)) return;
@@ -149,9 +154,9 @@ bool Batch::run_one() noexcept {
     count_waiting();
   }
   const Entry& entry = entries_[slot];
-  Ending ending{CUFILE_CANCELED, 0};
+  Ending ending = cancelled(entry);
   if (may_begin(entry.queued)) {
-    const Outcome outcome = transfer(driver_, *entry.file, entry.call, Origin::batch);
+    const Outcome outcome = transfer_entry(driver_, *entry.file, entry.call, entry.there);
     ending = {outcome.ok() ? CUFILE_COMPLETE : CUFILE_FAILED, outcome.value()};
     if (!outcome.ok()) log_failed_entry(entry, outcome);
   }
@@ -194,7 +199,7 @@ bool Batch::run_convoy(Companions& companions) noexcept {
   if (begins) {
     companions.convoy.carry(entries, endings);
   } else {
-    std::fill(endings.begin(), endings.end(), Ending{CUFILE_CANCELED, 0});
+    for (std::size_t i = 0; i < entries.size(); ++i) endings[i] = cancelled(*entries[i]);
   }
   // Those that were not carried come to the end of the row, from where they go on in other company.
   std::size_t carried = 0;
@@ -208,15 +213,15 @@ bool Batch::run_convoy(Companions& companions) noexcept {
     ++carried;
   }
   finish(slots.first(carried), endings.first(carried));
-  bool cancelled = false;
+  bool ends = false;
   {
     const std::lock_guard lock(mutex_);
     for (const std::uint16_t slot : slots.subspan(carried)) queue(slot);
     companions.busy = false;
     count_waiting();
-    cancelled = ending_;
+    ends = ending_;
   }
-  if (cancelled) cancel();
+  if (ends) cancel();
   if (has_waiting()) post_errand(driver_, *this);
   return true;
 }
@@ -224,13 +229,15 @@ bool Batch::run_convoy(Companions& companions) noexcept {
 void Batch::cancel_waiting(bool and_end) noexcept {
   std::array<std::uint16_t, most_entries> slots;
   std::array<Ending, most_entries> endings;
-  endings.fill({CUFILE_CANCELED, 0});
   std::size_t count = 0;
   {
     const std::lock_guard lock(mutex_);
     if (and_end) ending_ = true;
     for (Queue* const queue : {&cached_.waiting, &disk_.waiting, &waiting_}) {
-      while (queue->count > 0) slots[count++] = queue->pop();
+      for (; queue->count > 0; ++count) {
+        slots[count] = queue->pop();
+        endings[count] = cancelled(entries_[slots[count]]);
+      }
     }
     count_waiting();
   }

@@ -54,6 +54,7 @@ void fill(Driver& driver, Batch::Room& room, std::span<const CUfileIOParams_t> e
     entry.number = static_cast<unsigned>(i);
     entry.queued = queued;
     entry.together.company = Company::none;
+    entry.there = 0;
     survey.look_at(entry);
   }
 }

@@ -35,6 +35,7 @@ struct Entry {
   FileTable::Pin file;
   BufferTable::Pin registration;
   Together together;
+  std::uint64_t there = 0;  // bytes from its start that are in place, left by a company that did not carry all of it
 };
 
 // How an entry ended, as its event tells.

@@ -44,10 +44,26 @@ bool fits_disk_parcel(const File& file, std::uint64_t size) noexcept {
   return block_of(file) <= page && size + 2 * page <= engine::most_in_a_disk_parcel;
 }
 
-// Where an entry goes that the company did not carry.
-Company next_company(const Entry& entry) noexcept {
+// Where an entry goes that the company did not carry to its end. One that changes its way counts on both.
+void go_on_elsewhere(Entry& entry) noexcept {
   const bool from_disk = entry.together.company == Company::cached && fits_disk_parcel(*entry.file, entry.call.size);
-  return from_disk ? Company::disk : Company::none;
+  entry.together.company = from_disk ? Company::disk : Company::none;
+  if (from_disk || entry.there == 0) return;
+  observe::count_path(entry.together.way.path, entry.together.way.reason, entry.call.direction,
+                      Outcome::bytes(entry.there));
+}
+
+// All of it, or what is left of it.
+engine::Parcel parcel_of(const Entry& entry) noexcept {
+  const Call rest = rest_of(entry.call, entry.there);
+  return {entry.file->fd, base::FileOffset{static_cast<std::uint64_t>(rest.file_offset)}, rest.size,
+          entry.together.file_size, entry.together.address + entry.there};
+}
+
+// An entry that was carried to its end.
+Ending ended(const Entry& entry, Outcome rest) noexcept {
+  const Outcome whole = behind(entry.there, rest);
+  return {whole.ok() ? CUFILE_COMPLETE : CUFILE_FAILED, whole.value()};
 }
 
 std::uint64_t end_of(const Entry& entry) noexcept {
@@ -142,8 +158,7 @@ std::size_t Convoy::pack(std::span<Entry* const> entries) noexcept {
       parcels_[count - 1].length += entry->call.size;
       ++members_[count - 1];
     } else {
-      parcels_[count] = {entry->file->fd, base::FileOffset{static_cast<std::uint64_t>(entry->call.file_offset)},
-                         entry->call.size, entry->together.file_size, entry->together.address};
+      parcels_[count] = parcel_of(*entry);
       members_[count++] = 1;
     }
     before = entry;
@@ -152,21 +167,23 @@ std::size_t Convoy::pack(std::span<Entry* const> entries) noexcept {
 }
 
 // What came short in the middle of a parcel says nothing of the entries behind: the end of the file, or an error that
-// each of them has to hear of.
+// each of them has to hear of. The one in the middle keeps what it has got: whatever becomes of the rest, these bytes
+// count.
 void Convoy::unpack(std::span<Entry* const> entries, std::span<Ending> endings) noexcept {
   std::size_t next = 0;
   for (std::size_t parcel = 0; parcel < parcel_count_; ++parcel) {
     const engine::Parcel& done = parcels_[parcel];
     std::uint64_t left = done.outcome.count();
     for (std::size_t member = 0; member < members_[parcel]; ++member, ++next) {
-      const std::uint64_t size = entries[next]->call.size;
-      if (members_[parcel] == 1) {
-        if (!done.left_over) endings[next].status = done.outcome.ok() ? CUFILE_COMPLETE : CUFILE_FAILED;
-        endings[next].result = done.outcome.value();
-      } else if (done.outcome.ok() && left >= size) {
-        endings[next] = {CUFILE_COMPLETE, static_cast<std::int64_t>(size)};
+      Entry& entry = *entries[next];
+      const std::uint64_t count = std::min(left, entry.call.size);
+      const bool is_whole = count == entry.call.size;
+      if (is_whole || (members_[parcel] == 1 && !done.left_over)) {
+        endings[next] = ended(entry, is_whole ? Outcome::bytes(count) : done.outcome);
+      } else {
+        entry.there = count;
       }
-      left -= std::min(left, size);
+      left -= count;
     }
   }
 }
@@ -185,15 +202,13 @@ void Convoy::carry_from_disk(std::span<Entry* const> entries, std::span<Ending> 
   if (!disk) return;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Entry& entry = *entries[i];
-    disk_parcels_[i].parcel = {entry.file->fd, base::FileOffset{static_cast<std::uint64_t>(entry.call.file_offset)},
-                               entry.call.size, entry.together.file_size, entry.together.address};
+    disk_parcels_[i].parcel = parcel_of(entry);
     disk_parcels_[i].block = block_of(*entry.file);
   }
   disk_.run(std::span(disk_parcels_).first(entries.size()), ring, *disk);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const engine::Parcel& done = disk_parcels_[i].parcel;
-    if (done.left_over) continue;
-    endings[i] = {done.outcome.ok() ? CUFILE_COMPLETE : CUFILE_FAILED, done.outcome.value()};
+    if (!done.left_over) endings[i] = ended(*entries[i], done.outcome);
   }
 }
 
@@ -218,7 +233,7 @@ void Convoy::carry(std::span<Entry* const> entries, std::span<Ending> endings) n
   for (std::size_t i = 0; i < entries.size(); ++i) {
     Entry& entry = *entries[i];
     if (endings[i].status == CUFILE_WAITING) {
-      entry.together.company = next_company(entry);
+      go_on_elsewhere(entry);
       continue;
     }
     const Outcome outcome = endings[i].status == CUFILE_COMPLETE

@@ -24,9 +24,17 @@ struct Call {
 // Checks in the order of the contract, resolves file and memory, runs the request, records it. The I/O path.
 base::Outcome transfer(Driver& driver, const Call& call) noexcept;
 
-// The same on a file that is pinned already; batches are counted as such.
-enum class Origin : std::uint8_t { call, batch };
-base::Outcome transfer(Driver& driver, File& file, const Call& call, Origin origin = Origin::call) noexcept;
+// The same on a file that is pinned already.
+base::Outcome transfer(Driver& driver, File& file, const Call& call) noexcept;
+
+// The same of a batch's entry, of which `there` bytes from its start are in place already: fewer than it asks for. The
+// outcome is that of the whole.
+base::Outcome transfer_entry(Driver& driver, File& file, const Call& call, std::uint64_t there) noexcept;
+
+// What is left of a call behind so many bytes; and the outcome of the whole, when that was the rest's. An error counts
+// only where nothing had been moved.
+Call rest_of(const Call& call, std::uint64_t there) noexcept;
+base::Outcome behind(std::uint64_t there, base::Outcome rest) noexcept;
 
 // What a call is refused for without looking at the memory: null buffer, negative offsets, wrong access mode. 0:
 // nothing.

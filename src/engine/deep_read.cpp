@@ -64,7 +64,10 @@ void DeepRead::run(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk) n
   }
   wait_for_copies(copies_);
   if (failure_ != cuda::success) {
-    for (DiskParcel& wanted : parcels_) wanted.parcel.outcome = gpu::as_outcome(failure_);
+    for (DiskParcel& wanted : parcels_) {
+      wanted.parcel.outcome = gpu::as_outcome(failure_);
+      wanted.parcel.left_over = true;
+    }
   }
   observe::count_carrier(observe::CarriedBy::copy_engine, copies_);
 }

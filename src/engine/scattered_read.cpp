@@ -135,7 +135,7 @@ void ScatteredRead::settle() noexcept {
   for (std::size_t i = 0; i < parcels_.size(); ++i) {
     const Progress& progress = progress_[i];
     Parcel& parcel = parcels_[i];
-    parcel.left_over = failure_ == cuda::success && progress.left_over;
+    parcel.left_over = failure_ != cuda::success || progress.left_over;
     if (failure_ != cuda::success) {
       parcel.outcome = gpu::as_outcome(failure_);
     } else if (progress.total == 0 && progress.error != 0) {
@@ -341,6 +341,7 @@ void ScatteredRead::finish() noexcept {
   while (failure_ == cuda::success && by_kernel() && look(ring_->words().launch.done) != serial_) {
     look_after_device(patience);
   }
+  if (failure_ != cuda::success) return;
   if (by_kernel()) {
     observe::count_carrier(observe::CarriedBy::scatter_kernel, parcels_.size());
     ring_->kernel_did_well();

@@ -25,9 +25,9 @@ struct Parcel {
   std::uint64_t file_size = 0;  // a hint; ~0 when unknown
   cuda::DevicePtr to = 0;
 
-  // What came of it. Memory behind the count is as it was.
+  // What came of it. Memory behind the count is as it was, but where it is left over for the device's sake.
   base::Outcome outcome = base::Outcome::bytes(0);
-  bool left_over = false;  // the page cache does not have all of it: not to be waited for here
+  bool left_over = false;  // the rest is for others: the page cache does not have it, the device refused somebody's
 };
 
 // A parcel is at most so long.
