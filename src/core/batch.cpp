@@ -234,9 +234,14 @@ void Batch::cancel_waiting(bool and_end) noexcept {
     const std::lock_guard lock(mutex_);
     if (and_end) ending_ = true;
     for (Queue* const queue : {&cached_.waiting, &disk_.waiting, &waiting_}) {
-      for (; queue->count > 0; ++count) {
-        slots[count] = queue->pop();
-        endings[count] = cancelled(entries_[slots[count]]);
+      for (unsigned left = queue->count; left > 0; --left) {
+        const std::uint16_t slot = queue->pop();
+        if (entries_[slot].there > 0) {
+          queue->push(slot);  // begun, and left by a company that could not end it
+        } else {
+          endings[count] = cancelled(entries_[slot]);
+          slots[count++] = slot;
+        }
       }
     }
     count_waiting();
@@ -292,9 +297,11 @@ std::size_t Batch::collect(std::size_t least, std::span<CUfileIOEvents_t> into,
   Waited waited;
   if (take_events(least, into, waited) || (timeout && is_nothing(*timeout))) return waited.written;
   const std::optional<timespec> deadline = timeout ? std::optional(deadline_after(*timeout)) : std::nullopt;
+  bool helped = false;
   for (bool in_time = true; in_time;) {
     // Whoever waits for all, and for ever, loses nothing by doing some of it.
     if (!timeout && (waited.for_all ? run_some() : run_cached())) {
+      helped = true;
       if (take_events(least, into, waited)) break;
       continue;
     }
@@ -305,6 +312,11 @@ std::size_t Batch::collect(std::size_t least, std::span<CUfileIOEvents_t> into,
     }
     in_time = sleep(waited.seen, deadline);
     if (take_events(least, into, waited)) break;
+  }
+  // What a convoy of this thread's has left over, nobody else comes for when the batch ends.
+  if (helped && has_waiting() && !post_errand(driver_, *this)) {
+    while (run_some()) {
+    }
   }
   return waited.written;
 }

@@ -59,7 +59,7 @@ class Batch {
 
   // Entries that nobody has begun end here, each with its event.
   void cancel() noexcept;
-  // The same, and there are no submissions any more.
+  // The same, and there are no submissions any more. What was begun may still wait for somebody to go on with it.
   void end() noexcept;
 
   // Moves up to into.size() events out, after waiting for `least` of them (never for more than are outstanding).
@@ -72,6 +72,7 @@ class Batch {
     Batch* before = nullptr;
     Batch* next = nullptr;
     bool listed = false;
+    bool dropped = false;  // for good
   };
   Link link;
 

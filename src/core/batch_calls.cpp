@@ -113,6 +113,8 @@ bool end_batch(BatchTable& batches, void* handle, Patience patience) {
   if (const auto batch = batches.pin(handle)) {
     batch->end();
     drop_errand(*batch);
+    while (patience == Patience::until_the_last_user_left && batch->run_some()) {
+    }
   }
   return batches.retire(handle, patience);
 }

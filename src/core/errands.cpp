@@ -19,15 +19,24 @@ class Errands final : public engine::Work {
     return *errands;
   }
 
-  void add(Driver& driver, Batch& batch) noexcept {
+  // False: it was dropped, and may be gone when its last pin is.
+  bool add(Driver& driver, Batch& batch) noexcept {
     const std::lock_guard lock(mutex_);
+    if (batch.link.dropped) return false;
     driver_ = &driver;
     if (!batch.link.listed) append(batch);
+    return true;
   }
 
-  void remove(Batch& batch) noexcept {
+  void take_away(Batch& batch) noexcept {
     const std::lock_guard lock(mutex_);
     if (batch.link.listed) unlink(batch);
+  }
+
+  void drop(Batch& batch) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (batch.link.listed) unlink(batch);
+    batch.link.dropped = true;  // nobody lists it again
   }
 
   void lend_a_hand() noexcept override {
@@ -61,7 +70,7 @@ class Errands final : public engine::Work {
   }
 
   void append(Batch& batch) noexcept {
-    batch.link = {last_, nullptr, true};
+    batch.link = {last_, nullptr, true, false};
     (last_ != nullptr ? last_->link.next : first_) = &batch;
     last_ = &batch;
   }
@@ -81,14 +90,14 @@ class Errands final : public engine::Work {
 }  // namespace
 
 bool post_errand(Driver& driver, Batch& batch) noexcept {
-  Errands::instance().add(driver, batch);
+  if (!Errands::instance().add(driver, batch)) return false;
   if (engine::call_lanes(Errands::instance(), batch.waiting())) return true;
-  drop_errand(batch);
+  Errands::instance().take_away(batch);
   return false;
 }
 
 void drop_errand(Batch& batch) noexcept {
-  Errands::instance().remove(batch);
+  Errands::instance().drop(batch);
 }
 
 void errands_before_fork() noexcept {

@@ -7,10 +7,11 @@ namespace sluice::core {
 class Batch;
 class Driver;
 
-// The batch has something to begin. False: there are no lanes, whoever calls does the work. With a pin of the batch.
+// The batch has something to begin. False: there are no lanes, or the batch was dropped; whoever calls does the work.
+// With a pin of the batch.
 bool post_errand(Driver& driver, Batch& batch) noexcept;
 
-// No lane comes to it any more, unless it is posted again; those that are at it have pins.
+// For the end of a batch, with a pin of it: no lane comes to it any more; those that are at it have pins.
 void drop_errand(Batch& batch) noexcept;
 
 // Around fork: the child has no batches.

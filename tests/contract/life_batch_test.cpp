@@ -306,6 +306,7 @@ TEST_F(LifeBatch, AnEntrysOwnCallbackMayUseOtherBatches) {
 }
 
 TEST_F(LifeBatch, AChildOfForkDoesNotHaveItsParentsBatches) {
+  if (!life::children_may_start_threads) GTEST_SKIP() << "ThreadSanitizer knows no threads of a child's own";
   submit(gated_->handle(), 0, kEntries);
   gated_->wait_until_inside();
   EXPECT_EQ(in_child([&]() -> std::string {

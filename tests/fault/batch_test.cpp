@@ -74,9 +74,10 @@ class BatchFaults : public CufileTest, public ::testing::WithParamInterface<Memo
         }
         for (unsigned i = 0; i < room; ++i) {
           const auto result = static_cast<ssize_t>(events[i].ret);
-          if (then == Then::collect || events[i].status != CUFILE_CANCELED) {
-            EXPECT_EQ(events[i].status, result < 0 ? CUFILE_FAILED : CUFILE_COMPLETE);
-          }
+          const CUfileStatus_t expected = result < 0 ? CUFILE_FAILED : CUFILE_COMPLETE;
+          const bool cancelled = then == Then::cancel && events[i].status == CUFILE_CANCELED;
+          EXPECT_EQ(events[i].status, cancelled ? CUFILE_CANCELED : expected);
+          EXPECT_TRUE(!cancelled || result == 0) << result;
           results.at(reinterpret_cast<std::size_t>(events[i].cookie)) = result;
         }
         found += room;
