@@ -3,7 +3,8 @@
 
 namespace sluice::support {
 
-// `arguments`: six. Answers what the kernel does: -errno for an error. ThreadSanitizer comes by here before it has begun.
+// `arguments`: six. Answers what the kernel does: -errno for an error. ThreadSanitizer comes by here before it has
+// begun.
 [[gnu::no_sanitize_thread]] inline long system_call(long number, const long* arguments) {
   long answer = 0;
 #if defined(__x86_64__)
