@@ -50,7 +50,7 @@ void DeepRead::run(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk) n
   std::atomic_ref(ring.words().copied).store(0, std::memory_order_relaxed);
   while (start_more() || reading_ > 0 || next_ < parcels_.size()) {
     if (reading_ == 0) {
-      wait_for_copies(copies_);  // every place waits for one
+      wait_for_copies();  // every place waits for one
       continue;
     }
     std::array<UringAnswer, Uring::depth> answers;
@@ -62,7 +62,7 @@ void DeepRead::run(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk) n
     for (int i = 0; i < count; ++i) settle(answers[static_cast<std::size_t>(i)]);
     mark_copies();
   }
-  wait_for_copies(copies_);
+  wait_for_copies();
   if (failure_ != cuda::success) {
     for (DiskParcel& wanted : parcels_) {
       wanted.parcel.outcome = gpu::as_outcome(failure_);
@@ -145,16 +145,11 @@ void DeepRead::mark_copies() noexcept {
 }
 
 // After a failure nothing is waited for but the device's own end of our copies.
-void DeepRead::wait_for_copies(std::uint32_t number) noexcept {
+void DeepRead::wait_for_copies() noexcept {
   mark_copies();
-  Patience patience;
-  while (failure_ == cuda::success && look(ring_->words().copied) != number) {
-    patience.wait();
-    if (patience.long_since()) failure_ = ring_->device().health();
-  }
+  if (failure_ == cuda::success) failure_ = ring_->await_copied(copies_);
   if (failure_ == cuda::success) return;
-  ring_->device().finish_copies();
-  ring_->condemn();
+  ring_->give_up();
   for (Place& place : places_) place.copy = 0;
   std::atomic_ref(ring_->words().copied).store(0, std::memory_order_relaxed);
 }

@@ -49,7 +49,7 @@ class DeepRead {
   void end(Place& place, int error) noexcept;
   void copy(Place& place, std::uint64_t count) noexcept;
   void mark_copies() noexcept;
-  void wait_for_copies(std::uint32_t number) noexcept;
+  void wait_for_copies() noexcept;
   void lose_disk() noexcept;
 
   std::span<DiskParcel> parcels_;

@@ -232,8 +232,23 @@ void RingLoan::kernel_did_well() noexcept {
   ring_->last_rest = 0;
 }
 
+int RingLoan::await_copied(std::uint32_t count) const noexcept {
+  Patience patience;
+  while (look(words().copied) < count) {
+    patience.wait();
+    if (!patience.long_since()) continue;
+    if (const int result = device().health(); result != cuda::success) return result;
+  }
+  return cuda::success;
+}
+
 void RingLoan::condemn() noexcept {
   ring_->condemned = true;
+}
+
+void RingLoan::give_up() noexcept {
+  device().finish_copies();
+  condemn();
 }
 
 std::size_t ring_count() noexcept {

@@ -53,8 +53,12 @@ class RingLoan {
   // After a launch that was called off the kernel is left alone for a number of requests, the longer the more often.
   bool kernel_worth_trying() noexcept;
   void kernel_did_well() noexcept;
+  // Waits until RingWords::copied has come to this. success, or what the device has died of meanwhile.
+  int await_copied(std::uint32_t count) const noexcept;
   // The device has refused something: the ring is not used again.
   void condemn() noexcept;
+  // The same, when copies may be on their way: these come to their end first.
+  void give_up() noexcept;
 
   struct Ring;
 
