@@ -10,7 +10,6 @@
 #include <cerrno>
 
 #include "engine/file_io.h"
-#include "engine/pause.h"
 #include "gpu/memory.h"
 #include "observe/carriers.h"
 
@@ -79,18 +78,13 @@ class DeviceWrite {
   }
 
   void wait_for(std::uint32_t piece) noexcept {
-    Patience patience;
-    while (failure_ == cuda::success && copied() <= piece) {
-      patience.wait();
-      if (!patience.long_since()) continue;
-      if (const int result = ring_.device().health(); result != cuda::success) give_up(result);
-    }
+    if (failure_ != cuda::success) return;
+    if (const int result = ring_.await_copied(piece + 1); result != cuda::success) give_up(result);
   }
 
   void give_up(int result) noexcept {
     failure_ = result;
-    ring_.device().finish_copies();
-    ring_.condemn();
+    ring_.give_up();
   }
 
   const FileRange& range_;

@@ -11,10 +11,12 @@ enum class CarriedBy : std::uint8_t {
   kernel,             // requests whose bytes the gather kernel fetched
   kernel_called_off,  // launches taken back because the device did not begin them soon
   copy_engine,        // requests through a staging ring by the copy engine
+  scatter_kernel,     // entries of batches whose bytes the scatter kernel fetched
+  many_copies,        // entries of batches that the copy engine took, many with one call
   slab,               // requests, or parts of them, through one slab, a copy after the other
 };
 
-void count_carrier(CarriedBy who) noexcept;
+void count_carrier(CarriedBy who, std::uint64_t times = 1) noexcept;
 sluice_carrier_counts_t carrier_counters() noexcept;
 
 }  // namespace sluice::observe

@@ -12,6 +12,13 @@ namespace sluice::life {
 // empty text: all was well. Otherwise the text, or of what the child died, or what it was at when it took too long.
 std::string in_child(const std::function<std::string()>& body);
 
+// ThreadSanitizer takes threads that a child starts for those of its parent that had the same memory, and ends it.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool children_may_start_threads = false;
+#else
+inline constexpr bool children_may_start_threads = true;
+#endif
+
 // How a program ended, and all that it wrote.
 struct Ended {
   int status = -1;  // of exit
