@@ -14,7 +14,7 @@ namespace {
 
 class Errands final : public engine::Work {
  public:
-  static Errands& instance() noexcept {
+  static Errands& instance() {
     static auto* const errands = new Errands;
     return *errands;
   }

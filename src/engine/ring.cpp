@@ -148,9 +148,7 @@ Ring* take_idle(cuda::Context context, unsigned long long id, bool any) noexcept
     if (slot.load(std::memory_order_relaxed) == nullptr) continue;
     Ring* const ring = slot.exchange(nullptr, std::memory_order_acquire);
     if (ring == nullptr) continue;
-    // A launch that was called off still looks at the ring: until it has left, nothing is made anew there.
-    const bool here = ring->device.serves(context, id);
-    if ((here && !ring->condemned) || ((here || any) && !pending(*ring))) return ring;
+    if (ring->device.serves(context, id) || (any && !pending(*ring))) return ring;
     put_back(ring);
   }
   return nullptr;
@@ -167,7 +165,14 @@ RingLoan RingLoan::take(const gpu::Session& session) noexcept {
     ring = take_idle(session.context(), session.context_id(), true);
   }
   if (ring == nullptr) return RingLoan(nullptr);
-  if (!ring->condemned && ring->device.serves(session.context(), session.context_id())) return RingLoan(ring);
+  // A device that refused something and lives on has nothing of ours under way but launches that were called off.
+  // Taking such a ring from the driver to make it anew would wait for whatever keeps the device busy, and that may wait
+  // for us.
+  if (ring->device.serves(session.context(), session.context_id()) &&
+      (!ring->condemned || ring->device.health() == cuda::success)) {
+    ring->condemned = false;
+    return RingLoan(ring);
+  }
   const std::span<std::byte> memory{ring->memory, words_bytes + ring_bytes + spare_bytes};
   *reinterpret_cast<RingWords*>(ring->memory) = {};
   if (ring->device.attach(session.context(), session.context_id(), memory) != cuda::success) {

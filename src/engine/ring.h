@@ -55,7 +55,7 @@ class RingLoan {
   void kernel_did_well() noexcept;
   // Waits until RingWords::copied has come to this. success, or what the device has died of meanwhile.
   int await_copied(std::uint32_t count) const noexcept;
-  // The device has refused something: the ring is not used again.
+  // The device has refused something: the ring is not used again unless the device lives on.
   void condemn() noexcept;
   // The same, when copies may be on their way: these come to their end first.
   void give_up() noexcept;

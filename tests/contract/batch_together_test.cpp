@@ -266,8 +266,11 @@ TEST_F(BatchTogether, ADeviceThatIsBusyIsLeftToTheCopyEngine) {
     for (const CUfileIOEvents_t& event : read(handle.get(), memory, ranges)) EXPECT_EQ(event.ret, 4096U);
   }
   const auto after = counts_by_carrier();
-  EXPECT_EQ(after.many_copies + after.copy_engine + after.scatter_kernel,
-            before.many_copies + before.copy_engine + before.scatter_kernel + 20 * 64);
+  // Where calls of the driver fail on request, others carry, too.
+  if (std::getenv("SLUICE_SOFTGPU_FAIL") == nullptr) {
+    EXPECT_EQ(after.many_copies + after.copy_engine + after.scatter_kernel,
+              before.many_copies + before.copy_engine + before.scatter_kernel + 20 * 64);
+  }
   EXPECT_GT(after.many_copies + after.copy_engine, before.many_copies + before.copy_engine);
   busy->let_go();
   read_and_check(handle.get(), file.content(), memory, ranges);
