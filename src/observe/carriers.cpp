@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "base/thread_number.h"
+#include "observe/statistics.h"
 
 namespace sluice::observe {
 
@@ -31,6 +32,7 @@ std::uint64_t sum(CarriedBy who) noexcept {
 void count_carrier(CarriedBy who) noexcept {
   carrier_shards[base::thread_number() % carrier_shard_count].counts[static_cast<std::size_t>(who)].fetch_add(
       1, std::memory_order_relaxed);
+  count_carried(static_cast<sluice_stats_carrier>(who));
 }
 
 sluice_carrier_counts_t carrier_counters() noexcept {
