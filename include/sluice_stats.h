@@ -28,7 +28,7 @@ enum {
   SLUICE_STATS_DEVICE_COUNT = 16, /* by ordinal; what lies behind counts in the totals alone */
   SLUICE_STATS_SIZE_COUNT = 32,   /* 0 for less than 4 KiB, 1 for 4 to 8 KiB, doubling */
   SLUICE_STATS_OPERATION_COUNT = 10,
-  SLUICE_STATS_CARRIER_COUNT = 4
+  SLUICE_STATS_CARRIER_COUNT = 6
 };
 
 /* Calls that are counted as good or failed. */
@@ -50,7 +50,9 @@ enum sluice_stats_carrier {
   SLUICE_STATS_KERNEL = 0,
   SLUICE_STATS_KERNEL_CALLED_OFF = 1,
   SLUICE_STATS_COPY_ENGINE = 2,
-  SLUICE_STATS_SLAB = 3
+  SLUICE_STATS_SCATTER_KERNEL = 3,
+  SLUICE_STATS_MANY_COPIES = 4,
+  SLUICE_STATS_SLAB = 5
 };
 
 typedef struct sluice_stats_pair {
@@ -86,7 +88,6 @@ typedef struct sluice_stats_shard {
   sluice_stats_device_t devices[SLUICE_STATS_DEVICE_COUNT];
   sluice_stats_way_t ways[SLUICE_PATH_COUNT][SLUICE_REASON_COUNT];
   uint64_t carriers[SLUICE_STATS_CARRIER_COUNT];
-  uint64_t room[2]; /* no two shards share a cache line */
 } sluice_stats_shard_t;
 
 /* What is no sum. */

@@ -8,6 +8,7 @@ class Launch;
 namespace twin {
 
 void gather(const Launch& launch);
+void scatter(const Launch& launch);
 void probe_hold(const Launch& launch);
 void probe_store(const Launch& launch);
 

@@ -187,18 +187,13 @@ class DiskRead {
   }
 
   void await_copies_before(std::uint32_t chunk) noexcept {
-    Patience patience;
-    while (failure_ == cuda::success && copied() < chunk) {
-      patience.wait();
-      if (!patience.long_since()) continue;
-      if (const int result = ring_.device().health(); result != cuda::success) give_up(result);
-    }
+    if (failure_ != cuda::success) return;
+    if (const int result = ring_.await_copied(chunk); result != cuda::success) give_up(result);
   }
 
   void give_up(int result) noexcept {
     failure_ = result;
-    ring_.device().finish_copies();
-    ring_.condemn();
+    ring_.give_up();
   }
 
   Outcome answer() const noexcept {

@@ -148,7 +148,9 @@ Ring* take_idle(cuda::Context context, unsigned long long id, bool any) noexcept
     if (slot.load(std::memory_order_relaxed) == nullptr) continue;
     Ring* const ring = slot.exchange(nullptr, std::memory_order_acquire);
     if (ring == nullptr) continue;
-    if (ring->device.serves(context, id) || (any && !pending(*ring))) return ring;
+    // A launch that was called off still looks at the ring: until it has left, nothing is made anew there.
+    const bool here = ring->device.serves(context, id);
+    if ((here && !ring->condemned) || ((here || any) && !pending(*ring))) return ring;
     put_back(ring);
   }
   return nullptr;
@@ -230,8 +232,23 @@ void RingLoan::kernel_did_well() noexcept {
   ring_->last_rest = 0;
 }
 
+int RingLoan::await_copied(std::uint32_t count) const noexcept {
+  Patience patience;
+  while (look(words().copied) < count) {
+    patience.wait();
+    if (!patience.long_since()) continue;
+    if (const int result = device().health(); result != cuda::success) return result;
+  }
+  return cuda::success;
+}
+
 void RingLoan::condemn() noexcept {
   ring_->condemned = true;
+}
+
+void RingLoan::give_up() noexcept {
+  device().finish_copies();
+  condemn();
 }
 
 std::size_t ring_count() noexcept {

@@ -3,6 +3,7 @@
 
 namespace sluice::gpu::kernels {
 
-extern const char* const gather;  // entry sluice_gather, kernels/gather.cu
+extern const char* const gather;   // entry sluice_gather, kernels/gather.cu
+extern const char* const scatter;  // entry sluice_scatter, kernels/scatter.cu
 
 }  // namespace sluice::gpu::kernels

@@ -287,8 +287,8 @@ void count_way(sluice_path_t path, sluice_reason_t reason, base::Direction direc
   if (!outcome.ok()) add(way.errors, 1);
 }
 
-void count_carried(sluice_stats_carrier carrier) noexcept {
-  if (statistics_running()) add(own_shard().carriers[carrier], 1);
+void count_carried(sluice_stats_carrier carrier, std::uint64_t times) noexcept {
+  if (statistics_running()) add(own_shard().carriers[carrier], times);
 }
 
 void count_registered_bytes(int device, std::int64_t bytes) noexcept {

@@ -56,7 +56,7 @@ void count(Operation operation, bool ok, std::uint64_t times = 1) noexcept;
 void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept;
 // The part of it that went one way. The counters that always run are path_counters.h and carriers.h.
 void count_way(sluice_path_t path, sluice_reason_t reason, base::Direction direction, base::Outcome outcome) noexcept;
-void count_carried(sluice_stats_carrier carrier) noexcept;
+void count_carried(sluice_stats_carrier carrier, std::uint64_t times) noexcept;
 
 void count_registered_bytes(int device, std::int64_t bytes) noexcept;
 // What level 3 shows of a device; called when it is first seen.

@@ -187,7 +187,9 @@ extern "C" {
   return -1;
 }
 
-void* mmap(void* address, size_t length, int protection, int flags, int fd, off_t offset) noexcept {
+// ThreadSanitizer's own first mappings come by here, before it knows a thread.
+[[gnu::no_sanitize_thread]] void* mmap(void* address, size_t length, int protection, int flags, int fd,
+                                       off_t offset) noexcept {
   long arguments[6] = {reinterpret_cast<long>(address), static_cast<long>(length), protection, flags, fd, offset};
   const long answer = support::system_call(SYS_mmap, arguments);
   if (answer < 0 && answer >= -4095) {

@@ -3,8 +3,9 @@
 
 namespace sluice::support {
 
-// `arguments`: six. Answers what the kernel does: -errno for an error.
-inline long system_call(long number, const long* arguments) {
+// `arguments`: six. Answers what the kernel does: -errno for an error. ThreadSanitizer comes by here before it has
+// begun.
+[[gnu::no_sanitize_thread]] inline long system_call(long number, const long* arguments) {
   long answer = 0;
 #if defined(__x86_64__)
   register long fourth __asm__("r10") = arguments[3];

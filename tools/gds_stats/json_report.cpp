@@ -100,6 +100,8 @@ Json json_of(const Sample& sample, unsigned level) {
   json["carriers"] = {{"kernel", carriers[SLUICE_STATS_KERNEL]},
                       {"kernel_called_off", carriers[SLUICE_STATS_KERNEL_CALLED_OFF]},
                       {"copy_engine", carriers[SLUICE_STATS_COPY_ENGINE]},
+                      {"scatter_kernel", carriers[SLUICE_STATS_SCATTER_KERNEL]},
+                      {"many_copies", carriers[SLUICE_STATS_MANY_COPIES]},
                       {"slab", carriers[SLUICE_STATS_SLAB]}};
   json["calls"] = calls_json(sample.sum);
   if (level >= 2) json["sizes"] = sizes_json(sample.sum);

@@ -45,9 +45,12 @@ void carrier_row(Text out, const Sample& sample) {
   std::uint64_t all = 0;
   for (const std::uint64_t count : carriers) all += count;
   if (all == 0) return;
-  fmt::format_to(out, "\ncarried by: gather kernel {} (called off {}), copy engine {}, slabs {}\n",
+  fmt::format_to(out,
+                 "\ncarried by: gather kernel {} (called off {}), copy engine {}, "
+                 "slabs {}; of batches: scatter kernel {}, copy engine {}\n",
                  carriers[SLUICE_STATS_KERNEL], carriers[SLUICE_STATS_KERNEL_CALLED_OFF],
-                 carriers[SLUICE_STATS_COPY_ENGINE], carriers[SLUICE_STATS_SLAB]);
+                 carriers[SLUICE_STATS_COPY_ENGINE], carriers[SLUICE_STATS_SLAB], carriers[SLUICE_STATS_SCATTER_KERNEL],
+                 carriers[SLUICE_STATS_MANY_COPIES]);
 }
 
 void call_row(Text out, const char* name, const sluice_stats_pair& pair) {
