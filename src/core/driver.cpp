@@ -180,9 +180,11 @@ void Driver::prepare_fork() {
   engine::lanes_before_fork();
   engine::slabs_before_fork();
   if (life_) life_->pairs->before_fork();
+  observe::statistics_before_fork();
 }
 
 void Driver::resume_after_fork(bool in_child) {
+  observe::statistics_after_fork(in_child);
   if (life_) life_->pairs->after_fork();
   engine::rings_after_fork(in_child);
   engine::slabs_after_fork(in_child);

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "base/thread_number.h"
+#include "observe/statistics.h"
 
 namespace sluice::observe {
 
@@ -14,7 +15,7 @@ namespace {
 constexpr std::size_t carrier_shard_count = 8;
 
 struct alignas(64) CarrierShard {
-  std::array<std::atomic<std::uint64_t>, 6> counts;
+  std::array<std::atomic<std::uint64_t>, SLUICE_STATS_CARRIER_COUNT> counts;
 };
 
 constinit std::array<CarrierShard, carrier_shard_count> carrier_shards{};
@@ -31,6 +32,7 @@ std::uint64_t sum(CarriedBy who) noexcept {
 void count_carrier(CarriedBy who, std::uint64_t times) noexcept {
   carrier_shards[base::thread_number() % carrier_shard_count].counts[static_cast<std::size_t>(who)].fetch_add(
       times, std::memory_order_relaxed);
+  count_carried(static_cast<sluice_stats_carrier>(who), times);
 }
 
 sluice_carrier_counts_t carrier_counters() noexcept {

@@ -100,7 +100,7 @@ class Checks(unittest.TestCase):
         self.passes("sources_built.py", {
             "src/route/other.cpp": "", "src/route/CMakeLists.txt": "foreach(name other)\n",
             "tests/support/main.cpp": "", "tests/abi/CMakeLists.txt": "add_executable(x ../support/main.cpp)\n"})
-        for name in ("src/route/forgotten.cpp", "tests/unit/route/routes.cpp", "tools/x/x.c", "samples/11_x.c"):
+        for name in ("src/route/forgotten.cpp", "tests/unit/route/routes.cpp", "tools/x/x.c", "samples/99_x.c"):
             with self.subTest(name=name):
                 self.fails("sources_built.py", {name: ""}, f"{name}: no CMakeLists.txt names it")
 

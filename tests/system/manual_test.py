@@ -10,7 +10,7 @@ import subprocess
 from support import BUILD, SOURCE, contains, environment, equal, main, run, scratch, skip, skip_when_sanitized
 
 MANUAL = BUILD / "manual"
-TOOLS = ["gds_log_collection.py", "gds_perf.sh", "gdscheck", "gdscheck.py", "gdscp", "gdsio", "gdsio_verify", "sluice"]
+TOOLS = ["gds_log_collection.py", "gds_perf.sh", "gds_stats", "gdscheck", "gdscheck.py", "gdscp", "gdsio", "gdsio_verify", "sluice"]
 
 
 def made():
