@@ -55,10 +55,11 @@ class BatchTogether : public DeviceTest {
     DeviceTest::TearDown();
   }
 
-  // Only where entries do go together is there something to count.
+  // Only where entries do go together is there something to count. Those that a drive may write go one by one.
   static bool counts() {
     return entry<decltype(sluice_carrier_counters)>("sluice_carrier_counters") != nullptr &&
-           !environment_says("SLUICE_MODE", "plain") && !environment_says("SLUICE_VERIFY", "1");
+           std::getenv("SLUICE_SOFTGPU_BACKING") == nullptr && !environment_says("SLUICE_MODE", "plain") &&
+           !environment_says("SLUICE_VERIFY", "1");
   }
 
   static CUfileIOParams_t read_of(CUfileHandle_t handle, const Memory& memory, const Range& range, std::size_t number) {
@@ -135,8 +136,10 @@ TEST_F(BatchTogether, SmallCachedReadsAreCarriedByTheScatterKernel) {
   const Memory memory(MemoryKind::device, 64 * 8192);
   const Registration registration(memory);
   // The kernel is loaded in the background, with the first use of a ring in a context.
+  constexpr int most_rounds = 20'000;
   const auto before = counts_by_carrier();
-  while (counts_by_carrier().scatter_kernel == before.scatter_kernel) {
+  for (int round = 0; counts_by_carrier().scatter_kernel == before.scatter_kernel; ++round) {
+    ASSERT_LT(round, most_rounds) << "the kernel has carried nothing";
     read_and_check(handle.get(), file.content(), memory, apart(64, 4096));
     if (HasFailure()) return;
     std::this_thread::yield();
