@@ -60,13 +60,12 @@ void scatter(const Launch& launch) {
   };
   word(0).store(given.serial, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  std::uint64_t target = target_of(0);
   std::uint64_t ticket = 0;
   const bool go = wait_for_ticket(launch, given, 0, ticket);
   if (launch.ended()) return;
   word(1).store(given.serial << 2U | (go ? 1U : 2U), std::memory_order_release);
   for (std::uint32_t chunk = 0; go && chunk < given.chunks; ++chunk) {
-    target = target_of(chunk);
+    const std::uint64_t target = target_of(chunk);
     if (!wait_for_ticket(launch, given, chunk, ticket)) return;
     carry(launch, given, chunk, target, ticket >> 32U);
   }
