@@ -132,6 +132,7 @@ class DeviceRead final : public Work {
       for (std::uint32_t chunk = 0; chunk < cut_.chunks; chunk = next_.fetch_add(1, std::memory_order_relaxed)) {
         Patience patience;
         while (!is_free(chunk)) look_after_device(patience);
+        if (is_lost()) break;
         read(chunk);
         release();
         if (!by_kernel()) pump();
@@ -147,6 +148,7 @@ class DeviceRead final : public Work {
       if (chunk >= cut_.chunks) return;
       Patience patience;
       while (!is_free(chunk)) patience.wait();
+      if (is_lost()) return;
       read(chunk);
       release();
     }
@@ -166,6 +168,8 @@ class DeviceRead final : public Work {
     return static_cast<std::uint32_t>(end - begin) - into(chunk);
   }
 
+  static constexpr std::uint32_t lost = ~std::uint32_t{0};  // as a value of copied_
+  bool is_lost() const noexcept { return copied_.load(std::memory_order_acquire) == lost; }
   bool is_free(std::uint32_t chunk) const noexcept {
     if (chunk < cut_.places) return true;
     const std::uint32_t before = chunk - cut_.places;
@@ -294,12 +298,13 @@ class DeviceRead final : public Work {
     return false;
   }
 
-  // The device is lost to this context. Whoever waits for a place is let go.
+  // The device is lost to this context. Whoever waits for a place is let go, and leaves it as it is: what lies there
+  // may not have been released yet.
   void give_up(int result) noexcept {
     failure_ = result;
     ring_.condemn();
     ends_with(0);
-    copied_.store(cut_.chunks, std::memory_order_release);
+    copied_.store(lost, std::memory_order_release);
   }
 
   void look_after_device(Patience& patience) noexcept {

@@ -113,6 +113,7 @@ void ScatteredRead::carry(RingLoan& ring, bool by_kernel) noexcept {
   for (std::uint32_t chunk = 0; chunk < chunks_; chunk = next_.fetch_add(1, std::memory_order_relaxed)) {
     Patience patience;
     while (!is_free(chunk)) look_after_device(patience);
+    if (is_lost()) break;
     read(chunk);
     release(parcel_of_[chunk]);
     if (!this->by_kernel()) pump();
@@ -126,6 +127,7 @@ void ScatteredRead::lend_a_hand() noexcept {
     if (chunk >= chunks_) return;
     Patience patience;
     while (!is_free(chunk)) patience.wait();
+    if (is_lost()) return;
     read(chunk);
     release(parcel_of_[chunk]);
   }
@@ -272,12 +274,13 @@ bool ScatteredRead::is_healthy() noexcept {
   return false;
 }
 
-// The device is lost to this context. Whoever waits for a place is let go.
+// The device is lost to this context. Whoever waits for a place is let go, and leaves it as it is: what lies there may
+// not have been released yet.
 void ScatteredRead::give_up(int result) noexcept {
   failure_ = result;
   ring_->condemn();
   for (std::size_t i = 0; i < parcels_.size(); ++i) progress_[i].comes_short.store(0, std::memory_order_relaxed);
-  copied_.store(chunks_, std::memory_order_release);
+  copied_.store(lost, std::memory_order_release);
 }
 
 void ScatteredRead::look_after_device(Patience& patience) noexcept {

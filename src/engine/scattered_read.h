@@ -81,6 +81,8 @@ class ScatteredRead final : public Work {
   }
   std::byte* bytes_of(std::uint32_t chunk) const noexcept;
   std::uint32_t wanted(std::uint32_t chunk) const noexcept;
+  static constexpr std::uint32_t lost = ~std::uint32_t{0};  // as a value of copied_
+  bool is_lost() const noexcept { return copied_.load(std::memory_order_acquire) == lost; }
   bool is_free(std::uint32_t chunk) const noexcept;
   bool is_released(std::uint32_t chunk) const noexcept;
   bool next_is_ready(const Progress& progress) const noexcept;
