@@ -193,25 +193,26 @@ TEST_F(SmallReads, GoOnInAContextAfterOthersWereDestroyed) {
     CudaAddress address = 0;
     CudaContext popped = nullptr;
     ASSERT_EQ(cuda()->context_create(&context, 0, 0), 0);
-    ASSERT_EQ(cuda()->allocate(&address, kLargest), 0);
+    ASSERT_EQ(cuda()->allocate(&address, 6 * kLargest), 0);
     cuda()->context_pop(&popped);
-    const auto read = [&] {
-      EXPECT_EQ(read_file(handle.get(), reinterpret_cast<void*>(address), 9000, round, round), moved(9000));
+    const auto read = [&](CudaAddress part) {
+      void* const to = reinterpret_cast<void*>(address + part * kLargest);
+      EXPECT_EQ(read_file(handle.get(), to, 9000, round, round), moved(9000));
     };
     std::vector<std::thread> threads;
-    for (int i = 0; i < 5; ++i) {
-      threads.emplace_back([&] {
-        for (int again = 0; again < 10; ++again) read();
+    for (CudaAddress part = 1; part < 6; ++part) {
+      threads.emplace_back([&read, part] {
+        for (int again = 0; again < 10; ++again) read(part);
       });
     }
     for (std::thread& thread : threads) thread.join();
-    for (int again = 0; again < 50; ++again) read();
+    for (int again = 0; again < 50; ++again) read(0);
     Bytes found(9000);
     cuda()->context_push(context);
     EXPECT_EQ(cuda()->to_host(found.data(), address + static_cast<CudaAddress>(round), found.size()), 0);
     cuda()->context_pop(&popped);
     EXPECT_TRUE(same_bytes(std::span(file.content()).subspan(static_cast<std::size_t>(round), 9000), found));
-    read();
+    read(0);
     EXPECT_EQ(cuda()->context_destroy(context), 0);
   }
 }
