@@ -199,7 +199,7 @@ void Driver::resume_after_fork(bool in_child) {
   if (in_child) {
     engine::staging_after_fork_in_child();
     engine::mailboxes_after_fork_in_child();
-    engine::crowd_after_fork_in_child();
+    engine::InCrowd::forget();
   }
   engine::lanes_after_fork(in_child);
   engine::private_files_after_fork(in_child);

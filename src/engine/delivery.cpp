@@ -3,6 +3,7 @@
 // the next list grows. So nobody depends on a leader for longer than a launch, or one plain copy.
 #include "engine/delivery.h"
 
+#include "engine/lanes.h"
 #include "observe/carriers.h"
 
 namespace sluice::engine {
@@ -18,19 +19,12 @@ constexpr std::chrono::nanoseconds soon = resident_stay.idle;
 // Each thread has a kernel of its own, of one block.
 constexpr std::uint8_t most_residents = 16;
 
-alignas(64) std::atomic<unsigned> crowd{0};
+Waiting how_to_wait() noexcept {
+  static const unsigned processors = lane_count() + 1;
+  return InCrowd::size_now() > processors ? Waiting::politely : Waiting::busily;
+}
 
 }  // namespace
-
-InCrowd::InCrowd() noexcept : size_(crowd.fetch_add(1, std::memory_order_relaxed) + 1) {}
-
-InCrowd::~InCrowd() {
-  crowd.fetch_sub(1, std::memory_order_relaxed);
-}
-
-void crowd_after_fork_in_child() noexcept {
-  crowd.store(0, std::memory_order_relaxed);
-}
 
 Delivery::~Delivery() {
   if (box_ != nullptr) give_back(*box_);
@@ -57,7 +51,8 @@ int Delivery::together(cuda::DevicePtr to, std::size_t length) noexcept {
   while (!ready.compare_exchange_weak(box_->next, box_, std::memory_order_release, std::memory_order_relaxed)) {
   }
   if (const auto copied = wait_for_leader(to, length)) return *copied;
-  if (box_->stage.load(std::memory_order_relaxed) == Mailbox::Stage::refused || !box_->await(session_, to)) {
+  if (box_->stage.load(std::memory_order_relaxed) == Mailbox::Stage::refused ||
+      !box_->await(session_, to, how_to_wait())) {
     return by_copy(to, length);
   }
   observe::count_carrier(observe::CarriedBy::small_together);
@@ -71,7 +66,7 @@ std::optional<int> Delivery::wait_for_leader(cuda::DevicePtr to, std::size_t len
   Patience patience;
   while (stage() == Mailbox::Stage::queued) {
     if (leading.load(std::memory_order_relaxed) || leading.exchange(true, std::memory_order_acquire)) {
-      patience.wait();
+      wait(patience, how_to_wait());
       continue;
     }
     std::optional<int> copied;
@@ -130,7 +125,7 @@ bool Delivery::is_served_by_resident(cuda::DevicePtr to, std::size_t length) noe
     // Launched, and still waiting for its turn.
     if (!box_->has_begun()) return false;
     box_->post(to, length);
-    if (box_->await(session_, to)) return true;
+    if (box_->await(session_, to, how_to_wait())) return true;
     if (!box_->is_free()) return false;
   } else if (steady_clock::now() - box_->used > soon) {
     return false;
@@ -143,7 +138,7 @@ bool Delivery::is_served_by_resident(cuda::DevicePtr to, std::size_t length) noe
     return false;
   }
   box_->launched = steady_clock::now();
-  return box_->await(session_, to);
+  return box_->await(session_, to, how_to_wait());
 }
 
 }  // namespace sluice::engine

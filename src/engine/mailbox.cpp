@@ -190,7 +190,7 @@ bool Mailbox::call_off() noexcept {
   return true;
 }
 
-bool Mailbox::await(const gpu::Session& session, cuda::DevicePtr to) noexcept {
+bool Mailbox::await(const gpu::Session& session, cuda::DevicePtr to, Waiting waiting) noexcept {
   constexpr int looks_a_clock = 64;
   constexpr int busy = 1000;  // from there on, looks are further apart
   bool begun = false;
@@ -206,7 +206,7 @@ bool Mailbox::await(const gpu::Session& session, cuda::DevicePtr to) noexcept {
         begun = true;
       }
     }
-    patience.wait();
+    wait(patience, waiting);
     if (patience.long_since() && session.health(to) != cuda::success) return false;
   }
 }

@@ -16,6 +16,12 @@ namespace sluice::engine {
 
 struct MailboxRow;
 
+enum class Waiting : std::uint8_t { busily, politely };  // politely: threads that wait outnumber processors
+
+inline void wait(Patience& patience, Waiting waiting) noexcept {
+  waiting == Waiting::politely ? patience.wait_politely() : patience.wait();
+}
+
 // Belongs to the thread that has taken it, but for what the leader of a launch writes while it is queued.
 struct alignas(64) Mailbox {
   enum class Stage : std::uint8_t { queued, launched, alone, refused };
@@ -45,7 +51,7 @@ struct alignas(64) Mailbox {
   void post(cuda::DevicePtr to, std::size_t length) noexcept;
   // Waits for what was posted. False: it has not been served and will not be, because the launch has left or was called
   // off; or the device is lost, or the memory.
-  bool await(const gpu::Session& session, cuda::DevicePtr to) noexcept;
+  bool await(const gpu::Session& session, cuda::DevicePtr to, Waiting waiting) noexcept;
 
  private:
   bool call_off() noexcept;

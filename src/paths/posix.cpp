@@ -63,13 +63,7 @@ class Posix final : public Path {
     if (piece.carry == Carry::straight) {
       return piece.direction == Direction::read ? read_straight(file, piece) : write_straight(file, piece);
     }
-    if (is_small_read(file, memory, piece)) {
-      const engine::InCrowd crowd;
-      if (small_reads_ == SmallReads::resident || crowd.is_crowded()) {
-        if (const auto moved = by_mailbox(file, memory, piece)) return *moved;
-      }
-      return through_slab(file, memory, piece);
-    }
+    if (is_small_read(file, memory, piece)) return read_small(file, memory, piece);
     if (const auto moved = through_ring(file, memory, piece)) return *moved;
     return through_slab(file, memory, piece);
   }
@@ -80,9 +74,19 @@ class Posix final : public Path {
            (manner_ == Manner::usual || manner_ == Manner::kernel) && block_of(file, piece.carry) == 1;
   }
 
+  // Out of line: others should not save registers for it.
+  [[gnu::noinline]] Outcome read_small(const OpenFile& file, const facts::BufferFacts& memory,
+                                       const Piece& piece) const noexcept {
+    const engine::InCrowd crowd;
+    if (small_reads_ == SmallReads::resident || crowd.is_crowded()) {
+      if (const auto moved = by_mailbox(file, memory, piece)) return *moved;
+    }
+    return through_slab(file, memory, piece);
+  }
+
   // Nothing where a slab has to do: no mailbox to be had, or a descriptor that has got O_DIRECT meanwhile.
-  std::optional<Outcome> by_mailbox(const OpenFile& file, const facts::BufferFacts& memory,
-                                    const Piece& piece) const noexcept {
+  [[gnu::noinline]] std::optional<Outcome> by_mailbox(const OpenFile& file, const facts::BufferFacts& memory,
+                                                      const Piece& piece) const noexcept {
     gpu::Session session(memory);
     engine::Delivery delivery(session);
     if (!delivery) return std::nullopt;

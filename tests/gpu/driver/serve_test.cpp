@@ -291,6 +291,7 @@ TEST_F(Serve, ThatHasBegunServesARequestThatIsTakenAwayAndPutBack) {
   ServeRig rig;
   for (std::uint32_t i = 0; i < 20; ++i) {
     const Request request{.box = 12, .length = 500 + i};
+    rig.withdraw(12);  // the one before
     ASSERT_EQ(cuda::success, rig.launch(12, {.idle = milliseconds(20), .life = milliseconds(2000)}));
     rig.wait_until_begun(12);
     if (HasFatalFailure()) return;
