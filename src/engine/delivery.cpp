@@ -16,8 +16,6 @@ using std::chrono::steady_clock;
 constexpr gpu::Stay resident_stay{.idle = std::chrono::microseconds(200), .life = std::chrono::microseconds(500)};
 // Requests that are further apart than that would launch it each time, which takes longer than a copy.
 constexpr std::chrono::nanoseconds soon = resident_stay.idle;
-// Each thread has a kernel of its own, of one block.
-constexpr std::uint8_t most_residents = 16;
 
 Waiting how_to_wait() noexcept {
   static const unsigned processors = lane_count() + 1;
@@ -120,7 +118,7 @@ int Delivery::by_resident(cuda::DevicePtr to, std::size_t length) noexcept {
 }
 
 bool Delivery::is_served_by_resident(cuda::DevicePtr to, std::size_t length) noexcept {
-  if (box_->index >= most_residents || !can_post(to)) return false;
+  if (!can_post(to)) return false;
   if (!box_->is_free()) {
     // Launched, and still waiting for its turn.
     if (!box_->has_begun()) return false;

@@ -14,22 +14,22 @@ namespace sluice::engine {
 // A thread inside a small read, for as long as this lives. A lone thread pays two additions for it.
 class InCrowd {
  public:
-  InCrowd() noexcept : size_(inside_.fetch_add(1, std::memory_order_relaxed) + 1) {}
-  ~InCrowd() { inside_.fetch_sub(1, std::memory_order_relaxed); }
+  InCrowd() noexcept : size_(inside.fetch_add(1, std::memory_order_relaxed) + 1) {}
+  ~InCrowd() { inside.fetch_sub(1, std::memory_order_relaxed); }
   InCrowd(const InCrowd&) = delete;
   InCrowd& operator=(const InCrowd&) = delete;
 
   // So many threads were at it when this one came that their copies had better be made together.
   bool is_crowded() const noexcept { return size_ >= enough; }
 
-  static unsigned size_now() noexcept { return inside_.load(std::memory_order_relaxed); }
+  static unsigned size_now() noexcept { return inside.load(std::memory_order_relaxed); }
   // A child of fork starts with nobody inside.
-  static void forget() noexcept { inside_.store(0, std::memory_order_relaxed); }
+  static void forget() noexcept { inside.store(0, std::memory_order_relaxed); }
 
  private:
   // A copy takes 7 us, and the driver makes one after the other; a launch takes 10 to 12 us for all.
   static constexpr unsigned enough = 4;
-  alignas(64) static inline std::atomic<unsigned> inside_{0};
+  alignas(64) static inline std::atomic<unsigned> inside{0};
   unsigned size_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -23,9 +24,22 @@ constexpr std::size_t most_rows = 16;
 std::array<std::atomic<MailboxRow*>, most_rows> mailbox_rows{};
 std::mutex opening;
 
-// The context that was refused a row last: it is not asked for again with each request.
+// The context that was refused a row last: it is not asked for again with each request, but a second later.
 std::atomic<cuda::Context> refused_context{nullptr};
 std::atomic<unsigned long long> refused_id{0};
+std::atomic<Clock::time_point> refused_at{};
+
+bool was_refused(const gpu::Session& session) noexcept {
+  return refused_context.load(std::memory_order_relaxed) == session.context() &&
+         refused_id.load(std::memory_order_relaxed) == session.context_id() &&
+         Clock::now() - refused_at.load(std::memory_order_relaxed) < std::chrono::seconds(1);
+}
+
+void refuse(const gpu::Session& session) noexcept {
+  refused_at.store(Clock::now(), std::memory_order_relaxed);
+  refused_id.store(session.context_id(), std::memory_order_relaxed);
+  refused_context.store(session.context(), std::memory_order_relaxed);
+}
 
 // A kernel that has not begun by then waits for somebody else's to end; beside large requests of ours it takes a while.
 std::chrono::microseconds patience_with_mail() noexcept {
@@ -64,15 +78,14 @@ bool is_done_with(const Mailbox& box) noexcept {
   return box.is_free() || (box.has_begun() && Clock::now() - box.launched > std::chrono::seconds(1));
 }
 
-// All boxes of a row that nobody uses, or none.
+// All boxes of a row that nobody uses and no device looks at, or none.
 bool take_all(MailboxRow& row) noexcept {
   std::size_t count = 0;
-  for (Mailbox& box : row.boxes) {
-    if (box.taken.exchange(true, std::memory_order_acquire)) break;
-    ++count;
-    if (!is_done_with(box)) break;
+  while (count < row.boxes.size() && !row.boxes[count].taken.exchange(true, std::memory_order_acquire)) ++count;
+  if (count == row.boxes.size() &&
+      (!row.device.is_attached() || std::all_of(row.boxes.begin(), row.boxes.end(), is_done_with))) {
+    return true;
   }
-  if (count == row.boxes.size() && is_done_with(row.boxes.back())) return true;
   while (count > 0) give_back(row.boxes[--count]);
   return false;
 }
@@ -144,16 +157,12 @@ Mailbox* take_mailbox(const gpu::Session& session) noexcept {
   if (session.status() != cuda::success) return nullptr;
   Found found = find(session);
   if (found.row != nullptr) return found.box;
-  if (refused_context.load(std::memory_order_relaxed) == session.context() &&
-      refused_id.load(std::memory_order_relaxed) == session.context_id()) {
-    return nullptr;
-  }
+  if (was_refused(session)) return nullptr;
   {
     const std::lock_guard lock(opening);
     found = find(session);
     if (found.row == nullptr && !open_row(session)) {
-      refused_id.store(session.context_id(), std::memory_order_relaxed);
-      refused_context.store(session.context(), std::memory_order_relaxed);
+      refuse(session);
       return nullptr;
     }
   }

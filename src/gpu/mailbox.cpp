@@ -31,9 +31,22 @@ int Mailboxes::attach(cuda::Context context, unsigned long long context_id, std:
   driver_ = driver;
   context_ = context;
   context_id_ = context_id;
+  memory_ = memory;
   device_base_ = base;
   kernels_there_ = kernels;
   return cuda::success;
+}
+
+// A context takes its registrations with it. Asking for the context itself could be too late.
+bool Mailboxes::is_attached() const noexcept {
+  if (driver_ == nullptr) return false;
+  unsigned type = 0;
+  cuda::Context owner = nullptr;
+  std::array<int, 2> attributes{cuda::pointer_attribute_memory_type, cuda::pointer_attribute_context};
+  std::array<void*, 2> values{&type, &owner};
+  return driver_->pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(), values.data(),
+                                         reinterpret_cast<cuda::DevicePtr>(memory_.data())) == cuda::success &&
+         type != 0 && owner == context_;
 }
 
 int Mailboxes::launch(std::span<const std::uint8_t> boxes, std::uint32_t serial, Stay stay,

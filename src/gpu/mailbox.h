@@ -48,6 +48,8 @@ class Mailboxes {
   bool serves(cuda::Context context, unsigned long long context_id) const noexcept {
     return context_ == context && context_id_ == context_id;
   }
+  // False once the context has gone, as far as the driver tells.
+  bool is_attached() const noexcept;
   // The kernel is there.
   bool can_serve() const noexcept { return kernels_there_->serve.load(std::memory_order_acquire) != nullptr; }
 
@@ -59,6 +61,7 @@ class Mailboxes {
   const Driver* driver_ = nullptr;
   cuda::Context context_ = nullptr;
   unsigned long long context_id_ = 0;
+  std::span<std::byte> memory_;
   cuda::DevicePtr device_base_ = 0;
   const Kernels* kernels_there_ = nullptr;
 };
