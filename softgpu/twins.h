@@ -11,6 +11,7 @@ void gather(const Launch& launch);
 void scatter(const Launch& launch);
 void probe_hold(const Launch& launch);
 void probe_store(const Launch& launch);
+void serve(const Launch& launch);
 
 }  // namespace twin
 

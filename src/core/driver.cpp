@@ -11,7 +11,9 @@
 #include "core/errands.h"
 #include "core/in_flight.h"
 #include "core/streams.h"
+#include "engine/delivery.h"
 #include "engine/lanes.h"
+#include "engine/mailbox.h"
 #include "engine/ring.h"
 #include "engine/slab.h"
 #include "engine/uring.h"
@@ -32,6 +34,11 @@ paths::Manner manner_of(const config::Config& config) {
   const std::string& copy = config.text(config::key_at("sluice.copy"));
   if (copy == "kernel") return paths::Manner::kernel;
   return copy == "engine" ? paths::Manner::copy_engine : paths::Manner::usual;
+}
+
+paths::SmallReads small_reads_of(const config::Config& config) {
+  return config.text(config::key_at("sluice.small_reads")) == "resident" ? paths::SmallReads::resident
+                                                                         : paths::SmallReads::copied;
 }
 
 }  // namespace
@@ -75,6 +82,7 @@ void Driver::open_locked() {
                   "properties.use_pci_p2pdma on where the kernel has PCI_P2PDMA");
   }
   life->terms.manner = manner_of(config);
+  life->terms.small_reads = small_reads_of(config);
   life->terms.verify = config.verify;
   if (config.flag(CUFILE_PARAM_PROPERTIES_USE_POLL_MODE)) {
     life->terms.completion = config.poll_thread ? engine::Completion::polled_by_kernel : engine::Completion::polled;
@@ -188,7 +196,11 @@ void Driver::resume_after_fork(bool in_child) {
   if (life_) life_->pairs->after_fork();
   engine::rings_after_fork(in_child);
   engine::slabs_after_fork(in_child);
-  if (in_child) engine::staging_after_fork_in_child();
+  if (in_child) {
+    engine::staging_after_fork_in_child();
+    engine::mailboxes_after_fork_in_child();
+    engine::InCrowd::forget();
+  }
   engine::lanes_after_fork(in_child);
   engine::private_files_after_fork(in_child);
   gpu::streams_after_fork();

@@ -49,6 +49,12 @@ class Patience {
     const timespec nap{0, 20000};
     ::nanosleep(&nap, nullptr);
   }
+  // The same where threads outnumber processors: who is waited for may need this one.
+  void wait_politely() noexcept {
+    if (looks_ >= busy_looks) return wait();
+    looks_ += 8;
+    ::sched_yield();
+  }
   // The same for something that a disk has to bring first: no processor time is spent on it.
   void wait_for_storage() noexcept {
     looks_ += 64;

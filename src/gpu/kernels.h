@@ -5,5 +5,6 @@ namespace sluice::gpu::kernels {
 
 extern const char* const gather;   // entry sluice_gather, kernels/gather.cu
 extern const char* const scatter;  // entry sluice_scatter, kernels/scatter.cu
+extern const char* const serve;    // entry sluice_serve, kernels/serve.cu
 
 }  // namespace sluice::gpu::kernels

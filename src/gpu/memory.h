@@ -51,9 +51,12 @@ class Session {
   int copy_to_device_plainly(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
   int copy_from_device_plainly(std::span<std::byte> to, cuda::DevicePtr from) noexcept;
 
- private:
+  // Just now, the driver still knows memory of this context there. The copies above ask by themselves.
   bool still_there(cuda::DevicePtr at) const noexcept;
+  // For long waits for a kernel that writes there: has the device, or the memory, died on us? success: neither.
+  int health(cuda::DevicePtr at) const noexcept;
 
+ private:
   const Driver* driver_;
   cuda::Context context_ = nullptr;
   unsigned long long context_id_ = 0;

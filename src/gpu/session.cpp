@@ -175,6 +175,12 @@ bool Session::still_there(cuda::DevicePtr at) const noexcept {
          type != 0 && (owner == nullptr || owner == context_);
 }
 
+int Session::health(cuda::DevicePtr at) const noexcept {
+  if (!still_there(at)) return cuda::error_invalid_value;
+  const int result = driver_->stream_query(stream_);
+  return result == cuda::error_not_ready ? cuda::success : result;
+}
+
 int Session::copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {
   if (!still_there(to)) return cuda::error_invalid_value;
   const int result = driver_->memcpy_htod_async(to, from.data(), from.size(), stream_);

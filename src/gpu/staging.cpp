@@ -48,6 +48,7 @@ void load(const Driver& driver, Loaded& loaded) noexcept {
   if (driver.ctx_push(loaded.context) != cuda::success) return;
   load_one(driver, kernels::gather, "sluice_gather", loaded.kernels.gather);
   load_one(driver, kernels::scatter, "sluice_scatter", loaded.kernels.scatter);
+  load_one(driver, kernels::serve, "sluice_serve", loaded.kernels.serve);
   driver.ctx_pop(&popped);
 }
 
@@ -83,6 +84,16 @@ const Kernels* kernels_in(const Driver& driver, cuda::Context context, unsigned 
 }
 
 }  // namespace
+
+const Kernels* kernels_of(cuda::Context context, unsigned long long context_id) noexcept {
+  const Driver* const driver = gpu::driver();
+  if (driver == nullptr) return nullptr;
+  try {
+    return kernels_in(*driver, context, context_id);
+  } catch (...) {
+    return nullptr;
+  }
+}
 
 int Staging::attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept {
   const Driver* const driver = gpu::driver();

@@ -67,7 +67,11 @@ struct Copy {
 struct Kernels {
   std::atomic<cuda::Function> gather{nullptr};
   std::atomic<cuda::Function> scatter{nullptr};
+  std::atomic<cuda::Function> serve{nullptr};
 };
+
+// Begins to load them, on a thread of its own, with the first call for a context. Null when there is no memory.
+const Kernels* kernels_of(cuda::Context context, unsigned long long context_id) noexcept;
 
 // Belongs to one context for good. All calls with that context current, from one thread at a time.
 class Staging {

@@ -43,6 +43,8 @@ sluice_carrier_counts_t carrier_counters() noexcept {
   counters.scatter_kernel = sum(CarriedBy::scatter_kernel);
   counters.many_copies = sum(CarriedBy::many_copies);
   counters.slab = sum(CarriedBy::slab);
+  counters.resident_kernel = sum(CarriedBy::resident_kernel);
+  counters.small_together = sum(CarriedBy::small_together);
   return counters;
 }
 

@@ -15,6 +15,8 @@ enum class CarriedBy : std::uint8_t {
   scatter_kernel = SLUICE_STATS_SCATTER_KERNEL,        // entries of batches whose bytes the scatter kernel fetched
   many_copies = SLUICE_STATS_MANY_COPIES,  // entries of batches that the copy engine took, many with one call
   slab = SLUICE_STATS_SLAB,                // requests, or parts of them, through one slab, a copy after the other
+  resident_kernel = SLUICE_STATS_RESIDENT_KERNEL,  // small reads that a kernel took that stays for the next one
+  small_together = SLUICE_STATS_SMALL_TOGETHER,    // small reads of several threads that went by one launch
 };
 
 void count_carrier(CarriedBy who, std::uint64_t times = 1) noexcept;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "engine/delivery.h"
 #include "engine/device_read.h"
 #include "engine/device_write.h"
 #include "engine/file_io.h"
@@ -43,7 +44,7 @@ std::span<std::byte> caller_bytes(std::uint64_t address, std::uint64_t length) {
 
 class Posix final : public Path {
  public:
-  explicit constexpr Posix(Manner manner) noexcept : manner_(manner) {}
+  constexpr Posix(Manner manner, SmallReads small_reads) noexcept : manner_(manner), small_reads_(small_reads) {}
 
   Outcome move(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) noexcept override {
     // The file system may want more of O_DIRECT than it told, and the descriptor may have got that flag since it was
@@ -62,7 +63,43 @@ class Posix final : public Path {
     if (piece.carry == Carry::straight) {
       return piece.direction == Direction::read ? read_straight(file, piece) : write_straight(file, piece);
     }
+    if (is_small_read(file, memory, piece)) return read_small(file, memory, piece);
     if (const auto moved = through_ring(file, memory, piece)) return *moved;
+    return through_slab(file, memory, piece);
+  }
+
+  bool is_small_read(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) const noexcept {
+    return piece.length <= gpu::mailbox_bytes && piece.direction == Direction::read &&
+           memory.kind == facts::MemoryKind::device && piece.carry == Carry::bounce &&
+           (manner_ == Manner::usual || manner_ == Manner::kernel) && block_of(file, piece.carry) == 1;
+  }
+
+  // Out of line: others should not save registers for it.
+  [[gnu::noinline]] Outcome read_small(const OpenFile& file, const facts::BufferFacts& memory,
+                                       const Piece& piece) const noexcept {
+    const engine::InCrowd crowd;
+    if (small_reads_ == SmallReads::resident || crowd.is_crowded()) {
+      if (const auto moved = by_mailbox(file, memory, piece)) return *moved;
+    }
+    return through_slab(file, memory, piece);
+  }
+
+  // Nothing where a slab has to do: no mailbox to be had, or a descriptor that has got O_DIRECT meanwhile.
+  [[gnu::noinline]] std::optional<Outcome> by_mailbox(const OpenFile& file, const facts::BufferFacts& memory,
+                                                      const Piece& piece) const noexcept {
+    gpu::Session session(memory);
+    engine::Delivery delivery(session);
+    if (!delivery) return std::nullopt;
+    const Outcome read =
+        engine::read_span(file.fd, delivery.bytes(piece.address, piece.length), piece.at, 1, file.size);
+    if (read.error() == EINVAL) return std::nullopt;
+    if (!read.ok() || read.count() == 0) return read;
+    const int result = small_reads_ == SmallReads::resident ? delivery.by_resident(piece.address, read.count())
+                                                            : delivery.together(piece.address, read.count());
+    return result == cuda::success ? read : gpu::as_outcome(result);
+  }
+
+  Outcome through_slab(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) const noexcept {
     observe::count_carrier(observe::CarriedBy::slab);
     engine::Slab slab = engine::Slab::take();
     if (!slab) return Outcome::system_error(ENOMEM);
@@ -149,14 +186,19 @@ class Posix final : public Path {
   }
 
   Manner manner_;
+  SmallReads small_reads_;
 };
 
 }  // namespace
 
-Path& posix(Manner manner) noexcept {
-  static std::array<Posix, 4> all{Posix(Manner::usual), Posix(Manner::kernel), Posix(Manner::copy_engine),
-                                  Posix(Manner::plain)};
-  return all[static_cast<std::size_t>(manner)];
+Path& posix(Manner manner, SmallReads small_reads) noexcept {
+  using enum Manner;
+  using enum SmallReads;
+  static std::array<std::array<Posix, 2>, 4> all{{{Posix(usual, copied), Posix(usual, resident)},
+                                                  {Posix(kernel, copied), Posix(kernel, resident)},
+                                                  {Posix(copy_engine, copied), Posix(copy_engine, resident)},
+                                                  {Posix(plain, copied), Posix(plain, resident)}}};
+  return all[static_cast<std::size_t>(manner)][static_cast<std::size_t>(small_reads)];
 }
 
 }  // namespace sluice::paths

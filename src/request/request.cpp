@@ -27,7 +27,8 @@ struct Way {
 
 // Of all segments that do not go direct.
 paths::Path& base_path(const route::Decision& decision, const Terms& terms) noexcept {
-  return decision.path == SLUICE_PATH_USERSPACE ? paths::userspace(terms.manner) : paths::posix(terms.manner);
+  return decision.path == SLUICE_PATH_USERSPACE ? paths::userspace(terms.manner)
+                                                : paths::posix(terms.manner, terms.small_reads);
 }
 
 paths::Path& direct_path(const Way& way) noexcept {

@@ -10,6 +10,7 @@
 #include "facts/machine.h"
 #include "paths/mover.h"
 #include "paths/path.h"
+#include "paths/posix.h"
 #include "route/route.h"
 
 namespace sluice::request {
@@ -19,6 +20,7 @@ struct Terms {
   route::Rules rules;
   facts::MachineFacts machine;
   paths::Manner manner = paths::Manner::usual;
+  paths::SmallReads small_reads = paths::SmallReads::copied;
   bool verify = false;                                            // SLUICE_VERIFY=1
   engine::Completion completion = engine::Completion::interrupt;  // of direct transfers of at most this size:
   std::uint64_t polled_up_to = 0;                                 // larger ones end by interrupt

@@ -45,9 +45,10 @@ LAYERS = {
     "tests/fault": ["include", "tests/support"],
     "tests/fuzz": ["include", "tests/support"],
     "tests/lab": ["include", "tests/support"],
-    # These ask a driver, real or soft, directly, by the declarations that both sides share; staging.h has the words that
-    # our kernels and the host exchange.
-    "tests/gpu": ["include", "tests/support", "src/gpu/cuda_abi.h", "src/gpu/staging.h", "softgpu/entry_points.h"],
+    # These ask a driver, real or soft, directly, by the declarations that both sides share; mailbox.h and staging.h have the
+    # words that our kernels and the host exchange.
+    "tests/gpu": ["include", "tests/support", "src/gpu/cuda_abi.h", "src/gpu/mailbox.h", "src/gpu/staging.h",
+                  "softgpu/entry_points.h"],
     # The direct path: through the public face, with faults, and the parts of it that no public call reaches.
     "tests/direct": ["include", "src", "tests/support", "tests/contract/mapped_memory.h", "tests/fault/interpose.h"],
     "tests/unit": ["include", "src", "tests/support"],

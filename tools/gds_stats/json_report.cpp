@@ -102,7 +102,9 @@ Json json_of(const Sample& sample, unsigned level) {
                       {"copy_engine", carriers[SLUICE_STATS_COPY_ENGINE]},
                       {"scatter_kernel", carriers[SLUICE_STATS_SCATTER_KERNEL]},
                       {"many_copies", carriers[SLUICE_STATS_MANY_COPIES]},
-                      {"slab", carriers[SLUICE_STATS_SLAB]}};
+                      {"slab", carriers[SLUICE_STATS_SLAB]},
+                      {"resident_kernel", carriers[SLUICE_STATS_RESIDENT_KERNEL]},
+                      {"small_together", carriers[SLUICE_STATS_SMALL_TOGETHER]}};
   json["calls"] = calls_json(sample.sum);
   if (level >= 2) json["sizes"] = sizes_json(sample.sum);
   if (level >= 3) json["devices"] = devices_json(sample);

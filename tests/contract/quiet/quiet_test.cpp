@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <barrier>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "contract/quiet/witness.h"
 #include "support/calls.h"
@@ -96,6 +100,47 @@ TEST_P(Transfer, TakesNoLockAndNoMemory) {
 
 INSTANTIATE_TEST_SUITE_P(Quiet, Transfer, testing::ValuesIn(kKinds),
                          [](const testing::TestParamInfo<Kind>& kind) { return std::string(kind.param.name); });
+
+// So many small reads at once that the library makes their copies together.
+TEST(QuietCrowd, TakesNoLockAndNoMemory) {
+  if (!available(MemoryKind::device)) GTEST_SKIP() << "no device memory here";
+  constexpr unsigned count = 8;
+  constexpr int rounds = 300;
+  const ScratchFile scratch(count * 4096);
+  const Fd fd = scratch.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, count * 4096);
+  std::atomic<unsigned> wrong{0};
+  std::barrier all_there(count + 1);
+  std::vector<std::thread> threads;
+  for (unsigned number = 0; number < count; ++number) {
+    threads.emplace_back([&, number] {
+      const auto offset = static_cast<off_t>(number * 4096);
+      for (unsigned turn = 0; turn < count; ++turn) {  // alone, for what a thread then needs
+        if (turn == number && cuFileRead(handle.get(), memory.address(), 4096, offset, offset) != 4096) ++wrong;
+        all_there.arrive_and_wait();
+      }
+      for (int part = 0; part < 2; ++part) {
+        all_there.arrive_and_wait();
+        for (int i = 0; i < rounds; ++i) {
+          if (cuFileRead(handle.get(), memory.address(), 4096, offset, offset) != 4096) ++wrong;
+        }
+        all_there.arrive_and_wait();
+      }
+      all_there.arrive_and_wait();
+    });
+  }
+  for (unsigned step = 0; step < count + 2; ++step) all_there.arrive_and_wait();  // what may ask for anything
+  start_counting();
+  all_there.arrive_and_wait();
+  all_there.arrive_and_wait();
+  const Asked asked = stop_counting();
+  all_there.arrive_and_wait();  // only now the threads may end
+  expect_quiet(asked);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong.load(), 0U);
+  EXPECT_TRUE(same_bytes(scratch.content(), memory.get()));
+}
 
 // A batch has a lock of its own, which its steps take; its memory it has from the start.
 class QuietBatch : public testing::TestWithParam<MemoryKind> {};

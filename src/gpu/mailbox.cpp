@@ -1,0 +1,73 @@
+// Streams are made once a box and never given back: at exit the driver may be gone before us.
+#include "gpu/mailbox.h"
+
+namespace sluice::gpu {
+
+namespace {
+
+constexpr unsigned threads_a_mailbox = 256;  // as the kernel has it
+
+}  // namespace
+
+int Mailboxes::attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept {
+  const Driver* const driver = gpu::driver();
+  if (driver == nullptr) return cuda::error_not_initialized;
+  if (driver->mem_host_get_device_pointer == nullptr || driver->stream_query == nullptr ||
+      driver->launch_kernel == nullptr) {
+    return cuda::error_not_supported;
+  }
+  // What a row had in a context that is gone went with it; the registration may have survived.
+  if (driver_ != nullptr) driver->mem_host_unregister(memory.data());
+  *this = {};
+  int result = driver->mem_host_register(memory.data(), memory.size(), cuda::host_register_portable);
+  if (result != cuda::success) return result;
+  cuda::DevicePtr base = 0;
+  result = driver->mem_host_get_device_pointer(&base, memory.data(), 0);
+  const Kernels* const kernels = result == cuda::success ? kernels_of(context, context_id) : nullptr;
+  if (kernels == nullptr) {
+    driver->mem_host_unregister(memory.data());
+    return result != cuda::success ? result : cuda::error_out_of_memory;
+  }
+  driver_ = driver;
+  context_ = context;
+  context_id_ = context_id;
+  memory_ = memory;
+  device_base_ = base;
+  kernels_there_ = kernels;
+  return cuda::success;
+}
+
+// A context takes its registrations with it. Asking for the context itself could be too late.
+bool Mailboxes::is_attached() const noexcept {
+  if (driver_ == nullptr) return false;
+  unsigned type = 0;
+  cuda::Context owner = nullptr;
+  std::array<int, 2> attributes{cuda::pointer_attribute_memory_type, cuda::pointer_attribute_context};
+  std::array<void*, 2> values{&type, &owner};
+  return driver_->pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(), values.data(),
+                                         reinterpret_cast<cuda::DevicePtr>(memory_.data())) == cuda::success &&
+         type != 0 && owner == context_;
+}
+
+int Mailboxes::launch(std::span<const std::uint8_t> boxes, std::uint32_t serial, Stay stay,
+                      cuda::Stream& stream) const noexcept {
+  if (stream == nullptr) {
+    if (const int result = driver_->stream_create(&stream, cuda::stream_non_blocking); result != cuda::success) {
+      stream = nullptr;
+      return result;
+    }
+  }
+  cuda::DevicePtr base = device_base_;
+  std::array<std::uint64_t, 2> indices{};  // a byte each
+  for (std::size_t i = 0; i < boxes.size(); ++i) indices[i / 8] |= std::uint64_t{boxes[i]} << (i % 8 * 8);
+  std::array<std::uint32_t, 5> numbers{mailbox_stride, mailbox_place, serial,
+                                       static_cast<std::uint32_t>(stay.idle.count()),
+                                       static_cast<std::uint32_t>(stay.life.count())};
+  std::array<void*, 8> arguments{&base,       &indices[0], &indices[1], &numbers[0],
+                                 &numbers[1], &numbers[2], &numbers[3], &numbers[4]};
+  return driver_->launch_kernel(kernels_there_->serve.load(std::memory_order_acquire),
+                                static_cast<unsigned>(boxes.size()), 1, 1, threads_a_mailbox, 1, 1, 0, stream,
+                                arguments.data(), nullptr);
+}
+
+}  // namespace sluice::gpu

@@ -1,0 +1,69 @@
+// A row of mailboxes in pinned host memory, and the kernel that serves them (kernels/serve.cu): small requests, each
+// with its bytes in its box, that go to device memory without the copy engine.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "gpu/driver.h"
+#include "gpu/staging.h"
+
+namespace sluice::gpu {
+
+// At the start of a box. Host and device write a line each.
+struct MailboxWords {
+  // By the host. [0]: low half of the number << 48 | target; [1]: number << 32 | length. A request is there when both
+  // have the same number, whose low half is not 0. Target and bytes are equally far behind a 16-byte boundary.
+  std::array<std::uint64_t, 2> request;
+  // By the device. High half: the launch's serial number once it has left; low half: the last number that it served.
+  alignas(128) std::uint64_t answer;
+  std::uint32_t begun;  // the launch's serial number, once it looks for requests
+};
+
+inline constexpr std::uint32_t mailbox_bytes = 16 << 10;                    // a request is at most so long
+inline constexpr std::uint32_t mailbox_place = sizeof(MailboxWords);        // of the bytes, behind the box's start
+inline constexpr std::uint32_t mailbox_stride = 256 + mailbox_bytes + 128;  // from one box to the next
+inline constexpr std::uint32_t most_mailboxes = 64;                         // in a row
+inline constexpr std::size_t most_served = 16;                              // by one launch
+inline constexpr std::uint64_t end_of_targets = std::uint64_t{1} << 48U;    // addresses from there on fit in no request
+static_assert(sizeof(MailboxWords) == 256 && mailbox_stride % 128 == 0);
+
+// How long a launch looks for requests: until there has been none for `idle`, at most for `life`. Nothing: one look.
+struct Stay {
+  std::chrono::nanoseconds idle{0};
+  std::chrono::nanoseconds life{0};
+};
+
+// The device's part. Belongs to one context for good; calls with that context current, from any thread.
+class Mailboxes {
+ public:
+  static constexpr std::size_t memory_bytes = std::size_t{mailbox_stride} * most_mailboxes;
+
+  // Pins `memory`, which holds zeros, and begins to load the kernel. Answers why not; then nothing is to be undone.
+  int attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept;
+  bool serves(cuda::Context context, unsigned long long context_id) const noexcept {
+    return context_ == context && context_id_ == context_id;
+  }
+  // False once the context has gone, as far as the driver tells.
+  bool is_attached() const noexcept;
+  // The kernel is there.
+  bool can_serve() const noexcept { return kernels_there_->serve.load(std::memory_order_acquire) != nullptr; }
+
+  // Serves up to most_served boxes, a block each, on `stream`, which is made when it is null: one thread at a time for
+  // each stream. None of the boxes is served by a launch that has not left yet.
+  int launch(std::span<const std::uint8_t> boxes, std::uint32_t serial, Stay stay, cuda::Stream& stream) const noexcept;
+
+ private:
+  const Driver* driver_ = nullptr;
+  cuda::Context context_ = nullptr;
+  unsigned long long context_id_ = 0;
+  std::span<std::byte> memory_;
+  cuda::DevicePtr device_base_ = 0;
+  const Kernels* kernels_there_ = nullptr;
+};
+
+}  // namespace sluice::gpu
