@@ -49,10 +49,10 @@ Ending cancelled(const Entry& entry) noexcept {
 }
 
 // Some programs never look at an event's status: the log has the cause, too.
-void log_failed_entry(const Entry& entry, Outcome outcome) noexcept {
-  if (!observe::log_enabled(config::LogLevel::error)) return;
+void log_if_failed(const Entry& entry, const Ending& ending) noexcept {
+  if (ending.status != CUFILE_FAILED || !observe::log_enabled(config::LogLevel::error)) return;
   try {
-    const int error = outcome.error();
+    const int error = static_cast<int>(-ending.result);
     const char* const system = error < CUFILEOP_BASE_ERR ? ::strerrordesc_np(error) : nullptr;
     observe::log(config::LogLevel::error, "batch",
                  fmt::format("entry {} of a submission failed: {} ({})", entry.number,
@@ -70,7 +70,7 @@ Batch::Batch(Driver& driver, unsigned capacity)
       free_(capacity_),
       waiting_(capacity_),
       rows_{Row(entries_, capacity_, Company::cached), Row(entries_, capacity_, Company::direct),
-            Row(entries_, capacity_, Company::disk)},
+            Row(entries_, capacity_, Company::disk), Row(entries_, capacity_, Company::write)},
       events_(capacity_),
       free_count_(capacity_) {
   // The slots that were used last come first: their memory is in a cache.
@@ -151,7 +151,7 @@ bool Batch::run_one() noexcept {
   if (may_begin(entry.queued)) {
     const Outcome outcome = transfer_entry(driver_, *entry.file, entry.call, entry.before);
     ending = {outcome.ok() ? CUFILE_COMPLETE : CUFILE_FAILED, outcome.value()};
-    if (!outcome.ok()) log_failed_entry(entry, outcome);
+    log_if_failed(entry, ending);
   }
   finish({&slot, 1}, {&ending, 1});
   return true;
@@ -167,6 +167,7 @@ class Batch::Told final : public Convoy::Listener {
     std::size_t count = 0;
     for (const std::uint16_t number : numbers) {
       team_.told[number] = true;
+      log_if_failed(batch_.entries_[team_.slots[number]], team_.endings[number]);
       slots[count] = team_.slots[number];
       endings[count++] = team_.endings[number];
     }
@@ -222,9 +223,7 @@ bool Batch::run_together(Company company) noexcept {
       left[left_count++] = slot;
       continue;
     }
-    if (ending.status == CUFILE_FAILED) {
-      log_failed_entry(entries_[slot], Outcome::system_error(static_cast<int>(-ending.result)));
-    }
+    log_if_failed(entries_[slot], ending);
     team->slots[carried] = slot;
     team->endings[carried++] = ending;
   }

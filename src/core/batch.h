@@ -52,7 +52,8 @@ class Batch {
   // Begins what has waited longest and carries it to its event, on this thread: those that go together first. False
   // when nothing waits that this thread could begin.
   bool run_some() noexcept {
-    return run_cached() || run_together(Company::direct) || run_together(Company::disk) || run_one();
+    return run_cached() || run_together(Company::direct) || run_together(Company::disk) ||
+           run_together(Company::write) || run_one();
   }
   // Only entries that wait for no disk.
   bool run_cached() noexcept { return run_together(Company::cached); }

@@ -128,7 +128,41 @@ void Convoy::carry_from_disk(engine::RingLoan& ring) noexcept {
   }
 }
 
-void Convoy::carry_by_staging() noexcept {
+// What is written is told at once.
+class Convoy::Departures final : public engine::GatheredWrite::Listener {
+ public:
+  Departures(Convoy& convoy, Convoy::Listener& listener) noexcept : convoy_(convoy), listener_(listener) {}
+  void through(std::span<const std::uint16_t> parcels) noexcept override {
+    for (const std::uint16_t parcel : parcels) {
+      convoy_.endings_[parcel] = ended(*convoy_.entries_[parcel], convoy_.out_parcels_[parcel].outcome);
+      convoy_.record(parcel);
+    }
+    listener_.ended(parcels);
+  }
+
+ private:
+  Convoy& convoy_;
+  Convoy::Listener& listener_;
+};
+
+void Convoy::carry_written(engine::RingLoan& ring, Listener& listener) noexcept {
+  if (!written_) written_.reset(new (std::nothrow) engine::GatheredWrite);
+  if (!written_) return;
+  const std::span parcels = std::span(out_parcels_).first(entries_.size());
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& entry = *entries_[i];
+    parcels[i] = {entry.file->fd,        base::FileOffset{static_cast<std::uint64_t>(entry.call.file_offset)},
+                  entry.call.size,       block_of(*entry.file),
+                  &entry.file->buffered, entry.together.address};
+  }
+  Departures departures(*this, listener);
+  written_->run(parcels, ring, departures);
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (parcels[i].left_over) entries_[i]->before.there = parcels[i].outcome.count();
+  }
+}
+
+void Convoy::carry_by_staging(Listener& listener) noexcept {
   const gpu::Session session(entries_.front()->together.memory);
   engine::RingLoan ring = engine::RingLoan::take(session);
   if (!ring) {
@@ -136,8 +170,10 @@ void Convoy::carry_by_staging() noexcept {
     for (Entry* const entry : entries_) entry->together.company = Company::none;
   } else if (entries_.front()->together.company == Company::cached) {
     carry_cached(ring);
-  } else {
+  } else if (entries_.front()->together.company == Company::disk) {
     carry_from_disk(ring);
+  } else {
+    carry_written(ring, listener);
   }
 }
 
@@ -198,18 +234,17 @@ void Convoy::carry(std::span<Entry* const> entries, std::span<Ending> endings, L
   watch_ = &watch;
   counting_ = observe::statistics_running();
   if (counting_) begun_ = std::chrono::steady_clock::now();
-  if (entries.front()->together.company == Company::direct) {
+  const Company company = entries.front()->together.company;
+  if (company == Company::direct) {
     carry_direct(listener);
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      if (endings[i].status == CUFILE_WAITING) go_on_elsewhere(*entries[i]);
-    }
-    return;
+  } else {
+    carry_by_staging(listener);
   }
-  carry_by_staging();
+  const bool told = company == Company::direct || company == Company::write;  // of those that have ended
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (endings[i].status == CUFILE_WAITING) {
       go_on_elsewhere(*entries[i]);
-    } else {
+    } else if (!told) {
       record(i);
     }
   }

@@ -1,4 +1,4 @@
-// Entries of a batch on their way together: reads into plain device memory, of which many share one staging ring, and
+// Entries of a batch on their way together: reads and writes of plain device memory, many through one staging ring, and
 // transfers between drives and device memory, of which many share one io_uring.
 #pragma once
 
@@ -11,6 +11,7 @@
 #include "core/entry.h"
 #include "core/late.h"
 #include "engine/deep_read.h"
+#include "engine/gathered_write.h"
 #include "engine/scattered_read.h"
 #include "paths/p2pdma_company.h"
 
@@ -20,7 +21,8 @@ inline constexpr unsigned most_in_a_batch = 256;
 
 // How many go together at most. What waits for a disk is told of late when there are many.
 constexpr unsigned most_together(Company company) noexcept {
-  return company == Company::cached ? most_in_a_batch : 48;
+  if (company == Company::cached) return most_in_a_batch;
+  return company == Company::write ? engine::most_out_parcels : 48;
 }
 
 // Carries entries that go together; for one thread at a time. Large.
@@ -41,9 +43,11 @@ class Convoy {
 
  private:
   class Arrivals;
-  void carry_by_staging() noexcept;
+  class Departures;
+  void carry_by_staging(Listener& listener) noexcept;
   void carry_cached(engine::RingLoan& ring) noexcept;
   void carry_from_disk(engine::RingLoan& ring) noexcept;
+  void carry_written(engine::RingLoan& ring, Listener& listener) noexcept;
   void carry_direct(Listener& listener) noexcept;
   // Entries that follow each other in file and memory make one parcel.
   std::size_t pack() noexcept;
@@ -63,6 +67,8 @@ class Convoy {
   std::unique_ptr<engine::ScatteredRead> cached_;
   std::array<engine::DiskParcel, most_together(Company::disk)> disk_parcels_;
   engine::DeepRead disk_;
+  std::array<engine::OutParcel, most_together(Company::write)> out_parcels_;
+  std::unique_ptr<engine::GatheredWrite> written_;
   static_assert(most_together(Company::direct) == paths::DirectCompany::most);
   std::array<paths::DirectMember, paths::DirectCompany::most> direct_members_;
   paths::DirectCompany direct_;

@@ -17,15 +17,17 @@ enum class Company : std::uint8_t {
   cached,  // reads that the page cache has, as far as anybody knows
   direct,  // the drive moves them itself
   disk,    // reads that wait for a disk
+  write,   // writes through staging memory
   none,    // by itself, as a call of its own would
 };
-inline constexpr std::size_t companies = 3;  // that are some
+inline constexpr std::size_t companies = 4;  // that are some
 
 // What is known of an entry that goes with others.
 struct Together {
   Company company = Company::none;
   paths::Manner manner = paths::Manner::usual;
   engine::Completion completion = engine::Completion::interrupt;  // of the drive's own transfers
+  std::uint8_t abreast = 1;   // how many companies of such entries may be under way at a time
   std::uint64_t storage = 0;  // that it may wait for, and for how long nobody knows; 0: none
   paths::DirectPair* pair = nullptr;
   std::uint64_t address = 0;

@@ -18,9 +18,10 @@ Team* Row::idle_team() noexcept {
 }
 
 bool Row::waits_for_a_team(const Entry& entry) const noexcept {
-  return std::any_of(teams_.begin(), teams_.end(), [&](const std::unique_ptr<Team>& team) {
+  const auto alike = std::count_if(teams_.begin(), teams_.end(), [&](const std::unique_ptr<Team>& team) {
     return team && team->busy && go_together(team->first, entry.together);
   });
+  return alike >= entry.together.abreast;
 }
 
 unsigned Row::ready() noexcept {

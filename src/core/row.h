@@ -62,8 +62,8 @@ class Row {
     return waiting_.pop();
   }
 
-  // How many could begin now. What could go with a team that is under way waits for its end: more will have come by
-  // then, and they share a launch.
+  // How many could begin now. What could go with teams that are under way may have to wait for one to end: more will
+  // have come by then, and they share a launch.
   unsigned ready() noexcept;
   // All that may go with the first one that could begin; the others keep their order. Null: there is none.
   Team* claim() noexcept;
@@ -73,7 +73,7 @@ class Row {
   }
 
  private:
-  static constexpr std::size_t most_teams = 3;
+  static constexpr std::size_t most_teams = 4;
   Team* idle_team() noexcept;
   bool waits_for_a_team(const Entry& entry) const noexcept;
 

@@ -7,6 +7,7 @@
 
 #include "core/direct.h"
 #include "engine/deep_read.h"
+#include "engine/gathered_write.h"
 #include "gpu/memory.h"
 #include "paths/direct_pair.h"
 
@@ -59,15 +60,22 @@ engine::Completion completion_of(const request::Terms& terms, const paths::Direc
   return polled ? terms.completion : engine::Completion::interrupt;
 }
 
+// Drives serve more than one thread hands them; what is cached shares launches, and a buffered file has one writer.
+std::uint8_t most_abreast(Company company, const File& file) noexcept {
+  const bool one = company == Company::cached || (company == Company::write && !file.facts.direct);
+  return one ? 1 : 2;
+}
+
 // With whom an entry goes whose way is this one.
 Company company_of(const route::Decision& decision, const File& file, const Call& call) noexcept {
   if (decision.count != 1) return Company::none;
   const route::Carry carry = decision.storage[0].carry;
   if (decision.path == SLUICE_PATH_P2PDMA) return carry == route::Carry::direct ? Company::direct : Company::none;
-  if (decision.path != SLUICE_PATH_POSIX || carry != route::Carry::bounce || call.direction != Direction::read ||
-      call.size > engine::most_in_a_parcel) {
-    return Company::none;
+  if (decision.path != SLUICE_PATH_POSIX || carry != route::Carry::bounce) return Company::none;
+  if (call.direction == Direction::write) {
+    return call.size <= engine::most_in_an_out_parcel ? Company::write : Company::none;
   }
+  if (call.size > engine::most_in_a_parcel) return Company::none;
   if (!file.facts.direct) return Company::cached;
   return fits_disk_parcel(file, call.size) ? Company::disk : Company::none;
 }
@@ -137,6 +145,7 @@ void Survey::look_at(Entry& entry) noexcept {
   entry.together = {company,
                     terms.manner,
                     completion_of(terms, pair, call.size),
+                    most_abreast(company, file),
                     waits ? storage_of(file.facts) : 0,
                     pair,
                     address,
@@ -149,13 +158,14 @@ bool go_together(const Together& one, const Together& other) noexcept {
   if (one.company != other.company || one.storage != other.storage) return false;
   if (one.company == Company::direct) return one.completion == other.completion;
   return one.memory.context == other.memory.context && one.memory.device == other.memory.device &&
-         one.manner == other.manner;
+         one.manner == other.manner && one.abreast == other.abreast;
 }
 
 void leave_cached(Entry& entry) noexcept {
   const File& file = *entry.file;
   entry.together.company = fits_disk_parcel(file, entry.call.size) ? Company::disk : Company::none;
   entry.together.storage = storage_of(file.facts);
+  entry.together.abreast = most_abreast(entry.together.company, file);
 }
 
 std::uint32_t block_of(const File& file) noexcept {

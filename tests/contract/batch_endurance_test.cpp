@@ -2,6 +2,7 @@
 // the first rounds took. A million entries with SLUICE_TEST_FULL=1 (./run check --full), a tenth of that otherwise.
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -90,10 +91,10 @@ class BatchEndurance : public DeviceTest {
     buffered_.emplace(*buffered_fd_);
     direct_.emplace(*direct_fd_);
     writer_.emplace(*writer_fd_);
-    {
-      const Fd closed = other.open(O_RDONLY);
-      gone_.emplace(closed);
-    }
+    // The descriptor becomes another file's under the handle.
+    gone_fd_.emplace(other.open(O_RDONLY));
+    gone_.emplace(*gone_fd_);
+    ASSERT_EQ(dup2(buffered_fd_->get(), gone_fd_->get()), gone_fd_->get());
     target_.emplace(MemoryKind::device, 2 * kEntries * kPage);
     source_.emplace(MemoryKind::device, kEntries * kPage);
     host_.emplace(MemoryKind::plain, kEntries * kPage);
@@ -112,6 +113,7 @@ class BatchEndurance : public DeviceTest {
   std::optional<Fd> buffered_fd_;
   std::optional<Fd> direct_fd_;
   std::optional<Fd> writer_fd_;
+  std::optional<Fd> gone_fd_;
   std::optional<Handle> buffered_;
   std::optional<Handle> direct_;
   std::optional<Handle> writer_;
