@@ -32,9 +32,9 @@ constexpr std::uint32_t most_in_the_first_group = 256 << 10;
 std::uint16_t GatheredWrite::stream_of(std::uint16_t parcel) noexcept {
   const OutParcel& wanted = parcels_[parcel];
   if (wanted.block == 1) {
-    for (std::uint16_t i = 0; i < streams_count_; ++i) {
+    for (std::uint32_t i = 0; i < streams_count_; ++i) {
       const OutParcel& last = parcels_[streams_[i].last];
-      if (last.block == 1 && last.buffered == wanted.buffered) return i;
+      if (last.block == 1 && last.buffered == wanted.buffered) return static_cast<std::uint16_t>(i);
     }
   }
   Stream& stream = streams_[streams_count_];
@@ -64,21 +64,23 @@ void GatheredWrite::cut() noexcept {
   chunks_ = 0;
   streams_count_ = 0;
   std::array<std::uint32_t, most_out_parcels> order;
-  for (std::uint16_t i = 0; i < parcels_.size(); ++i) {
+  const auto count = static_cast<std::uint32_t>(parcels_.size());
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const auto index = static_cast<std::uint16_t>(i);
     Progress& progress = progress_[i];
-    progress.stream = stream_of(i);
+    progress.stream = stream_of(index);
     progress.next = none;
     progress.done = 0;
     progress.error = 0;
     progress.came_short = progress.told = false;
     progress.is_through.store(false, std::memory_order_relaxed);
     Stream& stream = streams_[progress.stream];
-    if (stream.last != none) progress_[stream.last].next = i;
-    stream.last = i;
+    if (stream.last != none) progress_[stream.last].next = index;
+    stream.last = index;
     order[i] = stream.parcels++ << 16U | i;
   }
-  std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(parcels_.size()));
-  for (std::size_t i = 0; i < parcels_.size(); ++i) append(static_cast<std::uint16_t>(order[i]));
+  std::sort(order.begin(), order.begin() + count);
+  for (std::uint32_t i = 0; i < count; ++i) append(static_cast<std::uint16_t>(order[i]));
   place_count_ = std::min({most_places, static_cast<std::uint32_t>(ring_bytes / place_bytes_), chunks_});
 }
 
@@ -252,14 +254,14 @@ void GatheredWrite::tell(Listener& listener) noexcept {
   if (told_ == through_.load(std::memory_order_acquire)) return;
   std::array<std::uint16_t, most_out_parcels> news;
   std::size_t count = 0;
-  for (std::uint16_t i = 0; i < parcels_.size(); ++i) {
+  for (std::size_t i = 0; i < parcels_.size(); ++i) {
     Progress& progress = progress_[i];
     if (progress.told || !progress.is_through.load(std::memory_order_acquire)) continue;
     progress.told = true;
     const bool nothing = progress.done == 0 && progress.error != 0;
     parcels_[i].outcome = nothing ? Outcome::system_error(progress.error) : Outcome::bytes(progress.done);
     parcels_[i].left_over = false;
-    news[count++] = i;
+    news[count++] = static_cast<std::uint16_t>(i);
   }
   told_ += count;
   if (count > 0) listener.through(std::span(news).first(count));
