@@ -6,6 +6,7 @@
 #include <span>
 
 #include "engine/direct_queue.h"
+#include "gpu/pinnable.h"
 #include "paths/path.h"
 
 namespace sluice::paths {

@@ -14,7 +14,7 @@
 #include "fuzz/census.h"
 #include "support/batch.h"
 
-namespace sluice::contract {
+namespace sluice::fuzz {
 namespace {
 
 using namespace support;
@@ -124,7 +124,7 @@ class BatchEndurance : public DeviceTest {
 };
 
 TEST_F(BatchEndurance, TakesNoMoreOfAnythingThanTheFirstRoundsTook) {
-  fuzz::Census census;
+  Census census;
   std::size_t heap = 0;
   auto batch = std::make_unique<Batch>(kEntries);
   fill(*batch);
@@ -136,12 +136,12 @@ TEST_F(BatchEndurance, TakesNoMoreOfAnythingThanTheFirstRoundsTook) {
     }
     ASSERT_NO_FATAL_FAILURE(check(batch->run())) << "round " << round;
     if (round == kWarm) {
-      census = fuzz::take_census();
+      census = take_census();
       heap = heap_in_use();
     }
   }
   EXPECT_LE(heap_in_use(), heap + kMostHeap);
-  for (const std::string& finding : fuzz::settled_growth(census, kMostAddressSpaceKib)) ADD_FAILURE() << finding;
+  for (const std::string& finding : settled_growth(census, kMostAddressSpaceKib)) ADD_FAILURE() << finding;
   const Bytes written = content_of(written_->path());
   for (std::size_t i = 0; i < kEntries; ++i) {
     const auto count = static_cast<std::size_t>(std::max<ssize_t>(expected(i), 0));
@@ -155,4 +155,4 @@ TEST_F(BatchEndurance, TakesNoMoreOfAnythingThanTheFirstRoundsTook) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::fuzz
