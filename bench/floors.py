@@ -83,6 +83,7 @@ CACHED = (
     row("write-1M", 1.0, plain=("pwrite-1M", 0.97)), row("write-4M", 1.0, plain=("pwrite-4M", 0.97)),
     row("write-16M", 1.0, plain=("pwrite-16M", 0.97)), row("write-64M", 1.0, plain=("pwrite-64M", 0.97)),
     row("write-1M-x8", 1.0, plain=("pwrite-1M-x8", 0.97)), row("write-16M-x8", 1.0, plain=("pwrite-16M-x8", 0.97)),
+    row("batchwrite-4K-x128"), row("batchwrite-1M-x32", 1.0, plain=("pwrite-1M", 0.97)),
     row("read-4K-unreg", own=("read-4K", 0.95)), row("read-1M-unreg", own=("read-1M", 0.95)),
     row("read-16M-unreg", own=("read-16M", 0.95)), row("write-1M-unreg", own=("write-1M", 0.95)),
 )

@@ -92,7 +92,7 @@ typedef struct sluice_carrier_counts {
   uint64_t slab;              /* small ones, and parts: one copy after the other */
   uint64_t rings;             /* pieces of staging memory that there are by now, 4 MiB and two streams each */
   uint64_t scatter_kernel;    /* reads of batches, fetched from staging memory together, by the scatter kernel */
-  uint64_t many_copies;       /* reads of batches, by the copy engine, many with one call of the driver */
+  uint64_t many_copies;       /* entries of batches, by the copy engine, many with one call of the driver */
   uint64_t resident_kernel;   /* small reads, fetched by a kernel that stays for the next (sluice.small_reads) */
   uint64_t small_together;    /* small reads of several threads at once, fetched with one launch of a kernel */
 } sluice_carrier_counts_t;

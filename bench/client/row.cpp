@@ -12,9 +12,10 @@
 namespace sluice::bench {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Operation>, 7> sized{{{"read", Operation::read},
+constexpr std::array<std::pair<std::string_view, Operation>, 8> sized{{{"read", Operation::read},
                                                                        {"write", Operation::write},
                                                                        {"batch", Operation::batch},
+                                                                       {"batchwrite", Operation::batch_write},
                                                                        {"async", Operation::async},
                                                                        {"pread", Operation::pread},
                                                                        {"pwrite", Operation::pwrite},
@@ -135,6 +136,8 @@ const std::vector<std::string>& table() {
                                                 "batch-4K-x128",
                                                 "batch-64K-x64",
                                                 "batch-1M-x32",
+                                                "batchwrite-4K-x128",
+                                                "batchwrite-1M-x32",
                                                 "async-1M-x1",
                                                 "async-16M-x4",
                                                 "async-1M-x8-fixed",

@@ -1,6 +1,7 @@
 // A row: what is measured, spelled as its name. The grammar is
 //   OPERATION[-rand][-SIZE][-xCOUNT][-unreg][-fixed][-matmul|-hog]
-// for example read-1M, read-rand-4K-x16, batch-64K-x64, async-1M-x8-fixed, pread-16M-x8, link-h2d, idle.
+// for example read-1M, read-rand-4K-x16, batch-64K-x64, batchwrite-1M-x32, async-1M-x8-fixed, pread-16M-x8, link-h2d,
+// idle.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +12,16 @@
 namespace sluice::bench {
 
 enum class Operation {
-  read,      // cuFileRead into device memory, a thread each
-  write,     // cuFileWrite
-  batch,     // one batch of reads, scattered over the file
-  async,     // cuFileReadAsync, a stream each
-  pread,     // plain pread into pinned host memory, a thread each
-  pwrite,    // plain pwrite of pinned host memory
-  link_in,   // copies of pinned memory to the device
-  link_out,  // and back
-  idle,      // nothing, after some reads: what the process costs then
+  read,         // cuFileRead into device memory, a thread each
+  write,        // cuFileWrite
+  batch,        // one batch of reads, scattered over the file
+  batch_write,  // one batch of writes, one behind the other
+  async,        // cuFileReadAsync, a stream each
+  pread,        // plain pread into pinned host memory, a thread each
+  pwrite,       // plain pwrite of pinned host memory
+  link_in,      // copies of pinned memory to the device
+  link_out,     // and back
+  idle,         // nothing, after some reads: what the process costs then
 };
 
 // What keeps the device's multiprocessors busy meanwhile.

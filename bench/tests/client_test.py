@@ -14,7 +14,8 @@ BENCH = pathlib.Path(__file__).resolve().parents[1]
 CLIENT = BUILD / "bin" / "cufile_bench"
 ENVIRONMENT = {**os.environ, "LD_LIBRARY_PATH": str(BUILD / "softgpu")}
 FAMILIES = ["link-h2d-4M", "link-d2h-4M", "pread-1M-x2", "pwrite-64K", "read-4K", "read-1M-unreg", "read-rand-4K-x4",
-            "read-3M-x2", "write-4K", "write-1M-x2", "batch-4K-x16", "async-64K-x4", "async-4K-x2-fixed"]
+            "read-3M-x2", "write-4K", "write-1M-x2", "batch-4K-x16",
+            "batchwrite-4K-x16", "async-64K-x4", "async-4K-x2-fixed"]
 
 
 def client(*arguments, status=0):

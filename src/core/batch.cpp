@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <numeric>
 #include <utility>
 
@@ -26,9 +27,6 @@ namespace {
 // As long as that a waiting thread looks around before it sleeps: small submissions are done by then.
 constexpr auto short_while = std::chrono::microseconds(30);
 
-// The events of a convoy come together: of one that waits for a disk, not all too late.
-constexpr unsigned most_from_disk = 48;
-
 timespec deadline_after(const timespec& timeout) {
   constexpr std::int64_t a_century = std::int64_t{100} * 366 * 86400;
   constexpr std::int64_t billion = 1'000'000'000;
@@ -47,14 +45,14 @@ bool is_nothing(const timespec& timeout) noexcept {
 
 // What an earlier company has put in place of it stays there, and is told.
 Ending cancelled(const Entry& entry) noexcept {
-  return {CUFILE_CANCELED, static_cast<std::int64_t>(entry.there)};
+  return {CUFILE_CANCELED, static_cast<std::int64_t>(entry.before.there)};
 }
 
 // Some programs never look at an event's status: the log has the cause, too.
-void log_failed_entry(const Entry& entry, Outcome outcome) noexcept {
-  if (!observe::log_enabled(config::LogLevel::error)) return;
+void log_if_failed(const Entry& entry, const Ending& ending) noexcept {
+  if (ending.status != CUFILE_FAILED || !observe::log_enabled(config::LogLevel::error)) return;
   try {
-    const int error = outcome.error();
+    const int error = static_cast<int>(-ending.result);
     const char* const system = error < CUFILEOP_BASE_ERR ? ::strerrordesc_np(error) : nullptr;
     observe::log(config::LogLevel::error, "batch",
                  fmt::format("entry {} of a submission failed: {} ({})", entry.number,
@@ -71,8 +69,8 @@ Batch::Batch(Driver& driver, unsigned capacity)
       entries_(capacity_),
       free_(capacity_),
       waiting_(capacity_),
-      cached_(capacity_, capacity_),
-      disk_(capacity_, most_from_disk),
+      rows_{Row(entries_, capacity_, Company::cached), Row(entries_, capacity_, Company::direct),
+            Row(entries_, capacity_, Company::disk), Row(entries_, capacity_, Company::write)},
       events_(capacity_),
       free_count_(capacity_) {
   // The slots that were used last come first: their memory is in a cache.
@@ -80,21 +78,16 @@ Batch::Batch(Driver& driver, unsigned capacity)
 }
 
 void Batch::queue(std::uint16_t slot) noexcept {
-  switch (entries_[slot].together.company) {
-    case Company::cached:
-      return cached_.waiting.push(slot);
-    case Company::disk:
-      return disk_.waiting.push(slot);
-    case Company::none:
-      return waiting_.push(slot);
-  }
+  const Company company = entries_[slot].together.company;
+  if (company == Company::none) return waiting_.push(slot);
+  row(company).push(slot);
 }
 
-// While a convoy is under way nobody can begin another: whoever looked for work would look in vain, again and again.
+// What waits for others is not counted: whoever looked for work would look in vain, again and again.
 void Batch::count_waiting() noexcept {
-  const unsigned cached = cached_.busy ? 0 : cached_.waiting.count;
-  const unsigned disk = disk_.busy ? 0 : disk_.waiting.count;
-  waiting_count_.store(waiting_.count + cached + disk, std::memory_order_relaxed);
+  unsigned count = waiting_.count();
+  for (Row& row : rows_) count += row.ready();
+  waiting_count_.store(count, std::memory_order_relaxed);
 }
 
 Batch::Room::Room(Batch& batch, std::size_t count) noexcept : batch_(batch) {
@@ -149,75 +142,97 @@ bool Batch::run_one() noexcept {
   std::uint16_t slot = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (waiting_.count == 0) return false;
+    if (waiting_.count() == 0) return false;
     slot = waiting_.pop();
     count_waiting();
   }
   const Entry& entry = entries_[slot];
   Ending ending = cancelled(entry);
   if (may_begin(entry.queued)) {
-    const Outcome outcome = transfer_entry(driver_, *entry.file, entry.call, entry.there);
+    const Outcome outcome = transfer_entry(driver_, *entry.file, entry.call, entry.before);
     ending = {outcome.ok() ? CUFILE_COMPLETE : CUFILE_FAILED, outcome.value()};
-    if (!outcome.ok()) log_failed_entry(entry, outcome);
+    log_if_failed(entry, ending);
   }
   finish({&slot, 1}, {&ending, 1});
   return true;
 }
 
-// All that may go with the one that has waited longest; the others keep their order.
-bool Batch::claim(Companions& companions) noexcept {
-  const std::lock_guard lock(mutex_);
-  Queue& waiting = companions.waiting;
-  if (companions.busy || waiting.count == 0) return false;
-  companions.busy = true;
-  companions.count = 0;
-  const Entry& first = entries_[waiting.slots[waiting.first]];
-  for (unsigned left = waiting.count; left > 0; --left) {
-    const std::uint16_t slot = waiting.pop();
-    if (companions.count < companions.most && go_together(first, entries_[slot])) {
-      companions.slots[companions.count++] = slot;
-    } else {
-      waiting.push(slot);
+// Gives entries of a team their events while the others are on their way.
+class Batch::Told final : public Convoy::Listener {
+ public:
+  Told(Batch& batch, Team& team) noexcept : batch_(batch), team_(team) {}
+  void ended(std::span<const std::uint16_t> numbers) noexcept override {
+    std::array<std::uint16_t, most_entries> slots;
+    std::array<Ending, most_entries> endings;
+    std::size_t count = 0;
+    for (const std::uint16_t number : numbers) {
+      team_.told[number] = true;
+      log_if_failed(batch_.entries_[team_.slots[number]], team_.endings[number]);
+      slots[count] = team_.slots[number];
+      endings[count++] = team_.endings[number];
     }
+    batch_.finish(std::span(slots).first(count), std::span(endings).first(count));
   }
-  count_waiting();
-  return true;
-}
 
-bool Batch::run_convoy(Companions& companions) noexcept {
-  if (!has_waiting()) return false;
-  const InFlight in_flight;  // before the look at what may begin
-  if (!claim(companions)) return false;
-  const std::span slots(companions.slots.data(), companions.count);
-  const std::span entries(companions.entries.data(), companions.count);
-  const std::span endings(companions.endings.data(), companions.count);
+ private:
+  Batch& batch_;
+  Team& team_;
+};
+
+void Batch::carry(Team& team) noexcept {
+  const std::span entries(team.entries.data(), team.count);
+  const std::span endings(team.endings.data(), team.count);
   bool begins = true;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    entries[i] = &entries_[slots[i]];
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    entries[i] = &entries_[team.slots[i]];
+    team.told[i] = false;
     begins = begins && may_begin(entries[i]->queued);
   }
-  if (begins) {
-    companions.convoy.carry(entries, endings);
-  } else {
+  if (begins && !team.convoy) team.convoy.reset(new (std::nothrow) Convoy);
+  Told told(*this, team);
+  if (!begins) {
     for (std::size_t i = 0; i < entries.size(); ++i) endings[i] = cancelled(*entries[i]);
+  } else if (team.convoy) {
+    team.convoy->carry(entries, endings, told);
+  } else {
+    std::fill(endings.begin(), endings.end(), Ending{CUFILE_WAITING, 0});
+    for (Entry* const entry : entries) entry->together.company = Company::none;
   }
-  // Those that were not carried come to the end of the row, from where they go on in other company.
+}
+
+bool Batch::run_together(Company company) noexcept {
+  if (!has_waiting()) return false;
+  const InFlight in_flight;  // before the look at what may begin
+  Team* team = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    team = row(company).claim();
+    if (team == nullptr) return false;
+    count_waiting();
+  }
+  carry(*team);
+  // Those that were not carried come to the end of a row, from where they go on in other company.
+  std::array<std::uint16_t, most_entries> left;
+  std::size_t left_count = 0;
   std::size_t carried = 0;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (endings[i].status == CUFILE_WAITING) continue;
-    if (endings[i].status == CUFILE_FAILED) {
-      log_failed_entry(entries_[slots[i]], Outcome::system_error(static_cast<int>(-endings[i].result)));
+  for (std::size_t i = 0; i < team->count; ++i) {
+    if (team->told[i]) continue;
+    const std::uint16_t slot = team->slots[i];
+    const Ending ending = team->endings[i];
+    if (ending.status == CUFILE_WAITING) {
+      left[left_count++] = slot;
+      continue;
     }
-    std::swap(slots[carried], slots[i]);
-    std::swap(endings[carried], endings[i]);
-    ++carried;
+    log_if_failed(entries_[slot], ending);
+    team->slots[carried] = slot;
+    team->endings[carried++] = ending;
   }
-  finish(slots.first(carried), endings.first(carried));
+  finish(std::span(team->slots).first(carried), std::span(team->endings).first(carried));
   bool ends = false;
   {
     const std::lock_guard lock(mutex_);
-    for (const std::uint16_t slot : slots.subspan(carried)) queue(slot);
-    companions.busy = false;
+    for (const std::uint16_t slot : std::span(left).first(left_count)) queue(slot);
+    row(company).give_back(*team);
     count_waiting();
     ends = ending_;
   }
@@ -233,17 +248,19 @@ void Batch::cancel_waiting(bool and_end) noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (and_end) ending_ = true;
-    for (Queue* const queue : {&cached_.waiting, &disk_.waiting, &waiting_}) {
-      for (unsigned left = queue->count; left > 0; --left) {
-        const std::uint16_t slot = queue->pop();
-        if (entries_[slot].there > 0) {
-          queue->push(slot);  // begun, and left by a company that could not end it
+    const auto sift = [&](auto& waiting) {
+      for (unsigned left = waiting.count(); left > 0; --left) {
+        const std::uint16_t slot = waiting.pop();
+        if (entries_[slot].before.begun()) {
+          waiting.push(slot);  // begun, and left by a company that could not end it
         } else {
           endings[count] = cancelled(entries_[slot]);
           slots[count++] = slot;
         }
       }
-    }
+    };
+    for (Row& row : rows_) sift(row);
+    sift(waiting_);
     count_waiting();
   }
   finish(std::span(slots).first(count), std::span(endings).first(count));

@@ -15,15 +15,15 @@
 #include "base/event_count.h"
 #include "core/driver.h"
 #include "core/entry.h"
+#include "core/row.h"
 #include "core/slot_table.h"
-#include "core/together.h"
 #include "cufile.h"
 
 namespace sluice::core {
 
 class Batch {
  public:
-  static constexpr unsigned most_entries = 256;
+  static constexpr unsigned most_entries = most_in_a_batch;
 
   Batch(Driver& driver, unsigned capacity);
 
@@ -51,9 +51,12 @@ class Batch {
 
   // Begins what has waited longest and carries it to its event, on this thread: those that go together first. False
   // when nothing waits that this thread could begin.
-  bool run_some() noexcept { return run_cached() || run_convoy(disk_) || run_one(); }
+  bool run_some() noexcept {
+    return run_cached() || run_together(Company::direct) || run_together(Company::disk) ||
+           run_together(Company::write) || run_one();
+  }
   // Only entries that wait for no disk.
-  bool run_cached() noexcept { return run_convoy(cached_); }
+  bool run_cached() noexcept { return run_together(Company::cached); }
   unsigned waiting() const noexcept { return waiting_count_.load(std::memory_order_relaxed); }
   bool has_waiting() const noexcept { return waiting() > 0; }
 
@@ -84,43 +87,11 @@ class Batch {
     bool for_all = false;  // nothing that is outstanding would be too much
     std::uint32_t seen = 0;
   };
-  // A row of slots, first in, first out. With the mutex held.
-  struct Queue {
-    explicit Queue(unsigned capacity) : slots(capacity) {}
-    void push(std::uint16_t slot) noexcept { slots[(first + count++) % slots.size()] = slot; }
-    std::uint16_t pop() noexcept {
-      const std::uint16_t slot = slots[first];
-      first = static_cast<unsigned>((first + 1) % slots.size());
-      --count;
-      return slot;
-    }
-    std::vector<std::uint16_t> slots;
-    unsigned first = 0;
-    unsigned count = 0;
-  };
-
-  // Those of one company. All but `waiting` and `busy` belongs to the thread that has set `busy`.
-  struct Companions {
-    Companions(unsigned capacity, unsigned most_at_once)
-        : most(most_at_once),
-          waiting(capacity),
-          convoy(capacity),
-          slots(capacity),
-          entries(capacity),
-          endings(capacity) {}
-    const unsigned most;  // in a convoy
-    Queue waiting;
-    bool busy = false;
-    Convoy convoy;
-    std::vector<std::uint16_t> slots;
-    std::vector<Entry*> entries;
-    std::vector<Ending> endings;
-    unsigned count = 0;
-  };
-
   bool run_one() noexcept;
-  bool claim(Companions& companions) noexcept;
-  bool run_convoy(Companions& companions) noexcept;
+  class Told;
+  bool run_together(Company company) noexcept;
+  void carry(Team& team) noexcept;
+  Row& row(Company company) noexcept { return rows_[static_cast<std::size_t>(company)]; }
   void queue(std::uint16_t slot) noexcept;  // with the mutex held
   void count_waiting() noexcept;            // with the mutex held
   // Events for entries that are through. Their pins go first: who has the event may deregister.
@@ -136,9 +107,8 @@ class Batch {
 
   std::mutex mutex_;                 // all below
   std::vector<std::uint16_t> free_;  // a stack
-  Queue waiting_;                    // each by itself
-  Companions cached_;
-  Companions disk_;
+  SlotQueue waiting_;                // each by itself
+  std::array<Row, companies> rows_;
   std::vector<CUfileIOEvents_t> events_;  // a ring
   unsigned free_count_;
   unsigned first_event_ = 0;

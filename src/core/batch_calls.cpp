@@ -9,6 +9,7 @@
 #include "core/batch.h"
 #include "core/errands.h"
 #include "core/in_flight.h"
+#include "core/together.h"
 #include "observe/statistics.h"
 
 namespace sluice::core {
@@ -54,7 +55,7 @@ void fill(Driver& driver, Batch::Room& room, std::span<const CUfileIOParams_t> e
     entry.number = static_cast<unsigned>(i);
     entry.queued = queued;
     entry.together.company = Company::none;
-    entry.there = 0;
+    entry.before = {};
     survey.look_at(entry);
   }
 }

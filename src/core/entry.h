@@ -6,6 +6,7 @@
 #include "core/records.h"
 #include "core/transfer.h"
 #include "cufile.h"
+#include "engine/uring.h"
 #include "facts/buffer.h"
 #include "route/route.h"
 
@@ -13,14 +14,22 @@ namespace sluice::core {
 
 // With whom an entry goes (core/together.h).
 enum class Company : std::uint8_t {
+  cached,  // reads that the page cache has, as far as anybody knows
+  direct,  // the drive moves them itself
+  disk,    // reads that wait for a disk
+  write,   // writes through staging memory
   none,    // by itself, as a call of its own would
-  cached,  // with others that the page cache has, as far as anybody knows
-  disk,    // with others that wait for a disk
 };
+inline constexpr std::size_t companies = 4;  // that are some
 
 // What is known of an entry that goes with others.
 struct Together {
   Company company = Company::none;
+  paths::Manner manner = paths::Manner::usual;
+  engine::Completion completion = engine::Completion::interrupt;  // of the drive's own transfers
+  std::uint8_t abreast = 1;   // how many companies of such entries may be under way at a time
+  std::uint64_t storage = 0;  // that it may wait for, and for how long nobody knows; 0: none
+  paths::DirectPair* pair = nullptr;
   std::uint64_t address = 0;
   std::uint64_t file_size = 0;  // at submission; ~0 where it means nothing
   facts::BufferFacts memory;
@@ -35,7 +44,7 @@ struct Entry {
   FileTable::Pin file;
   BufferTable::Pin registration;
   Together together;
-  std::uint64_t there = 0;  // bytes from its start that are in place, left by a company that did not carry all of it
+  Before before;  // left by a company that did not carry all of it
 };
 
 // How an entry ended, as its event tells.

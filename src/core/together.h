@@ -1,16 +1,10 @@
-// Entries of a batch that go together: reads into plain device memory, of which many share one staging ring. Those that
-// the page cache has share one launch; those that wait for a disk are on their way at the same time.
+// Which entries of a batch go together, and with whom.
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <span>
-#include <vector>
 
 #include "core/driver.h"
 #include "core/entry.h"
-#include "engine/deep_read.h"
-#include "engine/scattered_read.h"
 
 namespace sluice::core {
 
@@ -39,31 +33,14 @@ class Survey {
   std::uint64_t file_size_ = 0;
 };
 
-// Whether two entries of the same company may go with each other.
-bool go_together(const Entry& one, const Entry& other) noexcept;
+// Whether two entries may go with each other. What waits for one storage never goes with what waits for another: a
+// storage that does not answer holds nobody else's.
+bool go_together(const Together& one, const Together& other) noexcept;
 
-// Carries entries that go together; for one thread at a time.
-class Convoy {
- public:
-  explicit Convoy(unsigned capacity);
+// Gives an entry that the page cache does not have after all the company of others that wait for a disk, or none.
+void leave_cached(Entry& entry) noexcept;
 
-  // All are begun, and of one company. Writes how each ended; an entry whose status stays CUFILE_WAITING was not
-  // carried, and is to be carried by others: its company has been changed.
-  void carry(std::span<Entry* const> entries, std::span<Ending> endings) noexcept;
-
- private:
-  void carry_cached(std::span<Entry* const> entries, std::span<Ending> endings, engine::RingLoan& ring) noexcept;
-  void carry_from_disk(std::span<Entry* const> entries, std::span<Ending> endings, engine::RingLoan& ring) noexcept;
-  // Entries that follow each other in file and memory make one parcel.
-  std::size_t pack(std::span<Entry* const> entries) noexcept;
-  void unpack(std::span<Entry* const> entries, std::span<Ending> endings) noexcept;
-
-  std::vector<engine::DiskParcel> disk_parcels_;
-  std::vector<engine::Parcel> parcels_;
-  std::vector<std::uint16_t> members_;  // how many entries a parcel is made of
-  std::size_t parcel_count_ = 0;
-  std::unique_ptr<engine::ScatteredRead> cached_;
-  engine::DeepRead disk_;
-};
+// What O_DIRECT wants of the file's offsets and lengths; 1 for a buffered descriptor.
+std::uint32_t block_of(const File& file) noexcept;
 
 }  // namespace sluice::core

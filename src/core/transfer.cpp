@@ -71,7 +71,7 @@ struct Seen {
   bool by_drive = false;
 };
 
-Outcome run(Driver& driver, File& file, const Call& call, Seen& seen) noexcept {
+Outcome run(Driver& driver, File& file, const Call& call, bool stopped, Seen& seen) noexcept {
   if (const Outcome refusal = check(file, call); !refusal.ok() || call.size == 0) return refusal;
   Call bounded = call;
   const auto offset = static_cast<std::uint64_t>(call.file_offset);
@@ -91,7 +91,8 @@ Outcome run(Driver& driver, File& file, const Call& call, Seen& seen) noexcept {
   const auto size = current_size(file);
   if (!size) return Outcome::system_error(EBADF);
 
-  const request::Request request{call.direction, base::FileOffset{offset}, address, bounded.size, memory.facts};
+  const request::Request request{call.direction, base::FileOffset{offset}, address, bounded.size, memory.facts,
+                                 stopped};
   const paths::OpenFile open{file.fd,
                              file.facts,
                              file.buffered,
@@ -109,15 +110,16 @@ Outcome run(Driver& driver, File& file, const Call& call, Seen& seen) noexcept {
 // Where a call comes from, and what has been done of it.
 struct Origin {
   bool batch = false;
-  std::uint64_t there = 0;
+  Before before;
 };
 
 Outcome run_counted(Driver& driver, File& file, const Call& call, const Origin& origin) noexcept {
   Seen seen;
-  const Call rest = rest_of(call, origin.there);
-  if (!observe::statistics_running()) return behind(origin.there, run(driver, file, rest, seen));
+  const auto [there, stopped] = origin.before;
+  const Call rest = rest_of(call, there);
+  if (!observe::statistics_running()) return behind(there, run(driver, file, rest, stopped, seen));
   const auto begun = std::chrono::steady_clock::now();
-  const Outcome outcome = behind(origin.there, run(driver, file, rest, seen));
+  const Outcome outcome = behind(there, run(driver, file, rest, stopped, seen));
   const observe::Transfer record{.direction = call.direction,
                                  .requested = call.size,
                                  .aligned = aligned(call),
@@ -188,8 +190,8 @@ Outcome transfer(Driver& driver, File& file, const Call& call) noexcept {
   return run_watched(driver, file, call, {});
 }
 
-Outcome transfer_entry(Driver& driver, File& file, const Call& call, std::uint64_t there) noexcept {
-  return run_watched(driver, file, call, {.batch = true, .there = there});
+Outcome transfer_entry(Driver& driver, File& file, const Call& call, const Before& before) noexcept {
+  return run_watched(driver, file, call, {.batch = true, .before = before});
 }
 
 Outcome transfer(Driver& driver, const Call& call) noexcept {

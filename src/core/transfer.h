@@ -27,9 +27,13 @@ base::Outcome transfer(Driver& driver, const Call& call) noexcept;
 // The same on a file that is pinned already.
 base::Outcome transfer(Driver& driver, File& file, const Call& call) noexcept;
 
-// The same of a batch's entry, of which `there` bytes from its start are in place already: fewer than it asks for. The
-// outcome is that of the whole.
-base::Outcome transfer_entry(Driver& driver, File& file, const Call& call, std::uint64_t there) noexcept;
+// The same of a batch's entry that others have been at before. The outcome is that of the whole.
+struct Before {
+  std::uint64_t there = 0;  // bytes from its start that are in place: fewer than it asks for
+  bool stopped = false;     // the drive moves nothing more of it
+  bool begun() const noexcept { return there > 0 || stopped; }
+};
+base::Outcome transfer_entry(Driver& driver, File& file, const Call& call, const Before& before) noexcept;
 
 // What is left of a call behind so many bytes; and the outcome of the whole, when that was the rest's. An error counts
 // only where nothing had been moved.

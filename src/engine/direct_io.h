@@ -1,23 +1,12 @@
 // One stretch of an O_DIRECT file into or out of memory that the kernel pins: cut into chunks, many at a time.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-
 #include "base/outcome.h"
 #include "base/strong.h"
+#include "engine/direct_queue.h"
 #include "engine/uring.h"
 
 namespace sluice::engine {
-
-// Where file and memory are, and what O_DIRECT wants of offsets and lengths.
-struct Stretch {
-  int fd = -1;
-  base::FileOffset at;
-  std::span<std::byte> memory;  // written to by a read, read from by a write
-  std::uint32_t block = 4096;
-};
 
 struct DirectResult {
   base::Outcome outcome = base::Outcome::bytes(0);

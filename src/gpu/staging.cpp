@@ -174,33 +174,59 @@ bool Staging::can_copy_many() const noexcept {
   return driver_->memcpy_batch_async_v2 != nullptr || driver_->memcpy_batch_async != nullptr;
 }
 
+// As the driver takes them.
+struct Staging::Copies {
+  static constexpr std::size_t most = 64;
+  std::array<cuda::DevicePtr, most> to;
+  std::array<cuda::DevicePtr, most> from;
+  std::array<std::size_t, most> sizes;
+};
+
+int Staging::copy_many(Copies& copies, std::size_t count) noexcept {
+  cuda::CopyAttributes attributes{};
+  attributes.source_access = cuda::source_in_stream_order;
+  std::size_t first = 0;
+  if (driver_->memcpy_batch_async_v2 != nullptr) {
+    return driver_->memcpy_batch_async_v2(copies.to.data(), copies.from.data(), copies.sizes.data(), count, &attributes,
+                                          &first, 1, copies_);
+  }
+  std::size_t failed = 0;
+  return driver_->memcpy_batch_async(copies.to.data(), copies.from.data(), copies.sizes.data(), count, &attributes,
+                                     &first, 1, &failed, copies_);
+}
+
 int Staging::copy_to_device(std::span<const Copy> copies) noexcept {
-  constexpr std::size_t most = 64;
-  if (copies.size() < 2 || copies.size() > most || !can_copy_many()) {
+  if (copies.size() < 2 || copies.size() > Copies::most || !can_copy_many()) {
     int result = cuda::success;
     for (const Copy& copy : copies) {
       if (result == cuda::success) result = copy_to_device(copy.to, {copy.from, copy.size});
     }
     return result;
   }
-  std::array<cuda::DevicePtr, most> to;
-  std::array<cuda::DevicePtr, most> from;
-  std::array<std::size_t, most> sizes;
+  Copies all;
   for (std::size_t i = 0; i < copies.size(); ++i) {
-    to[i] = copies[i].to;
-    from[i] = reinterpret_cast<cuda::DevicePtr>(copies[i].from);
-    sizes[i] = copies[i].size;
+    all.to[i] = copies[i].to;
+    all.from[i] = reinterpret_cast<cuda::DevicePtr>(copies[i].from);
+    all.sizes[i] = copies[i].size;
   }
-  cuda::CopyAttributes attributes{};
-  attributes.source_access = cuda::source_in_stream_order;
-  std::size_t first = 0;
-  if (driver_->memcpy_batch_async_v2 != nullptr) {
-    return driver_->memcpy_batch_async_v2(to.data(), from.data(), sizes.data(), copies.size(), &attributes, &first, 1,
-                                          copies_);
+  return copy_many(all, copies.size());
+}
+
+int Staging::copy_from_device(std::span<const CopyBack> copies) noexcept {
+  if (copies.size() < 2 || copies.size() > Copies::most || !can_copy_many()) {
+    int result = cuda::success;
+    for (const CopyBack& copy : copies) {
+      if (result == cuda::success) result = copy_from_device({copy.to, copy.size}, copy.from);
+    }
+    return result;
   }
-  std::size_t failed = 0;
-  return driver_->memcpy_batch_async(to.data(), from.data(), sizes.data(), copies.size(), &attributes, &first, 1,
-                                     &failed, copies_);
+  Copies all;
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    all.to[i] = reinterpret_cast<cuda::DevicePtr>(copies[i].to);
+    all.from[i] = copies[i].from;
+    all.sizes[i] = copies[i].size;
+  }
+  return copy_many(all, copies.size());
 }
 
 int Staging::copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {

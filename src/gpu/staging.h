@@ -63,6 +63,13 @@ struct Copy {
   std::size_t size;  // not 0
 };
 
+// The other way: the target lies in the ring's memory.
+struct CopyBack {
+  std::byte* to;
+  cuda::DevicePtr from;
+  std::size_t size;  // not 0
+};
+
 // Our kernels in one context, as far as they are compiled.
 struct Kernels {
   std::atomic<cuda::Function> gather{nullptr};
@@ -95,6 +102,7 @@ class Staging {
   int copy_to_device(std::span<const Copy> copies) noexcept;
   bool can_copy_many() const noexcept;
   int copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept;
+  int copy_from_device(std::span<const CopyBack> copies) noexcept;  // at most 64, as above
   // When all copies so far are in place, `value` appears in `word`.
   int mark(const std::uint32_t* word, std::uint32_t value) noexcept;
 
@@ -104,6 +112,8 @@ class Staging {
   int finish_copies() noexcept;
 
  private:
+  struct Copies;
+  int copy_many(Copies& copies, std::size_t count) noexcept;
   cuda::DevicePtr seen_by_device(const void* address) const noexcept {
     return device_base_ + static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - memory_.data());
   }

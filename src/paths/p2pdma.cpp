@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "engine/direct_io.h"
+#include "gpu/memory.h"
 #include "observe/log.h"
 #include "paths/direct_pair.h"
 #include "route/route.h"
@@ -20,6 +21,14 @@ namespace {
 using base::FileOffset;
 using base::Outcome;
 using engine::Completion;
+
+// A refusal says something of the pair when nothing else can be to blame: not the alignment, since the kernel may not
+// have told all of it, and not memory that the caller has freed meanwhile.
+bool blames_the_pair(const facts::BufferFacts& memory, const Piece& piece, Outcome refusal) noexcept {
+  if (refusal.error() == EINVAL) return (piece.at.value | piece.address | piece.length) % 4096 == 0;
+  if (refusal.error() == EFAULT) return gpu::inspect(piece.address).id == memory.id;
+  return true;
+}
 
 class P2pdma final : public Path {
  public:
@@ -44,12 +53,8 @@ class P2pdma final : public Path {
  private:
   Outcome move_window(const OpenFile& file, const Piece& piece, const gpu::Window& window) const noexcept {
     const std::uint32_t block = std::max(1u, file.facts.offset_alignment);
-    std::uint64_t length = std::min(window.length, piece.length);
-    length -= length % block;
-    // Mapped at another place within a page than the device has it, or less than one block: not for O_DIRECT.
-    const std::uint32_t alignment = std::max(route::trusted_memory_alignment, file.facts.memory_alignment);
-    const bool aligned = reinterpret_cast<std::uintptr_t>(window.address) % alignment == 0;
-    if (length == 0 || !aligned) return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
+    const std::uint64_t length = usable_bytes(file.facts, window, piece.length);
+    if (length == 0) return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
     const bool poll = completion_ != Completion::interrupt && file.pair->can_be_polled();
     const engine::DirectResult result =
         engine::move_direct({file.fd, piece.at, {window.address, length}, block}, piece.direction,
@@ -94,6 +99,19 @@ void refuse_pair(DirectPair& pair, Outcome refusal) noexcept {
     pair.say(words);
   } catch (...) {  // NOLINT(bugprone-empty-catch): the reach has changed, which is what counts
   }
+}
+
+void give_up_direct(DirectPair& pair, const facts::BufferFacts& memory, const Piece& piece, Outcome refusal) noexcept {
+  if (blames_the_pair(memory, piece, refusal)) refuse_pair(pair, refusal);
+  pair.count_rerouted();
+}
+
+// A provider may map memory at another place within a page than the device has it.
+std::uint64_t usable_bytes(const facts::FileFacts& file, const gpu::Window& window, std::uint64_t wanted) noexcept {
+  const std::uint32_t alignment = std::max(route::trusted_memory_alignment, file.memory_alignment);
+  if (reinterpret_cast<std::uintptr_t>(window.address) % alignment != 0) return 0;
+  const std::uint64_t length = std::min(window.length, wanted);
+  return length - length % std::max(1u, file.offset_alignment);
 }
 
 }  // namespace sluice::paths

@@ -3,6 +3,7 @@
 
 #include "engine/uring.h"
 #include "facts/reach.h"
+#include "gpu/pinnable.h"
 #include "paths/path.h"
 
 namespace sluice::paths {
@@ -18,5 +19,14 @@ facts::Reach reach_after(base::Outcome refusal) noexcept;
 
 // Takes the pair out of use for such an error, and tells the log; nothing for any other.
 void refuse_pair(DirectPair& pair, base::Outcome refusal) noexcept;
+
+// The path has moved nothing of this piece, and the rest of the transfer goes another way: counted, and the pair taken
+// out of use where it is to blame.
+void give_up_direct(DirectPair& pair, const facts::BufferFacts& memory, const Piece& piece,
+                    base::Outcome refusal) noexcept;
+
+// How much of a window O_DIRECT can use for this file, at most `wanted`: whole blocks at an aligned address. 0:
+// nothing.
+std::uint64_t usable_bytes(const facts::FileFacts& file, const gpu::Window& window, std::uint64_t wanted) noexcept;
 
 }  // namespace sluice::paths

@@ -41,14 +41,6 @@ paths::Piece piece_of(const Request& request, const route::Segment& segment) noe
           request.address + segment.begin, segment.length};
 }
 
-// A refusal says something of the pair when nothing else can be to blame: not the alignment, since the kernel may not
-// have told all of it, and not memory that the caller has freed meanwhile.
-bool blames_the_pair(const Request& request, const paths::Piece& piece, Outcome refusal) noexcept {
-  if (refusal.error() == EINVAL) return (piece.at.value | piece.address | piece.length) % 4096 == 0;
-  if (refusal.error() == EFAULT) return gpu::inspect(piece.address).id == request.memory.id;
-  return true;
-}
-
 struct Carried {
   std::uint64_t count = 0;
   bool complete = false;
@@ -65,8 +57,7 @@ Carried carry_direct(const Way& way, const route::Segment& segment) noexcept {
     const Outcome moved = path.move(way.file, way.request.memory, rest);
     carried.count += moved.count();
     if (moved.count() > 0) continue;
-    if (blames_the_pair(way.request, rest, moved)) paths::refuse_pair(pair, moved);
-    pair.count_rerouted();
+    paths::give_up_direct(pair, way.request.memory, rest, moved);
     return carried;
   }
   carried.complete = true;
@@ -128,9 +119,12 @@ Result rerouted(const Request& request, const paths::OpenFile& file, const Progr
 
 Result attempt(const Request& request, const paths::OpenFile& file, const Terms& terms) noexcept {
   const route::Shape shape{request.direction, request.at.value, request.address, request.size, file.size};
-  const route::Decision decision =
-      route::decide(file.facts, request.memory, terms.machine, terms.rules, shape, reach_of(file));
-  const route::Verdict way{decision.path, decision.reason};
+  const facts::Reach reach = reach_of(file);
+  // What the drive has given up is not asked of it again.
+  const bool stopped = request.stopped && reach == facts::Reach::proven;
+  const route::Decision decision = route::decide(file.facts, request.memory, terms.machine, terms.rules, shape,
+                                                 stopped ? facts::Reach::untried : reach);
+  const route::Verdict way{decision.path, stopped ? SLUICE_REASON_STOPPED_IN_FLIGHT : decision.reason};
   if (!route::is_permitted(way, terms.rules)) return {Outcome::refused(CU_FILE_IO_NOT_SUPPORTED), way};
   const Progress progress = carry({request, file, terms}, decision);
   Outcome outcome = progress.outcome;

@@ -32,6 +32,7 @@ struct Request {
   std::uint64_t address = 0;
   std::uint64_t size = 0;
   facts::BufferFacts memory;
+  bool stopped = false;  // the rest of one that the drive did not move all of: it is the CPU's
 };
 
 // What came of a request, and which way it went: of one that changed its way, the last one.

@@ -279,34 +279,5 @@ TEST_F(BatchTogether, ADeviceThatIsBusyIsLeftToTheCopyEngine) {
   read_and_check(handle.get(), file.content(), memory, ranges);
 }
 
-// A million with SLUICE_TEST_LONG=1. Rings and slabs are what the first rounds made.
-TEST_F(BatchTogether, EntriesWithoutEndTakeNoMoreMemory) {
-  const std::size_t rounds = environment_says("SLUICE_TEST_LONG", "1") ? 1'000'000 / kMost : 20'000 / kMost;
-  const ScratchFile file(kMost * 4096);
-  const Fd fd = file.open(O_RDONLY);
-  const Handle handle(fd);
-  const Memory memory(MemoryKind::device, kMost * 8192);
-  const auto ranges = apart(kMost, 4096);
-  std::vector<CUfileIOParams_t> entries;
-  for (std::size_t i = 0; i < ranges.size(); ++i) entries.push_back(read_of(handle.get(), memory, ranges[i], i));
-  std::vector<CUfileIOEvents_t> events(kMost);
-  std::uint64_t rings = 0;
-  for (std::size_t round = 0; round < rounds; ++round) {
-    ASSERT_EQ(code(cuFileBatchIOSubmit(batch_, kMost, entries.data(), 0)), CU_FILE_SUCCESS);
-    for (unsigned found = 0; found < kMost;) {
-      unsigned room = kMost;
-      ASSERT_EQ(code(cuFileBatchIOGetStatus(batch_, kMost, &room, events.data(), nullptr)), CU_FILE_SUCCESS);
-      for (unsigned i = 0; i < room; ++i) ASSERT_EQ(events[i].ret, 4096U) << "round " << round;
-      found += room;
-    }
-    if (round == 20) rings = counts_by_carrier().rings;
-  }
-  EXPECT_LE(counts_by_carrier().rings, rings);
-  for (std::size_t i = 0; i < ranges.size(); ++i) {
-    EXPECT_TRUE(
-        same_bytes(std::span(file.content()).subspan(ranges[i].file, 4096), memory.get(ranges[i].memory, 4096)));
-  }
-}
-
 }  // namespace
 }  // namespace sluice::contract

@@ -1,5 +1,6 @@
 // Faults among the entries of a batch: each is told by its own event, the others are whole, and nothing behind a count
 // is touched.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "fault/interpose.h"
+#include "support/batch.h"
 #include "support/calls.h"
 
 namespace sluice::fault {
@@ -192,6 +194,100 @@ TEST_P(BatchFaults, CancellingAmidARandomMixtureKeepsThePromises) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, BatchFaults, ::testing::Values(MemoryKind::device, MemoryKind::plain),
                          [](const auto& parameters) { return std::string(name_of(parameters.param)); });
+
+// Writes that go together.
+class BatchWriteFaults : public DeviceTest, public ::testing::WithParamInterface<int> {
+ protected:
+  static constexpr std::size_t kWhole = 20480;  // of an entry; blocks, for O_DIRECT
+  static constexpr std::size_t kFar = 24576;    // from one entry to the next, in the file
+
+  // Writes all pieces under the plan, and checks what must hold whatever happens. The results by entry.
+  std::vector<ssize_t> run(std::vector<Step> steps, std::uint64_t seed = 1, std::size_t entries = kEntries) {
+    const ScratchFile file(kEntries * kFar);
+    const Fd fd = file.open(GetParam());
+    const Handle handle(fd);
+    const Memory memory(MemoryKind::device, kEntries * kWhole);
+    const Bytes bytes = random_bytes(kEntries * kWhole, seed);
+    memory.put(0, bytes);
+    Batch batch(kEntries);
+    for (std::size_t i = 0; i < entries; ++i) batch.write(handle.get(), memory, kWhole, i * kFar, i * kWhole);
+    std::vector<ssize_t> results;
+    {
+      const Plan plan(fd.get(), Direction::write, std::move(steps));
+      results = batch.run();
+      EXPECT_GT(plan.calls(), 0U) << "the plan was not asked";
+    }
+    const Bytes now = content_of(file.path());
+    for (std::size_t i = 0; i < entries; ++i) {
+      const auto count = static_cast<std::size_t>(std::max<ssize_t>(results[i], 0));
+      EXPECT_TRUE(same_bytes(std::span(bytes).subspan(i * kWhole, count), std::span(now).subspan(i * kFar, count)))
+          << i;
+      // Nothing behind the count is touched.
+      const std::size_t rest = i * kFar + count;
+      EXPECT_TRUE(
+          same_bytes(std::span(file.content()).subspan(rest, kFar - count), std::span(now).subspan(rest, kFar - count)))
+          << i << ", count " << count;
+    }
+    return results;
+  }
+};
+
+TEST_P(BatchWriteFaults, ShortWritesAreContinued) {
+  for (const std::size_t length : {4096U, 8192U, 16384U}) {
+    SCOPED_TRACE(length);
+    for (const ssize_t result : run({shorten(length)})) EXPECT_EQ(result, ssize_t{kWhole});
+  }
+}
+
+TEST_P(BatchWriteFaults, InterruptionsAreOutlasted) {
+  std::vector<Step> storm(500, fail(EINTR));
+  storm.push_back(pass());
+  for (const ssize_t result : run(storm)) EXPECT_EQ(result, ssize_t{kWhole});
+}
+
+TEST_P(BatchWriteFaults, AnErrorIsToldByTheEntryThatMetIt) {
+  for (std::size_t good = 0; good < kEntries; good += 3) {
+    SCOPED_TRACE(::testing::Message() << good << " good writes");
+    std::vector<Step> steps(good, pass());
+    steps.push_back(fail(EIO));
+    steps.push_back(pass());
+    const auto results = run(steps);
+    EXPECT_EQ(std::count(results.begin(), results.end(), ssize_t{kWhole}), ssize_t{kEntries} - 1);
+    EXPECT_EQ(std::count(results.begin(), results.end(), ssize_t{-EIO}), 1);
+  }
+}
+
+TEST_P(BatchWriteFaults, AnErrorThatStaysIsToldByAll) {
+  for (const int error : {EIO, ENOSPC, EDQUOT}) {
+    SCOPED_TRACE(strerrorname_np(error));
+    for (const ssize_t result : run({fail(error)})) EXPECT_EQ(result, -error);
+  }
+}
+
+TEST_P(BatchWriteFaults, ADeviceThatTakesNothingMoreIsFull) {
+  for (const ssize_t result : run({nothing()})) EXPECT_EQ(result, -ENOSPC);
+}
+
+TEST_P(BatchWriteFaults, WhatIsWrittenBeforeAnErrorIsCounted) {
+  EXPECT_EQ(run({shorten(8192), fail(EIO)}, 1, 1), std::vector<ssize_t>{8192});
+  // Of several, the one that is refused need not be the one that was shortened.
+  const auto results = run({shorten(8192), fail(EIO), pass()});
+  EXPECT_EQ(std::count(results.begin(), results.end(), ssize_t{kWhole}), ssize_t{kEntries} - 1);
+}
+
+TEST_P(BatchWriteFaults, ARandomMixtureKeepsItsPromises) {
+  Random random(run_seed());
+  for (int round = 0; round < 30; ++round) {
+    SCOPED_TRACE(::testing::Message() << "round " << round << "; SLUICE_TEST_SEED=" << run_seed());
+    run(random_mixture(random), random.below(1 << 30));
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Descriptors, BatchWriteFaults, ::testing::Values(O_RDWR, O_RDWR | O_DIRECT),
+                         [](const auto& parameters) {
+                           return std::string((parameters.param & O_DIRECT) != 0 ? "direct" : "buffered");
+                         });
 
 }  // namespace
 }  // namespace sluice::fault

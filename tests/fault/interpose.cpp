@@ -108,8 +108,14 @@ bool Plan::concerns(int fd, Direction direction) const {
   return direction == direction_ && fstat(fd, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
 }
 
+std::size_t Plan::threads() const {
+  const std::lock_guard lock(plan_mutex());
+  return threads_.size();
+}
+
 Step Plan::next() {
   const std::size_t call = calls_++;
+  threads_.insert(std::this_thread::get_id());
   if (call == kMostCalls) {
     std::fputs("fault: the library repeats a call without end\n", stderr);
     std::abort();

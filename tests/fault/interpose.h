@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <set>
+#include <thread>
 #include <vector>
 
 namespace sluice::fault {
@@ -56,6 +58,8 @@ class Plan {
 
   // Calls so far.
   std::size_t calls() const { return calls_; }
+  // How many threads made them.
+  std::size_t threads() const;
   // Returns when a call has reached a block() step.
   void wait_until_blocked();
   void release();
@@ -71,6 +75,7 @@ class Plan {
   const Direction direction_;
   const std::vector<Step> steps_;
   std::atomic<std::size_t> calls_{0};
+  std::set<std::thread::id> threads_;  // all calls of next() are made one after the other
   std::atomic<bool> blocked_{false};
   std::atomic<bool> released_{false};
 };

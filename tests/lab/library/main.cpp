@@ -19,10 +19,12 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "lab/probe/rows.h"
 #include "lab/probe/system.h"
 #include "sluice.h"
+#include "support/batch.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
 #include "support/memory.h"
@@ -38,6 +40,9 @@ constexpr std::size_t kBlock = 4096;
 // The processor reaches emulated device memory eight bytes at a time: sizes are small.
 constexpr std::size_t kLarge = std::size_t{256} << 10U;
 constexpr std::size_t kSize = 4 * kLarge;
+// Of a batch: more than are on their way at a time.
+constexpr std::size_t kEntries = 24;
+constexpr std::size_t kEntry = 2 * kBlock;
 constexpr unsigned char kBefore = 0x11;
 
 enum class Way : std::uint8_t { direct, copied, unpromised };
@@ -109,6 +114,70 @@ class Checks {
     put_content();
   }
 
+  // Entries that a drive may move as a whole, in one submission: first all reads, then all writes.
+  void batches() {
+    memory_.fill(kBefore);
+    support::Batch reads(kEntries);
+    for (std::size_t i = 0; i < kEntries; ++i) {
+      reads.read(handle_.get(), memory_, kEntry, (kEntries - 1 - i) * kEntry, i * kEntry);
+    }
+    Stretch read_stretch;
+    const std::vector<ssize_t> counts = reads.run();
+    read_stretch.end();
+    Bytes expected(memory_.size(), kBefore);
+    for (std::size_t i = 0; i < kEntries; ++i) {
+      std::copy_n(content_.begin() + static_cast<std::ptrdiff_t>((kEntries - 1 - i) * kEntry), kEntry,
+                  expected.begin() + static_cast<std::ptrdiff_t>(i * kEntry));
+    }
+    finish(read_stretch, "batch of reads", "read", batch_differs(counts, expected), kEntries * kEntry);
+
+    support::Batch writes(kEntries);
+    const Bytes written = support::random_bytes(kEntries * kEntry, 0x1ad);
+    memory_.put(0, written);
+    for (std::size_t i = 0; i < kEntries; ++i) writes.write(handle_.get(), memory_, kEntry, i * kEntry, i * kEntry);
+    Stretch write_stretch;
+    const std::vector<ssize_t> puts = writes.run();
+    write_stretch.end();
+    std::string why = all_whole(puts);
+    if (why.empty() && support::plain_read(plain_.get(), 0, written.size()) != written)
+      why = "the file holds something else";
+    finish(write_stretch, "batch of writes", "write", why, kEntries * kEntry);
+    put_content();
+  }
+
+  // Every other entry is nothing for a drive: out of step with the blocks, or for host memory.
+  void mixed_batch() {
+    memory_.fill(kBefore);
+    const support::Memory host(support::MemoryKind::plain, kEntries * kEntry);
+    support::Batch batch(kEntries);
+    Bytes expected(memory_.size(), kBefore);
+    for (std::size_t i = 0; i < kEntries; ++i) {
+      const std::size_t at = i * kEntry;
+      const bool odd = i % 4 == 1;
+      if (i % 4 == 3) {
+        batch.read(handle_.get(), host, kEntry, at, at);
+        continue;
+      }
+      batch.read(handle_.get(), memory_, odd ? kBlock - 100 : kEntry, odd ? at + 7 : at, odd ? at + 3 : at);
+      std::copy_n(content_.begin() + static_cast<std::ptrdiff_t>(odd ? at + 7 : at), odd ? kBlock - 100 : kEntry,
+                  expected.begin() + static_cast<std::ptrdiff_t>(odd ? at + 3 : at));
+    }
+    const std::vector<ssize_t> counts = batch.run();
+    std::string why;
+    for (std::size_t i = 0; i < kEntries && why.empty(); ++i) {
+      const auto wanted = static_cast<ssize_t>(i % 4 == 1 ? kBlock - 100 : kEntry);
+      if (counts[i] != wanted) why = "entry " + std::to_string(i) + " answered " + std::to_string(counts[i]);
+    }
+    if (why.empty() && memory_.get() != expected) why = "device memory differs";
+    for (std::size_t i = 3; i < kEntries && why.empty(); i += 4) {
+      const auto bytes = host.get(i * kEntry, kEntry);
+      if (!std::equal(bytes.begin(), bytes.end(), content_.begin() + static_cast<std::ptrdiff_t>(i * kEntry))) {
+        why = "host memory differs";
+      }
+    }
+    row(name_ + ": batch of which half is not for a drive", why);
+  }
+
   // The transfer ends, with blocks that are in place, as a bad address, or, where the memory went before the transfer
   // had looked at all of it, as memory that is too short; and what comes next is right.
   void free_in_flight(int device) {
@@ -165,6 +234,18 @@ class Checks {
     return same ? "" : std::string("device memory differs: ") + same.message();
   }
 
+  static std::string all_whole(const std::vector<ssize_t>& counts) {
+    const auto odd = std::find_if(counts.begin(), counts.end(), [](ssize_t count) { return count != ssize_t{kEntry}; });
+    return odd == counts.end() ? "" : "an entry answered " + std::to_string(*odd);
+  }
+
+  std::string batch_differs(const std::vector<ssize_t>& counts, const Bytes& expected) const {
+    std::string why = all_whole(counts);
+    if (!why.empty()) return why;
+    const ::testing::AssertionResult same = support::same_bytes(expected, memory_.get());
+    return same ? "" : std::string("device memory differs: ") + same.message();
+  }
+
   void put_content() {
     support::plain_write(plain_.get(), 0, content_);
     fsync(plain_.get());
@@ -172,15 +253,21 @@ class Checks {
 
   void finish(Stretch& stretch, const std::string& what, const std::string& operation, const std::string& why,
               const Shape& shape) {
+    const bool aligned =
+        shape.file_offset % kBlock == 0 && shape.memory_offset % kBlock == 0 && shape.size % kBlock == 0;
+    finish(stretch, what, operation, why, aligned ? shape.size : 0);
+  }
+
+  // `for_a_drive`: how many of its bytes a drive moves where drives do; 0: nobody knows.
+  void finish(Stretch& stretch, const std::string& what, const std::string& operation, const std::string& why,
+              std::size_t for_a_drive) {
     const std::string name = name_ + ": " + what;
     row(name, why);
     if (!why.empty()) return;
-    const bool aligned =
-        shape.file_offset % kBlock == 0 && shape.memory_offset % kBlock == 0 && shape.size % kBlock == 0;
     if (way_ == Way::copied) {
       stretch.promise(name, operation, 0);
-    } else if (way_ == Way::direct && aligned) {
-      stretch.promise(name, operation, shape.size);
+    } else if (way_ == Way::direct && for_a_drive > 0) {
+      stretch.promise(name, operation, for_a_drive);
     }
   }
 
@@ -216,6 +303,8 @@ void check(const std::string& name, const std::string& path, Way way, Growth gro
       checks.read(shape);
       checks.write(shape);
     }
+    checks.batches();
+    checks.mixed_batch();
     if (way == Way::direct) {
       checks.read_registered(kRegistered);
       checks.free_in_flight(device);

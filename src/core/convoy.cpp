@@ -1,0 +1,253 @@
+// From entries to the parcels and pieces of the engine and the paths, and back.
+#include "core/convoy.h"
+
+#include <algorithm>
+#include <new>
+
+#include "core/together.h"
+#include "observe/path_counters.h"
+#include "observe/statistics.h"
+
+namespace sluice::core {
+
+using base::Outcome;
+
+namespace {
+
+engine::Carrier carrier_of(paths::Manner manner) noexcept {
+  if (manner == paths::Manner::kernel) return engine::Carrier::kernel;
+  return manner == paths::Manner::copy_engine ? engine::Carrier::engine : engine::Carrier::automatic;
+}
+
+// Where an entry goes that the company did not carry to its end. One that changes its way counts on both.
+void go_on_elsewhere(Entry& entry) noexcept {
+  if (entry.together.company == Company::cached) {
+    leave_cached(entry);
+  } else {
+    entry.together.company = Company::none;
+  }
+  if (entry.together.company != Company::none || entry.before.there == 0) return;
+  observe::count_path(entry.together.way.path, entry.together.way.reason, entry.call.direction,
+                      Outcome::bytes(entry.before.there));
+}
+
+// All of it, or what is left of it.
+engine::Parcel parcel_of(const Entry& entry) noexcept {
+  const Call rest = rest_of(entry.call, entry.before.there);
+  return {entry.file->fd, base::FileOffset{static_cast<std::uint64_t>(rest.file_offset)}, rest.size,
+          entry.together.file_size, entry.together.address + entry.before.there};
+}
+
+paths::DirectMember member_of(const Entry& entry) noexcept {
+  return {
+      entry.file->fd,
+      &entry.file->facts,
+      &entry.together.memory,
+      entry.together.pair,
+      {entry.call.direction, route::Carry::direct, base::FileOffset{static_cast<std::uint64_t>(entry.call.file_offset)},
+       entry.together.address, entry.call.size}};
+}
+
+// An entry that was carried to its end.
+Ending ended(const Entry& entry, Outcome rest) noexcept {
+  const Outcome whole = behind(entry.before.there, rest);
+  return {whole.ok() ? CUFILE_COMPLETE : CUFILE_FAILED, whole.value()};
+}
+
+std::uint64_t end_of(const Entry& entry) noexcept {
+  return entry.together.address + entry.call.size;
+}
+
+bool follows(const Entry& first, const Entry& second) noexcept {
+  return &*first.file == &*second.file && end_of(first) == second.together.address &&
+         static_cast<std::uint64_t>(first.call.file_offset) + first.call.size ==
+             static_cast<std::uint64_t>(second.call.file_offset);
+}
+
+}  // namespace
+
+std::size_t Convoy::pack() noexcept {
+  std::size_t count = 0;
+  const Entry* before = nullptr;
+  for (const Entry* const entry : entries_) {
+    if (before != nullptr && follows(*before, *entry) &&
+        parcels_[count - 1].length + entry->call.size <= engine::most_in_a_parcel) {
+      parcels_[count - 1].length += entry->call.size;
+      ++members_[count - 1];
+    } else {
+      parcels_[count] = parcel_of(*entry);
+      members_[count++] = 1;
+    }
+    before = entry;
+  }
+  return count;
+}
+
+// What came short in the middle of a parcel says nothing of the entries behind: the end of the file, or an error that
+// each of them has to hear of. The one in the middle keeps what it has got: whatever becomes of the rest, these bytes
+// count.
+void Convoy::unpack() noexcept {
+  std::size_t next = 0;
+  for (std::size_t parcel = 0; parcel < parcel_count_; ++parcel) {
+    const engine::Parcel& done = parcels_[parcel];
+    std::uint64_t left = done.outcome.count();
+    for (std::size_t member = 0; member < members_[parcel]; ++member, ++next) {
+      Entry& entry = *entries_[next];
+      const std::uint64_t count = std::min(left, entry.call.size);
+      const bool is_whole = count == entry.call.size;
+      if (is_whole || (members_[parcel] == 1 && !done.left_over)) {
+        endings_[next] = ended(entry, is_whole ? Outcome::bytes(count) : done.outcome);
+      } else {
+        entry.before.there = count;
+      }
+      left -= count;
+    }
+  }
+}
+
+void Convoy::carry_cached(engine::RingLoan& ring) noexcept {
+  if (!cached_) cached_.reset(new (std::nothrow) engine::ScatteredRead);
+  if (!cached_) return;
+  parcel_count_ = pack();
+  cached_->run(std::span(parcels_).first(parcel_count_), ring, carrier_of(entries_.front()->together.manner));
+  unpack();
+}
+
+void Convoy::carry_from_disk(engine::RingLoan& ring) noexcept {
+  const engine::Uring::Use disk = engine::Uring::of_this_thread(engine::Completion::interrupt);
+  if (!disk) return;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& entry = *entries_[i];
+    disk_parcels_[i].parcel = parcel_of(entry);
+    disk_parcels_[i].block = block_of(*entry.file);
+  }
+  disk_.run(std::span(disk_parcels_).first(entries_.size()), ring, *disk);
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const engine::Parcel& done = disk_parcels_[i].parcel;
+    if (!done.left_over) endings_[i] = ended(*entries_[i], done.outcome);
+  }
+}
+
+// What is written is told at once.
+class Convoy::Departures final : public engine::GatheredWrite::Listener {
+ public:
+  Departures(Convoy& convoy, Convoy::Listener& listener) noexcept : convoy_(convoy), listener_(listener) {}
+  void through(std::span<const std::uint16_t> parcels) noexcept override {
+    for (const std::uint16_t parcel : parcels) {
+      convoy_.endings_[parcel] = ended(*convoy_.entries_[parcel], convoy_.out_parcels_[parcel].outcome);
+      convoy_.record(parcel);
+    }
+    listener_.ended(parcels);
+  }
+
+ private:
+  Convoy& convoy_;
+  Convoy::Listener& listener_;
+};
+
+void Convoy::carry_written(engine::RingLoan& ring, Listener& listener) noexcept {
+  if (!written_) written_.reset(new (std::nothrow) engine::GatheredWrite);
+  if (!written_) return;
+  const std::span parcels = std::span(out_parcels_).first(entries_.size());
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& entry = *entries_[i];
+    parcels[i] = {entry.file->fd,        base::FileOffset{static_cast<std::uint64_t>(entry.call.file_offset)},
+                  entry.call.size,       block_of(*entry.file),
+                  &entry.file->buffered, entry.together.address};
+  }
+  Departures departures(*this, listener);
+  written_->run(parcels, ring, departures);
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (parcels[i].left_over) entries_[i]->before.there = parcels[i].outcome.count();
+  }
+}
+
+void Convoy::carry_by_staging(Listener& listener) noexcept {
+  const gpu::Session session(entries_.front()->together.memory);
+  engine::RingLoan ring = engine::RingLoan::take(session);
+  if (!ring) {
+    // Nor would there be a ring for the disk's company.
+    for (Entry* const entry : entries_) entry->together.company = Company::none;
+  } else if (entries_.front()->together.company == Company::cached) {
+    carry_cached(ring);
+  } else if (entries_.front()->together.company == Company::disk) {
+    carry_from_disk(ring);
+  } else {
+    carry_written(ring, listener);
+  }
+}
+
+// What the drive has brought to its place is told at once.
+class Convoy::Arrivals final : public paths::DirectCompany::Listener {
+ public:
+  Arrivals(Convoy& convoy, Convoy::Listener& listener) noexcept : convoy_(convoy), listener_(listener) {}
+  void in_place(std::span<const std::uint16_t> members) noexcept override {
+    for (const std::uint16_t member : members) {
+      convoy_.endings_[member] = ended(*convoy_.entries_[member], Outcome::bytes(convoy_.direct_members_[member].done));
+      convoy_.record(member);
+    }
+    listener_.ended(members);
+  }
+
+ private:
+  Convoy& convoy_;
+  Convoy::Listener& listener_;
+};
+
+void Convoy::carry_direct(Listener& listener) noexcept {
+  const engine::Completion completion = entries_.front()->together.completion;
+  const engine::Uring::Use ring = engine::Uring::of_this_thread(completion);
+  if (!ring) return;
+  const std::span members = std::span(direct_members_).first(entries_.size());
+  for (std::size_t i = 0; i < entries_.size(); ++i) members[i] = member_of(*entries_[i]);
+  Arrivals arrivals(*this, listener);
+  direct_.run(members, *ring, completion, arrivals);
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (endings_[i].status == CUFILE_WAITING) entries_[i]->before = {members[i].done, members[i].stopped};
+  }
+}
+
+// With the entry's pins.
+void Convoy::record(std::size_t number) noexcept {
+  const Entry& entry = *entries_[number];
+  const Ending& ending = endings_[number];
+  const Outcome outcome = ending.status == CUFILE_COMPLETE ? Outcome::bytes(static_cast<std::uint64_t>(ending.result))
+                                                           : Outcome::system_error(static_cast<int>(-ending.result));
+  observe::count_path(entry.together.way.path, entry.together.way.reason, entry.call.direction, outcome);
+  watch_->end(*entry.file, entry.call, outcome);
+  if (!counting_) return;
+  const observe::Transfer record{.direction = entry.call.direction,
+                                 .requested = entry.call.size,
+                                 .aligned = aligned(entry.call),
+                                 .device = entry.together.memory.device,
+                                 .duration = std::chrono::steady_clock::now() - begun_,
+                                 .by_drive = entry.together.way.path == SLUICE_PATH_P2PDMA,
+                                 .in_batch = true};
+  observe::count_transfer(record, outcome);
+}
+
+void Convoy::carry(std::span<Entry* const> entries, std::span<Ending> endings, Listener& listener) noexcept {
+  entries_ = entries;
+  endings_ = endings;
+  std::fill(endings.begin(), endings.end(), Ending{CUFILE_WAITING, 0});
+  const Watch watch;
+  watch_ = &watch;
+  counting_ = observe::statistics_running();
+  if (counting_) begun_ = std::chrono::steady_clock::now();
+  const Company company = entries.front()->together.company;
+  if (company == Company::direct) {
+    carry_direct(listener);
+  } else {
+    carry_by_staging(listener);
+  }
+  const bool told = company == Company::direct || company == Company::write;  // of those that have ended
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (endings[i].status == CUFILE_WAITING) {
+      go_on_elsewhere(*entries[i]);
+    } else if (!told) {
+      record(i);
+    }
+  }
+}
+
+}  // namespace sluice::core

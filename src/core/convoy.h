@@ -1,0 +1,77 @@
+// Entries of a batch on their way together: reads and writes of plain device memory, many through one staging ring, and
+// transfers between drives and device memory, of which many share one io_uring.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "core/entry.h"
+#include "core/late.h"
+#include "engine/deep_read.h"
+#include "engine/gathered_write.h"
+#include "engine/scattered_read.h"
+#include "paths/p2pdma_company.h"
+
+namespace sluice::core {
+
+inline constexpr unsigned most_in_a_batch = 256;
+
+// How many go together at most. What waits for a disk is told of late when there are many.
+constexpr unsigned most_together(Company company) noexcept {
+  if (company == Company::cached) return most_in_a_batch;
+  return company == Company::write ? engine::most_out_parcels : 48;
+}
+
+// Carries entries that go together; for one thread at a time. Large.
+class Convoy {
+ public:
+  // Told of entries that have ended while others are on their way: their numbers among those that are carried.
+  class Listener {
+   public:
+    virtual void ended(std::span<const std::uint16_t> numbers) noexcept = 0;
+
+   protected:
+    ~Listener() = default;
+  };
+
+  // All are begun, and of one company. Writes how each ended; an entry whose status stays CUFILE_WAITING was not
+  // carried, and is to be carried by others: its company has been changed.
+  void carry(std::span<Entry* const> entries, std::span<Ending> endings, Listener& listener) noexcept;
+
+ private:
+  class Arrivals;
+  class Departures;
+  void carry_by_staging(Listener& listener) noexcept;
+  void carry_cached(engine::RingLoan& ring) noexcept;
+  void carry_from_disk(engine::RingLoan& ring) noexcept;
+  void carry_written(engine::RingLoan& ring, Listener& listener) noexcept;
+  void carry_direct(Listener& listener) noexcept;
+  // Entries that follow each other in file and memory make one parcel.
+  std::size_t pack() noexcept;
+  void unpack() noexcept;
+  void record(std::size_t number) noexcept;
+
+  // Of the present run.
+  std::span<Entry* const> entries_;
+  std::span<Ending> endings_;
+  const Watch* watch_ = nullptr;
+  bool counting_ = false;
+  std::chrono::steady_clock::time_point begun_;
+
+  std::array<engine::Parcel, most_in_a_batch> parcels_;
+  std::array<std::uint16_t, most_in_a_batch> members_;  // how many entries a parcel is made of
+  std::size_t parcel_count_ = 0;
+  std::unique_ptr<engine::ScatteredRead> cached_;
+  std::array<engine::DiskParcel, most_together(Company::disk)> disk_parcels_;
+  engine::DeepRead disk_;
+  std::array<engine::OutParcel, most_together(Company::write)> out_parcels_;
+  std::unique_ptr<engine::GatheredWrite> written_;
+  static_assert(most_together(Company::direct) == paths::DirectCompany::most);
+  std::array<paths::DirectMember, paths::DirectCompany::most> direct_members_;
+  paths::DirectCompany direct_;
+};
+
+}  // namespace sluice::core
