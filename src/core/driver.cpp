@@ -12,6 +12,7 @@
 #include "engine/lanes.h"
 #include "engine/ring.h"
 #include "engine/slab.h"
+#include "engine/station.h"
 #include "engine/uring.h"
 #include "facts/root.h"
 #include "gpu/driver.h"
@@ -143,6 +144,7 @@ void Driver::close() {
   // Outside the lock: each waits for the transfers that use it, and those may belong to threads that want to register
   // something.
   const Patience patience = patience_now();
+  if (patience != Patience::none) streams_->wait_for(nullptr);
   for (void* batch : batches) batches_->retire(batch, patience);
   for (void* file : files) files_.retire(file, patience);
   for (void* buffer : buffers) buffers_.retire(buffer, patience);
@@ -177,9 +179,11 @@ void Driver::prepare_fork() {
   engine::lanes_before_fork();
   engine::slabs_before_fork();
   if (life_) life_->pairs->before_fork();
+  engine::stations_before_fork();
 }
 
 void Driver::resume_after_fork(bool in_child) {
+  engine::stations_after_fork(in_child);
   if (life_) life_->pairs->after_fork();
   engine::rings_after_fork(in_child);
   engine::slabs_after_fork(in_child);

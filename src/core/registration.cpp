@@ -6,6 +6,7 @@
 #include "config/denylist.h"
 #include "core/driver.h"
 #include "core/explain.h"
+#include "core/streams.h"
 #include "engine/host_copy.h"
 #include "gpu/memory.h"
 #include "observe/statistics.h"
@@ -92,6 +93,8 @@ void Driver::deregister_file(void* handle) {
     }
     if (file->life->config->explain) explain_unused(*file);
   }
+  // What stands in streams may still want the file. It waits for streams that may wait for the caller: so not for long.
+  if (patience_now() != Patience::none) streams_->wait_for(handle);
   files_.retire(handle, patience_now());
 }
 

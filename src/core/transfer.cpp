@@ -89,7 +89,7 @@ struct Seen {
   bool by_drive = false;
 };
 
-Outcome run(Driver& driver, File& file, const Call& call, Seen& seen) noexcept {
+Outcome run(Driver& driver, File& file, const Call& call, engine::Courier* courier, Seen& seen) noexcept {
   if (const Outcome refusal = check(file, call); !refusal.ok() || call.size == 0) return refusal;
   Call bounded = call;
   const auto offset = static_cast<std::uint64_t>(call.file_offset);
@@ -116,8 +116,10 @@ Outcome run(Driver& driver, File& file, const Call& call, Seen& seen) noexcept {
                              *size,
                              file.operations,
                              call.handle,
-                             pair_of(file, memory.facts, call.direction)};
-  try_pair(open, memory.facts, need_of(file.life->terms));
+                             pair_of(file, memory.facts, call.direction),
+                             courier};
+  // A trial copies on streams of our own, which may stand behind those that wait for this transfer.
+  if (courier == nullptr) try_pair(open, memory.facts, need_of(file.life->terms));
   const request::Result result = request::run(request, open, file.life->terms);
   seen.by_drive = result.way.path == SLUICE_PATH_P2PDMA;
   if (file.life->config->explain) explain_once(file, request, result);
@@ -130,18 +132,18 @@ bool aligned(const Call& call) noexcept {
   return together % 4096 == 0;
 }
 
-Outcome run_counted(Driver& driver, File& file, const Call& call, Origin origin) noexcept {
+Outcome run_counted(Driver& driver, File& file, const Call& call, const Manners& manners) noexcept {
   Seen seen;
-  if (!observe::statistics_running()) return run(driver, file, call, seen);
+  if (!observe::statistics_running()) return run(driver, file, call, manners.courier, seen);
   const auto begun = std::chrono::steady_clock::now();
-  const Outcome outcome = run(driver, file, call, seen);
+  const Outcome outcome = run(driver, file, call, manners.courier, seen);
   const observe::Transfer record{.direction = call.direction,
                                  .requested = call.size,
                                  .aligned = aligned(call),
                                  .device = facts::is_host(seen.memory.kind) ? -1 : seen.memory.device,
                                  .duration = std::chrono::steady_clock::now() - begun,
                                  .by_drive = seen.by_drive,
-                                 .in_batch = origin == Origin::batch};
+                                 .in_batch = manners.origin == Origin::batch};
   observe::count_transfer(record, outcome);
   return outcome;
 }
@@ -159,9 +161,13 @@ Outcome check(const File& file, const Call& call) noexcept {
 }
 
 Outcome transfer(Driver& driver, File& file, const Call& call, Origin origin) noexcept {
+  return transfer(driver, file, call, Manners{origin, nullptr});
+}
+
+Outcome transfer(Driver& driver, File& file, const Call& call, const Manners& manners) noexcept {
   const InFlight in_flight;  // for those who come with a pin
   const Watch watch;
-  const Outcome outcome = run_counted(driver, file, call, origin);
+  const Outcome outcome = run_counted(driver, file, call, manners);
   watch.end(file, call, outcome);
   return outcome;
 }

@@ -8,6 +8,7 @@
 #include "base/outcome.h"
 #include "base/strong.h"
 #include "core/driver.h"
+#include "engine/courier.h"
 
 namespace sluice::core {
 
@@ -26,6 +27,13 @@ base::Outcome transfer(Driver& driver, const Call& call) noexcept;
 // The same on a file that is pinned already; batches are counted as such.
 enum class Origin : std::uint8_t { call, batch };
 base::Outcome transfer(Driver& driver, File& file, const Call& call, Origin origin = Origin::call) noexcept;
+
+// The same for a stream that has got there: device memory is reached through its courier, where there is one.
+struct Manners {
+  Origin origin = Origin::call;
+  engine::Courier* courier = nullptr;
+};
+base::Outcome transfer(Driver& driver, File& file, const Call& call, const Manners& manners) noexcept;
 
 // What a call is refused for without looking at the memory: null buffer, negative offsets, wrong access mode. 0:
 // nothing.

@@ -5,4 +5,6 @@ namespace sluice::gpu::kernels {
 
 extern const char* const gather;  // entry sluice_gather, kernels/gather.cu
 
+extern const char* const errand;  // entry sluice_errand, kernels/errand.cu
+
 }  // namespace sluice::gpu::kernels

@@ -1,0 +1,76 @@
+// Between the staging places of a station and the memory of a device, for one task: each piece is handed to the kernel
+// that stands in the program's stream, which carries it in the stream's order. Where the device does not begin the
+// kernel soon, the work is taken back and the copy engine does it.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/outcome.h"
+#include "engine/station.h"
+#include "facts/buffer.h"
+#include "gpu/memory.h"
+
+namespace sluice::engine {
+
+class Courier {
+ public:
+  Courier(Station& station, StreamTask& task) noexcept;
+  Courier(const Courier&) = delete;
+  Courier& operator=(const Courier&) = delete;
+  ~Courier() = default;
+
+  // Whether device memory is to be reached through this at all. Otherwise the stream is held until all is over, by
+  // other means.
+  bool carries() const noexcept { return task_.blocks > 0 || task_.fetched_bytes > 0; }
+  bool reaches(const facts::BufferFacts& memory) const noexcept;
+
+  // A place of gpu::errand_place_bytes on a page, for the next send(). Empty: failed(). Waits for the device when all
+  // are taken.
+  std::span<std::byte> place() noexcept;
+  // What stands at `offset` of that place goes to the device.
+  void send(std::uint32_t offset, std::uint32_t length, std::uint64_t address) noexcept;
+
+  // Asks for at most gpu::errand_bytes of device memory; answers under which number. At most so many at a time as there
+  // are places, and each is good until as many others have been asked for.
+  std::uint32_t ask(std::uint64_t address, std::uint32_t length) noexcept;
+  // Waits for it. Empty: failed().
+  std::span<const std::byte> answer_to(std::uint32_t number) noexcept;
+  // What the stream has brought by itself.
+  std::optional<std::span<std::byte>> fetched(std::uint64_t address, std::uint64_t length) const noexcept;
+
+  // Waits until everything that was sent is in place. False: failed().
+  bool settle() noexcept;
+  base::Outcome failed() const noexcept { return gpu::as_outcome(failure_); }
+
+  // Nothing more comes: lets the stream go on. The task has said what came of it.
+  void finish() noexcept;
+
+ private:
+  std::byte* place_of(std::uint32_t number) const noexcept;
+  void post(gpu::ErrandKind kind, std::uint32_t offset, std::uint32_t length, std::uint64_t address) noexcept;
+  void open_gate() noexcept;
+  bool begun() const noexcept;
+  bool carried_out(std::uint32_t number) const noexcept;
+  bool wait_for(std::uint32_t number) noexcept;
+  void look_after(class Patience& patience) noexcept;
+  void call_off() noexcept;
+  void rescue(const gpu::ErrandCommand& command) noexcept;
+  void give_up(int result) noexcept;
+
+  Station& station_;
+  StreamTask& task_;
+  gpu::ErrandWords& words_;
+  const std::uint32_t first_;
+  std::uint32_t next_;
+  bool gate_open_ = false;
+  bool called_off_ = false;
+  int failure_ = cuda::success;
+  std::chrono::steady_clock::time_point opened_{};
+  std::array<gpu::ErrandCommand, gpu::errand_places> posted_{};
+};
+
+}  // namespace sluice::engine
