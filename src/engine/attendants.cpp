@@ -159,6 +159,11 @@ void Attendants::forget(Station& station, StreamTask& task) noexcept {
 void Attendants::ring(Station& station, StreamTask& task) noexcept {
   std::unique_lock lock(mutex_);
   std::erase(station.pending_, &task);
+  // The stream may be here before the attendant of the task before has put its things in order.
+  if (station.running_) {
+    station.rung_.push_back(&task);
+    return;
+  }
   station.running_ = true;
   due_.push_back({&station, &task});
   wake_one(lock);
@@ -213,8 +218,13 @@ void Attendants::attend() noexcept {
       lock.lock();
       std::erase_if(at_work_, [&](const Due& one) { return one.task == due.task; });
       if (!due.task->repeats) due.task->end();
-      due.station->running_ = false;
-      settle_station(*due.station);
+      if (due.station->rung_.empty()) {
+        due.station->running_ = false;
+        settle_station(*due.station);
+      } else {
+        due_.push_back({due.station, due.station->rung_.front()});
+        due.station->rung_.pop_front();
+      }
       if (awaited_ > 0) ended_.advance();
     } else if (!somebody_watches_ && !watched_.empty()) {
       somebody_watches_ = true;

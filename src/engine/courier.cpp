@@ -55,6 +55,21 @@ std::span<std::byte> Courier::place() noexcept {
   return {place_of(next_), gpu::errand_place_bytes};
 }
 
+bool Courier::is_free_ahead(std::uint32_t ahead) const noexcept {
+  if (ahead >= gpu::errand_places) return false;
+  const std::uint32_t number = next_ + ahead;
+  return number - first_ < gpu::errand_places || carried_out(number - gpu::errand_places);
+}
+
+bool Courier::wait_a_moment(Patience& patience) noexcept {
+  if (gate_open_) {
+    look_after(patience);
+  } else {
+    patience.wait();
+  }
+  return failure_ == cuda::success;
+}
+
 void Courier::send(std::uint32_t offset, std::uint32_t length, std::uint64_t address) noexcept {
   post(ErrandKind::to_device, offset, length, address);
 }
@@ -107,7 +122,8 @@ bool Courier::wait_for(std::uint32_t number) noexcept {
 
 void Courier::look_after(Patience& patience) noexcept {
   patience.wait();
-  if (!begun() && std::chrono::steady_clock::now() - opened_ > patience_with_errand) {
+  // A stream that has not got there yet must not see bytes.
+  if (!task_.early && !begun() && std::chrono::steady_clock::now() - opened_ > patience_with_errand) {
     call_off();
   } else if (patience.long_since()) {
     if (const int result = station_.device().health(); result != cuda::success) give_up(result);

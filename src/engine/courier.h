@@ -31,6 +31,13 @@ class Courier {
   // A place of gpu::errand_place_bytes on a page, for the next send(). Empty: failed(). Waits for the device when all
   // are taken.
   std::span<std::byte> place() noexcept;
+  // The same for those to come, `ahead` of the next one: where it is, and whether it is free. Without waiting.
+  std::span<std::byte> place_ahead(std::uint32_t ahead) const noexcept {
+    return {place_of(next_ + ahead), gpu::errand_place_bytes};
+  }
+  bool is_free_ahead(std::uint32_t ahead) const noexcept;
+  // A moment's wait for the device. False: failed().
+  bool wait_a_moment(class Patience& patience) noexcept;
   // What stands at `offset` of that place goes to the device.
   void send(std::uint32_t offset, std::uint32_t length, std::uint64_t address) noexcept;
 

@@ -98,6 +98,7 @@ class Station {
 
   // Guarded by the attendants' lock:
   std::deque<StreamTask*> pending_;
+  std::deque<StreamTask*> rung_;  // by a call, while the task before was still at work
   bool running_ = false;
   bool watched_ = false;
   bool kept_ = true;            // by the stream that it serves

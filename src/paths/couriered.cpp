@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "gpu/memory.h"
+#include "paths/couriered_hands.h"
 
 namespace sluice::paths {
 
@@ -82,8 +83,9 @@ Outcome couriered(engine::Courier& courier, const facts::BufferFacts& memory, co
   if (!courier.reaches(memory)) return Outcome::system_error(EFAULT);
   // A kernel that touches what is not there ends the program's context.
   if (gpu::contiguous_bytes(piece.address, piece.length) < piece.length) return Outcome::system_error(EFAULT);
-  return piece.direction == base::Direction::read ? read_couriered(courier, piece, file)
-                                                  : write_couriered(courier, piece, file);
+  if (piece.direction == base::Direction::write) return write_couriered(courier, piece, file);
+  const bool many = file.takes_many_readers() && piece.length >= smallest_for_hands;
+  return many ? read_by_many_hands(courier, piece, file) : read_couriered(courier, piece, file);
 }
 
 Outcome bring(engine::Courier& courier, std::uint64_t address, std::span<std::byte> into) noexcept {

@@ -21,6 +21,8 @@ class FileSide {
   FileSide& operator=(const FileSide&) = delete;
 
   virtual std::uint32_t block() const noexcept = 0;
+  // Several threads may read at once.
+  virtual bool takes_many_readers() const noexcept = 0;
   virtual base::Outcome read(std::span<std::byte> into, base::FileOffset at) noexcept = 0;
   virtual base::Outcome write(std::span<const std::byte> from, base::FileOffset at) noexcept = 0;
 

@@ -50,6 +50,7 @@ class DescriptorSide final : public FileSide {
       : file_(file), block_(block), buffered_only_(buffered_only) {}
 
   std::uint32_t block() const noexcept override { return block_; }
+  bool takes_many_readers() const noexcept override { return true; }
   Outcome read(std::span<std::byte> into, FileOffset at) noexcept override {
     Outcome got = Outcome::system_error(EINVAL);
     if (!buffered_only_) got = engine::read_span(file_.fd, into, at, block_, file_.size);

@@ -56,6 +56,7 @@ class OperationsSide final : public FileSide {
   explicit OperationsSide(const OpenFile& file) noexcept : file_(file) {}
 
   std::uint32_t block() const noexcept override { return 1; }
+  bool takes_many_readers() const noexcept override { return false; }
   Outcome read(std::span<std::byte> into, FileOffset at) noexcept override { return read_all(file_, into, at); }
   Outcome write(std::span<const std::byte> from, FileOffset at) noexcept override { return write_all(file_, from, at); }
 
