@@ -16,22 +16,18 @@ pack=$(readlink -f "$1") out=$2 subset=${3:-*}
 mkdir -p "$out"
 out=$(readlink -f "$out")
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
-cuda=${CUDA:-/usr/local/cuda}
 size=${SIZE:-4G} write_size=${WRITE_SIZE:-1G}
 began=$SECONDS
 
 die() { printf 'on_device: %s\n' "$*" >&2; exit 1; }
 [ "$(id -u)" -eq 0 ] || die "root is needed, for the loop device and the udev records"
-for folder in "$cuda" "$cuda"-13.0 /usr/local/cuda-*; do
-  theirs=$(find -L "$folder" -maxdepth 4 -name libcufile.so.0 -print -quit 2>/dev/null || true)
-  [ -z "$theirs" ] || break
-done
-[ -n "${theirs:-}" ] || die "no libcufile.so.0 of CUDA below $cuda: name the toolkit's folder by CUDA"
-theirs=$(dirname "$theirs")
+# shellcheck source=bench/incumbent.sh
+. "$here/incumbent.sh"
+find_incumbent
 
 disk=$(mktemp -d "${DISK:-/var/tmp}/sluice-bench.XXXXXX")
 memory=$(mktemp -d /tmp/sluice-bench-memory.XXXXXX)
-mounts=() loop='' records=() made_control=no
+mounts=() loop=''
 
 # shellcheck disable=SC2317 # the trap calls it
 clean_up() {
@@ -42,9 +38,7 @@ clean_up() {
     [ "$mount" != "$memory/image" ] || [ -z "$loop" ] || losetup -d "$loop"
     umount "$mount" || umount -l "$mount"
   done
-  ((${#records[@]} == 0)) || rm -f "${records[@]}"
-  [ "$made_control" = no ] || rm -f /run/udev/control
-  rmdir /run/udev/data /run/udev 2>/dev/null
+  forget_udev
   rmdir "$memory/loop" "$memory/tmpfs" "$memory/image" 2>/dev/null
   rm -rf --one-file-system "$disk" "$memory"
 }
@@ -56,17 +50,6 @@ in_memory() { # in_memory NAME SIZE
   mkdir -p "$memory/$1"
   mount -t tmpfs -o "size=$2" tmpfs "$memory/$1"
   mounts=("$memory/$1" "${mounts[@]}")
-}
-
-# The incumbent registers files only where udev knows the file system of the block device.
-tell_udev() { # tell_udev FOLDER
-  local record
-  record=/run/udev/data/b$(stat -c '%Hd:%Ld' "$1")
-  mkdir -p /run/udev/data
-  [ -e /run/udev/control ] || { touch /run/udev/control && made_control=yes; }
-  [ -e "$record" ] && return
-  printf 'E:ID_FS_TYPE=ext4\nE:ID_FS_USAGE=filesystem\n' >"$record"
-  records+=("$record")
 }
 
 wants() { # wants KIND: may the subset mean it?
@@ -125,7 +108,7 @@ gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 
 
 state=$out/comparison.json
 [ -z "${STATE:-}" ] || cp "$STATE" "$state"
-config=${CONFIG:-$(find -L "$folder" -maxdepth 5 -name cufile.json -print -quit 2>/dev/null || true)}
+config=${CONFIG:-$(find -L "$toolkit" -maxdepth 5 -name cufile.json -print -quit 2>/dev/null || true)}
 [ "$config" != none ] || config=
 status=0
 (cd "$disk" && python3 -B "$here/compare.py" --program "$pack/bin/cufile_bench" \

@@ -20,6 +20,9 @@ if(SLUICE_SANITIZE)
   if(SLUICE_SANITIZE MATCHES thread)
     target_compile_options(sluice_sanitizers INTERFACE "$<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>")
   endif()
+  # ThreadSanitizer takes the thread-local variables of a library that was loaded later for part of the thread's own
+  # block, and ends the process when they happen to lie elsewhere. LeakSanitizer does not know where they lie, either.
+  target_compile_options(sluice_sanitizers INTERFACE -ftls-model=initial-exec)
 endif()
 target_link_libraries(sluice_warnings INTERFACE sluice_sanitizers)
 

@@ -8,9 +8,10 @@ set(sluice_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Sluice)
 install(TARGETS cufile cufile_static
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES include/cufile.h include/cudafile.h include/sluice.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/cufile.h include/cudafile.h include/sluice.h include/sluice_stats.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
-install(TARGETS sluice gdscheck gdscp gdsio gdsio_verify RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS sluice gds_stats gdscheck gdscp gdsio gdsio_verify RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(PROGRAMS tools/scripts/gds_perf.sh tools/scripts/gds_log_collection.py tools/scripts/gdscheck.py
   DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS sluice_witness LIBRARY DESTINATION ${sluice_private_libdir})

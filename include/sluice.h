@@ -91,6 +91,8 @@ typedef struct sluice_carrier_counts {
   uint64_t copy_engine;       /* through staging memory by the copy engine, reading or writing at the same time */
   uint64_t slab;              /* small ones, and parts: one copy after the other */
   uint64_t rings;             /* pieces of staging memory that there are by now, 4 MiB and two streams each */
+  uint64_t scatter_kernel;    /* reads of batches, fetched from staging memory together, by the scatter kernel */
+  uint64_t many_copies;       /* reads of batches, by the copy engine, many with one call of the driver */
 } sluice_carrier_counts_t;
 
 /* Who gave a setting its value, in rising order of authority. */

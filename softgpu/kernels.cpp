@@ -15,6 +15,7 @@ constexpr std::array twins{
     KernelTwin{"sluice_gather", twin::gather},
     KernelTwin{"sluice_probe_hold", twin::probe_hold},
     KernelTwin{"sluice_probe_store", twin::probe_store},
+    KernelTwin{"sluice_scatter", twin::scatter},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@ namespace twin {
 
 void errand(const Launch& launch);
 void gather(const Launch& launch);
+void scatter(const Launch& launch);
 void probe_hold(const Launch& launch);
 void probe_store(const Launch& launch);
 

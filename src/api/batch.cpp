@@ -1,6 +1,7 @@
 // cuFileBatchIO*.
-#include "core/batch.h"
 #include "api/funnel.h"
+#include "core/batch_calls.h"
+#include "core/driver.h"
 #include "observe/statistics.h"
 
 using sluice::api::guarded;
@@ -48,8 +49,9 @@ CUfileError_t cuFileBatchIOGetStatus(CUfileBatchHandle_t batch_idp, unsigned min
   });
 }
 
-CUfileError_t cuFileBatchIOCancel(CUfileBatchHandle_t /*batch_idp*/) {
-  return counted(Operation::batch_cancel, sluice::api::success);
+CUfileError_t cuFileBatchIOCancel(CUfileBatchHandle_t batch_idp) {
+  return counted(Operation::batch_cancel,
+                 guarded("cuFileBatchIOCancel", [&] { sluice::core::cancel_batch(Driver::instance(), batch_idp); }));
 }
 
 void cuFileBatchIODestroy(CUfileBatchHandle_t batch_idp) {

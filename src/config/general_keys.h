@@ -95,9 +95,10 @@ inline constexpr std::array general_keys{
         .kind = Kind::number,
         .standard = "0",
         .limits = {.highest = 3},
+        .environment = "SLUICE_STATS",
         .effect = Effect::obeyed,
         .meaning = "The level of the statistics.",
-        .here = "Above 0 they run from the open on."},
+        .here = "Above 0 they run from the open on, and `sluice stats PID` shows them."},
 
     Key{.name = "execution.max_io_queue_depth",
         .kind = Kind::number,

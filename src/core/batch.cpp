@@ -1,163 +1,324 @@
-// Batches, plain and right: what the contract answers, without concurrency inside a submission.
+// The life of the entries: free, waiting, begun, event, free. A step is taken under the batch's lock; the work of an
+// entry is done without it.
 #include "core/batch.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
-#include <string>
-#include <vector>
+#include <numeric>
+#include <utility>
 
-#include "base/failure.h"
-#include "base/foreign_enum.h"
+#include "core/errands.h"
 #include "core/in_flight.h"
 #include "core/transfer.h"
+#include "engine/lanes.h"
+#include "engine/pause.h"
 #include "observe/log.h"
-#include "observe/statistics.h"
 
 namespace sluice::core {
 
-using base::Failure;
 using base::Outcome;
-using observe::Operation;
 
 namespace {
 
+// As long as that a waiting thread looks around before it sleeps: small submissions are done by then.
+constexpr auto short_while = std::chrono::microseconds(30);
+
+// The events of a convoy come together: of one that waits for a disk, not all too late.
+constexpr unsigned most_from_disk = 48;
+
 timespec deadline_after(const timespec& timeout) {
+  constexpr std::int64_t a_century = std::int64_t{100} * 366 * 86400;
+  constexpr std::int64_t billion = 1'000'000'000;
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
-  now.tv_sec += timeout.tv_sec;
-  now.tv_nsec += timeout.tv_nsec;
-  if (now.tv_nsec >= 1000000000) {
-    now.tv_sec += 1;
-    now.tv_nsec -= 1000000000;
-  }
+  const std::int64_t seconds = std::clamp<std::int64_t>(timeout.tv_sec, 0, a_century);
+  const std::int64_t nanoseconds = now.tv_nsec + std::clamp<std::int64_t>(timeout.tv_nsec, 0, billion - 1);
+  now.tv_sec += seconds + nanoseconds / billion;
+  now.tv_nsec = nanoseconds % billion;
   return now;
 }
 
-Call call_of(const CUfileIOParams_t& entry) {
-  return {entry.opcode == CUFILE_READ ? base::Direction::read : base::Direction::write,
-          entry.fh,
-          entry.u.batch.devPtr_base,
-          entry.u.batch.size,
-          entry.u.batch.file_offset,
-          entry.u.batch.devPtr_offset};
+bool is_nothing(const timespec& timeout) noexcept {
+  return timeout.tv_sec <= 0 && timeout.tv_nsec <= 0;
 }
 
-// Why an entry cannot be submitted; empty when it can.
-std::string objection(const CUfileIOParams_t& entry, const FileTable::Pin& file) {
-  const int opcode = base::number_of(entry.opcode);
-  if (base::number_of(entry.mode) != CUFILE_BATCH) return "its mode is not CUFILE_BATCH";
-  if (opcode != CUFILE_READ && opcode != CUFILE_WRITE) return "its opcode is neither read nor write";
-  if (!file) return "its file handle is not registered";
-  if (entry.u.batch.devPtr_base == nullptr) return "its buffer is a null pointer";
-  if (entry.u.batch.file_offset < 0 || entry.u.batch.devPtr_offset < 0) return "it has a negative offset";
-  if (!check(*file, call_of(entry)).ok()) return "the file was not opened for this direction";
-  return {};
+// What an earlier company has put in place of it stays there, and is told.
+Ending cancelled(const Entry& entry) noexcept {
+  return {CUFILE_CANCELED, static_cast<std::int64_t>(entry.there)};
 }
 
 // Some programs never look at an event's status: the log has the cause, too.
-void log_failed_entry(std::size_t number, Outcome outcome) {
+void log_failed_entry(const Entry& entry, Outcome outcome) noexcept {
   if (!observe::log_enabled(config::LogLevel::error)) return;
-  const int error = outcome.error();
-  const char* const system = error < CUFILEOP_BASE_ERR ? ::strerrordesc_np(error) : nullptr;
-  observe::log(config::LogLevel::error, "batch",
-               fmt::format("entry {} of a submission failed: {} ({})", number,
-                           system != nullptr ? system : CUFILE_ERRSTR(error), error));
+  try {
+    const int error = outcome.error();
+    const char* const system = error < CUFILEOP_BASE_ERR ? ::strerrordesc_np(error) : nullptr;
+    observe::log(config::LogLevel::error, "batch",
+                 fmt::format("entry {} of a submission failed: {} ({})", entry.number,
+                             system != nullptr ? system : CUFILE_ERRSTR(error), error));
+  } catch (...) {  // NOLINT(bugprone-empty-catch): no memory for a log line is no reason to lose the event
+  }
 }
 
 }  // namespace
 
-bool Batch::reserve(unsigned count) {
-  const std::lock_guard lock(mutex_);
-  if (count > capacity_ - outstanding_) return false;
-  outstanding_ += count;
+Batch::Batch(Driver& driver, unsigned capacity)
+    : driver_(driver),
+      capacity_(std::min(capacity, most_entries)),
+      entries_(capacity_),
+      free_(capacity_),
+      waiting_(capacity_),
+      cached_(capacity_, capacity_),
+      disk_(capacity_, most_from_disk),
+      events_(capacity_),
+      free_count_(capacity_) {
+  // The slots that were used last come first: their memory is in a cache.
+  std::iota(free_.rbegin(), free_.rend(), std::uint16_t{0});
+}
+
+void Batch::queue(std::uint16_t slot) noexcept {
+  switch (entries_[slot].together.company) {
+    case Company::cached:
+      return cached_.waiting.push(slot);
+    case Company::disk:
+      return disk_.waiting.push(slot);
+    case Company::none:
+      return waiting_.push(slot);
+  }
+}
+
+// While a convoy is under way nobody can begin another: whoever looked for work would look in vain, again and again.
+void Batch::count_waiting() noexcept {
+  const unsigned cached = cached_.busy ? 0 : cached_.waiting.count;
+  const unsigned disk = disk_.busy ? 0 : disk_.waiting.count;
+  waiting_count_.store(waiting_.count + cached + disk, std::memory_order_relaxed);
+}
+
+Batch::Room::Room(Batch& batch, std::size_t count) noexcept : batch_(batch) {
+  const std::lock_guard lock(batch.mutex_);
+  if (count > batch.capacity_ - batch.outstanding_ - batch.reserved_) return;
+  count_ = count;
+  batch.reserved_ += static_cast<unsigned>(count);
+  for (std::size_t i = 0; i < count; ++i) slots_[i] = batch.free_[--batch.free_count_];
+}
+
+Batch::Room::~Room() {
+  if (count_ == 0) return;
+  for (std::size_t i = 0; i < count_; ++i) entry(i) = {};
+  const std::lock_guard lock(batch_.mutex_);
+  batch_.reserved_ -= static_cast<unsigned>(count_);
+  for (std::size_t i = count_; i > 0; --i) batch_.free_[batch_.free_count_++] = slots_[i - 1];
+}
+
+bool Batch::Room::enqueue() noexcept {
+  const std::lock_guard lock(batch_.mutex_);
+  if (batch_.ending_) return false;
+  for (std::size_t i = 0; i < count_; ++i) batch_.queue(slots_[i]);
+  batch_.count_waiting();
+  batch_.reserved_ -= static_cast<unsigned>(count_);
+  batch_.outstanding_ += static_cast<unsigned>(count_);
+  count_ = 0;
   return true;
 }
 
-void Batch::post(const CUfileIOEvents_t& event) {
+void Batch::finish(std::span<const std::uint16_t> slots, std::span<const Ending> endings) noexcept {
+  for (const std::uint16_t slot : slots) {
+    entries_[slot].file = {};
+    entries_[slot].registration = {};
+  }
+  bool wake = false;
   {
     const std::lock_guard lock(mutex_);
-    events_.push_back(event);
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      events_[(first_event_ + event_count_++) % capacity_] = {entries_[slots[i]].cookie, endings[i].status,
+                                                              static_cast<std::size_t>(endings[i].result)};
+      free_[free_count_++] = slots[i];
+    }
+    posted_.fetch_add(static_cast<std::uint32_t>(slots.size()), std::memory_order_release);
+    wake = sleepers_ > 0;
   }
-  posted_.advance();
+  if (wake) news_.advance();
+}
+
+bool Batch::run_one() noexcept {
+  if (!has_waiting()) return false;
+  const InFlight in_flight;  // before the look at what may begin
+  std::uint16_t slot = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.count == 0) return false;
+    slot = waiting_.pop();
+    count_waiting();
+  }
+  const Entry& entry = entries_[slot];
+  Ending ending = cancelled(entry);
+  if (may_begin(entry.queued)) {
+    const Outcome outcome = transfer_entry(driver_, *entry.file, entry.call, entry.there);
+    ending = {outcome.ok() ? CUFILE_COMPLETE : CUFILE_FAILED, outcome.value()};
+    if (!outcome.ok()) log_failed_entry(entry, outcome);
+  }
+  finish({&slot, 1}, {&ending, 1});
+  return true;
+}
+
+// All that may go with the one that has waited longest; the others keep their order.
+bool Batch::claim(Companions& companions) noexcept {
+  const std::lock_guard lock(mutex_);
+  Queue& waiting = companions.waiting;
+  if (companions.busy || waiting.count == 0) return false;
+  companions.busy = true;
+  companions.count = 0;
+  const Entry& first = entries_[waiting.slots[waiting.first]];
+  for (unsigned left = waiting.count; left > 0; --left) {
+    const std::uint16_t slot = waiting.pop();
+    if (companions.count < companions.most && go_together(first, entries_[slot])) {
+      companions.slots[companions.count++] = slot;
+    } else {
+      waiting.push(slot);
+    }
+  }
+  count_waiting();
+  return true;
+}
+
+bool Batch::run_convoy(Companions& companions) noexcept {
+  if (!has_waiting()) return false;
+  const InFlight in_flight;  // before the look at what may begin
+  if (!claim(companions)) return false;
+  const std::span slots(companions.slots.data(), companions.count);
+  const std::span entries(companions.entries.data(), companions.count);
+  const std::span endings(companions.endings.data(), companions.count);
+  bool begins = true;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    entries[i] = &entries_[slots[i]];
+    begins = begins && may_begin(entries[i]->queued);
+  }
+  if (begins) {
+    companions.convoy.carry(entries, endings);
+  } else {
+    for (std::size_t i = 0; i < entries.size(); ++i) endings[i] = cancelled(*entries[i]);
+  }
+  // Those that were not carried come to the end of the row, from where they go on in other company.
+  std::size_t carried = 0;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (endings[i].status == CUFILE_WAITING) continue;
+    if (endings[i].status == CUFILE_FAILED) {
+      log_failed_entry(entries_[slots[i]], Outcome::system_error(static_cast<int>(-endings[i].result)));
+    }
+    std::swap(slots[carried], slots[i]);
+    std::swap(endings[carried], endings[i]);
+    ++carried;
+  }
+  finish(slots.first(carried), endings.first(carried));
+  bool ends = false;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const std::uint16_t slot : slots.subspan(carried)) queue(slot);
+    companions.busy = false;
+    count_waiting();
+    ends = ending_;
+  }
+  if (ends) cancel();
+  if (has_waiting()) post_errand(driver_, *this);
+  return true;
+}
+
+void Batch::cancel_waiting(bool and_end) noexcept {
+  std::array<std::uint16_t, most_entries> slots;
+  std::array<Ending, most_entries> endings;
+  std::size_t count = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (and_end) ending_ = true;
+    for (Queue* const queue : {&cached_.waiting, &disk_.waiting, &waiting_}) {
+      for (unsigned left = queue->count; left > 0; --left) {
+        const std::uint16_t slot = queue->pop();
+        if (entries_[slot].there > 0) {
+          queue->push(slot);  // begun, and left by a company that could not end it
+        } else {
+          endings[count] = cancelled(entries_[slot]);
+          slots[count++] = slot;
+        }
+      }
+    }
+    count_waiting();
+  }
+  finish(std::span(slots).first(count), std::span(endings).first(count));
+}
+
+void Batch::cancel() noexcept {
+  cancel_waiting(false);
+}
+
+void Batch::end() noexcept {
+  cancel_waiting(true);
+}
+
+bool Batch::take_events(std::size_t least, std::span<CUfileIOEvents_t> into, Waited& waited) noexcept {
+  bool wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const bool any = event_count_ > 0;
+    while (waited.written < into.size() && event_count_ > 0) {
+      into[waited.written++] = events_[first_event_];
+      first_event_ = (first_event_ + 1) % capacity_;
+      --event_count_;
+      --outstanding_;
+    }
+    // Others may wait for more than there is now.
+    wake = any && sleepers_ > 0;
+    waited.enough = waited.written >= least || outstanding_ == 0;
+    waited.for_all = least - std::min(least, waited.written) >= outstanding_;
+    waited.seen = posted_.load(std::memory_order_relaxed);
+  }
+  if (wake) news_.advance();
+  return waited.enough;
+}
+
+bool Batch::sleep(std::uint32_t seen, const std::optional<timespec>& deadline) noexcept {
+  std::uint32_t news = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (posted_.load(std::memory_order_relaxed) != seen || outstanding_ == 0) return true;
+    ++sleepers_;
+    news = news_.now();
+  }
+  const bool woken = news_.wait_beyond(news, deadline);
+  const std::lock_guard lock(mutex_);
+  --sleepers_;
+  return woken;
 }
 
 std::size_t Batch::collect(std::size_t least, std::span<CUfileIOEvents_t> into,
-                           const std::optional<timespec>& timeout) {
+                           const std::optional<timespec>& timeout) noexcept {
+  Waited waited;
+  if (take_events(least, into, waited) || (timeout && is_nothing(*timeout))) return waited.written;
   const std::optional<timespec> deadline = timeout ? std::optional(deadline_after(*timeout)) : std::nullopt;
-  std::size_t written = 0;
-  for (;;) {
-    const std::uint32_t seen = posted_.now();
-    {
-      const std::lock_guard lock(mutex_);
-      while (written < into.size() && !events_.empty()) {
-        into[written++] = events_.front();
-        events_.pop_front();
-        --outstanding_;
-      }
-      if (written >= least || outstanding_ == 0) return written;
+  bool helped = false;
+  for (bool in_time = true; in_time;) {
+    // Whoever waits for all, and for ever, loses nothing by doing some of it.
+    if (!timeout && (waited.for_all ? run_some() : run_cached())) {
+      helped = true;
+      if (take_events(least, into, waited)) break;
+      continue;
     }
-    if (!posted_.wait_beyond(seen, deadline)) return written;
+    const auto until = std::chrono::steady_clock::now() + short_while;
+    while (engine::lane_count() > 0 && posted_.load(std::memory_order_acquire) == waited.seen &&
+           std::chrono::steady_clock::now() < until) {
+      engine::pause(16);
+    }
+    in_time = sleep(waited.seen, deadline);
+    if (take_events(least, into, waited)) break;
   }
-}
-
-void* set_up_batch(Driver& driver, unsigned capacity) {
-  const auto life = driver.life_or_open();
-  const std::size_t most = life->config->size(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE);
-  if (capacity == 0 || capacity > most) {
-    throw Failure(CU_FILE_INVALID_VALUE, "a batch holds 1 to " + std::to_string(most) +
-                                             " entries (properties.io_batchsize), not " + std::to_string(capacity));
-  }
-  return driver.batches().insert(std::make_unique<Batch>(capacity));
-}
-
-void submit_batch(Driver& driver, void* handle, std::span<const CUfileIOParams_t> entries) {
-  const InFlight in_flight;  // before the pins, as in transfer()
-  const auto batch = driver.batches().pin(handle);
-  if (!batch) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "no such batch");
-  if (entries.empty()) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "a submission needs at least one entry");
-  std::vector<FileTable::Pin> files;
-  files.reserve(entries.size());
-  for (const CUfileIOParams_t& entry : entries) {
-    files.push_back(driver.files().pin(entry.fh));
-    if (const std::string reason = objection(entry, files.back()); !reason.empty()) {
-      throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR,
-                    "entry " + std::to_string(files.size() - 1) + ": " + reason + "; nothing was submitted");
+  // What a convoy of this thread's has left over, nobody else comes for when the batch ends.
+  if (helped && has_waiting() && !post_errand(driver_, *this)) {
+    while (run_some()) {
     }
   }
-  if (!batch->reserve(static_cast<unsigned>(entries.size()))) {
-    throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR,
-                  "more entries than the batch was set up for are outstanding; collect events first");
-  }
-  observe::count(Operation::batch_enqueued, true, entries.size());
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const Call call = call_of(entries[i]);
-    const Outcome outcome = transfer(driver, *files[i], call, Origin::batch);
-    CUfileIOEvents_t event{};
-    if (!outcome.ok()) log_failed_entry(i, outcome);
-    event.cookie = entries[i].cookie;
-    event.status = outcome.ok() ? CUFILE_COMPLETE : CUFILE_FAILED;
-    event.ret = static_cast<std::size_t>(outcome.value());
-    batch->post(event);
-  }
-}
-
-std::size_t collect_batch(Driver& driver, void* handle, std::size_t least, std::span<CUfileIOEvents_t> into,
-                          const std::optional<timespec>& timeout) {
-  const auto batch = driver.batches().pin(handle);
-  if (!batch) throw Failure(CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR, "no such batch");
-  if (least > into.size()) {
-    throw Failure(CU_FILE_INVALID_VALUE, "min_nr is larger than the room for events in *nr");
-  }
-  const std::size_t written = batch->collect(least, into, timeout);
-  observe::count(Operation::batch_complete, true, written);
-  return written;
-}
-
-void destroy_batch(Driver& driver, void* handle) {
-  const Patience patience = waiting_can_end() ? Patience::until_the_last_user_left : Patience::none;
-  if (!driver.batches().retire(handle, patience)) throw Failure(CU_FILE_INVALID_VALUE, "no such batch");
+  return waited.written;
 }
 
 }  // namespace sluice::core

@@ -1,51 +1,157 @@
-// Batches. A submission is executed in order by the thread that submits it; its events wait to be collected, each
-// once. Several threads may use one batch at a time.
+// A batch: entries that wait, entries that somebody is at, events that wait to be collected, each once. All its memory
+// is there from the start. Any number of threads may use it at a time.
 #pragma once
 
 #include <time.h>
 
-#include <deque>
+#include <array>
+#include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/event_count.h"
 #include "core/driver.h"
+#include "core/entry.h"
 #include "core/slot_table.h"
+#include "core/together.h"
 #include "cufile.h"
 
 namespace sluice::core {
 
 class Batch {
  public:
-  explicit Batch(unsigned capacity) : capacity_(capacity) {}
+  static constexpr unsigned most_entries = 256;
 
-  // Room for `count` more entries, or false. Entries hold their room until their event is collected.
-  bool reserve(unsigned count);
-  void post(const CUfileIOEvents_t& event);
+  Batch(Driver& driver, unsigned capacity);
+
+  // The batch's own handle; set before anybody else knows it.
+  void set_handle(void* handle) noexcept { handle_ = handle; }
+  void* handle() const noexcept { return handle_; }
+
+  // Room for a submission: free entries, to be filled. They go back unless enqueue() takes them.
+  class Room {
+   public:
+    Room(Batch& batch, std::size_t count) noexcept;
+    ~Room();
+    Room(const Room&) = delete;
+    Room& operator=(const Room&) = delete;
+    explicit operator bool() const noexcept { return count_ > 0; }
+    Entry& entry(std::size_t number) noexcept { return batch_.entries_[slots_[number]]; }
+    // False: the batch is being destroyed.
+    bool enqueue() noexcept;
+
+   private:
+    Batch& batch_;
+    std::size_t count_ = 0;
+    std::array<std::uint16_t, most_entries> slots_;
+  };
+
+  // Begins what has waited longest and carries it to its event, on this thread: those that go together first. False
+  // when nothing waits that this thread could begin.
+  bool run_some() noexcept { return run_cached() || run_convoy(disk_) || run_one(); }
+  // Only entries that wait for no disk.
+  bool run_cached() noexcept { return run_convoy(cached_); }
+  unsigned waiting() const noexcept { return waiting_count_.load(std::memory_order_relaxed); }
+  bool has_waiting() const noexcept { return waiting() > 0; }
+
+  // Entries that nobody has begun end here, each with its event.
+  void cancel() noexcept;
+  // The same, and there are no submissions any more. What was begun may still wait for somebody to go on with it.
+  void end() noexcept;
 
   // Moves up to into.size() events out, after waiting for `least` of them (never for more than are outstanding).
-  // `timeout` nullopt waits for ever. The number of events written.
-  std::size_t collect(std::size_t least, std::span<CUfileIOEvents_t> into, const std::optional<timespec>& timeout);
+  // `timeout` nullopt waits for ever, and lends a hand meanwhile. The number of events written.
+  std::size_t collect(std::size_t least, std::span<CUfileIOEvents_t> into,
+                      const std::optional<timespec>& timeout) noexcept;
+
+  // For core/errands.h alone, under its lock.
+  struct Link {
+    Batch* before = nullptr;
+    Batch* next = nullptr;
+    bool listed = false;
+    bool dropped = false;  // for good
+  };
+  Link link;
 
  private:
+  friend class Room;
+  struct Waited {
+    std::size_t written = 0;
+    bool enough = false;
+    bool for_all = false;  // nothing that is outstanding would be too much
+    std::uint32_t seen = 0;
+  };
+  // A row of slots, first in, first out. With the mutex held.
+  struct Queue {
+    explicit Queue(unsigned capacity) : slots(capacity) {}
+    void push(std::uint16_t slot) noexcept { slots[(first + count++) % slots.size()] = slot; }
+    std::uint16_t pop() noexcept {
+      const std::uint16_t slot = slots[first];
+      first = static_cast<unsigned>((first + 1) % slots.size());
+      --count;
+      return slot;
+    }
+    std::vector<std::uint16_t> slots;
+    unsigned first = 0;
+    unsigned count = 0;
+  };
+
+  // Those of one company. All but `waiting` and `busy` belongs to the thread that has set `busy`.
+  struct Companions {
+    Companions(unsigned capacity, unsigned most_at_once)
+        : most(most_at_once),
+          waiting(capacity),
+          convoy(capacity),
+          slots(capacity),
+          entries(capacity),
+          endings(capacity) {}
+    const unsigned most;  // in a convoy
+    Queue waiting;
+    bool busy = false;
+    Convoy convoy;
+    std::vector<std::uint16_t> slots;
+    std::vector<Entry*> entries;
+    std::vector<Ending> endings;
+    unsigned count = 0;
+  };
+
+  bool run_one() noexcept;
+  bool claim(Companions& companions) noexcept;
+  bool run_convoy(Companions& companions) noexcept;
+  void queue(std::uint16_t slot) noexcept;  // with the mutex held
+  void count_waiting() noexcept;            // with the mutex held
+  // Events for entries that are through. Their pins go first: who has the event may deregister.
+  void finish(std::span<const std::uint16_t> slots, std::span<const Ending> endings) noexcept;
+  void cancel_waiting(bool and_end) noexcept;
+  bool take_events(std::size_t least, std::span<CUfileIOEvents_t> into, Waited& waited) noexcept;
+  bool sleep(std::uint32_t seen, const std::optional<timespec>& deadline) noexcept;
+
+  Driver& driver_;
   const unsigned capacity_;
-  std::mutex mutex_;
-  unsigned outstanding_ = 0;  // reserved, not yet collected
-  std::deque<CUfileIOEvents_t> events_;
-  base::EventCount posted_;
+  void* handle_ = nullptr;
+  std::vector<Entry> entries_;  // a slot each; who has taken its number out of free_ or waiting_ may use it
+
+  std::mutex mutex_;                 // all below
+  std::vector<std::uint16_t> free_;  // a stack
+  Queue waiting_;                    // each by itself
+  Companions cached_;
+  Companions disk_;
+  std::vector<CUfileIOEvents_t> events_;  // a ring
+  unsigned free_count_;
+  unsigned first_event_ = 0;
+  unsigned event_count_ = 0;
+  unsigned reserved_ = 0;     // taken by submissions that are being checked
+  unsigned outstanding_ = 0;  // enqueued, their events not yet collected
+  unsigned sleepers_ = 0;
+  bool ending_ = false;
+  std::atomic<unsigned> waiting_count_{0};  // entries that could be begun now; written with the mutex held
+  std::atomic<std::uint32_t> posted_{0};    // events so far
+  base::EventCount news_;
 };
 
 class BatchTable : public SlotTable<Batch, 0x5d, 4> {};
-
-// The C API's verbs; all throw base::Failure with the code of the call.
-void* set_up_batch(Driver& driver, unsigned capacity);
-// Checks every entry first: one that is wrong refuses all, and nothing is started.
-void submit_batch(Driver& driver, void* handle, std::span<const CUfileIOParams_t> entries);
-std::size_t collect_batch(Driver& driver, void* handle, std::size_t least, std::span<CUfileIOEvents_t> into,
-                          const std::optional<timespec>& timeout);
-// There is no verb for cancelling: every entry has its result by the time that submit_batch() returns, and its event
-// stays to be collected.
-void destroy_batch(Driver& driver, void* handle);
 
 }  // namespace sluice::core

@@ -7,6 +7,8 @@
 
 #include "base/failure.h"
 #include "core/batch.h"
+#include "core/batch_calls.h"
+#include "core/errands.h"
 #include "core/in_flight.h"
 #include "core/streams.h"
 #include "engine/lanes.h"
@@ -145,7 +147,7 @@ void Driver::close() {
   // something.
   const Patience patience = patience_now();
   if (patience != Patience::none) streams_->wait_for(nullptr);
-  for (void* batch : batches) batches_->retire(batch, patience);
+  for (void* batch : batches) end_batch(*batches_, batch, patience);
   for (void* file : files) files_.retire(file, patience);
   for (void* buffer : buffers) buffers_.retire(buffer, patience);
   observe::log(config::LogLevel::info, "core", "driver closed");
@@ -171,6 +173,7 @@ void Driver::prepare_fork() {
   files_.before_fork();
   buffers_.before_fork();
   batches_->before_fork();
+  errands_before_fork();
   ranges_.before_fork();
   streams_->before_fork();
   gpu::driver_before_fork();
@@ -180,9 +183,11 @@ void Driver::prepare_fork() {
   engine::slabs_before_fork();
   if (life_) life_->pairs->before_fork();
   engine::stations_before_fork();
+  observe::statistics_before_fork();
 }
 
 void Driver::resume_after_fork(bool in_child) {
+  observe::statistics_after_fork(in_child);
   engine::stations_after_fork(in_child);
   if (life_) life_->pairs->after_fork();
   engine::rings_after_fork(in_child);
@@ -194,6 +199,7 @@ void Driver::resume_after_fork(bool in_child) {
   gpu::driver_after_fork(in_child);
   streams_->after_fork(in_child);
   ranges_.after_fork(in_child);
+  errands_after_fork(in_child);
   batches_->after_fork(in_child);
   buffers_.after_fork(in_child);
   files_.after_fork(in_child);

@@ -34,6 +34,8 @@ struct alignas(64) Record {
 
 std::atomic<Record*> all_records{nullptr};
 std::atomic<bool> given_up{false};
+std::atomic<std::uint64_t> last_queued{0};
+std::atomic<std::uint64_t> ended_up_to{0};  // what was queued until then does not begin any more
 
 // What a thread has. A thread that is ending gives the record back after each transfer.
 struct Mine {
@@ -102,6 +104,10 @@ void wait_at_exit() {
   if (given_up.load()) return;
   int before = PTHREAD_CANCEL_ENABLE;
   ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+  // Whoever begins something queued shows itself first and then looks here; this looks for it afterwards. So one of
+  // them sees the other.
+  ended_up_to.store(last_queued.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   for (Record* record = all_records.load(std::memory_order_acquire); record != nullptr; record = record->next) {
     const std::uint64_t turns = record->turns.load(std::memory_order_acquire);
     record->awaited = record != mine.record && (turns & 1) != 0 ? turns : 0;
@@ -140,6 +146,15 @@ InFlight::~InFlight() {
 void wait_for_transfers_at_exit() noexcept {
   // Without room for a handler there is no waiting.
   [[maybe_unused]] const int refused = std::atexit(wait_at_exit);
+}
+
+std::uint64_t queue_number() noexcept {
+  return last_queued.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+bool may_begin(std::uint64_t queued) noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return queued > ended_up_to.load(std::memory_order_relaxed);
 }
 
 bool waiting_can_end() noexcept {

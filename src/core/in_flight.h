@@ -2,6 +2,8 @@
 // something in the middle of its own transfer, which must not wait for itself.
 #pragma once
 
+#include <cstdint>
+
 namespace sluice::core {
 
 // Lives as long as one transfer does on the calling thread; one within another counts once. Costs two plain stores
@@ -22,6 +24,11 @@ void wait_for_transfers_at_exit() noexcept;
 // False when waiting for a transfer could never end: this thread is inside one itself, or the process ends and has
 // given up on those that are left.
 bool waiting_can_end() noexcept;
+
+// What is queued now, to begin later, perhaps on another thread, gets a number. With an InFlight that lives since, may
+// it begin? Not when exit() has come meanwhile: nobody would wait for it.
+std::uint64_t queue_number() noexcept;
+bool may_begin(std::uint64_t queued) noexcept;
 
 // The child of a fork has none of its parent's other threads.
 void transfers_after_fork_in_child() noexcept;

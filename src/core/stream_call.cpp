@@ -77,7 +77,7 @@ void StreamCall::run(engine::Courier& courier) noexcept {
   const Call call = now();
   Outcome outcome = Outcome::refused(CU_FILE_HANDLE_NOT_REGISTERED);
   if (const auto file = driver_.files().pin(call.handle)) {
-    outcome = transfer(driver_, *file, call, Manners{Origin::call, courier.carries() ? &courier : nullptr});
+    outcome = transfer_in_stream(driver_, *file, call, courier.carries() ? &courier : nullptr);
   } else {
     observe::count_transfer({.direction = call.direction, .requested = call.size}, outcome);
   }

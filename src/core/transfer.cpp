@@ -65,24 +65,6 @@ Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, Memory&
   return Outcome::bytes(0);
 }
 
-// Is the descriptor still the file that was registered? And where does that file end?
-std::optional<std::uint64_t> current_size(const File& file) noexcept {
-  struct stat status {};
-  if (::fstat(file.fd, &status) != 0 || status.st_dev != file.facts.device || status.st_ino != file.facts.inode) {
-    return std::nullopt;
-  }
-  if (file.facts.kind == facts::FileKind::block_device) return ~std::uint64_t{0};
-  return static_cast<std::uint64_t>(status.st_size);
-}
-
-// The driver's own exit handlers were registered with cuInit, which must have come before its first memory: from then
-// on ours runs before them.
-void watch_exit_behind_the_driver() noexcept {
-  static std::atomic<bool> watched{false};
-  if (watched.load(std::memory_order_relaxed) || watched.exchange(true)) return;
-  wait_for_transfers_at_exit();
-}
-
 // What the statistics want to know of a transfer besides.
 struct Seen {
   facts::BufferFacts memory;
@@ -126,29 +108,62 @@ Outcome run(Driver& driver, File& file, const Call& call, engine::Courier* couri
   return result.outcome;
 }
 
-bool aligned(const Call& call) noexcept {
-  const auto together = static_cast<std::uint64_t>(call.file_offset) | call.size |
-                        (reinterpret_cast<std::uint64_t>(call.base) + static_cast<std::uint64_t>(call.buffer_offset));
-  return together % 4096 == 0;
-}
+// Where a call comes from, and what has been done of it.
+struct Origin {
+  bool batch = false;
+  std::uint64_t there = 0;
+  engine::Courier* courier = nullptr;
+};
 
-Outcome run_counted(Driver& driver, File& file, const Call& call, const Manners& manners) noexcept {
+Outcome run_counted(Driver& driver, File& file, const Call& call, const Origin& origin) noexcept {
   Seen seen;
-  if (!observe::statistics_running()) return run(driver, file, call, manners.courier, seen);
+  const Call rest = rest_of(call, origin.there);
+  if (!observe::statistics_running()) return behind(origin.there, run(driver, file, rest, origin.courier, seen));
   const auto begun = std::chrono::steady_clock::now();
-  const Outcome outcome = run(driver, file, call, manners.courier, seen);
+  const Outcome outcome = behind(origin.there, run(driver, file, rest, origin.courier, seen));
   const observe::Transfer record{.direction = call.direction,
                                  .requested = call.size,
                                  .aligned = aligned(call),
                                  .device = facts::is_host(seen.memory.kind) ? -1 : seen.memory.device,
                                  .duration = std::chrono::steady_clock::now() - begun,
                                  .by_drive = seen.by_drive,
-                                 .in_batch = manners.origin == Origin::batch};
+                                 .in_batch = origin.batch};
   observe::count_transfer(record, outcome);
   return outcome;
 }
 
+Outcome run_watched(Driver& driver, File& file, const Call& call, const Origin& origin) noexcept {
+  const InFlight in_flight;  // for those who come with a pin
+  const Watch watch;
+  const Outcome outcome = run_counted(driver, file, call, origin);
+  watch.end(file, call, outcome);
+  return outcome;
+}
+
 }  // namespace
+
+std::optional<std::uint64_t> current_size(const File& file) noexcept {
+  struct stat status {};
+  if (::fstat(file.fd, &status) != 0 || status.st_dev != file.facts.device || status.st_ino != file.facts.inode) {
+    return std::nullopt;
+  }
+  if (file.facts.kind == facts::FileKind::block_device) return ~std::uint64_t{0};
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+// The driver's own exit handlers were registered with cuInit, which must have come before its first memory: from then
+// on ours runs before them.
+void watch_exit_behind_the_driver() noexcept {
+  static std::atomic<bool> watched{false};
+  if (watched.load(std::memory_order_relaxed) || watched.exchange(true)) return;
+  wait_for_transfers_at_exit();
+}
+
+bool aligned(const Call& call) noexcept {
+  const auto together = static_cast<std::uint64_t>(call.file_offset) | call.size |
+                        (reinterpret_cast<std::uint64_t>(call.base) + static_cast<std::uint64_t>(call.buffer_offset));
+  return together % 4096 == 0;
+}
 
 Outcome check(const File& file, const Call& call) noexcept {
   if (call.base == nullptr) return Outcome::system_error(EINVAL);
@@ -160,16 +175,28 @@ Outcome check(const File& file, const Call& call) noexcept {
   return Outcome::bytes(0);
 }
 
-Outcome transfer(Driver& driver, File& file, const Call& call, Origin origin) noexcept {
-  return transfer(driver, file, call, Manners{origin, nullptr});
+Call rest_of(const Call& call, std::uint64_t there) noexcept {
+  Call rest = call;
+  rest.size -= there;
+  rest.file_offset += static_cast<off_t>(there);
+  rest.buffer_offset += static_cast<off_t>(there);
+  return rest;
 }
 
-Outcome transfer(Driver& driver, File& file, const Call& call, const Manners& manners) noexcept {
-  const InFlight in_flight;  // for those who come with a pin
-  const Watch watch;
-  const Outcome outcome = run_counted(driver, file, call, manners);
-  watch.end(file, call, outcome);
-  return outcome;
+Outcome behind(std::uint64_t there, Outcome rest) noexcept {
+  return there == 0 ? rest : Outcome::bytes(there + rest.count());
+}
+
+Outcome transfer(Driver& driver, File& file, const Call& call) noexcept {
+  return run_watched(driver, file, call, {});
+}
+
+Outcome transfer_entry(Driver& driver, File& file, const Call& call, std::uint64_t there) noexcept {
+  return run_watched(driver, file, call, {.batch = true, .there = there});
+}
+
+Outcome transfer_in_stream(Driver& driver, File& file, const Call& call, engine::Courier* courier) noexcept {
+  return run_watched(driver, file, call, {.courier = courier});
 }
 
 Outcome transfer(Driver& driver, const Call& call) noexcept {

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/outcome.h"
 #include "base/strong.h"
@@ -24,19 +25,32 @@ struct Call {
 // Checks in the order of the contract, resolves file and memory, runs the request, records it. The I/O path.
 base::Outcome transfer(Driver& driver, const Call& call) noexcept;
 
-// The same on a file that is pinned already; batches are counted as such.
-enum class Origin : std::uint8_t { call, batch };
-base::Outcome transfer(Driver& driver, File& file, const Call& call, Origin origin = Origin::call) noexcept;
+// The same on a file that is pinned already.
+base::Outcome transfer(Driver& driver, File& file, const Call& call) noexcept;
+
+// The same of a batch's entry, of which `there` bytes from its start are in place already: fewer than it asks for. The
+// outcome is that of the whole.
+base::Outcome transfer_entry(Driver& driver, File& file, const Call& call, std::uint64_t there) noexcept;
+
+// What is left of a call behind so many bytes; and the outcome of the whole, when that was the rest's. An error counts
+// only where nothing had been moved.
+Call rest_of(const Call& call, std::uint64_t there) noexcept;
+base::Outcome behind(std::uint64_t there, base::Outcome rest) noexcept;
 
 // The same for a stream that has got there: device memory is reached through its courier, where there is one.
-struct Manners {
-  Origin origin = Origin::call;
-  engine::Courier* courier = nullptr;
-};
-base::Outcome transfer(Driver& driver, File& file, const Call& call, const Manners& manners) noexcept;
+base::Outcome transfer_in_stream(Driver& driver, File& file, const Call& call, engine::Courier* courier) noexcept;
 
 // What a call is refused for without looking at the memory: null buffer, negative offsets, wrong access mode. 0:
 // nothing.
 base::Outcome check(const File& file, const Call& call) noexcept;
+
+// For whoever runs transfers in another way, and has to do these by himself.
+//
+// Is the descriptor still the file that was registered? And where does that file end? ~0 where a size means nothing.
+std::optional<std::uint64_t> current_size(const File& file) noexcept;
+// Before the first use of device memory: exit() is to wait for transfers before the driver goes.
+void watch_exit_behind_the_driver() noexcept;
+// Offset, size and address all whole pages, as the statistics tell.
+bool aligned(const Call& call) noexcept;
 
 }  // namespace sluice::core

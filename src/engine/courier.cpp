@@ -136,7 +136,7 @@ void Courier::look_after(Patience& patience) noexcept {
 void Courier::call_off() noexcept {
   gpu::ErrandCommand mark = posted_[first_ % gpu::errand_places];
   mark.number = first_;
-  mark.kind = ErrandKind::called_off;
+  mark.kind = ErrandKind::taken_back;
   const std::size_t slot = 2 * std::size_t{first_ % gpu::errand_places};
   std::atomic_ref(words_.commands[slot + 1]).store(mark.second_word(), std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -178,6 +178,7 @@ bool Courier::settle() noexcept {
 
 void Courier::finish() noexcept {
   if (task_.blocks > 0) {
+    static_cast<void>(place());  // its slot may hold a command that nobody has read yet
     post(ErrandKind::end, 0, 0, 0);
     Patience patience;
     // The stream of an early task may get there at any time.

@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "engine/disk_read.h"
 #include "engine/file_io.h"
 #include "engine/lanes.h"
 #include "engine/pause.h"
@@ -30,12 +31,13 @@ using base::Outcome;
 
 namespace {
 
-constexpr std::uint64_t page = 4096;
-
-// A kernel that has not begun by then waits for somebody else's to end. Those of our own other requests end soon, and
-// the copy engine gets little of a link that they fill.
-std::chrono::microseconds patience_with_kernel() noexcept {
-  return offers_now() > 1 ? std::chrono::microseconds(3000) : std::chrono::microseconds(60);
+// A kernel that has not begun by then waits for somebody else's to end. Beside other requests of ours it takes its time
+// to begin, and the copy engine gets little of a link that they fill: it is worth as long as its bytes would take.
+std::chrono::microseconds patience_with_kernel(std::uint64_t bytes) noexcept {
+  using std::chrono::microseconds;
+  constexpr std::uint64_t bytes_a_microsecond = 8192;
+  if (offers_now() <= 1) return microseconds(60);
+  return std::clamp(microseconds(bytes / bytes_a_microsecond), microseconds(400), microseconds(3000));
 }
 
 // How a request is cut.
@@ -46,7 +48,7 @@ struct Cut {
   std::uint32_t places;
   std::uint32_t shift;  // where the places begin, so that the kernel finds source and target alike aligned
   unsigned hands;
-  bool gatherable;
+  bool cached;  // no disk has to bring it first
 };
 
 struct Size {
@@ -57,30 +59,43 @@ struct Size {
 
 // Measured on an H200. Smaller chunks start the device sooner, larger ones cost less; more hands are quicker and cost
 // more processor time.
-constexpr std::array cached_sizes{Size{384 << 10, 16 << 10, 3}, Size{2 << 20, 32 << 10, 7}, Size{8 << 20, 16 << 10, 11},
+constexpr std::array kernel_sizes{Size{384 << 10, 16 << 10, 3}, Size{2 << 20, 32 << 10, 7}, Size{8 << 20, 16 << 10, 11},
                                   Size{~0ULL, 64 << 10, 11}};
+constexpr std::array engine_sizes{Size{384 << 10, 32 << 10, 3}, Size{2 << 20, 32 << 10, 7}, Size{~0ULL, 32 << 10, 11}};
 constexpr std::array disk_sizes{Size{1 << 20, 256 << 10, 3}, Size{4 << 20, 512 << 10, 5}, Size{~0ULL, 1 << 20, 7}};
+
+// Each copy by the copy engine costs two calls of the driver: while it is busy, it is given so much at least.
+constexpr std::uint32_t worth_a_copy = 256 << 10;
+
+// Blocks of the kernel. Enough to keep the link busy, by all requests that are under way together; more only take
+// processors from the program's own kernels.
+constexpr unsigned blocks_of_one = 32;
+constexpr unsigned fewest_blocks = 4;
 
 template <typename Sizes>
 const Size& size_for(const Sizes& sizes, std::uint64_t total) {
   return *std::find_if(sizes.begin(), sizes.end(), [&](const Size& size) { return total <= size.up_to; });
 }
 
-Cut cut(const FileRange& range, cuda::DevicePtr to, bool cached) {
-  const std::uint64_t unit = std::max<std::uint64_t>(page, range.block);
-  const std::uint64_t skip = range.at.value % unit;
+// The kernel takes source and target alike aligned; O_DIRECT wants its places on a page.
+bool can_be_gathered(const FileRange& range, cuda::DevicePtr to) {
+  return range.block == 1 || (to - range.at.value % range.unit()) % 16 == 0;
+}
+
+Cut cut(const FileRange& range, cuda::DevicePtr to, bool cached, bool by_kernel) {
+  const std::uint64_t skip = range.at.value % range.unit();
   const std::uint64_t total = skip + range.length;
-  const Size& size = cached ? size_for(cached_sizes, total) : size_for(disk_sizes, total);
-  const auto shift = static_cast<std::uint32_t>((to - skip) % 16);
+  const Size& size = !cached     ? size_for(disk_sizes, total)
+                     : by_kernel ? size_for(kernel_sizes, total)
+                                 : size_for(engine_sizes, total);
   Cut made{};
   made.skip = static_cast<std::uint32_t>(skip);
   made.chunk_bytes = size.chunk_bytes;
   made.chunks = static_cast<std::uint32_t>((total + size.chunk_bytes - 1) / size.chunk_bytes);
   made.places = std::min<std::uint32_t>(ring_bytes / size.chunk_bytes, most_places);
   made.hands = std::min(size.hands, made.chunks - 1);
-  // O_DIRECT wants its places on a page.
-  made.gatherable = range.block == 1 || shift == 0;
-  made.shift = range.block == 1 ? shift : 0;
+  made.cached = cached;
+  made.shift = range.block == 1 ? static_cast<std::uint32_t>((to - skip) % 16) : 0;
   return made;
 }
 
@@ -117,6 +132,7 @@ class DeviceRead final : public Work {
       for (std::uint32_t chunk = 0; chunk < cut_.chunks; chunk = next_.fetch_add(1, std::memory_order_relaxed)) {
         Patience patience;
         while (!is_free(chunk)) look_after_device(patience);
+        if (is_lost()) break;
         read(chunk);
         release();
         if (!by_kernel()) pump();
@@ -132,6 +148,7 @@ class DeviceRead final : public Work {
       if (chunk >= cut_.chunks) return;
       Patience patience;
       while (!is_free(chunk)) patience.wait();
+      if (is_lost()) return;
       read(chunk);
       release();
     }
@@ -151,6 +168,8 @@ class DeviceRead final : public Work {
     return static_cast<std::uint32_t>(end - begin) - into(chunk);
   }
 
+  static constexpr std::uint32_t lost = ~std::uint32_t{0};  // as a value of copied_
+  bool is_lost() const noexcept { return copied_.load(std::memory_order_acquire) == lost; }
   bool is_free(std::uint32_t chunk) const noexcept {
     if (chunk < cut_.places) return true;
     const std::uint32_t before = chunk - cut_.places;
@@ -210,42 +229,53 @@ class DeviceRead final : public Work {
       total_ += slot.length;
       ended_ = slot.length < wanted(chunk);
     }
-    // The kernel's turn (see call_off for why it is still the kernel's). The bytes were written by a thread that
-    // made the chunk ready after them; what is read here in that order, the device reads in that order.
-    if (by_kernel()) {
-      std::atomic_ref(words_.tickets[chunk % cut_.places])
-          .store(std::uint64_t{slot.length} << 32U | number(chunk), std::memory_order_release);
-    }
+    // The kernel's turn. The bytes were written by a thread that made the chunk ready after them; what is read here in
+    // that order, the device reads in that order.
+    if (by_kernel()) publish(chunk, std::uint64_t{slot.length} << 32U | number(chunk));
     released_.store(chunk + 1, std::memory_order_release);
+  }
+
+  void publish(std::uint32_t chunk, std::uint64_t value) noexcept {
+    const std::atomic_ref ticket(words_.tickets[chunk % cut_.places]);
+    if (chunk > 0) return ticket.store(value, std::memory_order_release);
+    std::uint64_t none = 0;  // unless a call_off() came between
+    ticket.compare_exchange_strong(none, value, std::memory_order_release, std::memory_order_relaxed);
   }
 
   void launch() noexcept {
     serial_ = ring_.next_serial();
     std::atomic_ref(words_.tickets[0]).store(0, std::memory_order_release);  // may still say called_off
-    const int result = ring_.device().launch({.places = places_,
-                                              .target = target_,
-                                              .tickets = words_.tickets.data(),
-                                              .drained = words_.drained.data(),
-                                              .words = &words_.launch,
-                                              .chunk_bytes = cut_.chunk_bytes,
-                                              .stride = cut_.chunk_bytes,
-                                              .skip = cut_.skip,
-                                              .chunks = cut_.chunks,
-                                              .place_count = cut_.places,
-                                              .first_number = first_number_,
-                                              .serial = serial_});
+    const int result =
+        ring_.device().launch({.places = places_,
+                               .target = target_,
+                               .tickets = words_.tickets.data(),
+                               .drained = words_.drained.data(),
+                               .words = &words_.launch,
+                               .chunk_bytes = cut_.chunk_bytes,
+                               .stride = cut_.chunk_bytes,
+                               .skip = cut_.skip,
+                               .chunks = cut_.chunks,
+                               .place_count = cut_.places,
+                               .first_number = first_number_,
+                               .serial = serial_,
+                               .most_blocks = std::max(fewest_blocks, blocks_of_one / std::max(1U, offers_now()))});
     launched_ = std::chrono::steady_clock::now();
     if (result != cuda::success) by_kernel_.store(false, std::memory_order_release);
   }
 
   // Takes the work back from a kernel that has not begun. False: it has.
   //
-  // Either the first block reads `called_off` in place of chunk 0's ticket, or this thread reads `begun`; a full fence
-  // on both sides excludes that neither does. Afterwards nobody writes a ticket into place 0 while the launch is
+  // Chunk 0's ticket is exchanged, not overwritten: when its place has been filled again the kernel has begun, and
+  // needs what is there. Otherwise either the first block reads `called_off`, or this thread reads `begun`; a full
+  // fence on both sides excludes that neither does. Afterwards nobody writes a ticket into place 0 while the launch is
   // pending: a later chunk gets that place only after the copy engine has emptied it, which is after by_kernel_ was
   // taken back.
   bool call_off() noexcept {
-    std::atomic_ref(words_.tickets[0]).store(gpu::called_off, std::memory_order_seq_cst);
+    const std::atomic_ref ticket(words_.tickets[0]);
+    std::uint64_t seen = ticket.load(std::memory_order_relaxed);
+    do {
+      if (seen != 0 && static_cast<std::uint32_t>(seen) != first_number_) return false;
+    } while (!ticket.compare_exchange_weak(seen, gpu::called_off, std::memory_order_seq_cst));
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (look(words_.launch.begun) == serial_) {
       Patience patience;
@@ -268,12 +298,13 @@ class DeviceRead final : public Work {
     return false;
   }
 
-  // The device is lost to this context. Whoever waits for a place is let go.
+  // The device is lost to this context. Whoever waits for a place is let go, and leaves it as it is: what lies there
+  // may not have been released yet.
   void give_up(int result) noexcept {
     failure_ = result;
     ring_.condemn();
     ends_with(0);
-    copied_.store(cut_.chunks, std::memory_order_release);
+    copied_.store(lost, std::memory_order_release);
   }
 
   void look_after_device(Patience& patience) noexcept {
@@ -282,7 +313,7 @@ class DeviceRead final : public Work {
     if (!by_kernel()) {
       pump();
     } else if (look(words_.launch.begun) != serial_) {
-      if (std::chrono::steady_clock::now() - launched_ > patience_with_kernel()) call_off();
+      if (std::chrono::steady_clock::now() - launched_ > patience_with_kernel(range_.length)) call_off();
     } else if (patience.long_since()) {
       is_healthy();
     }
@@ -291,8 +322,11 @@ class DeviceRead final : public Work {
   // Gives the copy engine what has been released, neighbouring chunks in one copy, and sees how far it is.
   void pump() noexcept {
     if (failure_ != cuda::success) return;
+    copied_.store(look(words_.copied), std::memory_order_release);
     const std::uint32_t ready = released_.load(std::memory_order_acquire);
-    if (issued_ < ready) {
+    const std::uint32_t enough = std::max(1U, worth_a_copy / cut_.chunk_bytes);
+    const bool idle = copied_.load(std::memory_order_relaxed) == issued_;
+    if (issued_ < ready && (idle || ready - issued_ >= enough)) {
       int result = cuda::success;
       while (issued_ < ready && result == cuda::success) result = copy_some(ready);
       if (result == cuda::success) result = ring_.device().mark(&words_.copied, issued_);
@@ -302,7 +336,6 @@ class DeviceRead final : public Work {
         return;
       }
     }
-    copied_.store(look(words_.copied), std::memory_order_release);
   }
 
   int copy_some(std::uint32_t ready) noexcept {
@@ -329,7 +362,7 @@ class DeviceRead final : public Work {
     }
     while (failure_ == cuda::success && copied_.load(std::memory_order_relaxed) < cut_.chunks) {
       pump();
-      if (released_.load(std::memory_order_relaxed) < cut_.chunks) {
+      if (!cut_.cached && released_.load(std::memory_order_relaxed) < cut_.chunks) {
         patience.wait_for_storage();
       } else {
         patience.wait();
@@ -379,12 +412,17 @@ class DeviceRead final : public Work {
 }  // namespace
 
 Outcome read_to_device(const FileRange& range, RingLoan& ring, cuda::DevicePtr to, Carrier carrier) noexcept {
+  if (range.block > 1 && carrier != Carrier::kernel) {
+    if (const Uring::Use uring = Uring::of_this_thread(Completion::interrupt)) {
+      return read_from_disk(range, ring, to, *uring);
+    }
+  }
   const bool cached = seems_cached(range);
-  const Cut made = cut(range, to, cached);
   // Memory that went under its registration: the copy engine's answer is an error, a kernel's the end of the context.
-  const bool by_kernel = carrier != Carrier::engine && (cached || carrier == Carrier::kernel) && made.gatherable &&
-                         ring.device().can_gather() && ring.kernel_worth_trying() &&
+  const bool by_kernel = carrier != Carrier::engine && (cached || carrier == Carrier::kernel) &&
+                         can_be_gathered(range, to) && ring.device().can_gather() && ring.kernel_worth_trying() &&
                          gpu::contiguous_bytes(to, range.length) == range.length;
+  const Cut made = cut(range, to, cached, by_kernel);
   return DeviceRead(range, made, ring, to, by_kernel).run();
 }
 

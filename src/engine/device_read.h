@@ -17,6 +17,10 @@ struct FileRange {
   std::uint32_t block;      // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
   std::uint64_t file_size;  // a hint; ~0 when unknown
   PrivateFile& buffered;    // for what O_DIRECT refuses after all
+
+  // Chunks of the range begin on multiples of it, but for the first one.
+  std::uint64_t unit() const noexcept { return block > page ? block : page; }
+  static constexpr std::uint32_t page = 4096;
 };
 
 // Who carries bytes between the ring and the device.

@@ -2,6 +2,7 @@
 // cancellation off.
 #include "engine/file_io.h"
 
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,6 +44,25 @@ base::Outcome read_span(int fd, std::span<std::byte> into, base::FileOffset at, 
     if (reached <= done) break;
     done = reached;
     if (at.value + done >= limit) break;
+  }
+  return base::Outcome::bytes(done);
+}
+
+base::Outcome read_span_if_cached(int fd, std::span<std::byte> into, base::FileOffset at,
+                                  std::uint64_t limit) noexcept {
+  std::uint64_t done = 0;
+  while (done < into.size() && (done == 0 || at.value + done < limit)) {
+    const iovec rest{into.data() + done, into.size() - done};
+    const ssize_t got = ::preadv2(fd, &rest, 1, static_cast<off_t>(at.value + done), RWF_NOWAIT);
+    if (got < 0) {
+      const int error = errno;
+      if (error == EINTR) continue;
+      if (error != EOPNOTSUPP) return base::Outcome::system_error(error);
+      const base::Outcome slowly = read_span(fd, into.subspan(done), {at.value + done}, 1, limit);
+      return slowly.ok() ? base::Outcome::bytes(done + slowly.count()) : slowly;
+    }
+    if (got == 0) break;
+    done += static_cast<std::uint64_t>(got);
   }
   return base::Outcome::bytes(done);
 }

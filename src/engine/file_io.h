@@ -18,6 +18,10 @@ namespace sluice::engine {
 base::Outcome read_span(int fd, std::span<std::byte> into, base::FileOffset at, std::uint32_t block,
                         std::uint64_t limit = ~std::uint64_t{0}) noexcept;
 
+// The same of a buffered descriptor, when all that the file has of the span is in the page cache; EAGAIN when it is
+// not, or not certainly. File systems that do not tell are read as they are.
+base::Outcome read_span_if_cached(int fd, std::span<std::byte> into, base::FileOffset at, std::uint64_t limit) noexcept;
+
 // Writes until all is written or the system refuses; the same in the other direction. A device that takes nothing
 // more (0 without an error) is reported as ENOSPC.
 base::Outcome write_span(int fd, std::span<const std::byte> from, base::FileOffset at, std::uint32_t block) noexcept;

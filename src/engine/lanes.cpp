@@ -31,6 +31,8 @@ namespace sluice::engine {
 namespace {
 
 constexpr unsigned most_lanes = 11;
+// Where errands may wait for storage, more of them than there are processors are under way at once.
+constexpr unsigned least_for_errands = 4;
 constexpr std::uint64_t one_at_it = 1;
 constexpr std::uint64_t one_hand = 1U << 8U;
 constexpr std::uint64_t one_use = 1U << 16U;
@@ -53,12 +55,17 @@ struct alignas(64) Place {
 
 struct Board {
   std::array<Place, 32> places;
+  Place errands;  // of call_lanes(); its work never changes once there is one
   base::EventCount news;
   std::atomic<int> sleeping{0};
+  base::EventCount errand_news;  // lanes that take no offers sleep by themselves: they swallow no news of one
+  std::atomic<int> errand_sleeping{0};
   std::atomic<unsigned> offers{0};  // on the board just now
   std::atomic<unsigned> demand{0};  // hands that the last offer asked for
+  std::atomic<int> busy{0};         // lanes that are at some work
   std::mutex starting;
-  std::atomic<unsigned> running{0};
+  std::atomic<unsigned> tried{0};    // lanes that were started, or could not be
+  std::atomic<unsigned> running{0};  // of these, those that were
 };
 
 Board& board() {
@@ -86,60 +93,100 @@ unsigned count_lanes() {
   return std::min({processors, granted_by_cgroup(), most_lanes + 1}) - 1;
 }
 
-// As many as are wanted and not awake already. Waking costs the offerer some microseconds each, so it wakes one, which
-// wakes the next.
-void wake(Board& all, unsigned wanted) noexcept {
-  const int sleeping = all.sleeping.load(std::memory_order_seq_cst);
-  const int awake = static_cast<int>(lane_count()) - sleeping;
-  if (sleeping > 0 && awake < static_cast<int>(wanted)) all.news.advance(1);
+// How many lanes all requests together want: those that are awake may be at another's.
+unsigned wanted_by_all(const Board& all) noexcept {
+  return all.demand.load(std::memory_order_relaxed) * std::max(1U, all.offers.load(std::memory_order_relaxed));
 }
 
-// Joins the first work that wants a hand, does its share. False when nobody wants one.
-bool help_once(Board& all) noexcept {
-  for (Place& place : all.places) {
-    std::uint64_t seen = place.word.load(std::memory_order_relaxed);
-    while (hands(seen) > 0) {
-      // Acquire: the work as it was when its hands were asked for.
-      if (place.word.compare_exchange_weak(seen, seen - one_hand + one_at_it, std::memory_order_acquire)) {
-        if (hands(seen) > 1) wake(all, all.demand.load(std::memory_order_relaxed));
-        place.work.load(std::memory_order_relaxed)->lend_a_hand();
-        // Release: what this lane did is seen by the offerer that finds nobody at it.
-        place.word.fetch_sub(one_at_it, std::memory_order_release);
-        return true;
-      }
-    }
+// Offers are for as many lanes as there are processors, errands for all.
+bool takes_offers(unsigned number) noexcept {
+  return number < lane_count();
+}
+
+// As many as are wanted and not awake already. Waking costs the offerer some microseconds each, so it wakes one, which
+// wakes the next.
+void wake(Board& all) noexcept {
+  const int sleeping = all.sleeping.load(std::memory_order_seq_cst);
+  const int awake = static_cast<int>(lane_count()) - sleeping;
+  if (sleeping > 0 && awake < static_cast<int>(wanted_by_all(all))) all.news.advance(1);
+}
+
+// Nobody else does an errand that no lane comes to: one that sleeps is woken unless one looks around just now.
+void wake_for_errands(Board& all) noexcept {
+  const int sleeping = all.sleeping.load(std::memory_order_seq_cst);
+  const int others = all.errand_sleeping.load(std::memory_order_seq_cst);
+  const int looking = static_cast<int>(all.running.load(std::memory_order_relaxed)) - sleeping - others -
+                      all.busy.load(std::memory_order_seq_cst);
+  if (looking > 0) return;
+  if (sleeping > 0) {
+    all.news.advance(1);
+  } else if (others > 0) {
+    all.errand_news.advance(1);
+  }
+}
+
+bool wants_a_hand(const Place& place) noexcept {
+  return hands(place.word.load(std::memory_order_seq_cst)) > 0;
+}
+
+// Joins the work of one place and does its share. False when no hand is wanted there.
+bool help_at(Board& all, Place& place) noexcept {
+  std::uint64_t seen = place.word.load(std::memory_order_relaxed);
+  while (hands(seen) > 0) {
+    // Acquire: the work as it was when its hands were asked for.
+    if (!place.word.compare_exchange_weak(seen, seen - one_hand + one_at_it, std::memory_order_acquire)) continue;
+    // Counted before the look at the errands: whoever calls for hands there counts on this lane no more, or this lane
+    // sees the call.
+    all.busy.fetch_add(1, std::memory_order_seq_cst);
+    if (hands(seen) > 1 && &place != &all.errands) wake(all);
+    if (wants_a_hand(all.errands)) wake_for_errands(all);
+    place.work.load(std::memory_order_relaxed)->lend_a_hand();
+    all.busy.fetch_sub(1, std::memory_order_relaxed);
+    // Release: what this lane did is seen by the offerer that finds nobody at it.
+    place.word.fetch_sub(one_at_it, std::memory_order_release);
+    return true;
   }
   return false;
 }
 
-bool somebody_wants_a_hand(const Board& all) noexcept {
-  return std::any_of(all.places.begin(), all.places.end(),
-                     [](const Place& place) { return hands(place.word.load(std::memory_order_relaxed)) > 0; });
+// Joins the first work that wants a hand, does its share. False when nobody wants one. Offers come first: somebody
+// waits for them.
+bool help_once(Board& all, unsigned number) noexcept {
+  const bool helped = takes_offers(number) && std::any_of(all.places.begin(), all.places.end(),
+                                                          [&](Place& place) { return help_at(all, place); });
+  return helped || help_at(all, all.errands);
+}
+
+bool somebody_wants_a_hand(const Board& all, unsigned number) noexcept {
+  return wants_a_hand(all.errands) ||
+         (takes_offers(number) && std::any_of(all.places.begin(), all.places.end(), wants_a_hand));
 }
 
 // The lanes of low numbers stay awake between requests, as many as the last request wanted; the others go to sleep as
 // soon as nobody wants them.
 bool may_stay_awake(const Board& all, unsigned number) noexcept {
-  return number < all.demand.load(std::memory_order_relaxed) * std::max(1U, all.offers.load(std::memory_order_relaxed));
+  return number < wanted_by_all(all);
 }
 
 void run_lane(unsigned number) noexcept {
   Board& all = board();
+  base::EventCount& news = takes_offers(number) ? all.news : all.errand_news;
+  std::atomic<int>& sleeping = takes_offers(number) ? all.sleeping : all.errand_sleeping;
   for (;;) {
     auto until = std::chrono::steady_clock::now() + attention;
     do {
-      if (help_once(all)) {
+      if (help_once(all, number)) {
         until = std::chrono::steady_clock::now() + attention;
       } else {
         pause(16);
       }
     } while (may_stay_awake(all, number) && std::chrono::steady_clock::now() < until);
 
-    const std::uint32_t seen = all.news.now();
+    const std::uint32_t seen = news.now();
     // Counted before the last look: an offer made after it finds somebody to wake.
-    all.sleeping.fetch_add(1, std::memory_order_seq_cst);
-    if (!somebody_wants_a_hand(all)) all.news.wait_beyond(seen, std::nullopt);
-    all.sleeping.fetch_sub(1, std::memory_order_relaxed);
+    sleeping.fetch_add(1, std::memory_order_seq_cst);
+    if (!somebody_wants_a_hand(all, number)) news.wait_beyond(seen, std::nullopt);
+    sleeping.fetch_sub(1, std::memory_order_relaxed);
   }
 }
 
@@ -163,19 +210,20 @@ void start_one(unsigned number) {
 }
 
 // As many as there may be, with the first work for them.
-void start_all(Board& all) noexcept {
+void start_all(Board& all, unsigned wanted) noexcept {
   const std::lock_guard lock(all.starting);
-  const unsigned wanted = lane_count();
-  for (unsigned number = all.running.load(std::memory_order_relaxed); number < wanted; ++number) {
+  for (unsigned number = all.tried.load(std::memory_order_relaxed); number < wanted; ++number) {
     try {
       start_one(number);
     } catch (const std::system_error& failure) {
-      observe::log(config::LogLevel::warn, "engine",
-                   fmt::format("only {} of {} worker threads could be started: {}", number, wanted, failure.what()));
-      all.running.store(wanted, std::memory_order_release);  // not to be tried again
+      observe::log(
+          config::LogLevel::warn, "engine",
+          fmt::format("only {} of {} worker threads could be started: {}", all.running.load(), wanted, failure.what()));
+      all.tried.store(wanted, std::memory_order_release);  // not to be tried again
       return;
     }
-    all.running.store(number + 1, std::memory_order_release);
+    all.running.fetch_add(1, std::memory_order_relaxed);
+    all.tried.store(number + 1, std::memory_order_release);
   }
 }
 
@@ -189,7 +237,7 @@ Offer::Offer(Work& work, unsigned hands_wanted) noexcept {
   const unsigned most = std::min(hands_wanted, share);
   if (most == 0) return;
   all.demand.store(most, std::memory_order_relaxed);
-  if (all.running.load(std::memory_order_acquire) < lane_count()) start_all(all);
+  if (all.tried.load(std::memory_order_acquire) < lane_count()) start_all(all, lane_count());
   for (std::size_t i = 0; i < all.places.size(); ++i) {
     Place& place = all.places[i];
     if (place.taken.load(std::memory_order_relaxed) || place.taken.exchange(true, std::memory_order_acquire)) continue;
@@ -198,7 +246,7 @@ Offer::Offer(Work& work, unsigned hands_wanted) noexcept {
     // Release: a lane that sees the hands sees the work, too. Sequentially consistent with a lane's going to sleep:
     // either it sees the hands, or it is counted among the sleeping here.
     place.word.fetch_add(most * one_hand, std::memory_order_seq_cst);
-    wake(all, most);
+    wake(all);
     return;
   }
 }
@@ -213,6 +261,23 @@ Offer::~Offer() {
   Patience patience;
   while (at_it(place.word.load(std::memory_order_acquire)) > 0) patience.wait();
   place.taken.store(false, std::memory_order_release);
+}
+
+bool call_lanes(Work& work, unsigned hands_wanted) noexcept {
+  Board& all = board();
+  const unsigned there_may_be = std::max(lane_count(), least_for_errands);
+  if (all.tried.load(std::memory_order_acquire) < there_may_be) start_all(all, there_may_be);
+  if (all.running.load(std::memory_order_relaxed) == 0) return false;
+  Place& place = all.errands;
+  place.work.store(&work, std::memory_order_relaxed);
+  const std::uint64_t wanted = std::clamp(hands_wanted, 1U, there_may_be);
+  std::uint64_t seen = place.word.load(std::memory_order_relaxed);
+  // Sequentially consistent with a lane's going to sleep and with its beginning of other work, as for offers.
+  while (!place.word.compare_exchange_weak(seen, seen + (wanted - std::min(wanted, hands(seen))) * one_hand,
+                                           std::memory_order_seq_cst)) {
+  }
+  wake_for_errands(all);
+  return true;
 }
 
 unsigned offers_now() noexcept {
@@ -236,8 +301,12 @@ void lanes_after_fork(bool in_child) noexcept {
       place.word.store(0, std::memory_order_relaxed);
       place.taken.store(false, std::memory_order_relaxed);
     }
+    all.errands.word.store(0, std::memory_order_relaxed);
+    all.busy.store(0, std::memory_order_relaxed);
+    all.tried.store(0, std::memory_order_relaxed);
     all.running.store(0, std::memory_order_relaxed);
     all.sleeping.store(0, std::memory_order_relaxed);
+    all.errand_sleeping.store(0, std::memory_order_relaxed);
   }
   all.starting.unlock();
 }

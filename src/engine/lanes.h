@@ -35,6 +35,12 @@ class Offer {
   int place_ = -1;
 };
 
+// Has lanes do work that nobody waits for on the spot. There is one such work in a process, which lives as long as the
+// process: up to `hands` lanes come to it, at least one whatever else they are asked for, and each leaves when there is
+// nothing left to begin. For work that may wait for storage there are some lanes more than for offers. False: there
+// are no lanes, and there will not be any; the caller does the work.
+bool call_lanes(Work& work, unsigned hands) noexcept;
+
 // How many offers stand on the board just now: how many requests are under way that want hands.
 unsigned offers_now() noexcept;
 

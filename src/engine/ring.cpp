@@ -165,7 +165,14 @@ RingLoan RingLoan::take(const gpu::Session& session) noexcept {
     ring = take_idle(session.context(), session.context_id(), true);
   }
   if (ring == nullptr) return RingLoan(nullptr);
-  if (!ring->condemned && ring->device.serves(session.context(), session.context_id())) return RingLoan(ring);
+  // A device that refused something and lives on has nothing of ours under way but launches that were called off.
+  // Taking such a ring from the driver to make it anew would wait for whatever keeps the device busy, and that may wait
+  // for us.
+  if (ring->device.serves(session.context(), session.context_id()) &&
+      (!ring->condemned || ring->device.health() == cuda::success)) {
+    ring->condemned = false;
+    return RingLoan(ring);
+  }
   const std::span<std::byte> memory{ring->memory, words_bytes + ring_bytes + spare_bytes};
   *reinterpret_cast<RingWords*>(ring->memory) = {};
   if (ring->device.attach(session.context(), session.context_id(), memory) != cuda::success) {
@@ -230,8 +237,23 @@ void RingLoan::kernel_did_well() noexcept {
   ring_->last_rest = 0;
 }
 
+int RingLoan::await_copied(std::uint32_t count) const noexcept {
+  Patience patience;
+  while (look(words().copied) < count) {
+    patience.wait();
+    if (!patience.long_since()) continue;
+    if (const int result = device().health(); result != cuda::success) return result;
+  }
+  return cuda::success;
+}
+
 void RingLoan::condemn() noexcept {
   ring_->condemned = true;
+}
+
+void RingLoan::give_up() noexcept {
+  device().finish_copies();
+  condemn();
 }
 
 std::size_t ring_count() noexcept {

@@ -14,14 +14,16 @@
 namespace sluice::engine {
 
 inline constexpr std::size_t ring_bytes = std::size_t{4} << 20;
-inline constexpr std::size_t most_places = 256;
+inline constexpr std::uint32_t most_places = 256;
+inline constexpr std::uint32_t most_targets = 512;
 
 // The words that host and device share; in the ring's pinned memory, before its bytes.
 struct RingWords {
   std::array<std::uint64_t, most_places> tickets;
   std::array<std::uint32_t, most_places> drained;
   alignas(64) gpu::LaunchWords launch;
-  alignas(64) std::uint32_t copied;  // by the copy engine: marks of the copy stream
+  alignas(64) std::uint32_t copied;                             // by the copy engine: marks of the copy stream
+  alignas(64) std::array<std::uint64_t, most_targets> targets;  // of a scatter launch, one a chunk
 };
 
 // One request's use of a ring. Empty when all are taken or none can be had in this context.
@@ -51,8 +53,12 @@ class RingLoan {
   // After a launch that was called off the kernel is left alone for a number of requests, the longer the more often.
   bool kernel_worth_trying() noexcept;
   void kernel_did_well() noexcept;
-  // The device has refused something: the ring is not used again.
+  // Waits until RingWords::copied has come to this. success, or what the device has died of meanwhile.
+  int await_copied(std::uint32_t count) const noexcept;
+  // The device has refused something: the ring is not used again unless the device lives on.
   void condemn() noexcept;
+  // The same, when copies may be on their way: these come to their end first.
+  void give_up() noexcept;
 
   struct Ring;
 

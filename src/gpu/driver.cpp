@@ -81,6 +81,8 @@ bool resolve_all(void* library, Driver& driver) {
   need(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
   resolve(library, driver.mem_alloc, "cuMemAlloc_v2");
   resolve(library, driver.mem_host_get_device_pointer, "cuMemHostGetDevicePointer_v2");
+  resolve(library, driver.memcpy_batch_async, "cuMemcpyBatchAsync");
+  resolve(library, driver.memcpy_batch_async_v2, "cuMemcpyBatchAsync_v2");
   resolve(library, driver.stream_query, "cuStreamQuery");
   resolve(library, driver.stream_write_value_32, "cuStreamWriteValue32_v2");
   resolve(library, driver.stream_wait_value_32, "cuStreamWaitValue32_v2");

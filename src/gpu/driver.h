@@ -58,6 +58,10 @@ struct Driver {
 
   // For staging rings (gpu/staging.h). All optional: without them every copy goes through a slab.
   int (*mem_host_get_device_pointer)(cuda::DevicePtr*, void*, unsigned) = nullptr;
+  int (*memcpy_batch_async)(cuda::DevicePtr*, cuda::DevicePtr*, std::size_t*, std::size_t, cuda::CopyAttributes*,
+                            std::size_t*, std::size_t, std::size_t*, cuda::Stream) = nullptr;  // 12.8
+  int (*memcpy_batch_async_v2)(cuda::DevicePtr*, cuda::DevicePtr*, std::size_t*, std::size_t, cuda::CopyAttributes*,
+                               std::size_t*, std::size_t, cuda::Stream) = nullptr;  // 13.0
   int (*stream_query)(cuda::Stream) = nullptr;
   int (*stream_write_value_32)(cuda::Stream, cuda::DevicePtr, std::uint32_t, unsigned) = nullptr;
   int (*module_load_data)(cuda::Module*, const void*) = nullptr;

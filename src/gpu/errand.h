@@ -19,7 +19,7 @@ inline constexpr std::uint32_t errand_places = 16;
 inline constexpr std::uint32_t errand_bytes = 65536;
 inline constexpr std::uint32_t errand_place_bytes = errand_bytes + 8192;
 
-enum class ErrandKind : std::uint32_t { end = 0, to_device = 1, from_device = 2, called_off = 3 };
+enum class ErrandKind : std::uint32_t { end = 0, to_device = 1, from_device = 2, taken_back = 3 };
 
 // As kernels/errand.cu reads it. The address has 56 bits.
 struct ErrandCommand {

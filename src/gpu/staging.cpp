@@ -22,29 +22,32 @@ namespace {
 
 constexpr std::size_t counter_bytes = 64;
 constexpr unsigned threads_a_block = 512;
-// Enough to keep the link busy; more only take processors from the program's own kernels.
-constexpr unsigned most_blocks = 32;
 
-// The kernel in a context. Never taken away again: rings point to it.
+// The kernels in a context. Never taken away again: rings point to them.
 struct Loaded {
   cuda::Context context;
   unsigned long long context_id;
-  std::atomic<cuda::Function> gather{nullptr};
+  Kernels kernels;
 
   Loaded(cuda::Context where, unsigned long long id) : context(where), context_id(id) {}
 };
 
+void load_one(const Driver& driver, const char* text, const char* name, std::atomic<cuda::Function>& into) noexcept {
+  cuda::Module module = nullptr;
+  cuda::Function function = nullptr;
+  if (driver.module_load_data(&module, text) == cuda::success &&
+      driver.module_get_function(&function, module, name) == cuda::success) {
+    into.store(function, std::memory_order_release);
+  }
+}
+
 // Loading may wait for kernels of the program that are running, and such a kernel may wait for the bytes that we are
 // to read: the thread that reads must not wait for either.
 void load(const Driver& driver, Loaded& loaded) noexcept {
-  cuda::Module module = nullptr;
-  cuda::Function function = nullptr;
   cuda::Context popped = nullptr;
   if (driver.ctx_push(loaded.context) != cuda::success) return;
-  if (driver.module_load_data(&module, kernels::gather) == cuda::success &&
-      driver.module_get_function(&function, module, "sluice_gather") == cuda::success) {
-    loaded.gather.store(function, std::memory_order_release);
-  }
+  load_one(driver, kernels::gather, "sluice_gather", loaded.kernels.gather);
+  load_one(driver, kernels::scatter, "sluice_scatter", loaded.kernels.scatter);
   driver.ctx_pop(&popped);
 }
 
@@ -64,19 +67,19 @@ void start_loading(const Driver& driver, Loaded& loaded) {
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-const std::atomic<cuda::Function>* gather_in(const Driver& driver, cuda::Context context, unsigned long long id) {
+const Kernels* kernels_in(const Driver& driver, cuda::Context context, unsigned long long id) {
   static std::mutex mutex;
   static auto* const known = new std::list<Loaded>;
   const std::lock_guard lock(mutex);
   const auto found = std::find_if(known->begin(), known->end(), [&](const Loaded& loaded) {
     return loaded.context == context && loaded.context_id == id;
   });
-  if (found != known->end()) return &found->gather;
+  if (found != known->end()) return &found->kernels;
   Loaded& loaded = known->emplace_back(context, id);
   if (driver.module_load_data != nullptr && driver.module_get_function != nullptr && driver.launch_kernel != nullptr) {
     start_loading(driver, loaded);
   }
-  return &loaded.gather;
+  return &loaded.kernels;
 }
 
 }  // namespace
@@ -108,7 +111,7 @@ int Staging::attach(cuda::Context context, unsigned long long context_id, std::s
     return result;
   }
   try {
-    gather_ = gather_in(*driver, context, context_id);
+    kernels_there_ = kernels_in(*driver, context, context_id);
   } catch (...) {
     driver->mem_host_unregister(memory.data());
     *this = {};
@@ -131,9 +134,62 @@ int Staging::launch(const Gather& gather) noexcept {
   std::array<void*, 13> arguments{&places,     &target,     &tickets,    &drained,    &words,
                                   &counters,   &numbers[0], &numbers[1], &numbers[2], &numbers[3],
                                   &numbers[4], &numbers[5], &numbers[6]};
-  const unsigned blocks = std::clamp(gather.chunks, 1U, most_blocks);
-  return driver_->launch_kernel(gather_->load(std::memory_order_acquire), blocks, 1, 1, threads_a_block, 1, 1, 0,
-                                kernels_, arguments.data(), nullptr);
+  const unsigned blocks = std::clamp(gather.chunks, 1U, std::max(1U, gather.most_blocks));
+  return driver_->launch_kernel(kernels_there_->gather.load(std::memory_order_acquire), blocks, 1, 1, threads_a_block,
+                                1, 1, 0, kernels_, arguments.data(), nullptr);
+}
+
+int Staging::launch(const Scatter& scatter) noexcept {
+  cuda::DevicePtr places = seen_by_device(scatter.places);
+  cuda::DevicePtr targets = seen_by_device(scatter.targets);
+  cuda::DevicePtr tickets = seen_by_device(scatter.tickets);
+  cuda::DevicePtr drained = seen_by_device(scatter.drained);
+  cuda::DevicePtr words = seen_by_device(scatter.words);
+  cuda::DevicePtr counters = counters_;
+  std::array<std::uint32_t, 5> numbers{scatter.stride, scatter.chunks, scatter.place_count, scatter.first_number,
+                                       scatter.serial};
+  std::array<void*, 11> arguments{&places,     &targets,    &tickets,    &drained,    &words,     &counters,
+                                  &numbers[0], &numbers[1], &numbers[2], &numbers[3], &numbers[4]};
+  // Measured on an H200: a chunk is a block's work, so small ones want many small blocks. More of the others would only
+  // take processors from the program's own kernels.
+  constexpr unsigned most_blocks = 32;
+  const bool small = scatter.chunk_bytes <= 4096;
+  const unsigned blocks = std::clamp(scatter.chunks, 1U, scatter.chunk_bytes <= 16384 ? 64U : most_blocks);
+  return driver_->launch_kernel(kernels_there_->scatter.load(std::memory_order_acquire), blocks, 1, 1,
+                                small ? 128 : threads_a_block, 1, 1, 0, kernels_, arguments.data(), nullptr);
+}
+
+bool Staging::can_copy_many() const noexcept {
+  return driver_->memcpy_batch_async_v2 != nullptr || driver_->memcpy_batch_async != nullptr;
+}
+
+int Staging::copy_to_device(std::span<const Copy> copies) noexcept {
+  constexpr std::size_t most = 64;
+  if (copies.size() < 2 || copies.size() > most || !can_copy_many()) {
+    int result = cuda::success;
+    for (const Copy& copy : copies) {
+      if (result == cuda::success) result = copy_to_device(copy.to, {copy.from, copy.size});
+    }
+    return result;
+  }
+  std::array<cuda::DevicePtr, most> to;
+  std::array<cuda::DevicePtr, most> from;
+  std::array<std::size_t, most> sizes;
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    to[i] = copies[i].to;
+    from[i] = reinterpret_cast<cuda::DevicePtr>(copies[i].from);
+    sizes[i] = copies[i].size;
+  }
+  cuda::CopyAttributes attributes{};
+  attributes.source_access = cuda::source_in_stream_order;
+  std::size_t first = 0;
+  if (driver_->memcpy_batch_async_v2 != nullptr) {
+    return driver_->memcpy_batch_async_v2(to.data(), from.data(), sizes.data(), copies.size(), &attributes, &first, 1,
+                                          copies_);
+  }
+  std::size_t failed = 0;
+  return driver_->memcpy_batch_async(to.data(), from.data(), sizes.data(), copies.size(), &attributes, &first, 1,
+                                     &failed, copies_);
 }
 
 int Staging::copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {

@@ -36,7 +36,37 @@ struct Gather {
   std::uint32_t place_count;
   std::uint32_t first_number;  // of chunk 0; no place has ever had these numbers
   std::uint32_t serial;        // of the launch; below 2^30
+  unsigned most_blocks;        // a chunk each at a time, in so many processors of the device at most
   // Source and target of a chunk must have the same distance from a 16-byte boundary.
+};
+
+// One launch of the scatter kernel (kernels/scatter.cu), whose chunks have each a target of its own. All host addresses
+// lie in the ring's memory.
+struct Scatter {
+  const std::byte* places;  // chunk n waits in place n % place_count, as far behind a 16-byte boundary as its target
+  const std::uint64_t* targets;  // one a chunk, all there before the launch
+  const std::uint64_t* tickets;  // as for the gather kernel
+  const std::uint32_t* drained;
+  const LaunchWords* words;
+  std::uint32_t chunk_bytes;  // no chunk is longer
+  std::uint32_t stride;       // from one place to the next, a multiple of 16
+  std::uint32_t chunks;
+  std::uint32_t place_count;
+  std::uint32_t first_number;
+  std::uint32_t serial;
+};
+
+// One of several copies; the source lies in the ring's memory.
+struct Copy {
+  cuda::DevicePtr to;
+  const std::byte* from;
+  std::size_t size;  // not 0
+};
+
+// Our kernels in one context, as far as they are compiled.
+struct Kernels {
+  std::atomic<cuda::Function> gather{nullptr};
+  std::atomic<cuda::Function> scatter{nullptr};
 };
 
 // Belongs to one context for good. All calls with that context current, from one thread at a time.
@@ -50,11 +80,16 @@ class Staging {
 
   // Compiling the kernel for a device takes some ten milliseconds, once a context, on a thread of its own; until then,
   // and where the driver or the device will not have it, no.
-  bool can_gather() const noexcept { return gather_->load(std::memory_order_acquire) != nullptr; }
+  bool can_gather() const noexcept { return kernels_there_->gather.load(std::memory_order_acquire) != nullptr; }
   int launch(const Gather& gather) noexcept;
+  bool can_scatter() const noexcept { return kernels_there_->scatter.load(std::memory_order_acquire) != nullptr; }
+  int launch(const Scatter& scatter) noexcept;
 
   // In the order of the calls, on a stream of their own. Source or target lies in the ring's memory.
   int copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
+  // At most 64 copies; by one call of the driver where it has one for that.
+  int copy_to_device(std::span<const Copy> copies) noexcept;
+  bool can_copy_many() const noexcept;
   int copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept;
   // When all copies so far are in place, `value` appears in `word`.
   int mark(const std::uint32_t* word, std::uint32_t value) noexcept;
@@ -77,7 +112,7 @@ class Staging {
   cuda::DevicePtr counters_ = 0;
   cuda::Stream copies_ = nullptr;
   cuda::Stream kernels_ = nullptr;
-  const std::atomic<cuda::Function>* gather_ = nullptr;
+  const Kernels* kernels_there_ = nullptr;
 };
 
 }  // namespace sluice::gpu

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "base/thread_number.h"
+#include "observe/statistics.h"
 
 namespace sluice::observe {
 
@@ -14,7 +15,7 @@ namespace {
 constexpr std::size_t carrier_shard_count = 8;
 
 struct alignas(64) CarrierShard {
-  std::array<std::atomic<std::uint64_t>, 4> counts;
+  std::array<std::atomic<std::uint64_t>, SLUICE_STATS_CARRIER_COUNT> counts;
 };
 
 constinit std::array<CarrierShard, carrier_shard_count> carrier_shards{};
@@ -28,9 +29,10 @@ std::uint64_t sum(CarriedBy who) noexcept {
 
 }  // namespace
 
-void count_carrier(CarriedBy who) noexcept {
+void count_carrier(CarriedBy who, std::uint64_t times) noexcept {
   carrier_shards[base::thread_number() % carrier_shard_count].counts[static_cast<std::size_t>(who)].fetch_add(
-      1, std::memory_order_relaxed);
+      times, std::memory_order_relaxed);
+  count_carried(static_cast<sluice_stats_carrier>(who), times);
 }
 
 sluice_carrier_counts_t carrier_counters() noexcept {
@@ -38,6 +40,8 @@ sluice_carrier_counts_t carrier_counters() noexcept {
   counters.kernel = sum(CarriedBy::kernel);
   counters.kernel_called_off = sum(CarriedBy::kernel_called_off);
   counters.copy_engine = sum(CarriedBy::copy_engine);
+  counters.scatter_kernel = sum(CarriedBy::scatter_kernel);
+  counters.many_copies = sum(CarriedBy::many_copies);
   counters.slab = sum(CarriedBy::slab);
   return counters;
 }

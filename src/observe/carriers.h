@@ -4,17 +4,20 @@
 #include <cstdint>
 
 #include "sluice.h"
+#include "sluice_stats.h"
 
 namespace sluice::observe {
 
 enum class CarriedBy : std::uint8_t {
-  kernel,             // requests whose bytes the gather kernel fetched
-  kernel_called_off,  // launches taken back because the device did not begin them soon
-  copy_engine,        // requests through a staging ring by the copy engine
-  slab,               // requests, or parts of them, through one slab, a copy after the other
+  kernel = SLUICE_STATS_KERNEL,                        // requests whose bytes the gather kernel fetched
+  kernel_called_off = SLUICE_STATS_KERNEL_CALLED_OFF,  // launches taken back because the device did not begin them soon
+  copy_engine = SLUICE_STATS_COPY_ENGINE,              // requests through a staging ring by the copy engine
+  scatter_kernel = SLUICE_STATS_SCATTER_KERNEL,        // entries of batches whose bytes the scatter kernel fetched
+  many_copies = SLUICE_STATS_MANY_COPIES,  // entries of batches that the copy engine took, many with one call
+  slab = SLUICE_STATS_SLAB,                // requests, or parts of them, through one slab, a copy after the other
 };
 
-void count_carrier(CarriedBy who) noexcept;
+void count_carrier(CarriedBy who, std::uint64_t times = 1) noexcept;
 sluice_carrier_counts_t carrier_counters() noexcept;
 
 }  // namespace sluice::observe

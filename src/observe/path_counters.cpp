@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "base/thread_number.h"
+#include "observe/statistics.h"
 
 namespace sluice::observe {
 
@@ -35,6 +36,7 @@ void count_path(sluice_path_t path, sluice_reason_t reason, base::Direction dire
     cell.written_bytes.fetch_add(outcome.count(), relaxed);
   }
   if (!outcome.ok()) cell.errors.fetch_add(1, relaxed);
+  count_way(path, reason, direction, outcome);
 }
 
 std::vector<sluice_path_counter_t> path_counters() {

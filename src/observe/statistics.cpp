@@ -1,97 +1,111 @@
-// Atomics in static storage. Rates are over the time that the statistics have been running.
+// Shards of plain words, added up by whoever reads. Rates are over the time that the statistics have been running.
 #include "observe/statistics.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <bit>
 #include <cstring>
+#include <mutex>
 #include <span>
+
+#include "base/thread_number.h"
+#include "observe/statistics_region.h"
 
 namespace sluice::observe {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Counter = std::atomic<std::uint64_t>;
 constexpr auto relaxed = std::memory_order_relaxed;
-constexpr std::size_t max_devices = 16;
-constexpr std::size_t bucket_count = 32;
 
-struct OkErr {
-  Counter ok, err;
-};
-
-struct DirectionTotals {
-  OkErr operations;
-  Counter bytes, microseconds;
-  Counter batch_bytes, last_batch_bytes;
-  std::array<Counter, bucket_count> histogram;
-};
-
-struct DeviceDirection {
-  Counter bytes, nanoseconds, total, by_drive, unaligned, errors;
-};
-
-struct DeviceTotals {
-  std::atomic<bool> seen;
-  std::array<std::atomic<unsigned char>, CUFILE_GPU_UUID_LEN> uuid;
-  std::array<DeviceDirection, 2> directions;
-  Counter maps, unmaps, registered_bytes;
-};
-
-struct Totals {
-  std::array<DirectionTotals, 2> directions;
-  std::array<OkErr, operation_count> operations;
-  OkErr batch_processed, batch_processed_by_drive;
-  std::array<DeviceTotals, max_devices> devices;
-};
-
-constinit Totals totals{};
+// Held by those who start, stop and reset, by registrations and over a fork; never by a transfer.
+constinit std::mutex statistics_control;
 constinit std::atomic<int> current_level{0};
 constinit std::atomic<bool> started{false};
-constinit std::atomic<std::int64_t> started_at{0};
+bool ran_before = false;  // in this process or the one that it was forked from
 
-void zero(Counter& counter) {
-  counter.store(0, relaxed);
-}
-void zero(OkErr& pair) {
-  zero(pair.ok);
-  zero(pair.err);
+void add(std::uint64_t& counter, std::uint64_t amount) noexcept {
+  word(counter).fetch_add(amount, relaxed);
 }
 
-DeviceTotals* device_totals(int device) {
-  if (device < 0 || static_cast<std::size_t>(device) >= max_devices) return nullptr;
-  return &totals.devices[static_cast<std::size_t>(device)];
+std::uint64_t value(std::uint64_t& counter) noexcept {
+  return word(counter).load(relaxed);
 }
 
-void count(OkErr& pair, bool ok, std::uint64_t times = 1) {
-  (ok ? pair.ok : pair.err).fetch_add(times, relaxed);
+void set(std::uint64_t& counter, std::uint64_t amount) noexcept {
+  word(counter).store(amount, relaxed);
 }
 
-void count_in_batch(const Transfer& transfer, base::Outcome outcome) noexcept {
-  count(totals.batch_processed, outcome.ok());
-  if (transfer.by_drive) count(totals.batch_processed_by_drive, outcome.ok());
-  DirectionTotals& sum = totals.directions[static_cast<std::size_t>(transfer.direction)];
-  sum.batch_bytes.fetch_add(outcome.count(), relaxed);
-  sum.last_batch_bytes.store(outcome.count(), relaxed);
+sluice_stats_shard& own_shard() noexcept {
+  return statistics_region().shards[base::thread_number() % SLUICE_STATS_SHARD_COUNT];
 }
 
-CUfileOpCounter_t read_pair(const OkErr& pair) {
+sluice_stats_head& head() noexcept {
+  return statistics_region().head;
+}
+
+bool is_counted(int device) noexcept {
+  return device >= 0 && device < SLUICE_STATS_DEVICE_COUNT;
+}
+
+void count(sluice_stats_pair& pair, bool ok, std::uint64_t times = 1) noexcept {
+  add(ok ? pair.ok : pair.err, times);
+}
+
+std::uint64_t now() noexcept {
+  return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
+}
+
+// With the lock held.
+void end_run() noexcept {
+  if (started.exchange(false, relaxed)) add(head().ran, now() - value(head().started_at));
+  set(head().started_at, 0);
+}
+
+void count_in_batch(sluice_stats_shard& shard, const Transfer& transfer, base::Outcome outcome) noexcept {
+  count(shard.batch_processed, outcome.ok());
+  if (transfer.by_drive) count(shard.batch_processed_by_drive, outcome.ok());
+  const auto direction = static_cast<std::size_t>(transfer.direction);
+  add(shard.directions[direction].batch_bytes, outcome.count());
+  set(head().last_batch_bytes[direction], outcome.count());
+}
+
+void count_on_device(sluice_stats_device_direction& part, const Transfer& transfer, base::Outcome outcome) noexcept {
+  if (!outcome.ok()) return add(part.errors, 1);
+  add(part.total, 1);
+  add(part.bytes, outcome.count());
+  add(part.nanoseconds, static_cast<std::uint64_t>(transfer.duration.count()));
+  if (transfer.by_drive) add(part.by_drive, 1);
+  if (!transfer.aligned) add(part.unaligned, 1);
+}
+
+// All of a shard is words.
+std::span<std::uint64_t> words_of(sluice_stats_shard& shard) noexcept {
+  return {reinterpret_cast<std::uint64_t*>(&shard), sizeof shard / sizeof(std::uint64_t)};
+}
+
+sluice_stats_shard totals() noexcept {
+  sluice_stats_shard sum{};
+  for (sluice_stats_shard& shard : statistics_region().shards) {
+    const std::span words = words_of(shard);
+    const std::span sums = words_of(sum);
+    for (std::size_t i = 0; i < words.size(); ++i) sums[i] += value(words[i]);
+  }
+  return sum;
+}
+
+CUfileOpCounter_t pair_of(const sluice_stats_pair& pair) noexcept {
   CUfileOpCounter_t counter{};
-  counter.ok = pair.ok.load(relaxed);
-  counter.err = pair.err.load(relaxed);
+  counter.ok = pair.ok;
+  counter.err = pair.err;
   return counter;
 }
 
-CUfileOpCounter_t read_pair(Operation operation) {
-  return read_pair(totals.operations[static_cast<std::size_t>(operation)]);
-}
-
 // Whole seconds would round short runs away: rates are computed in floating point.
-double running_seconds() {
-  const auto since = Clock::now().time_since_epoch().count() - started_at.load(relaxed);
-  return std::max(1e-9, std::chrono::duration<double>(Clock::duration(since)).count());
+double running_seconds() noexcept {
+  std::uint64_t nanoseconds = value(head().ran);
+  if (const std::uint64_t since = value(head().started_at); since != 0) nanoseconds += now() - since;
+  return std::max(1e-9, static_cast<double>(nanoseconds) / 1e9);
 }
 
 std::uint64_t per_second(std::uint64_t amount, double seconds) {
@@ -102,47 +116,126 @@ std::uint64_t average(std::uint64_t sum, std::uint64_t count) {
   return count == 0 ? 0 : sum / count;
 }
 
+void fill(CUfileStatsLevel1_t& out, const sluice_stats_shard& sum, double seconds) noexcept {
+  const sluice_stats_direction& reads = sum.directions[0];
+  const sluice_stats_direction& writes = sum.directions[1];
+  const auto operation = [&sum](Operation which) { return pair_of(sum.operations[static_cast<std::size_t>(which)]); };
+  out.read_ops = pair_of(reads.operations);
+  out.write_ops = pair_of(writes.operations);
+  out.hdl_register_ops = operation(Operation::handle_register);
+  out.hdl_deregister_ops = operation(Operation::handle_deregister);
+  out.buf_register_ops = operation(Operation::buffer_register);
+  out.buf_deregister_ops = operation(Operation::buffer_deregister);
+  out.read_bytes = reads.bytes;
+  out.write_bytes = writes.bytes;
+  out.read_bw_bytes_per_sec = per_second(out.read_bytes, seconds);
+  out.write_bw_bytes_per_sec = per_second(out.write_bytes, seconds);
+  out.read_lat_sum_us = reads.nanoseconds / 1000;
+  out.write_lat_sum_us = writes.nanoseconds / 1000;
+  out.read_lat_avg_us = average(out.read_lat_sum_us, out.read_ops.ok);
+  out.write_lat_avg_us = average(out.write_lat_sum_us, out.write_ops.ok);
+  out.read_ops_per_sec = per_second(out.read_ops.ok, seconds);
+  out.write_ops_per_sec = per_second(out.write_ops.ok, seconds);
+  out.batch_submit_ops = operation(Operation::batch_submit);
+  out.batch_complete_ops = operation(Operation::batch_complete);
+  out.batch_setup_ops = operation(Operation::batch_setup);
+  out.batch_cancel_ops = operation(Operation::batch_cancel);
+  out.batch_destroy_ops = operation(Operation::batch_destroy);
+  out.batch_enqueued_ops = operation(Operation::batch_enqueued);
+  out.batch_processed_ops = pair_of(sum.batch_processed);
+  const CUfileOpCounter_t by_drive = pair_of(sum.batch_processed_by_drive);
+  out.batch_posix_processed_ops.ok = out.batch_processed_ops.ok - by_drive.ok;
+  out.batch_posix_processed_ops.err = out.batch_processed_ops.err - by_drive.err;
+  // Which way an entry goes is known when it has gone.
+  out.batch_posix_enqueued_ops = out.batch_enqueued_ops;
+  out.batch_posix_enqueued_ops.ok -= std::min(by_drive.ok + by_drive.err, out.batch_enqueued_ops.ok);
+  out.batch_total_submit_ops = out.batch_submit_ops;
+  out.batch_read_bytes = reads.batch_bytes;
+  out.batch_write_bytes = writes.batch_bytes;
+  out.batch_read_bw_bytes = per_second(out.batch_read_bytes, seconds);
+  out.batch_write_bw_bytes = per_second(out.batch_write_bytes, seconds);
+  out.batch_submit_ops_per_sec = per_second(out.batch_submit_ops.ok, seconds);
+  out.batch_complete_ops_per_sec = per_second(out.batch_complete_ops.ok, seconds);
+  out.last_batch_read_bytes = value(head().last_batch_bytes[0]);
+  out.last_batch_write_bytes = value(head().last_batch_bytes[1]);
+}
+
+void fill(CUfileStatsLevel2_t& out, const sluice_stats_shard& sum, double seconds) noexcept {
+  fill(out.basic, sum, seconds);
+  for (std::size_t i = 0; i < SLUICE_STATS_SIZE_COUNT; ++i) {
+    out.read_size_kb_hist[i] = sum.directions[0].sizes[i];
+    out.write_size_kb_hist[i] = sum.directions[1].sizes[i];
+  }
+}
+
+std::uint64_t utilization(std::uint64_t nanoseconds, double seconds) noexcept {
+  return static_cast<std::uint64_t>(static_cast<double>(nanoseconds) / 1e7 / seconds);  // percent of the time
+}
+
+void fill(CUfilePerGpuStats_t& gpu, const sluice_stats_device& device, double seconds) noexcept {
+  const sluice_stats_device_direction& reads = device.directions[0];
+  gpu.read_bytes = reads.bytes;
+  gpu.read_bw_bytes_per_sec = per_second(gpu.read_bytes, seconds);
+  gpu.read_utilization = utilization(reads.nanoseconds, seconds);
+  gpu.read_duration_us = reads.nanoseconds / 1000;
+  gpu.n_total_reads = reads.total;
+  gpu.n_p2p_reads = reads.by_drive;
+  gpu.n_posix_reads = gpu.n_total_reads - std::min(gpu.n_p2p_reads, gpu.n_total_reads);
+  gpu.n_unaligned_reads = reads.unaligned;
+  gpu.n_reads_err = reads.errors;
+  const sluice_stats_device_direction& writes = device.directions[1];
+  gpu.writes_bytes = writes.bytes;
+  gpu.write_bw_bytes_per_sec = per_second(gpu.writes_bytes, seconds);
+  gpu.write_utilization = utilization(writes.nanoseconds, seconds);
+  gpu.write_duration_us = writes.nanoseconds / 1000;
+  gpu.n_total_writes = writes.total;
+  gpu.n_p2p_writes = writes.by_drive;
+  gpu.n_posix_writes = gpu.n_total_writes - std::min(gpu.n_p2p_writes, gpu.n_total_writes);
+  gpu.n_unaligned_writes = writes.unaligned;
+  gpu.n_writes_err = writes.errors;
+  gpu.n_mmap = device.registrations;
+  gpu.n_mmap_ok = gpu.n_mmap;
+  gpu.n_mmap_free = device.deregistrations;
+}
+
+bool has_been_used(const sluice_stats_device& device) noexcept {
+  const auto any = [](const sluice_stats_device_direction& part) { return part.total + part.errors != 0; };
+  return any(device.directions[0]) || any(device.directions[1]) || device.registrations + device.deregistrations != 0;
+}
+
 }  // namespace
 
 int statistics_level() noexcept {
   return current_level.load(relaxed);
 }
+
 void set_statistics_level(int level) noexcept {
+  const std::lock_guard lock(statistics_control);
   current_level.store(level, relaxed);
+  set(head().level, static_cast<std::uint64_t>(level));
 }
 
 void start_statistics() noexcept {
+  const std::lock_guard lock(statistics_control);
   if (started.load(relaxed)) return;
-  started_at.store(Clock::now().time_since_epoch().count(), relaxed);
+  show_statistics_region();
+  ran_before = true;
+  set(head().started_at, now());
   started.store(true, relaxed);
 }
 
 void stop_statistics() noexcept {
-  started.store(false, relaxed);
+  const std::lock_guard lock(statistics_control);
+  end_run();
 }
 
 void reset_statistics() noexcept {
-  started.store(false, relaxed);
-  for (auto& direction : totals.directions) {
-    zero(direction.operations);
-    for (Counter* c :
-         {&direction.bytes, &direction.microseconds, &direction.batch_bytes, &direction.last_batch_bytes}) {
-      zero(*c);
-    }
-    for (auto& bucket : direction.histogram) zero(bucket);
-  }
-  for (auto& pair : totals.operations) zero(pair);
-  zero(totals.batch_processed);
-  zero(totals.batch_processed_by_drive);
-  for (auto& device : totals.devices) {
-    device.seen.store(false, relaxed);
-    for (auto& direction : device.directions) {
-      for (Counter* c : {&direction.bytes, &direction.nanoseconds, &direction.total, &direction.by_drive,
-                         &direction.unaligned, &direction.errors}) {
-        zero(*c);
-      }
-    }
-    for (Counter* c : {&device.maps, &device.unmaps}) zero(*c);
+  const std::lock_guard lock(statistics_control);
+  end_run();
+  set(head().ran, 0);
+  for (std::uint64_t& bytes : head().last_batch_bytes) set(bytes, 0);
+  for (sluice_stats_shard& shard : statistics_region().shards) {
+    for (std::uint64_t& counter : words_of(shard)) set(counter, 0);
   }
 }
 
@@ -150,150 +243,102 @@ bool statistics_running() noexcept {
   return started.load(relaxed) && current_level.load(relaxed) > 0;
 }
 
+void statistics_before_fork() noexcept {
+  statistics_control.lock();
+}
+
+void statistics_after_fork(bool in_child) noexcept {
+  if (in_child && ran_before) {
+    renew_statistics_region_in_child();
+    set(head().ran, 0);
+    set(head().started_at, started.load(relaxed) ? now() : 0);
+  }
+  statistics_control.unlock();
+}
+
 void count(Operation operation, bool ok, std::uint64_t times) noexcept {
   if (!statistics_running()) return;
-  count(totals.operations[static_cast<std::size_t>(operation)], ok, times);
+  count(own_shard().operations[static_cast<std::size_t>(operation)], ok, times);
 }
 
 void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept {
   if (!statistics_running()) return;
   const auto direction = static_cast<std::size_t>(transfer.direction);
-  DirectionTotals& sum = totals.directions[direction];
-  const auto nanoseconds = static_cast<std::uint64_t>(transfer.duration.count());
+  sluice_stats_shard& shard = own_shard();
+  sluice_stats_direction& sum = shard.directions[direction];
+  count(sum.operations, outcome.ok());
   if (outcome.ok()) {
-    sum.operations.ok.fetch_add(1, relaxed);
-    sum.bytes.fetch_add(outcome.count(), relaxed);
-    sum.microseconds.fetch_add(nanoseconds / 1000, relaxed);
-    sum.histogram[size_bucket(transfer.requested)].fetch_add(1, relaxed);
-  } else {
-    sum.operations.err.fetch_add(1, relaxed);
+    add(sum.bytes, outcome.count());
+    add(sum.nanoseconds, static_cast<std::uint64_t>(transfer.duration.count()));
+    add(sum.sizes[size_bucket(transfer.requested)], 1);
   }
-  if (transfer.in_batch) count_in_batch(transfer, outcome);
-  if (DeviceTotals* device = device_totals(transfer.device)) {
-    device->seen.store(true, relaxed);
-    DeviceDirection& part = device->directions[direction];
-    if (outcome.ok()) {
-      part.total.fetch_add(1, relaxed);
-      part.bytes.fetch_add(outcome.count(), relaxed);
-      part.nanoseconds.fetch_add(nanoseconds, relaxed);
-      if (transfer.by_drive) part.by_drive.fetch_add(1, relaxed);
-      if (!transfer.aligned) part.unaligned.fetch_add(1, relaxed);
-    } else {
-      part.errors.fetch_add(1, relaxed);
-    }
+  if (transfer.in_batch) count_in_batch(shard, transfer, outcome);
+  if (is_counted(transfer.device)) {
+    count_on_device(shard.devices[transfer.device].directions[direction], transfer, outcome);
   }
+}
+
+void count_way(sluice_path_t path, sluice_reason_t reason, base::Direction direction, base::Outcome outcome) noexcept {
+  if (!statistics_running()) return;
+  sluice_stats_way& way = own_shard().ways[path][reason];
+  const bool reads = direction == base::Direction::read;
+  add(reads ? way.reads : way.writes, 1);
+  add(reads ? way.read_bytes : way.written_bytes, outcome.count());
+  if (!outcome.ok()) add(way.errors, 1);
+}
+
+void count_carried(sluice_stats_carrier carrier, std::uint64_t times) noexcept {
+  if (statistics_running()) add(own_shard().carriers[carrier], times);
 }
 
 void count_registered_bytes(int device, std::int64_t bytes) noexcept {
-  DeviceTotals* entry = device_totals(device);
-  if (entry == nullptr) return;
+  if (!is_counted(device)) return;
+  const std::lock_guard lock(statistics_control);
   // Registered memory is a level, not an event: it is kept whether or not the statistics run.
-  entry->registered_bytes.fetch_add(static_cast<std::uint64_t>(bytes), relaxed);
+  add(head().devices[device].registered_bytes, static_cast<std::uint64_t>(bytes));
   if (!statistics_running()) return;
-  entry->seen.store(true, relaxed);
-  (bytes >= 0 ? entry->maps : entry->unmaps).fetch_add(1, relaxed);
+  sluice_stats_device& entry = own_shard().devices[device];
+  add(bytes >= 0 ? entry.registrations : entry.deregistrations, 1);
 }
 
 void name_device(int device, const unsigned char (&uuid)[16]) noexcept {
-  DeviceTotals* entry = device_totals(device);
-  if (entry == nullptr) return;
-  for (std::size_t i = 0; i < CUFILE_GPU_UUID_LEN; ++i) entry->uuid[i].store(uuid[i], relaxed);
+  if (!is_counted(device)) return;
+  const std::lock_guard lock(statistics_control);
+  std::uint64_t words[2];
+  std::memcpy(words, uuid, sizeof uuid);
+  for (std::size_t i = 0; i < 2; ++i) set(head().devices[device].uuid[i], words[i]);
 }
 
 void read_statistics(CUfileStatsLevel1_t& out) noexcept {
   out = {};
-  const double seconds = running_seconds();
-  const DirectionTotals& reads = totals.directions[0];
-  const DirectionTotals& writes = totals.directions[1];
-  out.read_ops = read_pair(reads.operations);
-  out.write_ops = read_pair(writes.operations);
-  out.hdl_register_ops = read_pair(Operation::handle_register);
-  out.hdl_deregister_ops = read_pair(Operation::handle_deregister);
-  out.buf_register_ops = read_pair(Operation::buffer_register);
-  out.buf_deregister_ops = read_pair(Operation::buffer_deregister);
-  out.read_bytes = reads.bytes.load(relaxed);
-  out.write_bytes = writes.bytes.load(relaxed);
-  out.read_bw_bytes_per_sec = per_second(out.read_bytes, seconds);
-  out.write_bw_bytes_per_sec = per_second(out.write_bytes, seconds);
-  out.read_lat_sum_us = reads.microseconds.load(relaxed);
-  out.write_lat_sum_us = writes.microseconds.load(relaxed);
-  out.read_lat_avg_us = average(out.read_lat_sum_us, out.read_ops.ok);
-  out.write_lat_avg_us = average(out.write_lat_sum_us, out.write_ops.ok);
-  out.read_ops_per_sec = per_second(out.read_ops.ok, seconds);
-  out.write_ops_per_sec = per_second(out.write_ops.ok, seconds);
-  out.batch_submit_ops = read_pair(Operation::batch_submit);
-  out.batch_complete_ops = read_pair(Operation::batch_complete);
-  out.batch_setup_ops = read_pair(Operation::batch_setup);
-  out.batch_cancel_ops = read_pair(Operation::batch_cancel);
-  out.batch_destroy_ops = read_pair(Operation::batch_destroy);
-  out.batch_enqueued_ops = read_pair(Operation::batch_enqueued);
-  out.batch_processed_ops = read_pair(totals.batch_processed);
-  const CUfileOpCounter_t by_drive = read_pair(totals.batch_processed_by_drive);
-  out.batch_posix_processed_ops.ok = out.batch_processed_ops.ok - by_drive.ok;
-  out.batch_posix_processed_ops.err = out.batch_processed_ops.err - by_drive.err;
-  // Which way an entry goes is known when it has gone.
-  out.batch_posix_enqueued_ops = out.batch_enqueued_ops;
-  out.batch_posix_enqueued_ops.ok -= std::min(by_drive.ok + by_drive.err, out.batch_enqueued_ops.ok);
-  out.batch_total_submit_ops = out.batch_submit_ops;
-  out.batch_read_bytes = reads.batch_bytes.load(relaxed);
-  out.batch_write_bytes = writes.batch_bytes.load(relaxed);
-  out.batch_read_bw_bytes = per_second(out.batch_read_bytes, seconds);
-  out.batch_write_bw_bytes = per_second(out.batch_write_bytes, seconds);
-  out.batch_submit_ops_per_sec = per_second(out.batch_submit_ops.ok, seconds);
-  out.batch_complete_ops_per_sec = per_second(out.batch_complete_ops.ok, seconds);
-  out.last_batch_read_bytes = reads.last_batch_bytes.load(relaxed);
-  out.last_batch_write_bytes = writes.last_batch_bytes.load(relaxed);
+  fill(out, totals(), running_seconds());
 }
 
 void read_statistics(CUfileStatsLevel2_t& out) noexcept {
   out = {};
-  read_statistics(out.basic);
-  for (std::size_t i = 0; i < bucket_count; ++i) {
-    out.read_size_kb_hist[i] = totals.directions[0].histogram[i].load(relaxed);
-    out.write_size_kb_hist[i] = totals.directions[1].histogram[i].load(relaxed);
-  }
+  fill(out, totals(), running_seconds());
 }
 
 void read_statistics(CUfileStatsLevel3_t& out) noexcept {
   out = {};
-  read_statistics(out.detailed);
   const double seconds = running_seconds();
-  const auto utilization = [seconds](std::uint64_t nanoseconds) {
-    return static_cast<std::uint64_t>(static_cast<double>(nanoseconds) / 1e7 / seconds);  // percent of the time
-  };
-  for (const DeviceTotals& device : totals.devices) {
-    if (!device.seen.load(relaxed)) continue;
+  const sluice_stats_shard sum = totals();
+  fill(out.detailed, sum, seconds);
+  for (std::size_t ordinal = 0; ordinal < SLUICE_STATS_DEVICE_COUNT; ++ordinal) {
+    if (!has_been_used(sum.devices[ordinal])) continue;
     CUfilePerGpuStats_t& gpu = out.per_gpu_stats[out.num_gpus++];
-    for (std::size_t i = 0; i < CUFILE_GPU_UUID_LEN; ++i) gpu.uuid[i] = static_cast<char>(device.uuid[i].load(relaxed));
-    const DeviceDirection& reads = device.directions[0];
-    gpu.read_bytes = reads.bytes.load(relaxed);
-    gpu.read_bw_bytes_per_sec = per_second(gpu.read_bytes, seconds);
-    gpu.read_utilization = utilization(reads.nanoseconds.load(relaxed));
-    gpu.read_duration_us = reads.nanoseconds.load(relaxed) / 1000;
-    gpu.n_total_reads = reads.total.load(relaxed);
-    gpu.n_p2p_reads = reads.by_drive.load(relaxed);
-    gpu.n_posix_reads = gpu.n_total_reads - std::min(gpu.n_p2p_reads, gpu.n_total_reads);
-    gpu.n_unaligned_reads = reads.unaligned.load(relaxed);
-    gpu.n_reads_err = reads.errors.load(relaxed);
-    const DeviceDirection& writes = device.directions[1];
-    gpu.writes_bytes = writes.bytes.load(relaxed);
-    gpu.write_bw_bytes_per_sec = per_second(gpu.writes_bytes, seconds);
-    gpu.write_utilization = utilization(writes.nanoseconds.load(relaxed));
-    gpu.write_duration_us = writes.nanoseconds.load(relaxed) / 1000;
-    gpu.n_total_writes = writes.total.load(relaxed);
-    gpu.n_p2p_writes = writes.by_drive.load(relaxed);
-    gpu.n_posix_writes = gpu.n_total_writes - std::min(gpu.n_p2p_writes, gpu.n_total_writes);
-    gpu.n_unaligned_writes = writes.unaligned.load(relaxed);
-    gpu.n_writes_err = writes.errors.load(relaxed);
-    gpu.n_mmap = device.maps.load(relaxed);
-    gpu.n_mmap_ok = gpu.n_mmap;
-    gpu.n_mmap_free = device.unmaps.load(relaxed);
-    gpu.reg_bytes = device.registered_bytes.load(relaxed);
+    fill(gpu, sum.devices[ordinal], seconds);
+    auto& device = head().devices[ordinal];
+    gpu.reg_bytes = value(device.registered_bytes);
+    for (std::size_t i = 0; i < 2; ++i) {
+      const std::uint64_t part = value(device.uuid[i]);
+      std::memcpy(gpu.uuid + i * sizeof part, &part, sizeof part);
+    }
   }
 }
 
 std::size_t size_bucket(std::uint64_t bytes) noexcept {
-  return std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(bytes >> 12)), bucket_count - 1);
+  return std::min(static_cast<std::size_t>(std::bit_width(bytes >> 12)), std::size_t{SLUICE_STATS_SIZE_COUNT} - 1);
 }
 
 }  // namespace sluice::observe

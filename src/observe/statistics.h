@@ -1,4 +1,5 @@
-// The cuFile statistics of levels 1 to 3. Off (level 0, or stopped) they cost one load a call.
+// The cuFile statistics of levels 1 to 3. Off (level 0, or stopped) they cost one load a call. Once they run, other
+// programs can look at them (statistics_region.h).
 #pragma once
 
 #include <chrono>
@@ -8,23 +9,23 @@
 #include "base/outcome.h"
 #include "base/strong.h"
 #include "cufile.h"
+#include "sluice_stats.h"
 
 namespace sluice::observe {
 
 // Calls that are counted as ok or failed.
 enum class Operation : std::uint8_t {
-  handle_register,
-  handle_deregister,
-  buffer_register,
-  buffer_deregister,
-  batch_submit,
-  batch_complete,
-  batch_setup,
-  batch_cancel,
-  batch_destroy,
-  batch_enqueued,
+  handle_register = SLUICE_STATS_HANDLE_REGISTER,
+  handle_deregister = SLUICE_STATS_HANDLE_DEREGISTER,
+  buffer_register = SLUICE_STATS_BUFFER_REGISTER,
+  buffer_deregister = SLUICE_STATS_BUFFER_DEREGISTER,
+  batch_submit = SLUICE_STATS_BATCH_SUBMIT,
+  batch_complete = SLUICE_STATS_BATCH_COMPLETE,
+  batch_setup = SLUICE_STATS_BATCH_SETUP,
+  batch_cancel = SLUICE_STATS_BATCH_CANCEL,
+  batch_destroy = SLUICE_STATS_BATCH_DESTROY,
+  batch_enqueued = SLUICE_STATS_BATCH_ENQUEUED,
 };
-inline constexpr std::size_t operation_count = 10;
 
 // One transfer, as the statistics see it.
 struct Transfer {
@@ -46,8 +47,17 @@ void reset_statistics() noexcept;
 // Level > 0, started, and neither stopped nor reset since.
 bool statistics_running() noexcept;
 
+// A forked child counts what it does itself: it starts at zero, except for the memory that is registered. Nothing of it
+// is counted in the parent. The first is called before the fork, the other one after it on both sides.
+void statistics_before_fork() noexcept;
+void statistics_after_fork(bool in_child) noexcept;
+
 void count(Operation operation, bool ok, std::uint64_t times = 1) noexcept;
 void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept;
+// The part of it that went one way. The counters that always run are path_counters.h and carriers.h.
+void count_way(sluice_path_t path, sluice_reason_t reason, base::Direction direction, base::Outcome outcome) noexcept;
+void count_carried(sluice_stats_carrier carrier, std::uint64_t times) noexcept;
+
 void count_registered_bytes(int device, std::int64_t bytes) noexcept;
 // What level 3 shows of a device; called when it is first seen.
 void name_device(int device, const unsigned char (&uuid)[16]) noexcept;

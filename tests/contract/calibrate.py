@@ -3,9 +3,9 @@
 
 Each test runs in a process of its own, because NVIDIA's library crashes, aborts or hangs in some; many run at a time.
 A row that says "same" has to pass on both; a row that says "ours" has to pass on ours, and none of its tests may pass
-on NVIDIA's. Needs root (scratch file systems, a udev record for the disk, without which that library refuses files), a
-GPU, and NVIDIA's libcufile.so.0. With a folder that tests/gpu/pack.sh has made, every row on a machine with 16 cores,
-in at most 150 s:
+on NVIDIA's; of a row that says "varies" only ours has to pass. Needs root (scratch file systems, a udev record for the
+disk, without which that library refuses files), a GPU, and NVIDIA's libcufile.so.0. With a folder that
+tests/gpu/pack.sh has made, every row on a machine with 16 cores, in at most 150 s:
 
     tests/contract/calibrate.py --tests FOLDER/test-bin --ours FOLDER/lib --theirs /usr/local/cuda/lib64 \\
         --report calibration.txt

@@ -253,6 +253,7 @@ TEST_F(LifeForkWithADevice, AChildHearsThatDeviceMemoryCannotBeRegistered) {
 }
 
 TEST_F(LifeForkOnce, LeavesAParentsBatchToTheParent) {
+  if (!life::children_may_start_threads) GTEST_SKIP() << "ThreadSanitizer knows no threads of a child's own";
   const ScratchFile file(kSize);
   const Fd fd = file.open(O_RDWR);
   const Handle handle(fd);

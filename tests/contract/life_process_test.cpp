@@ -62,7 +62,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"exit_at_once_with_everything_open"}, Row{"exit_waits_for_a_transfer", kDestructor},
                       Row{"exit_waits_for_a_transfer_to_a_device", kHandler},
                       Row{"exit_by_another_thread_waits_for_a_transfer", kDestructor}, Row{"exit_lets_busy_threads_be"},
-                      Row{"quick_exit_with_a_transfer_in_flight"}, Row{"exit_at_once_with_a_transfer_in_flight"},
+                      Row{"exit_waits_for_what_a_batch_has_begun", kDestructor},
+                      Row{"exit_at_once_with_a_batch_in_flight"}, Row{"quick_exit_with_a_transfer_in_flight"},
+                      Row{"exit_at_once_with_a_transfer_in_flight"},
                       Row{"main_thread_ends_first", "the thread is done\n"}),
     name_of_row);
 

@@ -37,27 +37,6 @@ struct stat status_of(int fd) {
   return status;
 }
 
-// The step for this call; `pass` where no plan concerns it. A call that blocks does so outside the lock.
-Step step_for(int fd, Direction direction) {
-  Plan* plan = nullptr;
-  Step step;
-  {
-    const std::lock_guard lock(plan_mutex());
-    plan = current_plan;
-    if (plan == nullptr || !plan->concerns(fd, direction)) return pass();
-    step = plan->next();
-  }
-  if (step.kind != Step::Kind::block) return step;
-  plan->stand_still();
-  return step.error != 0 ? fail(step.error) : pass();
-}
-
-std::size_t shortened(int fd, std::size_t length, std::size_t limit) {
-  const bool direct = (fcntl(fd, F_GETFL) & O_DIRECT) != 0;
-  if (direct) limit = std::max(limit / kDirectBlock * kDirectBlock, kDirectBlock);
-  return std::min(length, limit);
-}
-
 ssize_t transfer(int fd, void* buffer, std::size_t size, off_t offset, Direction direction) {
   const Step step = step_for(fd, direction);
   if (step.kind == Step::Kind::nothing) return 0;
@@ -91,6 +70,26 @@ ssize_t transfer(int fd, const iovec* parts, int count, off_t offset, int flags,
 }
 
 }  // namespace
+
+Step step_for(int fd, Direction direction) {
+  Plan* plan = nullptr;
+  Step step;
+  {
+    const std::lock_guard lock(plan_mutex());
+    plan = current_plan;
+    if (plan == nullptr || !plan->concerns(fd, direction)) return pass();
+    step = plan->next();
+  }
+  if (step.kind != Step::Kind::block) return step;
+  plan->stand_still();
+  return step.error != 0 ? fail(step.error) : pass();
+}
+
+std::size_t shortened(int fd, std::size_t length, std::size_t limit) {
+  const bool direct = (fcntl(fd, F_GETFL) & O_DIRECT) != 0;
+  if (direct) limit = std::max(limit / kDirectBlock * kDirectBlock, kDirectBlock);
+  return std::min(length, limit);
+}
 
 Plan::Plan(int fd, Direction direction, std::vector<Step> steps)
     : device_(status_of(fd).st_dev), inode_(status_of(fd).st_ino), direction_(direction), steps_(std::move(steps)) {

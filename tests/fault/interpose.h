@@ -75,6 +75,26 @@ class Plan {
   std::atomic<bool> released_{false};
 };
 
+// Visits to io_uring that the kernel refuses: `count` of them, behind the next `skip`, on whatever ring and thread. In
+// force from construction to destruction, one at a time.
+class RefusedVisits {
+ public:
+  RefusedVisits(std::size_t skip, std::size_t count, int error);
+  ~RefusedVisits();
+  RefusedVisits(const RefusedVisits&) = delete;
+  RefusedVisits& operator=(const RefusedVisits&) = delete;
+
+  // So far, refused or not.
+  std::size_t visits() const;
+};
+inline constexpr std::size_t for_ever = ~std::size_t{0};
+
+// For the interposed functions: the step for this call, `pass` where no plan concerns it; returns when a call that
+// blocks may go on.
+Step step_for(int fd, Direction direction);
+// A length cut to what shorten(limit) allows on this descriptor.
+std::size_t shortened(int fd, std::size_t length, std::size_t limit);
+
 // True when the library's calls do come by here: a test that injects nothing would prove nothing.
 bool interposition_works();
 

@@ -10,9 +10,11 @@ import tempfile
 import unittest
 
 import formatted
+import project
 
 HERE = pathlib.Path(__file__).resolve().parent
 COMPILER = "c++"
+FOLDERS_WITH_SOURCES = ["bench", "examples", "include", "samples", "softgpu", "src", "tests", "tools"]
 
 GOOD = {
     "include/cufile.h": "#ifndef CUFILE_H\n#define CUFILE_H\ntypedef int CUresult;\n#endif\n",
@@ -55,6 +57,11 @@ class Checks(unittest.TestCase):
         self.assertEqual(status, 1, output)
         self.assertIn(expected, output)
 
+    def fails_in_every_folder(self, script, text):
+        _, output = self.run_check(script, {f"{folder}/bad.c": text for folder in FOLDERS_WITH_SOURCES})
+        for folder in FOLDERS_WITH_SOURCES:
+            self.assertIn(f"{folder}/bad.c:1", output)
+
     def test_layers(self):
         self.passes("layers.py")
         for name, text, expected in (
@@ -87,12 +94,13 @@ class Checks(unittest.TestCase):
                      'open("/home/somebody/x")', "see /work/here", "cd /root/x"):
             with self.subTest(text=text):
                 self.fails("forbidden_words.py", {"src/base/bad.h": text + "\n"}, "src/base/bad.h:1")
+        self.fails_in_every_folder("forbidden_words.py", "// FIXME\n")
 
     def test_sources_are_built(self):
         self.passes("sources_built.py", {
             "src/route/other.cpp": "", "src/route/CMakeLists.txt": "foreach(name other)\n",
             "tests/support/main.cpp": "", "tests/abi/CMakeLists.txt": "add_executable(x ../support/main.cpp)\n"})
-        for name in ("src/route/forgotten.cpp", "tests/unit/route/routes.cpp", "tools/x/x.c"):
+        for name in ("src/route/forgotten.cpp", "tests/unit/route/routes.cpp", "tools/x/x.c", "samples/99_x.c"):
             with self.subTest(name=name):
                 self.fails("sources_built.py", {name: ""}, f"{name}: no CMakeLists.txt names it")
 
@@ -114,7 +122,15 @@ class Checks(unittest.TestCase):
     @unittest.skipIf(formatted.formatter() is None, f"clang-format {formatted.VERSION} is not installed")
     def test_formatted(self):
         self.passes("formatted.py")
-        self.fails("formatted.py", {"src/base/bad.cpp": "int   x ;\n"}, "src/base/bad.cpp")
+        self.fails_in_every_folder("formatted.py", "int   x ;\n")
+        self.passes("formatted.py", {"samples/bad.c": "int   x ;\n"}, "--fix")
+
+    def test_every_folder_that_has_sources_is_looked_at(self):
+        top = HERE.parents[1]
+        folders = [path.name for path in top.iterdir()
+                   if path.is_dir() and path.name not in project.GENERATED_FOLDERS and not (path / "CMakeCache.txt").exists()]
+        self.assertEqual(sorted(name for name in folders if project.files(top, [name], {".c", ".cpp", ".h"})),
+                         FOLDERS_WITH_SOURCES)
 
     def test_an_empty_project_is_no_success(self):
         for script in ("layers.py", "forbidden_words.py", "sources_built.py"):

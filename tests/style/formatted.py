@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Every source is formatted by the repository's .clang-format.
 
-Versions of clang-format disagree about details; VERSION decides. Without it the check is skipped.
+Versions of clang-format disagree about details; VERSION decides. Without it the check is skipped. With --fix the
+sources are formatted in place.
 """
 
 import concurrent.futures
@@ -13,7 +14,7 @@ import subprocess
 import project
 
 VERSION = 14
-FOLDERS = ["bench", "examples", "include", "softgpu", "src", "tests", "tools"]
+FOLDERS = ["bench", "examples", "include", "samples", "softgpu", "src", "tests", "tools"]
 
 
 def formatter():
@@ -29,15 +30,16 @@ def formatter():
 
 
 def main():
-    top = project.arguments(__doc__).project.resolve()
+    options = project.arguments(__doc__, flags=[("--fix", "format in place")])
+    top = options.project.resolve()
     tool = formatter()
     if tool is None:
         project.skip(f"clang-format {VERSION} is not installed (package clang-format or clang-format-{VERSION})")
     sources = project.files(top, [folder for folder in FOLDERS if (top / folder).is_dir()], {".c", ".cpp", ".h"})
+    manner = ["-i"] if options.fix else ["--dry-run", "-Werror"]
 
     def complaint(source):
-        run = subprocess.run([tool, "--dry-run", "-Werror", "--style=file", top / source], text=True,
-                             capture_output=True, check=False)
+        run = subprocess.run([tool, *manner, "--style=file", top / source], text=True, capture_output=True, check=False)
         first = run.stderr.splitlines()[0].removeprefix(f"{top}/") if run.stderr else ""
         return f"{first} (clang-format -i {source})" if run.returncode else None
 

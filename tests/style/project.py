@@ -10,9 +10,11 @@ SKIPPED = 77
 GENERATED_FOLDERS = {".git", ".cache", "build", "__pycache__"}
 
 
-def arguments(description, *more):
+def arguments(description, *more, flags=()):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--project", type=pathlib.Path, required=True, help="the top of the source tree")
+    for name, help_text in flags:
+        parser.add_argument(name, action="store_true", help=help_text)
     for name, help_text in more:
         parser.add_argument(name, required=True, help=help_text)
     return parser.parse_args()

@@ -88,12 +88,13 @@ void Fd::reset() {
   if (fd_ >= 0) close(std::exchange(fd_, -1));
 }
 
+// These two are asked to the very end of a process, by destructors and exit handlers, too: they are never destroyed.
 const std::vector<Place>& places() {
-  static const std::vector<Place> found = [] {
+  static const auto* const found = [] {
     const char* list = std::getenv("SLUICE_TEST_PLACES");
-    return list != nullptr ? read_list(list) : default_places();
+    return new std::vector<Place>(list != nullptr ? read_list(list) : default_places());
   }();
-  return found;
+  return *found;
 }
 
 const Place* find_place(const std::string& name) {
@@ -110,8 +111,8 @@ Fd hold(const Place& place) {
 }
 
 const std::string& disk_directory() {
-  static const std::string directory = choose_disk_directory();
-  return directory;
+  static const auto* const directory = new std::string(choose_disk_directory());
+  return *directory;
 }
 
 ScratchFile::ScratchFile(std::span<const unsigned char> content, const std::string& directory)

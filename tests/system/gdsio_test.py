@@ -1,6 +1,9 @@
 """gdsio: every flag, its lines against the contract, what it says to wrong arguments, with and without a terminal."""
+import ctypes
 import json
+import mmap
 import os
+import platform
 import pty
 import re
 import select
@@ -215,6 +218,76 @@ def test_gdsio_flags_of_preparation_change_nothing_of_the_result():
             equal(measure("-f", folder / "file", "-V", "-i", "64K", *words)["ops"], "16")
         equal(run(GDSIO, "-f", folder / "file", "-p", "-V", env=environment(
             SLUICE_SOFTGPU="1", SLUICE_SOFTGPU_DEVICES="2")).returncode, 0)
+
+
+def resident_pages(file):
+    """For each page of a file whether it is in the page cache, as mincore tells of a mapping that nobody touches."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
+    size = file.stat().st_size
+    pages = ctypes.create_string_buffer(-(-size // mmap.PAGESIZE))
+    with open(file, "r+b") as data:
+        place = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, data.fileno(), 0)
+        equal(libc.mincore(place, size, pages), 0)
+        libc.munmap(place, size)
+    return [byte & 1 == 1 for byte in pages.raw]
+
+
+def skip_where_pages_stay(folder):
+    """Writes a file back and asks for its pages to be dropped; skips where they are there all the same."""
+    with open(folder / "trial", "w+b") as trial:
+        trial.write(bytes(1 << 20))
+        trial.flush()
+        os.fsync(trial.fileno())
+        os.posix_fadvise(trial.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    if any(resident_pages(folder / "trial")):
+        skip(f"the file system of {folder} keeps the pages of its files in memory")
+
+
+def test_gdsio_cold_empties_the_page_cache_before_it_reads():
+    with scratch() as folder:
+        skip_where_pages_stay(folder)
+        size, part = 16 << 20, 64 << 10
+        files = [folder / "gdsio.0", folder / "gdsio.1"]
+
+        def pages_after(*words):
+            """Of both files, after a run that found them in the page cache, and dirty."""
+            for file in files:
+                file.write_bytes(bytes(size))
+                equal(all(resident_pages(file)), True)
+            answer = gdsio("-D", folder, "-w", "2", "-i", part, *words)
+            equal("page cache" in answer.stderr, False)
+            return [resident_pages(file) for file in files]
+
+        for transfer in (0, 1, 2, 5, 6):
+            # Buffered reads of the first part bring that back. The rest is gone, so it went before, and of all files.
+            for pages in pages_after("-x", transfer, "-O", "1", "-s", part, "--cold"):
+                equal(all(pages[:part // mmap.PAGESIZE]), True)
+                equal(any(pages[len(pages) // 2:]), False)
+            # O_DIRECT brings nothing back.
+            for pages in pages_after("-x", transfer, "-s", part, "--cold"):
+                equal(any(pages), False)
+        # It is the flag that does it.
+        for pages in pages_after("-x", "1", "-O", "1", "-s", part):
+            equal(all(pages), True)
+
+
+def test_gdsio_cold_tells_of_pages_that_stay():
+    if tuple(int(part) for part in re.findall(r"\d+", platform.release())[:2]) < (6, 5):
+        skip("this kernel has no cachestat(2), which came with 6.5")
+    with scratch() as folder:
+        if os.geteuid() != 0:
+            skip("mounting a tmpfs needs root")
+        script = (f"mount -t tmpfs none {folder} || exit 77; {GDSIO} -f {folder}/file -s 1M -x 1 -I 1 && "
+                  f"exec {GDSIO} -f {folder}/file -x 1 --cold")
+        answer = run("unshare", "-m", "sh", "-c", script, status=None, env=environment(SLUICE_SOFTGPU="1"))
+        if answer.returncode == 77 or "unshare" in answer.stderr:
+            skip("no mount can be made here")
+        contains(answer.stderr, f"gdsio: note: 1.0 MiB of {folder}/file stay in the page cache")
+        equal(result(answer.stdout.splitlines()[-1])["done"], "1024")
 
 
 def test_gdsio_tells_of_each_job():
@@ -433,6 +506,17 @@ def test_gdsio_shows_progress_on_a_terminal_alone_and_in_long_runs_alone():
         equal("%" in short, False)
         answer = gdsio("-f", folder / "file", "-T", "2.6", "-i", "64K")
         equal("\r" in answer.stdout + answer.stderr or "%" in answer.stderr, False)
+
+
+def test_gdsio_shows_progress_of_small_ragged_writes():
+    with scratch() as folder:
+        # O_DIRECT writes of less than a block wait for each other. What is shown are bytes written, not time alone.
+        text = on_a_terminal(GDSIO, "-f", folder / "file", "-T", "4", "-s", "4M", "-i", "1K", "-I", "3", "-w", "2")
+        shown = re.findall(r"\rRANDWRITE +(\d+) %  ([\d.]+ \w+)  [\d.]+ \w+/s\x1b\[K", text)
+        equal(len(shown) >= 1, True)
+        percents = [int(percent) for percent, _ in shown]
+        equal(percents, sorted(percents))
+        equal([size for _, size in shown if float(size.split()[0]) == 0], [])
 
 
 def test_gdsio_help_teaches_and_begins_with_the_version():

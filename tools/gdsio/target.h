@@ -27,7 +27,7 @@ class Target {
   std::uint64_t size() const noexcept { return size_; }
   bool is_direct() const noexcept { return direct_; }
 
-  // Writes back what is dirty and drops the file's pages.
+  // Writes back what is dirty and drops the file's pages; a note on stderr tells of those that stay.
   void make_cold() const;
 
  private:

@@ -134,6 +134,7 @@ def cufile_processes():
 
 def add_process(archive, folder):
     name = f"processes/{folder.name}"
+    archive.add_command(f"gds_stats-{folder.name}", ["gds_stats", "-p", folder.name, "-l", "3"])
     for file in ("status", "limits", "maps", "stack"):
         archive.add_file(folder / file, f"{name}/{file}")
     try:

@@ -105,8 +105,9 @@ def page_of_header(header, text, version, names):
 
 # --- tools ------------------------------------------------------------------------------------------------------------
 
-FLAG = re.compile(r"^\s{2,}(-{1,2}[A-Za-z][\w-]*)(?:, ?(-{1,2}[A-Za-z][\w-]*))?(?:[ =]([A-Z][^ ]*(?: \.\.\.)?))?"
-                  r"(?:[^a-z]*?)\s{2,}(.+)$")
+# A line of --help that describes flags: "  -f FILE, -D FOLDER   where", "  -h,--help  this".
+FLAGS = re.compile(r"^ {2,}(-.*?) {2,}(\S.*)$")
+FLAG = re.compile(r"(?:^|, ?)(-{1,2}[A-Za-z][\w-]*)([ =][^,]+)?")
 
 
 def help_of(program, *words):
@@ -121,9 +122,10 @@ def flags_of(text):
     """[(flags, takes a value, description)]"""
     found = []
     for line in text.splitlines():
-        match = FLAG.match(line)
-        if match:
-            found.append(([flag for flag in match.group(1, 2) if flag], match.group(3) is not None, match.group(4)))
+        match = FLAGS.match(line)
+        flags = FLAG.findall(match.group(1)) if match else []
+        if flags:
+            found.append(([flag for flag, _ in flags], any(value for _, value in flags), match.group(2)))
     return found
 
 
@@ -134,7 +136,7 @@ def about_of(name, text):
                  if line and not line.startswith((" ", "usage:", "Usage:")) and " version :" not in line]
         if lines:
             flat = " ".join(lines)
-            flat = re.sub(rf"^{re.escape(name)}(?:\.\w+)?: ", "", flat, flags=re.I)
+            flat = re.sub(rf"^{re.escape(name.split('.')[0])}(?:\.\w+)?: ", "", flat, flags=re.I)
             return re.split(r"[.?](?:\s|$)", flat)[0]
     return name
 
@@ -172,7 +174,8 @@ complete -o filenames -F _{safe}_completion {name}
 def zsh_arguments(found):
     def one(flag, value, description):
         clean = re.sub(r"[\[\]:'\\]", " ", description)
-        return f"'{flag}[{clean}]{':value:_files' if value else ''}'"
+        # A flag with a value may stand there again, as gdsio's that make jobs.
+        return f"'*{flag}[{clean}]:value:_files'" if value else f"'{flag}[{clean}]'"
     return " \\\n    ".join([one(flag, value, description) for flags, value, description in found for flag in flags]
                             + ["'*:file:_files'"])
 
@@ -182,7 +185,8 @@ def zsh_completion(name, groups):
     if not subcommands:
         return f"#compdef {name}\n_arguments -s \\\n    {zsh_arguments(groups[''])}\n"
     cases = "".join(f"  {word})\n    _arguments -s \\\n    {zsh_arguments(groups[word])} ;;\n" for word in subcommands)
-    return (f"#compdef {name}\nif (( CURRENT == 2 )); then\n  compadd {' '.join(subcommands)}\n  return\nfi\n"
+    return (f"#compdef {name}\nif (( CURRENT == 2 )); then\n  if [[ $words[2] == -* ]]; then\n    _arguments -s \\\n"
+            f"    {zsh_arguments(groups[''])}\n  else\n    compadd {' '.join(subcommands)}\n  fi\n  return\nfi\n"
             f"local command=$words[2]\nshift words\n(( CURRENT-- ))\ncase $command in\n{cases}esac\n")
 
 

@@ -7,8 +7,11 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <string_view>
 
 #include "common/error.h"
+#include "common/text.h"
+#include "gds_stats/show.h"
 #include "gdscp/copy.h"
 #include "sluice.h"
 #include "sluice/commands.h"
@@ -29,6 +32,7 @@ constexpr const char* examples =
     "  sluice run --explain -- ./reader /data   the same, with one line a file: its path and the reason\n"
     "  sluice explain /data/big.bin             which way this file's bytes go, and why\n"
     "  sluice stats -- ./reader /data           run it, and count what went which way\n"
+    "  sluice stats 1234                        what the process 1234 does through cuFile\n"
     "  sluice cp /data/big.bin /scratch/        copy a file through GPU memory\n"
     "\n"
     "`sluice SUBCOMMAND --help` teaches one subcommand.";
@@ -86,31 +90,45 @@ constexpr const char* demo_lesson =
     "  sluice demo --dir /dev/shm --size 1G\n"
     "  SLUICE_SOFTGPU=1 sluice demo         on the soft GPU, even where there is a real one";
 
-constexpr const char* stats_about = "Run a program, and count its reads and writes by path and reason";
+constexpr const char* stats_about = "Count reads and writes of a program, or of a process that runs already";
 constexpr const char* stats_lesson =
-    "The counters that always run in the library, from the program and its children, when they have ended. Nothing "
-    "else\n"
-    "is kept of a program: one that runs already, or was not started by `sluice run` or this, cannot be asked.\n"
+    "Of a program that it starts: the counters that always run in the library, by path and reason, from the program "
+    "and\n"
+    "its children, when they have ended. They go to stderr. Exit status: as of `sluice run`.\n"
+    "\n"
+    "Of a process that runs already, by its number: its statistics, on stdout. It has to run on this library with "
+    "statistics\n"
+    "of level 1 or more (SLUICE_STATS=3 in its environment, \"profile\": {\"cufile_stats\": 3} in its cufile.json, or\n"
+    "cuFileSetStatsLevel(3)), and takes no part in being looked at. Whoever asks has to be its user or root. Exit "
+    "status: 0;\n"
+    "1 when there is nothing to see.\n"
     "\n"
     "Examples:\n"
     "  sluice stats -- ./reader /data/big.bin\n"
     "  sluice stats --json -- ./reader /data/big.bin 2> counters.json   the program's own stdout stays its own\n"
-    "\n"
-    "The counters go to stderr. Exit status: as of `sluice run`.";
+    "  SLUICE_STATS=3 sluice run -- python3 train.py &\n"
+    "  sluice stats $(pgrep -f train.py)                 totals, sizes, GPUs\n"
+    "  sluice stats $(pgrep -f train.py) --interval 1    rates, a line a second, until it ends\n"
+    "  sluice stats 1234 --json | jq .ways";
 
 struct Words {
   std::span<char*> own;      // what the parser sees
   std::span<char*> command;  // of `run`: the program and its arguments, untouched
 };
 
+bool is_number(std::string_view word) {
+  return !word.empty() && word.find_first_not_of("0123456789.") == word.npos;
+}
+
 // `run` and `stats` stop reading at "--" or at the first word that is no option: the rest belongs to the program.
+// Numbers are a process's, or an option's, and belong to `stats`.
 Words split(std::span<char*> words) {
-  if (words.size() < 2 || (std::strcmp(words[1], "run") != 0 && std::strcmp(words[1], "stats") != 0)) {
-    return {words, {}};
-  }
+  if (words.size() < 2) return {words, {}};
+  const bool stats = std::strcmp(words[1], "stats") == 0;
+  if (!stats && std::strcmp(words[1], "run") != 0) return {words, {}};
   for (std::size_t i = 2; i < words.size(); ++i) {
     if (std::strcmp(words[i], "--") == 0) return {words.first(i), words.subspan(i + 1)};
-    if (words[i][0] != '-') return {words.first(i), words.subspan(i)};
+    if (words[i][0] != '-' && !(stats && is_number(words[i]))) return {words.first(i), words.subspan(i)};
   }
   return {words, {}};
 }
@@ -138,6 +156,30 @@ void declare_copy(CLI::App* app, CopyOptions& copy) {
   app->add_flag("--verify", copy.verify, "Read both afterwards, without cuFile, and compare");
   app->add_flag("--json", copy.json, "For programs");
   app->add_flag("-q,--quiet", copy.quiet, "No line at the end");
+}
+
+void declare_stats(CLI::App* app, RunOptions& run, ShowOptions& show) {
+  app->footer(stats_lesson);
+  app->add_option("PID", show.pid, "A process that runs already")->type_name("");
+  app->add_option("CMD", run.command, "After two dashes: the program and its arguments");
+  app->add_flag("--soft-gpu", run.soft_gpu, "Preload the soft GPU as libcuda.so.1, too (SLUICE_SOFTGPU=1)");
+  app->add_option("-l,--level", show.level, "Of a process: 1: totals and ways; 2: and sizes; 3: and GPUs");
+  app->add_option("--interval", show.interval, "Of a process: rates, a line every so many seconds, until it ends");
+  app->add_option("--count", show.count, "At most so many of these lines");
+}
+
+// `stats` names a process, or a program to run, and not both.
+bool names_process(const CLI::App& app, const ShowOptions& show, const Words& words) {
+  const bool process = app.count("PID") > 0;
+  if (!process && app.count("--level") + app.count("--interval") + app.count("--count") > 0) {
+    throw ToolError("--level, --interval and --count are for a process that runs already.",
+                    "Write its number: sluice stats PID --interval 1.", status_usage);
+  }
+  if (process && !words.command.empty()) {
+    throw ToolError(fmt::format("There are a process, {}, and a program, {}.", show.pid, printable(words.command[0])),
+                    "Write a process: sluice stats PID, or a program: sluice stats -- CMD ARG...", status_usage);
+  }
+  return process;
 }
 
 int run_main(std::span<char*> arguments) {
@@ -178,10 +220,10 @@ int run_main(std::span<char*> arguments) {
   demo_app->add_option("--gpu", demo.gpu, "The device, counted from 0")->default_val(0);
   demo_app->add_flag("--json", json, "For programs");
 
-  CLI::App* stats_app = app.add_subcommand("stats", stats_about)->footer(stats_lesson);
-  stats_app->add_option("CMD", run.command, "After two dashes: the program and its arguments");
-  stats_app->add_flag("--soft-gpu", run.soft_gpu, "Preload the soft GPU as libcuda.so.1, too (SLUICE_SOFTGPU=1)");
-  stats_app->add_flag("--json", json, "For programs: one object on stderr");
+  ShowOptions show;
+  CLI::App* stats_app = app.add_subcommand("stats", stats_about);
+  declare_stats(stats_app, run, show);
+  stats_app->add_flag("--json", json, "For programs: one object, or with --interval one a line");
 
   CopyOptions copy;
   CLI::App* copy_app = app.add_subcommand("cp", "Copy a file through GPU memory, as gdscp does");
@@ -194,10 +236,17 @@ int run_main(std::span<char*> arguments) {
   }
   const Output output = json ? Output::json : Output::text;
   try {
+    if (*stats_app && names_process(*stats_app, show, words)) {
+      if (json) show.format = ShowFormat::json;
+      show_statistics(show);
+      return 0;
+    }
     if (*run_app || *stats_app) {
       if (words.command.empty()) {
         throw ToolError("There is no program to run.",
-                        fmt::format("Write it after two dashes: sluice {} -- CMD ARG...", *run_app ? "run" : "stats"),
+                        *run_app
+                            ? "Write it after two dashes: sluice run -- CMD ARG..."
+                            : "Write it after two dashes: sluice stats -- CMD ARG...; or a process: sluice stats PID.",
                         status_usage);
       }
       if (*stats_app) run.ending = json ? Ending::json_counters : Ending::counters;

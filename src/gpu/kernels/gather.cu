@@ -1,7 +1,7 @@
 // Carries chunks from a staging ring in pinned host memory to consecutive device memory, each as soon as it is filled.
 //
 // This is the source; what the library ships is the text that nvcc makes of it (gather.ptx, by make_ptx.sh), so that
-// building needs no CUDA toolkit. gpu/gather.h explains the arguments; the soft GPU does the same steps by ordinary
+// building needs no CUDA toolkit. gpu/staging.h explains the arguments; the soft GPU does the same steps by ordinary
 // code: change all three together.
 //
 // Who waits for whom, and why it cannot hang:

@@ -2,6 +2,7 @@
 #include "contract/life/child.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
@@ -9,10 +10,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <climits>
 #include <stdexcept>
 #include <utility>
 
+#include "contract/life/hung.h"
 #include "support/scratch.h"
 
 namespace sluice::life {
@@ -21,8 +24,11 @@ namespace {
 
 using support::Fd;
 
-// A child that hangs is ended by this, and the test says so.
-constexpr unsigned kMostSeconds = 60;
+// A child that hangs is ended then, and the test tells what it was at. A child's own children have less time, so that
+// the innermost is told of.
+constexpr std::chrono::seconds kLongest{100};
+constexpr std::chrono::seconds kLongestInside{50};
+bool inside_a_child = false;
 
 struct Pipe {
   Fd reader;
@@ -35,10 +41,22 @@ Pipe make_pipe() {
   return {Fd(ends[0]), Fd(ends[1])};
 }
 
-std::string read_to_the_end(const Fd& fd) {
+// What a child says to its end.
+std::string listen_to(pid_t child, const Fd& fd) {
+  const auto end = std::chrono::steady_clock::now() + (inside_a_child ? kLongestInside : kLongest);
   std::string text;
   std::array<char, 4096> piece{};
-  for (;;) {
+  for (bool hangs = false;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    pollfd news{fd.get(), POLLIN, 0};
+    const int ready = poll(&news, 1, hangs ? -1 : static_cast<int>(std::max<std::int64_t>(0, left.count())));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) {
+      hangs = true;
+      text += what_it_does(child);
+      kill(child, SIGKILL);
+      continue;
+    }
     const ssize_t got = read(fd.get(), piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return text;
@@ -68,7 +86,7 @@ std::string in_child(const std::function<std::string()>& body) {
   const pid_t child = fork();
   if (child < 0) return "fork failed";
   if (child == 0) {
-    alarm(kMostSeconds);
+    inside_a_child = true;
     std::string text;
     try {
       text = body();
@@ -79,11 +97,9 @@ std::string in_child(const std::function<std::string()>& body) {
     _exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
   }
   pipe.writer.reset();
-  const std::string text = read_to_the_end(pipe.reader);
+  const std::string text = listen_to(child, pipe.reader);
   const int status = wait_for(child);
-  if (WIFSIGNALED(status)) {
-    return text + "the child died of " + strsignal(WTERMSIG(status)) + (WTERMSIG(status) == SIGALRM ? ": it hung" : "");
-  }
+  if (WIFSIGNALED(status)) return text + "the child died of " + strsignal(WTERMSIG(status));
   return WEXITSTATUS(status) == 0 ? text : text + "the child left with " + std::to_string(WEXITSTATUS(status));
 }
 
@@ -114,7 +130,7 @@ Ended run_beside(const std::string& program, const std::vector<std::string>& arg
   if (failed != 0) return {-1, 0, path + " cannot be started: " + strerror(failed)};
   pipe.writer.reset();
   Ended ended;
-  ended.output = read_to_the_end(pipe.reader);
+  ended.output = listen_to(child, pipe.reader);
   const int status = wait_for(child);
   if (WIFSIGNALED(status)) ended.signal = WTERMSIG(status);
   if (WIFEXITED(status)) ended.status = WEXITSTATUS(status);

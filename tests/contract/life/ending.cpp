@@ -173,6 +173,59 @@ int exit_by_another_thread_waits_for_a_transfer() {
   return 1;
 }
 
+// Entries of a batch that stand still, or have not been begun. Never given back.
+struct BatchFlight {
+  static constexpr std::size_t entries = 64;
+  explicit BatchFlight(MemoryKind kind)
+      : gated(new GatedFile(entries * piece)), memory(new Memory(kind, gated->content().size())) {
+    memory->fill(unlike_all);
+    CUfileBatchHandle_t batch = nullptr;
+    require(code(cuFileBatchIOSetUp(&batch, entries)) == CU_FILE_SUCCESS, "a batch");
+    std::array<CUfileIOParams_t, entries> params{};
+    for (std::size_t i = 0; i < entries; ++i) {
+      params[i].mode = CUFILE_BATCH;
+      params[i].fh = gated->handle();
+      params[i].opcode = CUFILE_READ;
+      params[i].u.batch.devPtr_base = memory->at(i * piece);
+      params[i].u.batch.file_offset = static_cast<off_t>(i * piece);
+      params[i].u.batch.size = piece;
+    }
+    require(code(cuFileBatchIOSubmit(batch, entries, params.data(), 0)) == CU_FILE_SUCCESS, "a submission");
+    gated->wait_until_inside();
+  }
+  // What had begun is in place, what had not will never be.
+  bool settled() const {
+    std::size_t complete = 0;
+    for (std::size_t i = 0; i < entries; ++i) {
+      const Bytes found = memory->get(i * piece, piece);
+      if (all_bytes(unlike_all, found)) continue;
+      if (!same_bytes(std::span(gated->content()).subspan(i * piece, piece), found)) return false;
+      ++complete;
+    }
+    return complete > 0;
+  }
+
+  static constexpr std::size_t piece = 4096;
+  static constexpr unsigned char unlike_all = 0x5a;
+  GatedFile* gated;
+  Memory* memory;
+};
+BatchFlight* batch_flight = nullptr;
+
+int exit_waits_for_what_a_batch_has_begun() {
+  static const AtDestruction earlier{[] { require(batch_flight->settled(), "the batch was still going on"); }};
+  World::open();
+  batch_flight = new BatchFlight(MemoryKind::plain);
+  std::atexit([] { batch_flight->gated->open(); });
+  return 0;
+}
+
+int exit_at_once_with_a_batch_in_flight() {
+  World::open();
+  batch_flight = new BatchFlight(usual_memory());
+  _exit(0);
+}
+
 int exit_does_not_wait_for_ever() {
   // What a program's own destructor closes does not wait for ever either.
   static const AtDestruction later{[] { World::open().end(); }};
@@ -268,6 +321,8 @@ constexpr Scenario all[] = {
     {"exit_waits_for_a_transfer", exit_waits_for_a_transfer},
     {"exit_waits_for_a_transfer_to_a_device", exit_waits_for_a_transfer_to_a_device},
     {"exit_by_another_thread_waits_for_a_transfer", exit_by_another_thread_waits_for_a_transfer},
+    {"exit_waits_for_what_a_batch_has_begun", exit_waits_for_what_a_batch_has_begun},
+    {"exit_at_once_with_a_batch_in_flight", exit_at_once_with_a_batch_in_flight},
     {"exit_does_not_wait_for_ever", exit_does_not_wait_for_ever},
     {"exit_lets_busy_threads_be", exit_lets_busy_threads_be},
     {"quick_exit_with_a_transfer_in_flight", quick_exit_with_a_transfer_in_flight},

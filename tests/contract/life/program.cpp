@@ -80,7 +80,8 @@ void World::end() {
 
 int main(int argc, char** argv) {
   using namespace sluice::life;
-  constexpr unsigned most_seconds = 60;
+  // Should whoever started it be gone: what hangs, ends.
+  constexpr unsigned most_seconds = 300;
   alarm(most_seconds);
   for (const auto scenarios :
        {ending_scenarios(), exec_scenarios(), limit_scenarios(), reset_scenarios(), thread_scenarios()}) {

@@ -97,6 +97,57 @@ TEST_P(Transfer, TakesNoLockAndNoMemory) {
 INSTANTIATE_TEST_SUITE_P(Quiet, Transfer, testing::ValuesIn(kKinds),
                          [](const testing::TestParamInfo<Kind>& kind) { return std::string(kind.param.name); });
 
+// A batch has a lock of its own, which its steps take; its memory it has from the start.
+class QuietBatch : public testing::TestWithParam<MemoryKind> {};
+
+TEST_P(QuietBatch, TakesNoMemory) {
+  if (!available(GetParam())) GTEST_SKIP() << "no " << name_of(GetParam()) << " memory here";
+  constexpr unsigned count = 32;
+  constexpr std::size_t piece = 4096;
+  const ScratchFile scratch(count * piece);
+  for (const int flags : {O_RDWR, O_RDWR | O_DIRECT}) {
+    const Fd fd = scratch.open(flags);
+    const Handle handle(fd);
+    const Memory memory(GetParam(), count * piece);
+    CUfileBatchHandle_t batch = nullptr;
+    ASSERT_EQ(code(cuFileBatchIOSetUp(&batch, count)), CU_FILE_SUCCESS);
+    std::array<CUfileIOParams_t, count> entries{};
+    std::array<CUfileIOEvents_t, count> events{};
+    for (std::size_t i = 0; i < count; ++i) {
+      entries[i].mode = CUFILE_BATCH;
+      entries[i].fh = handle.get();
+      entries[i].opcode = i % 5 == 0 ? CUFILE_WRITE : CUFILE_READ;
+      entries[i].u.batch.devPtr_base = memory.address();
+      entries[i].u.batch.devPtr_offset = static_cast<off_t>(i * piece);
+      entries[i].u.batch.file_offset = static_cast<off_t>((count - 1 - i) * piece);
+      entries[i].u.batch.size = piece;
+    }
+    unsigned complete = 0;
+    const auto round = [&] {
+      if (code(cuFileBatchIOSubmit(batch, count, entries.data(), 0)) != CU_FILE_SUCCESS) return;
+      for (unsigned found = 0; found < count;) {
+        unsigned room = count;
+        if (code(cuFileBatchIOGetStatus(batch, count, &room, events.data(), nullptr)) != CU_FILE_SUCCESS) return;
+        for (unsigned i = 0; i < room; ++i) complete += events[i].ret == piece ? 1 : 0;
+        found += room;
+      }
+    };
+    for (int i = 0; i < 100; ++i) round();
+    start_counting();
+    for (int i = 0; i < 100; ++i) round();
+    const Asked asked = stop_counting();
+    EXPECT_EQ(asked.allocations, 0U) << asked.first;
+    EXPECT_EQ(complete, 200 * count);
+    cuFileBatchIODestroy(batch);
+  }
+  close_driver_fully();
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, QuietBatch, testing::Values(MemoryKind::device, MemoryKind::pinned, MemoryKind::plain),
+                         [](const testing::TestParamInfo<MemoryKind>& kind) {
+                           return std::string(name_of(kind.param));
+                         });
+
 // The witness itself is of use: registering does take a lock, and memory.
 TEST(QuietWitness, SeesWhatTheControlPlaneAsksFor) {
   const ScratchFile scratch(4096);

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sluice_stats.h: what a process that runs on Sluice shows of its statistics to others.
+ *
+ * While the statistics have a level above 0, they are kept in a memfd of the name below, which the process has open and
+ * mapped. Who may look at the process (its user, root) finds it in /proc/PID/fd, maps it for reading and adds the
+ * shards up; the process takes no part in that and notices nothing. `sluice stats PID` and `gds_stats -p PID` do so.
+ * The memfd is sealed: it keeps its size, so that a reader never reads behind its end, and nobody else can write it.
+ *
+ * All words are counters of eight bytes that are each read and written as a whole; between two of them a transfer may
+ * be counted. A reader checks `magic` (written last), then `version`, then `size`, and that the pid is the process's
+ * own.
+ */
+#ifndef SLUICE_STATS_H
+#define SLUICE_STATS_H
+
+#include <stdint.h>
+
+#include "sluice.h"
+
+#define SLUICE_STATS_NAME "sluice-stats"
+#define SLUICE_STATS_MAGIC UINT64_C(0x5354415453434c53)
+/* Changes with the meaning of anything below. */
+#define SLUICE_STATS_VERSION 1u
+
+enum {
+  SLUICE_STATS_SHARD_COUNT = 8,   /* threads share them out among themselves */
+  SLUICE_STATS_DEVICE_COUNT = 16, /* by ordinal; what lies behind counts in the totals alone */
+  SLUICE_STATS_SIZE_COUNT = 32,   /* 0 for less than 4 KiB, 1 for 4 to 8 KiB, doubling */
+  SLUICE_STATS_OPERATION_COUNT = 10,
+  SLUICE_STATS_CARRIER_COUNT = 6
+};
+
+/* Calls that are counted as good or failed. */
+enum sluice_stats_operation {
+  SLUICE_STATS_HANDLE_REGISTER = 0,
+  SLUICE_STATS_HANDLE_DEREGISTER = 1,
+  SLUICE_STATS_BUFFER_REGISTER = 2,
+  SLUICE_STATS_BUFFER_DEREGISTER = 3,
+  SLUICE_STATS_BATCH_SUBMIT = 4,
+  SLUICE_STATS_BATCH_COMPLETE = 5,
+  SLUICE_STATS_BATCH_SETUP = 6,
+  SLUICE_STATS_BATCH_CANCEL = 7,
+  SLUICE_STATS_BATCH_DESTROY = 8,
+  SLUICE_STATS_BATCH_ENQUEUED = 9
+};
+
+/* Who carried bytes between host memory and devices, in requests: see sluice_carrier_counts_t. */
+enum sluice_stats_carrier {
+  SLUICE_STATS_KERNEL = 0,
+  SLUICE_STATS_KERNEL_CALLED_OFF = 1,
+  SLUICE_STATS_COPY_ENGINE = 2,
+  SLUICE_STATS_SCATTER_KERNEL = 3,
+  SLUICE_STATS_MANY_COPIES = 4,
+  SLUICE_STATS_SLAB = 5
+};
+
+typedef struct sluice_stats_pair {
+  uint64_t ok, err;
+} sluice_stats_pair_t;
+
+/* Reads, or writes. Times and sizes are those of good ones. */
+typedef struct sluice_stats_direction {
+  sluice_stats_pair_t operations;
+  uint64_t bytes, nanoseconds, batch_bytes;
+  uint64_t sizes[SLUICE_STATS_SIZE_COUNT];
+} sluice_stats_direction_t;
+
+/* The same, between storage and one device. */
+typedef struct sluice_stats_device_direction {
+  uint64_t bytes, nanoseconds, total, by_drive, unaligned, errors;
+} sluice_stats_device_direction_t;
+
+typedef struct sluice_stats_device {
+  sluice_stats_device_direction_t directions[2]; /* reads, writes */
+  uint64_t registrations, deregistrations;       /* of buffers in its memory */
+} sluice_stats_device_t;
+
+/* As sluice_path_counter_t, since the statistics were started. */
+typedef struct sluice_stats_way {
+  uint64_t reads, read_bytes, writes, written_bytes, errors;
+} sluice_stats_way_t;
+
+typedef struct sluice_stats_shard {
+  sluice_stats_direction_t directions[2];
+  sluice_stats_pair_t operations[SLUICE_STATS_OPERATION_COUNT];
+  sluice_stats_pair_t batch_processed, batch_processed_by_drive;
+  sluice_stats_device_t devices[SLUICE_STATS_DEVICE_COUNT];
+  sluice_stats_way_t ways[SLUICE_PATH_COUNT][SLUICE_REASON_COUNT];
+  uint64_t carriers[SLUICE_STATS_CARRIER_COUNT];
+} sluice_stats_shard_t;
+
+/* What is no sum. */
+typedef struct sluice_stats_head {
+  uint64_t magic;
+  uint32_t version, size;
+  uint64_t pid;        /* as the process itself sees it */
+  char library[32];    /* the version of Sluice, ended by a zero */
+  uint64_t level;      /* 0 to 3 */
+  uint64_t started_at; /* of CLOCK_MONOTONIC, in nanoseconds; 0 while they do not run */
+  uint64_t ran;        /* nanoseconds that they have run before, since the last reset */
+  uint64_t last_batch_bytes[2];
+  struct {
+    uint64_t registered_bytes;
+    uint64_t uuid[2]; /* its 16 bytes */
+  } devices[SLUICE_STATS_DEVICE_COUNT];
+  uint64_t room[4];
+} sluice_stats_head_t;
+
+typedef struct sluice_stats_region {
+  sluice_stats_head_t head;
+  sluice_stats_shard_t shards[SLUICE_STATS_SHARD_COUNT];
+} sluice_stats_region_t;
+
+#endif

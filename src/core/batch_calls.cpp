@@ -1,0 +1,127 @@
+// From the arguments of the C calls to a batch's verbs.
+#include "core/batch_calls.h"
+
+#include <memory>
+#include <string>
+
+#include "base/failure.h"
+#include "base/foreign_enum.h"
+#include "core/batch.h"
+#include "core/errands.h"
+#include "core/in_flight.h"
+#include "observe/statistics.h"
+
+namespace sluice::core {
+
+using base::Failure;
+using observe::Operation;
+
+namespace {
+
+Call call_of(const CUfileIOParams_t& entry) {
+  return {entry.opcode == CUFILE_READ ? base::Direction::read : base::Direction::write,
+          entry.fh,
+          entry.u.batch.devPtr_base,
+          entry.u.batch.size,
+          entry.u.batch.file_offset,
+          entry.u.batch.devPtr_offset};
+}
+
+// Why an entry cannot be submitted; null when it can.
+const char* objection(const CUfileIOParams_t& entry, const FileTable::Pin& file) {
+  const int opcode = base::number_of(entry.opcode);
+  if (base::number_of(entry.mode) != CUFILE_BATCH) return "its mode is not CUFILE_BATCH";
+  if (opcode != CUFILE_READ && opcode != CUFILE_WRITE) return "its opcode is neither read nor write";
+  if (!file) return "its file handle is not registered";
+  if (entry.u.batch.devPtr_base == nullptr) return "its buffer is a null pointer";
+  if (entry.u.batch.file_offset < 0 || entry.u.batch.devPtr_offset < 0) return "it has a negative offset";
+  if (!check(*file, call_of(entry)).ok()) return "the file was not opened for this direction";
+  return nullptr;
+}
+
+void fill(Driver& driver, Batch::Room& room, std::span<const CUfileIOParams_t> entries) {
+  const std::uint64_t queued = queue_number();
+  Survey survey(driver);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    Entry& entry = room.entry(i);
+    entry.file = driver.files().pin(entries[i].fh);
+    if (const char* const reason = objection(entries[i], entry.file)) {
+      throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR,
+                    "entry " + std::to_string(i) + ": " + reason + "; nothing was submitted");
+    }
+    entry.call = call_of(entries[i]);
+    entry.cookie = entries[i].cookie;
+    entry.number = static_cast<unsigned>(i);
+    entry.queued = queued;
+    entry.together.company = Company::none;
+    entry.there = 0;
+    survey.look_at(entry);
+  }
+}
+
+}  // namespace
+
+void* set_up_batch(Driver& driver, unsigned capacity) {
+  const auto life = driver.life_or_open();
+  const std::size_t most = life->config->size(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE);
+  if (capacity == 0 || capacity > most) {
+    throw Failure(CU_FILE_INVALID_VALUE, "a batch holds 1 to " + std::to_string(most) +
+                                             " entries (properties.io_batchsize), not " + std::to_string(capacity));
+  }
+  auto made = std::make_unique<Batch>(driver, capacity);
+  Batch& batch = *made;
+  void* const handle = driver.batches().insert(std::move(made));
+  batch.set_handle(handle);
+  return handle;
+}
+
+void submit_batch(Driver& driver, void* handle, std::span<const CUfileIOParams_t> entries) {
+  const InFlight in_flight;  // before the pins, as in transfer()
+  const auto batch = driver.batches().pin(handle);
+  if (!batch) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "no such batch");
+  if (entries.empty()) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "a submission needs at least one entry");
+  Batch::Room room(*batch, entries.size());
+  if (!room) {
+    throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR,
+                  "more entries than the batch was set up for are outstanding; collect events first");
+  }
+  fill(driver, room, entries);
+  if (!room.enqueue()) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "the batch is being destroyed");
+  observe::count(Operation::batch_enqueued, true, entries.size());
+  if (post_errand(driver, *batch)) return;
+  while (batch->run_some()) {
+  }
+}
+
+std::size_t collect_batch(Driver& driver, void* handle, std::size_t least, std::span<CUfileIOEvents_t> into,
+                          const std::optional<timespec>& timeout) {
+  const auto batch = driver.batches().pin(handle);
+  if (!batch) throw Failure(CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR, "no such batch");
+  if (least > into.size()) {
+    throw Failure(CU_FILE_INVALID_VALUE, "min_nr is larger than the room for events in *nr");
+  }
+  const std::size_t written = batch->collect(least, into, timeout);
+  observe::count(Operation::batch_complete, true, written);
+  return written;
+}
+
+void cancel_batch(Driver& driver, void* handle) {
+  if (const auto batch = driver.batches().pin(handle)) batch->cancel();
+}
+
+bool end_batch(BatchTable& batches, void* handle, Patience patience) {
+  if (const auto batch = batches.pin(handle)) {
+    batch->end();
+    drop_errand(*batch);
+    while (patience == Patience::until_the_last_user_left && batch->run_some()) {
+    }
+  }
+  return batches.retire(handle, patience);
+}
+
+void destroy_batch(Driver& driver, void* handle) {
+  const Patience patience = waiting_can_end() ? Patience::until_the_last_user_left : Patience::none;
+  if (!end_batch(driver.batches(), handle, patience)) throw Failure(CU_FILE_INVALID_VALUE, "no such batch");
+}
+
+}  // namespace sluice::core

@@ -1,0 +1,125 @@
+// Many reads into device memory at once, each to a place of its own: many hands fill a staging ring chunk by chunk, one
+// launch of the scatter kernel takes the chunks to where they belong.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <span>
+
+#include "base/outcome.h"
+#include "base/strong.h"
+#include "engine/device_read.h"
+#include "engine/lanes.h"
+#include "engine/pause.h"
+#include "engine/ring.h"
+
+namespace sluice::engine {
+
+// One of the reads; of a buffered descriptor.
+struct Parcel {
+  int fd = -1;
+  base::FileOffset at;
+  std::uint64_t length = 0;
+  std::uint64_t file_size = 0;  // a hint; ~0 when unknown
+  cuda::DevicePtr to = 0;
+
+  // What came of it. Memory behind the count is as it was, but where it is left over for the device's sake.
+  base::Outcome outcome = base::Outcome::bytes(0);
+  bool left_over = false;  // the rest is for others: the page cache does not have it, the device refused somebody's
+};
+
+// A parcel is at most so long.
+inline constexpr std::uint64_t most_in_a_parcel = std::uint64_t{4} << 20U;
+
+// The state of such reads. Large; used again and again, for one run at a time.
+class ScatteredRead final : public Work {
+ public:
+  // With the ring's context current. All parcels' memory belongs to that context.
+  void run(std::span<Parcel> parcels, RingLoan& ring, Carrier carrier) noexcept;
+
+  void lend_a_hand() noexcept override;
+
+ private:
+  // A launch carries at most so many chunks (the targets are known beforehand) of at most this size.
+  static constexpr std::uint32_t most_chunks = most_targets;
+  static constexpr std::uint32_t largest_chunk = 64 << 10;
+
+  // How a parcel of the present launch stands. Only the first line is looked at by threads that read.
+  struct Progress {
+    std::uint32_t first = 0;  // of its chunks
+    std::uint32_t end = 0;
+    std::atomic<std::uint32_t> comes_short{0};  // the first chunk known to have come short; those behind are not read
+    std::atomic<std::uint32_t> released{0};     // chunks before it hold their final bytes
+    std::atomic<bool> releasing{false};
+    // Touched by the releasing thread alone, handed on with `releasing`.
+    bool ended = false;
+    bool left_over = false;
+    int error = 0;
+    std::uint64_t total = 0;
+  };
+
+  struct Slot {
+    std::atomic<std::uint32_t> ready{0};  // the number of the chunk that lies here
+    std::uint32_t length = 0;             // of what goes on to the device; final once released
+    bool left_over = false;
+    std::int64_t outcome = 0;
+  };
+
+  std::size_t cut(std::span<Parcel> parcels) noexcept;
+  void carry(RingLoan& ring, bool by_kernel) noexcept;
+  void settle() noexcept;
+
+  bool by_kernel() const noexcept { return by_kernel_.load(std::memory_order_acquire); }
+  std::uint32_t number(std::uint32_t chunk) const noexcept { return first_number_ + chunk; }
+  std::uint64_t begin_of(std::uint32_t chunk) const noexcept {
+    return std::uint64_t{chunk - progress_[parcel_of_[chunk]].first} * chunk_bytes_;
+  }
+  cuda::DevicePtr target_of(std::uint32_t chunk) const noexcept {
+    return parcels_[parcel_of_[chunk]].to + begin_of(chunk);
+  }
+  std::byte* bytes_of(std::uint32_t chunk) const noexcept;
+  std::uint32_t wanted(std::uint32_t chunk) const noexcept;
+  static constexpr std::uint32_t lost = ~std::uint32_t{0};  // as a value of copied_
+  bool is_lost() const noexcept { return copied_.load(std::memory_order_acquire) == lost; }
+  bool is_free(std::uint32_t chunk) const noexcept;
+  bool is_released(std::uint32_t chunk) const noexcept;
+  bool next_is_ready(const Progress& progress) const noexcept;
+
+  void read(std::uint32_t chunk) noexcept;
+  void release(std::uint32_t parcel) noexcept;
+  void release_next(Progress& progress) noexcept;
+  void publish(std::uint32_t chunk, std::uint32_t length) noexcept;
+
+  void launch() noexcept;
+  bool call_off() noexcept;
+  bool is_healthy() noexcept;
+  void give_up(int result) noexcept;
+  void look_after_device(Patience& patience) noexcept;
+  void pump() noexcept;
+  int copy_released(std::uint32_t end) noexcept;
+  void finish() noexcept;
+
+  std::span<Parcel> parcels_;  // of the present launch
+  RingLoan* ring_ = nullptr;
+  std::byte* places_ = nullptr;
+  std::uint32_t chunk_bytes_ = 0;
+  std::uint32_t stride_ = 0;
+  std::uint32_t chunks_ = 0;
+  std::uint32_t place_count_ = 0;
+  std::uint32_t first_number_ = 0;
+  std::uint32_t serial_ = 0;
+  std::uint32_t issued_ = 0;
+  std::chrono::steady_clock::time_point launched_;
+  int failure_ = 0;
+
+  alignas(64) std::atomic<std::uint32_t> next_{0};
+  alignas(64) std::atomic<std::uint32_t> copied_{0};
+  std::atomic<bool> by_kernel_{false};
+  std::array<Slot, most_places> slots_;
+  std::array<Progress, most_chunks> progress_;
+  std::array<std::uint16_t, most_chunks> parcel_of_{};
+};
+
+}  // namespace sluice::engine

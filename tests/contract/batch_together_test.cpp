@@ -1,0 +1,312 @@
+// Reads of a batch that go together: cached files, device memory. Every byte is right whoever carries it, wherever
+// files end and however targets lie, and the counters tell who did.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sluice.h"
+#include "support/busy_device.h"
+#include "support/calls.h"
+
+namespace sluice::contract {
+namespace {
+
+using namespace support;
+
+constexpr std::size_t kKiB = 1024;
+constexpr unsigned kMost = 128;
+constexpr unsigned char kUntouched = 0x5a;
+
+sluice_carrier_counts_t counts_by_carrier() {
+  sluice_carrier_counts_t counts{};
+  auto* const ask = entry<decltype(sluice_carrier_counters)>("sluice_carrier_counters");
+  if (ask != nullptr) ask(&counts);
+  return counts;
+}
+
+bool environment_says(const char* name, const char* value) {
+  const char* const given = std::getenv(name);
+  return given != nullptr && std::string(given) == value;
+}
+
+struct Range {
+  std::size_t file;
+  std::size_t memory;
+  std::size_t size;
+};
+
+class BatchTogether : public DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (IsSkipped()) return;
+    ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+    ASSERT_EQ(code(cuFileBatchIOSetUp(&batch_, kMost)), CU_FILE_SUCCESS);
+  }
+  void TearDown() override {
+    if (batch_ != nullptr) cuFileBatchIODestroy(batch_);
+    DeviceTest::TearDown();
+  }
+
+  // Only where entries do go together is there something to count. Those that a drive may write go one by one.
+  static bool counts() {
+    return entry<decltype(sluice_carrier_counters)>("sluice_carrier_counters") != nullptr &&
+           std::getenv("SLUICE_SOFTGPU_BACKING") == nullptr && !environment_says("SLUICE_MODE", "plain") &&
+           !environment_says("SLUICE_VERIFY", "1");
+  }
+
+  static CUfileIOParams_t read_of(CUfileHandle_t handle, const Memory& memory, const Range& range, std::size_t number) {
+    CUfileIOParams_t entry{};
+    entry.mode = CUFILE_BATCH;
+    entry.fh = handle;
+    entry.opcode = CUFILE_READ;
+    entry.cookie = reinterpret_cast<void*>(number);
+    entry.u.batch.devPtr_base = memory.address();
+    entry.u.batch.file_offset = static_cast<off_t>(range.file);
+    entry.u.batch.devPtr_offset = static_cast<off_t>(range.memory);
+    entry.u.batch.size = range.size;
+    return entry;
+  }
+
+  // All in one submission; the events by the numbers of the entries.
+  std::vector<CUfileIOEvents_t> run(std::vector<CUfileIOParams_t> entries) {
+    std::vector<CUfileIOEvents_t> by_number(entries.size());
+    const auto count = static_cast<unsigned>(entries.size());
+    EXPECT_EQ(code(cuFileBatchIOSubmit(batch_, count, entries.data(), 0)), CU_FILE_SUCCESS);
+    std::vector<CUfileIOEvents_t> events(kMost);
+    for (unsigned found = 0; found < count;) {
+      unsigned room = kMost;
+      EXPECT_EQ(code(cuFileBatchIOGetStatus(batch_, kMost, &room, events.data(), nullptr)), CU_FILE_SUCCESS);
+      if (room == 0) {
+        ADD_FAILURE() << "only " << found << " of " << count << " events";
+        break;
+      }
+      for (unsigned i = 0; i < room; ++i) by_number.at(reinterpret_cast<std::size_t>(events[i].cookie)) = events[i];
+      found += room;
+    }
+    return by_number;
+  }
+
+  std::vector<CUfileIOEvents_t> read(CUfileHandle_t handle, const Memory& memory, const std::vector<Range>& ranges) {
+    std::vector<CUfileIOParams_t> entries;
+    for (std::size_t i = 0; i < ranges.size(); ++i) entries.push_back(read_of(handle, memory, ranges[i], i));
+    return run(std::move(entries));
+  }
+
+  // Reads, and looks at every byte of the memory.
+  void read_and_check(CUfileHandle_t handle, const Bytes& content, const Memory& memory,
+                      const std::vector<Range>& ranges) {
+    memory.fill(kUntouched);
+    Bytes expected(memory.size(), kUntouched);
+    const auto events = read(handle, memory, ranges);
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      const auto& [at, to, size] = ranges[i];
+      const std::size_t there = std::min(size, content.size() - std::min(content.size(), at));
+      EXPECT_EQ(events[i].status, CUFILE_COMPLETE) << i;
+      EXPECT_EQ(events[i].ret, there) << i;
+      std::copy_n(content.begin() + static_cast<std::ptrdiff_t>(std::min(at, content.size())), there,
+                  expected.begin() + static_cast<std::ptrdiff_t>(to));
+    }
+    EXPECT_TRUE(same_bytes(expected, memory.get()));
+  }
+
+  // `count` pieces that touch neither in the file nor in memory.
+  static std::vector<Range> apart(std::size_t count, std::size_t size) {
+    std::vector<Range> ranges;
+    for (std::size_t i = 0; i < count; ++i) ranges.push_back({(count - 1 - i) * size, i * (size + 4096), size});
+    return ranges;
+  }
+
+  CUfileBatchHandle_t batch_ = nullptr;
+};
+
+TEST_F(BatchTogether, SmallCachedReadsAreCarriedByTheScatterKernel) {
+  if (!counts()) GTEST_SKIP() << "nothing goes together in this run";
+  if (environment_says("SLUICE_COPY", "engine")) GTEST_SKIP() << "this run asks for the copy engine";
+  const ScratchFile file(64 * 4096);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, 64 * 8192);
+  const Registration registration(memory);
+  // The kernel is loaded in the background, with the first use of a ring in a context.
+  constexpr int most_rounds = 20'000;
+  const auto before = counts_by_carrier();
+  for (int round = 0; counts_by_carrier().scatter_kernel == before.scatter_kernel; ++round) {
+    ASSERT_LT(round, most_rounds) << "the kernel has carried nothing";
+    read_and_check(handle.get(), file.content(), memory, apart(64, 4096));
+    if (HasFailure()) return;
+    std::this_thread::yield();
+  }
+}
+
+TEST_F(BatchTogether, SmallCachedReadsAreCarriedByTheCopyEngineWhereThatIsAskedFor) {
+  if (!counts()) GTEST_SKIP() << "nothing goes together in this run";
+  if (!environment_says("SLUICE_COPY", "engine")) GTEST_SKIP() << "this run asks for no copy engine";
+  const ScratchFile file(64 * 4096);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, 64 * 8192);
+  const auto before = counts_by_carrier();
+  read_and_check(handle.get(), file.content(), memory, apart(64, 4096));
+  const auto after = counts_by_carrier();
+  EXPECT_EQ(after.many_copies + after.copy_engine, before.many_copies + before.copy_engine + 64);
+  EXPECT_EQ(after.scatter_kernel, before.scatter_kernel);
+}
+
+TEST_F(BatchTogether, NeighboursGoAsOne) {
+  if (!counts()) GTEST_SKIP() << "nothing goes together in this run";
+  const ScratchFile file(32 * 4096);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, 32 * 4096);
+  std::vector<Range> ranges;
+  for (std::size_t i = 0; i < 32; ++i) ranges.push_back({i * 4096, i * 4096, 4096});
+  const auto before = counts_by_carrier();
+  read_and_check(handle.get(), file.content(), memory, ranges);
+  const auto after = counts_by_carrier();
+  EXPECT_EQ(after.scatter_kernel + after.many_copies + after.copy_engine,
+            before.scatter_kernel + before.many_copies + before.copy_engine + 1);
+}
+
+TEST_F(BatchTogether, EveryByteIsRightWhereverThePiecesLie) {
+  const ScratchFile file(2 << 20);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, 4 << 20);
+  Random random(run_seed());
+  for (int round = 0; round < 40; ++round) {
+    SCOPED_TRACE(::testing::Message() << "round " << round << "; SLUICE_TEST_SEED=" << run_seed());
+    const std::size_t longest = std::array<std::size_t, 4>{40, 5000, 30000, 200000}[random.below(4)];
+    std::vector<Range> ranges;
+    for (std::size_t to = random.below(100); ranges.size() < 1 + random.below(kMost) + 1 && ranges.size() < kMost;) {
+      const std::size_t size = 1 + random.below(longest);
+      if (to + size > memory.size()) break;
+      // Some follow each other in the file, too; some lie behind its end.
+      const bool follows = !ranges.empty() && random.below(2) == 0;
+      ranges.push_back({follows ? ranges.back().file + ranges.back().size : random.below((2 << 20) + 3000), to, size});
+      to += size + (follows && random.below(2) == 0 ? 0 : random.below(3) * 17);
+    }
+    read_and_check(handle.get(), file.content(), memory, ranges);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(BatchTogether, MoreBytesThanOneLaunchTakesArrive) {
+  const ScratchFile file(96 * 512 * kKiB + 333);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, 97 * (512 * kKiB + 4096));
+  auto ranges = apart(96, 512 * kKiB);
+  ranges.push_back({96 * 512 * kKiB, 96 * (512 * kKiB + 4096) + 7, 4096});
+  read_and_check(handle.get(), file.content(), memory, ranges);
+}
+
+TEST_F(BatchTogether, NeighboursBehindTheEndOfTheFileReadNothing) {
+  const ScratchFile file(10 * 4096 + 100);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, 20 * 4096);
+  std::vector<Range> ranges;
+  for (std::size_t i = 0; i < 20; ++i) ranges.push_back({i * 4096, i * 4096, 4096});
+  read_and_check(handle.get(), file.content(), memory, ranges);
+}
+
+TEST_F(BatchTogether, WhatIsNotCachedArrivesAsWell) {
+  const ScratchFile file(64 * 8192);
+  const Fd fd = file.open(O_RDWR);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, 64 * 12288);
+  for (const std::size_t kept : std::array<std::size_t, 3>{0, 1, 3}) {
+    ASSERT_EQ(fsync(fd.get()), 0);
+    ASSERT_EQ(posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
+    for (std::size_t i = 0; kept != 0 && i < 64; i += kept) plain_read(fd.get(), i * 8192 + 4096, 100);
+    read_and_check(handle.get(), file.content(), memory, apart(64, 8192));
+  }
+}
+
+TEST_F(BatchTogether, AFailedEntryAmongOthersFailsAlone) {
+  const ScratchFile file(32 * 4096);
+  const ScratchFile other(4096);
+  const Fd fd = file.open(O_RDONLY);
+  Fd gone = other.open(O_RDONLY);
+  const Handle handle(fd);
+  const Handle closed(gone);
+  gone.reset();
+  const Memory memory(MemoryKind::device, 33 * 4096);
+  std::vector<CUfileIOParams_t> entries;
+  for (std::size_t i = 0; i < 33; ++i) {
+    entries.push_back(
+        read_of(i == 16 ? closed.get() : handle.get(), memory, {i % 32 * 4096, (32 - i) * 4096, 4096}, i));
+  }
+  const auto events = run(std::move(entries));
+  for (std::size_t i = 0; i < 33; ++i) {
+    EXPECT_EQ(events[i].status, i == 16 ? CUFILE_FAILED : CUFILE_COMPLETE) << i;
+    EXPECT_EQ(static_cast<ssize_t>(events[i].ret), i == 16 ? -EBADF : 4096) << i;
+    if (i == 16) continue;
+    EXPECT_TRUE(same_bytes(std::span(file.content()).subspan(i % 32 * 4096, 4096), memory.get((32 - i) * 4096, 4096)));
+  }
+}
+
+TEST_F(BatchTogether, ADeviceThatIsBusyIsLeftToTheCopyEngine) {
+  if (!counts()) GTEST_SKIP() << "nothing goes together in this run";
+  const ScratchFile file(64 * 4096);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, 64 * 8192);
+  const auto ranges = apart(64, 4096);
+  std::string why_not;
+  const auto busy = BusyDevice::hold(&why_not);
+  if (busy == nullptr) GTEST_SKIP() << why_not;
+  const auto before = counts_by_carrier();
+  for (int round = 0; round < 20; ++round) {
+    for (const CUfileIOEvents_t& event : read(handle.get(), memory, ranges)) EXPECT_EQ(event.ret, 4096U);
+  }
+  const auto after = counts_by_carrier();
+  // Where calls of the driver fail on request, others carry, too.
+  if (std::getenv("SLUICE_SOFTGPU_FAIL") == nullptr) {
+    EXPECT_EQ(after.many_copies + after.copy_engine + after.scatter_kernel,
+              before.many_copies + before.copy_engine + before.scatter_kernel + 20 * 64);
+  }
+  EXPECT_GT(after.many_copies + after.copy_engine, before.many_copies + before.copy_engine);
+  busy->let_go();
+  read_and_check(handle.get(), file.content(), memory, ranges);
+}
+
+// A million with SLUICE_TEST_LONG=1. Rings and slabs are what the first rounds made.
+TEST_F(BatchTogether, EntriesWithoutEndTakeNoMoreMemory) {
+  const std::size_t rounds = environment_says("SLUICE_TEST_LONG", "1") ? 1'000'000 / kMost : 20'000 / kMost;
+  const ScratchFile file(kMost * 4096);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, kMost * 8192);
+  const auto ranges = apart(kMost, 4096);
+  std::vector<CUfileIOParams_t> entries;
+  for (std::size_t i = 0; i < ranges.size(); ++i) entries.push_back(read_of(handle.get(), memory, ranges[i], i));
+  std::vector<CUfileIOEvents_t> events(kMost);
+  std::uint64_t rings = 0;
+  for (std::size_t round = 0; round < rounds; ++round) {
+    ASSERT_EQ(code(cuFileBatchIOSubmit(batch_, kMost, entries.data(), 0)), CU_FILE_SUCCESS);
+    for (unsigned found = 0; found < kMost;) {
+      unsigned room = kMost;
+      ASSERT_EQ(code(cuFileBatchIOGetStatus(batch_, kMost, &room, events.data(), nullptr)), CU_FILE_SUCCESS);
+      for (unsigned i = 0; i < room; ++i) ASSERT_EQ(events[i].ret, 4096U) << "round " << round;
+      found += room;
+    }
+    if (round == 20) rings = counts_by_carrier().rings;
+  }
+  EXPECT_LE(counts_by_carrier().rings, rings);
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    EXPECT_TRUE(
+        same_bytes(std::span(file.content()).subspan(ranges[i].file, 4096), memory.get(ranges[i].memory, 4096)));
+  }
+}
+
+}  // namespace
+}  // namespace sluice::contract

@@ -1,0 +1,197 @@
+// Faults among the entries of a batch: each is told by its own event, the others are whole, and nothing behind a count
+// is touched.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "fault/interpose.h"
+#include "support/calls.h"
+
+namespace sluice::fault {
+namespace {
+
+using namespace support;
+
+constexpr std::size_t kEntries = 24;
+constexpr std::size_t kSize = 20000;
+constexpr std::size_t kApart = 24000;  // of targets that do not touch
+constexpr unsigned char kUntouched = 0xa5;
+
+class BatchFaults : public CufileTest, public ::testing::WithParamInterface<MemoryKind> {
+ protected:
+  void SetUp() override {
+    CufileTest::SetUp();
+    ASSERT_TRUE(interposition_works()) << "the library does not call pread by way of the loader";
+    if (!available(GetParam())) GTEST_SKIP() << "no CUDA device";
+    memory_.emplace(GetParam(), kEntries * kApart);
+    handle_.emplace(fd_);
+    ASSERT_EQ(code(cuFileBatchIOSetUp(&batch_, kEntries)), CU_FILE_SUCCESS);
+  }
+  void TearDown() override {
+    if (batch_ != nullptr) cuFileBatchIODestroy(batch_);
+    handle_.reset();
+    CufileTest::TearDown();
+  }
+
+  enum class Then { collect, cancel };
+
+  // Reads all pieces under the plan, to places so far apart, and checks what must hold whatever happens. The results by
+  // entry.
+  std::vector<ssize_t> run(std::vector<Step> steps, Then then = Then::collect, std::size_t apart = kApart) {
+    memory_->fill(kUntouched);
+    std::vector<CUfileIOParams_t> entries(kEntries);
+    for (std::size_t i = 0; i < kEntries; ++i) {
+      entries[i].mode = CUFILE_BATCH;
+      entries[i].fh = handle_->get();
+      entries[i].opcode = CUFILE_READ;
+      entries[i].cookie = reinterpret_cast<void*>(i);
+      entries[i].u.batch.devPtr_base = memory_->at(i * apart);
+      entries[i].u.batch.file_offset = static_cast<off_t>(i * kSize);
+      entries[i].u.batch.size = kSize;
+    }
+    std::vector<ssize_t> results(kEntries, -1);
+    {
+      const Plan plan(fd_.get(), Direction::read, std::move(steps));
+      EXPECT_EQ(code(cuFileBatchIOSubmit(batch_, kEntries, entries.data(), 0)), CU_FILE_SUCCESS);
+      if (then == Then::cancel) {
+        // As late as a lane may have begun something.
+        while (plan.calls() == 0) std::this_thread::yield();
+        EXPECT_EQ(code(cuFileBatchIOCancel(batch_)), CU_FILE_SUCCESS);
+      }
+      std::vector<CUfileIOEvents_t> events(kEntries);
+      for (unsigned found = 0; found < kEntries;) {
+        unsigned room = kEntries;
+        EXPECT_EQ(code(cuFileBatchIOGetStatus(batch_, kEntries, &room, events.data(), nullptr)), CU_FILE_SUCCESS);
+        if (room == 0) {
+          ADD_FAILURE() << "only " << found << " events";
+          break;
+        }
+        for (unsigned i = 0; i < room; ++i) {
+          const auto result = static_cast<ssize_t>(events[i].ret);
+          const CUfileStatus_t expected = result < 0 ? CUFILE_FAILED : CUFILE_COMPLETE;
+          const bool cancelled = then == Then::cancel && events[i].status == CUFILE_CANCELED;
+          EXPECT_EQ(events[i].status, cancelled ? CUFILE_CANCELED : expected);
+          EXPECT_TRUE(!cancelled || result == 0) << result;
+          results.at(reinterpret_cast<std::size_t>(events[i].cookie)) = result;
+        }
+        found += room;
+      }
+      EXPECT_GT(plan.calls(), 0U) << "the plan was not asked";
+    }
+    for (std::size_t i = 0; i < kEntries; ++i) {
+      const auto count = static_cast<std::size_t>(std::max<ssize_t>(results[i], 0));
+      EXPECT_TRUE(same_bytes(std::span(file_.content()).subspan(i * kSize, count), memory_->get(i * apart, count)))
+          << i;
+      EXPECT_TRUE(all_bytes(kUntouched, memory_->get(i * apart + count, apart - count))) << i << ", count " << count;
+    }
+    return results;
+  }
+
+  const ScratchFile file_{kEntries * kSize};
+  const Fd fd_ = file_.open(O_RDONLY);
+  std::optional<Memory> memory_;
+  std::optional<Handle> handle_;
+  CUfileBatchHandle_t batch_ = nullptr;
+};
+
+TEST_P(BatchFaults, ShortReadsAreContinued) {
+  for (const std::size_t length : {1000U, 4096U, 7777U, 16384U}) {
+    SCOPED_TRACE(length);
+    for (const ssize_t result : run({shorten(length)})) EXPECT_EQ(result, ssize_t{kSize});
+  }
+}
+
+TEST_P(BatchFaults, InterruptionsAreOutlasted) {
+  std::vector<Step> storm(500, fail(EINTR));
+  storm.push_back(pass());
+  for (const ssize_t result : run(storm)) EXPECT_EQ(result, ssize_t{kSize});
+}
+
+TEST_P(BatchFaults, AnErrorIsToldByTheEntryThatMetIt) {
+  for (std::size_t good = 0; good < 20; ++good) {
+    SCOPED_TRACE(::testing::Message() << good << " good reads");
+    std::vector<Step> steps(good, pass());
+    steps.push_back(fail(EIO));
+    steps.push_back(pass());
+    const auto results = run(steps);
+    const auto whole = std::count(results.begin(), results.end(), ssize_t{kSize});
+    // The read that failed was an entry's first or a later one of it.
+    EXPECT_EQ(whole, ssize_t{kEntries} - 1);
+  }
+}
+
+TEST_P(BatchFaults, AnErrorThatStaysIsToldByAll) {
+  for (const int error : {EIO, ENOMEM, ESTALE}) {
+    SCOPED_TRACE(strerrorname_np(error));
+    for (const ssize_t result : run({fail(error)})) EXPECT_EQ(result, -error);
+  }
+}
+
+TEST_P(BatchFaults, AFileThatEndsEarlyIsToldByItsCounts) {
+  for (const ssize_t result : run({nothing()})) EXPECT_EQ(result, 0);
+}
+
+// The page cache has the beginning of an entry and not its rest, which is then asked for in another way, and refused.
+TEST_P(BatchFaults, WhatIsInPlaceBeforeAnErrorIsCounted) {
+  for (std::size_t good = 0; good < 2 * kEntries; ++good) {
+    SCOPED_TRACE(::testing::Message() << good << " good reads");
+    std::vector<Step> steps(good, pass());
+    steps.push_back(fail(EAGAIN));
+    steps.push_back(fail(EIO));
+    for (const std::size_t apart : {kApart, kSize}) {
+      for (const ssize_t result : run(steps, Then::collect, apart)) EXPECT_TRUE(result > 0 || result == -EIO) << result;
+    }
+    if (HasFailure()) return;
+  }
+}
+
+std::vector<Step> random_mixture(Random& random) {
+  std::vector<Step> steps;
+  for (int i = 0; i < 60; ++i) {
+    switch (random.below(6)) {
+      case 0:
+        steps.push_back(shorten(1 + random.below(kSize)));
+        break;
+      case 1:
+        steps.push_back(fail(EINTR));
+        break;
+      case 2:
+        steps.push_back(fail(random.below(2) == 0 ? EIO : EAGAIN));
+        break;
+      default:
+        steps.push_back(pass());
+    }
+  }
+  steps.push_back(pass());
+  return steps;
+}
+
+TEST_P(BatchFaults, ARandomMixtureKeepsItsPromises) {
+  Random random(run_seed());
+  for (int round = 0; round < 30; ++round) {
+    SCOPED_TRACE(::testing::Message() << "round " << round << "; SLUICE_TEST_SEED=" << run_seed());
+    run(random_mixture(random), Then::collect, round % 2 == 0 ? kApart : kSize);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(BatchFaults, CancellingAmidARandomMixtureKeepsThePromises) {
+  Random random(run_seed());
+  for (int round = 0; round < 30; ++round) {
+    SCOPED_TRACE(::testing::Message() << "round " << round << "; SLUICE_TEST_SEED=" << run_seed());
+    run(random_mixture(random), Then::cancel, round % 2 == 0 ? kApart : kSize);
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, BatchFaults, ::testing::Values(MemoryKind::device, MemoryKind::plain),
+                         [](const auto& parameters) { return std::string(name_of(parameters.param)); });
+
+}  // namespace
+}  // namespace sluice::fault

@@ -1,0 +1,210 @@
+// The plan's steps for what goes by io_uring. The program defines syscall() and mmap() itself, so it sees where the
+// library's queues lie, and what it asks for with each visit to the kernel. A request that is to fail becomes one that
+// does nothing, which the kernel answers in the same visit; that answer is then rewritten before the library sees it.
+#include <linux/io_uring.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+#include "fault/interpose.h"
+#include "support/system_call.h"
+
+namespace sluice::fault {
+namespace {
+
+constexpr unsigned kRegisterByNumber = 1U << 31;  // IORING_REGISTER_USE_REGISTERED_RING
+constexpr unsigned kEnterByNumber = 1U << 4;      // IORING_ENTER_REGISTERED_RING
+
+// A ring of this thread's.
+struct Ring {
+  bool known = false;
+  int fd = -1;
+  int number = -1;  // that the kernel keeps it by, once the descriptor is closed
+  io_uring_params params{};
+  std::byte* queues = nullptr;
+  io_uring_sqe* entries = nullptr;
+
+  unsigned& word(unsigned offset) const { return *reinterpret_cast<unsigned*>(queues + offset); }
+};
+
+// Without a destructor: the thread's last destructors still give their rings up.
+constinit thread_local std::array<Ring, 8> rings{};
+
+// Null where there is none.
+Ring* find(int fd, bool by_number) {
+  const auto found = std::find_if(rings.begin(), rings.end(), [&](const Ring& ring) {
+    return ring.known && (by_number ? ring.number == fd : ring.number < 0 && ring.fd == fd);
+  });
+  return found == rings.end() ? nullptr : &*found;
+}
+
+void remember(int fd, const io_uring_params& params) {
+  Ring* place = find(fd, false);
+  if (place == nullptr) place = std::find_if(rings.begin(), rings.end(), [](const Ring& ring) { return !ring.known; });
+  if (place == rings.end()) std::abort();
+  *place = {.known = true, .fd = fd, .number = -1, .params = params, .queues = nullptr, .entries = nullptr};
+}
+
+struct Rewritten {
+  std::uint64_t tag;
+  std::int32_t result;
+};
+
+void become_nothing(io_uring_sqe& entry, std::int32_t result, std::vector<Rewritten>& rewritten) {
+  rewritten.push_back({entry.user_data, result});
+  const std::uint64_t tag = entry.user_data;
+  entry = {};
+  entry.opcode = IORING_OP_NOP;
+  entry.fd = -1;
+  entry.user_data = tag;
+}
+
+void apply(const Step& step, io_uring_sqe& entry, std::vector<Rewritten>& rewritten) {
+  switch (step.kind) {
+    case Step::Kind::shorten:
+      entry.len = static_cast<std::uint32_t>(shortened(entry.fd, entry.len, step.length));
+      break;
+    case Step::Kind::fail:
+      become_nothing(entry, -step.error, rewritten);
+      break;
+    case Step::Kind::nothing:
+      become_nothing(entry, 0, rewritten);
+      break;
+    case Step::Kind::lose:
+      become_nothing(entry, static_cast<std::int32_t>(entry.len), rewritten);
+      break;
+    default:
+      break;
+  }
+}
+
+// What the next visit hands over: the kernel takes the queue's entries from its head on.
+std::vector<Rewritten> prepare(const Ring& ring, unsigned count) {
+  std::vector<Rewritten> rewritten;
+  const unsigned mask = ring.word(ring.params.sq_off.ring_mask);
+  const unsigned head = std::atomic_ref(ring.word(ring.params.sq_off.head)).load(std::memory_order_acquire);
+  for (unsigned i = 0; i < count; ++i) {
+    const unsigned slot = ring.word(ring.params.sq_off.array + ((head + i) & mask) * sizeof(unsigned));
+    io_uring_sqe& entry = ring.entries[slot];
+    if (entry.opcode != IORING_OP_READ && entry.opcode != IORING_OP_WRITE) continue;
+    const Direction direction = entry.opcode == IORING_OP_READ ? Direction::read : Direction::write;
+    apply(step_for(entry.fd, direction), entry, rewritten);
+  }
+  return rewritten;
+}
+
+void rewrite(const Ring& ring, const std::vector<Rewritten>& rewritten) {
+  const auto& offsets = ring.params.cq_off;
+  auto* const answers = reinterpret_cast<io_uring_cqe*>(ring.queues + offsets.cqes);
+  const unsigned mask = ring.word(offsets.ring_mask);
+  const unsigned tail = std::atomic_ref(ring.word(offsets.tail)).load(std::memory_order_acquire);
+  for (unsigned i = ring.word(offsets.head); i != tail; ++i) {
+    io_uring_cqe& answer = answers[i & mask];
+    for (const Rewritten& one : rewritten) {
+      if (one.tag == answer.user_data) answer.res = one.result;
+    }
+  }
+}
+
+std::atomic<int> refusal{0};  // 0: no visit is refused
+std::atomic<std::size_t> first_refused{0};
+std::atomic<std::size_t> refused{0};
+std::atomic<std::size_t> visits_seen{0};
+
+long visit(const Ring& ring, long* arguments) {
+  const std::size_t number = visits_seen++;
+  const int error = refusal;
+  if (error != 0 && number >= first_refused && number - first_refused < refused) return -error;
+  const std::vector<Rewritten> rewritten = prepare(ring, static_cast<unsigned>(arguments[1]));
+  const long answer = support::system_call(SYS_io_uring_enter, arguments);
+  rewrite(ring, rewritten);
+  return answer;
+}
+
+long call(long number, long* arguments) {
+  if (number == SYS_io_uring_enter) {
+    const bool by_number = (static_cast<unsigned>(arguments[3]) & kEnterByNumber) != 0;
+    const Ring* const ring = find(static_cast<int>(arguments[0]), by_number);
+    if (ring != nullptr && ring->entries != nullptr) return visit(*ring, arguments);
+  }
+  const long answer = support::system_call(number, arguments);
+  if (number == SYS_io_uring_setup && answer >= 0) {
+    remember(static_cast<int>(answer), *reinterpret_cast<io_uring_params*>(arguments[1]));
+  }
+  if (number == SYS_io_uring_register && answer == 1 && arguments[1] == IORING_REGISTER_RING_FDS) {
+    const auto& update = *reinterpret_cast<io_uring_rsrc_update*>(arguments[2]);
+    if (Ring* const ring = find(static_cast<int>(arguments[0]), false)) ring->number = static_cast<int>(update.offset);
+  }
+  if (number == SYS_io_uring_register &&
+      static_cast<unsigned>(arguments[1]) == (IORING_UNREGISTER_RING_FDS | kRegisterByNumber)) {
+    if (Ring* const ring = find(static_cast<int>(arguments[0]), true)) *ring = {};
+  }
+  return answer;
+}
+
+}  // namespace
+
+RefusedVisits::RefusedVisits(std::size_t skip, std::size_t count, int error) {
+  visits_seen = 0;
+  first_refused = skip;
+  refused = count;
+  refusal = error;
+}
+
+RefusedVisits::~RefusedVisits() {
+  refusal = 0;
+}
+
+std::size_t RefusedVisits::visits() const {
+  return visits_seen;
+}
+
+}  // namespace sluice::fault
+
+using namespace sluice;
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+// It looks for six arguments whatever the caller passed: the rest is read from behind the caller's frame, and not used.
+[[gnu::no_sanitize_address]] long syscall(long number, ...) {
+  va_list list;
+  va_start(list, number);
+  long arguments[6];
+  for (long& argument : arguments) argument = va_arg(list, long);
+  va_end(list);
+  const long answer = fault::call(number, arguments);
+  if (answer >= 0 || answer < -4095) return answer;
+  errno = static_cast<int>(-answer);
+  return -1;
+}
+
+// ThreadSanitizer's own first mappings come by here, before it knows a thread.
+[[gnu::no_sanitize_thread]] void* mmap(void* address, size_t length, int protection, int flags, int fd,
+                                       off_t offset) noexcept {
+  long arguments[6] = {reinterpret_cast<long>(address), static_cast<long>(length), protection, flags, fd, offset};
+  const long answer = support::system_call(SYS_mmap, arguments);
+  if (answer < 0 && answer >= -4095) {
+    errno = static_cast<int>(-answer);
+    return MAP_FAILED;
+  }
+  auto* const mapped = reinterpret_cast<std::byte*>(answer);
+  if (fd >= 0) {
+    if (fault::Ring* const ring = fault::find(fd, false)) {
+      if (offset == IORING_OFF_SQ_RING) ring->queues = mapped;
+      if (offset == IORING_OFF_SQES) ring->entries = reinterpret_cast<io_uring_sqe*>(mapped);
+    }
+  }
+  return mapped;
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

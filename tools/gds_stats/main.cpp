@@ -1,0 +1,69 @@
+// gds_stats: what a running process does through cuFile.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <nlohmann/json.hpp>
+
+#include "common/error.h"
+#include "gds_stats/show.h"
+
+namespace sluice::tools {
+namespace {
+
+constexpr int usage_status = 2;
+
+int complain(const ToolError& error, bool json) {
+  std::fflush(stdout);
+  // Scripts know how this line begins.
+  fmt::print(stderr, "{}{}\n           {}\n",
+             error.status() == usage_status ? "gds_stats: " : "error opening gds stats: ", error.what(),
+             error.remedy());
+  if (json) {
+    const nlohmann::ordered_json object = {{"error", error.what()}, {"remedy", error.remedy()}};
+    fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+  return error.status();
+}
+
+int run_gds_stats(int argc, char** argv) {
+  ShowOptions options;
+  bool json = false;
+  CLI::App app("gds_stats: show the statistics of a running process", "gds_stats");
+  app.footer(show_lesson);
+  app.set_version_flag("--version", "gds_stats (Sluice " SLUICE_VERSION ")");
+  app.add_option("-p,--pid", options.pid, "The process")->required();
+  app.add_option("-l,--level", options.level, "1: totals; 2: and sizes; 3: and GPUs");
+  app.add_option("--interval", options.interval, "Rates, a line every so many seconds, until the process ends");
+  app.add_option("--count", options.count, "At most so many of these lines");
+  app.add_flag("--json", json, "For programs; with --interval one object a line");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {
+    return app.exit(asked);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "gds_stats: {}.\n           Use: gds_stats -p PID -l LEVEL; gds_stats --help tells more.\n",
+               error.what());
+    return usage_status;
+  }
+  options.format = json ? ShowFormat::json : ShowFormat::known_lines;
+  try {
+    show_statistics(options);
+    return 0;
+  } catch (const ToolError& error) {
+    return complain(error, json);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::tools
+
+int main(int argc, char** argv) {
+  try {
+    return sluice::tools::run_gds_stats(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "gds_stats: %s\n", error.what());
+    return 1;
+  }
+}
