@@ -8,7 +8,8 @@
 //   - Commands have consecutive numbers; command n stands in slot n % places, its bytes in the place of that number.
 //     Blocks draw numbers from a counter, in order, so one resident block is enough. Numbers go on from launch to launch.
 //   - A command is two words. Both carry (part of) its number, so it does not matter in which order they are seen.
-//   - The last command says `end`. The block that draws it tells the others, which wait for commands that never come.
+//   - The last command says `end`. The block that draws it tells the others, which wait for commands that never come:
+//     those with higher numbers. Whoever has drawn a lower one stays until its command has been seen and carried out.
 //   - The host may take everything back as long as no block has begun. The block that draws the first number says `begun`
 //     and then looks at the first command; the host first makes that command `called_off` and then looks for `begun`. With
 //     a full fence between on both sides, at least one of them sees the other. The other blocks store nothing before that
@@ -53,6 +54,12 @@ __device__ bool look(const volatile u64* commands, u32 places, u32 number, Comma
   seen.offset = static_cast<u32>(what) >> 17 & 0x1fffu;
   seen.length = static_cast<u32>(what) & 0x1ffffu;
   return true;
+}
+
+// Commands before the last one come for certain, also when somebody has seen the last one before they were seen.
+__device__ bool is_beyond_the_end(const volatile u32* counters, u32 number) {
+  const u32 next = counters[at_next];
+  return next != 0 && number >= next;
 }
 
 // Loads pass the caches: places are used again and again, and other blocks write what is read back.
@@ -129,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(512)
       for (;;) {
         if (!ready) ready = look(commands, places, mine, seen);
         if (verdict == 0) verdict = counters[at_verdict];
-        leave = verdict == off || (verdict == go && !ready && counters[at_next] != 0);
+        leave = verdict == off || (verdict == go && !ready && is_beyond_the_end(counters, mine));
         if (leave || (verdict == go && ready)) break;
       }
     }
@@ -154,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(512)
       const u32 mine = atomicAdd(draws, 1u);
       Command seen{};
       bool leave = false;
-      while (!leave && !look(commands, places, mine, seen)) leave = counters[at_next] != 0;
+      while (!leave && !look(commands, places, mine, seen)) leave = is_beyond_the_end(counters, mine);
       number = mine;
       command = seen;
       over = leave;
