@@ -8,6 +8,7 @@
 #include "core/explain.h"
 #include "core/streams.h"
 #include "engine/host_copy.h"
+#include "gpu/loading.h"
 #include "gpu/memory.h"
 #include "observe/statistics.h"
 #include "route/reasons.h"
@@ -56,7 +57,9 @@ void require_direct_way(const Life& life, const facts::FileFacts& file) {
 
 void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
   if (fd < 0) throw Failure(CU_FILE_INVALID_VALUE, "a negative descriptor names no file");
-  life_or_open();  // before anything can fail: the log tells why
+  const auto opened = life_or_open();  // before anything can fail: the log tells why
+  // As long as nothing in the program's streams waits for us.
+  if (opened->terms.manner != paths::Manner::plain && gpu::attach_driver() != nullptr) gpu::prepare_kernels();
   facts::FileFacts facts = facts::of_file(fd, facts::Root{});
   facts.caller_reads = operations != nullptr && operations->read != nullptr;
   facts.caller_writes = operations != nullptr && operations->write != nullptr;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "engine/file_io.h"
 #include "gpu/memory.h"
 #include "observe/statistics.h"
 
@@ -19,11 +20,17 @@ constexpr unsigned fixed_parameters =
 
 // Writes of up to this size are brought to the staging memory by the stream itself, by the copy engine.
 constexpr std::size_t largest_fetched = std::size_t{1} << 20;
+// What the thread that watches the streams does by itself, where no disk has to be waited for.
+constexpr std::size_t largest_quick = std::size_t{64} << 10;
 // What fits into the staging places, so that reading early never waits for the stream.
 constexpr std::size_t largest_early = std::size_t{gpu::errand_places - 1} * (16 << 10);
 
+// A block for each piece, as far as the streams that are at it together take no more of the device than one request
+// alone does.
 unsigned blocks_for(std::size_t bytes) noexcept {
-  return static_cast<unsigned>(std::clamp<std::size_t>(bytes >> 16U, 2, 16)) + (bytes > 65536 ? 2U : 0U);
+  constexpr unsigned together = 32;
+  const unsigned most = std::max(4U, together / std::max(1U, engine::busy_streams()));
+  return static_cast<unsigned>(std::clamp<std::size_t>(bytes >> 15U, 2, most));
 }
 
 Call at_once(const LateCall& late) noexcept {
@@ -77,11 +84,26 @@ void StreamCall::run(engine::Courier& courier) noexcept {
   const Call call = now();
   Outcome outcome = Outcome::refused(CU_FILE_HANDLE_NOT_REGISTERED);
   if (const auto file = driver_.files().pin(call.handle)) {
+    if (at_hand_) courier.open_soon();
     outcome = transfer_in_stream(driver_, *file, call, courier.carries() ? &courier : nullptr);
   } else {
     observe::count_transfer({.direction = call.direction, .requested = call.size}, outcome);
   }
   *late_.moved = static_cast<ssize_t>(outcome.value());
+}
+
+bool StreamCall::is_quick() noexcept {
+  const Call call = now();
+  const auto file = driver_.files().pin(call.handle);
+  if (!file) return true;
+  if (file->operations != nullptr || file->facts.direct || file->facts.kind != facts::FileKind::regular) return false;
+  if (call.direction == Direction::write) return fetched_bytes > 0 && call.size <= largest_quick;
+  // Is its first byte in the page cache?
+  std::byte byte{};
+  const base::FileOffset first{static_cast<std::uint64_t>(call.file_offset)};
+  const Outcome got = engine::read_span_if_cached(file->fd, {&byte, 1}, first, ~std::uint64_t{0});
+  at_hand_ = got.ok();
+  return at_hand_ && call.size <= largest_quick;
 }
 
 void StreamCall::end() noexcept {

@@ -41,6 +41,7 @@ class StreamCall final : public engine::StreamTask {
   void plan(const facts::BufferFacts& memory, const engine::Station& station, bool kernel, bool verify) noexcept;
 
   void run(engine::Courier& courier) noexcept override;
+  bool is_quick() noexcept override;
   void end() noexcept override;
 
  private:
@@ -49,7 +50,8 @@ class StreamCall final : public engine::StreamTask {
   Driver& driver_;
   const LateCall late_;
   const StreamTerms terms_;
-  const Call known_;  // what the parameters were at the call
+  bool at_hand_ = false;  // the page cache has what is read, as far as its first byte tells
+  const Call known_;      // what the parameters were at the call
 };
 
 }  // namespace sluice::core

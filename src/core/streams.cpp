@@ -7,8 +7,10 @@
 
 #include "base/failure.h"
 #include "base/thread_number.h"
+#include "core/direct.h"
 #include "core/in_flight.h"
 #include "gpu/driver.h"
+#include "gpu/loading.h"
 #include "gpu/memory.h"
 
 namespace sluice::core {
@@ -25,6 +27,9 @@ constexpr std::size_t most_unregistered = 16;
 
 // How long ending a file or the driver waits for what stands in streams.
 constexpr int most_milliseconds_for_streams = 2000;
+
+// Loading waits for the program's streams, which may wait for the caller.
+constexpr int most_milliseconds_for_kernels = 2000;
 
 constexpr std::uintptr_t per_thread_stream = 2;
 
@@ -59,6 +64,17 @@ void transfer_behind(Driver& driver, cuda::Stream stream, const LateCall& call, 
   // What earlier work wrote into the parameters is there.
   const Call now{call.direction, call.handle, call.base, *call.size, *call.file_offset, *call.buffer_offset};
   *call.moved = static_cast<ssize_t>(transfer(driver, file, now).value());
+}
+
+// A trial of the direct path copies on streams of our own, which may stand behind those that wait for us: it is made
+// when none does.
+void try_direct(File& file, const facts::BufferFacts& memory, base::Direction direction) noexcept {
+  if (facts::is_host(memory.kind) || engine::busy_streams() > 0) return;
+  paths::DirectPair* const pair = pair_of(file, memory, direction);
+  const auto size = pair != nullptr ? current_size(file) : std::nullopt;
+  if (!size) return;
+  try_pair({file.fd, file.facts, file.buffered, *size, file.operations, nullptr, pair}, memory,
+           need_of(file.life->terms));
 }
 
 }  // namespace
@@ -123,11 +139,22 @@ void Streams::add(cuda::Stream stream, unsigned flags) {
   std::optional<gpu::StreamScope> scope;
   if (gpu::attach_driver() != nullptr) scope.emplace(stream, nullptr);
   const bool usable = scope && scope->status() == cuda::success;
+  if (usable && is_captured(stream)) refuse_capture("register it before");
   const Key key = usable ? key_of(*scope, stream) : Key{nullptr, 0, gpu::stream_number(stream), 0};
+  const gpu::Kernels* const kernels = usable ? gpu::kernels_of(scope->context(), scope->context_id()) : nullptr;
+  if (kernels != nullptr) gpu::wait_for(*kernels, most_milliseconds_for_kernels);
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[key];
   if (entry.registered) throw Failure(CU_FILE_INVALID_VALUE, "this stream is registered already");
+  // What had this handle before is gone.
+  for (auto& [other, older] : entries_) {
+    if (older.stream == stream && std::get<cuda::Context>(other) == std::get<cuda::Context>(key) &&
+        std::get<3>(other) == std::get<3>(key)) {
+      older.stream = nullptr;
+    }
+  }
   entry.registered = true;
+  entry.stream = stream;
   entry.terms = StreamTerms{flags, false};
   if (usable && entry.station == nullptr) {
     let_go_of_idle_locked();
@@ -139,6 +166,10 @@ Streams::Entry& Streams::registered_entry(cuda::Stream stream) {
   std::optional<gpu::StreamScope> scope;
   if (gpu::driver() != nullptr) scope.emplace(stream, nullptr);
   const bool usable = scope && scope->status() == cuda::success;
+  if (usable && is_captured(stream)) {
+    if (Entry* const captured = captured_entry(*scope, stream)) return *captured;
+    throw Failure(CU_FILE_INVALID_VALUE, "this stream is not registered");
+  }
   const auto known = entries_.find(usable ? key_of(*scope, stream) : Key{nullptr, 0, gpu::stream_number(stream), 0});
   if (known == entries_.end() || !known->second.registered) {
     throw Failure(CU_FILE_INVALID_VALUE, "this stream is not registered");
@@ -146,10 +177,23 @@ Streams::Entry& Streams::registered_entry(cuda::Stream stream) {
   return known->second;
 }
 
+// A stream's number cannot be asked for while it is captured: the question ends the capture.
+Streams::Entry* Streams::captured_entry(const gpu::StreamScope& scope, cuda::Stream stream) {
+  const bool own = reinterpret_cast<std::uintptr_t>(stream) == per_thread_stream;
+  const std::size_t thread = own ? base::thread_number() + 1 : 0;
+  for (auto& [key, entry] : entries_) {
+    const bool same = std::get<cuda::Context>(key) == scope.context() && std::get<1>(key) == scope.context_id() &&
+                      std::get<3>(key) == thread && entry.stream == stream;
+    if (same && entry.registered) return &entry;
+  }
+  return nullptr;
+}
+
 void Streams::remove(cuda::Stream stream) {
   const std::lock_guard lock(mutex_);
   Entry& entry = registered_entry(stream);
   entry.registered = false;
+  entry.stream = nullptr;
   entry.terms = {};
   let_go_of_idle_locked();
 }
@@ -177,14 +221,15 @@ void Streams::after_fork(bool in_child) {
   mutex_.unlock();
 }
 
-void Streams::put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
-                  const File& file, const Use& use) {
+void Streams::put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call, File& file,
+                  const Use& use) {
   engine::Station& station = *use.station();
   const request::Terms& how = file.life->terms;
   const bool kernel = how.manner != paths::Manner::copy_engine;
   auto task = std::make_unique<StreamCall>(driver, call, use.terms());
-  facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
+  const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
   task->plan(memory, station, kernel, how.verify);
+  try_direct(file, memory, call.direction);
   const int result = scope.status() == cuda::success ? station.submit(stream, *task) : scope.status();
   if (result != cuda::success) refuse(result, "the transfer cannot be put into the stream: ");
   static_cast<void>(task.release());  // the station has it
@@ -230,13 +275,19 @@ void Streams::submit(Driver& driver, cuda::Stream stream, const LateCall& call) 
     StreamTerms terms;
     {
       const std::lock_guard lock(mutex_);
-      const auto known = entries_.find(key_of(scope, stream));
-      if (known != entries_.end()) terms = known->second.terms;
+      if (const Entry* const known = captured_entry(scope, stream)) terms = known->terms;
     }
     capture(driver, scope, stream, call, *file, terms);
     return;
   }
   if (file->life->config->flag(CUFILE_PARAM_STREAM_MEMOPS_BYPASS)) engine::Station::use_host_functions();
+  // While they are being loaded, the driver waits for all streams, and next to nothing else goes on in it: no stream
+  // may wait for us then.
+  const gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id());
+  if (kernels == nullptr || !gpu::wait_for(*kernels, most_milliseconds_for_kernels)) {
+    transfer_behind(driver, stream, call, *file);
+    return;
+  }
   const Use use(*this, scope, stream);
   if (use.station() == nullptr) {
     transfer_behind(driver, stream, call, *file);

@@ -38,6 +38,7 @@ class Streams {
   using Key = std::tuple<cuda::Context, unsigned long long, unsigned long long, std::size_t>;
   // Streams that were not registered have one, too, until others need the station.
   struct Entry {
+    cuda::Stream stream = nullptr;  // of those that are registered
     StreamTerms terms;
     bool registered = false;
     engine::Station* station = nullptr;
@@ -47,10 +48,11 @@ class Streams {
 
   static Key key_of(const gpu::StreamScope& scope, cuda::Stream stream);
   Entry& registered_entry(cuda::Stream stream);
+  Entry* captured_entry(const gpu::StreamScope& scope, cuda::Stream stream);
   void let_go_of_idle_locked();
 
-  static void put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
-                  const File& file, const Use& use);
+  static void put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call, File& file,
+                  const Use& use);
   static void capture(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
                       const File& file, const StreamTerms& terms);
 

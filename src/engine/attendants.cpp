@@ -1,5 +1,5 @@
-// One lock guards the lists; it is held for some looks at words in memory, never while bytes move. Whoever finds due
-// tasks goes on with one itself and leaves watching to the next, who is woken for it.
+// One lock guards the lists; it is held for some looks at words in memory, never while bytes move. The watcher does
+// what is quick by itself. For anything else it leaves watching to the next, who is woken for it.
 #include "engine/attendants.h"
 
 #include <pthread.h>
@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "engine/courier.h"
+#include "engine/lanes.h"
 #include "engine/pause.h"
 #include "observe/log.h"
 
@@ -32,6 +33,9 @@ constexpr auto eager = std::chrono::microseconds(100);
 constexpr auto shortest_nap = std::chrono::microseconds(20);
 constexpr auto longest_nap = std::chrono::microseconds(1000);
 constexpr auto between_health_checks = std::chrono::milliseconds(500);
+// What the watcher does by itself should be over by then; the deputy who looks after it sleeps that long.
+constexpr auto longest_quick = std::chrono::milliseconds(2);
+constexpr auto between_deputy_looks = std::chrono::milliseconds(10);
 
 timespec in_time(std::chrono::nanoseconds from_now) noexcept {
   timespec deadline{};
@@ -53,6 +57,20 @@ Attendants& Attendants::instance() noexcept {
   return *the_attendants();
 }
 
+Station* Attendants::make_station() noexcept {
+  void* const mapping =
+      ::mmap(nullptr, gpu::errand_memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED) return nullptr;
+  // A page that a device may write to must not become copy-on-write under it.
+  ::madvise(mapping, gpu::errand_memory_bytes, MADV_DONTFORK);
+  try {
+    return new Station({static_cast<std::byte*>(mapping), gpu::errand_memory_bytes});
+  } catch (const std::bad_alloc&) {
+    ::munmap(mapping, gpu::errand_memory_bytes);
+    return nullptr;
+  }
+}
+
 Station* Attendants::take_station(cuda::Context context, unsigned long long context_id) noexcept try {
   std::unique_lock lock(mutex_);
   const auto serves = [&](const Station* station) {
@@ -71,18 +89,12 @@ Station* Attendants::take_station(cuda::Context context, unsigned long long cont
   }
   lock.unlock();
   if (station == nullptr) {
-    void* const mapping =
-        ::mmap(nullptr, gpu::errand_memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    station = mapping == MAP_FAILED ? nullptr : new (std::nothrow) Station;
+    station = make_station();
     if (station == nullptr) {
-      if (mapping != MAP_FAILED) ::munmap(mapping, gpu::errand_memory_bytes);
       lock.lock();
       --stations_;
       return nullptr;
     }
-    // A page that a device may write to must not become copy-on-write under it.
-    ::madvise(mapping, gpu::errand_memory_bytes, MADV_DONTFORK);
-    station->memory_ = {static_cast<std::byte*>(mapping), gpu::errand_memory_bytes};
   }
   station->kept_ = true;
   if (serves(station)) return station;
@@ -107,16 +119,25 @@ void Attendants::give_back(Station& station) noexcept {
 
 bool Attendants::is_idle(const Station& station) noexcept {
   const std::lock_guard lock(mutex_);
-  return !station.running_ && station.pending_.empty();
+  return !station.running_ && !station.departing_ && station.pending_.empty();
+}
+
+void Attendants::keep_watching(Station& station) {
+  if (station.watched_) return;
+  station.watched_ = true;
+  watched_.push_back(&station);
 }
 
 // With the lock: to the idle ones, when nothing is left to wait for.
 void Attendants::settle_station(Station& station) {
   if (station.running_ || !station.pending_.empty()) return;
+  if (station.busy_) {
+    station.busy_ = false;
+    busy_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  if (station.departing_) return keep_watching(station);
   if (station.kernel_inside_ && look(station.words().left) != 1 && !station.condemned_.load()) {
-    if (station.kept_ || station.watched_) return;
-    station.watched_ = true;  // until the kernel is out
-    watched_.push_back(&station);
+    if (!station.kept_) keep_watching(station);  // until the kernel is out
     return;
   }
   station.kernel_inside_ = false;
@@ -129,13 +150,17 @@ void Attendants::settle_station(Station& station) {
   if (!station.kept_) idle_.push_back(&station);
 }
 
+void Attendants::put_behind(Station& station, StreamTask& task) {
+  station.pending_.push_back(&task);
+  keep_watching(station);
+  if (station.busy_) return;
+  station.busy_ = true;
+  busy_.fetch_add(1, std::memory_order_relaxed);
+}
+
 void Attendants::expect(Station& station, StreamTask& task) {
   std::unique_lock lock(mutex_);
-  station.pending_.push_back(&task);
-  if (!station.watched_) {
-    station.watched_ = true;
-    watched_.push_back(&station);
-  }
+  put_behind(station, task);
   if (!somebody_watches_) {
     wake_one(lock);
   } else if (watcher_naps_) {
@@ -145,10 +170,7 @@ void Attendants::expect(Station& station, StreamTask& task) {
 
 void Attendants::expect_call(Station& station, StreamTask& task) {
   const std::lock_guard lock(mutex_);
-  station.pending_.push_back(&task);
-  if (station.watched_) return;
-  station.watched_ = true;
-  watched_.push_back(&station);
+  put_behind(station, task);
 }
 
 void Attendants::forget(Station& station, StreamTask& task) noexcept {
@@ -170,7 +192,7 @@ void Attendants::ring(Station& station, StreamTask& task) noexcept {
 }
 
 // With the lock, which is let go for a moment. Somebody will look at what is due, or watch.
-void Attendants::wake_one(std::unique_lock<std::mutex>& lock) {
+void Attendants::wake_one(std::unique_lock<base::AdaptiveMutex>& lock) {
   if (resting_ > 0) {
     news_.advance(1);
     return;
@@ -181,6 +203,19 @@ void Attendants::wake_one(std::unique_lock<std::mutex>& lock) {
   const bool started = start_one();
   lock.lock();
   if (!started) --threads_;
+}
+
+// With the lock. Somebody is to watch in our place; and where several streams have work, they will need a thread each
+// soon: waking takes a while, so all are woken at once.
+void Attendants::wake_companions(std::unique_lock<base::AdaptiveMutex>& lock) {
+  const unsigned busy = busy_.load(std::memory_order_relaxed);
+  const auto at_work = static_cast<unsigned>(at_work_.size());
+  const unsigned wanted = std::min(busy > at_work ? busy - at_work : 1U, lane_count() + 1);
+  if (wanted > 1 && resting_ > 1) {
+    news_.advance(static_cast<int>(wanted));
+  } else {
+    wake_one(lock);
+  }
 }
 
 bool Attendants::start_one() noexcept {
@@ -207,47 +242,102 @@ void Attendants::attend() noexcept {
   if (const gpu::Driver* const driver = gpu::driver()) driver->exchange_capture_mode(&mode);
   std::unique_lock lock(mutex_);
   for (;;) {
+    if (somebody_watches_ && watcher_is_stuck()) {
+      ++watch_turn_;
+      somebody_watches_ = false;
+      inside_since_.reset();
+    }
     if (!due_.empty()) {
-      const Due due = due_.front();
-      due_.pop_front();
+      const Due due = take_due();
       // Whoever is next: for what else is due, or to watch.
       if (!due_.empty() || (!somebody_watches_ && !watched_.empty())) wake_one(lock);
-      at_work_.push_back(due);
-      lock.unlock();
-      run(due);
-      lock.lock();
-      std::erase_if(at_work_, [&](const Due& one) { return one.task == due.task; });
-      if (!due.task->repeats) due.task->end();
-      if (due.station->rung_.empty()) {
-        due.station->running_ = false;
-        settle_station(*due.station);
-      } else {
-        due_.push_back({due.station, due.station->rung_.front()});
-        due.station->rung_.pop_front();
-      }
-      if (awaited_ > 0) ended_.advance();
+      serve(lock, due);
     } else if (!somebody_watches_ && !watched_.empty()) {
-      somebody_watches_ = true;
       watch(lock);
-      somebody_watches_ = false;
     } else {
-      const std::uint32_t seen = news_.now();
-      ++resting_;
-      lock.unlock();
-      const auto until = Clock::now() + eager;
-      while (news_.now() == seen && Clock::now() < until) pause(16);
-      news_.wait_beyond(seen, std::nullopt);
-      lock.lock();
-      --resting_;
+      rest(lock);
     }
   }
 }
 
-// Returns with the lock when something is due, or nothing is left to watch.
-void Attendants::watch(std::unique_lock<std::mutex>& lock) {
+// With the lock.
+Attendants::Due Attendants::take_due() {
+  const Due due = due_.front();
+  due_.pop_front();
+  at_work_.push_back(due);
+  return due;
+}
+
+// With the lock, which is let go meanwhile.
+void Attendants::serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& due) {
+  lock.unlock();
+  run(due);
+  lock.lock();
+  Station& station = *due.station;
+  std::erase_if(at_work_, [&](const Due& one) { return one.station == &station && one.task == due.task; });
+  if (due.task != nullptr && !due.task->repeats) due.task->end();
+  if (station.rung_.empty()) {
+    station.running_ = false;
+    station.departing_ = station.courier_->kernel(Clock::now()) != Courier::Kernel::through;
+    settle_station(station);
+  } else {
+    due_.push_back({&station, station.rung_.front()});
+    station.rung_.pop_front();
+  }
+  if (awaited_ > 0) ended_.advance();
+}
+
+// With the lock, which is let go meanwhile. While streams are watched, one of those who rest looks now and then whether
+// the watcher has got stuck in what it took for quick.
+void Attendants::rest(std::unique_lock<base::AdaptiveMutex>& lock) {
+  const std::uint32_t seen = news_.now();
+  const bool deputy = !has_deputy_ && !watched_.empty();
+  if (deputy) {
+    has_deputy_ = true;
+    deputy_called_ = false;
+  }
+  ++resting_;
+  lock.unlock();
+  const auto until = Clock::now() + eager;
+  while (news_.now() == seen && Clock::now() < until) pause(16);
+  news_.wait_beyond(seen, deputy ? std::optional(in_time(between_deputy_looks)) : std::nullopt);
+  lock.lock();
+  --resting_;
+  if (deputy) has_deputy_ = false;
+}
+
+bool Attendants::watcher_is_stuck() const noexcept {
+  return inside_since_ && Clock::now() - *inside_since_ > longest_quick;
+}
+
+// With the lock: watches until there is something that is not quick, or nothing left to watch.
+void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
+  const unsigned turn = ++watch_turn_;
+  somebody_watches_ = true;
   auto last = Clock::now();
   auto checked = last;
-  while (!collect() && due_.empty() && !watched_.empty()) {
+  while (!watched_.empty()) {
+    collect();
+    while (!due_.empty()) {
+      const Due due = take_due();
+      if (!has_deputy_ && !deputy_called_) {
+        deputy_called_ = true;
+        wake_one(lock);
+      }
+      inside_since_ = Clock::now();
+      lock.unlock();
+      const bool quick = due.task != nullptr && due.task->is_quick();
+      lock.lock();
+      if (!quick && turn == watch_turn_) {
+        somebody_watches_ = false;
+        inside_since_.reset();
+        wake_companions(lock);
+      }
+      serve(lock, due);
+      if (!quick || turn != watch_turn_) return;
+      inside_since_.reset();
+      last = Clock::now();
+    }
     const auto now = Clock::now();
     if (now - checked > between_health_checks) {
       drop_the_dead();
@@ -267,29 +357,50 @@ void Attendants::watch(std::unique_lock<std::mutex>& lock) {
     lock.lock();
     watcher_naps_ = false;
   }
+  somebody_watches_ = false;
 }
 
-// With the lock: what has become due since the last look. Answers whether anything has.
-bool Attendants::collect() {
-  bool any = false;
+// With the lock: what has become due since the last look.
+void Attendants::collect() {
   for (std::size_t i = 0; i < watched_.size();) {
     Station& station = *watched_[i];
-    if (!station.running_ && station.pending_.empty()) {
-      settle_station(station);
-    } else if (!station.running_) {
-      StreamTask& task = *station.pending_.front();
-      const bool rung = static_cast<std::int32_t>(look(station.words().bell) - task.gate_value_) >= 0;
-      const bool may_begin = task.early && (!station.kernel_inside_ || look(station.words().left) == 1);
-      if (!task.rung_by_call_ && (rung || may_begin)) {
-        station.pending_.pop_front();
-        station.running_ = true;
-        due_.push_back({&station, &task});
-        any = true;
-      }
-    }
+    if (!station.running_) look_at(station);
     if (i < watched_.size() && watched_[i] == &station) ++i;
   }
-  return any;
+}
+
+// The same for one station, at which nobody is at work.
+void Attendants::look_at(Station& station) {
+  if (station.pending_.empty()) {
+    if (station.departing_) see_off(station);
+    if (!station.running_) settle_station(station);
+    return;
+  }
+  StreamTask& task = *station.pending_.front();
+  if (task.rung_by_call_) {
+    if (station.departing_) see_off(station);
+    return;
+  }
+  const bool rung = static_cast<std::int32_t>(look(station.words().bell) - task.gate_value_) >= 0;
+  const bool may_begin = task.early && (!station.kernel_inside_ || look(station.words().left) == 1);
+  if (rung || may_begin) {
+    if (station.departing_) see_off(station);
+    if (station.running_) return;
+    station.pending_.pop_front();
+    station.running_ = true;
+    due_.push_back({&station, &task});
+  } else if (station.departing_) {
+    see_off(station);
+  }
+}
+
+// A kernel that does not begin for long is called off, by somebody who has the time.
+void Attendants::see_off(Station& station) {
+  const Courier::Kernel kernel = station.courier_->kernel(Clock::now());
+  station.departing_ = kernel != Courier::Kernel::through;
+  if (kernel != Courier::Kernel::overdue) return;
+  station.running_ = true;
+  due_.push_back({&station, nullptr});
 }
 
 // With the lock: the streams of contexts that are gone get nowhere any more.
@@ -298,6 +409,7 @@ void Attendants::drop_the_dead() {
   for (Station* const station : all) {
     if (station->running_ || station->device_.health() == cuda::success) continue;
     station->condemned_.store(true);
+    station->departing_ = false;
     while (!station->pending_.empty()) {
       station->pending_.front()->end();
       station->pending_.pop_front();
@@ -308,18 +420,23 @@ void Attendants::drop_the_dead() {
 }
 
 void Attendants::run(const Due& due) noexcept {
+  Courier& courier = *due.station->courier_;
+  if (due.task == nullptr) {
+    courier.call_off_late();
+    return;
+  }
   // Of a task that a call has rung, the caller may still be putting the rest into the stream.
   Patience patience;
   while (!due.task->submitted_.load(std::memory_order_acquire)) patience.wait();
   due.station->kernel_inside_ = due.task->blocks > 0;
-  Courier courier(*due.station, *due.task);
+  courier.begin(*due.task);
   due.task->run(courier);
   courier.finish();
 }
 
 bool Attendants::concerns(const void* subject) const {
   const auto same = [subject](const StreamTask* task) {
-    return !task->repeats && (subject == nullptr || task->subject == subject);
+    return task != nullptr && !task->repeats && (subject == nullptr || task->subject == subject);
   };
   return std::any_of(due_.begin(), due_.end(), [&](const Due& due) { return same(due.task); }) ||
          std::any_of(at_work_.begin(), at_work_.end(), [&](const Due& due) { return same(due.task); }) ||

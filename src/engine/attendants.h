@@ -3,11 +3,15 @@
 // wait.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "base/adaptive_mutex.h"
 #include "base/event_count.h"
 #include "engine/station.h"
 
@@ -28,6 +32,9 @@ class Attendants {
   void forget(Station& station, StreamTask& task) noexcept;
   void ring(Station& station, StreamTask& task) noexcept;
 
+  // How many streams have work of ours now.
+  unsigned busy() const noexcept { return busy_.load(std::memory_order_relaxed); }
+
   bool pending(const void* subject) noexcept;
   bool wait_until_none(const void* subject, int milliseconds) noexcept;
   std::size_t station_count() noexcept;
@@ -38,32 +45,47 @@ class Attendants {
  private:
   struct Due {
     Station* station;
-    StreamTask* task;
+    StreamTask* task;  // null: its kernel is to be called off
   };
 
+  static Station* make_station() noexcept;
   void attend() noexcept;
-  void watch(std::unique_lock<std::mutex>& lock);
-  bool collect();
+  Due take_due();
+  void serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& due);
+  void rest(std::unique_lock<base::AdaptiveMutex>& lock);
+  void watch(std::unique_lock<base::AdaptiveMutex>& lock);
+  bool watcher_is_stuck() const noexcept;
+  void collect();
+  void look_at(Station& station);
+  void see_off(Station& station);
+  void keep_watching(Station& station);
   void drop_the_dead();
   void run(const Due& due) noexcept;
   void settle_station(Station& station);
-  void wake_one(std::unique_lock<std::mutex>& lock);
+  void wake_one(std::unique_lock<base::AdaptiveMutex>& lock);
+  void wake_companions(std::unique_lock<base::AdaptiveMutex>& lock);
+  void put_behind(Station& station, StreamTask& task);
   bool start_one() noexcept;
   bool concerns(const void* subject) const;
 
-  std::mutex mutex_;
+  base::AdaptiveMutex mutex_;
   std::vector<Station*> watched_;
   std::vector<Station*> idle_;
   std::deque<Due> due_;
   std::vector<Due> at_work_;
   std::size_t stations_ = 0;
+  std::atomic<unsigned> busy_{0};
   unsigned threads_ = 0;
   unsigned resting_ = 0;
   bool somebody_watches_ = false;
   bool watcher_naps_ = false;
-  unsigned awaited_ = 0;         // threads in wait_until_none()
-  base::EventCount news_;        // for those who rest
-  base::EventCount watch_news_;  // for the one that watches
+  bool has_deputy_ = false;
+  bool deputy_called_ = false;
+  unsigned watch_turn_ = 0;                                            // whose the present watch is
+  std::optional<std::chrono::steady_clock::time_point> inside_since_;  // the watcher is at work by itself
+  unsigned awaited_ = 0;                                               // threads in wait_until_none()
+  base::EventCount news_;                                              // for those who rest
+  base::EventCount watch_news_;                                        // for the one that watches
   base::EventCount ended_;
 };
 

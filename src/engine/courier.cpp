@@ -23,8 +23,19 @@ void put(std::uint32_t& word, std::uint32_t value) noexcept {
 
 }  // namespace
 
-Courier::Courier(Station& station, StreamTask& task) noexcept
-    : station_(station), task_(task), words_(station.words()), first_(station.next_number_), next_(first_) {
+Courier::Courier(Station& station) noexcept : station_(station), words_(station.words()) {}
+
+void Courier::begin(const StreamTask& task) noexcept {
+  task_ = &task;
+  first_ = station_.next_number_;
+  next_ = first_;
+  gate_value_ = task.gate_value_;
+  has_kernel_ = task.blocks > 0;
+  early_ = task.early;
+  gate_open_ = false;
+  called_off_ = false;
+  through_ = false;
+  failure_ = cuda::success;
   // The launch before this one has left: the stream has got beyond it.
   put(words_.begun, 0);
   put(words_.verdict, 0);
@@ -87,8 +98,8 @@ std::span<const std::byte> Courier::answer_to(std::uint32_t number) noexcept {
 }
 
 std::optional<std::span<std::byte>> Courier::fetched(std::uint64_t address, std::uint64_t length) const noexcept {
-  const std::uint64_t into = address - task_.fetched_from;
-  if (address < task_.fetched_from || into + length > task_.fetched_bytes) return std::nullopt;
+  const std::uint64_t into = address - task_->fetched_from;
+  if (address < task_->fetched_from || into + length > task_->fetched_bytes) return std::nullopt;
   return station_.staging().subspan(into, length);
 }
 
@@ -110,8 +121,12 @@ void Courier::post(ErrandKind kind, std::uint32_t offset, std::uint32_t length, 
 void Courier::open_gate() noexcept {
   gate_open_ = true;
   opened_ = std::chrono::steady_clock::now();
-  put(words_.gate, task_.gate_value_);
-  if (task_.rung_by_call_) station_.gate_news_.advance();
+  put(words_.gate, gate_value_);
+  if (task_->rung_by_call_) station_.gate_news_.advance();
+}
+
+void Courier::open_soon() noexcept {
+  if (has_kernel_ && !early_ && !gate_open_) open_gate();
 }
 
 bool Courier::wait_for(std::uint32_t number) noexcept {
@@ -123,7 +138,7 @@ bool Courier::wait_for(std::uint32_t number) noexcept {
 void Courier::look_after(Patience& patience) noexcept {
   patience.wait();
   // A stream that has not got there yet must not see bytes.
-  if (!task_.early && !begun() && std::chrono::steady_clock::now() - opened_ > patience_with_errand) {
+  if (!early_ && !begun() && std::chrono::steady_clock::now() - opened_ > patience_with_errand) {
     call_off();
   } else if (patience.long_since()) {
     if (const int result = station_.device().health(); result != cuda::success) give_up(result);
@@ -177,19 +192,43 @@ bool Courier::settle() noexcept {
 }
 
 void Courier::finish() noexcept {
-  if (task_.blocks > 0) {
+  if (has_kernel_) {
     static_cast<void>(place());  // its slot may hold a command that nobody has read yet
     post(ErrandKind::end, 0, 0, 0);
-    Patience patience;
-    // The stream of an early task may get there at any time.
-    while (!task_.early && !begun() && !called_off_ && failure_ == cuda::success) look_after(patience);
-    if (called_off_ || failure_ != cuda::success) put(words_.resume, next_);
-    observe::count_carrier(called_off_ ? observe::CarriedBy::copy_engine : observe::CarriedBy::kernel);
-  } else if (task_.fetched_bytes > 0) {
+    if (called_off_ || failure_ != cuda::success) {
+      put(words_.resume, next_);
+      has_kernel_ = false;
+      observe::count_carrier(observe::CarriedBy::copy_engine);
+    }
+  } else if (task_->fetched_bytes > 0) {
     observe::count_carrier(observe::CarriedBy::copy_engine);
   }
-  if (!gate_open_) open_gate();
   station_.next_number_ = next_;
+  if (!gate_open_) open_gate();
+  task_ = nullptr;
+}
+
+Courier::Kernel Courier::kernel(std::chrono::steady_clock::time_point now) noexcept {
+  if (through_) return Kernel::through;
+  if (has_kernel_ && !begun()) {
+    if (early_) {
+      if (static_cast<std::int32_t>(look(words_.bell) - gate_value_) < 0) return Kernel::awaited;
+      early_ = false;
+      opened_ = now;
+    }
+    return now - opened_ > patience_with_errand ? Kernel::overdue : Kernel::awaited;
+  }
+  through_ = true;
+  if (has_kernel_) observe::count_carrier(observe::CarriedBy::kernel);
+  return Kernel::through;
+}
+
+void Courier::call_off_late() noexcept {
+  call_off();
+  if (!called_off_ && failure_ == cuda::success) return;
+  put(words_.resume, next_);
+  has_kernel_ = false;
+  observe::count_carrier(observe::CarriedBy::copy_engine);
 }
 
 }  // namespace sluice::engine

@@ -18,14 +18,17 @@ namespace sluice::engine {
 
 class Courier {
  public:
-  Courier(Station& station, StreamTask& task) noexcept;
+  explicit Courier(Station& station) noexcept;
   Courier(const Courier&) = delete;
   Courier& operator=(const Courier&) = delete;
   ~Courier() = default;
 
+  // The next task; the one before has been finished, and the stream has got beyond it.
+  void begin(const StreamTask& task) noexcept;
+
   // Whether device memory is to be reached through this at all. Otherwise the stream is held until all is over, by
   // other means.
-  bool carries() const noexcept { return task_.blocks > 0 || task_.fetched_bytes > 0; }
+  bool carries() const noexcept { return has_kernel_ || task_->fetched_bytes > 0; }
   bool reaches(const facts::BufferFacts& memory) const noexcept;
 
   // A place of gpu::errand_place_bytes on a page, for the next send(). Empty: failed(). Waits for the device when all
@@ -53,8 +56,16 @@ class Courier {
   bool settle() noexcept;
   base::Outcome failed() const noexcept { return gpu::as_outcome(failure_); }
 
-  // Nothing more comes: lets the stream go on. The task has said what came of it.
+  // The file has its bytes at hand: the kernel may come meanwhile, and will not wait for long.
+  void open_soon() noexcept;
+
+  // Nothing more comes: lets the stream go on. The task has said what came of it, and is not needed any more.
   void finish() noexcept;
+  // Behind that: does the kernel still have to begin? Then somebody has to look again, since one that does not begin
+  // for long is to be called off.
+  enum class Kernel { through, awaited, overdue };
+  Kernel kernel(std::chrono::steady_clock::time_point now) noexcept;
+  void call_off_late() noexcept;
 
  private:
   std::byte* place_of(std::uint32_t number) const noexcept;
@@ -69,12 +80,16 @@ class Courier {
   void give_up(int result) noexcept;
 
   Station& station_;
-  StreamTask& task_;
   gpu::ErrandWords& words_;
-  const std::uint32_t first_;
-  std::uint32_t next_;
+  const StreamTask* task_ = nullptr;
+  std::uint32_t first_ = 0;
+  std::uint32_t next_ = 0;
+  std::uint32_t gate_value_ = 0;
+  bool has_kernel_ = false;
+  bool early_ = false;  // and the stream has not got there yet, as far as we know
   bool gate_open_ = false;
   bool called_off_ = false;
+  bool through_ = true;
   int failure_ = cuda::success;
   std::chrono::steady_clock::time_point opened_{};
   std::array<gpu::ErrandCommand, gpu::errand_places> posted_{};

@@ -2,6 +2,7 @@
 #include "engine/station.h"
 
 #include "engine/attendants.h"
+#include "engine/courier.h"
 #include "engine/pause.h"
 
 namespace sluice::engine {
@@ -15,6 +16,9 @@ bool is_reached(const std::uint32_t& word, std::uint32_t value) noexcept {
 }
 
 }  // namespace
+
+Station::Station(std::span<std::byte> memory) : memory_(memory), courier_(std::make_unique<Courier>(*this)) {}
+Station::~Station() = default;
 
 Station* Station::take(cuda::Context context, unsigned long long context_id) noexcept {
   return Attendants::instance().take_station(context, context_id);
@@ -61,8 +65,7 @@ int Station::put_into_stream(cuda::Stream stream, StreamTask& task) noexcept {
     if (result != cuda::success) return result;
   }
   if (!task.repeats && !host_functions.load(std::memory_order_relaxed)) {
-    int result = device_.ring_bell(stream, task.gate_value_);
-    if (result == cuda::success) result = device_.wait_at_gate(stream, task.gate_value_);
+    const int result = device_.ring_and_wait(stream, task.gate_value_);
     if (result != cuda::error_not_supported) return result;
     host_functions.store(true);
   }
@@ -117,6 +120,10 @@ bool stream_tasks_pending(const void* subject) noexcept {
 
 bool wait_for_stream_tasks(const void* subject, int milliseconds) noexcept {
   return Attendants::instance().wait_until_none(subject, milliseconds);
+}
+
+unsigned busy_streams() noexcept {
+  return Attendants::instance().busy();
 }
 
 std::size_t station_count() noexcept {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <span>
 
@@ -28,6 +29,8 @@ class StreamTask {
 
   // Moves the bytes and says what came of it, before later work of the stream runs.
   virtual void run(Courier& courier) noexcept = 0;
+  // Will run() be over in some microseconds, as far as can be told? Asked at its turn, outside of all locks.
+  virtual bool is_quick() noexcept = 0;
   // It will not be run again. Destroys it.
   virtual void end() noexcept = 0;
 
@@ -78,7 +81,8 @@ class Station {
  private:
   friend class Attendants;
   friend class Courier;
-  Station() = default;
+  explicit Station(std::span<std::byte> memory);
+  ~Station();
 
   gpu::ErrandWords& words() const noexcept { return *reinterpret_cast<gpu::ErrandWords*>(memory_.data()); }
   std::span<std::byte> staging() const noexcept { return memory_.subspan(gpu::errand_words_bytes); }
@@ -99,7 +103,10 @@ class Station {
   // Guarded by the attendants' lock:
   std::deque<StreamTask*> pending_;
   std::deque<StreamTask*> rung_;  // by a call, while the task before was still at work
+  std::unique_ptr<Courier> courier_;
+  bool busy_ = false;  // it counts as such
   bool running_ = false;
+  bool departing_ = false;  // the last task is over but for its kernel, which may have to be called off
   bool watched_ = false;
   bool kept_ = true;            // by the stream that it serves
   bool kernel_inside_ = false;  // the last launch may still look at the words
@@ -109,6 +116,9 @@ class Station {
 bool stream_tasks_pending(const void* subject) noexcept;
 // Waits until none is, for so many milliseconds at most. Answers whether none is.
 bool wait_for_stream_tasks(const void* subject, int milliseconds) noexcept;
+
+// How many streams have work of ours now.
+unsigned busy_streams() noexcept;
 
 // How many stations there are, in use or not: what is pinned for streams.
 std::size_t station_count() noexcept;

@@ -1,89 +1,13 @@
 // Made once for each piece of pinned memory and never given back: at exit the driver may be gone before us.
 #include "gpu/errand.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <time.h>
-
-#include <functional>
-#include <list>
-#include <mutex>
-#include <string>
-#include <system_error>
-#include <thread>
-
-#include "base/event_count.h"
-#include "gpu/kernels.h"
-#include "observe/log.h"
-
 namespace sluice::gpu {
 
 namespace {
 
 constexpr unsigned errand_threads = 512;
-// How long the first work in a context waits for the kernel. Compiling takes some ten milliseconds.
-constexpr int kernel_wait_seconds = 2;
 
 }  // namespace
-
-// The kernel in a context. Never taken away again.
-struct Errands::Kernel {
-  cuda::Context context;
-  unsigned long long context_id;
-  std::atomic<cuda::Function> function{nullptr};
-  std::atomic<bool> tried{false};
-  base::EventCount loaded;
-
-  Kernel(cuda::Context where, unsigned long long id) : context(where), context_id(id) {}
-};
-
-// Loading may wait for kernels of the program that are running, which may wait for the very bytes that we are to bring:
-// a thread of its own waits with it.
-void Errands::load(const Driver& driver, Kernel& kernel) noexcept {
-  cuda::Module module = nullptr;
-  cuda::Function function = nullptr;
-  cuda::Context popped = nullptr;
-  int mode = cuda::capture_relaxed;
-  driver.exchange_capture_mode(&mode);
-  if (driver.ctx_push(kernel.context) == cuda::success) {
-    if (driver.module_load_data(&module, kernels::errand) == cuda::success &&
-        driver.module_get_function(&function, module, "sluice_errand") == cuda::success) {
-      kernel.function.store(function, std::memory_order_release);
-    }
-    driver.ctx_pop(&popped);
-  }
-  kernel.tried.store(true, std::memory_order_release);
-  kernel.loaded.advance();
-}
-
-Errands::Kernel* Errands::kernel_in(const Driver& driver, cuda::Context context, unsigned long long id) {
-  static std::mutex mutex;
-  static auto* const known = new std::list<Kernel>;
-  const std::lock_guard lock(mutex);
-  for (Kernel& kernel : *known) {
-    if (kernel.context == context && kernel.context_id == id) return &kernel;
-  }
-  Kernel& kernel = known->emplace_back(context, id);
-  if (driver.module_load_data == nullptr || driver.module_get_function == nullptr || driver.launch_kernel == nullptr) {
-    kernel.tried.store(true);
-    return &kernel;
-  }
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    std::thread thread(load, std::cref(driver), std::ref(kernel));
-    ::pthread_setname_np(thread.native_handle(), "sluice-load");
-    thread.detach();
-  } catch (const std::system_error& failure) {
-    kernel.tried.store(true);
-    observe::log(config::LogLevel::warn, "gpu",
-                 std::string("the errand kernel is not loaded, stream transfers take longer: ") + failure.what());
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return &kernel;
-}
 
 int Errands::attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept {
   const Driver* const driver = gpu::driver();
@@ -101,11 +25,8 @@ int Errands::attach(cuda::Context context, unsigned long long context_id, std::s
   memory_ = memory;
   result = prepare();
   if (result == cuda::success) {
-    try {
-      kernel_ = kernel_in(*driver, context, context_id);
-    } catch (...) {
-      result = cuda::error_out_of_memory;
-    }
+    kernels_ = kernels_of(context, context_id);
+    if (kernels_ == nullptr) result = cuda::error_out_of_memory;
   }
   if (result != cuda::success) {
     driver->mem_host_unregister(memory.data());
@@ -141,6 +62,17 @@ int Errands::prepare() noexcept {
   return result == cuda::success ? driver_->stream_synchronize(rescue_) : result;
 }
 
+int Errands::ring_and_wait(cuda::Stream stream, std::uint32_t value) const noexcept {
+  if (driver_->stream_batch_mem_op != nullptr) {
+    std::array<cuda::BatchMemoryOperation, 2> both{
+        {{cuda::batch_write_value_32, seen_by_device(&words().bell), value, cuda::write_value_default, 0, 0},
+         {cuda::batch_wait_value_32, seen_by_device(&words().gate), value, cuda::wait_value_geq, 0, 0}}};
+    return driver_->stream_batch_mem_op(stream, both.size(), both.data(), 0);
+  }
+  const int result = ring_bell(stream, value);
+  return result == cuda::success ? wait_at_gate(stream, value) : result;
+}
+
 int Errands::ring_bell(cuda::Stream stream, std::uint32_t value) const noexcept {
   if (driver_->stream_write_value_32 == nullptr) return cuda::error_not_supported;
   return driver_->stream_write_value_32(stream, seen_by_device(&words().bell), value, cuda::write_value_default);
@@ -157,14 +89,7 @@ int Errands::wait_at_gate(cuda::Stream stream, std::uint32_t value) const noexce
 }
 
 bool Errands::has_kernel() const noexcept {
-  if (!kernel_->tried.load(std::memory_order_acquire)) {
-    timespec deadline{};
-    ::clock_gettime(CLOCK_MONOTONIC, &deadline);
-    deadline.tv_sec += kernel_wait_seconds;
-    const std::uint32_t seen = kernel_->loaded.now();
-    if (!kernel_->tried.load(std::memory_order_acquire)) kernel_->loaded.wait_beyond(seen, deadline);
-  }
-  return kernel_->function.load(std::memory_order_acquire) != nullptr;
+  return kernels_->errand.load(std::memory_order_acquire) != nullptr;
 }
 
 int Errands::launch(cuda::Stream stream, unsigned blocks) const noexcept {
@@ -178,8 +103,8 @@ int Errands::launch(cuda::Stream stream, unsigned blocks) const noexcept {
   std::uint32_t place_bytes = errand_place_bytes;
   std::uint32_t places = errand_places;
   std::array<void*, 8> arguments{&ring, &commands, &acked, &launch_words, &resume, &counters, &place_bytes, &places};
-  return driver_->launch_kernel(kernel_->function.load(std::memory_order_acquire), blocks, 1, 1, errand_threads, 1, 1,
-                                0, stream, arguments.data(), nullptr);
+  return driver_->launch_kernel(kernels_->errand.load(std::memory_order_acquire), blocks, 1, 1, errand_threads, 1, 1, 0,
+                                stream, arguments.data(), nullptr);
 }
 
 int Errands::copy_to_host(cuda::Stream stream, std::span<std::byte> to, cuda::DevicePtr from) const noexcept {

@@ -10,13 +10,14 @@
 #include <span>
 
 #include "gpu/driver.h"
+#include "gpu/loading.h"
 
 namespace sluice::gpu {
 
-inline constexpr std::uint32_t errand_places = 16;
+inline constexpr std::uint32_t errand_places = 32;
 // What one command carries at most, and the room around it: for blocks of O_DIRECT, and for bytes that lie in their
 // place as they do in memory.
-inline constexpr std::uint32_t errand_bytes = 65536;
+inline constexpr std::uint32_t errand_bytes = 32768;
 inline constexpr std::uint32_t errand_place_bytes = errand_bytes + 8192;
 
 enum class ErrandKind : std::uint32_t { end = 0, to_device = 1, from_device = 2, taken_back = 3 };
@@ -66,13 +67,13 @@ class Errands {
   cuda::Context context() const noexcept { return context_; }
   int device() const noexcept { return device_; }
 
-  // Into the program's stream.
+  // Into the program's stream: both at once, and one by one.
+  int ring_and_wait(cuda::Stream stream, std::uint32_t value) const noexcept;
   int ring_bell(cuda::Stream stream, std::uint32_t value) const noexcept;
   int write_gate(cuda::Stream stream, std::uint32_t value) const noexcept;
   // Waits until the gate's word has the value, or is beyond it (cyclic).
   int wait_at_gate(cuda::Stream stream, std::uint32_t value) const noexcept;
-  // The kernel is compiled for a context on a thread of its own; waits for that a while, the first time. No where the
-  // driver or the device will not have it.
+  // No where the driver or the device will not have it, or has it not yet.
   bool has_kernel() const noexcept;
   int launch(cuda::Stream stream, unsigned blocks) const noexcept;
   int copy_to_host(cuda::Stream stream, std::span<std::byte> to, cuda::DevicePtr from) const noexcept;
@@ -100,11 +101,7 @@ class Errands {
   cuda::DevicePtr device_base_ = 0;
   cuda::DevicePtr counters_ = 0;
   cuda::Stream rescue_ = nullptr;
-  struct Kernel;
-  Kernel* kernel_ = nullptr;
-
-  static Kernel* kernel_in(const Driver& driver, cuda::Context context, unsigned long long id);
-  static void load(const Driver& driver, Kernel& kernel) noexcept;
+  const Kernels* kernels_ = nullptr;
 };
 
 // The context of a stream, current for a while in relaxed capture mode; of a default stream the one that is current, or

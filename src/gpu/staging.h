@@ -8,6 +8,7 @@
 #include <span>
 
 #include "gpu/driver.h"
+#include "gpu/loading.h"
 
 namespace sluice::gpu {
 
@@ -63,12 +64,6 @@ struct Copy {
   std::size_t size;  // not 0
 };
 
-// Our kernels in one context, as far as they are compiled.
-struct Kernels {
-  std::atomic<cuda::Function> gather{nullptr};
-  std::atomic<cuda::Function> scatter{nullptr};
-};
-
 // Belongs to one context for good. All calls with that context current, from one thread at a time.
 class Staging {
  public:
@@ -78,8 +73,7 @@ class Staging {
     return context_ == context && context_id_ == context_id;
   }
 
-  // Compiling the kernel for a device takes some ten milliseconds, once a context, on a thread of its own; until then,
-  // and where the driver or the device will not have it, no.
+  // Not before it is loaded (gpu/loading.h).
   bool can_gather() const noexcept { return kernels_there_->gather.load(std::memory_order_acquire) != nullptr; }
   int launch(const Gather& gather) noexcept;
   bool can_scatter() const noexcept { return kernels_there_->scatter.load(std::memory_order_acquire) != nullptr; }

@@ -155,8 +155,13 @@ extern "C" __global__ void __launch_bounds__(512)
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      // This block's bytes are in place, for whoever looks, before the host hears of it.
-      __threadfence_system();
+      // Before the host hears of it, this block's bytes are in place: for the host itself, or for other blocks, which may
+      // be told to fetch them.
+      if (command.kind == kind_to_device) {
+        __threadfence();
+      } else {
+        __threadfence_system();
+      }
       acked[number % places] = number;
       const u32 mine = atomicAdd(draws, 1u);
       Command seen{};
