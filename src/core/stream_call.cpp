@@ -29,8 +29,14 @@ constexpr std::size_t largest_early = std::size_t{gpu::errand_places - 1} * (16 
 // alone does.
 unsigned blocks_for(std::size_t bytes) noexcept {
   constexpr unsigned together = 32;
-  const unsigned most = std::max(4U, together / std::max(1U, engine::busy_streams()));
+  const unsigned most = std::max(4U, together / engine::companion_streams());
   return static_cast<unsigned>(std::clamp<std::size_t>(bytes >> 15U, 2, most));
+}
+
+// About as many as paths/couriered_hands.cpp will ask for.
+unsigned hands_for(std::size_t bytes) noexcept {
+  constexpr std::size_t none_below = std::size_t{128} << 10;
+  return bytes < none_below ? 0 : static_cast<unsigned>(std::min<std::size_t>(bytes >> 16U, 11));
 }
 
 Call at_once(const LateCall& late) noexcept {
@@ -68,6 +74,7 @@ void StreamCall::plan(const facts::BufferFacts& memory, const engine::Station& s
   }
   if (!kernel) return;
   blocks = blocks_for(known_.size);
+  if (late_.direction == Direction::read) hands = hands_for(known_.size);
   early = late_.direction == Direction::read && terms_.early_reads && terms_.fixes_all() && !verify &&
           known_.size <= largest_early;
 }

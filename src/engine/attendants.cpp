@@ -133,7 +133,10 @@ void Attendants::settle_station(Station& station) {
   if (station.running_ || !station.pending_.empty()) return;
   if (station.busy_) {
     station.busy_ = false;
-    busy_.fetch_sub(1, std::memory_order_relaxed);
+    if (busy_.fetch_sub(1, std::memory_order_relaxed) == 1) {
+      last_peak_.store(peak_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+      peak_.store(0, std::memory_order_relaxed);
+    }
   }
   if (station.departing_) return keep_watching(station);
   if (station.kernel_inside_ && look(station.words().left) != 1 && !station.condemned_.load()) {
@@ -155,7 +158,24 @@ void Attendants::put_behind(Station& station, StreamTask& task) {
   keep_watching(station);
   if (station.busy_) return;
   station.busy_ = true;
-  busy_.fetch_add(1, std::memory_order_relaxed);
+  const unsigned busy = busy_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (busy > peak_.load(std::memory_order_relaxed)) peak_.store(busy, std::memory_order_relaxed);
+}
+
+void Attendants::announce(unsigned hands) noexcept {
+  if (hands == 0) return;
+  hands_announced_.store(hands, std::memory_order_release);
+  if (watcher_naps_.load(std::memory_order_relaxed)) {
+    watch_news_.advance();
+  } else if (!somebody_is_awake_.load(std::memory_order_relaxed)) {
+    news_.advance(1);
+  }
+}
+
+// Waking lanes takes longer than a stream takes to ring.
+void Attendants::rouse() noexcept {
+  if (hands_announced_.load(std::memory_order_relaxed) == 0) return;
+  rouse_lanes(hands_announced_.exchange(0, std::memory_order_acquire));
 }
 
 void Attendants::expect(Station& station, StreamTask& task) {
@@ -208,9 +228,9 @@ void Attendants::wake_one(std::unique_lock<base::AdaptiveMutex>& lock) {
 // With the lock. Somebody is to watch in our place; and where several streams have work, they will need a thread each
 // soon: waking takes a while, so all are woken at once.
 void Attendants::wake_companions(std::unique_lock<base::AdaptiveMutex>& lock) {
-  const unsigned busy = busy_.load(std::memory_order_relaxed);
+  const unsigned streams = companions();
   const auto at_work = static_cast<unsigned>(at_work_.size());
-  const unsigned wanted = std::min(busy > at_work ? busy - at_work : 1U, lane_count() + 1);
+  const unsigned wanted = std::min(streams > at_work ? streams - at_work : 1U, lane_count() + 1);
   if (wanted > 1 && resting_ > 1) {
     news_.advance(static_cast<int>(wanted));
   } else {
@@ -298,8 +318,14 @@ void Attendants::rest(std::unique_lock<base::AdaptiveMutex>& lock) {
   }
   ++resting_;
   lock.unlock();
+  somebody_is_awake_.store(true, std::memory_order_relaxed);
   const auto until = Clock::now() + eager;
-  while (news_.now() == seen && Clock::now() < until) pause(16);
+  while (news_.now() == seen && Clock::now() < until) {
+    rouse();
+    pause(16);
+  }
+  somebody_is_awake_.store(false, std::memory_order_relaxed);
+  rouse();
   news_.wait_beyond(seen, deputy ? std::optional(in_time(between_deputy_looks)) : std::nullopt);
   lock.lock();
   --resting_;
@@ -314,6 +340,7 @@ bool Attendants::watcher_is_stuck() const noexcept {
 void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
   const unsigned turn = ++watch_turn_;
   somebody_watches_ = true;
+  somebody_is_awake_.store(true, std::memory_order_relaxed);
   auto last = Clock::now();
   auto checked = last;
   while (!watched_.empty()) {
@@ -348,6 +375,7 @@ void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
     watcher_naps_ = quiet > eager;
     const bool naps = watcher_naps_;
     lock.unlock();
+    rouse();
     if (naps) {
       const auto nap = std::clamp<std::chrono::nanoseconds>(quiet / 16, shortest_nap, longest_nap);
       if (watch_news_.wait_beyond(seen, in_time(nap))) last = Clock::now();

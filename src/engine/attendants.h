@@ -3,6 +3,7 @@
 // wait.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -32,8 +33,13 @@ class Attendants {
   void forget(Station& station, StreamTask& task) noexcept;
   void ring(Station& station, StreamTask& task) noexcept;
 
-  // How many streams have work of ours now.
+  // How many streams have work of ours at a time, as far as can be told: now, or in the burst of work before.
   unsigned busy() const noexcept { return busy_.load(std::memory_order_relaxed); }
+  unsigned companions() const noexcept {
+    return std::max({1U, busy(), peak_.load(std::memory_order_relaxed), last_peak_.load(std::memory_order_relaxed)});
+  }
+  // A task that will want so many hands is about to be put into a stream.
+  void announce(unsigned hands) noexcept;
 
   bool pending(const void* subject) noexcept;
   bool wait_until_none(const void* subject, int milliseconds) noexcept;
@@ -65,6 +71,7 @@ class Attendants {
   void wake_one(std::unique_lock<base::AdaptiveMutex>& lock);
   void wake_companions(std::unique_lock<base::AdaptiveMutex>& lock);
   void put_behind(Station& station, StreamTask& task);
+  void rouse() noexcept;
   bool start_one() noexcept;
   bool concerns(const void* subject) const;
 
@@ -75,10 +82,14 @@ class Attendants {
   std::vector<Due> at_work_;
   std::size_t stations_ = 0;
   std::atomic<unsigned> busy_{0};
+  std::atomic<unsigned> peak_{0};  // of busy_ since it was 0
+  std::atomic<unsigned> last_peak_{0};
+  std::atomic<unsigned> hands_announced_{0};
   unsigned threads_ = 0;
   unsigned resting_ = 0;
   bool somebody_watches_ = false;
-  bool watcher_naps_ = false;
+  std::atomic<bool> watcher_naps_ = false;
+  std::atomic<bool> somebody_is_awake_ = false;  // and will see what is announced
   bool has_deputy_ = false;
   bool deputy_called_ = false;
   unsigned watch_turn_ = 0;                                            // whose the present watch is

@@ -3,6 +3,7 @@
 
 #include "engine/attendants.h"
 #include "engine/courier.h"
+#include "engine/lanes.h"
 #include "engine/pause.h"
 
 namespace sluice::engine {
@@ -85,6 +86,7 @@ int Station::put_into_stream(cuda::Stream stream, StreamTask& task) noexcept {
 }
 
 int Station::submit(cuda::Stream stream, StreamTask& task) noexcept try {
+  Attendants::instance().announce(hands_for_a_stream(task.hands));
   const std::lock_guard lock(submitting_);
   task.station_ = this;
   task.gate_value_ = ++sequence_;
@@ -124,6 +126,17 @@ bool wait_for_stream_tasks(const void* subject, int milliseconds) noexcept {
 
 unsigned busy_streams() noexcept {
   return Attendants::instance().busy();
+}
+
+unsigned companion_streams() noexcept {
+  return Attendants::instance().companions();
+}
+
+unsigned hands_for_a_stream(unsigned wanted) noexcept {
+  const unsigned processors = lane_count() + 1;
+  const unsigned theirs = processors > 2 ? processors - 2 : 1;
+  const unsigned streams = std::min(companion_streams(), theirs);
+  return std::min(wanted, theirs / streams - 1);
 }
 
 std::size_t station_count() noexcept {

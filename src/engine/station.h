@@ -38,6 +38,8 @@ class StreamTask {
   const void* subject = nullptr;
   // How many blocks carry, where the kernel does; 0: there is nothing to carry, or not by it.
   unsigned blocks = 0;
+  // How many threads should help, where the file has the bytes at hand.
+  unsigned hands = 0;
   // Memory whose bytes the stream itself puts into the staging memory on its way: of a write that is known by then.
   std::uint64_t fetched_from = 0;
   std::uint32_t fetched_bytes = 0;
@@ -117,8 +119,12 @@ bool stream_tasks_pending(const void* subject) noexcept;
 // Waits until none is, for so many milliseconds at most. Answers whether none is.
 bool wait_for_stream_tasks(const void* subject, int milliseconds) noexcept;
 
-// How many streams have work of ours now.
+// How many streams have work of ours now; and at a time, as far as can be told.
 unsigned busy_streams() noexcept;
+unsigned companion_streams() noexcept;
+// How many helpers each of them may have, so that all of them together, the program's thread and the one that watches
+// find a processor.
+unsigned hands_for_a_stream(unsigned wanted) noexcept;
 
 // How many stations there are, in use or not: what is pinned for streams.
 std::size_t station_count() noexcept;

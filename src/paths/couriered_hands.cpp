@@ -34,13 +34,6 @@ const Share& share_for(std::uint64_t length) noexcept {
   return *std::find_if(shares.begin(), shares.end(), [&](const Share& share) { return length <= share.up_to; });
 }
 
-// With many streams at work each has a thread of its own already.
-unsigned hands_left() noexcept {
-  const unsigned threads = engine::lane_count() + 1;
-  const unsigned streams = std::clamp(engine::busy_streams(), 1U, threads);
-  return threads / streams - (streams > 1 ? 1 : 0);
-}
-
 class CourieredRead final : public engine::Work {
  public:
   CourieredRead(engine::Courier& courier, const Piece& piece, FileSide& file, const Share& share) noexcept
@@ -49,7 +42,7 @@ class CourieredRead final : public engine::Work {
         file_(file),
         chunk_bytes_(share.chunk_bytes),
         chunks_(static_cast<std::uint32_t>((piece.length + share.chunk_bytes - 1) / share.chunk_bytes)),
-        hands_(std::min({share.hands, chunks_ - 1, hands_left()})) {
+        hands_(engine::hands_for_a_stream(std::min(share.hands, chunks_ - 1))) {
     for (std::uint32_t ahead = 0; ahead < gpu::errand_places; ++ahead) {
       places_[ahead] = courier.place_ahead(ahead).data();
     }
