@@ -45,9 +45,9 @@ struct Command {
 
 // Asks once.
 __device__ bool look(const u64* commands, u32 places, u32 number, Command& seen) {
-  const ulonglong2 slot = __ldcv(reinterpret_cast<const ulonglong2*>(commands) + number % places);
-  const u64 where = slot.x;
-  const u64 what = slot.y;
+  const volatile u64* const slot = commands + 2 * (number % places);
+  const u64 where = slot[0];
+  const u64 what = slot[1];
   if (static_cast<u32>(what >> 32) != number || static_cast<u32>(where >> 56) != (number & 0xffu)) return false;
   seen.address = where & 0x00ffffffffffffffull;
   seen.kind = static_cast<u32>(what) >> 30;
