@@ -42,6 +42,7 @@ int Errands::prepare() noexcept {
   words().first_counters = {};
   words().first_counters[0] = first_errand;
   words().first_counters[1] = first_errand;
+  words().first_counters[5] = first_errand;
   int result = driver_->mem_host_get_device_pointer(&device_base_, memory_.data(), 0);
   if (result == cuda::success) result = driver_->ctx_get_device(&device_);
   // Streams of another priority have hardware queues of their own, which no waiting stream of the usual one holds.

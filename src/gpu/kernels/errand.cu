@@ -35,6 +35,11 @@ constexpr u32 at_first = 1;    // the first number of this launch
 constexpr u32 at_verdict = 2;  // go or off; 0 while unknown
 constexpr u32 at_left = 3;     // blocks that have left
 constexpr u32 at_next = 4;     // the first number of the next launch; 0 while this one goes on
+constexpr u32 at_posted = 5;   // commands before this number have been seen by somebody: they are there
+
+// Looking at the host's memory is a request over the link each time, and those that wait would crowd out the bytes: only
+// the blocks that are next look there, the others wait for news in device memory.
+constexpr u32 lookouts = 6;
 
 struct Command {
   u64 address;
@@ -44,7 +49,7 @@ struct Command {
 };
 
 // Asks once.
-__device__ bool look(const u64* commands, u32 places, u32 number, Command& seen) {
+__device__ bool look(const volatile u64* commands, u32 places, u32 number, Command& seen) {
   const volatile u64* const slot = commands + 2 * (number % places);
   const u64 where = slot[0];
   const u64 what = slot[1];
@@ -60,6 +65,10 @@ __device__ bool look(const u64* commands, u32 places, u32 number, Command& seen)
 __device__ bool is_beyond_the_end(const volatile u32* counters, u32 number) {
   const u32 next = counters[at_next];
   return next != 0 && number >= next;
+}
+
+__device__ bool is_next(const volatile u32* counters, u32 number) {
+  return number < counters[at_posted] + lookouts;
 }
 
 // Loads pass the caches: places are used again and again, and other blocks write what is read back.
@@ -102,13 +111,14 @@ __device__ void copy(char* to, const char* from, u32 length) {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(512)
-    sluice_errand(char* ring, const u64* commands, volatile u32* acked, volatile u32* words,
+    sluice_errand(char* ring, const volatile u64* commands, volatile u32* acked, volatile u32* words,
                   const volatile u32* resume, volatile u32* counters, u32 place_bytes, u32 places) {
   __shared__ Command command;
   __shared__ u32 number;
   __shared__ bool over;
   u32* const draws = const_cast<u32*>(counters + at_draws);
   u32* const left = const_cast<u32*>(counters + at_left);
+  u32* const posted = const_cast<u32*>(counters + at_posted);
   if (threadIdx.x == 0) {
     const u32 mine = atomicAdd(draws, 1u);
     Command seen{};
@@ -134,12 +144,13 @@ extern "C" __global__ void __launch_bounds__(512)
       u32 verdict = 0;
       bool ready = false;
       for (;;) {
-        if (!ready) ready = look(commands, places, mine, seen);
+        if (!ready && is_next(counters, mine)) ready = look(commands, places, mine, seen);
         if (verdict == 0) verdict = counters[at_verdict];
         leave = verdict == off || (verdict == go && !ready && is_beyond_the_end(counters, mine));
         if (leave || (verdict == go && ready)) break;
       }
     }
+    if (!leave) atomicMax(posted, mine + 1);
     number = mine;
     command = seen;
     over = leave;
@@ -166,7 +177,10 @@ extern "C" __global__ void __launch_bounds__(512)
       const u32 mine = atomicAdd(draws, 1u);
       Command seen{};
       bool leave = false;
-      while (!leave && !look(commands, places, mine, seen)) leave = is_beyond_the_end(counters, mine);
+      while (!leave && !(is_next(counters, mine) && look(commands, places, mine, seen))) {
+        leave = is_beyond_the_end(counters, mine);
+      }
+      if (!leave) atomicMax(posted, mine + 1);
       number = mine;
       command = seen;
       over = leave;
@@ -180,6 +194,7 @@ extern "C" __global__ void __launch_bounds__(512)
       const u32 next = counters[at_next];
       counters[at_draws] = next;
       counters[at_first] = next;
+      counters[at_posted] = next;
       counters[at_verdict] = 0;
       counters[at_left] = 0;
       counters[at_next] = 0;
