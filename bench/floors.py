@@ -83,7 +83,6 @@ CACHED = (
     row("write-1M", 1.0, plain=("pwrite-1M", 0.97)), row("write-4M", 1.0, plain=("pwrite-4M", 0.97)),
     row("write-16M", 1.0, plain=("pwrite-16M", 0.97)), row("write-64M", 1.0, plain=("pwrite-64M", 0.97)),
     row("write-1M-x8", 1.0, plain=("pwrite-1M-x8", 0.97)), row("write-16M-x8", 1.0, plain=("pwrite-16M-x8", 0.97)),
-    row("batchwrite-4K-x128"), row("batchwrite-1M-x32", 1.0, plain=("pwrite-1M", 0.97)),
     row("read-4K-unreg", own=("read-4K", 0.95)), row("read-1M-unreg", own=("read-1M", 0.95)),
     row("read-16M-unreg", own=("read-16M", 0.95)), row("write-1M-unreg", own=("write-1M", 0.95)),
 )
@@ -97,8 +96,16 @@ LIFE = (
     Row("idle", (Requirement("idle", "limit", "", 1.0),)),
 )
 
-LATER = tuple(bare(name) for name in ("batch-4K-x128", "batch-64K-x64", "batch-1M-x32", "async-1M-x1",
-                                      "async-1M-x8-fixed", "async-4K-x8-fixed", "async-16M-x4"))
+BATCHES = (
+    row("batch-4K-x128", 9.0), row("batch-64K-x64", 4.2), row("batch-1M-x32", 2.0, link=0.86),
+    row("batch-write-4K-x128"), row("batch-write-1M-x32", 1.0, plain=("pwrite-1M", 0.97)),
+)
+
+STREAMS = (
+    row("async-1M-x1-fixed", 8.0), row("async-4K-x8-fixed", 6.0), row("async-1M-x8-fixed", 3.0), row("async-16M-x4", 2.4),
+    row("async-write-4K-x8-fixed", 3.0), row("async-write-1M-x8-fixed", 3.0, plain=("pwrite-1M-x8", 0.95)),
+    bare("async-1M-x1"),
+)
 
 # What the same device gives to plain O_DIRECT reads when enough of them are under way.
 DEPTH = "pread-1M-x16"
@@ -109,11 +116,13 @@ DIRECT = (
     row("read-64M", plain=(DEPTH, 0.95)),
     row("read-1M-x8"), row("read-16M-x8"), row("read-rand-4K-x16"), row("write-4K"), row("write-1M"),
     row("write-16M"), row("write-1M-x8"),
+    row("batch-4K-x128", 1.0), row("batch-64K-x64", 1.0), row("batch-1M-x32", 1.0, plain=(DEPTH, 0.95)),
+    *(bare(name) for name in ("async-1M-x1-fixed", "async-4K-x8-fixed", "async-1M-x8-fixed", "async-16M-x4")),
 )
 
 KINDS = {
-    "cached": CACHED + BUSY + LIFE + LATER,
+    "cached": CACHED + BUSY + LIFE + BATCHES + STREAMS,
     "tmpfs": CACHED,  # the incumbent refuses it: there it reads the page-cached file
-    "virtio": DIRECT + LATER,
-    "loop": DIRECT + LATER,
+    "virtio": DIRECT,
+    "loop": DIRECT,
 }

@@ -4,15 +4,19 @@
 #   bench/gdsio_pairs.sh PACK OUT
 #
 # PACK    a folder made by tests/gpu/pack.sh
-# OUT     where gdsio.txt goes: every command and the line that gdsio printed, then the medians
+# OUT     where gdsio.txt goes: every command and the line that gdsio printed, then the medians, and what -x 0 is
+#         to -x 2 in pairs of neighbours, with the bound that 95 % of such means lie above
 #
-# Environment: ROUNDS (3), SECONDS_EACH (10), SIZE (10G), DISK (a folder on ext4), CUDA (the toolkit's folder).
+# Environment: ROUNDS (3), SECONDS_EACH (10), SIZE (10G), DISK (a folder on ext4), ONLY_OURS (1: not the incumbent),
+# CUDA (the toolkit's folder).
 set -euo pipefail
 pack=$(readlink -f "$1") out=$2
 mkdir -p "$out"
 out=$(readlink -f "$out")
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 rounds=${ROUNDS:-3} seconds=${SECONDS_EACH:-10} size=${SIZE:-10G}
+sides=(ours theirs)
+[ -z "${ONLY_OURS:-}" ] || sides=(ours)
 
 die() { printf 'gdsio_pairs: %s\n' "$*" >&2; exit 1; }
 [ "$(id -u)" -eq 0 ] || die "root is needed, for the udev records"
@@ -43,16 +47,23 @@ run_gdsio() {
 {
   # The file, and the pages that the buffered rows read.
   run_gdsio ours "$pack/lib" -f "$file" -d 0 -n 0 -w 1 -s "$size" -i 1M -x 0 -I 1
+  # Neighbours in time make a pair, in turns the one first and the other.
   for ((round = 0; round < rounds; ++round)); do
-    for transfer in 0 2; do
-      run_gdsio "ours -x $transfer" "$pack/lib" -f "$file" -d 0 -n 0 -w 1 -s "$size" -x "$transfer" -I 0 -T "$seconds" -i 256K
-      run_gdsio "theirs -x $transfer" "$theirs" -f "$file" -d 0 -n 0 -w 1 -s "$size" -x "$transfer" -I 0 -T "$seconds" -i 256K
+    transfers="0 2"
+    ((round % 2 == 0)) || transfers="2 0"
+    for side in "${sides[@]}"; do
+      library=$theirs
+      [ "$side" = theirs ] || library=$pack/lib
+      for transfer in $transfers; do
+        run_gdsio "$side -x $transfer" "$library" -f "$file" -d 0 -n 0 -w 1 -s "$size" -x "$transfer" -I 0 -T "$seconds" -i 256K
+      done
     done
   done
 } | tee "$out/gdsio.txt"
 
-python3 - "$out/gdsio.txt" <<'END' | tee -a "$out/gdsio.txt"
-import re, statistics, sys
+PYTHONPATH=$here python3 -B - "$out/gdsio.txt" <<'END' >"$out/summary.txt"
+import math, re, statistics, sys
+import paired
 found = {}
 name = ""
 for line in open(sys.argv[1]):
@@ -63,4 +74,15 @@ for line in open(sys.argv[1]):
 print("\nmedian GiB/s")
 for name, rates in found.items():
     print(f"{name:<16} {statistics.median(rates):.3f}  of {len(rates)}")
+print("\n-x 0 to -x 2, pair by pair")
+for side in ("ours", "theirs"):
+    pairs = list(zip(found.get(f"{side} -x 0", []), found.get(f"{side} -x 2", [])))
+    if len(pairs) < 2:
+        continue
+    ratios = [math.log(first / second) for first, second in pairs]
+    print(f"{side:<16} {math.exp(paired.mean(ratios)):.3f}, at least {math.exp(paired.lower_bound(ratios)):.3f} "
+          f"with 95 %; of {len(pairs)} pairs {sum(ratio >= 0 for ratio in ratios)} at or above 1:",
+          " ".join(f"{math.exp(ratio):.2f}" for ratio in ratios))
 END
+tee -a "$out/gdsio.txt" <"$out/summary.txt"
+rm "$out/summary.txt"

@@ -92,14 +92,17 @@ void Device::set_current_pool(std::shared_ptr<MemoryPool> pool) {
   current_pool_ = std::move(pool);
 }
 
-std::shared_ptr<Channel> Device::channel_for_stream() {
-  if (shared_channels_.empty()) return std::make_shared<Channel>();
+std::shared_ptr<Channel> Device::channel_for_stream(int priority) {
+  // Streams of higher priority are in queues of their own.
+  if (shared_channels_.empty() || priority < 0) return std::make_shared<Channel>();
   const std::lock_guard lock(channels_mutex_);
   return shared_channels_[streams_made_++ % shared_channels_.size()];
 }
 
 void Device::release_channel(Channel& channel) const noexcept {
-  if (shared_channels_.empty()) channel.close();
+  const bool shared = std::any_of(shared_channels_.begin(), shared_channels_.end(),
+                                  [&](const auto& one) { return one.get() == &channel; });
+  if (!shared) channel.close();
 }
 
 void Device::over_the_link(Direction direction, std::uint64_t bytes, const std::function<void()>& copy) {

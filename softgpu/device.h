@@ -49,7 +49,7 @@ class Device {
   void set_current_pool(std::shared_ptr<MemoryPool> pool);
 
   // A queue for one more stream: its own, or one of the few that SLUICE_SOFTGPU_QUEUES allows.
-  std::shared_ptr<Channel> channel_for_stream();
+  std::shared_ptr<Channel> channel_for_stream(int priority);
   void release_channel(Channel& channel) const noexcept;
 
   // Where kernels wait for a multiprocessor.

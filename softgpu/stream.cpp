@@ -19,7 +19,7 @@ bool pending(const std::shared_ptr<Completion>& completion) {
 
 std::shared_ptr<Stream> Streams::create(const std::weak_ptr<Workspace>& workspace, StreamKind kind, int priority) {
   const std::uint64_t id = machine().fresh_id();
-  auto stream = std::make_shared<Stream>(workspace, kind, priority, id, device_.channel_for_stream());
+  auto stream = std::make_shared<Stream>(workspace, kind, priority, id, device_.channel_for_stream(priority));
   const std::lock_guard lock(mutex_);
   streams_.push_back(stream);
   return stream;

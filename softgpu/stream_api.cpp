@@ -100,7 +100,9 @@ CUresult cuStreamGetDevice(cuda::Stream stream, cuda::Device* device) {
 CUresult cuStreamGetId(cuda::Stream stream, unsigned long long* id) {
   return answer(__func__, [&] {
     require(id != nullptr);
-    *id = use_stream(stream).stream->id();
+    const StreamUse use = use_stream(stream);
+    use.workspace->streams().require_not_captured(*use.stream);
+    *id = use.stream->id();
   });
 }
 

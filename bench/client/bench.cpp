@@ -37,7 +37,6 @@ std::unique_ptr<Job> make_job(Bench& bench, const Row& row) {
       case Operation::write:
         return make_write(bench, row);
       case Operation::batch:
-      case Operation::batch_write:
         return make_batch(bench, row);
       case Operation::async:
         return make_async(bench, row);

@@ -1,8 +1,10 @@
 #include "client/check.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 #include "client/pattern.h"
@@ -10,6 +12,18 @@
 
 namespace sluice::bench {
 namespace {
+
+// Plain reads of an O_DIRECT file need aligned memory.
+struct AlignedBytes {
+  explicit AlignedBytes(std::size_t size)
+      : data(static_cast<std::byte*>(std::aligned_alloc(4096, (size + 4095) / 4096 * 4096))) {
+    if (data == nullptr) throw Trouble("memory is exhausted");
+  }
+  AlignedBytes(const AlignedBytes&) = delete;
+  AlignedBytes& operator=(const AlignedBytes&) = delete;
+  ~AlignedBytes() { std::free(data); }
+  std::byte* data;
+};
 
 // Fills, and copies of pageable memory, may return before they are done; a copy out of the last byte waits for them.
 void settle(const Gpu& gpu, DevicePtr memory, std::size_t size) {
@@ -35,6 +49,12 @@ void want_device_pattern(const Gpu& gpu, DevicePtr memory, std::size_t size, std
   std::vector<std::byte> bytes(size);
   gpu.want(gpu.calls().copy_out(bytes.data(), memory, size), "cuMemcpyDtoH");
   want_pattern(bytes, offset, 0, row);
+}
+
+void want_file_pattern(const TestFile& file, std::uint64_t at, std::size_t size, std::uint64_t salt, const Row& row) {
+  const AlignedBytes bytes(size);
+  want_all(::pread(file.descriptor(), bytes.data, size, static_cast<off_t>(at)), size, "pread");
+  want_pattern({bytes.data, size}, 0, salt, row);
 }
 
 void fill_device(const Gpu& gpu, DevicePtr memory, std::span<const std::byte> bytes) {

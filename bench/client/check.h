@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "client/files.h"
 #include "client/gpu.h"
 #include "client/row.h"
 
@@ -18,6 +19,9 @@ void want_pattern(std::span<const std::byte> bytes, std::uint64_t offset, std::u
 
 // The same for memory of the device.
 void want_device_pattern(const Gpu& gpu, DevicePtr memory, std::size_t size, std::uint64_t offset, const Row& row);
+
+// The same for what was written to a file.
+void want_file_pattern(const TestFile& file, std::uint64_t at, std::size_t size, std::uint64_t salt, const Row& row);
 
 // Copies the bytes to the device; they are there when this returns, whatever stream looks next.
 void fill_device(const Gpu& gpu, DevicePtr memory, std::span<const std::byte> bytes);

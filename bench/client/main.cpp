@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
     app.add_option("--first", wishes.first, "only time the first request of this process, of this size");
     app.footer([] {
       return fmt::format(
-          "A row is OPERATION[-rand]-SIZE[-xCOUNT][-unreg][-fixed][-matmul|-hog]; --list shows some.\n"
+          "A row is OPERATION[-write][-rand]-SIZE[-xCOUNT][-unreg][-fixed][-matmul|-hog]; --list shows some.\n"
           "Bytes are compared before each row and after it; there is no way to leave that out.\n"
           "The library in use, by LD_LIBRARY_PATH and the loader: {}",
           sluice::bench::library_path());

@@ -12,10 +12,9 @@
 namespace sluice::bench {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Operation>, 8> sized{{{"read", Operation::read},
+constexpr std::array<std::pair<std::string_view, Operation>, 7> sized{{{"read", Operation::read},
                                                                        {"write", Operation::write},
                                                                        {"batch", Operation::batch},
-                                                                       {"batchwrite", Operation::batch_write},
                                                                        {"async", Operation::async},
                                                                        {"pread", Operation::pread},
                                                                        {"pwrite", Operation::pwrite},
@@ -77,6 +76,8 @@ Row parse_row(std::string_view name) {
     const std::string_view word = words[i];
     if (is_link && (word == "h2d" || word == "d2h")) {
       row.operation = word == "h2d" ? Operation::link_in : Operation::link_out;
+    } else if (word == "write" && (row.operation == Operation::batch || row.operation == Operation::async)) {
+      row.writes = true;
     } else if (word == "rand") {
       row.random = true;
     } else if (word == "unreg") {
@@ -136,12 +137,14 @@ const std::vector<std::string>& table() {
                                                 "batch-4K-x128",
                                                 "batch-64K-x64",
                                                 "batch-1M-x32",
-                                                "batchwrite-4K-x128",
-                                                "batchwrite-1M-x32",
+                                                "batch-write-1M-x32",
                                                 "async-1M-x1",
+                                                "async-1M-x1-fixed",
                                                 "async-16M-x4",
                                                 "async-1M-x8-fixed",
                                                 "async-4K-x8-fixed",
+                                                "async-write-4K-x8-fixed",
+                                                "async-write-1M-x8-fixed",
                                                 "read-4K-matmul",
                                                 "read-1M-matmul",
                                                 "read-16M-matmul",

@@ -1,7 +1,6 @@
 // A row: what is measured, spelled as its name. The grammar is
-//   OPERATION[-rand][-SIZE][-xCOUNT][-unreg][-fixed][-matmul|-hog]
-// for example read-1M, read-rand-4K-x16, batch-64K-x64, batchwrite-1M-x32, async-1M-x8-fixed, pread-16M-x8, link-h2d,
-// idle.
+//   OPERATION[-write][-rand][-SIZE][-xCOUNT][-unreg][-fixed][-matmul|-hog]
+// for example read-1M, read-rand-4K-x16, batch-64K-x64, async-write-1M-x8-fixed, pread-16M-x8, link-h2d, idle.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +11,15 @@
 namespace sluice::bench {
 
 enum class Operation {
-  read,         // cuFileRead into device memory, a thread each
-  write,        // cuFileWrite
-  batch,        // one batch of reads, scattered over the file
-  batch_write,  // one batch of writes, one behind the other
-  async,        // cuFileReadAsync, a stream each
-  pread,        // plain pread into pinned host memory, a thread each
-  pwrite,       // plain pwrite of pinned host memory
-  link_in,      // copies of pinned memory to the device
-  link_out,     // and back
-  idle,         // nothing, after some reads: what the process costs then
+  read,      // cuFileRead into device memory, a thread each
+  write,     // cuFileWrite
+  batch,     // one batch of reads, scattered over the file, or of writes
+  async,     // cuFileReadAsync or cuFileWriteAsync, a stream each
+  pread,     // plain pread into pinned host memory, a thread each
+  pwrite,    // plain pwrite of pinned host memory
+  link_in,   // copies of pinned memory to the device
+  link_out,  // and back
+  idle,      // nothing, after some reads: what the process costs then
 };
 
 // What keeps the device's multiprocessors busy meanwhile.
@@ -36,6 +34,7 @@ struct Row {
   Operation operation = Operation::read;
   std::size_t size = 0;    // of one request
   unsigned count = 1;      // threads, entries of the batch, or streams
+  bool writes = false;     // entries of a batch, and stream calls; else they read
   bool random = false;     // offsets; else each thread goes through a part of the file of its own
   bool registered = true;  // the buffers
   bool fixed = false;      // streams are registered, all their arguments known at the call

@@ -1,7 +1,4 @@
 // Rows of cuFileRead and cuFileWrite: a thread a request, each with memory of its own.
-#include <unistd.h>
-
-#include <cstdlib>
 #include <optional>
 #include <random>
 #include <vector>
@@ -14,18 +11,6 @@
 
 namespace sluice::bench {
 namespace {
-
-// Plain reads of an O_DIRECT file need aligned memory.
-struct AlignedBytes {
-  explicit AlignedBytes(std::size_t size)
-      : data(static_cast<std::byte*>(std::aligned_alloc(4096, (size + 4095) / 4096 * 4096))) {
-    if (data == nullptr) throw Trouble("memory is exhausted");
-  }
-  AlignedBytes(const AlignedBytes&) = delete;
-  AlignedBytes& operator=(const AlignedBytes&) = delete;
-  ~AlignedBytes() { std::free(data); }
-  std::byte* data;
-};
 
 struct Lane {
   DeviceMemory memory;
@@ -156,10 +141,7 @@ class WriteJob : public Job {
 
   void compare(const Lane& lane) {
     if (!lane.last) return;
-    const AlignedBytes bytes(row_.size);
-    want_all(::pread(bench_.target().descriptor(), bytes.data, row_.size, static_cast<off_t>(*lane.last)), row_.size,
-             "pread");
-    want_pattern({bytes.data, row_.size}, 0, lane.salt, row_);
+    want_file_pattern(bench_.target(), *lane.last, row_.size, lane.salt, row_);
   }
 
   Bench& bench_;

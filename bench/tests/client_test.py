@@ -15,7 +15,7 @@ CLIENT = BUILD / "bin" / "cufile_bench"
 ENVIRONMENT = {**os.environ, "LD_LIBRARY_PATH": str(BUILD / "softgpu")}
 FAMILIES = ["link-h2d-4M", "link-d2h-4M", "pread-1M-x2", "pwrite-64K", "read-4K", "read-1M-unreg", "read-rand-4K-x4",
             "read-3M-x2", "write-4K", "write-1M-x2", "batch-4K-x16",
-            "batchwrite-4K-x16", "async-64K-x4", "async-4K-x2-fixed"]
+            "batch-write-4K-x16", "async-64K-x4", "async-4K-x2-fixed", "async-write-64K-x3"]
 
 
 def client(*arguments, status=0):

@@ -9,6 +9,7 @@
 #include "base/foreign_enum.h"
 #include "base/version.h"
 #include "core/explain.h"
+#include "core/streams.h"
 #include "engine/ring.h"
 #include "gpu/memory.h"
 #include "observe/carriers.h"
@@ -68,6 +69,11 @@ CUfileError_t sluice_carrier_counters(sluice_carrier_counts_t* counters) {
     *counters = sluice::observe::carrier_counters();
     counters->rings = sluice::engine::ring_count();
   });
+}
+
+CUfileError_t sluice_stream_read_early(CUstream stream, int allowed) {
+  return guarded("sluice_stream_read_early",
+                 [&] { Driver::instance().streams().allow_early_reads(stream, allowed != 0); });
 }
 
 CUfileError_t sluice_path_counters(sluice_path_counter_t* counters, size_t room, size_t* count) {

@@ -14,7 +14,8 @@ void run(CUstream stream, const LateCall& call) {
   const bool complete = call.handle != nullptr && call.base != nullptr && call.size != nullptr &&
                         call.file_offset != nullptr && call.buffer_offset != nullptr && call.moved != nullptr;
   if (!complete) throw Failure(CU_FILE_INVALID_VALUE, "an argument is a null pointer");
-  sluice::core::transfer_on_stream(Driver::instance(), stream, call);
+  Driver& driver = Driver::instance();
+  driver.streams().submit(driver, stream, call);
 }
 
 }  // namespace

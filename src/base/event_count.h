@@ -1,5 +1,5 @@
 // A number that only grows, and waiting until it does, with a deadline. (The standard library's waits either have no
-// deadline or need a newer libstdc++ than we may ask for.)
+// deadline or need a newer libstdc++ than we may ask for.) Advancing costs no system call when nobody waits.
 #pragma once
 
 #include <linux/futex.h>
@@ -20,25 +20,31 @@ class EventCount {
 
   // What was written before advance() is visible to whoever sees the new number. `most` of those that wait are woken.
   void advance(int most = INT32_MAX) noexcept {
-    count_.fetch_add(1, std::memory_order_release);
+    count_.fetch_add(1, std::memory_order_seq_cst);
+    // Whoever is not counted yet has its look at the number still before it.
+    if (waiting_.load(std::memory_order_seq_cst) == 0) return;
     ::syscall(SYS_futex, &count_, FUTEX_WAKE_PRIVATE, most, nullptr, nullptr, 0);
   }
 
   // Returns when the number is no longer `seen`, or at `deadline` (CLOCK_MONOTONIC; none: waits for ever). False when
   // the deadline came first.
   bool wait_beyond(std::uint32_t seen, const std::optional<timespec>& deadline) const noexcept {
-    while (now() == seen) {
+    if (now() != seen) return true;
+    waiting_.fetch_add(1, std::memory_order_seq_cst);
+    bool in_time = true;
+    while (in_time && count_.load(std::memory_order_seq_cst) == seen) {
       const timespec* until = deadline ? &*deadline : nullptr;
-      if (::syscall(SYS_futex, &count_, FUTEX_WAIT_BITSET_PRIVATE, seen, until, nullptr, FUTEX_BITSET_MATCH_ANY) != 0 &&
-          errno == ETIMEDOUT) {
-        return now() != seen;
-      }
+      in_time =
+          ::syscall(SYS_futex, &count_, FUTEX_WAIT_BITSET_PRIVATE, seen, until, nullptr, FUTEX_BITSET_MATCH_ANY) == 0 ||
+          errno != ETIMEDOUT;
     }
-    return true;
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+    return in_time || now() != seen;
   }
 
  private:
   std::atomic<std::uint32_t> count_{0};
+  mutable std::atomic<std::uint32_t> waiting_{0};
 };
 
 }  // namespace sluice::base

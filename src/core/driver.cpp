@@ -16,6 +16,7 @@
 #include "engine/mailbox.h"
 #include "engine/ring.h"
 #include "engine/slab.h"
+#include "engine/station.h"
 #include "engine/uring.h"
 #include "facts/root.h"
 #include "gpu/driver.h"
@@ -153,6 +154,7 @@ void Driver::close() {
   // Outside the lock: each waits for the transfers that use it, and those may belong to threads that want to register
   // something.
   const Patience patience = patience_now();
+  if (patience != Patience::none) streams_->wait_for(nullptr);
   for (void* batch : batches) end_batch(*batches_, batch, patience);
   for (void* file : files) files_.retire(file, patience);
   for (void* buffer : buffers) buffers_.retire(buffer, patience);
@@ -188,11 +190,13 @@ void Driver::prepare_fork() {
   engine::lanes_before_fork();
   engine::slabs_before_fork();
   if (life_) life_->pairs->before_fork();
+  engine::stations_before_fork();
   observe::statistics_before_fork();
 }
 
 void Driver::resume_after_fork(bool in_child) {
   observe::statistics_after_fork(in_child);
+  engine::stations_after_fork(in_child);
   if (life_) life_->pairs->after_fork();
   engine::rings_after_fork(in_child);
   engine::slabs_after_fork(in_child);

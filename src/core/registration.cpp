@@ -6,7 +6,9 @@
 #include "config/denylist.h"
 #include "core/driver.h"
 #include "core/explain.h"
+#include "core/streams.h"
 #include "engine/host_copy.h"
+#include "gpu/loading.h"
 #include "gpu/memory.h"
 #include "observe/statistics.h"
 #include "route/reasons.h"
@@ -55,7 +57,9 @@ void require_direct_way(const Life& life, const facts::FileFacts& file) {
 
 void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
   if (fd < 0) throw Failure(CU_FILE_INVALID_VALUE, "a negative descriptor names no file");
-  life_or_open();  // before anything can fail: the log tells why
+  const auto opened = life_or_open();  // before anything can fail: the log tells why
+  // As long as nothing in the program's streams waits for us.
+  if (opened->terms.manner != paths::Manner::plain && gpu::attach_driver() != nullptr) gpu::prepare_kernels();
   facts::FileFacts facts = facts::of_file(fd, facts::Root{});
   facts.caller_reads = operations != nullptr && operations->read != nullptr;
   facts.caller_writes = operations != nullptr && operations->write != nullptr;
@@ -92,6 +96,8 @@ void Driver::deregister_file(void* handle) {
     }
     if (file->life->config->explain) explain_unused(*file);
   }
+  // What stands in streams may still want the file. It waits for streams that may wait for the caller: so not for long.
+  if (patience_now() != Patience::none) streams_->wait_for(handle);
   files_.retire(handle, patience_now());
 }
 

@@ -1,8 +1,16 @@
-// Stream order kept by waiting.
+// Which stream has which terms and which station, and what a call puts into it.
 #include "core/streams.h"
 
+#include <memory>
+#include <optional>
+#include <string>
+
 #include "base/failure.h"
+#include "base/thread_number.h"
+#include "core/direct.h"
+#include "core/in_flight.h"
 #include "gpu/driver.h"
+#include "gpu/loading.h"
 #include "gpu/memory.h"
 
 namespace sluice::core {
@@ -10,59 +18,282 @@ namespace sluice::core {
 using base::Failure;
 
 namespace {
+
 constexpr unsigned all_stream_flags = CU_FILE_STREAM_FIXED_BUF_OFFSET | CU_FILE_STREAM_FIXED_FILE_OFFSET |
                                       CU_FILE_STREAM_FIXED_FILE_SIZE | CU_FILE_STREAM_PAGE_ALIGNED_INPUTS;
+
+// So many streams that were not registered keep their stations while nothing of theirs is under way.
+constexpr std::size_t most_unregistered = 16;
+
+// How long ending a file or the driver waits for what stands in streams.
+constexpr int most_milliseconds_for_streams = 2000;
+
+// Loading waits for the program's streams, which may wait for the caller.
+constexpr int most_milliseconds_for_kernels = 2000;
+
+constexpr std::uintptr_t per_thread_stream = 2;
+
+[[noreturn]] void refuse(int result, const char* what) {
+  throw Failure(CU_FILE_CUDA_DRIVER_ERROR, std::string(what) + gpu::error_name(result), result);
+}
+
+[[noreturn]] void refuse_capture(const char* why) {
+  throw Failure(CU_FILE_ASYNC_NOT_SUPPORTED,
+                std::string("the stream is being captured into a graph: ") + why + "; the capture is intact");
+}
+
+bool is_captured(cuda::Stream stream) {
+  int capturing = cuda::capture_none;
+  const int asked = gpu::driver()->stream_is_capturing(stream, &capturing);
+  // Asked about the legacy stream while another one is captured, the driver answers with one of capture's errors.
+  if (asked >= cuda::error_stream_capture_unsupported && asked <= cuda::error_stream_capture_wrong_thread) {
+    refuse_capture("or another stream is, which this one would have to wait for");
+  }
+  if (asked != cuda::success) refuse(asked, "the stream cannot be used: ");
+  return capturing != cuda::capture_none;
+}
+
+// In the plainest manner: waits, and moves the bytes on this thread.
+void transfer_behind(Driver& driver, cuda::Stream stream, const LateCall& call, File& file) {
+  if (gpu::driver() != nullptr) {
+    const int waited = gpu::wait_for_stream(stream);
+    if (waited == cuda::error_stream_capture_unsupported)
+      refuse_capture("transfers in plain mode cannot be part of it");
+    if (waited != cuda::success) refuse(waited, "waiting for the stream failed: ");
+  }
+  // What earlier work wrote into the parameters is there.
+  const Call now{call.direction, call.handle, call.base, *call.size, *call.file_offset, *call.buffer_offset};
+  *call.moved = static_cast<ssize_t>(transfer(driver, file, now).value());
+}
+
+// A trial of the direct path copies on streams of our own, which may stand behind those that wait for us: it is made
+// when none does.
+void try_direct(File& file, const facts::BufferFacts& memory, base::Direction direction) noexcept {
+  if (facts::is_host(memory.kind) || engine::busy_streams() > 0) return;
+  paths::DirectPair* const pair = pair_of(file, memory, direction);
+  const auto size = pair != nullptr ? current_size(file) : std::nullopt;
+  if (!size) return;
+  try_pair({file.fd, file.facts, file.buffered, *size, file.operations, nullptr, pair}, memory,
+           need_of(file.life->terms));
+}
+
 }  // namespace
+
+// A stream's station while something is being put into the stream.
+class Streams::Use {
+ public:
+  Use(Streams& streams, const gpu::StreamScope& scope, cuda::Stream stream) : streams_(streams) {
+    const Key key = key_of(scope, stream);
+    const std::lock_guard lock(streams_.mutex_);
+    entry_ = &streams_.entries_[key];
+    ++entry_->users;
+    if (entry_->station == nullptr) {
+      streams_.let_go_of_idle_locked();
+      entry_->station = engine::Station::take(scope.context(), scope.context_id());
+    }
+    terms_ = entry_->terms;
+  }
+  ~Use() {
+    const std::lock_guard lock(streams_.mutex_);
+    --entry_->users;
+  }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+  // Null when there is no memory for one, or the driver refuses.
+  engine::Station* station() const noexcept { return entry_->station; }
+  const StreamTerms& terms() const noexcept { return terms_; }
+
+ private:
+  Streams& streams_;
+  Entry* entry_ = nullptr;  // with users, it is not erased
+  StreamTerms terms_;
+};
+
+Streams::Key Streams::key_of(const gpu::StreamScope& scope, cuda::Stream stream) {
+  const bool own = reinterpret_cast<std::uintptr_t>(stream) == per_thread_stream;
+  return {scope.context(), scope.context_id(), gpu::stream_number(stream), own ? base::thread_number() + 1 : 0};
+}
+
+void Streams::let_go_of_idle_locked() {
+  std::size_t unregistered = 0;
+  for (const auto& [key, entry] : entries_) unregistered += entry.registered ? 0 : 1;
+  for (auto entry = entries_.begin(); entry != entries_.end() && unregistered > most_unregistered;) {
+    Entry& candidate = entry->second;
+    const bool idle =
+        !candidate.registered && candidate.users == 0 && (candidate.station == nullptr || candidate.station->is_idle());
+    if (!idle) {
+      ++entry;
+      continue;
+    }
+    if (candidate.station != nullptr) candidate.station->give_back();
+    entry = entries_.erase(entry);
+    --unregistered;
+  }
+}
 
 void Streams::add(cuda::Stream stream, unsigned flags) {
   if ((flags & ~all_stream_flags) != 0) {
     throw Failure(CU_FILE_INVALID_VALUE, "unknown stream flags " + std::to_string(flags) + ": 0 to 15 are defined");
   }
-  gpu::attach_driver();
+  std::optional<gpu::StreamScope> scope;
+  if (gpu::attach_driver() != nullptr) scope.emplace(stream, nullptr);
+  const bool usable = scope && scope->status() == cuda::success;
+  if (usable && is_captured(stream)) refuse_capture("register it before");
+  const Key key = usable ? key_of(*scope, stream) : Key{nullptr, 0, gpu::stream_number(stream), 0};
+  const gpu::Kernels* const kernels = usable ? gpu::kernels_of(scope->context(), scope->context_id()) : nullptr;
+  if (kernels != nullptr) gpu::wait_for(*kernels, most_milliseconds_for_kernels);
   const std::lock_guard lock(mutex_);
-  if (!flags_by_number_.emplace(gpu::stream_number(stream), flags).second) {
-    throw Failure(CU_FILE_INVALID_VALUE, "this stream is registered already");
+  Entry& entry = entries_[key];
+  if (entry.registered) throw Failure(CU_FILE_INVALID_VALUE, "this stream is registered already");
+  // What had this handle before is gone.
+  for (auto& [other, older] : entries_) {
+    if (older.stream == stream && std::get<cuda::Context>(other) == std::get<cuda::Context>(key) &&
+        std::get<3>(other) == std::get<3>(key)) {
+      older.stream = nullptr;
+    }
   }
+  entry.registered = true;
+  entry.stream = stream;
+  entry.terms = StreamTerms{flags, false};
+  if (usable && entry.station == nullptr) {
+    let_go_of_idle_locked();
+    entry.station = engine::Station::take(scope->context(), scope->context_id());
+  }
+}
+
+Streams::Entry& Streams::registered_entry(cuda::Stream stream) {
+  std::optional<gpu::StreamScope> scope;
+  if (gpu::driver() != nullptr) scope.emplace(stream, nullptr);
+  const bool usable = scope && scope->status() == cuda::success;
+  if (usable && is_captured(stream)) {
+    if (Entry* const captured = captured_entry(*scope, stream)) return *captured;
+    throw Failure(CU_FILE_INVALID_VALUE, "this stream is not registered");
+  }
+  const auto known = entries_.find(usable ? key_of(*scope, stream) : Key{nullptr, 0, gpu::stream_number(stream), 0});
+  if (known == entries_.end() || !known->second.registered) {
+    throw Failure(CU_FILE_INVALID_VALUE, "this stream is not registered");
+  }
+  return known->second;
+}
+
+// A stream's number cannot be asked for while it is captured: the question ends the capture.
+Streams::Entry* Streams::captured_entry(const gpu::StreamScope& scope, cuda::Stream stream) {
+  const bool own = reinterpret_cast<std::uintptr_t>(stream) == per_thread_stream;
+  const std::size_t thread = own ? base::thread_number() + 1 : 0;
+  for (auto& [key, entry] : entries_) {
+    const bool same = std::get<cuda::Context>(key) == scope.context() && std::get<1>(key) == scope.context_id() &&
+                      std::get<3>(key) == thread && entry.stream == stream;
+    if (same && entry.registered) return &entry;
+  }
+  return nullptr;
 }
 
 void Streams::remove(cuda::Stream stream) {
   const std::lock_guard lock(mutex_);
-  if (flags_by_number_.erase(gpu::stream_number(stream)) == 0) {
-    throw Failure(CU_FILE_INVALID_VALUE, "this stream is not registered");
-  }
+  Entry& entry = registered_entry(stream);
+  entry.registered = false;
+  entry.stream = nullptr;
+  entry.terms = {};
+  let_go_of_idle_locked();
+}
+
+void Streams::allow_early_reads(cuda::Stream stream, bool allowed) {
+  const std::lock_guard lock(mutex_);
+  registered_entry(stream).terms.early_reads = allowed;
 }
 
 void Streams::clear() {
   const std::lock_guard lock(mutex_);
-  flags_by_number_.clear();
+  for (auto& [key, entry] : entries_) {
+    entry.registered = false;
+    entry.terms = {};
+  }
+  let_go_of_idle_locked();
+}
+
+void Streams::wait_for(const void* handle) noexcept {
+  engine::wait_for_stream_tasks(handle, most_milliseconds_for_streams);
 }
 
 void Streams::after_fork(bool in_child) {
-  if (in_child) flags_by_number_.clear();
+  if (in_child) entries_.clear();
   mutex_.unlock();
 }
 
-void transfer_on_stream(Driver& driver, cuda::Stream stream, const LateCall& call) {
+void Streams::put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call, File& file,
+                  const Use& use) {
+  engine::Station& station = *use.station();
+  const request::Terms& how = file.life->terms;
+  const bool kernel = how.manner != paths::Manner::copy_engine;
+  auto task = std::make_unique<StreamCall>(driver, call, use.terms());
+  const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
+  task->plan(memory, station, kernel, how.verify);
+  try_direct(file, memory, call.direction);
+  const int result = scope.status() == cuda::success ? station.submit(stream, *task) : scope.status();
+  if (result != cuda::success) refuse(result, "the transfer cannot be put into the stream: ");
+  static_cast<void>(task.release());  // the station has it
+}
+
+// The task stays for as long as the graph may be replayed, which nobody tells us: for good.
+void Streams::capture(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
+                      const File& file, const StreamTerms& terms) {
+  if (!terms.fixes_all()) {
+    refuse_capture("a transfer becomes part of it when the stream was registered with fixed size and offsets");
+  }
+  engine::Station* const station = engine::Station::take(scope.context(), scope.context_id());
+  if (station == nullptr) refuse_capture("there is no memory for a node of it");
+  auto task = std::make_unique<StreamCall>(driver, call, terms);
+  const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
+  task->plan(memory, *station, true, file.life->terms.verify);
+  task->early = false;
+  if (task->blocks > 0 && !station->has_kernel()) {
+    station->give_back();
+    refuse_capture("the kernel that carries its bytes cannot be had");
+  }
+  const int result = station->submit_captured(stream, *task);
+  // Part of it may be in the graph.
+  static_cast<void>(task.release());
+  if (result != cuda::success) refuse(result, "the transfer cannot be captured: ");
+}
+
+void Streams::submit(Driver& driver, cuda::Stream stream, const LateCall& call) {
   const auto file = driver.files().pin(call.handle);
   if (!file) {
     throw Failure(driver.files().standing(call.handle) == Standing::retired ? CU_FILE_HANDLE_NOT_REGISTERED
                                                                             : CU_FILE_INVALID_VALUE,
                   "this file handle is not registered");
   }
-  if (gpu::attach_driver() != nullptr) {
-    const int waited = gpu::wait_for_stream(stream);
-    if (waited == cuda::error_stream_capture_unsupported) {
-      throw Failure(
-          CU_FILE_ASYNC_NOT_SUPPORTED,
-          "the stream is being captured into a graph, which transfers cannot be part of; the capture is intact");
-    }
-    if (waited != cuda::success) {
-      throw Failure(CU_FILE_CUDA_DRIVER_ERROR, "waiting for the stream failed: " + gpu::error_name(waited), waited);
-    }
+  if (gpu::attach_driver() == nullptr || file->life->terms.manner == paths::Manner::plain) {
+    transfer_behind(driver, stream, call, *file);
+    return;
   }
-  // The stream is where the call stands in it: what earlier work wrote into the parameters is there.
-  const Call now{call.direction, call.handle, call.base, *call.size, *call.file_offset, *call.buffer_offset};
-  *call.moved = static_cast<ssize_t>(transfer(driver, *file, now).value());
+  const gpu::StreamScope scope(stream, nullptr);
+  if (scope.status() != cuda::success) refuse(scope.status(), "the stream cannot be used: ");
+  const bool captured = is_captured(stream);
+  if (captured) {
+    StreamTerms terms;
+    {
+      const std::lock_guard lock(mutex_);
+      if (const Entry* const known = captured_entry(scope, stream)) terms = known->terms;
+    }
+    capture(driver, scope, stream, call, *file, terms);
+    return;
+  }
+  if (file->life->config->flag(CUFILE_PARAM_STREAM_MEMOPS_BYPASS)) engine::Station::use_host_functions();
+  // While they are being loaded, the driver waits for all streams, and next to nothing else goes on in it: no stream
+  // may wait for us then.
+  const gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id());
+  if (kernels == nullptr || !gpu::wait_for(*kernels, most_milliseconds_for_kernels)) {
+    transfer_behind(driver, stream, call, *file);
+    return;
+  }
+  const Use use(*this, scope, stream);
+  if (use.station() == nullptr) {
+    transfer_behind(driver, stream, call, *file);
+    return;
+  }
+  put(driver, scope, stream, call, *file, use);
 }
 
 }  // namespace sluice::core

@@ -1,12 +1,13 @@
-// Transfers ordered by CUDA streams. A call waits until its stream has got there, moves the bytes on the calling
-// thread, and returns: in order with all earlier and later work of the stream.
+// Transfers ordered by CUDA streams. A call puts a transfer into its stream and returns; it is run when the stream gets
+// there, and the stream waits for it (engine/station.h).
 #pragma once
 
 #include <map>
 #include <mutex>
+#include <tuple>
 
 #include "core/driver.h"
-#include "core/transfer.h"
+#include "core/stream_call.h"
 #include "gpu/cuda_abi.h"
 
 namespace sluice::core {
@@ -17,29 +18,46 @@ class Streams {
   void add(cuda::Stream stream, unsigned flags);
   void remove(cuda::Stream stream);
   void clear();
+  // Reads of a registered stream whose parameters are all fixed may begin before the stream gets there.
+  void allow_early_reads(cuda::Stream stream, bool allowed);
+
+  // Waits until no transfer of that file stands in a stream (null: of any), for a while: the stream may be waiting for
+  // the caller.
+  void wait_for(const void* handle) noexcept;
+
+  // Throws base::Failure where the call itself is refused: unknown handle, CU_FILE_ASYNC_NOT_SUPPORTED for a stream
+  // that is being captured and parameters that are not fixed. What the transfer comes to will stand in *moved.
+  void submit(Driver& driver, cuda::Stream stream, const LateCall& call);
 
   // Around fork: no child inherits the mutex locked, and streams of its parent mean nothing to it.
   void before_fork() { mutex_.lock(); }
   void after_fork(bool in_child);
 
  private:
+  // A context and its id, the stream's number, and the thread where the stream is its own default one.
+  using Key = std::tuple<cuda::Context, unsigned long long, unsigned long long, std::size_t>;
+  // Streams that were not registered have one, too, until others need the station.
+  struct Entry {
+    cuda::Stream stream = nullptr;  // of those that are registered
+    StreamTerms terms;
+    bool registered = false;
+    engine::Station* station = nullptr;
+    unsigned users = 0;  // calls that are putting something into the stream
+  };
+  class Use;
+
+  static Key key_of(const gpu::StreamScope& scope, cuda::Stream stream);
+  Entry& registered_entry(cuda::Stream stream);
+  Entry* captured_entry(const gpu::StreamScope& scope, cuda::Stream stream);
+  void let_go_of_idle_locked();
+
+  static void put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call, File& file,
+                  const Use& use);
+  static void capture(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
+                      const File& file, const StreamTerms& terms);
+
   std::mutex mutex_;
-  std::map<unsigned long long, unsigned> flags_by_number_;
+  std::map<Key, Entry> entries_;
 };
-
-// The parameters of an asynchronous call: where they stand, since earlier work on the stream may write them.
-struct LateCall {
-  base::Direction direction = base::Direction::read;
-  void* handle = nullptr;
-  const void* base = nullptr;
-  const std::size_t* size = nullptr;
-  const off_t* file_offset = nullptr;
-  const off_t* buffer_offset = nullptr;
-  ssize_t* moved = nullptr;
-};
-
-// Throws base::Failure where the call itself is refused: unknown handle, CU_FILE_ASYNC_NOT_SUPPORTED for a stream that
-// is being captured. What the transfer comes to stands in *moved.
-void transfer_on_stream(Driver& driver, cuda::Stream stream, const LateCall& call);
 
 }  // namespace sluice::core

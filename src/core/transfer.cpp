@@ -71,7 +71,7 @@ struct Seen {
   bool by_drive = false;
 };
 
-Outcome run(Driver& driver, File& file, const Call& call, bool stopped, Seen& seen) noexcept {
+Outcome run(Driver& driver, File& file, const Call& call, bool stopped, engine::Courier* courier, Seen& seen) noexcept {
   if (const Outcome refusal = check(file, call); !refusal.ok() || call.size == 0) return refusal;
   Call bounded = call;
   const auto offset = static_cast<std::uint64_t>(call.file_offset);
@@ -99,8 +99,10 @@ Outcome run(Driver& driver, File& file, const Call& call, bool stopped, Seen& se
                              *size,
                              file.operations,
                              call.handle,
-                             pair_of(file, memory.facts, call.direction)};
-  try_pair(open, memory.facts, need_of(file.life->terms));
+                             pair_of(file, memory.facts, call.direction),
+                             courier};
+  // A trial copies on streams of our own, which may stand behind those that wait for this transfer.
+  if (courier == nullptr) try_pair(open, memory.facts, need_of(file.life->terms));
   const request::Result result = request::run(request, open, file.life->terms);
   seen.by_drive = result.way.path == SLUICE_PATH_P2PDMA;
   if (file.life->config->explain) explain_once(file, request, result);
@@ -111,15 +113,16 @@ Outcome run(Driver& driver, File& file, const Call& call, bool stopped, Seen& se
 struct Origin {
   bool batch = false;
   Before before;
+  engine::Courier* courier = nullptr;
 };
 
 Outcome run_counted(Driver& driver, File& file, const Call& call, const Origin& origin) noexcept {
   Seen seen;
   const auto [there, stopped] = origin.before;
   const Call rest = rest_of(call, there);
-  if (!observe::statistics_running()) return behind(there, run(driver, file, rest, stopped, seen));
+  if (!observe::statistics_running()) return behind(there, run(driver, file, rest, stopped, origin.courier, seen));
   const auto begun = std::chrono::steady_clock::now();
-  const Outcome outcome = behind(there, run(driver, file, rest, stopped, seen));
+  const Outcome outcome = behind(there, run(driver, file, rest, stopped, origin.courier, seen));
   const observe::Transfer record{.direction = call.direction,
                                  .requested = call.size,
                                  .aligned = aligned(call),
@@ -192,6 +195,10 @@ Outcome transfer(Driver& driver, File& file, const Call& call) noexcept {
 
 Outcome transfer_entry(Driver& driver, File& file, const Call& call, const Before& before) noexcept {
   return run_watched(driver, file, call, {.batch = true, .before = before});
+}
+
+Outcome transfer_in_stream(Driver& driver, File& file, const Call& call, engine::Courier* courier) noexcept {
+  return run_watched(driver, file, call, {.courier = courier});
 }
 
 Outcome transfer(Driver& driver, const Call& call) noexcept {

@@ -9,6 +9,7 @@
 #include "base/outcome.h"
 #include "base/strong.h"
 #include "core/driver.h"
+#include "engine/courier.h"
 
 namespace sluice::core {
 
@@ -39,6 +40,9 @@ base::Outcome transfer_entry(Driver& driver, File& file, const Call& call, const
 // only where nothing had been moved.
 Call rest_of(const Call& call, std::uint64_t there) noexcept;
 base::Outcome behind(std::uint64_t there, base::Outcome rest) noexcept;
+
+// The same for a stream that has got there: device memory is reached through its courier, where there is one.
+base::Outcome transfer_in_stream(Driver& driver, File& file, const Call& call, engine::Courier* courier) noexcept;
 
 // What a call is refused for without looking at the memory: null buffer, negative offsets, wrong access mode. 0:
 // nothing.

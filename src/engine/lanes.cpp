@@ -280,6 +280,17 @@ bool call_lanes(Work& work, unsigned hands_wanted) noexcept {
   return true;
 }
 
+void rouse_lanes(unsigned hands_wanted) noexcept {
+  Board& all = board();
+  const unsigned most = std::min(hands_wanted, lane_count());
+  if (most == 0) return;
+  all.demand.store(most, std::memory_order_relaxed);
+  if (all.tried.load(std::memory_order_acquire) < lane_count()) start_all(all, lane_count());
+  const int sleeping = all.sleeping.load(std::memory_order_relaxed);
+  const int awake = static_cast<int>(lane_count()) - sleeping;
+  if (awake < static_cast<int>(most)) all.news.advance(static_cast<int>(most) - awake);
+}
+
 unsigned offers_now() noexcept {
   return board().offers.load(std::memory_order_relaxed);
 }

@@ -41,6 +41,9 @@ class Offer {
 // are no lanes, and there will not be any; the caller does the work.
 bool call_lanes(Work& work, unsigned hands) noexcept;
 
+// An offer for that many hands will come within microseconds: lanes that sleep are woken now, all at once.
+void rouse_lanes(unsigned hands) noexcept;
+
 // How many offers stand on the board just now: how many requests are under way that want hands.
 unsigned offers_now() noexcept;
 

@@ -85,6 +85,11 @@ bool resolve_all(void* library, Driver& driver) {
   resolve(library, driver.memcpy_batch_async_v2, "cuMemcpyBatchAsync_v2");
   resolve(library, driver.stream_query, "cuStreamQuery");
   resolve(library, driver.stream_write_value_32, "cuStreamWriteValue32_v2");
+  resolve(library, driver.stream_wait_value_32, "cuStreamWaitValue32_v2");
+  resolve(library, driver.stream_batch_mem_op, "cuStreamBatchMemOp_v2");
+  resolve(library, driver.launch_host_function, "cuLaunchHostFunc");
+  resolve(library, driver.stream_create_with_priority, "cuStreamCreateWithPriority");
+  resolve(library, driver.stream_priority_range, "cuCtxGetStreamPriorityRange");
   resolve(library, driver.module_load_data, "cuModuleLoadData");
   resolve(library, driver.module_get_function, "cuModuleGetFunction");
   resolve(library, driver.launch_kernel, "cuLaunchKernel");

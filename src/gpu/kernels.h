@@ -1,4 +1,5 @@
-// The text of our kernels: PTX, which the driver compiles for the device it has.
+// Our kernels: as machine code for the usual devices, and as text (PTX), which any driver compiles for the device it
+// has.
 #pragma once
 
 namespace sluice::gpu::kernels {
@@ -6,5 +7,9 @@ namespace sluice::gpu::kernels {
 extern const char* const gather;   // entry sluice_gather, kernels/gather.cu
 extern const char* const scatter;  // entry sluice_scatter, kernels/scatter.cu
 extern const char* const serve;    // entry sluice_serve, kernels/serve.cu
+extern const char* const errand;   // entry sluice_errand, kernels/errand.cu
+
+// All of them, kernels/kernels.fatbin.
+const void* machine_code() noexcept;
 
 }  // namespace sluice::gpu::kernels

@@ -1,20 +1,8 @@
 // Streams, counters and kernel are made once a ring and never given back: at exit the driver may be gone before us.
 #include "gpu/staging.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <array>
-#include <functional>
-#include <list>
-#include <mutex>
-#include <string>
-#include <system_error>
-#include <thread>
-
-#include "gpu/kernels.h"
-#include "observe/log.h"
 
 namespace sluice::gpu {
 
@@ -23,77 +11,7 @@ namespace {
 constexpr std::size_t counter_bytes = 64;
 constexpr unsigned threads_a_block = 512;
 
-// The kernels in a context. Never taken away again: rings point to them.
-struct Loaded {
-  cuda::Context context;
-  unsigned long long context_id;
-  Kernels kernels;
-
-  Loaded(cuda::Context where, unsigned long long id) : context(where), context_id(id) {}
-};
-
-void load_one(const Driver& driver, const char* text, const char* name, std::atomic<cuda::Function>& into) noexcept {
-  cuda::Module module = nullptr;
-  cuda::Function function = nullptr;
-  if (driver.module_load_data(&module, text) == cuda::success &&
-      driver.module_get_function(&function, module, name) == cuda::success) {
-    into.store(function, std::memory_order_release);
-  }
-}
-
-// Loading may wait for kernels of the program that are running, and such a kernel may wait for the bytes that we are
-// to read: the thread that reads must not wait for either.
-void load(const Driver& driver, Loaded& loaded) noexcept {
-  cuda::Context popped = nullptr;
-  if (driver.ctx_push(loaded.context) != cuda::success) return;
-  load_one(driver, kernels::gather, "sluice_gather", loaded.kernels.gather);
-  load_one(driver, kernels::scatter, "sluice_scatter", loaded.kernels.scatter);
-  load_one(driver, kernels::serve, "sluice_serve", loaded.kernels.serve);
-  driver.ctx_pop(&popped);
-}
-
-void start_loading(const Driver& driver, Loaded& loaded) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    std::thread thread(load, std::cref(driver), std::ref(loaded));
-    ::pthread_setname_np(thread.native_handle(), "sluice-load");
-    thread.detach();
-  } catch (const std::system_error& failure) {
-    observe::log(config::LogLevel::warn, "gpu",
-                 std::string("the gather kernel is not loaded, copies take longer: ") + failure.what());
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
-const Kernels* kernels_in(const Driver& driver, cuda::Context context, unsigned long long id) {
-  static std::mutex mutex;
-  static auto* const known = new std::list<Loaded>;
-  const std::lock_guard lock(mutex);
-  const auto found = std::find_if(known->begin(), known->end(), [&](const Loaded& loaded) {
-    return loaded.context == context && loaded.context_id == id;
-  });
-  if (found != known->end()) return &found->kernels;
-  Loaded& loaded = known->emplace_back(context, id);
-  if (driver.module_load_data != nullptr && driver.module_get_function != nullptr && driver.launch_kernel != nullptr) {
-    start_loading(driver, loaded);
-  }
-  return &loaded.kernels;
-}
-
 }  // namespace
-
-const Kernels* kernels_of(cuda::Context context, unsigned long long context_id) noexcept {
-  const Driver* const driver = gpu::driver();
-  if (driver == nullptr) return nullptr;
-  try {
-    return kernels_in(*driver, context, context_id);
-  } catch (...) {
-    return nullptr;
-  }
-}
 
 int Staging::attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept {
   const Driver* const driver = gpu::driver();
@@ -121,9 +39,8 @@ int Staging::attach(cuda::Context context, unsigned long long context_id, std::s
     *this = {};
     return result;
   }
-  try {
-    kernels_there_ = kernels_in(*driver, context, context_id);
-  } catch (...) {
+  kernels_there_ = kernels_of(context, context_id);
+  if (kernels_there_ == nullptr) {
     driver->mem_host_unregister(memory.data());
     *this = {};
     return cuda::error_out_of_memory;

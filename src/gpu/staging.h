@@ -8,6 +8,7 @@
 #include <span>
 
 #include "gpu/driver.h"
+#include "gpu/loading.h"
 
 namespace sluice::gpu {
 
@@ -70,16 +71,6 @@ struct CopyBack {
   std::size_t size;  // not 0
 };
 
-// Our kernels in one context, as far as they are compiled.
-struct Kernels {
-  std::atomic<cuda::Function> gather{nullptr};
-  std::atomic<cuda::Function> scatter{nullptr};
-  std::atomic<cuda::Function> serve{nullptr};
-};
-
-// Begins to load them, on a thread of its own, with the first call for a context. Null when there is no memory.
-const Kernels* kernels_of(cuda::Context context, unsigned long long context_id) noexcept;
-
 // Belongs to one context for good. All calls with that context current, from one thread at a time.
 class Staging {
  public:
@@ -89,8 +80,7 @@ class Staging {
     return context_ == context && context_id_ == context_id;
   }
 
-  // Compiling the kernel for a device takes some ten milliseconds, once a context, on a thread of its own; until then,
-  // and where the driver or the device will not have it, no.
+  // Not before it is loaded (gpu/loading.h).
   bool can_gather() const noexcept { return kernels_there_->gather.load(std::memory_order_acquire) != nullptr; }
   int launch(const Gather& gather) noexcept;
   bool can_scatter() const noexcept { return kernels_there_->scatter.load(std::memory_order_acquire) != nullptr; }

@@ -7,6 +7,7 @@
 #include "base/outcome.h"
 #include "base/strong.h"
 #include "cufile.h"
+#include "engine/courier.h"
 #include "engine/private_files.h"
 #include "facts/buffer.h"
 #include "facts/file.h"
@@ -25,6 +26,8 @@ struct OpenFile {
   const CUfileFSOps_t* operations = nullptr;  // the caller's own, when the handle came with some
   void* handle = nullptr;                     // what they are called with
   DirectPair* pair = nullptr;                 // this file's storage and the request's device, where both are known
+  // Of a transfer in a stream: what reaches device memory in the stream's order. Null: our own streams do.
+  engine::Courier* courier = nullptr;
 };
 
 // What to move.

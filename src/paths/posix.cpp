@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <optional>
 #include <span>
 
@@ -13,6 +14,7 @@
 #include "engine/file_io.h"
 #include "engine/slab.h"
 #include "observe/carriers.h"
+#include "paths/couriered.h"
 #include "paths/mover.h"
 
 namespace sluice::paths {
@@ -42,6 +44,31 @@ std::span<std::byte> caller_bytes(std::uint64_t address, std::uint64_t length) {
   return {reinterpret_cast<std::byte*>(address), length};
 }
 
+// What a courier's pieces are read from and written to.
+class DescriptorSide final : public FileSide {
+ public:
+  DescriptorSide(const OpenFile& file, std::uint32_t block, bool buffered_only) noexcept
+      : file_(file), block_(block), buffered_only_(buffered_only) {}
+
+  std::uint32_t block() const noexcept override { return block_; }
+  bool takes_many_readers() const noexcept override { return true; }
+  Outcome read(std::span<std::byte> into, FileOffset at) noexcept override {
+    Outcome got = Outcome::system_error(EINVAL);
+    if (!buffered_only_) got = engine::read_span(file_.fd, into, at, block_, file_.size);
+    return got.error() == EINVAL ? file_.buffered.read(into, at) : got;
+  }
+  Outcome write(std::span<const std::byte> from, FileOffset at) noexcept override {
+    Outcome written = Outcome::system_error(EINVAL);
+    if (!buffered_only_) written = engine::write_span(file_.fd, from, at, block_);
+    return written.error() == EINVAL ? file_.buffered.write(from, at) : written;
+  }
+
+ private:
+  const OpenFile& file_;
+  const std::uint32_t block_;
+  const bool buffered_only_;
+};
+
 class Posix final : public Path {
  public:
   constexpr Posix(Manner manner, SmallReads small_reads) noexcept : manner_(manner), small_reads_(small_reads) {}
@@ -62,6 +89,10 @@ class Posix final : public Path {
   Outcome attempt(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) const noexcept {
     if (piece.carry == Carry::straight) {
       return piece.direction == Direction::read ? read_straight(file, piece) : write_straight(file, piece);
+    }
+    if (file.courier != nullptr && !facts::is_host(memory.kind)) {
+      DescriptorSide side(file, block_of(file, piece.carry), piece.carry == Carry::bounce_buffered);
+      return couriered(*file.courier, memory, piece, side);
     }
     if (is_small_read(file, memory, piece)) return read_small(file, memory, piece);
     if (const auto moved = through_ring(file, memory, piece)) return *moved;

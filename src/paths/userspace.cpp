@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "paths/couriered.h"
+
 namespace sluice::paths {
 
 namespace {
@@ -49,6 +51,19 @@ Outcome write_all(const OpenFile& file, std::span<const std::byte> from, FileOff
   return Outcome::bytes(done);
 }
 
+class OperationsSide final : public FileSide {
+ public:
+  explicit OperationsSide(const OpenFile& file) noexcept : file_(file) {}
+
+  std::uint32_t block() const noexcept override { return 1; }
+  bool takes_many_readers() const noexcept override { return false; }
+  Outcome read(std::span<std::byte> into, FileOffset at) noexcept override { return read_all(file_, into, at); }
+  Outcome write(std::span<const std::byte> from, FileOffset at) noexcept override { return write_all(file_, from, at); }
+
+ private:
+  const OpenFile& file_;
+};
+
 class Userspace final : public Path {
  public:
   explicit constexpr Userspace(Manner manner) noexcept : manner_(manner) {}
@@ -57,6 +72,10 @@ class Userspace final : public Path {
     if (piece.carry == route::Carry::straight) {
       const std::span bytes(reinterpret_cast<std::byte*>(piece.address), piece.length);
       return piece.direction == Direction::read ? read_all(file, bytes, piece.at) : write_all(file, bytes, piece.at);
+    }
+    if (file.courier != nullptr && !facts::is_host(memory.kind)) {
+      OperationsSide side(file);
+      return couriered(*file.courier, memory, piece, side);
     }
     engine::Slab slab = engine::Slab::take();
     if (!slab) return Outcome::system_error(ENOMEM);

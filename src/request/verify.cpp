@@ -10,6 +10,7 @@
 #include "engine/slab.h"
 #include "gpu/memory.h"
 #include "observe/log.h"
+#include "paths/couriered.h"
 #include "paths/userspace.h"
 
 namespace sluice::request {
@@ -18,15 +19,15 @@ namespace {
 
 using base::FileOffset;
 using base::Outcome;
-using facts::MemoryKind;
 
 void complain(config::LogLevel level, const std::string& text) noexcept {
   observe::log(level, "verify", text);
 }
 
-bool fetch(const Request& request, std::optional<gpu::Session>& session, std::uint64_t offset,
+bool fetch(const Request& request, engine::Courier* courier, std::optional<gpu::Session>& session, std::uint64_t offset,
            std::span<std::byte> into) {
   const std::uint64_t address = request.address + offset;
+  if (courier != nullptr && !facts::is_host(request.memory.kind)) return paths::bring(*courier, address, into).ok();
   if (session) {
     return session->status() == cuda::success && session->copy_from_device_plainly(into, address) == cuda::success;
   }
@@ -38,7 +39,8 @@ Outcome compare(const Request& request, const paths::OpenFile& file, Outcome mov
   const engine::Slab in_memory = engine::Slab::take();
   if (!on_file || !in_memory) return moved;
   std::optional<gpu::Session> session;
-  if (request.memory.kind == MemoryKind::device || request.memory.kind == MemoryKind::managed) {
+  const bool on_device = !facts::is_host(request.memory.kind);
+  if (file.courier == nullptr && on_device) {
     session.emplace(request.memory);
   }
   for (std::uint64_t offset = 0; offset < moved.count();) {
@@ -50,7 +52,7 @@ Outcome compare(const Request& request, const paths::OpenFile& file, Outcome mov
       complain(config::LogLevel::warn, "the file cannot be read back: this transfer is not verified");
       return moved;
     }
-    if (!fetch(request, session, offset, found)) {
+    if (!fetch(request, file.courier, session, offset, found)) {
       complain(config::LogLevel::error, "the memory cannot be read back: this transfer is not verified");
       return Outcome::refused(CU_FILE_IO_ERROR);
     }

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Makes gather.ptx anew from gather.cu. Needs nvcc (CUDA 12 or later); run it after every change of the source.
+# Makes what the library ships of the kernels: the text of each (NAME.ptx), which any driver compiles for the GPU it
+# finds, and kernels.fatbin, all of them as machine code for the usual GPUs. Needs nvcc of CUDA 12.8 or later; run it
+# after every change of a source.
 #
-# The text asks for no more than its instructions need (PTX 6.4, compute capability 7.0), whatever nvcc would put
-# there: any driver that knows the memory model compiles it for the GPU it finds.
+# The text asks for no more than its instructions need (PTX 6.4, compute capability 7.0), whatever nvcc would put there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
+together=$(mktemp -d)
+trap 'rm -rf "$together"' EXIT
 for source in *.cu; do
   text=${source%.cu}.ptx
   {
@@ -12,4 +15,11 @@ for source in *.cu; do
     nvcc -std=c++17 -O3 -arch=compute_75 -ptx -o - "$source" |
       sed -e '/^\/\//d' -e 's/^\.version .*/.version 6.4/' -e 's/^\.target .*/.target sm_70/'
   } >"$text"
+  # Each in a namespace of its own, since they use the same names.
+  printf 'namespace %s_source {\n#include "%s"\n}\n' "${source%.cu}" "$PWD/$source" >>"$together/kernels.cu"
 done
+devices=()
+for capability in 75 80 90 100 120; do # each also serves later ones of the same generation
+  devices+=(-gencode "arch=compute_$capability,code=sm_$capability")
+done
+nvcc -std=c++17 -O3 -fatbin "${devices[@]}" -o kernels.fatbin "$together/kernels.cu"

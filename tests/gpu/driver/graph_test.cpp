@@ -248,6 +248,14 @@ TEST_F(Graphs, AskingACapturedStreamBreaksTheCapture) {
   end_broken(stream.get());
 }
 
+TEST_F(Graphs, AskingForTheNumberOfACapturedStreamBreaksTheCapture) {
+  const Stream stream;
+  unsigned long long id = 0;
+  begin(stream.get());
+  EXPECT_EQ(cuda::error_stream_capture_unsupported, cuStreamGetId(stream.get(), &id));
+  end_broken(stream.get());
+}
+
 TEST_F(Graphs, ACapturedEventCannotBeWaitedForByTheHost) {
   const Stream stream;
   const Event event;

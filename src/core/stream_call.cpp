@@ -1,0 +1,120 @@
+// The handle is looked up when the stream gets there: a file that was deregistered meanwhile is not touched.
+#include "core/stream_call.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "engine/file_io.h"
+#include "gpu/memory.h"
+#include "observe/statistics.h"
+
+namespace sluice::core {
+
+using base::Direction;
+using base::Outcome;
+
+namespace {
+
+constexpr unsigned fixed_parameters =
+    CU_FILE_STREAM_FIXED_BUF_OFFSET | CU_FILE_STREAM_FIXED_FILE_OFFSET | CU_FILE_STREAM_FIXED_FILE_SIZE;
+
+// Writes of up to this size are brought to the staging memory by the stream itself, by the copy engine.
+constexpr std::size_t largest_fetched = std::size_t{1} << 20;
+// What the thread that watches the streams does by itself, where no disk has to be waited for.
+constexpr std::size_t largest_quick = std::size_t{64} << 10;
+// What fits into the staging places, so that reading early never waits for the stream.
+constexpr std::size_t largest_early = std::size_t{gpu::errand_places - 1} * (16 << 10);
+
+// A block for each piece, as far as the streams that are at it together take no more of the device than one request
+// alone does.
+unsigned blocks_for(std::size_t bytes) noexcept {
+  constexpr unsigned together = 32;
+  const unsigned most = std::max(4U, together / engine::companion_streams());
+  return static_cast<unsigned>(std::clamp<std::size_t>(bytes >> 15U, 2, most));
+}
+
+// About as many as paths/couriered_hands.cpp will ask for.
+unsigned hands_for(std::size_t bytes) noexcept {
+  constexpr std::size_t none_below = std::size_t{128} << 10;
+  return bytes < none_below ? 0 : static_cast<unsigned>(std::min<std::size_t>(bytes >> 16U, 11));
+}
+
+Call at_once(const LateCall& late) noexcept {
+  return {late.direction, late.handle, late.base, *late.size, *late.file_offset, *late.buffer_offset};
+}
+
+}  // namespace
+
+bool StreamTerms::fixes_all() const noexcept {
+  return (flags & fixed_parameters) == fixed_parameters;
+}
+
+StreamCall::StreamCall(Driver& driver, const LateCall& call, const StreamTerms& terms) noexcept
+    : driver_(driver), late_(call), terms_(terms), known_(at_once(call)) {
+  subject = call.handle;
+}
+
+void StreamCall::plan(const facts::BufferFacts& memory, const engine::Station& station, bool kernel,
+                      bool verify) noexcept {
+  const gpu::Errands& device = station.device();
+  const bool ours = !facts::is_host(memory.kind) && memory.device == device.device() &&
+                    (memory.context == nullptr || memory.context == device.context());
+  if (!ours) return;
+  const bool where_known =
+      terms_.fixes(CU_FILE_STREAM_FIXED_BUF_OFFSET) && terms_.fixes(CU_FILE_STREAM_FIXED_FILE_SIZE);
+  if (late_.direction == Direction::write && where_known && memory.kind == facts::MemoryKind::device &&
+      known_.size > 0 && known_.size <= largest_fetched && known_.buffer_offset >= 0) {
+    const std::uint64_t address =
+        reinterpret_cast<std::uint64_t>(known_.base) + static_cast<std::uint64_t>(known_.buffer_offset);
+    if (gpu::contiguous_bytes(address, known_.size) == known_.size) {
+      fetched_from = address;
+      fetched_bytes = static_cast<std::uint32_t>(known_.size);
+      return;
+    }
+  }
+  if (!kernel) return;
+  blocks = blocks_for(known_.size);
+  if (late_.direction == Direction::read) hands = hands_for(known_.size);
+  early = late_.direction == Direction::read && terms_.early_reads && terms_.fixes_all() && !verify &&
+          known_.size <= largest_early;
+}
+
+Call StreamCall::now() const noexcept {
+  Call call = known_;
+  if (!terms_.fixes(CU_FILE_STREAM_FIXED_FILE_SIZE)) call.size = *late_.size;
+  if (!terms_.fixes(CU_FILE_STREAM_FIXED_FILE_OFFSET)) call.file_offset = *late_.file_offset;
+  if (!terms_.fixes(CU_FILE_STREAM_FIXED_BUF_OFFSET)) call.buffer_offset = *late_.buffer_offset;
+  return call;
+}
+
+void StreamCall::run(engine::Courier& courier) noexcept {
+  const Call call = now();
+  Outcome outcome = Outcome::refused(CU_FILE_HANDLE_NOT_REGISTERED);
+  if (const auto file = driver_.files().pin(call.handle)) {
+    if (at_hand_) courier.open_soon();
+    outcome = transfer_in_stream(driver_, *file, call, courier.carries() ? &courier : nullptr);
+  } else {
+    observe::count_transfer({.direction = call.direction, .requested = call.size}, outcome);
+  }
+  *late_.moved = static_cast<ssize_t>(outcome.value());
+}
+
+bool StreamCall::is_quick() noexcept {
+  const Call call = now();
+  const auto file = driver_.files().pin(call.handle);
+  if (!file) return true;
+  if (file->operations != nullptr || file->facts.direct || file->facts.kind != facts::FileKind::regular) return false;
+  if (call.direction == Direction::write) return fetched_bytes > 0 && call.size <= largest_quick;
+  // Is its first byte in the page cache?
+  std::byte byte{};
+  const base::FileOffset first{static_cast<std::uint64_t>(call.file_offset)};
+  const Outcome got = engine::read_span_if_cached(file->fd, {&byte, 1}, first, ~std::uint64_t{0});
+  at_hand_ = got.ok();
+  return at_hand_ && call.size <= largest_quick;
+}
+
+void StreamCall::end() noexcept {
+  delete this;
+}
+
+}  // namespace sluice::core

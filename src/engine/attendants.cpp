@@ -1,0 +1,511 @@
+// One lock guards the lists; it is held for some looks at words in memory, never while bytes move. The watcher does
+// what is quick by itself. For anything else it leaves watching to the next, who is woken for it.
+#include "engine/attendants.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <system_error>
+#include <thread>
+
+#include "engine/courier.h"
+#include "engine/lanes.h"
+#include "engine/pause.h"
+#include "observe/log.h"
+
+namespace sluice::engine {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Streams that share hardware queues are blocked by as many tasks as there are queues, so this many is plenty.
+constexpr unsigned most_attendants = 64;
+// Beyond so many stations those of other contexts are used again.
+constexpr std::size_t usual_stations = 256;
+// After something has happened: looks without a pause, and then naps that grow with the time that nothing happens.
+constexpr auto eager = std::chrono::microseconds(100);
+constexpr auto shortest_nap = std::chrono::microseconds(20);
+constexpr auto longest_nap = std::chrono::microseconds(1000);
+constexpr auto between_health_checks = std::chrono::milliseconds(500);
+// What the watcher does by itself should be over by then; the deputy who looks after it sleeps that long.
+constexpr auto longest_quick = std::chrono::milliseconds(2);
+constexpr auto between_deputy_looks = std::chrono::milliseconds(10);
+
+timespec in_time(std::chrono::nanoseconds from_now) noexcept {
+  timespec deadline{};
+  ::clock_gettime(CLOCK_MONOTONIC, &deadline);
+  const std::int64_t nanoseconds = deadline.tv_nsec + from_now.count();
+  deadline.tv_sec += nanoseconds / 1'000'000'000;
+  deadline.tv_nsec = nanoseconds % 1'000'000'000;
+  return deadline;
+}
+
+Attendants*& the_attendants() {
+  static auto* instance = new Attendants;
+  return instance;
+}
+
+}  // namespace
+
+Attendants& Attendants::instance() noexcept {
+  return *the_attendants();
+}
+
+Station* Attendants::make_station() noexcept {
+  void* const mapping =
+      ::mmap(nullptr, gpu::errand_memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED) return nullptr;
+  // A page that a device may write to must not become copy-on-write under it.
+  ::madvise(mapping, gpu::errand_memory_bytes, MADV_DONTFORK);
+  try {
+    return new Station({static_cast<std::byte*>(mapping), gpu::errand_memory_bytes});
+  } catch (const std::bad_alloc&) {
+    ::munmap(mapping, gpu::errand_memory_bytes);
+    return nullptr;
+  }
+}
+
+Station* Attendants::take_station(cuda::Context context, unsigned long long context_id) noexcept try {
+  std::unique_lock lock(mutex_);
+  const auto serves = [&](const Station* station) {
+    return station->device_.serves(context, context_id) && !station->condemned_.load(std::memory_order_relaxed);
+  };
+  auto found = std::find_if(idle_.rbegin(), idle_.rend(), serves);
+  if (found == idle_.rend() && stations_ >= usual_stations) found = idle_.rbegin();
+  Station* station = nullptr;
+  if (found != idle_.rend()) {
+    station = *found;
+    idle_.erase(std::next(found).base());
+  } else {
+    idle_.reserve(stations_ + 1);  // giving back never allocates
+    watched_.reserve(stations_ + 1);
+    ++stations_;
+  }
+  lock.unlock();
+  if (station == nullptr) {
+    station = make_station();
+    if (station == nullptr) {
+      lock.lock();
+      --stations_;
+      return nullptr;
+    }
+  }
+  station->kept_ = true;
+  if (serves(station)) return station;
+  station->words() = {};
+  station->sequence_ = 0;
+  station->next_number_ = gpu::first_errand;
+  station->condemned_.store(false);
+  if (station->device_.attach(context, context_id, station->memory_) == cuda::success) return station;
+  lock.lock();
+  station->kept_ = false;
+  idle_.push_back(station);
+  return nullptr;
+} catch (...) {
+  return nullptr;
+}
+
+void Attendants::give_back(Station& station) noexcept {
+  const std::lock_guard lock(mutex_);
+  station.kept_ = false;
+  settle_station(station);
+}
+
+bool Attendants::is_idle(const Station& station) noexcept {
+  const std::lock_guard lock(mutex_);
+  return !station.running_ && !station.departing_ && station.pending_.empty();
+}
+
+void Attendants::keep_watching(Station& station) {
+  if (station.watched_) return;
+  station.watched_ = true;
+  watched_.push_back(&station);
+}
+
+// With the lock: to the idle ones, when nothing is left to wait for.
+void Attendants::settle_station(Station& station) {
+  if (station.running_ || !station.pending_.empty()) return;
+  if (station.busy_) {
+    station.busy_ = false;
+    if (busy_.fetch_sub(1, std::memory_order_relaxed) == 1) {
+      last_peak_.store(peak_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+      peak_.store(0, std::memory_order_relaxed);
+    }
+  }
+  if (station.departing_) return keep_watching(station);
+  if (station.kernel_inside_ && look(station.words().left) != 1 && !station.condemned_.load()) {
+    if (!station.kept_) keep_watching(station);  // until the kernel is out
+    return;
+  }
+  station.kernel_inside_ = false;
+  if (station.watched_) {
+    station.watched_ = false;
+    std::erase(watched_, &station);
+  }
+  constexpr std::uint32_t worn_out = 0xf0000000U;  // numbers never come round
+  if (station.next_number_ > worn_out) station.condemned_.store(true);
+  if (!station.kept_) idle_.push_back(&station);
+}
+
+void Attendants::put_behind(Station& station, StreamTask& task) {
+  station.pending_.push_back(&task);
+  keep_watching(station);
+  if (station.busy_) return;
+  station.busy_ = true;
+  const unsigned busy = busy_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (busy > peak_.load(std::memory_order_relaxed)) peak_.store(busy, std::memory_order_relaxed);
+}
+
+void Attendants::announce(unsigned hands) noexcept {
+  if (hands == 0) return;
+  hands_announced_.store(hands, std::memory_order_release);
+  if (watcher_naps_.load(std::memory_order_relaxed)) {
+    watch_news_.advance();
+  } else if (!somebody_is_awake_.load(std::memory_order_relaxed)) {
+    news_.advance(1);
+  }
+}
+
+// Waking lanes takes longer than a stream takes to ring.
+void Attendants::rouse() noexcept {
+  if (hands_announced_.load(std::memory_order_relaxed) == 0) return;
+  rouse_lanes(hands_announced_.exchange(0, std::memory_order_acquire));
+}
+
+void Attendants::expect(Station& station, StreamTask& task) {
+  std::unique_lock lock(mutex_);
+  put_behind(station, task);
+  if (!somebody_watches_) {
+    wake_one(lock);
+  } else if (watcher_naps_) {
+    watch_news_.advance();
+  }
+}
+
+void Attendants::expect_call(Station& station, StreamTask& task) {
+  const std::lock_guard lock(mutex_);
+  put_behind(station, task);
+}
+
+void Attendants::forget(Station& station, StreamTask& task) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::erase(station.pending_, &task);
+}
+
+void Attendants::ring(Station& station, StreamTask& task) noexcept {
+  std::unique_lock lock(mutex_);
+  std::erase(station.pending_, &task);
+  // The stream may be here before the attendant of the task before has put its things in order.
+  if (station.running_) {
+    station.rung_.push_back(&task);
+    return;
+  }
+  station.running_ = true;
+  due_.push_back({&station, &task});
+  wake_one(lock);
+}
+
+// With the lock, which is let go for a moment. Somebody will look at what is due, or watch.
+void Attendants::wake_one(std::unique_lock<base::AdaptiveMutex>& lock) {
+  if (resting_ > 0) {
+    news_.advance(1);
+    return;
+  }
+  if (threads_ >= most_attendants) return;
+  ++threads_;
+  lock.unlock();
+  const bool started = start_one();
+  lock.lock();
+  if (!started) --threads_;
+}
+
+// With the lock. Somebody is to watch in our place; and where several streams have work, they will need a thread each
+// soon: waking takes a while, so all are woken at once.
+void Attendants::wake_companions(std::unique_lock<base::AdaptiveMutex>& lock) {
+  const unsigned streams = companions();
+  const auto at_work = static_cast<unsigned>(at_work_.size());
+  const unsigned wanted = std::min(streams > at_work ? streams - at_work : 1U, lane_count() + 1);
+  if (wanted > 1 && resting_ > 1) {
+    news_.advance(static_cast<int>(wanted));
+  } else {
+    wake_one(lock);
+  }
+}
+
+bool Attendants::start_one() noexcept {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool started = true;
+  try {
+    std::thread thread([this] { attend(); });
+    ::pthread_setname_np(thread.native_handle(), "sluice-streams");
+    thread.detach();
+  } catch (const std::system_error& failure) {
+    observe::log(config::LogLevel::error, "engine",
+                 std::string("no thread can be started to attend to streams: ") + failure.what());
+    started = false;
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
+void Attendants::attend() noexcept {
+  int mode = cuda::capture_relaxed;
+  if (const gpu::Driver* const driver = gpu::driver()) driver->exchange_capture_mode(&mode);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (somebody_watches_ && watcher_is_stuck()) {
+      ++watch_turn_;
+      somebody_watches_ = false;
+      inside_since_.reset();
+    }
+    if (!due_.empty()) {
+      const Due due = take_due();
+      // Whoever is next: for what else is due, or to watch.
+      if (!due_.empty() || (!somebody_watches_ && !watched_.empty())) wake_one(lock);
+      serve(lock, due);
+    } else if (!somebody_watches_ && !watched_.empty()) {
+      watch(lock);
+    } else {
+      rest(lock);
+    }
+  }
+}
+
+// With the lock.
+Attendants::Due Attendants::take_due() {
+  const Due due = due_.front();
+  due_.pop_front();
+  at_work_.push_back(due);
+  return due;
+}
+
+// With the lock, which is let go meanwhile.
+void Attendants::serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& due) {
+  lock.unlock();
+  run(due);
+  lock.lock();
+  Station& station = *due.station;
+  std::erase_if(at_work_, [&](const Due& one) { return one.station == &station && one.task == due.task; });
+  if (due.task != nullptr && !due.task->repeats) due.task->end();
+  if (station.rung_.empty()) {
+    station.running_ = false;
+    station.departing_ = station.courier_->kernel(Clock::now()) != Courier::Kernel::through;
+    settle_station(station);
+  } else {
+    due_.push_back({&station, station.rung_.front()});
+    station.rung_.pop_front();
+  }
+  if (awaited_ > 0) ended_.advance();
+}
+
+// With the lock, which is let go meanwhile. While streams are watched, one of those who rest looks now and then whether
+// the watcher has got stuck in what it took for quick.
+void Attendants::rest(std::unique_lock<base::AdaptiveMutex>& lock) {
+  const std::uint32_t seen = news_.now();
+  const bool deputy = !has_deputy_ && !watched_.empty();
+  if (deputy) {
+    has_deputy_ = true;
+    deputy_called_ = false;
+  }
+  ++resting_;
+  lock.unlock();
+  somebody_is_awake_.store(true, std::memory_order_relaxed);
+  const auto until = Clock::now() + eager;
+  while (news_.now() == seen && Clock::now() < until) {
+    rouse();
+    pause(16);
+  }
+  somebody_is_awake_.store(false, std::memory_order_relaxed);
+  rouse();
+  news_.wait_beyond(seen, deputy ? std::optional(in_time(between_deputy_looks)) : std::nullopt);
+  lock.lock();
+  --resting_;
+  if (deputy) has_deputy_ = false;
+}
+
+bool Attendants::watcher_is_stuck() const noexcept {
+  return inside_since_ && Clock::now() - *inside_since_ > longest_quick;
+}
+
+// With the lock: watches until there is something that is not quick, or nothing left to watch.
+void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
+  const unsigned turn = ++watch_turn_;
+  somebody_watches_ = true;
+  somebody_is_awake_.store(true, std::memory_order_relaxed);
+  auto last = Clock::now();
+  auto checked = last;
+  while (!watched_.empty()) {
+    collect();
+    while (!due_.empty()) {
+      const Due due = take_due();
+      if (!has_deputy_ && !deputy_called_) {
+        deputy_called_ = true;
+        wake_one(lock);
+      }
+      inside_since_ = Clock::now();
+      lock.unlock();
+      const bool quick = due.task != nullptr && due.task->is_quick();
+      lock.lock();
+      if (!quick && turn == watch_turn_) {
+        somebody_watches_ = false;
+        inside_since_.reset();
+        wake_companions(lock);
+      }
+      serve(lock, due);
+      if (!quick || turn != watch_turn_) return;
+      inside_since_.reset();
+      last = Clock::now();
+    }
+    const auto now = Clock::now();
+    if (now - checked > between_health_checks) {
+      drop_the_dead();
+      checked = now;
+    }
+    const auto quiet = now - last;
+    const std::uint32_t seen = watch_news_.now();
+    watcher_naps_ = quiet > eager;
+    const bool naps = watcher_naps_;
+    lock.unlock();
+    rouse();
+    if (naps) {
+      const auto nap = std::clamp<std::chrono::nanoseconds>(quiet / 16, shortest_nap, longest_nap);
+      if (watch_news_.wait_beyond(seen, in_time(nap))) last = Clock::now();
+    } else {
+      pause(16);
+    }
+    lock.lock();
+    watcher_naps_ = false;
+  }
+  somebody_watches_ = false;
+}
+
+// With the lock: what has become due since the last look.
+void Attendants::collect() {
+  for (std::size_t i = 0; i < watched_.size();) {
+    Station& station = *watched_[i];
+    if (!station.running_) look_at(station);
+    if (i < watched_.size() && watched_[i] == &station) ++i;
+  }
+}
+
+// The same for one station, at which nobody is at work.
+void Attendants::look_at(Station& station) {
+  if (station.pending_.empty()) {
+    if (station.departing_) see_off(station);
+    if (!station.running_) settle_station(station);
+    return;
+  }
+  StreamTask& task = *station.pending_.front();
+  if (task.rung_by_call_) {
+    if (station.departing_) see_off(station);
+    return;
+  }
+  const bool rung = static_cast<std::int32_t>(look(station.words().bell) - task.gate_value_) >= 0;
+  const bool may_begin = task.early && (!station.kernel_inside_ || look(station.words().left) == 1);
+  if (rung || may_begin) {
+    if (station.departing_) see_off(station);
+    if (station.running_) return;
+    station.pending_.pop_front();
+    station.running_ = true;
+    due_.push_back({&station, &task});
+  } else if (station.departing_) {
+    see_off(station);
+  }
+}
+
+// A kernel that does not begin for long is called off, by somebody who has the time.
+void Attendants::see_off(Station& station) {
+  const Courier::Kernel kernel = station.courier_->kernel(Clock::now());
+  station.departing_ = kernel != Courier::Kernel::through;
+  if (kernel != Courier::Kernel::overdue) return;
+  station.running_ = true;
+  due_.push_back({&station, nullptr});
+}
+
+// With the lock: the streams of contexts that are gone get nowhere any more.
+void Attendants::drop_the_dead() {
+  const std::vector<Station*> all = watched_;
+  for (Station* const station : all) {
+    if (station->running_ || station->device_.health() == cuda::success) continue;
+    station->condemned_.store(true);
+    station->departing_ = false;
+    while (!station->pending_.empty()) {
+      station->pending_.front()->end();
+      station->pending_.pop_front();
+    }
+    settle_station(*station);
+  }
+  if (awaited_ > 0) ended_.advance();
+}
+
+void Attendants::run(const Due& due) noexcept {
+  Courier& courier = *due.station->courier_;
+  if (due.task == nullptr) {
+    courier.call_off_late();
+    return;
+  }
+  // Of a task that a call has rung, the caller may still be putting the rest into the stream.
+  Patience patience;
+  while (!due.task->submitted_.load(std::memory_order_acquire)) patience.wait();
+  due.station->kernel_inside_ = due.task->blocks > 0;
+  courier.begin(*due.task);
+  due.task->run(courier);
+  courier.finish();
+}
+
+bool Attendants::concerns(const void* subject) const {
+  const auto same = [subject](const StreamTask* task) {
+    return task != nullptr && !task->repeats && (subject == nullptr || task->subject == subject);
+  };
+  return std::any_of(due_.begin(), due_.end(), [&](const Due& due) { return same(due.task); }) ||
+         std::any_of(at_work_.begin(), at_work_.end(), [&](const Due& due) { return same(due.task); }) ||
+         std::any_of(watched_.begin(), watched_.end(), [&](const Station* station) {
+           return std::any_of(station->pending_.begin(), station->pending_.end(), same);
+         });
+}
+
+bool Attendants::pending(const void* subject) noexcept {
+  const std::lock_guard lock(mutex_);
+  return concerns(subject);
+}
+
+bool Attendants::wait_until_none(const void* subject, int milliseconds) noexcept {
+  const timespec deadline = in_time(std::chrono::milliseconds(milliseconds));
+  std::unique_lock lock(mutex_);
+  ++awaited_;
+  bool in_time = true;
+  while (concerns(subject) && in_time) {
+    const std::uint32_t seen = ended_.now();
+    lock.unlock();
+    in_time = ended_.wait_beyond(seen, deadline);
+    lock.lock();
+  }
+  --awaited_;
+  return !concerns(subject);
+}
+
+std::size_t Attendants::station_count() noexcept {
+  const std::lock_guard lock(mutex_);
+  return stations_;
+}
+
+void Attendants::before_fork() noexcept {
+  instance().mutex_.lock();
+}
+
+void Attendants::after_fork(bool in_child) noexcept {
+  instance().mutex_.unlock();
+  // The threads and the streams were the parent's. What they worked with is not even mapped here.
+  if (in_child) the_attendants() = new (std::nothrow) Attendants;
+}
+
+}  // namespace sluice::engine

@@ -1,0 +1,103 @@
+// Threads that attend to streams: one of them watches for bells, and whoever is free runs what a stream has got to.
+// They are made when they are needed, sleep while no stream has work of ours, and cost next to nothing while streams
+// wait.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/adaptive_mutex.h"
+#include "base/event_count.h"
+#include "engine/station.h"
+
+namespace sluice::engine {
+
+class Attendants {
+ public:
+  static Attendants& instance() noexcept;
+
+  Station* take_station(cuda::Context context, unsigned long long context_id) noexcept;
+  void give_back(Station& station) noexcept;
+  bool is_idle(const Station& station) noexcept;
+
+  // A task stands in its stream; its bell will be rung by the stream.
+  void expect(Station& station, StreamTask& task);
+  // A task whose bell is rung by a call stands in its stream. The count keeps those who ask about subjects right.
+  void expect_call(Station& station, StreamTask& task);
+  void forget(Station& station, StreamTask& task) noexcept;
+  void ring(Station& station, StreamTask& task) noexcept;
+
+  // How many streams have work of ours at a time, as far as can be told: now, or in the burst of work before.
+  unsigned busy() const noexcept { return busy_.load(std::memory_order_relaxed); }
+  unsigned companions() const noexcept {
+    return std::max({1U, busy(), peak_.load(std::memory_order_relaxed), last_peak_.load(std::memory_order_relaxed)});
+  }
+  // A task that will want so many hands is about to be put into a stream.
+  void announce(unsigned hands) noexcept;
+
+  bool pending(const void* subject) noexcept;
+  bool wait_until_none(const void* subject, int milliseconds) noexcept;
+  std::size_t station_count() noexcept;
+
+  static void before_fork() noexcept;
+  static void after_fork(bool in_child) noexcept;
+
+ private:
+  struct Due {
+    Station* station;
+    StreamTask* task;  // null: its kernel is to be called off
+  };
+
+  static Station* make_station() noexcept;
+  void attend() noexcept;
+  Due take_due();
+  void serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& due);
+  void rest(std::unique_lock<base::AdaptiveMutex>& lock);
+  void watch(std::unique_lock<base::AdaptiveMutex>& lock);
+  bool watcher_is_stuck() const noexcept;
+  void collect();
+  void look_at(Station& station);
+  void see_off(Station& station);
+  void keep_watching(Station& station);
+  void drop_the_dead();
+  void run(const Due& due) noexcept;
+  void settle_station(Station& station);
+  void wake_one(std::unique_lock<base::AdaptiveMutex>& lock);
+  void wake_companions(std::unique_lock<base::AdaptiveMutex>& lock);
+  void put_behind(Station& station, StreamTask& task);
+  void rouse() noexcept;
+  bool start_one() noexcept;
+  bool concerns(const void* subject) const;
+
+  base::AdaptiveMutex mutex_;
+  std::vector<Station*> watched_;
+  std::vector<Station*> idle_;
+  std::deque<Due> due_;
+  std::vector<Due> at_work_;
+  std::size_t stations_ = 0;
+  std::atomic<unsigned> busy_{0};
+  std::atomic<unsigned> peak_{0};  // of busy_ since it was 0
+  std::atomic<unsigned> last_peak_{0};
+  std::atomic<unsigned> hands_announced_{0};
+  unsigned threads_ = 0;
+  unsigned resting_ = 0;
+  bool somebody_watches_ = false;
+  std::atomic<bool> watcher_naps_ = false;
+  std::atomic<bool> somebody_is_awake_ = false;  // and will see what is announced
+  bool has_deputy_ = false;
+  bool deputy_called_ = false;
+  unsigned watch_turn_ = 0;                                            // whose the present watch is
+  std::optional<std::chrono::steady_clock::time_point> inside_since_;  // the watcher is at work by itself
+  unsigned awaited_ = 0;                                               // threads in wait_until_none()
+  base::EventCount news_;                                              // for those who rest
+  base::EventCount watch_news_;                                        // for the one that watches
+  base::EventCount ended_;
+};
+
+}  // namespace sluice::engine

@@ -1,0 +1,234 @@
+// The host's side of kernels/errand.cu, which explains who waits for whom.
+#include "engine/courier.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "engine/pause.h"
+#include "gpu/memory.h"
+#include "observe/carriers.h"
+
+namespace sluice::engine {
+
+using gpu::ErrandKind;
+
+namespace {
+
+// A kernel that has not begun by then waits for somebody else's to end, which may wait for these very bytes.
+constexpr auto patience_with_errand = std::chrono::milliseconds(5);
+
+void put(std::uint32_t& word, std::uint32_t value) noexcept {
+  std::atomic_ref(word).store(value, std::memory_order_release);
+}
+
+}  // namespace
+
+Courier::Courier(Station& station) noexcept : station_(station), words_(station.words()) {}
+
+void Courier::begin(const StreamTask& task) noexcept {
+  task_ = &task;
+  first_ = station_.next_number_;
+  next_ = first_;
+  gate_value_ = task.gate_value_;
+  has_kernel_ = task.blocks > 0;
+  early_ = task.early;
+  gate_open_ = false;
+  called_off_ = false;
+  through_ = false;
+  failure_ = cuda::success;
+  // The launch before this one has left: the stream has got beyond it.
+  put(words_.begun, 0);
+  put(words_.verdict, 0);
+  put(words_.left, 0);
+  put(words_.resume, 0);
+}
+
+bool Courier::reaches(const facts::BufferFacts& memory) const noexcept {
+  return memory.device == station_.device().device() &&
+         (memory.context == nullptr || memory.context == station_.device().context());
+}
+
+std::byte* Courier::place_of(std::uint32_t number) const noexcept {
+  return station_.staging().data() + std::size_t{number % gpu::errand_places} * gpu::errand_place_bytes;
+}
+
+bool Courier::begun() const noexcept {
+  return look(words_.begun) == 1;
+}
+
+bool Courier::carried_out(std::uint32_t number) const noexcept {
+  return called_off_ || look(words_.acked[number % gpu::errand_places]) == number;
+}
+
+std::span<std::byte> Courier::place() noexcept {
+  if (next_ - first_ >= gpu::errand_places && !wait_for(next_ - gpu::errand_places)) return {};
+  if (failure_ != cuda::success) return {};
+  return {place_of(next_), gpu::errand_place_bytes};
+}
+
+bool Courier::is_free_ahead(std::uint32_t ahead) const noexcept {
+  if (ahead >= gpu::errand_places) return false;
+  const std::uint32_t number = next_ + ahead;
+  return number - first_ < gpu::errand_places || carried_out(number - gpu::errand_places);
+}
+
+bool Courier::wait_a_moment(Patience& patience) noexcept {
+  if (gate_open_) {
+    look_after(patience);
+  } else {
+    patience.wait();
+  }
+  return failure_ == cuda::success;
+}
+
+void Courier::send(std::uint32_t offset, std::uint32_t length, std::uint64_t address) noexcept {
+  post(ErrandKind::to_device, offset, length, address);
+}
+
+std::uint32_t Courier::ask(std::uint64_t address, std::uint32_t length) noexcept {
+  const std::uint32_t number = next_;
+  if (!place().empty()) post(ErrandKind::from_device, static_cast<std::uint32_t>(address % 16), length, address);
+  return number;
+}
+
+std::span<const std::byte> Courier::answer_to(std::uint32_t number) noexcept {
+  if (failure_ != cuda::success || !wait_for(number)) return {};
+  const gpu::ErrandCommand& command = posted_[number % gpu::errand_places];
+  return {place_of(number) + command.offset, command.length};
+}
+
+std::optional<std::span<std::byte>> Courier::fetched(std::uint64_t address, std::uint64_t length) const noexcept {
+  const std::uint64_t into = address - task_->fetched_from;
+  if (address < task_->fetched_from || into + length > task_->fetched_bytes) return std::nullopt;
+  return station_.staging().subspan(into, length);
+}
+
+void Courier::post(ErrandKind kind, std::uint32_t offset, std::uint32_t length, std::uint64_t address) noexcept {
+  const gpu::ErrandCommand command{address, next_, kind, offset, length};
+  ++next_;
+  posted_[command.number % gpu::errand_places] = command;
+  if (called_off_) {
+    rescue(command);
+    return;
+  }
+  const std::size_t slot = 2 * std::size_t{command.number % gpu::errand_places};
+  std::atomic_ref(words_.commands[slot]).store(command.first_word(), std::memory_order_release);
+  // The bytes of the place come before it.
+  std::atomic_ref(words_.commands[slot + 1]).store(command.second_word(), std::memory_order_release);
+  if (!gate_open_) open_gate();
+}
+
+void Courier::open_gate() noexcept {
+  gate_open_ = true;
+  opened_ = std::chrono::steady_clock::now();
+  put(words_.gate, gate_value_);
+  if (task_->rung_by_call_) station_.gate_news_.advance();
+}
+
+void Courier::open_soon() noexcept {
+  if (has_kernel_ && !early_ && !gate_open_) open_gate();
+}
+
+bool Courier::wait_for(std::uint32_t number) noexcept {
+  Patience patience;
+  while (!carried_out(number) && failure_ == cuda::success) look_after(patience);
+  return failure_ == cuda::success;
+}
+
+void Courier::look_after(Patience& patience) noexcept {
+  patience.wait();
+  // A stream that has not got there yet must not see bytes.
+  if (!early_ && !begun() && std::chrono::steady_clock::now() - opened_ > patience_with_errand) {
+    call_off();
+  } else if (patience.long_since()) {
+    if (const int result = station_.device().health(); result != cuda::success) give_up(result);
+  }
+}
+
+// Takes the work back from a kernel that has not begun. Either its first block reads `called_off` in place of the first
+// command, or this thread reads `begun`; a full fence on both sides excludes that neither does. That block alone reads
+// this slot, and it keeps what it has read.
+void Courier::call_off() noexcept {
+  gpu::ErrandCommand mark = posted_[first_ % gpu::errand_places];
+  mark.number = first_;
+  mark.kind = ErrandKind::taken_back;
+  const std::size_t slot = 2 * std::size_t{first_ % gpu::errand_places};
+  std::atomic_ref(words_.commands[slot + 1]).store(mark.second_word(), std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (begun()) {
+    Patience patience;
+    while (look(words_.verdict) == 0 && failure_ == cuda::success) {
+      patience.wait();
+      if (!patience.long_since()) continue;
+      if (const int result = station_.device().health(); result != cuda::success) give_up(result);
+    }
+    if (look(words_.verdict) != 2) return;
+  }
+  observe::count_carrier(observe::CarriedBy::kernel_called_off);
+  const std::uint32_t oldest = next_ - first_ > gpu::errand_places ? next_ - gpu::errand_places : first_;
+  called_off_ = true;
+  for (std::uint32_t number = oldest; number != next_; ++number) rescue(posted_[number % gpu::errand_places]);
+}
+
+void Courier::rescue(const gpu::ErrandCommand& command) noexcept {
+  if (failure_ != cuda::success || command.kind == ErrandKind::end) return;
+  const gpu::StreamScope scope(station_.device().context());
+  int result = scope.status();
+  const std::span<std::byte> bytes{place_of(command.number) + command.offset, command.length};
+  if (result == cuda::success) {
+    result = command.kind == ErrandKind::to_device ? station_.device().rescue_to_device(command.address, bytes)
+                                                   : station_.device().rescue_from_device(bytes, command.address);
+  }
+  if (result != cuda::success) give_up(result);
+}
+
+void Courier::give_up(int result) noexcept {
+  failure_ = result;
+  station_.condemned_.store(true);
+}
+
+bool Courier::settle() noexcept {
+  return next_ == first_ || wait_for(next_ - 1);
+}
+
+void Courier::finish() noexcept {
+  if (has_kernel_) {
+    static_cast<void>(place());  // its slot may hold a command that nobody has read yet
+    post(ErrandKind::end, 0, 0, 0);
+    if (called_off_ || failure_ != cuda::success) {
+      put(words_.resume, next_);
+      has_kernel_ = false;
+      observe::count_carrier(observe::CarriedBy::copy_engine);
+    }
+  } else if (task_->fetched_bytes > 0) {
+    observe::count_carrier(observe::CarriedBy::copy_engine);
+  }
+  station_.next_number_ = next_;
+  if (!gate_open_) open_gate();
+  task_ = nullptr;
+}
+
+Courier::Kernel Courier::kernel(std::chrono::steady_clock::time_point now) noexcept {
+  if (through_) return Kernel::through;
+  if (has_kernel_ && !begun()) {
+    if (early_) {
+      if (static_cast<std::int32_t>(look(words_.bell) - gate_value_) < 0) return Kernel::awaited;
+      early_ = false;
+      opened_ = now;
+    }
+    return now - opened_ > patience_with_errand ? Kernel::overdue : Kernel::awaited;
+  }
+  through_ = true;
+  if (has_kernel_) observe::count_carrier(observe::CarriedBy::kernel);
+  return Kernel::through;
+}
+
+void Courier::call_off_late() noexcept {
+  call_off();
+  if (!called_off_ && failure_ == cuda::success) return;
+  put(words_.resume, next_);
+  has_kernel_ = false;
+  observe::count_carrier(observe::CarriedBy::copy_engine);
+}
+
+}  // namespace sluice::engine

@@ -1,0 +1,154 @@
+// What goes into a stream, in this order: the bytes of a write that is known by then, the bell, the gate, the kernel.
+#include "engine/station.h"
+
+#include "engine/attendants.h"
+#include "engine/courier.h"
+#include "engine/lanes.h"
+#include "engine/pause.h"
+
+namespace sluice::engine {
+
+namespace {
+
+std::atomic<bool> host_functions{false};
+
+bool is_reached(const std::uint32_t& word, std::uint32_t value) noexcept {
+  return static_cast<std::int32_t>(look(word) - value) >= 0;
+}
+
+}  // namespace
+
+Station::Station(std::span<std::byte> memory) : memory_(memory), courier_(std::make_unique<Courier>(*this)) {}
+Station::~Station() = default;
+
+Station* Station::take(cuda::Context context, unsigned long long context_id) noexcept {
+  return Attendants::instance().take_station(context, context_id);
+}
+
+void Station::give_back() noexcept {
+  Attendants::instance().give_back(*this);
+}
+
+bool Station::is_idle() noexcept {
+  return Attendants::instance().is_idle(*this);
+}
+
+void Station::use_host_functions() noexcept {
+  host_functions.store(true);
+}
+
+// On a thread of CUDA's, for a graph: the stream itself waits at the gate.
+void Station::ring_by_call(void* task) {
+  auto& rung = *static_cast<StreamTask*>(task);
+  Attendants::instance().ring(*rung.station_, rung);
+}
+
+// Where streams cannot wait for a value: this thread waits in the place of the stream.
+void Station::ring_and_wait_by_call(void* task) {
+  auto& rung = *static_cast<StreamTask*>(task);
+  Station& station = *rung.station_;
+  const std::uint32_t value = rung.gate_value_;
+  Attendants::instance().ring(station, rung);  // the task may be gone from here on
+  station.wait_at_gate_on_host(value);
+}
+
+void Station::wait_at_gate_on_host(std::uint32_t value) const noexcept {
+  for (;;) {
+    const std::uint32_t seen = gate_news_.now();
+    if (is_reached(words().gate, value)) return;
+    gate_news_.wait_beyond(seen, std::nullopt);
+  }
+}
+
+int Station::put_into_stream(cuda::Stream stream, StreamTask& task) noexcept {
+  if (task.fetched_bytes > 0) {
+    const int result = device_.copy_to_host(stream, staging().first(task.fetched_bytes), task.fetched_from);
+    if (result != cuda::success) return result;
+  }
+  if (!task.repeats && !host_functions.load(std::memory_order_relaxed)) {
+    const int result = device_.ring_and_wait(stream, task.gate_value_);
+    if (result != cuda::error_not_supported) return result;
+    host_functions.store(true);
+  }
+  const gpu::Driver& driver = *gpu::driver();
+  if (driver.launch_host_function == nullptr) return cuda::error_not_supported;
+  task.rung_by_call_ = true;
+  if (!task.repeats) {
+    Attendants::instance().expect_call(*this, task);
+    const int result = driver.launch_host_function(stream, &Station::ring_and_wait_by_call, &task);
+    if (result != cuda::success) Attendants::instance().forget(*this, task);
+    return result;
+  }
+  int result = device_.write_gate(stream, task.gate_value_ - 1);
+  if (result == cuda::success) result = driver.launch_host_function(stream, &Station::ring_by_call, &task);
+  if (result == cuda::success) result = device_.wait_at_gate(stream, task.gate_value_);
+  return result;
+}
+
+int Station::submit(cuda::Stream stream, StreamTask& task) noexcept try {
+  Attendants::instance().announce(hands_for_a_stream(task.hands));
+  const std::lock_guard lock(submitting_);
+  task.station_ = this;
+  task.gate_value_ = ++sequence_;
+  if (task.blocks > 0 && !has_kernel()) task.blocks = 0;
+  const int result = put_into_stream(stream, task);
+  if (result != cuda::success) return result;
+  if (task.blocks > 0 && device_.launch(stream, task.blocks) != cuda::success) {
+    condemned_.store(true);
+    task.blocks = 0;
+  }
+  task.submitted_.store(true, std::memory_order_release);
+  if (!task.rung_by_call_) Attendants::instance().expect(*this, task);
+  return cuda::success;
+} catch (...) {
+  return cuda::error_out_of_memory;
+}
+
+int Station::submit_captured(cuda::Stream stream, StreamTask& task) noexcept {
+  const std::lock_guard lock(submitting_);
+  task.station_ = this;
+  task.gate_value_ = 1;
+  task.repeats = true;
+  if (task.blocks > 0 && !has_kernel()) return cuda::error_not_supported;
+  int result = put_into_stream(stream, task);
+  if (result == cuda::success && task.blocks > 0) result = device_.launch(stream, task.blocks);
+  task.submitted_.store(true, std::memory_order_release);
+  return result;
+}
+
+bool stream_tasks_pending(const void* subject) noexcept {
+  return Attendants::instance().pending(subject);
+}
+
+bool wait_for_stream_tasks(const void* subject, int milliseconds) noexcept {
+  return Attendants::instance().wait_until_none(subject, milliseconds);
+}
+
+unsigned busy_streams() noexcept {
+  return Attendants::instance().busy();
+}
+
+unsigned companion_streams() noexcept {
+  return Attendants::instance().companions();
+}
+
+unsigned hands_for_a_stream(unsigned wanted) noexcept {
+  const unsigned processors = lane_count() + 1;
+  const unsigned theirs = processors > 2 ? processors - 2 : 1;
+  const unsigned streams = std::min(companion_streams(), theirs);
+  return std::min(wanted, theirs / streams - 1);
+}
+
+std::size_t station_count() noexcept {
+  return Attendants::instance().station_count();
+}
+
+void stations_before_fork() noexcept {
+  Attendants::before_fork();
+}
+
+void stations_after_fork(bool in_child) noexcept {
+  Attendants::after_fork(in_child);
+}
+
+}  // namespace sluice::engine

@@ -1,0 +1,136 @@
+// What one stream of the program's works with while it has transfers of ours: pinned staging memory of its own with the
+// bell, the gate and the commands in it, and the transfers that stand in the stream. Gated work takes from no pool that
+// others need, so any number of streams may wait.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "base/event_count.h"
+#include "gpu/errand.h"
+
+namespace sluice::engine {
+
+class Courier;
+class Station;
+
+// One transfer in a stream. It is run once the stream has got there, by an attendant.
+class StreamTask {
+ public:
+  StreamTask() = default;
+  virtual ~StreamTask() = default;
+  StreamTask(const StreamTask&) = delete;
+  StreamTask& operator=(const StreamTask&) = delete;
+
+  // Moves the bytes and says what came of it, before later work of the stream runs.
+  virtual void run(Courier& courier) noexcept = 0;
+  // Will run() be over in some microseconds, as far as can be told? Asked at its turn, outside of all locks.
+  virtual bool is_quick() noexcept = 0;
+  // It will not be run again. Destroys it.
+  virtual void end() noexcept = 0;
+
+  // What the task is to do with, for those who ask whether anything of it is still waiting.
+  const void* subject = nullptr;
+  // How many blocks carry, where the kernel does; 0: there is nothing to carry, or not by it.
+  unsigned blocks = 0;
+  // How many threads should help, where the file has the bytes at hand.
+  unsigned hands = 0;
+  // Memory whose bytes the stream itself puts into the staging memory on its way: of a write that is known by then.
+  std::uint64_t fetched_from = 0;
+  std::uint32_t fetched_bytes = 0;
+  // The file may be read before the stream gets there.
+  bool early = false;
+  // A node of a graph: run with every replay, never ended.
+  bool repeats = false;
+
+ private:
+  friend class Attendants;
+  friend class Courier;
+  friend class Station;
+  Station* station_ = nullptr;
+  std::uint32_t gate_value_ = 0;
+  bool rung_by_call_ = false;
+  std::atomic<bool> submitted_{false};
+};
+
+class Station {
+ public:
+  // For a stream of that context; with the context current. Null when there is no memory to be had.
+  static Station* take(cuda::Context context, unsigned long long context_id) noexcept;
+  // When the last task is through, it serves the next stream. (A task that repeats has its station for good.)
+  void give_back() noexcept;
+
+  // Nothing of ours stands in its stream.
+  bool is_idle() noexcept;
+
+  // Puts the task into the stream: behind what stands there, before what comes. Answers the driver's refusal; then
+  // nothing has happened. With the context current.
+  int submit(cuda::Stream stream, StreamTask& task) noexcept;
+  // The same while the stream is being captured into a graph.
+  int submit_captured(cuda::Stream stream, StreamTask& task) noexcept;
+
+  // By host functions and not by stream memory operations, from now on.
+  static void use_host_functions() noexcept;
+
+  bool has_kernel() const noexcept { return !condemned_.load(std::memory_order_relaxed) && device_.has_kernel(); }
+  const gpu::Errands& device() const noexcept { return device_; }
+
+ private:
+  friend class Attendants;
+  friend class Courier;
+  explicit Station(std::span<std::byte> memory);
+  ~Station();
+
+  gpu::ErrandWords& words() const noexcept { return *reinterpret_cast<gpu::ErrandWords*>(memory_.data()); }
+  std::span<std::byte> staging() const noexcept { return memory_.subspan(gpu::errand_words_bytes); }
+  int put_into_stream(cuda::Stream stream, StreamTask& task) noexcept;
+  void wait_at_gate_on_host(std::uint32_t value) const noexcept;
+  static void ring_by_call(void* task);
+  static void ring_and_wait_by_call(void* task);
+
+  std::span<std::byte> memory_;
+  gpu::Errands device_;
+  std::atomic<bool> condemned_{false};
+  base::EventCount gate_news_;                     // for host functions that wait at the gate
+  std::uint32_t next_number_ = gpu::first_errand;  // of the one task that runs
+
+  std::mutex submitting_;  // what stands in the stream and what stands in `pending_` have one order
+  std::uint32_t sequence_ = 0;
+
+  // Guarded by the attendants' lock:
+  std::deque<StreamTask*> pending_;
+  std::deque<StreamTask*> rung_;  // by a call, while the task before was still at work
+  std::unique_ptr<Courier> courier_;
+  bool busy_ = false;  // it counts as such
+  bool running_ = false;
+  bool departing_ = false;  // the last task is over but for its kernel, which may have to be called off
+  bool watched_ = false;
+  bool kept_ = true;            // by the stream that it serves
+  bool kernel_inside_ = false;  // the last launch may still look at the words
+};
+
+// Is any task with this subject waiting or running? Control plane.
+bool stream_tasks_pending(const void* subject) noexcept;
+// Waits until none is, for so many milliseconds at most. Answers whether none is.
+bool wait_for_stream_tasks(const void* subject, int milliseconds) noexcept;
+
+// How many streams have work of ours now; and at a time, as far as can be told.
+unsigned busy_streams() noexcept;
+unsigned companion_streams() noexcept;
+// How many helpers each of them may have, so that all of them together, the program's thread and the one that watches
+// find a processor.
+unsigned hands_for_a_stream(unsigned wanted) noexcept;
+
+// How many stations there are, in use or not: what is pinned for streams.
+std::size_t station_count() noexcept;
+
+// Around fork: the child has no streams.
+void stations_before_fork() noexcept;
+void stations_after_fork(bool in_child) noexcept;
+
+}  // namespace sluice::engine

@@ -1,0 +1,186 @@
+// Made once for each piece of pinned memory and never given back: at exit the driver may be gone before us.
+#include "gpu/errand.h"
+
+namespace sluice::gpu {
+
+namespace {
+
+constexpr unsigned errand_threads = 512;
+
+}  // namespace
+
+int Errands::attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept {
+  const Driver* const driver = gpu::driver();
+  if (driver == nullptr) return cuda::error_not_initialized;
+  if (driver->mem_host_get_device_pointer == nullptr || driver->mem_alloc == nullptr ||
+      driver->stream_query == nullptr) {
+    return cuda::error_not_supported;
+  }
+  // What a context that is gone had went with it; the registration may have survived.
+  if (driver_ != nullptr) driver->mem_host_unregister(memory.data());
+  *this = {};
+  int result = driver->mem_host_register(memory.data(), memory.size(), cuda::host_register_portable);
+  if (result != cuda::success) return result;
+  driver_ = driver;
+  memory_ = memory;
+  result = prepare();
+  if (result == cuda::success) {
+    kernels_ = kernels_of(context, context_id);
+    if (kernels_ == nullptr) result = cuda::error_out_of_memory;
+  }
+  if (result != cuda::success) {
+    driver->mem_host_unregister(memory.data());
+    *this = {};
+    return result;
+  }
+  context_ = context;
+  context_id_ = context_id;
+  return cuda::success;
+}
+
+int Errands::prepare() noexcept {
+  words().first_counters = {};
+  words().first_counters[0] = first_errand;
+  words().first_counters[1] = first_errand;
+  words().first_counters[5] = first_errand;
+  int result = driver_->mem_host_get_device_pointer(&device_base_, memory_.data(), 0);
+  if (result == cuda::success) result = driver_->ctx_get_device(&device_);
+  // Streams of another priority have hardware queues of their own, which no waiting stream of the usual one holds.
+  int least = 0;
+  int greatest = 0;
+  const bool priorities = driver_->stream_create_with_priority != nullptr &&
+                          driver_->stream_priority_range != nullptr &&
+                          driver_->stream_priority_range(&least, &greatest) == cuda::success;
+  if (result == cuda::success) {
+    result = priorities ? driver_->stream_create_with_priority(&rescue_, cuda::stream_non_blocking, greatest)
+                        : driver_->stream_create(&rescue_, cuda::stream_non_blocking);
+  }
+  if (result == cuda::success) result = driver_->mem_alloc(&counters_, sizeof words().first_counters);
+  if (result == cuda::success) {
+    result =
+        driver_->memcpy_htod_async(counters_, words().first_counters.data(), sizeof words().first_counters, rescue_);
+  }
+  return result == cuda::success ? driver_->stream_synchronize(rescue_) : result;
+}
+
+int Errands::ring_and_wait(cuda::Stream stream, std::uint32_t value) const noexcept {
+  if (driver_->stream_batch_mem_op != nullptr) {
+    std::array<cuda::BatchMemoryOperation, 2> both{
+        {{cuda::batch_write_value_32, seen_by_device(&words().bell), value, cuda::write_value_default, 0, 0},
+         {cuda::batch_wait_value_32, seen_by_device(&words().gate), value, cuda::wait_value_geq, 0, 0}}};
+    return driver_->stream_batch_mem_op(stream, both.size(), both.data(), 0);
+  }
+  const int result = ring_bell(stream, value);
+  return result == cuda::success ? wait_at_gate(stream, value) : result;
+}
+
+int Errands::ring_bell(cuda::Stream stream, std::uint32_t value) const noexcept {
+  if (driver_->stream_write_value_32 == nullptr) return cuda::error_not_supported;
+  return driver_->stream_write_value_32(stream, seen_by_device(&words().bell), value, cuda::write_value_default);
+}
+
+int Errands::write_gate(cuda::Stream stream, std::uint32_t value) const noexcept {
+  if (driver_->stream_write_value_32 == nullptr) return cuda::error_not_supported;
+  return driver_->stream_write_value_32(stream, seen_by_device(&words().gate), value, cuda::write_value_default);
+}
+
+int Errands::wait_at_gate(cuda::Stream stream, std::uint32_t value) const noexcept {
+  if (driver_->stream_wait_value_32 == nullptr) return cuda::error_not_supported;
+  return driver_->stream_wait_value_32(stream, seen_by_device(&words().gate), value, cuda::wait_value_geq);
+}
+
+bool Errands::has_kernel() const noexcept {
+  return kernels_->errand.load(std::memory_order_acquire) != nullptr;
+}
+
+int Errands::launch(cuda::Stream stream, unsigned blocks) const noexcept {
+  ErrandWords& shared = words();
+  cuda::DevicePtr ring = seen_by_device(memory_.data() + errand_words_bytes);
+  cuda::DevicePtr commands = seen_by_device(shared.commands.data());
+  cuda::DevicePtr acked = seen_by_device(shared.acked.data());
+  cuda::DevicePtr launch_words = seen_by_device(&shared.begun);
+  cuda::DevicePtr resume = seen_by_device(&shared.resume);
+  cuda::DevicePtr counters = counters_;
+  std::uint32_t place_bytes = errand_place_bytes;
+  std::uint32_t places = errand_places;
+  std::array<void*, 8> arguments{&ring, &commands, &acked, &launch_words, &resume, &counters, &place_bytes, &places};
+  return driver_->launch_kernel(kernels_->errand.load(std::memory_order_acquire), blocks, 1, 1, errand_threads, 1, 1, 0,
+                                stream, arguments.data(), nullptr);
+}
+
+int Errands::copy_to_host(cuda::Stream stream, std::span<std::byte> to, cuda::DevicePtr from) const noexcept {
+  return driver_->memcpy_dtoh_async(to.data(), from, to.size(), stream);
+}
+
+int Errands::rescue_to_device(cuda::DevicePtr to, std::span<const std::byte> from) const noexcept {
+  const int result = driver_->memcpy_htod_async(to, from.data(), from.size(), rescue_);
+  const int waited = driver_->stream_synchronize(rescue_);
+  return result != cuda::success ? result : waited;
+}
+
+int Errands::rescue_from_device(std::span<std::byte> to, cuda::DevicePtr from) const noexcept {
+  const int result = driver_->memcpy_dtoh_async(to.data(), from, to.size(), rescue_);
+  const int waited = driver_->stream_synchronize(rescue_);
+  return result != cuda::success ? result : waited;
+}
+
+int Errands::health() const noexcept {
+  // Drivers crash on a stream that went with its context; they do know that memory is gone.
+  unsigned type = 0;
+  cuda::Context owner = nullptr;
+  std::array<int, 2> attributes{cuda::pointer_attribute_memory_type, cuda::pointer_attribute_context};
+  std::array<void*, 2> values{&type, &owner};
+  const int known = driver_->pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(),
+                                                    values.data(), counters_);
+  if (known != cuda::success || type == 0 || owner != context_) return cuda::error_context_is_destroyed;
+  const int result = driver_->stream_query(rescue_);
+  return result == cuda::error_not_ready ? static_cast<int>(cuda::success) : result;
+}
+
+StreamScope::StreamScope(cuda::Stream stream, cuda::Context otherwise) noexcept : driver_(gpu::driver()) {
+  if (driver_ == nullptr) {
+    status_ = cuda::error_not_initialized;
+    return;
+  }
+  mode_changed_ = driver_->exchange_capture_mode(&capture_mode_) == cuda::success;
+  constexpr std::uintptr_t last_default_stream = 2;
+  if (reinterpret_cast<std::uintptr_t>(stream) > last_default_stream) {
+    status_ = driver_->stream_get_ctx(stream, &context_);
+  } else {
+    driver_->ctx_get_current(&context_);
+    if (context_ == nullptr) context_ = otherwise;
+    if (context_ == nullptr) status_ = cuda::error_invalid_context;
+  }
+  enter();
+}
+
+StreamScope::StreamScope(cuda::Context context) noexcept : driver_(gpu::driver()), context_(context) {
+  if (driver_ == nullptr) {
+    status_ = cuda::error_not_initialized;
+    return;
+  }
+  mode_changed_ = driver_->exchange_capture_mode(&capture_mode_) == cuda::success;
+  enter();
+}
+
+void StreamScope::enter() noexcept {
+  if (status_ != cuda::success) return;
+  cuda::Context current = nullptr;
+  driver_->ctx_get_current(&current);
+  if (context_ != current) {
+    status_ = driver_->ctx_push(context_);
+    pushed_ = status_ == cuda::success;
+  }
+  if (status_ == cuda::success && driver_->ctx_get_id != nullptr) driver_->ctx_get_id(context_, &context_id_);
+}
+
+StreamScope::~StreamScope() {
+  if (driver_ == nullptr) return;
+  if (pushed_) {
+    cuda::Context popped = nullptr;
+    driver_->ctx_pop(&popped);
+  }
+  if (mode_changed_) driver_->exchange_capture_mode(&capture_mode_);
+}
+
+}  // namespace sluice::gpu

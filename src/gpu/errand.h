@@ -1,0 +1,134 @@
+// Work on a stream that is the program's own: a bell that the stream rings, a gate that it waits at, and a kernel that
+// runs errands behind the gate: carries what the host's commands say, until one says that it is over. The words and the
+// staging places lie in pinned memory that host and device share.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "gpu/driver.h"
+#include "gpu/loading.h"
+
+namespace sluice::gpu {
+
+inline constexpr std::uint32_t errand_places = 32;
+// What one command carries at most, and the room around it: for blocks of O_DIRECT, and for bytes that lie in their
+// place as they do in memory.
+inline constexpr std::uint32_t errand_bytes = 32768;
+inline constexpr std::uint32_t errand_place_bytes = errand_bytes + 8192;
+
+enum class ErrandKind : std::uint32_t { end = 0, to_device = 1, from_device = 2, taken_back = 3 };
+
+// As kernels/errand.cu reads it. The address has 56 bits.
+struct ErrandCommand {
+  std::uint64_t address = 0;
+  std::uint32_t number = 0;
+  ErrandKind kind = ErrandKind::end;
+  std::uint32_t offset = 0;  // into the place
+  std::uint32_t length = 0;
+
+  std::uint64_t first_word() const noexcept { return address | std::uint64_t{number & 0xffU} << 56U; }
+  std::uint64_t second_word() const noexcept {
+    return std::uint64_t{number} << 32U | static_cast<std::uint32_t>(kind) << 30U | offset << 17U | length;
+  }
+};
+
+// At the start of the pinned memory. Those that the device writes have lines of their own.
+struct ErrandWords {
+  std::array<std::uint64_t, 2 * std::size_t{errand_places}> commands;
+  alignas(64) std::array<std::uint32_t, errand_places> acked;  // number of the last command carried out at each place
+  alignas(64) std::uint32_t begun;                             // 1 once a block of the launch runs
+  std::uint32_t verdict;                                       // 1: it carries; 2: it was called off
+  std::uint32_t left;                                          // 1 once no block of it will look at anything again
+  alignas(64) std::uint32_t resume;  // of a launch that was called off: all is done, and the next number to begin with
+  alignas(64) std::uint32_t bell;
+  alignas(64) std::uint32_t gate;
+  alignas(64) std::array<std::uint32_t, 16> first_counters;  // what the device's counters are when it begins
+};
+inline constexpr std::size_t errand_words_bytes = 4096;
+static_assert(sizeof(ErrandWords) <= errand_words_bytes);
+inline constexpr std::size_t errand_memory_bytes = errand_words_bytes + std::size_t{errand_places} * errand_place_bytes;
+
+// The first number that a command has: no word that was never written looks like one.
+inline constexpr std::uint32_t first_errand = errand_places;
+
+// The device's side of one piece of pinned memory, in one context for good. Calls with that context current and in
+// relaxed capture mode; one thread at a time, but for the rescue, which may go on beside the rest.
+class Errands {
+ public:
+  // Pins `memory` (zeros, errand_memory_bytes). Answers why not; then nothing is to be undone.
+  int attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept;
+  bool serves(cuda::Context context, unsigned long long id) const noexcept {
+    return context_ == context && context_id_ == id;
+  }
+  cuda::Context context() const noexcept { return context_; }
+  int device() const noexcept { return device_; }
+
+  // Into the program's stream: both at once, and one by one.
+  int ring_and_wait(cuda::Stream stream, std::uint32_t value) const noexcept;
+  int ring_bell(cuda::Stream stream, std::uint32_t value) const noexcept;
+  int write_gate(cuda::Stream stream, std::uint32_t value) const noexcept;
+  // Waits until the gate's word has the value, or is beyond it (cyclic).
+  int wait_at_gate(cuda::Stream stream, std::uint32_t value) const noexcept;
+  // No where the driver or the device will not have it, or has it not yet.
+  bool has_kernel() const noexcept;
+  int launch(cuda::Stream stream, unsigned blocks) const noexcept;
+  int copy_to_host(cuda::Stream stream, std::span<std::byte> to, cuda::DevicePtr from) const noexcept;
+
+  // By the copy engine, on a stream of our own that comes before those that wait: when the kernel could not begin.
+  // Return when the bytes are in place.
+  int rescue_to_device(cuda::DevicePtr to, std::span<const std::byte> from) const noexcept;
+  int rescue_from_device(std::span<std::byte> to, cuda::DevicePtr from) const noexcept;
+
+  // For long waits: has the context died on us? May be asked without a context.
+  int health() const noexcept;
+
+ private:
+  cuda::DevicePtr seen_by_device(const void* address) const noexcept {
+    return device_base_ + static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - memory_.data());
+  }
+  ErrandWords& words() const noexcept { return *reinterpret_cast<ErrandWords*>(memory_.data()); }
+  int prepare() noexcept;
+
+  const Driver* driver_ = nullptr;
+  cuda::Context context_ = nullptr;
+  unsigned long long context_id_ = 0;
+  int device_ = -1;
+  std::span<std::byte> memory_;
+  cuda::DevicePtr device_base_ = 0;
+  cuda::DevicePtr counters_ = 0;
+  cuda::Stream rescue_ = nullptr;
+  const Kernels* kernels_ = nullptr;
+};
+
+// The context of a stream, current for a while in relaxed capture mode; of a default stream the one that is current, or
+// of the memory's where none is.
+class StreamScope {
+ public:
+  StreamScope(cuda::Stream stream, cuda::Context otherwise) noexcept;
+  // A context that is known.
+  explicit StreamScope(cuda::Context context) noexcept;
+  ~StreamScope();
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+  int status() const noexcept { return status_; }
+  cuda::Context context() const noexcept { return context_; }
+  unsigned long long context_id() const noexcept { return context_id_; }
+
+ private:
+  void enter() noexcept;
+
+  const Driver* driver_;
+  cuda::Context context_ = nullptr;
+  unsigned long long context_id_ = 0;
+  int capture_mode_ = cuda::capture_relaxed;
+  bool mode_changed_ = false;
+  bool pushed_ = false;
+  int status_ = cuda::success;
+};
+
+}  // namespace sluice::gpu

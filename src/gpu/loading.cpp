@@ -1,0 +1,142 @@
+// The machine code comes along for the usual devices; any other device's driver compiles the text, which takes some
+// fifty milliseconds a kernel where it does not remember having done so.
+#include "gpu/loading.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "gpu/driver.h"
+#include "gpu/kernels.h"
+#include "observe/log.h"
+
+namespace sluice::gpu {
+
+namespace {
+
+constexpr int preparation_milliseconds = 500;
+
+struct Loaded {
+  cuda::Context context;
+  unsigned long long context_id;
+  Kernels kernels;
+
+  Loaded(cuda::Context where, unsigned long long id) : context(where), context_id(id) {}
+};
+
+struct Entry {
+  const char* text;
+  const char* name;
+  std::atomic<cuda::Function> Kernels::*function;
+};
+
+cuda::Function load_one(const Driver& driver, cuda::Module machine_code, const Entry& entry) noexcept {
+  cuda::Function function = nullptr;
+  if (machine_code != nullptr && driver.module_get_function(&function, machine_code, entry.name) == cuda::success) {
+    return function;
+  }
+  cuda::Module module = nullptr;
+  if (driver.module_load_data(&module, entry.text) != cuda::success) return nullptr;
+  return driver.module_get_function(&function, module, entry.name) == cuda::success ? function : nullptr;
+}
+
+void load_all(const Driver& driver, Kernels& kernels) noexcept {
+  const std::array entries{Entry{kernels::gather, "sluice_gather", &Kernels::gather},
+                           Entry{kernels::scatter, "sluice_scatter", &Kernels::scatter},
+                           Entry{kernels::serve, "sluice_serve", &Kernels::serve},
+                           Entry{kernels::errand, "sluice_errand", &Kernels::errand}};
+  cuda::Module machine_code = nullptr;
+  if (driver.soft || driver.module_load_data(&machine_code, kernels::machine_code()) != cuda::success) {
+    machine_code = nullptr;
+  }
+  for (const Entry& entry : entries) {
+    (kernels.*entry.function).store(load_one(driver, machine_code, entry), std::memory_order_release);
+  }
+}
+
+// On a thread of its own: loading may wait for kernels of the program that are running, and such a kernel may wait for
+// the bytes that we are to read.
+void load(const Driver& driver, Loaded& loaded) noexcept {
+  cuda::Context popped = nullptr;
+  int mode = cuda::capture_relaxed;
+  driver.exchange_capture_mode(&mode);
+  if (driver.ctx_push(loaded.context) == cuda::success) {
+    load_all(driver, loaded.kernels);
+    driver.ctx_pop(&popped);
+  }
+  loaded.kernels.tried.store(true, std::memory_order_release);
+  loaded.kernels.news.advance();
+}
+
+void start_loading(const Driver& driver, Loaded& loaded) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread thread(load, std::cref(driver), std::ref(loaded));
+    ::pthread_setname_np(thread.native_handle(), "sluice-load");
+    thread.detach();
+  } catch (const std::system_error& failure) {
+    loaded.kernels.tried.store(true);
+    observe::log(config::LogLevel::warn, "gpu",
+                 std::string("our kernels are not loaded, copies take longer: ") + failure.what());
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace
+
+const Kernels* kernels_of(cuda::Context context, unsigned long long context_id) noexcept try {
+  static std::mutex mutex;
+  static auto* const known = new std::list<Loaded>;
+  const Driver* const driver = gpu::driver();
+  if (driver == nullptr) return nullptr;
+  const std::lock_guard lock(mutex);
+  const auto found = std::find_if(known->begin(), known->end(), [&](const Loaded& loaded) {
+    return loaded.context == context && loaded.context_id == context_id;
+  });
+  if (found != known->end()) return &found->kernels;
+  Loaded& loaded = known->emplace_back(context, context_id);
+  if (driver->module_load_data != nullptr && driver->module_get_function != nullptr &&
+      driver->launch_kernel != nullptr) {
+    start_loading(*driver, loaded);
+  } else {
+    loaded.kernels.tried.store(true);
+  }
+  return &loaded.kernels;
+} catch (...) {
+  return nullptr;
+}
+
+bool wait_for(const Kernels& kernels, int milliseconds) noexcept {
+  if (kernels.tried.load(std::memory_order_acquire)) return true;
+  timespec deadline{};
+  ::clock_gettime(CLOCK_MONOTONIC, &deadline);
+  const std::int64_t nanoseconds = deadline.tv_nsec + std::int64_t{milliseconds} * 1'000'000;
+  deadline.tv_sec += nanoseconds / 1'000'000'000;
+  deadline.tv_nsec = nanoseconds % 1'000'000'000;
+  const std::uint32_t seen = kernels.news.now();
+  if (!kernels.tried.load(std::memory_order_acquire)) kernels.news.wait_beyond(seen, deadline);
+  return kernels.tried.load(std::memory_order_acquire);
+}
+
+void prepare_kernels() noexcept {
+  const Driver* const driver = gpu::driver();
+  if (driver == nullptr) return;
+  cuda::Context context = nullptr;
+  unsigned long long id = 0;
+  if (driver->ctx_get_current(&context) != cuda::success || context == nullptr) return;
+  if (driver->ctx_get_id != nullptr) driver->ctx_get_id(context, &id);
+  if (const Kernels* const kernels = kernels_of(context, id)) wait_for(*kernels, preparation_milliseconds);
+}
+
+}  // namespace sluice::gpu

@@ -1,0 +1,107 @@
+// A read puts each piece into the courier's next place, as far from a 16-byte boundary as it lies in memory; a write
+// has several pieces on their way from the device while one is written.
+#include "paths/couriered.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "gpu/memory.h"
+#include "paths/couriered_hands.h"
+
+namespace sluice::paths {
+
+using base::FileOffset;
+using base::Outcome;
+
+namespace {
+
+// Several blocks of the kernel share what is not much.
+constexpr std::uint64_t small_transfer = 256 << 10;
+constexpr std::uint64_t small_piece = 16 << 10;
+constexpr std::uint64_t most_asked_for = 8;
+
+std::uint64_t piece_bytes(std::uint64_t length) noexcept {
+  return length <= small_transfer ? small_piece : gpu::errand_bytes;
+}
+
+Outcome read_couriered(engine::Courier& courier, const Piece& piece, FileSide& file) noexcept {
+  const std::uint64_t most = piece_bytes(piece.length);
+  const std::uint64_t block = file.block();
+  std::uint64_t done = 0;
+  while (done < piece.length) {
+    const std::span<std::byte> place = courier.place();
+    if (place.empty()) return courier.failed();
+    const std::uint64_t position = piece.at.value + done;
+    const std::uint64_t address = piece.address + done;
+    const std::uint64_t skip = position % block;  // bytes of the first block that nobody asked for
+    const std::uint64_t shift = block == 1 ? address % 16 : 0;
+    const std::uint64_t wanted = std::min(piece.length - done, most);
+    const std::uint64_t fetched = (skip + wanted + block - 1) / block * block;
+    if (shift + fetched > place.size()) return Outcome::system_error(EINVAL);
+    const Outcome read = file.read(place.subspan(shift, fetched), FileOffset{position - skip});
+    if (!read.ok()) return done > 0 ? Outcome::bytes(done) : read;
+    if (read.count() <= skip) break;
+    const std::uint64_t arrived = std::min(read.count() - skip, wanted);
+    courier.send(static_cast<std::uint32_t>(shift + skip), static_cast<std::uint32_t>(arrived), address);
+    done += arrived;
+    if (arrived < wanted) break;
+  }
+  return Outcome::bytes(done);
+}
+
+Outcome write_couriered(engine::Courier& courier, const Piece& piece, FileSide& file) noexcept {
+  const std::uint64_t most = piece_bytes(piece.length);
+  const std::uint64_t pieces = (piece.length + most - 1) / most;
+  const auto length_of = [&](std::uint64_t index) { return std::min(most, piece.length - index * most); };
+  std::uint64_t asked = 0;
+  std::uint32_t first = 0;
+  std::uint64_t done = 0;
+  for (std::uint64_t index = 0; index < pieces; ++index) {
+    for (; asked < std::min(pieces, index + most_asked_for); ++asked) {
+      const std::uint32_t number =
+          courier.ask(piece.address + asked * most, static_cast<std::uint32_t>(length_of(asked)));
+      if (asked == 0) first = number;
+    }
+    const auto bytes = courier.answer_to(first + static_cast<std::uint32_t>(index));
+    if (bytes.empty()) return done > 0 ? Outcome::bytes(done) : courier.failed();
+    const Outcome written = file.write(bytes, FileOffset{piece.at.value + index * most});
+    if (!written.ok()) return done > 0 ? Outcome::bytes(done) : written;
+    done += written.count();
+    if (written.count() < bytes.size()) break;
+  }
+  return Outcome::bytes(done);
+}
+
+}  // namespace
+
+Outcome couriered(engine::Courier& courier, const facts::BufferFacts& memory, const Piece& piece,
+                  FileSide& file) noexcept {
+  if (piece.direction == base::Direction::write) {
+    if (const auto bytes = courier.fetched(piece.address, piece.length)) return file.write(*bytes, piece.at);
+  }
+  if (!courier.reaches(memory)) return Outcome::system_error(EFAULT);
+  // A kernel that touches what is not there ends the program's context.
+  if (gpu::contiguous_bytes(piece.address, piece.length) < piece.length) return Outcome::system_error(EFAULT);
+  if (piece.direction == base::Direction::write) return write_couriered(courier, piece, file);
+  const bool many = file.takes_many_readers() && piece.length >= smallest_for_hands;
+  return many ? read_by_many_hands(courier, piece, file) : read_couriered(courier, piece, file);
+}
+
+Outcome bring(engine::Courier& courier, std::uint64_t address, std::span<std::byte> into) noexcept {
+  if (const auto bytes = courier.fetched(address, into.size())) {
+    std::memcpy(into.data(), bytes->data(), into.size());
+    return Outcome::bytes(into.size());
+  }
+  if (!courier.settle()) return courier.failed();
+  for (std::size_t done = 0; done < into.size();) {
+    const std::size_t length = std::min<std::size_t>(into.size() - done, gpu::errand_bytes);
+    const auto bytes = courier.answer_to(courier.ask(address + done, static_cast<std::uint32_t>(length)));
+    if (bytes.empty()) return courier.failed();
+    std::memcpy(into.data() + done, bytes.data(), length);
+    done += length;
+  }
+  return Outcome::bytes(into.size());
+}
+
+}  // namespace sluice::paths

@@ -1,0 +1,351 @@
+// Transfers in streams that have not got there yet: nothing waits, nothing is touched too early, everything has its
+// order.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+
+#include "contract/stream_gate.h"
+#include "sluice.h"
+#include "support/busy_device.h"
+#include "support/calls.h"
+#include "support/cuda_driver.h"
+
+namespace sluice::contract {
+namespace {
+
+using namespace support;
+
+constexpr std::size_t kRoom = 4 << 20;
+constexpr std::size_t kSize = 3000001;
+
+// One call's arguments, where a stream can write them.
+struct Call {
+  std::size_t size = 0;
+  off_t file_offset = 0;
+  off_t buffer_offset = 0;
+  ssize_t moved = -77;
+
+  int read(CUfileHandle_t handle, const Memory& memory, CUstream stream) {
+    return code(cuFileReadAsync(handle, memory.address(), &size, &file_offset, &buffer_offset, &moved, stream));
+  }
+  int write(CUfileHandle_t handle, const Memory& memory, CUstream stream) {
+    return code(cuFileWriteAsync(handle, memory.address(), &size, &file_offset, &buffer_offset, &moved, stream));
+  }
+};
+
+bool waits_for_streams() {
+  return std::getenv("SLUICE_MODE") != nullptr;
+}
+
+class GatedStreams : public DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (cuda() == nullptr) return;
+    if (waits_for_streams()) GTEST_SKIP() << "in plain mode a call waits for its stream";
+    ASSERT_EQ(register_fd(fd_.get(), &handle_), CU_FILE_SUCCESS);
+  }
+  void TearDown() override {
+    cuFileHandleDeregister(handle_);
+    DeviceTest::TearDown();
+  }
+  void fill_file(unsigned char value, std::size_t size = kSize) const {
+    const Bytes bytes(size, value);
+    ASSERT_EQ(::pwrite(fd_.get(), bytes.data(), size, 0), static_cast<ssize_t>(size));
+  }
+  Bytes file_bytes(std::size_t size) const {
+    Bytes bytes(size);
+    EXPECT_EQ(::pread(fd_.get(), bytes.data(), size, 0), static_cast<ssize_t>(size));
+    return bytes;
+  }
+
+  const ScratchFile file_{kSize};
+  const Fd fd_ = file_.open(O_RDWR);
+  CUfileHandle_t handle_ = nullptr;
+};
+
+TEST_F(GatedStreams, ReadNoByteBeforeTheyGetThere) {
+  for (const unsigned flags : {0U, 15U}) {
+    for (const std::size_t size : {std::size_t{4096}, kSize}) {
+      SCOPED_TRACE(::testing::Message() << "flags " << flags << ", size " << size);
+      const Stream stream;
+      const Gate gate;
+      const Memory memory(MemoryKind::device, kRoom);
+      memory.fill(6);
+      fill_file(1);
+      ASSERT_EQ(code(cuFileStreamRegister(stream.get(), flags)), CU_FILE_SUCCESS);
+      Call call{size};
+      gate.hold(stream.get());
+      ASSERT_EQ(call.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+      fill_file(2);
+      EXPECT_EQ(call.moved, -77);
+      gate.open();
+      stream.synchronize();
+      EXPECT_EQ(call.moved, static_cast<ssize_t>(size));
+      EXPECT_TRUE(all_bytes(2, memory.get(0, size)));
+      EXPECT_TRUE(all_bytes(6, memory.get(size, kRoom - size)));
+      EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
+    }
+  }
+}
+
+TEST_F(GatedStreams, ReadWhatAnotherStreamWroteBeforeItsEvent) {
+  const Stream writer;
+  const Stream reader;
+  const Gate gate;
+  const Event written;
+  const Memory source(MemoryKind::device, kRoom);
+  const Memory target(MemoryKind::device, kRoom);
+  source.fill(9);
+  target.fill(6);
+  Call write{kSize};
+  Call read{kSize};
+  gate.hold(writer.get());
+  ASSERT_EQ(write.write(handle_, source, writer.get()), CU_FILE_SUCCESS);
+  written.record(writer.get());
+  written.hold(reader.get());
+  ASSERT_EQ(read.read(handle_, target, reader.get()), CU_FILE_SUCCESS);
+  gate.open();
+  reader.synchronize();
+  EXPECT_EQ(write.moved, static_cast<ssize_t>(kSize));
+  EXPECT_EQ(read.moved, static_cast<ssize_t>(kSize));
+  EXPECT_TRUE(all_bytes(9, target.get(0, kSize)));
+}
+
+TEST_F(GatedStreams, WriteWhatTheMemoryHoldsWhenTheyGetThere) {
+  for (const unsigned flags : {0U, 15U}) {
+    for (const std::size_t size : {std::size_t{4097}, std::size_t{1 << 20}, kSize}) {
+      SCOPED_TRACE(::testing::Message() << "flags " << flags << ", size " << size);
+      const Stream stream;
+      const Gate gate;
+      const Memory memory(MemoryKind::device, kRoom);
+      memory.fill(1);
+      fill_file(7);
+      ASSERT_EQ(code(cuFileStreamRegister(stream.get(), flags)), CU_FILE_SUCCESS);
+      Call call{size, 3, 5};
+      gate.hold(stream.get());
+      ASSERT_EQ(cuda()->fill_async(reinterpret_cast<CudaAddress>(memory.address()), 2, kRoom, stream.get()), 0);
+      ASSERT_EQ(call.write(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+      ASSERT_EQ(cuda()->fill_async(reinterpret_cast<CudaAddress>(memory.address()), 3, kRoom, stream.get()), 0);
+      EXPECT_TRUE(all_bytes(7, file_bytes(100)));
+      gate.open();
+      stream.synchronize();
+      EXPECT_EQ(call.moved, static_cast<ssize_t>(size));
+      const Bytes bytes = file_bytes(size + 3);
+      EXPECT_TRUE(all_bytes(7, std::span(bytes).first(3)));
+      EXPECT_TRUE(all_bytes(2, std::span(bytes).subspan(3)));
+      EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
+    }
+  }
+}
+
+TEST_F(GatedStreams, TellTheCountToLaterWorkOfTheStream) {
+  const Stream stream;
+  const Gate gate;
+  const Memory memory(MemoryKind::device, kRoom);
+  const Memory pinned(MemoryKind::pinned, 4096);
+  const Memory seen(MemoryKind::device, 4096);
+  auto* const call = new (pinned.address()) Call{kSize};
+  gate.hold(stream.get());
+  ASSERT_EQ(call->read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+  using Copy = int(CudaAddress, const void*, std::size_t, CUstream);
+  ASSERT_EQ(cuda_function<Copy>("cuMemcpyHtoDAsync_v2")(reinterpret_cast<CudaAddress>(seen.address()), &call->moved,
+                                                        sizeof call->moved, stream.get()),
+            0);
+  gate.open();
+  stream.synchronize();
+  ssize_t moved = 0;
+  const Bytes bytes = seen.get(0, sizeof moved);
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<unsigned char*>(&moved));
+  EXPECT_EQ(moved, static_cast<ssize_t>(kSize));
+}
+
+TEST_F(GatedStreams, MayBeAnyNumberThatGoInAnyOrder) {
+  constexpr std::size_t count = 64;
+  constexpr std::size_t size = 100001;
+  struct One {
+    Stream stream;
+    Gate gate;
+    Memory memory{MemoryKind::device, size};
+    Call call{size};
+  };
+  std::deque<One> all(count);
+  for (One& one : all) one.memory.fill(6);
+  for (std::size_t i = 0; i < count; ++i) {
+    One& one = all[i];
+    one.call.file_offset = static_cast<off_t>(i * 1000);
+    if (cuda()->soft && std::getenv("SLUICE_SOFTGPU_QUEUES") == nullptr) one.gate.hold(one.stream.get());
+    ASSERT_EQ(one.call.read(handle_, one.memory, one.stream.get()), CU_FILE_SUCCESS);
+    ASSERT_EQ(one.call.read(handle_, one.memory, one.stream.get()), CU_FILE_SUCCESS);
+  }
+  for (std::size_t i = 0; i < count; ++i) all[(i * 37 + 5) % count].gate.open();
+  for (std::size_t i = 0; i < count; ++i) {
+    all[i].stream.synchronize();
+    ASSERT_EQ(all[i].call.moved, static_cast<ssize_t>(size)) << i;
+    ASSERT_TRUE(same_bytes({file_.content().data() + i * 1000, size}, all[i].memory.get())) << i;
+  }
+}
+
+TEST_F(GatedStreams, AreServedWhenAKernelThatWaitsForThemHoldsTheDevice) {
+  for (const std::size_t size : {std::size_t{70001}, kSize}) {
+    const Stream stream;
+    const Memory memory(MemoryKind::device, kRoom);
+    memory.fill(6);
+    Call call{size, 11, 3};
+    std::string why_not;
+    const auto busy = BusyDevice::hold(&why_not);
+    if (busy == nullptr) GTEST_SKIP() << why_not;
+    ASSERT_EQ(call.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+    const std::atomic_ref moved(call.moved);
+    while (moved.load() == -77) ::usleep(100);
+    EXPECT_EQ(call.moved, static_cast<ssize_t>(std::min(size, kSize - 11)));
+    busy->let_go();
+    stream.synchronize();
+    EXPECT_TRUE(same_bytes({file_.content().data() + 11, static_cast<std::size_t>(call.moved)},
+                           memory.get(3, static_cast<std::size_t>(call.moved))));
+    EXPECT_TRUE(all_bytes(6, memory.get(0, 3)));
+  }
+}
+
+TEST_F(GatedStreams, LoseAHandleThatIsDeregisteredBeforeTheyGetThere) {
+  const Stream stream;
+  const Gate gate;
+  const Memory memory(MemoryKind::device, kRoom);
+  memory.fill(6);
+  Call call{kSize};
+  gate.hold(stream.get());
+  ASSERT_EQ(call.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+  cuFileHandleDeregister(handle_);
+  gate.open();
+  stream.synchronize();
+  EXPECT_EQ(call.moved, -CU_FILE_HANDLE_NOT_REGISTERED);
+  EXPECT_TRUE(all_bytes(6, memory.get()));
+}
+
+TEST_F(GatedStreams, OutliveTheDriverAndTheirOwnDestruction) {
+  const Gate gate;
+  const Memory memory(MemoryKind::device, kRoom);
+  CUstream stream{};
+  ASSERT_EQ(cuda()->stream_create(&stream, 1), 0);
+  Call call{kSize};
+  gate.hold(stream);
+  ASSERT_EQ(call.read(handle_, memory, stream), CU_FILE_SUCCESS);
+  close_driver_fully();
+  ASSERT_EQ(cuda()->stream_destroy(stream), 0);
+  gate.open();
+  ASSERT_EQ(cuda()->context_synchronize(), 0);
+  EXPECT_EQ(call.moved, -CU_FILE_HANDLE_NOT_REGISTERED);
+}
+
+TEST_F(GatedStreams, FinishWhatTheirHandleIsDeregisteredBehind) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  Call call{kSize};
+  ASSERT_EQ(call.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+  cuFileHandleDeregister(handle_);
+  stream.synchronize();
+  EXPECT_EQ(call.moved, static_cast<ssize_t>(kSize));
+  EXPECT_TRUE(same_bytes(file_.content(), memory.get(0, kSize)));
+}
+
+TEST_F(GatedStreams, ReplayAGraphThatReadsAndWritesEachTime) {
+  if (cuda()->begin_capture == nullptr) GTEST_SKIP() << "no graphs here";
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  const Memory copy(MemoryKind::device, kRoom);
+  const auto address = reinterpret_cast<CudaAddress>(memory.address());
+  ASSERT_EQ(code(cuFileStreamRegister(stream.get(), 15)), CU_FILE_SUCCESS);
+  Call read{100001};
+  Call write{100001, 200000};
+  Call again{100001, 200000};
+  constexpr int thread_local_mode = 1;
+  ASSERT_EQ(cuda()->begin_capture(stream.get(), thread_local_mode), 0);
+  ASSERT_EQ(read.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+  ASSERT_EQ(write.write(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+  ASSERT_EQ(cuda()->fill_async(address, 0, kRoom, stream.get()), 0);
+  ASSERT_EQ(again.read(handle_, copy, stream.get()), CU_FILE_SUCCESS);
+  void* graph = nullptr;
+  ASSERT_EQ(cuda()->end_capture(stream.get(), &graph), 0);
+  void* exec = nullptr;
+  ASSERT_EQ(cuda_function<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags")(&exec, graph, 0), 0);
+  for (unsigned char round = 1; round <= 5; ++round) {
+    fill_file(round, 100001);
+    ASSERT_EQ(cuda_function<int(void*, CUstream)>("cuGraphLaunch")(exec, stream.get()), 0);
+    if (round % 2 == 0) {
+      ASSERT_EQ(cuda_function<int(void*, CUstream)>("cuGraphLaunch")(exec, stream.get()), 0);
+    }
+    stream.synchronize();
+    EXPECT_EQ(read.moved, 100001);
+    EXPECT_EQ(write.moved, 100001);
+    EXPECT_EQ(again.moved, 100001);
+    ASSERT_TRUE(all_bytes(round, copy.get(0, 100001)));
+    ASSERT_TRUE(all_bytes(0, memory.get(0, 100001)));
+  }
+  cuda_function<int(void*)>("cuGraphExecDestroy")(exec);
+  cuda()->graph_destroy(graph);
+  EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
+}
+
+TEST_F(GatedStreams, LeaveTheCaptureOfAnotherThreadAlone) {
+  if (cuda()->begin_capture == nullptr) GTEST_SKIP() << "no graphs here";
+  const Stream captured;
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  constexpr int global_mode = 0;
+  ASSERT_EQ(cuda()->begin_capture(captured.get(), global_mode), 0);
+  Call call{kSize};
+  ASSERT_EQ(call.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+  const std::atomic_ref moved(call.moved);
+  while (moved.load() == -77) ::usleep(100);
+  void* graph = nullptr;
+  EXPECT_EQ(cuda()->end_capture(captured.get(), &graph), 0) << "the capture was broken";
+  if (graph != nullptr) cuda()->graph_destroy(graph);
+  stream.synchronize();
+  EXPECT_EQ(call.moved, static_cast<ssize_t>(kSize));
+}
+
+TEST_F(GatedStreams, ReadEarlyWhereTheProgramAllowsIt) {
+  for (const char* const name : {"SLUICE_COPY", "SLUICE_VERIFY", "CUFILE_STREAM_MEMOPS_BYPASS"}) {
+    if (std::getenv(name) != nullptr) GTEST_SKIP() << "not with " << name;
+  }
+  const Stream stream;
+  const Gate gate;
+  const Memory memory(MemoryKind::device, kRoom);
+  memory.fill(6);
+  fill_file(1);
+  EXPECT_EQ(code(sluice_stream_read_early(stream.get(), 1)), CU_FILE_INVALID_VALUE) << "it is not registered";
+  ASSERT_EQ(code(cuFileStreamRegister(stream.get(), 15)), CU_FILE_SUCCESS);
+  ASSERT_EQ(code(sluice_stream_read_early(stream.get(), 1)), CU_FILE_SUCCESS);
+  Call call{65536};
+  gate.hold(stream.get());
+  ASSERT_EQ(call.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+  const std::atomic_ref moved(call.moved);
+  while (moved.load() == -77) ::usleep(100);
+  fill_file(2);
+  gate.open();
+  stream.synchronize();
+  EXPECT_TRUE(all_bytes(1, memory.get(0, 65536))) << "it was not read early";
+  EXPECT_EQ(call.moved, 65536);
+  EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
+}
+
+TEST_F(GatedStreams, CanBeManyOneAfterTheOther) {
+  const Memory memory(MemoryKind::device, 8192);
+  constexpr int rounds = 100;
+  for (int round = 0; round < rounds; ++round) {
+    const Stream stream;
+    Call call{8191, round};
+    ASSERT_EQ(call.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+    ASSERT_EQ(call.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+    stream.synchronize();
+    ASSERT_EQ(call.moved, 8191);
+    ASSERT_TRUE(same_bytes({file_.content().data() + round, 8191}, memory.get(0, 8191))) << round;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::contract
