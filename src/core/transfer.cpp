@@ -198,7 +198,7 @@ Outcome transfer_entry(Driver& driver, File& file, const Call& call, const Befor
 }
 
 Outcome transfer_in_stream(Driver& driver, File& file, const Call& call, engine::Courier* courier) noexcept {
-  return run_watched(driver, file, call, {.courier = courier});
+  return run_watched(driver, file, call, {.before = {}, .courier = courier});
 }
 
 Outcome transfer(Driver& driver, const Call& call) noexcept {
