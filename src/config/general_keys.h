@@ -29,13 +29,15 @@ inline constexpr std::array general_keys{
         .here = "auto takes the kernel for what is cached, the copy engine for what a disk has to bring first."},
     Key{.name = "sluice.small_reads",
         .kind = Kind::choice,
-        .standard = "\"copy\"",
-        .choices = "copy|resident",
+        .standard = "\"auto\"",
+        .choices = "auto|copy|together|resident",
         .environment = "SLUICE_SMALL_READS",
         .effect = Effect::obeyed,
-        .meaning = "Who carries reads of up to 16 KiB that the page cache has: a copy each, or a kernel that stays.",
+        .meaning = "Who carries reads of up to 16 KiB that the page cache has: a copy each, one launch of a kernel for "
+                   "several, or a kernel that stays.",
         .here = "resident keeps one block on the GPU for each thread that reads, for 0.2 ms after a read and 0.5 ms in "
-                "all; what waits for the whole device waits for it."},
+                "all; what waits for the whole device waits for it. auto does so where four threads and more read at "
+                "once."},
     Key{.name = "sluice.verify",
         .kind = Kind::flag,
         .standard = "false",

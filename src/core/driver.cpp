@@ -38,8 +38,10 @@ paths::Manner manner_of(const config::Config& config) {
 }
 
 paths::SmallReads small_reads_of(const config::Config& config) {
-  return config.text(config::key_at("sluice.small_reads")) == "resident" ? paths::SmallReads::resident
-                                                                         : paths::SmallReads::copied;
+  const std::string_view chosen = config.text(config::key_at("sluice.small_reads"));
+  if (chosen == "copy") return paths::SmallReads::copied;
+  if (chosen == "together") return paths::SmallReads::together;
+  return chosen == "resident" ? paths::SmallReads::resident : paths::SmallReads::automatic;
 }
 
 }  // namespace

@@ -136,7 +136,8 @@ unsigned hands_for_a_stream(unsigned wanted) noexcept {
   const unsigned processors = lane_count() + 1;
   const unsigned theirs = processors > 2 ? processors - 2 : 1;
   const unsigned streams = std::min(companion_streams(), theirs);
-  return std::min(wanted, theirs / streams - 1);
+  const unsigned spare = theirs - streams;
+  return std::min(wanted, spare >= streams ? (spare + streams - 1) / streams : 0);
 }
 
 std::size_t station_count() noexcept {

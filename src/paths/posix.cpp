@@ -109,7 +109,7 @@ class Posix final : public Path {
   [[gnu::noinline]] Outcome read_small(const OpenFile& file, const facts::BufferFacts& memory,
                                        const Piece& piece) const noexcept {
     const engine::InCrowd crowd;
-    if (small_reads_ == SmallReads::resident || crowd.is_crowded()) {
+    if (small_reads_ == SmallReads::resident || (crowd.is_crowded() && small_reads_ != SmallReads::copied)) {
       if (const auto moved = by_mailbox(file, memory, piece)) return *moved;
     }
     return through_slab(file, memory, piece);
@@ -125,8 +125,8 @@ class Posix final : public Path {
         engine::read_span(file.fd, delivery.bytes(piece.address, piece.length), piece.at, 1, file.size);
     if (read.error() == EINVAL) return std::nullopt;
     if (!read.ok() || read.count() == 0) return read;
-    const int result = small_reads_ == SmallReads::resident ? delivery.by_resident(piece.address, read.count())
-                                                            : delivery.together(piece.address, read.count());
+    const int result = small_reads_ == SmallReads::together ? delivery.together(piece.address, read.count())
+                                                            : delivery.by_resident(piece.address, read.count());
     return result == cuda::success ? read : gpu::as_outcome(result);
   }
 
@@ -225,10 +225,12 @@ class Posix final : public Path {
 Path& posix(Manner manner, SmallReads small_reads) noexcept {
   using enum Manner;
   using enum SmallReads;
-  static std::array<std::array<Posix, 2>, 4> all{{{Posix(usual, copied), Posix(usual, resident)},
-                                                  {Posix(kernel, copied), Posix(kernel, resident)},
-                                                  {Posix(copy_engine, copied), Posix(copy_engine, resident)},
-                                                  {Posix(plain, copied), Posix(plain, resident)}}};
+  static constinit std::array<std::array<Posix, 4>, 4> all{
+      {{Posix(usual, automatic), Posix(usual, copied), Posix(usual, together), Posix(usual, resident)},
+       {Posix(kernel, automatic), Posix(kernel, copied), Posix(kernel, together), Posix(kernel, resident)},
+       {Posix(copy_engine, automatic), Posix(copy_engine, copied), Posix(copy_engine, together),
+        Posix(copy_engine, resident)},
+       {Posix(plain, automatic), Posix(plain, copied), Posix(plain, together), Posix(plain, resident)}}};
   return all[static_cast<std::size_t>(manner)][static_cast<std::size_t>(small_reads)];
 }
 

@@ -9,9 +9,12 @@
 namespace sluice::paths {
 
 // Reads of up to 16 KiB, of what the page cache may have, into device memory.
+// The values of sluice.small_reads.
 enum class SmallReads : std::uint8_t {
-  copied,    // a copy each; those of many threads at once together, by a kernel
-  resident,  // sluice.small_reads: by a kernel that stays for the next one
+  automatic,  // a copy each; where many threads are at it, by kernels that stay for the next one
+  copied,     // a copy each
+  together,   // a copy each; those of many threads at once by one launch of a kernel
+  resident,   // by kernels that stay, also for a lone thread
 };
 
 Path& posix(Manner manner, SmallReads small_reads) noexcept;

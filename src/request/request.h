@@ -20,7 +20,7 @@ struct Terms {
   route::Rules rules;
   facts::MachineFacts machine;
   paths::Manner manner = paths::Manner::usual;
-  paths::SmallReads small_reads = paths::SmallReads::copied;
+  paths::SmallReads small_reads = paths::SmallReads::automatic;
   bool verify = false;                                            // SLUICE_VERIFY=1
   engine::Completion completion = engine::Completion::interrupt;  // of direct transfers of at most this size:
   std::uint64_t polled_up_to = 0;                                 // larger ones end by interrupt

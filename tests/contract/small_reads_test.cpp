@@ -127,7 +127,7 @@ TEST_F(SmallReads, OfManyThreadsDoNotMix) {
 }
 
 TEST_F(SmallReads, OfManyThreadsGoTogether) {
-  if (!counts() || stays_resident()) GTEST_SKIP() << "nothing goes together in this run";
+  if (!counts() || !run_asks_for("SLUICE_SMALL_READS", "together")) GTEST_SKIP() << "nothing goes together in this run";
   const ScratchFile file(1 << 20);
   const Fd fd = file.open(O_RDONLY);
   const Handle handle(fd);

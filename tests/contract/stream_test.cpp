@@ -3,8 +3,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <future>
+#include <thread>
 
+#include "contract/stream_gate.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
 
@@ -287,6 +292,31 @@ TEST_F(Streams, TellOfAFileOfTheWrongModeThroughTheCount) {
             CU_FILE_SUCCESS);
   stream.synchronize();
   EXPECT_EQ(arguments_->moved, -CU_FILE_INVALID_FILE_OPEN_FLAG);
+}
+
+// Who waits instead is let go by another thread after a while, and found out.
+TEST_F(Streams, ReturnBeforeEarlierWorkIsDone) {
+  if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "in plain mode a call waits for its stream";
+  const Stream stream;
+  const Gate gate;
+  const Memory memory(MemoryKind::device, kRoom);
+  memory.fill(6);
+  set(4096, 0, 0);
+  gate.hold(stream.get());
+  std::promise<void> returned;
+  std::atomic<bool> let_go{false};
+  std::thread impatient([&, seen = returned.get_future()] {
+    if (seen.wait_for(std::chrono::seconds(3)) == std::future_status::timeout) let_go.store(true);
+    gate.open();
+  });
+  const int answer = read(stream.get(), memory);
+  EXPECT_FALSE(let_go.load()) << "the call waited for the stream";
+  returned.set_value();
+  impatient.join();
+  EXPECT_EQ(answer, CU_FILE_SUCCESS);
+  EXPECT_EQ(cuda()->stream_synchronize(stream.get()), 0);
+  EXPECT_EQ(arguments_->moved, 4096);
+  EXPECT_TRUE(same_bytes({file_.content().data(), 4096}, memory.get(0, 4096)));
 }
 
 TEST_F(Streams, BeingCapturedAreCapturedOrLeftAsTheyWere) {
