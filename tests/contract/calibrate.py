@@ -34,7 +34,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROWS = HERE / "rows.txt"
 SCRATCH_FS = HERE.parent / "support/scratch_fs.sh"
-PROGRAMS = ("contract_tests", "fault_tests")  # where the tests of the rows are
+PROGRAMS = ("contract_tests", "fault_tests", "life_tests")  # where the tests of the rows are
 
 PASSED, SKIPPED, FAILED, MISSING, NOT_RUN = "passed", "skipped", "failed", "there is no such test", "not run"
 DIFFERS, OPEN = "DIFFERS", "open"
