@@ -2,8 +2,10 @@
 #include "core/stream_call.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 
+#include "core/in_flight.h"
 #include "engine/file_io.h"
 #include "gpu/memory.h"
 #include "observe/statistics.h"
@@ -88,6 +90,7 @@ Call StreamCall::now() const noexcept {
 }
 
 void StreamCall::run(engine::Courier& courier) noexcept {
+  const InFlight in_flight;  // until the count is told
   const Call call = now();
   Outcome outcome = Outcome::refused(CU_FILE_HANDLE_NOT_REGISTERED);
   if (const auto file = driver_.files().pin(call.handle)) {
@@ -96,7 +99,8 @@ void StreamCall::run(engine::Courier& courier) noexcept {
   } else {
     observe::count_transfer({.direction = call.direction, .requested = call.size}, outcome);
   }
-  *late_.moved = static_cast<ssize_t>(outcome.value());
+  // A program may look at it without waiting for its stream: the bytes that this thread has moved come first.
+  std::atomic_ref(*late_.moved).store(static_cast<ssize_t>(outcome.value()), std::memory_order_release);
 }
 
 bool StreamCall::is_quick() noexcept {

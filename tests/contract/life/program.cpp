@@ -83,8 +83,8 @@ int main(int argc, char** argv) {
   // Should whoever started it be gone: what hangs, ends.
   constexpr unsigned most_seconds = 300;
   alarm(most_seconds);
-  for (const auto scenarios : {ending_scenarios(), exec_scenarios(), limit_scenarios(), reset_scenarios(),
-                               resident_scenarios(), thread_scenarios()}) {
+  for (const auto scenarios : {ending_scenarios(), exec_scenarios(), limit_scenarios(), refused_scenarios(),
+                               reset_scenarios(), resident_scenarios(), stream_scenarios(), thread_scenarios()}) {
     for (const Scenario& scenario : scenarios) {
       if (argc > 1 && std::strcmp(scenario.name, argv[1]) == 0) return scenario.run();
     }

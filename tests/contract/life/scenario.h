@@ -21,8 +21,10 @@ struct Scenario {
 std::span<const Scenario> ending_scenarios();
 std::span<const Scenario> exec_scenarios();
 std::span<const Scenario> limit_scenarios();
+std::span<const Scenario> refused_scenarios();
 std::span<const Scenario> reset_scenarios();
 std::span<const Scenario> resident_scenarios();
+std::span<const Scenario> stream_scenarios();
 std::span<const Scenario> thread_scenarios();
 
 // Prints a line, which the test compares. No buffer holds it back.

@@ -1,9 +1,11 @@
-/* life_unlinked LIBCUFILE: a program that is not linked with the library. It loads it, closes it while one thread is
-   inside a transfer and another opens and closes it all the time, and ends with everything open. */
+/* life_unlinked LIBCUFILE [stream]: a program that is not linked with the library. It loads it, closes it while one
+   thread is inside a transfer and another opens and closes it all the time, and ends with everything open. `stream`:
+   it closes it while a transfer waits in a stream; status 77 where there is no device. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,11 +57,75 @@ static void* load_and_unload(void* nothing) {
   return nothing;
 }
 
+static void need(int result, const char* what) {
+  require(result == 0, what);
+}
+
+static int close_under_a_stream(void) {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
+  int (*init)(unsigned) = driver != NULL ? find(driver, "cuInit") : NULL;
+  if (init == NULL || init(0) != 0) {
+    puts("no CUDA device");
+    return 77;
+  }
+  int (*retain)(void**, int) = find(driver, "cuDevicePrimaryCtxRetain");
+  int (*push)(void*) = find(driver, "cuCtxPushCurrent_v2");
+  int (*allocate)(unsigned long long*, size_t) = find(driver, "cuMemAlloc_v2");
+  int (*allocate_host)(void**, size_t) = find(driver, "cuMemAllocHost_v2");
+  int (*create)(void**, unsigned) = find(driver, "cuStreamCreate");
+  int (*hold)(void*, unsigned long long, uint32_t, unsigned) = find(driver, "cuStreamWaitValue32_v2");
+  int (*synchronize)(void*) = find(driver, "cuStreamSynchronize");
+  int (*fetch)(void*, unsigned long long, size_t) = find(driver, "cuMemcpyDtoH_v2");
+  void* context = NULL;
+  void* gate = NULL;
+  void* stream = NULL;
+  unsigned long long memory = 0;
+  need(retain(&context, 0), "the context");
+  need(push(context), "making it current");
+  need(allocate(&memory, bytes), "device memory");
+  need(allocate_host(&gate, 64), "pinned memory");
+  need(create(&stream, 1), "a stream");
+  atomic_store((atomic_int*)gate, 0);
+
+  char name[] = "/tmp/sluice-unlinked-XXXXXX";
+  int fd = mkstemp(name);
+  require(fd >= 0 && write(fd, source, bytes) == bytes, "a file");
+  unlink(name);
+
+  void* library = load();
+  CUfileError_t (*register_handle)(CUfileHandle_t*, CUfileDescr_t*) = find(library, "cuFileHandleRegister");
+  CUfileError_t (*read_async)(CUfileHandle_t, void*, size_t*, off_t*, off_t*, ssize_t*, CUstream) =
+      find(library, "cuFileReadAsync");
+  CUfileDescr_t description;
+  memset(&description, 0, sizeof description);
+  description.type = CU_FILE_HANDLE_TYPE_OPAQUE_FD;
+  description.handle.fd = fd;
+  CUfileHandle_t handle = NULL;
+  require(register_handle(&handle, &description).err == CU_FILE_SUCCESS, "registering");
+  size_t size = bytes;
+  off_t file_offset = 0, buffer_offset = 0;
+  ssize_t moved = -77;
+  need(hold(stream, (unsigned long long)(uintptr_t)gate, 1, 0), "making the stream wait");
+  require(read_async(handle, (void*)(uintptr_t)memory, &size, &file_offset, &buffer_offset, &moved, stream).err ==
+              CU_FILE_SUCCESS,
+          "putting a read into the stream");
+  require(dlclose(library) == 0, "dlclose");
+  require(moved == -77, "it did not wait");
+  atomic_store((atomic_int*)gate, 1);
+  need(synchronize(stream), "the stream");
+  require(moved == bytes, "the count");
+  need(fetch(target, memory, bytes), "looking at the memory");
+  require(memcmp(source, target, bytes) == 0, "what was read");
+  puts("done");
+  return 0;
+}
+
 int main(int argc, char** argv) {
-  require(argc == 2, "the library's path");
+  require(argc >= 2, "the library's path");
   path = argv[1];
   alarm(60);
   for (int i = 0; i < bytes; ++i) source[i] = (char)(i * 7 + 1);
+  if (argc > 2 && strcmp(argv[2], "stream") == 0) return close_under_a_stream();
 
   void* library = load();
   read_file = (ssize_t(*)(CUfileHandle_t, void*, size_t, off_t, off_t))find(library, "cuFileRead");

@@ -1,0 +1,172 @@
+// Streams under a driver that refuses calls: the soft GPU does so on request (SLUICE_SOFTGPU_FAIL). Whatever is
+// refused, a call is refused clearly or works by another way, and nobody waits for ever.
+#include <array>
+#include <deque>
+
+#include "contract/life/scenario.h"
+
+namespace sluice::life {
+
+using namespace support;
+
+namespace {
+
+constexpr std::size_t streams_count = 3;
+constexpr std::size_t rounds = 8;
+constexpr unsigned char untouched = 0x5a;
+constexpr std::array<std::size_t, 3> sizes{4099, 100001, 300001};
+constexpr std::size_t most = sizes.back();
+
+struct Asked {
+  std::size_t size = 0;
+  off_t file_offset = 0;
+  off_t buffer_offset = 0;
+  ssize_t moved = -77;
+};
+
+// What the calls came to, all told.
+struct Tally {
+  int done = 0;
+  int refused = 0;
+  int failed = 0;
+};
+
+class Beset {
+ public:
+  Beset() {
+    require(register_fd(fd_.get(), &handle_) == CU_FILE_SUCCESS, "registering the file");
+    require(cuda()->stream_create(&streams_[0], 1) == 0 && cuda()->stream_create(&streams_[1], 1) == 0 &&
+                cuda()->stream_create(&streams_[2], 0) == 0,
+            "streams");
+    if (const int answer = code(cuFileStreamRegister(streams_[1], 15)); answer != CU_FILE_SUCCESS) {
+      require(answer == CU_FILE_CUDA_DRIVER_ERROR, "how a stream was refused");
+    }
+  }
+  ~Beset() { cuFileHandleDeregister(handle_); }
+  Beset(const Beset&) = delete;
+  Beset& operator=(const Beset&) = delete;
+
+  // A write of new bytes, and a read of them to another place, by one stream.
+  void round(std::size_t stream, std::size_t size, unsigned char value) {
+    const Bytes before = plain_read(fd_.get(), 0, most + 64);
+    source_.fill(value);
+    target_.fill(untouched);
+    Asked write{size, 3, 5};
+    Asked read{size, 3, 11};
+    const bool wrote = answered(cuFileWriteAsync(handle_, source_.address(), &write.size, &write.file_offset,
+                                                 &write.buffer_offset, &write.moved, streams_[stream]),
+                                write);
+    const bool took = answered(cuFileReadAsync(handle_, target_.address(), &read.size, &read.file_offset,
+                                               &read.buffer_offset, &read.moved, streams_[stream]),
+                               read);
+    require(cuda()->stream_synchronize(streams_[stream]) == 0, "the stream is broken");
+    const std::size_t written = wrote ? judged(write) : 0;
+    const std::size_t got = took ? judged(read) : 0;
+    const Bytes file = plain_read(fd_.get(), 0, most + 64);
+    require(all_bytes(value, std::span(file).subspan(3, written)), "what was written");
+    require(same_bytes(std::span(before).subspan(3 + written), std::span(file).subspan(3 + written)),
+            "the file behind the count");
+    require(same_bytes(std::span(file).subspan(3, got), target_.get(11, got)), "what was read");
+    require(all_bytes(untouched, target_.get(11 + got, target_.size() - 11 - got)), "memory behind the count");
+    require(all_bytes(untouched, target_.get(0, 11)), "memory in front of it");
+  }
+  const Tally& tally() const { return tally_; }
+
+ private:
+  // A refused call has done nothing, and says so.
+  bool answered(CUfileError_t answer, const Asked& asked) {
+    if (answer.err == CU_FILE_SUCCESS) return true;
+    require(answer.err == CU_FILE_CUDA_DRIVER_ERROR, "how a call was refused");
+    require(asked.moved == -77, "a refused call wrote its count");
+    ++tally_.refused;
+    return false;
+  }
+  // How many bytes; a failure tells its cause.
+  std::size_t judged(const Asked& asked) {
+    require(asked.moved != -77, "the stream went on without a count");
+    if (asked.moved == static_cast<ssize_t>(asked.size)) {
+      ++tally_.done;
+      return asked.size;
+    }
+    ++tally_.failed;
+    require(asked.moved < static_cast<ssize_t>(asked.size), "the count is larger than the size");
+    return asked.moved > 0 ? static_cast<std::size_t>(asked.moved) : 0;
+  }
+
+  const ScratchFile file_{most + 64};
+  const Fd fd_{file_.open(O_RDWR)};
+  CUfileHandle_t handle_ = nullptr;
+  std::array<CUstream, streams_count> streams_{};
+  const Memory source_{MemoryKind::device, most + 64};
+  const Memory target_{MemoryKind::device, most + 64};
+  Tally tally_;
+};
+
+int streams_with_refused_calls() {
+  if (cuda() == nullptr) skip("no CUDA device");
+  if (!cuda()->soft) skip("only the soft GPU refuses calls on request");
+  cuda()->context_push(primary_context(0));
+  Beset beset;
+  for (std::size_t round = 0; round < rounds; ++round) {
+    for (std::size_t stream = 0; stream < streams_count; ++stream) {
+      beset.round(stream, sizes.at((round + stream) % sizes.size()), static_cast<unsigned char>(round * 3 + stream));
+    }
+  }
+  const Tally& tally = beset.tally();
+  require(tally.done + tally.refused + tally.failed == 2 * static_cast<int>(rounds * streams_count), "calls were lost");
+  say(std::to_string(tally.refused) + " refused, " + std::to_string(tally.failed) + " failed");
+  return 0;
+}
+
+// Whatever stood in the streams, or is put there, ends for everybody who waits for it.
+int streams_of_a_context_that_is_lost() {
+  if (cuda() == nullptr) skip("no CUDA device");
+  if (!cuda()->soft) skip("only the soft GPU refuses calls on request");
+  constexpr std::size_t size = 100001;
+  const ScratchFile file(size);
+  const Fd fd = file.open(O_RDWR);
+  CUfileHandle_t handle = nullptr;
+  require(register_fd(fd.get(), &handle) == CU_FILE_SUCCESS, "registering the file");
+  cuda()->context_push(primary_context(0));
+  std::array<CUstream, streams_count> streams{};
+  for (CUstream& stream : streams) require(cuda()->stream_create(&stream, 1) == 0, "a stream");
+  require(code(cuFileStreamRegister(streams[1], 15)) == CU_FILE_SUCCESS, "registering a stream");
+  CudaAddress memory = 0;
+  require(cuda()->allocate(&memory, size) == 0, "memory");
+  void* const base = reinterpret_cast<void*>(memory);
+  std::deque<Asked> all;
+  bool lost = false;
+  for (std::size_t round = 0; round < rounds && !lost; ++round) {
+    for (CUstream stream : streams) {
+      Asked& write = all.emplace_back(Asked{size});
+      Asked& read = all.emplace_back(Asked{size});
+      cuFileWriteAsync(handle, base, &write.size, &write.file_offset, &write.buffer_offset, &write.moved, stream);
+      cuFileReadAsync(handle, base, &read.size, &read.file_offset, &read.buffer_offset, &read.moved, stream);
+    }
+    for (CUstream stream : streams) lost = cuda()->stream_synchronize(stream) != 0 || lost;
+  }
+  require(lost, "the context is as good as ever");
+  for (CUstream stream : streams) {
+    Asked read{size};
+    const CUfileError_t answer =
+        cuFileReadAsync(handle, base, &read.size, &read.file_offset, &read.buffer_offset, &read.moved, stream);
+    require(answer.err != CU_FILE_SUCCESS || read.moved < 0, "a read of a lost context succeeded");
+  }
+  const Memory plain(MemoryKind::plain, size);
+  require(read_file(handle, plain.address(), size) == moved(size), "reading into host memory");
+  cuFileHandleDeregister(handle);
+  require(code(cuFileDriverClose()) == CU_FILE_SUCCESS, "closing the driver");
+  say("the context is lost");
+  return 0;
+}
+
+constexpr Scenario all[] = {{"streams_with_refused_calls", streams_with_refused_calls},
+                            {"streams_of_a_context_that_is_lost", streams_of_a_context_that_is_lost}};
+
+}  // namespace
+
+std::span<const Scenario> refused_scenarios() {
+  return all;
+}
+
+}  // namespace sluice::life

@@ -1,0 +1,271 @@
+// Failures of the file under transfers in streams: the count tells what was moved, or why nothing was, bytes behind it
+// are as they were, and the stream goes on.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <deque>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "contract/stream_gate.h"
+#include "fault/interpose.h"
+#include "support/calls.h"
+#include "support/cuda_driver.h"
+
+namespace sluice::fault {
+namespace {
+
+using namespace support;
+using contract::Gate;
+
+constexpr std::size_t kFileSize = 500000;
+constexpr unsigned char kUntouched = 0xa5;
+
+struct Range {
+  std::size_t size;
+  std::size_t file_offset;
+  std::size_t buffer_offset;
+};
+// One piece, several, and so many that several threads read.
+constexpr Range kSmall{4097, 8192, 3};
+constexpr Range kAligned{65536, 8192, 4096};
+constexpr Range kRagged{100003, 4097, 11};
+constexpr Range kLarge{400001, 4097, 11};
+constexpr Range kAll[] = {kSmall, kAligned, kRagged, kLarge};
+
+struct Call {
+  std::size_t size = 0;
+  off_t file_offset = 0;
+  off_t buffer_offset = 0;
+  ssize_t moved = -77;
+};
+
+// Opening the file, the stream's flags (none: it is not registered), and what is done.
+using Parameters = std::tuple<int, std::optional<unsigned>, Direction>;
+
+class StreamFaults : public DeviceTest, public ::testing::WithParamInterface<Parameters> {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (IsSkipped()) return;
+    ASSERT_TRUE(interposition_works()) << "the library does not call pread by way of the loader";
+    handle_.emplace(fd_);
+    stream_.emplace();
+    memory_.emplace(MemoryKind::device, kFileSize);
+    if (const auto flags = std::get<1>(GetParam())) {
+      ASSERT_EQ(code(cuFileStreamRegister(stream_->get(), *flags)), CU_FILE_SUCCESS);
+    }
+  }
+  void TearDown() override {
+    if (stream_) stream_->synchronize();
+    if (stream_ && std::get<1>(GetParam())) cuFileStreamDeregister(stream_->get());
+    handle_.reset();
+    DeviceTest::TearDown();
+  }
+
+  static bool direct() { return (std::get<0>(GetParam()) & O_DIRECT) != 0; }
+  static Direction direction() { return std::get<2>(GetParam()); }
+
+  void put(Call& call, const Range& range) const {
+    call = {range.size, static_cast<off_t>(range.file_offset), static_cast<off_t>(range.buffer_offset), -77};
+    auto* const entry = direction() == Direction::read ? &cuFileReadAsync : &cuFileWriteAsync;
+    ASSERT_EQ(code(entry(handle_->get(), memory_->address(), &call.size, &call.file_offset, &call.buffer_offset,
+                         &call.moved, stream_->get())),
+              CU_FILE_SUCCESS);
+  }
+
+  // Runs one transfer under the plan, checks what must hold whatever happens, and answers the count.
+  ssize_t run(const Range& range, std::vector<Step> steps) {
+    const Bytes memory_before = direction() == Direction::read ? Bytes(kFileSize, kUntouched) : written_;
+    const Bytes file_before = content_of(file_.path());
+    memory_->put(0, memory_before);
+    Call call;
+    {
+      const Plan plan(fd_.get(), direction(), std::move(steps));
+      put(call, range);
+      stream_->synchronize();
+      calls_ = plan.calls();
+    }
+    EXPECT_GT(calls_, 0U) << "the plan was not asked";
+    EXPECT_NE(call.moved, -77) << "the stream went on without a count";
+    const auto count = static_cast<std::ptrdiff_t>(std::max<ssize_t>(call.moved, 0));
+    Bytes memory_after = memory_before;
+    Bytes file_after = file_before;
+    const auto in_file = static_cast<std::ptrdiff_t>(range.file_offset);
+    const auto in_memory = static_cast<std::ptrdiff_t>(range.buffer_offset);
+    if (direction() == Direction::read) {
+      std::copy_n(file_before.begin() + in_file, count, memory_after.begin() + in_memory);
+    } else {
+      std::copy_n(memory_before.begin() + in_memory, count, file_after.begin() + in_file);
+    }
+    EXPECT_TRUE(same_bytes(memory_after, memory_->get())) << "in memory, count " << call.moved;
+    EXPECT_TRUE(same_bytes(file_after, content_of(file_.path()))) << "in the file, count " << call.moved;
+    return call.moved;
+  }
+  static ssize_t whole(const Range& range) { return static_cast<ssize_t>(range.size); }
+
+  const ScratchFile file_{kFileSize};
+  const Fd fd_ = file_.open(O_RDWR | std::get<0>(GetParam()));
+  const Bytes written_ = random_bytes(kFileSize, 0x33);
+  std::optional<Handle> handle_;
+  std::optional<Stream> stream_;
+  std::optional<Memory> memory_;
+  std::size_t calls_ = 0;
+};
+
+TEST_P(StreamFaults, ShortTransfersAreContinued) {
+  for (const Range& range : {kSmall, kAligned, kRagged}) {
+    for (const std::size_t length : {511U, 4096U, 16384U}) {
+      SCOPED_TRACE(::testing::Message() << "size " << range.size << ", at most " << length << " a call");
+      ASSERT_EQ(run(range, {shorten(length)}), whole(range));
+    }
+  }
+  EXPECT_EQ(run(kLarge, {shorten(20000)}), whole(kLarge));
+}
+
+TEST_P(StreamFaults, InterruptionsAreOutlasted) {
+  for (const Range& range : kAll) {
+    std::vector<Step> storm(100, fail(EINTR));
+    storm.push_back(shorten(3000));
+    storm.insert(storm.end(), 50, fail(EINTR));
+    storm.push_back(pass());
+    EXPECT_EQ(run(range, storm), whole(range)) << range.size;
+  }
+}
+
+TEST_P(StreamFaults, AnErrorAtTheStartIsToldByTheCount) {
+  for (const Range& range : kAll) {
+    for (const int error : {EIO, ENOSPC, EROFS}) {
+      EXPECT_EQ(run(range, {fail(error)}), -error) << range.size << ": " << strerrorname_np(error);
+    }
+  }
+}
+
+TEST_P(StreamFaults, AgainIsRetriedOrTold) {
+  const ssize_t once = run(kAligned, {fail(EAGAIN), pass()});
+  EXPECT_TRUE(once == whole(kAligned) || once == -EAGAIN) << once;
+  EXPECT_EQ(run(kAligned, {fail(EAGAIN)}), -EAGAIN) << "for ever";
+}
+
+TEST_P(StreamFaults, AnErrorMidwayGivesWhatWasMoved) {
+  for (const int error : {EIO, ENOSPC}) {
+    for (const std::size_t before : {std::size_t{4096}, std::size_t{8192}, std::size_t{61440}}) {
+      const ssize_t count = run(kAligned, {shorten(before), fail(error)});
+      EXPECT_TRUE(count == -error || (count > 0 && count <= static_cast<ssize_t>(before)))
+          << count << " after " << before << " and " << strerrorname_np(error);
+    }
+  }
+}
+
+TEST_P(StreamFaults, AnErrorAmongManyCallsCostsWhatLiesBehindIt) {
+  for (const Range& range : {kRagged, kLarge}) {
+    for (const std::size_t good : {0U, 1U, 2U, 5U}) {
+      for (const Step& step : {fail(EIO), nothing()}) {
+        std::vector<Step> steps(good, pass());
+        steps.push_back(step);
+        steps.push_back(pass());
+        const ssize_t count = run(range, steps);
+        EXPECT_TRUE(count >= 0 || count == -EIO || count == -ENOSPC) << count << " behind " << good << " good calls";
+      }
+    }
+  }
+}
+
+TEST_P(StreamFaults, WhatFollowsInTheStreamGoesOn) {
+  const Gate gate;
+  if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "in plain mode a call waits for its stream";
+  memory_->put(0, written_);
+  std::deque<Call> calls(6);
+  const auto address = reinterpret_cast<CudaAddress>(memory_->address());
+  // Of the transfers that stand in the stream, those of one place in the file fail for as long as the plan does.
+  {
+    const Plan plan(fd_.get(), direction(), {fail(EIO)});
+    gate.hold(stream_->get());
+    for (std::size_t i = 0; i < 4; ++i) put(calls[i], kAll[i]);
+    gate.open();
+    stream_->synchronize();
+    EXPECT_GT(plan.calls(), 0U);
+  }
+  ASSERT_EQ(cuda()->fill_async(address, 9, kFileSize, stream_->get()), 0);
+  put(calls[4], kAligned);
+  put(calls[5], kLarge);
+  stream_->synchronize();
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(calls[i].moved, -EIO) << i;
+  EXPECT_EQ(calls[4].moved, whole(kAligned));
+  EXPECT_EQ(calls[5].moved, whole(kLarge));
+  const Bytes file = content_of(file_.path());
+  EXPECT_TRUE(same_bytes(std::span(file).subspan(kLarge.file_offset, kLarge.size),
+                         memory_->get(kLarge.buffer_offset, kLarge.size)));
+}
+
+TEST_P(StreamFaults, OneStreamsFileThatDoesNotAnswerHoldsNoOtherStreamUp) {
+  if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "in plain mode a call waits for its file";
+  const ScratchFile file(kFileSize);
+  const Fd fd = file.open(O_RDWR);
+  const Handle other(fd);
+  const Memory theirs(MemoryKind::device, kFileSize);
+  memory_->put(0, written_);
+  const Stream stream;
+  Call still;
+  Plan plan(fd_.get(), direction(), {block(), pass()});
+  put(still, kRagged);
+  plan.wait_until_blocked();
+  for (const Range& range : kAll) {
+    Call call{range.size, static_cast<off_t>(range.file_offset), static_cast<off_t>(range.buffer_offset), -77};
+    ASSERT_EQ(code(cuFileReadAsync(other.get(), theirs.address(), &call.size, &call.file_offset, &call.buffer_offset,
+                                   &call.moved, stream.get())),
+              CU_FILE_SUCCESS);
+    stream.synchronize();
+    EXPECT_EQ(call.moved, whole(range));
+  }
+  EXPECT_EQ(still.moved, -77);
+  plan.release();
+  stream_->synchronize();
+  EXPECT_EQ(still.moved, whole(kRagged));
+}
+
+TEST_P(StreamFaults, ARandomMixtureKeepsItsPromises) {
+  Random random(run_seed());
+  for (int round = 0; round < 20; ++round) {
+    Range range{1 + random.below(150000), random.below(200000), random.below(200000)};
+    if (round % 4 == 0) range = {300000 + random.below(100000), random.below(50000), random.below(50000)};
+    std::vector<Step> steps;
+    for (std::uint64_t i = random.below(12); i > 0; --i) {
+      const std::uint64_t kind = random.below(4);
+      if (kind == 0) steps.push_back(pass());
+      if (kind == 1) steps.push_back(fail(EINTR));
+      if (kind >= 2) steps.push_back(shorten(1 + random.below(40000)));
+    }
+    const bool fails = random.below(2) == 0;
+    steps.push_back(fails ? fail(EIO) : pass());
+    SCOPED_TRACE(::testing::Message() << "round " << round << ", SLUICE_TEST_SEED=" << run_seed() << ": size "
+                                      << range.size << " at " << range.file_offset << ", buffer " << range.buffer_offset
+                                      << (fails ? ", failing" : ", passing") << " at the end");
+    const ssize_t count = run(range, steps);
+    if (!fails) {
+      ASSERT_EQ(count, whole(range));
+    }
+    ASSERT_TRUE(count > 0 || count == -EIO) << count;
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+std::string name_of_parameters(const ::testing::TestParamInfo<Parameters>& info) {
+  const auto& [flags, stream, direction] = info.param;
+  return std::string((flags & O_DIRECT) != 0 ? "direct_" : "buffered_") +
+         (stream ? "registered" + std::to_string(*stream) : "unregistered") +
+         (direction == Direction::read ? "_read" : "_write");
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, StreamFaults,
+                         ::testing::Combine(::testing::Values(0, O_DIRECT),
+                                            ::testing::Values(std::optional<unsigned>(), std::optional<unsigned>(15)),
+                                            ::testing::Values(Direction::read, Direction::write)),
+                         name_of_parameters);
+
+}  // namespace
+}  // namespace sluice::fault
