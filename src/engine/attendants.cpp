@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include <algorithm>
@@ -26,8 +25,6 @@ using Clock = std::chrono::steady_clock;
 
 // Streams that share hardware queues are blocked by as many tasks as there are queues, so this many is plenty.
 constexpr unsigned most_attendants = 64;
-// Beyond so many stations those of other contexts are used again.
-constexpr std::size_t usual_stations = 256;
 // After something has happened: looks without a pause, and then naps that grow with the time that nothing happens.
 constexpr auto eager = std::chrono::microseconds(100);
 constexpr auto shortest_nap = std::chrono::microseconds(20);
@@ -36,15 +33,6 @@ constexpr auto between_health_checks = std::chrono::milliseconds(500);
 // What the watcher does by itself should be over by then; the deputy who looks after it sleeps that long.
 constexpr auto longest_quick = std::chrono::milliseconds(2);
 constexpr auto between_deputy_looks = std::chrono::milliseconds(10);
-
-timespec in_time(std::chrono::nanoseconds from_now) noexcept {
-  timespec deadline{};
-  ::clock_gettime(CLOCK_MONOTONIC, &deadline);
-  const std::int64_t nanoseconds = deadline.tv_nsec + from_now.count();
-  deadline.tv_sec += nanoseconds / 1'000'000'000;
-  deadline.tv_nsec = nanoseconds % 1'000'000'000;
-  return deadline;
-}
 
 Attendants*& the_attendants() {
   static auto* instance = new Attendants;
@@ -55,111 +43,6 @@ Attendants*& the_attendants() {
 
 Attendants& Attendants::instance() noexcept {
   return *the_attendants();
-}
-
-Station* Attendants::make_station() noexcept {
-  void* const mapping =
-      ::mmap(nullptr, gpu::errand_memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapping == MAP_FAILED) return nullptr;
-  // A page that a device may write to must not become copy-on-write under it.
-  ::madvise(mapping, gpu::errand_memory_bytes, MADV_DONTFORK);
-  try {
-    return new Station({static_cast<std::byte*>(mapping), gpu::errand_memory_bytes});
-  } catch (const std::bad_alloc&) {
-    ::munmap(mapping, gpu::errand_memory_bytes);
-    return nullptr;
-  }
-}
-
-Station* Attendants::take_station(cuda::Context context, unsigned long long context_id) noexcept try {
-  std::unique_lock lock(mutex_);
-  const auto serves = [&](const Station* station) {
-    return station->device_.serves(context, context_id) && !station->condemned_.load(std::memory_order_relaxed);
-  };
-  auto found = std::find_if(idle_.rbegin(), idle_.rend(), serves);
-  if (found == idle_.rend() && stations_ >= usual_stations) found = idle_.rbegin();
-  Station* station = nullptr;
-  if (found != idle_.rend()) {
-    station = *found;
-    idle_.erase(std::next(found).base());
-  } else {
-    idle_.reserve(stations_ + 1);  // giving back never allocates
-    watched_.reserve(stations_ + 1);
-    ++stations_;
-  }
-  lock.unlock();
-  if (station == nullptr) {
-    station = make_station();
-    if (station == nullptr) {
-      lock.lock();
-      --stations_;
-      return nullptr;
-    }
-  }
-  station->kept_ = true;
-  if (serves(station)) return station;
-  station->words() = {};
-  station->sequence_ = 0;
-  station->next_number_ = gpu::first_errand;
-  station->condemned_.store(false);
-  if (station->device_.attach(context, context_id, station->memory_) == cuda::success) return station;
-  lock.lock();
-  station->kept_ = false;
-  idle_.push_back(station);
-  return nullptr;
-} catch (...) {
-  return nullptr;
-}
-
-void Attendants::give_back(Station& station) noexcept {
-  const std::lock_guard lock(mutex_);
-  station.kept_ = false;
-  settle_station(station);
-}
-
-bool Attendants::is_idle(const Station& station) noexcept {
-  const std::lock_guard lock(mutex_);
-  return !station.running_ && !station.departing_ && station.pending_.empty();
-}
-
-void Attendants::keep_watching(Station& station) {
-  if (station.watched_) return;
-  station.watched_ = true;
-  watched_.push_back(&station);
-}
-
-// With the lock: to the idle ones, when nothing is left to wait for.
-void Attendants::settle_station(Station& station) {
-  if (station.running_ || !station.pending_.empty()) return;
-  if (station.busy_) {
-    station.busy_ = false;
-    if (busy_.fetch_sub(1, std::memory_order_relaxed) == 1) {
-      last_peak_.store(peak_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-      peak_.store(0, std::memory_order_relaxed);
-    }
-  }
-  if (station.departing_) return keep_watching(station);
-  if (station.kernel_inside_ && look(station.words().left) != 1 && !station.condemned_.load()) {
-    if (!station.kept_) keep_watching(station);  // until the kernel is out
-    return;
-  }
-  station.kernel_inside_ = false;
-  if (station.watched_) {
-    station.watched_ = false;
-    std::erase(watched_, &station);
-  }
-  constexpr std::uint32_t worn_out = 0xf0000000U;  // numbers never come round
-  if (station.next_number_ > worn_out) station.condemned_.store(true);
-  if (!station.kept_) idle_.push_back(&station);
-}
-
-void Attendants::put_behind(Station& station, StreamTask& task) {
-  station.pending_.push_back(&task);
-  keep_watching(station);
-  if (station.busy_) return;
-  station.busy_ = true;
-  const unsigned busy = busy_.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (busy > peak_.load(std::memory_order_relaxed)) peak_.store(busy, std::memory_order_relaxed);
 }
 
 void Attendants::announce(unsigned hands) noexcept {
@@ -388,65 +271,6 @@ void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
   somebody_watches_ = false;
 }
 
-// With the lock: what has become due since the last look.
-void Attendants::collect() {
-  for (std::size_t i = 0; i < watched_.size();) {
-    Station& station = *watched_[i];
-    if (!station.running_) look_at(station);
-    if (i < watched_.size() && watched_[i] == &station) ++i;
-  }
-}
-
-// The same for one station, at which nobody is at work.
-void Attendants::look_at(Station& station) {
-  if (station.pending_.empty()) {
-    if (station.departing_) see_off(station);
-    if (!station.running_) settle_station(station);
-    return;
-  }
-  StreamTask& task = *station.pending_.front();
-  if (task.rung_by_call_) {
-    if (station.departing_) see_off(station);
-    return;
-  }
-  const bool rung = static_cast<std::int32_t>(look(station.words().bell) - task.gate_value_) >= 0;
-  const bool may_begin = task.early && (!station.kernel_inside_ || look(station.words().left) == 1);
-  if (rung || may_begin) {
-    if (station.departing_) see_off(station);
-    if (station.running_) return;
-    station.pending_.pop_front();
-    station.running_ = true;
-    due_.push_back({&station, &task});
-  } else if (station.departing_) {
-    see_off(station);
-  }
-}
-
-// A kernel that does not begin for long is called off, by somebody who has the time.
-void Attendants::see_off(Station& station) {
-  const Courier::Kernel kernel = station.courier_->kernel(Clock::now());
-  station.departing_ = kernel != Courier::Kernel::through;
-  if (kernel != Courier::Kernel::overdue) return;
-  station.running_ = true;
-  due_.push_back({&station, nullptr});
-}
-
-// With the lock: the streams of contexts that are gone get nowhere any more.
-void Attendants::drop_the_dead() {
-  const std::vector<Station*> all = watched_;
-  for (Station* const station : all) {
-    if (station->running_ || station->device_.health() == cuda::success) continue;
-    station->condemned_.store(true);
-    station->departing_ = false;
-    while (!station->pending_.empty()) {
-      station->pending_.front()->end();
-      station->pending_.pop_front();
-    }
-    settle_station(*station);
-  }
-  if (awaited_ > 0) ended_.advance();
-}
-
 void Attendants::run(const Due& due) noexcept {
   Courier& courier = *due.station->courier_;
   if (due.task == nullptr) {
@@ -460,42 +284,6 @@ void Attendants::run(const Due& due) noexcept {
   courier.begin(*due.task);
   due.task->run(courier);
   courier.finish();
-}
-
-bool Attendants::concerns(const void* subject) const {
-  const auto same = [subject](const StreamTask* task) {
-    return task != nullptr && !task->repeats && (subject == nullptr || task->subject == subject);
-  };
-  return std::any_of(due_.begin(), due_.end(), [&](const Due& due) { return same(due.task); }) ||
-         std::any_of(at_work_.begin(), at_work_.end(), [&](const Due& due) { return same(due.task); }) ||
-         std::any_of(watched_.begin(), watched_.end(), [&](const Station* station) {
-           return std::any_of(station->pending_.begin(), station->pending_.end(), same);
-         });
-}
-
-bool Attendants::pending(const void* subject) noexcept {
-  const std::lock_guard lock(mutex_);
-  return concerns(subject);
-}
-
-bool Attendants::wait_until_none(const void* subject, int milliseconds) noexcept {
-  const timespec deadline = in_time(std::chrono::milliseconds(milliseconds));
-  std::unique_lock lock(mutex_);
-  ++awaited_;
-  bool in_time = true;
-  while (concerns(subject) && in_time) {
-    const std::uint32_t seen = ended_.now();
-    lock.unlock();
-    in_time = ended_.wait_beyond(seen, deadline);
-    lock.lock();
-  }
-  --awaited_;
-  return !concerns(subject);
-}
-
-std::size_t Attendants::station_count() noexcept {
-  const std::lock_guard lock(mutex_);
-  return stations_;
 }
 
 void Attendants::before_fork() noexcept {

@@ -25,6 +25,16 @@ inline void pause(int times = 1) noexcept {
   }
 }
 
+// CLOCK_MONOTONIC, so long from now: for base::EventCount.
+inline timespec in_time(std::chrono::nanoseconds from_now) noexcept {
+  timespec deadline{};
+  ::clock_gettime(CLOCK_MONOTONIC, &deadline);
+  const std::int64_t nanoseconds = deadline.tv_nsec + from_now.count();
+  deadline.tv_sec += nanoseconds / 1'000'000'000;
+  deadline.tv_nsec = nanoseconds % 1'000'000'000;
+  return deadline;
+}
+
 // A word that somebody else writes: what was written before it is seen, too.
 inline std::uint32_t look(const std::uint32_t& word) noexcept {
   return std::atomic_ref<const std::uint32_t>(word).load(std::memory_order_acquire);
