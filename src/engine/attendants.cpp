@@ -28,11 +28,11 @@ constexpr unsigned most_attendants = 64;
 // After something has happened: looks without a pause, and then naps that grow with the time that nothing happens.
 constexpr auto eager = std::chrono::microseconds(100);
 constexpr auto shortest_nap = std::chrono::microseconds(20);
-constexpr auto longest_nap = std::chrono::microseconds(1000);
+constexpr auto longest_nap = std::chrono::milliseconds(8);
 constexpr auto between_health_checks = std::chrono::milliseconds(500);
 // What the watcher does by itself should be over by then; the deputy who looks after it sleeps that long.
 constexpr auto longest_quick = std::chrono::milliseconds(2);
-constexpr auto between_deputy_looks = std::chrono::milliseconds(10);
+constexpr auto between_deputy_looks = std::chrono::milliseconds(25);
 
 Attendants*& the_attendants() {
   static auto* instance = new Attendants;
