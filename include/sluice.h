@@ -95,6 +95,7 @@ typedef struct sluice_carrier_counts {
   uint64_t many_copies;       /* entries of batches, by the copy engine, many with one call of the driver */
   uint64_t resident_kernel;   /* small reads, fetched by a kernel that stays for the next (sluice.small_reads) */
   uint64_t small_together;    /* small reads of several threads at once, fetched with one launch of a kernel */
+  uint64_t stations;          /* pieces of staging memory for streams that there are by now, 1.3 MiB each */
 } sluice_carrier_counts_t;
 
 /* Who gave a setting its value, in rising order of authority. */

@@ -68,6 +68,7 @@ CUfileError_t sluice_carrier_counters(sluice_carrier_counts_t* counters) {
     if (counters == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "nowhere to write the counters");
     *counters = sluice::observe::carrier_counters();
     counters->rings = sluice::engine::ring_count();
+    counters->stations = sluice::engine::station_count();
   });
 }
 

@@ -88,7 +88,7 @@ class Streams::Use {
     entry_ = &streams_.entries_[key];
     ++entry_->users;
     if (entry_->station == nullptr) {
-      streams_.let_go_of_idle_locked();
+      streams_.let_go_of_idle_locked(most_unregistered);
       entry_->station = engine::Station::take(scope.context(), scope.context_id());
     }
     terms_ = entry_->terms;
@@ -115,10 +115,11 @@ Streams::Key Streams::key_of(const gpu::StreamScope& scope, cuda::Stream stream)
   return {scope.context(), scope.context_id(), gpu::stream_number(stream), own ? base::thread_number() + 1 : 0};
 }
 
-void Streams::let_go_of_idle_locked() {
+// So many of those that were not registered keep their stations.
+void Streams::let_go_of_idle_locked(std::size_t most_kept) {
   std::size_t unregistered = 0;
   for (const auto& [key, entry] : entries_) unregistered += entry.registered ? 0 : 1;
-  for (auto entry = entries_.begin(); entry != entries_.end() && unregistered > most_unregistered;) {
+  for (auto entry = entries_.begin(); entry != entries_.end() && unregistered > most_kept;) {
     Entry& candidate = entry->second;
     const bool idle =
         !candidate.registered && candidate.users == 0 && (candidate.station == nullptr || candidate.station->is_idle());
@@ -157,7 +158,7 @@ void Streams::add(cuda::Stream stream, unsigned flags) {
   entry.stream = stream;
   entry.terms = StreamTerms{flags, false};
   if (usable && entry.station == nullptr) {
-    let_go_of_idle_locked();
+    let_go_of_idle_locked(most_unregistered);
     entry.station = engine::Station::take(scope->context(), scope->context_id());
   }
 }
@@ -195,7 +196,7 @@ void Streams::remove(cuda::Stream stream) {
   entry.registered = false;
   entry.stream = nullptr;
   entry.terms = {};
-  let_go_of_idle_locked();
+  let_go_of_idle_locked(most_unregistered);
 }
 
 void Streams::allow_early_reads(cuda::Stream stream, bool allowed) {
@@ -207,9 +208,10 @@ void Streams::clear() {
   const std::lock_guard lock(mutex_);
   for (auto& [key, entry] : entries_) {
     entry.registered = false;
+    entry.stream = nullptr;
     entry.terms = {};
   }
-  let_go_of_idle_locked();
+  let_go_of_idle_locked(0);
 }
 
 void Streams::wait_for(const void* handle) noexcept {

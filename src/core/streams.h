@@ -49,7 +49,7 @@ class Streams {
   static Key key_of(const gpu::StreamScope& scope, cuda::Stream stream);
   Entry& registered_entry(cuda::Stream stream);
   Entry* captured_entry(const gpu::StreamScope& scope, cuda::Stream stream);
-  void let_go_of_idle_locked();
+  void let_go_of_idle_locked(std::size_t most_kept);
 
   static void put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call, File& file,
                   const Use& use);

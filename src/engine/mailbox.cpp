@@ -143,6 +143,7 @@ bool open_row(const gpu::Session& session) noexcept {
   }
   if (attached) row->context.store(session.context(), std::memory_order_relaxed);
   for (Mailbox& box : row->boxes) give_back(box);
+  static_cast<void>(offers_now());  // which takes memory when it is asked for the first time
   return attached;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "contract/life/child.h"
+#include "support/memory.h"
 
 namespace sluice::contract {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 class LifeBesideAResidentKernel : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(LifeBesideAResidentKernel, PlaysItsScenarioToTheEnd) {
+  if (!support::available(support::MemoryKind::device)) GTEST_SKIP() << "no device memory here";
   const life::Ended ended = life::run_beside("life_program", {GetParam()}, {"SLUICE_SMALL_READS=resident"});
   if (ended.skipped()) GTEST_SKIP() << ended.output;
   EXPECT_EQ(ended.output.find("failed: "), std::string::npos) << ended.output;

@@ -64,29 +64,36 @@ void compare(const char* what, const std::vector<std::string>& before, const std
   found.push_back(text);
 }
 
-std::size_t rings() {
+sluice_carrier_counts_t carriers() {
   sluice_carrier_counts_t counts{};
   sluice_carrier_counters(&counts);
-  return counts.rings;
+  return counts;
 }
 
 // What a ring takes of each: two streams, which are threads of the soft GPU; 4 MiB; a few words of device memory.
 constexpr std::size_t kThreadsARing = 2;
 constexpr std::size_t kMappedKibARing = 4500;
 constexpr std::size_t kDeviceBytesARing = 4096;
+// What a station takes: one stream, 1.3 MiB, a few words of device memory.
+constexpr std::size_t kMappedKibAStation = 1500;
+constexpr std::size_t kDeviceBytesAStation = 512;
+// Threads that attend to streams come when so many streams have work at once, and stay.
+constexpr const char* kAttendant = "sluice-streams";
 // A thread that works on another device for the first time gets a stream there.
 constexpr std::size_t kStreamsOfThreads = 8;
 constexpr const char* kStream = "softgpu-queue";
 constexpr std::size_t kMappedKibAStream = 8400;  // its stack
 
-std::size_t streams_of(const Census& census) {
-  return static_cast<std::size_t>(std::count(census.threads.begin(), census.threads.end(), kStream));
+std::size_t count_of(const char* name, const Census& census) {
+  return static_cast<std::size_t>(std::count(census.threads.begin(), census.threads.end(), name));
 }
 
 }  // namespace
 
 Census take_census() {
-  Census census{descriptors(), threads(), status_of("VmSize:"), status_of("VmLck:"), 0, rings()};
+  const sluice_carrier_counts_t staging = carriers();
+  Census census{descriptors(), threads(),       status_of("VmSize:"), status_of("VmLck:"), 0,
+                staging.rings, staging.stations};
   const support::CudaDriver* const cuda = support::cuda();
   if (cuda != nullptr && cuda->memory_info != nullptr) {
     const support::ContextScope scope(support::primary_context(0));
@@ -100,21 +107,29 @@ std::vector<std::string> growth(const Census& before, const Census& now, std::si
   std::vector<std::string> found;
   compare("descriptors", before.descriptors, now.descriptors, found);
   const std::size_t rings = now.rings - before.rings;
+  const std::size_t stations = now.stations - before.stations;
   std::vector<std::string> others = now.threads;
-  const std::size_t streams_then = streams_of(before);
+  const std::size_t streams_then = count_of(kStream, before);
+  const std::size_t most_streams = rings * kThreadsARing + stations + kStreamsOfThreads;
   std::size_t new_streams = 0;
-  while (new_streams < rings * kThreadsARing + kStreamsOfThreads && streams_of(now) > streams_then + new_streams) {
+  while (new_streams < most_streams && count_of(kStream, now) > streams_then + new_streams) {
     others.erase(std::find(others.begin(), others.end(), kStream));
     ++new_streams;
+  }
+  std::size_t new_attendants = 0;
+  while (count_of(kAttendant, now) > count_of(kAttendant, before) + new_attendants) {
+    others.erase(std::find(others.begin(), others.end(), kAttendant));
+    ++new_attendants;
   }
   compare("threads", before.threads, others, found);
   if (now.locked_kib > before.locked_kib) {
     found.push_back(std::to_string(now.locked_kib - before.locked_kib) + " KiB more are locked");
   }
-  if (now.device_free + rings * kDeviceBytesARing < before.device_free) {
+  if (now.device_free + rings * kDeviceBytesARing + stations * kDeviceBytesAStation < before.device_free) {
     found.push_back(std::to_string(before.device_free - now.device_free) + " bytes of device memory are missing");
   }
-  const std::size_t allowed_kib = rings * kMappedKibARing + new_streams * kMappedKibAStream;
+  const std::size_t allowed_kib =
+      rings * kMappedKibARing + stations * kMappedKibAStation + (new_streams + new_attendants) * kMappedKibAStream;
   if (!kSanitized && now.mapped_kib > before.mapped_kib + slack_kib + allowed_kib) {
     found.push_back(std::to_string(now.mapped_kib - before.mapped_kib) + " KiB more are mapped");
   }

@@ -13,7 +13,9 @@ struct Census {
   std::size_t mapped_kib = 0;            // of address space
   std::size_t locked_kib = 0;
   std::size_t device_free = 0;  // bytes; 0 without a device
-  std::size_t rings = 0;        // of staging memory, which come when so many requests are under way at once, and stay
+  // Of staging memory, for requests and for streams: they come when so many are under way at once, and stay.
+  std::size_t rings = 0;
+  std::size_t stations = 0;
 };
 
 Census take_census();
