@@ -12,9 +12,9 @@
 #include <string>
 
 #include "contract/life/child.h"
-#include "contract/stream_gate.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
+#include "support/stream_gate.h"
 
 namespace sluice::contract {
 namespace {

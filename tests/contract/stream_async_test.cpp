@@ -8,11 +8,11 @@
 #include <deque>
 #include <memory>
 
-#include "contract/stream_gate.h"
 #include "sluice.h"
 #include "support/busy_device.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
+#include "support/stream_gate.h"
 
 namespace sluice::contract {
 namespace {

@@ -10,9 +10,9 @@
 #include <deque>
 #include <memory>
 
-#include "contract/stream_gate.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
+#include "support/stream_gate.h"
 
 namespace sluice::contract {
 namespace {

@@ -9,9 +9,9 @@
 #include <future>
 #include <thread>
 
-#include "contract/stream_gate.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
+#include "support/stream_gate.h"
 
 namespace sluice::contract {
 namespace {

@@ -11,16 +11,16 @@
 #include <tuple>
 #include <utility>
 
-#include "contract/stream_gate.h"
 #include "fault/interpose.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
+#include "support/stream_gate.h"
 
 namespace sluice::fault {
 namespace {
 
 using namespace support;
-using contract::Gate;
+using support::Gate;
 
 constexpr std::size_t kFileSize = 500000;
 constexpr unsigned char kUntouched = 0xa5;

@@ -8,13 +8,13 @@
 #include <thread>
 
 #include "contract/life/scenario.h"
-#include "contract/stream_gate.h"
+#include "support/stream_gate.h"
 
 namespace sluice::life {
 
 using namespace support;
-using contract::cuda_function;
-using contract::Gate;
+using support::cuda_function;
+using support::Gate;
 
 namespace {
 

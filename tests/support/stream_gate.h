@@ -10,7 +10,7 @@
 #include "support/cuda_driver.h"
 #include "support/memory.h"
 
-namespace sluice::contract {
+namespace sluice::support {
 
 template <typename Function>
 Function* cuda_function(const char* name) {
@@ -23,10 +23,10 @@ class Gate {
   Gate() { open_to(0); }
 
   void hold(CUstream stream, std::uint32_t value = 1) const {
-    using Wait = int(CUstream, support::CudaAddress, std::uint32_t, unsigned);
+    using Wait = int(CUstream, CudaAddress, std::uint32_t, unsigned);
     static auto* const wait = cuda_function<Wait>("cuStreamWaitValue32_v2");
     constexpr unsigned at_least = 0;
-    if (wait(stream, reinterpret_cast<support::CudaAddress>(word_.address()), value, at_least) != 0) {
+    if (wait(stream, reinterpret_cast<CudaAddress>(word_.address()), value, at_least) != 0) {
       throw std::runtime_error("a stream cannot be made to wait");
     }
   }
@@ -36,7 +36,7 @@ class Gate {
   void open() const { open_to(1); }
 
  private:
-  const support::Memory word_{support::MemoryKind::pinned, 64};
+  const Memory word_{MemoryKind::pinned, 64};
 };
 
 class Event {
@@ -54,4 +54,4 @@ class Event {
   void* event_ = nullptr;
 };
 
-}  // namespace sluice::contract
+}  // namespace sluice::support
