@@ -33,7 +33,7 @@ constexpr std::size_t kFileSize = kStreams * kPart;
 constexpr std::size_t kLarge = 500000;
 constexpr std::size_t kWarmRounds = 16;
 
-// Some 130 bytes for each transfer of the usual run, less than anything that is taken for one: what queues keep at hand.
+// Some 130 bytes for each transfer of the usual run, less than what is taken for one: what queues keep at hand.
 constexpr std::size_t kMostHeap = std::size_t{512} << 10;
 constexpr std::size_t kMostAddressSpaceKib = std::size_t{16} << 10;
 // A thread that serves streams comes when so many of them have work at once, and stays: a stack, and a slab and a ring
