@@ -147,11 +147,13 @@ void Streams::add(cuda::Stream stream, unsigned flags) {
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[key];
   if (entry.registered) throw Failure(CU_FILE_INVALID_VALUE, "this stream is registered already");
-  // What had this handle before is gone.
+  // What had this handle before is gone, and its station free for others.
   for (auto& [other, older] : entries_) {
     if (older.stream == stream && std::get<cuda::Context>(other) == std::get<cuda::Context>(key) &&
         std::get<3>(other) == std::get<3>(key)) {
       older.stream = nullptr;
+      older.registered = false;
+      older.terms = {};
     }
   }
   entry.registered = true;

@@ -97,8 +97,9 @@ int Station::submit(cuda::Stream stream, StreamTask& task) noexcept try {
     condemned_.store(true);
     task.blocks = 0;
   }
+  const bool expected = !task.rung_by_call_;  // one that a call has rung may be gone once it is submitted
   task.submitted_.store(true, std::memory_order_release);
-  if (!task.rung_by_call_) Attendants::instance().expect(*this, task);
+  if (expected) Attendants::instance().expect(*this, task);
   return cuda::success;
 } catch (...) {
   return cuda::error_out_of_memory;
