@@ -13,7 +13,7 @@ namespace sluice::engine {
 
 namespace {
 
-// Beyond so many stations those of other contexts are used again.
+// Beyond so many stations those of contexts that are gone are used again.
 constexpr std::size_t usual_stations = 256;
 
 }  // namespace
@@ -38,7 +38,11 @@ Station* Attendants::take_station(cuda::Context context, unsigned long long cont
     return station->device_.serves(context, context_id) && !station->condemned_.load(std::memory_order_relaxed);
   };
   auto found = std::find_if(idle_.rbegin(), idle_.rend(), serves);
-  if (found == idle_.rend() && stations_ >= usual_stations) found = idle_.rbegin();
+  if (found == idle_.rend() && stations_ >= usual_stations) {
+    // Of a context that lives, a stream may not have seen yet that its gate is open.
+    found = std::find_if(idle_.rbegin(), idle_.rend(),
+                         [](const Station* station) { return station->device_.health() != cuda::success; });
+  }
   Station* station = nullptr;
   if (found != idle_.rend()) {
     station = *found;
