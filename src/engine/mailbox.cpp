@@ -143,7 +143,9 @@ bool open_row(const gpu::Session& session) noexcept {
   }
   if (attached) row->context.store(session.context(), std::memory_order_relaxed);
   for (Mailbox& box : row->boxes) give_back(box);
-  static_cast<void>(offers_now());  // which takes memory when it is asked for the first time
+  // These take memory when they are asked for the first time.
+  static_cast<void>(offers_now());
+  static_cast<void>(lane_count());
   return attached;
 }
 

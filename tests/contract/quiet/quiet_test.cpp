@@ -122,7 +122,8 @@ TEST(QuietCrowd, TakesNoLockAndNoMemory) {
       }
       for (int part = 0; part < 2; ++part) {
         all_there.arrive_and_wait();
-        for (int i = 0; i < rounds; ++i) {
+        // At first for long enough that all of them have been in a crowd.
+        for (int i = 0; i < (part == 0 ? 20 * rounds : rounds); ++i) {
           if (cuFileRead(handle.get(), memory.address(), 4096, offset, offset) != 4096) ++wrong;
         }
         all_there.arrive_and_wait();
