@@ -112,18 +112,18 @@ class Comparison(InFolder):
         self.assertIn("both sides mapped", run.stderr)
 
     def test_alternates_and_judges(self):
-        run = self.compare("--same", "--rows", "read-64K,write-1M,batch-4K-x128", "--pairs", "3")
+        run = self.compare("--same", "--rows", "read-64K,write-1M,async-1M-x1", "--pairs", "3")
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         data = json.loads((self.folder / "comparison.json").read_text(encoding="utf-8"))
         (about,) = data["runs"]
         self.assertIn("same library", about["note"])
         rows = data["results"]["cached"]
         self.assertEqual({row: len(result["pairs"]) for row, result in rows.items()},
-                         {"read-64K": 3, "write-1M": 3, "batch-4K-x128": 3})
+                         {"read-64K": 3, "write-1M": 3, "async-1M-x1": 3})
         self.assertEqual(set(rows["write-1M"]["pairs"][0]),
                          {"ours:write-1M", "theirs:write-1M", "reference:pwrite-1M"})
         self.assertRegex(run.stdout, r"\| cached \| read-64K \| incumbent \|.*\| 1\.1 \| (NOT MET|met) \|")
-        self.assertRegex(run.stdout, r"\| cached \| batch-4K-x128 \| incumbent \|.*\| – \|  \|")
+        self.assertRegex(run.stdout, r"\| cached \| async-1M-x1 \| incumbent \|.*\| – \|  \|")
 
     def test_goes_on_after_its_time_was_up(self):
         stopped = self.compare("--same", "--rows", "read-64K", "--pairs", "2", "--budget", "0")
