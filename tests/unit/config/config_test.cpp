@@ -108,14 +108,15 @@ TEST(Precedence, HoldsForEveryVariable) {
   for (std::size_t i = 0; i < key_count; ++i) {
     const Key& key = keys[i];
     if (key.environment.empty()) continue;
-    const char* word = key.kind == Kind::flag      ? "1"
-                       : key.kind == Kind::number  ? "3"
-                       : key.kind == Kind::level   ? "TRACE"
-                       : key.kind == Kind::hex     ? "0x17"
-                       : key.name == "sluice.mode" ? "plain"
-                       : key.name == "sluice.copy" ? "engine"
-                       : key.kind == Kind::choice  ? "high"
-                                                   : "/x";
+    const char* word = key.kind == Kind::flag             ? "1"
+                       : key.kind == Kind::number         ? "3"
+                       : key.kind == Kind::level          ? "TRACE"
+                       : key.kind == Kind::hex            ? "0x17"
+                       : key.name == "sluice.mode"        ? "plain"
+                       : key.name == "sluice.copy"        ? "engine"
+                       : key.name == "sluice.small_reads" ? "resident"
+                       : key.kind == Kind::choice         ? "high"
+                                                          : "/x";
     Pretended machine;
     machine.set(std::string(key.environment), word);
     const Config config = machine.read();
