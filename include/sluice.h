@@ -172,9 +172,9 @@ CUfileError_t sluice_path_counters(sluice_path_counter_t* counters, size_t room,
 CUfileError_t sluice_carrier_counters(sluice_carrier_counts_t* counters);
 
 /* Allows, or forbids again, that reads in a registered stream begin before the stream gets there: the file is read with
- * the call and the bytes wait for the stream. For files that nobody changes meanwhile. It counts for later reads of up to
- * 240 KiB into device memory whose size and offsets are fixed by the stream's flags; their *bytes may be written early,
- * too. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE (the stream is not registered). */
+ * the call and the bytes wait for the stream. For files that nobody changes meanwhile. It counts for later reads of up
+ * to 240 KiB into device memory whose size and offsets are fixed by the stream's flags; their *bytes may be written
+ * early, too. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE (the stream is not registered). */
 CUfileError_t sluice_stream_read_early(CUstream stream, int allowed);
 
 /* The configuration that the driver runs with, or would if it opened now: calls visit once for each key, always in the
