@@ -48,12 +48,13 @@ class Backstore {
   std::byte* bytes() const { return bytes_; }
   std::uint64_t size() const { return size_; }
   // Whether it is a file or device mapping that somebody else gave, so that I/O into it reaches what he sees.
-  bool is_given() const { return file_ < 0; }
+  bool is_given() const { return given_; }
   // Nobody needs what is there any more. What was given is left as it is.
   void forget(std::uint64_t first, std::uint64_t last) const noexcept;
 
  private:
-  int file_ = -1;  // our own memory file
+  bool given_ = false;
+  int file_ = -1;  // our own memory file, or the one that was given: what we hold of it is locked
   std::uint64_t size_ = 0;
   std::byte* bytes_ = nullptr;
 };

@@ -1,6 +1,7 @@
 // Mapping what a device's memory consists of.
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -12,6 +13,7 @@
 #include <charconv>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "address_space.h"
 #include "refusal.h"
@@ -19,6 +21,11 @@
 namespace sluice::softgpu {
 
 namespace {
+
+struct Stretch {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+};
 
 class Descriptor {
  public:
@@ -30,6 +37,7 @@ class Descriptor {
   }
   int get() const { return number_; }
   bool valid() const { return number_ >= 0; }
+  int release() { return std::exchange(number_, -1); }
 
  private:
   int number_;
@@ -65,22 +73,57 @@ bool is_device_mapping(int file) {
   return system.f_type == SYSFS_MAGIC || S_ISCHR(status.st_mode);
 }
 
-// The bytes behind the offset. A plain file that ends before is made longer.
-std::uint64_t usable_bytes(int file, const Backing& backing, std::uint64_t most) {
+std::uint64_t size_of(int file) {
   struct stat status {};
   require(::fstat(file, &status) == 0, cuda::error_operating_system);
-  const auto there = static_cast<std::uint64_t>(status.st_size);
-  const std::uint64_t behind = there > backing.offset ? there - backing.offset : 0;
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+std::uint64_t bytes_behind(int file, const Backing& backing) {
+  const std::uint64_t there = size_of(file);
+  return there > backing.offset ? there - backing.offset : 0;
+}
+
+Stretch stretch_of_device(int file, const Backing& backing, std::uint64_t most) {
+  const std::uint64_t behind = bytes_behind(file, backing);
   std::uint64_t size = backing.length;
-  if (is_device_mapping(file)) {
-    if (size == 0) size = std::min({most, left_at_provider(backing.path), behind != 0 ? behind : most});
-  } else {
-    if (size == 0) size = behind >= device_page ? std::min(behind, most) : most;
-    if (behind < size) {
-      require(::ftruncate(file, static_cast<off_t>(backing.offset + size)) == 0, cuda::error_operating_system);
-    }
+  if (size == 0) size = std::min({most, left_at_provider(backing.path), behind != 0 ? behind : most});
+  return {backing.offset, size / device_page * device_page};
+}
+
+// Held by the open file: until the process has ended, and whoever it has forked.
+bool lock(int file, const Stretch& stretch) {
+  struct flock wanted {};
+  wanted.l_type = F_WRLCK;
+  wanted.l_whence = SEEK_SET;
+  wanted.l_start = static_cast<off_t>(stretch.offset);
+  wanted.l_len = static_cast<off_t>(stretch.size);
+  return ::fcntl(file, F_OFD_SETLK, &wanted) == 0;
+}
+
+// Processes that run at the same time have devices of their own, as on any machine: each takes the first stretch that
+// nobody holds. A file that ends before is made longer.
+Stretch stretch_of_file(int file, const Backing& backing, std::uint64_t most) {
+  constexpr std::uint64_t most_processes = 4096;
+  require(::flock(file, LOCK_EX) == 0, cuda::error_operating_system);  // nobody else looks at the size meanwhile
+  const std::uint64_t behind = bytes_behind(file, backing);
+  std::uint64_t size = backing.length;
+  if (size == 0) size = behind >= device_page ? std::min(behind, most) : most;
+  Stretch stretch{backing.offset, size / device_page * device_page};
+  require(stretch.size != 0, cuda::error_out_of_memory);
+  std::uint64_t number = 0;
+  while (number < most_processes && !lock(file, stretch)) {
+    require(errno == EAGAIN || errno == EACCES, cuda::error_operating_system);
+    stretch.offset += stretch.size;
+    ++number;
   }
-  return size / device_page * device_page;
+  require(number < most_processes, cuda::error_out_of_memory);
+  const std::uint64_t end = stretch.offset + stretch.size;
+  if (size_of(file) < end) {
+    require(::ftruncate(file, static_cast<off_t>(end)) == 0, cuda::error_operating_system);
+  }
+  ::flock(file, LOCK_UN);
+  return stretch;
 }
 
 }  // namespace
@@ -92,13 +135,17 @@ Backstore::Backstore(int ordinal, std::uint64_t size) : size_(size) {
   bytes_ = map_shared(file_, 0, size);
 }
 
-Backstore::Backstore(const Backing& backing, std::uint64_t most) {
-  // The mapping keeps what it needs; memory from a provider goes back to it when the process ends.
-  const Descriptor file(::open(backing.path.c_str(), O_RDWR | O_CLOEXEC));
+Backstore::Backstore(const Backing& backing, std::uint64_t most) : given_(true) {
+  Descriptor file(::open(backing.path.c_str(), O_RDWR | O_CLOEXEC));
   require(file.valid(), cuda::error_operating_system);
-  size_ = usable_bytes(file.get(), backing, most);
-  require(size_ != 0, cuda::error_out_of_memory);
-  bytes_ = map_shared(file.get(), backing.offset, size_);
+  const bool is_device = is_device_mapping(file.get());
+  const Stretch stretch =
+      is_device ? stretch_of_device(file.get(), backing, most) : stretch_of_file(file.get(), backing, most);
+  require(stretch.size != 0, cuda::error_out_of_memory);
+  size_ = stretch.size;
+  bytes_ = map_shared(file.get(), stretch.offset, size_);
+  // The mapping of a device keeps what it needs; memory from a provider goes back to it when the process ends.
+  if (!is_device) file_ = file.release();
 }
 
 Backstore::~Backstore() {

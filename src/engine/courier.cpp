@@ -196,9 +196,9 @@ void Courier::finish() noexcept {
     static_cast<void>(place());  // its slot may hold a command that nobody has read yet
     post(ErrandKind::end, 0, 0, 0);
     if (called_off_ || failure_ != cuda::success) {
+      observe::count_carrier(observe::CarriedBy::copy_engine);
       put(words_.resume, next_);
       has_kernel_ = false;
-      observe::count_carrier(observe::CarriedBy::copy_engine);
     }
   } else if (task_->fetched_bytes > 0) {
     observe::count_carrier(observe::CarriedBy::copy_engine);
@@ -226,9 +226,9 @@ Courier::Kernel Courier::kernel(std::chrono::steady_clock::time_point now) noexc
 void Courier::call_off_late() noexcept {
   call_off();
   if (!called_off_ && failure_ == cuda::success) return;
+  observe::count_carrier(observe::CarriedBy::copy_engine);
   put(words_.resume, next_);
   has_kernel_ = false;
-  observe::count_carrier(observe::CarriedBy::copy_engine);
 }
 
 }  // namespace sluice::engine

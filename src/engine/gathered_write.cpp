@@ -138,8 +138,6 @@ void GatheredWrite::run(std::span<OutParcel> parcels, RingLoan& ring, Listener& 
     parcels_[i].outcome = Outcome::bytes(progress_[i].done);
     parcels_[i].left_over = true;
   }
-  const bool at_once = ring.device().can_copy_many();
-  observe::count_carrier(at_once ? observe::CarriedBy::many_copies : observe::CarriedBy::copy_engine, told_);
 }
 
 // A hand stays while there is a stream that no other hand has.
@@ -263,8 +261,12 @@ void GatheredWrite::tell(Listener& listener) noexcept {
     parcels_[i].left_over = false;
     news[count++] = static_cast<std::uint16_t>(i);
   }
+  if (count == 0) return;
   told_ += count;
-  if (count > 0) listener.through(std::span(news).first(count));
+  // Before anybody hears of them: who has heard may look at the counters.
+  const bool at_once = ring_->device().can_copy_many();
+  observe::count_carrier(at_once ? observe::CarriedBy::many_copies : observe::CarriedBy::copy_engine, count);
+  listener.through(std::span(news).first(count));
 }
 
 void GatheredWrite::look_after_device(Patience& patience) noexcept {

@@ -50,21 +50,30 @@ bool p2pdma_by_device(const Root& root) {
                      [&devices](const std::string& name) { return exists(devices + "/" + name + "/p2pmem"); });
 }
 
+struct KernelSymbols {
+  bool p2pdma = false;
+  bool dma_buf = false;
+};
+
 // "ffffffff81a0b000 T pci_p2pdma_add_resource". The addresses may be hidden from ordinary users, the names are not.
-// Other symbols with p2pdma in their names exist in kernels without it.
-bool p2pdma_by_symbol(const Root& root) {
-  return file_contains(root.at("/proc/kallsyms"), " pci_p2pdma_add_resource\n");
+// Other symbols with p2pdma in their names exist in kernels without it. Of dma-bufs the part that rings and drivers share
+// is looked for, by the name that it has in the patches; released kernels have none of it yet.
+KernelSymbols symbols_of(const Root& root) {
+  const std::vector<bool> found =
+      file_contains(root.at("/proc/kallsyms"), {" pci_p2pdma_add_resource\n", " io_dmabuf_token_"});
+  return {found[0], found[1]};
 }
 
-// The part that rings and drivers share, by the name that it has in the patches; released kernels have none of it yet.
-bool dma_buf_by_symbol(const Root& root) {
-  return file_contains(root.at("/proc/kallsyms"), " io_dmabuf_token_");
+// Both are built into a kernel or not, so once is enough: the list is long.
+KernelSymbols known_symbols_of(const Root& root) {
+  if (!root.is_the_machine()) return symbols_of(root);
+  static const KernelSymbols symbols = symbols_of(root);
+  return symbols;
 }
 
-bool has_p2pdma(const Root& root, const std::string& release, KernelSearch search) {
+bool has_p2pdma(const Root& root, const std::string& release, const KernelSymbols& symbols) {
   if (const std::optional<bool> told = p2pdma_by_configuration(root, release)) return *told;
-  if (p2pdma_by_device(root)) return true;
-  return search == KernelSearch::symbols && p2pdma_by_symbol(root);
+  return symbols.p2pdma || p2pdma_by_device(root);
 }
 
 // "version: 2.28" in /proc/driver/nvidia-fs/version.
@@ -78,8 +87,9 @@ std::string version_in(std::string_view text) {
 MachineFacts of_machine(const Root& root, KernelSearch search) {
   MachineFacts facts;
   facts.kernel_release = release_of(root);
-  facts.kernel_has_p2pdma = has_p2pdma(root, facts.kernel_release, search);
-  facts.ring_takes_dma_buf = search == KernelSearch::symbols && dma_buf_by_symbol(root);
+  const KernelSymbols symbols = search == KernelSearch::symbols ? known_symbols_of(root) : KernelSymbols{};
+  facts.kernel_has_p2pdma = has_p2pdma(root, facts.kernel_release, symbols);
+  facts.ring_takes_dma_buf = symbols.dma_buf;
 
   const std::optional<std::string> version = read_value(root.at("/proc/driver/nvidia-fs/version"));
   facts.nvfs_loaded = version.has_value() || exists(root.at("/proc/driver/nvidia-fs/devcount"));

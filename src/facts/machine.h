@@ -19,7 +19,7 @@ struct MachineFacts {
 // How hard to look for PCI_P2PDMA.
 enum class KernelSearch : std::uint8_t {
   configuration,  // in the kernel's configuration and among the PCI devices: well under a millisecond
-  symbols,        // where that says nothing, in the kernel's list of symbols too: some 25 ms
+  symbols,        // where that says nothing, in the kernel's list of symbols too: some 50 ms, once a process
 };
 
 // Never fails: what cannot be read is not there.

@@ -59,21 +59,28 @@ std::optional<std::string> read_text(const std::string& path) {
   return std::nullopt;
 }
 
-bool file_contains(const std::string& path, std::string_view wanted) {
+std::vector<bool> file_contains(const std::string& path, const std::vector<std::string_view>& wanted) {
+  std::vector<bool> found(wanted.size(), false);
   const base::UniqueFd fd = open_for_reading(path);
-  if (!fd) return false;
+  if (!fd) return found;
 
-  // What may be the start of the text at the end of one piece stays in front of the next one.
-  std::string piece(wanted.size() + 65536, '\0');
+  // What may be the start of a text at the end of one piece stays in front of the next one.
+  std::size_t longest = 0;
+  for (const std::string_view text : wanted) longest = std::max(longest, text.size());
+  std::string piece(longest + 65536, '\0');
   std::size_t kept = 0;
-  while (true) {
+  while (std::find(found.begin(), found.end(), false) != found.end()) {
     const ssize_t got = read_some(fd.get(), piece.data() + kept, piece.size() - kept);
-    if (got <= 0) return false;
+    if (got <= 0) break;
     const std::size_t filled = kept + static_cast<std::size_t>(got);
-    if (std::string_view(piece).substr(0, filled).find(wanted) != std::string_view::npos) return true;
-    kept = std::min(filled, wanted.size());
+    const std::string_view seen = std::string_view(piece).substr(0, filled);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (!found[i]) found[i] = seen.find(wanted[i]) != std::string_view::npos;
+    }
+    kept = std::min(filled, longest);
     piece.replace(0, kept, piece, filled - kept, kept);
   }
+  return found;
 }
 
 std::optional<std::string> read_value(const std::string& path) {

@@ -14,8 +14,8 @@ std::optional<std::string> read_text(const std::string& path);
 // The first line of a file without the white space around it: how sysfs hands out a value.
 std::optional<std::string> read_value(const std::string& path);
 
-// Whether a file, too large to keep, holds this text anywhere.
-bool file_contains(const std::string& path, std::string_view wanted);
+// Which of these texts a file, too large to keep, holds anywhere.
+std::vector<bool> file_contains(const std::string& path, const std::vector<std::string_view>& wanted);
 
 // The text of a symbolic link.
 std::optional<std::string> read_link(const std::string& path);

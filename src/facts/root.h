@@ -13,6 +13,7 @@ class Root {
 
   // `path` is absolute: "/proc/self/mountinfo".
   std::string at(const std::string& path) const { return prefix_ + path; }
+  bool is_the_machine() const { return prefix_.empty(); }
 
  private:
   std::string prefix_;

@@ -74,6 +74,46 @@ TEST(Backing, ThatIsAnEmptyFileGrowsToTheMemoryOfADevice) {
                [] { return the_device_has(16 * mebibyte); });
 }
 
+struct flock all_for_writing() {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_len = static_cast<off_t>(8 * mebibyte);
+  return lock;
+}
+
+TEST(Backing, ThatSomebodyElseHoldsIsLeftToHim) {
+  const std::string path = file_of(8 * mebibyte);
+  const int holder = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  struct flock lock = all_for_writing();
+  ASSERT_EQ(::fcntl(holder, F_OFD_SETLK, &lock), 0);
+  EXPECT_HOLDS({{"SLUICE_SOFTGPU_BACKING", path.c_str()}}, [&] {
+    if (std::string wrong = bytes_land_in_the_file(path, 8 * mebibyte); !wrong.empty()) return wrong;
+    AND_THAT(read_file(path, 0, 8 * mebibyte) == std::vector<std::uint8_t>(8 * mebibyte));
+    return the_device_has(8 * mebibyte);
+  });
+  ::close(holder);
+}
+
+Verdict nobody_else_gets_it(const std::string& path) {
+  const int other = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  struct flock lock = all_for_writing();
+  AND_THAT(::fcntl(other, F_OFD_GETLK, &lock) == 0);
+  ::close(other);
+  AND_THAT(lock.l_type == F_WRLCK && lock.l_start == 0 && lock.l_len == static_cast<off_t>(8 * mebibyte));
+  return "";
+}
+
+TEST(Backing, IsHeldWhileTheProcessLives) {
+  const std::string path = file_of(8 * mebibyte);
+  EXPECT_HOLDS({{"SLUICE_SOFTGPU_BACKING", path.c_str()}}, [&] { return nobody_else_gets_it(path); });
+  struct flock lock = all_for_writing();
+  const int later = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::fcntl(later, F_OFD_GETLK, &lock), 0);
+  ::close(later);
+  EXPECT_EQ(lock.l_type, F_UNLCK);
+}
+
 Verdict io_reaches_device_memory() {
   Ptr pointer = 0;
   AND_THAT(cuMemAlloc_v2(&pointer, 2 * mebibyte) == cuda::success);

@@ -45,11 +45,17 @@ TEST(FileContains, FindsTheTextWhereverThePiecesAreCut) {
   const std::string wanted = " needle\n";
   for (std::size_t place = 65536 - 20; place < 65536 + 20; ++place) {
     tree.file("/hay", std::string(place, 'x') + wanted + std::string(100000, 'y'));
-    EXPECT_TRUE(file_contains(tree.at("/hay"), wanted)) << "at " << place;
+    EXPECT_TRUE(file_contains(tree.at("/hay"), {wanted})[0]) << "at " << place;
   }
   tree.file("/hay", std::string(200000, 'x') + " needl");
-  EXPECT_FALSE(file_contains(tree.at("/hay"), wanted));
-  EXPECT_FALSE(file_contains(tree.at("/missing"), wanted));
+  EXPECT_FALSE(file_contains(tree.at("/hay"), {wanted})[0]);
+  EXPECT_FALSE(file_contains(tree.at("/missing"), {wanted})[0]);
+}
+
+TEST(FileContains, TellsEachTextByItself) {
+  Tree tree;
+  tree.file("/hay", std::string(70000, 'x') + "second" + std::string(70000, 'y') + "first");
+  EXPECT_EQ(file_contains(tree.at("/hay"), {"first", "none", "second"}), (std::vector{true, false, true}));
 }
 
 TEST(ReadLink, ReturnsTheTextOfALinkAndNothingElse) {
