@@ -34,8 +34,8 @@ export SLUICE_TEST_PLACES=$scratch/places
 suite demo "$build/bin/sluice" demo --size 1G
 suite driver "$build/bin/driver_suite"
 suite contract "$build/test-bin/contract_tests"
-suite batch_endurance env SLUICE_TEST_FULL=1 "$build/test-bin/batch_endurance"
-suite stream_endurance env SLUICE_TEST_FULL=1 "$build/test-bin/stream_endurance"
+suite batch_endurance env GLIBC_TUNABLES=glibc.malloc.tcache_count=0 SLUICE_TEST_FULL=1 "$build/test-bin/batch_endurance"
+suite stream_endurance env GLIBC_TUNABLES=glibc.malloc.tcache_count=0 SLUICE_TEST_FULL=1 "$build/test-bin/stream_endurance"
 suite contract_plain env SLUICE_MODE=plain "$build/test-bin/contract_tests" --gtest_filter=-Large.*
 suite contract_verify env SLUICE_VERIFY=1 "$build/test-bin/contract_tests" --gtest_filter=-Large.*
 suite life "$build/test-bin/life_tests"
