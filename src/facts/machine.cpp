@@ -56,8 +56,8 @@ struct KernelSymbols {
 };
 
 // "ffffffff81a0b000 T pci_p2pdma_add_resource". The addresses may be hidden from ordinary users, the names are not.
-// Other symbols with p2pdma in their names exist in kernels without it. Of dma-bufs the part that rings and drivers share
-// is looked for, by the name that it has in the patches; released kernels have none of it yet.
+// Other symbols with p2pdma in their names exist in kernels without it. Of dma-bufs the part that rings and drivers
+// share is looked for, by the name that it has in the patches; released kernels have none of it yet.
 KernelSymbols symbols_of(const Root& root) {
   const std::vector<bool> found =
       file_contains(root.at("/proc/kallsyms"), {" pci_p2pdma_add_resource\n", " io_dmabuf_token_"});
