@@ -79,6 +79,11 @@ class BatchEndurance : public DeviceTest {
     for (std::size_t i = 0; i < kEntries; ++i) ASSERT_EQ(results[i], expected(i)) << i;
   }
 
+  static void SetUpTestSuite() {
+    // One heap for all threads: each more would map 64 MiB, when threads meet at one.
+    mallopt(M_ARENA_MAX, 1);
+  }
+
   void SetUp() override {
     DeviceTest::SetUp();
     if (IsSkipped()) return;
