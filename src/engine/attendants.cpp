@@ -151,6 +151,7 @@ void Attendants::attend() noexcept {
       inside_since_.reset();
     }
     if (!due_.empty()) {
+      deputy_called_ = false;  // whom the watcher called may be this thread, and is no deputy now
       const Due due = take_due();
       // Whoever is next: for what else is due, or to watch.
       if (!due_.empty() || (!somebody_watches_ && !watched_.empty())) wake_one(lock);
@@ -190,11 +191,11 @@ void Attendants::serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& d
   if (awaited_ > 0) ended_.advance();
 }
 
-// With the lock, which is let go meanwhile. While streams are watched, one of those who rest looks now and then whether
-// the watcher has got stuck in what it took for quick.
+// With the lock, which is let go meanwhile. While somebody watches, one of those who rest looks now and then whether he
+// has got stuck in what he took for quick: with the last stream that there was to watch, too.
 void Attendants::rest(std::unique_lock<base::AdaptiveMutex>& lock) {
   const std::uint32_t seen = news_.now();
-  const bool deputy = !has_deputy_ && !watched_.empty();
+  const bool deputy = !has_deputy_ && somebody_watches_;
   if (deputy) {
     has_deputy_ = true;
     deputy_called_ = false;
@@ -223,6 +224,7 @@ bool Attendants::watcher_is_stuck() const noexcept {
 void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
   const unsigned turn = ++watch_turn_;
   somebody_watches_ = true;
+  deputy_called_ = false;
   somebody_is_awake_.store(true, std::memory_order_relaxed);
   auto last = Clock::now();
   auto checked = last;
