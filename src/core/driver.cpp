@@ -86,6 +86,7 @@ void Driver::open_locked() {
   }
   life->terms.manner = manner_of(config);
   life->terms.small_reads = small_reads_of(config);
+  life->terms.disk_way = engine::disk_way_named(config.text(config::key_at("sluice.disk_reads")));
   life->terms.verify = config.verify;
   if (config.flag(CUFILE_PARAM_PROPERTIES_USE_POLL_MODE)) {
     life->terms.completion = config.poll_thread ? engine::Completion::polled_by_kernel : engine::Completion::polled;

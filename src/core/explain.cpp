@@ -76,7 +76,7 @@ Explanation explain(File& file, const facts::BufferFacts& memory, const route::S
   const request::Terms& terms = file.life->terms;
   paths::DirectPair* const pair = pair_of(file, memory, shape.direction);
   if (pair != nullptr) {
-    const paths::OpenFile open{file.fd, file.facts, file.buffered, size_of(file), nullptr, nullptr, pair};
+    const paths::OpenFile open{file.fd, file.facts, file.buffered, file.disk, size_of(file), nullptr, nullptr, pair};
     try_pair(open, memory, Need::pressing);
   }
   const facts::Reach reach = pair != nullptr ? pair->reach() : facts::Reach::untried;

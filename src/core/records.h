@@ -30,13 +30,15 @@ struct File {
         operations(own_operations),
         facts(std::move(known)),
         life(std::move(present)),
-        buffered(descriptor, facts.device, facts.inode, sync_flags) {}
+        buffered(descriptor, facts.device, facts.inode, sync_flags),
+        disk(life->terms.disk_way) {}
 
   const int fd;
   const CUfileFSOps_t* const operations;  // null unless the handle came with some
   const facts::FileFacts facts;
   const std::shared_ptr<const Life> life;
   engine::PrivateFile buffered;
+  engine::DiskQueue disk;
   std::atomic<bool> explained{false};                      // SLUICE_EXPLAIN has had its line
   std::array<std::atomic<paths::DirectPair*>, 8> pairs{};  // of this storage and each device; they live with the life
 };

@@ -73,7 +73,7 @@ void try_direct(File& file, const facts::BufferFacts& memory, base::Direction di
   paths::DirectPair* const pair = pair_of(file, memory, direction);
   const auto size = pair != nullptr ? current_size(file) : std::nullopt;
   if (!size) return;
-  try_pair({file.fd, file.facts, file.buffered, *size, file.operations, nullptr, pair}, memory,
+  try_pair({file.fd, file.facts, file.buffered, file.disk, *size, file.operations, nullptr, pair}, memory,
            need_of(file.life->terms));
 }
 

@@ -96,6 +96,7 @@ Outcome run(Driver& driver, File& file, const Call& call, bool stopped, engine::
   const paths::OpenFile open{file.fd,
                              file.facts,
                              file.buffered,
+                             file.disk,
                              *size,
                              file.operations,
                              call.handle,

@@ -38,6 +38,7 @@ void DeepRead::run(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk) n
   parcels_ = parcels;
   ring_ = &ring;
   disk_ = &disk;
+  disk.keep_at_hand(ring.bytes());
   std::uint64_t longest = 0;
   for (const DiskParcel& wanted : parcels) longest = std::max(longest, whole_blocks(wanted));
   place_bytes_ = (longest + whole_page - 1) / whole_page * whole_page;

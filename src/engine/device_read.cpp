@@ -413,9 +413,7 @@ class DeviceRead final : public Work {
 
 Outcome read_to_device(const FileRange& range, RingLoan& ring, cuda::DevicePtr to, Carrier carrier) noexcept {
   if (range.block > 1 && carrier != Carrier::kernel) {
-    if (const Uring::Use uring = Uring::of_this_thread(Completion::interrupt)) {
-      return read_from_disk(range, ring, to, *uring);
-    }
+    if (const std::optional<Outcome> read = read_from_disk(range, ring, to)) return *read;
   }
   const bool cached = seems_cached(range);
   // Memory that went under its registration: the copy engine's answer is an error, a kernel's the end of the context.

@@ -5,6 +5,7 @@
 
 #include "base/outcome.h"
 #include "base/strong.h"
+#include "engine/disk_queue.h"
 #include "engine/private_files.h"
 #include "engine/ring.h"
 
@@ -17,6 +18,7 @@ struct FileRange {
   std::uint32_t block;      // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
   std::uint64_t file_size;  // a hint; ~0 when unknown
   PrivateFile& buffered;    // for what O_DIRECT refuses after all
+  DiskQueue& disk;          // how O_DIRECT reads are kept on their way
 
   // Chunks of the range begin on multiples of it, but for the first one.
   std::uint64_t unit() const noexcept { return block > page ? block : page; }

@@ -32,7 +32,7 @@ Outcome move_in_turn(const Stretch& stretch, Direction direction) noexcept {
 
 DirectResult move_direct(const Stretch& stretch, Direction direction, Completion completion) noexcept {
   bool unpollable = false;
-  if (completion != Completion::interrupt) {
+  if (is_polled(completion)) {
     if (const Uring::Use ring = Uring::of_this_thread(completion)) {
       const Outcome outcome = move_by_ring(stretch, direction, *ring);
       if (outcome.error() != EOPNOTSUPP) return {outcome, true, false};

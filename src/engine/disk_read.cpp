@@ -15,6 +15,7 @@
 
 #include "engine/file_io.h"
 #include "engine/pause.h"
+#include "engine/uring.h"
 #include "gpu/memory.h"
 #include "observe/carriers.h"
 
@@ -46,6 +47,7 @@ class DiskRead {
 
   Outcome run() noexcept {
     std::atomic_ref(ring_.words().copied).store(0, std::memory_order_relaxed);
+    uring_.keep_at_hand(ring_.bytes());
     do {
       begin_more();
       if (on_their_way_ > 0) {
@@ -60,6 +62,9 @@ class DiskRead {
     observe::count_carrier(observe::CarriedBy::copy_engine);
     return answer();
   }
+
+  // The ring took none, or not all, of the reads.
+  bool was_refused() const noexcept { return refused_; }
 
  private:
   // A chunk on its way, or arrived and not handed on yet.
@@ -123,6 +128,11 @@ class DiskRead {
     Place& place = all_[answer.tag];
     if (answer.result < 0) {
       const int error = -answer.result;
+      // A ring that polls takes no file without queues for it.
+      if (error == EOPNOTSUPP) {
+        refused_ = true;
+        return read_in_turn(place);
+      }
       const bool again = error == EINTR || (error == EAGAIN && ++place.refusals < most_refusals_in_a_row);
       if (again) return submit(place.chunk);
       return error == EINVAL ? read_buffered(place) : arrive(place, error);
@@ -215,6 +225,7 @@ class DiskRead {
   unsigned on_their_way_ = 0;
   bool came_short_ = false;  // some chunk did: none is begun any more
   bool ended_ = false;       // what was handed on last was the end
+  bool refused_ = false;
   int error_ = 0;
   int failure_ = cuda::success;
   std::uint64_t total_ = 0;
@@ -222,8 +233,22 @@ class DiskRead {
 
 }  // namespace
 
-Outcome read_from_disk(const FileRange& range, RingLoan& ring, cuda::DevicePtr to, Uring& uring) noexcept {
-  return DiskRead(range, ring, to, uring).run();
+std::optional<Outcome> read_from_disk(const FileRange& range, RingLoan& ring, cuda::DevicePtr to) noexcept {
+  if (!range.disk.takes_rings()) return std::nullopt;
+  const Completion wanted = range.disk.completion();
+  if (wanted != Completion::interrupt) {
+    if (const Uring::Use uring = Uring::of_this_thread(wanted)) {
+      DiskRead read(range, ring, to, *uring);
+      const Outcome outcome = read.run();
+      if (read.was_refused()) range.disk.cannot_be_polled();
+      return outcome;
+    } else if (uring.error() != 0) {
+      DiskQueue::refused(wanted, uring.error());
+    }
+  }
+  const Uring::Use uring = Uring::of_this_thread(Completion::interrupt);
+  if (!uring) return std::nullopt;
+  return DiskRead(range, ring, to, *uring).run();
 }
 
 }  // namespace sluice::engine

@@ -2,14 +2,15 @@
 // copy engine behind them. One thread does it, and sleeps while the disk works.
 #pragma once
 
+#include <optional>
+
 #include "base/outcome.h"
 #include "engine/device_read.h"
 #include "engine/ring.h"
-#include "engine/uring.h"
 
 namespace sluice::engine {
 
-// As read_to_device(), for a descriptor with O_DIRECT.
-base::Outcome read_from_disk(const FileRange& range, RingLoan& ring, cuda::DevicePtr to, Uring& uring) noexcept;
+// As read_to_device(), for a descriptor with O_DIRECT. Nothing where there is no io_uring, or it is not wanted.
+std::optional<base::Outcome> read_from_disk(const FileRange& range, RingLoan& ring, cuda::DevicePtr to) noexcept;
 
 }  // namespace sluice::engine

@@ -5,8 +5,11 @@
 // our store to the completion head is a release, since the kernel may then write over the answers.
 #include "engine/uring.h"
 
+#include <linux/capability.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +30,20 @@ namespace {
 
 // A kernel thread that polls sleeps after so many milliseconds without work: an idle process uses no CPU.
 constexpr unsigned polling_ends_after_ms = 5;
+
+// What a thread with few requests would gain by registered memory is less than it costs.
+constexpr unsigned requests_before_table = 64;
+// Registered memory counts as locked, against a limit that all processes of a user share: where it is tight, others
+// need it more. With CAP_IPC_LOCK it does not count.
+constexpr rlim_t roomy_limit = rlim_t{256} << 20;
+
+bool may_lock_plenty() noexcept {
+  struct rlimit locked {};
+  if (::getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur >= roomy_limit) return true;
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> ours{};
+  return ::syscall(SYS_capget, &header, ours.data()) == 0 && (ours[0].effective & 1U << CAP_IPC_LOCK) != 0;
+}
 
 // How long requests of a ring that is gone are waited for.
 constexpr int longest_wait_ms = 5000;
@@ -64,7 +81,7 @@ std::byte* map_shared(int fd, std::size_t size, std::uint64_t which) noexcept {
 // The rings of one thread. Plain storage without a destructor: transfers of the thread's last destructors still use it.
 struct ThreadUrings {
   std::array<Uring*, completion_kinds> rings;
-  std::array<bool, completion_kinds> refused;
+  std::array<int, completion_kinds> refused;  // the error of a refusal that stays; 0: none
   unsigned born;
   bool ending;
 
@@ -77,26 +94,31 @@ struct ThreadUrings {
     born = now;
   }
 
-  Uring* get(Completion completion) noexcept {
+  // 0: there is a ring; else why not.
+  int provide(Completion completion) noexcept {
     forget_the_parents();
     const auto kind = static_cast<std::size_t>(completion);
-    if (rings[kind] != nullptr || refused[kind] || ending) return rings[kind];
+    if (rings[kind] != nullptr) return 0;
+    if (refused[kind] != 0 || ending) return refused[kind] != 0 ? refused[kind] : ENOMEM;
     auto* const made = new (std::nothrow) Uring;
-    if (made != nullptr && made->open(completion)) {
+    if (made == nullptr) return ENOMEM;
+    if (made->open(completion)) {
       rings[kind] = made;
-      return made;
+      return 0;
     }
-    // EMFILE and ENOMEM pass, a kernel or sandbox without io_uring stays so.
-    refused[kind] = made == nullptr || errno == ENOSYS || errno == EPERM || errno == EINVAL;
+    const int error = errno;
     delete made;
-    return nullptr;
+    // EMFILE and ENOMEM pass, a kernel or sandbox without io_uring stays so.
+    if (error == ENOSYS || error == EPERM || error == EINVAL) refused[kind] = error;
+    return error;
   }
 
-  Uring* take(Completion completion) noexcept {
-    Uring* const ring = get(completion);
-    if (ring == nullptr || ring->in_use_) return nullptr;
+  Uring::Use take(Completion completion) noexcept {
+    if (const int error = provide(completion); error != 0) return Uring::Use(nullptr, error);
+    Uring* const ring = rings[static_cast<std::size_t>(completion)];
+    if (ring->in_use_) return Uring::Use(nullptr);
     ring->in_use_ = true;
-    return ring;
+    return Uring::Use(ring);
   }
 
   void end() noexcept {
@@ -116,14 +138,14 @@ constinit base::ThreadEnd uring_thread_end{[](void*) { thread_rings.end(); }};
 
 Uring::Use Uring::of_this_thread(Completion completion) noexcept {
   uring_thread_end.arm();
-  return Use(thread_rings.take(completion));
+  return thread_rings.take(completion);
 }
 
 bool Uring::open(Completion completion) noexcept {
   struct io_uring_params params {};
   params.flags = IORING_SETUP_CLAMP;
-  if (completion != Completion::interrupt) params.flags |= IORING_SETUP_IOPOLL;
-  if (completion == Completion::polled_by_kernel) {
+  if (is_polled(completion)) params.flags |= IORING_SETUP_IOPOLL;
+  if (completion == Completion::polled_by_kernel || completion == Completion::submitted_by_kernel) {
     params.flags |= IORING_SETUP_SQPOLL;
     params.sq_thread_idle = polling_ends_after_ms;
     by_kernel_ = true;
@@ -185,12 +207,66 @@ Uring::~Uring() {
   }
 }
 
+int Uring::control(unsigned operation, void* argument, unsigned count) const noexcept {
+  const unsigned how = hidden_ ? operation | register_by_number : operation;
+  return static_cast<int>(::syscall(SYS_io_uring_register, fd_, how, argument, count));
+}
+
+bool Uring::make_table() noexcept {
+  if (table_ != Table::untried) return table_ == Table::made;
+  table_ = Table::refused;
+  if (!may_lock_plenty()) return false;
+  struct io_uring_rsrc_register empty {};
+  empty.nr = static_cast<__u32>(at_hand_.size());
+  empty.flags = IORING_RSRC_REGISTER_SPARSE;
+  if (control(IORING_REGISTER_BUFFERS2, &empty, sizeof empty) == 0) table_ = Table::made;
+  return table_ == Table::made;
+}
+
+void Uring::keep_at_hand(std::span<std::byte> memory) noexcept {
+  if (served_ < requests_before_table || at_hand_count_ == at_hand_.size()) return;
+  for (std::size_t i = 0; i < at_hand_count_; ++i) {
+    if (at_hand_[i].data() == memory.data()) return;
+  }
+  if (!make_table()) return;
+  struct iovec where {
+    memory.data(), memory.size()
+  };
+  struct io_uring_rsrc_update2 entry {};
+  entry.offset = static_cast<__u32>(at_hand_count_);
+  entry.data = reinterpret_cast<std::uint64_t>(&where);
+  entry.nr = 1;
+  if (control(IORING_REGISTER_BUFFERS_UPDATE, &entry, sizeof entry) != 1) {
+    table_ = Table::refused;
+    return;
+  }
+  at_hand_[at_hand_count_++] = memory;
+}
+
+// -1: none.
+int Uring::buffer_of(const UringRequest& request) const noexcept {
+  for (std::size_t i = 0; i < at_hand_count_; ++i) {
+    const std::span<std::byte> memory = at_hand_[i];
+    if (request.address >= memory.data() && request.address + request.length <= memory.data() + memory.size()) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
 void Uring::add(const UringRequest& request) noexcept {
   const unsigned tail = *sq_tail_;  // ours alone to write
   const unsigned slot = tail & sq_mask_;
   io_uring_sqe& entry = entries_[slot];
   std::memset(&entry, 0, sizeof entry);
-  entry.opcode = request.direction == base::Direction::read ? IORING_OP_READ : IORING_OP_WRITE;
+  const bool reads = request.direction == base::Direction::read;
+  if (const int buffer = buffer_of(request); buffer >= 0) {
+    entry.opcode = reads ? IORING_OP_READ_FIXED : IORING_OP_WRITE_FIXED;
+    entry.buf_index = static_cast<__u16>(buffer);
+  } else {
+    entry.opcode = reads ? IORING_OP_READ : IORING_OP_WRITE;
+  }
+  if (served_ < requests_before_table) ++served_;
   entry.fd = request.fd;
   entry.addr = reinterpret_cast<std::uint64_t>(request.address);
   entry.len = request.length;

@@ -4,6 +4,7 @@
 
 #include <linux/io_uring.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,11 +15,16 @@ namespace sluice::engine {
 
 // How the ring learns that a transfer has ended.
 enum class Completion : std::uint8_t {
-  interrupt,         // the drive says so
-  polled,            // this thread looks (IOPOLL): O_DIRECT on drives with queues for it
-  polled_by_kernel,  // a thread of the kernel's submits and looks (SQPOLL and IOPOLL)
+  interrupt,            // the drive says so
+  polled,               // this thread looks (IOPOLL): O_DIRECT on drives with queues for it
+  polled_by_kernel,     // a thread of the kernel's submits and looks (SQPOLL and IOPOLL)
+  submitted_by_kernel,  // a thread of the kernel's submits (SQPOLL), and the drive says so
 };
-inline constexpr std::size_t completion_kinds = 3;
+inline constexpr std::size_t completion_kinds = 4;
+
+constexpr bool is_polled(Completion completion) noexcept {
+  return completion == Completion::polled || completion == Completion::polled_by_kernel;
+}
 
 struct UringRequest {
   base::Direction direction = base::Direction::read;
@@ -43,6 +49,11 @@ class Uring {
   class Use;
   static Use of_this_thread(Completion completion) noexcept;
 
+  // Requests inside this memory cost the kernel less from some requests on: it keeps the pages at hand (registered
+  // buffers). The memory stays where it is as long as the process lives. Nothing comes of it where locked memory is
+  // scarce or the kernel is older than 5.19; that makes no other difference.
+  void keep_at_hand(std::span<std::byte> memory) noexcept;
+
   // At most `depth` requests may be on their way. What is added is submitted by the next wait().
   void add(const UringRequest& request) noexcept;
   // Submits, waits until something has ended, and answers how many answers were written; -errno when the kernel takes
@@ -59,6 +70,9 @@ class Uring {
   bool open(Completion completion) noexcept;
   bool map(const struct io_uring_params& params) noexcept;
   void hide(const struct io_uring_params& params) noexcept;
+  bool make_table() noexcept;
+  int control(unsigned operation, void* argument, unsigned count) const noexcept;
+  int buffer_of(const UringRequest& request) const noexcept;
   long enter() noexcept;
   void take_back_added() noexcept;
   unsigned take_answers(std::span<UringAnswer, depth> answers) noexcept;
@@ -68,6 +82,11 @@ class Uring {
   bool hidden_ = false;  // the latter
   bool by_kernel_ = false;
   bool in_use_ = false;
+  enum class Table : std::uint8_t { untried, made, refused };
+  Table table_ = Table::untried;                 // of what is at hand
+  std::array<std::span<std::byte>, 4> at_hand_;  // as the table has it
+  std::size_t at_hand_count_ = 0;
+  unsigned served_ = 0;          // requests, up to `requests_before_table`
   unsigned added_ = 0;           // not submitted yet
   unsigned in_flight_ = 0;       // submitted, not answered yet
   std::byte* queues_ = nullptr;  // both of them, in one mapping
@@ -87,7 +106,7 @@ class Uring {
 // Holds the ring for as long as one transfer takes.
 class Uring::Use {
  public:
-  explicit Use(Uring* ring) noexcept : ring_(ring) {}
+  explicit Use(Uring* ring, int error = 0) noexcept : ring_(ring), error_(error) {}
   ~Use() {
     if (ring_ != nullptr) ring_->in_use_ = false;
   }
@@ -95,9 +114,12 @@ class Uring::Use {
   Use& operator=(const Use&) = delete;
   explicit operator bool() const noexcept { return ring_ != nullptr; }
   Uring& operator*() const noexcept { return *ring_; }
+  // What the kernel has answered where there is none; 0 inside a use further up.
+  int error() const noexcept { return error_; }
 
  private:
   Uring* ring_;
+  int error_;
 };
 
 // A child of fork has none of its parent's rings: new ones are made there.

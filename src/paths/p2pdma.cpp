@@ -55,7 +55,7 @@ class P2pdma final : public Path {
     const std::uint32_t block = std::max(1u, file.facts.offset_alignment);
     const std::uint64_t length = usable_bytes(file.facts, window, piece.length);
     if (length == 0) return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
-    const bool poll = completion_ != Completion::interrupt && file.pair->can_be_polled();
+    const bool poll = engine::is_polled(completion_) && file.pair->can_be_polled();
     const engine::DirectResult result =
         engine::move_direct({file.fd, piece.at, {window.address, length}, block}, piece.direction,
                             poll ? completion_ : Completion::interrupt);
@@ -71,7 +71,8 @@ class P2pdma final : public Path {
 
 Path& p2pdma(Completion completion) noexcept {
   static std::array<P2pdma, engine::completion_kinds> paths{P2pdma{Completion::interrupt}, P2pdma{Completion::polled},
-                                                            P2pdma{Completion::polled_by_kernel}};
+                                                            P2pdma{Completion::polled_by_kernel},
+                                                            P2pdma{Completion::submitted_by_kernel}};
   return paths[static_cast<std::size_t>(completion)];
 }
 

@@ -26,7 +26,7 @@ Piece rest_of(const DirectMember& member) noexcept {
 void DirectCompany::run(std::span<DirectMember> members, engine::Uring& ring, engine::Completion completion,
                         Listener& listener) noexcept {
   members_ = members;
-  polled_ = completion != engine::Completion::interrupt;
+  polled_ = engine::is_polled(completion);
   next_ = again_count_ = mapped_ = whole_count_ = 0;
   DirectQueue queue(ring);
   for (;;) {

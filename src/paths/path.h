@@ -8,6 +8,7 @@
 #include "base/strong.h"
 #include "cufile.h"
 #include "engine/courier.h"
+#include "engine/disk_queue.h"
 #include "engine/private_files.h"
 #include "facts/buffer.h"
 #include "facts/file.h"
@@ -22,6 +23,7 @@ struct OpenFile {
   int fd;
   const facts::FileFacts& facts;
   engine::PrivateFile& buffered;              // the same file without O_DIRECT
+  engine::DiskQueue& disk;                    // how reads that a disk has to bring are kept on their way
   std::uint64_t size;                         // just now; ~0 where a size means nothing (block devices)
   const CUfileFSOps_t* operations = nullptr;  // the caller's own, when the handle came with some
   void* handle = nullptr;                     // what they are called with

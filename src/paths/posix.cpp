@@ -149,8 +149,8 @@ class Posix final : public Path {
     const gpu::Session session(memory);
     engine::RingLoan ring = engine::RingLoan::take(session);
     if (!ring) return std::nullopt;
-    const engine::FileRange range{file.fd,   piece.at,     piece.length, block_of(file, piece.carry),
-                                  file.size, file.buffered};
+    const engine::FileRange range{file.fd,   piece.at,      piece.length, block_of(file, piece.carry),
+                                  file.size, file.buffered, file.disk};
     return piece.direction == Direction::read ? engine::read_to_device(range, ring, piece.address, carrier_of(manner_))
                                               : engine::write_from_device(range, ring, piece.address);
   }

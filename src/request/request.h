@@ -5,6 +5,7 @@
 
 #include "base/outcome.h"
 #include "base/strong.h"
+#include "engine/disk_queue.h"
 #include "engine/uring.h"
 #include "facts/buffer.h"
 #include "facts/machine.h"
@@ -21,6 +22,7 @@ struct Terms {
   facts::MachineFacts machine;
   paths::Manner manner = paths::Manner::usual;
   paths::SmallReads small_reads = paths::SmallReads::automatic;
+  engine::DiskWay disk_way = engine::DiskWay::automatic;
   bool verify = false;                                            // SLUICE_VERIFY=1
   engine::Completion completion = engine::Completion::interrupt;  // of direct transfers of at most this size:
   std::uint64_t polled_up_to = 0;                                 // larger ones end by interrupt

@@ -92,6 +92,27 @@ class RefusedVisits {
   // So far, refused or not.
   std::size_t visits() const;
 };
+// The rings of all threads that are asked for from construction on. One at a time.
+class RingsSeen {
+ public:
+  RingsSeen();
+  std::size_t made() const;
+  // Of those, how many had these setup flags, of the ones in `mask`.
+  std::size_t made_with(unsigned flags, unsigned mask) const;
+  std::size_t refused() const;
+  // Requests for memory that is registered with their ring.
+  std::size_t requests_at_hand() const;
+};
+
+// No ring is to be had, for this reason. In force from construction to destruction, one at a time.
+class RefusedRings {
+ public:
+  explicit RefusedRings(int error);
+  ~RefusedRings();
+  RefusedRings(const RefusedRings&) = delete;
+  RefusedRings& operator=(const RefusedRings&) = delete;
+  std::size_t count() const;
+};
 inline constexpr std::size_t for_ever = ~std::size_t{0};
 
 // For the interposed functions: the step for this call, `pass` where no plan concerns it; returns when a call that

@@ -12,6 +12,7 @@
 #include <cstdarg>
 #include <cstdint>
 #include <cstdlib>
+#include <mutex>
 #include <vector>
 
 #include "fault/interpose.h"
@@ -86,6 +87,8 @@ void apply(const Step& step, io_uring_sqe& entry, std::vector<Rewritten>& rewrit
   }
 }
 
+std::atomic<std::size_t> at_hand_seen{0};
+
 // What the next visit hands over: the kernel takes the queue's entries from its head on.
 std::vector<Rewritten> prepare(const Ring& ring, unsigned count) {
   std::vector<Rewritten> rewritten;
@@ -94,8 +97,10 @@ std::vector<Rewritten> prepare(const Ring& ring, unsigned count) {
   for (unsigned i = 0; i < count; ++i) {
     const unsigned slot = ring.word(ring.params.sq_off.array + ((head + i) & mask) * sizeof(unsigned));
     io_uring_sqe& entry = ring.entries[slot];
-    if (entry.opcode != IORING_OP_READ && entry.opcode != IORING_OP_WRITE) continue;
-    const Direction direction = entry.opcode == IORING_OP_READ ? Direction::read : Direction::write;
+    if (entry.opcode == IORING_OP_READ_FIXED || entry.opcode == IORING_OP_WRITE_FIXED) ++at_hand_seen;
+    const bool reads = entry.opcode == IORING_OP_READ || entry.opcode == IORING_OP_READ_FIXED;
+    if (!reads && entry.opcode != IORING_OP_WRITE && entry.opcode != IORING_OP_WRITE_FIXED) continue;
+    const Direction direction = reads ? Direction::read : Direction::write;
     apply(step_for(entry.fd, direction), entry, rewritten);
   }
   return rewritten;
@@ -129,16 +134,33 @@ long visit(const Ring& ring, long* arguments) {
   return answer;
 }
 
+std::atomic<int> ring_refusal{0};  // 0: rings are to be had
+std::atomic<std::size_t> rings_refused{0};
+std::mutex setup_mutex;
+std::vector<unsigned> setups_seen;  // flags
+
+long set_up(long* arguments) {
+  const int error = ring_refusal;
+  const long answer = error != 0 ? -error : support::system_call(SYS_io_uring_setup, arguments);
+  if (answer < 0) {
+    ++rings_refused;
+    return answer;
+  }
+  const auto& params = *reinterpret_cast<io_uring_params*>(arguments[1]);
+  remember(static_cast<int>(answer), params);
+  const std::lock_guard lock(setup_mutex);
+  setups_seen.push_back(params.flags);
+  return answer;
+}
+
 long call(long number, long* arguments) {
+  if (number == SYS_io_uring_setup) return set_up(arguments);
   if (number == SYS_io_uring_enter) {
     const bool by_number = (static_cast<unsigned>(arguments[3]) & kEnterByNumber) != 0;
     const Ring* const ring = find(static_cast<int>(arguments[0]), by_number);
     if (ring != nullptr && ring->entries != nullptr) return visit(*ring, arguments);
   }
   const long answer = support::system_call(number, arguments);
-  if (number == SYS_io_uring_setup && answer >= 0) {
-    remember(static_cast<int>(answer), *reinterpret_cast<io_uring_params*>(arguments[1]));
-  }
   if (number == SYS_io_uring_register && answer == 1 && arguments[1] == IORING_REGISTER_RING_FDS) {
     const auto& update = *reinterpret_cast<io_uring_rsrc_update*>(arguments[2]);
     if (Ring* const ring = find(static_cast<int>(arguments[0]), false)) ring->number = static_cast<int>(update.offset);
@@ -165,6 +187,44 @@ RefusedVisits::~RefusedVisits() {
 
 std::size_t RefusedVisits::visits() const {
   return visits_seen;
+}
+
+RingsSeen::RingsSeen() {
+  const std::lock_guard lock(setup_mutex);
+  setups_seen.clear();
+  rings_refused = 0;
+  at_hand_seen = 0;
+}
+
+std::size_t RingsSeen::made() const {
+  return made_with(0, 0);
+}
+
+std::size_t RingsSeen::made_with(unsigned flags, unsigned mask) const {
+  const std::lock_guard lock(setup_mutex);
+  return static_cast<std::size_t>(
+      std::count_if(setups_seen.begin(), setups_seen.end(), [&](unsigned seen) { return (seen & mask) == flags; }));
+}
+
+std::size_t RingsSeen::refused() const {
+  return rings_refused;
+}
+
+std::size_t RingsSeen::requests_at_hand() const {
+  return at_hand_seen;
+}
+
+RefusedRings::RefusedRings(int error) {
+  rings_refused = 0;
+  ring_refusal = error;
+}
+
+RefusedRings::~RefusedRings() {
+  ring_refusal = 0;
+}
+
+std::size_t RefusedRings::count() const {
+  return rings_refused;
 }
 
 }  // namespace sluice::fault

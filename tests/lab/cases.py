@@ -14,6 +14,7 @@ GPU1 = Drive("GPU1", nsid=2, memory_mebibytes=GPU_MEBIBYTES)
 PLN0 = Drive("PLN0", nsid=11)
 PLN1 = Drive("PLN1", nsid=12, options="max_ioqpairs=1")
 PLN2 = Drive("PLN2", nsid=13)
+SMALL = Drive("SMALL", nsid=14, mebibytes=36, options="max_ioqpairs=1")  # as much as the matrix of transfers expects
 TWO_PATHS = Drive("SHARED", nsid=21, paths=2)
 
 
@@ -58,6 +59,8 @@ CASES = [
          drives=(GPU0, PLN0, PLN1, TWO_PATHS)),
     Case("direct", "the library's direct path on arrays, mappings, two devices, and drives that are polled", "direct.sh",
          drives=(GPU0, GPU1, PLN0, PLN1, TWO_PATHS)),
+    Case("disk", "reads through staging memory by threads, io_uring, SQPOLL, IOPOLL and both", "disk.sh",
+         drives=(GPU0, PLN0, SMALL), settings={"LAB_SAMPLE": "25"}),
     Case("fabrics", "NVMe/TCP and NVMe/RDMA; paths that go and come back under load", "fabrics.sh",
          drives=(GPU0, PLN0, PLN1), settings={"LAB_CLIENTS": "pread cufile"}),
     Case("project", "the project's own tests on file systems on NVMe drives", "project.sh",

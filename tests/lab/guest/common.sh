@@ -200,3 +200,36 @@ expect() {
   knows "$1" "$2" "$6"
   goes "$1" "$2" "$3" "$4" "$5"
 }
+
+# Of the project's own tests; places=FILE first.
+# gtest PREFIX SECONDS COMMAND...: a row for each of its tests; the whole output stays in out/PREFIX.log.
+gtest() {
+  local prefix=$1 limit=$2 log=/lab/out/$1.log status=0
+  shift 2
+  LD_LIBRARY_PATH=$LAB_BUILD/softgpu SLUICE_TEST_PLACES=$places timeout -k 5 "$limit" "$@" >"$log" 2>&1 || status=$?
+  awk -v prefix="$prefix" '
+    function name() { line = $0; sub(/^\[[^]]*\] /, "", line); sub(/ \([0-9]+ ms\)$/, "", line); return line }
+    /^\[ RUN / { said = "" }
+    /^\[       OK \] .*ms\)$/ { print "pass " prefix ": " name() }
+    /^\[  SKIPPED \] .*ms\)$/ { print "skip " prefix ": " name() " -- " said }
+    /^\[  FAILED  \] .*ms\)$/ { print "fail " prefix ": " name() " -- " said }
+    !/^\[/ && NF { said = (said == "" || length(said) > 300) ? $0 : said " " $0 }
+    / Skipped$/ { said = "" }
+  ' "$log"
+  # 1 is a test that failed, which has its row.
+  case $status in
+    0 | 1) grep -q '^\[ RUN ' "$log" || fail "$prefix: runs tests" "it ran none" ;;
+    *) fail "$prefix: comes to its end" "it ended with $status; see out/$prefix.log" ;;
+  esac
+}
+
+# place NAME FILE_SYSTEM DEVICE
+place() {
+  if ! command -v "mkfs.$2" >/dev/null; then
+    echo "skipped $1: mkfs.$2 is not installed" >>$places
+  elif mount_new "$2" "$3" "/mnt/$1"; then
+    echo "$1=/mnt/$1" >>$places
+  else
+    fail "$1: is made and mounted" "$(tail -n 1 /tmp/mkfs.log)"
+  fi
+}

@@ -1,0 +1,110 @@
+// How large O_DIRECT reads into device memory are kept on their way (sluice.disk_reads), as the kernel sees it: which
+// rings are made, and what they are asked for.
+#include <gtest/gtest.h>
+#include <linux/io_uring.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "fault/interpose.h"
+#include "support/calls.h"
+
+namespace sluice::fault {
+namespace {
+
+using namespace support;
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+bool may_lock_plenty() {
+  struct rlimit locked {};
+  getrlimit(RLIMIT_MEMLOCK, &locked);
+  std::ifstream status("/proc/self/status");
+  std::uint64_t capabilities = 0;
+  for (std::string word; status >> word;) {
+    if (word == "CapEff:") status >> std::hex >> capabilities;
+  }
+  constexpr unsigned ipc_lock = 14;
+  return locked.rlim_cur >= 256 * kMiB || (capabilities >> ipc_lock & 1U) != 0;
+}
+
+class DiskReads : public DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (IsSkipped()) return;
+    const char* const mode = std::getenv("SLUICE_MODE");
+    if (mode != nullptr && std::string(mode) == "plain") GTEST_SKIP() << "plain mode does without";
+    const char* const way = std::getenv("SLUICE_DISK_READS");
+    way_ = way == nullptr ? "auto" : way;
+    handle_.emplace(fd_);
+    memory_.emplace(MemoryKind::device, kMiB);
+  }
+  void TearDown() override {
+    handle_.reset();
+    DeviceTest::TearDown();
+  }
+
+  // In a thread of its own, which has no rings yet.
+  void read_often(int times) {
+    std::thread thread([&] {
+      for (int i = 0; i < times; ++i) {
+        memory_->fill(0xa5);
+        EXPECT_EQ(read_file(handle_->get(), memory_->address(), kMiB, 0, 0), moved(kMiB));
+        ASSERT_TRUE(same_bytes(file_.content(), memory_->get())) << "read " << i;
+      }
+    });
+    thread.join();
+  }
+
+  bool chosen(const std::string& word) const { return way_.find(word) != std::string::npos; }
+
+  const ScratchFile file_{kMiB};
+  const Fd fd_ = file_.open(O_RDONLY | O_DIRECT);
+  std::string way_;
+  std::optional<Handle> handle_;
+  std::optional<Memory> memory_;
+};
+
+TEST_F(DiskReads, GoByTheRingThatIsChosen) {
+  const RingsSeen seen;
+  read_often(1);
+  if (way_ == "threads") {
+    EXPECT_EQ(seen.made(), 0U);
+    return;
+  }
+  if (seen.refused() > 0) GTEST_SKIP() << "the kernel refuses rings here";
+  const auto flags = (chosen("sqpoll") ? IORING_SETUP_SQPOLL : 0U) | (chosen("iopoll") ? IORING_SETUP_IOPOLL : 0U);
+  EXPECT_EQ(seen.made_with(flags, IORING_SETUP_SQPOLL | IORING_SETUP_IOPOLL), 1U);
+}
+
+TEST_F(DiskReads, FindTheirMemoryAtHandAfterAWhile) {
+  if (way_ != "auto" && way_ != "io_uring") GTEST_SKIP() << "whoever submits for us is not seen here";
+  constexpr int enough = 40;  // of four requests each
+  const RingsSeen seen;
+  read_often(enough);
+  if (seen.made() == 0) GTEST_SKIP() << "no io_uring here";
+  if (!may_lock_plenty()) {
+    EXPECT_EQ(seen.requests_at_hand(), 0U) << "others need the memory that may be locked";
+    GTEST_SKIP() << "little memory may be locked here";
+  }
+  EXPECT_GT(seen.requests_at_hand(), 0U);
+}
+
+TEST_F(DiskReads, GoWithoutARingThatTheKernelRefuses) {
+  for (const int error : {EPERM, ENOMEM, EINVAL, ENOSYS, EMFILE}) {
+    SCOPED_TRACE(error);
+    const RefusedRings refused(error);
+    read_often(3);
+    EXPECT_EQ(refused.count() > 0, way_ != "threads");
+  }
+}
+
+}  // namespace
+}  // namespace sluice::fault
