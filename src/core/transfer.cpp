@@ -93,14 +93,8 @@ Outcome run(Driver& driver, File& file, const Call& call, bool stopped, engine::
 
   const request::Request request{call.direction, base::FileOffset{offset}, address, bounded.size, memory.facts,
                                  stopped};
-  const paths::OpenFile open{file.fd,
-                             file.facts,
-                             file.buffered,
-                             file.disk,
-                             *size,
-                             file.operations,
-                             call.handle,
-                             pair_of(file, memory.facts, call.direction),
+  const paths::OpenFile open{file.fd, file.facts,      file.buffered, file.disk,
+                             *size,   file.operations, call.handle,   pair_of(file, memory.facts, call.direction),
                              courier};
   // A trial copies on streams of our own, which may stand behind those that wait for this transfer.
   if (courier == nullptr) try_pair(open, memory.facts, need_of(file.life->terms));
