@@ -254,6 +254,50 @@ TEST_P(StreamFaults, ARandomMixtureKeepsItsPromises) {
   }
 }
 
+using QuietStreams = DeviceTest;
+
+TEST_F(QuietStreams, HaveSomebodyElseToServeThemWhenTheOneThatWatchedGetsStuck) {
+  if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "in plain mode a call waits for its file";
+  const ScratchFile file(kFileSize);
+  const Fd stuck_fd = file.open(O_RDWR);
+  const Fd fd = file.open(O_RDWR);
+  const Fd third_fd = file.open(O_RDWR);
+  const Handle stuck_handle(stuck_fd);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, kFileSize);
+  const Stream held;
+  const Stream stream;
+  const Gate gate;
+  const auto put = [&](const Handle& from, Call& call, const Stream& where) {
+    return code(cuFileReadAsync(from.get(), memory.address(), &call.size, &call.file_offset, &call.buffer_offset,
+                                &call.moved, where.get()));
+  };
+  // Of a size that the watcher takes for quick.
+  Call stuck{kSmall.size};
+  Call lost{kSmall.size};
+  gate.hold(held.get());
+  ASSERT_EQ(put(stuck_handle, stuck, held), CU_FILE_SUCCESS);
+  {
+    const Handle third(third_fd);
+    ASSERT_EQ(put(third, lost, held), CU_FILE_SUCCESS);
+    // Ending it waits for what stands in the stream, some seconds at most: so long nothing happens.
+  }
+  Plan plan(stuck_fd.get(), Direction::read, {block(), pass()});
+  gate.open();
+  plan.wait_until_blocked();
+  for (const Range& range : kAll) {
+    Call call{range.size};
+    ASSERT_EQ(put(handle, call, stream), CU_FILE_SUCCESS);
+    stream.synchronize();
+    EXPECT_EQ(call.moved, static_cast<ssize_t>(range.size));
+  }
+  EXPECT_EQ(stuck.moved, -77);
+  plan.release();
+  held.synchronize();
+  EXPECT_EQ(stuck.moved, static_cast<ssize_t>(kSmall.size));
+  EXPECT_EQ(lost.moved, -CU_FILE_HANDLE_NOT_REGISTERED);
+}
+
 std::string name_of_parameters(const ::testing::TestParamInfo<Parameters>& info) {
   const auto& [flags, stream, direction] = info.param;
   return std::string((flags & O_DIRECT) != 0 ? "direct_" : "buffered_") +
