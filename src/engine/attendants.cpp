@@ -33,6 +33,8 @@ constexpr auto between_health_checks = std::chrono::milliseconds(500);
 // What the watcher does by itself should be over by then; the deputy who looks after it sleeps that long.
 constexpr auto longest_quick = std::chrono::milliseconds(2);
 constexpr auto between_deputy_looks = std::chrono::milliseconds(25);
+// When nothing has happened for so long, the deputy sleeps, too, until the watcher has something to do.
+constexpr auto long_quiet = std::chrono::seconds(1);
 
 Attendants*& the_attendants() {
   static auto* instance = new Attendants;
@@ -195,11 +197,9 @@ void Attendants::serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& d
 // has got stuck in what he took for quick: with the last stream that there was to watch, too.
 void Attendants::rest(std::unique_lock<base::AdaptiveMutex>& lock) {
   const std::uint32_t seen = news_.now();
-  const bool deputy = !has_deputy_ && somebody_watches_;
-  if (deputy) {
-    has_deputy_ = true;
-    deputy_called_ = false;
-  }
+  const bool deputy = !has_deputy_ && somebody_watches_ && !nothing_happens_;
+  if (deputy) has_deputy_ = true;
+  if (deputy || nothing_happens_) deputy_called_ = false;
   ++resting_;
   lock.unlock();
   somebody_is_awake_.store(true, std::memory_order_relaxed);
@@ -228,10 +228,12 @@ void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
   somebody_is_awake_.store(true, std::memory_order_relaxed);
   auto last = Clock::now();
   auto checked = last;
+  nothing_happens_ = false;
   while (!watched_.empty()) {
     collect();
     while (!due_.empty()) {
       const Due due = take_due();
+      nothing_happens_ = false;
       if (!has_deputy_ && !deputy_called_) {
         deputy_called_ = true;
         wake_one(lock);
@@ -257,6 +259,7 @@ void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
     }
     const auto quiet = now - last;
     const std::uint32_t seen = watch_news_.now();
+    nothing_happens_ = quiet > long_quiet;
     watcher_naps_ = quiet > eager;
     const bool naps = watcher_naps_;
     lock.unlock();
@@ -270,6 +273,7 @@ void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
     lock.lock();
     watcher_naps_ = false;
   }
+  nothing_happens_ = false;
   somebody_watches_ = false;
 }
 

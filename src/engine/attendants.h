@@ -92,6 +92,7 @@ class Attendants {
   std::atomic<bool> somebody_is_awake_ = false;  // and will see what is announced
   bool has_deputy_ = false;
   bool deputy_called_ = false;
+  bool nothing_happens_ = false;                                       // nor has for a while: no deputy is needed
   unsigned watch_turn_ = 0;                                            // whose the present watch is
   std::optional<std::chrono::steady_clock::time_point> inside_since_;  // the watcher is at work by itself
   unsigned awaited_ = 0;                                               // threads in wait_until_none()

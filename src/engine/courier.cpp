@@ -16,6 +16,8 @@ namespace {
 
 // A kernel that has not begun by then waits for somebody else's to end, which may wait for these very bytes.
 constexpr auto patience_with_errand = std::chrono::milliseconds(5);
+// One that has begun needs nothing but the device; so long without a sign of it, it is gone with the device.
+constexpr auto patience_with_doubts = std::chrono::seconds(2);
 
 void put(std::uint32_t& word, std::uint32_t value) noexcept {
   std::atomic_ref(word).store(value, std::memory_order_release);
@@ -36,6 +38,7 @@ void Courier::begin(const StreamTask& task) noexcept {
   called_off_ = false;
   through_ = false;
   failure_ = cuda::success;
+  doubted_since_.reset();
   // The launch before this one has left: the stream has got beyond it.
   put(words_.begun, 0);
   put(words_.verdict, 0);
@@ -107,6 +110,7 @@ void Courier::post(ErrandKind kind, std::uint32_t offset, std::uint32_t length, 
   const gpu::ErrandCommand command{address, next_, kind, offset, length};
   ++next_;
   posted_[command.number % gpu::errand_places] = command;
+  doubted_since_.reset();  // there is progress
   if (called_off_) {
     rescue(command);
     return;
@@ -141,7 +145,20 @@ void Courier::look_after(Patience& patience) noexcept {
   if (!early_ && !begun() && std::chrono::steady_clock::now() - opened_ > patience_with_errand) {
     call_off();
   } else if (patience.long_since()) {
-    if (const int result = station_.device().health(); result != cuda::success) give_up(result);
+    ask_for_health();
+  }
+}
+
+// While a driver answers nothing clear, the kernel may well be at work.
+void Courier::ask_for_health() noexcept {
+  const gpu::Health health = station_.device().health();
+  const auto now = std::chrono::steady_clock::now();
+  if (health.is_good()) {
+    doubted_since_.reset();
+  } else if (health.is_gone || (!early_ && now - doubted_since_.value_or(now) > patience_with_doubts)) {
+    give_up(health.result);
+  } else if (!doubted_since_) {
+    doubted_since_ = now;
   }
 }
 
@@ -159,8 +176,7 @@ void Courier::call_off() noexcept {
     Patience patience;
     while (look(words_.verdict) == 0 && failure_ == cuda::success) {
       patience.wait();
-      if (!patience.long_since()) continue;
-      if (const int result = station_.device().health(); result != cuda::success) give_up(result);
+      if (patience.long_since()) ask_for_health();
     }
     if (look(words_.verdict) != 2) return;
   }

@@ -75,6 +75,7 @@ class Courier {
   bool carried_out(std::uint32_t number) const noexcept;
   bool wait_for(std::uint32_t number) noexcept;
   void look_after(class Patience& patience) noexcept;
+  void ask_for_health() noexcept;
   void call_off() noexcept;
   void rescue(const gpu::ErrandCommand& command) noexcept;
   void give_up(int result) noexcept;
@@ -92,6 +93,7 @@ class Courier {
   bool through_ = true;
   int failure_ = cuda::success;
   std::chrono::steady_clock::time_point opened_{};
+  std::optional<std::chrono::steady_clock::time_point> doubted_since_;  // how the context is
   std::array<gpu::ErrandCommand, gpu::errand_places> posted_{};
 };
 

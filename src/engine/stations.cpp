@@ -41,7 +41,7 @@ Station* Attendants::take_station(cuda::Context context, unsigned long long cont
   if (found == idle_.rend() && stations_ >= usual_stations) {
     // Of a context that lives, a stream may not have seen yet that its gate is open.
     found = std::find_if(idle_.rbegin(), idle_.rend(),
-                         [](const Station* station) { return station->device_.health() != cuda::success; });
+                         [](const Station* station) { return station->device_.health().is_gone; });
   }
   Station* station = nullptr;
   if (found != idle_.rend()) {
@@ -170,11 +170,11 @@ void Attendants::see_off(Station& station) {
   due_.push_back({&station, nullptr});
 }
 
-// With the lock: the streams of contexts that are gone get nowhere any more.
+// With the lock: the streams of contexts that are gone get nowhere any more. All others do, and wait at our gate then.
 void Attendants::drop_the_dead() {
   const std::vector<Station*> all = watched_;
   for (Station* const station : all) {
-    if (station->running_ || station->device_.health() == cuda::success) continue;
+    if (station->running_ || !station->device_.health().is_gone) continue;
     station->condemned_.store(true);
     station->departing_ = false;
     while (!station->pending_.empty()) {

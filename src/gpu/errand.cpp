@@ -1,11 +1,32 @@
 // Made once for each piece of pinned memory and never given back: at exit the driver may be gone before us.
 #include "gpu/errand.h"
 
+#include <algorithm>
+
 namespace sluice::gpu {
 
 namespace {
 
 constexpr unsigned errand_threads = 512;
+
+// Behind these, CUDA says, nothing runs in the context any more.
+bool ends_contexts(int result) noexcept {
+  constexpr std::array ends{cuda::error_deinitialized,
+                            cuda::error_uncorrectable_memory,
+                            cuda::error_contained,
+                            cuda::error_uncorrectable_link,
+                            cuda::error_illegal_address,
+                            cuda::error_launch_timeout,
+                            cuda::error_assertion,
+                            cuda::error_context_is_destroyed,
+                            cuda::error_hardware_stack,
+                            cuda::error_illegal_instruction,
+                            cuda::error_misaligned_address,
+                            cuda::error_invalid_address_space,
+                            cuda::error_invalid_program_counter,
+                            cuda::error_launch_failed};
+  return std::find(ends.begin(), ends.end(), result) != ends.end();
+}
 
 }  // namespace
 
@@ -124,7 +145,7 @@ int Errands::rescue_from_device(std::span<std::byte> to, cuda::DevicePtr from) c
   return result != cuda::success ? result : waited;
 }
 
-int Errands::health() const noexcept {
+Health Errands::health() const noexcept {
   // Drivers crash on a stream that went with its context; they do know that memory is gone.
   unsigned type = 0;
   cuda::Context owner = nullptr;
@@ -132,9 +153,11 @@ int Errands::health() const noexcept {
   std::array<void*, 2> values{&type, &owner};
   const int known = driver_->pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(),
                                                     values.data(), counters_);
-  if (known != cuda::success || type == 0 || owner != context_) return cuda::error_context_is_destroyed;
+  if (known != cuda::success) return {known, known == cuda::error_invalid_value || ends_contexts(known)};
+  if (type == 0 || owner != context_) return {cuda::error_context_is_destroyed, true};
   const int result = driver_->stream_query(rescue_);
-  return result == cuda::error_not_ready ? static_cast<int>(cuda::success) : result;
+  if (result == cuda::error_not_ready) return {};
+  return {result, ends_contexts(result)};
 }
 
 StreamScope::StreamScope(cuda::Stream stream, cuda::Context otherwise) noexcept : driver_(gpu::driver()) {

@@ -55,6 +55,15 @@ inline constexpr std::size_t errand_memory_bytes = errand_words_bytes + std::siz
 // The first number that a command has: no word that was never written looks like one.
 inline constexpr std::uint32_t first_errand = errand_places;
 
+// What a driver says of a context. An answer that does not end contexts leaves open how it is: its streams may get
+// everywhere all the same.
+struct Health {
+  int result = cuda::success;
+  bool is_gone = false;  // none of its streams will get anywhere any more
+
+  bool is_good() const noexcept { return result == cuda::success; }
+};
+
 // The device's side of one piece of pinned memory, in one context for good. Calls with that context current and in
 // relaxed capture mode; one thread at a time, but for the rescue, which may go on beside the rest.
 class Errands {
@@ -84,7 +93,7 @@ class Errands {
   int rescue_from_device(std::span<std::byte> to, cuda::DevicePtr from) const noexcept;
 
   // For long waits: has the context died on us? May be asked without a context.
-  int health() const noexcept;
+  Health health() const noexcept;
 
  private:
   cuda::DevicePtr seen_by_device(const void* address) const noexcept {

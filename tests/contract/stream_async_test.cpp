@@ -6,7 +6,11 @@
 #include <atomic>
 #include <cstdlib>
 #include <deque>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "sluice.h"
 #include "support/busy_device.h"
@@ -331,6 +335,47 @@ TEST_F(GatedStreams, ReadEarlyWhereTheProgramAllowsIt) {
   EXPECT_TRUE(all_bytes(1, memory.get(0, 65536))) << "it was not read early";
   EXPECT_EQ(call.moved, 65536);
   EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
+}
+
+// How often each thread that attends to streams has gone to sleep so far, by its number.
+std::map<std::string, std::string> sleeps_of_attendants() {
+  std::map<std::string, std::string> sleeps;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream status(task.path() / "status");
+    bool attends = false;
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("Name:")) attends = line.ends_with("sluice-streams");
+      if (attends && line.starts_with("voluntary_ctxt_switches:")) sleeps[task.path().filename()] = line;
+    }
+  }
+  return sleeps;
+}
+
+TEST_F(GatedStreams, AreWatchedByOneThreadAloneWhenTheyWaitForLong) {
+  const Stream stream;
+  const Gate gate;
+  const Memory memory(MemoryKind::device, kRoom);
+  std::deque<Call> calls(20, Call{kSize});
+  for (Call& call : calls) ASSERT_EQ(call.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+  stream.synchronize();
+  gate.hold(stream.get());
+  Call call{kSize};
+  ASSERT_EQ(call.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+  // Whoever is awake now has some time to find out that there is nothing to do.
+  std::size_t awake = 2;
+  constexpr int most_looks = 100;
+  for (int looks = 0; looks < most_looks && awake > 1; ++looks) {
+    const auto before = sleeps_of_attendants();
+    ::usleep(200000);
+    awake = 0;
+    for (const auto& [thread, sleeps] : sleeps_of_attendants()) {
+      if (!before.contains(thread) || before.at(thread) != sleeps) ++awake;
+    }
+  }
+  EXPECT_LE(awake, 1U) << "threads have nothing to do and do not sleep";
+  gate.open();
+  stream.synchronize();
+  EXPECT_EQ(call.moved, static_cast<ssize_t>(kSize));
 }
 
 TEST_F(GatedStreams, CanBeManyOneAfterTheOther) {

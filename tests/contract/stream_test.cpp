@@ -246,6 +246,21 @@ TEST_F(Streams, EndShortAtTheEndOfTheFile) {
   EXPECT_EQ(arguments_->moved, 0);
 }
 
+TEST_F(Streams, EndShortAtTheEndOfTheFileWhereSeveralThreadsReadForThem) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  for (const std::size_t there : {std::size_t{1}, std::size_t{200001}, std::size_t{499999}}) {
+    SCOPED_TRACE(there);
+    memory.fill(6);
+    set(500000, kFileSize - there, 7);
+    ASSERT_EQ(read(stream.get(), memory), CU_FILE_SUCCESS);
+    stream.synchronize();
+    EXPECT_EQ(arguments_->moved, static_cast<ssize_t>(there));
+    EXPECT_TRUE(same_bytes({file_.content().data() + kFileSize - there, there}, memory.get(7, there)));
+    EXPECT_TRUE(all_bytes(6, memory.get(7 + there, kRoom - 7 - there)));
+  }
+}
+
 TEST_F(Streams, RefuseNullArguments) {
   const Stream stream;
   const Memory memory(MemoryKind::device, kRoom);

@@ -1,6 +1,7 @@
 // Failures of the file under transfers in streams: the count tells what was moved, or why nothing was, bytes behind it
 // are as they were, and the stream goes on.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -252,6 +253,87 @@ TEST_P(StreamFaults, ARandomMixtureKeepsItsPromises) {
     ASSERT_TRUE(count > 0 || count == -EIO) << count;
     ASSERT_FALSE(HasFailure());
   }
+}
+
+using QuietStreams = DeviceTest;
+
+TEST_F(QuietStreams, HaveSomebodyElseToServeThemWhenTheOneThatWatchedGetsStuck) {
+  if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "in plain mode a call waits for its file";
+  const ScratchFile file(kFileSize);
+  const Fd stuck_fd = file.open(O_RDWR);
+  const Fd fd = file.open(O_RDWR);
+  const Fd third_fd = file.open(O_RDWR);
+  const Handle stuck_handle(stuck_fd);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, kFileSize);
+  const Stream held;
+  const Stream stream;
+  const Gate gate;
+  const auto put = [&](const Handle& from, Call& call, const Stream& where) {
+    return code(cuFileReadAsync(from.get(), memory.address(), &call.size, &call.file_offset, &call.buffer_offset,
+                                &call.moved, where.get()));
+  };
+  // Of a size that the watcher takes for quick.
+  Call stuck{kSmall.size};
+  Call lost{kSmall.size};
+  gate.hold(held.get());
+  ASSERT_EQ(put(stuck_handle, stuck, held), CU_FILE_SUCCESS);
+  {
+    const Handle third(third_fd);
+    ASSERT_EQ(put(third, lost, held), CU_FILE_SUCCESS);
+    // Ending it waits for what stands in the stream, some seconds at most: so long nothing happens.
+  }
+  Plan plan(stuck_fd.get(), Direction::read, {block(), pass()});
+  gate.open();
+  plan.wait_until_blocked();
+  for (const Range& range : kAll) {
+    Call call{range.size};
+    ASSERT_EQ(put(handle, call, stream), CU_FILE_SUCCESS);
+    stream.synchronize();
+    EXPECT_EQ(call.moved, static_cast<ssize_t>(range.size));
+  }
+  EXPECT_EQ(stuck.moved, -77);
+  plan.release();
+  held.synchronize();
+  EXPECT_EQ(stuck.moved, static_cast<ssize_t>(kSmall.size));
+  EXPECT_EQ(lost.moved, -CU_FILE_HANDLE_NOT_REGISTERED);
+}
+
+TEST_F(QuietStreams, LeaveTheDeviceToOthersWhileTheirFileDoesNotAnswer) {
+  if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "in plain mode a call waits for its file";
+  if (!cuda()->soft || std::getenv("SLUICE_SOFTGPU_SMS") == nullptr) {
+    GTEST_SKIP() << "needs a device that runs one kernel at a time";
+  }
+  const ScratchFile still_file(kFileSize);
+  const ScratchFile file(kFileSize);
+  const Fd still_fd = still_file.open(O_RDWR | O_DIRECT);
+  const Fd fd = file.open(O_RDWR);
+  const Handle still_handle(still_fd);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, kFileSize);
+  const Stream waiting;
+  const Stream stream;
+  Call still{kAligned.size};
+  Call call{kAligned.size};
+  const auto put = [&](const Handle& from, Call& one, const Stream& where) {
+    return code(cuFileReadAsync(from.get(), memory.address(), &one.size, &one.file_offset, &one.buffer_offset,
+                                &one.moved, where.get()));
+  };
+  Plan plan(still_fd.get(), Direction::read, {block(), pass()});
+  ASSERT_EQ(put(still_handle, still, waiting), CU_FILE_SUCCESS);
+  plan.wait_until_blocked();
+  ASSERT_EQ(put(handle, call, stream), CU_FILE_SUCCESS);
+  // Its kernel, which no one else's keeps out, comes and leaves.
+  auto* const query = cuda_function<int(CUstream)>("cuStreamQuery");
+  constexpr int most_looks = 20000;
+  for (int looks = 0; looks < most_looks && query(stream.get()) != 0; ++looks) ::usleep(1000);
+  EXPECT_EQ(query(stream.get()), 0) << "a kernel that has nothing to do yet holds the device";
+  EXPECT_EQ(still.moved, -77);
+  plan.release();
+  waiting.synchronize();
+  stream.synchronize();
+  EXPECT_EQ(still.moved, static_cast<ssize_t>(kAligned.size));
+  EXPECT_EQ(call.moved, static_cast<ssize_t>(kAligned.size));
 }
 
 std::string name_of_parameters(const ::testing::TestParamInfo<Parameters>& info) {

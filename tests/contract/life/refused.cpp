@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "contract/life/scenario.h"
+#include "support/stream_gate.h"
 
 namespace sluice::life {
 
@@ -118,6 +119,65 @@ int streams_with_refused_calls() {
   return 0;
 }
 
+// Held by the program, for longer than the library believes in them without asking the driver.
+int held_streams_with_refused_calls() {
+  if (cuda() == nullptr) skip("no CUDA device");
+  if (!cuda()->soft) skip("only the soft GPU refuses calls on request");
+  constexpr std::size_t size = 300001;
+  cuda()->context_push(primary_context(0));
+  const ScratchFile file(size);
+  const Fd fd = file.open(O_RDWR);
+  const Fd other_fd = file.open(O_RDWR);
+  CUfileHandle_t handle = nullptr;
+  CUfileHandle_t other = nullptr;
+  require(register_fd(fd.get(), &handle) == CU_FILE_SUCCESS, "registering the file");
+  require(register_fd(other_fd.get(), &other) == CU_FILE_SUCCESS, "registering it again");
+  struct Held {
+    Stream stream;
+    Gate gate;
+    Memory source{MemoryKind::device, size};
+    Memory target{MemoryKind::device, size};
+    Asked write{size};
+    Asked read{size};
+    Asked lost{size};
+  };
+  std::deque<Held> all(streams_count);
+  require(code(cuFileStreamRegister(all[1].stream.get(), 15)) == CU_FILE_SUCCESS, "registering a stream");
+  const auto put = [](auto* call, CUfileHandle_t where, const Memory& memory, Asked& asked, const Stream& stream) {
+    const CUfileError_t answer = call(where, memory.address(), &asked.size, &asked.file_offset, &asked.buffer_offset,
+                                      &asked.moved, stream.get());
+    require(answer.err == CU_FILE_SUCCESS, "putting a transfer into a stream");
+  };
+  // Filling may wait for whatever the device has to do.
+  for (Held& held : all) {
+    held.source.fill(7);
+    held.target.fill(untouched);
+  }
+  for (Held& held : all) {
+    held.gate.hold(held.stream.get());
+    put(cuFileWriteAsync, handle, held.source, held.write, held.stream);
+    put(cuFileReadAsync, handle, held.target, held.read, held.stream);
+    put(cuFileReadAsync, other, held.target, held.lost, held.stream);
+  }
+  // It waits for what stands in streams, some seconds at most: so long nothing happens in them.
+  cuFileHandleDeregister(other);
+  for (Held& held : all) {
+    require(held.write.moved == -77 && held.read.moved == -77, "a transfer has come before its turn");
+    held.gate.open();
+  }
+  for (Held& held : all) {
+    require(cuda()->stream_synchronize(held.stream.get()) == 0, "the stream is broken");
+    require(held.write.moved == static_cast<ssize_t>(size), "what was told of a write");
+    require(held.read.moved == static_cast<ssize_t>(size), "what was told of a read");
+    require(held.lost.moved == -CU_FILE_HANDLE_NOT_REGISTERED, "what was told of a file that is gone");
+    require(all_bytes(7, held.target.get()), "what was read");
+  }
+  require(all_bytes(7, plain_read(fd.get(), 0, size)), "what was written");
+  cuFileHandleDeregister(handle);
+  say("all transfers were carried out");
+  return 0;
+}
+
 // Whatever stood in the streams, or is put there, ends for everybody who waits for it.
 int streams_of_a_context_that_is_lost() {
   if (cuda() == nullptr) skip("no CUDA device");
@@ -161,6 +221,7 @@ int streams_of_a_context_that_is_lost() {
 }
 
 constexpr Scenario all[] = {{"streams_with_refused_calls", streams_with_refused_calls},
+                            {"held_streams_with_refused_calls", held_streams_with_refused_calls},
                             {"streams_of_a_context_that_is_lost", streams_of_a_context_that_is_lost}};
 
 }  // namespace
