@@ -237,14 +237,14 @@ std::optional<Outcome> read_from_disk(const FileRange& range, RingLoan& ring, cu
   if (!range.disk.takes_rings()) return std::nullopt;
   const Completion wanted = range.disk.completion();
   if (wanted != Completion::interrupt) {
-    if (const Uring::Use uring = Uring::of_this_thread(wanted)) {
+    const Uring::Use uring = Uring::of_this_thread(wanted);
+    if (uring) {
       DiskRead read(range, ring, to, *uring);
       const Outcome outcome = read.run();
       if (read.was_refused()) range.disk.cannot_be_polled();
       return outcome;
-    } else if (uring.error() != 0) {
-      DiskQueue::refused(wanted, uring.error());
     }
+    if (uring.error() != 0) DiskQueue::refused(wanted, uring.error());
   }
   const Uring::Use uring = Uring::of_this_thread(Completion::interrupt);
   if (!uring) return std::nullopt;

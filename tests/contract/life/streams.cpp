@@ -212,6 +212,7 @@ struct Things {
 void read_by_a_new_stream(const World& world) {
   const Things things;
   require(cuda()->fill(things.address, untouched, scenario_bytes) == 0, "filling");
+  require(cuda()->context_synchronize() == 0, "waiting until all is filled");  // this stream does not wait for it
   Asked one;
   Asked two;
   one.read(world.handle(), things.base(), things.stream);
