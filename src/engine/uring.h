@@ -15,15 +15,14 @@ namespace sluice::engine {
 
 // How the ring learns that a transfer has ended.
 enum class Completion : std::uint8_t {
-  interrupt,            // the drive says so
-  polled,               // this thread looks (IOPOLL): O_DIRECT on drives with queues for it
-  polled_by_kernel,     // a thread of the kernel's submits and looks (SQPOLL and IOPOLL)
-  submitted_by_kernel,  // a thread of the kernel's submits (SQPOLL), and the drive says so
+  interrupt,         // the drive says so
+  polled,            // this thread looks (IOPOLL): O_DIRECT on drives with queues for it
+  polled_by_kernel,  // a thread of the kernel's submits and looks (SQPOLL and IOPOLL)
 };
-inline constexpr std::size_t completion_kinds = 4;
+inline constexpr std::size_t completion_kinds = 3;
 
 constexpr bool is_polled(Completion completion) noexcept {
-  return completion == Completion::polled || completion == Completion::polled_by_kernel;
+  return completion != Completion::interrupt;
 }
 
 struct UringRequest {
