@@ -366,7 +366,7 @@ TEST_F(GatedStreams, AreWatchedByOneThreadAloneWhenTheyWaitForLong) {
   constexpr int most_looks = 100;
   for (int looks = 0; looks < most_looks && awake > 1; ++looks) {
     const auto before = sleeps_of_attendants();
-    ::usleep(200000);
+    ::usleep(200000);  // what is counted is how often each wakes in so long; nothing waits for its end
     awake = 0;
     for (const auto& [thread, sleeps] : sleeps_of_attendants()) {
       if (!before.contains(thread) || before.at(thread) != sleeps) ++awake;
