@@ -1,5 +1,6 @@
 // The one place where C++ ends and C begins: exceptions become error codes, outcomes become counts and errno, and the
-// cause is kept for sluice_last_error() and written to the log. No thread is cancelled inside.
+// cause is kept for sluice_last_error() and written to the log. No thread is cancelled inside, and no SIGPIPE of the
+// storage's comes out.
 #pragma once
 
 #include <pthread.h>
@@ -13,6 +14,7 @@
 
 #include "base/failure.h"
 #include "base/outcome.h"
+#include "core/broken_pipe.h"
 #include "cufile.h"
 
 namespace sluice::api {
@@ -61,6 +63,7 @@ inline constexpr CUfileError_t success{CU_FILE_SUCCESS, {}};
 
 template <typename Body>
 [[gnu::noinline]] CUfileError_t translated(const char* call, Body& body) noexcept {
+  const core::BrokenPipeHeld held;
   try {
     body();
     return success;
@@ -84,6 +87,7 @@ ssize_t deliver(const char* call, base::Outcome outcome) noexcept;
 // The same for a body that moves bytes. All that it can throw is that there was no memory for the driver's first call.
 template <typename Body>
 [[gnu::noinline]] ssize_t delivered(const char* call, Body& body) noexcept {
+  const core::BrokenPipeHeld held;
   try {
     return deliver(call, body());
   } catch (...) {

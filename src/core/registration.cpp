@@ -4,6 +4,7 @@
 
 #include "base/failure.h"
 #include "config/denylist.h"
+#include "core/broken_pipe.h"
 #include "core/driver.h"
 #include "core/explain.h"
 #include "core/streams.h"
@@ -77,6 +78,7 @@ void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
     }
     // The number was closed and belongs to another file now. The old handle stays, and answers EBADF.
   }
+  if (facts.block.over_tcp) expect_broken_pipes();
   void* const handle = files_.insert(std::make_unique<File>(fd, std::move(facts), life, sync_flags, operations));
   handles_by_fd_[fd] = handle;
   return handle;

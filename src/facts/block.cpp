@@ -101,18 +101,23 @@ std::string nvme_transport(const Disk& disk) {
   return joined;
 }
 
-void add_members(const Disk& disk, const Root& root, int depth, std::vector<std::string>& members) {
+bool names_tcp(const std::string& transport) {
+  return transport.find("tcp") != std::string::npos;
+}
+
+void add_members(const Disk& disk, const Root& root, int depth, BlockFacts& facts) {
   if (depth > deepest_stack) return;
   for (const std::string& name : list_names(disk.folder + "/slaves")) {
-    if (members.size() >= most_members) return;
+    if (facts.members.size() >= most_members) return;
     // Below a slave there may be a partition: what counts is its disk.
     const std::optional<Disk> member = disk_behind(root.at("/sys/class/block/" + name));
     if (!member) {
-      members.push_back(name);
+      facts.members.push_back(name);
     } else if (list_names(member->folder + "/slaves").empty()) {
-      members.push_back(member->name);
+      facts.members.push_back(member->name);
+      if (driver_of(*member) == "nvme" && names_tcp(nvme_transport(*member))) facts.over_tcp = true;
     } else {
-      add_members(*member, root, depth + 1, members);
+      add_members(*member, root, depth + 1, facts);
     }
   }
 }
@@ -128,7 +133,8 @@ BlockFacts block_behind(const std::string& entry, const Root& root) {
   if (const std::optional<std::string> size = read_value(disk->folder + "/queue/logical_block_size")) {
     std::from_chars(size->data(), size->data() + size->size(), facts.logical_block);
   }
-  add_members(*disk, root, 1, facts.members);
+  facts.over_tcp = names_tcp(facts.transport);
+  add_members(*disk, root, 1, facts);
   std::sort(facts.members.begin(), facts.members.end());
   facts.members.erase(std::unique(facts.members.begin(), facts.members.end()), facts.members.end());
   return facts;

@@ -35,6 +35,7 @@ struct BlockFacts {
   std::string transport;  // of an NVMe drive: "pcie", "tcp", "rdma", "fc", "loop"; "rdma+tcp" when its paths differ
   std::uint32_t logical_block = 0;   // bytes; 0 when unknown
   std::vector<std::string> members;  // of a mapping or array: the disks at the bottom of it, sorted
+  bool over_tcp = false;             // it, or a member, is reached by NVMe/TCP
 };
 
 struct FileFacts {

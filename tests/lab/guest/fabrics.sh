@@ -199,7 +199,7 @@ fail_over() { # fail_over CLIENT
   else
     fail "$name: every byte was right" "the load ended with $status: $(tail -n 1 "$log")"
   fi
-  echo "$1: $(tail -n 1 "$log")"
+  echo "$1: $(tail -n 1 "$log"), SIGPIPE from the kernel: $(sed -n 's/^SIGPIPE: //p' "$log")"
   [ "$1" != cufile ] || what_the_library_told "$name" "$log" "/lab/out/load-$1-cufile.log"
 }
 
@@ -227,6 +227,7 @@ rounds_get_to() { count_rounds && [ "$rounds" -ge "$1" ]; }
 
 # what_the_library_told NAME OUTPUT LOG: its statistics and its log.
 what_the_library_told() {
+  same "$1: the program hears of no broken pipe" "$(sed -n 's/^SIGPIPE: //p' "$2")" 0
   same "$1: the statistics count each transfer" "$(sed -n 's/^statistics: //p' "$2")" "as many, none failed"
   local late
   late=$(grep -c ' took [0-9]*\.[0-9] s and moved 65536: block device .*path nvme[0-9]* tcp 127.0.0.1:4421 live ' "$3")

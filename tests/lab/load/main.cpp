@@ -4,15 +4,16 @@
 //
 // Each thread has a part of the target to itself, so it knows what every block must hold. PROGRESS is a file that holds
 // the number of transfers that have ended, for whoever changes the world around the load. At the end the whole is read
-// once more. Exit status 0: every byte was right. The last line of the output sums up, or tells what went wrong. By
-// cufile, one more thread makes other calls of the library meanwhile (bystander.h), counts them in PROGRESS-others, and
-// a line tells whether the library's statistics agree.
+// once more. Exit status 0: every byte was right. The last line of the output sums up, or tells what went wrong; before
+// it stands how often the process got SIGPIPE. By cufile, one more thread makes other calls of the library meanwhile
+// (bystander.h), counts them in PROGRESS-others, and a line tells whether the library's statistics agree.
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <mutex>
@@ -137,6 +138,12 @@ class Load {
   std::string why_;
 };
 
+// The kernel's driver for NVMe/TCP sends SIGPIPE to the thread whose transfer it is sending when the connection goes.
+std::atomic<unsigned> broken_pipes = 0;
+extern "C" void count_broken_pipe(int /*signal*/) {
+  ++broken_pipes;
+}
+
 }  // namespace
 
 }  // namespace sluice::lab
@@ -146,6 +153,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: lab_load pread|cufile TARGET PROGRESS\n");
     return 2;
   }
+  std::signal(SIGPIPE, sluice::lab::count_broken_pipe);
   sluice::lab::Load load(argv[1], argv[2], argv[3]);
   const std::string why = load.run();
   if (!why.empty()) {
@@ -156,6 +164,7 @@ int main(int argc, char** argv) {
     const std::string statistics = sluice::lab::statistics_against(load.transfers(), sluice::lab::rounds_stood_by());
     std::printf("statistics: %s\n", statistics.c_str());
   }
+  std::printf("SIGPIPE: %u\n", sluice::lab::broken_pipes.load());
   std::printf("%lu transfers, every byte verified\n", load.transfers());
   return 0;
 }

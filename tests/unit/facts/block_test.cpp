@@ -133,7 +133,21 @@ TEST(BlockWithNumber, KnowsHowADriveOverANetworkIsReached) {
     const BlockFacts block = block_with_number(makedev(259, 0), tree.root());
     EXPECT_EQ(block.driver, "nvme");
     EXPECT_EQ(block.transport, transport);
+    EXPECT_EQ(block.over_tcp, transport == std::string("tcp"));
   }
+}
+
+TEST(BlockWithNumber, TellsThatAMemberOfAnArrayIsReachedByTcp) {
+  Tree tree;
+  add_nvme(tree);
+  tree.file("/sys/devices/virtual/nvme-fabrics/ctl/nvme2/transport", "tcp\n")
+      .disk("devices/virtual/nvme-fabrics/ctl/nvme2/nvme2n1", "259:6")
+      .link("/sys/devices/virtual/nvme-fabrics/ctl/nvme2/nvme2n1/device", "../../nvme2");
+  tree.disk("devices/virtual/block/md0", "9:0").folder("/sys/devices/virtual/block/md0/md");
+  tree.link("/sys/devices/virtual/block/md0/slaves/nvme0n1p2", "x");
+  EXPECT_FALSE(block_with_number(makedev(9, 0), tree.root()).over_tcp);
+  tree.link("/sys/devices/virtual/block/md0/slaves/nvme2n1", "x");
+  EXPECT_TRUE(block_with_number(makedev(9, 0), tree.root()).over_tcp);
 }
 
 // A head hangs on its subsystem; its paths are hidden disks below the controllers.
@@ -170,6 +184,7 @@ TEST_F(MultipathHead, NamesEachWayWhenItsPathsDiffer) {
   add_controller("nvme4", "rdma", "nvme3c4n1");
   add_controller("nvme5", "tcp", "nvme3c5n1");
   EXPECT_EQ(transport(), "rdma+tcp");
+  EXPECT_TRUE(block_with_number(makedev(259, 0), tree_.root()).over_tcp);
 }
 
 TEST_F(MultipathHead, LeavesOutControllersThatDoNotLeadToIt) {
