@@ -10,12 +10,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -40,8 +42,9 @@ constexpr std::size_t kBlock = 4096;
 // The processor reaches emulated device memory eight bytes at a time: sizes are small.
 constexpr std::size_t kLarge = std::size_t{256} << 10U;
 constexpr std::size_t kSize = 4 * kLarge;
-// Of a batch: more than are on their way at a time.
+// Of a batch: more than are on their way at a time. Streams share as many transfers.
 constexpr std::size_t kEntries = 24;
+constexpr std::size_t kStreams = 3;
 constexpr std::size_t kEntry = 2 * kBlock;
 constexpr unsigned char kBefore = 0x11;
 
@@ -61,6 +64,51 @@ constexpr Shape kRegistered{"aligned, into a registered buffer", kBlock, kBlock,
 constexpr Shape kSmall{"of one block", 3 * kBlock, 0, kBlock};
 constexpr Shape kRagged{"ragged at both ends, memory and file in step", 5 * kBlock + 100, kBlock + 100, 100001};
 constexpr Shape kOdd{"out of step with the blocks", 2 * kBlock + 7, kBlock + 3, 70000};
+
+// Transfers in several streams: the i-th goes into stream i % kStreams. Parameters stay where they are until all is
+// over.
+class Streamed {
+ public:
+  void read(CUfileHandle_t handle, const support::Memory& memory, std::size_t size, std::size_t file_offset,
+            std::size_t memory_offset) {
+    put(cuFileReadAsync, handle, memory, size, file_offset, memory_offset);
+  }
+  void write(CUfileHandle_t handle, const support::Memory& memory, std::size_t size, std::size_t file_offset,
+             std::size_t memory_offset) {
+    put(cuFileWriteAsync, handle, memory, size, file_offset, memory_offset);
+  }
+
+  // The counts, in the order of the calls.
+  std::vector<ssize_t> run() {
+    for (const support::Stream& stream : streams_) stream.synchronize();
+    std::vector<ssize_t> counts;
+    for (const auto& parameters : all_) counts.push_back(parameters->bytes);
+    return counts;
+  }
+
+ private:
+  struct Parameters {
+    std::size_t size;
+    off_t file_offset;
+    off_t memory_offset;
+    ssize_t bytes = 0;
+  };
+
+  template <typename Call>
+  void put(Call* call, CUfileHandle_t handle, const support::Memory& memory, std::size_t size, std::size_t file_offset,
+           std::size_t memory_offset) {
+    all_.push_back(std::make_unique<Parameters>(
+        Parameters{size, static_cast<off_t>(file_offset), static_cast<off_t>(memory_offset)}));
+    Parameters& now = *all_.back();
+    const auto stream = streams_[all_.size() % kStreams].get();
+    const int answer = support::code(
+        call(handle, memory.address(), &now.size, &now.file_offset, &now.memory_offset, &now.bytes, stream));
+    if (answer != CU_FILE_SUCCESS) throw std::runtime_error("a call on a stream answered " + std::to_string(answer));
+  }
+
+  std::array<support::Stream, kStreams> streams_;
+  std::vector<std::unique_ptr<Parameters>> all_;
+};
 
 class Checks {
  public:
@@ -114,14 +162,15 @@ class Checks {
     put_content();
   }
 
-  // Entries that a drive may move as a whole, in one submission: first all reads, then all writes.
-  void batches() {
+  // Pieces that a drive may move as a whole, several at a time: first all are read, then all written. `Several` is a
+  // batch, or streams.
+  template <typename Several>
+  void several(const std::string& what, Several&& reads, Several&& writes) {
     memory_.fill(kBefore);
-    support::Batch reads(kEntries);
+    Stretch read_stretch;
     for (std::size_t i = 0; i < kEntries; ++i) {
       reads.read(handle_.get(), memory_, kEntry, (kEntries - 1 - i) * kEntry, i * kEntry);
     }
-    Stretch read_stretch;
     const std::vector<ssize_t> counts = reads.run();
     read_stretch.end();
     Bytes expected(memory_.size(), kBefore);
@@ -129,40 +178,39 @@ class Checks {
       std::copy_n(content_.begin() + static_cast<std::ptrdiff_t>((kEntries - 1 - i) * kEntry), kEntry,
                   expected.begin() + static_cast<std::ptrdiff_t>(i * kEntry));
     }
-    finish(read_stretch, "batch of reads", "read", batch_differs(counts, expected), kEntries * kEntry);
+    finish(read_stretch, what + " of reads", "read", all_differs(counts, expected), kEntries * kEntry);
 
-    support::Batch writes(kEntries);
     const Bytes written = support::random_bytes(kEntries * kEntry, 0x1ad);
     memory_.put(0, written);
-    for (std::size_t i = 0; i < kEntries; ++i) writes.write(handle_.get(), memory_, kEntry, i * kEntry, i * kEntry);
     Stretch write_stretch;
+    for (std::size_t i = 0; i < kEntries; ++i) writes.write(handle_.get(), memory_, kEntry, i * kEntry, i * kEntry);
     const std::vector<ssize_t> puts = writes.run();
     write_stretch.end();
     std::string why = all_whole(puts);
     if (why.empty() && support::plain_read(plain_.get(), 0, written.size()) != written)
       why = "the file holds something else";
-    finish(write_stretch, "batch of writes", "write", why, kEntries * kEntry);
+    finish(write_stretch, what + " of writes", "write", why, kEntries * kEntry);
     put_content();
   }
 
-  // Every other entry is nothing for a drive: out of step with the blocks, or for host memory.
-  void mixed_batch() {
+  // Half of the pieces are nothing for a drive: out of step with the blocks, or for host memory.
+  template <typename Several>
+  void mixed(const std::string& what, Several&& reads) {
     memory_.fill(kBefore);
     const support::Memory host(support::MemoryKind::plain, kEntries * kEntry);
-    support::Batch batch(kEntries);
     Bytes expected(memory_.size(), kBefore);
     for (std::size_t i = 0; i < kEntries; ++i) {
       const std::size_t at = i * kEntry;
       const bool odd = i % 4 == 1;
       if (i % 4 == 3) {
-        batch.read(handle_.get(), host, kEntry, at, at);
+        reads.read(handle_.get(), host, kEntry, at, at);
         continue;
       }
-      batch.read(handle_.get(), memory_, odd ? kBlock - 100 : kEntry, odd ? at + 7 : at, odd ? at + 3 : at);
+      reads.read(handle_.get(), memory_, odd ? kBlock - 100 : kEntry, odd ? at + 7 : at, odd ? at + 3 : at);
       std::copy_n(content_.begin() + static_cast<std::ptrdiff_t>(odd ? at + 7 : at), odd ? kBlock - 100 : kEntry,
                   expected.begin() + static_cast<std::ptrdiff_t>(odd ? at + 3 : at));
     }
-    const std::vector<ssize_t> counts = batch.run();
+    const std::vector<ssize_t> counts = reads.run();
     std::string why;
     for (std::size_t i = 0; i < kEntries && why.empty(); ++i) {
       const auto wanted = static_cast<ssize_t>(i % 4 == 1 ? kBlock - 100 : kEntry);
@@ -175,7 +223,7 @@ class Checks {
         why = "host memory differs";
       }
     }
-    row(name_ + ": batch of which half is not for a drive", why);
+    row(name_ + ": " + what + " of which half are not for a drive", why);
   }
 
   // The transfer ends, with blocks that are in place, as a bad address, or, where the memory went before the transfer
@@ -239,7 +287,7 @@ class Checks {
     return odd == counts.end() ? "" : "an entry answered " + std::to_string(*odd);
   }
 
-  std::string batch_differs(const std::vector<ssize_t>& counts, const Bytes& expected) const {
+  std::string all_differs(const std::vector<ssize_t>& counts, const Bytes& expected) const {
     std::string why = all_whole(counts);
     if (!why.empty()) return why;
     const ::testing::AssertionResult same = support::same_bytes(expected, memory_.get());
@@ -303,8 +351,10 @@ void check(const std::string& name, const std::string& path, Way way, Growth gro
       checks.read(shape);
       checks.write(shape);
     }
-    checks.batches();
-    checks.mixed_batch();
+    checks.several("batch", support::Batch(kEntries), support::Batch(kEntries));
+    checks.mixed("batch", support::Batch(kEntries));
+    checks.several("streams", Streamed(), Streamed());
+    checks.mixed("streams", Streamed());
     if (way == Way::direct) {
       checks.read_registered(kRegistered);
       checks.free_in_flight(device);
