@@ -2,15 +2,13 @@
 
 #include <pthread.h>
 
-#include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <ctime>
 
 namespace sluice::core {
 
 namespace {
-
-std::atomic<bool> expected{false};
 
 sigset_t the_signal() noexcept {
   sigset_t set;
@@ -27,28 +25,22 @@ bool waits() noexcept {
 
 }  // namespace
 
-void expect_broken_pipes() noexcept {
-  expected.store(true, std::memory_order_relaxed);
-}
-
-BrokenPipeHeld::BrokenPipeHeld() noexcept {
-  if (!expected.load(std::memory_order_relaxed)) return;
+void BrokenPipeHeld::hold() noexcept {
   const sigset_t held = the_signal();
-  ::pthread_sigmask(SIG_BLOCK, &held, &mask_before_);
-  holds_ = true;
-  waited_before_ = ::sigismember(&mask_before_, SIGPIPE) == 1 && waits();
+  sigset_t before;
+  held_before_ = ::pthread_sigmask(SIG_BLOCK, &held, &before) == 0 && ::sigismember(&before, SIGPIPE) == 1;
+  waited_before_ = held_before_ && waits();
 }
 
-BrokenPipeHeld::~BrokenPipeHeld() {
-  if (!holds_) return;
+void BrokenPipeHeld::let_go() const noexcept {
   const int answer = errno;  // of the call that ends here
+  const sigset_t held = the_signal();
   if (!waited_before_ && waits()) {
-    const sigset_t held = the_signal();
     const timespec at_once{};
     while (::sigtimedwait(&held, nullptr, &at_once) < 0 && errno == EINTR) {
     }
   }
-  ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+  if (!held_before_) ::pthread_sigmask(SIG_UNBLOCK, &held, nullptr);
   errno = answer;
 }
 

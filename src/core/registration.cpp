@@ -78,7 +78,7 @@ void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
     }
     // The number was closed and belongs to another file now. The old handle stays, and answers EBADF.
   }
-  if (facts.block.over_tcp) expect_broken_pipes();
+  if (facts.block.over_tcp) broken_pipes_expected.store(true, std::memory_order_relaxed);
   void* const handle = files_.insert(std::make_unique<File>(fd, std::move(facts), life, sync_flags, operations));
   handles_by_fd_[fd] = handle;
   return handle;

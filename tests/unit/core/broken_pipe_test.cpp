@@ -22,9 +22,12 @@ class BrokenPipe : public testing::Test {
   BrokenPipe() {
     heard = 0;
     before_ = std::signal(SIGPIPE, [](int /*signal*/) { ++heard; });
-    sluice::core::expect_broken_pipes();
+    sluice::core::broken_pipes_expected = true;
   }
-  ~BrokenPipe() override { std::signal(SIGPIPE, before_); }
+  ~BrokenPipe() override {
+    sluice::core::broken_pipes_expected = false;
+    std::signal(SIGPIPE, before_);
+  }
 
   static bool is_blocked() {
     sigset_t mask;
@@ -80,6 +83,12 @@ TEST_F(BrokenPipe, LeavesTheErrorOfTheCall) {
                                           }),
             -1);
   EXPECT_EQ(errno, EIO);
+}
+
+TEST_F(BrokenPipe, ReachesTheProgramWhereNoneIsExpected) {
+  sluice::core::broken_pipes_expected = false;
+  sluice::api::guarded("cuFileDriverOpen", [] { std::raise(SIGPIPE); });
+  EXPECT_EQ(heard, 1);
 }
 
 TEST_F(BrokenPipe, OtherSignalsAreDelivered) {
