@@ -105,7 +105,8 @@ bool lock(int file, const Stretch& stretch) {
 // nobody holds. A file that ends before is made longer.
 Stretch stretch_of_file(int file, const Backing& backing, std::uint64_t most) {
   constexpr std::uint64_t most_processes = 4096;
-  require(::flock(file, LOCK_EX) == 0, cuda::error_operating_system);  // nobody else looks at the size meanwhile
+  // Nobody else looks at the size meanwhile.
+  while (::flock(file, LOCK_EX) != 0) require(errno == EINTR, cuda::error_operating_system);
   const std::uint64_t behind = bytes_behind(file, backing);
   std::uint64_t size = backing.length;
   if (size == 0) size = behind >= device_page ? std::min(behind, most) : most;

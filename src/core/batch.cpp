@@ -11,6 +11,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/broken_pipe.h"
 #include "core/errands.h"
 #include "core/in_flight.h"
 #include "core/transfer.h"
@@ -138,7 +139,8 @@ void Batch::finish(std::span<const std::uint16_t> slots, std::span<const Ending>
 
 bool Batch::run_one() noexcept {
   if (!has_waiting()) return false;
-  const InFlight in_flight;  // before the look at what may begin
+  const BrokenPipeHeld held;  // its file may have been registered since the caller came in
+  const InFlight in_flight;   // before the look at what may begin
   std::uint16_t slot = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -202,7 +204,8 @@ void Batch::carry(Team& team) noexcept {
 
 bool Batch::run_together(Company company) noexcept {
   if (!has_waiting()) return false;
-  const InFlight in_flight;  // before the look at what may begin
+  const BrokenPipeHeld held;  // likewise
+  const InFlight in_flight;   // before the look at what may begin
   Team* team = nullptr;
   {
     const std::lock_guard lock(mutex_);

@@ -25,7 +25,7 @@ constexpr unsigned all_stream_flags = CU_FILE_STREAM_FIXED_BUF_OFFSET | CU_FILE_
 // So many streams that were not registered keep their stations while nothing of theirs is under way.
 constexpr std::size_t most_unregistered = 16;
 
-// How long ending a file or the driver waits for what stands in streams.
+// How long ending a file or the driver waits for the next of what stands in streams to end.
 constexpr int most_milliseconds_for_streams = 2000;
 
 // Loading waits for the program's streams, which may wait for the caller.

@@ -155,8 +155,9 @@ void Attendants::attend() noexcept {
     if (!due_.empty()) {
       deputy_called_ = false;  // whom the watcher called may be this thread, and is no deputy now
       const Due due = take_due();
-      // Whoever is next: for what else is due, or to watch.
-      if (!due_.empty() || (!somebody_watches_ && !watched_.empty())) wake_one(lock);
+      // Whoever is next: for what else is due, to watch, or to look after the one who watches.
+      const bool watcher_is_alone = inside_since_ && !has_deputy_;
+      if (!due_.empty() || (!somebody_watches_ && !watched_.empty()) || watcher_is_alone) wake_one(lock);
       serve(lock, due);
     } else if (!somebody_watches_ && !watched_.empty()) {
       watch(lock);

@@ -73,7 +73,7 @@ class Attendants {
   void put_behind(Station& station, StreamTask& task);
   void rouse() noexcept;
   bool start_one() noexcept;
-  bool concerns(const void* subject) const;
+  std::size_t count_of(const void* subject) const;
 
   base::AdaptiveMutex mutex_;
   std::vector<Station*> watched_;

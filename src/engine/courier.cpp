@@ -37,6 +37,7 @@ void Courier::begin(const StreamTask& task) noexcept {
   gate_open_ = false;
   called_off_ = false;
   through_ = false;
+  counted_ = false;
   failure_ = cuda::success;
   doubted_since_.reset();
   // The launch before this one has left: the stream has got beyond it.
@@ -210,6 +211,8 @@ bool Courier::settle() noexcept {
 void Courier::finish() noexcept {
   if (has_kernel_) {
     static_cast<void>(place());  // its slot may hold a command that nobody has read yet
+    // Behind the last command the program goes on: what it may look at is counted before.
+    if (!called_off_ && failure_ == cuda::success && begun() && look(words_.verdict) == 1) count_kernel();
     post(ErrandKind::end, 0, 0, 0);
     if (called_off_ || failure_ != cuda::success) {
       observe::count_carrier(observe::CarriedBy::copy_engine);
@@ -235,8 +238,13 @@ Courier::Kernel Courier::kernel(std::chrono::steady_clock::time_point now) noexc
     return now - opened_ > patience_with_errand ? Kernel::overdue : Kernel::awaited;
   }
   through_ = true;
-  if (has_kernel_) observe::count_carrier(observe::CarriedBy::kernel);
+  if (has_kernel_) count_kernel();
   return Kernel::through;
+}
+
+void Courier::count_kernel() noexcept {
+  if (!counted_) observe::count_carrier(observe::CarriedBy::kernel);
+  counted_ = true;
 }
 
 void Courier::call_off_late() noexcept {

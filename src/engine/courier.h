@@ -78,6 +78,7 @@ class Courier {
   void ask_for_health() noexcept;
   void call_off() noexcept;
   void rescue(const gpu::ErrandCommand& command) noexcept;
+  void count_kernel() noexcept;
   void give_up(int result) noexcept;
 
   Station& station_;
@@ -91,6 +92,7 @@ class Courier {
   bool gate_open_ = false;
   bool called_off_ = false;
   bool through_ = true;
+  bool counted_ = false;  // that the kernel carries
   int failure_ = cuda::success;
   std::chrono::steady_clock::time_point opened_{};
   std::optional<std::chrono::steady_clock::time_point> doubted_since_;  // how the context is

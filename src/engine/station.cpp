@@ -94,7 +94,7 @@ int Station::submit(cuda::Stream stream, StreamTask& task) noexcept try {
   const int result = put_into_stream(stream, task);
   if (result != cuda::success) return result;
   if (task.blocks > 0 && device_.launch(stream, task.blocks) != cuda::success) {
-    condemned_.store(true);
+    kernel_refused_.store(true);
     task.blocks = 0;
   }
   const bool expected = !task.rung_by_call_;  // one that a call has rung may be gone once it is submitted

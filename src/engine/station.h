@@ -77,7 +77,10 @@ class Station {
   // By host functions and not by stream memory operations, from now on.
   static void use_host_functions() noexcept;
 
-  bool has_kernel() const noexcept { return !condemned_.load(std::memory_order_relaxed) && device_.has_kernel(); }
+  bool has_kernel() const noexcept {
+    return !condemned_.load(std::memory_order_relaxed) && !kernel_refused_.load(std::memory_order_relaxed) &&
+           device_.has_kernel();
+  }
   const gpu::Errands& device() const noexcept { return device_; }
 
  private:
@@ -96,6 +99,7 @@ class Station {
   std::span<std::byte> memory_;
   gpu::Errands device_;
   std::atomic<bool> condemned_{false};
+  std::atomic<bool> kernel_refused_{false};        // to the stream that it serves
   base::EventCount gate_news_;                     // for host functions that wait at the gate
   std::uint32_t next_number_ = gpu::first_errand;  // of the one task that runs
 
@@ -116,7 +120,7 @@ class Station {
 
 // Is any task with this subject waiting or running? Control plane.
 bool stream_tasks_pending(const void* subject) noexcept;
-// Waits until none is, for so many milliseconds at most. Answers whether none is.
+// Waits until none is, as long as one of them ends every so many milliseconds. Answers whether none is.
 bool wait_for_stream_tasks(const void* subject, int milliseconds) noexcept;
 
 // How many streams have work of ours now; and at a time, as far as can be told.

@@ -38,6 +38,11 @@ Station* Attendants::take_station(cuda::Context context, unsigned long long cont
     return station->device_.serves(context, context_id) && !station->condemned_.load(std::memory_order_relaxed);
   };
   auto found = std::find_if(idle_.rbegin(), idle_.rend(), serves);
+  if (found == idle_.rend()) {
+    // One that the driver refused to serve before.
+    found = std::find_if(idle_.rbegin(), idle_.rend(),
+                         [](const Station* station) { return !station->device_.is_attached(); });
+  }
   if (found == idle_.rend() && stations_ >= usual_stations) {
     // Of a context that lives, a stream may not have seen yet that its gate is open.
     found = std::find_if(idle_.rbegin(), idle_.rend(),
@@ -62,6 +67,7 @@ Station* Attendants::take_station(cuda::Context context, unsigned long long cont
     }
   }
   station->kept_ = true;
+  station->kernel_refused_.store(false);
   if (serves(station)) return station;
   station->words() = {};
   station->sequence_ = 0;
@@ -186,35 +192,42 @@ void Attendants::drop_the_dead() {
   if (awaited_ > 0) ended_.advance();
 }
 
-bool Attendants::concerns(const void* subject) const {
+// With the lock: the tasks with this subject, or all.
+std::size_t Attendants::count_of(const void* subject) const {
   const auto same = [subject](const StreamTask* task) {
     return task != nullptr && !task->repeats && (subject == nullptr || task->subject == subject);
   };
-  return std::any_of(due_.begin(), due_.end(), [&](const Due& due) { return same(due.task); }) ||
-         std::any_of(at_work_.begin(), at_work_.end(), [&](const Due& due) { return same(due.task); }) ||
-         std::any_of(watched_.begin(), watched_.end(), [&](const Station* station) {
-           return std::any_of(station->pending_.begin(), station->pending_.end(), same);
-         });
+  const auto is_of_same = [&](const Due& due) { return same(due.task); };
+  auto count =
+      std::count_if(due_.begin(), due_.end(), is_of_same) + std::count_if(at_work_.begin(), at_work_.end(), is_of_same);
+  for (const Station* const station : watched_) {
+    count += std::count_if(station->pending_.begin(), station->pending_.end(), same);
+  }
+  return static_cast<std::size_t>(count);
 }
 
 bool Attendants::pending(const void* subject) noexcept {
   const std::lock_guard lock(mutex_);
-  return concerns(subject);
+  return count_of(subject) > 0;
 }
 
 bool Attendants::wait_until_none(const void* subject, int milliseconds) noexcept {
-  const timespec deadline = in_time(std::chrono::milliseconds(milliseconds));
+  timespec deadline = in_time(std::chrono::milliseconds(milliseconds));
   std::unique_lock lock(mutex_);
   ++awaited_;
+  std::size_t left = count_of(subject);
   bool in_good_time = true;
-  while (concerns(subject) && in_good_time) {
+  while (left > 0 && in_good_time) {
     const std::uint32_t seen = ended_.now();
     lock.unlock();
     in_good_time = ended_.wait_beyond(seen, deadline);
     lock.lock();
+    const std::size_t now = count_of(subject);
+    if (now < left) deadline = in_time(std::chrono::milliseconds(milliseconds));
+    left = std::min(left, now);
   }
   --awaited_;
-  return !concerns(subject);
+  return count_of(subject) == 0;
 }
 
 std::size_t Attendants::station_count() noexcept {

@@ -5,6 +5,7 @@
 // our store to the completion head is a release, since the kernel may then write over the answers.
 #include "engine/uring.h"
 
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -16,12 +17,14 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <new>
 #include <utility>
 
 #include "base/thread_end.h"
+#include "base/unique_fd.h"
 #include "engine/pause.h"
 
 namespace sluice::engine {
@@ -37,12 +40,25 @@ constexpr unsigned requests_before_table = 64;
 // need it more. With CAP_IPC_LOCK it does not count.
 constexpr rlim_t roomy_limit = rlim_t{256} << 20;
 
+// The kernel asks for that capability there; what a container without root shows of its own says nothing.
+bool is_in_the_first_user_namespace() noexcept {
+  const base::UniqueFd map(::open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC));
+  std::array<char, 64> text{};
+  unsigned long inside = 1;
+  unsigned long outside = 1;
+  unsigned long count = 0;
+  return map && ::read(map.get(), text.data(), text.size() - 1) > 0 &&
+         std::sscanf(text.data(), "%lu %lu %lu", &inside, &outside, &count) == 3 && inside == 0 && outside == 0 &&
+         count == ~std::uint32_t{0};
+}
+
 bool may_lock_plenty() noexcept {
   struct rlimit locked {};
   if (::getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur >= roomy_limit) return true;
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> ours{};
-  return ::syscall(SYS_capget, &header, ours.data()) == 0 && (ours[0].effective & 1U << CAP_IPC_LOCK) != 0;
+  return ::syscall(SYS_capget, &header, ours.data()) == 0 && (ours[0].effective & 1U << CAP_IPC_LOCK) != 0 &&
+         is_in_the_first_user_namespace();
 }
 
 // How long requests of a ring that is gone are waited for.

@@ -54,8 +54,10 @@ enum Result : int {
   error_invalid_address_space = 717,
   error_invalid_program_counter = 718,
   error_launch_failed = 719,
+  error_tensor_memory_leak = 721,
   error_not_permitted = 800,
   error_not_supported = 801,
+  error_mps_client_terminated = 810,
   error_stream_capture_unsupported = 900,
   error_stream_capture_invalidated = 901,
   error_stream_capture_merge = 902,
@@ -65,6 +67,7 @@ enum Result : int {
   error_stream_capture_implicit = 906,
   error_captured_event = 907,
   error_stream_capture_wrong_thread = 908,
+  error_external_device = 911,
   error_unknown = 999,
 };
 

@@ -24,7 +24,10 @@ bool ends_contexts(int result) noexcept {
                             cuda::error_misaligned_address,
                             cuda::error_invalid_address_space,
                             cuda::error_invalid_program_counter,
-                            cuda::error_launch_failed};
+                            cuda::error_launch_failed,
+                            cuda::error_tensor_memory_leak,
+                            cuda::error_mps_client_terminated,
+                            cuda::error_external_device};
   return std::find(ends.begin(), ends.end(), result) != ends.end();
 }
 
@@ -50,13 +53,19 @@ int Errands::attach(cuda::Context context, unsigned long long context_id, std::s
     if (kernels_ == nullptr) result = cuda::error_out_of_memory;
   }
   if (result != cuda::success) {
-    driver->mem_host_unregister(memory.data());
-    *this = {};
+    undo(memory);
     return result;
   }
   context_ = context;
   context_id_ = context_id;
   return cuda::success;
+}
+
+// Of what was made, the counters stay: freeing device memory waits for all streams, which may wait for the caller.
+void Errands::undo(std::span<std::byte> memory) noexcept {
+  if (rescue_ != nullptr && driver_->stream_destroy != nullptr) driver_->stream_destroy(rescue_);
+  driver_->mem_host_unregister(memory.data());
+  *this = {};
 }
 
 int Errands::prepare() noexcept {
@@ -146,6 +155,7 @@ int Errands::rescue_from_device(std::span<std::byte> to, cuda::DevicePtr from) c
 }
 
 Health Errands::health() const noexcept {
+  if (!is_attached()) return {cuda::error_context_is_destroyed, true};
   // Drivers crash on a stream that went with its context; they do know that memory is gone.
   unsigned type = 0;
   cuda::Context owner = nullptr;
@@ -154,10 +164,13 @@ Health Errands::health() const noexcept {
   const int known = driver_->pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(),
                                                     values.data(), counters_);
   if (known != cuda::success) return {known, known == cuda::error_invalid_value || ends_contexts(known)};
-  if (type == 0 || owner != context_) return {cuda::error_context_is_destroyed, true};
+  // A primary context that was reset has the handle of the one before it, and soon its addresses.
+  unsigned long long id = context_id_;
+  const bool told = driver_->ctx_get_id == nullptr || driver_->ctx_get_id(owner, &id) == cuda::success;
+  if (type == 0 || owner != context_ || !told || id != context_id_) return {cuda::error_context_is_destroyed, true};
   const int result = driver_->stream_query(rescue_);
   if (result == cuda::error_not_ready) return {};
-  return {result, ends_contexts(result)};
+  return {result, result == cuda::error_invalid_handle || ends_contexts(result)};
 }
 
 StreamScope::StreamScope(cuda::Stream stream, cuda::Context otherwise) noexcept : driver_(gpu::driver()) {

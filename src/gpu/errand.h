@@ -70,6 +70,7 @@ class Errands {
  public:
   // Pins `memory` (zeros, errand_memory_bytes). Answers why not; then nothing is to be undone.
   int attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept;
+  bool is_attached() const noexcept { return driver_ != nullptr; }
   bool serves(cuda::Context context, unsigned long long id) const noexcept {
     return context_ == context && context_id_ == id;
   }
@@ -101,6 +102,7 @@ class Errands {
   }
   ErrandWords& words() const noexcept { return *reinterpret_cast<ErrandWords*>(memory_.data()); }
   int prepare() noexcept;
+  void undo(std::span<std::byte> memory) noexcept;
 
   const Driver* driver_ = nullptr;
   cuda::Context context_ = nullptr;

@@ -10,6 +10,7 @@
 
 #include "support/calls.h"
 #include "support/cuda_driver.h"
+#include "support/deadline.h"
 
 namespace sluice::contract {
 namespace {
@@ -101,7 +102,12 @@ TEST_F(Direct, RegisteringAndRaggedWritingLeakNoDescriptors) {
     }
     if (round == 0) after_the_first = lowest_free();
   }
-  EXPECT_EQ(lowest_free(), after_the_first);
+  // Other threads of the process may have one of their own for a moment.
+  int now = lowest_free();
+  for (const Deadline deadline; now > after_the_first && !deadline.has_passed(); now = lowest_free()) {
+    std::this_thread::yield();
+  }
+  EXPECT_LE(now, after_the_first);
 }
 
 TEST_F(Direct, ABufferedWritersDirtyBytesAreSeen) {

@@ -15,6 +15,7 @@
 #include "support/busy_device.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
+#include "support/deadline.h"
 
 namespace sluice::contract {
 namespace {
@@ -140,11 +141,11 @@ TEST_F(SmallReads, OfManyThreadsGoTogether) {
   const Handle handle(fd);
   const auto before = small_carriers();
   // The kernel is loaded in the background, with the first crowd in a context.
-  constexpr unsigned most_rounds = 100'000;
+  const Deadline deadline;
   std::atomic<bool> gone{false};
   many_threads(12, [&](unsigned number, const Memory& memory) {
     unsigned round = 0;
-    for (; round < most_rounds && !gone.load(); ++round) {
+    for (; !gone.load() && !deadline.has_passed(); ++round) {
       const std::size_t from = (number * 37 + round) % 200 * 4096;
       if (read_file(handle.get(), memory.address(), 4096, static_cast<off_t>(from)) != moved(4096)) break;
       if (round % 64 == 0 && small_carriers().small_together > before.small_together) gone.store(true);
@@ -161,9 +162,9 @@ TEST_F(SmallReads, OneAfterTheOtherAreCarriedByTheResidentKernel) {
   const Handle handle(fd);
   const Memory memory(MemoryKind::device, kLargest);
   const auto before = small_carriers();
-  constexpr int most_rounds = 200'000;
+  const Deadline deadline;
   for (int round = 0; small_carriers().resident_kernel < before.resident_kernel + 100; ++round) {
-    ASSERT_LT(round, most_rounds) << "the kernel has carried next to nothing";
+    ASSERT_FALSE(deadline.has_passed()) << "the kernel has carried next to nothing";
     const off_t from = round % 200 * 4096;
     ASSERT_EQ(read_file(handle.get(), memory.address(), 4096, from), moved(4096));
     if (round % 64 == 0) {
@@ -216,8 +217,8 @@ TEST_F(SmallReads, GoOnInAContextAfterOthersWereDestroyed) {
     std::vector<std::thread> threads;
     for (CudaAddress part = 1; part < 6; ++part) {
       threads.emplace_back([&read, &served, part] {
-        constexpr int most_rounds = 5000;
-        for (int again = 0; again < 10 || (again < most_rounds && !served()); ++again) read(part);
+        const Deadline deadline;
+        for (int again = 0; again < 10 || (!served() && !deadline.has_passed()); ++again) read(part);
       });
     }
     for (std::thread& thread : threads) thread.join();

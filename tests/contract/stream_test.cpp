@@ -321,7 +321,7 @@ TEST_F(Streams, ReturnBeforeEarlierWorkIsDone) {
   std::promise<void> returned;
   std::atomic<bool> let_go{false};
   std::thread impatient([&, seen = returned.get_future()] {
-    if (seen.wait_for(std::chrono::seconds(10)) == std::future_status::timeout) let_go.store(true);
+    if (seen.wait_for(std::chrono::seconds(60)) == std::future_status::timeout) let_go.store(true);
     gate.open();
   });
   const int answer = read(stream.get(), memory);

@@ -180,7 +180,7 @@ TEST_F(TransferErrors, AFailureLeavesAUsableHandle) {
 // A forked child that reads into host memory. It tells by its exit status: 0 exact data, 1 an error with an errno,
 // 2 anything else.
 int read_in_child(CUfileHandle_t handle, const Bytes& content) {
-  alarm(20);
+  alarm(120);
   static unsigned char target[kSize];
   errno = 0;
   const ssize_t count = cuFileRead(handle, target, kSize, 0, 0);

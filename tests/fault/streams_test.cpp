@@ -4,17 +4,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <deque>
 #include <optional>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "fault/interpose.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
+#include "support/deadline.h"
 #include "support/stream_gate.h"
 
 namespace sluice::fault {
@@ -296,6 +299,51 @@ TEST_F(QuietStreams, HaveSomebodyElseToServeThemWhenTheOneThatWatchedGetsStuck) 
   plan.release();
   held.synchronize();
   EXPECT_EQ(stuck.moved, static_cast<ssize_t>(kSmall.size));
+  EXPECT_EQ(lost.moved, -CU_FILE_HANDLE_NOT_REGISTERED);
+}
+
+TEST_F(QuietStreams, HaveSomebodyElseToServeThemWhenTheWatcherAndWhoeverHelpsGetStuckAtOnce) {
+  if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "in plain mode a call waits for its file";
+  const ScratchFile stuck_file(kFileSize);
+  const ScratchFile file(kFileSize);
+  const Fd stuck_fd = stuck_file.open(O_RDWR);
+  const Fd third_fd = stuck_file.open(O_RDWR);
+  const Fd fd = file.open(O_RDWR);
+  const Handle stuck_handle(stuck_fd);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, kFileSize);
+  std::array<Stream, 2> held;
+  const Stream stream;
+  const Gate gate;
+  const auto put = [&](const Handle& from, Call& call, const Stream& where) {
+    return code(cuFileReadAsync(from.get(), memory.address(), &call.size, &call.file_offset, &call.buffer_offset,
+                                &call.moved, where.get()));
+  };
+  std::array<Call, 2> stuck{Call{kSmall.size}, Call{kSmall.size}};
+  Call lost{kSmall.size};
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    gate.hold(held[i].get());
+    ASSERT_EQ(put(stuck_handle, stuck[i], held[i]), CU_FILE_SUCCESS);
+  }
+  {
+    const Handle third(third_fd);
+    ASSERT_EQ(put(third, lost, held[0]), CU_FILE_SUCCESS);
+    // Ending it waits for what stands in the stream, some seconds at most: so long nothing happens.
+  }
+  Plan plan(stuck_fd.get(), Direction::read, {block(), block(), pass()});
+  gate.open();
+  plan.wait_until_blocked();
+  for (const Deadline deadline; plan.calls() < 2 && !deadline.has_passed();) std::this_thread::yield();
+  EXPECT_EQ(plan.calls(), 2u);
+  for (const Range& range : kAll) {
+    Call call{range.size};
+    ASSERT_EQ(put(handle, call, stream), CU_FILE_SUCCESS);
+    stream.synchronize();
+    EXPECT_EQ(call.moved, static_cast<ssize_t>(range.size));
+  }
+  plan.release();
+  for (const Stream& one : held) one.synchronize();
+  for (const Call& call : stuck) EXPECT_EQ(call.moved, static_cast<ssize_t>(kSmall.size));
   EXPECT_EQ(lost.moved, -CU_FILE_HANDLE_NOT_REGISTERED);
 }
 

@@ -11,6 +11,7 @@
 
 #include "sluice.h"
 #include "support/cuda_driver.h"
+#include "support/deadline.h"
 
 namespace sluice::fuzz {
 namespace {
@@ -137,12 +138,10 @@ std::vector<std::string> growth(const Census& before, const Census& now, std::si
 }
 
 std::vector<std::string> settled_growth(const Census& before, std::size_t slack_kib) {
-  constexpr int most_looks = 2000;
-  std::vector<std::string> found;
-  for (int look = 0; look < most_looks; ++look) {
-    found = growth(before, take_census(), slack_kib);
-    if (found.empty()) return found;
+  std::vector<std::string> found = growth(before, take_census(), slack_kib);
+  for (const support::Deadline deadline; !found.empty() && !deadline.has_passed();) {
     sched_yield();
+    found = growth(before, take_census(), slack_kib);
   }
   return found;
 }

@@ -20,6 +20,7 @@
 #include "fuzz/census.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
+#include "support/deadline.h"
 
 namespace sluice::fuzz {
 namespace {
@@ -106,12 +107,8 @@ std::vector<std::string> growth_since(const Holdings& before) {
 
 // Threads and stations of others come free a moment after they were let go.
 std::vector<std::string> settled_growth_since(const Holdings& before) {
-  constexpr int most_looks = 50;
   std::vector<std::string> found = growth_since(before);
-  for (int look = 0; look < most_looks && !found.empty(); ++look) {
-    sched_yield();
-    found = growth_since(before);
-  }
+  for (const Deadline deadline; !found.empty() && !deadline.has_passed(); found = growth_since(before)) sched_yield();
   return found;
 }
 

@@ -26,7 +26,7 @@ class Case:
     drives: tuple = (GPU0, PLN0)
     topology: Topology = Topology()
     memory_mebibytes: int = 1024
-    limit_seconds: int = 600
+    limit_seconds: int = 1800
     settings: dict = dataclasses.field(default_factory=dict)  # what the script is told
     job: str = ""
 

@@ -92,7 +92,9 @@ def pci_arguments(topology, drives, images):
 
 
 def kernel_arguments(topology):
-    words = ["console=ttyS0", "quiet", "panic=-1", "nokaslr", "mitigations=off", "nvme.poll_queues=1"]
+    # The host may leave a guest without a processor for seconds: what would measure its time is told to leave it.
+    patience = ["no_timer_check", "nosoftlockup", "rcupdate.rcu_cpu_stall_suppress=1"]
+    words = ["console=ttyS0", "quiet", "panic=-1", "nokaslr", "mitigations=off", "nvme.poll_queues=1", *patience]
     if topology.iommu != "off":
         words.append("intel_iommu=on")
     if topology.iommu == "pass-through":

@@ -118,8 +118,11 @@ const std::string& disk_directory() {
 ScratchFile::ScratchFile(std::span<const unsigned char> content, const std::string& directory)
     : content_(content.begin(), content.end()) {
   static std::atomic<unsigned> serial{0};
-  path_ = directory + "/sluice-test-" + std::to_string(getpid()) + "-" + std::to_string(serial++);
-  const Fd fd(::open(path_.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+  Fd fd;
+  do {  // a process that was killed may have left one of these names
+    path_ = directory + "/sluice-test-" + std::to_string(getpid()) + "-" + std::to_string(serial++);
+    fd = Fd(::open(path_.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+  } while (!fd.valid() && errno == EEXIST);
   if (!fd.valid()) fail("cannot create " + path_);
   plain_write(fd.get(), 0, content_);
 }

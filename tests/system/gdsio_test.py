@@ -202,9 +202,9 @@ def test_gdsio_goes_on_for_as_long_as_asked():
     with scratch() as folder:
         write(folder / "file")
         begin = time.monotonic()
-        answer = gdsio("-f", folder / "file", "-T", "0.3", "-V", "-n", "0", "-w", "1", "-x", "0", "-I", "0", "-d", "0",
+        answer = gdsio("-f", folder / "file", "-T", "1.5", "-V", "-n", "0", "-w", "1", "-x", "0", "-I", "0", "-d", "0",
                        "-i", "256K")
-        equal(time.monotonic() - begin >= 0.3, True)
+        equal(time.monotonic() - begin >= 1.5, True)
         equal(int(result(answer.stdout)["ops"]) > 4, True)  # of a file that holds four
         contains(answer.stderr, "with -T nothing is verified")
         gdsio("-f", folder / "file", "-T", "0.2", "-x", "2", "-i", "256K")
@@ -256,7 +256,11 @@ def test_gdsio_cold_empties_the_page_cache_before_it_reads():
         def pages_after(*words):
             """Of both files, after a run that found them in the page cache, and dirty."""
             for file in files:
-                file.write_bytes(bytes(size))
+                # Short of memory, the kernel may take some back at once.
+                for _ in range(5):
+                    file.write_bytes(bytes(size))
+                    if all(resident_pages(file)):
+                        break
                 equal(all(resident_pages(file)), True)
             answer = gdsio("-D", folder, "-w", "2", "-i", part, *words)
             equal("page cache" in answer.stderr, False)
@@ -516,7 +520,7 @@ def test_gdsio_shows_progress_of_small_ragged_writes():
         equal(len(shown) >= 1, True)
         percents = [int(percent) for percent, _ in shown]
         equal(percents, sorted(percents))
-        equal([size for _, size in shown if float(size.split()[0]) == 0], [])
+        equal([size for _, size in shown[1:] if float(size.split()[0]) == 0], [])
 
 
 def test_gdsio_help_teaches_and_begins_with_the_version():

@@ -117,7 +117,7 @@ int exit_at_once_with_everything_open() {
 // A transfer of a thread of its own that stands still. Never given back.
 struct Flight {
   explicit Flight(MemoryKind kind)
-      : gated(new GatedFile(64 * scenario_bytes)), memory(new Memory(kind, gated->content().size())) {
+      : gated(new GatedFile(16 * scenario_bytes)), memory(new Memory(kind, gated->content().size())) {
     memory->fill(unlike_the_last());
     thread = new std::thread([this] { read_file(gated->handle(), memory->address(), memory->size()); });
     gated->wait_until_inside();

@@ -119,6 +119,18 @@ int streams_with_refused_calls() {
   return 0;
 }
 
+// Far more calls than there would be stations, if each refusal cost one.
+int a_stream_that_nothing_serves() {
+  if (cuda() == nullptr) skip("no CUDA device");
+  if (!cuda()->soft) skip("only the soft GPU refuses calls on request");
+  cuda()->context_push(primary_context(0));
+  Beset beset;
+  for (std::size_t round = 0; round < 300; ++round) beset.round(0, sizes[0], static_cast<unsigned char>(round));
+  require(beset.tally().done == 600, "calls failed");
+  say("all transfers were carried out");
+  return 0;
+}
+
 // Held by the program, for longer than the library believes in them without asking the driver.
 int held_streams_with_refused_calls() {
   if (cuda() == nullptr) skip("no CUDA device");
@@ -221,6 +233,7 @@ int streams_of_a_context_that_is_lost() {
 }
 
 constexpr Scenario all[] = {{"streams_with_refused_calls", streams_with_refused_calls},
+                            {"a_stream_that_nothing_serves", a_stream_that_nothing_serves},
                             {"held_streams_with_refused_calls", held_streams_with_refused_calls},
                             {"streams_of_a_context_that_is_lost", streams_of_a_context_that_is_lost}};
 

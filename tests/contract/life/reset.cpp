@@ -136,7 +136,7 @@ int cuda_begins_in_a_forked_child() {
   require(read_file(handle.get(), plain.address(), scenario_bytes) == moved(scenario_bytes), "reading in the parent");
   const pid_t child = fork();
   if (child == 0) {
-    alarm(60);  // less than this process has
+    alarm(200);  // less than this process has
     if (cuda() == nullptr) _exit(77);
     cuda()->context_push(primary_context(0));
     read_into_new_memory(handle.get(), file.content());

@@ -10,6 +10,7 @@
 
 #include "contract/life/scenario.h"
 #include "sluice.h"
+#include "support/deadline.h"
 
 namespace sluice::life {
 
@@ -44,9 +45,9 @@ class Reader {
   }
   void until_served() const {
     const std::uint64_t before = served();
-    constexpr int most_rounds = 100'000;
+    const Deadline deadline;
     for (int round = 0; served() == before; ++round) {
-      require(round < most_rounds, "the kernel has served nothing");
+      require(!deadline.has_passed(), "the kernel has served nothing");
       read(static_cast<std::size_t>(round) % places);
     }
   }

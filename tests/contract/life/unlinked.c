@@ -123,7 +123,7 @@ static int close_under_a_stream(void) {
 int main(int argc, char** argv) {
   require(argc >= 2, "the library's path");
   path = argv[1];
-  alarm(60);
+  alarm(200);
   for (int i = 0; i < bytes; ++i) source[i] = (char)(i * 7 + 1);
   if (argc > 2 && strcmp(argv[2], "stream") == 0) return close_under_a_stream();
 

@@ -91,7 +91,11 @@ class ServeRig {
     }
   }
   void wait_until_begun(std::uint8_t box) {
-    while (look(words(box).begun) != serial_) ASSERT_EQ(cuda::error_not_ready, cuStreamQuery(stream_.get()));
+    while (look(words(box).begun) != serial_) {
+      if (cuStreamQuery(stream_.get()) == cuda::error_not_ready) continue;
+      // It may have begun, idled, and ended between the two looks.
+      ASSERT_EQ(serial_, look(words(box).begun));
+    }
   }
   void finish() { ASSERT_EQ(cuda::success, cuStreamSynchronize(stream_.get())); }
 

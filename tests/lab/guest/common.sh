@@ -103,7 +103,7 @@ use_provider() { # use_provider SERIAL
 
 # probe_it VERB NAME...: one verb of the probe, bounded. A hang is a row, not the end of the run.
 probe_it() {
-  timeout -k 5 60 "$probe" "$@"
+  timeout -k 5 300 "$probe" "$@"
   case $? in
     0 | 1) ;;
     *) fail "$2: $1 comes to an end" "the probe ended with $?" ;;
@@ -149,7 +149,7 @@ end_mapping() { dmsetup remove --noudevsync "$1"; }
 
 # What the library says of a file, by one key of `sluice explain`.
 explained() { # explained FILE KEY
-  LD_LIBRARY_PATH=$LAB_BUILD/softgpu timeout 60 "$LAB_BUILD/bin/sluice" explain "$1" --json |
+  LD_LIBRARY_PATH=$LAB_BUILD/softgpu timeout 300 "$LAB_BUILD/bin/sluice" explain "$1" --json |
     sed -n "s/^  \"$2\": \"\(.*\)\",\$/\1/p"
 }
 # knows ROW FILE WANTED: the facts that the library finds below a file.
@@ -171,7 +171,7 @@ transfer() {
   local fixed=""
   [ ! -b "$2" ] || fixed=fixed
   # shellcheck disable=SC2086 # no word at all where the file can grow
-  timeout -k 5 60 "$LAB_BUILD/test-bin/lab_library" "$1" "$2" "$3" $fixed
+  timeout -k 5 300 "$LAB_BUILD/test-bin/lab_library" "$1" "$2" "$3" $fixed
   case $? in
     0 | 1) ;;
     *) fail "$1: the transfers come to an end" "lab_library ended with $?" ;;

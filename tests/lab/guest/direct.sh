@@ -71,7 +71,7 @@ fi
 # --- polling: one drive has a queue for it, the other has none
 polled() { # polled NAME DRIVE VARIABLE: and how many runs ended by polling, in $runs
   local said
-  said=$(env CUFILE_ENV_PATH_JSON=/tmp/polled.json "$3" timeout -k 5 60 "$LAB_BUILD/test-bin/lab_library" "$1" "$2" \
+  said=$(env CUFILE_ENV_PATH_JSON=/tmp/polled.json "$3" timeout -k 5 300 "$LAB_BUILD/test-bin/lab_library" "$1" "$2" \
     direct fixed)
   echo "$said"
   runs=$(sed -n "s/^direct .*: [0-9]* pieces, \([0-9]*\) polled.*/\1/p" <<<"$said")
@@ -96,7 +96,7 @@ LAB_SECOND=/sys/bus/pci/devices/$(pci_of GPU1)/p2pmem
 export SLUICE_SOFTGPU_DEVICES=2 SLUICE_SOFTGPU_BACKING=$LAB_PROVIDER/allocate,$LAB_SECOND/allocate
 put_bytes "$plain"
 for gpu in 0 1; do
-  path=$(timeout 60 "$LAB_BUILD/bin/sluice" explain "$plain" --gpu $gpu --json | sed -n 's/^  "path": "\(.*\)",$/\1/p')
+  path=$(timeout 300 "$LAB_BUILD/bin/sluice" explain "$plain" --gpu $gpu --json | sed -n 's/^  "path": "\(.*\)",$/\1/p')
   same "device $gpu of two: the library's path" "$path" p2pdma
 done
 LAB_PROVIDER_NAME=GPU1 LAB_DEVICE=1 transfer "device 1 of two" "$plain" direct

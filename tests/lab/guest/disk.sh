@@ -12,7 +12,7 @@ matrix_by() {
   rm -f /run/log/*
   places=/run/places
   echo "$2=$3" >$places
-  SLUICE_DISK_READS=$1 SLUICE_TEST_SAMPLE=$LAB_SAMPLE gtest "$1" 240 "$LAB_BUILD/test-bin/io_matrix" \
+  SLUICE_DISK_READS=$1 SLUICE_TEST_SAMPLE=$LAB_SAMPLE gtest "$1" 600 "$LAB_BUILD/test-bin/io_matrix" \
     "--gtest_filter=IoMatrix.$2_read"
   said=$(grep -h ' disk ' /run/log/*)
 }

@@ -10,8 +10,8 @@ place btrfs btrfs "$(drive PLN2)"
 mkdir -p /mnt/tiny && mount -t tmpfs -o size=1M tmpfs /mnt/tiny && echo "tiny=/mnt/tiny" >>$places
 
 cd /tmp || exit 1
-case " $LAB_SUITES " in *" unit "*) gtest unit 120 "$LAB_BUILD/bin/unit_tests" "--gtest_filter=$LAB_UNIT" ;; esac
-case " $LAB_SUITES " in *" contract "*) gtest contract 420 "$LAB_BUILD/test-bin/contract_tests" "--gtest_filter=$LAB_CONTRACT" ;; esac
+case " $LAB_SUITES " in *" unit "*) gtest unit 400 "$LAB_BUILD/bin/unit_tests" "--gtest_filter=$LAB_UNIT" ;; esac
+case " $LAB_SUITES " in *" contract "*) gtest contract 900 "$LAB_BUILD/test-bin/contract_tests" "--gtest_filter=$LAB_CONTRACT" ;; esac
 case " $LAB_SUITES " in *" matrix "*)
-  SLUICE_TEST_SAMPLE=$LAB_SAMPLE gtest matrix 240 "$LAB_BUILD/test-bin/io_matrix" "--gtest_filter=$LAB_MATRIX" ;;
+  SLUICE_TEST_SAMPLE=$LAB_SAMPLE gtest matrix 500 "$LAB_BUILD/test-bin/io_matrix" "--gtest_filter=$LAB_MATRIX" ;;
 esac

@@ -1,0 +1,16 @@
+// How long a test waits for what has to come: only a fault gets there.
+#pragma once
+
+#include <chrono>
+
+namespace sluice::support {
+
+class Deadline {
+ public:
+  bool has_passed() const { return std::chrono::steady_clock::now() > at_; }
+
+ private:
+  std::chrono::steady_clock::time_point at_ = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+};
+
+}  // namespace sluice::support
