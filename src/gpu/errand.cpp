@@ -164,10 +164,11 @@ Health Errands::health() const noexcept {
   const int known = driver_->pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(),
                                                     values.data(), counters_);
   if (known != cuda::success) return {known, known == cuda::error_invalid_value || ends_contexts(known)};
+  if (type == 0 || owner != context_) return {cuda::error_context_is_destroyed, true};
   // A primary context that was reset has the handle of the one before it, and soon its addresses.
-  unsigned long long id = context_id_;
-  const bool told = driver_->ctx_get_id == nullptr || driver_->ctx_get_id(owner, &id) == cuda::success;
-  if (type == 0 || owner != context_ || !told || id != context_id_) return {cuda::error_context_is_destroyed, true};
+  unsigned long long id = 0;
+  const bool told = driver_->ctx_get_id != nullptr && driver_->ctx_get_id(owner, &id) == cuda::success;
+  if (told && id != context_id_) return {cuda::error_context_is_destroyed, true};
   const int result = driver_->stream_query(rescue_);
   if (result == cuda::error_not_ready) return {};
   return {result, result == cuda::error_invalid_handle || ends_contexts(result)};
