@@ -200,28 +200,33 @@ int streams_of_a_context_that_is_lost() {
   CUfileHandle_t handle = nullptr;
   require(register_fd(fd.get(), &handle) == CU_FILE_SUCCESS, "registering the file");
   cuda()->context_push(primary_context(0));
-  std::array<CUstream, streams_count> streams{};
-  for (CUstream& stream : streams) require(cuda()->stream_create(&stream, 1) == 0, "a stream");
-  require(code(cuFileStreamRegister(streams[1], 15)) == CU_FILE_SUCCESS, "registering a stream");
-  CudaAddress memory = 0;
-  require(cuda()->allocate(&memory, size) == 0, "memory");
-  void* const base = reinterpret_cast<void*>(memory);
+  struct Lane {
+    CUstream stream{};
+    CudaAddress memory = 0;
+    void* base() const { return reinterpret_cast<void*>(memory); }
+  };
+  std::array<Lane, streams_count> lanes;
+  for (Lane& lane : lanes) require(cuda()->stream_create(&lane.stream, 1) == 0, "a stream");
+  require(code(cuFileStreamRegister(lanes[1].stream, 15)) == CU_FILE_SUCCESS, "registering a stream");
+  for (Lane& lane : lanes) require(cuda()->allocate(&lane.memory, size) == 0, "memory");
   std::deque<Asked> all;
   bool lost = false;
   for (std::size_t round = 0; round < rounds && !lost; ++round) {
-    for (CUstream stream : streams) {
+    for (const Lane& lane : lanes) {
       Asked& write = all.emplace_back(Asked{size});
       Asked& read = all.emplace_back(Asked{size});
-      cuFileWriteAsync(handle, base, &write.size, &write.file_offset, &write.buffer_offset, &write.moved, stream);
-      cuFileReadAsync(handle, base, &read.size, &read.file_offset, &read.buffer_offset, &read.moved, stream);
+      cuFileWriteAsync(handle, lane.base(), &write.size, &write.file_offset, &write.buffer_offset, &write.moved,
+                       lane.stream);
+      cuFileReadAsync(handle, lane.base(), &read.size, &read.file_offset, &read.buffer_offset, &read.moved,
+                      lane.stream);
     }
-    for (CUstream stream : streams) lost = cuda()->stream_synchronize(stream) != 0 || lost;
+    for (const Lane& lane : lanes) lost = cuda()->stream_synchronize(lane.stream) != 0 || lost;
   }
   require(lost, "the context is as good as ever");
-  for (CUstream stream : streams) {
+  for (const Lane& lane : lanes) {
     Asked read{size};
-    const CUfileError_t answer =
-        cuFileReadAsync(handle, base, &read.size, &read.file_offset, &read.buffer_offset, &read.moved, stream);
+    const CUfileError_t answer = cuFileReadAsync(handle, lane.base(), &read.size, &read.file_offset,
+                                                 &read.buffer_offset, &read.moved, lane.stream);
     require(answer.err != CU_FILE_SUCCESS || read.moved < 0, "a read of a lost context succeeded");
   }
   const Memory plain(MemoryKind::plain, size);
