@@ -333,7 +333,7 @@ TEST_P(LifeStreamHeld, IsCarriedOutOnceItIsLetGoWhateverTheDriverRefusedMeanwhil
 }
 
 INSTANTIATE_TEST_SUITE_P(By, LifeStreamHeld,
-                         ::testing::Values(Refusal{"cuStreamQuery:1+"}, Refusal{"cuPointerGetAttributes:20:304"},
+                         ::testing::Values(Refusal{"cuStreamQuery:1+"}, Refusal{"cuPointerGetAttributes:12:304"},
                                            Refusal{"cuStreamBatchMemOp:1+:801,cuStreamQuery:1+"}),
                          name_of_refusal);
 

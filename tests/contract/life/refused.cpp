@@ -1,6 +1,7 @@
 // Streams under a driver that refuses calls: the soft GPU does so on request (SLUICE_SOFTGPU_FAIL). Whatever is
 // refused, a call is refused clearly or works by another way, and nobody waits for ever.
 #include <array>
+#include <chrono>
 #include <deque>
 
 #include "contract/life/scenario.h"
@@ -165,12 +166,16 @@ int held_streams_with_refused_calls() {
     held.source.fill(7);
     held.target.fill(untouched);
   }
+  const auto begun = std::chrono::steady_clock::now();
   for (Held& held : all) {
     held.gate.hold(held.stream.get());
     put(cuFileWriteAsync, handle, held.source, held.write, held.stream);
     put(cuFileReadAsync, handle, held.target, held.read, held.stream);
     put(cuFileReadAsync, other, held.target, held.lost, held.stream);
   }
+  // From half a second on the library asks now and then, and which call is refused could not be told.
+  if (std::chrono::steady_clock::now() - begun > std::chrono::milliseconds(400))
+    skip("the machine is too slow for this");
   // It waits for what stands in streams, some seconds at most: so long nothing happens in them.
   cuFileHandleDeregister(other);
   for (Held& held : all) {
