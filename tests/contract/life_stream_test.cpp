@@ -253,6 +253,14 @@ class LifeStreamRefused : public ::testing::TestWithParam<Refusal> {
   static Ended play(const char* scenario) {
     return run_beside("life_program", {scenario}, {std::string("SLUICE_SOFTGPU_FAIL=") + GetParam().rule});
   }
+  static void expect_to_say(const char* scenario, const char* words) {
+    if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "in plain mode nothing is put into a stream";
+    const Ended ended = play(scenario);
+    if (ended.skipped()) GTEST_SKIP() << ended.output;
+    EXPECT_EQ(ended.output, words);
+    EXPECT_EQ(ended.signal, 0) << strsignal(ended.signal);
+    EXPECT_EQ(ended.status, 0);
+  }
 };
 
 TEST_P(LifeStreamRefused, IsToldClearlyOrGoesAnotherWay) {
@@ -306,12 +314,7 @@ using LifeStreamUnserved = LifeStreamRefused;
 
 // Without pinned memory, or a stream of our own, a call waits for its stream and moves the bytes itself, each time.
 TEST_P(LifeStreamUnserved, CarriesOutAnyNumberOfCallsAllTheSame) {
-  if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "in plain mode nothing is put into a stream";
-  const Ended ended = play("a_stream_that_nothing_serves");
-  if (ended.skipped()) GTEST_SKIP() << ended.output;
-  EXPECT_EQ(ended.output, "all transfers were carried out\n");
-  EXPECT_EQ(ended.signal, 0) << strsignal(ended.signal);
-  EXPECT_EQ(ended.status, 0);
+  expect_to_say("a_stream_that_nothing_serves", "all transfers were carried out\n");
 }
 
 INSTANTIATE_TEST_SUITE_P(By, LifeStreamUnserved,
@@ -324,12 +327,7 @@ using LifeStreamHeld = LifeStreamRefused;
 // What the library asks while nothing happens in a stream tells nothing of it. (The calls that the refusals begin with
 // come behind those that put the transfers into the streams.)
 TEST_P(LifeStreamHeld, IsCarriedOutOnceItIsLetGoWhateverTheDriverRefusedMeanwhile) {
-  if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "in plain mode nothing is put into a stream";
-  const Ended ended = play("held_streams_with_refused_calls");
-  if (ended.skipped()) GTEST_SKIP() << ended.output;
-  EXPECT_EQ(ended.output, "all transfers were carried out\n");
-  EXPECT_EQ(ended.signal, 0) << strsignal(ended.signal);
-  EXPECT_EQ(ended.status, 0);
+  expect_to_say("held_streams_with_refused_calls", "all transfers were carried out\n");
 }
 
 INSTANTIATE_TEST_SUITE_P(By, LifeStreamHeld,
@@ -341,12 +339,7 @@ using LifeStreamLost = LifeStreamRefused;
 
 // From then on everything in the context answers an error.
 TEST_P(LifeStreamLost, IsToldToAllThatComesAndHoldsNothingUp) {
-  if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "in plain mode nothing is put into a stream";
-  const Ended ended = play("streams_of_a_context_that_is_lost");
-  if (ended.skipped()) GTEST_SKIP() << ended.output;
-  EXPECT_EQ(ended.output, "the context is lost\n");
-  EXPECT_EQ(ended.signal, 0) << strsignal(ended.signal);
-  EXPECT_EQ(ended.status, 0);
+  expect_to_say("streams_of_a_context_that_is_lost", "the context is lost\n");
 }
 
 INSTANTIATE_TEST_SUITE_P(By, LifeStreamLost,

@@ -258,7 +258,31 @@ TEST_P(StreamFaults, ARandomMixtureKeepsItsPromises) {
   }
 }
 
-using QuietStreams = DeviceTest;
+class QuietStreams : public DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (!IsSkipped()) memory_.emplace(MemoryKind::device, kFileSize);
+  }
+
+  int put(const Handle& from, Call& call, const Stream& where) {
+    return code(cuFileReadAsync(from.get(), memory_->address(), &call.size, &call.file_offset, &call.buffer_offset,
+                                &call.moved, where.get()));
+  }
+  // In a stream of its own, by whatever is left to serve it.
+  void expect_served(const Handle& handle) {
+    const Stream stream;
+    for (const Range& range : kAll) {
+      Call call{range.size};
+      ASSERT_EQ(put(handle, call, stream), CU_FILE_SUCCESS);
+      stream.synchronize();
+      EXPECT_EQ(call.moved, static_cast<ssize_t>(range.size));
+    }
+  }
+
+ private:
+  std::optional<Memory> memory_;
+};
 
 TEST_F(QuietStreams, HaveSomebodyElseToServeThemWhenTheOneThatWatchedGetsStuck) {
   if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "in plain mode a call waits for its file";
@@ -268,14 +292,8 @@ TEST_F(QuietStreams, HaveSomebodyElseToServeThemWhenTheOneThatWatchedGetsStuck) 
   const Fd third_fd = file.open(O_RDWR);
   const Handle stuck_handle(stuck_fd);
   const Handle handle(fd);
-  const Memory memory(MemoryKind::device, kFileSize);
   const Stream held;
-  const Stream stream;
   const Gate gate;
-  const auto put = [&](const Handle& from, Call& call, const Stream& where) {
-    return code(cuFileReadAsync(from.get(), memory.address(), &call.size, &call.file_offset, &call.buffer_offset,
-                                &call.moved, where.get()));
-  };
   // Of a size that the watcher takes for quick.
   Call stuck{kSmall.size};
   Call lost{kSmall.size};
@@ -289,12 +307,7 @@ TEST_F(QuietStreams, HaveSomebodyElseToServeThemWhenTheOneThatWatchedGetsStuck) 
   Plan plan(stuck_fd.get(), Direction::read, {block(), pass()});
   gate.open();
   plan.wait_until_blocked();
-  for (const Range& range : kAll) {
-    Call call{range.size};
-    ASSERT_EQ(put(handle, call, stream), CU_FILE_SUCCESS);
-    stream.synchronize();
-    EXPECT_EQ(call.moved, static_cast<ssize_t>(range.size));
-  }
+  expect_served(handle);
   EXPECT_EQ(stuck.moved, -77);
   plan.release();
   held.synchronize();
@@ -311,14 +324,8 @@ TEST_F(QuietStreams, HaveSomebodyElseToServeThemWhenTheWatcherAndWhoeverHelpsGet
   const Fd fd = file.open(O_RDWR);
   const Handle stuck_handle(stuck_fd);
   const Handle handle(fd);
-  const Memory memory(MemoryKind::device, kFileSize);
   std::array<Stream, 2> held;
-  const Stream stream;
   const Gate gate;
-  const auto put = [&](const Handle& from, Call& call, const Stream& where) {
-    return code(cuFileReadAsync(from.get(), memory.address(), &call.size, &call.file_offset, &call.buffer_offset,
-                                &call.moved, where.get()));
-  };
   std::array<Call, 2> stuck{Call{kSmall.size}, Call{kSmall.size}};
   Call lost{kSmall.size};
   for (std::size_t i = 0; i < held.size(); ++i) {
@@ -335,12 +342,7 @@ TEST_F(QuietStreams, HaveSomebodyElseToServeThemWhenTheWatcherAndWhoeverHelpsGet
   plan.wait_until_blocked();
   for (const Deadline deadline; plan.calls() < 2 && !deadline.has_passed();) std::this_thread::yield();
   EXPECT_EQ(plan.calls(), 2u);
-  for (const Range& range : kAll) {
-    Call call{range.size};
-    ASSERT_EQ(put(handle, call, stream), CU_FILE_SUCCESS);
-    stream.synchronize();
-    EXPECT_EQ(call.moved, static_cast<ssize_t>(range.size));
-  }
+  expect_served(handle);
   plan.release();
   for (const Stream& one : held) one.synchronize();
   for (const Call& call : stuck) EXPECT_EQ(call.moved, static_cast<ssize_t>(kSmall.size));
@@ -358,15 +360,10 @@ TEST_F(QuietStreams, LeaveTheDeviceToOthersWhileTheirFileDoesNotAnswer) {
   const Fd fd = file.open(O_RDWR);
   const Handle still_handle(still_fd);
   const Handle handle(fd);
-  const Memory memory(MemoryKind::device, kFileSize);
   const Stream waiting;
   const Stream stream;
   Call still{kAligned.size};
   Call call{kAligned.size};
-  const auto put = [&](const Handle& from, Call& one, const Stream& where) {
-    return code(cuFileReadAsync(from.get(), memory.address(), &one.size, &one.file_offset, &one.buffer_offset,
-                                &one.moved, where.get()));
-  };
   Plan plan(still_fd.get(), Direction::read, {block(), pass()});
   ASSERT_EQ(put(still_handle, still, waiting), CU_FILE_SUCCESS);
   plan.wait_until_blocked();
