@@ -31,7 +31,7 @@ class Completion {
  public:
   bool done() const noexcept { return state_.load(std::memory_order_acquire) != 0; }
   void mark() noexcept {
-    state_.store(1, std::memory_order_release);
+    state_.store(1);  // before the look whether anybody waits
     state_.notify_all();
   }
   void wait() const noexcept { state_.wait(0, std::memory_order_acquire); }

@@ -43,12 +43,12 @@ class DirectPair {
   }
   void settle(facts::Reach reach, const std::string& words) {
     say(words);
-    reach_.store(reach, std::memory_order_release);
+    reach_.store(reach);  // before the look whether anybody waits: no weaker order keeps these two apart
     reach_.notify_all();
   }
   // The same when there is not even memory to say so.
   void give_up() noexcept {
-    reach_.store(facts::Reach::untried, std::memory_order_release);
+    reach_.store(facts::Reach::untried);
     reach_.notify_all();
   }
   // Returns when nobody is at the trial any more.

@@ -1,11 +1,16 @@
-// The banner of a test program.
+// The banner of a test program, and what becomes of a test that hangs.
 #include "support/run.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <array>
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 #include "cufile.h"
 #include "support/cuda_driver.h"
@@ -37,10 +42,33 @@ void print_banner() {
   std::fflush(stdout);
 }
 
+// A test that hangs is named, while the program that runs it may still be asked where each thread stands: what ends the
+// whole program from outside comes later and knows no names.
+class HangsAreNamed : public ::testing::EmptyTestEventListener {
+ public:
+  HangsAreNamed() { signal(SIGALRM, tell_and_abort); }
+
+  void OnTestStart(const ::testing::TestInfo& test) override {
+    std::snprintf(text_.data(), text_.size(), "%s.%s hangs\n", test.test_suite_name(), test.name());
+    alarm(most_seconds);
+  }
+  void OnTestEnd(const ::testing::TestInfo& /*test*/) override { alarm(0); }
+
+ private:
+  static constexpr unsigned most_seconds = 1000;  // of 1200 that a program of such tests has; nothing else comes near
+  static inline std::array<char, 256> text_{};
+
+  static void tell_and_abort(int /*signal*/) {
+    static_cast<void>(!write(STDERR_FILENO, text_.data(), std::strlen(text_.data())));
+    std::abort();
+  }
+};
+
 }  // namespace
 
 int run_all_tests() {
   print_banner();
+  ::testing::UnitTest::GetInstance()->listeners().Append(new HangsAreNamed);  // GoogleTest deletes it
   return RUN_ALL_TESTS();
 }
 

@@ -3,8 +3,8 @@
 
 namespace sluice::support {
 
-// Prints the seed, the libcufile that was mapped, the driver and the places, and runs all tests. InitGoogleTest has
-// been called before.
+// Prints the seed, the libcufile that was mapped, the driver and the places, and runs all tests; one that hangs is
+// named, and ends the program. InitGoogleTest has been called before.
 int run_all_tests();
 
 }  // namespace sluice::support

@@ -205,6 +205,29 @@ void GatherRig::carry_to(const GatherCase& given, Ptr memory, std::uint64_t size
   expect_words(go, done_serial_);
 }
 
+void GatherRig::call_off_with_a_ticket(std::uint32_t chunks) {
+  GatherCase given;
+  given.chunk_bytes = given.stride = given.threads = 64;
+  given.places = 64;
+  given.lengths.assign(chunks, 64);
+  expected_.assign(given.target_bytes(), untouched);
+  begin(given);
+  ASSERT_EQ(cuda::success, cuMemsetD8Async(target_.at(), untouched, given.target_bytes(), stream_.get()));
+  publish(given);
+  ASSERT_EQ(cuda::success, launch(given, target_.at()));
+  while (look(words().begun) != serial_ && cuStreamQuery(stream_.get()) == cuda::error_not_ready) {
+  }
+  put(words().tickets[0], std::uint64_t{gpu::called_off});
+  ASSERT_EQ(cuda::success, cuStreamSynchronize(stream_.get()));
+  const bool carried = look(words().verdict) == (serial_ << 2U | go);
+  if (carried) done_serial_ = serial_;
+  expect_words(carried ? go : off, done_serial_);
+  std::vector<std::uint8_t> seen(given.target_bytes());
+  ASSERT_EQ(cuda::success, cuMemcpyDtoH_v2(seen.data(), target_.at(), seen.size()));
+  const std::vector<std::uint8_t> nothing(seen.size(), untouched);
+  EXPECT_EQ("", first_difference(carried ? expected_ : nothing, seen)) << described(given);
+}
+
 void GatherRig::call_off(const GatherCase& given, CallOff when) {
   ASSERT_EQ(cuda::success, cuMemsetD8_v2(target_.at(), untouched, target_.size()));
   ASSERT_EQ(cuda::success, cuCtxSynchronize());

@@ -44,6 +44,9 @@ class GatherRig {
   // The launch is told to leave: before it begins, or when it has begun and waits for its first ticket.
   enum class CallOff { before_it_begins, after_it_began };
   void call_off(const GatherCase& given, CallOff when);
+  // The same while the first ticket is there: the launch leaves without having carried anything, or has read the ticket
+  // and carries everything. `chunks` of 64 bytes, so that many can be tried.
+  void call_off_with_a_ticket(std::uint32_t chunks);
   // The same as carry(), but the bytes go to memory of the caller's, without guards.
   void carry_to(const GatherCase& given, Ptr memory, std::uint64_t size);
 

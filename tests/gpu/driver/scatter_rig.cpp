@@ -161,6 +161,21 @@ void ScatterRig::carry(const ScatterCase& given, Order order) {
   expect_counters_at_rest();
 }
 
+void ScatterRig::call_off_with_a_ticket(const ScatterCase& given) {
+  ASSERT_NO_FATAL_FAILURE(begin(given));
+  const std::vector<std::uint8_t> nothing = expected_;
+  publish_all(given, Order::forward);
+  ASSERT_EQ(cuda::success, launch(given));
+  while (look(words().begun) != serial_ && cuStreamQuery(stream_.get()) == cuda::error_not_ready) {
+  }
+  put(words().tickets[0], std::uint64_t{gpu::called_off});
+  ASSERT_EQ(cuda::success, cuStreamSynchronize(stream_.get()));
+  const bool carried = look(words().verdict) == (serial_ << 2U | go);
+  if (carried) done_serial_ = serial_;
+  expect_words(carried ? go : off);
+  EXPECT_TRUE((carried ? expected_ : nothing) == target_.bytes()) << described(given);
+}
+
 void ScatterRig::call_off(const ScatterCase& given, Leave when) {
   ASSERT_NO_FATAL_FAILURE(begin(given));
   const std::uint64_t leave = std::uint64_t{gpu::called_off};

@@ -49,6 +49,9 @@ class ScatterRig {
   // The launch is told to leave: before it begins, or when it has begun and waits for its first ticket.
   enum class Leave { before_it_begins, after_it_began };
   void call_off(const ScatterCase& given, Leave when);
+  // The same while the first ticket is there: the launch leaves without having carried anything, or has read the ticket
+  // and carries everything.
+  void call_off_with_a_ticket(const ScatterCase& given);
 
   static constexpr std::size_t target_bytes = std::size_t{1} << 20U;
 

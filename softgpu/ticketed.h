@@ -1,0 +1,28 @@
+// What the twins of the gather and of the scatter kernel have in common: chunks that lie in a ring are carried one
+// after the other, each when its ticket is there, unless the host calls the launch off. src/gpu/kernels/gather.cu says
+// how.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "kernels.h"
+
+namespace sluice::softgpu {
+
+struct Ticketed {
+  std::uint64_t tickets;
+  std::uint64_t drained;
+  std::uint64_t words;
+  std::uint32_t chunks;
+  std::uint32_t place_count;
+  std::uint32_t first_number;
+  std::uint32_t serial;
+};
+
+// A chunk, and how many of its bytes there are.
+using CarryChunk = std::function<void(std::uint32_t chunk, std::uint32_t length)>;
+
+void carry_ticketed(const Launch& launch, const Ticketed& given, const CarryChunk& carry);
+
+}  // namespace sluice::softgpu
