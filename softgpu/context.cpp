@@ -23,6 +23,11 @@ void Workspace::open() {
   legacy_ = streams_.create(weak_from_this(), StreamKind::legacy, 0);
 }
 
+void Workspace::load_at_rest() {
+  const std::lock_guard lock(loading_);
+  streams_.synchronize();
+}
+
 std::shared_ptr<Stream> Workspace::per_thread_stream() {
   auto& mine = this_thread().default_streams;
   std::erase_if(mine, [](const auto& stream) { return stream->workspace().expired(); });

@@ -40,6 +40,11 @@ class Workspace : public std::enable_shared_from_this<Workspace> {
   bool enable_peer(const Context& peer);
   bool disable_peer(const Context& peer);
 
+  // As drivers do it: loading code waits for every stream, and calls that take memory, make streams or copy wait until
+  // that is over.
+  void load_at_rest();
+  void wait_while_loading() { const std::lock_guard over(loading_); }
+
   void open();
   // Drops pending work, frees what the context owns, ends its threads.
   void tear_down();
@@ -52,6 +57,7 @@ class Workspace : public std::enable_shared_from_this<Workspace> {
   Streams streams_;
   std::atomic<unsigned> flags_;
   std::shared_ptr<Stream> legacy_;
+  std::mutex loading_;
   std::mutex peers_mutex_;
   std::set<const Context*> peers_;
 };

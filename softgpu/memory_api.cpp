@@ -56,6 +56,7 @@ CUresult cuMemAlloc_v2(Ptr* pointer, std::size_t size) {
   return answer(__func__, [&] {
     const auto workspace = current_workspace();
     require(pointer != nullptr);
+    workspace->wait_while_loading();
     *pointer = allocate(workspace, size);
   });
 }

@@ -1,6 +1,7 @@
 // Which stream has which terms and which station, and what a call puts into it.
 #include "core/streams.h"
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include "base/thread_number.h"
 #include "core/direct.h"
 #include "core/in_flight.h"
+#include "engine/pause.h"
 #include "gpu/driver.h"
 #include "gpu/loading.h"
 #include "gpu/memory.h"
@@ -16,6 +18,7 @@
 namespace sluice::core {
 
 using base::Failure;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -28,8 +31,10 @@ constexpr std::size_t most_unregistered = 16;
 // How long ending a file or the driver waits for the next of what stands in streams to end.
 constexpr int most_milliseconds_for_streams = 2000;
 
-// Loading waits for the program's streams, which may wait for the caller.
+// Loading our kernels waits for the program's streams. One that is busy may be waiting for the caller, or for what the
+// caller does next: it is given a moment to come to rest, once in a context.
 constexpr int most_milliseconds_for_kernels = 2000;
+constexpr auto moment_to_come_to_rest = 50ms;
 
 constexpr std::uintptr_t per_thread_stream = 2;
 
@@ -51,6 +56,32 @@ bool is_captured(cuda::Stream stream) {
   }
   if (asked != cuda::success) refuse(asked, "the stream cannot be used: ");
   return capturing != cuda::capture_none;
+}
+
+bool comes_to_rest(cuda::Stream stream, std::chrono::milliseconds within) noexcept {
+  const gpu::Driver& driver = *gpu::driver();
+  if (driver.stream_query == nullptr) return false;
+  const auto end = std::chrono::steady_clock::now() + within;
+  engine::Patience patience;
+  int state = driver.stream_query(stream);
+  while (state == cuda::error_not_ready && std::chrono::steady_clock::now() < end) {
+    patience.wait();
+    state = driver.stream_query(stream);
+  }
+  return state == cuda::success;
+}
+
+// Has them loaded where that holds nobody up; a busy stream does without them. False: they are being loaded, and that
+// takes long.
+bool settle_kernels(const gpu::StreamScope& scope, cuda::Stream stream) noexcept {
+  gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id());
+  if (kernels == nullptr) return false;
+  if (!kernels->begun.load(std::memory_order_acquire)) {
+    const bool patient = !kernels->rest_was_awaited.exchange(true);
+    if (engine::busy_streams() > 0 || !comes_to_rest(stream, patient ? moment_to_come_to_rest : 0ms)) return true;
+    gpu::begin_loading(*kernels);
+  }
+  return gpu::wait_for(*kernels, most_milliseconds_for_kernels);
 }
 
 // In the plainest manner: waits, and moves the bytes on this thread.
@@ -142,8 +173,7 @@ void Streams::add(cuda::Stream stream, unsigned flags) {
   const bool usable = scope && scope->status() == cuda::success;
   if (usable && is_captured(stream)) refuse_capture("register it before");
   const Key key = usable ? key_of(*scope, stream) : Key{nullptr, 0, gpu::stream_number(stream), 0};
-  const gpu::Kernels* const kernels = usable ? gpu::kernels_of(scope->context(), scope->context_id()) : nullptr;
-  if (kernels != nullptr) gpu::wait_for(*kernels, most_milliseconds_for_kernels);
+  if (usable) settle_kernels(*scope, stream);
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[key];
   if (entry.registered) throw Failure(CU_FILE_INVALID_VALUE, "this stream is registered already");
@@ -232,7 +262,7 @@ void Streams::put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream st
   const bool kernel = how.manner != paths::Manner::copy_engine;
   auto task = std::make_unique<StreamCall>(driver, call, use.terms());
   const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
-  task->plan(memory, station, kernel, how.verify);
+  task->plan(memory, station, kernel && station.has_kernel(), how.verify);
   try_direct(file, memory, call.direction);
   const int result = scope.status() == cuda::success ? station.submit(stream, *task) : scope.status();
   if (result != cuda::success) refuse(result, "the transfer cannot be put into the stream: ");
@@ -247,6 +277,10 @@ void Streams::capture(Driver& driver, const gpu::StreamScope& scope, cuda::Strea
   }
   engine::Station* const station = engine::Station::take(scope.context(), scope.context_id());
   if (station == nullptr) refuse_capture("there is no memory for a node of it");
+  if (gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id())) {
+    engine::load_unless_streams_wait(*kernels);
+    if (kernels->begun.load(std::memory_order_acquire)) gpu::wait_for(*kernels, most_milliseconds_for_kernels);
+  }
   auto task = std::make_unique<StreamCall>(driver, call, terms);
   const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
   task->plan(memory, *station, true, file.life->terms.verify);
@@ -287,8 +321,7 @@ void Streams::submit(Driver& driver, cuda::Stream stream, const LateCall& call) 
   if (file->life->config->flag(CUFILE_PARAM_STREAM_MEMOPS_BYPASS)) engine::Station::use_host_functions();
   // While they are being loaded, the driver waits for all streams, and next to nothing else goes on in it: no stream
   // may wait for us then.
-  const gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id());
-  if (kernels == nullptr || !gpu::wait_for(*kernels, most_milliseconds_for_kernels)) {
+  if (!settle_kernels(scope, stream)) {
     transfer_behind(driver, stream, call, *file);
     return;
   }

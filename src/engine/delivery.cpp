@@ -4,6 +4,7 @@
 #include "engine/delivery.h"
 
 #include "engine/lanes.h"
+#include "engine/station.h"
 #include "observe/carriers.h"
 
 namespace sluice::engine {
@@ -30,7 +31,12 @@ Delivery::~Delivery() {
 
 // Memory may have gone since it was looked up, as reading the file can take any time: the copy will tell.
 bool Delivery::can_post(cuda::DevicePtr to) const noexcept {
-  return box_->row->device.can_serve() && to < gpu::end_of_targets - gpu::mailbox_bytes && session_.still_there(to);
+  const gpu::Mailboxes& device = box_->row->device;
+  if (!device.can_serve()) {
+    load_unless_streams_wait(device.kernels());
+    return false;
+  }
+  return to < gpu::end_of_targets - gpu::mailbox_bytes && session_.still_there(to);
 }
 
 int Delivery::by_copy(cuda::DevicePtr to, std::size_t length) noexcept {

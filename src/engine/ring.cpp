@@ -10,6 +10,7 @@
 
 #include "base/thread_number.h"
 #include "engine/pause.h"
+#include "engine/station.h"
 
 namespace sluice::engine {
 
@@ -171,6 +172,7 @@ RingLoan RingLoan::take(const gpu::Session& session) noexcept {
   if (ring->device.serves(session.context(), session.context_id()) &&
       (!ring->condemned || ring->device.health() == cuda::success)) {
     ring->condemned = false;
+    load_unless_streams_wait(ring->device.kernels());
     return RingLoan(ring);
   }
   const std::span<std::byte> memory{ring->memory, words_bytes + ring_bytes + spare_bytes};
@@ -180,6 +182,7 @@ RingLoan RingLoan::take(const gpu::Session& session) noexcept {
     return RingLoan(nullptr);
   }
   *ring = Ring{.memory = ring->memory, .device = ring->device};
+  load_unless_streams_wait(ring->device.kernels());
   return RingLoan(ring);
 }
 

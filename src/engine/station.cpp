@@ -141,6 +141,10 @@ unsigned hands_for_a_stream(unsigned wanted) noexcept {
   return std::min(wanted, spare >= streams ? (spare + streams - 1) / streams : 0);
 }
 
+void load_unless_streams_wait(gpu::Kernels& kernels) noexcept {
+  if (!kernels.begun.load(std::memory_order_relaxed) && busy_streams() == 0) gpu::begin_loading(kernels);
+}
+
 std::size_t station_count() noexcept {
   return Attendants::instance().station_count();
 }

@@ -24,14 +24,6 @@ namespace {
 
 constexpr int preparation_milliseconds = 500;
 
-struct Loaded {
-  cuda::Context context;
-  unsigned long long context_id;
-  Kernels kernels;
-
-  Loaded(cuda::Context where, unsigned long long id) : context(where), context_id(id) {}
-};
-
 struct Entry {
   const char* text;
   const char* name;
@@ -64,29 +56,29 @@ void load_all(const Driver& driver, Kernels& kernels) noexcept {
 
 // On a thread of its own: loading may wait for kernels of the program that are running, and such a kernel may wait for
 // the bytes that we are to read.
-void load(const Driver& driver, Loaded& loaded) noexcept {
+void load(const Driver& driver, Kernels& kernels) noexcept {
   cuda::Context popped = nullptr;
   int mode = cuda::capture_relaxed;
   driver.exchange_capture_mode(&mode);
-  if (driver.ctx_push(loaded.context) == cuda::success) {
-    load_all(driver, loaded.kernels);
+  if (driver.ctx_push(kernels.context) == cuda::success) {
+    load_all(driver, kernels);
     driver.ctx_pop(&popped);
   }
-  loaded.kernels.tried.store(true, std::memory_order_release);
-  loaded.kernels.news.advance();
+  kernels.tried.store(true, std::memory_order_release);
+  kernels.news.advance();
 }
 
-void start_loading(const Driver& driver, Loaded& loaded) {
+void start_loading(const Driver& driver, Kernels& kernels) {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    std::thread thread(load, std::cref(driver), std::ref(loaded));
+    std::thread thread(load, std::cref(driver), std::ref(kernels));
     ::pthread_setname_np(thread.native_handle(), "sluice-load");
     thread.detach();
   } catch (const std::system_error& failure) {
-    loaded.kernels.tried.store(true);
+    kernels.tried.store(true);
     observe::log(config::LogLevel::warn, "gpu",
                  std::string("our kernels are not loaded, copies take longer: ") + failure.what());
   }
@@ -95,26 +87,31 @@ void start_loading(const Driver& driver, Loaded& loaded) {
 
 }  // namespace
 
-const Kernels* kernels_of(cuda::Context context, unsigned long long context_id) noexcept try {
+Kernels* kernels_of(cuda::Context context, unsigned long long context_id) noexcept try {
   static std::mutex mutex;
-  static auto* const known = new std::list<Loaded>;
-  const Driver* const driver = gpu::driver();
-  if (driver == nullptr) return nullptr;
+  static auto* const known = new std::list<Kernels>;
   const std::lock_guard lock(mutex);
-  const auto found = std::find_if(known->begin(), known->end(), [&](const Loaded& loaded) {
-    return loaded.context == context && loaded.context_id == context_id;
+  const auto found = std::find_if(known->begin(), known->end(), [&](const Kernels& kernels) {
+    return kernels.context == context && kernels.context_id == context_id;
   });
-  if (found != known->end()) return &found->kernels;
-  Loaded& loaded = known->emplace_back(context, context_id);
-  if (driver->module_load_data != nullptr && driver->module_get_function != nullptr &&
-      driver->launch_kernel != nullptr) {
-    start_loading(*driver, loaded);
-  } else {
-    loaded.kernels.tried.store(true);
-  }
-  return &loaded.kernels;
+  return found != known->end() ? &*found : &known->emplace_back(context, context_id);
 } catch (...) {
   return nullptr;
+}
+
+void begin_loading(Kernels& kernels) noexcept {
+  if (kernels.begun.load(std::memory_order_relaxed) || kernels.begun.exchange(true)) return;
+  const Driver* const driver = gpu::driver();
+  if (driver == nullptr || driver->module_load_data == nullptr || driver->module_get_function == nullptr ||
+      driver->launch_kernel == nullptr) {
+    kernels.tried.store(true);
+    return;
+  }
+  try {
+    start_loading(*driver, kernels);
+  } catch (...) {  // no memory to say so
+    kernels.tried.store(true);
+  }
 }
 
 bool wait_for(const Kernels& kernels, int milliseconds) noexcept {
@@ -136,7 +133,10 @@ void prepare_kernels() noexcept {
   unsigned long long id = 0;
   if (driver->ctx_get_current(&context) != cuda::success || context == nullptr) return;
   if (driver->ctx_get_id != nullptr) driver->ctx_get_id(context, &id);
-  if (const Kernels* const kernels = kernels_of(context, id)) wait_for(*kernels, preparation_milliseconds);
+  Kernels* const kernels = kernels_of(context, id);
+  if (kernels == nullptr) return;
+  begin_loading(*kernels);
+  wait_for(*kernels, preparation_milliseconds);
 }
 
 }  // namespace sluice::gpu

@@ -23,7 +23,7 @@ int Mailboxes::attach(cuda::Context context, unsigned long long context_id, std:
   if (result != cuda::success) return result;
   cuda::DevicePtr base = 0;
   result = driver->mem_host_get_device_pointer(&base, memory.data(), 0);
-  const Kernels* const kernels = result == cuda::success ? kernels_of(context, context_id) : nullptr;
+  Kernels* const kernels = result == cuda::success ? kernels_of(context, context_id) : nullptr;
   if (kernels == nullptr) {
     driver->mem_host_unregister(memory.data());
     return result != cuda::success ? result : cuda::error_out_of_memory;

@@ -50,6 +50,7 @@ class Mailboxes {
   }
   // False once the context has gone, as far as the driver tells.
   bool is_attached() const noexcept;
+  Kernels& kernels() const noexcept { return *kernels_there_; }
   // The kernel is there.
   bool can_serve() const noexcept { return kernels_there_->serve.load(std::memory_order_acquire) != nullptr; }
 
@@ -63,7 +64,7 @@ class Mailboxes {
   unsigned long long context_id_ = 0;
   std::span<std::byte> memory_;
   cuda::DevicePtr device_base_ = 0;
-  const Kernels* kernels_there_ = nullptr;
+  Kernels* kernels_there_ = nullptr;
 };
 
 }  // namespace sluice::gpu

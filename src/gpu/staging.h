@@ -80,7 +80,9 @@ class Staging {
     return context_ == context && context_id_ == context_id;
   }
 
-  // Not before it is loaded (gpu/loading.h).
+  // Nobody has begun to load them (gpu/loading.h) as long as nobody has asked for that.
+  Kernels& kernels() const noexcept { return *kernels_there_; }
+  // Not before it is loaded.
   bool can_gather() const noexcept { return kernels_there_->gather.load(std::memory_order_acquire) != nullptr; }
   int launch(const Gather& gather) noexcept;
   bool can_scatter() const noexcept { return kernels_there_->scatter.load(std::memory_order_acquire) != nullptr; }
@@ -116,7 +118,7 @@ class Staging {
   cuda::DevicePtr counters_ = 0;
   cuda::Stream copies_ = nullptr;
   cuda::Stream kernels_ = nullptr;
-  const Kernels* kernels_there_ = nullptr;
+  Kernels* kernels_there_ = nullptr;
 };
 
 }  // namespace sluice::gpu

@@ -19,8 +19,8 @@ TEST_P(LifeBesideAResidentKernel, PlaysItsScenarioToTheEnd) {
   const life::Ended ended = life::run_beside("life_program", {GetParam()}, {"SLUICE_SMALL_READS=resident"});
   if (ended.skipped()) GTEST_SKIP() << ended.output;
   EXPECT_EQ(ended.output.find("failed: "), std::string::npos) << ended.output;
-  EXPECT_EQ(ended.signal, 0) << strsignal(ended.signal);
-  EXPECT_EQ(ended.status, 0);
+  EXPECT_EQ(ended.signal, 0) << strsignal(ended.signal) << "\n" << ended.output;
+  EXPECT_EQ(ended.status, 0) << ended.output;
 }
 
 INSTANTIATE_TEST_SUITE_P(Small, LifeBesideAResidentKernel,

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -86,14 +87,18 @@ int exit_at_once_beside_a_resident_kernel() {
 
 int exit_while_threads_read() {
   static const auto* const reader = new Reader;
+  static std::atomic<int> ready{0};
   reader->until_served();
-  for (int i = 0; i < 4; ++i) {
+  constexpr int threads = 4;
+  for (int i = 0; i < threads; ++i) {
     std::thread([] {
       cuda()->context_push(primary_context(0));
       const Memory memory(MemoryKind::device, piece);
+      ++ready;
       for (;;) read_file(reader->handle(), memory.address(), piece);
     }).detach();
   }
+  while (ready < threads) std::this_thread::yield();  // at exit a driver gives no memory any more
   reader->until_served();
   std::exit(0);
 }
