@@ -41,14 +41,17 @@ inline constexpr std::array general_keys{
     Key{.name = "sluice.disk_reads",
         .kind = Kind::choice,
         .standard = "\"auto\"",
-        .choices = "auto|threads|io_uring|iopoll",
+        .choices = "auto|threads|io_uring|sqpoll|iopoll|sqpoll+iopoll",
         .environment = "SLUICE_DISK_READS",
         .effect = Effect::obeyed,
         .meaning =
             "How O_DIRECT reads of more than 128 KiB into device memory are kept on their way: by threads, or by "
-            "io_uring, which may be polled (iopoll).",
-        .here = "auto is io_uring, or threads where the kernel has none. iopoll needs drives with queues for it. What "
-                "cannot be had is logged, and the next simpler way is taken."},
+            "io_uring, which a thread of the kernel may submit to (sqpoll) and which may be polled (iopoll). Smaller "
+            "ones are plain reads, unless they are to be polled.",
+        .here =
+            "auto is io_uring, or threads where the kernel has none. sqpoll runs one thread of the kernel for each "
+            "thread that reads; it sleeps 5 ms after the last read, and before Linux 5.11 needs CAP_SYS_NICE. iopoll "
+            "needs drives with queues for it. What cannot be had is logged, and the next simpler way is taken."},
     Key{.name = "sluice.verify",
         .kind = Kind::flag,
         .standard = "false",

@@ -114,9 +114,9 @@ void Convoy::carry_cached(engine::RingLoan& ring) noexcept {
 }
 
 void Convoy::carry_from_disk(engine::RingLoan& ring) noexcept {
-  if (!entries_.front()->file->disk.takes_rings()) return;
-  // Some of the files may have no queues for polling.
-  const engine::Uring::Use disk = engine::Uring::of_this_thread(engine::Completion::interrupt);
+  const engine::DiskQueue& queue = entries_.front()->file->disk;
+  if (!queue.takes_rings()) return;
+  const engine::Uring::Use disk = engine::Uring::of_this_thread(queue.unpolled());
   if (!disk) return;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = *entries_[i];

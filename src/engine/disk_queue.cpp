@@ -12,7 +12,20 @@ namespace sluice::engine {
 
 namespace {
 
-std::atomic<bool> refusal_told{false};
+std::array<std::atomic<bool>, completion_kinds> refusals_told{};
+
+std::string_view name_of(Completion completion) noexcept {
+  switch (completion) {
+    case Completion::submitted_by_kernel:
+      return "sqpoll";
+    case Completion::polled:
+      return "iopoll";
+    case Completion::polled_by_kernel:
+      return "sqpoll+iopoll";
+    default:
+      return "io_uring";
+  }
+}
 
 }  // namespace
 
@@ -22,26 +35,29 @@ DiskWay disk_way_named(std::string_view name) noexcept {
 }
 
 Completion DiskQueue::completion() const noexcept {
-  const bool polls = way_ == DiskWay::polled && !unpollable_.load(std::memory_order_relaxed);
-  return polls ? Completion::polled : Completion::interrupt;
+  const bool polls = way_ == DiskWay::polled || way_ == DiskWay::polled_by_kernel;
+  if (!polls || unpollable_.load(std::memory_order_relaxed)) return unpolled();
+  return way_ == DiskWay::polled ? Completion::polled : Completion::polled_by_kernel;
 }
 
 void DiskQueue::cannot_be_polled() noexcept {
   if (unpollable_.exchange(true, std::memory_order_relaxed)) return;
   try {
-    observe::log(config::LogLevel::warn, "disk",
-                 "sluice.disk_reads is iopoll, and a file's storage has no queues that can be polled: its reads end by "
-                 "interrupt (NVMe drives have such queues with nvme.poll_queues=N)");
+    observe::log(
+        config::LogLevel::warn, "disk",
+        fmt::format("sluice.disk_reads is {}, and a file's storage has no queues that can be polled: its reads "
+                    "end by interrupt (NVMe drives have such queues with nvme.poll_queues=N)",
+                    disk_way_names[static_cast<std::size_t>(way_)]));
   } catch (...) {  // NOLINT(bugprone-empty-catch): the reads go on, which is what counts
   }
 }
 
-void DiskQueue::refused(int error) noexcept {
-  if (refusal_told.exchange(true, std::memory_order_relaxed)) return;
+void DiskQueue::refused(Completion completion, int error) noexcept {
+  if (refusals_told[static_cast<std::size_t>(completion)].exchange(true, std::memory_order_relaxed)) return;
   try {
-    observe::log(
-        config::LogLevel::warn, "disk",
-        fmt::format("the kernel refuses a ring for iopoll ({}): reads go without it", ::strerrorname_np(error)));
+    observe::log(config::LogLevel::warn, "disk",
+                 fmt::format("the kernel refuses a ring for {} ({}): reads go without it", name_of(completion),
+                             ::strerrorname_np(error)));
   } catch (...) {  // NOLINT(bugprone-empty-catch): as above
   }
 }

@@ -15,11 +15,14 @@ enum class DiskWay : std::uint8_t {
   automatic,  // what has proved best: rings, and threads where the kernel has none
   threads,    // lanes, each of which waits in a read of its own
   rings,      // io_uring, which ends by interrupt
+  submitted,  // the same, submitted by a thread of the kernel's (SQPOLL)
   polled,     // io_uring that is polled (IOPOLL)
+  polled_by_kernel,
 };
 
 // By their names in sluice.disk_reads, in this order.
-inline constexpr std::array<std::string_view, 4> disk_way_names{"auto", "threads", "io_uring", "iopoll"};
+inline constexpr std::array<std::string_view, 6> disk_way_names{"auto",   "threads", "io_uring",
+                                                                "sqpoll", "iopoll",  "sqpoll+iopoll"};
 DiskWay disk_way_named(std::string_view name) noexcept;
 
 // Of one file. Any thread.
@@ -32,12 +35,16 @@ class DiskQueue {
   bool takes_rings() const noexcept { return way_ != DiskWay::threads; }
   // The ring to try first.
   Completion completion() const noexcept;
+  // For reads of several files at once, some of which may not be polled for.
+  Completion unpolled() const noexcept {
+    return way_ == DiskWay::submitted ? Completion::submitted_by_kernel : Completion::interrupt;
+  }
 
   // The storage has no queues for it: not tried again. Says so once.
   void cannot_be_polled() noexcept;
 
-  // The kernel refuses a ring that polls: says so once a process.
-  static void refused(int error) noexcept;
+  // The kernel refuses a ring of that kind: says so once a process and kind.
+  static void refused(Completion completion, int error) noexcept;
 
  private:
   const DiskWay way_;

@@ -244,7 +244,7 @@ std::optional<Outcome> read_from_disk(const FileRange& range, RingLoan& ring, cu
       if (read.was_refused()) range.disk.cannot_be_polled();
       return outcome;
     }
-    if (uring.error() != 0) DiskQueue::refused(uring.error());
+    if (uring.error() != 0) DiskQueue::refused(wanted, uring.error());
   }
   const Uring::Use uring = Uring::of_this_thread(Completion::interrupt);
   if (!uring) return std::nullopt;

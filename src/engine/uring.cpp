@@ -161,7 +161,7 @@ bool Uring::open(Completion completion) noexcept {
   struct io_uring_params params {};
   params.flags = IORING_SETUP_CLAMP;
   if (is_polled(completion)) params.flags |= IORING_SETUP_IOPOLL;
-  if (completion == Completion::polled_by_kernel) {
+  if (completion == Completion::polled_by_kernel || completion == Completion::submitted_by_kernel) {
     params.flags |= IORING_SETUP_SQPOLL;
     params.sq_thread_idle = polling_ends_after_ms;
     by_kernel_ = true;

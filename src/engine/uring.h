@@ -15,14 +15,15 @@ namespace sluice::engine {
 
 // How the ring learns that a transfer has ended.
 enum class Completion : std::uint8_t {
-  interrupt,         // the drive says so
-  polled,            // this thread looks (IOPOLL): O_DIRECT on drives with queues for it
-  polled_by_kernel,  // a thread of the kernel's submits and looks (SQPOLL and IOPOLL)
+  interrupt,            // the drive says so
+  polled,               // this thread looks (IOPOLL): O_DIRECT on drives with queues for it
+  polled_by_kernel,     // a thread of the kernel's submits and looks (SQPOLL and IOPOLL)
+  submitted_by_kernel,  // a thread of the kernel's submits (SQPOLL), and the drive says so
 };
-inline constexpr std::size_t completion_kinds = 3;
+inline constexpr std::size_t completion_kinds = 4;
 
 constexpr bool is_polled(Completion completion) noexcept {
-  return completion != Completion::interrupt;
+  return completion == Completion::polled || completion == Completion::polled_by_kernel;
 }
 
 struct UringRequest {

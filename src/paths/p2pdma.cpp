@@ -71,7 +71,8 @@ class P2pdma final : public Path {
 
 Path& p2pdma(Completion completion) noexcept {
   static std::array<P2pdma, engine::completion_kinds> paths{P2pdma{Completion::interrupt}, P2pdma{Completion::polled},
-                                                            P2pdma{Completion::polled_by_kernel}};
+                                                            P2pdma{Completion::polled_by_kernel},
+                                                            P2pdma{Completion::submitted_by_kernel}};
   return paths[static_cast<std::size_t>(completion)];
 }
 

@@ -142,10 +142,10 @@ class Posix final : public Path {
   // Nothing where a slab has to do: small pieces, host memory, the private description, no ring to be had.
   std::optional<Outcome> through_ring(const OpenFile& file, const facts::BufferFacts& memory,
                                       const Piece& piece) const noexcept {
-    if (manner_ == Manner::plain || memory.kind != facts::MemoryKind::device || piece.length < smallest_for_ring ||
-        piece.carry != Carry::bounce) {
+    if (manner_ == Manner::plain || memory.kind != facts::MemoryKind::device || piece.carry != Carry::bounce) {
       return std::nullopt;
     }
+    if (piece.length < smallest_for_ring && !is_polled_for(file, piece)) return std::nullopt;
     const gpu::Session session(memory);
     engine::RingLoan ring = engine::RingLoan::take(session);
     if (!ring) return std::nullopt;
@@ -153,6 +153,13 @@ class Posix final : public Path {
                                   file.size, file.buffered, file.disk};
     return piece.direction == Direction::read ? engine::read_to_device(range, ring, piece.address, carrier_of(manner_))
                                               : engine::write_from_device(range, ring, piece.address);
+  }
+
+  // Where that is chosen, and the storage has queues for it as far as is known: plain reads of any size wait for an
+  // interrupt.
+  bool is_polled_for(const OpenFile& file, const Piece& piece) const noexcept {
+    return piece.direction == Direction::read && manner_ == Manner::usual && block_of(file, piece.carry) > 1 &&
+           engine::is_polled(file.disk.completion());
   }
 
   static std::uint32_t block_of(const OpenFile& file, Carry carry) noexcept {

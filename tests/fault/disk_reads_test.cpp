@@ -1,4 +1,4 @@
-// How large O_DIRECT reads into device memory are kept on their way (sluice.disk_reads), as the kernel sees it: which
+// How O_DIRECT reads into device memory are kept on their way (sluice.disk_reads), as the kernel sees it: which
 // rings are made, and what they are asked for.
 #include <gtest/gtest.h>
 #include <linux/io_uring.h>
@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -52,16 +53,18 @@ class DiskReads : public DeviceTest {
   }
 
   // In a thread of its own, which has no rings yet.
-  void read_often(int times) {
+  void read_often(int times, std::size_t size = kMiB) {
     std::thread thread([&] {
       for (int i = 0; i < times; ++i) {
         memory_->fill(0xa5);
-        EXPECT_EQ(read_file(handle_->get(), memory_->address(), kMiB, 0, 0), moved(kMiB));
-        ASSERT_TRUE(same_bytes(file_.content(), memory_->get())) << "read " << i;
+        EXPECT_EQ(read_file(handle_->get(), memory_->address(), size, 0, 0), moved(size));
+        ASSERT_TRUE(same_bytes(std::span(file_.content()).first(size), memory_->get(0, size))) << "read " << i;
       }
     });
     thread.join();
   }
+
+  bool chosen(const std::string& word) const { return way_.find(word) != std::string::npos; }
 
   const ScratchFile file_{kMiB};
   const Fd fd_ = file_.open(O_RDONLY | O_DIRECT);
@@ -78,12 +81,22 @@ TEST_F(DiskReads, GoByTheRingThatIsChosen) {
     return;
   }
   if (seen.refused() > 0) GTEST_SKIP() << "the kernel refuses rings here";
-  const unsigned flags = way_ == "iopoll" ? IORING_SETUP_IOPOLL : 0U;
+  const auto flags = (chosen("sqpoll") ? IORING_SETUP_SQPOLL : 0U) | (chosen("iopoll") ? IORING_SETUP_IOPOLL : 0U);
   EXPECT_EQ(seen.made_with(flags, IORING_SETUP_SQPOLL | IORING_SETUP_IOPOLL), 1U);
 }
 
+TEST_F(DiskReads, OfSmallSizeAskForARingOnlyToBePolledFor) {
+  const RingsSeen seen;
+  read_often(3, 4096);
+  if (seen.refused() > 0) GTEST_SKIP() << "the kernel refuses rings here";
+  EXPECT_EQ(seen.made_with(IORING_SETUP_IOPOLL, IORING_SETUP_IOPOLL), chosen("iopoll") ? 1U : 0U);
+  if (!chosen("iopoll")) {
+    EXPECT_EQ(seen.made(), 0U);
+  }
+}
+
 TEST_F(DiskReads, FindTheirMemoryAtHandAfterAWhile) {
-  if (way_ != "auto" && way_ != "io_uring") GTEST_SKIP() << "a file that may be polled for has a ring of its own";
+  if (way_ != "auto" && way_ != "io_uring") GTEST_SKIP() << "whoever submits for us is not seen here";
   constexpr int enough = 40;  // of four requests each
   const RingsSeen seen;
   read_often(enough);

@@ -59,7 +59,7 @@ CASES = [
          drives=(GPU0, PLN0, PLN1, TWO_PATHS)),
     Case("direct", "the library's direct path on arrays, mappings, two devices, and drives that are polled", "direct.sh",
          drives=(GPU0, GPU1, PLN0, PLN1, TWO_PATHS)),
-    Case("disk", "reads through staging memory by threads, io_uring and IOPOLL", "disk.sh",
+    Case("disk", "reads through staging memory by threads, io_uring, SQPOLL, IOPOLL and both", "disk.sh",
          drives=(GPU0, PLN0, SMALL), settings={"LAB_SAMPLE": "25"}),
     Case("fabrics", "NVMe/TCP and NVMe/RDMA; paths that go and come back under load", "fabrics.sh",
          drives=(GPU0, PLN0, PLN1), settings={"LAB_CLIENTS": "pread cufile"}),

@@ -115,7 +115,7 @@ TEST(Precedence, HoldsForEveryVariable) {
                        : key.name == "sluice.mode"        ? "plain"
                        : key.name == "sluice.copy"        ? "engine"
                        : key.name == "sluice.small_reads" ? "resident"
-                       : key.name == "sluice.disk_reads"  ? "iopoll"
+                       : key.name == "sluice.disk_reads"  ? "sqpoll+iopoll"
                        : key.kind == Kind::choice         ? "high"
                                                           : "/x";
     Pretended machine;
