@@ -9,6 +9,7 @@
 #include "core/explain.h"
 #include "core/streams.h"
 #include "engine/host_copy.h"
+#include "engine/station.h"
 #include "gpu/loading.h"
 #include "gpu/memory.h"
 #include "observe/statistics.h"
@@ -54,13 +55,21 @@ void require_direct_way(const Life& life, const facts::FileFacts& file) {
   }
 }
 
+// Best now: later a stream may wait for us, or for what the program does next.
+void prepare_kernels() noexcept {
+  constexpr int most_milliseconds = 500;
+  gpu::Kernels* const kernels = gpu::current_kernels();
+  if (kernels == nullptr) return;
+  engine::load_unless_streams_wait(*kernels);
+  if (kernels->begun.load(std::memory_order_acquire)) gpu::wait_for(*kernels, most_milliseconds);
+}
+
 }  // namespace
 
 void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
   if (fd < 0) throw Failure(CU_FILE_INVALID_VALUE, "a negative descriptor names no file");
   const auto opened = life_or_open();  // before anything can fail: the log tells why
-  // As long as nothing in the program's streams waits for us.
-  if (opened->terms.manner != paths::Manner::plain && gpu::attach_driver() != nullptr) gpu::prepare_kernels();
+  if (opened->terms.manner != paths::Manner::plain && gpu::attach_driver() != nullptr) prepare_kernels();
   facts::FileFacts facts = facts::of_file(fd, facts::Root{});
   facts.caller_reads = operations != nullptr && operations->read != nullptr;
   facts.caller_writes = operations != nullptr && operations->write != nullptr;

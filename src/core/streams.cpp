@@ -71,15 +71,18 @@ bool comes_to_rest(cuda::Stream stream, std::chrono::milliseconds within) noexce
   return state == cuda::success;
 }
 
-// Has them loaded where that holds nobody up; a busy stream does without them. False: they are being loaded, and that
-// takes long.
-bool settle_kernels(const gpu::StreamScope& scope, cuda::Stream stream) noexcept {
+// Has them loaded where that holds nobody up. A stream that is busy does without them, and nobody begins to load them
+// as long as `without` lives. False: they are being loaded, and that takes long.
+bool settle_kernels(const gpu::StreamScope& scope, cuda::Stream stream, std::optional<gpu::GoingWithout>& without) {
   gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id());
   if (kernels == nullptr) return false;
   if (!kernels->begun.load(std::memory_order_acquire)) {
     const bool patient = !kernels->rest_was_awaited.exchange(true);
-    if (engine::busy_streams() > 0 || !comes_to_rest(stream, patient ? moment_to_come_to_rest : 0ms)) return true;
-    gpu::begin_loading(*kernels);
+    if (comes_to_rest(stream, patient ? moment_to_come_to_rest : 0ms)) engine::load_unless_streams_wait(*kernels);
+    if (auto held_off = gpu::GoingWithout::in(*kernels)) {
+      without.emplace(std::move(*held_off));
+      return true;
+    }
   }
   return gpu::wait_for(*kernels, most_milliseconds_for_kernels);
 }
@@ -173,7 +176,10 @@ void Streams::add(cuda::Stream stream, unsigned flags) {
   const bool usable = scope && scope->status() == cuda::success;
   if (usable && is_captured(stream)) refuse_capture("register it before");
   const Key key = usable ? key_of(*scope, stream) : Key{nullptr, 0, gpu::stream_number(stream), 0};
-  if (usable) settle_kernels(*scope, stream);
+  if (usable) {
+    std::optional<gpu::GoingWithout> without;
+    settle_kernels(*scope, stream, without);
+  }
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[key];
   if (entry.registered) throw Failure(CU_FILE_INVALID_VALUE, "this stream is registered already");
@@ -321,7 +327,8 @@ void Streams::submit(Driver& driver, cuda::Stream stream, const LateCall& call) 
   if (file->life->config->flag(CUFILE_PARAM_STREAM_MEMOPS_BYPASS)) engine::Station::use_host_functions();
   // While they are being loaded, the driver waits for all streams, and next to nothing else goes on in it: no stream
   // may wait for us then.
-  if (!settle_kernels(scope, stream)) {
+  std::optional<gpu::GoingWithout> without;
+  if (!settle_kernels(scope, stream, without)) {
     transfer_behind(driver, stream, call, *file);
     return;
   }

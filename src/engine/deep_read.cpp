@@ -122,7 +122,7 @@ void DeepRead::end(Place& place, int error) noexcept {
   Parcel& parcel = parcels_[place.parcel].parcel;
   const std::uint64_t count = std::min(place.done - std::min(place.done, place.skip), parcel.length);
   // What a descriptor or this kernel refuses in principle, another way may do.
-  parcel.left_over = error == EINVAL || error == EOPNOTSUPP || error == ENOSYS;
+  parcel.left_over = error == EINVAL || error == EOPNOTSUPP || error == ENOSYS || was_not_tried(error);
   parcel.outcome = count == 0 && error != 0 ? Outcome::system_error(error) : Outcome::bytes(count);
   if (count > 0 && !parcel.left_over && failure_ == cuda::success) copy(place, count);
 }

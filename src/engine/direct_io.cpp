@@ -40,7 +40,8 @@ DirectResult move_direct(const Stretch& stretch, Direction direction, Completion
     }
   }
   if (const Uring::Use ring = Uring::of_this_thread(Completion::interrupt)) {
-    return {move_by_ring(stretch, direction, *ring), false, unpollable};
+    const Outcome outcome = move_by_ring(stretch, direction, *ring);
+    if (!was_not_tried(outcome.error())) return {outcome, false, unpollable};
   }
   return {move_in_turn(stretch, direction), false, unpollable};
 }

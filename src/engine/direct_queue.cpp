@@ -60,7 +60,8 @@ void DirectQueue::settle(const UringAnswer& answer) noexcept {
   Chunk& chunk = chunks_[slot];
   if (answer.result < 0) {
     const int error = -answer.result;
-    const bool again = error == EINTR || (error == EAGAIN && ++chunk.refusals < most_refusals_in_a_row);
+    const bool passing = error == EAGAIN || was_not_tried(error);
+    const bool again = error == EINTR || (passing && ++chunk.refusals < most_refusals_in_a_row);
     return again ? submit(slot) : finish(chunk, error);
   }
   chunk.refusals = 0;

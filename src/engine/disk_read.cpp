@@ -133,6 +133,7 @@ class DiskRead {
         refused_ = true;
         return read_in_turn(place);
       }
+      if (was_not_tried(error)) return read_in_turn(place);
       const bool again = error == EINTR || (error == EAGAIN && ++place.refusals < most_refusals_in_a_row);
       if (again) return submit(place.chunk);
       return error == EINVAL ? read_buffered(place) : arrive(place, error);

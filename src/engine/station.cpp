@@ -142,7 +142,11 @@ unsigned hands_for_a_stream(unsigned wanted) noexcept {
 }
 
 void load_unless_streams_wait(gpu::Kernels& kernels) noexcept {
-  if (!kernels.begun.load(std::memory_order_relaxed) && busy_streams() == 0) gpu::begin_loading(kernels);
+  if (kernels.begun.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(kernels.deciding);
+  const bool nobody_waits =
+      kernels.going_without == 0 && !Attendants::instance().any_busy(kernels.context, kernels.context_id);
+  if (nobody_waits && !kernels.begun.load(std::memory_order_relaxed)) gpu::begin_loading(kernels);
 }
 
 std::size_t station_count() noexcept {

@@ -130,8 +130,8 @@ unsigned companion_streams() noexcept;
 // find a processor.
 unsigned hands_for_a_stream(unsigned wanted) noexcept;
 
-// Begins to load them, unless a stream waits for us: the driver would wait for that stream, and most of its other calls
-// would wait for the driver.
+// Begins to load the kernels of a context unless one of its streams waits for us: the driver would wait for that
+// stream, and most of its other calls would wait for the driver.
 void load_unless_streams_wait(gpu::Kernels& kernels) noexcept;
 
 // How many stations there are, in use or not: what is pinned for streams.

@@ -93,6 +93,13 @@ bool Attendants::is_idle(const Station& station) noexcept {
   return !station.running_ && !station.departing_ && station.pending_.empty();
 }
 
+bool Attendants::any_busy(cuda::Context context, unsigned long long context_id) noexcept {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(watched_.begin(), watched_.end(), [&](const Station* station) {
+    return station->busy_ && station->device_.serves(context, context_id);
+  });
+}
+
 void Attendants::keep_watching(Station& station) {
   if (station.watched_) return;
   station.watched_ = true;

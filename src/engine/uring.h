@@ -5,6 +5,7 @@
 #include <linux/io_uring.h>
 
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,6 +25,12 @@ inline constexpr std::size_t completion_kinds = 4;
 
 constexpr bool is_polled(Completion completion) noexcept {
   return completion == Completion::polled || completion == Completion::polled_by_kernel;
+}
+
+// The answer to a request that the kernel has not tried: it had to wait for something, and no thread that waits for it
+// could be started (a storm of signals, a limit on processes). A plain call does it.
+constexpr bool was_not_tried(int error) noexcept {
+  return error == ECANCELED;
 }
 
 struct UringRequest {

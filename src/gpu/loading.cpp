@@ -22,8 +22,6 @@ namespace sluice::gpu {
 
 namespace {
 
-constexpr int preparation_milliseconds = 500;
-
 struct Entry {
   const char* text;
   const char* name;
@@ -99,8 +97,17 @@ Kernels* kernels_of(cuda::Context context, unsigned long long context_id) noexce
   return nullptr;
 }
 
+Kernels* current_kernels() noexcept {
+  const Driver* const driver = gpu::driver();
+  cuda::Context context = nullptr;
+  unsigned long long id = 0;
+  if (driver == nullptr || driver->ctx_get_current(&context) != cuda::success || context == nullptr) return nullptr;
+  if (driver->ctx_get_id != nullptr) driver->ctx_get_id(context, &id);
+  return kernels_of(context, id);
+}
+
 void begin_loading(Kernels& kernels) noexcept {
-  if (kernels.begun.load(std::memory_order_relaxed) || kernels.begun.exchange(true)) return;
+  kernels.begun.store(true, std::memory_order_release);
   const Driver* const driver = gpu::driver();
   if (driver == nullptr || driver->module_load_data == nullptr || driver->module_get_function == nullptr ||
       driver->launch_kernel == nullptr) {
@@ -114,6 +121,19 @@ void begin_loading(Kernels& kernels) noexcept {
   }
 }
 
+std::optional<GoingWithout> GoingWithout::in(Kernels& kernels) noexcept {
+  const std::lock_guard lock(kernels.deciding);
+  if (kernels.begun.load(std::memory_order_relaxed)) return std::nullopt;
+  ++kernels.going_without;
+  return GoingWithout(kernels);
+}
+
+GoingWithout::~GoingWithout() {
+  if (kernels_ == nullptr) return;
+  const std::lock_guard lock(kernels_->deciding);
+  --kernels_->going_without;
+}
+
 bool wait_for(const Kernels& kernels, int milliseconds) noexcept {
   if (kernels.tried.load(std::memory_order_acquire)) return true;
   timespec deadline{};
@@ -124,19 +144,6 @@ bool wait_for(const Kernels& kernels, int milliseconds) noexcept {
   const std::uint32_t seen = kernels.news.now();
   if (!kernels.tried.load(std::memory_order_acquire)) kernels.news.wait_beyond(seen, deadline);
   return kernels.tried.load(std::memory_order_acquire);
-}
-
-void prepare_kernels() noexcept {
-  const Driver* const driver = gpu::driver();
-  if (driver == nullptr) return;
-  cuda::Context context = nullptr;
-  unsigned long long id = 0;
-  if (driver->ctx_get_current(&context) != cuda::success || context == nullptr) return;
-  if (driver->ctx_get_id != nullptr) driver->ctx_get_id(context, &id);
-  Kernels* const kernels = kernels_of(context, id);
-  if (kernels == nullptr) return;
-  begin_loading(*kernels);
-  wait_for(*kernels, preparation_milliseconds);
 }
 
 }  // namespace sluice::gpu

@@ -1,11 +1,13 @@
 // Our kernels in a context: loaded once, on a thread of their own, and never taken away again.
 //
-// While a driver loads code it waits for every stream of the context, and holds up most other calls meanwhile. So it
-// begins when somebody knows that no stream waits for us or for the calling thread; best when a file is registered:
-// prepare_kernels(). Until then transfers do without.
+// While a driver loads code it waits for every stream of the context, and holds up most other calls meanwhile. So
+// loading begins when no stream there waits for us, as far as somebody knows (engine/station.h); until then transfers
+// do without.
 #pragma once
 
 #include <atomic>
+#include <mutex>
+#include <optional>
 
 #include "base/event_count.h"
 #include "gpu/cuda_abi.h"
@@ -19,10 +21,13 @@ struct Kernels {
   std::atomic<cuda::Function> serve{nullptr};
   std::atomic<cuda::Function> errand{nullptr};
 
-  std::atomic<bool> begun{false};  // to be loaded
+  std::atomic<bool> begun{false};  // to be loaded; set with the mutex
   std::atomic<bool> tried{false};  // nothing of the above will change any more
   base::EventCount news;
   std::atomic<bool> rest_was_awaited{false};  // somebody has given a busy stream the time to come to rest
+
+  std::mutex deciding;         // whether to begin
+  unsigned going_without = 0;  // calls that are putting something into streams; with the mutex
 
   const cuda::Context context;
   const unsigned long long context_id;
@@ -32,14 +37,29 @@ struct Kernels {
 
 // Those of a context, whether or not they are loaded. Null when there is no memory.
 Kernels* kernels_of(cuda::Context context, unsigned long long context_id) noexcept;
+// Of the one that is current, where one is.
+Kernels* current_kernels() noexcept;
 
-// Begins to load them, unless somebody has. On a thread of its own.
+// Begins to load them on a thread of its own. With the mutex, once.
 void begin_loading(Kernels& kernels) noexcept;
+
+// While one lives, nobody begins.
+class GoingWithout {
+ public:
+  // Nothing when somebody has begun.
+  static std::optional<GoingWithout> in(Kernels& kernels) noexcept;
+  GoingWithout(GoingWithout&& other) noexcept : kernels_(other.kernels_) { other.kernels_ = nullptr; }
+  GoingWithout& operator=(GoingWithout&&) = delete;
+  GoingWithout(const GoingWithout&) = delete;
+  GoingWithout& operator=(const GoingWithout&) = delete;
+  ~GoingWithout();
+
+ private:
+  explicit GoingWithout(Kernels& kernels) noexcept : kernels_(&kernels) {}
+  Kernels* kernels_;
+};
 
 // Waits until they are loaded, or can not be; false when that takes longer.
 bool wait_for(const Kernels& kernels, int milliseconds) noexcept;
-
-// Loads them into the context that is current, where one is, and waits for that for a moment.
-void prepare_kernels() noexcept;
 
 }  // namespace sluice::gpu

@@ -173,7 +173,7 @@ TEST_F(DirectFaults, AnInterruptionOrAShortTransferIsGoneOnFrom) {
   ASSERT_EQ(reason(file.handle(), memory_), "direct");
   const Meter direct(SLUICE_PATH_P2PDMA, SLUICE_REASON_DIRECT);
   const Plan plan(file.fd(), fault::Direction::read,
-                  {fail(EINTR), shorten(kBlock), fail(EAGAIN), shorten(3 * kBlock), pass()});
+                  {fail(EINTR), shorten(kBlock), fail(EAGAIN), shorten(3 * kBlock), fail(ECANCELED), pass()});
   expect_right_read(file.handle());
   EXPECT_EQ(direct.so_far(), (Count{1, kMebibyte}));
 }

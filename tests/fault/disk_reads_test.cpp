@@ -12,8 +12,10 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "fault/interpose.h"
+#include "support/batch.h"
 #include "support/calls.h"
 
 namespace sluice::fault {
@@ -106,6 +108,41 @@ TEST_F(DiskReads, FindTheirMemoryAtHandAfterAWhile) {
     GTEST_SKIP() << "little memory may be locked here";
   }
   EXPECT_GT(seen.requests_at_hand(), 0U);
+}
+
+// A request that has to wait needs a thread of the kernel's; where none can be started, as in a storm of signals, the
+// request comes back untried.
+TEST_F(DiskReads, ThatTheKernelCancelsAreReadAllTheSame) {
+  if (way_ != "auto" && way_ != "io_uring") GTEST_SKIP() << "whoever submits for us is not seen here";
+  for (std::size_t before = 0; before < 4; ++before) {
+    SCOPED_TRACE(before);
+    std::vector<Step> steps(before, pass());
+    steps.push_back(fail(ECANCELED));
+    steps.push_back(pass());
+    const Plan plan(fd_.get(), Direction::read, steps);
+    read_often(1);
+    EXPECT_GT(plan.calls(), before);
+  }
+}
+
+TEST_F(DiskReads, InABatchThatTheKernelCancelsAreReadAllTheSame) {
+  if (way_ != "auto" && way_ != "io_uring") GTEST_SKIP() << "whoever submits for us is not seen here";
+  constexpr std::size_t entries = 8;
+  constexpr std::size_t size = kMiB / entries;
+  for (std::size_t before = 0; before < entries; ++before) {
+    SCOPED_TRACE(before);
+    memory_->fill(0xa5);
+    Batch batch(entries);
+    for (std::size_t i = 0; i < entries; ++i) {
+      batch.read(handle_->get(), *memory_, size, static_cast<off_t>(i * size), static_cast<off_t>(i * size));
+    }
+    std::vector<Step> steps(before, pass());
+    steps.push_back(fail(ECANCELED));
+    steps.push_back(pass());
+    const Plan plan(fd_.get(), Direction::read, steps);
+    for (const ssize_t result : batch.run()) EXPECT_EQ(result, ssize_t{size});
+    EXPECT_TRUE(same_bytes(file_.content(), memory_->get()));
+  }
 }
 
 TEST_F(DiskReads, GoWithoutARingThatTheKernelRefuses) {
