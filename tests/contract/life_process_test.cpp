@@ -98,6 +98,8 @@ INSTANTIATE_TEST_SUITE_P(Stream, LifeProcess,
                                            Row{"exit_waits_for_what_a_stream_has_got_to", kDestructor},
                                            Row{"exit_at_once_while_streams_are_served"},
                                            Row{"context_ends_with_work_in_its_stream", "the contexts are done\n"},
+                                           Row{"context_is_used_first_while_its_stream_is_held",
+                                               "the context is done\n"},
                                            Row{"device_is_reset_with_work_in_a_stream", "the device is done\n"}),
                          name_of_row);
 

@@ -253,6 +253,40 @@ int context_ends_with_work_in_its_stream() {
   return 0;
 }
 
+// A driver that loads our kernels would wait for the stream that is held, and what else is asked of it would wait, too.
+int context_is_used_first_while_its_stream_is_held() {
+  need_streams();
+  const World& world = World::open();
+  const KeptGate gate;
+  CudaContext context = nullptr;
+  require(cuda()->context_create(&context, 0, 0) == 0, "a context");
+  {
+    const Things things;
+    gate.hold(things.stream);
+    Asked first;
+    first.read(world.handle(), things.base(), things.stream);
+    const ScratchFile other(scenario_bytes);
+    const Fd fd = other.open(O_RDONLY);
+    const Handle handle(fd);
+    const Memory memory(MemoryKind::device, scenario_bytes);
+    require(read_file(handle.get(), memory.address(), scenario_bytes) == moved(scenario_bytes), "a read meanwhile");
+    require(same_bytes(other.content(), memory.get()), "what was read meanwhile");
+    Asked second;
+    second.read(handle.get(), things.base(), things.stream);
+    require(first.moved == -77 && second.moved == -77, "the stream is held");
+    gate.open();
+    require(cuda()->stream_synchronize(things.stream) == 0, "the stream that was held");
+    require(first.is_done() && second.is_done(), "the reads in the stream that was held");
+    Bytes found(scenario_bytes);
+    require(cuda()->to_host(found.data(), things.address, found.size()) == 0, "looking at the memory");
+    require(same_bytes(other.content(), found), "what was read when the stream was let go");
+  }
+  read_by_a_new_stream(world);
+  cuda()->context_destroy(context);
+  say("the context is done");
+  return 0;
+}
+
 int device_is_reset_with_work_in_a_stream() {
   need_streams();
   const auto reset = cuda_function<int(int)>("cuDevicePrimaryCtxReset_v2");
@@ -297,6 +331,7 @@ constexpr Scenario all[] = {
     {"exit_waits_for_what_a_stream_has_got_to", exit_waits_for_what_a_stream_has_got_to},
     {"exit_at_once_while_streams_are_served", exit_at_once_while_streams_are_served},
     {"context_ends_with_work_in_its_stream", context_ends_with_work_in_its_stream},
+    {"context_is_used_first_while_its_stream_is_held", context_is_used_first_while_its_stream_is_held},
     {"device_is_reset_with_work_in_a_stream", device_is_reset_with_work_in_a_stream},
 };
 
