@@ -33,9 +33,9 @@ class Attendants {
   void forget(Station& station, StreamTask& task) noexcept;
   void ring(Station& station, StreamTask& task) noexcept;
 
-  // How many streams have work of ours at a time, as far as can be told: now, or in the burst of work before.
   // Has a stream of that context work of ours?
   bool any_busy(cuda::Context context, unsigned long long context_id) noexcept;
+  // How many streams have work of ours at a time, as far as can be told: now, or in the burst of work before.
   unsigned busy() const noexcept { return busy_.load(std::memory_order_relaxed); }
   unsigned companions() const noexcept {
     return std::max({1U, busy(), peak_.load(std::memory_order_relaxed), last_peak_.load(std::memory_order_relaxed)});

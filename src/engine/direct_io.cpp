@@ -35,8 +35,8 @@ DirectResult move_direct(const Stretch& stretch, Direction direction, Completion
   if (is_polled(completion)) {
     if (const Uring::Use ring = Uring::of_this_thread(completion)) {
       const Outcome outcome = move_by_ring(stretch, direction, *ring);
-      if (outcome.error() != EOPNOTSUPP) return {outcome, true, false};
-      unpollable = true;
+      unpollable = outcome.error() == EOPNOTSUPP;
+      if (!unpollable && !was_not_tried(outcome.error())) return {outcome, true, false};
     }
   }
   if (const Uring::Use ring = Uring::of_this_thread(Completion::interrupt)) {
