@@ -40,6 +40,8 @@ class Faults : public CufileTest, public ::testing::WithParamInterface<Parameter
     if (!available(std::get<1>(GetParam()))) GTEST_SKIP() << "no CUDA device";
     memory_.emplace(std::get<1>(GetParam()), kFileSize);
     handle_.emplace(fd_);
+    // From here on it is known what the storage refuses whatever is asked, such as polling.
+    ASSERT_EQ(read_file(handle_->get(), memory_->address(), kAligned.size), moved(kAligned.size));
   }
   void TearDown() override {
     handle_.reset();
