@@ -74,13 +74,14 @@ TEST(Multiprocessors, ThatAreAllTakenKeepALaunchWaiting) {
 Verdict many_kernels_run_together() {
   const Words words;
   const cuda::Function hold = kernel(ptx::probe_hold, "sluice_probe_hold");
+  const cuda::Function store = kernel(ptx::probe_store, "sluice_probe_store");  // loading waits for all streams
   std::array<cuda::Stream, 12> streams{};
   for (auto& stream : streams) {
     stream = make_stream();
     AND_THAT(launch(hold, stream, words.at(0), 1));
   }
   const cuda::Stream last = make_stream();
-  AND_THAT(launch(kernel(ptx::probe_store, "sluice_probe_store"), last, words.at(0), 1));
+  AND_THAT(launch(store, last, words.at(0), 1));
   for (const auto stream : streams) AND_THAT(cuStreamSynchronize(stream) == cuda::success);
   return "";
 }
