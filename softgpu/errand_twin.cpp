@@ -12,6 +12,8 @@ constexpr std::uint32_t kind_end = 0;
 constexpr std::uint32_t kind_to_device = 1;
 constexpr std::uint32_t kind_called_off = 3;
 
+constexpr std::uint64_t line_bytes = 64;  // from one command to the next, and from one answer to the next
+
 // The parameters, in the kernel's order.
 struct Errand {
   explicit Errand(const Launch& launch)
@@ -37,7 +39,7 @@ struct Command {
 
 // False: the context is gone.
 bool wait_for_command(const Launch& launch, const Errand& given, std::uint32_t number, Command& seen) {
-  const std::uint64_t slot = given.commands + 16 * std::uint64_t{number % given.places};
+  const std::uint64_t slot = given.commands + line_bytes * std::uint64_t{number % given.places};
   const auto what_word = launch.word<std::uint64_t>(slot + 8);
   const auto where_word = launch.word<std::uint64_t>(slot);
   while (!launch.ended()) {
@@ -70,7 +72,7 @@ void carry(const Launch& launch, const Errand& given, std::uint32_t number, cons
   } else {
     launch.copy(place, command.address, command.length);
   }
-  launch.word<std::uint32_t>(given.acked + 4 * std::uint64_t{number % given.places})
+  launch.word<std::uint32_t>(given.acked + line_bytes * std::uint64_t{number % given.places})
       .store(number, std::memory_order_release);
 }
 

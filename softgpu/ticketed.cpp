@@ -9,12 +9,13 @@ namespace sluice::softgpu {
 namespace {
 
 constexpr std::uint32_t called_off = ~std::uint32_t{0};
+constexpr std::uint64_t ticket_bytes = 64;  // from one to the next
 constexpr std::uint32_t go = 1;
 constexpr std::uint32_t off = 2;
 
 // Nothing: the launch was called off, which only shows instead of the first ticket, or its context is gone.
 std::optional<std::uint32_t> await_length(const Launch& launch, const Ticketed& given, std::uint32_t chunk) {
-  const auto word = launch.word<std::uint64_t>(given.tickets + 8 * std::uint64_t{chunk % given.place_count});
+  const auto word = launch.word<std::uint64_t>(given.tickets + ticket_bytes * std::uint64_t{chunk % given.place_count});
   while (!launch.ended()) {
     const std::uint64_t ticket = word.load(std::memory_order_acquire);
     const auto number = static_cast<std::uint32_t>(ticket);

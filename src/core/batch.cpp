@@ -127,8 +127,9 @@ void Batch::finish(std::span<const std::uint16_t> slots, std::span<const Ending>
   {
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < slots.size(); ++i) {
-      events_[(first_event_ + event_count_++) % capacity_] = {entries_[slots[i]].cookie, endings[i].status,
-                                                              static_cast<std::size_t>(endings[i].result)};
+      const unsigned place = first_event_ + event_count_++;
+      events_[place < capacity_ ? place : place - capacity_] = {entries_[slots[i]].cookie, endings[i].status,
+                                                                static_cast<std::size_t>(endings[i].result)};
       free_[free_count_++] = slots[i];
     }
     posted_.fetch_add(static_cast<std::uint32_t>(slots.size()), std::memory_order_release);
@@ -284,7 +285,7 @@ bool Batch::take_events(std::size_t least, std::span<CUfileIOEvents_t> into, Wai
     const bool any = event_count_ > 0;
     while (waited.written < into.size() && event_count_ > 0) {
       into[waited.written++] = events_[first_event_];
-      first_event_ = (first_event_ + 1) % capacity_;
+      if (++first_event_ == capacity_) first_event_ = 0;
       --event_count_;
       --outstanding_;
     }

@@ -45,7 +45,7 @@ void fill(Driver& driver, Batch::Room& room, std::span<const CUfileIOParams_t> e
   Survey survey(driver);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     Entry& entry = room.entry(i);
-    entry.file = driver.files().pin(entries[i].fh);
+    entry.file = survey.file_of(entries[i].fh);
     if (const char* const reason = objection(entries[i], entry.file)) {
       throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR,
                     "entry " + std::to_string(i) + ": " + reason + "; nothing was submitted");

@@ -5,7 +5,6 @@
 #include <new>
 
 #include "core/together.h"
-#include "observe/path_counters.h"
 #include "observe/statistics.h"
 
 namespace sluice::core {
@@ -135,10 +134,12 @@ class Convoy::Departures final : public engine::GatheredWrite::Listener {
  public:
   Departures(Convoy& convoy, Convoy::Listener& listener) noexcept : convoy_(convoy), listener_(listener) {}
   void through(std::span<const std::uint16_t> parcels) noexcept override {
+    const std::int64_t milliseconds = convoy_.watch_->so_far();
     for (const std::uint16_t parcel : parcels) {
       convoy_.endings_[parcel] = ended(*convoy_.entries_[parcel], convoy_.out_parcels_[parcel].outcome);
-      convoy_.record(parcel);
+      convoy_.record(parcel, milliseconds);
     }
+    convoy_.count();
     listener_.ended(parcels);
   }
 
@@ -184,10 +185,12 @@ class Convoy::Arrivals final : public paths::DirectCompany::Listener {
  public:
   Arrivals(Convoy& convoy, Convoy::Listener& listener) noexcept : convoy_(convoy), listener_(listener) {}
   void in_place(std::span<const std::uint16_t> members) noexcept override {
+    const std::int64_t milliseconds = convoy_.watch_->so_far();
     for (const std::uint16_t member : members) {
       convoy_.endings_[member] = ended(*convoy_.entries_[member], Outcome::bytes(convoy_.direct_members_[member].done));
-      convoy_.record(member);
+      convoy_.record(member, milliseconds);
     }
+    convoy_.count();
     listener_.ended(members);
   }
 
@@ -209,14 +212,24 @@ void Convoy::carry_direct(Listener& listener) noexcept {
   }
 }
 
-// With the entry's pins.
-void Convoy::record(std::size_t number) noexcept {
+void Convoy::count() noexcept {
+  if (tally_.transfers > 0) observe::count_path(way_, tally_);
+  tally_ = {};
+}
+
+// With the entry's pins. Counted it is by the next count().
+void Convoy::record(std::size_t number, std::int64_t milliseconds) noexcept {
   const Entry& entry = *entries_[number];
   const Ending& ending = endings_[number];
   const Outcome outcome = ending.status == CUFILE_COMPLETE ? Outcome::bytes(static_cast<std::uint64_t>(ending.result))
                                                            : Outcome::system_error(static_cast<int>(-ending.result));
-  observe::count_path(entry.together.way.path, entry.together.way.reason, entry.call.direction, outcome);
-  watch_->end(*entry.file, entry.call, outcome);
+  const observe::Way way{entry.together.way.path, entry.together.way.reason, entry.call.direction};
+  if (way != way_) {
+    count();
+    way_ = way;
+  }
+  tally_.add(outcome);
+  Watch::end(*entry.file, entry.call, outcome, milliseconds);
   if (!counting_) return;
   const observe::Transfer record{.direction = entry.call.direction,
                                  .requested = entry.call.size,
@@ -243,13 +256,15 @@ void Convoy::carry(std::span<Entry* const> entries, std::span<Ending> endings, L
     carry_by_staging(listener);
   }
   const bool told = company == Company::direct || company == Company::write;  // of those that have ended
+  const std::int64_t milliseconds = watch.so_far();
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (endings[i].status == CUFILE_WAITING) {
       go_on_elsewhere(*entries[i]);
     } else if (!told) {
-      record(i);
+      record(i, milliseconds);
     }
   }
+  count();
 }
 
 }  // namespace sluice::core

@@ -13,6 +13,7 @@
 #include "engine/deep_read.h"
 #include "engine/gathered_write.h"
 #include "engine/scattered_read.h"
+#include "observe/path_counters.h"
 #include "paths/p2pdma_company.h"
 
 namespace sluice::core {
@@ -52,7 +53,8 @@ class Convoy {
   // Entries that follow each other in file and memory make one parcel.
   std::size_t pack() noexcept;
   void unpack() noexcept;
-  void record(std::size_t number) noexcept;
+  void record(std::size_t number, std::int64_t milliseconds) noexcept;
+  void count() noexcept;
 
   // Of the present run.
   std::span<Entry* const> entries_;
@@ -60,6 +62,9 @@ class Convoy {
   const Watch* watch_ = nullptr;
   bool counting_ = false;
   std::chrono::steady_clock::time_point begun_;
+  // Ended, and not counted yet: most go the same way.
+  observe::Way way_{};
+  observe::Tally tally_;
 
   std::array<engine::Parcel, most_in_a_batch> parcels_;
   std::array<std::uint16_t, most_in_a_batch> members_;  // how many entries a parcel is made of

@@ -37,8 +37,11 @@ void tell(const File& file, const Call& call, base::Outcome outcome, std::int64_
 
 Watch::Watch() noexcept : began_(coarse_milliseconds()) {}
 
-void Watch::end(const File& file, const Call& call, base::Outcome outcome) const noexcept {
-  const std::int64_t milliseconds = coarse_milliseconds() - began_;
+std::int64_t Watch::so_far() const noexcept {
+  return coarse_milliseconds() - began_;
+}
+
+void Watch::end(const File& file, const Call& call, base::Outcome outcome, std::int64_t milliseconds) noexcept {
   if (!is_late(call.size, milliseconds) || !observe::log_enabled(config::LogLevel::warn)) return;
   try {
     tell(file, call, outcome, milliseconds);

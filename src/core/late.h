@@ -21,7 +21,10 @@ constexpr bool is_late(std::uint64_t bytes, std::int64_t milliseconds) noexcept 
 class Watch {
  public:
   Watch() noexcept;
-  void end(const File& file, const Call& call, base::Outcome outcome) const noexcept;
+  // Milliseconds until now: asked once for transfers that end together.
+  std::int64_t so_far() const noexcept;
+  // This one has taken so long.
+  static void end(const File& file, const Call& call, base::Outcome outcome, std::int64_t milliseconds) noexcept;
 
  private:
   std::int64_t began_;

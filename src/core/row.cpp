@@ -17,6 +17,11 @@ Team* Row::idle_team() noexcept {
   return nullptr;
 }
 
+bool Row::nobody_is_under_way() const noexcept {
+  return std::none_of(teams_.begin(), teams_.end(),
+                      [](const std::unique_ptr<Team>& team) { return team && team->busy; });
+}
+
 bool Row::waits_for_a_team(const Entry& entry) const noexcept {
   const auto alike = std::count_if(teams_.begin(), teams_.end(), [&](const std::unique_ptr<Team>& team) {
     return team && team->busy && go_together(team->first, entry.together);
@@ -29,6 +34,7 @@ unsigned Row::ready() noexcept {
   changed_ = false;
   ready_ = 0;
   if (waiting_.count() == 0 || idle_team() == nullptr) return 0;
+  if (nobody_is_under_way()) return ready_ = waiting_.count();
   for (unsigned i = 0; i < waiting_.count(); ++i) {
     if (!waits_for_a_team(entries_[waiting_.at(i)])) ++ready_;
   }

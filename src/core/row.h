@@ -18,16 +18,23 @@ class SlotQueue {
  public:
   explicit SlotQueue(unsigned capacity) : slots_(capacity) {}
   unsigned count() const noexcept { return count_; }
-  std::uint16_t at(unsigned number) const noexcept { return slots_[(first_ + number) % slots_.size()]; }
-  void push(std::uint16_t slot) noexcept { slots_[(first_ + count_++) % slots_.size()] = slot; }
+  std::uint16_t at(unsigned number) const noexcept { return slots_[place(number)]; }
+  void push(std::uint16_t slot) noexcept { slots_[place(count_++)] = slot; }
   std::uint16_t pop() noexcept {
     const std::uint16_t slot = slots_[first_];
-    first_ = static_cast<unsigned>((first_ + 1) % slots_.size());
+    first_ = place(1);
     --count_;
     return slot;
   }
 
  private:
+  // So far behind the first; `number` is at most the capacity.
+  unsigned place(unsigned number) const noexcept {
+    const unsigned sum = first_ + number;
+    const auto size = static_cast<unsigned>(slots_.size());
+    return sum < size ? sum : sum - size;
+  }
+
   std::vector<std::uint16_t> slots_;
   unsigned first_ = 0;
   unsigned count_ = 0;
@@ -75,6 +82,7 @@ class Row {
  private:
   static constexpr std::size_t most_teams = 4;
   Team* idle_team() noexcept;
+  bool nobody_is_under_way() const noexcept;
   bool waits_for_a_team(const Entry& entry) const noexcept;
 
   std::vector<Entry>& entries_;

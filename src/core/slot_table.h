@@ -64,6 +64,11 @@ class SlotTable {
     }
 
     explicit operator bool() const noexcept { return slot_ != nullptr; }
+    // One more for the same object: as long as this one lives, it cannot end.
+    Pin again() const noexcept {
+      if (slot_ != nullptr) count_->users.fetch_add(1);
+      return Pin(slot_, count_);
+    }
     Object& operator*() const noexcept { return *slot_->object; }
     Object* operator->() const noexcept { return slot_->object.get(); }
 

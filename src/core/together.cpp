@@ -104,6 +104,23 @@ bool Survey::registration_allows(const Entry& entry, std::uint64_t address) cons
          address - buffer.base <= buffer.size && entry.call.size <= buffer.size - (address - buffer.base);
 }
 
+FileTable::Pin Survey::file_of(void* handle) noexcept {
+  const bool same = before_ != nullptr && before_->call.handle == handle;
+  return same ? before_->file.again() : driver_.files().pin(handle);
+}
+
+// Empty where none is known, and where one is known that is coming to its end.
+BufferTable::Pin Survey::registration_of(const Entry& entry, std::uint64_t address, bool& known) noexcept {
+  const auto base = reinterpret_cast<std::uint64_t>(entry.call.base);
+  known = true;
+  if (before_ != nullptr && before_->registration && before_->registration->base == base) {
+    return before_->registration.again();
+  }
+  const auto range = driver_.ranges().find(base, address, entry.call.size);
+  known = range.has_value();
+  return range ? driver_.buffers().pin(range->handle) : BufferTable::Pin();
+}
+
 std::uint64_t Survey::size_of(File& file) noexcept {
   if (file_ != &file) {
     const auto size = current_size(file);
@@ -117,12 +134,13 @@ void Survey::look_at(Entry& entry) noexcept {
   const Call& call = entry.call;
   const auto base = reinterpret_cast<std::uint64_t>(call.base);
   const std::uint64_t address = base + static_cast<std::uint64_t>(call.buffer_offset);
-  const auto range = driver_.ranges().find(base, address, call.size);
-  if (range) entry.registration = driver_.buffers().pin(range->handle);
+  bool known = false;
+  entry.registration = registration_of(entry, address, known);
+  before_ = &entry;
 
   File& file = *entry.file;
   const auto offset = static_cast<std::uint64_t>(call.file_offset);
-  if (call.size == 0 || call.size > end_of_files - offset || (range && !entry.registration) || !file_allows(file)) {
+  if (call.size == 0 || call.size > end_of_files - offset || (known && !entry.registration) || !file_allows(file)) {
     return;
   }
   const facts::BufferFacts* const memory = memory_at(address, call.size);

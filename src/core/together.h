@@ -13,6 +13,9 @@ class Survey {
  public:
   explicit Survey(Driver& driver) noexcept : driver_(driver) {}
 
+  // The file of the entry that is looked at next.
+  FileTable::Pin file_of(void* handle) noexcept;
+
   // Pins the registration that the entry's memory lies in, and tells with whom the entry goes.
   void look_at(Entry& entry) noexcept;
 
@@ -27,7 +30,10 @@ class Survey {
   bool registration_allows(const Entry& entry, std::uint64_t address) const noexcept;
   std::uint64_t size_of(File& file) noexcept;
 
+  BufferTable::Pin registration_of(const Entry& entry, std::uint64_t address, bool& known) noexcept;
+
   Driver& driver_;
+  const Entry* before_ = nullptr;  // most entries have the file and the buffer of the one before
   Stretch stretch_;
   File* file_ = nullptr;  // of which file_size_ is
   std::uint64_t file_size_ = 0;

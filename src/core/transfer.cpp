@@ -133,7 +133,7 @@ Outcome run_watched(Driver& driver, File& file, const Call& call, const Origin& 
   const InFlight in_flight;  // for those who come with a pin
   const Watch watch;
   const Outcome outcome = run_counted(driver, file, call, origin);
-  watch.end(file, call, outcome);
+  Watch::end(file, call, outcome, watch.so_far());
   return outcome;
 }
 

@@ -61,7 +61,7 @@ bool Courier::begun() const noexcept {
 }
 
 bool Courier::carried_out(std::uint32_t number) const noexcept {
-  return called_off_ || look(words_.acked[number % gpu::errand_places]) == number;
+  return called_off_ || look(words_.acked[number % gpu::errand_places].number) == number;
 }
 
 std::span<std::byte> Courier::place() noexcept {
@@ -116,10 +116,10 @@ void Courier::post(ErrandKind kind, std::uint32_t offset, std::uint32_t length, 
     rescue(command);
     return;
   }
-  const std::size_t slot = 2 * std::size_t{command.number % gpu::errand_places};
-  std::atomic_ref(words_.commands[slot]).store(command.first_word(), std::memory_order_release);
+  gpu::ErrandSlot& slot = words_.commands[command.number % gpu::errand_places];
+  std::atomic_ref(slot.first_word).store(command.first_word(), std::memory_order_release);
   // The bytes of the place come before it.
-  std::atomic_ref(words_.commands[slot + 1]).store(command.second_word(), std::memory_order_release);
+  std::atomic_ref(slot.second_word).store(command.second_word(), std::memory_order_release);
   if (!gate_open_) open_gate();
 }
 
@@ -170,8 +170,8 @@ void Courier::call_off() noexcept {
   gpu::ErrandCommand mark = posted_[first_ % gpu::errand_places];
   mark.number = first_;
   mark.kind = ErrandKind::taken_back;
-  const std::size_t slot = 2 * std::size_t{first_ % gpu::errand_places};
-  std::atomic_ref(words_.commands[slot + 1]).store(mark.second_word(), std::memory_order_seq_cst);
+  gpu::ErrandSlot& slot = words_.commands[first_ % gpu::errand_places];
+  std::atomic_ref(slot.second_word).store(mark.second_word(), std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (begun()) {
     Patience patience;

@@ -59,8 +59,8 @@ struct Size {
 
 // Measured on an H200. Smaller chunks start the device sooner, larger ones cost less; more hands are quicker and cost
 // more processor time.
-constexpr std::array kernel_sizes{Size{384 << 10, 16 << 10, 3}, Size{2 << 20, 32 << 10, 7}, Size{8 << 20, 16 << 10, 11},
-                                  Size{~0ULL, 64 << 10, 11}};
+constexpr std::array kernel_sizes{Size{384 << 10, 16 << 10, 3}, Size{2 << 20, 16 << 10, 6}, Size{8 << 20, 32 << 10, 9},
+                                  Size{~0ULL, 64 << 10, 10}};
 constexpr std::array engine_sizes{Size{384 << 10, 32 << 10, 3}, Size{2 << 20, 32 << 10, 7}, Size{~0ULL, 32 << 10, 11}};
 constexpr std::array disk_sizes{Size{1 << 20, 256 << 10, 3}, Size{4 << 20, 512 << 10, 5}, Size{~0ULL, 1 << 20, 7}};
 
@@ -236,7 +236,7 @@ class DeviceRead final : public Work {
   }
 
   void publish(std::uint32_t chunk, std::uint64_t value) noexcept {
-    const std::atomic_ref ticket(words_.tickets[chunk % cut_.places]);
+    const std::atomic_ref ticket(words_.tickets[chunk % cut_.places].value);
     if (chunk > 0) return ticket.store(value, std::memory_order_release);
     std::uint64_t none = 0;  // unless a call_off() came between
     ticket.compare_exchange_strong(none, value, std::memory_order_release, std::memory_order_relaxed);
@@ -244,7 +244,7 @@ class DeviceRead final : public Work {
 
   void launch() noexcept {
     serial_ = ring_.next_serial();
-    std::atomic_ref(words_.tickets[0]).store(0, std::memory_order_release);  // may still say called_off
+    std::atomic_ref(words_.tickets[0].value).store(0, std::memory_order_release);  // may still say called_off
     const int result =
         ring_.device().launch({.places = places_,
                                .target = target_,
@@ -271,7 +271,7 @@ class DeviceRead final : public Work {
   // pending: a later chunk gets that place only after the copy engine has emptied it, which is after by_kernel_ was
   // taken back.
   bool call_off() noexcept {
-    const std::atomic_ref ticket(words_.tickets[0]);
+    const std::atomic_ref ticket(words_.tickets[0].value);
     std::uint64_t seen = ticket.load(std::memory_order_relaxed);
     do {
       if (seen != 0 && static_cast<std::uint32_t>(seen) != first_number_) return false;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t most_rings = 64;
 constexpr unsigned most_in_a_context = 8;
-constexpr std::size_t words_bytes = 8192;
+constexpr std::size_t words_bytes = 24576;
 constexpr std::size_t spare_bytes = 65536;
 static_assert(sizeof(RingWords) <= words_bytes);
 

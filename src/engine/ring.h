@@ -19,7 +19,7 @@ inline constexpr std::uint32_t most_targets = 512;
 
 // The words that host and device share; in the ring's pinned memory, before its bytes.
 struct RingWords {
-  std::array<std::uint64_t, most_places> tickets;
+  std::array<gpu::Ticket, most_places> tickets;
   std::array<std::uint32_t, most_places> drained;
   alignas(64) gpu::LaunchWords launch;
   alignas(64) std::uint32_t copied;                             // by the copy engine: marks of the copy stream

@@ -213,7 +213,7 @@ void ScatteredRead::release_next(Progress& progress) noexcept {
 // after them; what is read here in that order, the device reads in that order.
 void ScatteredRead::publish(std::uint32_t chunk, std::uint32_t length) noexcept {
   if (!by_kernel()) return;
-  const std::atomic_ref ticket(ring_->words().tickets[chunk % place_count_]);
+  const std::atomic_ref ticket(ring_->words().tickets[chunk % place_count_].value);
   const std::uint64_t value = std::uint64_t{length} << 32U | number(chunk);
   if (chunk > 0) return ticket.store(value, std::memory_order_release);
   // In this one place a call_off() may come between.
@@ -224,7 +224,7 @@ void ScatteredRead::publish(std::uint32_t chunk, std::uint32_t length) noexcept 
 void ScatteredRead::launch() noexcept {
   RingWords& words = ring_->words();
   serial_ = ring_->next_serial();
-  std::atomic_ref(words.tickets[0]).store(0, std::memory_order_release);  // may still say called_off
+  std::atomic_ref(words.tickets[0].value).store(0, std::memory_order_release);  // may still say called_off
   const int result = ring_->device().launch(gpu::Scatter{.places = places_,
                                                          .targets = words.targets.data(),
                                                          .tickets = words.tickets.data(),
@@ -247,7 +247,7 @@ void ScatteredRead::launch() noexcept {
 // both sides excludes that neither does.
 bool ScatteredRead::call_off() noexcept {
   RingWords& words = ring_->words();
-  const std::atomic_ref ticket(words.tickets[0]);
+  const std::atomic_ref ticket(words.tickets[0].value);
   std::uint64_t seen = ticket.load(std::memory_order_relaxed);
   do {
     if (seen != 0 && static_cast<std::uint32_t>(seen) != first_number_) return false;

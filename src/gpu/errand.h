@@ -36,19 +36,28 @@ struct ErrandCommand {
   }
 };
 
+// A line of memory each: whoever looks for one does not hold up who writes another.
+struct alignas(64) ErrandSlot {
+  std::uint64_t first_word;
+  std::uint64_t second_word;
+};
+struct alignas(64) ErrandAnswer {
+  std::uint32_t number;  // of the last command carried out at this place
+};
+
 // At the start of the pinned memory. Those that the device writes have lines of their own.
 struct ErrandWords {
-  std::array<std::uint64_t, 2 * std::size_t{errand_places}> commands;
-  alignas(64) std::array<std::uint32_t, errand_places> acked;  // number of the last command carried out at each place
-  alignas(64) std::uint32_t begun;                             // 1 once a block of the launch runs
-  std::uint32_t verdict;                                       // 1: it carries; 2: it was called off
-  std::uint32_t left;                                          // 1 once no block of it will look at anything again
+  std::array<ErrandSlot, errand_places> commands;
+  std::array<ErrandAnswer, errand_places> acked;
+  alignas(64) std::uint32_t begun;   // 1 once a block of the launch runs
+  std::uint32_t verdict;             // 1: it carries; 2: it was called off
+  std::uint32_t left;                // 1 once no block of it will look at anything again
   alignas(64) std::uint32_t resume;  // of a launch that was called off: all is done, and the next number to begin with
   alignas(64) std::uint32_t bell;
   alignas(64) std::uint32_t gate;
   alignas(64) std::array<std::uint32_t, 16> first_counters;  // what the device's counters are when it begins
 };
-inline constexpr std::size_t errand_words_bytes = 4096;
+inline constexpr std::size_t errand_words_bytes = 8192;
 static_assert(sizeof(ErrandWords) <= errand_words_bytes);
 inline constexpr std::size_t errand_memory_bytes = errand_words_bytes + std::size_t{errand_places} * errand_place_bytes;
 

@@ -23,11 +23,17 @@ struct LaunchWords {
 // In the low half of the first chunk's ticket: a launch that has not begun is to leave without doing anything.
 inline constexpr std::uint32_t called_off = ~std::uint32_t{0};
 
+// What tells the kernel that a chunk is there. A line of memory each: blocks look at theirs again and again, over the
+// link, and would hold up whoever writes another one in the same line.
+struct alignas(64) Ticket {
+  std::uint64_t value;  // length << 32 | number of the chunk
+};
+
 // One launch of the gather kernel (kernels/gather.cu). All host addresses lie in the ring's memory.
 struct Gather {
   const std::byte* places;       // chunk n waits in place n % place_count
   cuda::DevicePtr target;        // where chunk 0 would go if `skip` were 0
-  const std::uint64_t* tickets;  // one a place: length << 32 | number of the chunk that fills it
+  const Ticket* tickets;         // one a place
   const std::uint32_t* drained;  // one a place: number of the last chunk taken from it; kept when the ring goes round
   const LaunchWords* words;
   std::uint32_t chunk_bytes;
@@ -46,7 +52,7 @@ struct Gather {
 struct Scatter {
   const std::byte* places;  // chunk n waits in place n % place_count, as far behind a 16-byte boundary as its target
   const std::uint64_t* targets;  // one a chunk, all there before the launch
-  const std::uint64_t* tickets;  // as for the gather kernel
+  const Ticket* tickets;         // as for the gather kernel
   const std::uint32_t* drained;
   const LaunchWords* words;
   std::uint32_t chunk_bytes;  // no chunk is longer

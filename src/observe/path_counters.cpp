@@ -25,18 +25,24 @@ constinit std::array<Shard, shard_count> shards{};
 
 }  // namespace
 
-void count_path(sluice_path_t path, sluice_reason_t reason, base::Direction direction, base::Outcome outcome) noexcept {
-  Cell& cell = shards[base::thread_number() % shard_count].cells[path][reason];
+void count_path(const Way& way, const Tally& tally) noexcept {
+  Cell& cell = shards[base::thread_number() % shard_count].cells[way.path][way.reason];
   constexpr auto relaxed = std::memory_order_relaxed;
-  if (direction == base::Direction::read) {
-    cell.reads.fetch_add(1, relaxed);
-    cell.read_bytes.fetch_add(outcome.count(), relaxed);
+  if (way.direction == base::Direction::read) {
+    cell.reads.fetch_add(tally.transfers, relaxed);
+    cell.read_bytes.fetch_add(tally.bytes, relaxed);
   } else {
-    cell.writes.fetch_add(1, relaxed);
-    cell.written_bytes.fetch_add(outcome.count(), relaxed);
+    cell.writes.fetch_add(tally.transfers, relaxed);
+    cell.written_bytes.fetch_add(tally.bytes, relaxed);
   }
-  if (!outcome.ok()) cell.errors.fetch_add(1, relaxed);
-  count_way(path, reason, direction, outcome);
+  if (tally.errors > 0) cell.errors.fetch_add(tally.errors, relaxed);
+  count_way(way, tally);
+}
+
+void count_path(sluice_path_t path, sluice_reason_t reason, base::Direction direction, base::Outcome outcome) noexcept {
+  Tally one;
+  one.add(outcome);
+  count_path({path, reason, direction}, one);
 }
 
 std::vector<sluice_path_counter_t> path_counters() {

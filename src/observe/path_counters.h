@@ -10,6 +10,27 @@
 
 namespace sluice::observe {
 
+// Transfers that went one way for one reason.
+struct Way {
+  sluice_path_t path;
+  sluice_reason_t reason;
+  base::Direction direction;
+
+  friend bool operator==(const Way&, const Way&) = default;
+};
+struct Tally {
+  std::uint64_t transfers = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t errors = 0;
+
+  void add(base::Outcome outcome) noexcept {
+    ++transfers;
+    bytes += outcome.count();
+    if (!outcome.ok()) ++errors;
+  }
+};
+
+void count_path(const Way& way, const Tally& tally) noexcept;
 void count_path(sluice_path_t path, sluice_reason_t reason, base::Direction direction, base::Outcome outcome) noexcept;
 
 // The entries that are not all zero, by path, then reason.

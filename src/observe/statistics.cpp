@@ -278,13 +278,13 @@ void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept {
   }
 }
 
-void count_way(sluice_path_t path, sluice_reason_t reason, base::Direction direction, base::Outcome outcome) noexcept {
+void count_way(const Way& way, const Tally& tally) noexcept {
   if (!statistics_running()) return;
-  sluice_stats_way& way = own_shard().ways[path][reason];
-  const bool reads = direction == base::Direction::read;
-  add(reads ? way.reads : way.writes, 1);
-  add(reads ? way.read_bytes : way.written_bytes, outcome.count());
-  if (!outcome.ok()) add(way.errors, 1);
+  sluice_stats_way& counts = own_shard().ways[way.path][way.reason];
+  const bool reads = way.direction == base::Direction::read;
+  add(reads ? counts.reads : counts.writes, tally.transfers);
+  add(reads ? counts.read_bytes : counts.written_bytes, tally.bytes);
+  if (tally.errors > 0) add(counts.errors, tally.errors);
 }
 
 void count_carried(sluice_stats_carrier carrier, std::uint64_t times) noexcept {

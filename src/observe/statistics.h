@@ -9,6 +9,7 @@
 #include "base/outcome.h"
 #include "base/strong.h"
 #include "cufile.h"
+#include "observe/path_counters.h"
 #include "sluice_stats.h"
 
 namespace sluice::observe {
@@ -55,7 +56,7 @@ void statistics_after_fork(bool in_child) noexcept;
 void count(Operation operation, bool ok, std::uint64_t times = 1) noexcept;
 void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept;
 // The part of it that went one way. The counters that always run are path_counters.h and carriers.h.
-void count_way(sluice_path_t path, sluice_reason_t reason, base::Direction direction, base::Outcome outcome) noexcept;
+void count_way(const Way& way, const Tally& tally) noexcept;
 void count_carried(sluice_stats_carrier carrier, std::uint64_t times) noexcept;
 
 void count_registered_bytes(int device, std::int64_t bytes) noexcept;

@@ -7,7 +7,8 @@
 // Who waits for whom, and why it cannot hang:
 //   - Commands have consecutive numbers; command n stands in slot n % places, its bytes in the place of that number.
 //     Blocks draw numbers from a counter, in order, so one resident block is enough. Numbers go on from launch to launch.
-//   - A command is two words. Both carry (part of) its number, so it does not matter in which order they are seen.
+//   - A command is two words in a line of the host's memory of its own, as is the answer to it: looks at its neighbours
+//     would hold up whoever writes it. Both carry (part of) its number, so it does not matter in which order they are seen.
 //   - The last command says `end`. The block that draws it tells the others, which wait for commands that never come:
 //     those with higher numbers. Whoever has drawn a lower one stays until its command has been seen and carried out.
 //   - The host may take everything back as long as no block has begun. The block that draws the first number says `begun`
@@ -28,6 +29,8 @@ constexpr u32 kind_called_off = 3;
 
 constexpr u32 go = 1;
 constexpr u32 off = 2;
+
+constexpr u32 line_bytes = 64;  // from one command to the next, and from one answer to the next
 
 // The counters, in device memory.
 constexpr u32 at_draws = 0;    // the next number to be drawn
@@ -58,7 +61,7 @@ __device__ ulonglong2 look_at_both(const void* words) {
 
 // Asks once.
 __device__ bool look(const u64* commands, u32 places, u32 number, Command& seen) {
-  const ulonglong2 slot = look_at_both(commands + 2 * (number % places));
+  const ulonglong2 slot = look_at_both(commands + number % places * (line_bytes / sizeof(u64)));
   const u64 where = slot.x;
   const u64 what = slot.y;
   if (static_cast<u32>(what >> 32) != number || static_cast<u32>(where >> 56) != (number & 0xffu)) return false;
@@ -181,7 +184,7 @@ extern "C" __global__ void __launch_bounds__(512)
       } else {
         __threadfence_system();
       }
-      acked[number % places] = number;
+      acked[number % places * (line_bytes / sizeof(u32))] = number;
       const u32 mine = atomicAdd(draws, 1u);
       Command seen{};
       bool leave = false;

@@ -11,7 +11,8 @@
 //     between on both sides, at least one of them sees the other. The host's mark takes the place of chunk 0's ticket:
 //     one read over the link, not two. The other blocks store nothing before that block has given its verdict.
 //   - A chunk's ticket is a number that this place in the ring never had before (low half) and the chunk's length
-//     (high half), written in one store after the chunk's bytes.
+//     (high half), written in one store after the chunk's bytes. Each has a line of the host's memory to itself: looks
+//     at its neighbours would hold up whoever writes it.
 //   - Every chunk gets a ticket in the end: one of length 0 when there was nothing to read.
 
 using u32 = unsigned int;
@@ -20,6 +21,7 @@ using u64 = unsigned long long;
 namespace {
 
 constexpr u32 called_off = 0xffffffffu;  // in the low half of chunk 0's ticket
+constexpr u32 ticket_words = 8;          // from one ticket to the next: a line each
 
 __device__ u64 wait_for_ticket(const volatile u64* ticket, u32 wanted) {
   u64 seen;
@@ -87,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(512)
       u32 verdict = 0;
       u64 ticket = 0;
       for (;;) {
-        if (mine < chunks && static_cast<u32>(ticket) != first_number + mine) ticket = tickets[mine % places];
+        if (mine < chunks && static_cast<u32>(ticket) != first_number + mine) ticket = tickets[mine % places * ticket_words];
         if (verdict == 0) {
           const u32 seen = counters[1];
           if (seen >> 2 == (serial << 2) >> 2) verdict = seen & 3;
@@ -111,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(512)
       if (chunks > places) drained[chunk % places] = first_number + chunk;
       ++carried;
       drawn = atomicAdd(draws, 1u);
-      if (drawn < chunks) length = static_cast<u32>(wait_for_ticket(tickets + drawn % places, first_number + drawn) >> 32);
+      if (drawn < chunks) length = static_cast<u32>(wait_for_ticket(tickets + drawn % places * ticket_words, first_number + drawn) >> 32);
     }
     __syncthreads();
   }

@@ -17,6 +17,7 @@ using u64 = unsigned long long;
 namespace {
 
 constexpr u32 called_off = 0xffffffffu;  // in the low half of chunk 0's ticket
+constexpr u32 ticket_words = 8;          // from one ticket to the next: a line each
 
 // Loads pass the caches: the ring's places are used again and again.
 __device__ void copy(char* to, const char* from, u32 length) {
@@ -79,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(512)
       u64 ticket = 0;
       if (mine < chunks) target = targets[mine];
       for (;;) {
-        if (mine < chunks && static_cast<u32>(ticket) != first_number + mine) ticket = tickets[mine % places];
+        if (mine < chunks && static_cast<u32>(ticket) != first_number + mine) ticket = tickets[mine % places * ticket_words];
         if (verdict == 0) {
           const u32 seen = counters[1];
           if (seen >> 2 == (serial << 2) >> 2) verdict = seen & 3;
@@ -105,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(512)
         target = targets[drawn];
         u64 ticket;
         do {
-          ticket = tickets[drawn % places];
+          ticket = tickets[drawn % places * ticket_words];
         } while (static_cast<u32>(ticket) != first_number + drawn);
         length = static_cast<u32>(ticket >> 32);
       }

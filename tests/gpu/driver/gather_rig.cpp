@@ -8,8 +8,6 @@
 #include <random>
 #include <sstream>
 
-#include "gpu/staging.h"
-
 namespace sluice::gpu_suite {
 
 namespace {
@@ -90,7 +88,7 @@ void GatherRig::begin(const GatherCase& given) {
   ++serial_;
   first_number_ = next_number_;
   next_number_ += given.chunks();
-  put(words().tickets[0], std::uint64_t{0});  // may still say that a launch is called off
+  put(words().tickets[0].value, std::uint64_t{0});  // may still say that a launch is called off
 }
 
 int GatherRig::launch(const GatherCase& given, Ptr target) {
@@ -136,10 +134,16 @@ void GatherRig::publish(const GatherCase& given) {
         bytes.begin() + into(given, chunk), length,
         expected_.begin() + static_cast<std::ptrdiff_t>(std::uint64_t{chunk} * given.chunk_bytes + into(given, chunk)));
     if (given.chunks() > given.places) drained_[place] = number;
-    put(words().tickets[place], std::uint64_t{length} << 32U | number);
+    put(words().tickets[place].value, std::uint64_t{length} << 32U | number);
   }
   ring_then_.assign(ring_.data() + places_at, ring_.data() + ring_.size());
-  tickets_.assign(std::begin(words().tickets), std::end(words().tickets));
+  tickets_ = tickets_now();
+}
+
+std::vector<std::uint64_t> GatherRig::tickets_now() const {
+  std::vector<std::uint64_t> values;
+  for (const gpu::Ticket& ticket : words().tickets) values.push_back(ticket.value);
+  return values;
 }
 
 void GatherRig::expect_words(std::uint32_t verdict, std::uint32_t done) const {
@@ -157,8 +161,7 @@ void GatherRig::expect_drained(const GatherCase& given) const {
 void GatherRig::expect_ring_untouched(const GatherCase& given) const {
   const std::vector<std::uint8_t> ring(ring_.data() + places_at, ring_.data() + ring_.size());
   EXPECT_EQ("", first_difference(ring_then_, ring)) << "places, " << described(given);
-  const std::vector<std::uint64_t> tickets(std::begin(words().tickets), std::end(words().tickets));
-  EXPECT_EQ("", first_difference(tickets_, tickets)) << "tickets, " << described(given);
+  EXPECT_EQ("", first_difference(tickets_, tickets_now())) << "tickets, " << described(given);
 }
 
 // Only the verdict may stay, which carries the serial number of its launch.
@@ -217,7 +220,7 @@ void GatherRig::call_off_with_a_ticket(std::uint32_t chunks) {
   ASSERT_EQ(cuda::success, launch(given, target_.at()));
   while (look(words().begun) != serial_ && cuStreamQuery(stream_.get()) == cuda::error_not_ready) {
   }
-  put(words().tickets[0], std::uint64_t{gpu::called_off});
+  put(words().tickets[0].value, std::uint64_t{gpu::called_off});
   ASSERT_EQ(cuda::success, cuStreamSynchronize(stream_.get()));
   const bool carried = look(words().verdict) == (serial_ << 2U | go);
   if (carried) done_serial_ = serial_;
@@ -236,17 +239,17 @@ void GatherRig::call_off(const GatherCase& given, CallOff when) {
   if (when == CallOff::before_it_begins) {
     Gate gate(stream_.get());
     ASSERT_EQ(cuda::success, launch(given, target_.at(guard)));
-    put(words().tickets[0], leave);
+    put(words().tickets[0].value, leave);
   } else {
     ASSERT_EQ(cuda::success, launch(given, target_.at(guard)));
     while (look(words().begun) != serial_) ASSERT_EQ(cuda::error_not_ready, cuStreamQuery(stream_.get()));
-    put(words().tickets[0], leave);
+    put(words().tickets[0].value, leave);
   }
   ASSERT_EQ(cuda::success, cuStreamSynchronize(stream_.get()));
   EXPECT_EQ("", first_difference(std::vector<std::uint8_t>(target_.size(), untouched), target_.bytes()));
   expect_words(off, done_serial_);
   expect_drained(given);
-  EXPECT_EQ(leave, look(words().tickets[0]));
+  EXPECT_EQ(leave, look(words().tickets[0].value));
   expect_counters_at_rest();
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/staging.h"
 #include "loaded_kernel.h"
 
 namespace sluice::gpu_suite {
@@ -54,7 +55,7 @@ class GatherRig {
   // The first bytes of the pinned memory, as the library lays its ring out: words, then places.
   struct Words {
     std::uint32_t begun, verdict, done, left;
-    std::uint64_t tickets[64];
+    gpu::Ticket tickets[64];
     std::uint32_t drained[64];
   };
   static constexpr std::uint64_t guard = 256;
@@ -65,12 +66,13 @@ class GatherRig {
   int launch(const GatherCase& given, Ptr target);
   void publish(const GatherCase& given);
   bool wait_for_place(const GatherCase& given, std::uint32_t chunk) const;
+  std::vector<std::uint64_t> tickets_now() const;
   void expect_words(std::uint32_t verdict, std::uint32_t done) const;
   void expect_ring_untouched(const GatherCase& given) const;
   void expect_drained(const GatherCase& given) const;
   void expect_counters_at_rest() const;
 
-  static constexpr std::size_t places_at = 4096;
+  static constexpr std::size_t places_at = 8192;
   static constexpr std::size_t ring_bytes = std::size_t{2} << 20U;
   static constexpr std::size_t target_bytes = std::size_t{4} << 20U;
 

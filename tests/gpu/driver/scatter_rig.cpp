@@ -8,8 +8,6 @@
 #include <random>
 #include <sstream>
 
-#include "gpu/staging.h"
-
 namespace sluice::gpu_suite {
 
 namespace {
@@ -78,7 +76,7 @@ void ScatterRig::begin(const ScatterCase& given) {
   for (std::uint32_t chunk = 0; chunk < given.count(); ++chunk) {
     words().targets[chunk] = target_.at(given.chunks[chunk].at);
   }
-  put(words().tickets[0], std::uint64_t{0});  // may still say that a launch is called off
+  put(words().tickets[0].value, std::uint64_t{0});  // may still say that a launch is called off
 }
 
 int ScatterRig::launch(const ScatterCase& given) {
@@ -118,7 +116,7 @@ void ScatterRig::publish(const ScatterCase& given, std::uint32_t chunk) {
   std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(target_.at(at) % 16), length,
               expected_.begin() + static_cast<std::ptrdiff_t>(at));
   if (given.count() > given.places) drained_[place] = number;
-  put(words().tickets[place], std::uint64_t{length} << 32U | number);
+  put(words().tickets[place].value, std::uint64_t{length} << 32U | number);
 }
 
 void ScatterRig::publish_all(const ScatterCase& given, Order order) {
@@ -168,7 +166,7 @@ void ScatterRig::call_off_with_a_ticket(const ScatterCase& given) {
   ASSERT_EQ(cuda::success, launch(given));
   while (look(words().begun) != serial_ && cuStreamQuery(stream_.get()) == cuda::error_not_ready) {
   }
-  put(words().tickets[0], std::uint64_t{gpu::called_off});
+  put(words().tickets[0].value, std::uint64_t{gpu::called_off});
   ASSERT_EQ(cuda::success, cuStreamSynchronize(stream_.get()));
   const bool carried = look(words().verdict) == (serial_ << 2U | go);
   if (carried) done_serial_ = serial_;
@@ -182,16 +180,16 @@ void ScatterRig::call_off(const ScatterCase& given, Leave when) {
   if (when == Leave::before_it_begins) {
     Gate gate(stream_.get());
     ASSERT_EQ(cuda::success, launch(given));
-    put(words().tickets[0], leave);
+    put(words().tickets[0].value, leave);
   } else {
     ASSERT_EQ(cuda::success, launch(given));
     while (look(words().begun) != serial_) ASSERT_EQ(cuda::error_not_ready, cuStreamQuery(stream_.get()));
-    put(words().tickets[0], leave);
+    put(words().tickets[0].value, leave);
   }
   ASSERT_EQ(cuda::success, cuStreamSynchronize(stream_.get()));
   EXPECT_TRUE(expected_ == target_.bytes()) << described(given);
   expect_words(off);
-  EXPECT_EQ(leave, look(words().tickets[0]));
+  EXPECT_EQ(leave, look(words().tickets[0].value));
   expect_counters_at_rest();
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/staging.h"
 #include "loaded_kernel.h"
 
 namespace sluice::gpu_suite {
@@ -59,11 +60,11 @@ class ScatterRig {
   // The first bytes of the pinned memory, as the library lays its ring out: words, then places.
   struct Words {
     std::uint32_t begun, verdict, done, left;
-    std::uint64_t tickets[64];
+    gpu::Ticket tickets[64];
     std::uint32_t drained[64];
     std::uint64_t targets[256];
   };
-  static constexpr std::size_t places_at = 4096;
+  static constexpr std::size_t places_at = 8192;
   static constexpr std::size_t ring_bytes = std::size_t{1} << 20U;
 
   Words& words() const { return *reinterpret_cast<Words*>(ring_.data()); }
