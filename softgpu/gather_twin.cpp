@@ -16,12 +16,12 @@ void gather(const Launch& launch) {
                        .drained = launch.parameter<std::uint64_t>(3),
                        .words = launch.parameter<std::uint64_t>(4),
                        .chunks = launch.parameter<std::uint32_t>(9),
-                       .place_count = launch.parameter<std::uint32_t>(10),
+                       .silent_up_to = launch.parameter<std::uint32_t>(10),
                        .first_number = launch.parameter<std::uint32_t>(11),
                        .serial = launch.parameter<std::uint32_t>(12)};
-  carry_ticketed(launch, given, [&](std::uint64_t chunk, std::uint32_t length) {
+  carry_ticketed(launch, given, [&](std::uint64_t chunk, std::uint64_t place, std::uint32_t length) {
     const std::uint64_t into = chunk == 0 ? skip : 0;
-    launch.copy(target + chunk * chunk_bytes + into, places + chunk % given.place_count * stride + into, length);
+    launch.copy(target + chunk * chunk_bytes + into, places + place * stride + into, length);
   });
 }
 

@@ -14,12 +14,12 @@ void scatter(const Launch& launch) {
                        .drained = launch.parameter<std::uint64_t>(3),
                        .words = launch.parameter<std::uint64_t>(4),
                        .chunks = launch.parameter<std::uint32_t>(7),
-                       .place_count = launch.parameter<std::uint32_t>(8),
+                       .silent_up_to = launch.parameter<std::uint32_t>(8),
                        .first_number = launch.parameter<std::uint32_t>(9),
                        .serial = launch.parameter<std::uint32_t>(10)};
-  carry_ticketed(launch, given, [&](std::uint64_t chunk, std::uint32_t length) {
+  carry_ticketed(launch, given, [&](std::uint64_t chunk, std::uint64_t place, std::uint32_t length) {
     const auto target = launch.word<std::uint64_t>(targets + 8 * chunk).load(std::memory_order_relaxed);
-    launch.copy(target, places + chunk % given.place_count * stride + target % 16, length);
+    launch.copy(target, places + place * stride + target % 16, length);
   });
 }
 

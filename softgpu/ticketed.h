@@ -15,13 +15,13 @@ struct Ticketed {
   std::uint64_t drained;
   std::uint64_t words;
   std::uint32_t chunks;
-  std::uint32_t place_count;
+  std::uint32_t silent_up_to;
   std::uint32_t first_number;
   std::uint32_t serial;
 };
 
-// A chunk, and how many of its bytes there are.
-using CarryChunk = std::function<void(std::uint32_t chunk, std::uint32_t length)>;
+// A chunk, in which place it lies, and how many of its bytes there are.
+using CarryChunk = std::function<void(std::uint32_t chunk, std::uint32_t place, std::uint32_t length)>;
 
 void carry_ticketed(const Launch& launch, const Ticketed& given, const CarryChunk& carry);
 

@@ -39,7 +39,7 @@ class Errands final : public engine::Work {
     batch.link.dropped = true;  // nobody lists it again
   }
 
-  void lend_a_hand() noexcept override {
+  void lend_a_hand(unsigned /*number*/) noexcept override {
     for (BatchTable::Pin batch = next(); batch; batch = next()) {
       while (batch->run_some()) {
       }

@@ -1,5 +1,5 @@
-// One request, cut into chunks. Chunk n is read into place n % places of the ring. Chunks are read in any order and
-// released in file order, so nothing behind the end of the file, or behind an error, ever reaches the device.
+// One request, cut into chunks, which are read into places of the ring (engine/hand.h). Chunks are read in any order
+// and released in file order, so nothing behind the end of the file, or behind an error, ever reaches the device.
 //
 //   next_        the first chunk that nobody has claimed
 //   released_    chunks before it hold their final bytes; those behind may be half read
@@ -19,6 +19,7 @@
 
 #include "engine/disk_read.h"
 #include "engine/file_io.h"
+#include "engine/hand.h"
 #include "engine/lanes.h"
 #include "engine/pause.h"
 #include "gpu/memory.h"
@@ -45,7 +46,7 @@ struct Cut {
   std::uint32_t skip;  // bytes before the range in chunk 0, so that all others begin on a page of the file
   std::uint32_t chunk_bytes;
   std::uint32_t chunks;
-  std::uint32_t places;
+  Places places;
   std::uint32_t shift;  // where the places begin, so that the kernel finds source and target alike aligned
   unsigned hands;
   bool cached;  // no disk has to bring it first
@@ -72,6 +73,9 @@ constexpr std::uint32_t worth_a_copy = 256 << 10;
 constexpr unsigned blocks_of_one = 32;
 constexpr unsigned fewest_blocks = 4;
 
+// So many have places of their own: fewer gain nothing by it.
+constexpr unsigned fewest_hands_apart = 4;
+
 template <typename Sizes>
 const Size& size_for(const Sizes& sizes, std::uint64_t total) {
   return *std::find_if(sizes.begin(), sizes.end(), [&](const Size& size) { return total <= size.up_to; });
@@ -92,8 +96,11 @@ Cut cut(const FileRange& range, cuda::DevicePtr to, bool cached, bool by_kernel)
   made.skip = static_cast<std::uint32_t>(skip);
   made.chunk_bytes = size.chunk_bytes;
   made.chunks = static_cast<std::uint32_t>((total + size.chunk_bytes - 1) / size.chunk_bytes);
-  made.places = std::min<std::uint32_t>(ring_bytes / size.chunk_bytes, most_places);
   made.hands = std::min(size.hands, made.chunks - 1);
+  const std::uint32_t places = std::min<std::uint32_t>(ring_bytes / size.chunk_bytes, most_places);
+  // The copy engine takes neighbours in one copy, and beside other requests hands are few.
+  const bool apart = by_kernel && made.hands >= fewest_hands_apart && offers_now() == 0;
+  made.places = apart ? Places::of_their_own(places, lane_count() + 1) : Places{.count = places};
   made.cached = cached;
   made.shift = range.block == 1 ? static_cast<std::uint32_t>((to - skip) % 16) : 0;
   return made;
@@ -129,11 +136,12 @@ class DeviceRead final : public Work {
       const Offer offer(*this, cut_.hands);
       if (by_kernel()) launch();
       // The first chunk is the caller's: calling a launch off needs its ticket (see call_off).
+      Hand hand(cut_.places, 0);
       for (std::uint32_t chunk = 0; chunk < cut_.chunks; chunk = next_.fetch_add(1, std::memory_order_relaxed)) {
         Patience patience;
-        while (!is_free(chunk)) look_after_device(patience);
+        while (!has_room(hand, chunk)) look_after_device(patience);
         if (is_lost()) break;
-        read(chunk);
+        read(hand, chunk);
         release();
         if (!by_kernel()) pump();
       }
@@ -142,24 +150,35 @@ class DeviceRead final : public Work {
     return answer();
   }
 
-  void lend_a_hand() noexcept override {
+  void lend_a_hand(unsigned number) noexcept override {
+    Hand hand(cut_.places, number);
     for (;;) {
       const std::uint32_t chunk = next_.fetch_add(1, std::memory_order_relaxed);
       if (chunk >= cut_.chunks) return;
       Patience patience;
-      while (!is_free(chunk)) patience.wait();
+      while (!has_room(hand, chunk)) patience.wait();
       if (is_lost()) return;
-      read(chunk);
+      read(hand, chunk);
       release();
     }
   }
 
  private:
+  struct Slot {
+    std::atomic<std::uint32_t> ready{0};  // the number of the chunk that has been read
+    std::uint32_t place = 0;              // where it lies
+    std::uint32_t length = 0;             // of what goes on to the device; final once released
+    std::int64_t outcome = 0;
+  };
+
   bool by_kernel() const noexcept { return by_kernel_.load(std::memory_order_acquire); }
   std::uint32_t number(std::uint32_t chunk) const noexcept { return first_number_ + chunk; }
   std::uint32_t into(std::uint32_t chunk) const noexcept { return chunk == 0 ? cut_.skip : 0; }
+  // Of a chunk that has been read, or is being read by this thread.
+  Slot& slot(std::uint32_t chunk) noexcept { return slots_[chunk % gpu::ticket_slots]; }
+  const Slot& slot(std::uint32_t chunk) const noexcept { return slots_[chunk % gpu::ticket_slots]; }
   std::byte* place(std::uint32_t chunk) const noexcept {
-    return places_ + std::size_t{chunk % cut_.places} * cut_.chunk_bytes;
+    return places_ + std::size_t{slot(chunk).place} * cut_.chunk_bytes;
   }
   // How many bytes of the chunk are asked for.
   std::uint32_t wanted(std::uint32_t chunk) const noexcept {
@@ -170,15 +189,22 @@ class DeviceRead final : public Work {
 
   static constexpr std::uint32_t lost = ~std::uint32_t{0};  // as a value of copied_
   bool is_lost() const noexcept { return copied_.load(std::memory_order_acquire) == lost; }
-  bool is_free(std::uint32_t chunk) const noexcept {
-    if (chunk < cut_.places) return true;
-    const std::uint32_t before = chunk - cut_.places;
-    return copied_.load(std::memory_order_acquire) > before ||
-           look(words_.drained[chunk % cut_.places]) == number(before);
+  bool has_left(std::uint32_t chunk) const noexcept {
+    if (copied_.load(std::memory_order_acquire) > chunk) return true;
+    // The last one of this slot, perhaps of an earlier request.
+    const std::uint32_t last = look(words_.drained[chunk % gpu::ticket_slots]) - first_number_;
+    return last < cut_.chunks && last >= chunk;
+  }
+  bool has_room(const Hand& hand, std::uint32_t chunk) const noexcept {
+    if (chunk >= gpu::ticket_slots && !has_left(chunk - gpu::ticket_slots)) return false;
+    const std::optional<std::uint32_t> before = hand.in_the_way_of(chunk);
+    return !before || has_left(*before);
   }
 
-  void read(std::uint32_t chunk) noexcept {
-    Slot& slot = slots_[chunk % cut_.places];
+  void read(Hand& hand, std::uint32_t chunk) noexcept {
+    Slot& slot = this->slot(chunk);
+    slot.place = hand.place_for(chunk);
+    hand.has_read(chunk);
     slot.outcome = 0;
     if (chunk < end_.load(std::memory_order_relaxed)) {
       // Whole blocks, where O_DIRECT wants them; from the start of the range, where it does not.
@@ -207,7 +233,7 @@ class DeviceRead final : public Work {
 
   bool next_is_ready() const noexcept {
     const std::uint32_t chunk = released_.load(std::memory_order_relaxed);
-    return chunk < cut_.chunks && slots_[chunk % cut_.places].ready.load(std::memory_order_seq_cst) == number(chunk);
+    return chunk < cut_.chunks && slot(chunk).ready.load(std::memory_order_seq_cst) == number(chunk);
   }
 
   // One thread releases at a time; whoever finds it busy leaves its chunk to it. Nobody's chunk is forgotten: it was
@@ -221,7 +247,7 @@ class DeviceRead final : public Work {
 
   void release_next() noexcept {
     const std::uint32_t chunk = released_.load(std::memory_order_relaxed);
-    Slot& slot = slots_[chunk % cut_.places];
+    Slot& slot = this->slot(chunk);
     slot.length = 0;
     if (!ended_) {
       if (slot.outcome > 0) slot.length = static_cast<std::uint32_t>(slot.outcome);
@@ -231,12 +257,12 @@ class DeviceRead final : public Work {
     }
     // The kernel's turn. The bytes were written by a thread that made the chunk ready after them; what is read here in
     // that order, the device reads in that order.
-    if (by_kernel()) publish(chunk, std::uint64_t{slot.length} << 32U | number(chunk));
+    if (by_kernel()) publish(chunk, gpu::ticket_of(number(chunk), slot.length, slot.place));
     released_.store(chunk + 1, std::memory_order_release);
   }
 
   void publish(std::uint32_t chunk, std::uint64_t value) noexcept {
-    const std::atomic_ref ticket(words_.tickets[chunk % cut_.places].value);
+    const std::atomic_ref ticket(words_.tickets[chunk % gpu::ticket_slots].value);
     if (chunk > 0) return ticket.store(value, std::memory_order_release);
     std::uint64_t none = 0;  // unless a call_off() came between
     ticket.compare_exchange_strong(none, value, std::memory_order_release, std::memory_order_relaxed);
@@ -255,7 +281,7 @@ class DeviceRead final : public Work {
                                .stride = cut_.chunk_bytes,
                                .skip = cut_.skip,
                                .chunks = cut_.chunks,
-                               .place_count = cut_.places,
+                               .silent_up_to = cut_.places.enough_for(),
                                .first_number = first_number_,
                                .serial = serial_,
                                .most_blocks = std::max(fewest_blocks, blocks_of_one / std::max(1U, offers_now()))});
@@ -265,10 +291,10 @@ class DeviceRead final : public Work {
 
   // Takes the work back from a kernel that has not begun. False: it has.
   //
-  // Chunk 0's ticket is exchanged, not overwritten: when its place has been filled again the kernel has begun, and
-  // needs what is there. Otherwise either the first block reads `called_off`, or this thread reads `begun`; a full
-  // fence on both sides excludes that neither does. Afterwards nobody writes a ticket into place 0 while the launch is
-  // pending: a later chunk gets that place only after the copy engine has emptied it, which is after by_kernel_ was
+  // Chunk 0's ticket is exchanged, not overwritten: when its slot has been used again the kernel has begun, and needs
+  // what is there. Otherwise either the first block reads `called_off`, or this thread reads `begun`; a full
+  // fence on both sides excludes that neither does. Afterwards nobody writes a ticket into slot 0 while the launch is
+  // pending: a later chunk gets that slot only after the copy engine has emptied it, which is after by_kernel_ was
   // taken back.
   bool call_off() noexcept {
     const std::atomic_ref ticket(words_.tickets[0].value);
@@ -343,11 +369,11 @@ class DeviceRead final : public Work {
     const std::byte* const from = place(first) + into(first);
     std::size_t size = 0;
     do {
-      const std::uint32_t length = slots_[issued_ % cut_.places].length;
+      const std::uint32_t length = slot(issued_).length;
       size += length;
       ++issued_;
       if (into(issued_ - 1) + length < cut_.chunk_bytes) break;
-    } while (issued_ < ready && issued_ % cut_.places != 0);
+    } while (issued_ < ready && place(issued_) == place(issued_ - 1) + cut_.chunk_bytes);
     if (size == 0) return cuda::success;
     return ring_.device().copy_to_device(target_ + std::uint64_t{first} * cut_.chunk_bytes + into(first), {from, size});
   }
@@ -377,12 +403,6 @@ class DeviceRead final : public Work {
     return total_ == 0 && error_ != 0 ? Outcome::system_error(error_) : Outcome::bytes(total_);
   }
 
-  struct Slot {
-    std::atomic<std::uint32_t> ready{0};  // the number of the chunk that lies here
-    std::uint32_t length = 0;             // of what goes on to the device; final once released
-    std::int64_t outcome = 0;
-  };
-
   const FileRange& range_;
   const Cut& cut_;
   RingLoan& ring_;
@@ -406,7 +426,7 @@ class DeviceRead final : public Work {
   std::atomic<bool> releasing_{false};
   alignas(64) std::atomic<std::uint32_t> copied_{0};
   std::atomic<bool> by_kernel_;
-  std::array<Slot, most_places> slots_;
+  std::array<Slot, gpu::ticket_slots> slots_;
 };
 
 }  // namespace

@@ -141,7 +141,7 @@ void GatheredWrite::run(std::span<OutParcel> parcels, RingLoan& ring, Listener& 
 }
 
 // A hand stays while there is a stream that no other hand has.
-void GatheredWrite::lend_a_hand() noexcept {
+void GatheredWrite::lend_a_hand(unsigned /*number*/) noexcept {
   Patience patience;
   while (!lost_.load(std::memory_order_acquire)) {
     if (write_some(Holder::hand)) {

@@ -49,7 +49,7 @@ class GatheredWrite final : public Work {
   // the listener was not told of are left over.
   void run(std::span<OutParcel> parcels, RingLoan& ring, Listener& listener) noexcept;
 
-  void lend_a_hand() noexcept override;
+  void lend_a_hand(unsigned number) noexcept override;
 
  private:
   static constexpr std::uint32_t largest_chunk = 512 << 10;

@@ -130,7 +130,7 @@ bool wants_a_hand(const Place& place) noexcept {
 }
 
 // Joins the work of one place and does its share. False when no hand is wanted there.
-bool help_at(Board& all, Place& place) noexcept {
+bool help_at(Board& all, Place& place, unsigned number) noexcept {
   std::uint64_t seen = place.word.load(std::memory_order_relaxed);
   while (hands(seen) > 0) {
     // Acquire: the work as it was when its hands were asked for.
@@ -140,7 +140,7 @@ bool help_at(Board& all, Place& place) noexcept {
     all.busy.fetch_add(1, std::memory_order_seq_cst);
     if (hands(seen) > 1 && &place != &all.errands) wake(all);
     if (wants_a_hand(all.errands)) wake_for_errands(all);
-    place.work.load(std::memory_order_relaxed)->lend_a_hand();
+    place.work.load(std::memory_order_relaxed)->lend_a_hand(number + 1);
     all.busy.fetch_sub(1, std::memory_order_relaxed);
     // Release: what this lane did is seen by the offerer that finds nobody at it.
     place.word.fetch_sub(one_at_it, std::memory_order_release);
@@ -153,8 +153,8 @@ bool help_at(Board& all, Place& place) noexcept {
 // waits for them.
 bool help_once(Board& all, unsigned number) noexcept {
   const bool helped = takes_offers(number) && std::any_of(all.places.begin(), all.places.end(),
-                                                          [&](Place& place) { return help_at(all, place); });
-  return helped || help_at(all, all.errands);
+                                                          [&](Place& place) { return help_at(all, place, number); });
+  return helped || help_at(all, all.errands, number);
 }
 
 bool somebody_wants_a_hand(const Board& all, unsigned number) noexcept {

@@ -14,8 +14,9 @@ class Work {
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
 
-  // Does a share of it, and returns when there is nothing left to begin. Called by lanes, concurrently.
-  virtual void lend_a_hand() noexcept = 0;
+  // Does a share of it, and returns when there is nothing left to begin. Called by lanes, concurrently; no two that are
+  // at it have the same number, a lane always has the same, and 0 is the offerer's.
+  virtual void lend_a_hand(unsigned number) noexcept = 0;
 
  protected:
   ~Work() = default;

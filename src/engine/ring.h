@@ -15,12 +15,13 @@ namespace sluice::engine {
 
 inline constexpr std::size_t ring_bytes = std::size_t{4} << 20;
 inline constexpr std::uint32_t most_places = 256;
+static_assert(most_places <= gpu::ticket_slots);
 inline constexpr std::uint32_t most_targets = 512;
 
 // The words that host and device share; in the ring's pinned memory, before its bytes.
 struct RingWords {
-  std::array<gpu::Ticket, most_places> tickets;
-  std::array<std::uint32_t, most_places> drained;
+  std::array<gpu::Ticket, gpu::ticket_slots> tickets;
+  std::array<std::uint32_t, gpu::ticket_slots> drained;
   alignas(64) gpu::LaunchWords launch;
   alignas(64) std::uint32_t copied;                             // by the copy engine: marks of the copy stream
   alignas(64) std::array<std::uint64_t, most_targets> targets;  // of a scatter launch, one a chunk

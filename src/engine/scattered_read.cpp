@@ -1,6 +1,6 @@
 // Parcels are cut into chunks, which are claimed in order and read in any order. Those of one parcel are released in
 // its file's order, so nothing behind an end of a file, or behind an error, reaches the device; parcels do not wait for
-// each other. Chunk n lies in place n % place_count of the ring, as in engine/device_read.cpp, whose words these are.
+// each other. Places and words are those of engine/device_read.cpp.
 //
 //   next_     the first chunk that nobody has claimed
 //   copied_   chunks before it have left the ring by the copy engine (the kernel tells by RingWords::drained)
@@ -39,7 +39,7 @@ std::uint32_t chunks_in(std::uint64_t length, std::uint32_t size) noexcept {
 }  // namespace
 
 std::byte* ScatteredRead::bytes_of(std::uint32_t chunk) const noexcept {
-  return places_ + std::size_t{chunk % place_count_} * stride_ + target_of(chunk) % 16;
+  return places_ + std::size_t{slot(chunk).place} * stride_ + target_of(chunk) % 16;
 }
 
 std::uint32_t ScatteredRead::wanted(std::uint32_t chunk) const noexcept {
@@ -97,12 +97,16 @@ void ScatteredRead::carry(RingLoan& ring, bool by_kernel) noexcept {
   // Where all lie alike, neighbours in the ring touch, and the copy engine takes them in one piece.
   places_ = ring.bytes().data();
   stride_ = alike ? chunk_bytes_ : chunk_bytes_ + 64;
-  place_count_ = std::min({most_places, static_cast<std::uint32_t>((ring.bytes().size() - 16) / stride_), chunks_});
+  const auto places = std::min(most_places, static_cast<std::uint32_t>((ring.bytes().size() - 16) / stride_));
+  const bool apart = by_kernel && chunk_bytes_ >= usual_chunk && chunks_ > most_hands && offers_now() == 0;
+  rooms_ = apart ? Places::of_their_own(places, lane_count() + 1) : Places{.count = places};
   first_number_ = ring.numbers(chunks_);
   for (std::uint32_t chunk = 0; chunk < chunks_; ++chunk) words.targets[chunk] = target_of(chunk);
   std::atomic_ref(words.copied).store(0, std::memory_order_relaxed);
   // Each ring counts for itself: what lies here of another one's chunks may have the numbers of these.
-  for (std::uint32_t place = 0; place < place_count_; ++place) slots_[place].ready.store(0, std::memory_order_relaxed);
+  for (std::uint32_t chunk = 0; chunk < std::min(chunks_, gpu::ticket_slots); ++chunk) {
+    slot(chunk).ready.store(0, std::memory_order_relaxed);
+  }
   issued_ = 0;
   failure_ = cuda::success;
   copied_.store(0, std::memory_order_relaxed);
@@ -110,25 +114,27 @@ void ScatteredRead::carry(RingLoan& ring, bool by_kernel) noexcept {
   next_.store(1, std::memory_order_relaxed);  // the first is the caller's
   const Offer offer(*this, std::min(most_hands, chunks_ - 1));
   if (by_kernel) launch();
+  Hand hand(rooms_, 0);
   for (std::uint32_t chunk = 0; chunk < chunks_; chunk = next_.fetch_add(1, std::memory_order_relaxed)) {
     Patience patience;
-    while (!is_free(chunk)) look_after_device(patience);
+    while (!has_room(hand, chunk)) look_after_device(patience);
     if (is_lost()) break;
-    read(chunk);
+    read(hand, chunk);
     release(parcel_of_[chunk]);
     if (!this->by_kernel()) pump();
   }
   finish();
 }
 
-void ScatteredRead::lend_a_hand() noexcept {
+void ScatteredRead::lend_a_hand(unsigned number) noexcept {
+  Hand hand(rooms_, number);
   for (;;) {
     const std::uint32_t chunk = next_.fetch_add(1, std::memory_order_relaxed);
     if (chunk >= chunks_) return;
     Patience patience;
-    while (!is_free(chunk)) patience.wait();
+    while (!has_room(hand, chunk)) patience.wait();
     if (is_lost()) return;
-    read(chunk);
+    read(hand, chunk);
     release(parcel_of_[chunk]);
   }
 }
@@ -148,15 +154,23 @@ void ScatteredRead::settle() noexcept {
   }
 }
 
-bool ScatteredRead::is_free(std::uint32_t chunk) const noexcept {
-  if (chunk < place_count_) return true;
-  const std::uint32_t before = chunk - place_count_;
-  return copied_.load(std::memory_order_acquire) > before ||
-         look(ring_->words().drained[chunk % place_count_]) == number(before);
+bool ScatteredRead::has_left(std::uint32_t chunk) const noexcept {
+  if (copied_.load(std::memory_order_acquire) > chunk) return true;
+  // The last one of this slot, perhaps of an earlier launch.
+  const std::uint32_t last = look(ring_->words().drained[chunk % gpu::ticket_slots]) - first_number_;
+  return last < chunks_ && last >= chunk;
 }
 
-void ScatteredRead::read(std::uint32_t chunk) noexcept {
-  Slot& slot = slots_[chunk % place_count_];
+bool ScatteredRead::has_room(const Hand& hand, std::uint32_t chunk) const noexcept {
+  if (chunk >= gpu::ticket_slots && !has_left(chunk - gpu::ticket_slots)) return false;
+  const std::optional<std::uint32_t> before = hand.in_the_way_of(chunk);
+  return !before || has_left(*before);
+}
+
+void ScatteredRead::read(Hand& hand, std::uint32_t chunk) noexcept {
+  Slot& slot = this->slot(chunk);
+  slot.place = hand.place_for(chunk);
+  hand.has_read(chunk);
   const std::uint32_t index = parcel_of_[chunk];
   Progress& progress = progress_[index];
   const Parcel& parcel = parcels_[index];
@@ -180,7 +194,7 @@ void ScatteredRead::read(std::uint32_t chunk) noexcept {
 
 bool ScatteredRead::next_is_ready(const Progress& progress) const noexcept {
   const std::uint32_t chunk = progress.released.load(std::memory_order_relaxed);
-  return chunk < progress.end && slots_[chunk % place_count_].ready.load(std::memory_order_seq_cst) == number(chunk);
+  return chunk < progress.end && slot(chunk).ready.load(std::memory_order_seq_cst) == number(chunk);
 }
 
 // One thread releases chunks of a parcel at a time; whoever finds it busy leaves its chunk to it. Nobody's chunk is
@@ -196,7 +210,7 @@ void ScatteredRead::release(std::uint32_t parcel) noexcept {
 
 void ScatteredRead::release_next(Progress& progress) noexcept {
   const std::uint32_t chunk = progress.released.load(std::memory_order_relaxed);
-  Slot& slot = slots_[chunk % place_count_];
+  Slot& slot = this->slot(chunk);
   slot.length = 0;
   if (!progress.ended) {
     if (slot.outcome > 0) slot.length = static_cast<std::uint32_t>(slot.outcome);
@@ -213,8 +227,8 @@ void ScatteredRead::release_next(Progress& progress) noexcept {
 // after them; what is read here in that order, the device reads in that order.
 void ScatteredRead::publish(std::uint32_t chunk, std::uint32_t length) noexcept {
   if (!by_kernel()) return;
-  const std::atomic_ref ticket(ring_->words().tickets[chunk % place_count_].value);
-  const std::uint64_t value = std::uint64_t{length} << 32U | number(chunk);
+  const std::atomic_ref ticket(ring_->words().tickets[chunk % gpu::ticket_slots].value);
+  const std::uint64_t value = gpu::ticket_of(number(chunk), length, slot(chunk).place);
   if (chunk > 0) return ticket.store(value, std::memory_order_release);
   // In this one place a call_off() may come between.
   std::uint64_t none = 0;
@@ -233,7 +247,7 @@ void ScatteredRead::launch() noexcept {
                                                          .chunk_bytes = chunk_bytes_,
                                                          .stride = stride_,
                                                          .chunks = chunks_,
-                                                         .place_count = place_count_,
+                                                         .silent_up_to = rooms_.enough_for(),
                                                          .first_number = first_number_,
                                                          .serial = serial_});
   launched_ = std::chrono::steady_clock::now();
@@ -242,7 +256,7 @@ void ScatteredRead::launch() noexcept {
 
 // Takes the work back from a kernel that has not begun. False: it has.
 //
-// The first ticket is exchanged, not overwritten: when its place has been filled again the kernel has begun, and needs
+// The first ticket is exchanged, not overwritten: when its slot has been used again the kernel has begun, and needs
 // what is there. Otherwise either the first block reads `called_off`, or this thread reads `begun`; a full fence on
 // both sides excludes that neither does.
 bool ScatteredRead::call_off() noexcept {
@@ -323,7 +337,7 @@ int ScatteredRead::copy_released(std::uint32_t end) noexcept {
   while (issued_ < end && result == cuda::success) {
     std::size_t count = 0;
     for (; issued_ < end; ++issued_) {
-      const std::uint32_t length = slots_[issued_ % place_count_].length;
+      const std::uint32_t length = slot(issued_).length;
       if (length == 0) continue;
       const gpu::Copy next{target_of(issued_), bytes_of(issued_), length};
       if (count > 0 && copies[count - 1].to + copies[count - 1].size == next.to &&

@@ -11,6 +11,7 @@
 #include "base/outcome.h"
 #include "base/strong.h"
 #include "engine/device_read.h"
+#include "engine/hand.h"
 #include "engine/lanes.h"
 #include "engine/pause.h"
 #include "engine/ring.h"
@@ -39,7 +40,7 @@ class ScatteredRead final : public Work {
   // With the ring's context current. All parcels' memory belongs to that context.
   void run(std::span<Parcel> parcels, RingLoan& ring, Carrier carrier) noexcept;
 
-  void lend_a_hand() noexcept override;
+  void lend_a_hand(unsigned number) noexcept override;
 
  private:
   // A launch carries at most so many chunks (the targets are known beforehand) of at most this size.
@@ -61,7 +62,8 @@ class ScatteredRead final : public Work {
   };
 
   struct Slot {
-    std::atomic<std::uint32_t> ready{0};  // the number of the chunk that lies here
+    std::atomic<std::uint32_t> ready{0};  // the number of the chunk that has been read
+    std::uint32_t place = 0;              // where it lies
     std::uint32_t length = 0;             // of what goes on to the device; final once released
     bool left_over = false;
     std::int64_t outcome = 0;
@@ -79,15 +81,19 @@ class ScatteredRead final : public Work {
   cuda::DevicePtr target_of(std::uint32_t chunk) const noexcept {
     return parcels_[parcel_of_[chunk]].to + begin_of(chunk);
   }
+  // Of a chunk that has been read, or is being read by this thread.
+  Slot& slot(std::uint32_t chunk) noexcept { return slots_[chunk % gpu::ticket_slots]; }
+  const Slot& slot(std::uint32_t chunk) const noexcept { return slots_[chunk % gpu::ticket_slots]; }
   std::byte* bytes_of(std::uint32_t chunk) const noexcept;
   std::uint32_t wanted(std::uint32_t chunk) const noexcept;
   static constexpr std::uint32_t lost = ~std::uint32_t{0};  // as a value of copied_
   bool is_lost() const noexcept { return copied_.load(std::memory_order_acquire) == lost; }
-  bool is_free(std::uint32_t chunk) const noexcept;
+  bool has_left(std::uint32_t chunk) const noexcept;
+  bool has_room(const Hand& hand, std::uint32_t chunk) const noexcept;
   bool is_released(std::uint32_t chunk) const noexcept;
   bool next_is_ready(const Progress& progress) const noexcept;
 
-  void read(std::uint32_t chunk) noexcept;
+  void read(Hand& hand, std::uint32_t chunk) noexcept;
   void release(std::uint32_t parcel) noexcept;
   void release_next(Progress& progress) noexcept;
   void publish(std::uint32_t chunk, std::uint32_t length) noexcept;
@@ -107,7 +113,7 @@ class ScatteredRead final : public Work {
   std::uint32_t chunk_bytes_ = 0;
   std::uint32_t stride_ = 0;
   std::uint32_t chunks_ = 0;
-  std::uint32_t place_count_ = 0;
+  Places rooms_;
   std::uint32_t first_number_ = 0;
   std::uint32_t serial_ = 0;
   std::uint32_t issued_ = 0;
@@ -117,7 +123,7 @@ class ScatteredRead final : public Work {
   alignas(64) std::atomic<std::uint32_t> next_{0};
   alignas(64) std::atomic<std::uint32_t> copied_{0};
   std::atomic<bool> by_kernel_{false};
-  std::array<Slot, most_places> slots_;
+  std::array<Slot, gpu::ticket_slots> slots_;
   std::array<Progress, most_chunks> progress_;
   std::array<std::uint16_t, most_chunks> parcel_of_{};
 };

@@ -57,8 +57,8 @@ int Staging::launch(const Gather& gather) noexcept {
   cuda::DevicePtr drained = seen_by_device(gather.drained);
   cuda::DevicePtr words = seen_by_device(gather.words);
   cuda::DevicePtr counters = counters_;
-  std::array<std::uint32_t, 7> numbers{gather.chunk_bytes, gather.stride,       gather.skip,  gather.chunks,
-                                       gather.place_count, gather.first_number, gather.serial};
+  std::array<std::uint32_t, 7> numbers{gather.chunk_bytes,  gather.stride,       gather.skip,  gather.chunks,
+                                       gather.silent_up_to, gather.first_number, gather.serial};
   std::array<void*, 13> arguments{&places,     &target,     &tickets,    &drained,    &words,
                                   &counters,   &numbers[0], &numbers[1], &numbers[2], &numbers[3],
                                   &numbers[4], &numbers[5], &numbers[6]};
@@ -74,7 +74,7 @@ int Staging::launch(const Scatter& scatter) noexcept {
   cuda::DevicePtr drained = seen_by_device(scatter.drained);
   cuda::DevicePtr words = seen_by_device(scatter.words);
   cuda::DevicePtr counters = counters_;
-  std::array<std::uint32_t, 5> numbers{scatter.stride, scatter.chunks, scatter.place_count, scatter.first_number,
+  std::array<std::uint32_t, 5> numbers{scatter.stride, scatter.chunks, scatter.silent_up_to, scatter.first_number,
                                        scatter.serial};
   std::array<void*, 11> arguments{&places,     &targets,    &tickets,    &drained,    &words,     &counters,
                                   &numbers[0], &numbers[1], &numbers[2], &numbers[3], &numbers[4]};

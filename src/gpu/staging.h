@@ -26,22 +26,26 @@ inline constexpr std::uint32_t called_off = ~std::uint32_t{0};
 // What tells the kernel that a chunk is there. A line of memory each: blocks look at theirs again and again, over the
 // link, and would hold up whoever writes another one in the same line.
 struct alignas(64) Ticket {
-  std::uint64_t value;  // length << 32 | number of the chunk
+  std::uint64_t value;
 };
+inline constexpr std::uint32_t ticket_slots = 256;  // chunk n has slot n % ticket_slots
+constexpr std::uint64_t ticket_of(std::uint32_t number, std::uint32_t length, std::uint32_t place) noexcept {
+  return std::uint64_t{place} << 56U | std::uint64_t{length} << 32U | number;  // 8, 24 and 32 bits
+}
 
 // One launch of the gather kernel (kernels/gather.cu). All host addresses lie in the ring's memory.
 struct Gather {
-  const std::byte* places;       // chunk n waits in place n % place_count
+  const std::byte* places;       // a chunk waits in the place that its ticket tells
   cuda::DevicePtr target;        // where chunk 0 would go if `skip` were 0
-  const Ticket* tickets;         // one a place
-  const std::uint32_t* drained;  // one a place: number of the last chunk taken from it; kept when the ring goes round
+  const Ticket* tickets;         // one a slot
+  const std::uint32_t* drained;  // one a slot: number of the last chunk that was taken
   const LaunchWords* words;
   std::uint32_t chunk_bytes;
   std::uint32_t stride;  // from one place to the next
   std::uint32_t skip;    // how far into its place and its target chunk 0 begins
   std::uint32_t chunks;
-  std::uint32_t place_count;
-  std::uint32_t first_number;  // of chunk 0; no place has ever had these numbers
+  std::uint32_t silent_up_to;  // with so many chunks `drained` is left alone: no place is used twice
+  std::uint32_t first_number;  // of chunk 0; no slot has ever had these numbers
   std::uint32_t serial;        // of the launch; below 2^30
   unsigned most_blocks;        // a chunk each at a time, in so many processors of the device at most
   // Source and target of a chunk must have the same distance from a 16-byte boundary.
@@ -50,7 +54,7 @@ struct Gather {
 // One launch of the scatter kernel (kernels/scatter.cu), whose chunks have each a target of its own. All host addresses
 // lie in the ring's memory.
 struct Scatter {
-  const std::byte* places;  // chunk n waits in place n % place_count, as far behind a 16-byte boundary as its target
+  const std::byte* places;       // the bytes begin there as far behind a 16-byte boundary as in their target
   const std::uint64_t* targets;  // one a chunk, all there before the launch
   const Ticket* tickets;         // as for the gather kernel
   const std::uint32_t* drained;
@@ -58,7 +62,7 @@ struct Scatter {
   std::uint32_t chunk_bytes;  // no chunk is longer
   std::uint32_t stride;       // from one place to the next, a multiple of 16
   std::uint32_t chunks;
-  std::uint32_t place_count;
+  std::uint32_t silent_up_to;
   std::uint32_t first_number;
   std::uint32_t serial;
 };

@@ -66,7 +66,7 @@ class CourieredRead final : public engine::Work {
     return total_ == 0 && refusal_.error() != 0 ? refusal_ : Outcome::bytes(total_);
   }
 
-  void lend_a_hand() noexcept override {
+  void lend_a_hand(unsigned /*number*/) noexcept override {
     engine::Patience patience;
     while (!over_.load(std::memory_order_acquire) && next_.load(std::memory_order_relaxed) < chunks_) {
       if (read_one()) {

@@ -10,8 +10,8 @@
 //     then looks for the host's mark; the host first sets its mark and then looks for `begun`. With a full fence
 //     between on both sides, at least one of them sees the other. The host's mark takes the place of chunk 0's ticket:
 //     one read over the link, not two. The other blocks store nothing before that block has given its verdict.
-//   - A chunk's ticket is a number that this place in the ring never had before (low half) and the chunk's length
-//     (high half), written in one store after the chunk's bytes. Each has a line of the host's memory to itself: looks
+//   - A chunk's ticket, in slot n % ticket_slots for chunk n, is a number that this slot never had before (low half), the
+//     chunk's length and the place where it lies (8 bits), written in one store after the chunk's bytes. Each has a line of the host's memory to itself: looks
 //     at its neighbours would hold up whoever writes it.
 //   - Every chunk gets a ticket in the end: one of length 0 when there was nothing to read.
 
@@ -22,6 +22,15 @@ namespace {
 
 constexpr u32 called_off = 0xffffffffu;  // in the low half of chunk 0's ticket
 constexpr u32 ticket_words = 8;          // from one ticket to the next: a line each
+constexpr u32 ticket_slots = 256;
+
+__device__ u32 length_in(u64 ticket) {
+  return static_cast<u32>(ticket >> 32) & 0xffffffu;
+}
+
+__device__ u32 place_in(u64 ticket) {
+  return static_cast<u32>(ticket >> 56);
+}
 
 __device__ u64 wait_for_ticket(const volatile u64* ticket, u32 wanted) {
   u64 seen;
@@ -60,10 +69,11 @@ __device__ void copy(char* to, const char* from, u32 length) {
 
 extern "C" __global__ void __launch_bounds__(512)
     sluice_gather(const char* ring, u64 target, const volatile u64* tickets, volatile u32* drained, volatile u32* word,
-                  volatile u32* counters, u32 chunk_bytes, u32 stride, u32 skip, u32 chunks, u32 places,
+                  volatile u32* counters, u32 chunk_bytes, u32 stride, u32 skip, u32 chunks, u32 silent_up_to,
                   u32 first_number, u32 serial) {
   __shared__ u32 drawn;
   __shared__ u32 length;
+  __shared__ u32 place;
   u32* const draws = const_cast<u32*>(counters + 0);
   u32* const done = const_cast<u32*>(counters + 2);
   u32* const left = const_cast<u32*>(counters + 3);
@@ -82,14 +92,15 @@ extern "C" __global__ void __launch_bounds__(512)
       const u32 verdict = static_cast<u32>(ticket) == called_off ? off : go;
       counters[1] = serial << 2 | verdict;
       word[1] = serial << 2 | verdict;
-      length = static_cast<u32>(ticket >> 32);
+      length = length_in(ticket);
+      place = place_in(ticket);
       if (verdict == off) mine = chunks;
     } else {
       // Its own ticket is awaited meanwhile; a launch that was called off gets none.
       u32 verdict = 0;
       u64 ticket = 0;
       for (;;) {
-        if (mine < chunks && static_cast<u32>(ticket) != first_number + mine) ticket = tickets[mine % places * ticket_words];
+        if (mine < chunks && static_cast<u32>(ticket) != first_number + mine) ticket = tickets[mine % ticket_slots * ticket_words];
         if (verdict == 0) {
           const u32 seen = counters[1];
           if (seen >> 2 == (serial << 2) >> 2) verdict = seen & 3;
@@ -97,7 +108,8 @@ extern "C" __global__ void __launch_bounds__(512)
         if (verdict == off) mine = chunks;
         if (verdict != 0 && (mine >= chunks || static_cast<u32>(ticket) == first_number + mine)) break;
       }
-      length = static_cast<u32>(ticket >> 32);
+      length = length_in(ticket);
+      place = place_in(ticket);
     }
     drawn = mine;
   }
@@ -106,14 +118,18 @@ extern "C" __global__ void __launch_bounds__(512)
     const u32 chunk = drawn;
     const u32 into = chunk == 0 ? skip : 0;
     copy(reinterpret_cast<char*>(target + static_cast<u64>(chunk) * chunk_bytes + into),
-         ring + static_cast<u64>(chunk % places) * stride + into, length);
+         ring + static_cast<u64>(place) * stride + into, length);
     __syncthreads();
     if (threadIdx.x == 0) {
       // The bytes have been loaded (each store needed one): the place may be filled again.
-      if (chunks > places) drained[chunk % places] = first_number + chunk;
+      if (chunks > silent_up_to) drained[chunk % ticket_slots] = first_number + chunk;
       ++carried;
       drawn = atomicAdd(draws, 1u);
-      if (drawn < chunks) length = static_cast<u32>(wait_for_ticket(tickets + drawn % places * ticket_words, first_number + drawn) >> 32);
+      if (drawn < chunks) {
+        const u64 ticket = wait_for_ticket(tickets + drawn % ticket_slots * ticket_words, first_number + drawn);
+        length = length_in(ticket);
+        place = place_in(ticket);
+      }
     }
     __syncthreads();
   }

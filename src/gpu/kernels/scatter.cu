@@ -18,6 +18,15 @@ namespace {
 
 constexpr u32 called_off = 0xffffffffu;  // in the low half of chunk 0's ticket
 constexpr u32 ticket_words = 8;          // from one ticket to the next: a line each
+constexpr u32 ticket_slots = 256;
+
+__device__ u32 length_in(u64 ticket) {
+  return static_cast<u32>(ticket >> 32) & 0xffffffu;
+}
+
+__device__ u32 place_in(u64 ticket) {
+  return static_cast<u32>(ticket >> 56);
+}
 
 // Loads pass the caches: the ring's places are used again and again.
 __device__ void copy(char* to, const char* from, u32 length) {
@@ -48,10 +57,11 @@ __device__ void copy(char* to, const char* from, u32 length) {
 
 extern "C" __global__ void __launch_bounds__(512)
     sluice_scatter(const char* ring, const volatile u64* targets, const volatile u64* tickets, volatile u32* drained,
-                   volatile u32* word, volatile u32* counters, u32 stride, u32 chunks, u32 places, u32 first_number,
+                   volatile u32* word, volatile u32* counters, u32 stride, u32 chunks, u32 silent_up_to, u32 first_number,
                    u32 serial) {
   __shared__ u32 drawn;
   __shared__ u32 length;
+  __shared__ u32 place;
   __shared__ u64 target;
   u32* const draws = const_cast<u32*>(counters + 0);
   u32* const done = const_cast<u32*>(counters + 2);
@@ -72,7 +82,8 @@ extern "C" __global__ void __launch_bounds__(512)
       const u32 verdict = static_cast<u32>(ticket) == called_off ? off : go;
       counters[1] = serial << 2 | verdict;
       word[1] = serial << 2 | verdict;
-      length = static_cast<u32>(ticket >> 32);
+      length = length_in(ticket);
+      place = place_in(ticket);
       if (verdict == off) mine = chunks;
     } else {
       // Its own ticket is awaited meanwhile; a launch that was called off gets none.
@@ -80,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(512)
       u64 ticket = 0;
       if (mine < chunks) target = targets[mine];
       for (;;) {
-        if (mine < chunks && static_cast<u32>(ticket) != first_number + mine) ticket = tickets[mine % places * ticket_words];
+        if (mine < chunks && static_cast<u32>(ticket) != first_number + mine) ticket = tickets[mine % ticket_slots * ticket_words];
         if (verdict == 0) {
           const u32 seen = counters[1];
           if (seen >> 2 == (serial << 2) >> 2) verdict = seen & 3;
@@ -88,27 +99,28 @@ extern "C" __global__ void __launch_bounds__(512)
         if (verdict == off) mine = chunks;
         if (verdict != 0 && (mine >= chunks || static_cast<u32>(ticket) == first_number + mine)) break;
       }
-      length = static_cast<u32>(ticket >> 32);
+      length = length_in(ticket);
+      place = place_in(ticket);
     }
     drawn = mine;
   }
   __syncthreads();
   while (drawn < chunks) {
-    const u32 place = drawn % places;
     copy(reinterpret_cast<char*>(target), ring + static_cast<u64>(place) * stride + (target & 15), length);
     __syncthreads();
     if (threadIdx.x == 0) {
       // The bytes have been loaded (each store needed one): the place may be filled again.
-      if (chunks > places) drained[place] = first_number + drawn;
+      if (chunks > silent_up_to) drained[drawn % ticket_slots] = first_number + drawn;
       ++carried;
       drawn = atomicAdd(draws, 1u);
       if (drawn < chunks) {
         target = targets[drawn];
         u64 ticket;
         do {
-          ticket = tickets[drawn % places * ticket_words];
+          ticket = tickets[drawn % ticket_slots * ticket_words];
         } while (static_cast<u32>(ticket) != first_number + drawn);
-        length = static_cast<u32>(ticket >> 32);
+        length = length_in(ticket);
+      place = place_in(ticket);
       }
     }
     __syncthreads();

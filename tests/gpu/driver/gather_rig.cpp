@@ -37,6 +37,11 @@ std::string first_difference(const Values& expected, const Values& seen) {
   return text.str();
 }
 
+// Any order will do, as long as a place is used again only when what lay there has been taken.
+std::uint32_t place_of(const GatherCase& given, std::uint32_t chunk) {
+  return given.places - 1 - chunk % given.places;
+}
+
 std::uint32_t into(const GatherCase& given, std::uint32_t chunk) {
   return chunk == 0 ? given.skip : 0;
 }
@@ -111,10 +116,9 @@ int GatherRig::launch(const GatherCase& given, Ptr target) {
 bool GatherRig::wait_for_place(const GatherCase& given, std::uint32_t chunk) const {
   if (chunk < given.places) return true;
   const std::uint32_t before = first_number_ + chunk - given.places;
-  while (look(words().drained[chunk % given.places]) != before) {
-    if (cuStreamQuery(stream_.get()) != cuda::error_not_ready) {
-      return look(words().drained[chunk % given.places]) == before;
-    }
+  std::uint32_t& drained = words().drained[(chunk - given.places) % gpu::ticket_slots];
+  while (look(drained) != before) {
+    if (cuStreamQuery(stream_.get()) != cuda::error_not_ready) return look(drained) == before;
   }
   return true;
 }
@@ -124,7 +128,8 @@ bool GatherRig::wait_for_place(const GatherCase& given, std::uint32_t chunk) con
 void GatherRig::publish(const GatherCase& given) {
   for (std::uint32_t chunk = 0; chunk < given.chunks(); ++chunk) {
     ASSERT_TRUE(wait_for_place(given, chunk)) << "chunk " << chunk << " of " << described(given);
-    const std::uint32_t place = chunk % given.places;
+    const std::uint32_t place = place_of(given, chunk);
+    const std::uint32_t slot = chunk % gpu::ticket_slots;
     const std::uint32_t length = given.lengths[chunk];
     const std::uint32_t number = first_number_ + chunk;
     std::uint8_t* const to = places(given) + std::size_t{place} * given.stride;
@@ -133,8 +138,8 @@ void GatherRig::publish(const GatherCase& given) {
     std::copy_n(
         bytes.begin() + into(given, chunk), length,
         expected_.begin() + static_cast<std::ptrdiff_t>(std::uint64_t{chunk} * given.chunk_bytes + into(given, chunk)));
-    if (given.chunks() > given.places) drained_[place] = number;
-    put(words().tickets[place].value, std::uint64_t{length} << 32U | number);
+    if (given.chunks() > given.places) drained_[slot] = number;
+    put(words().tickets[slot].value, gpu::ticket_of(number, length, place));
   }
   ring_then_.assign(ring_.data() + places_at, ring_.data() + ring_.size());
   tickets_ = tickets_now();

@@ -55,8 +55,8 @@ class GatherRig {
   // The first bytes of the pinned memory, as the library lays its ring out: words, then places.
   struct Words {
     std::uint32_t begun, verdict, done, left;
-    gpu::Ticket tickets[64];
-    std::uint32_t drained[64];
+    gpu::Ticket tickets[gpu::ticket_slots];
+    std::uint32_t drained[gpu::ticket_slots];
   };
   static constexpr std::uint64_t guard = 256;
 
@@ -72,7 +72,7 @@ class GatherRig {
   void expect_drained(const GatherCase& given) const;
   void expect_counters_at_rest() const;
 
-  static constexpr std::size_t places_at = 8192;
+  static constexpr std::size_t places_at = 20480;
   static constexpr std::size_t ring_bytes = std::size_t{2} << 20U;
   static constexpr std::size_t target_bytes = std::size_t{4} << 20U;
 

@@ -97,7 +97,7 @@ int ScatterRig::launch(const ScatterCase& given) {
 // False: the kernel has ended without taking the chunk before.
 bool ScatterRig::wait_for_place(const ScatterCase& given, std::uint32_t chunk) const {
   if (chunk < given.places) return true;
-  std::uint32_t& drained = words().drained[chunk % given.places];
+  std::uint32_t& drained = words().drained[(chunk - given.places) % gpu::ticket_slots];
   const std::uint32_t before = first_number_ + chunk - given.places;
   while (look(drained) != before) {
     if (cuStreamQuery(stream_.get()) != cuda::error_not_ready) return look(drained) == before;
@@ -108,15 +108,16 @@ bool ScatterRig::wait_for_place(const ScatterCase& given, std::uint32_t chunk) c
 void ScatterRig::publish(const ScatterCase& given, std::uint32_t chunk) {
   ASSERT_TRUE(wait_for_place(given, chunk)) << "chunk " << chunk << " of " << described(given);
   const auto [at, length] = given.chunks[chunk];
-  const std::uint32_t place = chunk % given.places;
+  const std::uint32_t place = given.places - 1 - chunk % given.places;  // any order will do
+  const std::uint32_t slot = chunk % gpu::ticket_slots;
   const std::uint32_t number = first_number_ + chunk;
   const auto bytes = pattern(given.stride, number);
   std::uint8_t* const to = ring_.data() + places_at + std::size_t{place} * given.stride;
   std::copy(bytes.begin(), bytes.end(), to);
   std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(target_.at(at) % 16), length,
               expected_.begin() + static_cast<std::ptrdiff_t>(at));
-  if (given.count() > given.places) drained_[place] = number;
-  put(words().tickets[place].value, std::uint64_t{length} << 32U | number);
+  if (given.count() > given.places) drained_[slot] = number;
+  put(words().tickets[slot].value, gpu::ticket_of(number, length, place));
 }
 
 void ScatterRig::publish_all(const ScatterCase& given, Order order) {

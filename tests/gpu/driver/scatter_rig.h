@@ -60,11 +60,11 @@ class ScatterRig {
   // The first bytes of the pinned memory, as the library lays its ring out: words, then places.
   struct Words {
     std::uint32_t begun, verdict, done, left;
-    gpu::Ticket tickets[64];
-    std::uint32_t drained[64];
+    gpu::Ticket tickets[gpu::ticket_slots];
+    std::uint32_t drained[gpu::ticket_slots];
     std::uint64_t targets[256];
   };
-  static constexpr std::size_t places_at = 8192;
+  static constexpr std::size_t places_at = 20480;
   static constexpr std::size_t ring_bytes = std::size_t{1} << 20U;
 
   Words& words() const { return *reinterpret_cast<Words*>(ring_.data()); }

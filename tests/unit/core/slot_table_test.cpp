@@ -148,6 +148,23 @@ TEST(SlotTable, RetiredWithoutPatienceReturnsAtOnceAndTheLastUserDestroys) {
   EXPECT_EQ(table.standing(handle), Standing::retired);
 }
 
+TEST(SlotTable, APinTakenAgainKeepsTheObjectWhenTheFirstIsGone) {
+  Table table;
+  std::atomic<int> destroyed{0};
+  void* const handle = table.insert(std::make_unique<Thing>(7, &destroyed));
+  Table::Pin first = table.pin(handle);
+  table.retire(handle, Patience::none);
+  Table::Pin second = first.again();  // though nobody new gets in
+  EXPECT_FALSE(table.pin(handle));
+  first = {};
+  ASSERT_TRUE(second);
+  EXPECT_EQ(7, second->value);
+  EXPECT_EQ(0, destroyed);
+  second = {};
+  EXPECT_EQ(1, destroyed);
+  EXPECT_FALSE(second.again());
+}
+
 TEST(SlotTable, AbandonedHandlesNameNothingAndTheirObjectsAreLeftAlone) {
   Table table;
   std::atomic<int> destroyed{0};
