@@ -18,7 +18,7 @@ install(TARGETS sluice_witness LIBRARY DESTINATION ${sluice_private_libdir})
 install(FILES packaging/cufile.json DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice)
 
 # Never next to the library: it would shadow a real driver.
-install(TARGETS softcuda LIBRARY DESTINATION ${sluice_private_libdir}/softgpu NAMELINK_SKIP)
+install(TARGETS softcuda softgdr LIBRARY DESTINATION ${sluice_private_libdir}/softgpu NAMELINK_SKIP)
 
 # The package is written by hand, not exported: the static library is one archive of our objects, and its users need
 # none of the build's own targets.

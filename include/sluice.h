@@ -96,6 +96,7 @@ typedef struct sluice_carrier_counts {
   uint64_t resident_kernel;   /* small reads, fetched by a kernel that stays for the next (sluice.small_reads) */
   uint64_t small_together;    /* small reads of several threads at once, fetched with one launch of a kernel */
   uint64_t stations;          /* pieces of staging memory for streams that there are by now, 1.3 MiB each */
+  uint64_t cpu_window;        /* small reads into registered memory, by the CPU's own stores (sluice.small_reads) */
 } sluice_carrier_counts_t;
 
 /* Who gave a setting its value, in rising order of authority. */

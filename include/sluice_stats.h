@@ -21,14 +21,14 @@
 #define SLUICE_STATS_NAME "sluice-stats"
 #define SLUICE_STATS_MAGIC UINT64_C(0x5354415453434c53)
 /* Changes with the meaning of anything below. */
-#define SLUICE_STATS_VERSION 2u
+#define SLUICE_STATS_VERSION 3u
 
 enum {
   SLUICE_STATS_SHARD_COUNT = 8,   /* threads share them out among themselves */
   SLUICE_STATS_DEVICE_COUNT = 16, /* by ordinal; what lies behind counts in the totals alone */
   SLUICE_STATS_SIZE_COUNT = 32,   /* 0 for less than 4 KiB, 1 for 4 to 8 KiB, doubling */
   SLUICE_STATS_OPERATION_COUNT = 10,
-  SLUICE_STATS_CARRIER_COUNT = 8
+  SLUICE_STATS_CARRIER_COUNT = 9
 };
 
 /* Calls that are counted as good or failed. */
@@ -54,7 +54,8 @@ enum sluice_stats_carrier {
   SLUICE_STATS_MANY_COPIES = 4,
   SLUICE_STATS_SLAB = 5,
   SLUICE_STATS_RESIDENT_KERNEL = 6,
-  SLUICE_STATS_SMALL_TOGETHER = 7
+  SLUICE_STATS_SMALL_TOGETHER = 7,
+  SLUICE_STATS_CPU_WINDOW = 8
 };
 
 typedef struct sluice_stats_pair {
@@ -90,7 +91,7 @@ typedef struct sluice_stats_shard {
   sluice_stats_device_t devices[SLUICE_STATS_DEVICE_COUNT];
   sluice_stats_way_t ways[SLUICE_PATH_COUNT][SLUICE_REASON_COUNT];
   uint64_t carriers[SLUICE_STATS_CARRIER_COUNT];
-  uint64_t room[6]; /* a shard is a multiple of 64 bytes */
+  uint64_t room[5]; /* a shard is a multiple of 64 bytes */
 } sluice_stats_shard_t;
 
 /* What is no sum. */

@@ -3,7 +3,7 @@
 
 #include <sys/mman.h>
 
-#include "refusal.h"
+#include "answer.h"
 
 namespace sluice::softgpu {
 
@@ -76,7 +76,19 @@ DeviceStorage::DeviceStorage(DeviceMemory& memory, std::uint64_t size)
       size_(rounded_up(size, size < large_from ? small_granule : device_page)),
       offset_(memory.take(size_, size < large_from ? small_granule : device_page)) {}
 
+std::shared_ptr<HostView> DeviceStorage::view_from(std::uint64_t address, std::uint64_t size) {
+  auto view = std::make_shared<HostView>(memory_.map_again(address, size), size);
+  const std::lock_guard lock(mutex_);
+  std::erase_if(views_, [](const auto& known) { return known.expired(); });
+  views_.push_back(view);
+  return view;
+}
+
 DeviceStorage::~DeviceStorage() {
+  for (const auto& known : views_) {
+    const auto view = known.lock();
+    if (view != nullptr && early_admission("gdr_free_callback") == cuda::success) view->take_back();
+  }
   memory_.give_back(offset_, size_);
 }
 

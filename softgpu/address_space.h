@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
+#include "host_view.h"
 #include "knobs.h"
 #include "ranges.h"
 
@@ -49,12 +51,15 @@ class Backstore {
   std::uint64_t size() const { return size_; }
   // Whether it is a file or device mapping that somebody else gave, so that I/O into it reaches what he sees.
   bool is_given() const { return given_; }
+  // A second mapping of a stretch of it. Throws Refusal (operating system) where a device mapping was given.
+  std::byte* map_again(std::uint64_t first, std::uint64_t size) const;
   // Nobody needs what is there any more. What was given is left as it is.
   void forget(std::uint64_t first, std::uint64_t last) const noexcept;
 
  private:
   bool given_ = false;
-  int file_ = -1;  // our own memory file, or the one that was given: what we hold of it is locked
+  int file_ = -1;             // our own memory file, or the one that was given: what we hold of it is locked
+  std::uint64_t offset_ = 0;  // in that file
   std::uint64_t size_ = 0;
   std::byte* bytes_ = nullptr;
 };
@@ -78,6 +83,9 @@ class DeviceMemory {
   void give_back(std::uint64_t offset, std::uint64_t size) noexcept;
 
   std::uint64_t address(std::uint64_t offset) const { return window_.start() + offset; }
+  std::byte* map_again(std::uint64_t address, std::uint64_t size) const {
+    return backstore_.map_again(address - window_.start(), size);
+  }
   std::byte* bytes(std::uint64_t offset) const { return backstore_.bytes() + offset; }
 
  private:
@@ -99,10 +107,15 @@ class DeviceStorage {
   std::byte* bytes() const { return memory_.bytes(offset_); }
   std::uint64_t size() const { return size_; }
 
+  // A view of the pages from this address on, which may lie before the storage: taken back when the storage goes.
+  std::shared_ptr<HostView> view_from(std::uint64_t address, std::uint64_t size);
+
  private:
   DeviceMemory& memory_;
   std::uint64_t size_;
   std::uint64_t offset_;
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<HostView>> views_;
 };
 
 // Page-aligned host memory of our own: pinned and managed allocations.

@@ -143,6 +143,7 @@ Backstore::Backstore(const Backing& backing, std::uint64_t most) : given_(true) 
   const Stretch stretch =
       is_device ? stretch_of_device(file.get(), backing, most) : stretch_of_file(file.get(), backing, most);
   require(stretch.size != 0, cuda::error_out_of_memory);
+  offset_ = stretch.offset;
   size_ = stretch.size;
   bytes_ = map_shared(file.get(), stretch.offset, size_);
   // The mapping of a device keeps what it needs; memory from a provider goes back to it when the process ends.
@@ -152,6 +153,11 @@ Backstore::Backstore(const Backing& backing, std::uint64_t most) : given_(true) 
 Backstore::~Backstore() {
   ::munmap(bytes_, size_);
   if (file_ >= 0) ::close(file_);
+}
+
+std::byte* Backstore::map_again(std::uint64_t first, std::uint64_t size) const {
+  require(file_ >= 0, cuda::error_operating_system);
+  return map_shared(file_, offset_ + first, size);
 }
 
 void Backstore::forget(std::uint64_t first, std::uint64_t last) const noexcept {

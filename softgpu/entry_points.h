@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "gpu/cuda_abi.h"
+#include "gpu/gdr_abi.h"
 
 namespace sluice::softgpu {
 
@@ -22,6 +23,9 @@ int cuSluiceSoftGpuVersion();
 // names, so that a file can be read into it directly. `length` is how many bytes from there on belong together, at most
 // `size`. CUDA_ERROR_NOT_SUPPORTED for memory of our own, which stays out of everybody's reach.
 CUresult cuSluiceSoftGpuBackingAddress(Ptr pointer, std::size_t size, void** address, std::size_t* length);
+
+// The calls of GDRCopy over this driver's memory, for the libgdrapi.so.2 that lies beside it.
+const gdr::Calls* cuSluiceSoftGpuGdrCalls();
 
 // Start, names, entry points
 CUresult cuInit(unsigned flags);

@@ -41,7 +41,8 @@ paths::SmallReads small_reads_of(const config::Config& config) {
   const std::string_view chosen = config.text(config::key_at("sluice.small_reads"));
   if (chosen == "copy") return paths::SmallReads::copied;
   if (chosen == "together") return paths::SmallReads::together;
-  return chosen == "resident" ? paths::SmallReads::resident : paths::SmallReads::automatic;
+  if (chosen == "resident") return paths::SmallReads::resident;
+  return chosen == "window" ? paths::SmallReads::window : paths::SmallReads::automatic;
 }
 
 }  // namespace

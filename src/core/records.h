@@ -12,6 +12,7 @@
 #include "engine/private_files.h"
 #include "facts/buffer.h"
 #include "facts/file.h"
+#include "gpu/cpu_window.h"
 #include "request/request.h"
 
 namespace sluice::core {
@@ -47,6 +48,7 @@ struct Buffer {
   std::uint64_t base = 0;
   std::uint64_t size = 0;
   facts::BufferFacts facts;  // of the first byte
+  gpu::CpuWindow window;     // empty unless the life asks for windows
 };
 
 using FileTable = SlotTable<File, 0x5c, 16>;

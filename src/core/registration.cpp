@@ -55,6 +55,12 @@ void require_direct_way(const Life& life, const facts::FileFacts& file) {
   }
 }
 
+// For small reads by the CPU's stores, where they are asked for and everything is not to go one certain way.
+bool wants_window(const request::Terms& terms, const facts::BufferFacts& memory) {
+  const bool free_to_choose = terms.manner == paths::Manner::usual || terms.manner == paths::Manner::kernel;
+  return free_to_choose && terms.small_reads == paths::SmallReads::window && memory.kind == facts::MemoryKind::device;
+}
+
 // Best now: later a stream may wait for us, or for what the program does next.
 void prepare_kernels() noexcept {
   constexpr int most_milliseconds = 500;
@@ -140,12 +146,13 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
     throw Failure(CU_FILE_CUDA_MEMORY_TYPE_INVALID, "host memory is switched off by properties.allow_system_memory");
   }
 
+  auto buffer = std::make_unique<Buffer>(Buffer{address, size, facts, {}});
+  if (wants_window(life->terms, facts)) buffer->window = gpu::CpuWindow::onto(address, size);
   void* stale = nullptr;
   {
     const std::lock_guard lock(control_);
     ensure_open_locked();
-    const RegisteredRange range{address, address + size,
-                                buffers_.insert(std::make_unique<Buffer>(Buffer{address, size, facts}))};
+    const RegisteredRange range{address, address + size, buffers_.insert(std::move(buffer))};
     if (!ranges_.insert(range)) {
       stale = take_stale_locked(range, facts);
       if (stale == nullptr) {

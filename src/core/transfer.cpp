@@ -43,6 +43,12 @@ bool still_there(const Buffer& buffer, const facts::BufferFacts& memory) noexcep
   return same_allocation(buffer.facts, memory) || same_allocation(buffer.facts, gpu::inspect(buffer.base));
 }
 
+// It shows the allocation that was registered: not another one that has come to its address, nor what is mapped behind.
+const gpu::CpuWindow* window_of(const Memory& memory) noexcept {
+  if (!memory.registration || !memory.registration->window) return nullptr;
+  return same_allocation(memory.registration->facts, memory.facts) ? &memory.registration->window : nullptr;
+}
+
 Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, Memory& memory) noexcept {
   memory.facts = gpu::inspect(address);
   const auto base = reinterpret_cast<std::uint64_t>(call.base);
@@ -93,9 +99,9 @@ Outcome run(Driver& driver, File& file, const Call& call, bool stopped, engine::
 
   const request::Request request{call.direction, base::FileOffset{offset}, address, bounded.size, memory.facts,
                                  stopped};
-  const paths::OpenFile open{file.fd, file.facts,      file.buffered, file.disk,
-                             *size,   file.operations, call.handle,   pair_of(file, memory.facts, call.direction),
-                             courier};
+  const paths::OpenFile open{file.fd, file.facts,       file.buffered, file.disk,
+                             *size,   file.operations,  call.handle,   pair_of(file, memory.facts, call.direction),
+                             courier, window_of(memory)};
   // A trial copies on streams of our own, which may stand behind those that wait for this transfer.
   if (courier == nullptr) try_pair(open, memory.facts, need_of(file.life->terms));
   const request::Result result = request::run(request, open, file.life->terms);

@@ -98,6 +98,18 @@ DriverLibrary open_driver_library(Loading loading) {
                        " already, and one program never works with two; start it by `sluice run --soft-gpu -- CMD`"};
 }
 
+void* open_library(const std::string& name, const void* beside, std::string& refusal) {
+  const std::filesystem::path folder = beside != nullptr ? std::filesystem::path(path_of(beside)).parent_path() : "";
+  const std::string path = (folder / name).string();
+  const InLoader inside;
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* const why = ::dlerror();
+    refusal = why != nullptr ? why : path;
+  }
+  return library;
+}
+
 void loader_before_fork() noexcept {
   forking.store(true);
   wait_a_while([] { return in_loader.load() == 0; });

@@ -17,6 +17,10 @@ enum class Loading { only_what_is_loaded, whatever_is_there };
 // libcuda.so.1 gets it, too.
 DriverLibrary open_driver_library(Loading loading);
 
+// Any other library: by the loader's own search, or, where `beside` lies in a library, from that one's folder and from
+// nowhere else. Null with the loader's words in `refusal`.
+void* open_library(const std::string& name, const void* beside, std::string& refusal);
+
 // Around fork: no thread of ours is left in the loader.
 void loader_before_fork() noexcept;
 void loader_after_fork(bool in_child) noexcept;

@@ -45,6 +45,7 @@ sluice_carrier_counts_t carrier_counters() noexcept {
   counters.slab = sum(CarriedBy::slab);
   counters.resident_kernel = sum(CarriedBy::resident_kernel);
   counters.small_together = sum(CarriedBy::small_together);
+  counters.cpu_window = sum(CarriedBy::cpu_window);
   return counters;
 }
 

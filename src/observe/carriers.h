@@ -17,6 +17,7 @@ enum class CarriedBy : std::uint8_t {
   slab = SLUICE_STATS_SLAB,                // requests, or parts of them, through one slab, a copy after the other
   resident_kernel = SLUICE_STATS_RESIDENT_KERNEL,  // small reads that a kernel took that stays for the next one
   small_together = SLUICE_STATS_SMALL_TOGETHER,    // small reads of several threads that went by one launch
+  cpu_window = SLUICE_STATS_CPU_WINDOW,            // small reads that the CPU stored into device memory
 };
 
 void count_carrier(CarriedBy who, std::uint64_t times = 1) noexcept;

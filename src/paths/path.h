@@ -12,6 +12,7 @@
 #include "engine/private_files.h"
 #include "facts/buffer.h"
 #include "facts/file.h"
+#include "gpu/cpu_window.h"
 #include "route/decision.h"
 
 namespace sluice::paths {
@@ -30,6 +31,8 @@ struct OpenFile {
   DirectPair* pair = nullptr;                 // this file's storage and the request's device, where both are known
   // Of a transfer in a stream: what reaches device memory in the stream's order. Null: our own streams do.
   engine::Courier* courier = nullptr;
+  // Onto the memory of the request, where that is registered and has one.
+  const gpu::CpuWindow* window = nullptr;
 };
 
 // What to move.

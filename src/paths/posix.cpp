@@ -108,11 +108,27 @@ class Posix final : public Path {
   // Out of line: others should not save registers for it.
   [[gnu::noinline]] Outcome read_small(const OpenFile& file, const facts::BufferFacts& memory,
                                        const Piece& piece) const noexcept {
+    if (file.window != nullptr) {
+      if (const auto moved = by_window(file, piece)) return *moved;
+    }
     const engine::InCrowd crowd;
     if (small_reads_ == SmallReads::resident || (crowd.is_crowded() && small_reads_ != SmallReads::copied)) {
       if (const auto moved = by_mailbox(file, memory, piece)) return *moved;
     }
     return through_slab(file, memory, piece);
+  }
+
+  // Nothing where the piece has to go another way: all of it, when not all came that the file has of it. The kernel
+  // stores, since it survives that the memory is freed meanwhile.
+  [[gnu::noinline]] static std::optional<Outcome> by_window(const OpenFile& file, const Piece& piece) noexcept {
+    std::byte* const place = file.window->at(piece.address, piece.length);
+    if (place == nullptr) return std::nullopt;
+    const Outcome read = engine::read_span(file.fd, {place, piece.length}, piece.at, 1, file.size);
+    if (!read.ok()) return std::nullopt;
+    if (read.count() < piece.length && piece.at.value + read.count() < file.size) return std::nullopt;
+    gpu::send_stores();
+    observe::count_carrier(observe::CarriedBy::cpu_window);
+    return read;
   }
 
   // Nothing where a slab has to do: no mailbox to be had, or a descriptor that has got O_DIRECT meanwhile.
@@ -232,12 +248,15 @@ class Posix final : public Path {
 Path& posix(Manner manner, SmallReads small_reads) noexcept {
   using enum Manner;
   using enum SmallReads;
-  static constinit std::array<std::array<Posix, 4>, 4> all{
-      {{Posix(usual, automatic), Posix(usual, copied), Posix(usual, together), Posix(usual, resident)},
-       {Posix(kernel, automatic), Posix(kernel, copied), Posix(kernel, together), Posix(kernel, resident)},
+  static constinit std::array<std::array<Posix, 5>, 4> all{
+      {{Posix(usual, automatic), Posix(usual, copied), Posix(usual, together), Posix(usual, resident),
+        Posix(usual, window)},
+       {Posix(kernel, automatic), Posix(kernel, copied), Posix(kernel, together), Posix(kernel, resident),
+        Posix(kernel, window)},
        {Posix(copy_engine, automatic), Posix(copy_engine, copied), Posix(copy_engine, together),
-        Posix(copy_engine, resident)},
-       {Posix(plain, automatic), Posix(plain, copied), Posix(plain, together), Posix(plain, resident)}}};
+        Posix(copy_engine, resident), Posix(copy_engine, window)},
+       {Posix(plain, automatic), Posix(plain, copied), Posix(plain, together), Posix(plain, resident),
+        Posix(plain, window)}}};
   return all[static_cast<std::size_t>(manner)][static_cast<std::size_t>(small_reads)];
 }
 

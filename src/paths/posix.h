@@ -15,6 +15,7 @@ enum class SmallReads : std::uint8_t {
   copied,     // a copy each
   together,   // a copy each; those of many threads at once by one launch of a kernel
   resident,   // by kernels that stay, also for a lone thread
+  window,     // by the CPU's stores, into registered memory that has a window; the rest as automatic
 };
 
 Path& posix(Manner manner, SmallReads small_reads) noexcept;

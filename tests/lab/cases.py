@@ -70,7 +70,7 @@ CASES = [
          settings={"LAB_SUITES": "unit contract matrix",
                    "LAB_UNIT": "*DirectIo*:Uring*:Spans*:PrivateFiles*:OfFile*:OfMachine*:TemporaryFile*",
                    "LAB_CONTRACT": "-Large.*:Nixl.*:Lifetime*:Buffer*:FileHandle.*:Parameter*:Properties.*:Driver.*:"
-                                   "Statistics.*:ThreadsAtOnce.*:SlabArrays.*:SmallReads.*:StreamModel.*",
+                                   "Statistics.*:ThreadsAtOnce.*:SlabArrays.*:SmallReads.*:StreamModel.*:WindowReads.*",
                    "LAB_MATRIX": "-IoMatrix.memfd_*", "LAB_SAMPLE": "2"}),
     topology_case("root ports, CPU not listed", "the kernel refuses to cross an unknown host bridge", "EINVAL",
                   Topology(switch=False)),

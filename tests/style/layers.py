@@ -30,8 +30,8 @@ LAYERS = {
                  "src/engine", "src/route", "src/paths", "src/request"],
     "src/api": ["include", "src/base", "src/config", "src/observe", "src/facts", "src/topology", "src/gpu",
                 "src/engine", "src/route", "src/paths", "src/request", "src/core"],
-    # The soft GPU stands in for the driver: it shares the driver's declarations with us and nothing else.
-    "softgpu": ["include/cufile.h", "src/gpu/cuda_abi.h"],
+    # The soft GPU stands in for the driver, and for GDRCopy's: it shares their declarations with us and nothing else.
+    "softgpu": ["include/cufile.h", "src/gpu/cuda_abi.h", "src/gpu/gdr_abi.h"],
     # What is shipped or measured beside the library uses it as anybody would.
     "tools": ["include"],
     "bench": ["include"],
@@ -47,8 +47,8 @@ LAYERS = {
     "tests/lab": ["include", "tests/support"],
     # These ask a driver, real or soft, directly, by the declarations that both sides share; mailbox.h and staging.h have the
     # words that our kernels and the host exchange.
-    "tests/gpu": ["include", "tests/support", "src/gpu/cuda_abi.h", "src/gpu/mailbox.h", "src/gpu/staging.h",
-                  "softgpu/entry_points.h"],
+    "tests/gpu": ["include", "tests/support", "src/gpu/cuda_abi.h", "src/gpu/gdr_abi.h", "src/gpu/mailbox.h",
+                  "src/gpu/staging.h", "softgpu/entry_points.h"],
     # The direct path: through the public face, with faults, and the parts of it that no public call reaches.
     "tests/direct": ["include", "src", "tests/support", "tests/contract/mapped_memory.h", "tests/fault/interpose.h"],
     "tests/unit": ["include", "src", "tests/support"],

@@ -72,6 +72,7 @@ def test_installation_has_every_part_and_shadows_no_driver():
         equal((lib / "libcufile.so").resolve(), (lib / "libcufile.so.0").resolve())
         drivers = [path.parent for path in prefix.rglob("libcuda.so*")]
         equal(drivers, [lib / "sluice/softgpu"])
+        equal([path.parent for path in prefix.rglob("libgdrapi.so*")], drivers)
         for text in list(prefix.rglob("*.cmake")) + list(prefix.rglob("*.pc")):
             if re.search(re.escape(str(folder)) + "|" + re.escape(str(SOURCE)), text.read_text()):
                 raise AssertionError(f"{text} names a folder of this machine")

@@ -104,7 +104,8 @@ Json json_of(const Sample& sample, unsigned level) {
                       {"many_copies", carriers[SLUICE_STATS_MANY_COPIES]},
                       {"slab", carriers[SLUICE_STATS_SLAB]},
                       {"resident_kernel", carriers[SLUICE_STATS_RESIDENT_KERNEL]},
-                      {"small_together", carriers[SLUICE_STATS_SMALL_TOGETHER]}};
+                      {"small_together", carriers[SLUICE_STATS_SMALL_TOGETHER]},
+                      {"cpu_window", carriers[SLUICE_STATS_CPU_WINDOW]}};
   json["calls"] = calls_json(sample.sum);
   if (level >= 2) json["sizes"] = sizes_json(sample.sum);
   if (level >= 3) json["devices"] = devices_json(sample);

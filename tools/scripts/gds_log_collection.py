@@ -29,7 +29,7 @@ import tarfile
 LIMIT = 32 << 20  # of one file; the end of a longer one is kept
 SECONDS = 60      # for one command
 
-MODULES = ["nvidia_fs", "nvidia", "nvme", "nvme_core", "nvme_rdma", "rpcrdma", "wekafsio", "lustre", "lnet"]
+MODULES = ["nvidia_fs", "nvidia", "gdrdrv", "nvme", "nvme_core", "nvme_rdma", "rpcrdma", "wekafsio", "lustre", "lnet"]
 COMMANDS = {
     "uname": ["uname", "-a"],
     "dmesg": ["dmesg"],
