@@ -43,7 +43,7 @@ class Hand {
     if (used_ < places_.own) ++used_;
   }
 
-  static constexpr std::uint32_t most_of_its_own = 32;
+  static constexpr std::uint32_t most_of_its_own = 128;
 
  private:
   const Places& places_;
