@@ -8,7 +8,8 @@
 //   - Commands have consecutive numbers; command n stands in slot n % places, its bytes in the place of that number.
 //     Blocks draw numbers from a counter, in order, so one resident block is enough. Numbers go on from launch to launch.
 //   - A command is two words in a line of the host's memory of its own, as is the answer to it: looks at its neighbours
-//     would hold up whoever writes it. Both carry (part of) its number, so it does not matter in which order they are seen.
+//     would hold up whoever writes it. Both words carry (part of) its number, so it does not matter in which order they
+//     are seen.
 //   - The last command says `end`. The block that draws it tells the others, which wait for commands that never come:
 //     those with higher numbers. Whoever has drawn a lower one stays until its command has been seen and carried out.
 //   - The host may take everything back as long as no block has begun. The block that draws the first number says `begun`

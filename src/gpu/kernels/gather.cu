@@ -11,8 +11,8 @@
 //     between on both sides, at least one of them sees the other. The host's mark takes the place of chunk 0's ticket:
 //     one read over the link, not two. The other blocks store nothing before that block has given its verdict.
 //   - A chunk's ticket, in slot n % ticket_slots for chunk n, is a number that this slot never had before (low half), the
-//     chunk's length and the place where it lies (8 bits), written in one store after the chunk's bytes. Each has a line of the host's memory to itself: looks
-//     at its neighbours would hold up whoever writes it.
+//     chunk's length and the place where it lies (8 bits), written in one store after the chunk's bytes. Each has a line
+//     of the host's memory to itself: looks at its neighbours would hold up whoever writes it.
 //   - Every chunk gets a ticket in the end: one of length 0 when there was nothing to read.
 
 using u32 = unsigned int;
@@ -100,7 +100,9 @@ extern "C" __global__ void __launch_bounds__(512)
       u32 verdict = 0;
       u64 ticket = 0;
       for (;;) {
-        if (mine < chunks && static_cast<u32>(ticket) != first_number + mine) ticket = tickets[mine % ticket_slots * ticket_words];
+        if (mine < chunks && static_cast<u32>(ticket) != first_number + mine) {
+          ticket = tickets[mine % ticket_slots * ticket_words];
+        }
         if (verdict == 0) {
           const u32 seen = counters[1];
           if (seen >> 2 == (serial << 2) >> 2) verdict = seen & 3;

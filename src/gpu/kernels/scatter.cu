@@ -57,8 +57,8 @@ __device__ void copy(char* to, const char* from, u32 length) {
 
 extern "C" __global__ void __launch_bounds__(512)
     sluice_scatter(const char* ring, const volatile u64* targets, const volatile u64* tickets, volatile u32* drained,
-                   volatile u32* word, volatile u32* counters, u32 stride, u32 chunks, u32 silent_up_to, u32 first_number,
-                   u32 serial) {
+                   volatile u32* word, volatile u32* counters, u32 stride, u32 chunks, u32 silent_up_to,
+                   u32 first_number, u32 serial) {
   __shared__ u32 drawn;
   __shared__ u32 length;
   __shared__ u32 place;
@@ -91,7 +91,9 @@ extern "C" __global__ void __launch_bounds__(512)
       u64 ticket = 0;
       if (mine < chunks) target = targets[mine];
       for (;;) {
-        if (mine < chunks && static_cast<u32>(ticket) != first_number + mine) ticket = tickets[mine % ticket_slots * ticket_words];
+        if (mine < chunks && static_cast<u32>(ticket) != first_number + mine) {
+          ticket = tickets[mine % ticket_slots * ticket_words];
+        }
         if (verdict == 0) {
           const u32 seen = counters[1];
           if (seen >> 2 == (serial << 2) >> 2) verdict = seen & 3;
@@ -120,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(512)
           ticket = tickets[drawn % ticket_slots * ticket_words];
         } while (static_cast<u32>(ticket) != first_number + drawn);
         length = length_in(ticket);
-      place = place_in(ticket);
+        place = place_in(ticket);
       }
     }
     __syncthreads();
