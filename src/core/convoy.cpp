@@ -217,7 +217,7 @@ void Convoy::count() noexcept {
   tally_ = {};
 }
 
-// With the entry's pins. Counted it is by the next count().
+// With the entry's pins. The next count() counts it.
 void Convoy::record(std::size_t number, std::int64_t milliseconds) noexcept {
   const Entry& entry = *entries_[number];
   const Ending& ending = endings_[number];

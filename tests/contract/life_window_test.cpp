@@ -43,7 +43,7 @@ std::set<Range> device_mappings() {
 }
 
 TEST_F(LifeWindow, IsGoneWithItsRegistration) {
-  if (!windows_are_there()) GTEST_SKIP() << "no windows in this run";
+  if (!windows_are_there()) GTEST_SKIP() << no_windows;
   cuFileDriverOpen();
   Memory memory(MemoryKind::device, kSize);
   const Memory other(MemoryKind::device, kSize);
@@ -65,7 +65,7 @@ TEST_F(LifeWindow, IsGoneWithItsRegistration) {
 }
 
 TEST_F(LifeWindow, IsNotThereInAChildAndIsNotTakenDownThere) {
-  if (!windows_are_there()) GTEST_SKIP() << "no windows in this run";
+  if (!windows_are_there()) GTEST_SKIP() << no_windows;
   const ScratchFile file(kSize);
   const Fd fd = file.open(O_RDONLY);
   const Handle handle(fd);

@@ -23,7 +23,7 @@ class WindowFaults : public WindowTest {
   void SetUp() override {
     WindowTest::SetUp();
     if (IsSkipped()) return;
-    if (!windows_are_there()) GTEST_SKIP() << "no windows in this run";
+    if (!windows_are_there()) GTEST_SKIP() << no_windows;
     ASSERT_TRUE(interposition_works());
   }
 

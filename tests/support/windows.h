@@ -24,6 +24,8 @@ class WindowsWanted {
 // Whether registered device memory is sure to get them in this run: the soft GPU's, where the stand-in for GDRCopy lies
 // beside it and nothing has been set that keeps them away.
 bool windows_are_there();
+inline constexpr const char* no_windows =
+    "windows onto device memory are for the soft GPU, with its libgdrapi.so.2, in a mode that may use them";
 
 // How many reads went by them.
 std::uint64_t reads_by_window();
