@@ -25,6 +25,9 @@ constexpr unsigned most_writers = 11;
 // Of one call to the driver: writing begins when all of them have come.
 constexpr std::uint32_t most_in_a_group = 1 << 20;
 constexpr std::uint32_t most_in_the_first_group = 256 << 10;
+// Of the ring, for each stream: bytes that a processor's cache still has are written sooner. Measured on an H200, one
+// stream: 1.05 times the speed that the whole ring gives.
+constexpr std::uint32_t window_of_one = 3 * (512 << 10);
 
 }  // namespace
 
@@ -81,7 +84,8 @@ void GatheredWrite::cut() noexcept {
   }
   std::sort(order.begin(), order.begin() + count);
   for (std::uint32_t i = 0; i < count; ++i) append(static_cast<std::uint16_t>(order[i]));
-  place_count_ = std::min({most_places, static_cast<std::uint32_t>(ring_bytes / place_bytes_), chunks_});
+  const std::uint64_t window = std::min<std::uint64_t>(ring_bytes, std::uint64_t{window_of_one} * streams_count_);
+  place_count_ = std::min({most_places, static_cast<std::uint32_t>(window / place_bytes_), chunks_});
 }
 
 std::uint64_t GatheredWrite::begin_of(std::uint32_t chunk) const noexcept {

@@ -85,17 +85,39 @@ unsigned granted_by_cgroup() {
   return period == 0 ? ~0U : static_cast<unsigned>(std::max<std::uint64_t>(1, quota / period));
 }
 
-unsigned count_lanes() {
+unsigned count_processors() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   unsigned processors = 1;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) processors = static_cast<unsigned>(CPU_COUNT(&allowed));
-  return std::min({processors, granted_by_cgroup(), most_lanes + 1}) - 1;
+  return std::min(processors, granted_by_cgroup());
+}
+
+unsigned processor_count() noexcept {
+  static const unsigned count = count_processors();
+  return count;
+}
+
+// Callers have hands, too: no more threads are asked to work than there are lanes and a caller. Where these would not go
+// round, half of the processors that nobody has give a hand here and there.
+bool is_crowd(unsigned offers) noexcept {
+  return lane_count() + 1 < 2 * offers;
+}
+unsigned hands_for_a_crowd(unsigned offers) noexcept {
+  return processor_count() > offers ? std::min((processor_count() - offers) / 2, lane_count()) : 0;
+}
+
+// How many hands an offer may have when there are so many.
+unsigned share_of_one(unsigned offers, int lanes_at_work) noexcept {
+  if (!is_crowd(offers)) return (lane_count() + 1 - offers) / offers;
+  return lanes_at_work < static_cast<int>(hands_for_a_crowd(offers)) ? 1 : 0;
 }
 
 // How many lanes all requests together want: those that are awake may be at another's.
 unsigned wanted_by_all(const Board& all) noexcept {
-  return all.demand.load(std::memory_order_relaxed) * std::max(1U, all.offers.load(std::memory_order_relaxed));
+  const unsigned offers = std::max(1U, all.offers.load(std::memory_order_relaxed));
+  const unsigned wanted = all.demand.load(std::memory_order_relaxed) * offers;
+  return is_crowd(offers) ? std::min(wanted, hands_for_a_crowd(offers)) : wanted;
 }
 
 // Offers are for as many lanes as there are processors, errands for all.
@@ -231,10 +253,8 @@ void start_all(Board& all, unsigned wanted) noexcept {
 
 Offer::Offer(Work& work, unsigned hands_wanted) noexcept {
   Board& all = board();
-  // Callers have hands, too: no more threads are asked to work than there are processors for.
   const unsigned offers = all.offers.fetch_add(1, std::memory_order_relaxed) + 1;
-  const unsigned share = lane_count() + 1 > offers ? (lane_count() + 1 - offers) / offers : 0;
-  const unsigned most = std::min(hands_wanted, share);
+  const unsigned most = std::min(hands_wanted, share_of_one(offers, all.busy.load(std::memory_order_relaxed)));
   if (most == 0) return;
   all.demand.store(most, std::memory_order_relaxed);
   if (all.tried.load(std::memory_order_acquire) < lane_count()) start_all(all, lane_count());
@@ -296,8 +316,7 @@ unsigned offers_now() noexcept {
 }
 
 unsigned lane_count() noexcept {
-  static const unsigned count = count_lanes();
-  return count;
+  return std::min(processor_count(), most_lanes + 1) - 1;
 }
 
 void lanes_before_fork() noexcept {

@@ -19,6 +19,9 @@ namespace {
 struct Header {
   Header* next = nullptr;
   bool pin_tried = false;
+  cuda::DevicePtr word_seen_by_device = 0;
+  std::uint32_t last_mark = 0;
+  alignas(64) std::uint32_t word = 0;
 };
 constexpr std::size_t header_bytes = 4096;
 
@@ -112,10 +115,21 @@ void Slab::pin() noexcept {
   if (header->pin_tried) return;
   header->pin_tried = true;
   const gpu::Driver* const driver = gpu::driver();
-  if (driver != nullptr &&
-      driver->mem_host_register(memory_, slab_bytes, cuda::host_register_portable) == cuda::success) {
-    pool().pinned.fetch_add(1, std::memory_order_relaxed);
+  if (driver == nullptr ||
+      driver->mem_host_register(header, header_bytes + slab_bytes, cuda::host_register_portable) != cuda::success) {
+    return;
   }
+  pool().pinned.fetch_add(1, std::memory_order_relaxed);
+  // The same address for all contexts, which share one space of addresses with the host.
+  if (driver->mem_host_get_device_pointer == nullptr ||
+      driver->mem_host_get_device_pointer(&header->word_seen_by_device, &header->word, 0) != cuda::success) {
+    header->word_seen_by_device = 0;
+  }
+}
+
+Slab::Mark Slab::next_mark() noexcept {
+  Header* const header = header_of(memory_);
+  return {&header->word, header->word_seen_by_device, ++header->last_mark};
 }
 
 SlabCounts slab_counts() noexcept {

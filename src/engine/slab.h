@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace sluice::engine {
@@ -26,6 +27,15 @@ class Slab {
   // Makes copies to and from devices run at the link's speed. With a context current; a refusal (memlock, no driver)
   // costs speed only. Once a slab.
   void pin() noexcept;
+
+  // A word beside the slab's bytes that a device may write when its copies have come so far, and what it is to write
+  // next. Empty (0) where the slab is not pinned.
+  struct Mark {
+    const std::uint32_t* word;
+    std::uint64_t seen_by_device;
+    std::uint32_t value;
+  };
+  Mark next_mark() noexcept;
 
  private:
   explicit Slab(std::byte* memory) noexcept : memory_(memory) {}

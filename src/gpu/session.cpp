@@ -181,19 +181,38 @@ int Session::health(cuda::DevicePtr at) const noexcept {
   return result == cuda::error_not_ready ? cuda::success : result;
 }
 
-int Session::copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {
+// After a refusal, too, nothing of ours is in flight.
+int Session::begin_copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {
   if (!still_there(to)) return cuda::error_invalid_value;
   const int result = driver_->memcpy_htod_async(to, from.data(), from.size(), stream_);
-  // Waiting also after a refusal: nothing of ours is in flight when this returns.
-  const int waited = driver_->stream_synchronize(stream_);
-  return result != cuda::success ? result : waited;
+  if (result != cuda::success) finish();
+  return result;
+}
+
+int Session::begin_copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept {
+  if (!still_there(from)) return cuda::error_invalid_value;
+  const int result = driver_->memcpy_dtoh_async(to.data(), from, to.size(), stream_);
+  if (result != cuda::success) finish();
+  return result;
+}
+
+int Session::mark(cuda::DevicePtr word, std::uint32_t value) noexcept {
+  if (driver_->stream_write_value_32 == nullptr) return cuda::error_not_supported;
+  return driver_->stream_write_value_32(stream_, word, value, cuda::write_value_default);
+}
+
+int Session::finish() noexcept {
+  return driver_->stream_synchronize(stream_);
+}
+
+int Session::copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {
+  const int begun = begin_copy_to_device(to, from);
+  return begun == cuda::success ? finish() : begun;
 }
 
 int Session::copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept {
-  if (!still_there(from)) return cuda::error_invalid_value;
-  const int result = driver_->memcpy_dtoh_async(to.data(), from, to.size(), stream_);
-  const int waited = driver_->stream_synchronize(stream_);
-  return result != cuda::success ? result : waited;
+  const int begun = begin_copy_from_device(to, from);
+  return begun == cuda::success ? finish() : begun;
 }
 
 int Session::copy_to_device_plainly(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {

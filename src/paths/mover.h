@@ -29,7 +29,10 @@ class Mover {
   base::Outcome from_memory(std::span<std::byte> to, std::uint64_t address) noexcept;
 
  private:
+  int end(int begun, std::uint64_t address) noexcept;
+
   Manner manner_;
+  engine::Slab& slab_;
   std::optional<gpu::Session> session_;  // none for host memory
 };
 

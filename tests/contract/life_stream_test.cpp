@@ -348,5 +348,16 @@ INSTANTIATE_TEST_SUITE_P(By, LifeStreamLost,
                                            Refusal{"cuStreamBatchMemOp:1+:801,cuLaunchHostFunc:7:700"}),
                          name_of_refusal);
 
+using LifeCopiesLost = LifeStreamRefused;
+
+TEST_P(LifeCopiesLost, AreToldSoAndNobodyWaitsForThem) {
+  expect_to_say("small_copies_in_a_context_that_is_lost", "the context is lost\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(By, LifeCopiesLost,
+                         ::testing::Values(Refusal{"cuMemcpyHtoDAsync:200:700"}, Refusal{"cuMemcpyDtoHAsync:100:700"},
+                                           Refusal{"cuStreamWriteValue32:300:700"}),
+                         name_of_refusal);
+
 }  // namespace
 }  // namespace sluice::contract

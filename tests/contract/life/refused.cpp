@@ -1,8 +1,10 @@
-// Streams under a driver that refuses calls: the soft GPU does so on request (SLUICE_SOFTGPU_FAIL). Whatever is
+// Transfers under a driver that refuses calls: the soft GPU does so on request (SLUICE_SOFTGPU_FAIL). Whatever is
 // refused, a call is refused clearly or works by another way, and nobody waits for ever.
 #include <array>
 #include <chrono>
 #include <deque>
+#include <thread>
+#include <vector>
 
 #include "contract/life/scenario.h"
 #include "support/stream_gate.h"
@@ -242,10 +244,39 @@ int streams_of_a_context_that_is_lost() {
   return 0;
 }
 
+// Copies of several threads are under way when the context is lost: none of their marks will ever be written.
+int small_copies_in_a_context_that_is_lost() {
+  if (cuda() == nullptr) skip("no CUDA device");
+  constexpr std::size_t size = 64 << 10;
+  const ScratchFile file(size);
+  const Fd fd = file.open(O_RDWR);
+  CUfileHandle_t handle = nullptr;
+  require(register_fd(fd.get(), &handle) == CU_FILE_SUCCESS, "registering the file");
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 3; ++number) {
+    threads.emplace_back([handle, writes = number == 2] {
+      const ContextScope scope(primary_context(0));
+      static thread_local auto* const memory = new Memory(MemoryKind::device, size);  // freeing it would be refused
+      Transfer answer = moved(size);
+      do {
+        answer = writes ? write_file(handle, memory->address(), size) : read_file(handle, memory->address(), size);
+      } while (answer == moved(size));
+      require(answer.count < 0, "a transfer of a lost context came short");
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const Memory plain(MemoryKind::plain, size);
+  require(read_file(handle, plain.address(), size) == moved(size), "reading into host memory");
+  cuFileHandleDeregister(handle);
+  say("the context is lost");
+  return 0;
+}
+
 constexpr Scenario all[] = {{"streams_with_refused_calls", streams_with_refused_calls},
                             {"a_stream_that_nothing_serves", a_stream_that_nothing_serves},
                             {"held_streams_with_refused_calls", held_streams_with_refused_calls},
-                            {"streams_of_a_context_that_is_lost", streams_of_a_context_that_is_lost}};
+                            {"streams_of_a_context_that_is_lost", streams_of_a_context_that_is_lost},
+                            {"small_copies_in_a_context_that_is_lost", small_copies_in_a_context_that_is_lost}};
 
 }  // namespace
 
