@@ -90,6 +90,7 @@ bool resolve_all(void* library, Driver& driver) {
   resolve(library, driver.launch_host_function, "cuLaunchHostFunc");
   resolve(library, driver.stream_create_with_priority, "cuStreamCreateWithPriority");
   resolve(library, driver.stream_priority_range, "cuCtxGetStreamPriorityRange");
+  resolve(library, driver.stream_get_priority, "cuStreamGetPriority");
   resolve(library, driver.module_load_data, "cuModuleLoadData");
   resolve(library, driver.module_get_function, "cuModuleGetFunction");
   resolve(library, driver.launch_kernel, "cuLaunchKernel");

@@ -82,6 +82,7 @@ struct Driver {
   int (*launch_host_function)(cuda::Stream, void (*)(void*), void*) = nullptr;
   int (*stream_create_with_priority)(cuda::Stream*, unsigned, int) = nullptr;
   int (*stream_priority_range)(int*, int*) = nullptr;
+  int (*stream_get_priority)(cuda::Stream, int*) = nullptr;
 
   bool soft = false;  // it is our own stand-in
 };
