@@ -1,6 +1,8 @@
 // The twin of src/gpu/kernels/errand.cu, as one block that follows every command.
+#include <chrono>
 #include <thread>
 
+#include "answer.h"
 #include "kernels.h"
 #include "twins.h"
 
@@ -76,6 +78,11 @@ void carry(const Launch& launch, const Errand& given, std::uint32_t number, cons
       .store(number, std::memory_order_release);
 }
 
+// As on a device that has died without a word.
+void stand_still(const Launch& launch) {
+  while (!launch.ended()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 }  // namespace
 
 void errand(const Launch& launch) {
@@ -85,6 +92,7 @@ void errand(const Launch& launch) {
   std::uint32_t number = counter(1).load();
   word(0).store(1, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (early_admission("sluice_errand") != cuda::success) return stand_still(launch);
   Command command;
   if (!wait_for_command(launch, given, number, command)) return;
   const bool off = command.kind == kind_called_off;

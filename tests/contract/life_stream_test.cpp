@@ -355,6 +355,17 @@ INSTANTIATE_TEST_SUITE_P(By, LifeStreamLost,
                                            Refusal{"cuStreamBatchMemOp:1+:801,cuLaunchHostFunc:7:700"}),
                          name_of_refusal);
 
+using LifeStreamInDoubt = LifeStreamRefused;
+
+TEST_P(LifeStreamInDoubt, IsGivenUpAfterTwoSeconds) {
+  expect_to_say("a_kernel_that_stands_still", "it was given up\n");
+}
+
+// (The calls that the second rule begins with come behind those that put the transfer into its stream.)
+INSTANTIATE_TEST_SUITE_P(By, LifeStreamInDoubt,
+                         ::testing::Values(Refusal{"sluice_errand:1+,cuPointerGetAttributes:60+:304"}),
+                         name_of_refusal);
+
 using LifeCopiesLost = LifeStreamRefused;
 
 TEST_P(LifeCopiesLost, AreToldSoAndNobodyWaitsForThem) {

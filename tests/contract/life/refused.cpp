@@ -1,7 +1,9 @@
 // Transfers under a driver that refuses calls: the soft GPU does so on request (SLUICE_SOFTGPU_FAIL). Whatever is
 // refused, a call is refused clearly or works by another way, and nobody waits for ever.
 #include <array>
+#include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <deque>
 #include <thread>
 #include <vector>
@@ -247,6 +249,7 @@ int streams_of_a_context_that_is_lost() {
 // Copies of several threads are under way when the context is lost: none of their marks will ever be written.
 int small_copies_in_a_context_that_is_lost() {
   if (cuda() == nullptr) skip("no CUDA device");
+  if (!cuda()->soft) skip("only the soft GPU refuses calls on request");
   constexpr std::size_t size = 64 << 10;
   const ScratchFile file(size);
   const Fd fd = file.open(O_RDWR);
@@ -272,11 +275,45 @@ int small_copies_in_a_context_that_is_lost() {
   return 0;
 }
 
+// A kernel has begun and does nothing, and the driver answers nothing clear: for a while it may be at work all the
+// same.
+int a_kernel_that_stands_still() {
+  if (cuda() == nullptr) skip("no CUDA device");
+  if (!cuda()->soft) skip("only the soft GPU refuses calls on request");
+  constexpr std::size_t size = 4 << 20;  // more than the staging places hold
+  const ScratchFile file(size);
+  const Fd fd = file.open(O_RDONLY);
+  CUfileHandle_t handle = nullptr;
+  require(register_fd(fd.get(), &handle) == CU_FILE_SUCCESS, "registering the file");
+  cuda()->context_push(primary_context(0));
+  CUstream stream{};
+  CudaAddress memory = 0;
+  require(cuda()->stream_create(&stream, 1) == 0 && cuda()->allocate(&memory, size) == 0, "a stream and memory");
+  std::deque<Asked> all;
+  std::chrono::steady_clock::time_point asked;
+  do {
+    // Until the kernel is loaded the copy engine does its work.
+    Asked& read = all.emplace_back(Asked{size});
+    asked = std::chrono::steady_clock::now();
+    require(code(cuFileReadAsync(handle, reinterpret_cast<void*>(memory), &read.size, &read.file_offset,
+                                 &read.buffer_offset, &read.moved, stream)) == CU_FILE_SUCCESS,
+            "asking for a read");
+    while (std::atomic_ref(read.moved).load() == -77) std::this_thread::yield();
+  } while (all.back().moved == moved(size).count);
+  require(all.back().moved < 0, "a read came short");
+  require(std::chrono::steady_clock::now() - asked >= std::chrono::seconds(2), "it was given up too soon");
+  const Memory plain(MemoryKind::plain, size);
+  require(read_file(handle, plain.address(), size) == moved(size), "reading into host memory");
+  say("it was given up");
+  std::_Exit(0);  // the stream gets nowhere any more
+}
+
 constexpr Scenario all[] = {{"streams_with_refused_calls", streams_with_refused_calls},
                             {"a_stream_that_nothing_serves", a_stream_that_nothing_serves},
                             {"held_streams_with_refused_calls", held_streams_with_refused_calls},
                             {"streams_of_a_context_that_is_lost", streams_of_a_context_that_is_lost},
-                            {"small_copies_in_a_context_that_is_lost", small_copies_in_a_context_that_is_lost}};
+                            {"small_copies_in_a_context_that_is_lost", small_copies_in_a_context_that_is_lost},
+                            {"a_kernel_that_stands_still", a_kernel_that_stands_still}};
 
 }  // namespace
 
