@@ -126,7 +126,7 @@ void Courier::post(ErrandKind kind, std::uint32_t offset, std::uint32_t length, 
 void Courier::open_gate() noexcept {
   gate_open_ = true;
   opened_ = std::chrono::steady_clock::now();
-  put(task_->is_ready_work_ ? words_.ready_gate : words_.gate, gate_value_);
+  put(words_.gate, gate_value_);
   if (task_->rung_by_call_) station_.gate_news_.advance();
 }
 

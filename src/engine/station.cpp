@@ -1,5 +1,4 @@
 // What goes into a stream, in this order: the bytes of a write that is known by then, the bell, the gate, the kernel.
-// The last three by one call where they are recorded.
 #include "engine/station.h"
 
 #include "engine/attendants.h"
@@ -86,35 +85,17 @@ int Station::put_into_stream(cuda::Stream stream, StreamTask& task) noexcept {
   return result;
 }
 
-// By a recording, whose values at bell and gate are always the same. Two that take turns are enough for tasks that do
-// not begin early: the next one of them rings after this one has passed the gate, and is looked at after this one has
-// begun, so both words then have this one's value. Nor is the station lent to another stream before the kernel behind
-// the gate has left.
-bool Station::put_ready(cuda::Stream stream, StreamTask& task) noexcept {
-  if (task.blocks == 0 || task.early || task.fetched_bytes > 0 || host_functions.load(std::memory_order_relaxed)) {
-    return false;
-  }
-  const std::uint32_t value = 1 + ready_turn_ % gpu::Errands::ready_values;
-  if (device_.put_ready(stream, value, task.blocks) != cuda::success) return false;
-  ++ready_turn_;
-  task.is_ready_work_ = true;
-  task.gate_value_ = value;
-  return true;
-}
-
 int Station::submit(cuda::Stream stream, StreamTask& task) noexcept try {
   Attendants::instance().announce(hands_for_a_stream(task.hands));
   const std::lock_guard lock(submitting_);
   task.station_ = this;
+  task.gate_value_ = ++sequence_;
   if (task.blocks > 0 && !has_kernel()) task.blocks = 0;
-  if (!put_ready(stream, task)) {
-    task.gate_value_ = ++sequence_;
-    const int result = put_into_stream(stream, task);
-    if (result != cuda::success) return result;
-    if (task.blocks > 0 && device_.launch(stream, task.blocks) != cuda::success) {
-      kernel_refused_.store(true);
-      task.blocks = 0;
-    }
+  const int result = put_into_stream(stream, task);
+  if (result != cuda::success) return result;
+  if (task.blocks > 0 && device_.launch(stream, task.blocks) != cuda::success) {
+    kernel_refused_.store(true);
+    task.blocks = 0;
   }
   const bool expected = !task.rung_by_call_;  // one that a call has rung may be gone once it is submitted
   task.submitted_.store(true, std::memory_order_release);

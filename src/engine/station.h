@@ -55,7 +55,6 @@ class StreamTask {
   Station* station_ = nullptr;
   std::uint32_t gate_value_ = 0;
   bool rung_by_call_ = false;
-  bool is_ready_work_ = false;
   std::atomic<bool> submitted_{false};
 };
 
@@ -93,7 +92,6 @@ class Station {
   gpu::ErrandWords& words() const noexcept { return *reinterpret_cast<gpu::ErrandWords*>(memory_.data()); }
   std::span<std::byte> staging() const noexcept { return memory_.subspan(gpu::errand_words_bytes); }
   int put_into_stream(cuda::Stream stream, StreamTask& task) noexcept;
-  bool put_ready(cuda::Stream stream, StreamTask& task) noexcept;
   void wait_at_gate_on_host(std::uint32_t value) const noexcept;
   static void ring_by_call(void* task);
   static void ring_and_wait_by_call(void* task);
@@ -107,7 +105,6 @@ class Station {
 
   std::mutex submitting_;  // what stands in the stream and what stands in `pending_` have one order
   std::uint32_t sequence_ = 0;
-  std::uint32_t ready_turn_ = 0;
 
   // Guarded by the attendants' lock:
   std::deque<StreamTask*> pending_;

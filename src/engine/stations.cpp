@@ -71,7 +71,6 @@ Station* Attendants::take_station(cuda::Context context, unsigned long long cont
   if (serves(station)) return station;
   station->words() = {};
   station->sequence_ = 0;
-  station->ready_turn_ = 0;
   station->next_number_ = gpu::first_errand;
   station->condemned_.store(false);
   if (station->device_.attach(context, context_id, station->memory_) == cuda::success) return station;
@@ -162,8 +161,7 @@ void Attendants::look_at(Station& station) {
     if (station.departing_) see_off(station);
     return;
   }
-  const bool rung = task.is_ready_work_ ? look(station.words().ready_bell) == task.gate_value_
-                                        : static_cast<std::int32_t>(look(station.words().bell) - task.gate_value_) >= 0;
+  const bool rung = static_cast<std::int32_t>(look(station.words().bell) - task.gate_value_) >= 0;
   const bool may_begin = task.early && (!station.kernel_inside_ || look(station.words().left) == 1);
   if (rung || may_begin) {
     if (station.departing_) see_off(station);

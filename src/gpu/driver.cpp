@@ -90,15 +90,9 @@ bool resolve_all(void* library, Driver& driver) {
   resolve(library, driver.launch_host_function, "cuLaunchHostFunc");
   resolve(library, driver.stream_create_with_priority, "cuStreamCreateWithPriority");
   resolve(library, driver.stream_priority_range, "cuCtxGetStreamPriorityRange");
-  resolve(library, driver.stream_get_priority, "cuStreamGetPriority");
   resolve(library, driver.module_load_data, "cuModuleLoadData");
   resolve(library, driver.module_get_function, "cuModuleGetFunction");
   resolve(library, driver.launch_kernel, "cuLaunchKernel");
-  resolve(library, driver.stream_begin_capture, "cuStreamBeginCapture_v2");
-  resolve(library, driver.stream_end_capture, "cuStreamEndCapture");
-  resolve(library, driver.graph_instantiate, "cuGraphInstantiateWithFlags");
-  resolve(library, driver.graph_launch, "cuGraphLaunch");
-  resolve(library, driver.graph_destroy, "cuGraphDestroy");
   resolve(library, driver.soft_backing, "cuSluiceSoftGpuBackingAddress");
   resolve(library, driver.mem_create, "cuMemCreate");
   resolve(library, driver.mem_release, "cuMemRelease");

@@ -69,20 +69,12 @@ struct Driver {
   int (*launch_kernel)(cuda::Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                        cuda::Stream, void**, void**) = nullptr;
 
-  // For work that is put into a stream again and again (gpu/ready_work.h). All optional.
-  int (*stream_begin_capture)(cuda::Stream, int) = nullptr;
-  int (*stream_end_capture)(cuda::Stream, cuda::Graph*) = nullptr;
-  int (*graph_instantiate)(cuda::GraphExec*, cuda::Graph, unsigned long long) = nullptr;
-  int (*graph_launch)(cuda::GraphExec, cuda::Stream) = nullptr;
-  int (*graph_destroy)(cuda::Graph) = nullptr;
-
   // For work on the program's own streams (gpu/errand.h). All optional: without them such work waits for its stream.
   int (*stream_wait_value_32)(cuda::Stream, cuda::DevicePtr, std::uint32_t, unsigned) = nullptr;
   int (*stream_batch_mem_op)(cuda::Stream, unsigned, cuda::BatchMemoryOperation*, unsigned) = nullptr;
   int (*launch_host_function)(cuda::Stream, void (*)(void*), void*) = nullptr;
   int (*stream_create_with_priority)(cuda::Stream*, unsigned, int) = nullptr;
   int (*stream_priority_range)(int*, int*) = nullptr;
-  int (*stream_get_priority)(cuda::Stream, int*) = nullptr;
 
   bool soft = false;  // it is our own stand-in
 };

@@ -2,7 +2,6 @@
 #include "gpu/errand.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace sluice::gpu {
 
@@ -137,29 +136,6 @@ int Errands::launch(cuda::Stream stream, unsigned blocks) const noexcept {
   std::array<void*, 8> arguments{&ring, &commands, &acked, &launch_words, &resume, &counters, &place_bytes, &places};
   return driver_->launch_kernel(kernels_->errand.load(std::memory_order_acquire), blocks, 1, 1, errand_threads, 1, 1, 0,
                                 stream, arguments.data(), nullptr);
-}
-
-int Errands::put_ready(cuda::Stream stream, std::uint32_t value, unsigned blocks) noexcept {
-  if (!std::has_single_bit(blocks) || blocks < 2 || blocks > 32 || driver_->stream_batch_mem_op == nullptr) {
-    return cuda::error_not_supported;
-  }
-  // A recorded kernel has the priority of the stream that recorded it.
-  int priority = -1;
-  if (driver_->stream_get_priority == nullptr || driver_->stream_get_priority(stream, &priority) != cuda::success ||
-      priority != 0) {
-    return cuda::error_not_supported;
-  }
-  ReadyWork& work = ready_[value - 1][static_cast<std::size_t>(std::countr_zero(blocks)) - 1];
-  if (!work.was_tried()) {
-    kernels_->record(work, *driver_, [&](cuda::Stream recorder) {
-      std::array<cuda::BatchMemoryOperation, 2> both{
-          {{cuda::batch_write_value_32, seen_by_device(&words().ready_bell), value, cuda::write_value_default, 0, 0},
-           {cuda::batch_wait_value_32, seen_by_device(&words().ready_gate), value, cuda::wait_value_eq, 0, 0}}};
-      const int result = driver_->stream_batch_mem_op(recorder, both.size(), both.data(), 0);
-      return result == cuda::success ? launch(recorder, blocks) : result;
-    });
-  }
-  return work.is_ready() ? work.launch(*driver_, stream) : cuda::error_not_supported;
 }
 
 int Errands::copy_to_host(cuda::Stream stream, std::span<std::byte> to, cuda::DevicePtr from) const noexcept {

@@ -11,7 +11,6 @@
 
 #include "gpu/driver.h"
 #include "gpu/loading.h"
-#include "gpu/ready_work.h"
 
 namespace sluice::gpu {
 
@@ -56,8 +55,6 @@ struct ErrandWords {
   alignas(64) std::uint32_t resume;  // of a launch that was called off: all is done, and the next number to begin with
   alignas(64) std::uint32_t bell;
   alignas(64) std::uint32_t gate;
-  alignas(64) std::uint32_t ready_bell;  // the same two for work that is recorded
-  alignas(64) std::uint32_t ready_gate;
   alignas(64) std::array<std::uint32_t, 16> first_counters;  // what the device's counters are when it begins
 };
 inline constexpr std::size_t errand_words_bytes = 8192;
@@ -98,11 +95,6 @@ class Errands {
   // No where the driver or the device will not have it, or has it not yet.
   bool has_kernel() const noexcept;
   int launch(cuda::Stream stream, unsigned blocks) const noexcept;
-  // All three at once, with one call of the driver: rings `ready_bell` with that value, waits until `ready_gate` has
-  // it, runs the kernel. The values are those of a recording, ready_values of them. Answers why not; then nothing is in
-  // the stream. Measured on an H200: eight streams take 16 us in place of 31, and are through in 42 in place of 58.
-  int put_ready(cuda::Stream stream, std::uint32_t value, unsigned blocks) noexcept;
-  static constexpr std::uint32_t ready_values = 2;  // from 1 on
   int copy_to_host(cuda::Stream stream, std::span<std::byte> to, cuda::DevicePtr from) const noexcept;
 
   // By the copy engine, on a stream of our own that comes before those that wait: when the kernel could not begin.
@@ -129,9 +121,7 @@ class Errands {
   cuda::DevicePtr device_base_ = 0;
   cuda::DevicePtr counters_ = 0;
   cuda::Stream rescue_ = nullptr;
-  Kernels* kernels_ = nullptr;
-  // For 2, 4, 8, 16 and 32 blocks.
-  std::array<std::array<ReadyWork, 5>, ready_values> ready_;
+  const Kernels* kernels_ = nullptr;
 };
 
 // The context of a stream, current for a while in relaxed capture mode; of a default stream the one that is current, or

@@ -8,11 +8,9 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
-#include <utility>
 
 #include "base/event_count.h"
 #include "gpu/cuda_abi.h"
-#include "gpu/ready_work.h"
 
 namespace sluice::gpu {
 
@@ -31,27 +29,10 @@ struct Kernels {
   std::mutex deciding;         // whether to begin
   unsigned going_without = 0;  // calls that are putting something into streams; with the mutex
 
-  // Records work in this context, by a stream that is for nothing else.
-  template <typename Put>
-  int record(ReadyWork& work, const Driver& driver, Put&& put) noexcept {
-    const std::lock_guard lock(recording_);
-    if (recorder_ == nullptr && driver.stream_create(&recorder_, cuda::stream_non_blocking) != cuda::success) {
-      recorder_ = nullptr;
-      return cuda::error_not_supported;
-    }
-    const int result = work.record(driver, recorder_, [&] { return put(recorder_); });
-    if (result != cuda::success) driver.stream_destroy(std::exchange(recorder_, nullptr));  // it may still be recording
-    return result;
-  }
-
   const cuda::Context context;
   const unsigned long long context_id;
 
   Kernels(cuda::Context where, unsigned long long id) : context(where), context_id(id) {}
-
- private:
-  std::mutex recording_;
-  cuda::Stream recorder_ = nullptr;
 };
 
 // Those of a context, whether or not they are loaded. Null when there is no memory.

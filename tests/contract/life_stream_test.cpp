@@ -288,12 +288,7 @@ std::string name_of_refusal(const ::testing::TestParamInfo<Refusal>& info) {
 
 INSTANTIATE_TEST_SUITE_P(
     Once, LifeStreamRefused,
-    ::testing::Values(Refusal{"cuStreamBatchMemOp:1"},  // perhaps only while work was being recorded
-                      Refusal{"cuStreamBeginCapture:1+,cuStreamBatchMemOp:1", kOneRefused},
-                      Refusal{"cuStreamBeginCapture:1+,cuStreamBatchMemOp:5:2", kOneRefused},
-                      Refusal{"cuStreamBeginCapture:1", kHarmless}, Refusal{"cuStreamEndCapture:2", kHarmless},
-                      Refusal{"cuGraphInstantiateWithFlags:2", kHarmless}, Refusal{"cuGraphLaunch:1", kHarmless},
-                      Refusal{"cuGraphLaunch:4", kHarmless}, Refusal{"cuStreamGetPriority:3", kHarmless},
+    ::testing::Values(Refusal{"cuStreamBatchMemOp:1", kOneRefused}, Refusal{"cuStreamBatchMemOp:5:2", kOneRefused},
                       Refusal{"cuStreamBatchMemOp:3:801", kHarmless}, Refusal{"cuLaunchKernel:1", kHarmless},
                       Refusal{"cuLaunchKernel:4", kHarmless}, Refusal{"cuMemHostRegister:1", kHarmless},
                       Refusal{"cuMemHostRegister:2:2", kHarmless}, Refusal{"cuMemcpyDtoHAsync:1"},
@@ -312,9 +307,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Refusal{"cuLaunchKernel:1+", kHarmless}, Refusal{"cuLaunchKernel:9+", kHarmless},
                       Refusal{"cuMemHostRegister:1+:2", kHarmless}, Refusal{"cuMemHostRegister:2+:801", kHarmless},
                       Refusal{"cuMemcpyDtoHAsync:1+"}, Refusal{"cuModuleLoadDataEx:1+", kHarmless},
-                      Refusal{"cuStreamCreateWithPriority:1+:2", kHarmless}, Refusal{"cuStreamQuery:1+", kHarmless},
-                      Refusal{"cuStreamBeginCapture:1+", kHarmless}, Refusal{"cuStreamEndCapture:1+", kHarmless},
-                      Refusal{"cuGraphInstantiateWithFlags:1+", kHarmless}, Refusal{"cuGraphLaunch:1+", kHarmless}),
+                      Refusal{"cuStreamCreateWithPriority:1+:2", kHarmless}, Refusal{"cuStreamQuery:1+", kHarmless}),
     name_of_refusal);
 
 using LifeStreamUnserved = LifeStreamRefused;
