@@ -23,6 +23,7 @@
 
 #include "base/event_count.h"
 #include "engine/pause.h"
+#include "engine/shares.h"
 #include "facts/read.h"
 #include "observe/log.h"
 
@@ -98,26 +99,14 @@ unsigned processor_count() noexcept {
   return count;
 }
 
-// Callers have hands, too: no more threads are asked to work than there are lanes and a caller. Where these would not go
-// round, half of the processors that nobody has give a hand here and there.
-bool is_crowd(unsigned offers) noexcept {
-  return lane_count() + 1 < 2 * offers;
-}
-unsigned hands_for_a_crowd(unsigned offers) noexcept {
-  return processor_count() > offers ? std::min((processor_count() - offers) / 2, lane_count()) : 0;
-}
-
-// How many hands an offer may have when there are so many.
-unsigned share_of_one(unsigned offers, int lanes_at_work) noexcept {
-  if (!is_crowd(offers)) return (lane_count() + 1 - offers) / offers;
-  return lanes_at_work < static_cast<int>(hands_for_a_crowd(offers)) ? 1 : 0;
+Workforce workforce() noexcept {
+  return {processor_count(), lane_count()};
 }
 
 // How many lanes all requests together want: those that are awake may be at another's.
 unsigned wanted_by_all(const Board& all) noexcept {
   const unsigned offers = std::max(1U, all.offers.load(std::memory_order_relaxed));
-  const unsigned wanted = all.demand.load(std::memory_order_relaxed) * offers;
-  return is_crowd(offers) ? std::min(wanted, hands_for_a_crowd(offers)) : wanted;
+  return wanted_by_all(workforce(), offers, all.demand.load(std::memory_order_relaxed));
 }
 
 // Offers are for as many lanes as there are processors, errands for all.
@@ -254,7 +243,9 @@ void start_all(Board& all, unsigned wanted) noexcept {
 Offer::Offer(Work& work, unsigned hands_wanted) noexcept {
   Board& all = board();
   const unsigned offers = all.offers.fetch_add(1, std::memory_order_relaxed) + 1;
-  const unsigned most = std::min(hands_wanted, share_of_one(offers, all.busy.load(std::memory_order_relaxed)));
+  const unsigned most = std::min(
+      hands_wanted,
+      share_of_one(workforce(), offers, static_cast<unsigned>(std::max(0, all.busy.load(std::memory_order_relaxed)))));
   if (most == 0) return;
   all.demand.store(most, std::memory_order_relaxed);
   if (all.tried.load(std::memory_order_acquire) < lane_count()) start_all(all, lane_count());
