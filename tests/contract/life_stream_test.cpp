@@ -335,6 +335,14 @@ INSTANTIATE_TEST_SUITE_P(By, LifeStreamHeld,
                                            Refusal{"cuStreamBatchMemOp:1+:801,cuStreamQuery:1+"}),
                          name_of_refusal);
 
+using LifeStreamEarly = LifeStreamRefused;
+
+TEST_P(LifeStreamEarly, WaitsForItsStreamWhenNoKernelStandsThere) {
+  expect_to_say("an_early_read_whose_kernel_is_refused", "it has waited\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(By, LifeStreamEarly, ::testing::Values(Refusal{"cuLaunchKernel:1+"}), name_of_refusal);
+
 using LifeStreamLost = LifeStreamRefused;
 
 // From then on everything in the context answers an error.
@@ -354,9 +362,8 @@ TEST_P(LifeStreamInDoubt, IsGivenUpAfterTwoSeconds) {
   expect_to_say("a_kernel_that_stands_still", "it was given up\n");
 }
 
-// (The calls that the second rule begins with come behind those that put the transfer into its stream.)
-INSTANTIATE_TEST_SUITE_P(By, LifeStreamInDoubt,
-                         ::testing::Values(Refusal{"sluice_errand:1+,cuPointerGetAttributes:60+:304"}),
+// (The first query is whether the stream is at rest, so that the kernel can be loaded.)
+INSTANTIATE_TEST_SUITE_P(By, LifeStreamInDoubt, ::testing::Values(Refusal{"sluice_errand:1+,cuStreamQuery:2+:304"}),
                          name_of_refusal);
 
 using LifeCopiesLost = LifeStreamRefused;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <deque>
@@ -390,6 +392,135 @@ TEST_F(GatedStreams, CanBeManyOneAfterTheOther) {
     ASSERT_EQ(call.moved, 8191);
     ASSERT_TRUE(same_bytes({file_.content().data() + round, 8191}, memory.get(0, 8191))) << round;
   }
+}
+
+// What is looked at while the stream is held is not taken for what the stream has got to before.
+TEST_F(GatedStreams, KeepTheirTurnBehindOneThatIsReadEarly) {
+  for (const char* const name : {"SLUICE_COPY", "SLUICE_VERIFY", "CUFILE_STREAM_MEMOPS_BYPASS"}) {
+    if (std::getenv(name) != nullptr) GTEST_SKIP() << "not with " << name;
+  }
+  constexpr std::size_t size = 4096;
+  constexpr int rounds = 6;
+  const Stream stream;
+  const Gate gate;
+  const Memory memory(MemoryKind::device, kRoom);
+  ASSERT_EQ(code(cuFileStreamRegister(stream.get(), 15)), CU_FILE_SUCCESS);
+  const auto put = [&](Call& call, bool early) {
+    ASSERT_EQ(code(sluice_stream_read_early(stream.get(), early ? 1 : 0)), CU_FILE_SUCCESS);
+    ASSERT_EQ(call.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+  };
+  for (int round = 0; round < rounds; ++round) {
+    SCOPED_TRACE(::testing::Message() << "round " << round);
+    fill_file(1, size);
+    std::deque<Call> before(1 + static_cast<std::size_t>(round % 2), Call{size});
+    for (Call& call : before) put(call, false);
+    stream.synchronize();
+    memory.fill(6);
+    gate.open_to(0);
+    gate.hold(stream.get());
+    std::deque<Call> early(static_cast<std::size_t>(round % 3), Call{size});
+    for (Call& call : early) put(call, true);
+    Call first{size, 0, 8192};
+    Call second{size, 0, 16384};
+    put(first, false);
+    put(second, false);
+    if (!early.empty()) {
+      const std::atomic_ref moved(early.front().moved);
+      while (moved.load() == -77) ::usleep(100);
+    }
+    ::usleep(20000);  // for somebody who does not wait for his turn
+    EXPECT_EQ(std::atomic_ref(first.moved).load(), -77) << "it has not waited for the stream";
+    EXPECT_TRUE(all_bytes(6, memory.get())) << "memory was written before the stream got there";
+    fill_file(2, size);
+    gate.open();
+    stream.synchronize();
+    if (!early.empty()) {
+      EXPECT_EQ(early.front().moved, static_cast<ssize_t>(size));
+    }
+    EXPECT_EQ(first.moved, static_cast<ssize_t>(size));
+    EXPECT_EQ(second.moved, static_cast<ssize_t>(size));
+    EXPECT_TRUE(all_bytes(2, memory.get(8192, size))) << "it was read before the stream got there";
+    EXPECT_TRUE(all_bytes(2, memory.get(16384, size))) << "it was read before the stream got there";
+  }
+  EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
+}
+
+// Everything that one stream may be given, in any order.
+TEST_F(GatedStreams, MayBeGivenEveryKindOfTransferInTurn) {
+  constexpr std::size_t room = 128 << 10;  // of one transfer
+  constexpr std::size_t together = 30;
+  constexpr int bursts = 60;
+  constexpr off_t written_from = 2 << 20;  // nothing behind this is read
+  const Stream stream;
+  const Gate gate;
+  const Memory memory(MemoryKind::device, room * together);
+  Bytes file = file_.content();
+  Random random(run_seed());
+  for (int burst = 0; burst < bursts; ++burst) {
+    SCOPED_TRACE(::testing::Message() << "SLUICE_TEST_SEED=" << run_seed() << ", burst " << burst);
+    gate.open_to(0);
+    memory.fill(6);
+    Bytes expected(memory.size(), 6);
+    std::deque<Call> calls;
+    std::deque<std::size_t> sizes;
+    const std::size_t held_at = random.below(2 * together);
+    for (std::size_t place = 0; place < together; ++place) {
+      if (place == held_at) gate.hold(stream.get());
+      const std::size_t kind = random.below(8);
+      const std::size_t most = kind == 0 ? room : 9000;
+      const std::size_t size = 1 + random.below(most);
+      sizes.push_back(size);
+      Call& call = calls.emplace_back(
+          Call{size, static_cast<off_t>(random.below(written_from - room)), static_cast<off_t>(place * room)});
+      const bool registered = kind != 1;
+      if (registered) {
+        ASSERT_EQ(code(cuFileStreamRegister(stream.get(), kind == 2 ? 0 : 15)), CU_FILE_SUCCESS);
+        ASSERT_EQ(code(sluice_stream_read_early(stream.get(), kind == 3 ? 1 : 0)), CU_FILE_SUCCESS);
+      }
+      if (kind == 4 && place > 0) {
+        call.buffer_offset = static_cast<off_t>((place - 1) * room);
+        call.file_offset = static_cast<off_t>(written_from + place * 9000);
+        ASSERT_EQ(call.write(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+        std::copy_n(expected.begin() + call.buffer_offset, size, file.begin() + call.file_offset);
+      } else {
+        ASSERT_EQ(call.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+        // What is not fixed is looked at when the stream gets there.
+        if (kind == 2 && place >= held_at) call.size = sizes.back() = 1 + size / 2;
+        std::copy_n(file.begin() + call.file_offset, sizes.back(), expected.begin() + static_cast<long>(place * room));
+      }
+      if (registered) {
+        ASSERT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
+      }
+    }
+    gate.open();
+    stream.synchronize();
+    for (std::size_t i = 0; i < calls.size(); ++i) ASSERT_EQ(calls[i].moved, static_cast<ssize_t>(sizes[i])) << i;
+    ASSERT_TRUE(same_bytes(expected, memory.get()));
+    ASSERT_TRUE(same_bytes(file, file_bytes(file.size())));
+  }
+}
+
+TEST_F(GatedStreams, CanBeEightThatReadThousandsOfTimes) {
+  constexpr std::size_t size = 4096;
+  constexpr std::size_t rounds = 1500;
+  std::array<Stream, 8> streams;
+  const Memory memory(MemoryKind::device, 2 * streams.size() * size);
+  std::array<Call, 16> calls;
+  for (const Stream& stream : streams) ASSERT_EQ(code(cuFileStreamRegister(stream.get(), 15)), CU_FILE_SUCCESS);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      calls[i] = {size, static_cast<off_t>(round * 1000 + i * 77777), static_cast<off_t>(i * size)};
+      ASSERT_EQ(calls[i].read(handle_, memory, streams[i % streams.size()].get()), CU_FILE_SUCCESS);
+    }
+    for (const Stream& stream : streams) stream.synchronize();
+    const Bytes found = memory.get();
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      ASSERT_EQ(calls[i].moved, static_cast<ssize_t>(size)) << "round " << round;
+      ASSERT_TRUE(same_bytes({file_.content().data() + calls[i].file_offset, size}, {found.data() + i * size, size}))
+          << "round " << round;
+    }
+  }
+  for (const Stream& stream : streams) EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
 }
 
 }  // namespace

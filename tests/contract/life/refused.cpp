@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "contract/life/scenario.h"
+#include "sluice.h"
 #include "support/stream_gate.h"
 
 namespace sluice::life {
@@ -199,6 +200,40 @@ int held_streams_with_refused_calls() {
   return 0;
 }
 
+// A read that may come early has its kernel refused: then nothing keeps its bytes from the memory until the stream gets
+// there, so it waits for that.
+int an_early_read_whose_kernel_is_refused() {
+  if (cuda() == nullptr) skip("no CUDA device");
+  if (!cuda()->soft) skip("only the soft GPU refuses calls on request");
+  constexpr std::size_t size = 4096;
+  const ScratchFile file(size);
+  const Fd fd = file.open(O_RDONLY);
+  CUfileHandle_t handle = nullptr;
+  require(register_fd(fd.get(), &handle) == CU_FILE_SUCCESS, "registering the file");
+  cuda()->context_push(primary_context(0));
+  const Stream stream;
+  const Gate gate;
+  const Memory memory(MemoryKind::device, size);
+  memory.fill(untouched);
+  require(code(cuFileStreamRegister(stream.get(), 15)) == CU_FILE_SUCCESS, "registering a stream");
+  require(code(sluice_stream_read_early(stream.get(), 1)) == CU_FILE_SUCCESS, "allowing early reads");
+  gate.hold(stream.get());
+  Asked read{size};
+  require(code(cuFileReadAsync(handle, memory.address(), &read.size, &read.file_offset, &read.buffer_offset,
+                               &read.moved, stream.get())) == CU_FILE_SUCCESS,
+          "asking for a read");
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // for somebody who does not wait for his turn
+  require(std::atomic_ref(read.moved).load() == -77, "it has not waited for the stream");
+  require(all_bytes(untouched, memory.get()), "memory was written before the stream got there");
+  gate.open();
+  stream.synchronize();
+  require(read.moved == static_cast<ssize_t>(size), "what was told of a read");
+  require(same_bytes(file.content(), memory.get()), "what was read");
+  cuFileHandleDeregister(handle);
+  say("it has waited");
+  return 0;
+}
+
 // Whatever stood in the streams, or is put there, ends for everybody who waits for it.
 int streams_of_a_context_that_is_lost() {
   if (cuda() == nullptr) skip("no CUDA device");
@@ -311,6 +346,7 @@ int a_kernel_that_stands_still() {
 constexpr Scenario all[] = {{"streams_with_refused_calls", streams_with_refused_calls},
                             {"a_stream_that_nothing_serves", a_stream_that_nothing_serves},
                             {"held_streams_with_refused_calls", held_streams_with_refused_calls},
+                            {"an_early_read_whose_kernel_is_refused", an_early_read_whose_kernel_is_refused},
                             {"streams_of_a_context_that_is_lost", streams_of_a_context_that_is_lost},
                             {"small_copies_in_a_context_that_is_lost", small_copies_in_a_context_that_is_lost},
                             {"a_kernel_that_stands_still", a_kernel_that_stands_still}};
