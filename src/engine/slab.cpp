@@ -10,6 +10,7 @@
 
 #include "base/thread_end.h"
 #include "gpu/driver.h"
+#include "gpu/memory.h"
 
 namespace sluice::engine {
 
@@ -19,6 +20,8 @@ namespace {
 struct Header {
   Header* next = nullptr;
   bool pin_tried = false;
+  cuda::Context context = nullptr;  // which it was pinned in: the pinning ends with it
+  unsigned long long context_id = 0;
   cuda::DevicePtr word_seen_by_device = 0;
   std::uint32_t last_mark = 0;
   alignas(64) std::uint32_t word = 0;
@@ -110,7 +113,7 @@ Slab::~Slab() {
   }
 }
 
-void Slab::pin() noexcept {
+void Slab::pin(const gpu::Session& session) noexcept {
   Header* const header = header_of(memory_);
   if (header->pin_tried) return;
   header->pin_tried = true;
@@ -120,16 +123,21 @@ void Slab::pin() noexcept {
     return;
   }
   pool().pinned.fetch_add(1, std::memory_order_relaxed);
-  // The same address for all contexts, which share one space of addresses with the host.
-  if (driver->mem_host_get_device_pointer == nullptr ||
-      driver->mem_host_get_device_pointer(&header->word_seen_by_device, &header->word, 0) != cuda::success) {
-    header->word_seen_by_device = 0;
+  // Drivers without ids do not tell whether it is still the same context.
+  if (session.context_id() != 0 && driver->mem_host_get_device_pointer != nullptr &&
+      driver->mem_host_get_device_pointer(&header->word_seen_by_device, &header->word, 0) == cuda::success) {
+    header->context = session.context();
+    header->context_id = session.context_id();
   }
 }
 
-Slab::Mark Slab::next_mark() noexcept {
+std::optional<Slab::Mark> Slab::next_mark(const gpu::Session& session) noexcept {
   Header* const header = header_of(memory_);
-  return {&header->word, header->word_seen_by_device, ++header->last_mark};
+  if (header->context == nullptr || header->context != session.context() ||
+      header->context_id != session.context_id()) {
+    return std::nullopt;
+  }
+  return Mark{&header->word, header->word_seen_by_device, ++header->last_mark};
 }
 
 SlabCounts slab_counts() noexcept {

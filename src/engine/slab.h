@@ -4,7 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+
+namespace sluice::gpu {
+class Session;
+}
 
 namespace sluice::engine {
 
@@ -24,18 +29,18 @@ class Slab {
   explicit operator bool() const noexcept { return memory_ != nullptr; }
   std::span<std::byte> bytes() const noexcept { return {memory_, memory_ == nullptr ? 0 : slab_bytes}; }
 
-  // Makes copies to and from devices run at the link's speed. With a context current; a refusal (memlock, no driver)
-  // costs speed only. Once a slab.
-  void pin() noexcept;
+  // Makes copies to and from devices run at the link's speed. In the session's context; a refusal (memlock, no
+  // driver) costs speed only. Once a slab.
+  void pin(const gpu::Session& session) noexcept;
 
   // A word beside the slab's bytes that a device may write when its copies have come so far, and what it is to write
-  // next. Empty (0) where the slab is not pinned.
+  // next. Only in the context that the slab was pinned in: when that goes, a device finds nothing there.
   struct Mark {
     const std::uint32_t* word;
     std::uint64_t seen_by_device;
     std::uint32_t value;
   };
-  Mark next_mark() noexcept;
+  std::optional<Mark> next_mark(const gpu::Session& session) noexcept;
 
  private:
   explicit Slab(std::byte* memory) noexcept : memory_(memory) {}

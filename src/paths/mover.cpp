@@ -20,19 +20,17 @@ Mover::Mover(const facts::BufferFacts& memory, Manner manner, engine::Slab& slab
     : manner_(manner), slab_(slab) {
   if (facts::is_host(memory.kind)) return;
   session_.emplace(memory);
-  if (session_->status() == cuda::success && manner != Manner::plain) slab.pin();
+  if (session_->status() == cuda::success && manner != Manner::plain) slab.pin(*session_);
 }
 
 // Waits for the copy. A word that the device writes is seen sooner than the driver says so: 6.9 us in place of 7.7 for
 // 4 KiB on an H200.
 int Mover::end(int begun, std::uint64_t address) noexcept {
   if (begun != cuda::success) return begun;
-  const engine::Slab::Mark mark = slab_.next_mark();
-  if (mark.seen_by_device == 0 || session_->mark(mark.seen_by_device, mark.value) != cuda::success) {
-    return session_->finish();
-  }
+  const auto mark = slab_.next_mark(*session_);
+  if (!mark || session_->mark(mark->seen_by_device, mark->value) != cuda::success) return session_->finish();
   engine::Patience patience;
-  while (engine::look(*mark.word) != mark.value) {
+  while (engine::look(*mark->word) != mark->value) {
     patience.wait();
     if (!patience.long_since()) continue;
     if (const int health = session_->health(address); health != cuda::success) return health;
