@@ -89,14 +89,15 @@ void errand(const Launch& launch) {
   const Errand given(launch);
   const auto word = [&](std::uint64_t index) { return launch.word<std::uint32_t>(given.words + 4 * index); };
   const auto counter = [&](std::uint64_t index) { return launch.word<std::uint32_t>(given.counters + 4 * index); };
-  std::uint32_t number = counter(1).load();
-  word(0).store(1, std::memory_order_seq_cst);
+  const std::uint32_t first = counter(1).load();
+  std::uint32_t number = first;
+  word(0).store(first, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (early_admission("sluice_errand") != cuda::success) return stand_still(launch);
   Command command;
   if (!wait_for_command(launch, given, number, command)) return;
   const bool off = command.kind == kind_called_off;
-  word(1).store(off ? 2 : 1, std::memory_order_release);
+  word(1).store(first << 1U | (off ? 1U : 0U), std::memory_order_release);
   if (off) {
     number = wait_until_resumed(launch, given);
     if (number == 0) return;
@@ -109,7 +110,7 @@ void errand(const Launch& launch) {
   }
   counter(0).store(number);
   counter(1).store(number);
-  word(2).store(1, std::memory_order_release);
+  word(2).store(first, std::memory_order_release);
 }
 
 }  // namespace sluice::softgpu::twin

@@ -119,9 +119,13 @@ bool Batch::Room::enqueue() noexcept {
 }
 
 void Batch::finish(std::span<const std::uint16_t> slots, std::span<const Ending> endings) noexcept {
-  for (const std::uint16_t slot : slots) {
-    entries_[slot].file = {};
-    entries_[slot].registration = {};
+  {
+    FileTable::Pin files;
+    BufferTable::Pin registrations;
+    for (const std::uint16_t slot : slots) {
+      files.join(std::move(entries_[slot].file));
+      registrations.join(std::move(entries_[slot].registration));
+    }
   }
   bool wake = false;
   {

@@ -42,7 +42,7 @@ const char* objection(const CUfileIOParams_t& entry, const FileTable::Pin& file)
 
 void fill(Driver& driver, Batch::Room& room, std::span<const CUfileIOParams_t> entries) {
   const std::uint64_t queued = queue_number();
-  Survey survey(driver);
+  Survey survey(driver, entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {
     Entry& entry = room.entry(i);
     entry.file = survey.file_of(entries[i].fh);

@@ -51,32 +51,53 @@ class SlotTable {
   class Pin {
    public:
     Pin() noexcept = default;
-    Pin(Pin&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)), count_(other.count_) {}
+    Pin(Pin&& other) noexcept
+        : slot_(std::exchange(other.slot_, nullptr)), count_(other.count_), users_(other.users_) {}
     Pin& operator=(Pin&& other) noexcept {
       std::swap(slot_, other.slot_);
       std::swap(count_, other.count_);
+      std::swap(users_, other.users_);
       return *this;
     }
     Pin(const Pin&) = delete;
     Pin& operator=(const Pin&) = delete;
     ~Pin() {
-      if (slot_ != nullptr) leave(*slot_, *count_);
+      if (slot_ != nullptr) leave(*slot_, *count_, users_);
     }
 
     explicit operator bool() const noexcept { return slot_ != nullptr; }
-    // One more for the same object: as long as this one lives, it cannot end.
-    Pin again() const noexcept {
-      if (slot_ != nullptr) count_->users.fetch_add(1);
-      return Pin(slot_, count_);
+    // One more for the same object: as long as this one lives, it cannot end. It may stand for several, for which
+    // others are counted no more; none of none.
+    Pin again(std::uint32_t users = 1) const noexcept {
+      if (slot_ == nullptr || users == 0) return {};
+      count_->users.fetch_add(users);
+      return Pin(slot_, count_, users);
+    }
+    // One of those that this one stands for; in the end itself.
+    Pin split() noexcept {
+      if (slot_ == nullptr || users_ == 1) return std::move(*this);
+      --users_;
+      return Pin(slot_, count_, 1);
+    }
+    // Lets both end together, which costs no more than one; of another object, this one's first pin ends now.
+    void join(Pin other) noexcept {
+      if (other.slot_ == nullptr) return;
+      if (other.slot_ == slot_ && other.count_ == count_) {
+        users_ += other.users_;
+        other.slot_ = nullptr;
+      } else {
+        *this = std::move(other);
+      }
     }
     Object& operator*() const noexcept { return *slot_->object; }
     Object* operator->() const noexcept { return slot_->object.get(); }
 
    private:
     friend class SlotTable;
-    Pin(Slot* slot, Count* count) noexcept : slot_(slot), count_(count) {}
+    Pin(Slot* slot, Count* count, std::uint32_t users) noexcept : slot_(slot), count_(count), users_(users) {}
     Slot* slot_ = nullptr;
     Count* count_ = nullptr;
+    std::uint32_t users_ = 0;  // that it stands for
   };
 
   // Nobody may hold a handle or a pin any more. (The process's own tables are never destroyed.)
@@ -110,8 +131,8 @@ class SlotTable {
     // user or this user sees the change. Both orders rest on sequential consistency.
     Count& count = slot->counts[base::thread_number() % Shards];
     count.users.fetch_add(1);
-    if (slot->word.load() == word_of(place->generation, phase_live)) return Pin(slot, &count);
-    leave(*slot, count);
+    if (slot->word.load() == word_of(place->generation, phase_live)) return Pin(slot, &count, 1);
+    leave(*slot, count, 1);
     return {};
   }
 
@@ -217,8 +238,8 @@ class SlotTable {
     made_ += slots_per_chunk;
   }
 
-  static void leave(Slot& slot, Count& count) noexcept {
-    count.users.fetch_sub(1);
+  static void leave(Slot& slot, Count& count, std::uint32_t users) noexcept {
+    count.users.fetch_sub(users);
     // By the word's own generation: a stale handle's passing visit may have hidden the last user's leave.
     const std::uint64_t word = slot.word.load();
     if ((word & phase_mask) == phase_dying) settle(slot, static_cast<std::uint32_t>(word >> 2));

@@ -76,6 +76,7 @@ void StreamCall::plan(const facts::BufferFacts& memory, const engine::Station& s
   }
   if (!kernel) return;
   blocks = blocks_for(known_.size);
+  is_small_read = late_.direction == Direction::read && known_.size <= largest_quick;
   if (late_.direction == Direction::read) hands = hands_for(known_.size);
   early = late_.direction == Direction::read && terms_.early_reads && terms_.fixes_all() && !verify &&
           known_.size <= largest_early;
@@ -94,16 +95,19 @@ void StreamCall::run(engine::Courier& courier) noexcept {
   const Call call = now();
   Outcome outcome = Outcome::refused(CU_FILE_HANDLE_NOT_REGISTERED);
   if (const auto file = driver_.files().pin(call.handle)) {
+    if (is_small_read && !looked_) is_quick();
     if (at_hand_) courier.open_soon();
     outcome = transfer_in_stream(driver_, *file, call, courier.carries() ? &courier : nullptr);
   } else {
     observe::count_transfer({.direction = call.direction, .requested = call.size}, outcome);
   }
+  looked_ = at_hand_ = false;  // one of a graph comes again
   // A program may look at it without waiting for its stream: the bytes that this thread has moved come first.
   std::atomic_ref(*late_.moved).store(static_cast<ssize_t>(outcome.value()), std::memory_order_release);
 }
 
 bool StreamCall::is_quick() noexcept {
+  looked_ = true;
   const Call call = now();
   const auto file = driver_.files().pin(call.handle);
   if (!file) return true;

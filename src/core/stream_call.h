@@ -50,6 +50,7 @@ class StreamCall final : public engine::StreamTask {
   Driver& driver_;
   const LateCall late_;
   const StreamTerms terms_;
+  bool looked_ = false;   // is_quick() has been asked
   bool at_hand_ = false;  // the page cache has what is read, as far as its first byte tells
   const Call known_;      // what the parameters were at the call
 };

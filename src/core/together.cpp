@@ -66,6 +66,11 @@ std::uint8_t most_abreast(Company company, const File& file) noexcept {
   return one ? 1 : 2;
 }
 
+// The largest that goes in such company.
+std::uint64_t largest_in(Company company) noexcept {
+  return company == Company::write ? engine::most_in_an_out_parcel : engine::most_in_a_parcel;
+}
+
 // With whom an entry goes whose way is this one.
 Company company_of(const route::Decision& decision, const File& file, const Call& call) noexcept {
   if (decision.count != 1) return Company::none;
@@ -73,9 +78,9 @@ Company company_of(const route::Decision& decision, const File& file, const Call
   if (decision.path == SLUICE_PATH_P2PDMA) return carry == route::Carry::direct ? Company::direct : Company::none;
   if (decision.path != SLUICE_PATH_POSIX || carry != route::Carry::bounce) return Company::none;
   if (call.direction == Direction::write) {
-    return call.size <= engine::most_in_an_out_parcel ? Company::write : Company::none;
+    return call.size <= largest_in(Company::write) ? Company::write : Company::none;
   }
-  if (call.size > engine::most_in_a_parcel) return Company::none;
+  if (call.size > largest_in(Company::cached)) return Company::none;
   if (!file.facts.direct) return Company::cached;
   return fits_disk_parcel(file, call.size) ? Company::disk : Company::none;
 }
@@ -84,7 +89,10 @@ Company company_of(const route::Decision& decision, const File& file, const Call
 
 // Null when it is not all plain device memory without a gap.
 const facts::BufferFacts* Survey::memory_at(std::uint64_t address, std::uint64_t size) noexcept {
-  if (address >= stretch_.begin && address < stretch_.end && size <= stretch_.end - address) return &stretch_.facts;
+  return stretch_.covers(address, size) ? &stretch_.facts : memory_anew(address, size);
+}
+
+const facts::BufferFacts* Survey::memory_anew(std::uint64_t address, std::uint64_t size) noexcept {
   const facts::BufferFacts memory = gpu::inspect(address);
   if (memory.kind != facts::MemoryKind::device) return nullptr;
   // What no context owns may be mapped piece by piece: nothing is known of it beyond what is asked for.
@@ -94,6 +102,7 @@ const facts::BufferFacts* Survey::memory_at(std::uint64_t address, std::uint64_t
   if (address < begin || address >= end || size > end - address) return nullptr;
   if (gpu::contiguous_bytes(begin, end - begin) != end - begin) return nullptr;
   stretch_ = {begin, end, memory};
+  alike_.file = nullptr;
   return &stretch_.facts;
 }
 
@@ -105,20 +114,29 @@ bool Survey::registration_allows(const Entry& entry, std::uint64_t address) cons
 }
 
 FileTable::Pin Survey::file_of(void* handle) noexcept {
-  const bool same = before_ != nullptr && before_->call.handle == handle;
-  return same ? before_->file.again() : driver_.files().pin(handle);
+  if (before_ != nullptr && before_->call.handle == handle && file_pins_) return file_pins_.split();
+  FileTable::Pin pin = driver_.files().pin(handle);
+  file_pins_ = pin.again(left_ - 1);
+  return pin;
 }
 
 // Empty where none is known, and where one is known that is coming to its end.
 BufferTable::Pin Survey::registration_of(const Entry& entry, std::uint64_t address, bool& known) noexcept {
   const auto base = reinterpret_cast<std::uint64_t>(entry.call.base);
   known = true;
-  if (before_ != nullptr && before_->registration && before_->registration->base == base) {
-    return before_->registration.again();
+  if (before_ != nullptr && before_->registration && before_->registration->base == base && registration_pins_) {
+    return registration_pins_.split();
   }
   const auto range = driver_.ranges().find(base, address, entry.call.size);
   known = range.has_value();
-  return range ? driver_.buffers().pin(range->handle) : BufferTable::Pin();
+  if (!known) return {};
+  BufferTable::Pin pin = driver_.buffers().pin(range->handle);
+  registration_pins_ = pin.again(left_ - 1);
+  return pin;
+}
+
+bool Survey::is_alike(const Entry& entry) const noexcept {
+  return alike_.file == &*entry.file && alike_.direction == entry.call.direction && entry.call.size <= alike_.largest;
 }
 
 std::uint64_t Survey::size_of(File& file) noexcept {
@@ -137,6 +155,7 @@ void Survey::look_at(Entry& entry) noexcept {
   bool known = false;
   entry.registration = registration_of(entry, address, known);
   before_ = &entry;
+  --left_;
 
   File& file = *entry.file;
   const auto offset = static_cast<std::uint64_t>(call.file_offset);
@@ -145,6 +164,11 @@ void Survey::look_at(Entry& entry) noexcept {
   }
   const facts::BufferFacts* const memory = memory_at(address, call.size);
   if (memory == nullptr || !registration_allows(entry, address)) return;
+  if (is_alike(entry)) {
+    entry.together = alike_.together;
+    entry.together.address = address;
+    return;
+  }
   const std::uint64_t size = size_of(file);
   if (file_ == nullptr) return;
   const request::Terms& terms = file.life->terms;
@@ -170,6 +194,9 @@ void Survey::look_at(Entry& entry) noexcept {
                     size,
                     *memory,
                     way};
+  if (!file.facts.direct && pair == nullptr) {
+    alike_ = {&file, call.direction, largest_in(company), entry.together};
+  }
 }
 
 bool go_together(const Together& one, const Together& other) noexcept {

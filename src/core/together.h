@@ -11,7 +11,7 @@ namespace sluice::core {
 // Looks at the entries of one submission, and asks kernel and driver once for what holds for several.
 class Survey {
  public:
-  explicit Survey(Driver& driver) noexcept : driver_(driver) {}
+  Survey(Driver& driver, std::size_t entries) noexcept : driver_(driver), left_(static_cast<std::uint32_t>(entries)) {}
 
   // The file of the entry that is looked at next.
   FileTable::Pin file_of(void* handle) noexcept;
@@ -25,16 +25,33 @@ class Survey {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
     facts::BufferFacts facts;
+
+    bool covers(std::uint64_t address, std::uint64_t size) const noexcept {
+      return address >= begin && address < end && size <= end - address;
+    }
   };
   const facts::BufferFacts* memory_at(std::uint64_t address, std::uint64_t size) noexcept;
+  const facts::BufferFacts* memory_anew(std::uint64_t address, std::uint64_t size) noexcept;
   bool registration_allows(const Entry& entry, std::uint64_t address) const noexcept;
   std::uint64_t size_of(File& file) noexcept;
 
   BufferTable::Pin registration_of(const Entry& entry, std::uint64_t address, bool& known) noexcept;
+  bool is_alike(const Entry& entry) const noexcept;
 
   Driver& driver_;
+  std::uint32_t left_;             // entries, with the one that is looked at
   const Entry* before_ = nullptr;  // most entries have the file and the buffer of the one before
+  FileTable::Pin file_pins_;       // for those, counted at once
+  BufferTable::Pin registration_pins_;
   Stretch stretch_;
+  // What was found of an entry with a buffered file holds for all others of that file, direction and stretch, up to a
+  // size.
+  struct Alike {
+    const File* file = nullptr;
+    base::Direction direction = base::Direction::read;
+    std::uint64_t largest = 0;
+    Together together;
+  } alike_;
   File* file_ = nullptr;  // of which file_size_ is
   std::uint64_t file_size_ = 0;
 };

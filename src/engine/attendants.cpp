@@ -287,7 +287,7 @@ void Attendants::run(const Due& due) noexcept {
   // Of a task that a call has rung, the caller may still be putting the rest into the stream.
   Patience patience;
   while (!due.task->submitted_.load(std::memory_order_acquire)) patience.wait();
-  due.station->kernel_inside_ = due.task->blocks > 0;
+  if (due.task->blocks > 0) due.station->last_launch_ = due.station->next_number_;
   courier.begin(*due.task);
   due.task->run(courier);
   courier.finish();

@@ -34,16 +34,14 @@ void Courier::begin(const StreamTask& task) noexcept {
   gate_value_ = task.gate_value_;
   has_kernel_ = task.blocks > 0;
   early_ = task.early;
-  gate_open_ = false;
+  gate_open_ = !task.gated_;
+  opened_ = std::chrono::steady_clock::now();
+  at_hand_ = false;
   called_off_ = false;
   through_ = false;
   counted_ = false;
   failure_ = cuda::success;
   doubted_since_.reset();
-  // The launch before this one has left: the stream has got beyond it.
-  put(words_.begun, 0);
-  put(words_.verdict, 0);
-  put(words_.left, 0);
   put(words_.resume, 0);
 }
 
@@ -57,7 +55,14 @@ std::byte* Courier::place_of(std::uint32_t number) const noexcept {
 }
 
 bool Courier::begun() const noexcept {
-  return look(words_.begun) == 1;
+  return gpu::is_told_of(look(words_.begun), first_);
+}
+
+// A later launch can only have begun where this one has carried everything.
+Courier::Verdict Courier::verdict() const noexcept {
+  const std::uint32_t told = look(words_.verdict);
+  if (!gpu::is_told_of(told, gpu::carrying(first_))) return Verdict::none_yet;
+  return told == gpu::taken_back(first_) ? Verdict::taken_back : Verdict::carries;
 }
 
 bool Courier::carried_out(std::uint32_t number) const noexcept {
@@ -131,6 +136,7 @@ void Courier::open_gate() noexcept {
 }
 
 void Courier::open_soon() noexcept {
+  at_hand_ = true;
   if (has_kernel_ && !early_ && !gate_open_) open_gate();
 }
 
@@ -175,11 +181,11 @@ void Courier::call_off() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (begun()) {
     Patience patience;
-    while (look(words_.verdict) == 0 && failure_ == cuda::success) {
+    while (verdict() == Verdict::none_yet && failure_ == cuda::success) {
       patience.wait();
       if (patience.long_since()) ask_for_health();
     }
-    if (look(words_.verdict) != 2) return;
+    if (verdict() != Verdict::taken_back) return;
   }
   observe::count_carrier(observe::CarriedBy::kernel_called_off);
   const std::uint32_t oldest = next_ - first_ > gpu::errand_places ? next_ - gpu::errand_places : first_;
@@ -209,10 +215,11 @@ bool Courier::settle() noexcept {
 }
 
 void Courier::finish() noexcept {
+  station_.at_hand_of_.store(at_hand_ ? task_->subject : nullptr, std::memory_order_relaxed);
   if (has_kernel_) {
     static_cast<void>(place());  // its slot may hold a command that nobody has read yet
     // Behind the last command the program goes on: what it may look at is counted before.
-    if (!called_off_ && failure_ == cuda::success && begun() && look(words_.verdict) == 1) count_kernel();
+    if (!called_off_ && failure_ == cuda::success && begun() && verdict() == Verdict::carries) count_kernel();
     post(ErrandKind::end, 0, 0, 0);
     if (called_off_ || failure_ != cuda::success) {
       observe::count_carrier(observe::CarriedBy::copy_engine);

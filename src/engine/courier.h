@@ -72,6 +72,8 @@ class Courier {
   void post(gpu::ErrandKind kind, std::uint32_t offset, std::uint32_t length, std::uint64_t address) noexcept;
   void open_gate() noexcept;
   bool begun() const noexcept;
+  enum class Verdict { none_yet, carries, taken_back };
+  Verdict verdict() const noexcept;
   bool carried_out(std::uint32_t number) const noexcept;
   bool wait_for(std::uint32_t number) noexcept;
   void look_after(class Patience& patience) noexcept;
@@ -90,6 +92,7 @@ class Courier {
   bool has_kernel_ = false;
   bool early_ = false;  // and the stream has not got there yet, as far as we know
   bool gate_open_ = false;
+  bool at_hand_ = false;  // the file has the bytes
   bool called_off_ = false;
   bool through_ = true;
   bool counted_ = false;  // that the kernel carries

@@ -41,6 +41,9 @@ std::chrono::microseconds patience_with_kernel(std::uint64_t bytes) noexcept {
   return std::clamp(microseconds(bytes / bytes_a_microsecond), microseconds(400), microseconds(3000));
 }
 
+// In a crowd, one that begins later than this would have left the copy engine time for some megabytes.
+constexpr auto late_in_crowd = std::chrono::microseconds(200);
+
 // How a request is cut.
 struct Cut {
   std::uint32_t skip;  // bytes before the range in chunk 0, so that all others begin on a page of the file
@@ -49,7 +52,11 @@ struct Cut {
   Places places;
   std::uint32_t shift;  // where the places begin, so that the kernel finds source and target alike aligned
   unsigned hands;
-  bool cached;  // no disk has to bring it first
+  bool cached;    // no disk has to bring it first
+  bool in_crowd;  // several others are under way
+  // For the copy engine: so many chunks at a time, and fewer where it has nothing of this request to do.
+  std::uint32_t chunks_a_copy;
+  bool less_when_idle;
 };
 
 struct Size {
@@ -65,8 +72,16 @@ constexpr std::array kernel_sizes{Size{384 << 10, 16 << 10, 3}, Size{2 << 20, 16
 constexpr std::array engine_sizes{Size{384 << 10, 32 << 10, 3}, Size{2 << 20, 32 << 10, 7}, Size{~0ULL, 32 << 10, 11}};
 constexpr std::array disk_sizes{Size{1 << 20, 256 << 10, 3}, Size{4 << 20, 512 << 10, 5}, Size{~0ULL, 1 << 20, 7}};
 
+// A request in a crowd is one of so many at least.
+constexpr unsigned fewest_in_crowd = 3;
+// Cached reads of a crowd by the copy engine: it has enough to do, and large pieces keep it at that. Where lanes do not
+// go round, each request has one reader, its caller.
+constexpr Size helped_in_crowd{~0ULL, 64 << 10, 3};
+constexpr Size alone_in_crowd{~0ULL, 256 << 10, 0};
+
 // Each copy by the copy engine costs two calls of the driver: while it is busy, it is given so much at least.
 constexpr std::uint32_t worth_a_copy = 256 << 10;
+constexpr std::uint32_t worth_a_copy_in_crowd = 1 << 20;
 
 // Blocks of the kernel. Enough to keep the link busy, by all requests that are under way together; more only take
 // processors from the program's own kernels.
@@ -86,11 +101,13 @@ bool can_be_gathered(const FileRange& range, cuda::DevicePtr to) {
   return range.block == 1 || (to - range.at.value % range.unit()) % 16 == 0;
 }
 
-Cut cut(const FileRange& range, cuda::DevicePtr to, bool cached, bool by_kernel) {
+Cut cut(const FileRange& range, cuda::DevicePtr to, bool cached, bool by_kernel, bool in_crowd) {
   const std::uint64_t skip = range.at.value % range.unit();
   const std::uint64_t total = skip + range.length;
+  const bool crowd = cached && !by_kernel && in_crowd && total >= worth_a_copy_in_crowd;
   const Size& size = !cached     ? size_for(disk_sizes, total)
                      : by_kernel ? size_for(kernel_sizes, total)
+                     : crowd     ? (lanes_go_round(offers_now() + 1) ? helped_in_crowd : alone_in_crowd)
                                  : size_for(engine_sizes, total);
   Cut made{};
   made.skip = static_cast<std::uint32_t>(skip);
@@ -102,6 +119,9 @@ Cut cut(const FileRange& range, cuda::DevicePtr to, bool cached, bool by_kernel)
   const bool apart = by_kernel && made.hands >= fewest_hands_apart && offers_now() == 0;
   made.places = apart ? Places::of_their_own(places, lane_count() + 1) : Places{.count = places};
   made.cached = cached;
+  made.in_crowd = in_crowd;
+  made.chunks_a_copy = std::max(1U, (crowd ? worth_a_copy_in_crowd : worth_a_copy) / size.chunk_bytes);
+  made.less_when_idle = !crowd;
   made.shift = range.block == 1 ? static_cast<std::uint32_t>((to - skip) % 16) : 0;
   return made;
 }
@@ -138,12 +158,16 @@ class DeviceRead final : public Work {
       // The first chunk is the caller's: calling a launch off needs its ticket (see call_off).
       Hand hand(cut_.places, 0);
       for (std::uint32_t chunk = 0; chunk < cut_.chunks; chunk = next_.fetch_add(1, std::memory_order_relaxed)) {
-        Patience patience;
+        Patience patience = patience_with_copies();
         while (!has_room(hand, chunk)) look_after_device(patience);
         if (is_lost()) break;
         read(hand, chunk);
         release();
-        if (!by_kernel()) pump();
+        if (by_kernel()) {
+          watch_for_begin();
+        } else {
+          pump();
+        }
       }
       finish();
     }
@@ -287,6 +311,17 @@ class DeviceRead final : public Work {
                                .most_blocks = std::max(fewest_blocks, blocks_of_one / std::max(1U, offers_now()))});
     launched_ = std::chrono::steady_clock::now();
     if (result != cuda::success) by_kernel_.store(false, std::memory_order_release);
+    begins_ = cut_.in_crowd ? Begin::awaited : Begin::of_no_interest;
+  }
+
+  // In a crowd: when does the kernel begin?
+  void watch_for_begin() noexcept {
+    if (begins_ != Begin::awaited) return;
+    if (look(words_.launch.begun) == serial_) {
+      begins_ = Begin::in_time;
+    } else if (std::chrono::steady_clock::now() - launched_ > late_in_crowd) {
+      begins_ = Begin::late;
+    }
   }
 
   // Takes the work back from a kernel that has not begun. False: it has.
@@ -339,6 +374,7 @@ class DeviceRead final : public Work {
     if (!by_kernel()) {
       pump();
     } else if (look(words_.launch.begun) != serial_) {
+      watch_for_begin();
       if (std::chrono::steady_clock::now() - launched_ > patience_with_kernel(range_.length)) call_off();
     } else if (patience.long_since()) {
       is_healthy();
@@ -350,9 +386,8 @@ class DeviceRead final : public Work {
     if (failure_ != cuda::success) return;
     copied_.store(look(words_.copied), std::memory_order_release);
     const std::uint32_t ready = released_.load(std::memory_order_acquire);
-    const std::uint32_t enough = std::max(1U, worth_a_copy / cut_.chunk_bytes);
-    const bool idle = copied_.load(std::memory_order_relaxed) == issued_;
-    if (issued_ < ready && (idle || ready - issued_ >= enough)) {
+    const bool idle = cut_.less_when_idle && copied_.load(std::memory_order_relaxed) == issued_;
+    if (issued_ < ready && (idle || ready - issued_ >= cut_.chunks_a_copy || ready == cut_.chunks)) {
       int result = cuda::success;
       while (issued_ < ready && result == cuda::success) result = copy_some(ready);
       if (result == cuda::success) result = ring_.device().mark(&words_.copied, issued_);
@@ -378,12 +413,18 @@ class DeviceRead final : public Work {
     return ring_.device().copy_to_device(target_ + std::uint64_t{first} * cut_.chunk_bytes + into(first), {from, size});
   }
 
+  // In a crowd the copies of all stand in one line.
+  Patience patience_with_copies() const noexcept {
+    return cut_.in_crowd ? Patience(std::chrono::milliseconds(1)) : Patience();
+  }
+
   void finish() noexcept {
-    Patience patience;
+    Patience patience = patience_with_copies();
     while (failure_ == cuda::success && by_kernel() && look(words_.launch.done) != serial_) look_after_device(patience);
     if (by_kernel()) {
       observe::count_carrier(observe::CarriedBy::kernel);
       ring_.kernel_did_well();
+      if (begins_ == Begin::in_time || begins_ == Begin::late) ring_.kernel_began(begins_ == Begin::late);
       return;
     }
     while (failure_ == cuda::success && copied_.load(std::memory_order_relaxed) < cut_.chunks) {
@@ -412,6 +453,7 @@ class DeviceRead final : public Work {
   const std::uint32_t first_number_;
   std::uint32_t serial_ = 0;
   std::chrono::steady_clock::time_point launched_{};
+  enum class Begin : std::uint8_t { of_no_interest, awaited, in_time, late } begins_ = Begin::of_no_interest;
   int failure_ = cuda::success;
   std::uint32_t issued_ = 0;
 
@@ -436,11 +478,13 @@ Outcome read_to_device(const FileRange& range, RingLoan& ring, cuda::DevicePtr t
     if (const std::optional<Outcome> read = read_from_disk(range, ring, to)) return *read;
   }
   const bool cached = seems_cached(range);
+  const bool in_crowd = offers_now() + 1 >= fewest_in_crowd;
   // Memory that went under its registration: the copy engine's answer is an error, a kernel's the end of the context.
   const bool by_kernel = carrier != Carrier::engine && (cached || carrier == Carrier::kernel) &&
                          can_be_gathered(range, to) && ring.device().can_gather() && ring.kernel_worth_trying() &&
+                         (!in_crowd || ring.kernel_worth_trying_in_crowd()) &&
                          gpu::contiguous_bytes(to, range.length) == range.length;
-  const Cut made = cut(range, to, cached, by_kernel);
+  const Cut made = cut(range, to, cached, by_kernel, in_crowd);
   return DeviceRead(range, made, ring, to, by_kernel).run();
 }
 

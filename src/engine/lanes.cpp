@@ -306,6 +306,10 @@ unsigned offers_now() noexcept {
   return board().offers.load(std::memory_order_relaxed);
 }
 
+bool lanes_go_round(unsigned offers) noexcept {
+  return !is_crowd(workforce(), offers);
+}
+
 unsigned lane_count() noexcept {
   return std::min(processor_count(), most_lanes + 1) - 1;
 }

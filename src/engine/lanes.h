@@ -48,6 +48,9 @@ void rouse_lanes(unsigned hands) noexcept;
 // How many offers stand on the board just now: how many requests are under way that want hands.
 unsigned offers_now() noexcept;
 
+// Would each of so many offers have a lane's help?
+bool lanes_go_round(unsigned offers) noexcept;
+
 // How many lanes work is offered to at most here: what the process may use of the machine's processors, less the
 // caller's own. 0: none.
 unsigned lane_count() noexcept;

@@ -43,6 +43,9 @@ inline std::uint32_t look(const std::uint32_t& word) noexcept {
 // One wait, from its first look to its last: busy for some microseconds, then lets others run, then naps.
 class Patience {
  public:
+  Patience() = default;
+  // Naps only after so long: they take some 70 us at least.
+  explicit Patience(std::chrono::microseconds awake) noexcept : awake_(awake) {}
   void wait() noexcept {
     ++looks_;
     if (looks_ < busy_looks) {
@@ -51,7 +54,7 @@ class Patience {
     }
     const auto now = std::chrono::steady_clock::now();
     if (looks_ == busy_looks) began_ = now;
-    if (now - began_ < std::chrono::microseconds(200)) {
+    if (now - began_ < awake_) {
       pause(16);
       ::sched_yield();
       return;
@@ -77,6 +80,7 @@ class Patience {
  private:
   static constexpr int busy_looks = 2000;
   int looks_ = 0;
+  std::chrono::microseconds awake_{200};
   std::chrono::steady_clock::time_point began_{};
 };
 

@@ -10,6 +10,7 @@
 
 #include "base/thread_number.h"
 #include "engine/pause.h"
+#include "engine/rest.h"
 #include "engine/station.h"
 
 namespace sluice::engine {
@@ -30,8 +31,8 @@ struct RingLoan::Ring {
   std::uint32_t next_number = 1;
   std::uint32_t serial = 0;
   std::uint32_t pending = 0;  // serial of the last launch that was called off; 0: none
-  std::uint32_t rest = 0;     // requests until the kernel is tried again
-  std::uint32_t last_rest = 0;
+  Rest rest;        // of the kernel, after a launch that was called off
+  Rest crowd_rest;  // in crowds, after one that began late
   bool condemned = false;
 };
 
@@ -181,7 +182,10 @@ RingLoan RingLoan::take(const gpu::Session& session) noexcept {
     put_back(ring);
     return RingLoan(nullptr);
   }
-  *ring = Ring{.memory = ring->memory, .device = ring->device};
+  Ring renewed;
+  renewed.memory = ring->memory;
+  renewed.device = ring->device;
+  *ring = renewed;
   load_unless_streams_wait(ring->device.kernels());
   return RingLoan(ring);
 }
@@ -225,19 +229,28 @@ std::uint32_t RingLoan::next_serial() noexcept {
 void RingLoan::called_off(std::uint32_t serial) noexcept {
   constexpr std::uint32_t longest_rest = 1024;
   ring_->pending = serial;
-  ring_->last_rest = std::clamp(ring_->last_rest * 2, 8U, longest_rest);
-  ring_->rest = ring_->last_rest;
+  ring_->rest.begin(longest_rest);
 }
 
 bool RingLoan::kernel_worth_trying() noexcept {
-  if (pending(*ring_)) return false;
-  if (ring_->rest == 0) return true;
-  --ring_->rest;
-  return false;
+  return !pending(*ring_) && ring_->rest.is_over();
 }
 
 void RingLoan::kernel_did_well() noexcept {
-  ring_->last_rest = 0;
+  ring_->rest.forget();
+}
+
+bool RingLoan::kernel_worth_trying_in_crowd() noexcept {
+  return ring_->crowd_rest.is_over();
+}
+
+void RingLoan::kernel_began(bool late) noexcept {
+  constexpr std::uint32_t longest_rest = 256;
+  if (late) {
+    ring_->crowd_rest.begin(longest_rest);
+  } else {
+    ring_->crowd_rest.forget();
+  }
 }
 
 int RingLoan::await_copied(std::uint32_t count) const noexcept {

@@ -54,6 +54,10 @@ class RingLoan {
   // After a launch that was called off the kernel is left alone for a number of requests, the longer the more often.
   bool kernel_worth_trying() noexcept;
   void kernel_did_well() noexcept;
+  // The same for requests beside others, which wait longer for their kernels to begin: not worth trying for a while
+  // after one that did begin, but late.
+  bool kernel_worth_trying_in_crowd() noexcept;
+  void kernel_began(bool late) noexcept;
   // Waits until RingWords::copied has come to this. success, or what the device has died of meanwhile.
   int await_copied(std::uint32_t count) const noexcept;
   // The device has refused something: the ring is not used again unless the device lives on.

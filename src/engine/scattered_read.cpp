@@ -101,12 +101,14 @@ void ScatteredRead::carry(RingLoan& ring, bool by_kernel) noexcept {
   const bool apart = by_kernel && chunk_bytes_ >= usual_chunk && chunks_ > most_hands && offers_now() == 0;
   rooms_ = apart ? Places::of_their_own(places, lane_count() + 1) : Places{.count = places};
   first_number_ = ring.numbers(chunks_);
-  for (std::uint32_t chunk = 0; chunk < chunks_; ++chunk) words.targets[chunk] = target_of(chunk);
-  std::atomic_ref(words.copied).store(0, std::memory_order_relaxed);
-  // Each ring counts for itself: what lies here of another one's chunks may have the numbers of these.
-  for (std::uint32_t chunk = 0; chunk < std::min(chunks_, gpu::ticket_slots); ++chunk) {
-    slot(chunk).ready.store(0, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < parcels_.size(); ++i) {
+    cuda::DevicePtr target = parcels_[i].to;
+    for (std::uint32_t chunk = progress_[i].first; chunk < progress_[i].end; ++chunk, target += chunk_bytes_) {
+      words.targets[chunk] = target;
+    }
   }
+  std::atomic_ref(words.copied).store(0, std::memory_order_relaxed);
+  renew_slots(first_number_);
   issued_ = 0;
   failure_ = cuda::success;
   copied_.store(0, std::memory_order_relaxed);
@@ -124,6 +126,15 @@ void ScatteredRead::carry(RingLoan& ring, bool by_kernel) noexcept {
     if (!this->by_kernel()) pump();
   }
   finish();
+}
+
+// Each ring counts for itself: what lies here of another one's chunks may have the numbers of these. Whoever read a
+// chunk has its slot in a cache: they are left alone as long as numbers grow.
+void ScatteredRead::renew_slots(std::uint32_t first) noexcept {
+  if (first <= last_number_) {
+    for (Slot& slot : slots_) slot.ready.store(0, std::memory_order_relaxed);
+  }
+  last_number_ = first + chunks_ - 1;
 }
 
 void ScatteredRead::lend_a_hand(unsigned number) noexcept {

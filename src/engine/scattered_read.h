@@ -72,6 +72,7 @@ class ScatteredRead final : public Work {
   std::size_t cut(std::span<Parcel> parcels) noexcept;
   void carry(RingLoan& ring, bool by_kernel) noexcept;
   void settle() noexcept;
+  void renew_slots(std::uint32_t first) noexcept;
 
   bool by_kernel() const noexcept { return by_kernel_.load(std::memory_order_acquire); }
   std::uint32_t number(std::uint32_t chunk) const noexcept { return first_number_ + chunk; }
@@ -115,6 +116,7 @@ class ScatteredRead final : public Work {
   std::uint32_t chunks_ = 0;
   Places rooms_;
   std::uint32_t first_number_ = 0;
+  std::uint32_t last_number_ = 0;  // of all chunks so far, the largest that a slot may have
   std::uint32_t serial_ = 0;
   std::uint32_t issued_ = 0;
   std::chrono::steady_clock::time_point launched_;

@@ -1,5 +1,10 @@
 // What goes into a stream, in this order: the bytes of a write that is known by then, the bell, the gate, the kernel.
+//
+// The gate is for the device's sake: a kernel that stands behind it takes none of its processors while a disk is read.
+// Before small reads of a file that had its bytes at hand the last time it is left out, and the kernel awaits them.
 #include "engine/station.h"
+
+#include <utility>
 
 #include "engine/attendants.h"
 #include "engine/courier.h"
@@ -60,16 +65,28 @@ void Station::wait_at_gate_on_host(std::uint32_t value) const noexcept {
   }
 }
 
+bool Station::is_kernel_inside() const noexcept {
+  return last_launch_ && !gpu::is_told_of(look(words().left), *last_launch_);
+}
+
+bool Station::needs_gate(const StreamTask& task) const noexcept {
+  return task.blocks == 0 || task.early || !task.is_small_read ||
+         task.subject != at_hand_of_.load(std::memory_order_relaxed);
+}
+
 int Station::put_into_stream(cuda::Stream stream, StreamTask& task) noexcept {
   if (task.fetched_bytes > 0) {
     const int result = device_.copy_to_host(stream, staging().first(task.fetched_bytes), task.fetched_from);
     if (result != cuda::success) return result;
   }
   if (!task.repeats && !host_functions.load(std::memory_order_relaxed)) {
-    const int result = device_.ring_and_wait(stream, task.gate_value_);
+    task.gated_ = needs_gate(task);
+    const int result = task.gated_ ? device_.ring_and_wait(stream, task.gate_value_)
+                                   : device_.ring_bell(stream, task.gate_value_);
     if (result != cuda::error_not_supported) return result;
     host_functions.store(true);
   }
+  task.gated_ = true;
   const gpu::Driver& driver = *gpu::driver();
   if (driver.launch_host_function == nullptr) return cuda::error_not_supported;
   task.rung_by_call_ = true;
@@ -91,11 +108,14 @@ int Station::submit(cuda::Stream stream, StreamTask& task) noexcept try {
   task.station_ = this;
   task.gate_value_ = ++sequence_;
   if (task.blocks > 0 && !has_kernel()) task.blocks = 0;
-  const int result = put_into_stream(stream, task);
+  int result = put_into_stream(stream, task);
   if (result != cuda::success) return result;
   if (task.blocks > 0 && device_.launch(stream, task.blocks) != cuda::success) {
     kernel_refused_.store(true);
     task.blocks = 0;
+    // Nothing else would hold the stream until its bytes are there.
+    if (!std::exchange(task.gated_, true)) result = device_.wait_at_gate(stream, task.gate_value_);
+    if (result != cuda::success) return result;
   }
   if (task.blocks == 0) task.early = false;   // no kernel keeps its bytes from the memory until the stream gets there
   const bool expected = !task.rung_by_call_;  // one that a call has rung may be gone once it is submitted

@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 
 #include "base/event_count.h"
@@ -45,6 +46,8 @@ class StreamTask {
   std::uint32_t fetched_bytes = 0;
   // The file may be read before the stream gets there.
   bool early = false;
+  // A small read: where the file has its bytes at hand, the kernel need not wait for them at the gate.
+  bool is_small_read = false;
   // A node of a graph: run with every replay, never ended.
   bool repeats = false;
 
@@ -54,6 +57,7 @@ class StreamTask {
   friend class Station;
   Station* station_ = nullptr;
   std::uint32_t gate_value_ = 0;
+  bool gated_ = true;  // the stream waits at the gate; otherwise its kernel alone keeps it
   bool rung_by_call_ = false;
   std::atomic<bool> submitted_{false};
 };
@@ -92,6 +96,9 @@ class Station {
   gpu::ErrandWords& words() const noexcept { return *reinterpret_cast<gpu::ErrandWords*>(memory_.data()); }
   std::span<std::byte> staging() const noexcept { return memory_.subspan(gpu::errand_words_bytes); }
   int put_into_stream(cuda::Stream stream, StreamTask& task) noexcept;
+  bool needs_gate(const StreamTask& task) const noexcept;
+  // The last launch may still look at the words.
+  bool is_kernel_inside() const noexcept;
   void wait_at_gate_on_host(std::uint32_t value) const noexcept;
   static void ring_by_call(void* task);
   static void ring_and_wait_by_call(void* task);
@@ -100,6 +107,7 @@ class Station {
   gpu::Errands device_;
   std::atomic<bool> condemned_{false};
   std::atomic<bool> kernel_refused_{false};        // to the stream that it serves
+  std::atomic<const void*> at_hand_of_{nullptr};   // whose bytes were at hand at the last task, where they were
   base::EventCount gate_news_;                     // for host functions that wait at the gate
   std::uint32_t next_number_ = gpu::first_errand;  // of the one task that runs
 
@@ -115,7 +123,7 @@ class Station {
   bool departing_ = false;  // the last task is over but for its kernel, which may have to be called off
   bool watched_ = false;
   bool kept_ = true;            // by the stream that it serves
-  bool kernel_inside_ = false;  // the last launch may still look at the words
+  std::optional<std::uint32_t> last_launch_;  // the number that it begins with; none that looks at the words any more
 };
 
 // Is any task with this subject waiting or running? Control plane.

@@ -117,11 +117,11 @@ void Attendants::settle_station(Station& station) {
     }
   }
   if (station.departing_) return keep_watching(station);
-  if (station.kernel_inside_ && look(station.words().left) != 1 && !station.condemned_.load()) {
+  if (station.is_kernel_inside() && !station.condemned_.load()) {
     if (!station.kept_) keep_watching(station);  // until the kernel is out
     return;
   }
-  station.kernel_inside_ = false;
+  station.last_launch_.reset();
   if (station.watched_) {
     station.watched_ = false;
     std::erase(watched_, &station);
@@ -162,7 +162,7 @@ void Attendants::look_at(Station& station) {
     return;
   }
   const bool rung = static_cast<std::int32_t>(look(station.words().bell) - task.gate_value_) >= 0;
-  const bool may_begin = task.early && (!station.kernel_inside_ || look(station.words().left) == 1);
+  const bool may_begin = task.early && !station.is_kernel_inside();
   if (rung || may_begin) {
     if (station.departing_) see_off(station);
     if (station.running_) return;

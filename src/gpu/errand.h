@@ -49,9 +49,10 @@ struct alignas(64) ErrandAnswer {
 struct ErrandWords {
   std::array<ErrandSlot, errand_places> commands;
   std::array<ErrandAnswer, errand_places> acked;
-  alignas(64) std::uint32_t begun;   // 1 once a block of the launch runs
-  std::uint32_t verdict;             // 1: it carries; 2: it was called off
-  std::uint32_t left;                // 1 once no block of it will look at anything again
+  // What the launches say of themselves, each by the number that it begins with.
+  alignas(64) std::uint32_t begun;   // once a block of it runs
+  std::uint32_t verdict;             // carrying() or taken_back()
+  std::uint32_t left;                // once no block of it will look at anything again
   alignas(64) std::uint32_t resume;  // of a launch that was called off: all is done, and the next number to begin with
   alignas(64) std::uint32_t bell;
   alignas(64) std::uint32_t gate;
@@ -63,6 +64,17 @@ inline constexpr std::size_t errand_memory_bytes = errand_words_bytes + std::siz
 
 // The first number that a command has: no word that was never written looks like one.
 inline constexpr std::uint32_t first_errand = errand_places;
+// Does the word tell of the launch that begins with `number`, or of a later one?
+constexpr bool is_told_of(std::uint32_t word, std::uint32_t number) noexcept {
+  return static_cast<std::int32_t>(word - number) >= 0;
+}
+// The verdict of the launch that begins with `number`.
+constexpr std::uint32_t carrying(std::uint32_t number) noexcept {
+  return number << 1U;
+}
+constexpr std::uint32_t taken_back(std::uint32_t number) noexcept {
+  return number << 1U | 1U;
+}
 
 // What a driver says of a context. An answer that does not end contexts leaves open how it is: its streams may get
 // everywhere all the same.

@@ -343,6 +343,19 @@ TEST_P(LifeStreamEarly, WaitsForItsStreamWhenNoKernelStandsThere) {
 
 INSTANTIATE_TEST_SUITE_P(By, LifeStreamEarly, ::testing::Values(Refusal{"cuLaunchKernel:1+"}), name_of_refusal);
 
+using LifeStreamUngated = LifeStreamRefused;
+
+TEST_P(LifeStreamUngated, HoldsItsStreamByItsKernelOrByAGateAfterAll) {
+  expect_to_say("small_reads_of_a_cached_file", GetParam().outcome);
+}
+
+INSTANTIATE_TEST_SUITE_P(By, LifeStreamUngated,
+                         ::testing::Values(Refusal{"cuStreamBatchMemOp:2+", "4 read, 0 refused\n"},
+                                           Refusal{"cuLaunchKernel:2+", "4 read, 0 refused\n"},
+                                           Refusal{"cuStreamWriteValue32:2", "3 read, 1 refused\n"},
+                                           Refusal{"cuLaunchKernel:2+,cuStreamWaitValue32:1", "3 read, 1 refused\n"}),
+                         name_of_refusal);
+
 using LifeStreamLost = LifeStreamRefused;
 
 // From then on everything in the context answers an error.

@@ -2,8 +2,10 @@
 // right whoever does, wherever the file ends and however the ends are aligned.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -144,6 +146,37 @@ TEST_F(Staging, MoreThreadsThanRingsReadAtOnce) {
         memory.fill(0);
         EXPECT_EQ(read_file(handle.get(), memory.address(), 2 * kMiB), moved(2 * kMiB));
         EXPECT_TRUE(same_bytes(file.content(), memory.get()));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// More requests than there are helpers. Whoever carries the bytes: the copy engine takes them in large pieces then.
+class Crowd : public DeviceTest {};
+
+TEST_F(Crowd, HasEveryByteRightAtRaggedEdges) {
+  constexpr std::size_t length = 7 * kMiB + 12345;
+  constexpr std::size_t guard = 4096;
+  const ScratchFile file(length);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < 10; ++i) {
+    threads.emplace_back([&, i] {
+      std::mt19937 random(i);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same ranges with every run
+      const Memory memory(MemoryKind::device, length + 2 * guard);
+      for (int round = 0; round < 6; ++round) {
+        const std::size_t from = random() % (2 * kMiB);
+        const std::size_t size = 1 + random() % length;
+        const std::size_t buffer = random() % guard;
+        const std::size_t there = std::min(size, length - from);
+        memory.fill(0x5a);
+        EXPECT_EQ(read_file(handle.get(), memory.address(), size, static_cast<off_t>(from), static_cast<off_t>(buffer)),
+                  moved(there));
+        EXPECT_TRUE(same_bytes(std::span(file.content()).subspan(from, there), memory.get(buffer, there)));
+        EXPECT_TRUE(all_bytes(0x5a, memory.get(0, buffer)));
+        EXPECT_TRUE(all_bytes(0x5a, memory.get(buffer + there, guard)));
       }
     });
   }

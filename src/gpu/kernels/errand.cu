@@ -12,6 +12,8 @@
 //     are seen.
 //   - The last command says `end`. The block that draws it tells the others, which wait for commands that never come:
 //     those with higher numbers. Whoever has drawn a lower one stays until its command has been seen and carried out.
+//   - What a launch says of itself is told by the number that it begins with: the host need not have taken notice of one
+//     launch before the next one begins.
 //   - The host may take everything back as long as no block has begun. The block that draws the first number says `begun`
 //     and then looks at the first command; the host first makes that command `called_off` and then looks for `begun`. With
 //     a full fence between on both sides, at least one of them sees the other. The other blocks store nothing before that
@@ -136,12 +138,12 @@ extern "C" __global__ void __launch_bounds__(512)
     Command seen{};
     bool leave = false;
     if (mine == counters[at_first]) {
-      words[0] = 1;  // begun
+      words[0] = mine;  // begun
       __threadfence_system();
       while (!look(commands, places, mine, seen)) {
       }
       const u32 verdict = seen.kind == kind_called_off ? off : go;
-      words[1] = verdict;
+      words[1] = mine << 1 | (verdict == off ? 1u : 0u);
       if (verdict == off) {
         u32 next;
         do {
@@ -203,6 +205,7 @@ extern "C" __global__ void __launch_bounds__(512)
     if (!over) counters[at_next] = number + 1;
     __threadfence_system();
     if (atomicAdd(left, 1u) == gridDim.x - 1) {
+      const u32 first = counters[at_first];
       const u32 next = counters[at_next];
       counters[at_draws] = next;
       counters[at_first] = next;
@@ -211,7 +214,7 @@ extern "C" __global__ void __launch_bounds__(512)
       counters[at_left] = 0;
       counters[at_next] = 0;
       __threadfence_system();
-      words[2] = 1;  // left: nobody of this launch will look at anything again
+      words[2] = first;  // left: nobody of this launch will look at anything again
     }
   }
 }

@@ -234,6 +234,42 @@ int an_early_read_whose_kernel_is_refused() {
   return 0;
 }
 
+// From the second one on, these need no gate: the file had the bytes of the one before at hand.
+int small_reads_of_a_cached_file() {
+  if (cuda() == nullptr) skip("no CUDA device");
+  if (!cuda()->soft) skip("only the soft GPU refuses calls on request");
+  constexpr std::size_t size = 4096;
+  constexpr std::size_t reads = 4;
+  const ScratchFile file(reads * size);
+  const Fd fd = file.open(O_RDONLY);
+  CUfileHandle_t handle = nullptr;
+  require(register_fd(fd.get(), &handle) == CU_FILE_SUCCESS, "registering the file");
+  cuda()->context_push(primary_context(0));
+  const Stream stream;
+  const Memory memory(MemoryKind::device, size);
+  const Memory seen(MemoryKind::pinned, size);
+  int refused = 0;
+  for (std::size_t round = 0; round < reads; ++round) {
+    memory.fill(untouched);
+    Asked read{size};
+    read.file_offset = static_cast<off_t>(round * size);
+    const CUfileError_t answer = cuFileReadAsync(handle, memory.address(), &read.size, &read.file_offset,
+                                                 &read.buffer_offset, &read.moved, stream.get());
+    if (answer.err != CU_FILE_SUCCESS) {
+      ++refused;
+      continue;
+    }
+    const auto address = reinterpret_cast<CudaAddress>(memory.address());
+    require(cuda()->to_host_async(seen.address(), address, size, stream.get()) == 0, "a copy behind a read");
+    stream.synchronize();
+    require(read.moved == static_cast<ssize_t>(size), "what was told of a read");
+    require(same_bytes({file.content().data() + round * size, size}, seen.get()), "what the copy behind a read found");
+  }
+  cuFileHandleDeregister(handle);
+  say(std::to_string(reads - static_cast<std::size_t>(refused)) + " read, " + std::to_string(refused) + " refused");
+  return 0;
+}
+
 // Whatever stood in the streams, or is put there, ends for everybody who waits for it.
 int streams_of_a_context_that_is_lost() {
   if (cuda() == nullptr) skip("no CUDA device");
@@ -347,6 +383,7 @@ constexpr Scenario all[] = {{"streams_with_refused_calls", streams_with_refused_
                             {"a_stream_that_nothing_serves", a_stream_that_nothing_serves},
                             {"held_streams_with_refused_calls", held_streams_with_refused_calls},
                             {"an_early_read_whose_kernel_is_refused", an_early_read_whose_kernel_is_refused},
+                            {"small_reads_of_a_cached_file", small_reads_of_a_cached_file},
                             {"streams_of_a_context_that_is_lost", streams_of_a_context_that_is_lost},
                             {"small_copies_in_a_context_that_is_lost", small_copies_in_a_context_that_is_lost},
                             {"a_kernel_that_stands_still", a_kernel_that_stands_still}};

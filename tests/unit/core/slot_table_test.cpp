@@ -165,6 +165,64 @@ TEST(SlotTable, APinTakenAgainKeepsTheObjectWhenTheFirstIsGone) {
   EXPECT_FALSE(second.again());
 }
 
+TEST(SlotTable, APinThatStandsForSeveralIsGivenOutOneByOne) {
+  std::atomic<int> destroyed{0};
+  Table table;
+  void* const handle = table.insert(std::make_unique<Thing>(7, &destroyed));
+  Table::Pin first = table.pin(handle);
+  Table::Pin several = first.again(3);
+  table.retire(handle, Patience::none);
+  first = {};
+  std::array<Table::Pin, 3> given;
+  for (Table::Pin& one : given) one = several.split();
+  EXPECT_FALSE(several);
+  EXPECT_FALSE(several.split());
+  for (Table::Pin& one : given) {
+    ASSERT_TRUE(one);
+    EXPECT_EQ(7, one->value);
+    EXPECT_EQ(0, destroyed);
+    one = {};
+  }
+  EXPECT_EQ(1, destroyed);
+}
+
+TEST(SlotTable, WhatIsLeftOfAPinThatStandsForSeveralEndsWithIt) {
+  std::atomic<int> destroyed{0};
+  Table table;
+  void* const handle = table.insert(std::make_unique<Thing>(7, &destroyed));
+  {
+    Table::Pin several = table.pin(handle).again(5);
+    const Table::Pin one = several.split();
+    EXPECT_FALSE(several.again(0));
+  }
+  EXPECT_TRUE(table.retire(handle));
+  EXPECT_EQ(1, destroyed);
+}
+
+TEST(SlotTable, PinsThatWereJoinedEndTogether) {
+  std::atomic<int> destroyed{0};
+  std::atomic<int> others_destroyed{0};
+  Table table;
+  void* const handle = table.insert(std::make_unique<Thing>(7, &destroyed));
+  void* const other = table.insert(std::make_unique<Thing>(8, &others_destroyed));
+  Table::Pin joined;
+  joined.join({});
+  EXPECT_FALSE(joined);
+  for (int i = 0; i < 3; ++i) joined.join(table.pin(handle));
+  joined.join({});
+  table.retire(handle, Patience::none);
+  ASSERT_TRUE(joined);
+  EXPECT_EQ(7, joined->value);
+  EXPECT_EQ(0, destroyed);
+  joined.join(table.pin(other));  // ends the three
+  EXPECT_EQ(1, destroyed);
+  EXPECT_EQ(8, joined->value);
+  table.retire(other, Patience::none);
+  EXPECT_EQ(0, others_destroyed);
+  joined = {};
+  EXPECT_EQ(1, others_destroyed);
+}
+
 TEST(SlotTable, AbandonedHandlesNameNothingAndTheirObjectsAreLeftAlone) {
   Table table;
   std::atomic<int> destroyed{0};
