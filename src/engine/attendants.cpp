@@ -99,7 +99,7 @@ void Attendants::ring(Station& station, StreamTask& task) noexcept {
 // With the lock, which is let go for a moment. Somebody will look at what is due, or watch.
 void Attendants::wake_one(std::unique_lock<base::AdaptiveMutex>& lock) {
   if (resting_ > 0) {
-    news_.advance(1);
+    news_.advance(looking_ > 0 ? 0 : 1);  // who looks around sees it without being woken
     return;
   }
   if (threads_ >= most_attendants) return;
@@ -146,6 +146,7 @@ void Attendants::attend() noexcept {
   int mode = cuda::capture_relaxed;
   if (const gpu::Driver* const driver = gpu::driver()) driver->exchange_capture_mode(&mode);
   std::unique_lock lock(mutex_);
+  auto last = Clock::now();  // when this thread had something to do
   for (;;) {
     if (somebody_watches_ && watcher_is_stuck()) {
       ++watch_turn_;
@@ -159,10 +160,12 @@ void Attendants::attend() noexcept {
       const bool watcher_is_alone = inside_since_ && !has_deputy_;
       if (!due_.empty() || (!somebody_watches_ && !watched_.empty()) || watcher_is_alone) wake_one(lock);
       serve(lock, due);
+      last = Clock::now();
     } else if (!somebody_watches_ && !watched_.empty()) {
       watch(lock);
+      last = Clock::now();
     } else {
-      rest(lock);
+      rest(lock, last + eager);
     }
   }
 }
@@ -196,20 +199,21 @@ void Attendants::serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& d
 
 // With the lock, which is let go meanwhile. While somebody watches, one of those who rest looks now and then whether he
 // has got stuck in what he took for quick: with the last stream that there was to watch, too.
-void Attendants::rest(std::unique_lock<base::AdaptiveMutex>& lock) {
+void Attendants::rest(std::unique_lock<base::AdaptiveMutex>& lock, Clock::time_point awake_until) {
   const std::uint32_t seen = news_.now();
   const bool deputy = !has_deputy_ && somebody_watches_ && !nothing_happens_;
   if (deputy) has_deputy_ = true;
   if (deputy || nothing_happens_) deputy_called_ = false;
   ++resting_;
+  ++looking_;
   lock.unlock();
   somebody_is_awake_.store(true, std::memory_order_relaxed);
-  const auto until = Clock::now() + eager;
-  while (news_.now() == seen && Clock::now() < until) {
+  while (news_.now() == seen && Clock::now() < awake_until) {
     rouse();
     pause(16);
   }
   somebody_is_awake_.store(false, std::memory_order_relaxed);
+  --looking_;
   rouse();
   news_.wait_beyond(seen, deputy ? std::optional(in_time(between_deputy_looks)) : std::nullopt);
   lock.lock();

@@ -60,7 +60,7 @@ class Attendants {
   void attend() noexcept;
   Due take_due();
   void serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& due);
-  void rest(std::unique_lock<base::AdaptiveMutex>& lock);
+  void rest(std::unique_lock<base::AdaptiveMutex>& lock, std::chrono::steady_clock::time_point awake_until);
   void watch(std::unique_lock<base::AdaptiveMutex>& lock);
   bool watcher_is_stuck() const noexcept;
   void collect();
@@ -89,6 +89,7 @@ class Attendants {
   std::atomic<unsigned> hands_announced_{0};
   unsigned threads_ = 0;
   unsigned resting_ = 0;
+  std::atomic<unsigned> looking_{0};  // of those that rest: not asleep
   bool somebody_watches_ = false;
   std::atomic<bool> watcher_naps_ = false;
   std::atomic<bool> somebody_is_awake_ = false;  // and will see what is announced

@@ -31,8 +31,8 @@ struct RingLoan::Ring {
   std::uint32_t next_number = 1;
   std::uint32_t serial = 0;
   std::uint32_t pending = 0;  // serial of the last launch that was called off; 0: none
-  Rest rest;        // of the kernel, after a launch that was called off
-  Rest crowd_rest;  // in crowds, after one that began late
+  Rest rest;                  // of the kernel, after a launch that was called off
+  Rest crowd_rest;            // in crowds, after one that began late
   bool condemned = false;
 };
 

@@ -81,8 +81,8 @@ int Station::put_into_stream(cuda::Stream stream, StreamTask& task) noexcept {
   }
   if (!task.repeats && !host_functions.load(std::memory_order_relaxed)) {
     task.gated_ = needs_gate(task);
-    const int result = task.gated_ ? device_.ring_and_wait(stream, task.gate_value_)
-                                   : device_.ring_bell(stream, task.gate_value_);
+    const int result =
+        task.gated_ ? device_.ring_and_wait(stream, task.gate_value_) : device_.ring_bell(stream, task.gate_value_);
     if (result != cuda::error_not_supported) return result;
     host_functions.store(true);
   }

@@ -122,7 +122,7 @@ class Station {
   bool running_ = false;
   bool departing_ = false;  // the last task is over but for its kernel, which may have to be called off
   bool watched_ = false;
-  bool kept_ = true;            // by the stream that it serves
+  bool kept_ = true;                          // by the stream that it serves
   std::optional<std::uint32_t> last_launch_;  // the number that it begins with; none that looks at the words any more
 };
 
