@@ -158,7 +158,7 @@ class DeviceRead final : public Work {
       // The first chunk is the caller's: calling a launch off needs its ticket (see call_off).
       Hand hand(cut_.places, 0);
       for (std::uint32_t chunk = 0; chunk < cut_.chunks; chunk = next_.fetch_add(1, std::memory_order_relaxed)) {
-        Patience patience = patience_with_copies();
+        Patience patience = patience_with_device();
         while (!has_room(hand, chunk)) look_after_device(patience);
         if (is_lost()) break;
         read(hand, chunk);
@@ -414,12 +414,12 @@ class DeviceRead final : public Work {
   }
 
   // In a crowd the copies of all stand in one line.
-  Patience patience_with_copies() const noexcept {
-    return cut_.in_crowd ? Patience(std::chrono::milliseconds(1)) : Patience();
+  Patience patience_with_device() const noexcept {
+    return cut_.in_crowd && !by_kernel() ? Patience(std::chrono::milliseconds(1)) : Patience();
   }
 
   void finish() noexcept {
-    Patience patience = patience_with_copies();
+    Patience patience = patience_with_device();
     while (failure_ == cuda::success && by_kernel() && look(words_.launch.done) != serial_) look_after_device(patience);
     if (by_kernel()) {
       observe::count_carrier(observe::CarriedBy::kernel);
