@@ -41,7 +41,9 @@ unsigned hands_for(std::size_t bytes) noexcept {
   return bytes < none_below ? 0 : static_cast<unsigned>(std::min<std::size_t>(bytes >> 16U, 11));
 }
 
-Call at_once(const LateCall& late) noexcept {
+// Earlier work of the stream may be writing the parameters that are not fixed. Of these it is a guess, to plan by;
+// now() reads them again.
+[[gnu::no_sanitize_thread]] Call at_once(const LateCall& late) noexcept {
   return {late.direction, late.handle, late.base, *late.size, *late.file_offset, *late.buffer_offset};
 }
 
