@@ -4,9 +4,11 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <system_error>
 
 #include "sluice.h"
@@ -55,6 +57,33 @@ std::size_t status_of(const std::string& field) {
   return 0;
 }
 
+// Stacks that are mapped: of so many pages behind a page that nobody may touch.
+std::size_t stacks() {
+  constexpr std::uintptr_t guard_bytes = 4096;
+  constexpr std::uintptr_t stack_bytes = std::uintptr_t{8} << 20;
+  std::ifstream file("/proc/self/maps");
+  std::size_t count = 0;
+  std::uintptr_t guard_end = 0;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    char dash = 0;
+    std::string permissions;
+    words >> std::hex >> begin >> dash >> end >> permissions;
+    if (permissions == "rw-p" && begin == guard_end && end - begin >= stack_bytes) ++count;
+    guard_end = permissions == "---p" && end - begin == guard_bytes ? end : 0;
+  }
+  return count;
+}
+
+// Of threads that have ended: the C library keeps them for those to come, or until another one ends.
+std::size_t kib_of_unused_stacks(std::size_t threads_with_stacks) {
+  constexpr std::size_t stack_kib = 8196;
+  const std::size_t mapped = stacks();
+  return mapped > threads_with_stacks ? (mapped - threads_with_stacks) * stack_kib : 0;
+}
+
 void compare(const char* what, const std::vector<std::string>& before, const std::vector<std::string>& now,
              std::vector<std::string>& found) {
   if (now.size() <= before.size()) return;
@@ -95,6 +124,7 @@ Census take_census() {
   const sluice_carrier_counts_t staging = carriers();
   Census census{descriptors(), threads(),       status_of("VmSize:"), status_of("VmLck:"), 0,
                 staging.rings, staging.stations};
+  census.mapped_kib -= kib_of_unused_stacks(census.threads.size() - 1);  // the first thread's is none of these
   const support::CudaDriver* const cuda = support::cuda();
   if (cuda != nullptr && cuda->memory_info != nullptr) {
     const support::ContextScope scope(support::primary_context(0));
