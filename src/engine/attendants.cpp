@@ -63,9 +63,12 @@ void Attendants::rouse() noexcept {
   rouse_lanes(hands_announced_.exchange(0, std::memory_order_acquire));
 }
 
-void Attendants::expect(Station& station, StreamTask& task) {
+void Attendants::expect(StreamTask& task) {
+  // The task may be over at once.
+  arrivals_.put(task);
+  if (watcher_sees_.load(std::memory_order_seq_cst)) return;
   std::unique_lock lock(mutex_);
-  put_behind(station, task);
+  take_in();
   if (!somebody_watches_) {
     wake_one(lock);
   } else if (watcher_naps_) {
@@ -75,17 +78,19 @@ void Attendants::expect(Station& station, StreamTask& task) {
 
 void Attendants::expect_call(Station& station, StreamTask& task) {
   const std::lock_guard lock(mutex_);
+  take_in();
   put_behind(station, task);
 }
 
 void Attendants::forget(Station& station, StreamTask& task) noexcept {
   const std::lock_guard lock(mutex_);
-  std::erase(station.pending_, &task);
+  station.pending_.erase(task);
 }
 
 void Attendants::ring(Station& station, StreamTask& task) noexcept {
   std::unique_lock lock(mutex_);
-  std::erase(station.pending_, &task);
+  take_in();
+  station.pending_.erase(task);
   // The stream may be here before the attendant of the task before has put its things in order.
   if (station.running_) {
     station.rung_.push_back(&task);
@@ -152,6 +157,7 @@ void Attendants::attend() noexcept {
       ++watch_turn_;
       somebody_watches_ = false;
       inside_since_.reset();
+      look_away();
     }
     if (!due_.empty()) {
       deputy_called_ = false;  // whom the watcher called may be this thread, and is no deputy now
@@ -221,6 +227,25 @@ void Attendants::rest(std::unique_lock<base::AdaptiveMutex>& lock, Clock::time_p
   if (deputy) has_deputy_ = false;
 }
 
+// With the lock, by the one who watches. Whoever puts a task into a stream from here on makes sure himself that
+// somebody will see it; what was put there before is taken in. Answers whether there was any.
+bool Attendants::look_away() {
+  watcher_sees_.store(false, std::memory_order_seq_cst);
+  const bool any = !arrivals_.empty();
+  take_in();
+  return any;
+}
+
+// The same, where nothing is left.
+bool Attendants::something_to_watch() {
+  take_in();
+  if (!watched_.empty()) return true;
+  look_away();
+  if (watched_.empty()) return false;
+  watcher_sees_.store(true, std::memory_order_seq_cst);
+  return true;
+}
+
 bool Attendants::watcher_is_stuck() const noexcept {
   return inside_since_ && Clock::now() - *inside_since_ > longest_quick;
 }
@@ -234,7 +259,8 @@ void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
   auto last = Clock::now();
   auto checked = last;
   nothing_happens_ = false;
-  while (!watched_.empty()) {
+  watcher_sees_.store(true, std::memory_order_seq_cst);
+  while (something_to_watch()) {
     collect();
     while (!due_.empty()) {
       const Due due = take_due();
@@ -250,6 +276,7 @@ void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
       if (!quick && turn == watch_turn_) {
         somebody_watches_ = false;
         inside_since_.reset();
+        look_away();
         wake_companions(lock);
       }
       serve(lock, due);
@@ -265,8 +292,8 @@ void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
     const auto quiet = now - last;
     const std::uint32_t seen = watch_news_.now();
     nothing_happens_ = quiet > long_quiet;
-    watcher_naps_ = quiet > eager;
-    const bool naps = watcher_naps_;
+    const bool naps = quiet > eager && !look_away();
+    watcher_naps_ = naps;
     lock.unlock();
     rouse();
     if (naps) {
@@ -277,6 +304,7 @@ void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
     }
     lock.lock();
     watcher_naps_ = false;
+    watcher_sees_.store(true, std::memory_order_seq_cst);
   }
   nothing_happens_ = false;
   somebody_watches_ = false;

@@ -27,7 +27,7 @@ class Attendants {
   bool is_idle(const Station& station) noexcept;
 
   // A task stands in its stream; its bell will be rung by the stream.
-  void expect(Station& station, StreamTask& task);
+  void expect(StreamTask& task);
   // A task whose bell is rung by a call stands in its stream. The count keeps those who ask about subjects right.
   void expect_call(Station& station, StreamTask& task);
   void forget(Station& station, StreamTask& task) noexcept;
@@ -36,7 +36,7 @@ class Attendants {
   // Has a stream of that context work of ours?
   bool any_busy(cuda::Context context, unsigned long long context_id) noexcept;
   // How many streams have work of ours at a time, as far as can be told: now, or in the burst of work before.
-  unsigned busy() const noexcept { return busy_.load(std::memory_order_relaxed); }
+  unsigned busy() const noexcept { return busy_.load(std::memory_order_relaxed) + (arrivals_.empty() ? 0 : 1); }
   unsigned companions() const noexcept {
     return std::max({1U, busy(), peak_.load(std::memory_order_relaxed), last_peak_.load(std::memory_order_relaxed)});
   }
@@ -72,11 +72,16 @@ class Attendants {
   void settle_station(Station& station);
   void wake_one(std::unique_lock<base::AdaptiveMutex>& lock);
   void wake_companions(std::unique_lock<base::AdaptiveMutex>& lock);
+  void take_in();
   void put_behind(Station& station, StreamTask& task);
+  bool something_to_watch();
+  bool look_away();
   void rouse() noexcept;
   bool start_one() noexcept;
   std::size_t count_of(const void* subject) const;
 
+  Arrivals<StreamTask> arrivals_;          // in their streams, and not behind those that stand there before them yet
+  std::atomic<bool> watcher_sees_{false};  // and will see what arrives
   base::AdaptiveMutex mutex_;
   std::vector<Station*> watched_;
   std::vector<Station*> idle_;

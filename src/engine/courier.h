@@ -49,6 +49,8 @@ class Courier {
   std::uint32_t ask(std::uint64_t address, std::uint32_t length) noexcept;
   // Waits for it. Empty: failed().
   std::span<const std::byte> answer_to(std::uint32_t number) noexcept;
+  // Would it be there without waiting?
+  bool has_answer_to(std::uint32_t number) const noexcept { return failure_ == cuda::success && carried_out(number); }
   // What the stream has brought by itself.
   std::optional<std::span<std::byte>> fetched(std::uint64_t address, std::uint64_t length) const noexcept;
 

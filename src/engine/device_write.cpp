@@ -2,7 +2,8 @@
 // lets one writer at a time into a file that it buffers.
 //
 // The first piece is small, so that writing begins soon; all others are large, since each costs two calls of the
-// driver, made by the thread that writes.
+// driver, made by the thread that writes, and a call of the file system's, whose price does not depend on the size
+// alone: ext4 goes through all blocks of a folio with each write into it, and folios of up to 8 MiB are usual.
 #include "engine/device_write.h"
 
 #include <algorithm>
@@ -20,13 +21,19 @@ using base::Outcome;
 
 namespace {
 
-constexpr std::uint64_t first_piece = 128 << 10;
-constexpr std::uint64_t whole_piece = 1 << 20;
+struct Pieces {
+  std::uint64_t first;
+  std::uint64_t whole;
+};
+constexpr Pieces buffered_pieces{128 << 10, 2 << 20};
+constexpr Pieces direct_pieces{1 << 20, 1 << 20};
+static_assert(ring_bytes % buffered_pieces.whole == 0 && ring_bytes >= 2 * buffered_pieces.whole);
+static_assert(ring_bytes % direct_pieces.whole == 0 && ring_bytes >= 2 * direct_pieces.whole);
 
 class DeviceWrite {
  public:
   DeviceWrite(const FileRange& range, RingLoan& ring, cuda::DevicePtr from) noexcept
-      : range_(range), ring_(ring), from_(from), first_(range.block > 1 ? whole_piece : first_piece) {}
+      : range_(range), ring_(ring), from_(from), pieces_(range.block > 1 ? direct_pieces : buffered_pieces) {}
 
   Outcome run() noexcept {
     std::atomic_ref(ring_.words().copied).store(0, std::memory_order_relaxed);
@@ -54,9 +61,8 @@ class DeviceWrite {
   // From the start of the range. The first two pieces make a whole one together, unless the first is one: none lies
   // across the ring's end, and neighbours lie apart.
   std::uint64_t beginning(std::uint32_t piece) const noexcept {
-    static_assert(ring_bytes % whole_piece == 0 && ring_bytes >= 2 * whole_piece);
-    if (piece < 2) return piece * first_;
-    return (piece - (first_ < whole_piece ? 1 : 0)) * whole_piece;
+    if (piece < 2) return piece * pieces_.first;
+    return (piece - (pieces_.first < pieces_.whole ? 1 : 0)) * pieces_.whole;
   }
   std::uint64_t length(std::uint32_t piece) const noexcept {
     return std::min(beginning(piece + 1), range_.length) - beginning(piece);
@@ -90,7 +96,7 @@ class DeviceWrite {
   const FileRange& range_;
   RingLoan& ring_;
   const cuda::DevicePtr from_;
-  const std::uint64_t first_;
+  const Pieces pieces_;
   std::uint32_t issued_ = 0;
   int failure_ = cuda::success;
 };

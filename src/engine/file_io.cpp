@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "engine/pause.h"
@@ -86,6 +87,15 @@ base::Outcome write_span(int fd, std::span<const std::byte> from, base::FileOffs
     done = reached;
   }
   return base::Outcome::bytes(done);
+}
+
+std::uint64_t write_together(int fd, std::span<const std::span<const std::byte>> from, base::FileOffset at) noexcept {
+  std::array<iovec, most_spans> parts;
+  std::transform(from.begin(), from.end(), parts.begin(), [](std::span<const std::byte> span) {
+    return iovec{const_cast<std::byte*>(span.data()), span.size()};
+  });
+  const ssize_t put = ::pwritev(fd, parts.data(), static_cast<int>(from.size()), static_cast<off_t>(at.value));
+  return put > 0 ? static_cast<std::uint64_t>(put) : 0;
 }
 
 }  // namespace sluice::engine

@@ -2,6 +2,7 @@
 // so that nobody above ever sees one.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -25,5 +26,31 @@ base::Outcome read_span_if_cached(int fd, std::span<std::byte> into, base::FileO
 // Writes until all is written or the system refuses; the same in the other direction. A device that takes nothing
 // more (0 without an error) is reported as ENOSPC.
 base::Outcome write_span(int fd, std::span<const std::byte> from, base::FileOffset at, std::uint32_t block) noexcept;
+
+// Spans that lie one behind the other in the file, with one call: what a call costs beside its bytes is paid once.
+// Answers how many bytes the system has taken, be it none. At most most_spans.
+inline constexpr std::size_t most_spans = 64;
+std::uint64_t write_together(int fd, std::span<const std::span<const std::byte>> from, base::FileOffset at) noexcept;
+
+// The rest of such spans behind what has been taken, one by one as `write` does it, until one comes short. Answers all
+// that is written.
+template <typename Write>
+base::Outcome write_rest(std::span<const std::span<const std::byte>> from, base::FileOffset at, std::uint32_t block,
+                         std::uint64_t taken, const Write& write) noexcept {
+  std::uint64_t begin = 0;  // of the span
+  for (const std::span<const std::byte> span : from) {
+    const std::uint64_t end = begin + span.size();
+    if (taken < end) {
+      const std::uint64_t inside = std::max(taken, begin) - begin;
+      const std::uint64_t skip = inside - inside % block;
+      const base::Outcome rest = write(span.subspan(skip), base::FileOffset{at.value + begin + skip});
+      if (!rest.ok()) return taken > 0 ? base::Outcome::bytes(taken) : rest;
+      taken = std::max(taken, begin + skip + rest.count());
+      if (taken < end) break;
+    }
+    begin = end;
+  }
+  return base::Outcome::bytes(taken);
+}
 
 }  // namespace sluice::engine

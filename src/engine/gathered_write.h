@@ -91,7 +91,11 @@ class GatheredWrite final : public Work {
   bool copy_more() noexcept;
   int copy_group(std::uint32_t end) noexcept;
   bool write_some(Holder as) noexcept;
-  void write(std::uint32_t chunk) noexcept;
+  base::FileOffset place_of(std::uint32_t chunk) const noexcept;
+  bool goes_with(std::uint32_t first, std::uint64_t length, std::uint32_t chunk) const noexcept;
+  std::uint32_t write(std::uint32_t first, Holder as) noexcept;
+  void write_rest_of(std::uint32_t chunk, std::uint64_t taken) noexcept;
+  void is_written(std::uint32_t chunk) noexcept;
   std::uint32_t chunk_behind(std::uint32_t chunk) const noexcept;
   bool is_ready(std::uint32_t chunk) const noexcept;
   bool some_may_want_a_hand() const noexcept;

@@ -120,7 +120,7 @@ int Station::submit(cuda::Stream stream, StreamTask& task) noexcept try {
   if (task.blocks == 0) task.early = false;   // no kernel keeps its bytes from the memory until the stream gets there
   const bool expected = !task.rung_by_call_;  // one that a call has rung may be gone once it is submitted
   task.submitted_.store(true, std::memory_order_release);
-  if (expected) Attendants::instance().expect(*this, task);
+  if (expected) Attendants::instance().expect(task);
   return cuda::success;
 } catch (...) {
   return cuda::error_out_of_memory;

@@ -13,6 +13,7 @@
 #include <span>
 
 #include "base/event_count.h"
+#include "engine/task_queue.h"
 #include "gpu/errand.h"
 
 namespace sluice::engine {
@@ -21,7 +22,7 @@ class Courier;
 class Station;
 
 // One transfer in a stream. It is run once the stream has got there, by an attendant.
-class StreamTask {
+class StreamTask : public InRow<StreamTask> {
  public:
   StreamTask() = default;
   virtual ~StreamTask() = default;
@@ -115,7 +116,7 @@ class Station {
   std::uint32_t sequence_ = 0;
 
   // Guarded by the attendants' lock:
-  std::deque<StreamTask*> pending_;
+  TaskQueue<StreamTask> pending_;
   std::deque<StreamTask*> rung_;  // by a call, while the task before was still at work
   std::unique_ptr<Courier> courier_;
   bool busy_ = false;  // it counts as such

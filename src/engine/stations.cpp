@@ -84,17 +84,20 @@ Station* Attendants::take_station(cuda::Context context, unsigned long long cont
 
 void Attendants::give_back(Station& station) noexcept {
   const std::lock_guard lock(mutex_);
+  take_in();
   station.kept_ = false;
   settle_station(station);
 }
 
 bool Attendants::is_idle(const Station& station) noexcept {
   const std::lock_guard lock(mutex_);
+  take_in();
   return !station.running_ && !station.departing_ && station.pending_.empty();
 }
 
 bool Attendants::any_busy(cuda::Context context, unsigned long long context_id) noexcept {
   const std::lock_guard lock(mutex_);
+  take_in();
   return std::any_of(watched_.begin(), watched_.end(), [&](const Station* station) {
     return station->busy_ && station->device_.serves(context, context_id);
   });
@@ -131,8 +134,13 @@ void Attendants::settle_station(Station& station) {
   if (!station.kept_) idle_.push_back(&station);
 }
 
+// With the lock: what has been put into streams since the last look.
+void Attendants::take_in() {
+  arrivals_.take_all([this](StreamTask& task) { put_behind(*task.station_, task); });
+}
+
 void Attendants::put_behind(Station& station, StreamTask& task) {
-  station.pending_.push_back(&task);
+  station.pending_.push_back(task);
   keep_watching(station);
   if (station.busy_) return;
   station.busy_ = true;
@@ -156,7 +164,7 @@ void Attendants::look_at(Station& station) {
     if (!station.running_) settle_station(station);
     return;
   }
-  StreamTask& task = *station.pending_.front();
+  StreamTask& task = station.pending_.front();
   if (task.rung_by_call_) {
     if (station.departing_) see_off(station);
     return;
@@ -191,8 +199,9 @@ void Attendants::drop_the_dead() {
     station->condemned_.store(true);
     station->departing_ = false;
     while (!station->pending_.empty()) {
-      station->pending_.front()->end();
+      StreamTask& task = station->pending_.front();
       station->pending_.pop_front();
+      task.end();
     }
     settle_station(*station);
   }
@@ -208,13 +217,14 @@ std::size_t Attendants::count_of(const void* subject) const {
   auto count =
       std::count_if(due_.begin(), due_.end(), is_of_same) + std::count_if(at_work_.begin(), at_work_.end(), is_of_same);
   for (const Station* const station : watched_) {
-    count += std::count_if(station->pending_.begin(), station->pending_.end(), same);
+    count += station->pending_.count_if(same);
   }
   return static_cast<std::size_t>(count);
 }
 
 bool Attendants::pending(const void* subject) noexcept {
   const std::lock_guard lock(mutex_);
+  take_in();
   return count_of(subject) > 0;
 }
 
@@ -222,6 +232,7 @@ bool Attendants::wait_until_none(const void* subject, int milliseconds) noexcept
   timespec deadline = in_time(std::chrono::milliseconds(milliseconds));
   std::unique_lock lock(mutex_);
   ++awaited_;
+  take_in();
   std::size_t left = count_of(subject);
   bool in_good_time = true;
   while (left > 0 && in_good_time) {
@@ -229,6 +240,7 @@ bool Attendants::wait_until_none(const void* subject, int milliseconds) noexcept
     lock.unlock();
     in_good_time = ended_.wait_beyond(seen, deadline);
     lock.lock();
+    take_in();
     const std::size_t now = count_of(subject);
     if (now < left) deadline = in_time(std::chrono::milliseconds(milliseconds));
     left = std::min(left, now);

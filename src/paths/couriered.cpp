@@ -1,11 +1,13 @@
 // A read puts each piece into the courier's next place, as far from a 16-byte boundary as it lies in memory; a write
-// has several pieces on their way from the device while one is written.
+// has as many pieces on their way from the device as there are places, and writes with one call those that have come.
 #include "paths/couriered.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
+#include "engine/file_io.h"
 #include "gpu/memory.h"
 #include "paths/couriered_hands.h"
 
@@ -19,7 +21,10 @@ namespace {
 // Several blocks of the kernel share what is not much.
 constexpr std::uint64_t small_transfer = 256 << 10;
 constexpr std::uint64_t small_piece = 16 << 10;
-constexpr std::uint64_t most_asked_for = 8;
+// Half of the places are on their way while the other half is written.
+constexpr std::uint64_t most_asked_for = gpu::errand_places;
+constexpr std::size_t most_at_once = gpu::errand_places / 2;
+static_assert(most_at_once <= engine::most_spans);
 
 std::uint64_t piece_bytes(std::uint64_t length) noexcept {
   return length <= small_transfer ? small_piece : gpu::errand_bytes;
@@ -57,18 +62,24 @@ Outcome write_couriered(engine::Courier& courier, const Piece& piece, FileSide& 
   std::uint64_t asked = 0;
   std::uint32_t first = 0;
   std::uint64_t done = 0;
-  for (std::uint64_t index = 0; index < pieces; ++index) {
+  for (std::uint64_t index = 0; index < pieces;) {
     for (; asked < std::min(pieces, index + most_asked_for); ++asked) {
       const std::uint32_t number =
           courier.ask(piece.address + asked * most, static_cast<std::uint32_t>(length_of(asked)));
       if (asked == 0) first = number;
     }
-    const auto bytes = courier.answer_to(first + static_cast<std::uint32_t>(index));
-    if (bytes.empty()) return done > 0 ? Outcome::bytes(done) : courier.failed();
-    const Outcome written = file.write(bytes, FileOffset{piece.at.value + index * most});
+    const std::uint64_t begin = index * most;
+    std::array<std::span<const std::byte>, most_at_once> come;
+    std::size_t count = 0;
+    do {
+      come[count] = courier.answer_to(first + static_cast<std::uint32_t>(index));
+      if (come[count].empty()) return done > 0 ? Outcome::bytes(done) : courier.failed();
+      ++count, ++index;
+    } while (count < come.size() && index < asked && courier.has_answer_to(first + static_cast<std::uint32_t>(index)));
+    const Outcome written = file.write(std::span(come).first(count), FileOffset{piece.at.value + begin});
     if (!written.ok()) return done > 0 ? Outcome::bytes(done) : written;
     done += written.count();
-    if (written.count() < bytes.size()) break;
+    if (done < std::min(index * most, piece.length)) break;
   }
   return Outcome::bytes(done);
 }
@@ -78,7 +89,10 @@ Outcome write_couriered(engine::Courier& courier, const Piece& piece, FileSide& 
 Outcome couriered(engine::Courier& courier, const facts::BufferFacts& memory, const Piece& piece,
                   FileSide& file) noexcept {
   if (piece.direction == base::Direction::write) {
-    if (const auto bytes = courier.fetched(piece.address, piece.length)) return file.write(*bytes, piece.at);
+    if (const auto bytes = courier.fetched(piece.address, piece.length)) {
+      const std::span<const std::byte> all = *bytes;
+      return file.write(std::span(&all, 1), piece.at);
+    }
   }
   if (!courier.reaches(memory)) return Outcome::system_error(EFAULT);
   // A kernel that touches what is not there ends the program's context.

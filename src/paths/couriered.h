@@ -24,7 +24,8 @@ class FileSide {
   // Several threads may read at once.
   virtual bool takes_many_readers() const noexcept = 0;
   virtual base::Outcome read(std::span<std::byte> into, base::FileOffset at) noexcept = 0;
-  virtual base::Outcome write(std::span<const std::byte> from, base::FileOffset at) noexcept = 0;
+  // At most engine::most_spans, which lie one behind the other in the file.
+  virtual base::Outcome write(std::span<const std::span<const std::byte>> from, base::FileOffset at) noexcept = 0;
 
  protected:
   ~FileSide() = default;

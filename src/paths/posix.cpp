@@ -57,13 +57,20 @@ class DescriptorSide final : public FileSide {
     if (!buffered_only_) got = engine::read_span(file_.fd, into, at, block_, file_.size);
     return got.error() == EINVAL ? file_.buffered.read(into, at) : got;
   }
-  Outcome write(std::span<const std::byte> from, FileOffset at) noexcept override {
+  Outcome write(std::span<const std::span<const std::byte>> from, FileOffset at) noexcept override {
+    const bool together = !buffered_only_ && from.size() > 1;
+    const std::uint64_t taken = together ? engine::write_together(file_.fd, from, at) : 0;
+    return engine::write_rest(from, at, block_, taken,
+                              [this](auto bytes, FileOffset there) { return write_one(bytes, there); });
+  }
+
+ private:
+  Outcome write_one(std::span<const std::byte> from, FileOffset at) noexcept {
     Outcome written = Outcome::system_error(EINVAL);
     if (!buffered_only_) written = engine::write_span(file_.fd, from, at, block_);
     return written.error() == EINVAL ? file_.buffered.write(from, at) : written;
   }
 
- private:
   const OpenFile& file_;
   const std::uint32_t block_;
   const bool buffered_only_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "engine/file_io.h"
 #include "paths/couriered.h"
 
 namespace sluice::paths {
@@ -58,7 +59,10 @@ class OperationsSide final : public FileSide {
   std::uint32_t block() const noexcept override { return 1; }
   bool takes_many_readers() const noexcept override { return false; }
   Outcome read(std::span<std::byte> into, FileOffset at) noexcept override { return read_all(file_, into, at); }
-  Outcome write(std::span<const std::byte> from, FileOffset at) noexcept override { return write_all(file_, from, at); }
+  Outcome write(std::span<const std::span<const std::byte>> from, FileOffset at) noexcept override {
+    return engine::write_rest(from, at, block(), 0,
+                              [this](auto bytes, FileOffset there) { return write_all(file_, bytes, there); });
+  }
 
  private:
   const OpenFile& file_;

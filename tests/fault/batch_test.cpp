@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <thread>
@@ -203,33 +204,37 @@ class BatchWriteFaults : public DeviceTest, public ::testing::WithParamInterface
 
   // Writes all pieces under the plan, and checks what must hold whatever happens. The results by entry.
   std::vector<ssize_t> run(std::vector<Step> steps, std::uint64_t seed = 1, std::size_t entries = kEntries) {
-    const ScratchFile file(kEntries * kFar);
+    const ScratchFile file(kEntries * far_);
     const Fd fd = file.open(GetParam());
     const Handle handle(fd);
     const Memory memory(MemoryKind::device, kEntries * kWhole);
     const Bytes bytes = random_bytes(kEntries * kWhole, seed);
     memory.put(0, bytes);
     Batch batch(kEntries);
-    for (std::size_t i = 0; i < entries; ++i) batch.write(handle.get(), memory, kWhole, i * kFar, i * kWhole);
+    for (std::size_t i = 0; i < entries; ++i) batch.write(handle.get(), memory, kWhole, i * far_, i * kWhole);
     std::vector<ssize_t> results;
     {
       const Plan plan(fd.get(), Direction::write, std::move(steps));
       results = batch.run();
-      EXPECT_GT(plan.calls(), 0U) << "the plan was not asked";
+      calls_ = plan.calls();
+      EXPECT_GT(calls_, 0U) << "the plan was not asked";
     }
     const Bytes now = content_of(file.path());
     for (std::size_t i = 0; i < entries; ++i) {
       const auto count = static_cast<std::size_t>(std::max<ssize_t>(results[i], 0));
-      EXPECT_TRUE(same_bytes(std::span(bytes).subspan(i * kWhole, count), std::span(now).subspan(i * kFar, count)))
+      EXPECT_TRUE(same_bytes(std::span(bytes).subspan(i * kWhole, count), std::span(now).subspan(i * far_, count)))
           << i;
       // Nothing behind the count is touched.
-      const std::size_t rest = i * kFar + count;
+      const std::size_t rest = i * far_ + count;
       EXPECT_TRUE(
-          same_bytes(std::span(file.content()).subspan(rest, kFar - count), std::span(now).subspan(rest, kFar - count)))
+          same_bytes(std::span(file.content()).subspan(rest, far_ - count), std::span(now).subspan(rest, far_ - count)))
           << i << ", count " << count;
     }
     return results;
   }
+
+  std::size_t far_ = kFar;
+  std::size_t calls_ = 0;
 };
 
 TEST_P(BatchWriteFaults, ShortWritesAreContinued) {
@@ -275,10 +280,45 @@ TEST_P(BatchWriteFaults, WhatIsWrittenBeforeAnErrorIsCounted) {
   EXPECT_EQ(std::count(results.begin(), results.end(), ssize_t{kWhole}), ssize_t{kEntries} - 1);
 }
 
+// Of a buffered file those that lie one behind the other go into the file together.
+class NeighbourWriteFaults : public BatchWriteFaults {
+ protected:
+  NeighbourWriteFaults() { far_ = kWhole; }
+};
+
+TEST_P(NeighbourWriteFaults, AreWrittenWithFewCalls) {
+  if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "in plain mode each goes by itself";
+  for (const ssize_t result : run({pass()})) EXPECT_EQ(result, ssize_t{kWhole});
+  EXPECT_LE(calls_, kEntries / 4);
+}
+
+TEST_P(NeighbourWriteFaults, ShortWritesAreContinuedInTheEntryWhereTheyEnd) {
+  for (const std::size_t length : {100U, 4096U, 20480U, 50000U}) {
+    SCOPED_TRACE(length);
+    for (const ssize_t result : run({shorten(length)})) EXPECT_EQ(result, ssize_t{kWhole});
+    for (const ssize_t result : run({shorten(length), pass()})) EXPECT_EQ(result, ssize_t{kWhole});
+  }
+}
+
+TEST_P(NeighbourWriteFaults, AnErrorBehindAShortWriteIsToldByTheEntryWhereItEnded) {
+  if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "in plain mode each goes by itself";
+  std::vector<ssize_t> expected(kEntries, ssize_t{kWhole});
+  expected[2] = 50000 - 2 * ssize_t{kWhole};
+  EXPECT_EQ(run({shorten(50000), fail(EIO), pass()}), expected);
+}
+
+TEST_P(NeighbourWriteFaults, AnErrorThatPassesIsNotTold) {
+  if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "in plain mode each goes by itself";
+  for (const ssize_t result : run({fail(EIO), pass()})) EXPECT_EQ(result, ssize_t{kWhole});
+}
+
+INSTANTIATE_TEST_SUITE_P(Buffered, NeighbourWriteFaults, ::testing::Values(O_RDWR), [](const auto&) { return "file"; });
+
 TEST_P(BatchWriteFaults, ARandomMixtureKeepsItsPromises) {
   Random random(run_seed());
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < 60; ++round) {
     SCOPED_TRACE(::testing::Message() << "round " << round << "; SLUICE_TEST_SEED=" << run_seed());
+    far_ = round % 2 == 0 ? kFar : kWhole;
     run(random_mixture(random), random.below(1 << 30));
     if (HasFailure()) return;
   }

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <system_error>
 #include <thread>
 
@@ -58,6 +59,10 @@ ssize_t transfer(int fd, const iovec* parts, int count, off_t offset, int flags,
     return -1;
   }
   std::vector<iovec> chosen(parts, parts + count);
+  if (step.kind == Step::Kind::lose) {
+    return std::accumulate(chosen.begin(), chosen.end(), ssize_t{0},
+                           [](ssize_t sum, const iovec& part) { return sum + static_cast<ssize_t>(part.iov_len); });
+  }
   if (step.kind == Step::Kind::shorten) {
     std::size_t left = shortened(fd, SIZE_MAX, step.length);
     for (iovec& part : chosen) {

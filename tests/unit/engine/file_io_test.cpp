@@ -60,6 +60,70 @@ TEST(Spans, AnswerWithTheSystemsCause) {
   EXPECT_EQ(read_span(-1, bytes_of(text), FileOffset{0}, 1), Outcome::system_error(EBADF));
 }
 
+// Three spans, of 5, 3 and 4 bytes.
+class SeveralSpans : public ::testing::Test {
+ protected:
+  SeveralSpans() : spans_{bytes_of(one_), bytes_of(two_), bytes_of(three_)} {}
+
+  // What write_rest() writes to where, and what it answers when the writer takes `most` bytes a call, in all so many
+  // calls and then refuses.
+  Outcome rest_behind(std::uint64_t taken, std::uint32_t block = 1, std::size_t most = 99, int calls = 99) {
+    calls_.clear();
+    return write_rest(spans_, FileOffset{1000}, block, taken, [&](auto bytes, FileOffset at) {
+      if (calls-- == 0) return Outcome::system_error(EIO);
+      calls_.push_back({at.value, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())});
+      return Outcome::bytes(std::min(most, bytes.size()));
+    });
+  }
+
+  using Calls = std::vector<std::pair<std::uint64_t, std::string>>;
+  Calls calls_;
+  std::vector<char> one_{'a', 'b', 'c', 'd', 'e'};
+  std::vector<char> two_{'f', 'g', 'h'};
+  std::vector<char> three_{'i', 'j', 'k', 'l'};
+  std::array<std::span<const std::byte>, 3> spans_;
+};
+
+TEST_F(SeveralSpans, AreWrittenWithOneCall) {
+  const Scratch file;
+  EXPECT_EQ(write_together(file.fd.get(), spans_, FileOffset{2}), 12U);
+  std::vector<char> in(20, '.');
+  EXPECT_EQ(read_span(file.fd.get(), bytes_of(in), FileOffset{2}, 1), Outcome::bytes(12));
+  EXPECT_EQ(std::string(in.data(), 12), "abcdefghijkl");
+}
+
+TEST_F(SeveralSpans, AreNotTakenWhereTheSystemRefuses) {
+  const Scratch file;
+  const UniqueFd read_only(::open(file.path.c_str(), O_RDONLY));
+  EXPECT_EQ(write_together(read_only.get(), spans_, FileOffset{0}), 0U);
+}
+
+TEST_F(SeveralSpans, GoOnBehindWhatIsTaken) {
+  EXPECT_EQ(rest_behind(0), Outcome::bytes(12));
+  EXPECT_EQ(calls_, (Calls{{1000, "abcde"}, {1005, "fgh"}, {1008, "ijkl"}}));
+  EXPECT_EQ(rest_behind(6), Outcome::bytes(12));
+  EXPECT_EQ(calls_, (Calls{{1006, "gh"}, {1008, "ijkl"}}));
+  EXPECT_EQ(rest_behind(12), Outcome::bytes(12));
+  EXPECT_EQ(calls_, Calls{});
+}
+
+TEST_F(SeveralSpans, GoOnWithTheWholeBlock) {
+  EXPECT_EQ(rest_behind(11, 2), Outcome::bytes(12));
+  EXPECT_EQ(calls_, (Calls{{1010, "kl"}}));
+}
+
+TEST_F(SeveralSpans, EndWhereOneComesShort) {
+  EXPECT_EQ(rest_behind(5, 1, 2), Outcome::bytes(7));
+  EXPECT_EQ(calls_, (Calls{{1005, "fgh"}}));
+}
+
+TEST_F(SeveralSpans, TellARefusalOnlyWhereNothingIsWritten) {
+  EXPECT_EQ(rest_behind(0, 1, 99, 0), Outcome::system_error(EIO));
+  EXPECT_EQ(rest_behind(0, 1, 99, 1), Outcome::bytes(5));
+  EXPECT_EQ(rest_behind(7, 1, 99, 0), Outcome::bytes(7));
+  EXPECT_EQ(rest_behind(11, 2, 1, 99), Outcome::bytes(11)) << "a block that is written again does not count twice";
+}
+
 TEST(PrivateFiles, ReadAndWriteTheCallersFile) {
   const Scratch file;
   PrivateFile private_file = file.private_file();
