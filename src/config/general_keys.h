@@ -33,14 +33,14 @@ inline constexpr std::array general_keys{
         .choices = "auto|copy|together|resident|window",
         .environment = "SLUICE_SMALL_READS",
         .effect = Effect::obeyed,
-        .meaning = "Who carries reads of up to 16 KiB that the page cache has: a copy each, one launch of a kernel for "
+        .meaning = "Who carries reads of up to 64 KiB that the page cache has: a copy each, one launch of a kernel for "
                    "several, a kernel that stays, or the CPU itself.",
         .here =
             "resident keeps one block on the GPU for each thread that reads, for 0.2 ms after a read and 0.5 ms in "
-            "all; what waits for the whole device waits for it. auto does so where four threads and more read at "
+            "all; what waits for the whole device waits for it. auto does so where two threads and more read at "
             "once. window maps registered memory for the CPU with GDRCopy (libgdrapi.so.2, gdrdrv), which holds its "
-            "size in the GPU's BAR1; what has no such mapping goes as by auto, and the log tells why. It has been "
-            "tried with the soft GPU alone."},
+            "size in the GPU's BAR1, and takes reads of up to 16 KiB; what has no such mapping goes as by auto, and "
+            "the log tells why. It has been tried with the soft GPU alone."},
     Key{.name = "sluice.disk_reads",
         .kind = Kind::choice,
         .standard = "\"auto\"",

@@ -46,8 +46,9 @@ int Delivery::by_copy(cuda::DevicePtr to, std::size_t length) noexcept {
 
 int Delivery::together(cuda::DevicePtr to, std::size_t length) noexcept {
   // A launch that was called off and has yet to begin makes the box useless to others.
-  if (!box_->is_free() || !can_post(to)) return by_copy(to, length);
+  if (!box_->is_free() || box_->rests() || !can_post(to)) return by_copy(to, length);
   box_->post(to, length);
+  box_->is_late = false;
   box_->stage.store(Mailbox::Stage::queued, std::memory_order_relaxed);
   std::atomic<Mailbox*>& ready = box_->row->ready;
   box_->next = ready.load(std::memory_order_relaxed);
@@ -59,6 +60,7 @@ int Delivery::together(cuda::DevicePtr to, std::size_t length) noexcept {
       !box_->await(session_, to, how_to_wait())) {
     return by_copy(to, length);
   }
+  box_->has_served();
   observe::count_carrier(observe::CarriedBy::small_together);
   return cuda::success;
 }
@@ -124,7 +126,7 @@ int Delivery::by_resident(cuda::DevicePtr to, std::size_t length) noexcept {
 }
 
 bool Delivery::is_served_by_resident(cuda::DevicePtr to, std::size_t length) noexcept {
-  if (!can_post(to)) return false;
+  if (box_->rests() || !can_post(to)) return false;
   if (!box_->is_free()) {
     // Launched, and still waiting for its turn.
     if (!box_->has_begun()) return false;
@@ -142,7 +144,10 @@ bool Delivery::is_served_by_resident(cuda::DevicePtr to, std::size_t length) noe
     return false;
   }
   box_->launched = steady_clock::now();
-  return box_->await(session_, to, how_to_wait());
+  box_->is_late = false;
+  if (!box_->await(session_, to, how_to_wait())) return false;
+  box_->has_served();
+  return true;
 }
 
 }  // namespace sluice::engine

@@ -66,9 +66,10 @@ struct Size {
 };
 
 // Measured on an H200. Smaller chunks start the device sooner, larger ones cost less; more hands are quicker and cost
-// more processor time.
-constexpr std::array kernel_sizes{Size{384 << 10, 16 << 10, 3}, Size{2 << 20, 16 << 10, 6}, Size{8 << 20, 32 << 10, 9},
-                                  Size{32 << 20, 64 << 10, 7}, Size{~0ULL, 64 << 10, 8}};
+// more processor time. The smallest requests come from many threads at once.
+constexpr std::array kernel_sizes{Size{132 << 10, 16 << 10, 0}, Size{384 << 10, 16 << 10, 3},
+                                  Size{2 << 20, 16 << 10, 6},   Size{8 << 20, 32 << 10, 9},
+                                  Size{32 << 20, 64 << 10, 7},  Size{~0ULL, 64 << 10, 8}};
 constexpr std::array engine_sizes{Size{384 << 10, 32 << 10, 3}, Size{2 << 20, 32 << 10, 7}, Size{~0ULL, 32 << 10, 11}};
 constexpr std::array disk_sizes{Size{1 << 20, 256 << 10, 3}, Size{4 << 20, 512 << 10, 5}, Size{~0ULL, 1 << 20, 7}};
 

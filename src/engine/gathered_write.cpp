@@ -25,7 +25,7 @@ constexpr unsigned most_writers = 11;
 // Of one call to the driver: writing begins when all of them have come.
 constexpr std::uint32_t most_in_a_group = 1 << 20;
 // Of one call to the file system. The caller keeps his short: he gives the device its work.
-constexpr std::uint64_t most_at_once = 1 << 20;
+constexpr std::uint64_t most_at_once = 512 << 10;
 constexpr std::uint64_t most_at_once_by_the_caller = 256 << 10;
 constexpr std::uint32_t most_in_the_first_group = 256 << 10;
 // Of the ring, for each stream: bytes that a processor's cache still has are written sooner. Measured on an H200, one

@@ -37,6 +37,9 @@ struct alignas(64) Mailbox {
   cuda::Stream stream = nullptr;
   std::chrono::steady_clock::time_point launched;
   std::chrono::steady_clock::time_point used;  // last served by a resident kernel, or in its place
+  bool is_late = false;                        // the launch did not begin soon
+  std::chrono::steady_clock::time_point rests_until{};
+  std::chrono::milliseconds last_rest{0};
 
   gpu::MailboxWords& words() const noexcept { return *reinterpret_cast<gpu::MailboxWords*>(memory); }
   // Where the bytes wait that go to this address.
@@ -47,6 +50,13 @@ struct alignas(64) Mailbox {
   // No launch is going to look at it.
   bool is_free() const noexcept { return serial == 0 || answer() >> 32U == serial; }
 
+  // A launch that does not begin soon has cost this thread time, and costs the program's kernels some when it does
+  // begin: there is no other for a while, which is longer the more often that happens in a row.
+  bool rests() const noexcept { return last_rest.count() > 0 && std::chrono::steady_clock::now() < rests_until; }
+  void has_served() noexcept {
+    if (!is_late) last_rest = {};
+  }
+
   // The bytes are in their place. A kernel that looks takes them to `to`.
   void post(cuda::DevicePtr to, std::size_t length) noexcept;
   // Waits for what was posted. False: it has not been served and will not be, because the launch has left or was called
@@ -55,6 +65,7 @@ struct alignas(64) Mailbox {
 
  private:
   bool call_off() noexcept;
+  void rest() noexcept;
 };
 
 struct MailboxRow {

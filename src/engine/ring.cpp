@@ -244,6 +244,10 @@ bool RingLoan::kernel_worth_trying_in_crowd() noexcept {
   return ring_->crowd_rest.is_over();
 }
 
+bool RingLoan::has_prompt_kernel() noexcept {
+  return device().can_gather() && kernel_worth_trying() && kernel_worth_trying_in_crowd();
+}
+
 void RingLoan::kernel_began(bool late) noexcept {
   constexpr std::uint32_t longest_rest = 256;
   if (late) {

@@ -57,6 +57,8 @@ class RingLoan {
   // The same for requests beside others, which wait longer for their kernels to begin: not worth trying for a while
   // after one that did begin, but late.
   bool kernel_worth_trying_in_crowd() noexcept;
+  // Would read_to_device() have a kernel carry what the page cache has for one of many threads?
+  bool has_prompt_kernel() noexcept;
   void kernel_began(bool late) noexcept;
   // Waits until RingWords::copied has come to this. success, or what the device has died of meanwhile.
   int await_copied(std::uint32_t count) const noexcept;

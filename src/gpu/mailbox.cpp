@@ -5,7 +5,7 @@ namespace sluice::gpu {
 
 namespace {
 
-constexpr unsigned threads_a_mailbox = 256;  // as the kernel has it
+constexpr unsigned threads_a_mailbox = 512;  // as the kernel has it
 
 }  // namespace
 

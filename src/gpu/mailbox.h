@@ -24,7 +24,7 @@ struct MailboxWords {
   std::uint32_t begun;  // the launch's serial number, once it looks for requests
 };
 
-inline constexpr std::uint32_t mailbox_bytes = 16 << 10;                    // a request is at most so long
+inline constexpr std::uint32_t mailbox_bytes = 64 << 10;                    // a request is at most so long
 inline constexpr std::uint32_t mailbox_place = sizeof(MailboxWords);        // of the bytes, behind the box's start
 inline constexpr std::uint32_t mailbox_stride = 256 + mailbox_bytes + 128;  // from one box to the next
 inline constexpr std::uint32_t most_mailboxes = 64;                         // in a row

@@ -26,8 +26,11 @@ using base::FileOffset;
 using base::Outcome;
 using route::Carry;
 
-// Up to here one read and one copy are the quickest; beyond it, doing both at once pays.
-constexpr std::uint64_t smallest_for_ring = 128 * 1024 + 1;
+// Up to here one read and one copy are the quickest for a thread that is alone; beyond it, doing both at once pays.
+// Among others, kernels are quicker than the copies of all of them, which the device makes one after the other.
+constexpr std::uint64_t largest_for_slab = 128 * 1024;
+// What the CPU stores into a window by itself.
+constexpr std::uint64_t largest_for_window = 16 * 1024;
 
 engine::Carrier carrier_of(Manner manner) {
   switch (manner) {
@@ -101,28 +104,50 @@ class Posix final : public Path {
       DescriptorSide side(file, block_of(file, piece.carry), piece.carry == Carry::bounce_buffered);
       return couriered(*file.courier, memory, piece, side);
     }
-    if (is_small_read(file, memory, piece)) return read_small(file, memory, piece);
-    if (const auto moved = through_ring(file, memory, piece)) return *moved;
+    if (piece.length <= largest_for_slab && is_cached_read(file, memory, piece)) {
+      return read_small(file, memory, piece);
+    }
+    if (piece.length > largest_for_slab || is_polled_for(file, piece)) {
+      if (const auto moved = through_ring(file, memory, piece)) return *moved;
+    }
     return through_slab(file, memory, piece);
   }
 
-  bool is_small_read(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) const noexcept {
-    return piece.length <= gpu::mailbox_bytes && piece.direction == Direction::read &&
-           memory.kind == facts::MemoryKind::device && piece.carry == Carry::bounce &&
-           (manner_ == Manner::usual || manner_ == Manner::kernel) && block_of(file, piece.carry) == 1;
+  bool is_cached_read(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) const noexcept {
+    return piece.direction == Direction::read && memory.kind == facts::MemoryKind::device &&
+           piece.carry == Carry::bounce && (manner_ == Manner::usual || manner_ == Manner::kernel) &&
+           block_of(file, piece.carry) == 1;
   }
 
   // Out of line: others should not save registers for it.
   [[gnu::noinline]] Outcome read_small(const OpenFile& file, const facts::BufferFacts& memory,
                                        const Piece& piece) const noexcept {
-    if (file.window != nullptr) {
+    if (file.window != nullptr && piece.length <= largest_for_window) {
       if (const auto moved = by_window(file, piece)) return *moved;
     }
     const engine::InCrowd crowd;
-    if (small_reads_ == SmallReads::resident || (crowd.is_crowded() && small_reads_ != SmallReads::copied)) {
-      if (const auto moved = by_mailbox(file, memory, piece)) return *moved;
+    std::optional<Outcome> moved;
+    if (piece.length > gpu::mailbox_bytes) {
+      if (crowd.is_very_crowded() && small_reads_ != SmallReads::copied) {
+        moved = through_ring(file, memory, piece, Unless::no_prompt_kernel);
+      }
+    } else if (takes_mailbox(crowd)) {
+      moved = by_mailbox(file, memory, piece);
     }
-    return through_slab(file, memory, piece);
+    return moved ? *moved : through_slab(file, memory, piece);
+  }
+
+  bool takes_mailbox(const engine::InCrowd& crowd) const noexcept {
+    switch (small_reads_) {
+      case SmallReads::copied:
+        return false;
+      case SmallReads::resident:
+        return true;
+      case SmallReads::together:
+        return crowd.is_very_crowded();
+      default:
+        return crowd.is_crowded();
+    }
   }
 
   // Nothing where the piece has to go another way: all of it, when not all came that the file has of it. The kernel
@@ -163,15 +188,15 @@ class Posix final : public Path {
   }
 
   // Nothing where a slab has to do: small pieces, host memory, the private description, no ring to be had.
-  std::optional<Outcome> through_ring(const OpenFile& file, const facts::BufferFacts& memory,
-                                      const Piece& piece) const noexcept {
+  enum class Unless : std::uint8_t { no_ring, no_prompt_kernel };
+  std::optional<Outcome> through_ring(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece,
+                                      Unless unless = Unless::no_ring) const noexcept {
     if (manner_ == Manner::plain || memory.kind != facts::MemoryKind::device || piece.carry != Carry::bounce) {
       return std::nullopt;
     }
-    if (piece.length < smallest_for_ring && !is_polled_for(file, piece)) return std::nullopt;
     const gpu::Session session(memory);
     engine::RingLoan ring = engine::RingLoan::take(session);
-    if (!ring) return std::nullopt;
+    if (!ring || (unless == Unless::no_prompt_kernel && !ring.has_prompt_kernel())) return std::nullopt;
     const engine::FileRange range{file.fd,   piece.at,      piece.length, block_of(file, piece.carry),
                                   file.size, file.buffered, file.disk};
     return piece.direction == Direction::read ? engine::read_to_device(range, ring, piece.address, carrier_of(manner_))

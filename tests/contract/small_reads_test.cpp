@@ -22,7 +22,8 @@ namespace {
 
 using namespace support;
 
-constexpr std::size_t kLargest = 16 << 10;  // that counts as small
+constexpr std::size_t kLargest = 64 << 10;  // that counts as small
+constexpr std::size_t kLarger = 136 << 10;  // beyond what depends on how many read at once
 constexpr unsigned char kBefore = 0x5a;
 
 sluice_carrier_counts_t small_carriers() {
@@ -78,7 +79,7 @@ void many_threads(unsigned count, Round&& round) {
   for (unsigned number = 0; number < count; ++number) {
     threads.emplace_back([&, number] {
       const ContextScope scope(primary_context(0));
-      const Memory memory(MemoryKind::device, 2 * kLargest);
+      const Memory memory(MemoryKind::device, kLarger + kLargest);
       round(number, memory);
     });
   }
@@ -91,11 +92,11 @@ TEST_F(SmallReads, OfEverySizeAtEveryPlaceAreRight) {
   const Handle handle(fd);
   const Memory memory(MemoryKind::device, kLargest + 64);
   // All sizes, with SLUICE_TEST_LONG=1.
-  const std::size_t step = run_asks_for("SLUICE_TEST_LONG", "1") ? 1 : 97;
+  const std::size_t step = run_asks_for("SLUICE_TEST_LONG", "1") ? 1 : 389;
   for (std::size_t size = 1; size <= kLargest + 1 && !HasFatalFailure(); size += size < 70 ? 1 : step) {
     read_and_look(handle.get(), file.content(), memory, size * 31 % kLargest, size % 17, size);
   }
-  for (const std::size_t size : {4095U, 4096U, 4097U, 8192U, 16383U, 16384U, 16385U}) {
+  for (const std::size_t size : {4095U, 4096U, 4097U, 8192U, 16384U, 40001U, 65535U, 65536U, 65537U}) {
     for (const std::size_t to : {0U, 1U, 8U, 15U}) {
       read_and_look(handle.get(), file.content(), memory, to * 3, to, size);
       if (HasFatalFailure()) return;
@@ -126,7 +127,7 @@ TEST_F(SmallReads, OfManyThreadsDoNotMix) {
     many_threads(threads, [&](unsigned number, const Memory& memory) {
       Random random(seed + number);
       for (unsigned round = 0; round < 800 / threads && !HasFatalFailure(); ++round) {
-        const std::size_t size = 1 + random.below(kLargest);
+        const std::size_t size = 1 + random.below(round % 2 == 0 ? kLargest : kLarger);
         read_and_look(handle.get(), file.content(), memory, random.below(file.content().size() - size),
                       random.below(kLargest - 1), size);
       }

@@ -53,7 +53,7 @@ class ServeRig {
                                          static_cast<std::uint32_t>(stay.life.count())};
     std::array<void*, 8> parameters{&base,       &indices[0], &indices[1], &numbers[0],
                                     &numbers[1], &numbers[2], &numbers[3], &numbers[4]};
-    return cuLaunchKernel(kernel_.function(), static_cast<unsigned>(boxes.size()), 1, 1, 256, 1, 1, 0, stream_.get(),
+    return cuLaunchKernel(kernel_.function(), static_cast<unsigned>(boxes.size()), 1, 1, 512, 1, 1, 0, stream_.get(),
                           parameters.data(), nullptr);
   }
   int launch(std::uint8_t box, gpu::Stay stay) { return launch({&box, 1}, stay); }
@@ -162,7 +162,7 @@ TEST_F(Serve, TakesRequestsOfEveryLength) {
     rig.serve({.box = 1, .length = length, .distance = length % 16});
     if (HasFatalFailure()) return;
   }
-  for (const std::uint32_t length : {511U, 4095U, 4096U, 4097U, 8191U, 12345U, 16383U, 16384U}) {
+  for (const std::uint32_t length : {511U, 4095U, 4096U, 4097U, 8191U, 12345U, 16384U, 32767U, 40000U, 65535U, 65536U}) {
     rig.serve({.box = 2, .length = length});
     if (HasFatalFailure()) return;
   }
@@ -171,7 +171,7 @@ TEST_F(Serve, TakesRequestsOfEveryLength) {
 TEST_F(Serve, TakesTargetsAtEveryDistanceFromABoundaryOf16Bytes) {
   ServeRig rig;
   for (std::uint32_t distance = 0; distance < 16; ++distance) {
-    for (const std::uint32_t length : {1U, 15U, 16U, 17U, 31U, 4096U, 16384U}) {
+    for (const std::uint32_t length : {1U, 15U, 16U, 17U, 31U, 4096U, 65536U}) {
       rig.serve({.box = 3, .length = length, .distance = distance});
       if (HasFatalFailure()) return;
       rig.forget();
