@@ -162,7 +162,8 @@ TEST_F(Serve, TakesRequestsOfEveryLength) {
     rig.serve({.box = 1, .length = length, .distance = length % 16});
     if (HasFatalFailure()) return;
   }
-  for (const std::uint32_t length : {511U, 4095U, 4096U, 4097U, 8191U, 12345U, 16384U, 32767U, 40000U, 65535U, 65536U}) {
+  for (const std::uint32_t length :
+       {511U, 4095U, 4096U, 4097U, 8191U, 12345U, 16384U, 32767U, 40000U, 65535U, 65536U}) {
     rig.serve({.box = 2, .length = length});
     if (HasFatalFailure()) return;
   }
