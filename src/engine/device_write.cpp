@@ -27,13 +27,24 @@ struct Pieces {
 };
 constexpr Pieces buffered_pieces{128 << 10, 2 << 20};
 constexpr Pieces direct_pieces{1 << 20, 1 << 20};
+// Beside other writers, whom the file system keeps waiting for each other: each call more is one turn more to wait for.
+constexpr Pieces pieces_in_crowd{1 << 20, 2 << 20};
 static_assert(ring_bytes % buffered_pieces.whole == 0 && ring_bytes >= 2 * buffered_pieces.whole);
 static_assert(ring_bytes % direct_pieces.whole == 0 && ring_bytes >= 2 * direct_pieces.whole);
+static_assert(pieces_in_crowd.whole == buffered_pieces.whole && pieces_in_crowd.first < pieces_in_crowd.whole);
+
+std::atomic<unsigned> under_way{0};
 
 class DeviceWrite {
  public:
   DeviceWrite(const FileRange& range, RingLoan& ring, cuda::DevicePtr from) noexcept
-      : range_(range), ring_(ring), from_(from), pieces_(range.block > 1 ? direct_pieces : buffered_pieces) {}
+      : range_(range), ring_(ring), from_(from) {
+    const unsigned others = under_way.fetch_add(1, std::memory_order_relaxed);
+    pieces_ = range.block > 1 ? direct_pieces : others > 0 ? pieces_in_crowd : buffered_pieces;
+  }
+  ~DeviceWrite() { under_way.fetch_sub(1, std::memory_order_relaxed); }
+  DeviceWrite(const DeviceWrite&) = delete;
+  DeviceWrite& operator=(const DeviceWrite&) = delete;
 
   Outcome run() noexcept {
     std::atomic_ref(ring_.words().copied).store(0, std::memory_order_relaxed);
@@ -96,7 +107,7 @@ class DeviceWrite {
   const FileRange& range_;
   RingLoan& ring_;
   const cuda::DevicePtr from_;
-  const Pieces pieces_;
+  Pieces pieces_;
   std::uint32_t issued_ = 0;
   int failure_ = cuda::success;
 };

@@ -23,7 +23,7 @@ namespace {
 using namespace support;
 
 constexpr std::size_t kLargest = 64 << 10;  // that counts as small
-constexpr std::size_t kLarger = 136 << 10;  // beyond what depends on how many read at once
+constexpr std::size_t kLarger = 128 << 10;  // up to here it matters how many read at once
 constexpr unsigned char kBefore = 0x5a;
 
 sluice_carrier_counts_t small_carriers() {
