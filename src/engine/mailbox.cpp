@@ -9,7 +9,6 @@
 #include <mutex>
 #include <new>
 
-#include "base/thread_number.h"
 #include "engine/lanes.h"
 #include "observe/carriers.h"
 
@@ -46,12 +45,21 @@ std::chrono::microseconds patience_with_mail() noexcept {
   return std::chrono::microseconds(offers_now() > 0 ? 400 : 60);
 }
 
+// Which box of a row this thread had last.
+constinit thread_local std::uint8_t own_box = 0;
+
+// Acquire: as the one before has left it.
+bool take(Mailbox& box) noexcept {
+  return !box.taken.load(std::memory_order_relaxed) && !box.taken.exchange(true, std::memory_order_acquire);
+}
+
+// Else the first one that is free: so no more of them come to be used, and get streams, than threads read at once.
 Mailbox* take_any(MailboxRow& row) noexcept {
-  const std::size_t start = base::thread_number();
+  if (Mailbox& own = row.boxes[own_box]; take(own)) return &own;
   for (std::size_t i = 0; i < row.boxes.size(); ++i) {
-    Mailbox& box = row.boxes[(start + i) % row.boxes.size()];
-    // Acquire: as the one before has left it.
-    if (!box.taken.load(std::memory_order_relaxed) && !box.taken.exchange(true, std::memory_order_acquire)) return &box;
+    if (!take(row.boxes[i])) continue;
+    own_box = static_cast<std::uint8_t>(i);
+    return &row.boxes[i];
   }
   return nullptr;
 }

@@ -28,9 +28,9 @@ using route::Carry;
 
 // Up to here one read and one copy are the quickest for a thread that is alone; beyond it, doing both at once pays.
 // Among others, kernels are quicker than the copies of all of them, which the device makes one after the other.
-constexpr std::uint64_t largest_for_slab = 128 * 1024;
+constexpr std::uint64_t largest_for_slab = std::uint64_t{128} << 10U;
 // What the CPU stores into a window by itself.
-constexpr std::uint64_t largest_for_window = 16 * 1024;
+constexpr std::uint64_t largest_for_window = std::uint64_t{16} << 10U;
 
 engine::Carrier carrier_of(Manner manner) {
   switch (manner) {
