@@ -59,9 +59,12 @@ std::optional<RegisteredRange> BufferIndex::remove(std::uint64_t base) {
   return removed;
 }
 
-void BufferIndex::clear() {
+std::vector<RegisteredRange> BufferIndex::clear() {
   const std::lock_guard lock(mutex_);
+  std::vector<RegisteredRange> cleared;
+  for (const Entry& entry : *current_.load()) cleared.push_back(entry.range);
   publish(std::make_unique<Entries>());
+  return cleared;
 }
 
 std::optional<RegisteredRange> BufferIndex::find(std::uint64_t base, std::uint64_t address,

@@ -33,7 +33,8 @@ class BufferIndex {
   bool insert(const RegisteredRange& range);
   // The range that was removed, if any starts at `base`.
   std::optional<RegisteredRange> remove(std::uint64_t base);
-  void clear();
+  // Answers what was there.
+  std::vector<RegisteredRange> clear();
 
   // The range that starts at `base`; else one that holds all of [address, address + size); else one that holds
   // `address`.

@@ -141,16 +141,18 @@ void Driver::close() {
   std::vector<void*> files;
   std::vector<void*> buffers;
   std::vector<void*> batches;
+  std::vector<RegisteredRange> leaving;
   {
     const std::lock_guard lock(control_);
     if (use_count_ == 0) throw Failure(CU_FILE_DRIVER_NOT_INITIALIZED, "the driver is not open: nothing to close");
     if (--use_count_ > 0) return;
-    files = files_.live();
-    buffers = buffers_.live();
-    batches = batches_->live();
+    files = files_.handles();
+    buffers = buffers_.handles();
+    batches = batches_->handles();
     handles_by_fd_.clear();
     p2p_masks_ = {};
-    ranges_.clear();
+    leaving = ranges_.clear();
+    leaving_.insert(leaving_.end(), leaving.begin(), leaving.end());
     streams_->clear();
     life_.reset();
     store_.end_life();
@@ -162,6 +164,7 @@ void Driver::close() {
   for (void* batch : batches) end_batch(*batches_, batch, patience);
   for (void* file : files) files_.retire(file, patience);
   for (void* buffer : buffers) buffers_.retire(buffer, patience);
+  forget_leaving(leaving);
   observe::log(config::LogLevel::info, "core", "driver closed");
 }
 
@@ -205,6 +208,7 @@ void Driver::resume_after_fork(bool in_child) {
   engine::rings_after_fork(in_child);
   engine::slabs_after_fork(in_child);
   if (in_child) {
+    leaving_.clear();
     engine::staging_after_fork_in_child();
     engine::mailboxes_after_fork_in_child();
     engine::InCrowd::forget();

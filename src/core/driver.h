@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <vector>
 
 #include "config/store.h"
 #include "core/buffer_index.h"
@@ -36,7 +38,8 @@ class Driver {
   void* register_file(int fd, const CUfileFSOps_t* operations);
   void deregister_file(void* handle);
 
-  // Buffers, by their first address.
+  // Buffers, by their first address. What is not registered, as another thread has begun to end it, has ended when a
+  // deregistration says so; the same is true of files and batches.
   void register_buffer(const void* base, std::size_t size, int flags);
   void deregister_buffer(const void* base);
 
@@ -58,6 +61,12 @@ class Driver {
   void open_locked();
   // With control_ held: opens when nobody has, or when another thread has closed since the caller last looked.
   const std::shared_ptr<const Life>& ensure_open_locked();
+  // False where there is none.
+  bool forget_file(void* handle);
+  // Out of the index, into those that leave. Throws base::Failure where there is none.
+  RegisteredRange take_buffer(std::uint64_t base);
+  void end_leaving(std::uint64_t base);
+  void forget_leaving(std::span<const RegisteredRange> ranges);
   // With control_ held: puts `range` in the place of a registration with the same base whose memory is gone, and
   // answers that one's handle, for the caller to retire. Null when the memory is still there.
   void* take_stale_locked(const RegisteredRange& range, const facts::BufferFacts& now);
@@ -71,6 +80,7 @@ class Driver {
   bool was_open_ = false;
   std::shared_ptr<const Life> life_;
   std::map<int, void*> handles_by_fd_;
+  std::vector<RegisteredRange> leaving_;  // buffers that nobody finds any more, while transfers may still touch them
   std::array<unsigned, CU_FILE_MAX_TARGET_TYPES> p2p_masks_{};
 
   config::Store store_;

@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "base/failure.h"
 #include "config/denylist.h"
 #include "core/broken_pipe.h"
@@ -99,19 +101,23 @@ void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
   return handle;
 }
 
+bool Driver::forget_file(void* handle) {
+  const std::lock_guard lock(control_);
+  const auto file = files_.pin(handle);
+  if (!file) return false;
+  if (const auto known = handles_by_fd_.find(file->fd); known != handles_by_fd_.end() && known->second == handle) {
+    handles_by_fd_.erase(known);
+  }
+  if (file->life->config->explain) explain_unused(*file);
+  return true;
+}
+
 void Driver::deregister_file(void* handle) {
-  {
-    const std::lock_guard lock(control_);
-    const auto file = files_.pin(handle);
-    if (!file) {
-      throw Failure(CU_FILE_HANDLE_NOT_REGISTERED,
-                    "this handle is not registered: it was deregistered already, or "
-                    "never came from cuFileHandleRegister");
-    }
-    if (const auto known = handles_by_fd_.find(file->fd); known != handles_by_fd_.end() && known->second == handle) {
-      handles_by_fd_.erase(known);
-    }
-    if (file->life->config->explain) explain_unused(*file);
+  if (!forget_file(handle)) {
+    files_.retire(handle, patience_now());  // nothing but a wait for who has begun to end it
+    throw Failure(
+        CU_FILE_HANDLE_NOT_REGISTERED,
+        "this handle is not registered: it was deregistered already, or never came from cuFileHandleRegister");
   }
   // What stands in streams may still want the file. It waits for streams that may wait for the caller: so not for long.
   if (patience_now() != Patience::none) streams_->wait_for(handle);
@@ -181,27 +187,55 @@ void* Driver::take_stale_locked(const RegisteredRange& range, const facts::Buffe
   return known->handle;
 }
 
-void Driver::deregister_buffer(const void* base) {
-  if (base == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "a null pointer is no buffer");
-  void* handle = nullptr;
+RegisteredRange Driver::take_buffer(std::uint64_t base) {
+  const std::lock_guard lock(control_);
+  if (use_count_ == 0) {
+    throw was_open_ ? Failure(CU_FILE_DRIVER_CLOSING, "the driver was closed, which deregistered all buffers")
+                    : Failure(CU_FILE_DRIVER_NOT_INITIALIZED, "the driver was never opened");
+  }
+  leaving_.reserve(leaving_.size() + 1);
+  const auto range = ranges_.remove(base);
+  if (!range) {
+    throw Failure(CU_FILE_MEMORY_NOT_REGISTERED,
+                  "no buffer with this address is registered: pass the pointer that was registered");
+  }
+  leaving_.push_back(*range);
+  if (const auto buffer = buffers_.pin(range->handle)) {
+    observe::count_registered_bytes(buffer->facts.device, -static_cast<std::int64_t>(buffer->size));
+  }
+  return *range;
+}
+
+void Driver::end_leaving(std::uint64_t base) {
+  std::vector<void*> handles;
   {
     const std::lock_guard lock(control_);
-    if (use_count_ == 0) {
-      throw was_open_ ? Failure(CU_FILE_DRIVER_CLOSING, "the driver was closed, which deregistered all buffers")
-                      : Failure(CU_FILE_DRIVER_NOT_INITIALIZED, "the driver was never opened");
-    }
-    const auto range = ranges_.remove(reinterpret_cast<std::uint64_t>(base));
-    if (!range) {
-      throw Failure(CU_FILE_MEMORY_NOT_REGISTERED,
-                    "no buffer with this address is registered: pass the pointer that was registered");
-    }
-    handle = range->handle;
-    if (const auto buffer = buffers_.pin(handle)) {
-      observe::count_registered_bytes(buffer->facts.device, -static_cast<std::int64_t>(buffer->size));
+    for (const RegisteredRange& range : leaving_) {
+      if (range.base == base) handles.push_back(range.handle);
     }
   }
-  // Waits until no transfer touches the memory: the caller may free it next.
-  buffers_.retire(handle, patience_now());
+  for (void* handle : handles) buffers_.retire(handle, patience_now());
+}
+
+void Driver::forget_leaving(std::span<const RegisteredRange> ranges) {
+  const std::lock_guard lock(control_);
+  std::erase_if(leaving_, [ranges](const RegisteredRange& one) {
+    return std::any_of(ranges.begin(), ranges.end(), [&](const auto& ended) { return ended.handle == one.handle; });
+  });
+}
+
+// Returns when no transfer touches the memory, also where it refuses: the caller may free it next.
+void Driver::deregister_buffer(const void* base) {
+  if (base == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "a null pointer is no buffer");
+  const auto address = reinterpret_cast<std::uint64_t>(base);
+  try {
+    const RegisteredRange range = take_buffer(address);
+    buffers_.retire(range.handle, patience_now());
+    forget_leaving({&range, 1});
+  } catch (const Failure&) {
+    end_leaving(address);
+    throw;
+  }
 }
 
 }  // namespace sluice::core

@@ -145,35 +145,37 @@ class SlotTable {
     return place->generation <= word >> 2 ? Standing::retired : Standing::garbage;
   }
 
-  // Ends a handle: nobody new gets in, and once the last user has left the object is destroyed. Returns after that.
-  // False when the handle was not live. Not to be called with a pin of the same handle in hand, unless without
-  // patience: then it returns at once, and the slot is not used again.
+  // Ends a handle: nobody new gets in, and once the last user has left the object is destroyed. Returns after that,
+  // also where another thread has begun to end it. False when the handle was not live. Not to be called with a pin of
+  // the same handle in hand, unless without patience: then it returns at once, and the slot is not used again.
   bool retire(Handle handle, Patience patience = Patience::until_the_last_user_left) {
     const auto place = unpack(handle);
     Slot* const slot = place ? slot_at(place->index) : nullptr;
     if (slot == nullptr) return false;
     std::uint64_t expected = word_of(place->generation, phase_live);
     const std::uint64_t dying = word_of(place->generation, phase_dying);
-    if (!slot->word.compare_exchange_strong(expected, dying)) return false;
-    settle(*slot, place->generation);
-    if (patience == Patience::none) return true;
-    for (std::uint64_t word = slot->word.load(); word >> 2 == place->generation; word = slot->word.load()) {
-      slot->word.wait(word);
-    }
+    const bool was_live = slot->word.compare_exchange_strong(expected, dying);
+    if (was_live) settle(*slot, place->generation);
+    if (patience == Patience::none) return was_live;
+    const auto ends = [&](std::uint64_t word) {
+      return word == dying || word == word_of(place->generation, phase_ending);
+    };
+    for (std::uint64_t word = slot->word.load(); ends(word); word = slot->word.load()) slot->word.wait(word);
+    if (!was_live) return false;
     const std::lock_guard lock(mutex_);
     free_.push_back(place->index);
     return true;
   }
 
-  // The handles that are live now. Control plane.
-  std::vector<Handle> live() {
+  // The handles that are live now, or about to end. Control plane.
+  std::vector<Handle> handles() {
     const std::lock_guard lock(mutex_);
-    std::vector<Handle> handles;
+    std::vector<Handle> found;
     for (std::uint32_t index = 0; index < made_; ++index) {
       const std::uint64_t word = slot_at(index)->word.load();
-      if ((word & phase_mask) == phase_live) handles.push_back(pack(index, static_cast<std::uint32_t>(word >> 2)));
+      if ((word & phase_mask) != phase_free) found.push_back(pack(index, static_cast<std::uint32_t>(word >> 2)));
     }
-    return handles;
+    return found;
   }
 
   // In the child of a fork: no handle names anything any more. The objects are left as they are, since a thread that

@@ -265,6 +265,98 @@ TEST_F(LifeBatch, ClosingTheDriverWaitsForWhatHasBegun) {
   batch_ = nullptr;
 }
 
+// What one thread ends is no more for the others, but its bytes may still be on their way: who is refused its end, as
+// it has one already, is told so behind them.
+class LifeBatchEndedByOthers : public LifeBatch {
+ protected:
+  // Makes the call while another thread closes the driver and waits for entries; true when it came back too early.
+  template <typename Call>
+  bool comes_back_before_the_entries(const Call& call) {
+    submit(gated_->handle(), 0, 8);
+    gated_->wait_until_inside();
+    std::thread closing([] { EXPECT_EQ(code(cuFileDriverClose()), CU_FILE_SUCCESS); });
+    while (cuFileUseCount() > 0) std::this_thread::yield();
+    std::atomic<bool> called{false};
+    std::atomic<bool> opened{false};
+    std::atomic<bool> early{false};
+    std::thread calling([&] {
+      called = true;
+      call();
+      early = !opened;
+    });
+    while (!called) std::this_thread::yield();
+    for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+    opened = true;
+    gated_->open();
+    calling.join();
+    closing.join();
+    if (other_.joinable()) other_.join();
+    batch_ = nullptr;
+    return early;
+  }
+
+  std::thread other_;
+};
+
+TEST_F(LifeBatchEndedByOthers, DestroyingItWaitsForItsEntries) {
+  EXPECT_FALSE(comes_back_before_the_entries([&] { cuFileBatchIODestroy(batch_); }));
+}
+
+TEST_F(LifeBatchEndedByOthers, DeregisteringABufferWaitsForItsEntries) {
+  ASSERT_EQ(code(cuFileBufRegister(memory_->address(), memory_->size(), 0)), CU_FILE_SUCCESS);
+  EXPECT_FALSE(comes_back_before_the_entries(
+      [&] { EXPECT_EQ(code(cuFileBufDeregister(memory_->address())), CU_FILE_DRIVER_CLOSING); }));
+}
+
+TEST_F(LifeBatchEndedByOthers, DeregisteringABufferThatNobodyUsesWaitsForNothing) {
+  const Memory other(usual_memory(), kPiece);
+  ASSERT_EQ(code(cuFileBufRegister(other.address(), other.size(), 0)), CU_FILE_SUCCESS);
+  submit(gated_->handle(), 0, 8);
+  gated_->wait_until_inside();
+  std::thread closing([] { EXPECT_EQ(code(cuFileDriverClose()), CU_FILE_SUCCESS); });
+  while (cuFileUseCount() > 0) std::this_thread::yield();
+  EXPECT_EQ(code(cuFileBufDeregister(other.address())), CU_FILE_DRIVER_CLOSING);
+  gated_->open();
+  closing.join();
+  batch_ = nullptr;
+}
+
+TEST_F(LifeBatchEndedByOthers, DeregisteringAFileWaitsForItsEntries) {
+  EXPECT_FALSE(comes_back_before_the_entries([&] { gated_->deregister(); }));
+}
+
+TEST_F(LifeBatchEndedByOthers, DeregisteringAFileOnceMoreWaitsForItsEntries) {
+  CUfileHandle_t const handle = gated_->handle();
+  EXPECT_FALSE(comes_back_before_the_entries([&] {
+    other_ = std::thread([handle] { cuFileHandleDeregister(handle); });
+    const Memory memory(MemoryKind::plain, 1);
+    while (read_file(handle, memory.address(), 0) != failed(CU_FILE_HANDLE_NOT_REGISTERED)) std::this_thread::yield();
+    gated_->deregister();
+  }));
+}
+
+TEST_F(LifeBatchEndedByOthers, ClosingTheDriverWaitsForABatchThatIsBeingDestroyed) {
+  submit(gated_->handle(), 0, 8);
+  gated_->wait_until_inside();
+  CUfileBatchHandle_t const dying = std::exchange(batch_, nullptr);
+  std::thread ending([&] { cuFileBatchIODestroy(dying); });
+  CUfileIOEvents_t event{};
+  unsigned count = 1;
+  timespec none{0, 0};
+  while (code(cuFileBatchIOGetStatus(dying, 0, &count, &event, &none)) == CU_FILE_SUCCESS) std::this_thread::yield();
+  std::atomic<bool> opened{false};
+  std::thread closing([&] {
+    EXPECT_EQ(code(cuFileDriverClose()), CU_FILE_SUCCESS);
+    EXPECT_TRUE(opened);
+  });
+  while (cuFileUseCount() > 0) std::this_thread::yield();
+  for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+  opened = true;
+  gated_->open();
+  closing.join();
+  ending.join();
+}
+
 TEST_F(LifeBatch, SeveralThreadsMayWaitForMoreThanEachCanGet) {
   submit(gated_->handle(), 0, kEntries);
   std::atomic<unsigned> found{0};

@@ -86,7 +86,7 @@ TEST(SlotTable, GrowsBeyondOneChunk) {
   std::vector<void*> handles;
   for (int i = 0; i < 1000; ++i) handles.push_back(table.insert(std::make_unique<Thing>(i)));
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(table.pin(handles[static_cast<std::size_t>(i)])->value, i);
-  EXPECT_EQ(table.live().size(), 1000u);
+  EXPECT_EQ(table.handles().size(), 1000u);
 }
 
 TEST(SlotTable, RetiringWaitsForTheLastUser) {
@@ -106,6 +106,29 @@ TEST(SlotTable, RetiringWaitsForTheLastUser) {
   pin = {};
   other.join();
   EXPECT_EQ(destroyed, 1);
+}
+
+TEST(SlotTable, RetiringWaitsForTheLastUserAlsoWhereAnotherHasBegunIt) {
+  Table table;
+  void* const handle = table.insert(std::make_unique<Thing>(1));
+  auto pin = table.pin(handle);
+  ASSERT_TRUE(table.retire(handle, Patience::none));
+  EXPECT_FALSE(table.retire(handle, Patience::none)) << "without patience at once";
+  EXPECT_EQ(table.handles(), std::vector<void*>{handle}) << "it has yet to end";
+  std::atomic<bool> left{false};
+  std::atomic<bool> asked{false};
+  std::thread other([&] {
+    asked = true;
+    EXPECT_FALSE(table.retire(handle));
+    EXPECT_TRUE(left);
+  });
+  while (!asked) std::this_thread::yield();
+  for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+  left = true;
+  pin = {};
+  other.join();
+  EXPECT_FALSE(table.retire(handle)) << "and at once where it has ended";
+  EXPECT_TRUE(table.handles().empty());
 }
 
 TEST(SlotTable, ObjectsOutliveTheirUsersUnderContention) {
@@ -232,7 +255,7 @@ TEST(SlotTable, AbandonedHandlesNameNothingAndTheirObjectsAreLeftAlone) {
   EXPECT_FALSE(table.pin(handle));
   EXPECT_EQ(table.standing(handle), Standing::retired);
   EXPECT_FALSE(table.retire(handle));
-  EXPECT_TRUE(table.live().empty());
+  EXPECT_TRUE(table.handles().empty());
   EXPECT_EQ(destroyed, 0);
   void* const next = table.insert(std::make_unique<Thing>(2));
   EXPECT_NE(next, handle);
