@@ -11,6 +11,7 @@
 #include <new>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "engine/courier.h"
 #include "engine/lanes.h"
@@ -193,6 +194,7 @@ void Attendants::serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& d
   std::erase_if(at_work_, [&](const Due& one) { return one.station == &station && one.task == due.task; });
   if (due.task != nullptr && !due.task->repeats) due.task->end();
   if (station.rung_.empty()) {
+    take_in();  // the station's next task, perhaps
     station.running_ = false;
     station.departing_ = station.courier_->kernel(Clock::now()) != Courier::Kernel::through;
     settle_station(station);
@@ -227,8 +229,8 @@ void Attendants::rest(std::unique_lock<base::AdaptiveMutex>& lock, Clock::time_p
   if (deputy) has_deputy_ = false;
 }
 
-// With the lock, by the one who watches. Whoever puts a task into a stream from here on makes sure himself that
-// somebody will see it; what was put there before is taken in. Answers whether there was any.
+// With the lock, by the one who watches or takes his place. Whoever puts a task into a stream from here on makes sure
+// himself that somebody will see it; what was put there before is taken in. Answers whether there was any.
 bool Attendants::look_away() {
   watcher_sees_.store(false, std::memory_order_seq_cst);
   const bool any = !arrivals_.empty();
@@ -261,6 +263,7 @@ void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
   nothing_happens_ = false;
   watcher_sees_.store(true, std::memory_order_seq_cst);
   while (something_to_watch()) {
+    if (std::exchange(something_arrived_, false)) last = Clock::now();
     collect();
     while (!due_.empty()) {
       const Due due = take_due();

@@ -36,7 +36,9 @@ class Attendants {
   // Has a stream of that context work of ours?
   bool any_busy(cuda::Context context, unsigned long long context_id) noexcept;
   // How many streams have work of ours at a time, as far as can be told: now, or in the burst of work before.
-  unsigned busy() const noexcept { return busy_.load(std::memory_order_relaxed) + (arrivals_.empty() ? 0 : 1); }
+  unsigned busy() const noexcept {
+    return std::max(busy_.load(std::memory_order_relaxed), arrivals_.empty() ? 0U : 1U);
+  }
   unsigned companions() const noexcept {
     return std::max({1U, busy(), peak_.load(std::memory_order_relaxed), last_peak_.load(std::memory_order_relaxed)});
   }
@@ -95,6 +97,7 @@ class Attendants {
   unsigned threads_ = 0;
   unsigned resting_ = 0;
   std::atomic<unsigned> looking_{0};  // of those that rest: not asleep
+  bool something_arrived_ = false;    // since the watcher looked at this
   bool somebody_watches_ = false;
   std::atomic<bool> watcher_naps_ = false;
   std::atomic<bool> somebody_is_awake_ = false;  // and will see what is announced

@@ -30,13 +30,18 @@ Delivery::~Delivery() {
 }
 
 // Memory may have gone since it was looked up, as reading the file can take any time: the copy will tell.
-bool Delivery::can_post(cuda::DevicePtr to) const noexcept {
+bool Delivery::can_post(cuda::DevicePtr to, std::size_t length) const noexcept {
   const gpu::Mailboxes& device = box_->row->device;
   if (!device.can_serve()) {
     load_unless_streams_wait(device.kernels());
     return false;
   }
-  return to < gpu::end_of_targets - gpu::mailbox_bytes && session_.still_there(to);
+  if (to >= gpu::end_of_targets - gpu::mailbox_bytes || !session_.still_there(to)) return false;
+  // A kernel that touches what is not there ends the program's context, and what was mapped piece by piece may have
+  // gone piece by piece.
+  constexpr std::uint64_t smallest_mapping = std::uint64_t{2} << 20U;
+  const bool in_one = to / smallest_mapping == (to + length - 1) / smallest_mapping;
+  return in_one || gpu::contiguous_bytes(to, length) == length;
 }
 
 int Delivery::by_copy(cuda::DevicePtr to, std::size_t length) noexcept {
@@ -46,7 +51,7 @@ int Delivery::by_copy(cuda::DevicePtr to, std::size_t length) noexcept {
 
 int Delivery::together(cuda::DevicePtr to, std::size_t length) noexcept {
   // A launch that was called off and has yet to begin makes the box useless to others.
-  if (!box_->is_free() || box_->rests() || !can_post(to)) return by_copy(to, length);
+  if (!box_->is_free() || box_->rests() || !can_post(to, length)) return by_copy(to, length);
   box_->post(to, length);
   box_->is_late = false;
   box_->stage.store(Mailbox::Stage::queued, std::memory_order_relaxed);
@@ -126,7 +131,7 @@ int Delivery::by_resident(cuda::DevicePtr to, std::size_t length) noexcept {
 }
 
 bool Delivery::is_served_by_resident(cuda::DevicePtr to, std::size_t length) noexcept {
-  if (box_->rests() || !can_post(to)) return false;
+  if (box_->rests() || !can_post(to, length)) return false;
   if (!box_->is_free()) {
     // Launched, and still waiting for its turn.
     if (!box_->has_begun()) return false;

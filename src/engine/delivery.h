@@ -58,7 +58,7 @@ class Delivery {
   int by_copy(cuda::DevicePtr to, std::size_t length) noexcept;
 
  private:
-  bool can_post(cuda::DevicePtr to) const noexcept;
+  bool can_post(cuda::DevicePtr to, std::size_t length) const noexcept;
   bool is_served_by_resident(cuda::DevicePtr to, std::size_t length) noexcept;
   std::optional<int> wait_for_leader(cuda::DevicePtr to, std::size_t length) noexcept;
   void lead() noexcept;

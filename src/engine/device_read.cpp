@@ -66,10 +66,11 @@ struct Size {
 };
 
 // Measured on an H200. Smaller chunks start the device sooner, larger ones cost less; more hands are quicker and cost
-// more processor time. The smallest requests come from many threads at once.
-constexpr std::array kernel_sizes{Size{132 << 10, 16 << 10, 0}, Size{384 << 10, 16 << 10, 3},
-                                  Size{2 << 20, 16 << 10, 6},   Size{8 << 20, 32 << 10, 9},
-                                  Size{32 << 20, 64 << 10, 7},  Size{~0ULL, 64 << 10, 8}};
+// more processor time.
+constexpr std::array kernel_sizes{Size{384 << 10, 16 << 10, 3}, Size{2 << 20, 16 << 10, 6}, Size{8 << 20, 32 << 10, 9},
+                                  Size{32 << 20, 64 << 10, 7}, Size{~0ULL, 64 << 10, 8}};
+// Requests that are no longer come here from many threads at once, which need no help.
+constexpr Size many_small{128 << 10, 16 << 10, 0};
 constexpr std::array engine_sizes{Size{384 << 10, 32 << 10, 3}, Size{2 << 20, 32 << 10, 7}, Size{~0ULL, 32 << 10, 11}};
 constexpr std::array disk_sizes{Size{1 << 20, 256 << 10, 3}, Size{4 << 20, 512 << 10, 5}, Size{~0ULL, 1 << 20, 7}};
 
@@ -107,7 +108,7 @@ Cut cut(const FileRange& range, cuda::DevicePtr to, bool cached, bool by_kernel,
   const std::uint64_t total = skip + range.length;
   const bool crowd = cached && !by_kernel && in_crowd && total >= worth_a_copy_in_crowd;
   const Size& size = !cached     ? size_for(disk_sizes, total)
-                     : by_kernel ? size_for(kernel_sizes, total)
+                     : by_kernel ? (range.length <= many_small.up_to ? many_small : size_for(kernel_sizes, total))
                      : crowd     ? (lanes_go_round(offers_now() + 1) ? helped_in_crowd : alone_in_crowd)
                                  : size_for(engine_sizes, total);
   Cut made{};

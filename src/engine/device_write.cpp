@@ -1,9 +1,10 @@
 // One piece is on its way from the device while another is being written. Writing is left to one thread: a file system
 // lets one writer at a time into a file that it buffers.
 //
-// The first piece is small, so that writing begins soon; all others are large, since each costs two calls of the
-// driver, made by the thread that writes, and a call of the file system's, whose price does not depend on the size
-// alone: ext4 goes through all blocks of a folio with each write into it, and folios of up to 8 MiB are usual.
+// Of a writer that is alone the first piece is small, so that writing begins soon; all others are large, since each
+// costs two calls of the driver, made by the thread that writes, and a call of the file system's, whose price does not
+// depend on the size alone: ext4 goes through all blocks of a folio with each write into it, and folios of up to 8 MiB
+// are usual.
 #include "engine/device_write.h"
 
 #include <algorithm>

@@ -89,13 +89,16 @@ base::Outcome write_span(int fd, std::span<const std::byte> from, base::FileOffs
   return base::Outcome::bytes(done);
 }
 
-std::uint64_t write_together(int fd, std::span<const std::span<const std::byte>> from, base::FileOffset at) noexcept {
+base::Outcome write_together(int fd, std::span<const std::span<const std::byte>> from, base::FileOffset at) noexcept {
   std::array<iovec, most_spans> parts;
   std::transform(from.begin(), from.end(), parts.begin(), [](std::span<const std::byte> span) {
     return iovec{const_cast<std::byte*>(span.data()), span.size()};
   });
   const ssize_t put = ::pwritev(fd, parts.data(), static_cast<int>(from.size()), static_cast<off_t>(at.value));
-  return put > 0 ? static_cast<std::uint64_t>(put) : 0;
+  if (put >= 0) return base::Outcome::bytes(static_cast<std::uint64_t>(put));
+  const int error = errno;
+  const bool another_way = error == EINTR || error == EAGAIN || error == EINVAL;
+  return another_way ? base::Outcome::bytes(0) : base::Outcome::system_error(error);
 }
 
 }  // namespace sluice::engine

@@ -28,9 +28,10 @@ base::Outcome read_span_if_cached(int fd, std::span<std::byte> into, base::FileO
 base::Outcome write_span(int fd, std::span<const std::byte> from, base::FileOffset at, std::uint32_t block) noexcept;
 
 // Spans that lie one behind the other in the file, with one call: what a call costs beside its bytes is paid once.
-// Answers how many bytes the system has taken, be it none. At most most_spans.
+// Answers how many bytes the system has taken, be it none: the rest is to be written span by span. An error is told
+// where the first span has met it: systems tell some of them once. At most most_spans.
 inline constexpr std::size_t most_spans = 64;
-std::uint64_t write_together(int fd, std::span<const std::span<const std::byte>> from, base::FileOffset at) noexcept;
+base::Outcome write_together(int fd, std::span<const std::span<const std::byte>> from, base::FileOffset at) noexcept;
 
 // The rest of such spans behind what has been taken, one by one as `write` does it, until one comes short. Answers all
 // that is written.

@@ -219,9 +219,16 @@ std::uint32_t GatheredWrite::write(std::uint32_t first, Holder as) noexcept {
     length += length_of(end);
     end = chunk_behind(end);
   } while (count < most_spans && goes_with(first, length, end) && length + length_of(end) <= most);
-  const bool together = count > 1 && !progress_[parcel_of_[first]].came_short;
-  std::uint64_t taken =
-      together ? write_together(parcels_[parcel_of_[first]].fd, std::span(spans).first(count), place_of(first)) : 0;
+  Progress& of_first = progress_[parcel_of_[first]];
+  Outcome together = Outcome::bytes(0);
+  if (count > 1 && !of_first.came_short) {
+    together = write_together(parcels_[parcel_of_[first]].fd, std::span(spans).first(count), place_of(first));
+  }
+  if (!together.ok()) {
+    of_first.came_short = true;
+    of_first.error = together.error();
+  }
+  std::uint64_t taken = together.count();
   for (std::uint32_t chunk = first; chunk != end;) {
     const std::uint32_t next = chunk_behind(chunk);
     const std::uint64_t of_it = std::min<std::uint64_t>(taken, length_of(chunk));

@@ -148,8 +148,7 @@ bool open_row(const gpu::Session& session) noexcept {
     box.memory = row->memory + i * gpu::mailbox_stride;
     box.stream = nullptr;
     box.used = {};
-    box.rests_until = {};
-    box.last_rest = {};
+    box.rest = {};
   }
   if (attached) row->context.store(session.context(), std::memory_order_relaxed);
   for (Mailbox& box : row->boxes) give_back(box);
@@ -212,13 +211,6 @@ bool Mailbox::call_off() noexcept {
   return true;
 }
 
-void Mailbox::rest() noexcept {
-  using std::chrono::milliseconds;
-  is_late = true;
-  last_rest = std::clamp(2 * last_rest, milliseconds(4), milliseconds(256));
-  rests_until = Clock::now() + last_rest;
-}
-
 bool Mailbox::await(const gpu::Session& session, cuda::DevicePtr to, Waiting waiting) noexcept {
   constexpr int looks_a_clock = 64;
   constexpr int busy = 1000;  // from there on, looks are further apart
@@ -231,7 +223,8 @@ bool Mailbox::await(const gpu::Session& session, cuda::DevicePtr to, Waiting wai
     if (!begun && (looks % looks_a_clock == 0 || looks > busy)) {
       begun = has_begun();
       if (!begun && Clock::now() - launched > patience_with_mail()) {
-        rest();
+        is_late = true;
+        rest.begin(Clock::now());
         if (call_off()) return false;
         begun = true;
       }

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "engine/pause.h"
+#include "engine/rest.h"
 #include "gpu/mailbox.h"
 #include "gpu/memory.h"
 
@@ -38,8 +39,7 @@ struct alignas(64) Mailbox {
   std::chrono::steady_clock::time_point launched;
   std::chrono::steady_clock::time_point used;  // last served by a resident kernel, or in its place
   bool is_late = false;                        // the launch did not begin soon
-  std::chrono::steady_clock::time_point rests_until{};
-  std::chrono::milliseconds last_rest{0};
+  TimedRest rest;                              // after such a launch
 
   gpu::MailboxWords& words() const noexcept { return *reinterpret_cast<gpu::MailboxWords*>(memory); }
   // Where the bytes wait that go to this address.
@@ -50,11 +50,11 @@ struct alignas(64) Mailbox {
   // No launch is going to look at it.
   bool is_free() const noexcept { return serial == 0 || answer() >> 32U == serial; }
 
-  // A launch that does not begin soon has cost this thread time, and costs the program's kernels some when it does
-  // begin: there is no other for a while, which is longer the more often that happens in a row.
-  bool rests() const noexcept { return last_rest.count() > 0 && std::chrono::steady_clock::now() < rests_until; }
+  // A launch that does not begin soon has cost who waited for it time, and costs the program's kernels some when it
+  // does begin: there is no other for a while.
+  bool rests() const noexcept { return rest.was_needed() && !rest.is_over(std::chrono::steady_clock::now()); }
   void has_served() noexcept {
-    if (!is_late) last_rest = {};
+    if (!is_late) rest.forget();
   }
 
   // The bytes are in their place. A kernel that looks takes them to `to`.
@@ -65,7 +65,6 @@ struct alignas(64) Mailbox {
 
  private:
   bool call_off() noexcept;
-  void rest() noexcept;
 };
 
 struct MailboxRow {

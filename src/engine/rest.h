@@ -1,8 +1,9 @@
-// For how many requests something is left alone after it did not go well: the longer, the more often that happens in a
-// row.
+// For how many requests, or for how long, something is left alone after it did not go well: the longer, the more often
+// that happens in a row.
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 
 namespace sluice::engine {
@@ -27,6 +28,26 @@ class Rest {
  private:
   std::uint32_t left_ = 0;
   std::uint32_t last_ = 0;
+};
+
+class TimedRest {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds shortest{4};
+  static constexpr std::chrono::milliseconds longest{256};
+
+  void begin(Clock::time_point now) noexcept {
+    last_ = std::clamp(last_ * 2, shortest, longest);
+    until_ = now + last_;
+  }
+  // There was one since the last time that it went well, and it may last.
+  bool was_needed() const noexcept { return last_.count() > 0; }
+  bool is_over(Clock::time_point now) const noexcept { return now >= until_; }
+  void forget() noexcept { *this = {}; }
+
+ private:
+  std::chrono::milliseconds last_{0};
+  Clock::time_point until_{};
 };
 
 }  // namespace sluice::engine

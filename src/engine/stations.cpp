@@ -136,7 +136,10 @@ void Attendants::settle_station(Station& station) {
 
 // With the lock: what has been put into streams since the last look.
 void Attendants::take_in() {
-  arrivals_.take_all([this](StreamTask& task) { put_behind(*task.station_, task); });
+  arrivals_.take_all([this](StreamTask& task) {
+    put_behind(*task.station_, task);
+    something_arrived_ = true;
+  });
 }
 
 void Attendants::put_behind(Station& station, StreamTask& task) {

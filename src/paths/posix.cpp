@@ -62,8 +62,9 @@ class DescriptorSide final : public FileSide {
   }
   Outcome write(std::span<const std::span<const std::byte>> from, FileOffset at) noexcept override {
     const bool together = !buffered_only_ && from.size() > 1;
-    const std::uint64_t taken = together ? engine::write_together(file_.fd, from, at) : 0;
-    return engine::write_rest(from, at, block_, taken,
+    const Outcome taken = together ? engine::write_together(file_.fd, from, at) : Outcome::bytes(0);
+    if (!taken.ok()) return taken;
+    return engine::write_rest(from, at, block_, taken.count(),
                               [this](auto bytes, FileOffset there) { return write_one(bytes, there); });
   }
 
@@ -187,7 +188,7 @@ class Posix final : public Path {
                                               : write_bounced(file, mover, slab.bytes(), piece);
   }
 
-  // Nothing where a slab has to do: small pieces, host memory, the private description, no ring to be had.
+  // Nothing where a slab has to do: host memory, the private description, no ring to be had.
   enum class Unless : std::uint8_t { no_ring, no_prompt_kernel };
   std::optional<Outcome> through_ring(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece,
                                       Unless unless = Unless::no_ring) const noexcept {

@@ -8,10 +8,10 @@
 
 namespace sluice::paths {
 
-// Reads of up to 16 KiB, of what the page cache may have, into device memory.
+// Reads of up to 64 KiB, of what the page cache may have, into device memory.
 // The values of sluice.small_reads.
 enum class SmallReads : std::uint8_t {
-  automatic,  // a copy each; where many threads are at it, by kernels that stay for the next one
+  automatic,  // a copy; where several threads are at it, by kernels that stay for the next one
   copied,     // a copy each
   together,   // a copy each; those of many threads at once by one launch of a kernel
   resident,   // by kernels that stay, also for a lone thread

@@ -86,16 +86,23 @@ class SeveralSpans : public ::testing::Test {
 
 TEST_F(SeveralSpans, AreWrittenWithOneCall) {
   const Scratch file;
-  EXPECT_EQ(write_together(file.fd.get(), spans_, FileOffset{2}), 12U);
+  EXPECT_EQ(write_together(file.fd.get(), spans_, FileOffset{2}), Outcome::bytes(12));
   std::vector<char> in(20, '.');
   EXPECT_EQ(read_span(file.fd.get(), bytes_of(in), FileOffset{2}, 1), Outcome::bytes(12));
   EXPECT_EQ(std::string(in.data(), 12), "abcdefghijkl");
 }
 
-TEST_F(SeveralSpans, AreNotTakenWhereTheSystemRefuses) {
+TEST_F(SeveralSpans, AnswerWithTheSystemsCause) {
   const Scratch file;
   const UniqueFd read_only(::open(file.path.c_str(), O_RDONLY));
-  EXPECT_EQ(write_together(read_only.get(), spans_, FileOffset{0}), 0U);
+  EXPECT_EQ(write_together(read_only.get(), spans_, FileOffset{0}), Outcome::system_error(EBADF));
+}
+
+TEST_F(SeveralSpans, AreNotTakenWhereTheyHaveToBeWrittenAnotherWay) {
+  const Scratch file;
+  const UniqueFd direct(::open(file.path.c_str(), O_WRONLY | O_DIRECT));
+  if (direct.get() < 0) GTEST_SKIP() << "no O_DIRECT on the file system of " << file.path;
+  EXPECT_EQ(write_together(direct.get(), spans_, FileOffset{0}), Outcome::bytes(0));
 }
 
 TEST_F(SeveralSpans, GoOnBehindWhatIsTaken) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+
 namespace sluice::engine {
 namespace {
 
@@ -48,6 +51,29 @@ TEST(Rest, GoesOnWhereSomethingElseWentWellMeanwhile) {
   rest.begin(longest);
   rest.forget();
   EXPECT_EQ(requests_until_over(rest), Rest::shortest);
+}
+
+TEST(TimedRest, IsTwiceAsLongEachTimeUpToALimit) {
+  const TimedRest::Clock::time_point start{};
+  TimedRest rest;
+  EXPECT_FALSE(rest.was_needed());
+  for (auto length = TimedRest::shortest; length <= 4 * TimedRest::longest; length *= 2) {
+    rest.begin(start);
+    EXPECT_TRUE(rest.was_needed());
+    const auto expected = std::min(length, TimedRest::longest);
+    EXPECT_FALSE(rest.is_over(start + expected - std::chrono::nanoseconds(1))) << length.count();
+    EXPECT_TRUE(rest.is_over(start + expected)) << length.count();
+  }
+}
+
+TEST(TimedRest, IsShortAgainOnceItWentWell) {
+  const TimedRest::Clock::time_point start{};
+  TimedRest rest;
+  for (int i = 0; i < 4; ++i) rest.begin(start);
+  rest.forget();
+  EXPECT_FALSE(rest.was_needed());
+  rest.begin(start);
+  EXPECT_TRUE(rest.is_over(start + TimedRest::shortest));
 }
 
 }  // namespace
