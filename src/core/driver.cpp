@@ -11,7 +11,7 @@
 #include "core/errands.h"
 #include "core/in_flight.h"
 #include "core/streams.h"
-#include "engine/delivery.h"
+#include "engine/headcount.h"
 #include "engine/lanes.h"
 #include "engine/mailbox.h"
 #include "engine/ring.h"
@@ -211,7 +211,7 @@ void Driver::resume_after_fork(bool in_child) {
     leaving_.clear();
     engine::staging_after_fork_in_child();
     engine::mailboxes_after_fork_in_child();
-    engine::InCrowd::forget();
+    engine::headcounts::forget();
   }
   engine::lanes_after_fork(in_child);
   engine::private_files_after_fork(in_child);

@@ -20,7 +20,7 @@ constexpr std::chrono::nanoseconds soon = resident_stay.idle;
 
 Waiting how_to_wait() noexcept {
   static const unsigned processors = lane_count() + 1;
-  return InCrowd::size_now() > processors ? Waiting::politely : Waiting::busily;
+  return headcounts::small_reads.now() > processors ? Waiting::politely : Waiting::busily;
 }
 
 }  // namespace

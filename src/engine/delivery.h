@@ -2,35 +2,25 @@
 // thread's by a kernel that stays for the next.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <optional>
 #include <span>
 
+#include "engine/headcount.h"
 #include "engine/mailbox.h"
 
 namespace sluice::engine {
 
-// A thread inside a small read, for as long as this lives. A lone thread pays two additions for it.
+// A thread inside a small read, for as long as this lives.
 class InCrowd {
  public:
-  InCrowd() noexcept : size_(inside.fetch_add(1, std::memory_order_relaxed) + 1) {}
-  ~InCrowd() { inside.fetch_sub(1, std::memory_order_relaxed); }
-  InCrowd(const InCrowd&) = delete;
-  InCrowd& operator=(const InCrowd&) = delete;
-
-  // This one included, when it came. The driver makes one copy after the other: where two wait for theirs, a kernel
-  // that is there already serves each sooner; where four do, a launch for all of them pays, too.
-  bool is_crowded() const noexcept { return size_ >= 2; }
-  bool is_very_crowded() const noexcept { return size_ >= 4; }
-
-  static unsigned size_now() noexcept { return inside.load(std::memory_order_relaxed); }
-  // A child of fork starts with nobody inside.
-  static void forget() noexcept { inside.store(0, std::memory_order_relaxed); }
+  // The driver makes one copy after the other: where two wait for theirs, a kernel that is there already serves each
+  // sooner; where four do, a launch for all of them pays, too.
+  bool is_crowded() const noexcept { return member_.count() >= 2; }
+  bool is_very_crowded() const noexcept { return member_.count() >= 4; }
 
  private:
-  alignas(64) static inline std::atomic<unsigned> inside{0};
-  unsigned size_;
+  const Headcount::Member member_{headcounts::small_reads};
 };
 
 // One request's use of a mailbox. Empty when there is none to be had.

@@ -12,6 +12,7 @@
 #include <cerrno>
 
 #include "engine/file_io.h"
+#include "engine/headcount.h"
 #include "gpu/memory.h"
 #include "observe/carriers.h"
 
@@ -34,18 +35,15 @@ static_assert(ring_bytes % buffered_pieces.whole == 0 && ring_bytes >= 2 * buffe
 static_assert(ring_bytes % direct_pieces.whole == 0 && ring_bytes >= 2 * direct_pieces.whole);
 static_assert(pieces_in_crowd.whole == buffered_pieces.whole && pieces_in_crowd.first < pieces_in_crowd.whole);
 
-std::atomic<unsigned> under_way{0};
-
 class DeviceWrite {
  public:
   DeviceWrite(const FileRange& range, RingLoan& ring, cuda::DevicePtr from) noexcept
-      : range_(range), ring_(ring), from_(from) {
-    const unsigned others = under_way.fetch_add(1, std::memory_order_relaxed);
-    pieces_ = range.block > 1 ? direct_pieces : others > 0 ? pieces_in_crowd : buffered_pieces;
-  }
-  ~DeviceWrite() { under_way.fetch_sub(1, std::memory_order_relaxed); }
-  DeviceWrite(const DeviceWrite&) = delete;
-  DeviceWrite& operator=(const DeviceWrite&) = delete;
+      : range_(range),
+        ring_(ring),
+        from_(from),
+        pieces_(range.block > 1       ? direct_pieces
+                : writer_.count() > 1 ? pieces_in_crowd
+                                      : buffered_pieces) {}
 
   Outcome run() noexcept {
     std::atomic_ref(ring_.words().copied).store(0, std::memory_order_relaxed);
@@ -105,10 +103,11 @@ class DeviceWrite {
     ring_.give_up();
   }
 
+  const Headcount::Member writer_{headcounts::staged_writes};
   const FileRange& range_;
   RingLoan& ring_;
   const cuda::DevicePtr from_;
-  Pieces pieces_;
+  const Pieces pieces_;
   std::uint32_t issued_ = 0;
   int failure_ = cuda::success;
 };

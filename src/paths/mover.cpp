@@ -1,8 +1,7 @@
 // Device memory by the driver, host memory by the kernel.
 #include "paths/mover.h"
 
-#include <atomic>
-
+#include "engine/headcount.h"
 #include "engine/host_copy.h"
 #include "engine/pause.h"
 
@@ -12,15 +11,8 @@ using base::Outcome;
 
 namespace {
 
-// Threads that wait for a copy.
-alignas(64) std::atomic<unsigned> copying{0};
-
-struct Copying {
-  Copying() noexcept { copying.fetch_add(1, std::memory_order_relaxed); }
-  ~Copying() { copying.fetch_sub(1, std::memory_order_relaxed); }
-  Copying(const Copying&) = delete;
-  Copying& operator=(const Copying&) = delete;
-};
+using engine::Headcount;
+using engine::headcounts::slab_copies;
 
 Outcome answer(int result, std::size_t size) noexcept {
   return result == cuda::success ? Outcome::bytes(size) : gpu::as_outcome(result);
@@ -40,7 +32,7 @@ Mover::Mover(const facts::BufferFacts& memory, Manner manner, engine::Slab& slab
 // that four threads have 4 KiB after 16.9 us in place of 9.6, eight after 24.5 in place of 15.4.
 int Mover::end(int begun, std::uint64_t address) noexcept {
   if (begun != cuda::success) return begun;
-  if (copying.load(std::memory_order_relaxed) > 1) return session_->finish();
+  if (slab_copies.now() > 1) return session_->finish();
   const auto mark = slab_.next_mark(*session_);
   if (!mark || session_->mark(mark->seen_by_device, mark->value) != cuda::success) return session_->finish();
   engine::Patience patience;
@@ -55,7 +47,7 @@ int Mover::end(int begun, std::uint64_t address) noexcept {
 Outcome Mover::to_memory(std::uint64_t address, std::span<const std::byte> from) noexcept {
   if (!session_) return engine::copy_to_caller(address, from);
   if (session_->status() != cuda::success) return gpu::as_outcome(session_->status());
-  const Copying one_more;
+  const Headcount::Member one_more(slab_copies);
   return answer(manner_ == Manner::plain ? session_->copy_to_device_plainly(address, from)
                                          : end(session_->begin_copy_to_device(address, from), address),
                 from.size());
@@ -64,7 +56,7 @@ Outcome Mover::to_memory(std::uint64_t address, std::span<const std::byte> from)
 Outcome Mover::from_memory(std::span<std::byte> to, std::uint64_t address) noexcept {
   if (!session_) return engine::copy_from_caller(to, address);
   if (session_->status() != cuda::success) return gpu::as_outcome(session_->status());
-  const Copying one_more;
+  const Headcount::Member one_more(slab_copies);
   return answer(manner_ == Manner::plain ? session_->copy_from_device_plainly(to, address)
                                          : end(session_->begin_copy_from_device(to, address), address),
                 to.size());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -233,6 +234,63 @@ TEST_F(SmallReads, GoOnInAContextAfterOthersWereDestroyed) {
     read(0);
     EXPECT_EQ(cuda()->context_destroy(context), 0);
   }
+}
+
+// Launches cost the program's kernels something when they begin late, so fewer and fewer are tried.
+TEST_F(SmallReads, LaunchNoMoreForAWhileWhereTheDeviceBeginsNothing) {
+  if (!counts() || !stays_resident()) GTEST_SKIP() << "this run asks for no resident kernel";
+  const ScratchFile file(4096);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, 4096);
+  const auto read_some = [&] {
+    for (int i = 0; i < 20; ++i) ASSERT_EQ(read_file(handle.get(), memory.address(), 4096), moved(4096));
+  };
+  const auto carried = small_carriers().resident_kernel;
+  for (const Deadline deadline; small_carriers().resident_kernel == carried;) {
+    ASSERT_FALSE(deadline.has_passed()) << "no kernel comes at all";
+    read_some();
+  }
+  const auto before = small_carriers().kernel_called_off;
+  const auto begin = std::chrono::steady_clock::now();
+  constexpr std::uint64_t turns = 200;
+  for (std::uint64_t turn = 0; turn < turns; ++turn) {
+    std::string why_not;
+    const auto busy = BusyDevice::hold(&why_not);
+    if (busy == nullptr) GTEST_SKIP() << why_not;
+    read_some();
+    busy->let_go();
+    // The launch that came too late finds nothing, and goes.
+    const ContextScope scope(primary_context(0));
+    ASSERT_EQ(cuda()->context_synchronize(), 0);
+  }
+  // Rests of 4 ms, 8 ms and so on up to 256 ms: so many launches fit into the time that went by.
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  const auto most = static_cast<std::uint64_t>(8 + took.count() / 256);
+  if (2 * most > turns) GTEST_SKIP() << "too slow to tell: " << took.count() << " ms";
+  const std::uint64_t launches = small_carriers().kernel_called_off - before;
+  EXPECT_GT(launches, 0U);
+  EXPECT_LE(launches, most) << took.count() << " ms";
+}
+
+TEST_F(SmallReads, OfManyThreadsTakeARingWhereTheyFitInNoMailbox) {
+  if (!counts() || run_asks_for("SLUICE_SOFTGPU_SMS", "1")) GTEST_SKIP() << "no kernel is sure to come in this run";
+  const ScratchFile file(1 << 20);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  constexpr std::size_t size = 100000;
+  const auto before = small_carriers();
+  const Deadline deadline;
+  std::atomic<bool> gone{false};
+  many_threads(12, [&](unsigned number, const Memory& memory) {
+    for (unsigned round = 0; !gone.load() && !deadline.has_passed(); ++round) {
+      const std::size_t from = (number * 37 + round) % 200 * 4096;
+      if (read_file(handle.get(), memory.address(), size, static_cast<off_t>(from)) != moved(size)) break;
+      if (small_carriers().kernel > before.kernel) gone.store(true);
+    }
+    read_and_look(handle.get(), file.content(), memory, number * 4096, number, size);
+  });
+  EXPECT_GT(small_carriers().kernel, before.kernel);
 }
 
 TEST_F(SmallReads, OfManyThreadsFailEachForItself) {
