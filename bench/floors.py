@@ -43,7 +43,10 @@ def size_of(name):
 
 
 def processor_limit(name):
-    """Processor time per GiB: twice the incumbent's for single requests of 256K to 4M, 1.25 times elsewhere."""
+    """Processor time per GiB: as much as the incumbent's for batches and streams, twice for single requests of 256K to 4M,
+    1.25 times elsewhere."""
+    if name.startswith(("batch", "async")):
+        return 1.0
     single = not re.search(r"-x\d+", name)
     return 2.0 if single and UNITS["K"] * 256 <= size_of(name) <= UNITS["M"] * 4 else 1.25
 
@@ -117,7 +120,7 @@ DIRECT = (
     row("read-1M-x8"), row("read-16M-x8"), row("read-rand-4K-x16"), row("write-4K"), row("write-1M"),
     row("write-16M"), row("write-1M-x8"),
     row("batch-4K-x128", 1.0), row("batch-64K-x64", 1.0), row("batch-1M-x32", 1.0, plain=(DEPTH, 0.95)),
-    *(bare(name) for name in ("async-1M-x1-fixed", "async-4K-x8-fixed", "async-1M-x8-fixed", "async-16M-x4")),
+    *(row(name, 1.0) for name in ("async-1M-x1-fixed", "async-4K-x8-fixed", "async-1M-x8-fixed", "async-16M-x4")),
 )
 
 KINDS = {

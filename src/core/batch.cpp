@@ -137,7 +137,7 @@ void Batch::finish(std::span<const std::uint16_t> slots, std::span<const Ending>
       free_[free_count_++] = slots[i];
     }
     posted_.fetch_add(static_cast<std::uint32_t>(slots.size()), std::memory_order_release);
-    wake = sleepers_ > 0;
+    wake = sleepers_ > 0 && (event_count_ >= fewest_missing_ || event_count_ == outstanding_);
   }
   if (wake) news_.advance();
 }
@@ -296,18 +296,20 @@ bool Batch::take_events(std::size_t least, std::span<CUfileIOEvents_t> into, Wai
     // Others may wait for more than there is now.
     wake = any && sleepers_ > 0;
     waited.enough = waited.written >= least || outstanding_ == 0;
-    waited.for_all = least - std::min(least, waited.written) >= outstanding_;
+    waited.missing = static_cast<unsigned>(least - std::min(least, waited.written));
+    waited.for_all = waited.missing >= outstanding_;
     waited.seen = posted_.load(std::memory_order_relaxed);
   }
   if (wake) news_.advance();
   return waited.enough;
 }
 
-bool Batch::sleep(std::uint32_t seen, const std::optional<timespec>& deadline) noexcept {
+bool Batch::sleep(const Waited& waited, const std::optional<timespec>& deadline) noexcept {
   std::uint32_t news = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (posted_.load(std::memory_order_relaxed) != seen || outstanding_ == 0) return true;
+    if (posted_.load(std::memory_order_relaxed) != waited.seen || outstanding_ == 0) return true;
+    fewest_missing_ = sleepers_ == 0 ? waited.missing : std::min(fewest_missing_, waited.missing);
     ++sleepers_;
     news = news_.now();
   }
@@ -335,7 +337,7 @@ std::size_t Batch::collect(std::size_t least, std::span<CUfileIOEvents_t> into,
            std::chrono::steady_clock::now() < until) {
       engine::pause(16);
     }
-    in_time = sleep(waited.seen, deadline);
+    in_time = sleep(waited, deadline);
     if (take_events(least, into, waited)) break;
   }
   // What a convoy of this thread's has left over, nobody else comes for when the batch ends.

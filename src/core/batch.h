@@ -85,6 +85,7 @@ class Batch {
     std::size_t written = 0;
     bool enough = false;
     bool for_all = false;  // nothing that is outstanding would be too much
+    unsigned missing = 0;  // events, until it is enough
     std::uint32_t seen = 0;
   };
   bool run_one() noexcept;
@@ -98,7 +99,7 @@ class Batch {
   void finish(std::span<const std::uint16_t> slots, std::span<const Ending> endings) noexcept;
   void cancel_waiting(bool and_end) noexcept;
   bool take_events(std::size_t least, std::span<CUfileIOEvents_t> into, Waited& waited) noexcept;
-  bool sleep(std::uint32_t seen, const std::optional<timespec>& deadline) noexcept;
+  bool sleep(const Waited& waited, const std::optional<timespec>& deadline) noexcept;
 
   Driver& driver_;
   const unsigned capacity_;
@@ -116,6 +117,7 @@ class Batch {
   unsigned reserved_ = 0;     // taken by submissions that are being checked
   unsigned outstanding_ = 0;  // enqueued, their events not yet collected
   unsigned sleepers_ = 0;
+  unsigned fewest_missing_ = 0;  // of what sleepers wait for: fewer events wake nobody
   bool ending_ = false;
   std::atomic<unsigned> waiting_count_{0};  // entries that could be begun now; written with the mutex held
   std::atomic<std::uint32_t> posted_{0};    // events so far

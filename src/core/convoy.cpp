@@ -112,7 +112,59 @@ void Convoy::carry_cached(engine::RingLoan& ring) noexcept {
   unpack();
 }
 
-void Convoy::carry_from_disk(engine::RingLoan& ring) noexcept {
+// Some have ended while others are on their way: `outcome_of` tells how.
+template <typename OutcomeOf>
+void Convoy::tell(std::span<const std::uint16_t> numbers, OutcomeOf outcome_of, Listener& listener) noexcept {
+  const std::int64_t milliseconds = watch_->so_far();
+  for (const std::uint16_t number : numbers) {
+    endings_[number] = ended(*entries_[number], outcome_of(number));
+    record(number, milliseconds);
+  }
+  count();
+  listener.ended(numbers);
+}
+
+class Convoy::FromDisk final : public engine::DeepRead::Listener {
+ public:
+  FromDisk(Convoy& convoy, Convoy::Listener& listener) noexcept : convoy_(convoy), listener_(listener) {}
+  void through(std::span<const std::uint16_t> parcels) noexcept override {
+    convoy_.tell(
+        parcels, [this](std::uint16_t number) { return convoy_.disk_parcels_[number].parcel.outcome; }, listener_);
+  }
+
+ private:
+  Convoy& convoy_;
+  Convoy::Listener& listener_;
+};
+
+class Convoy::Written final : public engine::GatheredWrite::Listener {
+ public:
+  Written(Convoy& convoy, Convoy::Listener& listener) noexcept : convoy_(convoy), listener_(listener) {}
+  void through(std::span<const std::uint16_t> parcels) noexcept override {
+    convoy_.tell(
+        parcels, [this](std::uint16_t number) { return convoy_.out_parcels_[number].outcome; }, listener_);
+  }
+
+ private:
+  Convoy& convoy_;
+  Convoy::Listener& listener_;
+};
+
+class Convoy::ByDrive final : public paths::DirectCompany::Listener {
+ public:
+  ByDrive(Convoy& convoy, Convoy::Listener& listener) noexcept : convoy_(convoy), listener_(listener) {}
+  void in_place(std::span<const std::uint16_t> members) noexcept override {
+    convoy_.tell(
+        members, [this](std::uint16_t number) { return Outcome::bytes(convoy_.direct_members_[number].done); },
+        listener_);
+  }
+
+ private:
+  Convoy& convoy_;
+  Convoy::Listener& listener_;
+};
+
+void Convoy::carry_from_disk(engine::RingLoan& ring, Listener& listener) noexcept {
   const engine::DiskQueue& queue = entries_.front()->file->disk;
   if (!queue.takes_rings()) return;
   const engine::Uring::Use disk = engine::Uring::of_this_thread(queue.unpolled());
@@ -122,31 +174,9 @@ void Convoy::carry_from_disk(engine::RingLoan& ring) noexcept {
     disk_parcels_[i].parcel = parcel_of(entry);
     disk_parcels_[i].block = block_of(*entry.file);
   }
-  disk_.run(std::span(disk_parcels_).first(entries_.size()), ring, *disk);
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    const engine::Parcel& done = disk_parcels_[i].parcel;
-    if (!done.left_over) endings_[i] = ended(*entries_[i], done.outcome);
-  }
+  FromDisk told(*this, listener);
+  disk_.run(std::span(disk_parcels_).first(entries_.size()), ring, *disk, told);
 }
-
-// What is written is told at once.
-class Convoy::Departures final : public engine::GatheredWrite::Listener {
- public:
-  Departures(Convoy& convoy, Convoy::Listener& listener) noexcept : convoy_(convoy), listener_(listener) {}
-  void through(std::span<const std::uint16_t> parcels) noexcept override {
-    const std::int64_t milliseconds = convoy_.watch_->so_far();
-    for (const std::uint16_t parcel : parcels) {
-      convoy_.endings_[parcel] = ended(*convoy_.entries_[parcel], convoy_.out_parcels_[parcel].outcome);
-      convoy_.record(parcel, milliseconds);
-    }
-    convoy_.count();
-    listener_.ended(parcels);
-  }
-
- private:
-  Convoy& convoy_;
-  Convoy::Listener& listener_;
-};
 
 void Convoy::carry_written(engine::RingLoan& ring, Listener& listener) noexcept {
   if (!written_) written_.reset(new (std::nothrow) engine::GatheredWrite);
@@ -158,8 +188,8 @@ void Convoy::carry_written(engine::RingLoan& ring, Listener& listener) noexcept 
                   entry.call.size,       block_of(*entry.file),
                   &entry.file->buffered, entry.together.address};
   }
-  Departures departures(*this, listener);
-  written_->run(parcels, ring, departures);
+  Written told(*this, listener);
+  written_->run(parcels, ring, told);
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     if (parcels[i].left_over) entries_[i]->before.there = parcels[i].outcome.count();
   }
@@ -174,30 +204,11 @@ void Convoy::carry_by_staging(Listener& listener) noexcept {
   } else if (entries_.front()->together.company == Company::cached) {
     carry_cached(ring);
   } else if (entries_.front()->together.company == Company::disk) {
-    carry_from_disk(ring);
+    carry_from_disk(ring, listener);
   } else {
     carry_written(ring, listener);
   }
 }
-
-// What the drive has brought to its place is told at once.
-class Convoy::Arrivals final : public paths::DirectCompany::Listener {
- public:
-  Arrivals(Convoy& convoy, Convoy::Listener& listener) noexcept : convoy_(convoy), listener_(listener) {}
-  void in_place(std::span<const std::uint16_t> members) noexcept override {
-    const std::int64_t milliseconds = convoy_.watch_->so_far();
-    for (const std::uint16_t member : members) {
-      convoy_.endings_[member] = ended(*convoy_.entries_[member], Outcome::bytes(convoy_.direct_members_[member].done));
-      convoy_.record(member, milliseconds);
-    }
-    convoy_.count();
-    listener_.ended(members);
-  }
-
- private:
-  Convoy& convoy_;
-  Convoy::Listener& listener_;
-};
 
 void Convoy::carry_direct(Listener& listener) noexcept {
   const engine::Completion completion = entries_.front()->together.completion;
@@ -205,8 +216,8 @@ void Convoy::carry_direct(Listener& listener) noexcept {
   if (!ring) return;
   const std::span members = std::span(direct_members_).first(entries_.size());
   for (std::size_t i = 0; i < entries_.size(); ++i) members[i] = member_of(*entries_[i]);
-  Arrivals arrivals(*this, listener);
-  direct_.run(members, *ring, completion, arrivals);
+  ByDrive told(*this, listener);
+  direct_.run(members, *ring, completion, told);
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     if (endings_[i].status == CUFILE_WAITING) entries_[i]->before = {members[i].done, members[i].stopped};
   }
@@ -255,7 +266,7 @@ void Convoy::carry(std::span<Entry* const> entries, std::span<Ending> endings, L
   } else {
     carry_by_staging(listener);
   }
-  const bool told = company == Company::direct || company == Company::write;  // of those that have ended
+  const bool told = company != Company::cached;  // of those that have ended
   const std::int64_t milliseconds = watch.so_far();
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (endings[i].status == CUFILE_WAITING) {

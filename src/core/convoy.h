@@ -20,10 +20,18 @@ namespace sluice::core {
 
 inline constexpr unsigned most_in_a_batch = 256;
 
-// How many go together at most. What waits for a disk is told of late when there are many.
+// How many go together at most.
 constexpr unsigned most_together(Company company) noexcept {
-  if (company == Company::cached) return most_in_a_batch;
-  return company == Company::write ? engine::most_out_parcels : 48;
+  switch (company) {
+    case Company::cached:
+      return most_in_a_batch;
+    case Company::disk:
+      return engine::most_disk_parcels;
+    case Company::write:
+      return engine::most_out_parcels;
+    default:
+      return paths::DirectCompany::most;
+  }
 }
 
 // Carries entries that go together; for one thread at a time. Large.
@@ -43,11 +51,14 @@ class Convoy {
   void carry(std::span<Entry* const> entries, std::span<Ending> endings, Listener& listener) noexcept;
 
  private:
-  class Arrivals;
-  class Departures;
+  class FromDisk;
+  class Written;
+  class ByDrive;
+  template <typename OutcomeOf>
+  void tell(std::span<const std::uint16_t> numbers, OutcomeOf outcome_of, Listener& listener) noexcept;
   void carry_by_staging(Listener& listener) noexcept;
   void carry_cached(engine::RingLoan& ring) noexcept;
-  void carry_from_disk(engine::RingLoan& ring) noexcept;
+  void carry_from_disk(engine::RingLoan& ring, Listener& listener) noexcept;
   void carry_written(engine::RingLoan& ring, Listener& listener) noexcept;
   void carry_direct(Listener& listener) noexcept;
   // Entries that follow each other in file and memory make one parcel.
@@ -74,7 +85,6 @@ class Convoy {
   engine::DeepRead disk_;
   std::array<engine::OutParcel, most_together(Company::write)> out_parcels_;
   std::unique_ptr<engine::GatheredWrite> written_;
-  static_assert(most_together(Company::direct) == paths::DirectCompany::most);
   std::array<paths::DirectMember, paths::DirectCompany::most> direct_members_;
   paths::DirectCompany direct_;
 };

@@ -58,8 +58,8 @@ StreamCall::StreamCall(Driver& driver, const LateCall& call, const StreamTerms& 
   subject = call.handle;
 }
 
-void StreamCall::plan(const facts::BufferFacts& memory, const engine::Station& station, bool kernel,
-                      bool verify) noexcept {
+void StreamCall::plan(const File& file, const facts::BufferFacts& memory, const engine::Station& station,
+                      bool kernel) noexcept {
   const gpu::Errands& device = station.device();
   const bool ours = !facts::is_host(memory.kind) && memory.device == device.device() &&
                     (memory.context == nullptr || memory.context == device.context());
@@ -79,8 +79,9 @@ void StreamCall::plan(const facts::BufferFacts& memory, const engine::Station& s
   if (!kernel) return;
   blocks = blocks_for(known_.size);
   is_small_read = late_.direction == Direction::read && known_.size <= largest_quick;
-  if (late_.direction == Direction::read) hands = hands_for(known_.size);
-  early = late_.direction == Direction::read && terms_.early_reads && terms_.fixes_all() && !verify &&
+  const bool by_io_uring = file.facts.direct && file.disk.takes_rings();
+  if (late_.direction == Direction::read && !by_io_uring) hands = hands_for(known_.size);
+  early = late_.direction == Direction::read && terms_.early_reads && terms_.fixes_all() && !file.life->terms.verify &&
           known_.size <= largest_early;
 }
 

@@ -268,7 +268,7 @@ void Streams::put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream st
   const bool kernel = how.manner != paths::Manner::copy_engine;
   auto task = std::make_unique<StreamCall>(driver, call, use.terms());
   const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
-  task->plan(memory, station, kernel && station.has_kernel(), how.verify);
+  task->plan(file, memory, station, kernel && station.has_kernel());
   try_direct(file, memory, call.direction);
   const int result = scope.status() == cuda::success ? station.submit(stream, *task) : scope.status();
   if (result != cuda::success) refuse(result, "the transfer cannot be put into the stream: ");
@@ -289,7 +289,7 @@ void Streams::capture(Driver& driver, const gpu::StreamScope& scope, cuda::Strea
   }
   auto task = std::make_unique<StreamCall>(driver, call, terms);
   const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
-  task->plan(memory, *station, true, file.life->terms.verify);
+  task->plan(file, memory, *station, true);
   task->early = false;
   if (task->blocks > 0 && !station->has_kernel()) {
     station->give_back();

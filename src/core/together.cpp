@@ -26,10 +26,11 @@ bool file_allows(const File& file) noexcept {
          !file.life->config->explain;
 }
 
-// Small enough for a place of the ring, with the blocks around it.
+// What the page cache does not have after all is read ahead by the kernel where one thread reads much of it.
+constexpr std::uint64_t largest_left_over = std::uint64_t{512} << 10U;
 bool fits_disk_parcel(const File& file, std::uint64_t size) noexcept {
-  constexpr std::uint64_t page = 4096;
-  return block_of(file) <= page && size + 2 * page <= engine::most_in_a_disk_parcel;
+  return block_of(file) <= engine::largest_disk_block &&
+         size <= (file.facts.direct ? engine::most_in_a_parcel : largest_left_over);
 }
 
 // A cached read waits for nobody where the file system tells what it has; others may keep the reader waiting.

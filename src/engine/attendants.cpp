@@ -166,8 +166,8 @@ void Attendants::attend() noexcept {
       // Whoever is next: for what else is due, to watch, or to look after the one who watches.
       const bool watcher_is_alone = inside_since_ && !has_deputy_;
       if (!due_.empty() || (!somebody_watches_ && !watched_.empty()) || watcher_is_alone) wake_one(lock);
-      serve(lock, due);
-      last = Clock::now();
+      const bool soon_again = !serve(lock, due) || (looking_ == 0 && !somebody_watches_);
+      last = soon_again ? Clock::now() : Clock::time_point{};
     } else if (!somebody_watches_ && !watched_.empty()) {
       watch(lock);
       last = Clock::now();
@@ -185,10 +185,10 @@ Attendants::Due Attendants::take_due() {
   return due;
 }
 
-// With the lock, which is let go meanwhile.
-void Attendants::serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& due) {
+// With the lock, which is let go meanwhile. Answers whether the task has waited for its storage.
+bool Attendants::serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& due) {
   lock.unlock();
-  run(due);
+  const bool waited = run(due);
   lock.lock();
   Station& station = *due.station;
   std::erase_if(at_work_, [&](const Due& one) { return one.station == &station && one.task == due.task; });
@@ -203,6 +203,7 @@ void Attendants::serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& d
     station.rung_.pop_front();
   }
   if (awaited_ > 0) ended_.advance();
+  return waited;
 }
 
 // With the lock, which is let go meanwhile. While somebody watches, one of those who rest looks now and then whether he
@@ -313,11 +314,11 @@ void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
   somebody_watches_ = false;
 }
 
-void Attendants::run(const Due& due) noexcept {
+bool Attendants::run(const Due& due) noexcept {
   Courier& courier = *due.station->courier_;
   if (due.task == nullptr) {
     courier.call_off_late();
-    return;
+    return false;
   }
   // Of a task that a call has rung, the caller may still be putting the rest into the stream.
   Patience patience;
@@ -326,6 +327,7 @@ void Attendants::run(const Due& due) noexcept {
   courier.begin(*due.task);
   due.task->run(courier);
   courier.finish();
+  return courier.waited_for_storage();
 }
 
 void Attendants::before_fork() noexcept {

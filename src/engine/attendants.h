@@ -61,7 +61,7 @@ class Attendants {
   static Station* make_station() noexcept;
   void attend() noexcept;
   Due take_due();
-  void serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& due);
+  bool serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& due);
   void rest(std::unique_lock<base::AdaptiveMutex>& lock, std::chrono::steady_clock::time_point awake_until);
   void watch(std::unique_lock<base::AdaptiveMutex>& lock);
   bool watcher_is_stuck() const noexcept;
@@ -70,7 +70,7 @@ class Attendants {
   void see_off(Station& station);
   void keep_watching(Station& station);
   void drop_the_dead();
-  void run(const Due& due) noexcept;
+  bool run(const Due& due) noexcept;
   void settle_station(Station& station);
   void wake_one(std::unique_lock<base::AdaptiveMutex>& lock);
   void wake_companions(std::unique_lock<base::AdaptiveMutex>& lock);

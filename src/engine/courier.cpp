@@ -36,7 +36,7 @@ void Courier::begin(const StreamTask& task) noexcept {
   early_ = task.early;
   gate_open_ = !task.gated_;
   opened_ = std::chrono::steady_clock::now();
-  at_hand_ = false;
+  at_hand_ = waits_for_storage_ = false;
   called_off_ = false;
   through_ = false;
   counted_ = false;

@@ -61,6 +61,10 @@ class Courier {
   // The file has its bytes at hand: the kernel may come meanwhile, and will not wait for long.
   void open_soon() noexcept;
 
+  // The task is a while at its storage: by then, nobody looks around any more.
+  void waits_for_storage() noexcept { waits_for_storage_ = true; }
+  bool waited_for_storage() const noexcept { return waits_for_storage_; }
+
   // Nothing more comes: lets the stream go on. The task has said what came of it, and is not needed any more.
   void finish() noexcept;
   // Behind that: does the kernel still have to begin? Then somebody has to look again, since one that does not begin
@@ -95,6 +99,7 @@ class Courier {
   bool early_ = false;  // and the stream has not got there yet, as far as we know
   bool gate_open_ = false;
   bool at_hand_ = false;  // the file has the bytes
+  bool waits_for_storage_ = false;
   bool called_off_ = false;
   bool through_ = true;
   bool counted_ = false;  // that the kernel carries

@@ -1,10 +1,13 @@
 // Places are filled by io_uring and emptied by the copy engine. Copies are numbered in the order in which they are
-// given to the device, which tells by RingWords::copied how many are through.
+// given to the device, which tells by RingWords::copied how many are through; those of answers that come together are
+// given with one call. There are more places than requests on their way, so that the disk has work while the device
+// copies.
 #include "engine/deep_read.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <utility>
 
 #include "engine/pause.h"
 #include "gpu/memory.h"
@@ -17,11 +20,16 @@ using base::Outcome;
 
 namespace {
 
-constexpr std::size_t whole_page = 4096;
+// A visit to the kernel waits for one in so many of what is on its way: visits, and copies, are cheaper together.
+constexpr unsigned part_awaited = 3;
 
+std::uint64_t whole_blocks(std::uint64_t bytes, std::uint32_t block) noexcept {
+  return (bytes + block - 1) / block * block;
+}
+
+// What is read for a parcel when it is read at once.
 std::uint64_t whole_blocks(const DiskParcel& wanted) noexcept {
-  const std::uint64_t skip = wanted.parcel.at.value % wanted.block;
-  return (skip + wanted.parcel.length + wanted.block - 1) / wanted.block * wanted.block;
+  return whole_blocks(wanted.parcel.at.value % wanted.block + wanted.parcel.length, wanted.block);
 }
 
 }  // namespace
@@ -30,64 +38,95 @@ std::span<std::byte> DeepRead::bytes_of(std::size_t place) const noexcept {
   return ring_->bytes().subspan(place * place_bytes_, place_bytes_);
 }
 
-bool DeepRead::is_free(const Place& place) noexcept {
-  return !place.reading && static_cast<std::int32_t>(look(ring_->words().copied) - place.copy) >= 0;
+bool DeepRead::has_been_copied(std::uint32_t number) const noexcept {
+  return static_cast<std::int32_t>(look(ring_->words().copied) - number) >= 0;
 }
 
-void DeepRead::run(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk) noexcept {
+void DeepRead::begin(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk) noexcept {
   parcels_ = parcels;
   ring_ = &ring;
   disk_ = &disk;
   disk.keep_at_hand(ring.bytes());
   std::uint64_t longest = 0;
-  for (const DiskParcel& wanted : parcels) longest = std::max(longest, whole_blocks(wanted));
-  place_bytes_ = (longest + whole_page - 1) / whole_page * whole_page;
-  place_count_ = std::min(places_.size(), ring_bytes / place_bytes_);
-  next_ = 0;
+  for (DiskParcel& wanted : parcels) {
+    longest = std::max(longest, whole_blocks(wanted));
+    wanted.parcel.outcome = Outcome::bytes(0);
+    wanted.parcel.left_over = false;
+  }
+  place_bytes_ = std::min<std::size_t>(whole_blocks(longest, largest_disk_block), largest_place);
+  place_count_ = std::min(most_disk_places, ring_bytes / place_bytes_);
+  next_ = first_free_ = told_before_ = 0;
   reading_ = 0;
   copies_ = marked_ = 0;
+  waiting_count_ = 0;
   failure_ = cuda::success;
+  progress_.fill({});
   places_.fill({});
   std::atomic_ref(ring.words().copied).store(0, std::memory_order_relaxed);
-  while (start_more() || reading_ > 0 || next_ < parcels_.size()) {
+}
+
+void DeepRead::run(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk, Listener& listener) noexcept {
+  begin(parcels, ring, disk);
+  while (has_more() || reading_ > 0) {
+    start_more();
     if (reading_ == 0) {
       wait_for_copies();  // every place waits for one
       continue;
     }
     std::array<UringAnswer, Uring::depth> answers;
-    const int count = disk_->wait(answers);
+    const int count = disk_->wait(answers, std::max(1U, reading_ / part_awaited));
     if (count < 0) {
       lose_disk();
       break;
     }
     for (int i = 0; i < count; ++i) settle(answers[static_cast<std::size_t>(i)]);
     mark_copies();
+    tell(listener);
   }
   wait_for_copies();
-  if (failure_ != cuda::success) {
-    for (DiskParcel& wanted : parcels_) {
-      wanted.parcel.outcome = gpu::as_outcome(failure_);
-      wanted.parcel.left_over = true;
-    }
+  tell(listener);
+  for (std::size_t i = told_before_; i < parcels_.size(); ++i) {
+    if (progress_[i].told) continue;
+    parcels_[i].parcel.left_over = true;
+    if (failure_ != cuda::success) parcels_[i].parcel.outcome = gpu::as_outcome(failure_);
   }
-  observe::count_carrier(observe::CarriedBy::copy_engine, copies_);
 }
 
-bool DeepRead::start_more() noexcept {
-  bool any = false;
-  for (std::size_t i = 0; i < place_count_ && next_ < parcels_.size(); ++i) {
-    Place& place = places_[i];
-    if (!is_free(place)) continue;
-    DiskParcel& wanted = parcels_[next_];
-    const std::uint64_t skip = wanted.parcel.at.value % wanted.block;
-    place = {next_++, wanted.parcel.at.value - skip, skip, whole_blocks(wanted), 0, 0, 0, true, place.copy};
-    wanted.parcel.outcome = Outcome::bytes(0);
-    wanted.parcel.left_over = false;
-    ++reading_;
-    submit(i);
-    any = true;
+bool DeepRead::has_more() noexcept {
+  for (; next_ < parcels_.size(); ++next_) {
+    const Progress& progress = progress_[next_];
+    if (!progress.over && progress.asked < parcels_[next_].parcel.length) return failure_ == cuda::success;
   }
-  return any;
+  return false;
+}
+
+void DeepRead::start_more() noexcept {
+  for (std::size_t tried = 0; tried < place_count_ && reading_ < Uring::depth && has_more(); ++tried) {
+    const std::size_t index = first_free_;
+    first_free_ = first_free_ + 1 == place_count_ ? 0 : first_free_ + 1;
+    const Place& place = places_[index];
+    if (place.state == State::free && has_been_copied(place.copy)) start(index);
+  }
+}
+
+void DeepRead::start(std::size_t index) noexcept {
+  const DiskParcel& wanted = parcels_[next_];
+  Progress& progress = progress_[next_];
+  const std::uint64_t at = wanted.parcel.at.value + progress.asked;
+  const std::uint64_t skip = at % wanted.block;
+  const std::uint64_t length = std::min<std::uint64_t>(place_bytes_ - skip, wanted.parcel.length - progress.asked);
+  places_[index] = {.state = State::reading,
+                    .parcel = static_cast<std::uint16_t>(next_),
+                    .copy = places_[index].copy,
+                    .offset = progress.asked,
+                    .length = length,
+                    .begin = at - skip,
+                    .skip = skip,
+                    .whole = whole_blocks(skip + length, wanted.block)};
+  progress.asked += length;
+  ++progress.pieces;
+  ++reading_;
+  submit(index);
 }
 
 // From the start of the block that the last answer stopped in: O_DIRECT knows whole blocks only.
@@ -95,8 +134,11 @@ void DeepRead::submit(std::size_t index) noexcept {
   Place& place = places_[index];
   const DiskParcel& wanted = parcels_[place.parcel];
   place.from = place.done - place.done % wanted.block;
-  disk_->add({base::Direction::read, wanted.parcel.fd, bytes_of(index).data() + place.from,
-              static_cast<std::uint32_t>(place.whole - place.from), FileOffset{place.begin + place.from}, index});
+  disk_->add({.fd = wanted.parcel.fd,
+              .address = bytes_of(index).data() + place.from,
+              .length = static_cast<std::uint32_t>(place.whole - place.from),
+              .at = FileOffset{place.begin + place.from},
+              .tag = index});
 }
 
 void DeepRead::settle(const UringAnswer& answer) noexcept {
@@ -105,40 +147,74 @@ void DeepRead::settle(const UringAnswer& answer) noexcept {
   if (answer.result < 0) {
     const int error = -answer.result;
     const bool again = error == EINTR || (error == EAGAIN && ++place.refusals < most_refusals_in_a_row);
-    return again ? submit(index) : end(place, error);
+    return again ? submit(index) : arrive(index, error);
   }
   place.refusals = 0;
   const std::uint64_t reached = place.from + static_cast<std::uint64_t>(answer.result);
-  if (reached <= place.done) return end(place, 0);  // the file ends here
+  if (reached <= place.done) return arrive(index, 0);  // the file ends here
   place.done = std::min(reached, place.whole);
   const bool at_end = place.begin + place.done >= parcels_[place.parcel].parcel.file_size;
   if (place.done < place.whole && !at_end) return submit(index);
-  end(place, 0);
+  arrive(index, 0);
 }
 
-void DeepRead::end(Place& place, int error) noexcept {
-  place.reading = false;
+void DeepRead::arrive(std::size_t index, int error) noexcept {
+  Place& place = places_[index];
+  place.error = error;
+  place.state = State::arrived;
   --reading_;
+  hand_on(place.parcel);
+}
+
+DeepRead::Place* DeepRead::next_of(std::uint16_t parcel) noexcept {
+  const Progress& progress = progress_[parcel];
+  const auto end = places_.begin() + static_cast<std::ptrdiff_t>(place_count_);
+  const auto next = std::find_if(places_.begin(), end, [&](const Place& place) {
+    return place.state == State::arrived && place.parcel == parcel &&
+           (progress.over || place.offset == progress.copied);
+  });
+  return next != end ? &*next : nullptr;
+}
+
+void DeepRead::hand_on(std::uint16_t parcel) noexcept {
+  while (Place* const place = next_of(parcel)) {
+    place->state = State::free;
+    --progress_[parcel].pieces;
+    if (!progress_[parcel].over) hand_on(*place);
+  }
+}
+
+void DeepRead::hand_on(Place& place) noexcept {
   Parcel& parcel = parcels_[place.parcel].parcel;
-  const std::uint64_t count = std::min(place.done - std::min(place.done, place.skip), parcel.length);
+  Progress& progress = progress_[place.parcel];
+  const std::uint64_t count = std::min(place.done - std::min(place.done, place.skip), place.length);
   // What a descriptor or this kernel refuses in principle, another way may do.
+  const int error = place.error;
   parcel.left_over = error == EINVAL || error == EOPNOTSUPP || error == ENOSYS || was_not_tried(error);
-  parcel.outcome = count == 0 && error != 0 ? Outcome::system_error(error) : Outcome::bytes(count);
+  progress.over = parcel.left_over || count < place.length;
   if (count > 0 && !parcel.left_over && failure_ == cuda::success) copy(place, count);
+  const std::uint64_t total = progress.copied;
+  parcel.outcome = total == 0 && error != 0 ? Outcome::system_error(error) : Outcome::bytes(total);
 }
 
 void DeepRead::copy(Place& place, std::uint64_t count) noexcept {
   const auto index = static_cast<std::size_t>(&place - places_.data());
-  const int result =
-      ring_->device().copy_to_device(parcels_[place.parcel].parcel.to, bytes_of(index).subspan(place.skip, count));
-  if (result == cuda::success) {
-    place.copy = ++copies_;
-  } else {
-    failure_ = result;
-  }
+  Progress& progress = progress_[place.parcel];
+  waiting_[waiting_count_++] = {parcels_[place.parcel].parcel.to + place.offset, bytes_of(index).data() + place.skip,
+                                count};
+  progress.copied += count;
+  progress.copy = place.copy = ++copies_;
+}
+
+void DeepRead::give_copies() noexcept {
+  const auto copies = std::span(waiting_).first(std::exchange(waiting_count_, 0));
+  if (failure_ != cuda::success || copies.empty()) return;
+  const int result = ring_->device().copy_to_device(copies);
+  if (result != cuda::success) failure_ = result;
 }
 
 void DeepRead::mark_copies() noexcept {
+  give_copies();
   if (marked_ == copies_ || failure_ != cuda::success) return;
   const int result = ring_->device().mark(&ring_->words().copied, copies_);
   if (result != cuda::success) failure_ = result;
@@ -155,14 +231,42 @@ void DeepRead::wait_for_copies() noexcept {
   std::atomic_ref(ring_->words().copied).store(0, std::memory_order_relaxed);
 }
 
-// The kernel takes nothing more, and has nothing of ours any more.
-void DeepRead::lose_disk() noexcept {
-  for (Place& place : places_) {
-    if (place.reading) parcels_[place.parcel].parcel.left_over = true;
+bool DeepRead::is_through(std::size_t index) const noexcept {
+  const Progress& progress = progress_[index];
+  const bool all = progress.over || progress.copied == parcels_[index].parcel.length;
+  return all && progress.pieces == 0 && has_been_copied(progress.copy);
+}
+
+void DeepRead::tell(Listener& listener) noexcept {
+  if (failure_ != cuda::success) return;
+  std::array<std::uint16_t, most_disk_parcels> news;
+  std::size_t count = 0;
+  std::size_t carried = 0;
+  for (std::size_t i = told_before_; i < std::min(next_ + 1, parcels_.size()); ++i) {
+    Progress& progress = progress_[i];
+    if (progress.told || parcels_[i].parcel.left_over || !is_through(i)) continue;
+    progress.told = true;
+    if (progress.copied > 0) ++carried;
+    news[count++] = static_cast<std::uint16_t>(i);
   }
-  for (DiskParcel& wanted : parcels_.subspan(next_)) wanted.parcel.left_over = true;
-  next_ = parcels_.size();
+  while (told_before_ < parcels_.size() && (progress_[told_before_].told || parcels_[told_before_].parcel.left_over)) {
+    ++told_before_;
+  }
+  if (count == 0) return;
+  // Before anybody hears of them: who has heard may look at the counters.
+  const bool at_once = ring_->device().can_copy_many();
+  observe::count_carrier(at_once ? observe::CarriedBy::many_copies : observe::CarriedBy::copy_engine, carried);
+  listener.through(std::span(news).first(count));
+}
+
+// The kernel takes nothing more, and has nothing of ours any more. What has arrived in front is in place all the same.
+void DeepRead::lose_disk() noexcept {
   reading_ = 0;
+  for (std::size_t i = 0; i < parcels_.size(); ++i) {
+    const Progress& progress = progress_[i];
+    const bool all = progress.over || progress.copied == parcels_[i].parcel.length;
+    if (!all || progress.pieces > 0) parcels_[i].parcel.left_over = true;
+  }
 }
 
 }  // namespace sluice::engine

@@ -17,7 +17,7 @@ Outcome move_by_ring(const Stretch& stretch, Direction direction, Uring& ring) n
   if (stretch.memory.empty()) return Outcome::bytes(0);
   DirectQueue queue(ring);
   queue.add(stretch, direction, 0);
-  std::array<DirectQueue::Ended, Uring::depth> ended;
+  std::array<DirectQueue::Ended, DirectQueue::most_under_way> ended;
   while (queue.step(ended) == 0) {
   }
   return ended.front().outcome;

@@ -51,8 +51,12 @@ void DirectQueue::submit(std::size_t slot) noexcept {
   const Stretch& stretch = course.stretch;
   chunk.from = chunk.done - chunk.done % stretch.block;
   const std::uint64_t begin = chunk.begin + chunk.from;
-  ring_.add({course.direction, stretch.fd, stretch.memory.data() + begin,
-             static_cast<std::uint32_t>(chunk.length - chunk.from), FileOffset{stretch.at.value + begin}, slot});
+  ring_.add({.direction = course.direction,
+             .fd = stretch.fd,
+             .address = stretch.memory.data() + begin,
+             .length = static_cast<std::uint32_t>(chunk.length - chunk.from),
+             .at = FileOffset{stretch.at.value + begin},
+             .tag = slot});
 }
 
 void DirectQueue::settle(const UringAnswer& answer) noexcept {
@@ -101,7 +105,7 @@ void DirectQueue::lose(int error) noexcept {
   cut_ = nobody;
 }
 
-unsigned DirectQueue::collect(std::span<Ended, Uring::depth> ended) noexcept {
+unsigned DirectQueue::collect(std::span<Ended, most_under_way> ended) noexcept {
   unsigned count = 0;
   for (std::size_t place = 0; place < courses_.size(); ++place) {
     Course& course = courses_[place];
@@ -114,7 +118,7 @@ unsigned DirectQueue::collect(std::span<Ended, Uring::depth> ended) noexcept {
   return count;
 }
 
-unsigned DirectQueue::step(std::span<Ended, Uring::depth> ended) noexcept {
+unsigned DirectQueue::step(std::span<Ended, most_under_way> ended) noexcept {
   std::array<UringAnswer, Uring::depth> answers;
   const int count = ring_.wait(answers);
   if (count < 0) {

@@ -24,6 +24,9 @@ struct Stretch {
 // For one thread, which holds the ring meanwhile. Who drops it before it is empty has requests in flight.
 class DirectQueue {
  public:
+  static constexpr std::size_t most_under_way = 16;  // stretches, and chunks
+  static_assert(most_under_way <= Uring::depth);
+
   explicit DirectQueue(Uring& ring) noexcept : ring_(ring) {}
   DirectQueue(const DirectQueue&) = delete;
   DirectQueue& operator=(const DirectQueue&) = delete;
@@ -31,7 +34,7 @@ class DirectQueue {
   // All that was added has ended.
   bool is_empty() const noexcept { return underway_ == 0; }
   // Another stretch would begin at once. No more after the ring was lost.
-  bool has_room() const noexcept { return !lost_ && cut_ == nobody && busy_ < Uring::depth; }
+  bool has_room() const noexcept { return !lost_ && cut_ == nobody && busy_ < most_under_way; }
   // The kernel took nothing more; nothing is on its way.
   bool lost() const noexcept { return lost_; }
 
@@ -46,7 +49,7 @@ class DirectQueue {
   };
   // Submits, waits until something has happened, and answers how many stretches have ended, which may be none. With a
   // queue that is not empty.
-  unsigned step(std::span<Ended, Uring::depth> ended) noexcept;
+  unsigned step(std::span<Ended, most_under_way> ended) noexcept;
 
  private:
   // A stretch that is under way. It has a chunk on its way, or is the one that is being cut.
@@ -69,18 +72,18 @@ class DirectQueue {
     int refusals = 0;
     bool busy = false;
   };
-  static constexpr std::size_t nobody = Uring::depth;
+  static constexpr std::size_t nobody = most_under_way;
 
   void cut_more() noexcept;
   void submit(std::size_t slot) noexcept;
   void settle(const UringAnswer& answer) noexcept;
   void finish(Chunk& chunk, int error) noexcept;
   void lose(int error) noexcept;
-  unsigned collect(std::span<Ended, Uring::depth> ended) noexcept;
+  unsigned collect(std::span<Ended, most_under_way> ended) noexcept;
 
   Uring& ring_;
-  std::array<Course, Uring::depth> courses_{};
-  std::array<Chunk, Uring::depth> chunks_{};
+  std::array<Course, most_under_way> courses_{};
+  std::array<Chunk, most_under_way> chunks_{};
   std::size_t cut_ = nobody;  // the course that is being cut
   unsigned underway_ = 0;     // courses
   unsigned busy_ = 0;         // chunks

@@ -40,6 +40,15 @@ Completion DiskQueue::completion() const noexcept {
   return way_ == DiskWay::polled ? Completion::polled : Completion::polled_by_kernel;
 }
 
+Completion DiskQueue::ring_to_use() const noexcept {
+  const Completion chosen = completion();
+  if (chosen == Completion::interrupt) return chosen;
+  const Uring::Use ring = Uring::of_this_thread(chosen);
+  if (ring) return chosen;
+  if (ring.error() != 0) refused(chosen, ring.error());
+  return Completion::interrupt;
+}
+
 void DiskQueue::cannot_be_polled() noexcept {
   if (unpollable_.exchange(true, std::memory_order_relaxed)) return;
   try {

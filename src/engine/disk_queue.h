@@ -35,6 +35,8 @@ class DiskQueue {
   bool takes_rings() const noexcept { return way_ != DiskWay::threads; }
   // The ring to try first.
   Completion completion() const noexcept;
+  // The kind of ring that this thread's reads of the file take: the chosen one, as far as kernel and storage go along.
+  Completion ring_to_use() const noexcept;
   // For reads of several files at once, some of which may not be polled for.
   Completion unpolled() const noexcept {
     return way_ == DiskWay::submitted ? Completion::submitted_by_kernel : Completion::interrupt;

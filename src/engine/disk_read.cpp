@@ -113,8 +113,11 @@ class DiskRead {
     Place& place = place_of(chunk);
     place.from = place.done - place.done % range_.block;
     const std::span<std::byte> rest = memory(chunk).subspan(place.from);
-    uring_.add({Direction::read, range_.fd, rest.data(), static_cast<std::uint32_t>(rest.size()),
-                FileOffset{position(chunk) + place.from}, chunk % places_});
+    uring_.add({.fd = range_.fd,
+                .address = rest.data(),
+                .length = static_cast<std::uint32_t>(rest.size()),
+                .at = FileOffset{position(chunk) + place.from},
+                .tag = chunk % places_});
   }
 
   void await_answers() noexcept {
@@ -236,20 +239,13 @@ class DiskRead {
 
 std::optional<Outcome> read_from_disk(const FileRange& range, RingLoan& ring, cuda::DevicePtr to) noexcept {
   if (!range.disk.takes_rings()) return std::nullopt;
-  const Completion wanted = range.disk.completion();
-  if (wanted != Completion::interrupt) {
-    const Uring::Use uring = Uring::of_this_thread(wanted);
-    if (uring) {
-      DiskRead read(range, ring, to, *uring);
-      const Outcome outcome = read.run();
-      if (read.was_refused()) range.disk.cannot_be_polled();
-      return outcome;
-    }
-    if (uring.error() != 0) DiskQueue::refused(wanted, uring.error());
-  }
-  const Uring::Use uring = Uring::of_this_thread(Completion::interrupt);
+  const Completion completion = range.disk.ring_to_use();
+  const Uring::Use uring = Uring::of_this_thread(completion);
   if (!uring) return std::nullopt;
-  return DiskRead(range, ring, to, *uring).run();
+  DiskRead read(range, ring, to, *uring);
+  const Outcome outcome = read.run();
+  if (is_polled(completion) && read.was_refused()) range.disk.cannot_be_polled();
+  return outcome;
 }
 
 }  // namespace sluice::engine

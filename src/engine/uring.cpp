@@ -276,7 +276,9 @@ void Uring::add(const UringRequest& request) noexcept {
   io_uring_sqe& entry = entries_[slot];
   std::memset(&entry, 0, sizeof entry);
   const bool reads = request.direction == base::Direction::read;
-  if (const int buffer = buffer_of(request); buffer >= 0) {
+  if (!request.vectors.empty()) {
+    entry.opcode = reads ? IORING_OP_READV : IORING_OP_WRITEV;
+  } else if (const int buffer = buffer_of(request); buffer >= 0) {
     entry.opcode = reads ? IORING_OP_READ_FIXED : IORING_OP_WRITE_FIXED;
     entry.buf_index = static_cast<__u16>(buffer);
   } else {
@@ -284,8 +286,13 @@ void Uring::add(const UringRequest& request) noexcept {
   }
   if (served_ < requests_before_table) ++served_;
   entry.fd = request.fd;
-  entry.addr = reinterpret_cast<std::uint64_t>(request.address);
-  entry.len = request.length;
+  if (request.vectors.empty()) {
+    entry.addr = reinterpret_cast<std::uint64_t>(request.address);
+    entry.len = request.length;
+  } else {
+    entry.addr = reinterpret_cast<std::uint64_t>(request.vectors.data());
+    entry.len = static_cast<std::uint32_t>(request.vectors.size());
+  }
   entry.off = request.at.value;
   entry.user_data = request.tag;
   sq_array_[slot] = slot;
@@ -308,7 +315,7 @@ unsigned Uring::take_answers(std::span<UringAnswer, depth> answers) noexcept {
 }
 
 // One visit to the kernel: submits what was added and waits for an answer. What it took is counted.
-long Uring::enter() noexcept {
+long Uring::enter(unsigned least) noexcept {
   unsigned flags = IORING_ENTER_GETEVENTS | (hidden_ ? enter_by_number : 0);
   if (by_kernel_) {
     // The store to the tail comes before the look at the flag: else the kernel's thread falls asleep in between.
@@ -316,7 +323,7 @@ long Uring::enter() noexcept {
     if ((load(sq_flags_, std::memory_order_relaxed) & IORING_SQ_NEED_WAKEUP) != 0) flags |= IORING_ENTER_SQ_WAKEUP;
     in_flight_ += std::exchange(added_, 0);
   }
-  const long taken = ::syscall(SYS_io_uring_enter, fd_, added_, 1, flags, nullptr, 0);
+  const long taken = ::syscall(SYS_io_uring_enter, fd_, added_, least, flags, nullptr, 0);
   if (taken > 0 && !by_kernel_) {
     added_ -= static_cast<unsigned>(taken);
     in_flight_ += static_cast<unsigned>(taken);
@@ -329,13 +336,13 @@ void Uring::take_back_added() noexcept {
   store(sq_tail_, *sq_tail_ - std::exchange(added_, 0));
 }
 
-int Uring::wait(std::span<UringAnswer, depth> answers) noexcept {
+int Uring::wait(std::span<UringAnswer, depth> answers, unsigned least) noexcept {
   int refusals = 0;
   for (;;) {
     if (added_ == 0 || refusals > 0) {
       if (const unsigned taken = take_answers(answers); taken > 0) return static_cast<int>(taken);
     }
-    if (enter() >= 0) {
+    if (enter(least) >= 0) {
       refusals = 0;
       continue;
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <linux/io_uring.h>
+#include <sys/uio.h>
 
 #include <array>
 #include <cerrno>
@@ -38,7 +39,8 @@ struct UringRequest {
   int fd = -1;
   std::byte* address = nullptr;
   std::uint32_t length = 0;
-  base::FileOffset at;
+  std::span<const iovec> vectors = {};  // in place of the two; they stay where they are until there is an answer
+  base::FileOffset at = {};
   std::uint64_t tag = 0;
 };
 
@@ -49,7 +51,7 @@ struct UringAnswer {
 
 class Uring {
  public:
-  static constexpr unsigned depth = 16;  // requests in flight
+  static constexpr unsigned depth = 32;  // requests in flight
 
   // The calling thread's ring of this kind, made with its first use and ended with the thread. Null where the kernel
   // refuses one, and inside a use further up this thread's stack (a signal handler that makes a transfer).
@@ -64,8 +66,8 @@ class Uring {
   // At most `depth` requests may be on their way. What is added is submitted by the next wait().
   void add(const UringRequest& request) noexcept;
   // Submits, waits until something has ended, and answers how many answers were written; -errno when the kernel takes
-  // nothing more: then nothing is on its way any more.
-  int wait(std::span<UringAnswer, depth> answers) noexcept;
+  // nothing more: then nothing is on its way any more. Where it has to wait, it does so for `least` of them.
+  int wait(std::span<UringAnswer, depth> answers, unsigned least = 1) noexcept;
 
   Uring(const Uring&) = delete;
   Uring& operator=(const Uring&) = delete;
@@ -80,7 +82,7 @@ class Uring {
   bool make_table() noexcept;
   int control(unsigned operation, void* argument, unsigned count) const noexcept;
   int buffer_of(const UringRequest& request) const noexcept;
-  long enter() noexcept;
+  long enter(unsigned least) noexcept;
   void take_back_added() noexcept;
   unsigned take_answers(std::span<UringAnswer, depth> answers) noexcept;
   int wait_without_kernel(std::span<UringAnswer, depth> answers, int error) noexcept;

@@ -9,6 +9,7 @@
 
 #include "engine/file_io.h"
 #include "gpu/memory.h"
+#include "paths/couriered_disk.h"
 #include "paths/couriered_hands.h"
 
 namespace sluice::paths {
@@ -98,6 +99,9 @@ Outcome couriered(engine::Courier& courier, const facts::BufferFacts& memory, co
   // A kernel that touches what is not there ends the program's context.
   if (gpu::contiguous_bytes(piece.address, piece.length) < piece.length) return Outcome::system_error(EFAULT);
   if (piece.direction == base::Direction::write) return write_couriered(courier, piece, file);
+  if (piece.length > smallest_for_hands) {
+    if (const auto read = read_by_disk_queue(courier, piece, file)) return *read;
+  }
   const bool many = file.takes_many_readers() && piece.length >= smallest_for_hands;
   return many ? read_by_many_hands(courier, piece, file) : read_couriered(courier, piece, file);
 }

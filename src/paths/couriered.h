@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/outcome.h"
 #include "base/strong.h"
 #include "engine/courier.h"
+#include "engine/disk_queue.h"
 #include "facts/buffer.h"
 #include "paths/path.h"
 
@@ -21,6 +23,12 @@ class FileSide {
   FileSide& operator=(const FileSide&) = delete;
 
   virtual std::uint32_t block() const noexcept = 0;
+  // Where reads have to wait for a disk, and io_uring may do them: what that needs.
+  struct Disk {
+    int fd;
+    engine::DiskQueue& queue;
+  };
+  virtual std::optional<Disk> disk() const noexcept { return std::nullopt; }
   // Several threads may read at once.
   virtual bool takes_many_readers() const noexcept = 0;
   virtual base::Outcome read(std::span<std::byte> into, base::FileOffset at) noexcept = 0;

@@ -33,7 +33,7 @@ void DirectCompany::run(std::span<DirectMember> members, engine::Uring& ring, en
     while (queue.has_room() && begin_one(queue)) {
     }
     if (queue.is_empty()) break;
-    std::array<DirectQueue::Ended, engine::Uring::depth> ended;
+    std::array<DirectQueue::Ended, DirectQueue::most_under_way> ended;
     const unsigned count = queue.step(ended);
     for (unsigned i = 0; i < count; ++i) end_window(queue, ended[i]);
     if (whole_count_ > 0) listener.in_place(std::span(whole_).first(whole_count_));

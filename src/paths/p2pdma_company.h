@@ -54,7 +54,7 @@ class DirectCompany {
   std::size_t again_count_ = 0;
   std::array<gpu::Window, most> windows_;
   std::size_t mapped_ = 0;
-  std::array<std::uint16_t, engine::Uring::depth> whole_;  // since the listener was told
+  std::array<std::uint16_t, engine::DirectQueue::most_under_way> whole_;  // since the listener was told
   std::size_t whole_count_ = 0;
 };
 

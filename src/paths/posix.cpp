@@ -54,6 +54,10 @@ class DescriptorSide final : public FileSide {
       : file_(file), block_(block), buffered_only_(buffered_only) {}
 
   std::uint32_t block() const noexcept override { return block_; }
+  std::optional<Disk> disk() const noexcept override {
+    if (block_ == 1 || !file_.disk.takes_rings()) return std::nullopt;
+    return Disk{file_.fd, file_.disk};
+  }
   bool takes_many_readers() const noexcept override { return true; }
   Outcome read(std::span<std::byte> into, FileOffset at) noexcept override {
     Outcome got = Outcome::system_error(EINVAL);

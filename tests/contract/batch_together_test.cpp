@@ -232,6 +232,43 @@ TEST_F(BatchTogether, WhatIsNotCachedArrivesAsWell) {
   }
 }
 
+// Some in one piece, some in several, some too large to go with others; ends of the file in any of the pieces.
+TEST_F(BatchTogether, DirectReadsAreRightWhereverThePiecesLie) {
+  constexpr std::size_t content = 9'000'123;
+  const ScratchFile file(content);
+  const Fd fd = file.open(O_RDONLY | O_DIRECT);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, 24 << 20);
+  const Registration registration(memory);
+  Random random(run_seed());
+  for (int round = 0; round < 12; ++round) {
+    SCOPED_TRACE(::testing::Message() << "round " << round << "; SLUICE_TEST_SEED=" << run_seed());
+    const std::size_t longest = std::array<std::size_t, 4>{9000, 700'000, 2'000'000, 5'000'000}[random.below(4)];
+    const std::size_t grain = std::array<std::size_t, 3>{1, 512, 4096}[random.below(3)];
+    std::vector<Range> ranges;
+    for (std::size_t to = random.below(100); ranges.size() < kMost; to += random.below(3) * 17) {
+      const std::size_t size = 1 + random.below(longest);
+      if (to + size > memory.size()) break;
+      ranges.push_back({random.below(content + 3000) / grain * grain, to, size});
+      to += size;
+    }
+    read_and_check(handle.get(), file.content(), memory, ranges);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_F(BatchTogether, ADirectReadInSeveralPiecesCountsAsOne) {
+  if (!counts()) GTEST_SKIP() << "nothing goes together in this run";
+  const ScratchFile file(16 * 1024 * kKiB);
+  const Fd fd = file.open(O_RDONLY | O_DIRECT);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, 16 * (1024 * kKiB + 4096));
+  const auto before = counts_by_carrier();
+  read_and_check(handle.get(), file.content(), memory, apart(16, 1024 * kKiB));
+  const auto after = counts_by_carrier();
+  EXPECT_EQ(after.many_copies + after.copy_engine, before.many_copies + before.copy_engine + 16);
+}
+
 TEST_F(BatchTogether, AFailedEntryAmongOthersFailsAlone) {
   const ScratchFile file(32 * 4096);
   const ScratchFile other(4096);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -258,6 +259,38 @@ TEST_F(Streams, EndShortAtTheEndOfTheFileWhereSeveralThreadsReadForThem) {
     EXPECT_EQ(arguments_->moved, static_cast<ssize_t>(there));
     EXPECT_TRUE(same_bytes({file_.content().data() + kFileSize - there, there}, memory.get(7, there)));
     EXPECT_TRUE(all_bytes(6, memory.get(7 + there, kRoom - 7 - there)));
+  }
+}
+
+TEST_F(Streams, ReadFromADiskWhateverTheAlignment) {
+  constexpr std::size_t content = 6'000'123;
+  constexpr std::size_t room = 5'000'000;
+  const ScratchFile file(content);
+  const Fd fd = file.open(O_RDONLY | O_DIRECT);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, room);
+  const Stream stream;
+  Random random(run_seed());
+  for (int round = 0; round < 24; ++round) {
+    // A piece, a request of neighbours, as many as there are places for, and more.
+    const std::size_t longest = std::array<std::size_t, 4>{100'000, 500'000, 1'500'000, 4'500'000}[random.below(4)];
+    const std::size_t grain = std::array<std::size_t, 3>{1, 512, 4096}[random.below(3)];
+    const std::size_t size = 1 + random.below(longest);
+    const std::size_t at = random.below(content + 5000) / grain * grain;
+    const std::size_t to = random.below(room - size + 1);
+    SCOPED_TRACE(::testing::Message() << "SLUICE_TEST_SEED=" << run_seed() << ": size " << size << " at " << at
+                                      << ", buffer " << to);
+    memory.fill(6);
+    set(size, at, to);
+    ASSERT_EQ(code(cuFileReadAsync(handle.get(), memory.address(), &arguments_->size, &arguments_->file_offset,
+                                   &arguments_->buffer_offset, &arguments_->moved, stream.get())),
+              CU_FILE_SUCCESS);
+    stream.synchronize();
+    const std::size_t there = std::min(size, content - std::min(content, at));
+    ASSERT_EQ(arguments_->moved, static_cast<ssize_t>(there));
+    EXPECT_TRUE(same_bytes(std::span(file.content()).subspan(std::min(content, at), there), memory.get(to, there)));
+    EXPECT_TRUE(all_bytes(6, memory.get(0, to)));
+    ASSERT_TRUE(all_bytes(6, memory.get(to + there, room - to - there)));
   }
 }
 

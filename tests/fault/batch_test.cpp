@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <optional>
@@ -13,28 +14,46 @@
 #include <vector>
 
 #include "fault/interpose.h"
+#include "fault/watched.h"
 #include "support/batch.h"
 #include "support/calls.h"
+#include "support/deadline.h"
 
 namespace sluice::fault {
 namespace {
 
 using namespace support;
 
+// How many entries there are, how large, how far their targets are apart, and how the file is opened.
+struct Shape {
+  const char* name;
+  MemoryKind memory;
+  int flags;
+  std::size_t entries;
+  std::size_t size;
+  std::size_t apart;
+};
 constexpr std::size_t kEntries = 24;
 constexpr std::size_t kSize = 20000;
 constexpr std::size_t kApart = 24000;  // of targets that do not touch
+constexpr Shape kShapes[] = {
+    {"device", MemoryKind::device, O_RDONLY, kEntries, kSize, kApart},
+    {"plain", MemoryKind::plain, O_RDONLY, kEntries, kSize, kApart},
+    {"device_direct", MemoryKind::device, O_RDONLY | O_DIRECT, kEntries, kSize, kApart},
+    // Several pieces each.
+    {"device_direct_large", MemoryKind::device, O_RDONLY | O_DIRECT, 8, 1'300'000, 1'304'001},
+};
 constexpr unsigned char kUntouched = 0xa5;
 
-class BatchFaults : public CufileTest, public ::testing::WithParamInterface<MemoryKind> {
+class BatchFaults : public CufileTest, public ::testing::WithParamInterface<Shape> {
  protected:
   void SetUp() override {
     CufileTest::SetUp();
     ASSERT_TRUE(interposition_works()) << "the library does not call pread by way of the loader";
-    if (!available(GetParam())) GTEST_SKIP() << "no CUDA device";
-    memory_.emplace(GetParam(), kEntries * kApart);
+    if (!available(shape_.memory)) GTEST_SKIP() << "no CUDA device";
+    memory_.emplace(shape_.memory, shape_.entries * shape_.apart);
     handle_.emplace(fd_);
-    ASSERT_EQ(code(cuFileBatchIOSetUp(&batch_, kEntries)), CU_FILE_SUCCESS);
+    ASSERT_EQ(code(cuFileBatchIOSetUp(&batch_, entries())), CU_FILE_SUCCESS);
   }
   void TearDown() override {
     if (batch_ != nullptr) cuFileBatchIODestroy(batch_);
@@ -42,35 +61,39 @@ class BatchFaults : public CufileTest, public ::testing::WithParamInterface<Memo
     CufileTest::TearDown();
   }
 
+  unsigned entries() const { return static_cast<unsigned>(shape_.entries); }
+  ssize_t whole() const { return static_cast<ssize_t>(shape_.size); }
+
   enum class Then { collect, cancel };
 
   // Reads all pieces under the plan, to places so far apart, and checks what must hold whatever happens. The results by
   // entry.
-  std::vector<ssize_t> run(std::vector<Step> steps, Then then = Then::collect, std::size_t apart = kApart) {
+  std::vector<ssize_t> run(std::vector<Step> steps, Then then = Then::collect, bool touching = false) {
+    const std::size_t apart = touching ? shape_.size : shape_.apart;
     memory_->fill(kUntouched);
-    std::vector<CUfileIOParams_t> entries(kEntries);
-    for (std::size_t i = 0; i < kEntries; ++i) {
-      entries[i].mode = CUFILE_BATCH;
-      entries[i].fh = handle_->get();
-      entries[i].opcode = CUFILE_READ;
-      entries[i].cookie = reinterpret_cast<void*>(i);
-      entries[i].u.batch.devPtr_base = memory_->at(i * apart);
-      entries[i].u.batch.file_offset = static_cast<off_t>(i * kSize);
-      entries[i].u.batch.size = kSize;
+    std::vector<CUfileIOParams_t> wanted(entries());
+    for (std::size_t i = 0; i < shape_.entries; ++i) {
+      wanted[i].mode = CUFILE_BATCH;
+      wanted[i].fh = handle_->get();
+      wanted[i].opcode = CUFILE_READ;
+      wanted[i].cookie = reinterpret_cast<void*>(i);
+      wanted[i].u.batch.devPtr_base = memory_->at(i * apart);
+      wanted[i].u.batch.file_offset = static_cast<off_t>(i * shape_.size);
+      wanted[i].u.batch.size = shape_.size;
     }
-    std::vector<ssize_t> results(kEntries, -1);
+    std::vector<ssize_t> results(entries(), -1);
     {
       const Plan plan(fd_.get(), Direction::read, std::move(steps));
-      EXPECT_EQ(code(cuFileBatchIOSubmit(batch_, kEntries, entries.data(), 0)), CU_FILE_SUCCESS);
+      EXPECT_EQ(code(cuFileBatchIOSubmit(batch_, entries(), wanted.data(), 0)), CU_FILE_SUCCESS);
       if (then == Then::cancel) {
         // As late as a lane may have begun something.
         while (plan.calls() == 0) std::this_thread::yield();
         EXPECT_EQ(code(cuFileBatchIOCancel(batch_)), CU_FILE_SUCCESS);
       }
-      std::vector<CUfileIOEvents_t> events(kEntries);
-      for (unsigned found = 0; found < kEntries;) {
-        unsigned room = kEntries;
-        EXPECT_EQ(code(cuFileBatchIOGetStatus(batch_, kEntries, &room, events.data(), nullptr)), CU_FILE_SUCCESS);
+      std::vector<CUfileIOEvents_t> events(entries());
+      for (unsigned found = 0; found < entries();) {
+        unsigned room = entries();
+        EXPECT_EQ(code(cuFileBatchIOGetStatus(batch_, entries(), &room, events.data(), nullptr)), CU_FILE_SUCCESS);
         if (room == 0) {
           ADD_FAILURE() << "only " << found << " events";
           break;
@@ -87,17 +110,19 @@ class BatchFaults : public CufileTest, public ::testing::WithParamInterface<Memo
       }
       EXPECT_GT(plan.calls(), 0U) << "the plan was not asked";
     }
-    for (std::size_t i = 0; i < kEntries; ++i) {
+    for (std::size_t i = 0; i < shape_.entries; ++i) {
       const auto count = static_cast<std::size_t>(std::max<ssize_t>(results[i], 0));
-      EXPECT_TRUE(same_bytes(std::span(file_.content()).subspan(i * kSize, count), memory_->get(i * apart, count)))
+      EXPECT_TRUE(
+          same_bytes(std::span(file_.content()).subspan(i * shape_.size, count), memory_->get(i * apart, count)))
           << i;
       EXPECT_TRUE(all_bytes(kUntouched, memory_->get(i * apart + count, apart - count))) << i << ", count " << count;
     }
     return results;
   }
 
-  const ScratchFile file_{kEntries * kSize};
-  const Fd fd_ = file_.open(O_RDONLY);
+  const Shape shape_ = GetParam();
+  const ScratchFile file_{shape_.entries * shape_.size};
+  const Fd fd_ = file_.open(shape_.flags);
   std::optional<Memory> memory_;
   std::optional<Handle> handle_;
   CUfileBatchHandle_t batch_ = nullptr;
@@ -106,14 +131,14 @@ class BatchFaults : public CufileTest, public ::testing::WithParamInterface<Memo
 TEST_P(BatchFaults, ShortReadsAreContinued) {
   for (const std::size_t length : {1000U, 4096U, 7777U, 16384U}) {
     SCOPED_TRACE(length);
-    for (const ssize_t result : run({shorten(length)})) EXPECT_EQ(result, ssize_t{kSize});
+    for (const ssize_t result : run({shorten(length)})) EXPECT_EQ(result, whole());
   }
 }
 
 TEST_P(BatchFaults, InterruptionsAreOutlasted) {
   std::vector<Step> storm(500, fail(EINTR));
   storm.push_back(pass());
-  for (const ssize_t result : run(storm)) EXPECT_EQ(result, ssize_t{kSize});
+  for (const ssize_t result : run(storm)) EXPECT_EQ(result, whole());
 }
 
 TEST_P(BatchFaults, AnErrorIsToldByTheEntryThatMetIt) {
@@ -123,9 +148,9 @@ TEST_P(BatchFaults, AnErrorIsToldByTheEntryThatMetIt) {
     steps.push_back(fail(EIO));
     steps.push_back(pass());
     const auto results = run(steps);
-    const auto whole = std::count(results.begin(), results.end(), ssize_t{kSize});
+    const auto good_ones = std::count(results.begin(), results.end(), whole());
     // The read that failed was an entry's first or a later one of it.
-    EXPECT_EQ(whole, ssize_t{kEntries} - 1);
+    EXPECT_EQ(good_ones, ssize_t{entries()} - 1);
   }
 }
 
@@ -133,6 +158,18 @@ TEST_P(BatchFaults, AnErrorThatStaysIsToldByAll) {
   for (const int error : {EIO, ENOMEM, ESTALE}) {
     SCOPED_TRACE(strerrorname_np(error));
     for (const ssize_t result : run({fail(error)})) EXPECT_EQ(result, -error);
+  }
+}
+
+// An error behind the beginning of an entry costs what lies behind it; one that says that O_DIRECT is not to be had
+// here costs nothing.
+TEST_P(BatchFaults, WhatAnEntryIsRefusedInPrincipleComesAnotherWay) {
+  for (std::size_t good = 0; good < 6; ++good) {
+    SCOPED_TRACE(::testing::Message() << good << " good reads");
+    std::vector<Step> steps(good, pass());
+    steps.push_back(fail(EINVAL));
+    steps.push_back(pass());
+    for (const ssize_t result : run(steps)) EXPECT_EQ(result, whole());
   }
 }
 
@@ -147,8 +184,9 @@ TEST_P(BatchFaults, WhatIsInPlaceBeforeAnErrorIsCounted) {
     std::vector<Step> steps(good, pass());
     steps.push_back(fail(EAGAIN));
     steps.push_back(fail(EIO));
-    for (const std::size_t apart : {kApart, kSize}) {
-      for (const ssize_t result : run(steps, Then::collect, apart)) EXPECT_TRUE(result > 0 || result == -EIO) << result;
+    for (const bool touching : {false, true}) {
+      for (const ssize_t result : run(steps, Then::collect, touching))
+        EXPECT_TRUE(result > 0 || result == -EIO) << result;
     }
     if (HasFailure()) return;
   }
@@ -179,7 +217,7 @@ TEST_P(BatchFaults, ARandomMixtureKeepsItsPromises) {
   Random random(run_seed());
   for (int round = 0; round < 30; ++round) {
     SCOPED_TRACE(::testing::Message() << "round " << round << "; SLUICE_TEST_SEED=" << run_seed());
-    run(random_mixture(random), Then::collect, round % 2 == 0 ? kApart : kSize);
+    run(random_mixture(random), Then::collect, round % 2 != 0);
     if (HasFailure()) return;
   }
 }
@@ -188,13 +226,49 @@ TEST_P(BatchFaults, CancellingAmidARandomMixtureKeepsThePromises) {
   Random random(run_seed());
   for (int round = 0; round < 30; ++round) {
     SCOPED_TRACE(::testing::Message() << "round " << round << "; SLUICE_TEST_SEED=" << run_seed());
-    run(random_mixture(random), Then::cancel, round % 2 == 0 ? kApart : kSize);
+    run(random_mixture(random), Then::cancel, round % 2 != 0);
     if (HasFailure()) return;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, BatchFaults, ::testing::Values(MemoryKind::device, MemoryKind::plain),
-                         [](const auto& parameters) { return std::string(name_of(parameters.param)); });
+INSTANTIATE_TEST_SUITE_P(Kinds, BatchFaults, ::testing::ValuesIn(kShapes),
+                         [](const auto& parameters) { return std::string(parameters.param.name); });
+
+// One entry's file does not answer; who waits for as many as come all the same is not kept waiting.
+TEST(BatchWaiters, AreWokenByAsManyEventsAsTheyWaitFor) {
+  const ScratchFile still_file(kSize);
+  const ScratchFile file(kSize);
+  const Fd still_fd = still_file.open(O_RDONLY);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle still(still_fd);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::plain, kSize);
+  for (const unsigned enough : {1U, 3U}) {
+    SCOPED_TRACE(enough);
+    Batch batch(8);
+    Plan plan(still_fd.get(), Direction::read, {block(), pass()});
+    batch.read(still.get(), memory, kSize, 0, 0);
+    batch.submit();
+    plan.wait_until_blocked();
+    unsigned room = 8;
+    std::array<CUfileIOEvents_t, 8> events;
+    Watched waiter([&] {
+      EXPECT_EQ(code(cuFileBatchIOGetStatus(batch.get(), enough, &room, events.data(), nullptr)), CU_FILE_SUCCESS);
+    });
+    for (unsigned i = 0; i < enough; ++i) {
+      waiter.wait_until_done_or_asleep();
+      EXPECT_FALSE(waiter.is_done()) << "with " << i << " events";
+      batch.clear();
+      batch.read(handle.get(), memory, 100, 0, 0);
+      batch.submit();
+    }
+    for (const Deadline deadline; !waiter.is_done() && !deadline.has_passed();) std::this_thread::yield();
+    EXPECT_TRUE(waiter.is_done()) << "asleep, with " << enough << " events there";
+    plan.release();
+    waiter.join();
+    EXPECT_GE(room, enough);
+  }
+}
 
 // Writes that go together.
 class BatchWriteFaults : public DeviceTest, public ::testing::WithParamInterface<int> {

@@ -26,7 +26,7 @@ namespace {
 using namespace support;
 using support::Gate;
 
-constexpr std::size_t kFileSize = 500000;
+constexpr std::size_t kFileSize = 3'000'000;
 constexpr unsigned char kUntouched = 0xa5;
 
 struct Range {
@@ -34,11 +34,12 @@ struct Range {
   std::size_t file_offset;
   std::size_t buffer_offset;
 };
-// One piece, several, and so many that several threads read.
+// One piece, several, so many that several threads read, and more than there are places for.
 constexpr Range kSmall{4097, 8192, 3};
 constexpr Range kAligned{65536, 8192, 4096};
 constexpr Range kRagged{100003, 4097, 11};
 constexpr Range kLarge{400001, 4097, 11};
+constexpr Range kHuge{2'900'003, 4097, 11};
 constexpr Range kAll[] = {kSmall, kAligned, kRagged, kLarge};
 
 struct Call {
@@ -129,6 +130,8 @@ TEST_P(StreamFaults, ShortTransfersAreContinued) {
     }
   }
   EXPECT_EQ(run(kLarge, {shorten(20000)}), whole(kLarge));
+  EXPECT_EQ(run(kHuge, {shorten(20000)}), whole(kHuge));
+  EXPECT_EQ(run(kHuge, {pass(), shorten(20000), pass()}), whole(kHuge));
 }
 
 TEST_P(StreamFaults, InterruptionsAreOutlasted) {
@@ -166,7 +169,7 @@ TEST_P(StreamFaults, AnErrorMidwayGivesWhatWasMoved) {
 }
 
 TEST_P(StreamFaults, AnErrorAmongManyCallsCostsWhatLiesBehindIt) {
-  for (const Range& range : {kRagged, kLarge}) {
+  for (const Range& range : {kRagged, kLarge, kHuge}) {
     for (const std::size_t good : {0U, 1U, 2U, 5U}) {
       for (const Step& step : {fail(EIO), nothing()}) {
         std::vector<Step> steps(good, pass());
@@ -237,6 +240,7 @@ TEST_P(StreamFaults, ARandomMixtureKeepsItsPromises) {
   for (int round = 0; round < 20; ++round) {
     Range range{1 + random.below(150000), random.below(200000), random.below(200000)};
     if (round % 4 == 0) range = {300000 + random.below(100000), random.below(50000), random.below(50000)};
+    if (round % 8 == 2) range = {1'000'000 + random.below(1'900'000), random.below(50000), random.below(50000)};
     std::vector<Step> steps;
     for (std::uint64_t i = random.below(12); i > 0; --i) {
       const std::uint64_t kind = random.below(4);

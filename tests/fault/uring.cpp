@@ -4,6 +4,7 @@
 #include <linux/io_uring.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
@@ -12,7 +13,11 @@
 #include <cstdarg>
 #include <cstdint>
 #include <cstdlib>
+#include <deque>
+#include <initializer_list>
 #include <mutex>
+#include <numeric>
+#include <span>
 #include <vector>
 
 #include "fault/interpose.h"
@@ -68,10 +73,43 @@ void become_nothing(io_uring_sqe& entry, std::int32_t result, std::vector<Rewrit
   entry.user_data = tag;
 }
 
+bool has_vectors(const io_uring_sqe& entry) {
+  return entry.opcode == IORING_OP_READV || entry.opcode == IORING_OP_WRITEV;
+}
+
+std::span<const iovec> vectors_of(const io_uring_sqe& entry) {
+  return {reinterpret_cast<const iovec*>(entry.addr), entry.len};
+}
+
+std::size_t length_of(const io_uring_sqe& entry) {
+  if (!has_vectors(entry)) return entry.len;
+  const auto vectors = vectors_of(entry);
+  return std::accumulate(vectors.begin(), vectors.end(), std::size_t{0},
+                         [](std::size_t sum, const iovec& one) { return sum + one.iov_len; });
+}
+
+// The kernel has taken a copy of vectors when the visit ends.
+thread_local std::deque<std::vector<iovec>> short_vectors;
+
+void cut(io_uring_sqe& entry, std::size_t length) {
+  if (!has_vectors(entry)) {
+    entry.len = static_cast<std::uint32_t>(length);
+    return;
+  }
+  std::vector<iovec>& kept = short_vectors.emplace_back();
+  for (const iovec& one : vectors_of(entry)) {
+    if (length == 0) break;
+    kept.push_back({one.iov_base, std::min(length, one.iov_len)});
+    length -= kept.back().iov_len;
+  }
+  entry.addr = reinterpret_cast<std::uint64_t>(kept.data());
+  entry.len = static_cast<std::uint32_t>(kept.size());
+}
+
 void apply(const Step& step, io_uring_sqe& entry, std::vector<Rewritten>& rewritten) {
   switch (step.kind) {
     case Step::Kind::shorten:
-      entry.len = static_cast<std::uint32_t>(shortened(entry.fd, entry.len, step.length));
+      cut(entry, shortened(entry.fd, length_of(entry), step.length));
       break;
     case Step::Kind::fail:
       become_nothing(entry, -step.error, rewritten);
@@ -80,11 +118,15 @@ void apply(const Step& step, io_uring_sqe& entry, std::vector<Rewritten>& rewrit
       become_nothing(entry, 0, rewritten);
       break;
     case Step::Kind::lose:
-      become_nothing(entry, static_cast<std::int32_t>(entry.len), rewritten);
+      become_nothing(entry, static_cast<std::int32_t>(length_of(entry)), rewritten);
       break;
     default:
       break;
   }
+}
+
+bool is_one_of(const io_uring_sqe& entry, std::initializer_list<int> operations) {
+  return std::find(operations.begin(), operations.end(), entry.opcode) != operations.end();
 }
 
 std::atomic<std::size_t> at_hand_seen{0};
@@ -98,8 +140,8 @@ std::vector<Rewritten> prepare(const Ring& ring, unsigned count) {
     const unsigned slot = ring.word(ring.params.sq_off.array + ((head + i) & mask) * sizeof(unsigned));
     io_uring_sqe& entry = ring.entries[slot];
     if (entry.opcode == IORING_OP_READ_FIXED || entry.opcode == IORING_OP_WRITE_FIXED) ++at_hand_seen;
-    const bool reads = entry.opcode == IORING_OP_READ || entry.opcode == IORING_OP_READ_FIXED;
-    if (!reads && entry.opcode != IORING_OP_WRITE && entry.opcode != IORING_OP_WRITE_FIXED) continue;
+    const bool reads = is_one_of(entry, {IORING_OP_READ, IORING_OP_READ_FIXED, IORING_OP_READV});
+    if (!reads && !is_one_of(entry, {IORING_OP_WRITE, IORING_OP_WRITE_FIXED, IORING_OP_WRITEV})) continue;
     const Direction direction = reads ? Direction::read : Direction::write;
     apply(step_for(entry.fd, direction), entry, rewritten);
   }
@@ -130,6 +172,7 @@ long visit(const Ring& ring, long* arguments) {
   if (error != 0 && number >= first_refused && number - first_refused < refused) return -error;
   const std::vector<Rewritten> rewritten = prepare(ring, static_cast<unsigned>(arguments[1]));
   const long answer = support::system_call(SYS_io_uring_enter, arguments);
+  short_vectors.clear();
   rewrite(ring, rewritten);
   return answer;
 }

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/uio.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,9 +13,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "base/unique_fd.h"
@@ -206,13 +209,76 @@ TEST(Uring, OfManyThreadsInTurnAllWork) {
     std::thread([] {
       const Uring::Use ring = Uring::of_this_thread(Completion::interrupt);
       if (!ring) GTEST_SKIP() << "this kernel or sandbox has no io_uring";
-      (*ring).add({Direction::read, -1, nullptr, 0, {}, 7});
+      (*ring).add({.fd = -1, .tag = 7});
       std::array<UringAnswer, Uring::depth> answers;
       ASSERT_EQ((*ring).wait(answers), 1);
       EXPECT_EQ(answers[0].tag, 7U);
       EXPECT_EQ(answers[0].result, -EBADF);
     }).join();
   }
+}
+
+// Two ends of it.
+struct Pipe {
+  Pipe() {
+    int both[2] = {-1, -1};
+    if (::pipe2(both, O_CLOEXEC) == 0) from = UniqueFd(both[0]), into = UniqueFd(both[1]);
+  }
+  void put(std::string_view text) const {
+    ASSERT_EQ(::write(into.get(), text.data(), text.size()), ssize_t(text.size()));
+  }
+  UniqueFd from;
+  UniqueFd into;
+};
+
+TEST(Uring, FillsSeveralPiecesWithOneRequest) {
+  const Uring::Use ring = Uring::of_this_thread(Completion::interrupt);
+  if (!ring) GTEST_SKIP() << "this kernel or sandbox has no io_uring";
+  const Pipe pipe;
+  pipe.put("abcdefg");
+  std::array<char, 3> first{};
+  std::array<char, 8> second{};
+  const std::array<iovec, 2> pieces{iovec{first.data(), first.size()}, iovec{second.data(), second.size()}};
+  (*ring).add({.fd = pipe.from.get(), .vectors = pieces, .tag = 5});
+  std::array<UringAnswer, Uring::depth> answers;
+  ASSERT_EQ((*ring).wait(answers), 1);
+  EXPECT_EQ(answers[0].tag, 5U);
+  EXPECT_EQ(answers[0].result, 7);
+  EXPECT_EQ(std::string_view(first.data(), 3), "abc");
+  EXPECT_EQ(std::string_view(second.data(), 4), "defg");
+}
+
+// Looks for so long at a thread that it seems to sleep.
+void wait_until_asleep(pid_t thread) {
+  constexpr int most_looks = 20000;
+  constexpr int asleep_enough = 200;
+  for (int look = 0, asleep = 0; look < most_looks && asleep < asleep_enough; ++look) {
+    std::ifstream status("/proc/self/task/" + std::to_string(thread) + "/stat");
+    std::string line;
+    std::getline(status, line);
+    const std::size_t end_of_name = line.rfind(") ");
+    const bool sleeps = end_of_name != std::string::npos && line.compare(end_of_name + 2, 1, "S") == 0;
+    asleep = sleeps ? asleep + 1 : 0;
+    std::this_thread::yield();
+  }
+}
+
+TEST(Uring, AwaitsAsManyAnswersAsAreAskedFor) {
+  const Uring::Use ring = Uring::of_this_thread(Completion::interrupt);
+  if (!ring) GTEST_SKIP() << "this kernel or sandbox has no io_uring";
+  const std::array<Pipe, 2> pipes;
+  std::array<std::array<std::byte, 8>, 2> bytes{};
+  for (std::size_t i = 0; i < pipes.size(); ++i) {
+    (*ring).add({.fd = pipes[i].from.get(), .address = bytes[i].data(), .length = 8, .tag = i});
+  }
+  pipes[0].put("one");
+  std::thread later([&pipes, waiter = ::gettid()] {
+    wait_until_asleep(waiter);
+    pipes[1].put("two");
+  });
+  std::array<UringAnswer, Uring::depth> answers;
+  EXPECT_EQ((*ring).wait(answers, 2), 2);
+  later.join();
 }
 
 }  // namespace
