@@ -1,6 +1,8 @@
-// The twin of src/gpu/kernels/errand.cu, as one block that follows every command.
+// The twin of src/gpu/kernels/errand.cu, as two blocks: one that carries what comes, and one that is as slow as it may
+// be. What the first one has left may be overtaken by all that comes behind it, which devices do now and then.
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "answer.h"
 #include "kernels.h"
@@ -39,19 +41,21 @@ struct Command {
   std::uint32_t length = 0;
 };
 
+// Asks once.
+bool look(const Launch& launch, const Errand& given, std::uint32_t number, Command& seen) {
+  const std::uint64_t slot = given.commands + line_bytes * std::uint64_t{number % given.places};
+  const std::uint64_t what = launch.word<std::uint64_t>(slot + 8).load(std::memory_order_acquire);
+  const std::uint64_t where = launch.word<std::uint64_t>(slot).load(std::memory_order_acquire);
+  if (what >> 32U != number || where >> 56U != (number & 0xffU)) return false;
+  const auto low = static_cast<std::uint32_t>(what);
+  seen = {where & 0x00ffffffffffffffU, low >> 30U, low >> 17U & 0x1fffU, low & 0x1ffffU};
+  return true;
+}
+
 // False: the context is gone.
 bool wait_for_command(const Launch& launch, const Errand& given, std::uint32_t number, Command& seen) {
-  const std::uint64_t slot = given.commands + line_bytes * std::uint64_t{number % given.places};
-  const auto what_word = launch.word<std::uint64_t>(slot + 8);
-  const auto where_word = launch.word<std::uint64_t>(slot);
   while (!launch.ended()) {
-    const std::uint64_t what = what_word.load(std::memory_order_acquire);
-    const std::uint64_t where = where_word.load(std::memory_order_acquire);
-    if (what >> 32U == number && where >> 56U == (number & 0xffU)) {
-      const auto low = static_cast<std::uint32_t>(what);
-      seen = {where & 0x00ffffffffffffffU, low >> 30U, low >> 17U & 0x1fffU, low & 0x1ffffU};
-      return true;
-    }
+    if (look(launch, given, number, seen)) return true;
     std::this_thread::yield();
   }
   return false;
@@ -78,6 +82,35 @@ void carry(const Launch& launch, const Errand& given, std::uint32_t number, cons
       .store(number, std::memory_order_release);
 }
 
+// Carries all from this command on until the last one, and answers its number. 0: the context is gone.
+std::uint32_t carry_all(const Launch& launch, const Errand& given, std::uint32_t number, Command command) {
+  constexpr int patience = 50;  // looks in vain, after which the slow block carries what it has
+  std::uint32_t slow_number = 0;
+  Command slow;
+  bool has_slow = false;
+  const auto carry_slow = [&] {
+    if (std::exchange(has_slow, false)) carry(launch, given, slow_number, slow);
+  };
+  while (command.kind != kind_end) {
+    Command next;
+    if (!has_slow && look(launch, given, number + 1, next)) {
+      slow_number = number;
+      slow = command;
+      has_slow = true;
+    } else {
+      carry(launch, given, number, command);
+    }
+    ++number;
+    for (int looks = 0; !look(launch, given, number, command); ++looks) {
+      if (launch.ended()) return 0;
+      if (looks == patience) carry_slow();
+      std::this_thread::yield();
+    }
+  }
+  carry_slow();
+  return number;
+}
+
 // As on a device that has died without a word.
 void stand_still(const Launch& launch) {
   while (!launch.ended()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -102,10 +135,8 @@ void errand(const Launch& launch) {
     number = wait_until_resumed(launch, given);
     if (number == 0) return;
   } else {
-    while (command.kind != kind_end) {
-      carry(launch, given, number, command);
-      if (!wait_for_command(launch, given, ++number, command)) return;
-    }
+    number = carry_all(launch, given, number, command);
+    if (number == 0) return;
     ++number;
   }
   counter(0).store(number);

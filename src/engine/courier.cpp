@@ -188,9 +188,8 @@ void Courier::call_off() noexcept {
     if (verdict() != Verdict::taken_back) return;
   }
   observe::count_carrier(observe::CarriedBy::kernel_called_off);
-  const std::uint32_t oldest = next_ - first_ > gpu::errand_places ? next_ - gpu::errand_places : first_;
   called_off_ = true;
-  for (std::uint32_t number = oldest; number != next_; ++number) rescue(posted_[number % gpu::errand_places]);
+  for (std::uint32_t number = oldest_posted(); number != next_; ++number) rescue(posted_[number % gpu::errand_places]);
 }
 
 void Courier::rescue(const gpu::ErrandCommand& command) noexcept {
@@ -210,8 +209,13 @@ void Courier::give_up(int result) noexcept {
   station_.condemned_.store(true);
 }
 
+// Blocks of the kernel carry side by side, so the last command may be through before others. What stood in a place before
+// is through, or the place would not have been free.
 bool Courier::settle() noexcept {
-  return next_ == first_ || wait_for(next_ - 1);
+  for (std::uint32_t number = oldest_posted(); number != next_; ++number) {
+    if (!wait_for(number)) return false;
+  }
+  return failure_ == cuda::success;
 }
 
 void Courier::finish() noexcept {

@@ -80,6 +80,10 @@ class Courier {
   bool begun() const noexcept;
   enum class Verdict { none_yet, carries, taken_back };
   Verdict verdict() const noexcept;
+  // Commands before it are carried out.
+  std::uint32_t oldest_posted() const noexcept {
+    return next_ - first_ > gpu::errand_places ? next_ - gpu::errand_places : first_;
+  }
   bool carried_out(std::uint32_t number) const noexcept;
   bool wait_for(std::uint32_t number) noexcept;
   void look_after(class Patience& patience) noexcept;

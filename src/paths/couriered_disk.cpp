@@ -3,6 +3,7 @@
 // order; chunks are sent in file order, so nothing behind the end of the file, or behind an error, ever reaches the
 // device.
 //
+//   open_    chunks before it have a place that is free; the device leaves places in any order
 //   asked_   chunks before it are on their way to their places, or there
 //   sent_    chunks before it have been given to the courier
 #include "paths/couriered_disk.h"
@@ -102,11 +103,16 @@ class DiskRead {
   }
   Place& place_of(std::uint32_t chunk) noexcept { return places_[chunk % gpu::errand_places]; }
 
+  void open_places() noexcept {
+    while (open_ < chunks_ && courier_.is_free_ahead(open_ - sent_)) ++open_;
+  }
+
   void ask_for_more() noexcept {
     for (std::size_t i = 0; i < groups_.size() && !is_over() && asked_ < stop_; ++i) {
       if (groups_[i].count > 0) continue;
       const std::uint32_t count = std::min(in_a_group_, stop_ - asked_);
-      if (!courier_.is_free_ahead(asked_ + count - 1 - sent_)) return;
+      open_places();
+      if (asked_ + count > open_) return;
       ask_for(groups_[i], i, count);
     }
   }
@@ -199,6 +205,7 @@ class DiskRead {
   std::array<Place, gpu::errand_places> places_{};
   std::array<Group, gpu::errand_places / 8> groups_{};
   std::uint32_t stop_ = chunks_;  // the first one that came short: none behind it is wanted
+  std::uint32_t open_ = 0;
   std::uint32_t asked_ = 0;
   std::uint32_t sent_ = 0;
   unsigned on_their_way_ = 0;  // groups
