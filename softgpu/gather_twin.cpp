@@ -1,4 +1,4 @@
-// The twin of src/gpu/kernels/gather.cu, as one block that does every chunk.
+// The twin of src/gpu/kernels/gather.cu.
 #include "kernels.h"
 #include "ticketed.h"
 #include "twins.h"

@@ -1,4 +1,4 @@
-// The twin of src/gpu/kernels/scatter.cu, as one block that does every chunk.
+// The twin of src/gpu/kernels/scatter.cu.
 #include "kernels.h"
 #include "ticketed.h"
 #include "twins.h"

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <thread>
+#include <utility>
 
 namespace sluice::softgpu {
 
@@ -14,14 +15,26 @@ constexpr std::uint32_t ticket_slots = 256;
 constexpr std::uint32_t go = 1;
 constexpr std::uint32_t off = 2;
 
+constexpr int patience = 50;  // looks in vain, after which the slow block carries what it has
+
+std::uint64_t ticket_of(const Launch& launch, const Ticketed& given, std::uint32_t chunk) {
+  const std::uint64_t slot = given.tickets + ticket_bytes * std::uint64_t{chunk % ticket_slots};
+  return launch.word<std::uint64_t>(slot).load(std::memory_order_acquire);
+}
+
+bool is_ticket_of(const Ticketed& given, std::uint32_t chunk, std::uint64_t ticket) {
+  return static_cast<std::uint32_t>(ticket) == given.first_number + chunk;
+}
+
 // Nothing: the launch was called off, which only shows instead of the first ticket, or its context is gone.
-std::optional<std::uint64_t> await_ticket(const Launch& launch, const Ticketed& given, std::uint32_t chunk) {
-  const auto word = launch.word<std::uint64_t>(given.tickets + ticket_bytes * std::uint64_t{chunk % ticket_slots});
-  while (!launch.ended()) {
-    const std::uint64_t ticket = word.load(std::memory_order_acquire);
-    const auto number = static_cast<std::uint32_t>(ticket);
-    if (number == given.first_number + chunk) return ticket;
-    if (chunk == 0 && number == called_off) return std::nullopt;
+template <typename InVain>
+std::optional<std::uint64_t> await_ticket(const Launch& launch, const Ticketed& given, std::uint32_t chunk,
+                                          InVain in_vain) {
+  for (int looks = 0; !launch.ended(); ++looks) {
+    const std::uint64_t ticket = ticket_of(launch, given, chunk);
+    if (is_ticket_of(given, chunk, ticket)) return ticket;
+    if (chunk == 0 && static_cast<std::uint32_t>(ticket) == called_off) return std::nullopt;
+    if (looks == patience) in_vain();
     std::this_thread::yield();
   }
   return std::nullopt;
@@ -37,18 +50,31 @@ void tell_drained(const Launch& launch, const Ticketed& given, std::uint32_t chu
 
 void carry_ticketed(const Launch& launch, const Ticketed& given, const CarryChunk& carry) {
   const auto word = [&](std::uint64_t index) { return launch.word<std::uint32_t>(given.words + 4 * index); };
+  const auto carry_one = [&](std::uint32_t chunk, std::uint64_t ticket) {
+    carry(chunk, static_cast<std::uint32_t>(ticket >> 56U), static_cast<std::uint32_t>(ticket >> 32U) & 0xffffffU);
+    tell_drained(launch, given, chunk);
+  };
+  std::optional<std::pair<std::uint32_t, std::uint64_t>> slow;  // what the slow block has
+  const auto carry_slow = [&] {
+    if (const auto chunk = std::exchange(slow, std::nullopt)) carry_one(chunk->first, chunk->second);
+  };
   word(0).store(given.serial, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  auto ticket = await_ticket(launch, given, 0);
+  auto ticket = await_ticket(launch, given, 0, carry_slow);
   if (launch.ended()) return;
   const bool carries = ticket.has_value();
   word(1).store(given.serial << 2U | (carries ? go : off), std::memory_order_release);
   for (std::uint32_t chunk = 0; carries && chunk < given.chunks; ++chunk) {
-    if (chunk > 0) ticket = await_ticket(launch, given, chunk);
+    if (chunk > 0) ticket = await_ticket(launch, given, chunk, carry_slow);
     if (!ticket) return;
-    carry(chunk, static_cast<std::uint32_t>(*ticket >> 56U), static_cast<std::uint32_t>(*ticket >> 32U) & 0xffffffU);
-    tell_drained(launch, given, chunk);
+    const bool more = chunk + 1 < given.chunks && is_ticket_of(given, chunk + 1, ticket_of(launch, given, chunk + 1));
+    if (!slow && more) {
+      slow.emplace(chunk, *ticket);
+    } else {
+      carry_one(chunk, *ticket);
+    }
   }
+  carry_slow();
   if (carries) word(2).store(given.serial, std::memory_order_release);
   word(3).store(given.serial, std::memory_order_release);
 }
