@@ -99,6 +99,7 @@ Outcome couriered(engine::Courier& courier, const facts::BufferFacts& memory, co
   // A kernel that touches what is not there ends the program's context.
   if (gpu::contiguous_bytes(piece.address, piece.length) < piece.length) return Outcome::system_error(EFAULT);
   if (piece.direction == base::Direction::write) return write_couriered(courier, piece, file);
+  if (file.block() > 1) courier.waits_for_storage();
   if (piece.length > smallest_for_hands) {
     if (const auto read = read_by_disk_queue(courier, piece, file)) return *read;
   }

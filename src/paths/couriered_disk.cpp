@@ -48,7 +48,6 @@ class DiskRead {
         in_a_group_(chunks_in_a_group(chunks_)) {}
 
   Outcome run() noexcept {
-    courier_.waits_for_storage();
     engine::Patience patience;
     while (on_their_way_ > 0 || !is_over()) {
       const bool sent = send_what_is_there();
