@@ -209,8 +209,8 @@ void Courier::give_up(int result) noexcept {
   station_.condemned_.store(true);
 }
 
-// Blocks of the kernel carry side by side, so the last command may be through before others. What stood in a place before
-// is through, or the place would not have been free.
+// Blocks of the kernel carry side by side, so the last command may be through before others. What stood in a place
+// before is through, or the place would not have been free.
 bool Courier::settle() noexcept {
   for (std::uint32_t number = oldest_posted(); number != next_; ++number) {
     if (!wait_for(number)) return false;
