@@ -140,29 +140,24 @@ class DiskRead {
     if (count >= 0) return;
     // It takes nothing more, and has nothing of ours any more: what it had is read without it.
     for (Group& group : groups_) {
-      if (group.count > 0) arrive(group, 0, 0);
+      if (group.count > 0) arrive(group, 0);
     }
   }
 
   void settle(const UringAnswer& answer) noexcept {
-    Group& group = groups_[answer.tag];
-    if (answer.result >= 0) return arrive(group, static_cast<std::uint32_t>(answer.result), 0);
-    const int error = -answer.result;
-    refused_ = refused_ || error == EOPNOTSUPP;
-    const bool passing = error == EINTR || error == EAGAIN || engine::was_not_tried(error);
-    const bool refused = error == EINVAL || error == EOPNOTSUPP;
-    arrive(group, 0, passing || refused ? 0 : error);
+    refused_ = refused_ || answer.result == -EOPNOTSUPP;
+    arrive(groups_[answer.tag], static_cast<std::uint32_t>(std::max(0, answer.result)));
   }
 
-  // The request brought so many bytes; without an error, what is missing is read in turn.
-  void arrive(Group& group, std::uint32_t bytes, int error) noexcept {
+  // The request brought so many bytes. What is missing is read in turn: where a disk refuses a part of it, what lies in
+  // front of that still comes.
+  void arrive(Group& group, std::uint32_t bytes) noexcept {
     for (std::uint32_t i = 0; i < group.count; ++i) {
       const std::uint32_t chunk = group.first + i;
       Place& place = place_of(chunk);
       place.done = std::min(bytes, whole_blocks(chunk));
-      place.error = error;
       bytes -= place.done;
-      if (place.done < span_of(chunk) && error == 0 && chunk < stop_) read_in_turn(chunk);
+      if (place.done < span_of(chunk) && chunk < stop_) read_in_turn(chunk);
       if (place.done < span_of(chunk)) stop_ = std::min(stop_, chunk);
       place.arrived = true;
     }
