@@ -142,7 +142,7 @@ TEST_P(BatchFaults, InterruptionsAreOutlasted) {
 }
 
 TEST_P(BatchFaults, AnErrorIsToldByTheEntryThatMetIt) {
-  for (std::size_t good = 0; good < 20; ++good) {
+  for (std::size_t good = 0; good < 16; ++good) {  // some shapes make no more reads
     SCOPED_TRACE(::testing::Message() << good << " good reads");
     std::vector<Step> steps(good, pass());
     steps.push_back(fail(EIO));
