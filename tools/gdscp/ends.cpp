@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -29,23 +30,53 @@ constexpr std::size_t compared_at_once = 1u << 20;
   throw ToolError(fmt::format("{} {}: {}.", printable(path), what, system_words(errno)), remedy);
 }
 
-// What a signal has to take away: written before the handler is set, never changed while it is.
-std::array<char, 4096> unfinished_name{};
+// A signal that would end the program takes the unfinished file away first. One that comes while that file is being
+// made, when nobody can tell yet whether it is there and what it is called, waits for its maker.
+constexpr std::array<int, 3> ending_signals = {SIGINT, SIGTERM, SIGHUP};
+constexpr int not_making = 0;
+constexpr int making = -1;
+std::atomic<int> maker_state{not_making};  // or the signal that came meanwhile
+static_assert(std::atomic<int>::is_always_lock_free, "a signal's handler uses it");
+std::array<char, 4096> unfinished_name{};  // written while the handlers keep off, by maker_state
 
-void take_away_and_end(int signal) {
+void end_without_file(int signal) {
   unlink(unfinished_name.data());
   std::signal(signal, SIG_DFL);
   raise(signal);
 }
 
-void guard_name(const std::string& path) {
-  if (path.size() >= unfinished_name.size()) return;
-  std::memcpy(unfinished_name.data(), path.c_str(), path.size() + 1);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, take_away_and_end);
+void on_ending_signal(int signal) {
+  int state = making;
+  if (maker_state.compare_exchange_strong(state, signal)) return;
+  if (state == not_making) end_without_file(signal);
 }
 
-void unguard_name() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
+// A signal that the caller has this program ignore, as nohup does, stays ignored.
+void change_handlers(void (*from)(int), void (*to)(int)) {
+  for (const int signal : ending_signals) {
+    struct sigaction action {};
+    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler == from) std::signal(signal, to);
+  }
+}
+
+// mkostemp() with the file's name guarded from its first moment; -1 and errno when there is none.
+int make_guarded_file(std::string& path) {
+  maker_state = making;
+  change_handlers(SIG_DFL, on_ending_signal);
+  const int descriptor = mkostemp(path.data(), O_CLOEXEC);
+  const int error = errno;
+  unfinished_name.fill(0);
+  if (descriptor >= 0) path.copy(unfinished_name.data(), unfinished_name.size() - 1);
+  const int signal = maker_state.exchange(not_making);
+  if (signal != making) end_without_file(signal);
+  if (descriptor < 0) change_handlers(on_ending_signal, SIG_DFL);
+  errno = error;
+  return descriptor;
+}
+
+void drop_guarded_file(const std::string& path) {
+  unlink(path.c_str());
+  change_handlers(on_ending_signal, SIG_DFL);
 }
 
 }  // namespace
@@ -124,24 +155,21 @@ std::uint64_t SourceFile::read(void* memory, std::uint64_t offset, std::uint64_t
 
 NewFile::NewFile(const SourceFile& source, std::string destination) : destination_(std::move(destination)) {
   path_ = destination_ + ".gdscp-XXXXXX";
-  const int descriptor = mkostemp(path_.data(), O_CLOEXEC);
+  const int descriptor = make_guarded_file(path_);
   if (descriptor < 0) {
     fail_with(destination_, "cannot be made", "Check that its folder exists and that you may write there.");
   }
-  guard_name(path_);
   try {
     fchmod(descriptor, source.mode());
     register_descriptor(descriptor, path_);
   } catch (...) {
-    unguard_name();
-    unlink(path_.c_str());
+    drop_guarded_file(path_);
     throw;
   }
 }
 
 NewFile::~NewFile() {
-  unguard_name();
-  if (!published_) unlink(path_.c_str());
+  if (!published_) drop_guarded_file(path_);
 }
 
 void NewFile::write(const void* memory, std::uint64_t offset, std::uint64_t size) const {
