@@ -34,6 +34,10 @@ class SlotTable {
     return std::uint64_t{generation} << 2 | phase;
   }
 
+  static constexpr bool is_about_to_end(std::uint64_t word) noexcept {
+    return (word & phase_mask) == phase_dying || (word & phase_mask) == phase_ending;
+  }
+
   struct alignas(64) Count {
     std::atomic<std::uint64_t> users{0};
   };
@@ -153,13 +157,10 @@ class SlotTable {
     Slot* const slot = place ? slot_at(place->index) : nullptr;
     if (slot == nullptr) return false;
     std::uint64_t expected = word_of(place->generation, phase_live);
-    const std::uint64_t dying = word_of(place->generation, phase_dying);
-    const bool was_live = slot->word.compare_exchange_strong(expected, dying);
+    const bool was_live = slot->word.compare_exchange_strong(expected, word_of(place->generation, phase_dying));
     if (was_live) settle(*slot, place->generation);
     if (patience == Patience::none) return was_live;
-    const auto ends = [&](std::uint64_t word) {
-      return word == dying || word == word_of(place->generation, phase_ending);
-    };
+    const auto ends = [&](std::uint64_t word) { return word >> 2 == place->generation && is_about_to_end(word); };
     for (std::uint64_t word = slot->word.load(); ends(word); word = slot->word.load()) slot->word.wait(word);
     if (!was_live) return false;
     const std::lock_guard lock(mutex_);
@@ -193,11 +194,16 @@ class SlotTable {
   }
 
   // Around fork: no child inherits the mutex locked, and users that the child's other threads were do not exist there.
+  // Nor do those who were ending a handle: it has ended, and its object and slot are left as they are.
   void before_fork() { mutex_.lock(); }
   void after_fork(bool in_child) {
     if (in_child) {
       for (std::uint32_t index = 0; index < made_; ++index) {
-        for (Count& count : slot_at(index)->counts) count.users.store(0);
+        Slot& slot = *slot_at(index);
+        for (Count& count : slot.counts) count.users.store(0);
+        const std::uint64_t word = slot.word.load();
+        const auto generation = static_cast<std::uint32_t>(word >> 2);
+        if (is_about_to_end(word)) slot.word.store(word_of(generation + 1, phase_free));
       }
     }
     mutex_.unlock();

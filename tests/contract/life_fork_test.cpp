@@ -203,6 +203,11 @@ TEST_F(LifeForkInFlight, AChildMayBeMadeWhileADeregistrationWaits) {
               return use_fresh_things(0);
             }),
             "");
+  EXPECT_EQ(in_child([]() -> std::string {
+              // Without a look at that handle.
+              return code(cuFileDriverClose()) != CU_FILE_SUCCESS ? "the driver stays open" : use_fresh_things(0);
+            }),
+            "");
   gated_->open();
   ending.join();
 }

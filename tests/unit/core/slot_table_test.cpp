@@ -263,5 +263,34 @@ TEST(SlotTable, AbandonedHandlesNameNothingAndTheirObjectsAreLeftAlone) {
   delete thing;
 }
 
+// Its end takes until it is told to go on.
+struct Slow {
+  ~Slow() {
+    *ending = true;
+    ending->notify_all();
+    go_on->wait(false);
+  }
+  std::atomic<bool>* ending;
+  std::atomic<bool>* go_on;
+};
+
+TEST(SlotTable, AChildOfAForkDoesNotWaitForWhoeverWasEndingAHandle) {
+  SlotTable<Slow, 0x77, 4> table;
+  std::atomic<bool> ending = false;
+  std::atomic<bool> go_on = false;
+  void* const handle = table.insert(std::unique_ptr<Slow>(new Slow{&ending, &go_on}));
+  std::thread retiring([&] { EXPECT_TRUE(table.retire(handle)); });
+  ending.wait(false);
+  EXPECT_EQ(table.handles().size(), 1U);
+  table.before_fork();
+  table.after_fork(true);
+  EXPECT_TRUE(table.handles().empty());
+  EXPECT_FALSE(table.retire(handle, Patience::none));
+  EXPECT_EQ(table.standing(handle), Standing::retired);
+  go_on = true;
+  go_on.notify_all();
+  retiring.join();
+}
+
 }  // namespace
 }  // namespace sluice::core
