@@ -20,9 +20,6 @@ using base::Outcome;
 
 namespace {
 
-// A visit to the kernel waits for one in so many of what is on its way: visits, and copies, are cheaper together.
-constexpr unsigned part_awaited = 3;
-
 std::uint64_t whole_blocks(std::uint64_t bytes, std::uint32_t block) noexcept {
   return (bytes + block - 1) / block * block;
 }
@@ -57,6 +54,7 @@ void DeepRead::begin(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk)
   place_count_ = std::min(most_disk_places, ring_bytes / place_bytes_);
   next_ = first_free_ = told_before_ = 0;
   reading_ = 0;
+  quiet_ = false;
   copies_ = marked_ = 0;
   waiting_count_ = 0;
   failure_ = cuda::success;
@@ -74,7 +72,7 @@ void DeepRead::run(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk, L
       continue;
     }
     std::array<UringAnswer, Uring::depth> answers;
-    const int count = disk_->wait(answers, std::max(1U, reading_ / part_awaited));
+    const int count = await_answers(answers);
     if (count < 0) {
       lose_disk();
       break;
@@ -82,6 +80,7 @@ void DeepRead::run(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk, L
     for (int i = 0; i < count; ++i) settle(answers[static_cast<std::size_t>(i)]);
     mark_copies();
     tell(listener);
+    quiet_ = count == 0 && (failure_ != cuda::success || has_been_copied(copies_));
   }
   wait_for_copies();
   tell(listener);
@@ -90,6 +89,11 @@ void DeepRead::run(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk, L
     parcels_[i].parcel.left_over = true;
     if (failure_ != cuda::success) parcels_[i].parcel.outcome = gpu::as_outcome(failure_);
   }
+}
+
+int DeepRead::await_answers(std::span<UringAnswer, Uring::depth> answers) noexcept {
+  if (quiet_) return disk_->wait(answers);
+  return disk_->wait_a_while(answers, std::max(1U, reading_ / part_awaited), longest_company);
 }
 
 bool DeepRead::has_more() noexcept {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <span>
 
@@ -40,6 +41,10 @@ class DeepRead {
  private:
   static constexpr std::size_t largest_place = std::size_t{512} << 10U;
   static constexpr std::size_t most_disk_places = 64;
+  // A visit to the kernel waits for one in so many of what is on its way: visits, and copies, are cheaper together.
+  static constexpr unsigned part_awaited = 3;
+  // But not for long: it may be that nothing more comes, and events of what has come wait meanwhile.
+  static constexpr auto longest_company = std::chrono::milliseconds(4);
 
   // How a parcel stands. It is read in pieces, and these are copied in the order of the file: what lies behind its end,
   // or behind an error, never reaches the device.
@@ -87,6 +92,7 @@ class DeepRead {
   void wait_for_copies() noexcept;
   bool is_through(std::size_t parcel) const noexcept;
   void tell(Listener& listener) noexcept;
+  int await_answers(std::span<UringAnswer, Uring::depth> answers) noexcept;
   void lose_disk() noexcept;
 
   std::span<DiskParcel> parcels_;
@@ -98,6 +104,7 @@ class DeepRead {
   std::size_t first_free_ = 0;   // a place where a free one may be looked for first
   std::size_t told_before_ = 0;  // parcels before it are told, or left over
   unsigned reading_ = 0;
+  bool quiet_ = false;                               // nothing came for a while, and nobody waits to hear of anything
   std::array<gpu::Copy, most_disk_places> waiting_;  // copies that the device has not been given yet
   std::size_t waiting_count_ = 0;
   std::uint32_t copies_ = 0;

@@ -174,6 +174,7 @@ bool Uring::open(Completion completion) noexcept {
     return false;
   }
   if (!map(params)) return false;
+  takes_limits_ = (params.features & IORING_FEAT_EXT_ARG) != 0;
   hide(params);
   return true;
 }
@@ -314,8 +315,9 @@ unsigned Uring::take_answers(std::span<UringAnswer, depth> answers) noexcept {
   return taken;
 }
 
-// One visit to the kernel: submits what was added and waits for an answer. What it took is counted.
-long Uring::enter(unsigned least) noexcept {
+// One visit to the kernel: submits what was added and waits for an answer. What it took is counted. A wait that has
+// come to its limit is an error (ETIME) only where nothing was submitted.
+long Uring::enter(unsigned least, const std::chrono::microseconds* at_most) noexcept {
   unsigned flags = IORING_ENTER_GETEVENTS | (hidden_ ? enter_by_number : 0);
   if (by_kernel_) {
     // The store to the tail comes before the look at the flag: else the kernel's thread falls asleep in between.
@@ -323,7 +325,17 @@ long Uring::enter(unsigned least) noexcept {
     if ((load(sq_flags_, std::memory_order_relaxed) & IORING_SQ_NEED_WAKEUP) != 0) flags |= IORING_ENTER_SQ_WAKEUP;
     in_flight_ += std::exchange(added_, 0);
   }
-  const long taken = ::syscall(SYS_io_uring_enter, fd_, added_, least, flags, nullptr, 0);
+  struct __kernel_timespec limit {};
+  struct io_uring_getevents_arg more {};
+  if (at_most != nullptr) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(*at_most);
+    limit.tv_sec = seconds.count();
+    limit.tv_nsec = std::chrono::nanoseconds(*at_most - seconds).count();
+    more.ts = reinterpret_cast<std::uint64_t>(&limit);
+    flags |= IORING_ENTER_EXT_ARG;
+  }
+  const long taken = at_most != nullptr ? ::syscall(SYS_io_uring_enter, fd_, added_, least, flags, &more, sizeof more)
+                                        : ::syscall(SYS_io_uring_enter, fd_, added_, least, flags, nullptr, 0);
   if (taken > 0 && !by_kernel_) {
     added_ -= static_cast<unsigned>(taken);
     in_flight_ += static_cast<unsigned>(taken);
@@ -336,14 +348,21 @@ void Uring::take_back_added() noexcept {
   store(sq_tail_, *sq_tail_ - std::exchange(added_, 0));
 }
 
-int Uring::wait(std::span<UringAnswer, depth> answers, unsigned least) noexcept {
+int Uring::wait_a_while(std::span<UringAnswer, depth> answers, unsigned least,
+                        std::chrono::microseconds at_most) noexcept {
+  return visit(answers, least, takes_limits_ ? &at_most : nullptr);
+}
+
+int Uring::visit(std::span<UringAnswer, depth> answers, unsigned least,
+                 const std::chrono::microseconds* at_most) noexcept {
   int refusals = 0;
   for (;;) {
     if (added_ == 0 || refusals > 0) {
       if (const unsigned taken = take_answers(answers); taken > 0) return static_cast<int>(taken);
     }
-    if (enter(least) >= 0) {
+    if (enter(least, at_most) >= 0 || errno == ETIME) {
       refusals = 0;
+      if (at_most != nullptr && added_ == 0) return static_cast<int>(take_answers(answers));
       continue;
     }
     const int error = errno;

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -67,7 +68,11 @@ class Uring {
   void add(const UringRequest& request) noexcept;
   // Submits, waits until something has ended, and answers how many answers were written; -errno when the kernel takes
   // nothing more: then nothing is on its way any more. Where it has to wait, it does so for `least` of them.
-  int wait(std::span<UringAnswer, depth> answers, unsigned least = 1) noexcept;
+  int wait(std::span<UringAnswer, depth> answers, unsigned least = 1) noexcept {
+    return visit(answers, least, nullptr);
+  }
+  // The same, but after so long with what there is then, be it nothing. Kernels before 5.11 wait for `least`.
+  int wait_a_while(std::span<UringAnswer, depth> answers, unsigned least, std::chrono::microseconds at_most) noexcept;
 
   Uring(const Uring&) = delete;
   Uring& operator=(const Uring&) = delete;
@@ -82,7 +87,8 @@ class Uring {
   bool make_table() noexcept;
   int control(unsigned operation, void* argument, unsigned count) const noexcept;
   int buffer_of(const UringRequest& request) const noexcept;
-  long enter(unsigned least) noexcept;
+  int visit(std::span<UringAnswer, depth> answers, unsigned least, const std::chrono::microseconds* at_most) noexcept;
+  long enter(unsigned least, const std::chrono::microseconds* at_most) noexcept;
   void take_back_added() noexcept;
   unsigned take_answers(std::span<UringAnswer, depth> answers) noexcept;
   int wait_without_kernel(std::span<UringAnswer, depth> answers, int error) noexcept;
@@ -90,6 +96,7 @@ class Uring {
   int fd_ = -1;          // or the number that the kernel keeps the ring by
   bool hidden_ = false;  // the latter
   bool by_kernel_ = false;
+  bool takes_limits_ = false;  // of how long to wait
   bool in_use_ = false;
   enum class Table : std::uint8_t { untried, made, refused };
   Table table_ = Table::untried;                 // of what is at hand

@@ -270,6 +270,47 @@ TEST(BatchWaiters, AreWokenByAsManyEventsAsTheyWaitFor) {
   }
 }
 
+// Some entries' disk does not answer; the others' events come all the same, however many of them there are.
+TEST(BatchWaiters, HearOfEntriesWhoseDiskAnswersWhileAnothersDoesNot) {
+  if (!available(MemoryKind::device)) GTEST_SKIP() << "no CUDA device";
+  if (!reads_disks_by_ring()) GTEST_SKIP() << "no io_uring here, or a mode that does without";
+  constexpr unsigned answered = 5;
+  for (const unsigned held : {1U, 2 * answered + 1}) {
+    SCOPED_TRACE(held);
+    const ScratchFile still_file(held * kSize);
+    const ScratchFile file(answered * kSize);
+    const Fd still_fd = still_file.open(O_RDONLY | O_DIRECT);
+    const Fd fd = file.open(O_RDONLY | O_DIRECT);
+    const Handle still(still_fd);
+    const Handle handle(fd);
+    const Memory memory(MemoryKind::device, (held + answered) * kSize);
+    Batch batch(held + answered);
+    for (unsigned i = 0; i < held; ++i) batch.read(still.get(), memory, kSize, i * kSize, i * kSize);
+    for (unsigned i = 0; i < answered; ++i) batch.read(handle.get(), memory, kSize, i * kSize, (held + i) * kSize);
+    std::vector<Step> steps(held, hold());
+    steps.push_back(pass());
+    Plan plan(still_fd.get(), Direction::read, std::move(steps));
+    batch.submit();
+    plan.wait_until_blocked();
+    unsigned room = held + answered;
+    std::vector<CUfileIOEvents_t> events(room);
+    Watched waiter([&] {
+      EXPECT_EQ(code(cuFileBatchIOGetStatus(batch.get(), answered, &room, events.data(), nullptr)), CU_FILE_SUCCESS);
+    });
+    for (const Deadline deadline; !waiter.is_done() && !deadline.has_passed();) std::this_thread::yield();
+    EXPECT_TRUE(waiter.is_done()) << "still waiting";
+    plan.release();
+    waiter.join();
+    EXPECT_EQ(room, answered);
+    for (unsigned i = 0; i < room; ++i) EXPECT_GE(reinterpret_cast<std::size_t>(events[i].cookie), held);
+    room = held;
+    EXPECT_EQ(code(cuFileBatchIOGetStatus(batch.get(), held, &room, events.data(), nullptr)), CU_FILE_SUCCESS);
+    EXPECT_EQ(room, held);
+    EXPECT_TRUE(same_bytes(still_file.content(), memory.get(0, held * kSize)));
+    EXPECT_TRUE(same_bytes(file.content(), memory.get(held * kSize, answered * kSize)));
+  }
+}
+
 // Writes that go together.
 class BatchWriteFaults : public DeviceTest, public ::testing::WithParamInterface<int> {
  protected:

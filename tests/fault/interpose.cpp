@@ -3,6 +3,8 @@
 #include "fault/interpose.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -76,7 +78,7 @@ ssize_t transfer(int fd, const iovec* parts, int count, off_t offset, int flags,
 
 }  // namespace
 
-Step step_for(int fd, Direction direction) {
+Step step_for_request(int fd, Direction direction) {
   Plan* plan = nullptr;
   Step step;
   {
@@ -85,9 +87,23 @@ Step step_for(int fd, Direction direction) {
     if (plan == nullptr || !plan->concerns(fd, direction)) return pass();
     step = plan->next();
   }
+  if (step.kind == Step::Kind::hold) {
+    plan->tell_of_a_stop();
+    step.released_by = plan->released_by();
+  }
   if (step.kind != Step::Kind::block) return step;
   plan->stand_still();
   return step.error != 0 ? fail(step.error) : pass();
+}
+
+Step step_for(int fd, Direction direction) {
+  const Step step = step_for_request(fd, direction);
+  if (step.kind != Step::Kind::hold) return step;
+  struct pollfd until_released {
+    step.released_by, POLLIN, 0
+  };
+  while (poll(&until_released, 1, -1) < 0 && errno == EINTR) continue;
+  return pass();
 }
 
 std::size_t shortened(int fd, std::size_t length, std::size_t limit) {
@@ -97,7 +113,12 @@ std::size_t shortened(int fd, std::size_t length, std::size_t limit) {
 }
 
 Plan::Plan(int fd, Direction direction, std::vector<Step> steps)
-    : device_(status_of(fd).st_dev), inode_(status_of(fd).st_ino), direction_(direction), steps_(std::move(steps)) {
+    : device_(status_of(fd).st_dev),
+      inode_(status_of(fd).st_ino),
+      direction_(direction),
+      steps_(std::move(steps)),
+      release_news_(eventfd(0, EFD_CLOEXEC)) {
+  if (release_news_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
   const std::lock_guard lock(plan_mutex());
   current_plan = this;
 }
@@ -106,6 +127,7 @@ Plan::~Plan() {
   release();
   const std::lock_guard lock(plan_mutex());
   current_plan = nullptr;
+  close(release_news_);
 }
 
 bool Plan::concerns(int fd, Direction direction) const {
@@ -128,9 +150,13 @@ Step Plan::next() {
   return steps_[std::min(call, steps_.size() - 1)];
 }
 
-void Plan::stand_still() {
+void Plan::tell_of_a_stop() {
   blocked_ = true;
   blocked_.notify_all();
+}
+
+void Plan::stand_still() {
+  tell_of_a_stop();
   released_.wait(false);
 }
 
@@ -141,6 +167,7 @@ void Plan::wait_until_blocked() {
 void Plan::release() {
   released_ = true;
   released_.notify_all();
+  eventfd_write(release_news_, 1);
 }
 
 bool interposition_works() {

@@ -18,10 +18,11 @@ enum class Direction : std::uint8_t { read, write };
 
 // What one call does. Made by the functions below.
 struct Step {
-  enum class Kind : std::uint8_t { pass, shorten, fail, nothing, lose, block };
+  enum class Kind : std::uint8_t { pass, shorten, fail, nothing, lose, block, hold };
   Kind kind = Kind::pass;
   std::size_t length = 0;
   int error = 0;
+  int released_by = -1;  // of hold(), once it is a request's: a descriptor that can be read then
 };
 
 inline Step pass() {
@@ -47,6 +48,12 @@ inline Step block(int error = 0) {
   return {Step::Kind::block, 0, error};
 }
 
+// As block(), but a request of io_uring waits by itself, and others of the same ring go on. It moves nothing, and says
+// that it has moved one byte.
+inline Step hold() {
+  return {Step::Kind::hold};
+}
+
 // In force from construction to destruction, one at a time. Concerns the calls of one direction on one file, whatever
 // descriptor and thread they use. The last step holds for all further calls.
 class Plan {
@@ -60,14 +67,16 @@ class Plan {
   std::size_t calls() const { return calls_; }
   // How many threads made them.
   std::size_t threads() const;
-  // Returns when a call has reached a block() step.
+  // Returns when a call has reached a block() or hold() step.
   void wait_until_blocked();
   void release();
 
   // For the interposed functions.
   bool concerns(int fd, Direction direction) const;
   Step next();
+  void tell_of_a_stop();
   void stand_still();
+  int released_by() const { return release_news_; }
 
  private:
   const dev_t device_;
@@ -78,6 +87,7 @@ class Plan {
   std::set<std::thread::id> threads_;  // all calls of next() are made one after the other
   std::atomic<bool> blocked_{false};
   std::atomic<bool> released_{false};
+  const int release_news_;
 };
 
 // Visits to io_uring that the kernel refuses: `count` of them, behind the next `skip`, on whatever ring and thread. In
@@ -115,9 +125,15 @@ class RefusedRings {
 };
 inline constexpr std::size_t for_ever = ~std::size_t{0};
 
+// Whether O_DIRECT reads into device memory go by io_uring here; the kernel, a sandbox, or the mode that is tested may
+// be without.
+bool reads_disks_by_ring();
+
 // For the interposed functions: the step for this call, `pass` where no plan concerns it; returns when a call that
 // blocks may go on.
 Step step_for(int fd, Direction direction);
+// The same for a request, which may be one that is to be held.
+Step step_for_request(int fd, Direction direction);
 // A length cut to what shorten(limit) allows on this descriptor.
 std::size_t shortened(int fd, std::size_t length, std::size_t limit);
 

@@ -1,8 +1,6 @@
 // Failures of the file under transfers in streams: the count tells what was moved, or why nothing was, bytes behind it
 // are as they were, and the stream goes on.
 #include <gtest/gtest.h>
-#include <linux/io_uring.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -168,12 +166,6 @@ TEST_P(StreamFaults, AnErrorMidwayGivesWhatWasMoved) {
           << count << " after " << before << " and " << strerrorname_np(error);
     }
   }
-}
-
-bool reads_disks_by_ring() {
-  io_uring_params params{};
-  const Fd ring(static_cast<int>(::syscall(SYS_io_uring_setup, 1, &params)));
-  return ring.get() >= 0 && std::getenv("SLUICE_DISK_READS") == nullptr && std::getenv("SLUICE_MODE") == nullptr;
 }
 
 // One request asks for many places, and fails for a bad one among them.

@@ -2,6 +2,7 @@
 // library's queues lie, and what it asks for with each visit to the kernel. A request that is to fail becomes one that
 // does nothing, which the kernel answers in the same visit; that answer is then rewritten before the library sees it.
 #include <linux/io_uring.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "fault/interpose.h"
+#include "support/calls.h"
 #include "support/system_call.h"
 
 namespace sluice::fault {
@@ -106,6 +108,16 @@ void cut(io_uring_sqe& entry, std::size_t length) {
   entry.len = static_cast<std::uint32_t>(kept.size());
 }
 
+// What becomes of it is 1, which is also POLLIN.
+void wait_for(int descriptor, io_uring_sqe& entry) {
+  const std::uint64_t tag = entry.user_data;
+  entry = {};
+  entry.opcode = IORING_OP_POLL_ADD;
+  entry.fd = descriptor;
+  entry.poll32_events = POLLIN;
+  entry.user_data = tag;
+}
+
 void apply(const Step& step, io_uring_sqe& entry, std::vector<Rewritten>& rewritten) {
   switch (step.kind) {
     case Step::Kind::shorten:
@@ -119,6 +131,9 @@ void apply(const Step& step, io_uring_sqe& entry, std::vector<Rewritten>& rewrit
       break;
     case Step::Kind::lose:
       become_nothing(entry, static_cast<std::int32_t>(length_of(entry)), rewritten);
+      break;
+    case Step::Kind::hold:
+      wait_for(step.released_by, entry);
       break;
     default:
       break;
@@ -143,7 +158,7 @@ std::vector<Rewritten> prepare(const Ring& ring, unsigned count) {
     const bool reads = is_one_of(entry, {IORING_OP_READ, IORING_OP_READ_FIXED, IORING_OP_READV});
     if (!reads && !is_one_of(entry, {IORING_OP_WRITE, IORING_OP_WRITE_FIXED, IORING_OP_WRITEV})) continue;
     const Direction direction = reads ? Direction::read : Direction::write;
-    apply(step_for(entry.fd, direction), entry, rewritten);
+    apply(step_for_request(entry.fd, direction), entry, rewritten);
   }
   return rewritten;
 }
@@ -216,6 +231,13 @@ long call(long number, long* arguments) {
 }
 
 }  // namespace
+
+bool reads_disks_by_ring() {
+  io_uring_params params{};
+  long arguments[6] = {1, reinterpret_cast<long>(&params)};
+  const support::Fd ring(static_cast<int>(support::system_call(SYS_io_uring_setup, arguments)));
+  return ring.get() >= 0 && std::getenv("SLUICE_DISK_READS") == nullptr && std::getenv("SLUICE_MODE") == nullptr;
+}
 
 RefusedVisits::RefusedVisits(std::size_t skip, std::size_t count, int error) {
   visits_seen = 0;

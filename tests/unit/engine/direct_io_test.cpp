@@ -281,5 +281,25 @@ TEST(Uring, AwaitsAsManyAnswersAsAreAskedFor) {
   later.join();
 }
 
+TEST(Uring, GivesWhatThereIsAfterAWhile) {
+  const Uring::Use ring = Uring::of_this_thread(Completion::interrupt);
+  if (!ring) GTEST_SKIP() << "this kernel or sandbox has no io_uring";
+  const std::array<Pipe, 2> pipes;
+  std::array<std::array<std::byte, 8>, 2> bytes{};
+  for (std::size_t i = 0; i < pipes.size(); ++i) {
+    (*ring).add({.fd = pipes[i].from.get(), .address = bytes[i].data(), .length = 8, .tag = i});
+  }
+  std::array<UringAnswer, Uring::depth> answers;
+  EXPECT_EQ((*ring).wait_a_while(answers, 1, std::chrono::microseconds(10)), 0);
+  EXPECT_EQ((*ring).wait_a_while(answers, 1, std::chrono::microseconds(10)), 0) << "with nothing new to submit";
+  pipes[1].put("two");
+  EXPECT_EQ((*ring).wait_a_while(answers, 2, std::chrono::microseconds(10)), 1);
+  EXPECT_EQ(answers[0].tag, 1U);
+  EXPECT_EQ(answers[0].result, 3);
+  pipes[0].put("one");
+  EXPECT_EQ((*ring).wait(answers), 1);
+  EXPECT_EQ(answers[0].tag, 0U);
+}
+
 }  // namespace
 }  // namespace sluice::engine
