@@ -2,16 +2,20 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <thread>
 
 #include "support/cuda_driver.h"
+#include "support/deadline.h"
 
 namespace sluice::support {
 
 namespace {
 
-// The multiprocessors' kernel, as the soft GPU knows it: sluice_probe_hold.
+// The multiprocessors' kernel, as the soft GPU knows it: sluice_probe_hold. Here each block says by a word of its own
+// that it has begun.
 constexpr const char* text = R"(.version 6.4
 .target sm_60
 .address_size 64
@@ -20,9 +24,14 @@ constexpr const char* text = R"(.version 6.4
   .reg .pred %again;
   .reg .b32 %value;
   .reg .b32 %seen;
+  .reg .b32 %block;
   .reg .b64 %address;
+  .reg .b64 %begun;
   ld.param.u64 %address, [address];
   ld.param.u32 %value, [value];
+  mov.u32 %block, %ctaid.x;
+  mad.wide.u32 %begun, %block, 4, %address;
+  st.volatile.u32 [%begun+4], %value;
 look:
   ld.volatile.u32 %seen, [%address];
   setp.ne.u32 %again, %seen, %value;
@@ -34,6 +43,7 @@ look:
 constexpr int multiprocessor_count = 16;  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 constexpr unsigned threads_a_block = 1024;
 constexpr unsigned blocks_a_multiprocessor = 2;  // 2048 threads fill one
+constexpr std::size_t most_words = 1024;         // that it leaves at, and that tell of its blocks
 
 struct Calls {
   int (*attribute)(int*, int, int) = nullptr;
@@ -76,20 +86,34 @@ std::unique_ptr<BusyDevice> BusyDevice::hold(std::string* why_not) {
   std::unique_ptr<BusyDevice> busy(new BusyDevice);
   int processors = 0;
   void* memory = nullptr;
-  if (calls.attribute(&processors, multiprocessor_count, 0) != 0 || driver->allocate_host(&memory, 4096, 0) != 0 ||
+  if (calls.attribute(&processors, multiprocessor_count, 0) != 0 ||
+      driver->allocate_host(&memory, most_words * sizeof(std::uint32_t), 0) != 0 ||
       driver->stream_create(&busy->stream_, 1) != 0) {
     *why_not = "no memory or stream to keep the device busy with";
     return nullptr;
   }
   busy->word_ = static_cast<std::uint32_t*>(memory);
-  std::atomic_ref(*busy->word_).store(0);
+  std::fill_n(busy->word_, most_words, 0);
   auto address = reinterpret_cast<std::uint64_t>(memory);
   std::uint32_t value = 1;
   void* arguments[] = {&address, &value};
-  const unsigned blocks = driver->soft ? 1 : static_cast<unsigned>(processors) * blocks_a_multiprocessor;
+  const unsigned blocks =
+      driver->soft ? 1
+                   : std::min<unsigned>(static_cast<unsigned>(processors) * blocks_a_multiprocessor, most_words - 1);
   if (calls.launch(function, blocks, 1, 1, threads_a_block, 1, 1, 0, busy->stream_, arguments, nullptr) != 0) {
     *why_not = "the kernel that keeps a device busy could not be launched";
     return nullptr;
+  }
+  // What the device was at before may keep it for a moment.
+  const Deadline deadline;
+  for (unsigned block = 0; block < blocks; ++block) {
+    while (std::atomic_ref(busy->word_[1 + block]).load() != value) {
+      if (deadline.has_passed()) {
+        *why_not = "the kernel that keeps a device busy does not begin everywhere";
+        return nullptr;
+      }
+      std::this_thread::yield();
+    }
   }
   return busy;
 }
