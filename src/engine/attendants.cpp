@@ -28,6 +28,7 @@ using Clock = std::chrono::steady_clock;
 constexpr unsigned most_attendants = 64;
 // After something has happened: looks without a pause, and then naps that grow with the time that nothing happens.
 constexpr auto eager = std::chrono::microseconds(100);
+constexpr auto eager_after_storage = std::chrono::microseconds(40);  // had to be waited for
 constexpr auto shortest_nap = std::chrono::microseconds(20);
 constexpr auto longest_nap = std::chrono::milliseconds(8);
 constexpr auto between_health_checks = std::chrono::milliseconds(500);
@@ -166,13 +167,13 @@ void Attendants::attend() noexcept {
       // Whoever is next: for what else is due, to watch, or to look after the one who watches.
       const bool watcher_is_alone = inside_since_ && !has_deputy_;
       if (!due_.empty() || (!somebody_watches_ && !watched_.empty()) || watcher_is_alone) wake_one(lock);
-      const bool soon_again = !serve(lock, due) || (looking_ == 0 && !somebody_watches_);
-      last = soon_again ? Clock::now() : Clock::time_point{};
+      const bool waited = serve(lock, due);
+      last = looks_around_after(waited) ? Clock::now() : Clock::time_point{};
     } else if (!somebody_watches_ && !watched_.empty()) {
-      watch(lock);
-      last = Clock::now();
+      const bool waited = watch(lock);
+      last = looks_around_after(waited) ? Clock::now() : Clock::time_point{};
     } else {
-      rest(lock, last + eager);
+      rest(lock, last + eagerness_);
     }
   }
 }
@@ -185,11 +186,18 @@ Attendants::Due Attendants::take_due() {
   return due;
 }
 
+// With the lock. Does a thread that has just served something look around, before it goes to sleep? Where storage was
+// waited for, the next may be long in coming, and one who looks around is enough.
+bool Attendants::looks_around_after(bool waited) const noexcept {
+  return !waited || (looking_ == 0 && !somebody_watches_);
+}
+
 // With the lock, which is let go meanwhile. Answers whether the task has waited for its storage.
 bool Attendants::serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& due) {
   lock.unlock();
   const bool waited = run(due);
   lock.lock();
+  eagerness_ = waited ? eager_after_storage : eager;
   Station& station = *due.station;
   std::erase_if(at_work_, [&](const Due& one) { return one.station == &station && one.task == due.task; });
   if (due.task != nullptr && !due.task->repeats) due.task->end();
@@ -253,8 +261,9 @@ bool Attendants::watcher_is_stuck() const noexcept {
   return inside_since_ && Clock::now() - *inside_since_ > longest_quick;
 }
 
-// With the lock: watches until there is something that is not quick, or nothing left to watch.
-void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
+// With the lock: watches until there is something that is not quick, which it serves, or nothing left to watch. Answers
+// as serve() does.
+bool Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
   const unsigned turn = ++watch_turn_;
   somebody_watches_ = true;
   deputy_called_ = false;
@@ -283,8 +292,8 @@ void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
         look_away();
         wake_companions(lock);
       }
-      serve(lock, due);
-      if (!quick || turn != watch_turn_) return;
+      const bool waited = serve(lock, due);
+      if (!quick || turn != watch_turn_) return waited;
       inside_since_.reset();
       last = Clock::now();
     }
@@ -296,7 +305,7 @@ void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
     const auto quiet = now - last;
     const std::uint32_t seen = watch_news_.now();
     nothing_happens_ = quiet > long_quiet;
-    const bool naps = quiet > eager && !look_away();
+    const bool naps = quiet > eagerness_ && !look_away();
     watcher_naps_ = naps;
     lock.unlock();
     rouse();
@@ -312,6 +321,7 @@ void Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
   }
   nothing_happens_ = false;
   somebody_watches_ = false;
+  return false;
 }
 
 bool Attendants::run(const Due& due) noexcept {

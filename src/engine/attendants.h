@@ -63,7 +63,8 @@ class Attendants {
   Due take_due();
   bool serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& due);
   void rest(std::unique_lock<base::AdaptiveMutex>& lock, std::chrono::steady_clock::time_point awake_until);
-  void watch(std::unique_lock<base::AdaptiveMutex>& lock);
+  bool watch(std::unique_lock<base::AdaptiveMutex>& lock);
+  bool looks_around_after(bool waited) const noexcept;
   bool watcher_is_stuck() const noexcept;
   void collect();
   void look_at(Station& station);
@@ -103,8 +104,9 @@ class Attendants {
   std::atomic<bool> somebody_is_awake_ = false;  // and will see what is announced
   bool has_deputy_ = false;
   bool deputy_called_ = false;
-  bool nothing_happens_ = false;                                       // nor has for a while: no deputy is needed
-  unsigned watch_turn_ = 0;                                            // whose the present watch is
+  std::chrono::microseconds eagerness_{};  // how long one looks without a pause after something has happened
+  bool nothing_happens_ = false;           // nor has for a while: no deputy is needed
+  unsigned watch_turn_ = 0;                // whose the present watch is
   std::optional<std::chrono::steady_clock::time_point> inside_since_;  // the watcher is at work by itself
   unsigned awaited_ = 0;                                               // threads in wait_until_none()
   base::EventCount news_;                                              // for those who rest

@@ -70,6 +70,10 @@ constexpr unsigned register_by_number = 1U << 31;          // IORING_REGISTER_US
 constexpr unsigned enter_by_number = 1U << 4;              // IORING_ENTER_REGISTERED_RING
 constexpr std::uint32_t any_number = ~std::uint32_t{0};
 
+// Of kernels since 6.1: one thread alone submits and waits, and what has ended becomes an answer as it does. Otherwise
+// each request that ends interrupts the thread for that, or wakes it, however many it waits for.
+constexpr unsigned answers_as_asked = 1U << 12 | 1U << 13;  // IORING_SETUP_SINGLE_ISSUER, IORING_SETUP_DEFER_TASKRUN
+
 std::atomic<unsigned> forks_seen{0};
 
 unsigned load(const unsigned* word, std::memory_order order) noexcept {
@@ -114,6 +118,9 @@ struct ThreadUrings {
   int provide(Completion completion) noexcept {
     forget_the_parents();
     const auto kind = static_cast<std::size_t>(completion);
+    if (rings[kind] != nullptr && rings[kind]->lost_ && !rings[kind]->in_use_) {
+      delete std::exchange(rings[kind], nullptr);
+    }
     if (rings[kind] != nullptr) return 0;
     if (refused[kind] != 0 || ending) return refused[kind] != 0 ? refused[kind] : ENOMEM;
     auto* const made = new (std::nothrow) Uring;
@@ -157,6 +164,21 @@ Uring::Use Uring::of_this_thread(Completion completion) noexcept {
   return thread_rings.take(completion);
 }
 
+// Only where the ring can be hidden: whose descriptor the program may close gets its answers without visits, too.
+bool Uring::set_up_as_asked(struct io_uring_params& params) noexcept {
+  struct io_uring_params more = params;
+  more.flags |= answers_as_asked;
+  const int fd = static_cast<int>(::syscall(SYS_io_uring_setup, depth, &more));
+  if (fd < 0) return false;
+  if ((more.features & feature_register_by_number) == 0) {
+    ::close(fd);
+    return false;
+  }
+  params = more;
+  fd_ = fd;
+  return true;
+}
+
 bool Uring::open(Completion completion) noexcept {
   struct io_uring_params params {};
   params.flags = IORING_SETUP_CLAMP;
@@ -166,7 +188,9 @@ bool Uring::open(Completion completion) noexcept {
     params.sq_thread_idle = polling_ends_after_ms;
     by_kernel_ = true;
   }
-  fd_ = static_cast<int>(::syscall(SYS_io_uring_setup, depth, &params));
+  if (completion != Completion::interrupt || !set_up_as_asked(params)) {
+    fd_ = static_cast<int>(::syscall(SYS_io_uring_setup, depth, &params));
+  }
   if (fd_ < 0) return false;
   // Both queues in one mapping, and no answer ever lost: kernels since 5.4 and 5.5.
   if ((params.features & IORING_FEAT_SINGLE_MMAP) == 0 || (params.features & IORING_FEAT_NODROP) == 0) {
@@ -371,20 +395,23 @@ int Uring::visit(std::span<UringAnswer, depth> answers, unsigned least,
     const bool passing = error == EAGAIN || error == EBUSY || error == ENOMEM;
     if (passing && ++refusals < most_refusals_in_a_row) continue;
     take_back_added();
-    if (in_flight_ == 0) return -error;
-    return wait_without_kernel(answers, error);
+    return in_flight_ == 0 ? -error : wait_for_the_rest(answers, error);
   }
 }
 
-// The kernel does not let us in although requests are on their way (somebody closed the ring's descriptor, where it is
-// not hidden): their answers still come into the queue that is mapped here, and until then their memory is in use.
-int Uring::wait_without_kernel(std::span<UringAnswer, depth> answers, int error) noexcept {
+// The kernel takes nothing more although requests are on their way. Their memory is in use until there are answers, and
+// these come with a visit that hands nothing over. Where even that is refused (somebody closed the ring's descriptor,
+// where it is not hidden; a sandbox), most rings' answers still come into the queue that is mapped here.
+int Uring::wait_for_the_rest(std::span<UringAnswer, depth> answers, int error) noexcept {
   constexpr timespec pause{0, 1'000'000};
-  for (int waited_ms = 0; waited_ms < longest_wait_ms; ++waited_ms) {
+  for (int waited_ms = 0; waited_ms < longest_wait_ms;) {
     if (const unsigned taken = take_answers(answers); taken > 0) return static_cast<int>(taken);
+    if (enter(1, nullptr) >= 0 || errno == EINTR) continue;
     ::nanosleep(&pause, nullptr);
+    ++waited_ms;
   }
   in_flight_ = 0;
+  lost_ = true;
   return -error;
 }
 

@@ -82,6 +82,7 @@ class Uring {
   Uring() = default;
   ~Uring();
   bool open(Completion completion) noexcept;
+  bool set_up_as_asked(struct io_uring_params& params) noexcept;
   bool map(const struct io_uring_params& params) noexcept;
   void hide(const struct io_uring_params& params) noexcept;
   bool make_table() noexcept;
@@ -91,13 +92,14 @@ class Uring {
   long enter(unsigned least, const std::chrono::microseconds* at_most) noexcept;
   void take_back_added() noexcept;
   unsigned take_answers(std::span<UringAnswer, depth> answers) noexcept;
-  int wait_without_kernel(std::span<UringAnswer, depth> answers, int error) noexcept;
+  int wait_for_the_rest(std::span<UringAnswer, depth> answers, int error) noexcept;
 
   int fd_ = -1;          // or the number that the kernel keeps the ring by
   bool hidden_ = false;  // the latter
   bool by_kernel_ = false;
   bool takes_limits_ = false;  // of how long to wait
   bool in_use_ = false;
+  bool lost_ = false;  // answers of requests that were given up may still come: it is not used again
   enum class Table : std::uint8_t { untried, made, refused };
   Table table_ = Table::untried;                 // of what is at hand
   std::array<std::span<std::byte>, 4> at_hand_;  // as the table has it

@@ -110,6 +110,32 @@ TEST_F(DiskReads, FindTheirMemoryAtHandAfterAWhile) {
   EXPECT_GT(seen.requests_at_hand(), 0U);
 }
 
+// A sandbox, say, that is put up in the middle of a read. What was on its way is given up after a while, and its
+// answers are not taken for those of later requests.
+TEST_F(DiskReads, AreFinishedWithoutARingThatLetsNobodyIn) {
+  if (way_ != "auto" && way_ != "io_uring") GTEST_SKIP() << "whoever submits for us is not seen here";
+  const ScratchFile file(4 * kMiB);
+  const Fd fd = file.open(O_RDONLY | O_DIRECT);
+  const Handle handle(fd);
+  const auto read = [&](std::size_t at) {
+    memory_->fill(0xa5);
+    EXPECT_EQ(read_file(handle.get(), memory_->address(), kMiB, static_cast<off_t>(at), 0), moved(kMiB));
+    EXPECT_TRUE(same_bytes(std::span(file.content()).subspan(at, kMiB), memory_->get(0, kMiB))) << at;
+  };
+  std::thread thread([&] {
+    const RingsSeen seen;
+    {
+      const RefusedVisits refused(1, for_ever, EPERM, RefusedVisits::Which::all);
+      read(0);
+      if (refused.visits() == 0) GTEST_SKIP() << "no io_uring here";
+    }
+    const std::size_t before = seen.made();
+    for (std::size_t again = 1; again < 4; ++again) read(again * kMiB);
+    EXPECT_LE(seen.made() - before, 1U);
+  });
+  thread.join();
+}
+
 // A request that has to wait needs a thread of the kernel's; where none can be started, as in a storm of signals, the
 // request comes back untried.
 TEST_F(DiskReads, ThatTheKernelCancelsAreReadAllTheSame) {

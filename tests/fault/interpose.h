@@ -91,10 +91,12 @@ class Plan {
 };
 
 // Visits to io_uring that the kernel refuses: `count` of them, behind the next `skip`, on whatever ring and thread. In
-// force from construction to destruction, one at a time.
+// force from construction to destruction, one at a time. Some rings have their answers with visits only; of theirs,
+// those that hand nothing over are let through, unless all are to be refused.
 class RefusedVisits {
  public:
-  RefusedVisits(std::size_t skip, std::size_t count, int error);
+  enum class Which : std::uint8_t { some, all };
+  RefusedVisits(std::size_t skip, std::size_t count, int error, Which which = Which::some);
   ~RefusedVisits();
   RefusedVisits(const RefusedVisits&) = delete;
   RefusedVisits& operator=(const RefusedVisits&) = delete;
