@@ -32,13 +32,15 @@ using base::Outcome;
 
 namespace {
 
-// A kernel that has not begun by then waits for somebody else's to end. Beside other requests of ours it takes its time
-// to begin, and the copy engine gets little of a link that they fill: it is worth as long as its bytes would take.
+// A kernel that has not begun by then waits for somebody else's to end, or for the device to turn to this process. A
+// request alone, for which the copy engine would take twice the kernel's time, is worth waiting for a quarter of the
+// difference. Beside other requests of ours a kernel takes its time to begin, and the copy engine gets little of a link
+// that they fill: it is worth as long as its bytes would take.
 std::chrono::microseconds patience_with_kernel(std::uint64_t bytes) noexcept {
   using std::chrono::microseconds;
-  constexpr std::uint64_t bytes_a_microsecond = 8192;
-  if (offers_now() <= 1) return microseconds(60);
-  return std::clamp(microseconds(bytes / bytes_a_microsecond), microseconds(400), microseconds(3000));
+  const auto worth = [bytes](std::uint64_t bytes_a_microsecond) { return microseconds(bytes / bytes_a_microsecond); };
+  if (offers_now() <= 1) return std::clamp(worth(200 << 10), microseconds(60), microseconds(1000));
+  return std::clamp(worth(8 << 10), microseconds(400), microseconds(3000));
 }
 
 // In a crowd, one that begins later than this would have left the copy engine time for some megabytes.

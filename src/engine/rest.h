@@ -16,10 +16,10 @@ class Rest {
     last_ = std::clamp(last_ * 2, shortest, longest);
     left_ = last_;
   }
-  // Asked once a request.
-  bool is_over() noexcept {
+  // Asked once a request, which counts for as many as it is worth.
+  bool is_over(std::uint32_t worth = 1) noexcept {
     if (left_ == 0) return true;
-    --left_;
+    left_ -= std::min(left_, worth);
     return false;
   }
   // It went well: the next rest is a short one.

@@ -232,8 +232,11 @@ void RingLoan::called_off(std::uint32_t serial) noexcept {
   ring_->rest.begin(longest_rest);
 }
 
-bool RingLoan::kernel_worth_trying() noexcept {
-  return !pending(*ring_) && ring_->rest.is_over();
+bool RingLoan::kernel_worth_trying(std::uint64_t bytes) noexcept {
+  constexpr std::uint64_t one = std::uint64_t{2} << 20U;
+  constexpr std::uint64_t most = 1024;
+  return !pending(*ring_) &&
+         ring_->rest.is_over(static_cast<std::uint32_t>(std::clamp<std::uint64_t>(bytes / one, 1, most)));
 }
 
 void RingLoan::kernel_did_well() noexcept {

@@ -51,8 +51,9 @@ class RingLoan {
 
   // A launch was called off: it may look at the words until the device gets to it. Until then there is no other.
   void called_off(std::uint32_t serial) noexcept;
-  // After a launch that was called off the kernel is left alone for a number of requests, the longer the more often.
-  bool kernel_worth_trying() noexcept;
+  // After a launch that was called off the kernel is left alone for a number of requests, the longer the more often; a
+  // request of many megabytes counts for several, as without the kernel it takes twice its time.
+  bool kernel_worth_trying(std::uint64_t bytes = 0) noexcept;
   void kernel_did_well() noexcept;
   // The same for requests beside others, which wait longer for their kernels to begin: not worth trying for a while
   // after one that did begin, but late.

@@ -28,6 +28,14 @@ TEST(Rest, LastsForSoManyRequests) {
   EXPECT_TRUE(rest.is_over());
 }
 
+TEST(Rest, IsShorterWhereARequestIsWorthSeveral) {
+  Rest rest;
+  rest.begin(longest);
+  EXPECT_FALSE(rest.is_over(Rest::shortest - 1));
+  EXPECT_FALSE(rest.is_over(1000));
+  EXPECT_TRUE(rest.is_over(1000));
+}
+
 TEST(Rest, LastsTwiceAsLongEachTimeInARow) {
   Rest rest;
   for (const std::uint32_t expected : {8U, 16U, 32U, 64U, 64U}) {
