@@ -32,15 +32,13 @@ using base::Outcome;
 
 namespace {
 
-// A kernel that has not begun by then waits for somebody else's to end, or for the device to turn to this process. A
-// request alone, for which the copy engine would take twice the kernel's time, is worth waiting for a quarter of the
-// difference. Beside other requests of ours a kernel takes its time to begin, and the copy engine gets little of a link
-// that they fill: it is worth as long as its bytes would take.
+// Beside other requests of ours a kernel takes its time to begin, and the copy engine gets little of a link that they
+// fill: it is worth as long as its bytes would take.
 std::chrono::microseconds patience_with_kernel(std::uint64_t bytes) noexcept {
   using std::chrono::microseconds;
-  const auto worth = [bytes](std::uint64_t bytes_a_microsecond) { return microseconds(bytes / bytes_a_microsecond); };
-  if (offers_now() <= 1) return std::clamp(worth(200 << 10), microseconds(60), microseconds(1000));
-  return std::clamp(worth(8 << 10), microseconds(400), microseconds(3000));
+  constexpr std::uint64_t bytes_a_microsecond = 8192;
+  if (offers_now() <= 1) return patience_with_kernel_of_one(bytes);
+  return std::clamp(microseconds(bytes / bytes_a_microsecond), microseconds(400), microseconds(3000));
 }
 
 // In a crowd, one that begins later than this would have left the copy engine time for some megabytes.
@@ -56,6 +54,7 @@ struct Cut {
   unsigned hands;
   bool cached;    // no disk has to bring it first
   bool in_crowd;  // several others are under way
+  bool tells;     // long enough, and alone, to tell whether its hands were enough
   // For the copy engine: so many chunks at a time, and fewer where it has nothing of this request to do.
   std::uint32_t chunks_a_copy;
   bool less_when_idle;
@@ -95,6 +94,9 @@ constexpr unsigned fewest_blocks = 4;
 // So many have places of their own: fewer gain nothing by it.
 constexpr unsigned fewest_hands_apart = 4;
 
+// Who comes back to the same place so often learns whether the device or the readers are the slower ones.
+constexpr std::uint32_t times_around = 3;
+
 template <typename Sizes>
 const Size& size_for(const Sizes& sizes, std::uint64_t total) {
   return *std::find_if(sizes.begin(), sizes.end(), [&](const Size& size) { return total <= size.up_to; });
@@ -105,7 +107,7 @@ bool can_be_gathered(const FileRange& range, cuda::DevicePtr to) {
   return range.block == 1 || (to - range.at.value % range.unit()) % 16 == 0;
 }
 
-Cut cut(const FileRange& range, cuda::DevicePtr to, bool cached, bool by_kernel, bool in_crowd) {
+Cut cut(const FileRange& range, cuda::DevicePtr to, const Crew& crew, bool cached, bool by_kernel, bool in_crowd) {
   const std::uint64_t skip = range.at.value % range.unit();
   const std::uint64_t total = skip + range.length;
   const bool crowd = cached && !by_kernel && in_crowd && total >= worth_a_copy_in_crowd;
@@ -117,11 +119,13 @@ Cut cut(const FileRange& range, cuda::DevicePtr to, bool cached, bool by_kernel,
   made.skip = static_cast<std::uint32_t>(skip);
   made.chunk_bytes = size.chunk_bytes;
   made.chunks = static_cast<std::uint32_t>((total + size.chunk_bytes - 1) / size.chunk_bytes);
-  made.hands = std::min(size.hands, made.chunks - 1);
   const std::uint32_t places = std::min<std::uint32_t>(ring_bytes / size.chunk_bytes, most_places);
+  const bool large = by_kernel && made.chunks >= times_around * places;
+  made.hands = std::min(size.hands + (large ? crew.beyond_usual() : 0), made.chunks - 1);
   // The copy engine takes neighbours in one copy, and beside other requests hands are few.
   const bool apart = by_kernel && made.hands >= fewest_hands_apart && offers_now() == 0;
   made.places = apart ? Places::of_their_own(places, lane_count() + 1) : Places{.count = places};
+  made.tells = large && apart;
   made.cached = cached;
   made.in_crowd = in_crowd;
   made.chunks_a_copy = std::max(1U, (crowd ? worth_a_copy_in_crowd : worth_a_copy) / size.chunk_bytes);
@@ -159,11 +163,11 @@ class DeviceRead final : public Work {
     {
       const Offer offer(*this, cut_.hands);
       if (by_kernel()) launch();
+      const auto began = std::chrono::steady_clock::now();
       // The first chunk is the caller's: calling a launch off needs its ticket (see call_off).
       Hand hand(cut_.places, 0);
       for (std::uint32_t chunk = 0; chunk < cut_.chunks; chunk = next_.fetch_add(1, std::memory_order_relaxed)) {
-        Patience patience = patience_with_device();
-        while (!has_room(hand, chunk)) look_after_device(patience);
+        wait_for_room(hand, chunk);
         if (is_lost()) break;
         read(hand, chunk);
         release();
@@ -172,6 +176,9 @@ class DeviceRead final : public Work {
         } else {
           pump();
         }
+      }
+      if (cut_.tells && by_kernel() && !is_lost() && offers_now() == 1) {
+        ring_.crew().learn(waited_, std::chrono::steady_clock::now() - began);
       }
       finish();
     }
@@ -227,6 +234,17 @@ class DeviceRead final : public Work {
     if (chunk >= gpu::ticket_slots && !has_left(chunk - gpu::ticket_slots)) return false;
     const std::optional<std::uint32_t> before = hand.in_the_way_of(chunk);
     return !before || has_left(*before);
+  }
+
+  // The caller's.
+  void wait_for_room(const Hand& hand, std::uint32_t chunk) noexcept {
+    if (has_room(hand, chunk)) return;
+    const auto began = std::chrono::steady_clock::now();
+    Patience patience = patience_with_device();
+    do {
+      look_after_device(patience);
+    } while (!has_room(hand, chunk));
+    waited_ += std::chrono::steady_clock::now() - began;
   }
 
   void read(Hand& hand, std::uint32_t chunk) noexcept {
@@ -458,6 +476,7 @@ class DeviceRead final : public Work {
   std::uint32_t serial_ = 0;
   std::chrono::steady_clock::time_point launched_{};
   enum class Begin : std::uint8_t { of_no_interest, awaited, in_time, late } begins_ = Begin::of_no_interest;
+  std::chrono::nanoseconds waited_{};
   int failure_ = cuda::success;
   std::uint32_t issued_ = 0;
 
@@ -485,10 +504,10 @@ Outcome read_to_device(const FileRange& range, RingLoan& ring, cuda::DevicePtr t
   const bool in_crowd = offers_now() + 1 >= fewest_in_crowd;
   // Memory that went under its registration: the copy engine's answer is an error, a kernel's the end of the context.
   const bool by_kernel = carrier != Carrier::engine && (cached || carrier == Carrier::kernel) &&
-                         can_be_gathered(range, to) && ring.device().can_gather() && ring.kernel_worth_trying() &&
-                         (!in_crowd || ring.kernel_worth_trying_in_crowd()) &&
+                         can_be_gathered(range, to) && ring.device().can_gather() &&
+                         ring.kernel_worth_trying(range.length) && (!in_crowd || ring.kernel_worth_trying_in_crowd()) &&
                          gpu::contiguous_bytes(to, range.length) == range.length;
-  const Cut made = cut(range, to, cached, by_kernel, in_crowd);
+  const Cut made = cut(range, to, ring.crew(), cached, by_kernel, in_crowd);
   return DeviceRead(range, made, ring, to, by_kernel).run();
 }
 

@@ -29,8 +29,7 @@ namespace {
 
 // Small enough that a request alone keeps a disk busy, large enough that each read is worth its interrupt.
 std::uint32_t chunk_bytes_for(std::uint64_t total) {
-  if (total <= 512 << 10) return 128 << 10;
-  return total <= 2 << 20 ? 256 << 10 : 512 << 10;
+  return total <= 512 << 10 ? 128 << 10 : 512 << 10;
 }
 
 class DiskRead {

@@ -33,6 +33,7 @@ struct RingLoan::Ring {
   std::uint32_t pending = 0;  // serial of the last launch that was called off; 0: none
   Rest rest;                  // of the kernel, after a launch that was called off
   Rest crowd_rest;            // in crowds, after one that began late
+  Crew crew;
   bool condemned = false;
 };
 
@@ -248,7 +249,7 @@ bool RingLoan::kernel_worth_trying_in_crowd() noexcept {
 }
 
 bool RingLoan::has_prompt_kernel() noexcept {
-  return device().can_gather() && kernel_worth_trying() && kernel_worth_trying_in_crowd();
+  return device().can_gather() && kernel_worth_trying(0) && kernel_worth_trying_in_crowd();
 }
 
 void RingLoan::kernel_began(bool late) noexcept {
@@ -258,6 +259,10 @@ void RingLoan::kernel_began(bool late) noexcept {
   } else {
     ring_->crowd_rest.forget();
   }
+}
+
+Crew& RingLoan::crew() noexcept {
+  return ring_->crew;
 }
 
 int RingLoan::await_copied(std::uint32_t count) const noexcept {

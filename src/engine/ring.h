@@ -2,12 +2,15 @@
 // A context has few; whoever gets none does without.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "engine/crew.h"
 #include "gpu/memory.h"
 #include "gpu/staging.h"
 
@@ -53,7 +56,7 @@ class RingLoan {
   void called_off(std::uint32_t serial) noexcept;
   // After a launch that was called off the kernel is left alone for a number of requests, the longer the more often; a
   // request of many megabytes counts for several, as without the kernel it takes twice its time.
-  bool kernel_worth_trying(std::uint64_t bytes = 0) noexcept;
+  bool kernel_worth_trying(std::uint64_t bytes) noexcept;
   void kernel_did_well() noexcept;
   // The same for requests beside others, which wait longer for their kernels to begin: not worth trying for a while
   // after one that did begin, but late.
@@ -61,6 +64,8 @@ class RingLoan {
   // Would read_to_device() have a kernel carry what the page cache has for one of many threads?
   bool has_prompt_kernel() noexcept;
   void kernel_began(bool late) noexcept;
+  // Of large requests that a kernel carries.
+  Crew& crew() noexcept;
   // Waits until RingWords::copied has come to this. success, or what the device has died of meanwhile.
   int await_copied(std::uint32_t count) const noexcept;
   // The device has refused something: the ring is not used again unless the device lives on.
@@ -74,6 +79,15 @@ class RingLoan {
   explicit RingLoan(Ring* ring) noexcept : ring_(ring) {}
   Ring* ring_;
 };
+
+// A kernel that has not begun by then waits for somebody else's to end, or for the device to turn to this process. A
+// request alone, for which the copy engine would take twice the kernel's time, is worth waiting for a quarter of the
+// difference.
+constexpr std::chrono::microseconds patience_with_kernel_of_one(std::uint64_t bytes) noexcept {
+  constexpr std::uint64_t bytes_a_microsecond = 200 << 10;
+  using std::chrono::microseconds;
+  return std::clamp(microseconds(bytes / bytes_a_microsecond), microseconds(60), microseconds(1000));
+}
 
 std::size_t ring_count() noexcept;
 

@@ -27,9 +27,9 @@ constexpr std::uint32_t smallest_chunk = 4096;
 constexpr std::uint32_t usual_chunk = 16 << 10;
 constexpr unsigned most_hands = 11;
 
-// A kernel that has not begun by then waits for somebody else's to end; those of our own end soon.
-std::chrono::microseconds patience_with_launch() noexcept {
-  return offers_now() > 1 ? std::chrono::microseconds(3000) : std::chrono::microseconds(60);
+// Kernels of our own end soon.
+std::chrono::microseconds patience_with_launch(std::uint64_t bytes) noexcept {
+  return offers_now() > 1 ? std::chrono::microseconds(3000) : patience_with_kernel_of_one(bytes);
 }
 
 std::uint32_t chunks_in(std::uint64_t length, std::uint32_t size) noexcept {
@@ -82,7 +82,8 @@ std::size_t ScatteredRead::cut(std::span<Parcel> parcels) noexcept {
 void ScatteredRead::run(std::span<Parcel> parcels, RingLoan& ring, Carrier carrier) noexcept {
   while (!parcels.empty()) {
     parcels = parcels.subspan(cut(parcels));
-    const bool by_kernel = carrier != Carrier::engine && ring.device().can_scatter() && ring.kernel_worth_trying();
+    const bool by_kernel =
+        carrier != Carrier::engine && ring.device().can_scatter() && ring.kernel_worth_trying(bytes());
     carry(ring, by_kernel);
     settle();
   }
@@ -314,7 +315,7 @@ void ScatteredRead::look_after_device(Patience& patience) noexcept {
   if (!by_kernel()) {
     pump();
   } else if (look(ring_->words().launch.begun) != serial_) {
-    if (std::chrono::steady_clock::now() - launched_ > patience_with_launch()) call_off();
+    if (std::chrono::steady_clock::now() - launched_ > patience_with_launch(bytes())) call_off();
   } else if (patience.long_since()) {
     is_healthy();
   }

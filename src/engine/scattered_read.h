@@ -82,6 +82,8 @@ class ScatteredRead final : public Work {
   cuda::DevicePtr target_of(std::uint32_t chunk) const noexcept {
     return parcels_[parcel_of_[chunk]].to + begin_of(chunk);
   }
+  // Of all chunks of the launch, or a little more.
+  std::uint64_t bytes() const noexcept { return std::uint64_t{chunks_} * chunk_bytes_; }
   // Of a chunk that has been read, or is being read by this thread.
   Slot& slot(std::uint32_t chunk) noexcept { return slots_[chunk % gpu::ticket_slots]; }
   const Slot& slot(std::uint32_t chunk) const noexcept { return slots_[chunk % gpu::ticket_slots]; }

@@ -13,6 +13,7 @@
 #include "sluice.h"
 #include "support/busy_device.h"
 #include "support/calls.h"
+#include "support/cuda_driver.h"
 
 namespace sluice::contract {
 namespace {
@@ -209,6 +210,34 @@ TEST_F(Staging, ABusyDeviceHasItsLaunchCalledOffAndTheBytesAreRight) {
   EXPECT_EQ(carriers().kernel, called_off.kernel);
   EXPECT_EQ(carriers().copy_engine, called_off.copy_engine + 1);
   busy->let_go();
+  EXPECT_TRUE(same_bytes(file.content(), memory.get()));
+}
+
+// After a launch that was called off the kernel rests for some requests. One large read counts for several of these: by
+// the copy engine it takes twice its time.
+TEST_F(Staging, ALargeReadIsSoonDueAKernelAgain) {
+  const ScratchFile file(48 * kMiB);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, 48 * kMiB);
+  wait_for_kernel(handle.get(), memory);
+  std::string why_not;
+  const auto busy = BusyDevice::hold(&why_not);
+  if (busy == nullptr) GTEST_SKIP() << why_not;
+  const sluice_carrier_counts_t before = carriers();
+  ASSERT_EQ(read_file(handle.get(), memory.address(), 48 * kMiB), moved(48 * kMiB));
+  ASSERT_EQ(carriers().kernel_called_off, before.kernel_called_off + 1);
+  busy->let_go();
+  {
+    const ContextScope context(primary_context(0));
+    ASSERT_EQ(cuda()->context_synchronize(), 0);  // the launch that was called off is through
+  }
+  const sluice_carrier_counts_t called_off = carriers();
+  ASSERT_EQ(read_file(handle.get(), memory.address(), 48 * kMiB), moved(48 * kMiB));
+  EXPECT_EQ(carriers().copy_engine, called_off.copy_engine + 1);
+  ASSERT_EQ(read_file(handle.get(), memory.address(), 48 * kMiB), moved(48 * kMiB));
+  // On a machine too busy to begin a kernel soon, it was tried.
+  EXPECT_EQ(carriers().kernel + carriers().kernel_called_off, called_off.kernel + called_off.kernel_called_off + 1);
   EXPECT_TRUE(same_bytes(file.content(), memory.get()));
 }
 

@@ -326,11 +326,13 @@ int small_copies_in_a_context_that_is_lost() {
   const Fd fd = file.open(O_RDWR);
   CUfileHandle_t handle = nullptr;
   require(register_fd(fd.get(), &handle) == CU_FILE_SUCCESS, "registering the file");
+  // All of it before the first copy, as none is to be had of a context that is lost; nor could it be freed there.
+  static std::array<const Memory*, 3> memories{};
+  for (const Memory*& memory : memories) memory = new Memory(MemoryKind::device, size);
   std::vector<std::thread> threads;
-  for (int number = 0; number < 3; ++number) {
-    threads.emplace_back([handle, writes = number == 2] {
+  for (const Memory* const memory : memories) {
+    threads.emplace_back([handle, memory, writes = memory == memories.back()] {
       const ContextScope scope(primary_context(0));
-      static thread_local auto* const memory = new Memory(MemoryKind::device, size);  // freeing it would be refused
       Transfer answer = moved(size);
       do {
         answer = writes ? write_file(handle, memory->address(), size) : read_file(handle, memory->address(), size);

@@ -1,0 +1,31 @@
+// How many hands a large request is given beyond the usual number. Usual is what keeps a device busy from the page
+// cache of most file systems; where reading is slower, as from the small pages of tmpfs, more hands cost no more
+// processor time: those that there are do not wait any less.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+namespace sluice::engine {
+
+class Crew {
+ public:
+  static constexpr unsigned most_beyond = 4;
+
+  unsigned beyond_usual() const noexcept { return beyond_; }
+
+  // A request took so long, and so much of it one of its hands waited for the device to leave room. Between the two
+  // bounds lies more than one hand makes out of ten, so that the number comes to rest.
+  void learn(std::chrono::nanoseconds waited, std::chrono::nanoseconds whole) noexcept {
+    if (waited * 64 < whole) {
+      beyond_ = std::min(beyond_ + 1, most_beyond);
+    } else if (waited * 6 > whole && beyond_ > 0) {
+      --beyond_;
+    }
+  }
+
+ private:
+  unsigned beyond_ = 0;
+};
+
+}  // namespace sluice::engine
