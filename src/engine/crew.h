@@ -14,10 +14,11 @@ class Crew {
 
   unsigned beyond_usual() const noexcept { return beyond_; }
 
-  // A request took so long, and so much of it one of its hands waited for the device to leave room. Between the two
-  // bounds lies more than one hand makes out of ten, so that the number comes to rest.
+  // A request took so long, and so much of it one of its hands waited for the device to leave room. Where it hardly
+  // ever did, another one makes it quicker and costs nothing. One of ten makes the others wait a tenth of the time:
+  // where they wait more than that, there is one too many.
   void learn(std::chrono::nanoseconds waited, std::chrono::nanoseconds whole) noexcept {
-    if (waited * 64 < whole) {
+    if (waited * 1000 < whole) {
       beyond_ = std::min(beyond_ + 1, most_beyond);
     } else if (waited * 6 > whole && beyond_ > 0) {
       --beyond_;
