@@ -8,6 +8,7 @@
 #include "engine/disk_queue.h"
 #include "engine/private_files.h"
 #include "engine/ring.h"
+#include "engine/warming.h"
 
 namespace sluice::engine {
 
@@ -19,7 +20,10 @@ struct FileRange {
   std::uint64_t file_size;  // a hint; ~0 when unknown
   PrivateFile& buffered;    // for what O_DIRECT refuses after all
   DiskQueue& disk;          // how O_DIRECT reads are kept on their way
+  bool in_memory;           // its file system has no other place for it
 
+  // Of a buffered descriptor.
+  Warmable warmable() const noexcept { return {fd, in_memory}; }
   // Chunks of the range begin on multiples of it, but for the first one.
   std::uint64_t unit() const noexcept { return block > page ? block : page; }
   static constexpr std::uint32_t page = 4096;

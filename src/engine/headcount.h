@@ -1,7 +1,9 @@
 // How many threads are at the same thing at once: what suits one that is alone rarely suits a crowd.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstdint>
 
 namespace sluice::engine {
 
@@ -35,14 +37,21 @@ class Headcount {
 
 namespace headcounts {
 
-inline constinit Headcount small_reads;    // of buffered files, into device memory
-inline constinit Headcount slab_copies;    // between a slab and a device
-inline constinit Headcount staged_writes;  // through a ring
+inline constinit Headcount small_reads;  // of buffered files, into device memory
+inline constinit Headcount slab_copies;  // between a slab and a device
+
+// Large writes to one file, whatever object tells it from others. Two files may share a count now and then.
+inline constexpr unsigned file_bits = 6;
+inline constinit std::array<Headcount, 1U << file_bits> writers;
+inline Headcount& writers_of(const void* file) noexcept {
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
+  return writers[reinterpret_cast<std::uintptr_t>(file) * odd >> (64 - file_bits)];
+}
 
 inline void forget() noexcept {
   small_reads.forget();
   slab_copies.forget();
-  staged_writes.forget();
+  for (Headcount& of_one : writers) of_one.forget();
 }
 
 }  // namespace headcounts

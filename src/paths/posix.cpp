@@ -203,7 +203,7 @@ class Posix final : public Path {
     engine::RingLoan ring = engine::RingLoan::take(session);
     if (!ring || (unless == Unless::no_prompt_kernel && !ring.has_prompt_kernel())) return std::nullopt;
     const engine::FileRange range{file.fd,   piece.at,      piece.length, block_of(file, piece.carry),
-                                  file.size, file.buffered, file.disk};
+                                  file.size, file.buffered, file.disk,    is_in_memory(file)};
     return piece.direction == Direction::read ? engine::read_to_device(range, ring, piece.address, carrier_of(manner_))
                                               : engine::write_from_device(range, ring, piece.address);
   }
@@ -213,6 +213,10 @@ class Posix final : public Path {
   bool is_polled_for(const OpenFile& file, const Piece& piece) const noexcept {
     return piece.direction == Direction::read && manner_ == Manner::usual && block_of(file, piece.carry) > 1 &&
            engine::is_polled(file.disk.completion());
+  }
+
+  static bool is_in_memory(const OpenFile& file) noexcept {
+    return file.facts.file_system == facts::FileSystem::memory;
   }
 
   static std::uint32_t block_of(const OpenFile& file, Carry carry) noexcept {
