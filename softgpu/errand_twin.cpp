@@ -126,8 +126,12 @@ void errand(const Launch& launch) {
   std::uint32_t number = first;
   word(0).store(first, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (early_admission("sluice_errand") != cuda::success) return stand_still(launch);
   Command command;
+  // One that was called off before it began has nothing to stand still in: the copy engine has done its work.
+  if (early_admission("sluice_errand") != cuda::success &&
+      !(look(launch, given, number, command) && command.kind == kind_called_off)) {
+    return stand_still(launch);
+  }
   if (!wait_for_command(launch, given, number, command)) return;
   const bool off = command.kind == kind_called_off;
   word(1).store(first << 1U | (off ? 1U : 0U), std::memory_order_release);
