@@ -184,9 +184,13 @@ void Convoy::carry_written(engine::RingLoan& ring, Listener& listener) noexcept 
   const std::span parcels = std::span(out_parcels_).first(entries_.size());
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = *entries_[i];
-    parcels[i] = {entry.file->fd,        base::FileOffset{static_cast<std::uint64_t>(entry.call.file_offset)},
-                  entry.call.size,       block_of(*entry.file),
-                  &entry.file->buffered, entry.together.address};
+    parcels[i] = {entry.file->fd,
+                  base::FileOffset{static_cast<std::uint64_t>(entry.call.file_offset)},
+                  entry.call.size,
+                  block_of(*entry.file),
+                  &entry.file->buffered,
+                  entry.together.address,
+                  entry.file->facts.file_system == facts::FileSystem::memory};
   }
   Written told(*this, listener);
   written_->run(parcels, ring, told);

@@ -61,8 +61,9 @@ int Delivery::together(cuda::DevicePtr to, std::size_t length) noexcept {
   while (!ready.compare_exchange_weak(box_->next, box_, std::memory_order_release, std::memory_order_relaxed)) {
   }
   if (const auto copied = wait_for_leader(to, length)) return *copied;
+  Warming nothing;
   if (box_->stage.load(std::memory_order_relaxed) == Mailbox::Stage::refused ||
-      !box_->await(session_, to, how_to_wait())) {
+      !box_->await(session_, to, how_to_wait(), nothing)) {
     return by_copy(to, length);
   }
   box_->has_served();
@@ -120,8 +121,8 @@ void Delivery::lead() noexcept {
   }
 }
 
-int Delivery::by_resident(cuda::DevicePtr to, std::size_t length) noexcept {
-  if (!is_served_by_resident(to, length)) {
+int Delivery::by_resident(cuda::DevicePtr to, std::size_t length, Warming meanwhile) noexcept {
+  if (!is_served_by_resident(to, length, meanwhile)) {
     box_->used = steady_clock::now();
     return by_copy(to, length);
   }
@@ -130,13 +131,13 @@ int Delivery::by_resident(cuda::DevicePtr to, std::size_t length) noexcept {
   return cuda::success;
 }
 
-bool Delivery::is_served_by_resident(cuda::DevicePtr to, std::size_t length) noexcept {
+bool Delivery::is_served_by_resident(cuda::DevicePtr to, std::size_t length, Warming& meanwhile) noexcept {
   if (box_->rests() || !can_post(to, length)) return false;
   if (!box_->is_free()) {
     // Launched, and still waiting for its turn.
     if (!box_->has_begun()) return false;
     box_->post(to, length);
-    if (box_->await(session_, to, how_to_wait())) return true;
+    if (box_->await(session_, to, how_to_wait(), meanwhile)) return true;
     if (!box_->is_free()) return false;
   } else if (steady_clock::now() - box_->used > soon) {
     return false;
@@ -150,7 +151,7 @@ bool Delivery::is_served_by_resident(cuda::DevicePtr to, std::size_t length) noe
   }
   box_->launched = steady_clock::now();
   box_->is_late = false;
-  if (!box_->await(session_, to, how_to_wait())) return false;
+  if (!box_->await(session_, to, how_to_wait(), meanwhile)) return false;
   box_->has_served();
   return true;
 }

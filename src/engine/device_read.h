@@ -21,6 +21,7 @@ struct FileRange {
   PrivateFile& buffered;    // for what O_DIRECT refuses after all
   DiskQueue& disk;          // how O_DIRECT reads are kept on their way
   bool in_memory;           // its file system has no other place for it
+  std::uint64_t sequel;     // bytes behind the range that are likely to come next; 0: nobody knows
 
   // Of a buffered descriptor.
   Warmable warmable() const noexcept { return {fd, in_memory}; }

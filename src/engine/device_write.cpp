@@ -1,7 +1,7 @@
-// One piece is on its way from the device while another is being written. A file system lets one writer at a time into a
-// file that it buffers, and what the writer does there is for the most part waiting for memory. So hands take turns at
-// a large write into the page cache: each warms the place that its piece goes to while another one writes, and when its
-// turn comes it is through in half the time or less. Nobody warms anything while it could write.
+// One piece is on its way from the device while another is being written. A file system lets one writer at a time into
+// a file that it buffers, and what the writer does there is for the most part waiting for memory. So hands take turns
+// at a large write into the page cache: each warms the place that its piece goes to while another one writes, and when
+// its turn comes it is through in half the time or less. Nobody warms anything while it could write.
 //
 //   next_        the first piece that nobody has claimed
 //   turn_        pieces before it are written; its hand may write, nobody else
@@ -79,8 +79,16 @@ class DeviceWrite final : public Work {
     {
       const Offer offer(*this, plan_.hands);
       take_turns(Who::caller);
+      // The last turn is another hand's: time to warm where the caller is likely to write next.
+      Warming sequel = first_place_of_next();
       Patience patience;
-      while (!is_over()) look_after_device(patience);
+      while (!is_over()) {
+        if (sequel.step()) {
+          fetch_more();
+        } else {
+          look_after_device(patience);
+        }
+      }
     }
     // After a refusal a copy may still be on its way into the ring.
     if (issued_ > 0 && copied() < issued_) ring_.device().finish_copies();
@@ -114,14 +122,23 @@ class DeviceWrite final : public Work {
   bool is_over() const noexcept { return has_ended() || beginning(turn()) >= range_.length; }
   bool may_write(std::uint32_t piece) const noexcept { return copied() > piece && turn() == piece; }
 
+  // The first piece is the caller's, who may have warmed its place already.
   void take_turns(Who who) noexcept {
-    for (;;) {
-      const std::uint32_t piece = next_.fetch_add(1, std::memory_order_relaxed);
-      if (beginning(piece) >= range_.length || !wait_for_turn(piece, who)) return;
+    const auto claim = [this] { return next_.fetch_add(1, std::memory_order_relaxed); };
+    for (std::uint32_t piece = who == Who::caller ? 0 : claim(); beginning(piece) < range_.length; piece = claim()) {
+      if (!wait_for_turn(piece, who)) return;
       write(piece);
+      // Nobody's turn comes behind a piece that was refused.
+      if (has_ended()) return;
       turn_.store(piece + 1, std::memory_order_release);
       if (who == Who::caller) fetch_more();
     }
+  }
+
+  Warming first_place_of_next() const noexcept {
+    if (!plan_.warms) return {};
+    return {range_.warmable(), FileOffset{range_.at.value + range_.length}, std::min(range_.sequel, plan_.first),
+            Warming::long_step};
   }
 
   // False: there will not be one.
@@ -193,7 +210,7 @@ class DeviceWrite final : public Work {
   std::uint64_t done_ = 0;
   Outcome refusal_ = Outcome::bytes(0);
 
-  alignas(64) std::atomic<std::uint32_t> next_{0};
+  alignas(64) std::atomic<std::uint32_t> next_{1};
   alignas(64) std::atomic<std::uint32_t> turn_{0};
   std::atomic<bool> ended_{false};
 };

@@ -1,4 +1,5 @@
-// Writing device memory into a file: the copy engine fills a staging ring, the calling thread and lanes empty it meanwhile.
+// Writing device memory into a file: the copy engine fills a staging ring, the calling thread and lanes empty it
+// meanwhile.
 #pragma once
 
 #include "engine/device_read.h"

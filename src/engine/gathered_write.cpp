@@ -28,6 +28,10 @@ constexpr std::uint32_t most_in_a_group = 1 << 20;
 constexpr std::uint64_t most_at_once = 512 << 10;
 constexpr std::uint64_t most_at_once_by_the_caller = 256 << 10;
 constexpr std::uint32_t most_in_the_first_group = 256 << 10;
+// In turns: what a hand writes at once, how many lend one, and from which parcels on it pays.
+constexpr std::uint64_t most_in_a_turn = 1 << 20;
+constexpr unsigned hands_in_turns = 2;
+constexpr std::uint64_t smallest_in_turns = 256 << 10;
 // Of the ring, for each stream: bytes that a processor's cache still has are written sooner. Measured on an H200, one
 // stream: 1.05 times the speed that the whole ring gives.
 constexpr std::uint32_t window_of_one = 3 * (512 << 10);
@@ -87,7 +91,10 @@ void GatheredWrite::cut() noexcept {
   }
   std::sort(order.begin(), order.begin() + count);
   for (std::uint32_t i = 0; i < count; ++i) append(static_cast<std::uint16_t>(order[i]));
-  const std::uint64_t window = std::min<std::uint64_t>(ring_bytes, std::uint64_t{window_of_one} * streams_count_);
+  in_turns_ = can_take_turns();
+  claimed_.store(streams_[0].next.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  const std::uint64_t window =
+      in_turns_ ? ring_bytes : std::min<std::uint64_t>(ring_bytes, std::uint64_t{window_of_one} * streams_count_);
   place_count_ = std::min({most_places, static_cast<std::uint32_t>(window / place_bytes_), chunks_});
 }
 
@@ -126,13 +133,14 @@ void GatheredWrite::run(std::span<OutParcel> parcels, RingLoan& ring, Listener& 
     written_[place].store(place, std::memory_order_relaxed);
   }
   {
-    const Offer offer(*this, std::min(most_writers, streams_count_));
+    const Offer offer(*this, in_turns_ ? hands_in_turns : std::min(most_writers, streams_count_));
+    Turn turn;
     Patience patience;
     while (told_ < parcels_.size() && failure_ == cuda::success) {
       const bool copied = copy_more();
-      const bool wrote = write_some(Holder::caller);
+      const bool did_something = in_turns_ ? take_turn(turn) : write_some(Holder::caller);
       tell(listener);
-      if (copied || wrote) {
+      if (copied || did_something) {
         patience = {};
       } else {
         look_after_device(patience);
@@ -147,13 +155,14 @@ void GatheredWrite::run(std::span<OutParcel> parcels, RingLoan& ring, Listener& 
   }
 }
 
-// A hand stays while there is a stream that no other hand has.
+// A hand stays while there is something to claim, or a stream that no other hand has.
 void GatheredWrite::lend_a_hand(unsigned /*number*/) noexcept {
+  Turn turn;
   Patience patience;
   while (!lost_.load(std::memory_order_acquire)) {
-    if (write_some(Holder::hand)) {
+    if (in_turns_ ? take_turn(turn) : write_some(Holder::hand)) {
       patience = {};
-    } else if (some_may_want_a_hand()) {
+    } else if (in_turns_ ? turn.first != no_chunk : some_may_want_a_hand()) {
       patience.wait();
     } else {
       return;
@@ -179,7 +188,7 @@ bool GatheredWrite::write_some(Holder as) noexcept {
     bool wrote = false;
     for (std::uint32_t chunk = stream.next.load(std::memory_order_relaxed); is_ready(chunk);
          chunk = stream.next.load(std::memory_order_relaxed)) {
-      stream.next.store(write(chunk, as), std::memory_order_relaxed);
+      stream.next.store(write_what_has_come(chunk, as), std::memory_order_relaxed);
       wrote = true;
       if (as == Holder::caller || lost_.load(std::memory_order_relaxed)) break;
     }
@@ -199,26 +208,83 @@ FileOffset GatheredWrite::place_of(std::uint32_t chunk) const noexcept {
   return {parcels_[parcel_of_[chunk]].at.value + begin_of(chunk)};
 }
 
-// Is the chunk of a buffered file, behind `length` bytes of it that begin with `first`, and has it come?
+// Is the chunk of a buffered file, behind `length` bytes of it that begin with `first`?
 bool GatheredWrite::goes_with(std::uint32_t first, std::uint64_t length, std::uint32_t chunk) const noexcept {
-  if (!is_ready(chunk)) return false;
+  if (chunk == no_chunk) return false;
   const OutParcel& parcel = parcels_[parcel_of_[chunk]];
   return parcel.block == 1 && parcel.fd == parcels_[parcel_of_[first]].fd &&
          place_of(chunk).value == place_of(first).value + length;
 }
 
+bool GatheredWrite::can_take_turns() const noexcept {
+  const auto place_is_at_hand = [](const OutParcel& parcel) {
+    return is_warmable({parcel.fd, parcel.in_memory}, parcel.at, parcel.length);
+  };
+  return streams_count_ == 1 && lane_count() > 0 &&
+         std::all_of(parcels_.begin(), parcels_.end(),
+                     [](const OutParcel& parcel) { return parcel.block == 1 && parcel.length >= smallest_in_turns; }) &&
+         place_is_at_hand(parcels_.front()) && place_is_at_hand(parcels_.back());
+}
+
+// Has all of it come? Copies come in the order of the chunks.
+bool GatheredWrite::is_group_ready(const Turn& turn) const noexcept {
+  std::uint32_t last = turn.first;
+  for (std::uint32_t chunk = last; chunk != turn.end; chunk = chunk_behind(chunk)) last = chunk;
+  return is_ready(last);
+}
+
+// False: nothing is left.
+bool GatheredWrite::claim(Turn& turn) noexcept {
+  std::uint32_t first = claimed_.load(std::memory_order_relaxed);
+  std::uint32_t end = first;
+  std::uint64_t length = 0;
+  do {
+    if (first == no_chunk) return false;
+    length = 0;
+    std::size_t count = 0;
+    end = first;
+    do {
+      length += length_of(end);
+      end = chunk_behind(end);
+    } while (++count < most_spans && goes_with(first, length, end) && length + length_of(end) <= most_in_a_turn);
+  } while (!claimed_.compare_exchange_weak(first, end, std::memory_order_relaxed));
+  const OutParcel& parcel = parcels_[parcel_of_[first]];
+  turn = {first, end, Warming({parcel.fd, parcel.in_memory}, place_of(first), length, Warming::long_step)};
+  return true;
+}
+
+// Writes what this hand has claimed when the stream has come there, claims the next when it has none, and warms
+// otherwise. False: it could do nothing just now.
+bool GatheredWrite::take_turn(Turn& turn) noexcept {
+  if (turn.first == no_chunk && !claim(turn)) return false;
+  std::atomic<std::uint32_t>& next = streams_[0].next;
+  // Acquire: the stream as the hand before has left it.
+  if (next.load(std::memory_order_acquire) != turn.first || !is_group_ready(turn)) return turn.warming.step();
+  write(turn.first, turn.end);
+  next.store(turn.end, std::memory_order_release);
+  turn.first = no_chunk;
+  return true;
+}
+
 // By the stream's holder: the chunk, and with it those that go on where it ends. Answers the next one.
-std::uint32_t GatheredWrite::write(std::uint32_t first, Holder as) noexcept {
+std::uint32_t GatheredWrite::write_what_has_come(std::uint32_t first, Holder as) noexcept {
   const std::uint64_t most = as == Holder::caller ? most_at_once_by_the_caller : most_at_once;
-  std::array<std::span<const std::byte>, most_spans> spans;
   std::size_t count = 0;
   std::uint64_t length = 0;
   std::uint32_t end = first;
   do {
-    spans[count++] = bytes_of(end);
     length += length_of(end);
     end = chunk_behind(end);
-  } while (count < most_spans && goes_with(first, length, end) && length + length_of(end) <= most);
+  } while (++count < most_spans && is_ready(end) && goes_with(first, length, end) && length + length_of(end) <= most);
+  write(first, end);
+  return end;
+}
+
+// Chunks that lie one behind the other in the file, at most most_spans.
+void GatheredWrite::write(std::uint32_t first, std::uint32_t end) noexcept {
+  std::array<std::span<const std::byte>, most_spans> spans;
+  std::size_t count = 0;
+  for (std::uint32_t chunk = first; chunk != end; chunk = chunk_behind(chunk)) spans[count++] = bytes_of(chunk);
   Progress& of_first = progress_[parcel_of_[first]];
   Outcome together = Outcome::bytes(0);
   if (count > 1 && !of_first.came_short) {
@@ -238,7 +304,6 @@ std::uint32_t GatheredWrite::write(std::uint32_t first, Holder as) noexcept {
     is_written(chunk);
     chunk = next;
   }
-  return end;
 }
 
 void GatheredWrite::write_rest_of(std::uint32_t chunk, std::uint64_t taken) noexcept {

@@ -13,6 +13,7 @@
 #include "engine/pause.h"
 #include "engine/private_files.h"
 #include "engine/ring.h"
+#include "engine/warming.h"
 
 namespace sluice::engine {
 
@@ -24,6 +25,7 @@ struct OutParcel {
   std::uint32_t block = 1;          // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
   PrivateFile* buffered = nullptr;  // the same file without O_DIRECT; and its name: one, one file
   cuda::DevicePtr from = 0;
+  bool in_memory = false;  // the file's system has no other place for it
 
   // What came of it.
   base::Outcome outcome = base::Outcome::bytes(0);
@@ -80,6 +82,15 @@ class GatheredWrite final : public Work {
   };
   static constexpr std::uint32_t no_chunk = ~std::uint32_t{0};
 
+  // Where there is one stream, of large parcels whose places can be warmed, several hands write it in turn
+  // (engine/device_write.cpp tells why): each claims what lies together in the file, and warms its place until the
+  // stream has come there. Then nobody holds the stream.
+  struct Turn {
+    std::uint32_t first = no_chunk;
+    std::uint32_t end = no_chunk;
+    Warming warming;
+  };
+
   void cut() noexcept;
   std::uint16_t stream_of(std::uint16_t parcel) noexcept;
   void append(std::uint16_t parcel) noexcept;
@@ -93,7 +104,12 @@ class GatheredWrite final : public Work {
   bool write_some(Holder as) noexcept;
   base::FileOffset place_of(std::uint32_t chunk) const noexcept;
   bool goes_with(std::uint32_t first, std::uint64_t length, std::uint32_t chunk) const noexcept;
-  std::uint32_t write(std::uint32_t first, Holder as) noexcept;
+  bool is_group_ready(const Turn& turn) const noexcept;
+  bool can_take_turns() const noexcept;
+  bool claim(Turn& turn) noexcept;
+  bool take_turn(Turn& turn) noexcept;
+  std::uint32_t write_what_has_come(std::uint32_t first, Holder as) noexcept;
+  void write(std::uint32_t first, std::uint32_t end) noexcept;
   void write_rest_of(std::uint32_t chunk, std::uint64_t taken) noexcept;
   void is_written(std::uint32_t chunk) noexcept;
   std::uint32_t chunk_behind(std::uint32_t chunk) const noexcept;
@@ -114,6 +130,8 @@ class GatheredWrite final : public Work {
   int failure_ = 0;
   std::atomic<bool> lost_{false};
   std::atomic<std::uint32_t> through_{0};  // parcels
+  bool in_turns_ = false;
+  std::atomic<std::uint32_t> claimed_{0};  // the first chunk that nobody has claimed, where hands take turns
   std::array<std::uint16_t, most_chunks> parcel_of_;
   std::array<std::atomic<std::uint32_t>, most_places> written_;  // the number of the next chunk that may come here
   std::array<Progress, most_out_parcels> progress_;

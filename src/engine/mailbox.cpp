@@ -211,7 +211,7 @@ bool Mailbox::call_off() noexcept {
   return true;
 }
 
-bool Mailbox::await(const gpu::Session& session, cuda::DevicePtr to, Waiting waiting) noexcept {
+bool Mailbox::await(const gpu::Session& session, cuda::DevicePtr to, Waiting waiting, Warming& meanwhile) noexcept {
   constexpr int looks_a_clock = 64;
   constexpr int busy = 1000;  // from there on, looks are further apart
   bool begun = false;
@@ -229,6 +229,7 @@ bool Mailbox::await(const gpu::Session& session, cuda::DevicePtr to, Waiting wai
         begun = true;
       }
     }
+    if (meanwhile.step()) continue;
     wait(patience, waiting);
     if (patience.long_since() && session.health(to) != cuda::success) return false;
   }

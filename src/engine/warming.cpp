@@ -15,6 +15,7 @@ constexpr std::size_t most_parts = Warming::long_step / bin_bytes;
 static_assert(Warming::long_step % bin_bytes == 0 && Warming::short_step <= bin_bytes);
 
 ssize_t glance(Warmable file, std::uint64_t at, std::size_t size) noexcept {
+  if (file.fd < 0) return -1;
   alignas(64) std::array<std::byte, bin_bytes> bin;
   std::array<iovec, most_parts> parts;
   std::size_t count = 0;
@@ -25,7 +26,20 @@ ssize_t glance(Warmable file, std::uint64_t at, std::size_t size) noexcept {
                    file.in_memory ? 0 : RWF_NOWAIT);
 }
 
+struct Trail {
+  int fd = -1;
+  std::uint64_t end = 0;  // of the last transfer
+};
+constinit thread_local std::array<Trail, 2> trails{};
+
 }  // namespace
+
+bool goes_on(base::Direction direction, int fd, base::FileOffset at, std::uint64_t length) noexcept {
+  Trail& trail = trails[direction == base::Direction::read ? 0 : 1];
+  const bool goes_on = trail.fd == fd && trail.end == at.value;
+  trail = {fd, at.value + length};
+  return goes_on;
+}
 
 bool Warming::step() noexcept {
   if (is_over()) return false;

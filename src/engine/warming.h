@@ -1,6 +1,6 @@
 // Bytes of a file brought into the cache of this thread's processor, in moments in which the thread has nothing else to
-// do: what a read of the page cache, or a write into it, costs is for the most part waiting for memory. Nothing but time
-// depends on it: the bytes are thrown away, and whoever wants them reads them when it is their turn.
+// do: what a read of the page cache, or a write into it, costs is for the most part waiting for memory. Nothing but
+// time depends on it: the bytes are thrown away, and whoever wants them reads them when it is their turn.
 //
 // It reads with RWF_NOWAIT, so no disk is ever asked, or plainly where a file lives in memory. What cannot be warmed so
 // (a descriptor that may not read, a file system that does not tell what it has cached, the end of the file) is left.
@@ -13,10 +13,10 @@
 
 namespace sluice::engine {
 
-// The descriptor of a file that is buffered.
+// A file whose bytes are in the page cache, if they are at hand at all.
 struct Warmable {
-  int fd = -1;
-  bool in_memory = false;  // its file system has no other place for it
+  int fd = -1;             // -1: there is nothing to be warmed
+  bool in_memory = false;  // the file system has no other place for it
 };
 
 class Warming {
@@ -38,6 +38,10 @@ class Warming {
   std::uint64_t at_ = 0;
   std::uint64_t end_ = 0;
 };
+
+// Does this thread go through a file piece by piece, each where the one before has ended? Asked once a transfer, of the
+// one that is about to begin: true from the second in a row on. Reads and writes are looked at apart.
+bool goes_on(base::Direction direction, int fd, base::FileOffset at, std::uint64_t length) noexcept;
 
 // May a range of the file be warmed, as far as its ends tell?
 bool is_warmable(Warmable file, base::FileOffset at, std::uint64_t length) noexcept;

@@ -30,13 +30,14 @@ Mover::Mover(const facts::BufferFacts& memory, Manner manner, engine::Slab& slab
 // Waits for the copy. A word that the device writes is seen sooner than the driver says so: 6.9 us in place of 7.7 for
 // 4 KiB on an H200. Not where several threads copy: the driver takes so long to put these writes into several streams
 // that four threads have 4 KiB after 16.9 us in place of 9.6, eight after 24.5 in place of 15.4.
-int Mover::end(int begun, std::uint64_t address) noexcept {
+int Mover::end(int begun, std::uint64_t address, engine::Warming& meanwhile) noexcept {
   if (begun != cuda::success) return begun;
   if (slab_copies.now() > 1) return session_->finish();
   const auto mark = slab_.next_mark(*session_);
   if (!mark || session_->mark(mark->seen_by_device, mark->value) != cuda::success) return session_->finish();
   engine::Patience patience;
   while (engine::look(*mark->word) != mark->value) {
+    if (meanwhile.step()) continue;
     patience.wait();
     if (!patience.long_since()) continue;
     if (const int health = session_->health(address); health != cuda::success) return health;
@@ -44,21 +45,21 @@ int Mover::end(int begun, std::uint64_t address) noexcept {
   return cuda::success;
 }
 
-Outcome Mover::to_memory(std::uint64_t address, std::span<const std::byte> from) noexcept {
+Outcome Mover::to_memory(std::uint64_t address, std::span<const std::byte> from, engine::Warming meanwhile) noexcept {
   if (!session_) return engine::copy_to_caller(address, from);
   if (session_->status() != cuda::success) return gpu::as_outcome(session_->status());
   const Headcount::Member one_more(slab_copies);
   return answer(manner_ == Manner::plain ? session_->copy_to_device_plainly(address, from)
-                                         : end(session_->begin_copy_to_device(address, from), address),
+                                         : end(session_->begin_copy_to_device(address, from), address, meanwhile),
                 from.size());
 }
 
-Outcome Mover::from_memory(std::span<std::byte> to, std::uint64_t address) noexcept {
+Outcome Mover::from_memory(std::span<std::byte> to, std::uint64_t address, engine::Warming meanwhile) noexcept {
   if (!session_) return engine::copy_from_caller(to, address);
   if (session_->status() != cuda::success) return gpu::as_outcome(session_->status());
   const Headcount::Member one_more(slab_copies);
   return answer(manner_ == Manner::plain ? session_->copy_from_device_plainly(to, address)
-                                         : end(session_->begin_copy_from_device(to, address), address),
+                                         : end(session_->begin_copy_from_device(to, address), address, meanwhile),
                 to.size());
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/outcome.h"
 #include "engine/slab.h"
+#include "engine/warming.h"
 #include "facts/buffer.h"
 #include "gpu/memory.h"
 
@@ -20,16 +21,18 @@ enum class Manner : std::uint8_t {
   plain,        // SLUICE_MODE=plain: pageable slabs and the driver's plainest copies
 };
 
-// Lives as long as one piece is being moved: it keeps a context current. Answers all bytes, or why none.
+// Lives as long as one piece is being moved: it keeps a context current. Answers all bytes, or why none. While a device
+// copies, there is time to warm what the caller will want of the file next.
 class Mover {
  public:
   Mover(const facts::BufferFacts& memory, Manner manner, engine::Slab& slab) noexcept;
 
-  base::Outcome to_memory(std::uint64_t address, std::span<const std::byte> from) noexcept;
-  base::Outcome from_memory(std::span<std::byte> to, std::uint64_t address) noexcept;
+  base::Outcome to_memory(std::uint64_t address, std::span<const std::byte> from,
+                          engine::Warming meanwhile = {}) noexcept;
+  base::Outcome from_memory(std::span<std::byte> to, std::uint64_t address, engine::Warming meanwhile = {}) noexcept;
 
  private:
-  int end(int begun, std::uint64_t address) noexcept;
+  int end(int begun, std::uint64_t address, engine::Warming& meanwhile) noexcept;
 
   Manner manner_;
   engine::Slab& slab_;

@@ -12,7 +12,9 @@
 #include "engine/device_read.h"
 #include "engine/device_write.h"
 #include "engine/file_io.h"
+#include "engine/headcount.h"
 #include "engine/slab.h"
+#include "engine/warming.h"
 #include "observe/carriers.h"
 #include "paths/couriered.h"
 #include "paths/mover.h"
@@ -29,6 +31,8 @@ using route::Carry;
 // Up to here one read and one copy are the quickest for a thread that is alone; beyond it, doing both at once pays.
 // Among others, kernels are quicker than the copies of all of them, which the device makes one after the other.
 constexpr std::uint64_t largest_for_slab = std::uint64_t{128} << 10U;
+// Of writes beside others: smaller ones gain nothing.
+constexpr std::uint64_t smallest_to_be_warmed = std::uint64_t{128} << 10U;
 // What the CPU stores into a window by itself.
 constexpr std::uint64_t largest_for_window = std::uint64_t{16} << 10U;
 
@@ -41,6 +45,11 @@ engine::Carrier carrier_of(Manner manner) {
     default:
       return engine::Carrier::automatic;
   }
+}
+
+// With O_DIRECT nothing is: its bytes come from no cache.
+engine::Warmable warmable(const OpenFile& file) noexcept {
+  return {file.facts.direct ? -1 : file.fd, file.facts.file_system == facts::FileSystem::memory};
 }
 
 std::span<std::byte> caller_bytes(std::uint64_t address, std::uint64_t length) {
@@ -65,6 +74,8 @@ class DescriptorSide final : public FileSide {
     return got.error() == EINVAL ? file_.buffered.read(into, at) : got;
   }
   Outcome write(std::span<const std::span<const std::byte>> from, FileOffset at) noexcept override {
+    const engine::Headcount::Member writer(engine::headcounts::writers_of(&file_.buffered));
+    if (!file_.facts.direct && writer.count() > 1) warm_place_of(from, at);
     const bool together = !buffered_only_ && from.size() > 1;
     const Outcome taken = together ? engine::write_together(file_.fd, from, at) : Outcome::bytes(0);
     if (!taken.ok()) return taken;
@@ -73,6 +84,16 @@ class DescriptorSide final : public FileSide {
   }
 
  private:
+  // Others write to the file, too, and wait for it (engine/device_write.cpp).
+  void warm_place_of(std::span<const std::span<const std::byte>> from, FileOffset at) const noexcept {
+    std::uint64_t length = 0;
+    for (const std::span<const std::byte> span : from) length += span.size();
+    if (length < smallest_to_be_warmed) return;
+    engine::Warming warming(warmable(file_), at, length, engine::Warming::long_step);
+    while (warming.step()) {
+    }
+  }
+
   Outcome write_one(std::span<const std::byte> from, FileOffset at) noexcept {
     Outcome written = Outcome::system_error(EINVAL);
     if (!buffered_only_) written = engine::write_span(file_.fd, from, at, block_);
@@ -109,13 +130,29 @@ class Posix final : public Path {
       DescriptorSide side(file, block_of(file, piece.carry), piece.carry == Carry::bounce_buffered);
       return couriered(*file.courier, memory, piece, side);
     }
+    const std::uint64_t sequel = sequel_of(file, memory, piece);
     if (piece.length <= largest_for_slab && is_cached_read(file, memory, piece)) {
-      return read_small(file, memory, piece);
+      return read_small(file, memory, piece, sequel);
     }
     if (piece.length > largest_for_slab || is_polled_for(file, piece)) {
-      if (const auto moved = through_ring(file, memory, piece)) return *moved;
+      if (const auto moved = through_ring(file, memory, piece, sequel)) return *moved;
     }
-    return through_slab(file, memory, piece);
+    return through_slab(file, memory, piece, sequel);
+  }
+
+  // How many bytes behind the piece this thread will read or write next, as far as anybody can guess: as many again,
+  // where it has just done so in front of the piece.
+  std::uint64_t sequel_of(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) const noexcept {
+    if (manner_ == Manner::plain || file.facts.direct || facts::is_host(memory.kind) ||
+        !engine::goes_on(piece.direction, file.fd, piece.at, piece.length)) {
+      return 0;
+    }
+    const std::uint64_t end = piece.at.value + piece.length;
+    return end < file.size ? std::min(piece.length, file.size - end) : 0;
+  }
+
+  static engine::Warming warming_of_sequel(const OpenFile& file, const Piece& piece, std::uint64_t sequel) noexcept {
+    return {warmable(file), FileOffset{piece.at.value + piece.length}, sequel};
   }
 
   bool is_cached_read(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) const noexcept {
@@ -125,8 +162,8 @@ class Posix final : public Path {
   }
 
   // Out of line: others should not save registers for it.
-  [[gnu::noinline]] Outcome read_small(const OpenFile& file, const facts::BufferFacts& memory,
-                                       const Piece& piece) const noexcept {
+  [[gnu::noinline]] Outcome read_small(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece,
+                                       std::uint64_t sequel) const noexcept {
     if (file.window != nullptr && piece.length <= largest_for_window) {
       if (const auto moved = by_window(file, piece)) return *moved;
     }
@@ -134,12 +171,12 @@ class Posix final : public Path {
     std::optional<Outcome> moved;
     if (piece.length > gpu::mailbox_bytes) {
       if (crowd.is_very_crowded() && small_reads_ != SmallReads::copied) {
-        moved = through_ring(file, memory, piece, Unless::no_prompt_kernel);
+        moved = through_ring(file, memory, piece, sequel, Unless::no_prompt_kernel);
       }
     } else if (takes_mailbox(crowd)) {
-      moved = by_mailbox(file, memory, piece);
+      moved = by_mailbox(file, memory, piece, sequel);
     }
-    return moved ? *moved : through_slab(file, memory, piece);
+    return moved ? *moved : through_slab(file, memory, piece, sequel);
   }
 
   bool takes_mailbox(const engine::InCrowd& crowd) const noexcept {
@@ -170,7 +207,7 @@ class Posix final : public Path {
 
   // Nothing where a slab has to do: no mailbox to be had, or a descriptor that has got O_DIRECT meanwhile.
   [[gnu::noinline]] std::optional<Outcome> by_mailbox(const OpenFile& file, const facts::BufferFacts& memory,
-                                                      const Piece& piece) const noexcept {
+                                                      const Piece& piece, std::uint64_t sequel) const noexcept {
     gpu::Session session(memory);
     engine::Delivery delivery(session);
     if (!delivery) return std::nullopt;
@@ -178,24 +215,26 @@ class Posix final : public Path {
         engine::read_span(file.fd, delivery.bytes(piece.address, piece.length), piece.at, 1, file.size);
     if (read.error() == EINVAL) return std::nullopt;
     if (!read.ok() || read.count() == 0) return read;
-    const int result = small_reads_ == SmallReads::together ? delivery.together(piece.address, read.count())
-                                                            : delivery.by_resident(piece.address, read.count());
+    const int result = small_reads_ == SmallReads::together
+                           ? delivery.together(piece.address, read.count())
+                           : delivery.by_resident(piece.address, read.count(), warming_of_sequel(file, piece, sequel));
     return result == cuda::success ? read : gpu::as_outcome(result);
   }
 
-  Outcome through_slab(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) const noexcept {
+  Outcome through_slab(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece,
+                       std::uint64_t sequel) const noexcept {
     observe::count_carrier(observe::CarriedBy::slab);
     engine::Slab slab = engine::Slab::take();
     if (!slab) return Outcome::system_error(ENOMEM);
     Mover mover(memory, manner_, slab);
-    return piece.direction == Direction::read ? read_bounced(file, mover, slab.bytes(), piece)
+    return piece.direction == Direction::read ? read_bounced(file, mover, slab.bytes(), piece, sequel)
                                               : write_bounced(file, mover, slab.bytes(), piece);
   }
 
   // Nothing where a slab has to do: host memory, the private description, no ring to be had.
   enum class Unless : std::uint8_t { no_ring, no_prompt_kernel };
   std::optional<Outcome> through_ring(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece,
-                                      Unless unless = Unless::no_ring) const noexcept {
+                                      std::uint64_t sequel, Unless unless = Unless::no_ring) const noexcept {
     if (manner_ == Manner::plain || memory.kind != facts::MemoryKind::device || piece.carry != Carry::bounce) {
       return std::nullopt;
     }
@@ -203,7 +242,8 @@ class Posix final : public Path {
     engine::RingLoan ring = engine::RingLoan::take(session);
     if (!ring || (unless == Unless::no_prompt_kernel && !ring.has_prompt_kernel())) return std::nullopt;
     const engine::FileRange range{file.fd,   piece.at,      piece.length, block_of(file, piece.carry),
-                                  file.size, file.buffered, file.disk,    is_in_memory(file)};
+                                  file.size, file.buffered, file.disk,    warmable(file).in_memory,
+                                  sequel};
     return piece.direction == Direction::read ? engine::read_to_device(range, ring, piece.address, carrier_of(manner_))
                                               : engine::write_from_device(range, ring, piece.address);
   }
@@ -213,10 +253,6 @@ class Posix final : public Path {
   bool is_polled_for(const OpenFile& file, const Piece& piece) const noexcept {
     return piece.direction == Direction::read && manner_ == Manner::usual && block_of(file, piece.carry) > 1 &&
            engine::is_polled(file.disk.completion());
-  }
-
-  static bool is_in_memory(const OpenFile& file) noexcept {
-    return file.facts.file_system == facts::FileSystem::memory;
   }
 
   static std::uint32_t block_of(const OpenFile& file, Carry carry) noexcept {
@@ -233,8 +269,8 @@ class Posix final : public Path {
                               block_of(file, piece.carry));
   }
 
-  static Outcome read_bounced(const OpenFile& file, Mover& mover, std::span<std::byte> slab,
-                              const Piece& piece) noexcept {
+  static Outcome read_bounced(const OpenFile& file, Mover& mover, std::span<std::byte> slab, const Piece& piece,
+                              std::uint64_t sequel) noexcept {
     const std::uint32_t block = block_of(file, piece.carry);
     std::uint64_t done = 0;
     while (done < piece.length) {
@@ -252,7 +288,9 @@ class Posix final : public Path {
       if (!read.ok()) return done > 0 ? Outcome::bytes(done) : read;
       if (read.count() <= skip) break;
       const std::uint64_t arrived = std::min(read.count() - skip, wanted);
-      const Outcome moved = mover.to_memory(piece.address + done, slab.subspan(skip, arrived));
+      const bool is_last = done + wanted == piece.length;
+      const Outcome moved = mover.to_memory(piece.address + done, slab.subspan(skip, arrived),
+                                            warming_of_sequel(file, piece, is_last ? sequel : 0));
       if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
       done += arrived;
       if (arrived < wanted) break;
@@ -266,7 +304,8 @@ class Posix final : public Path {
     while (done < piece.length) {
       const auto chunk = slab.first(std::min<std::uint64_t>(piece.length - done, slab.size()));
       const FileOffset at{piece.at.value + done};
-      const Outcome moved = mover.from_memory(chunk, piece.address + done);
+      const Outcome moved =
+          mover.from_memory(chunk, piece.address + done, engine::Warming(warmable(file), at, chunk.size()));
       if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
       Outcome written = Outcome::system_error(EINVAL);
       if (piece.carry != Carry::bounce_buffered) {
