@@ -22,6 +22,7 @@
 #include "engine/hand.h"
 #include "engine/lanes.h"
 #include "engine/pause.h"
+#include "engine/read_cut.h"
 #include "gpu/memory.h"
 #include "observe/carriers.h"
 
@@ -44,111 +45,33 @@ std::chrono::microseconds patience_with_kernel(std::uint64_t bytes) noexcept {
 // In a crowd, one that begins later than this would have left the copy engine time for some megabytes.
 constexpr auto late_in_crowd = std::chrono::microseconds(200);
 
-// How a request is cut.
-struct Cut {
-  std::uint32_t skip;  // bytes before the range in chunk 0, so that all others begin on a page of the file
-  std::uint32_t chunk_bytes;
-  std::uint32_t chunks;
-  Places places;
-  std::uint32_t shift;  // where the places begin, so that the kernel finds source and target alike aligned
-  unsigned hands;
-  bool cached;    // no disk has to bring it first
-  bool in_crowd;  // several others are under way
-  bool tells;     // long enough, and alone, to tell whether its hands were enough
-  // For the copy engine: so many chunks at a time, and fewer where it has nothing of this request to do.
-  std::uint32_t chunks_a_copy;
-  bool less_when_idle;
-};
-
-struct Size {
-  std::uint64_t up_to;
-  std::uint32_t chunk_bytes;
-  unsigned hands;
-};
-
-// Measured on an H200. Smaller chunks start the device sooner, larger ones cost less; more hands are quicker and cost
-// more processor time.
-constexpr std::array kernel_sizes{Size{384 << 10, 16 << 10, 3}, Size{2 << 20, 16 << 10, 6}, Size{8 << 20, 32 << 10, 9},
-                                  Size{32 << 20, 64 << 10, 7}, Size{~0ULL, 64 << 10, 8}};
-// Requests that are no longer come here from many threads at once, which need no help.
-constexpr Size many_small{128 << 10, 16 << 10, 0};
-constexpr std::array engine_sizes{Size{384 << 10, 32 << 10, 3}, Size{2 << 20, 32 << 10, 7}, Size{~0ULL, 32 << 10, 11}};
-constexpr std::array disk_sizes{Size{1 << 20, 256 << 10, 3}, Size{4 << 20, 512 << 10, 5}, Size{~0ULL, 1 << 20, 7}};
-
-// A request in a crowd is one of so many at least.
-constexpr unsigned fewest_in_crowd = 3;
-// Cached reads of a crowd by the copy engine: it has enough to do, and large pieces keep it at that. Where lanes do not
-// go round, each request has one reader, its caller.
-constexpr Size helped_in_crowd{~0ULL, 64 << 10, 3};
-constexpr Size alone_in_crowd{~0ULL, 256 << 10, 0};
-
-// Each copy by the copy engine costs two calls of the driver: while it is busy, it is given so much at least.
-constexpr std::uint32_t worth_a_copy = 256 << 10;
-constexpr std::uint32_t worth_a_copy_in_crowd = 1 << 20;
-
 // Blocks of the kernel. Enough to keep the link busy, by all requests that are under way together; more only take
 // processors from the program's own kernels.
 constexpr unsigned blocks_of_one = 32;
 constexpr unsigned fewest_blocks = 4;
-
-// So many have places of their own: fewer gain nothing by it.
-constexpr unsigned fewest_hands_apart = 4;
-
-// Who comes back to the same place so often learns whether the device or the readers are the slower ones.
-constexpr std::uint32_t times_around = 3;
-
-template <typename Sizes>
-const Size& size_for(const Sizes& sizes, std::uint64_t total) {
-  return *std::find_if(sizes.begin(), sizes.end(), [&](const Size& size) { return total <= size.up_to; });
-}
 
 // The kernel takes source and target alike aligned; O_DIRECT wants its places on a page.
 bool can_be_gathered(const FileRange& range, cuda::DevicePtr to) {
   return range.block == 1 || (to - range.at.value % range.unit()) % 16 == 0;
 }
 
-Cut cut(const FileRange& range, cuda::DevicePtr to, const Crew& crew, bool cached, bool by_kernel, bool in_crowd) {
-  const std::uint64_t skip = range.at.value % range.unit();
-  const std::uint64_t total = skip + range.length;
-  const bool crowd = cached && !by_kernel && in_crowd && total >= worth_a_copy_in_crowd;
-  const Size& size = !cached     ? size_for(disk_sizes, total)
-                     : by_kernel ? (range.length <= many_small.up_to ? many_small : size_for(kernel_sizes, total))
-                     : crowd     ? (lanes_go_round(offers_now() + 1) ? helped_in_crowd : alone_in_crowd)
-                                 : size_for(engine_sizes, total);
-  Cut made{};
-  made.skip = static_cast<std::uint32_t>(skip);
-  made.chunk_bytes = size.chunk_bytes;
-  made.chunks = static_cast<std::uint32_t>((total + size.chunk_bytes - 1) / size.chunk_bytes);
-  const std::uint32_t places = std::min<std::uint32_t>(ring_bytes / size.chunk_bytes, most_places);
-  const bool large = by_kernel && made.chunks >= times_around * places;
-  made.hands = std::min(size.hands + (large ? crew.beyond_usual() : 0), made.chunks - 1);
-  // The copy engine takes neighbours in one copy, and beside other requests hands are few.
-  const bool apart = by_kernel && made.hands >= fewest_hands_apart && offers_now() == 0;
-  made.places = apart ? Places::of_their_own(places, lane_count() + 1) : Places{.count = places};
-  made.tells = large && apart;
-  made.cached = cached;
-  made.in_crowd = in_crowd;
-  made.chunks_a_copy = std::max(1U, (crowd ? worth_a_copy_in_crowd : worth_a_copy) / size.chunk_bytes);
-  made.less_when_idle = !crowd;
-  made.shift = range.block == 1 ? static_cast<std::uint32_t>((to - skip) % 16) : 0;
-  return made;
-}
-
-// Is the range in the page cache, as far as its ends tell? Yes where the file system will not say.
+// Is the range in the page cache, as far as its ends tell? Yes where the file system will not say. Where the thread has
+// just read what lies in front of it, its beginning is not asked for.
 bool seems_cached(const FileRange& range) noexcept {
   if (range.block > 1) return false;
   std::byte byte{};
   const iovec one{&byte, 1};
   const std::uint64_t end = std::min(range.at.value + range.length, range.file_size);
-  for (const std::uint64_t position : {range.at.value, end > range.at.value ? end - 1 : range.at.value}) {
-    if (::preadv2(range.fd, &one, 1, static_cast<off_t>(position), RWF_NOWAIT) < 0 && errno == EAGAIN) return false;
-  }
-  return true;
+  const auto is_missing = [&](std::uint64_t position) {
+    return ::preadv2(range.fd, &one, 1, static_cast<off_t>(position), RWF_NOWAIT) < 0 && errno == EAGAIN;
+  };
+  if (end > range.at.value && is_missing(end - 1)) return false;
+  return range.sequel > 0 || !is_missing(range.at.value);
 }
 
 class DeviceRead final : public Work {
  public:
-  DeviceRead(const FileRange& range, const Cut& cut, RingLoan& ring, cuda::DevicePtr to, bool by_kernel) noexcept
+  DeviceRead(const FileRange& range, const ReadCut& cut, RingLoan& ring, cuda::DevicePtr to, bool by_kernel) noexcept
       : range_(range),
         cut_(cut),
         ring_(ring),
@@ -467,7 +390,7 @@ class DeviceRead final : public Work {
   }
 
   const FileRange& range_;
-  const Cut& cut_;
+  const ReadCut& cut_;
   RingLoan& ring_;
   RingWords& words_;
   std::byte* const places_;
@@ -500,15 +423,25 @@ Outcome read_to_device(const FileRange& range, RingLoan& ring, cuda::DevicePtr t
   if (range.block > 1 && carrier != Carrier::kernel) {
     if (const std::optional<Outcome> read = read_from_disk(range, ring, to)) return *read;
   }
-  const bool cached = seems_cached(range);
-  const bool in_crowd = offers_now() + 1 >= fewest_in_crowd;
+  ReadShape shape{.at = range.at,
+                  .length = range.length,
+                  .block = range.block,
+                  .unit = static_cast<std::uint32_t>(range.unit()),
+                  .to = to,
+                  .cached = seems_cached(range),
+                  .by_kernel = false,
+                  .others = offers_now(),
+                  .lanes_go_round = lanes_go_round(offers_now() + 1),
+                  .lanes = lane_count(),
+                  .beyond_usual = ring.crew().beyond_usual()};
   // Memory that went under its registration: the copy engine's answer is an error, a kernel's the end of the context.
-  const bool by_kernel = carrier != Carrier::engine && (cached || carrier == Carrier::kernel) &&
-                         can_be_gathered(range, to) && ring.device().can_gather() &&
-                         ring.kernel_worth_trying(range.length) && (!in_crowd || ring.kernel_worth_trying_in_crowd()) &&
-                         gpu::contiguous_bytes(to, range.length) == range.length;
-  const Cut made = cut(range, to, ring.crew(), cached, by_kernel, in_crowd);
-  return DeviceRead(range, made, ring, to, by_kernel).run();
+  shape.by_kernel = carrier != Carrier::engine && (shape.cached || carrier == Carrier::kernel) &&
+                    can_be_gathered(range, to) && ring.device().can_gather() &&
+                    ring.kernel_worth_trying(range.length) &&
+                    (!shape.in_crowd() || ring.kernel_worth_trying_in_crowd()) &&
+                    gpu::contiguous_bytes(to, range.length) == range.length;
+  const ReadCut cut = cut_read(shape);
+  return DeviceRead(range, cut, ring, to, shape.by_kernel).run();
 }
 
 }  // namespace sluice::engine

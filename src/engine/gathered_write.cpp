@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "engine/file_io.h"
+#include "engine/headcount.h"
 #include "gpu/memory.h"
 #include "observe/carriers.h"
 
@@ -128,6 +129,7 @@ void GatheredWrite::run(std::span<OutParcel> parcels, RingLoan& ring, Listener& 
   failure_ = cuda::success;
   lost_.store(false, std::memory_order_relaxed);
   through_.store(0, std::memory_order_relaxed);
+  const Headcount::Member writer(headcounts::writers_of(parcels.front().buffered));
   std::atomic_ref(ring.words().copied).store(0, std::memory_order_relaxed);
   for (std::uint32_t place = 0; place < place_count_; ++place) {
     written_[place].store(place, std::memory_order_relaxed);
