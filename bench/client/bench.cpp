@@ -46,6 +46,11 @@ std::unique_ptr<Job> make_job(Bench& bench, const Row& row) {
       case Operation::link_in:
       case Operation::link_out:
         return make_link(bench, row);
+      case Operation::link_kernel:
+        return make_link_kernel(bench, row);
+      case Operation::copy_in:
+      case Operation::copy_out:
+        return make_copy(bench, row);
       case Operation::idle:
         break;
     }

@@ -41,6 +41,7 @@ Gpu::Gpu() {
   resolve(driver, "cuMemFree_v2", calls_.release);
   resolve(driver, "cuMemHostAlloc", calls_.host_allocate);
   resolve(driver, "cuMemFreeHost", calls_.host_release);
+  resolve(driver, "cuMemHostGetDevicePointer_v2", calls_.host_device_pointer);
   resolve(driver, "cuMemcpyHtoD_v2", calls_.copy_in);
   resolve(driver, "cuMemcpyDtoH_v2", calls_.copy_out);
   resolve(driver, "cuMemcpyHtoDAsync_v2", calls_.copy_in_async);
@@ -49,6 +50,7 @@ Gpu::Gpu() {
   resolve(driver, "cuStreamCreate", calls_.stream_create);
   resolve(driver, "cuStreamDestroy_v2", calls_.stream_destroy);
   resolve(driver, "cuStreamSynchronize", calls_.stream_synchronize);
+  resolve(driver, "cuStreamWriteValue32_v2", calls_.stream_write_value_32);
   resolve(driver, "cuEventCreate", calls_.event_create);
   resolve(driver, "cuEventDestroy_v2", calls_.event_destroy);
   resolve(driver, "cuEventRecord", calls_.event_record);
@@ -102,13 +104,21 @@ DeviceMemory::~DeviceMemory() {
   if (address_ != 0) gpu_->calls().release(address_);
 }
 
-PinnedMemory::PinnedMemory(const Gpu& gpu, std::size_t size) : gpu_(&gpu) {
+PinnedMemory::PinnedMemory(const Gpu& gpu, std::size_t size) : gpu_(&gpu), size_(size) {
   gpu.want(gpu.calls().host_allocate(&data_, size, host_portable), "cuMemHostAlloc");
 }
 PinnedMemory::PinnedMemory(PinnedMemory&& other) noexcept
-    : gpu_(other.gpu_), data_(std::exchange(other.data_, nullptr)) {}
+    : gpu_(other.gpu_), data_(std::exchange(other.data_, nullptr)), size_(other.size_) {}
 PinnedMemory::~PinnedMemory() {
   if (data_ != nullptr) gpu_->calls().host_release(data_);
+}
+DevicePtr PinnedMemory::seen_by_device() const {
+  // Where host and device share their addresses, which is everywhere by now, it is the same one.
+  auto address = reinterpret_cast<DevicePtr>(data_);
+  if (gpu_->calls().host_device_pointer != nullptr) {
+    gpu_->want(gpu_->calls().host_device_pointer(&address, data_, 0), "cuMemHostGetDevicePointer");
+  }
+  return address;
 }
 
 OwnStream::OwnStream(const Gpu& gpu) : gpu_(&gpu) {

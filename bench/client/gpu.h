@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "cufile.h"  // CUstream
@@ -25,6 +26,7 @@ struct DriverCalls {
   int (*release)(DevicePtr);
   int (*host_allocate)(void**, std::size_t, unsigned);
   int (*host_release)(void*);
+  int (*host_device_pointer)(DevicePtr*, void*, unsigned);
   int (*copy_in)(DevicePtr, const void*, std::size_t);
   int (*copy_out)(void*, DevicePtr, std::size_t);
   int (*copy_in_async)(DevicePtr, const void*, std::size_t, CUstream);
@@ -33,6 +35,7 @@ struct DriverCalls {
   int (*stream_create)(CUstream*, unsigned);
   int (*stream_destroy)(CUstream);
   int (*stream_synchronize)(CUstream);
+  int (*stream_write_value_32)(CUstream, DevicePtr, std::uint32_t, unsigned);
   int (*event_create)(void**, unsigned);
   int (*event_destroy)(void*);
   int (*event_record)(void*, CUstream);
@@ -53,6 +56,7 @@ class Gpu {
   void enter() const;
 
   bool is_soft() const { return soft_; }
+  bool runs_kernels() const { return calls_.module_load != nullptr && calls_.launch != nullptr && !soft_; }
   std::string name() const;
   int driver_version() const;
   int multiprocessors() const;
@@ -89,10 +93,14 @@ class PinnedMemory {
   ~PinnedMemory();
 
   void* data() const { return data_; }
+  std::span<std::byte> bytes() const { return {static_cast<std::byte*>(data_), size_}; }
+  // Its address for kernels, and for values that a stream writes.
+  DevicePtr seen_by_device() const;
 
  private:
   const Gpu* gpu_;
   void* data_ = nullptr;
+  std::size_t size_;
 };
 
 // A stream that does not wait for the default stream.

@@ -1,10 +1,6 @@
 #include "client/product.h"
 
-#include <fmt/format.h>
-
 #include <array>
-#include <cstring>
-#include <string>
 #include <utility>
 
 #include "client/job.h"
@@ -16,7 +12,7 @@ namespace {
 // One piece: 512 rounds of eight independent multiply-adds a thread; then a block's first thread counts it, and all
 // look whether they should leave. The sums are stored if they come out as a number that they never do, so that
 // nothing is optimised away.
-constexpr const char* kernel = R"(
+constexpr const char* source = R"(
 .version 6.4
 .target sm_70
 .address_size 64
@@ -90,8 +86,6 @@ constexpr double kernel_seconds = 0.002;
 constexpr double endless_seconds = 20;  // longer than any measurement; a client that dies does not leave it for ever
 constexpr std::uint64_t flag_offset = 8;
 constexpr std::size_t cells_size = 16;  // the count, the flag, a place for sums
-constexpr int jit_error_log = 5;
-constexpr int jit_error_log_size = 6;
 
 }  // namespace
 
@@ -101,17 +95,8 @@ BusyProduct::BusyProduct(const Gpu& gpu)
       cells_(gpu, cells_size),
       work_(gpu),
       control_(gpu) {
-  const DriverCalls& calls = gpu.calls();
-  if (calls.module_load == nullptr || calls.launch == nullptr || gpu.is_soft()) {
-    throw Trouble("this device runs no kernels, so nothing can keep it busy");
-  }
-  std::array<char, 2048> log{};
-  std::array<int, 2> options = {jit_error_log, jit_error_log_size};
-  std::array<void*, 2> values = {log.data(), reinterpret_cast<void*>(log.size())};
-  if (calls.module_load(&module_, kernel, options.size(), options.data(), values.data()) != 0) {
-    throw Trouble(fmt::format("the product's kernel is refused: {}", log.data()));
-  }
-  gpu.want(calls.module_function(&function_, module_, "busy_product"), "cuModuleGetFunction");
+  if (!gpu.runs_kernels()) throw Trouble("this device runs no kernels, so nothing can keep it busy");
+  kernel_.emplace(gpu, source, "busy_product");
 }
 
 BusyProduct::~BusyProduct() {
@@ -125,8 +110,7 @@ BusyProduct::~BusyProduct() {
 void BusyProduct::launch(unsigned blocks, unsigned pieces) {
   DevicePtr cells = cells_.address();
   std::array<void*, 2> arguments = {&cells, &pieces};
-  gpu_->want(gpu_->calls().launch(function_, blocks, 1, 1, threads, 1, 1, 0, work_.get(), arguments.data(), nullptr),
-             "cuLaunchKernel");
+  kernel_->launch(blocks, threads, work_, arguments);
 }
 
 // By streams of its own: an endless kernel never lets the default stream through.

@@ -6,10 +6,11 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <thread>
-#include <vector>
 
 #include "client/gpu.h"
+#include "client/kernel.h"
 #include "client/row.h"
 
 namespace sluice::bench {
@@ -35,8 +36,7 @@ class BusyProduct {
   unsigned pieces_for(double seconds);
 
   const Gpu* gpu_;
-  void* module_ = nullptr;
-  void* function_ = nullptr;
+  std::optional<Kernel> kernel_;
   unsigned full_;  // blocks that fill the device
   DeviceMemory cells_;
   OwnStream work_;

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <random>
-#include <span>
 #include <vector>
 
 #include "client/check.h"
@@ -13,10 +12,6 @@
 
 namespace sluice::bench {
 namespace {
-
-std::span<std::byte> bytes_of(const PinnedMemory& memory, std::size_t size) {
-  return {static_cast<std::byte*>(memory.data()), size};
-}
 
 struct PlainLane {
   PinnedMemory memory;
@@ -41,7 +36,7 @@ class PlainJob : public Job {
           {PinnedMemory(bench.gpu(), row.size),
            Offsets(begin, begin + part, row.size, row.random ? Offsets::Order::random : Offsets::Order::ascending,
                    std::random_device()())});
-      if (writes_) fill_pattern(bytes_of(lanes_.back().memory, row.size), 0);
+      if (writes_) fill_pattern(lanes_.back().memory.bytes(), 0);
     }
   }
 
@@ -56,7 +51,7 @@ class PlainJob : public Job {
 
   std::uint64_t check_last() override {
     if (writes_) return 0;
-    for (const PlainLane& lane : lanes_) want_pattern(bytes_of(lane.memory, row_.size), lane.last, 0, row_);
+    for (const PlainLane& lane : lanes_) want_pattern(lane.memory.bytes(), lane.last, 0, row_);
     return std::uint64_t{row_.count} * row_.size;
   }
 
@@ -82,7 +77,7 @@ class LinkJob : public Job {
  public:
   LinkJob(Bench& bench, const Row& row)
       : bench_(bench), row_(row), host_(bench.gpu(), row.size), device_(bench.gpu(), row.size) {
-    fill_pattern(bytes_of(host_, row.size), 0);
+    fill_pattern(host_.bytes(), 0);
     streams_.emplace_back(bench.gpu());
     streams_.emplace_back(bench.gpu());
     copy(Operation::link_in, streams_[0]);
@@ -106,7 +101,7 @@ class LinkJob : public Job {
   std::uint64_t check_last() override {
     for (const OwnStream& stream : streams_) stream.wait();
     want_device_pattern(bench_.gpu(), device_.address(), row_.size, 0, row_);
-    want_pattern(bytes_of(host_, row_.size), 0, 0, row_);
+    want_pattern(host_.bytes(), 0, 0, row_);
     return row_.size;
   }
 

@@ -12,13 +12,14 @@
 namespace sluice::bench {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Operation>, 7> sized{{{"read", Operation::read},
+constexpr std::array<std::pair<std::string_view, Operation>, 8> sized{{{"read", Operation::read},
                                                                        {"write", Operation::write},
                                                                        {"batch", Operation::batch},
                                                                        {"async", Operation::async},
                                                                        {"pread", Operation::pread},
                                                                        {"pwrite", Operation::pwrite},
-                                                                       {"link", Operation::link_in}}};
+                                                                       {"link", Operation::link_in},
+                                                                       {"copy", Operation::copy_in}}};
 
 std::vector<std::string_view> words_of(std::string_view name) {
   std::vector<std::string_view> words;
@@ -72,10 +73,16 @@ Row parse_row(std::string_view name) {
   }
   if (!known) throw refuse(words.front());
   const bool is_link = row.operation == Operation::link_in;
+  const bool is_copy = row.operation == Operation::copy_in;
+  if (is_copy && (words.size() == 1 || (words[1] != "in" && words[1] != "out"))) {
+    throw Trouble(fmt::format("\"{}\" is no row: it names no way, as copy-in-4K and copy-out-4K do", name));
+  }
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::string_view word = words[i];
-    if (is_link && (word == "h2d" || word == "d2h")) {
-      row.operation = word == "h2d" ? Operation::link_in : Operation::link_out;
+    if (is_link && (word == "h2d" || word == "d2h" || word == "kernel")) {
+      row.operation = word == "h2d" ? Operation::link_in : word == "d2h" ? Operation::link_out : Operation::link_kernel;
+    } else if (is_copy && i == 1 && (word == "in" || word == "out")) {
+      row.operation = word == "in" ? Operation::copy_in : Operation::copy_out;
     } else if (word == "write" && (row.operation == Operation::batch || row.operation == Operation::async)) {
       row.writes = true;
     } else if (word == "rand") {
@@ -108,6 +115,9 @@ Row parse_row(std::string_view name) {
 const std::vector<std::string>& table() {
   static const std::vector<std::string> rows = {"link-h2d",
                                                 "link-d2h",
+                                                "link-kernel",
+                                                "copy-in-4K",
+                                                "copy-out-4K",
                                                 "pread-16M",
                                                 "pread-16M-x8",
                                                 "pread-1M-x16",

@@ -1,6 +1,7 @@
 // A row: what is measured, spelled as its name. The grammar is
 //   OPERATION[-write][-rand][-SIZE][-xCOUNT][-unreg][-fixed][-matmul|-hog]
-// for example read-1M, read-rand-4K-x16, batch-64K-x64, async-write-1M-x8-fixed, pread-16M-x8, link-h2d, idle.
+// for example read-1M, read-rand-4K-x16, batch-64K-x64, async-write-1M-x8-fixed, pread-16M-x8, link-h2d, copy-out-4K,
+// idle.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +12,18 @@
 namespace sluice::bench {
 
 enum class Operation {
-  read,      // cuFileRead into device memory, a thread each
-  write,     // cuFileWrite
-  batch,     // one batch of reads, scattered over the file, or of writes
-  async,     // cuFileReadAsync or cuFileWriteAsync, a stream each
-  pread,     // plain pread into pinned host memory, a thread each
-  pwrite,    // plain pwrite of pinned host memory
-  link_in,   // copies of pinned memory to the device
-  link_out,  // and back
-  idle,      // nothing, after some reads: what the process costs then
+  read,         // cuFileRead into device memory, a thread each
+  write,        // cuFileWrite
+  batch,        // one batch of reads, scattered over the file, or of writes
+  async,        // cuFileReadAsync or cuFileWriteAsync, a stream each
+  pread,        // plain pread into pinned host memory, a thread each
+  pwrite,       // plain pwrite of pinned host memory
+  link_in,      // copies of pinned memory to the device, two in flight
+  link_out,     // and back
+  link_kernel,  // pinned memory to the device, by a kernel
+  copy_in,      // one copy of pinned memory to the device, until a word behind it is there; a thread each
+  copy_out,     // and back
+  idle,         // nothing, after some reads: what the process costs then
 };
 
 // What keeps the device's multiprocessors busy meanwhile.

@@ -13,7 +13,8 @@ BUILD = pathlib.Path(os.environ["SLUICE_BUILD"])
 BENCH = pathlib.Path(__file__).resolve().parents[1]
 CLIENT = BUILD / "bin" / "cufile_bench"
 ENVIRONMENT = {**os.environ, "LD_LIBRARY_PATH": str(BUILD / "softgpu")}
-FAMILIES = ["link-h2d-4M", "link-d2h-4M", "pread-1M-x2", "pwrite-64K", "read-4K", "read-1M-unreg", "read-rand-4K-x4",
+FAMILIES = ["link-h2d-4M", "link-d2h-4M", "copy-in-4K", "copy-out-4K", "copy-in-1M", "copy-out-3M", "copy-out-64K-x2",
+            "pread-1M-x2", "pwrite-64K", "read-4K", "read-1M-unreg", "read-rand-4K-x4",
             "read-3M-x2", "write-4K", "write-1M-x2", "batch-4K-x16",
             "batch-write-4K-x16", "async-64K-x4", "async-4K-x2-fixed", "async-write-64K-x3"]
 
@@ -79,6 +80,31 @@ class Client(InFolder):
     def test_says_why_nothing_keeps_a_soft_gpu_busy(self):
         (result,) = self.results("--rows", "read-4K-matmul", status=1)
         self.assertIn("runs no kernels", result["error"])
+
+    def test_says_why_no_kernel_of_a_soft_gpu_measures_the_link(self):
+        refused, after = self.results("--rows", "link-kernel,link-h2d-4M", status=1)
+        self.assertEqual(refused["error"], "this device runs no kernels, so none can fetch bytes over the link")
+        self.assertGreater(after["gib_per_s"], 0)
+
+    def test_copies_as_often_as_asked_and_compares_each_time(self):
+        commands = "open copy-{0}-8K\nrun copy-{0}-8K 0.02\nrun copy-{0}-8K 0.02\nclose copy-{0}-8K\nquit\n"
+        for way in ("in", "out"):
+            run = subprocess.run([CLIENT, *map(str, self.common), "--serve"], input=commands.format(way),
+                                 env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=True)
+            opened, first, second, closed = map(json.loads, run.stdout.splitlines())
+            self.assertEqual([opened["compared"], first["compared"], second["compared"]], [8192] * 3)
+            self.assertEqual(second["bytes"], second["steps"] * 8192)
+            self.assertEqual(closed, {"closed": 1})
+
+    def test_refuses_a_copy_that_names_no_way(self):
+        for row in ("copy", "copy-4K", "copy-4K-in", "copy-kernel-4K"):
+            self.assertIn("names no way", client(*self.common, "--rows", row, status=1).stderr)
+        self.assertIn("names no size", client(*self.common, "--rows", "copy-out", status=1).stderr)
+
+    def test_lists_what_bounds_other_rows(self):
+        self.assertLessEqual({"link-kernel", "copy-in-4K", "copy-out-4K"}, set(client("--list").stdout.split()))
+        for word in ("link-kernel", "copy-in", "copy-out"):
+            self.assertIn(word, client("--help").stdout)
 
     def test_measures_idleness(self):
         (result,) = self.results("--rows", "idle")
