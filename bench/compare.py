@@ -3,9 +3,9 @@
 
 Both libraries run at the same time, each in a cufile_bench of its own; one of them moves bytes while the other rests.
 A turn measures each once, in short slices, together with the references of the row (the link, plain reads and
-writes); every second turn goes the other way round. So both see the same machine, and what drifts cancels. Halfway the
-processes are started anew. Everything measured is written to the state file at once; called again with the same file,
-the script goes on where it stopped, and with nothing left to do it prints the tables.
+writes, and what else bounds it); every second turn goes the other way round. So both see the same machine, and what
+drifts cancels. Halfway the processes are started anew. Everything measured is written to the state file at once; called
+again with the same file, the script goes on where it stopped, and with nothing left to do it prints the tables.
 
   compare.py --program cufile_bench --ours DIR --theirs DIR --file cached=PATH --file virtio=PATH --state FILE
   compare.py --state FILE --report

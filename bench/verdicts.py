@@ -15,8 +15,8 @@ class Verdict:
     other: float
     estimate: float      # a ratio; for slowdown, first and idle the number itself
     bound: float         # of the estimate: lower for ratios, upper for numbers; None without enough pairs
-    floor: float
-    met: bool            # None: nothing is asked, or nothing can be said
+    floor: float         # None: nothing is asked
+    met: bool            # None: the same, or nothing can be said
     reason: str = ""
 
 
@@ -56,7 +56,8 @@ def judge(kind, row, requirement, result):
         against = "incumbent's processor time"
     blank = dict(kind=kind, row=row.name, metric=requirement.metric, against=against, ours=None, other=None,
                  estimate=None, bound=None, floor=requirement.floor, met=None)
-    for wanted, met in ((mine, False), (others, None)):
+    asked = requirement.floor is not None
+    for wanted, met in ((mine, False if asked else None), (others, None)):
         if wanted in errors:
             return Verdict(**{**blank, "met": met, "reason": f"{wanted}: {errors[wanted]}"})
     pairs = [pair for pair in result.get("pairs", []) if mine in pair and (others is None or others in pair)]
@@ -69,21 +70,21 @@ def judge(kind, row, requirement, result):
     if requirement.metric in RATES:
         rate = RATES[requirement.metric]
         estimate, bound = paired.ratio([(rate(pair[mine]), rate(pair[others])) for pair in pairs])
-        met = None if bound is None else bound >= requirement.floor
+        met = bound >= requirement.floor if asked and bound is not None else None
     else:
         values = [shown(pair[mine]) - (shown(pair[others]) if others else 0) for pair in pairs]
         estimate, bound = paired.mean(values), paired.upper_bound(values)
-        met = None if bound is None else bound <= requirement.floor
+        met = bound <= requirement.floor if asked and bound is not None else None
     return Verdict(**{**blank, "estimate": estimate, "bound": bound, "met": met})
 
 
 def judge_row(kind, row, result):
-    """All requirements of a row; where it has none, its ratio to the incumbent, without a verdict."""
+    """All requirements of a row; where it has none, its ratio to the incumbent, without a verdict unless ours fails."""
     if row.requirements:
         return [judge(kind, row, requirement, result) for requirement in row.requirements]
     from floors import Requirement
-    found = judge(kind, row, Requirement("speed", "incumbent", row.name, 0.0), result)
-    return [dataclasses.replace(found, floor=None, met=False if found.met is False and found.reason else None)]
+    found = judge(kind, row, Requirement("speed", "incumbent", row.name, None), result)
+    return [dataclasses.replace(found, met=False if key("ours", row.name) in result.get("errors", {}) else None)]
 
 
 def number(value, digits=3):
@@ -100,7 +101,8 @@ def verdict_table(verdicts):
         word = {True: "met", False: "NOT MET", None: ""}[verdict.met]
         sign = "≤ " if verdict.metric in ("slowdown", "first", "idle") else ""
         against = {"slowdown": "incumbent: product's slowdown", "first": "milliseconds",
-                   "idle": "milliseconds a second", "latency": "incumbent's p50"}.get(verdict.metric, verdict.against)
+                   "idle": "milliseconds a second",
+                   "latency": f"{verdict.against}'s p50"}.get(verdict.metric, verdict.against)
         floor = "–" if verdict.floor is None else sign + number(verdict.floor)
         text = f"{word} {verdict.reason}".strip()
         lines.append(f"| {verdict.kind} | {verdict.row} | {against} | {number(verdict.ours)} | {number(verdict.other)} "

@@ -151,6 +151,17 @@ class Comparison(InFolder):
         self.assertRegex(run.stdout, r"\| cached \| read-64K \| incumbent \|.*\| 1\.1 \| (NOT MET|met) \|")
         self.assertRegex(run.stdout, r"\| cached \| async-1M-x1 \| incumbent \|.*\| – \|  \|")
 
+    def test_shows_what_bounds_a_row_without_a_verdict(self):
+        run = self.compare("--same", "--rows", "write-4K,batch-1M-x32", "--pairs", "2")
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        for row, bound in (("write-4K", "pwrite-4K's p50"), ("write-4K", "copy-out-4K's p50"),
+                           ("batch-1M-x32", "pread-rand-1M-x12")):
+            self.assertRegex(run.stdout, rf"\| cached \| {row} \| {bound} (\| [0-9.e+-]+ ){{4}}\| – \|  \|")
+        # The soft GPU has no kernels: that line says so, and the others have their verdicts.
+        self.assertRegex(run.stdout, r"\| batch-1M-x32 \| link-kernel (\| – ){5}\| reference:link-kernel: .*no kernels")
+        self.assertRegex(run.stdout, r"\| batch-1M-x32 \| link-h2d \|.*\| 0\.86 \| (NOT MET|met) \|")
+        self.assertIn("4 without a verdict", run.stdout)
+
     def test_goes_on_after_its_time_was_up(self):
         stopped = self.compare("--same", "--rows", "read-64K", "--pairs", "2", "--budget", "0")
         self.assertEqual(stopped.returncode, 3)

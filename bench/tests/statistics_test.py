@@ -14,6 +14,7 @@ import compare  # noqa: E402
 import floors  # noqa: E402
 import paired  # noqa: E402
 import verdicts  # noqa: E402
+from client_process import Refused  # noqa: E402
 
 
 def sample(speed, p50=10.0, processor=0.1):
@@ -113,7 +114,76 @@ class Verdict(unittest.TestCase):
     def test_of_a_row_without_floors_is_none(self):
         (verdict,) = verdicts.judge_row("cached", floors.Row("read-1M"), pairs_of("read-1M", [3, 3], [1, 1]))
         self.assertIsNone(verdict.met)
+        self.assertIsNone(verdict.floor)
         self.assertAlmostEqual(verdict.estimate, 3.0)
+
+    def test_of_a_row_without_floors_tells_when_ours_failed(self):
+        (verdict,) = verdicts.judge_row("cached", floors.Row("read-1M"),
+                                        {"pairs": [], "errors": {"ours:read-1M": "WRONG BYTES"}})
+        self.assertIs(verdict.met, False)
+        self.assertIn("WRONG BYTES", verdict.reason)
+
+
+class Bounds(unittest.TestCase):
+    """References that are shown beside a row, without a floor."""
+
+    def setUp(self):
+        self.read = floors.row("read-1M", 1.0, link=0.8, beside=("link-kernel",))
+        self.write = floors.row("write-4K", 1.0, beside_p50=("pwrite-4K",))
+
+    @staticmethod
+    def result(row, ours, theirs, references, errors=None):
+        pair = {f"ours:{row}": ours, f"theirs:{row}": theirs,
+                **{f"reference:{name}": measured for name, measured in references.items()}}
+        return {"pairs": [pair] * 3, "errors": errors or {}}
+
+    def cells(self, found, row, against):
+        """What the table says of it, from our number on."""
+        lines = [line for line in verdicts.verdict_table(found).splitlines() if f"| {row} | {against} |" in line]
+        self.assertEqual(len(lines), 1, lines)
+        return [cell.strip() for cell in lines[0].split("|")[4:-1]]
+
+    def test_are_measured_in_the_same_turns(self):
+        self.assertEqual(self.read.participants()[2:], [("reference", "link-h2d"), ("reference", "link-kernel")])
+        self.assertEqual(self.write.participants()[2:], [("reference", "pwrite-4K")])
+
+    def test_have_ratio_and_bound_and_no_verdict(self):
+        # Far below the reference and far above it: neither says anything.
+        for speed, ratio in ((2, 0.5), (8, 2.0)):
+            references = {"link-h2d": sample(4), "link-kernel": sample(4)}
+            found = verdicts.judge_row("cached", self.read, self.result("read-1M", sample(speed), sample(1), references))
+            self.assertAlmostEqual(found[-1].estimate, ratio)
+            self.assertAlmostEqual(found[-1].bound, ratio)
+            self.assertIsNone(found[-1].floor)
+            self.assertIsNone(found[-1].met)
+            self.assertEqual(self.cells(found, "read-1M", "link-kernel"),
+                             [str(speed), "4", f"{ratio:g}", f"{ratio:g}", "–", ""])
+
+    def test_of_latency_compare_medians_and_read_so(self):
+        # Speeds say the opposite, so that they are not what was taken.
+        found = verdicts.judge_row("cached", self.write, self.result("write-4K", sample(9, p50=14.0), sample(1),
+                                                                     {"pwrite-4K": sample(1, p50=7.0)}))
+        self.assertAlmostEqual(found[-1].estimate, 0.5)
+        self.assertIsNone(found[-1].met)
+        self.assertEqual(self.cells(found, "write-4K", "pwrite-4K's p50"), ["14", "7", "0.5", "0.5", "–", ""])
+
+    def test_leave_the_incumbents_latency_its_name(self):
+        row = floors.row("read-4K", latency=1.0)
+        found = verdicts.judge_row("virtio", row, self.result("read-4K", sample(1), sample(1), {}))
+        self.assertEqual(self.cells(found, "read-4K", "incumbent's p50")[-1], "met")
+
+    def test_that_fail_do_not_fail_the_row(self):
+        errors = {"reference:link-kernel": "this device runs no kernels"}
+        found = verdicts.judge_row("cached", self.read, self.result("read-1M", sample(2), sample(1),
+                                                                    {"link-h2d": sample(2)}, errors))
+        self.assertEqual([(verdict.against, verdict.met) for verdict in found], [
+            ("incumbent", True), ("link-h2d", True), ("incumbent's processor time", True), ("link-kernel", None)])
+        self.assertEqual(self.cells(found, "read-1M", "link-kernel"),
+                         ["–", "–", "–", "–", "–", "reference:link-kernel: this device runs no kernels"])
+
+    def test_do_not_count_when_ours_fails(self):
+        found = verdicts.judge_row("cached", self.read, {"pairs": [], "errors": {"ours:read-1M": "WRONG BYTES"}})
+        self.assertEqual([verdict.met for verdict in found], [False, False, False, None])
 
 
 class Floors(unittest.TestCase):
@@ -124,18 +194,41 @@ class Floors(unittest.TestCase):
 
     def test_name_what_has_to_be_measured_with_a_row(self):
         (row,) = [row for row in floors.CACHED if row.name == "read-64M"]
-        self.assertEqual(row.participants(),
-                         [("ours", "read-64M"), ("theirs", "read-64M"), ("reference", "link-h2d")])
+        self.assertEqual(row.participants(), [("ours", "read-64M"), ("theirs", "read-64M"), ("reference", "link-h2d"),
+                                              ("reference", "link-kernel")])
+
+    def test_show_what_bounds_rows_of_cached_files(self):
+        shown = {row.name: [(wanted.metric, wanted.row) for wanted in row.requirements if wanted.floor is None]
+                 for row in floors.KINDS["cached"]}
+        self.assertEqual({name: bounds for name, bounds in shown.items() if bounds}, {
+            "read-64M": [("speed", "link-kernel")], "read-256M": [("speed", "link-kernel")],
+            "read-16M-x8": [("speed", "link-kernel")],
+            "batch-1M-x32": [("speed", "link-kernel"), ("speed", "pread-rand-1M-x12")],
+            "write-4K": [("latency", "pwrite-4K"), ("latency", "copy-out-4K")]})
+
+    def test_ask_nothing_of_random_places_and_do_not_look_at_them_on_tmpfs(self):
+        names = {"read-rand-64K", "read-rand-256K", "write-rand-1M"}
+        self.assertEqual({row.name for row in floors.KINDS["cached"] if row.name in names and not row.requirements},
+                         names)
+        self.assertFalse(names & {row.name for row in floors.KINDS["tmpfs"]})
+
+    def test_name_each_row_of_a_kind_once(self):
+        for kind, rows in floors.KINDS.items():
+            names = [row.name for row in rows]
+            self.assertEqual(len(names), len(set(names)), kind)
 
 
 class FakeClient:
     """Answers as a client would, and counts."""
 
-    def __init__(self, speed):
+    def __init__(self, speed, refused=()):
         self.speed = speed
+        self.refused = refused
         self.runs = 0
 
     def command(self, text, _seconds):
+        if text.split()[1] in self.refused:
+            raise Refused("not here")
         if text.startswith("run"):
             self.runs += 1
             return sample(self.speed)
@@ -164,6 +257,15 @@ class Resuming(unittest.TestCase):
         self.assertTrue(self.comparison().turns("cached", row, again, 5))
         self.assertEqual((clients["ours"].runs, again["ours"].runs, again["theirs"].runs), (3, 2, 2))
         self.assertEqual(len(json.loads(self.path.read_text())["results"]["cached"]["read-1M"]["pairs"]), 5)
+
+    def test_goes_without_a_reference_that_refuses(self):
+        row = floors.row("read-1M", 1.0, link=0.8, beside=("link-kernel",))
+        clients = {"ours": FakeClient(2), "theirs": FakeClient(1), "reference": FakeClient(2, refused=("link-kernel",))}
+        self.assertTrue(self.comparison().turns("cached", row, clients, 3))
+        result = json.loads(self.path.read_text())["results"]["cached"]["read-1M"]
+        self.assertEqual(result["errors"], {"reference:link-kernel": "not here"})
+        self.assertEqual([set(pair) for pair in result["pairs"]],
+                         [{"ours:read-1M", "theirs:read-1M", "reference:link-h2d"}] * 3)
 
     def test_does_not_repeat_what_is_complete(self):
         row = floors.Row("read-1M")
