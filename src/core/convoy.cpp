@@ -6,6 +6,7 @@
 
 #include "core/together.h"
 #include "observe/statistics.h"
+#include "paths/warmable.h"
 
 namespace sluice::core {
 
@@ -184,13 +185,11 @@ void Convoy::carry_written(engine::RingLoan& ring, Listener& listener) noexcept 
   const std::span parcels = std::span(out_parcels_).first(entries_.size());
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = *entries_[i];
-    parcels[i] = {entry.file->fd,
-                  base::FileOffset{static_cast<std::uint64_t>(entry.call.file_offset)},
-                  entry.call.size,
-                  block_of(*entry.file),
-                  &entry.file->buffered,
-                  entry.together.address,
-                  entry.file->facts.file_system == facts::FileSystem::memory};
+    const facts::FileFacts& file = entry.file->facts;
+    parcels[i] = {entry.file->fd,         base::FileOffset{static_cast<std::uint64_t>(entry.call.file_offset)},
+                  entry.call.size,        block_of(*entry.file),
+                  &entry.file->buffered,  entry.together.address,
+                  paths::number_of(file), paths::warmable_place(entry.file->fd, file)};
   }
   Written told(*this, listener);
   written_->run(parcels, ring, told);

@@ -55,18 +55,16 @@ bool can_be_gathered(const FileRange& range, cuda::DevicePtr to) {
   return range.block == 1 || (to - range.at.value % range.unit()) % 16 == 0;
 }
 
-// Is the range in the page cache, as far as its ends tell? Yes where the file system will not say. Where the thread has
-// just read what lies in front of it, its beginning is not asked for.
+// Is the range in the page cache, as far as its ends tell? Yes where the file system will not say.
 bool seems_cached(const FileRange& range) noexcept {
   if (range.block > 1) return false;
   std::byte byte{};
   const iovec one{&byte, 1};
   const std::uint64_t end = std::min(range.at.value + range.length, range.file_size);
-  const auto is_missing = [&](std::uint64_t position) {
-    return ::preadv2(range.fd, &one, 1, static_cast<off_t>(position), RWF_NOWAIT) < 0 && errno == EAGAIN;
-  };
-  if (end > range.at.value && is_missing(end - 1)) return false;
-  return range.sequel > 0 || !is_missing(range.at.value);
+  for (const std::uint64_t position : {range.at.value, end > range.at.value ? end - 1 : range.at.value}) {
+    if (::preadv2(range.fd, &one, 1, static_cast<off_t>(position), RWF_NOWAIT) < 0 && errno == EAGAIN) return false;
+  }
+  return true;
 }
 
 class DeviceRead final : public Work {

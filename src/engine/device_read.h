@@ -20,11 +20,11 @@ struct FileRange {
   std::uint64_t file_size;  // a hint; ~0 when unknown
   PrivateFile& buffered;    // for what O_DIRECT refuses after all
   DiskQueue& disk;          // how O_DIRECT reads are kept on their way
-  bool in_memory;           // its file system has no other place for it
-  std::uint64_t sequel;     // bytes behind the range that are likely to come next; 0: nobody knows
+  // Of a write into the page cache:
+  std::uint64_t file;    // the same for the same file, whatever descriptor it is written through
+  Warmable place;        // what may be warmed of it
+  std::uint64_t sequel;  // bytes behind the range that are likely to be written next; 0: nobody knows
 
-  // Of a buffered descriptor.
-  Warmable warmable() const noexcept { return {fd, in_memory}; }
   // Chunks of the range begin on multiples of it, but for the first one.
   std::uint64_t unit() const noexcept { return block > page ? block : page; }
   static constexpr std::uint32_t page = 4096;

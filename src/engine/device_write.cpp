@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <optional>
 
 #include "engine/file_io.h"
 #include "engine/headcount.h"
@@ -35,15 +36,16 @@ struct Plan {
   std::uint64_t first;  // piece
   std::uint64_t whole;  // of all others
   unsigned hands;       // besides the caller's
-  bool warms;
 };
-constexpr Plan buffered_alone{128 << 10, 2 << 20, 0, false};
-constexpr Plan direct{1 << 20, 1 << 20, 0, false};
-// Beside others that write to the file: each call more is one turn more to wait for, and a piece and its place fit into
-// the cache of one processor.
-constexpr Plan beside_others{1 << 20, 1 << 20, 0, true};
-constexpr Plan in_turns{512 << 10, 512 << 10, 1, true};
-constexpr Plan in_turns_of_three{512 << 10, 512 << 10, 2, true};
+constexpr Plan buffered_alone{128 << 10, 2 << 20, 0};
+constexpr Plan direct{1 << 20, 1 << 20, 0};
+// Where others are at work and lanes do not go round: the file system may keep us waiting, and each call more is one
+// turn more to wait for.
+constexpr Plan in_crowd{1 << 20, 2 << 20, 0};
+// Beside others that write to the same file: a piece and its place fit into the cache of one processor.
+constexpr Plan beside_others{1 << 20, 1 << 20, 0};
+constexpr Plan in_turns{512 << 10, 512 << 10, 1};
+constexpr Plan in_turns_of_three{512 << 10, 512 << 10, 2};
 // Measured on an H200: a third hand makes 16 MiB a sixth quicker and costs a third more processor time.
 constexpr std::uint64_t smallest_for_turns = 1 << 20;
 constexpr std::uint64_t smallest_for_three = 33 << 20;
@@ -51,22 +53,29 @@ constexpr std::uint64_t smallest_for_three = 33 << 20;
 constexpr bool fits_the_ring(const Plan& plan) {
   return ring_bytes % plan.whole == 0 && ring_bytes >= (plan.hands + 2) * plan.whole && plan.first <= plan.whole;
 }
-static_assert(fits_the_ring(buffered_alone) && fits_the_ring(direct) && fits_the_ring(beside_others) &&
-              fits_the_ring(in_turns) && fits_the_ring(in_turns_of_three));
+static_assert(fits_the_ring(buffered_alone) && fits_the_ring(direct) && fits_the_ring(in_crowd) &&
+              fits_the_ring(beside_others) && fits_the_ring(in_turns) && fits_the_ring(in_turns_of_three));
+
+// Is the place at hand where writing begins and where it ends? What lies between is asked for piece by piece.
+bool place_seems_cached(const FileRange& range) noexcept {
+  constexpr std::uint64_t end_bytes = 64 << 10;
+  return is_cached(range.place.fd, range.at, std::min(range.length, end_bytes)) &&
+         (range.length <= end_bytes ||
+          is_cached(range.place.fd, FileOffset{range.at.value + range.length - end_bytes}, end_bytes));
+}
 
 Plan plan_for(const FileRange& range, bool beside) noexcept {
   if (range.block > 1) return direct;
-  if (range.length < smallest_for_turns && !beside) return buffered_alone;
-  const bool warmable = is_warmable(range.warmable(), range.at, range.length);
-  if (beside) return {beside_others.first, beside_others.whole, 0, warmable};
-  if (!warmable || lane_count() == 0) return buffered_alone;
+  if (beside && range.place.fd >= 0) return beside_others;
+  if (beside || (offers_now() > 0 && !lanes_go_round(offers_now() + 1))) return in_crowd;
+  if (range.length < smallest_for_turns || lane_count() == 0 || !place_seems_cached(range)) return buffered_alone;
   return range.length < smallest_for_three ? in_turns : in_turns_of_three;
 }
 
 class DeviceWrite final : public Work {
  public:
   DeviceWrite(const FileRange& range, RingLoan& ring, cuda::DevicePtr from) noexcept
-      : writers_(headcounts::writers_of(&range.buffered)),
+      : writers_(headcounts::writers_of(range.file)),
         writer_(writers_),
         range_(range),
         ring_(ring),
@@ -77,7 +86,8 @@ class DeviceWrite final : public Work {
     std::atomic_ref(ring_.words().copied).store(0, std::memory_order_relaxed);
     fetch_more();
     {
-      const Offer offer(*this, plan_.hands);
+      std::optional<Offer> offer;
+      if (plan_.hands > 0) offer.emplace(*this, plan_.hands);
       take_turns(Who::caller);
       // The last turn is another hand's: time to warm where the caller is likely to write next.
       Warming sequel = first_place_of_next();
@@ -136,19 +146,18 @@ class DeviceWrite final : public Work {
   }
 
   Warming first_place_of_next() const noexcept {
-    if (!plan_.warms) return {};
-    return {range_.warmable(), FileOffset{range_.at.value + range_.length}, std::min(range_.sequel, plan_.first),
-            Warming::long_step};
+    if (plan_.hands == 0) return {};
+    return Warming::of_place(range_.place, FileOffset{range_.at.value + range_.length},
+                             std::min(range_.sequel, plan_.first), Warming::Step::of_four_pages);
   }
 
   // False: there will not be one.
   bool wait_for_turn(std::uint32_t piece, Who who) noexcept {
-    Warming warming;
-    if (plan_.warms) warming = {range_.warmable(), place_in_file(piece), length(piece), Warming::long_step};
+    Warming warming =
+        Warming::of_place(range_.place, place_in_file(piece), length(piece), Warming::Step::of_four_pages);
     Patience patience;
     while (!has_ended()) {
       if (may_write(piece)) {
-        // Others wait for the file, too: better here than where they cannot go on.
         while (writers_.now() > 1 && warming.step()) {
         }
         return true;

@@ -23,9 +23,10 @@ struct OutParcel {
   base::FileOffset at;
   std::uint64_t length = 0;
   std::uint32_t block = 1;          // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
-  PrivateFile* buffered = nullptr;  // the same file without O_DIRECT; and its name: one, one file
+  PrivateFile* buffered = nullptr;  // the same file without O_DIRECT
   cuda::DevicePtr from = 0;
-  bool in_memory = false;  // the file's system has no other place for it
+  std::uint64_t file = 0;  // the same for the same file, whatever descriptor it is written through
+  Warmable place;          // what may be warmed of it
 
   // What came of it.
   base::Outcome outcome = base::Outcome::bytes(0);
@@ -91,6 +92,12 @@ class GatheredWrite final : public Work {
     Warming warming;
   };
 
+  // Chunks that lie together in the file, and go into it with one call.
+  struct Group {
+    std::uint32_t end;  // the chunk behind them
+    std::uint64_t length;
+  };
+
   void cut() noexcept;
   std::uint16_t stream_of(std::uint16_t parcel) noexcept;
   void append(std::uint16_t parcel) noexcept;
@@ -106,6 +113,7 @@ class GatheredWrite final : public Work {
   bool goes_with(std::uint32_t first, std::uint64_t length, std::uint32_t chunk) const noexcept;
   bool is_group_ready(const Turn& turn) const noexcept;
   bool can_take_turns() const noexcept;
+  Group group_at(std::uint32_t first) const noexcept;
   bool claim(Turn& turn) noexcept;
   bool take_turn(Turn& turn) noexcept;
   std::uint32_t write_what_has_come(std::uint32_t first, Holder as) noexcept;

@@ -40,12 +40,11 @@ namespace headcounts {
 inline constinit Headcount small_reads;  // of buffered files, into device memory
 inline constinit Headcount slab_copies;  // between a slab and a device
 
-// Large writes to one file, whatever object tells it from others. Two files may share a count now and then.
-inline constexpr unsigned file_bits = 6;
-inline constinit std::array<Headcount, 1U << file_bits> writers;
-inline Headcount& writers_of(const void* file) noexcept {
-  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
-  return writers[reinterpret_cast<std::uintptr_t>(file) * odd >> (64 - file_bits)];
+// Writes of some size into the page cache, by the number of the file that they go to (FileRange::file). Two files may
+// share a count now and then.
+inline constinit std::array<Headcount, 64> writers;
+inline Headcount& writers_of(std::uint64_t file) noexcept {
+  return writers[file % writers.size()];
 }
 
 inline void forget() noexcept {

@@ -23,7 +23,8 @@ class Work {
 };
 
 // Work on offer for as long as this lives. Its end waits for the lanes that are at it, which have at most one piece
-// to finish each.
+// to finish each. A piece may have to wait for storage: a lane that writes into the page cache is gone for as long as
+// the kernel keeps writers back.
 class Offer {
  public:
   // For up to `hands` lanes. Without a free place on the board, or without lanes, the offerer does all by itself.

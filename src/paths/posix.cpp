@@ -18,6 +18,7 @@
 #include "observe/carriers.h"
 #include "paths/couriered.h"
 #include "paths/mover.h"
+#include "paths/warmable.h"
 
 namespace sluice::paths {
 
@@ -47,11 +48,6 @@ engine::Carrier carrier_of(Manner manner) {
   }
 }
 
-// With O_DIRECT nothing is: its bytes come from no cache.
-engine::Warmable warmable(const OpenFile& file) noexcept {
-  return {file.facts.direct ? -1 : file.fd, file.facts.file_system == facts::FileSystem::memory};
-}
-
 std::span<std::byte> caller_bytes(std::uint64_t address, std::uint64_t length) {
   return {reinterpret_cast<std::byte*>(address), length};
 }
@@ -74,24 +70,27 @@ class DescriptorSide final : public FileSide {
     return got.error() == EINVAL ? file_.buffered.read(into, at) : got;
   }
   Outcome write(std::span<const std::span<const std::byte>> from, FileOffset at) noexcept override {
-    const engine::Headcount::Member writer(engine::headcounts::writers_of(&file_.buffered));
-    if (!file_.facts.direct && writer.count() > 1) warm_place_of(from, at);
+    std::uint64_t length = 0;
+    for (const std::span<const std::byte> span : from) length += span.size();
+    if (file_.facts.direct || length < smallest_to_be_warmed) return write_all(from, at);
+    const engine::Headcount::Member writer(engine::headcounts::writers_of(number_of(file_.facts)));
+    if (writer.count() > 1) {
+      // Others write to the file, too, and wait for it (engine/device_write.cpp).
+      auto warming = engine::Warming::of_place(warmable_place(file_.fd, file_.facts), at, length,
+                                               engine::Warming::Step::of_four_pages);
+      while (warming.step()) {
+      }
+    }
+    return write_all(from, at);
+  }
+
+ private:
+  Outcome write_all(std::span<const std::span<const std::byte>> from, FileOffset at) noexcept {
     const bool together = !buffered_only_ && from.size() > 1;
     const Outcome taken = together ? engine::write_together(file_.fd, from, at) : Outcome::bytes(0);
     if (!taken.ok()) return taken;
     return engine::write_rest(from, at, block_, taken.count(),
                               [this](auto bytes, FileOffset there) { return write_one(bytes, there); });
-  }
-
- private:
-  // Others write to the file, too, and wait for it (engine/device_write.cpp).
-  void warm_place_of(std::span<const std::span<const std::byte>> from, FileOffset at) const noexcept {
-    std::uint64_t length = 0;
-    for (const std::span<const std::byte> span : from) length += span.size();
-    if (length < smallest_to_be_warmed) return;
-    engine::Warming warming(warmable(file_), at, length, engine::Warming::long_step);
-    while (warming.step()) {
-    }
   }
 
   Outcome write_one(std::span<const std::byte> from, FileOffset at) noexcept {
@@ -152,7 +151,8 @@ class Posix final : public Path {
   }
 
   static engine::Warming warming_of_sequel(const OpenFile& file, const Piece& piece, std::uint64_t sequel) noexcept {
-    return {warmable(file), FileOffset{piece.at.value + piece.length}, sequel};
+    return engine::Warming::of_sequel(warmable_sequel(file.fd, file.facts), FileOffset{piece.at.value + piece.length},
+                                      sequel);
   }
 
   bool is_cached_read(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) const noexcept {
@@ -241,9 +241,9 @@ class Posix final : public Path {
     const gpu::Session session(memory);
     engine::RingLoan ring = engine::RingLoan::take(session);
     if (!ring || (unless == Unless::no_prompt_kernel && !ring.has_prompt_kernel())) return std::nullopt;
-    const engine::FileRange range{file.fd,   piece.at,      piece.length, block_of(file, piece.carry),
-                                  file.size, file.buffered, file.disk,    warmable(file).in_memory,
-                                  sequel};
+    const engine::FileRange range{
+        file.fd,       piece.at,  piece.length,          block_of(file, piece.carry),         file.size,
+        file.buffered, file.disk, number_of(file.facts), warmable_place(file.fd, file.facts), sequel};
     return piece.direction == Direction::read ? engine::read_to_device(range, ring, piece.address, carrier_of(manner_))
                                               : engine::write_from_device(range, ring, piece.address);
   }
@@ -305,7 +305,9 @@ class Posix final : public Path {
       const auto chunk = slab.first(std::min<std::uint64_t>(piece.length - done, slab.size()));
       const FileOffset at{piece.at.value + done};
       const Outcome moved =
-          mover.from_memory(chunk, piece.address + done, engine::Warming(warmable(file), at, chunk.size()));
+          mover.from_memory(chunk, piece.address + done,
+                            engine::Warming::of_place(warmable_place(file.fd, file.facts), at, chunk.size(),
+                                                      engine::Warming::Step::of_a_page));
       if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
       Outcome written = Outcome::system_error(EINVAL);
       if (piece.carry != Carry::bounce_buffered) {

@@ -391,5 +391,19 @@ INSTANTIATE_TEST_SUITE_P(By, LifeCopiesLost,
                                            Refusal{"cuStreamWriteValue32:300:700"}),
                          name_of_refusal);
 
+using LifeLargeWritesLost = LifeStreamRefused;
+
+TEST_P(LifeLargeWritesLost, HaveWrittenWhatTheyCount) {
+  expect_to_say("large_writes_in_a_context_that_is_lost", "what is counted was written\n");
+}
+
+// Of the 4 MiB written first: the first piece, one in the middle, the last. Then of the batch behind them.
+INSTANTIATE_TEST_SUITE_P(By, LifeLargeWritesLost,
+                         ::testing::Values(Refusal{"cuMemcpyDtoHAsync:1:700"}, Refusal{"cuMemcpyDtoHAsync:5:700"},
+                                           Refusal{"cuStreamWriteValue32:4:700"}, Refusal{"cuStreamWriteValue32:8:700"},
+                                           Refusal{"cuStreamWriteValue32:10:700"},
+                                           Refusal{"cuStreamWriteValue32:11:700"}),
+                         name_of_refusal);
+
 }  // namespace
 }  // namespace sluice::contract

@@ -10,6 +10,7 @@
 
 #include "contract/life/scenario.h"
 #include "sluice.h"
+#include "support/batch.h"
 #include "support/stream_gate.h"
 
 namespace sluice::life {
@@ -348,6 +349,44 @@ int small_copies_in_a_context_that_is_lost() {
   return 0;
 }
 
+// Hands take turns at these (engine/device_write.cpp), and the device goes while they are at it: what is counted is in
+// the file, and nothing else of it has changed.
+int large_writes_in_a_context_that_is_lost() {
+  if (cuda() == nullptr) skip("no CUDA device");
+  if (!cuda()->soft) skip("only the soft GPU refuses calls on request");
+  constexpr std::size_t size = 4 << 20;
+  constexpr std::size_t entries = 6;
+  constexpr std::size_t of_an_entry = size / entries;
+  const ScratchFile file(2 * size);
+  const Fd fd = file.open(O_RDWR);
+  CUfileHandle_t handle = nullptr;
+  require(register_fd(fd.get(), &handle) == CU_FILE_SUCCESS, "registering the file");
+  static const Memory* const memory = new Memory(MemoryKind::device, size);  // it cannot be freed there
+  const Bytes bytes = random_bytes(size, 11);
+  memory->put(0, bytes);
+  Bytes expected = content_of(file.path());
+  const auto is_there = [&](std::size_t from, std::size_t at, ssize_t count) {
+    std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(from), std::max<ssize_t>(count, 0),
+                expected.begin() + static_cast<std::ptrdiff_t>(at));
+  };
+  {
+    const ContextScope scope(primary_context(0));
+    const Transfer alone = write_file(handle, memory->address(), size);
+    is_there(0, 0, alone.count);
+    Batch batch(entries);
+    for (std::size_t i = 0; i < entries; ++i) {
+      batch.write(handle, *memory, of_an_entry, size + i * of_an_entry, i * of_an_entry);
+    }
+    const std::vector<ssize_t> results = batch.run();
+    for (std::size_t i = 0; i < entries; ++i) is_there(i * of_an_entry, size + i * of_an_entry, results[i]);
+    require(alone != moved(size) || results.back() != static_cast<ssize_t>(of_an_entry), "nothing was refused");
+  }
+  require(content_of(file.path()) == expected, "the file holds what is counted, and nothing else is new");
+  cuFileHandleDeregister(handle);
+  say("what is counted was written");
+  return 0;
+}
+
 // A kernel has begun and does nothing, and the driver answers nothing clear: for a while it may be at work all the
 // same.
 int a_kernel_that_stands_still() {
@@ -388,6 +427,7 @@ constexpr Scenario all[] = {{"streams_with_refused_calls", streams_with_refused_
                             {"small_reads_of_a_cached_file", small_reads_of_a_cached_file},
                             {"streams_of_a_context_that_is_lost", streams_of_a_context_that_is_lost},
                             {"small_copies_in_a_context_that_is_lost", small_copies_in_a_context_that_is_lost},
+                            {"large_writes_in_a_context_that_is_lost", large_writes_in_a_context_that_is_lost},
                             {"a_kernel_that_stands_still", a_kernel_that_stands_still}};
 
 }  // namespace
