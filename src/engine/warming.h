@@ -56,8 +56,8 @@ class Warming {
 // one that is about to begin: true from the second in a row on. Reads and writes are looked at apart.
 bool goes_on(base::Direction direction, int fd, base::FileOffset at, std::uint64_t length) noexcept;
 
-// Is all of it in the page cache? No where the system does not say; nothing is read. Some tenths of a microsecond for
-// some pages, 12 for a megabyte of them.
+// Is all of it in the page cache? No where the system does not say; nothing is read. It takes some tenths of a
+// microsecond where folios are large, and up to a dozen microseconds for a megabyte of single pages.
 bool is_cached(int fd, base::FileOffset at, std::uint64_t length) noexcept;
 
 }  // namespace sluice::engine
