@@ -1,7 +1,8 @@
 // One piece is on its way from the device while another is being written. A file system lets one writer at a time into
 // a file that it buffers, and what the writer does there is for the most part waiting for memory. So hands take turns
 // at a large write into the page cache: each warms the place that its piece goes to while another one writes, and when
-// its turn comes it is through in half the time or less. Nobody warms anything while it could write.
+// its turn comes it is through in half the time or less. Nobody warms anything while it could write, but beside writers
+// of other requests: those wait for the file, too, and what is warmed outside keeps nobody waiting inside.
 //
 //   next_        the first piece that nobody has claimed
 //   turn_        pieces before it are written; its hand may write, nobody else
