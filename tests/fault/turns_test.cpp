@@ -63,15 +63,15 @@ std::string why_there_are_no_turns(int fd, std::uint64_t size) {
   return "";
 }
 
-// What this process has had storage read for it; 0 where nobody counts.
-std::uint64_t bytes_read_from_storage() {
+// What this process has had storage read for it, as far as the system tells.
+std::optional<std::uint64_t> bytes_read_from_storage() {
   std::ifstream counters("/proc/self/io");
   std::string name;
   std::uint64_t value = 0;
   while (counters >> name >> value) {
     if (name == "read_bytes:") return value;
   }
-  return 0;
+  return std::nullopt;
 }
 
 class WritesInTurn : public DeviceTest {
@@ -82,6 +82,9 @@ class WritesInTurn : public DeviceTest {
     ASSERT_TRUE(interposition_works()) << "the library does not call pread by way of the loader";
     memory_.emplace(MemoryKind::device, kFileSize);
     handle_.emplace(fd_);
+    // A large read has the library make its lanes, wherever there is a processor for one: without them no turn is
+    // taken, and that must not pass for a machine that has none.
+    ASSERT_EQ(read_file(handle_->get(), memory_->address(), kFileSize), moved(kFileSize));
   }
   void TearDown() override {
     handle_.reset();
@@ -158,12 +161,13 @@ TEST_F(WritesInTurn, HaveNothingReadOfAPlaceThatIsNotCached) {
     memory_->put(0, bytes);
     ASSERT_EQ(::fsync(fd_.get()), 0);
     ASSERT_EQ(::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
-    const std::uint64_t before = bytes_read_from_storage();
+    const auto before = bytes_read_from_storage();
+    if (!before || is_cached(fd_.get(), kFileSize)) GTEST_SKIP() << "nothing leaves this cache, or nobody counts reads";
     for (std::size_t at = 0; at + size <= kFileSize; at += size) {
       ASSERT_EQ(write_file(handle_->get(), memory_->address(), size, static_cast<off_t>(at)), moved(size));
     }
     // A file system looks up where its blocks are.
-    EXPECT_LE(bytes_read_from_storage() - before, 64U << 10U) << "writes of " << size << " bytes";
+    EXPECT_LE(bytes_read_from_storage().value() - *before, 64U << 10U) << "writes of " << size << " bytes";
   }
 }
 
