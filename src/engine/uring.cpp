@@ -380,7 +380,7 @@ int Uring::wait_a_while(std::span<UringAnswer, depth> answers, unsigned least,
 int Uring::visit(std::span<UringAnswer, depth> answers, unsigned least,
                  const std::chrono::microseconds* at_most) noexcept {
   int refusals = 0;
-  for (;;) {
+  while (refusal_ == 0) {
     if (added_ == 0 || refusals > 0) {
       if (const unsigned taken = take_answers(answers); taken > 0) return static_cast<int>(taken);
     }
@@ -393,26 +393,28 @@ int Uring::visit(std::span<UringAnswer, depth> answers, unsigned least,
     if (error == EINTR) continue;
     // Short of something for a moment. While requests are on their way, their end may change that.
     const bool passing = error == EAGAIN || error == EBUSY || error == ENOMEM;
-    if (passing && ++refusals < most_refusals_in_a_row) continue;
-    take_back_added();
-    return in_flight_ == 0 ? -error : wait_for_the_rest(answers, error);
+    if (!passing || ++refusals >= most_refusals_in_a_row) refusal_ = error;
   }
+  take_back_added();
+  if (const int taken = take_the_rest(answers); taken > 0) return taken;
+  return -std::exchange(refusal_, 0);
 }
 
 // The kernel takes nothing more although requests are on their way. Their memory is in use until there are answers, and
 // these come with a visit that hands nothing over. Where even that is refused (somebody closed the ring's descriptor,
-// where it is not hidden; a sandbox), most rings' answers still come into the queue that is mapped here.
-int Uring::wait_for_the_rest(std::span<UringAnswer, depth> answers, int error) noexcept {
+// where it is not hidden; a sandbox), most rings' answers still come into the queue that is mapped here. None in the
+// end: nothing is on its way any more.
+int Uring::take_the_rest(std::span<UringAnswer, depth> answers) noexcept {
   constexpr timespec pause{0, 1'000'000};
-  for (int waited_ms = 0; waited_ms < longest_wait_ms;) {
+  for (int waited_ms = 0; in_flight_ > 0 && waited_ms < longest_wait_ms;) {
     if (const unsigned taken = take_answers(answers); taken > 0) return static_cast<int>(taken);
     if (enter(1, nullptr) >= 0 || errno == EINTR) continue;
     ::nanosleep(&pause, nullptr);
     ++waited_ms;
   }
+  lost_ = lost_ || in_flight_ > 0;
   in_flight_ = 0;
-  lost_ = true;
-  return -error;
+  return 0;
 }
 
 void rings_after_fork(bool in_child) noexcept {

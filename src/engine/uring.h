@@ -66,8 +66,9 @@ class Uring {
 
   // At most `depth` requests may be on their way. What is added is submitted by the next wait().
   void add(const UringRequest& request) noexcept;
-  // Submits, waits until something has ended, and answers how many answers were written; -errno when the kernel takes
-  // nothing more: then nothing is on its way any more. Where it has to wait, it does so for `least` of them.
+  // Submits, waits until something has ended, and answers how many answers were written. Where it has to wait, it does
+  // so for `least` of them. When the kernel takes nothing more, what is on its way is answered first, and then comes
+  // -errno: all else that was added has not been tried.
   int wait(std::span<UringAnswer, depth> answers, unsigned least = 1) noexcept {
     return visit(answers, least, nullptr);
   }
@@ -92,7 +93,7 @@ class Uring {
   long enter(unsigned least, const std::chrono::microseconds* at_most) noexcept;
   void take_back_added() noexcept;
   unsigned take_answers(std::span<UringAnswer, depth> answers) noexcept;
-  int wait_for_the_rest(std::span<UringAnswer, depth> answers, int error) noexcept;
+  int take_the_rest(std::span<UringAnswer, depth> answers) noexcept;
 
   int fd_ = -1;          // or the number that the kernel keeps the ring by
   bool hidden_ = false;  // the latter
@@ -107,6 +108,7 @@ class Uring {
   unsigned served_ = 0;          // requests, up to `requests_before_table`
   unsigned added_ = 0;           // not submitted yet
   unsigned in_flight_ = 0;       // submitted, not answered yet
+  int refusal_ = 0;              // why nothing more is taken, until that is told
   std::byte* queues_ = nullptr;  // both of them, in one mapping
   std::size_t queues_size_ = 0;
   io_uring_sqe* entries_ = nullptr;

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "direct/direct_fixture.h"
@@ -19,6 +20,7 @@ namespace {
 using namespace support;
 using fault::block;
 using fault::fail;
+using fault::hold;
 using fault::pass;
 using fault::Plan;
 using fault::shorten;
@@ -204,6 +206,25 @@ TEST_F(DirectBatchFaults, ARingThatIsLostLosesNoEntry) {
       }
     }
   }
+}
+
+// More entries than go at once, but less than twice as many: when the last answer comes, nothing is left to be begun
+// that would meet the refusal again.
+TEST_F(DirectBatchFaults, WhatALostRingHasNotTakenDoesNotWaitForAnAnswer) {
+  constexpr std::size_t kFew = 24;
+  Batch few(kFew);
+  for (std::size_t i = 0; i < kFew; ++i) few.read(file_->handle(), *memory_, kSize, i * kSize, i * kSize);
+  memory_->fill(0);
+  Plan plan(file_->fd(), fault::Direction::read, {hold(false), pass()});
+  const fault::RefusedVisits refused(1, fault::for_ever, EBADF);
+  std::thread releaser([&] {
+    plan.wait_until_blocked();
+    while (refused.visits() < 3) std::this_thread::yield();  // the second was refused
+    plan.release();
+  });
+  EXPECT_EQ(few.run(), std::vector<ssize_t>(kFew, kSize));
+  releaser.join();
+  EXPECT_TRUE(same_bytes(std::span(scratch_->content()).first(kFew * kSize), memory_->get(0, kFew * kSize)));
 }
 
 TEST_F(DirectBatchFaults, AMomentWithoutRoomIsOutlasted) {

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -103,7 +102,7 @@ Step step_for(int fd, Direction direction) {
     step.released_by, POLLIN, 0
   };
   while (poll(&until_released, 1, -1) < 0 && errno == EINTR) continue;
-  return pass();
+  return step.length > 0 ? pass() : nothing();
 }
 
 std::size_t shortened(int fd, std::size_t length, std::size_t limit) {
@@ -113,12 +112,11 @@ std::size_t shortened(int fd, std::size_t length, std::size_t limit) {
 }
 
 Plan::Plan(int fd, Direction direction, std::vector<Step> steps)
-    : device_(status_of(fd).st_dev),
-      inode_(status_of(fd).st_ino),
-      direction_(direction),
-      steps_(std::move(steps)),
-      release_news_(eventfd(0, EFD_CLOEXEC)) {
-  if (release_news_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+    : device_(status_of(fd).st_dev), inode_(status_of(fd).st_ino), direction_(direction), steps_(std::move(steps)) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
+  until_released_ = support::Fd(ends[0]);
+  releasing_ = support::Fd(ends[1]);
   const std::lock_guard lock(plan_mutex());
   current_plan = this;
 }
@@ -127,7 +125,6 @@ Plan::~Plan() {
   release();
   const std::lock_guard lock(plan_mutex());
   current_plan = nullptr;
-  close(release_news_);
 }
 
 bool Plan::concerns(int fd, Direction direction) const {
@@ -167,7 +164,7 @@ void Plan::wait_until_blocked() {
 void Plan::release() {
   released_ = true;
   released_.notify_all();
-  eventfd_write(release_news_, 1);
+  releasing_.reset();
 }
 
 bool interposition_works() {

@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/scratch.h"
+
 namespace sluice::fault {
 
 enum class Direction : std::uint8_t { read, write };
@@ -49,9 +51,9 @@ inline Step block(int error = 0) {
 }
 
 // As block(), but a request of io_uring waits by itself, and others of the same ring go on. It moves nothing, and says
-// that it has moved one byte.
-inline Step hold() {
-  return {Step::Kind::hold};
+// that it has moved a few bytes, or none.
+inline Step hold(bool says_some = true) {
+  return {Step::Kind::hold, says_some ? 1U : 0U};
 }
 
 // In force from construction to destruction, one at a time. Concerns the calls of one direction on one file, whatever
@@ -76,7 +78,7 @@ class Plan {
   Step next();
   void tell_of_a_stop();
   void stand_still();
-  int released_by() const { return release_news_; }
+  int released_by() const { return until_released_.get(); }
 
  private:
   const dev_t device_;
@@ -87,7 +89,8 @@ class Plan {
   std::set<std::thread::id> threads_;  // all calls of next() are made one after the other
   std::atomic<bool> blocked_{false};
   std::atomic<bool> released_{false};
-  const int release_news_;
+  support::Fd until_released_;  // of a pipe, whose other end is closed then
+  support::Fd releasing_;
 };
 
 // Visits to io_uring that the kernel refuses: `count` of them, behind the next `skip`, on whatever ring and thread. In

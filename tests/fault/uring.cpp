@@ -109,14 +109,21 @@ void cut(io_uring_sqe& entry, std::size_t length) {
   entry.len = static_cast<std::uint32_t>(kept.size());
 }
 
-// What becomes of it is 1, which is also POLLIN.
-void wait_for(int descriptor, io_uring_sqe& entry) {
+// What becomes of it is 16, which is also POLLHUP, or 0, since there is nothing but the end to be read.
+void wait_for(int descriptor, bool says_some, io_uring_sqe& entry) {
+  static std::byte never_written;
   const std::uint64_t tag = entry.user_data;
   entry = {};
-  entry.opcode = IORING_OP_POLL_ADD;
   entry.fd = descriptor;
-  entry.poll32_events = POLLIN;
   entry.user_data = tag;
+  if (says_some) {
+    entry.opcode = IORING_OP_POLL_ADD;
+    entry.poll32_events = POLLIN;
+  } else {
+    entry.opcode = IORING_OP_READ;
+    entry.addr = reinterpret_cast<std::uint64_t>(&never_written);
+    entry.len = 1;
+  }
 }
 
 void apply(const Step& step, io_uring_sqe& entry, std::vector<Rewritten>& rewritten) {
@@ -134,7 +141,7 @@ void apply(const Step& step, io_uring_sqe& entry, std::vector<Rewritten>& rewrit
       become_nothing(entry, static_cast<std::int32_t>(length_of(entry)), rewritten);
       break;
     case Step::Kind::hold:
-      wait_for(step.released_by, entry);
+      wait_for(step.released_by, step.length > 0, entry);
       break;
     default:
       break;
