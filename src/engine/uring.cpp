@@ -88,6 +88,11 @@ unsigned* word_at(std::byte* base, std::uint32_t offset) noexcept {
   return reinterpret_cast<unsigned*>(base + offset);
 }
 
+// The program may have closed the descriptor, and opened a file of its own that got the number.
+bool is_still_a_ring(int fd) noexcept {
+  return ::syscall(SYS_io_uring_enter, fd, 0, 0, 0, nullptr, 0) == 0 || (errno != EOPNOTSUPP && errno != EBADF);
+}
+
 std::byte* map_shared(int fd, std::size_t size, std::uint64_t which) noexcept {
   void* const mapped =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, static_cast<off_t>(which));
@@ -141,6 +146,7 @@ struct ThreadUrings {
     Uring* const ring = rings[static_cast<std::size_t>(completion)];
     if (ring->in_use_) return Uring::Use(nullptr);
     ring->in_use_ = true;
+    ring->refusal_ = 0;  // if nobody has heard of it
     return Uring::Use(ring);
   }
 
@@ -243,7 +249,7 @@ Uring::~Uring() {
     struct io_uring_rsrc_update number {};
     number.offset = static_cast<std::uint32_t>(fd_);
     ::syscall(SYS_io_uring_register, fd_, IORING_UNREGISTER_RING_FDS | register_by_number, &number, 1);
-  } else if (fd_ >= 0) {
+  } else if (fd_ >= 0 && is_still_a_ring(fd_)) {
     ::close(fd_);
   }
 }
@@ -296,6 +302,7 @@ int Uring::buffer_of(const UringRequest& request) const noexcept {
 }
 
 void Uring::add(const UringRequest& request) noexcept {
+  if (lost_) return;
   const unsigned tail = *sq_tail_;  // ours alone to write
   const unsigned slot = tail & sq_mask_;
   io_uring_sqe& entry = entries_[slot];
@@ -367,9 +374,14 @@ long Uring::enter(unsigned least, const std::chrono::microseconds* at_most) noex
   return taken;
 }
 
-// The kernel reads the tail with its next visit only.
+// The kernel reads the tail with its next visit only; but where a thread of its own does, that may have them already.
 void Uring::take_back_added() noexcept {
-  store(sq_tail_, *sq_tail_ - std::exchange(added_, 0));
+  const unsigned added = std::exchange(added_, 0);
+  if (by_kernel_) {
+    in_flight_ += added;
+  } else {
+    store(sq_tail_, *sq_tail_ - added);
+  }
 }
 
 int Uring::wait_a_while(std::span<UringAnswer, depth> answers, unsigned least,
@@ -379,6 +391,7 @@ int Uring::wait_a_while(std::span<UringAnswer, depth> answers, unsigned least,
 
 int Uring::visit(std::span<UringAnswer, depth> answers, unsigned least,
                  const std::chrono::microseconds* at_most) noexcept {
+  if (lost_) return -EIO;
   int refusals = 0;
   while (refusal_ == 0) {
     if (added_ == 0 || refusals > 0) {
@@ -396,24 +409,32 @@ int Uring::visit(std::span<UringAnswer, depth> answers, unsigned least,
     if (!passing || ++refusals >= most_refusals_in_a_row) refusal_ = error;
   }
   take_back_added();
-  if (const int taken = take_the_rest(answers); taken > 0) return taken;
+  if (const unsigned taken = take_the_rest(answers, at_most); taken > 0 || in_flight_ > 0) {
+    return static_cast<int>(taken);
+  }
+  waited_ms_ = 0;
   return -std::exchange(refusal_, 0);
 }
 
 // The kernel takes nothing more although requests are on their way. Their memory is in use until there are answers, and
 // these come with a visit that hands nothing over. Where even that is refused (somebody closed the ring's descriptor,
-// where it is not hidden; a sandbox), most rings' answers still come into the queue that is mapped here. None in the
-// end: nothing is on its way any more.
-int Uring::take_the_rest(std::span<UringAnswer, depth> answers) noexcept {
+// where it is not hidden; a sandbox), most rings' answers still come into the queue that is mapped here. When they do
+// not, the ring is given up, and nothing counts as being on its way any more.
+unsigned Uring::take_the_rest(std::span<UringAnswer, depth> answers,
+                              const std::chrono::microseconds* at_most) noexcept {
   constexpr timespec pause{0, 1'000'000};
-  for (int waited_ms = 0; in_flight_ > 0 && waited_ms < longest_wait_ms;) {
-    if (const unsigned taken = take_answers(answers); taken > 0) return static_cast<int>(taken);
-    if (enter(1, nullptr) >= 0 || errno == EINTR) continue;
+  while (in_flight_ > 0) {
+    if (const unsigned taken = take_answers(answers); taken > 0) return taken;
+    if (enter(1, at_most) >= 0 || errno == EINTR) continue;
+    if (errno == ETIME) return take_answers(answers);
     ::nanosleep(&pause, nullptr);
-    ++waited_ms;
+    if (++waited_ms_ >= longest_wait_ms) {
+      in_flight_ = 0;
+      lost_ = true;
+    } else if (at_most != nullptr) {
+      return take_answers(answers);
+    }
   }
-  lost_ = lost_ || in_flight_ > 0;
-  in_flight_ = 0;
   return 0;
 }
 

@@ -68,7 +68,8 @@ class Uring {
   void add(const UringRequest& request) noexcept;
   // Submits, waits until something has ended, and answers how many answers were written. Where it has to wait, it does
   // so for `least` of them. When the kernel takes nothing more, what is on its way is answered first, and then comes
-  // -errno: all else that was added has not been tried.
+  // -errno: all else that was added has not been tried. A ring whose answers do not come is lost: to whoever holds it
+  // yet, it says so from then on.
   int wait(std::span<UringAnswer, depth> answers, unsigned least = 1) noexcept {
     return visit(answers, least, nullptr);
   }
@@ -93,7 +94,7 @@ class Uring {
   long enter(unsigned least, const std::chrono::microseconds* at_most) noexcept;
   void take_back_added() noexcept;
   unsigned take_answers(std::span<UringAnswer, depth> answers) noexcept;
-  int take_the_rest(std::span<UringAnswer, depth> answers) noexcept;
+  unsigned take_the_rest(std::span<UringAnswer, depth> answers, const std::chrono::microseconds* at_most) noexcept;
 
   int fd_ = -1;          // or the number that the kernel keeps the ring by
   bool hidden_ = false;  // the latter
@@ -109,6 +110,7 @@ class Uring {
   unsigned added_ = 0;           // not submitted yet
   unsigned in_flight_ = 0;       // submitted, not answered yet
   int refusal_ = 0;              // why nothing more is taken, until that is told
+  int waited_ms_ = 0;            // since, for what was on its way
   std::byte* queues_ = nullptr;  // both of them, in one mapping
   std::size_t queues_size_ = 0;
   io_uring_sqe* entries_ = nullptr;
