@@ -79,9 +79,10 @@ Batch::Batch(Driver& driver, unsigned capacity)
 }
 
 void Batch::queue(std::uint16_t slot) noexcept {
-  const Company company = entries_[slot].together.company;
-  if (company == Company::none) return waiting_.push(slot);
-  row(company).push(slot);
+  Company& company = entries_[slot].together.company;
+  if (company != Company::none && row(company).has_a_team()) return row(company).push(slot);
+  company = Company::none;
+  waiting_.push(slot);
 }
 
 // What waits for others is not counted: whoever looked for work would look in vain, again and again.
@@ -319,6 +320,12 @@ bool Batch::sleep(const Waited& waited, const std::optional<timespec>& deadline)
   return woken;
 }
 
+// What a convoy of this thread's has left over may be nobody else's to begin: the batch ends, or there are no lanes.
+bool Batch::run_left_over() noexcept {
+  return has_waiting() && !post_errand(driver_, *this) && run_some();
+}
+
+// Whoever waits for all, and for ever, loses nothing by doing some of it.
 std::size_t Batch::collect(std::size_t least, std::span<CUfileIOEvents_t> into,
                            const std::optional<timespec>& timeout) noexcept {
   Waited waited;
@@ -326,8 +333,7 @@ std::size_t Batch::collect(std::size_t least, std::span<CUfileIOEvents_t> into,
   const std::optional<timespec> deadline = timeout ? std::optional(deadline_after(*timeout)) : std::nullopt;
   bool helped = false;
   for (bool in_time = true; in_time;) {
-    // Whoever waits for all, and for ever, loses nothing by doing some of it.
-    if (!timeout && (waited.for_all ? run_some() : run_cached())) {
+    if (!timeout && (waited.for_all ? run_some() : run_cached() || (helped && run_left_over()))) {
       helped = true;
       if (take_events(least, into, waited)) break;
       continue;
@@ -340,10 +346,7 @@ std::size_t Batch::collect(std::size_t least, std::span<CUfileIOEvents_t> into,
     in_time = sleep(waited, deadline);
     if (take_events(least, into, waited)) break;
   }
-  // What a convoy of this thread's has left over, nobody else comes for when the batch ends.
-  if (helped && has_waiting() && !post_errand(driver_, *this)) {
-    while (run_some()) {
-    }
+  while (helped && run_left_over()) {
   }
   return waited.written;
 }

@@ -1,5 +1,6 @@
 // A batch: entries that wait, entries that somebody is at, events that wait to be collected, each once. All its memory
-// is there from the start. Any number of threads may use it at a time.
+// is there from the start, but for what teams travel with (row.h), which is made with its first use and kept. Any
+// number of threads may use it at a time.
 #pragma once
 
 #include <time.h>
@@ -89,6 +90,7 @@ class Batch {
     std::uint32_t seen = 0;
   };
   bool run_one() noexcept;
+  bool run_left_over() noexcept;
   class Told;
   bool run_together(Company company) noexcept;
   void carry(Team& team) noexcept;

@@ -114,7 +114,8 @@ bool end_batch(BatchTable& batches, void* handle, Patience patience) {
   if (const auto batch = batches.pin(handle)) {
     batch->end();
     drop_errand(*batch);
-    while (patience == Patience::until_the_last_user_left && batch->run_some()) {
+    // What was begun, and left by a company that could not end it: nobody else comes for it any more.
+    while (batch->run_some()) {
     }
   }
   return batches.retire(handle, patience);

@@ -8,11 +8,15 @@
 
 namespace sluice::core {
 
+bool Row::provide(std::unique_ptr<Team>& team) noexcept {
+  if (!team) team.reset(new (std::nothrow) Team);
+  return team != nullptr;
+}
+
 // Null when as many are under way as there may be, or there is no memory for one more.
 Team* Row::idle_team() noexcept {
   for (std::unique_ptr<Team>& team : teams_) {
-    if (!team) team.reset(new (std::nothrow) Team);
-    if (team && !team->busy) return team.get();
+    if (provide(team) && !team->busy) return team.get();
   }
   return nullptr;
 }

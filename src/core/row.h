@@ -59,6 +59,8 @@ class Row {
   Row(std::vector<Entry>& entries, unsigned capacity, Company company)
       : entries_(entries), most_(most_together(company)), waiting_(capacity) {}
 
+  // False: there is no memory for one, and nobody would ever be claimed.
+  bool has_a_team() noexcept { return provide(teams_.front()); }
   void push(std::uint16_t slot) noexcept {
     waiting_.push(slot);
     changed_ = true;
@@ -81,6 +83,7 @@ class Row {
 
  private:
   static constexpr std::size_t most_teams = 4;
+  static bool provide(std::unique_ptr<Team>& team) noexcept;
   Team* idle_team() noexcept;
   bool nobody_is_under_way() const noexcept;
   bool waits_for_a_team(const Entry& entry) const noexcept;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <optional>
@@ -267,6 +268,41 @@ TEST(BatchWaiters, AreWokenByAsManyEventsAsTheyWaitFor) {
     plan.release();
     waiter.join();
     EXPECT_GE(room, enough);
+  }
+}
+
+// Entries that were begun among others, and left by them, end all the same; by the thread that waits, where nobody else
+// comes for them: the batch is being destroyed, or there are no lanes.
+TEST(BatchWaiters, HearOfAllThatWasBegunOrThatTheBatchIsGone) {
+  if (!available(MemoryKind::device)) GTEST_SKIP() << "no CUDA device";
+  const ScratchFile file(kEntries * kSize);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, kEntries * kSize);
+  Random random(run_seed());
+  for (int round = 0; round < 200; ++round) {
+    SCOPED_TRACE(::testing::Message() << "round " << round << "; SLUICE_TEST_SEED=" << run_seed());
+    std::vector<Step> steps;
+    for (std::size_t i = 0; i < 2 * kEntries; ++i) {
+      steps.push_back(random.below(2) == 0 ? shorten(1 + random.below(kSize)) : fail(EAGAIN));
+    }
+    steps.push_back(pass());
+    const Plan plan(fd.get(), Direction::read, std::move(steps));
+    Batch batch(kEntries);
+    for (std::size_t i = 0; i < kEntries; ++i) batch.read(handle.get(), memory, kSize, i * kSize, i * kSize);
+    std::atomic<std::size_t> heard_of{0};
+    Watched waiter([&] {
+      CUfileIOEvents_t event;
+      for (unsigned room = 1;; room = 1) {
+        if (code(cuFileBatchIOGetStatus(batch.get(), 1, &room, &event, nullptr)) != CU_FILE_SUCCESS) return;
+        heard_of += room;
+      }
+    });
+    batch.submit();
+    const std::size_t enough = round % 2 == 0 ? kEntries : random.below(kEntries);
+    while (heard_of < enough) std::this_thread::yield();
+    cuFileBatchIODestroy(batch.get());
+    waiter.join();
   }
 }
 

@@ -143,7 +143,8 @@ TEST(QuietCrowd, TakesNoLockAndNoMemory) {
   EXPECT_TRUE(same_bytes(scratch.content(), memory.get()));
 }
 
-// A batch has a lock of its own, which its steps take; its memory it has from the start.
+// A batch has a lock of its own, which its steps take. Its memory it has from the start, but for a few things that are
+// made when a lane or a team of entries first needs them, and kept: after some rounds, depending on who came when.
 class QuietBatch : public testing::TestWithParam<MemoryKind> {};
 
 TEST_P(QuietBatch, TakesNoMemory) {
@@ -178,12 +179,18 @@ TEST_P(QuietBatch, TakesNoMemory) {
         found += room;
       }
     };
-    for (int i = 0; i < 100; ++i) round();
-    start_counting();
-    for (int i = 0; i < 100; ++i) round();
-    const Asked asked = stop_counting();
+    constexpr unsigned kRounds = 100;
+    constexpr unsigned kThings = 64;  // that are made once; there are fewer
+    unsigned phases = 1;
+    for (unsigned i = 0; i < kRounds; ++i) round();
+    Asked asked;
+    do {
+      start_counting();
+      for (unsigned i = 0; i < kRounds; ++i) round();
+      asked = stop_counting();
+    } while (asked.allocations > 0 && phases++ < kThings);
     EXPECT_EQ(asked.allocations, 0U) << asked.first;
-    EXPECT_EQ(complete, 200 * count);
+    EXPECT_EQ(complete, (phases + 1) * kRounds * count);
     cuFileBatchIODestroy(batch);
   }
   close_driver_fully();

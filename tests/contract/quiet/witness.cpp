@@ -103,19 +103,40 @@ COUNTED_LOCK(pthread_rwlock_wrlock, pthread_rwlock_t)
 COUNTED_LOCK(pthread_spin_lock, pthread_spinlock_t)
 }
 
-// The forms for arrays, and those that do not throw, call these; the matching deletes end in free().
-SEEN_BY_ALL void* operator new(std::size_t size) {
-  count(allocations, "operator new", __builtin_return_address(0));
-  void* const memory = __libc_malloc(size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
+namespace {
+
+using Size = std::size_t;
+using Alignment = std::align_val_t;
+using NoThrow = std::nothrow_t;
+
+void* aligned(Size size, Alignment alignment) {
+  return __libc_memalign(static_cast<Size>(alignment), size);
 }
-SEEN_BY_ALL void* operator new(std::size_t size, std::align_val_t alignment) {
-  count(allocations, "operator new", __builtin_return_address(0));
-  void* const memory = __libc_memalign(static_cast<std::size_t>(alignment), size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
+
+}  // namespace
+
+// All the forms that libcufile calls: the C++ library's own of one form call another, and who asks is not seen there.
+// The matching deletes end in free().
+#define COUNTED_NEW(form, ...)                                       \
+  SEEN_BY_ALL void* operator form {                                  \
+    count(allocations, "operator new", __builtin_return_address(0)); \
+    void* const memory = __VA_ARGS__;                                \
+    if (memory == nullptr) throw std::bad_alloc();                   \
+    return memory;                                                   \
+  }
+#define COUNTED_NEW_OR_NULL(form, ...)                               \
+  SEEN_BY_ALL void* operator form noexcept {                         \
+    count(allocations, "operator new", __builtin_return_address(0)); \
+    return __VA_ARGS__;                                              \
+  }
+COUNTED_NEW(new (Size size), __libc_malloc(size))
+COUNTED_NEW(new[](Size size), __libc_malloc(size))
+COUNTED_NEW(new (Size size, Alignment alignment), aligned(size, alignment))
+COUNTED_NEW(new[](Size size, Alignment alignment), aligned(size, alignment))
+COUNTED_NEW_OR_NULL(new (Size size, const NoThrow& /*unused*/), __libc_malloc(size))
+COUNTED_NEW_OR_NULL(new[](Size size, const NoThrow& /*unused*/), __libc_malloc(size))
+COUNTED_NEW_OR_NULL(new (Size size, Alignment alignment, const NoThrow& /*unused*/), aligned(size, alignment))
+COUNTED_NEW_OR_NULL(new[](Size size, Alignment alignment, const NoThrow& /*unused*/), aligned(size, alignment))
 
 namespace sluice::contract {
 
