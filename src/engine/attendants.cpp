@@ -8,8 +8,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <new>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -140,7 +140,7 @@ bool Attendants::start_one() noexcept {
     std::thread thread([this] { attend(); });
     ::pthread_setname_np(thread.native_handle(), "sluice-streams");
     thread.detach();
-  } catch (const std::system_error& failure) {
+  } catch (const std::exception& failure) {
     observe::log(config::LogLevel::error, "engine",
                  std::string("no thread can be started to attend to streams: ") + failure.what());
     started = false;

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -16,9 +17,9 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <thread>
 
 #include "base/event_count.h"
@@ -86,12 +87,22 @@ unsigned granted_by_cgroup() {
   return period == 0 ? ~0U : static_cast<unsigned>(std::max<std::uint64_t>(1, quota / period));
 }
 
+// What this thread may run on, or the process's first one: a thread that is tied to a processor for its own sake says
+// nothing of the others.
+cpu_set_t allowed_processors() noexcept {
+  cpu_set_t here;
+  cpu_set_t first;
+  CPU_ZERO(&here);
+  CPU_ZERO(&first);
+  ::sched_getaffinity(0, sizeof here, &here);
+  ::sched_getaffinity(::getpid(), sizeof first, &first);
+  CPU_OR(&here, &here, &first);
+  return here;
+}
+
 unsigned count_processors() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  unsigned processors = 1;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) processors = static_cast<unsigned>(CPU_COUNT(&allowed));
-  return std::min(processors, granted_by_cgroup());
+  const cpu_set_t allowed = allowed_processors();
+  return std::min(std::max(1U, static_cast<unsigned>(CPU_COUNT(&allowed))), granted_by_cgroup());
 }
 
 unsigned processor_count() noexcept {
@@ -109,17 +120,26 @@ unsigned wanted_by_all(const Board& all) noexcept {
   return wanted_by_all(workforce(), offers, all.demand.load(std::memory_order_relaxed));
 }
 
-// Offers are for as many lanes as there are processors, errands for all.
+// Offers are for as many lanes as there are processors, errands for all. At least one takes no offers: those that do
+// may all be held by files that do not answer.
+unsigned lanes_for_errands() noexcept {
+  return std::max(lane_count() + 1, least_for_errands);
+}
 bool takes_offers(unsigned number) noexcept {
   return number < lane_count();
+}
+
+// Of those that take offers.
+int awake_lanes(const Board& all) noexcept {
+  const unsigned there_are = std::min(all.running.load(std::memory_order_relaxed), lane_count());
+  return static_cast<int>(there_are) - all.sleeping.load(std::memory_order_seq_cst);
 }
 
 // As many as are wanted and not awake already. Waking costs the offerer some microseconds each, so it wakes one, which
 // wakes the next.
 void wake(Board& all) noexcept {
-  const int sleeping = all.sleeping.load(std::memory_order_seq_cst);
-  const int awake = static_cast<int>(lane_count()) - sleeping;
-  if (sleeping > 0 && awake < static_cast<int>(wanted_by_all(all))) all.news.advance(1);
+  if (all.sleeping.load(std::memory_order_seq_cst) == 0) return;
+  if (awake_lanes(all) < static_cast<int>(wanted_by_all(all))) all.news.advance(1);
 }
 
 // Nobody else does an errand that no lane comes to: one that sleeps is woken unless one looks around just now.
@@ -201,32 +221,41 @@ void run_lane(unsigned number) noexcept {
   }
 }
 
-// Signals are for the program's threads.
-void start_one(unsigned number) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    std::thread thread(run_lane, number);
-    std::array<char, 16> name{};
-    std::snprintf(name.data(), name.size(), "sluice-lane-%u", number);
-    ::pthread_setname_np(thread.native_handle(), name.data());
-    thread.detach();
-  } catch (...) {
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
+// Signals are for the program's threads, and none is delivered to this one while it has the lock: a handler that makes
+// a transfer would wait for it.
+class SignalsHeld {
+ public:
+  SignalsHeld() noexcept {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  ~SignalsHeld() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+void start_one(unsigned number, const cpu_set_t& allowed) {
+  std::thread thread(run_lane, number);
+  std::array<char, 16> name{};
+  std::snprintf(name.data(), name.size(), "sluice-lane-%u", number);
+  ::pthread_setname_np(thread.native_handle(), name.data());
+  ::pthread_setaffinity_np(thread.native_handle(), sizeof allowed, &allowed);
+  thread.detach();
 }
 
 // As many as there may be, with the first work for them.
 void start_all(Board& all, unsigned wanted) noexcept {
+  const SignalsHeld held;
   const std::lock_guard lock(all.starting);
+  const cpu_set_t allowed = allowed_processors();
   for (unsigned number = all.tried.load(std::memory_order_relaxed); number < wanted; ++number) {
     try {
-      start_one(number);
-    } catch (const std::system_error& failure) {
+      start_one(number, allowed);
+    } catch (const std::exception& failure) {
       observe::log(
           config::LogLevel::warn, "engine",
           fmt::format("only {} of {} worker threads could be started: {}", all.running.load(), wanted, failure.what()));
@@ -276,7 +305,7 @@ Offer::~Offer() {
 
 bool call_lanes(Work& work, unsigned hands_wanted) noexcept {
   Board& all = board();
-  const unsigned there_may_be = std::max(lane_count(), least_for_errands);
+  const unsigned there_may_be = lanes_for_errands();
   if (all.tried.load(std::memory_order_acquire) < there_may_be) start_all(all, there_may_be);
   if (all.running.load(std::memory_order_relaxed) == 0) return false;
   Place& place = all.errands;
@@ -297,9 +326,9 @@ void rouse_lanes(unsigned hands_wanted) noexcept {
   if (most == 0) return;
   all.demand.store(most, std::memory_order_relaxed);
   if (all.tried.load(std::memory_order_acquire) < lane_count()) start_all(all, lane_count());
-  const int sleeping = all.sleeping.load(std::memory_order_relaxed);
-  const int awake = static_cast<int>(lane_count()) - sleeping;
-  if (awake < static_cast<int>(most)) all.news.advance(static_cast<int>(most) - awake);
+  if (const int awake = awake_lanes(all); awake < static_cast<int>(most)) {
+    all.news.advance(static_cast<int>(most) - awake);
+  }
 }
 
 unsigned offers_now() noexcept {
@@ -315,6 +344,7 @@ unsigned lane_count() noexcept {
 }
 
 void lanes_before_fork() noexcept {
+  processor_count();  // what a thread that is counting just now would leave unfinished in the child
   board().starting.lock();
 }
 

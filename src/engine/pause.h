@@ -62,7 +62,7 @@ class Patience {
     const timespec nap{0, 20000};
     ::nanosleep(&nap, nullptr);
   }
-  // The same where threads outnumber processors: who is waited for may need this one.
+  // The same where threads outnumber processors: who is waited for may need this one. Naps come sooner.
   void wait_politely() noexcept {
     if (looks_ >= busy_looks) return wait();
     looks_ += 8;

@@ -210,10 +210,13 @@ gpu::Staging& RingLoan::device() const noexcept {
 }
 
 std::uint32_t RingLoan::numbers(std::uint32_t count) noexcept {
-  // Starting over needs places that remember nothing; a number must never look like called_off either.
+  // Starting over needs places that remember nothing, but for what tells a launch that has yet to begin that it was
+  // called off; a number must never look like that either.
   if (ring_->next_number > gpu::called_off - count - 1 || ring_->next_number + count < count) {
+    const gpu::Ticket first_of_pending = words().tickets[0];
     words().tickets = {};
     words().drained = {};
+    if (pending(*ring_)) words().tickets[0] = first_of_pending;
     ring_->next_number = 1;
   }
   const std::uint32_t first = ring_->next_number;
