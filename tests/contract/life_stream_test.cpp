@@ -235,15 +235,17 @@ TEST(LifeStreamUnlinked, StaysWhenItIsClosedUnderWorkInAStream) {
   EXPECT_EQ(ended.status, 0);
 }
 
-// The n-th call of a driver's function, or all from the n-th on, answers an error; and what becomes of the 48 calls of
-// the scenario, where that depends on nothing else.
+// The n-th call of a driver's function, or all from the n-th on, answers an error; what becomes of the 48 calls of the
+// scenario, where that depends on nothing else; and why there may be fewer than n calls, where there may.
 struct Refusal {
   const char* rule;
   const char* outcome = nullptr;
+  const char* why_it_may_not_come = nullptr;
 };
 constexpr const char* kHarmless = "0 refused, 0 failed\n";
 constexpr const char* kOneRefused = "1 refused, 0 failed\n";
 constexpr const char* kAllRefused = "48 refused, 0 failed\n";
+constexpr const char* kNothingRefused = "nothing was refused\n";
 
 void PrintTo(const Refusal& refusal, std::ostream* out) {  // NOLINT(readability-identifier-naming): GoogleTest's name
   *out << refusal.rule;
@@ -258,9 +260,11 @@ class LifeStreamRefused : public ::testing::TestWithParam<Refusal> {
     if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "in plain mode nothing is put into a stream";
     const Ended ended = play(scenario);
     if (ended.skipped()) GTEST_SKIP() << ended.output;
-    EXPECT_EQ(ended.output, words);
     EXPECT_EQ(ended.signal, 0) << strsignal(ended.signal);
     EXPECT_EQ(ended.status, 0);
+    const char* const why_not = GetParam().why_it_may_not_come;
+    if (why_not != nullptr && ended.output == kNothingRefused) GTEST_SKIP() << why_not;
+    EXPECT_EQ(ended.output, words);
   }
 };
 
@@ -397,12 +401,17 @@ TEST_P(LifeLargeWritesLost, HaveWrittenWhatTheyCount) {
   expect_to_say("large_writes_in_a_context_that_is_lost", "what is counted was written\n");
 }
 
-// Of the 4 MiB written first: the first piece, one in the middle, the last. Then of the batch behind them.
+constexpr const char* kFewerCalls = "the writes came to their end with fewer calls: hands take no turns at them here";
+
+// Of the 4 MiB written first: the first piece, one in the middle, the last. Then of the batch behind them. Where hands
+// take no turns, the first are three pieces, and chance says what the batch takes: in all at least eight calls of
+// cuStreamWriteValue32 and four of cuMemcpyDtoHAsync.
 INSTANTIATE_TEST_SUITE_P(By, LifeLargeWritesLost,
-                         ::testing::Values(Refusal{"cuMemcpyDtoHAsync:1:700"}, Refusal{"cuMemcpyDtoHAsync:5:700"},
+                         ::testing::Values(Refusal{"cuMemcpyDtoHAsync:1:700"},
+                                           Refusal{"cuMemcpyDtoHAsync:5:700", nullptr, kFewerCalls},
                                            Refusal{"cuStreamWriteValue32:4:700"}, Refusal{"cuStreamWriteValue32:8:700"},
-                                           Refusal{"cuStreamWriteValue32:10:700"},
-                                           Refusal{"cuStreamWriteValue32:11:700"}),
+                                           Refusal{"cuStreamWriteValue32:10:700", nullptr, kFewerCalls},
+                                           Refusal{"cuStreamWriteValue32:11:700", nullptr, kFewerCalls}),
                          name_of_refusal);
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
@@ -339,18 +340,35 @@ TEST_F(GatedStreams, ReadEarlyWhereTheProgramAllowsIt) {
   EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
 }
 
-// How often each thread that attends to streams has gone to sleep so far, by its number.
-std::map<std::string, std::string> sleeps_of_attendants() {
-  std::map<std::string, std::string> sleeps;
+// What a thread that attends to streams has done so far. One that spins never goes to sleep; on a busy machine it may
+// have to wait for a processor all the time.
+struct Attendant {
+  std::string sleeps;          // how often it has gone to sleep
+  std::uint64_t run_time = 0;  // in nanoseconds; 0 where the system does not tell
+  bool runs = false;           // or would, if it had a processor
+
+  bool was_awake_since(const Attendant& before) const {
+    return runs || sleeps != before.sleeps || run_time != before.run_time;
+  }
+};
+
+// By their threads' numbers.
+std::map<std::string, Attendant> attendants_so_far() {
+  std::map<std::string, Attendant> found;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::ifstream status(task.path() / "status");
+    Attendant attendant;
     bool attends = false;
     for (std::string line; std::getline(status, line);) {
       if (line.starts_with("Name:")) attends = line.ends_with("sluice-streams");
-      if (attends && line.starts_with("voluntary_ctxt_switches:")) sleeps[task.path().filename()] = line;
+      if (line.starts_with("State:")) attendant.runs = line.ends_with("(running)");
+      if (line.starts_with("voluntary_ctxt_switches:")) attendant.sleeps = line;
     }
+    if (!attends) continue;
+    std::ifstream(task.path() / "schedstat") >> attendant.run_time;
+    found[task.path().filename()] = attendant;
   }
-  return sleeps;
+  return found;
 }
 
 TEST_F(GatedStreams, AreWatchedByOneThreadAloneWhenTheyWaitForLong) {
@@ -363,18 +381,21 @@ TEST_F(GatedStreams, AreWatchedByOneThreadAloneWhenTheyWaitForLong) {
   gate.hold(stream.get());
   Call call{kSize};
   ASSERT_EQ(call.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
-  // Whoever is awake now has some time to find out that there is nothing to do.
-  std::size_t awake = 2;
+  // Whoever is awake now has some time to find out that there is nothing to do. From then on nothing wakes it, however
+  // busy the machine is.
   constexpr int most_looks = 100;
-  for (int looks = 0; looks < most_looks && awake > 1; ++looks) {
-    const auto before = sleeps_of_attendants();
-    ::usleep(200000);  // what is counted is how often each wakes in so long; nothing waits for its end
-    awake = 0;
-    for (const auto& [thread, sleeps] : sleeps_of_attendants()) {
-      if (!before.contains(thread) || before.at(thread) != sleeps) ++awake;
+  constexpr int quiet_looks = 3;
+  int quiet = 0;  // looks in a row
+  for (int looks = 0; looks < most_looks && quiet < quiet_looks; ++looks) {
+    const auto before = attendants_so_far();
+    ::usleep(200000);  // what is looked for is who wakes in so long; nothing waits for its end
+    int awake = 0;
+    for (const auto& [thread, attendant] : attendants_so_far()) {
+      if (!before.contains(thread) || attendant.was_awake_since(before.at(thread))) ++awake;
     }
+    quiet = awake <= 1 ? quiet + 1 : 0;
   }
-  EXPECT_LE(awake, 1U) << "threads have nothing to do and do not sleep";
+  EXPECT_EQ(quiet, quiet_looks) << "threads have nothing to do and do not sleep";
   gate.open();
   stream.synchronize();
   EXPECT_EQ(call.moved, static_cast<ssize_t>(kSize));

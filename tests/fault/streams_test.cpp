@@ -1,7 +1,6 @@
 // Failures of the file under transfers in streams: the count tells what was moved, or why nothing was, bytes behind it
 // are as they were, and the stream goes on.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -381,8 +380,7 @@ TEST_F(QuietStreams, LeaveTheDeviceToOthersWhileTheirFileDoesNotAnswer) {
   ASSERT_EQ(put(handle, call, stream), CU_FILE_SUCCESS);
   // Its kernel, which no one else's keeps out, comes and leaves.
   auto* const query = cuda_function<int(CUstream)>("cuStreamQuery");
-  constexpr int most_looks = 20000;
-  for (int looks = 0; looks < most_looks && query(stream.get()) != 0; ++looks) ::usleep(1000);
+  for (const Deadline deadline; query(stream.get()) != 0 && !deadline.has_passed();) std::this_thread::yield();
   EXPECT_EQ(query(stream.get()), 0) << "a kernel that has nothing to do yet holds the device";
   EXPECT_EQ(still.moved, -77);
   plan.release();

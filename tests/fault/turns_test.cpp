@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/magic.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -11,8 +13,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -33,15 +35,21 @@ constexpr std::size_t kMegabyte = 1 << 20;
 constexpr std::size_t kFileSize = 6 * kMegabyte;
 constexpr std::size_t kAt = 4097;  // where in the file
 
-// Threads of the library's that lend a hand.
-unsigned lanes() {
-  unsigned count = 0;
-  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
-    std::string name;
-    std::getline(std::ifstream(thread.path() / "comm"), name);
-    count += name.starts_with("sluice-lane") ? 1 : 0;
-  }
-  return count;
+// As the library counts them. Its threads tell nothing: with one processor it has some, which lend no hand here.
+unsigned processors() {
+  cpu_set_t here;
+  cpu_set_t first;
+  CPU_ZERO(&here);
+  CPU_ZERO(&first);
+  ::sched_getaffinity(0, sizeof here, &here);
+  ::sched_getaffinity(::getpid(), sizeof first, &first);
+  CPU_OR(&here, &here, &first);
+  const auto allowed = static_cast<unsigned>(CPU_COUNT(&here));
+  std::ifstream granted("/sys/fs/cgroup/cpu.max");  // "200000 100000"; "max 100000" where there is no limit
+  std::uint64_t quota = 0;
+  std::uint64_t period = 0;
+  if (!(granted >> quota >> period) || period == 0) return allowed;
+  return static_cast<unsigned>(std::min<std::uint64_t>(allowed, quota / period));
 }
 
 // As the library asks.
@@ -54,7 +62,7 @@ bool is_cached(int fd, std::uint64_t size) {
 // Where turns are not taken what holds of bytes and counts holds all the same.
 std::string why_there_are_no_turns(int fd, std::uint64_t size) {
   if (std::getenv("SLUICE_MODE") != nullptr) return "plain mode";
-  if (lanes() == 0) return "there is no processor for a lane";
+  if (processors() < 2) return "there is one processor, and none for a second hand";
   if (!is_cached(fd, size)) return "this system does not tell what it has cached";
   struct statfs where {};
   if (::fstatfs(fd, &where) != 0 || (where.f_type != EXT4_SUPER_MAGIC && where.f_type != TMPFS_MAGIC)) {
@@ -74,6 +82,13 @@ std::optional<std::uint64_t> bytes_read_from_storage() {
   return std::nullopt;
 }
 
+// Where this program touched pages, of its code perhaps, that had left memory: storage was read for them, too.
+long major_faults() {
+  struct rusage usage {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_majflt;
+}
+
 class WritesInTurn : public DeviceTest {
  protected:
   void SetUp() override {
@@ -82,9 +97,6 @@ class WritesInTurn : public DeviceTest {
     ASSERT_TRUE(interposition_works()) << "the library does not call pread by way of the loader";
     memory_.emplace(MemoryKind::device, kFileSize);
     handle_.emplace(fd_);
-    // A large read has the library make its lanes, wherever there is a processor for one: without them no turn is
-    // taken, and that must not pass for a machine that has none.
-    ASSERT_EQ(read_file(handle_->get(), memory_->address(), kFileSize), moved(kFileSize));
   }
   void TearDown() override {
     handle_.reset();
@@ -156,18 +168,28 @@ TEST_F(WritesInTurn, OfAFileInMemoryAreMadeByMoreThanOneThread) {
 
 // What is written over need not be read, and the write would have to wait for it.
 TEST_F(WritesInTurn, HaveNothingReadOfAPlaceThatIsNotCached) {
+  constexpr int most_tries = 20;
   for (const std::size_t size : {std::size_t{16} << 10U, std::size_t{4} << 20U}) {
     const Bytes bytes = random_bytes(size, 8);
     memory_->put(0, bytes);
-    ASSERT_EQ(::fsync(fd_.get()), 0);
-    ASSERT_EQ(::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
-    const auto before = bytes_read_from_storage();
-    if (!before || is_cached(fd_.get(), kFileSize)) GTEST_SKIP() << "nothing leaves this cache, or nobody counts reads";
-    for (std::size_t at = 0; at + size <= kFileSize; at += size) {
-      ASSERT_EQ(write_file(handle_->get(), memory_->address(), size, static_cast<off_t>(at)), moved(size));
+    std::optional<std::uint64_t> read;
+    for (int i = 0; i < most_tries && !read; ++i) {
+      ASSERT_EQ(::fsync(fd_.get()), 0);
+      ASSERT_EQ(::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
+      const long faults = major_faults();
+      const auto before = bytes_read_from_storage();
+      if (!before || is_cached(fd_.get(), kFileSize)) {
+        GTEST_SKIP() << "nothing leaves this cache, or nobody counts reads";
+      }
+      for (std::size_t at = 0; at + size <= kFileSize; at += size) {
+        ASSERT_EQ(write_file(handle_->get(), memory_->address(), size, static_cast<off_t>(at)), moved(size));
+      }
+      const auto after = bytes_read_from_storage();
+      if (after && major_faults() == faults) read = *after - *before;
     }
+    if (!read) GTEST_SKIP() << "pages of this program are read from storage again and again";
     // A file system looks up where its blocks are.
-    EXPECT_LE(bytes_read_from_storage().value() - *before, 64U << 10U) << "writes of " << size << " bytes";
+    EXPECT_LE(*read, 64U << 10U) << "writes of " << size << " bytes";
   }
 }
 

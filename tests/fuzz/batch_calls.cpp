@@ -202,10 +202,14 @@ void collect_batch(Actor& actor) {
   const World::Hold hold(world);
   std::array<CUfileIOEvents_t, 8> events{};
   auto count = static_cast<unsigned>(actor.draw(events.size() + 1));
-  const auto least = static_cast<unsigned>(actor.draw(events.size() + 2));
+  auto least = static_cast<unsigned>(actor.draw(events.size() + 2));
   const unsigned room = count;
   timespec limit{};
-  timespec* const timeout = any_timeout(actor, limit);
+  timespec* timeout = any_timeout(actor, limit);
+  if (world.is_in_turn() && least <= room) {
+    least = room;  // all that fit, however long they take
+    timeout = nullptr;
+  }
   const CUfileError_t answer = actor.call("cuFileBatchIOGetStatus", joined("shared, ", least, " of ", room), [&] {
     return cuFileBatchIOGetStatus(batch, least, &count, events.data(), timeout);
   });

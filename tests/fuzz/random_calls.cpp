@@ -97,7 +97,7 @@ void run_at_once(std::vector<std::unique_ptr<Actor>>& actors, std::size_t calls)
 
 // Everything from opening the files to closing them.
 Outcome run_round(const Options& options, std::size_t calls, std::size_t round) {
-  World world(options.threads);
+  World world(options.threads, options.sequential);
   Outcome outcome;
   {
     Watch watch(options.threads, std::chrono::seconds(options.patience));

@@ -52,7 +52,7 @@ const char* name_of(int flags) {
 
 }  // namespace
 
-World::World(std::size_t actors) : cells_(kCells) {
+World::World(std::size_t actors, bool in_turn) : in_turn_(in_turn), cells_(kCells) {
   folder_ = support::disk_directory() + "/random-calls-" + std::to_string(getpid());
   std::filesystem::create_directory(folder_);
   add_places(actors);

@@ -60,10 +60,13 @@ class World {
   static constexpr std::size_t kCellSize = 16 * 1024;
   static constexpr std::size_t kBatches = 12;
 
-  explicit World(std::size_t actors);
+  World(std::size_t actors, bool in_turn);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
+
+  // The actors take turns, and what they see may not depend on how quick the library's own threads are.
+  bool is_in_turn() const { return in_turn_; }
 
   std::deque<Entrance>& entrances() { return entrances_; }
   // A plain descriptor of the sliced file behind an entrance, to know the truth.
@@ -110,6 +113,7 @@ class World {
   void add_places(std::size_t actors);
   void add_userspace();
 
+  const bool in_turn_;
   std::vector<std::unique_ptr<support::ScratchFile>> files_;
   std::vector<support::Fd> plain_fds_;  // of the sliced files, in the order of sliced_
   std::vector<const support::ScratchFile*> sliced_;

@@ -7,10 +7,12 @@ namespace sluice::support {
 
 class Deadline {
  public:
+  explicit Deadline(std::chrono::seconds from_now = std::chrono::seconds(60))
+      : at_(std::chrono::steady_clock::now() + from_now) {}
   bool has_passed() const { return std::chrono::steady_clock::now() > at_; }
 
  private:
-  std::chrono::steady_clock::time_point at_ = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  std::chrono::steady_clock::time_point at_;
 };
 
 }  // namespace sluice::support

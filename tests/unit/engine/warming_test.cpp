@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -33,6 +34,13 @@ std::optional<std::uint64_t> bytes_read_from_storage() {
     if (name == "read_bytes:") return value;
   }
   return std::nullopt;
+}
+
+// Where this program touched pages, of its code perhaps, that had left memory: storage was read for them, too.
+long major_faults() {
+  struct rusage usage {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_majflt;
 }
 
 class WarmingTest : public ::testing::Test {
@@ -87,12 +95,20 @@ TEST_F(WarmingTest, LeavesWhatItMayNotRead) {
 TEST_F(WarmingTest, OfAPlaceHasNothingReadFromADisk) {
   if (!tells_what_is_cached()) GTEST_SKIP() << "this system does not tell what it has cached";
   ASSERT_EQ(::fsync(fd_.get()), 0);
-  ASSERT_EQ(::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
-  const auto before = bytes_read_from_storage();
-  if (tells_what_is_cached() || !before) GTEST_SKIP() << "nothing leaves this cache, or nobody counts what is read";
-  EXPECT_EQ(steps_of(Warming::of_place({fd_.get(), false}, FileOffset{0}, kSize, Step::of_four_pages)), 0);
-  EXPECT_EQ(bytes_read_from_storage(), before);
-  EXPECT_FALSE(tells_what_is_cached());
+  constexpr int most_tries = 20;
+  std::optional<std::uint64_t> read;
+  for (int i = 0; i < most_tries && !read; ++i) {
+    ASSERT_EQ(::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
+    const long faults = major_faults();
+    const auto before = bytes_read_from_storage();
+    if (tells_what_is_cached() || !before) GTEST_SKIP() << "nothing leaves this cache, or nobody counts what is read";
+    EXPECT_EQ(steps_of(Warming::of_place({fd_.get(), false}, FileOffset{0}, kSize, Step::of_four_pages)), 0);
+    const auto after = bytes_read_from_storage();
+    if (after && major_faults() == faults) read = *after - *before;
+    ASSERT_FALSE(tells_what_is_cached());
+  }
+  if (!read) GTEST_SKIP() << "pages of this program are read from storage again and again";
+  EXPECT_EQ(*read, 0U);
 }
 
 TEST_F(WarmingTest, CachedIsWhatIsCachedFromEndToEnd) {
