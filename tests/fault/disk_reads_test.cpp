@@ -4,14 +4,18 @@
 #include <linux/io_uring.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -184,6 +188,36 @@ TEST_F(DiskReads, AreRightWhenARingIsRefusedWhoseAnswersCome) {
     }
   });
   thread.join();
+}
+
+// Kernels before 6.3 keep a ring by a descriptor. A program that closes all that it has not opened itself, and then
+// opens a file, may get its number.
+TEST_F(DiskReads, CloseNoFileOfTheProgramWithTheirThread) {
+  const auto rings = [] {
+    std::set<int> found;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      if (std::filesystem::read_symlink(entry.path(), gone) != "anon_inode:[io_uring]") continue;
+      found.insert(std::stoi(entry.path().filename()));
+    }
+    return found;
+  };
+  const std::set<int> others = rings();
+  std::set<int> taken;
+  std::thread thread([&] {
+    EXPECT_EQ(read_file(handle_->get(), memory_->address(), kMiB, 0, 0), moved(kMiB));
+    for (const int ring : rings()) {
+      if (others.contains(ring)) continue;
+      ASSERT_EQ(dup2(fd_.get(), ring), ring);
+      taken.insert(ring);
+    }
+    memory_->fill(0xa5);
+    EXPECT_EQ(read_file(handle_->get(), memory_->address(), kMiB, 0, 0), moved(kMiB));
+    EXPECT_TRUE(same_bytes(file_.content(), memory_->get()));
+  });
+  thread.join();
+  if (taken.empty()) GTEST_SKIP() << "rings have no descriptors here";
+  for (const int file : taken) EXPECT_EQ(close(file), 0) << "somebody else has closed it";
 }
 
 // A request that has to wait needs a thread of the kernel's; where none can be started, as in a storm of signals, the

@@ -28,9 +28,10 @@
 namespace sluice::fault {
 namespace {
 
-constexpr unsigned kRegisterByNumber = 1U << 31;  // IORING_REGISTER_USE_REGISTERED_RING
-constexpr unsigned kEnterByNumber = 1U << 4;      // IORING_ENTER_REGISTERED_RING
-constexpr unsigned kAnswersAsAsked = 1U << 13;    // IORING_SETUP_DEFER_TASKRUN
+constexpr unsigned kRegisterByNumber = 1U << 31;   // IORING_REGISTER_USE_REGISTERED_RING
+constexpr unsigned kEnterByNumber = 1U << 4;       // IORING_ENTER_REGISTERED_RING
+constexpr unsigned kRegistersByNumber = 1U << 13;  // IORING_FEAT_REG_REG_RING
+constexpr unsigned kAnswersAsAsked = 1U << 13;     // IORING_SETUP_DEFER_TASKRUN
 
 // A ring of this thread's.
 struct Ring {
@@ -157,6 +158,7 @@ std::atomic<std::size_t> at_hand_seen{0};
 // What the next visit hands over: the kernel takes the queue's entries from its head on.
 std::vector<Rewritten> prepare(const Ring& ring, unsigned count) {
   std::vector<Rewritten> rewritten;
+  if (count == 0) return rewritten;
   const unsigned mask = ring.word(ring.params.sq_off.ring_mask);
   const unsigned head = std::atomic_ref(ring.word(ring.params.sq_off.head)).load(std::memory_order_acquire);
   for (unsigned i = 0; i < count; ++i) {
@@ -172,6 +174,7 @@ std::vector<Rewritten> prepare(const Ring& ring, unsigned count) {
 }
 
 void rewrite(const Ring& ring, const std::vector<Rewritten>& rewritten) {
+  if (rewritten.empty()) return;
   const auto& offsets = ring.params.cq_off;
   auto* const answers = reinterpret_cast<io_uring_cqe*>(ring.queues + offsets.cqes);
   const unsigned mask = ring.word(offsets.ring_mask);
@@ -221,7 +224,8 @@ long set_up(long* arguments) {
     if (!is_new || answer != -EINVAL) ++rings_refused;  // what is too new is asked for otherwise
     return answer;
   }
-  const auto& params = *reinterpret_cast<io_uring_params*>(arguments[1]);
+  auto& params = *reinterpret_cast<io_uring_params*>(arguments[1]);
+  if (std::getenv("SLUICE_TEST_OLD_RINGS") != nullptr) params.features &= ~kRegistersByNumber;
   remember(static_cast<int>(answer), params);
   const std::lock_guard lock(setup_mutex);
   setups_seen.push_back(params.flags);
