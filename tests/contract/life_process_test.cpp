@@ -71,6 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(Thread, LifeProcess,
                          ::testing::Values(Row{"transfers_in_a_threads_last_destructor", "the threads are done\n"},
                                            Row{"staging_memory_is_not_lent_twice"},
+                                           Row{"lanes_are_not_tied_like_the_thread_that_needs_them"},
                                            Row{"transfers_at_exit_use_staging_memory_of_their_own", kHandler}),
                          name_of_row);
 

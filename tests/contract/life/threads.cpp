@@ -1,10 +1,17 @@
-// What a thread leaves behind when it ends, and calls that it makes in the last moment.
+// What a thread leaves behind when it ends, calls that it makes in the last moment, and what the library's own threads
+// take over from it.
+#include <sched.h>
+
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <set>
+#include <string>
 #include <thread>
 
 #include "contract/life/scenario.h"
+#include "support/batch.h"
 
 namespace sluice::life {
 
@@ -108,7 +115,42 @@ int transfers_at_exit_use_staging_memory_of_their_own() {
   return 0;
 }
 
+// A program ties its reader to a processor for its own sake; whoever helps has all that the program has.
+int lanes_are_not_tied_like_the_thread_that_needs_them() {
+  cpu_set_t ours;
+  require(sched_getaffinity(0, sizeof ours, &ours) == 0, "the program's processors");
+  if (CPU_COUNT(&ours) < 2) skip("there is one processor");
+  std::thread([&ours] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    int processor = 0;
+    while (!CPU_ISSET(processor, &ours)) ++processor;
+    CPU_SET(processor, &one);
+    require(sched_setaffinity(0, sizeof one, &one) == 0, "tying the thread");
+    const ScratchFile file(4096);
+    const Fd fd = file.open(O_RDONLY);
+    const Handle handle(fd);
+    const Memory memory(MemoryKind::plain, 4096);
+    Batch batch(1);
+    batch.read(handle.get(), memory, 4096, 0, 0);
+    require(batch.run().at(0) == 4096, "reading");
+  }).join();
+  int lanes = 0;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(thread.path() / "comm"), name);
+    if (!name.starts_with("sluice-lane")) continue;
+    ++lanes;
+    cpu_set_t theirs;
+    require(sched_getaffinity(std::stoi(thread.path().filename()), sizeof theirs, &theirs) == 0, "a lane's processors");
+    require(CPU_EQUAL(&ours, &theirs), "a lane has other processors than the program");
+  }
+  require(lanes > 0, "there are no lanes");
+  return 0;
+}
+
 constexpr Scenario all[] = {
+    {"lanes_are_not_tied_like_the_thread_that_needs_them", lanes_are_not_tied_like_the_thread_that_needs_them},
     {"transfers_in_a_threads_last_destructor", transfers_in_a_threads_last_destructor},
     {"staging_memory_is_not_lent_twice", staging_memory_is_not_lent_twice},
     {"transfers_at_exit_use_staging_memory_of_their_own", transfers_at_exit_use_staging_memory_of_their_own},
