@@ -174,7 +174,7 @@ CUfileError_t sluice_carrier_counters(sluice_carrier_counts_t* counters);
 
 /* Allows, or forbids again, that reads in a registered stream begin before the stream gets there: the file is read with
  * the call and the bytes wait for the stream. For files that nobody changes meanwhile. It counts for later reads of up
- * to 240 KiB into device memory whose size and offsets are fixed by the stream's flags; their *bytes may be written
+ * to 496 KiB into device memory whose size and offsets are fixed by the stream's flags; their *bytes may be written
  * early, too. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE (the stream is not registered). */
 CUfileError_t sluice_stream_read_early(CUstream stream, int allowed);
 

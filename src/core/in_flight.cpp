@@ -41,6 +41,7 @@ std::atomic<std::uint64_t> ended_up_to{0};  // what was queued until then does n
 struct Mine {
   Record* record;  // null: none yet, or there was no memory for one
   unsigned depth;
+  unsigned holding;
   bool ending;
 };
 constinit thread_local Mine mine{};
@@ -143,6 +144,14 @@ InFlight::~InFlight() {
   if (mine.ending) give_record_back();
 }
 
+Holding::Holding() noexcept {
+  ++mine.holding;
+}
+
+Holding::~Holding() {
+  --mine.holding;
+}
+
 void wait_for_transfers_at_exit() noexcept {
   // Without room for a handler there is no waiting.
   [[maybe_unused]] const int refused = std::atexit(wait_at_exit);
@@ -158,7 +167,7 @@ bool may_begin(std::uint64_t queued) noexcept {
 }
 
 bool waiting_can_end() noexcept {
-  return mine.depth == 0 && !given_up.load(std::memory_order_relaxed);
+  return mine.depth == 0 && mine.holding == 0 && !given_up.load(std::memory_order_relaxed);
 }
 
 void transfers_after_fork_in_child() noexcept {

@@ -16,13 +16,23 @@ class InFlight {
   InFlight& operator=(const InFlight&) = delete;
 };
 
+// Lives as long as this thread holds a pin outside a transfer, perhaps for long: nobody waits for it, but the thread
+// itself must not (a signal handler in the midst of it that ends the process).
+class Holding {
+ public:
+  Holding() noexcept;
+  ~Holding();
+  Holding(const Holding&) = delete;
+  Holding& operator=(const Holding&) = delete;
+};
+
 // Makes exit() wait, before any handler and destructor that was registered earlier, for the transfers that are in
 // flight then: at most 5 seconds all told, after which the log tells how many were left. Transfers that begin meanwhile
 // are not waited for. May be called again, to come before handlers that were registered since.
 void wait_for_transfers_at_exit() noexcept;
 
-// False when waiting for a transfer could never end: this thread is inside one itself, or the process ends and has
-// given up on those that are left.
+// False when waiting for a transfer could never end: this thread is inside one itself or holds a pin, or the process
+// ends and has given up on those that are left.
 bool waiting_can_end() noexcept;
 
 // What is queued now, to begin later, perhaps on another thread, gets a number. With an InFlight that lives since, may

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "core/direct.h"
 #include "core/in_flight.h"
 #include "engine/file_io.h"
 #include "gpu/memory.h"
@@ -58,7 +59,7 @@ StreamCall::StreamCall(Driver& driver, const LateCall& call, const StreamTerms& 
   subject = call.handle;
 }
 
-void StreamCall::plan(const File& file, const facts::BufferFacts& memory, const engine::Station& station,
+void StreamCall::plan(File& file, const facts::BufferFacts& memory, const engine::Station& station,
                       bool kernel) noexcept {
   const gpu::Errands& device = station.device();
   const bool ours = !facts::is_host(memory.kind) && memory.device == device.device() &&
@@ -81,8 +82,10 @@ void StreamCall::plan(const File& file, const facts::BufferFacts& memory, const 
   is_small_read = late_.direction == Direction::read && known_.size <= largest_quick;
   const bool by_io_uring = file.facts.direct && file.disk.takes_rings();
   if (late_.direction == Direction::read && !by_io_uring) hands = hands_for(known_.size);
+  // Not where a drive would bring the bytes by itself: it does not wait for the stream.
+  const bool by_drive = file.facts.direct && pair_of(file, memory, Direction::read) != nullptr;
   early = late_.direction == Direction::read && terms_.early_reads && terms_.fixes_all() && !file.life->terms.verify &&
-          known_.size <= largest_early;
+          known_.size <= largest_early && !by_drive;
 }
 
 Call StreamCall::now() const noexcept {

@@ -38,7 +38,7 @@ class StreamCall final : public engine::StreamTask {
   StreamCall(Driver& driver, const LateCall& call, const StreamTerms& terms) noexcept;
 
   // How the station is to carry it, by what is known of the memory now. `kernel`: there is one.
-  void plan(const File& file, const facts::BufferFacts& memory, const engine::Station& station, bool kernel) noexcept;
+  void plan(File& file, const facts::BufferFacts& memory, const engine::Station& station, bool kernel) noexcept;
 
   void run(engine::Courier& courier) noexcept override;
   bool is_quick() noexcept override;

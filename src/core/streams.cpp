@@ -275,9 +275,9 @@ void Streams::put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream st
   static_cast<void>(task.release());  // the station has it
 }
 
-// The task stays for as long as the graph may be replayed, which nobody tells us: for good.
+// The task stays for as long as the graph may be replayed.
 void Streams::capture(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
-                      const File& file, const StreamTerms& terms) {
+                      File& file, const StreamTerms& terms) {
   if (!terms.fixes_all()) {
     refuse_capture("a transfer becomes part of it when the stream was registered with fixed size and offsets");
   }
@@ -295,13 +295,17 @@ void Streams::capture(Driver& driver, const gpu::StreamScope& scope, cuda::Strea
     station->give_back();
     refuse_capture("the kernel that carries its bytes cannot be had");
   }
-  const int result = station->submit_captured(stream, *task);
-  // Part of it may be in the graph.
-  static_cast<void>(task.release());
+  StreamCall& kept = *task;
+  {
+    const std::lock_guard lock(mutex_);
+    of_graphs_.push_back(std::move(task));  // before the capture: part of it may be in the graph
+  }
+  const int result = station->submit_captured(stream, kept);
   if (result != cuda::success) refuse(result, "the transfer cannot be captured: ");
 }
 
 void Streams::submit(Driver& driver, cuda::Stream stream, const LateCall& call) {
+  const Holding holding;
   const auto file = driver.files().pin(call.handle);
   if (!file) {
     throw Failure(driver.files().standing(call.handle) == Standing::retired ? CU_FILE_HANDLE_NOT_REGISTERED
@@ -315,13 +319,19 @@ void Streams::submit(Driver& driver, cuda::Stream stream, const LateCall& call) 
   const gpu::StreamScope scope(stream, nullptr);
   if (scope.status() != cuda::success) refuse(scope.status(), "the stream cannot be used: ");
   const bool captured = is_captured(stream);
+  const bool attended = engine::streams_are_attended();
   if (captured) {
+    if (!attended) refuse_capture("no thread can be started that would attend to it");
     StreamTerms terms;
     {
       const std::lock_guard lock(mutex_);
       if (const Entry* const known = captured_entry(scope, stream)) terms = known->terms;
     }
     capture(driver, scope, stream, call, *file, terms);
+    return;
+  }
+  if (!attended) {
+    transfer_behind(driver, stream, call, *file);
     return;
   }
   if (file->life->config->flag(CUFILE_PARAM_STREAM_MEMOPS_BYPASS)) engine::Station::use_host_functions();

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <tuple>
+#include <vector>
 
 #include "core/driver.h"
 #include "core/stream_call.h"
@@ -53,11 +55,12 @@ class Streams {
 
   static void put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call, File& file,
                   const Use& use);
-  static void capture(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
-                      const File& file, const StreamTerms& terms);
+  void capture(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call, File& file,
+               const StreamTerms& terms);
 
   std::mutex mutex_;
   std::map<Key, Entry> entries_;
+  std::vector<std::unique_ptr<StreamCall>> of_graphs_;  // which nobody tells us to be gone: for good
 };
 
 }  // namespace sluice::core

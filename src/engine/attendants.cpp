@@ -65,6 +65,14 @@ void Attendants::rouse() noexcept {
   rouse_lanes(hands_announced_.exchange(0, std::memory_order_acquire));
 }
 
+bool Attendants::are_there() noexcept {
+  if (started_.load(std::memory_order_relaxed)) return true;
+  const std::lock_guard lock(mutex_);
+  if (started_.load(std::memory_order_relaxed)) return true;
+  if (start_one()) ++threads_;
+  return started_.load(std::memory_order_relaxed);
+}
+
 void Attendants::expect(StreamTask& task) {
   // The task may be over at once.
   arrivals_.put(task);
@@ -140,6 +148,7 @@ bool Attendants::start_one() noexcept {
     std::thread thread([this] { attend(); });
     ::pthread_setname_np(thread.native_handle(), "sluice-streams");
     thread.detach();
+    started_.store(true, std::memory_order_relaxed);
   } catch (const std::exception& failure) {
     observe::log(config::LogLevel::error, "engine",
                  std::string("no thread can be started to attend to streams: ") + failure.what());

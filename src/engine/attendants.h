@@ -26,6 +26,10 @@ class Attendants {
   void give_back(Station& station) noexcept;
   bool is_idle(const Station& station) noexcept;
 
+  // Is there a thread at all? The first one is started now; they never end. Without one no task may be put into a
+  // stream.
+  bool are_there() noexcept;
+
   // A task stands in its stream; its bell will be rung by the stream.
   void expect(StreamTask& task);
   // A task whose bell is rung by a call stands in its stream. The count keeps those who ask about subjects right.
@@ -96,6 +100,7 @@ class Attendants {
   std::atomic<unsigned> last_peak_{0};
   std::atomic<unsigned> hands_announced_{0};
   unsigned threads_ = 0;
+  std::atomic<bool> started_{false};  // one of them
   unsigned resting_ = 0;
   std::atomic<unsigned> looking_{0};  // of those that rest: not asleep
   bool something_arrived_ = false;    // since the watcher looked at this

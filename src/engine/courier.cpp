@@ -171,12 +171,14 @@ void Courier::ask_for_health() noexcept {
 
 // Takes the work back from a kernel that has not begun. Either its first block reads `called_off` in place of the first
 // command, or this thread reads `begun`; a full fence on both sides excludes that neither does. That block alone reads
-// this slot, and it keeps what it has read.
+// this slot, and it keeps what it has read. Where nothing has been posted yet, the first word is still an older
+// command's, and the block would look past the mark for ever.
 void Courier::call_off() noexcept {
   gpu::ErrandCommand mark = posted_[first_ % gpu::errand_places];
   mark.number = first_;
   mark.kind = ErrandKind::taken_back;
   gpu::ErrandSlot& slot = words_.commands[first_ % gpu::errand_places];
+  std::atomic_ref(slot.first_word).store(mark.first_word(), std::memory_order_release);
   std::atomic_ref(slot.second_word).store(mark.second_word(), std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (begun()) {

@@ -90,6 +90,7 @@ int Station::put_into_stream(cuda::Stream stream, StreamTask& task) noexcept {
   const gpu::Driver& driver = *gpu::driver();
   if (driver.launch_host_function == nullptr) return cuda::error_not_supported;
   task.rung_by_call_ = true;
+  task.early = false;  // no bell would say that the stream has got there
   if (!task.repeats) {
     Attendants::instance().expect_call(*this, task);
     const int result = driver.launch_host_function(stream, &Station::ring_and_wait_by_call, &task);
@@ -144,6 +145,10 @@ bool stream_tasks_pending(const void* subject) noexcept {
 
 bool wait_for_stream_tasks(const void* subject, int milliseconds) noexcept {
   return Attendants::instance().wait_until_none(subject, milliseconds);
+}
+
+bool streams_are_attended() noexcept {
+  return Attendants::instance().are_there();
 }
 
 unsigned busy_streams() noexcept {

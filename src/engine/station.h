@@ -132,6 +132,9 @@ bool stream_tasks_pending(const void* subject) noexcept;
 // Waits until none is, as long as one of them ends every so many milliseconds. Answers whether none is.
 bool wait_for_stream_tasks(const void* subject, int milliseconds) noexcept;
 
+// Is there a thread that would attend to a stream? Without one nothing may be put into it that waits for us.
+bool streams_are_attended() noexcept;
+
 // How many streams have work of ours now; and at a time, as far as can be told.
 unsigned busy_streams() noexcept;
 unsigned companion_streams() noexcept;

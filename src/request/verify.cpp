@@ -29,7 +29,8 @@ bool fetch(const Request& request, engine::Courier* courier, std::optional<gpu::
   const std::uint64_t address = request.address + offset;
   if (courier != nullptr && !facts::is_host(request.memory.kind)) return paths::bring(*courier, address, into).ok();
   if (session) {
-    return session->status() == cuda::success && session->copy_from_device_plainly(into, address) == cuda::success;
+    // By a stream of our own: others may stand before what this is part of, in a stream of the program's.
+    return session->status() == cuda::success && session->copy_from_device(into, address) == cuda::success;
   }
   return engine::copy_from_caller(into, address).ok();
 }
