@@ -9,6 +9,7 @@
 #include "base/foreign_enum.h"
 #include "base/version.h"
 #include "core/explain.h"
+#include "core/in_flight.h"
 #include "core/streams.h"
 #include "engine/ring.h"
 #include "gpu/memory.h"
@@ -33,6 +34,7 @@ CUfileError_t sluice_explain(CUfileHandle_t fh, const void* buf, int gpu, CUfile
     if (out == nullptr || (direction != CUFILE_READ && direction != CUFILE_WRITE)) {
       throw Failure(CU_FILE_INVALID_VALUE, "nowhere to write the explanation, or no such opcode");
     }
+    const sluice::core::Holding holding;
     const auto file = Driver::instance().files().pin(fh);
     if (!file) throw Failure(CU_FILE_HANDLE_NOT_REGISTERED, "this handle is not registered");
     sluice::facts::BufferFacts memory;

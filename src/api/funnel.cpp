@@ -37,7 +37,9 @@ CUfileError_t error_of(CUfileOpError code, int cuda = 0) noexcept {
 const char* sentence_of(int error) noexcept {
   switch (error) {
     case EINVAL:
-      return "the handle is none that cuFileHandleRegister gave, or the buffer is a null pointer";
+      return "the handle is none that cuFileHandleRegister gave, the buffer is a null pointer, or there are flags, "
+             "lengths "
+             "or an offset that nobody knows what to do with";
     case EBADF:
       return "the file's descriptor was closed, or its number belongs to another file now";
     case EFAULT:

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "api/funnel.h"
+#include "core/in_flight.h"
 #include "core/transfer.h"
 
 using sluice::api::guarded_transfer;
@@ -24,6 +25,7 @@ Outcome transfer_parts(Direction direction, CUfileHandle_t fh, const CUfileIOVec
     if (iov[i].base == nullptr && iov[i].len > 0) return Outcome::system_error(EINVAL);
   }
   Driver& driver = Driver::instance();
+  const sluice::core::InFlight in_flight;  // with all its parts; before the pin, as in transfer()
   const auto file = driver.files().pin(fh);
   if (!file) return sluice::core::transfer(driver, {direction, fh, iov, 0, 0, 0});  // its answer for such a handle
   std::uint64_t done = 0;

@@ -1,6 +1,7 @@
 // From the arguments of the C calls to a batch's verbs.
 #include "core/batch_calls.h"
 
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -36,6 +37,7 @@ const char* objection(const CUfileIOParams_t& entry, const FileTable::Pin& file)
   if (!file) return "its file handle is not registered";
   if (entry.u.batch.devPtr_base == nullptr) return "its buffer is a null pointer";
   if (entry.u.batch.file_offset < 0 || entry.u.batch.devPtr_offset < 0) return "it has a negative offset";
+  if (entry.u.batch.size > std::numeric_limits<off_t>::max()) return "its size is larger than any file";
   if (!check(*file, call_of(entry)).ok()) return "the file was not opened for this direction";
   return nullptr;
 }
@@ -96,6 +98,7 @@ void submit_batch(Driver& driver, void* handle, std::span<const CUfileIOParams_t
 
 std::size_t collect_batch(Driver& driver, void* handle, std::size_t least, std::span<CUfileIOEvents_t> into,
                           const std::optional<timespec>& timeout) {
+  const Holding holding;
   const auto batch = driver.batches().pin(handle);
   if (!batch) throw Failure(CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR, "no such batch");
   if (least > into.size()) {
@@ -107,6 +110,7 @@ std::size_t collect_batch(Driver& driver, void* handle, std::size_t least, std::
 }
 
 void cancel_batch(Driver& driver, void* handle) {
+  const Holding holding;
   if (const auto batch = driver.batches().pin(handle)) batch->cancel();
 }
 

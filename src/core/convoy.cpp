@@ -5,6 +5,8 @@
 #include <new>
 
 #include "core/together.h"
+#include "core/transfer.h"
+#include "gpu/memory.h"
 #include "observe/statistics.h"
 #include "paths/warmable.h"
 
@@ -62,6 +64,25 @@ bool follows(const Entry& first, const Entry& second) noexcept {
   return &*first.file == &*second.file && end_of(first) == second.together.address &&
          static_cast<std::uint64_t>(first.call.file_offset) + first.call.size ==
              static_cast<std::uint64_t>(second.call.file_offset);
+}
+
+// What was found when they were submitted, which may be a while ago: whose descriptor belongs to another file by now,
+// or whose memory is another allocation or none, is told so by a transfer of its own. Asked once for several of a kind.
+bool are_as_submitted(std::span<Entry* const> entries) noexcept {
+  const Entry* before = nullptr;
+  for (const Entry* const entry : entries) {
+    const facts::BufferFacts& memory = entry->together.memory;
+    const bool same_file = before != nullptr && &*before->file == &*entry->file;
+    const bool same_memory = before != nullptr && before->together.memory.id == memory.id &&
+                             before->together.memory.context == memory.context;
+    if (!same_file && !current_size(*entry->file)) return false;
+    if (!same_memory) {
+      const facts::BufferFacts now = gpu::inspect(entry->together.address);
+      if (now.kind != memory.kind || now.id != memory.id || now.context != memory.context) return false;
+    }
+    before = entry;
+  }
+  return true;
 }
 
 }  // namespace
@@ -264,7 +285,9 @@ void Convoy::carry(std::span<Entry* const> entries, std::span<Ending> endings, L
   counting_ = observe::statistics_running();
   if (counting_) begun_ = std::chrono::steady_clock::now();
   const Company company = entries.front()->together.company;
-  if (company == Company::direct) {
+  if (!are_as_submitted(entries)) {
+    for (Entry* const entry : entries) entry->together.company = Company::none;
+  } else if (company == Company::direct) {
     carry_direct(listener);
   } else {
     carry_by_staging(listener);

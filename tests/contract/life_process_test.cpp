@@ -68,6 +68,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"main_thread_ends_first", "the thread is done\n"}),
     name_of_row);
 
+INSTANTIATE_TEST_SUITE_P(Waiting, LifeProcess,
+                         ::testing::Values(Row{"exit_by_a_signal_handler_while_its_thread_waits_for_events", kHandler}),
+                         name_of_row);
+
 INSTANTIATE_TEST_SUITE_P(Thread, LifeProcess,
                          ::testing::Values(Row{"transfers_in_a_threads_last_destructor", "the threads are done\n"},
                                            Row{"staging_memory_is_not_lent_twice"},

@@ -347,6 +347,79 @@ TEST(BatchWaiters, HearOfEntriesWhoseDiskAnswersWhileAnothersDoesNot) {
   }
 }
 
+// Entries that wait for others of their kind, of whose file nothing comes just now. What they name may be gone when
+// their turn comes, and each is told so as a transfer is that begins then. (Memory that a program frees meanwhile is
+// there until the kernel in front has ended: freeing waits for that.)
+class BatchQueued : public DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (IsSkipped()) return;
+    if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "in plain mode no entry waits for others";
+    ASSERT_TRUE(interposition_works());
+  }
+
+  // Has the entries submitted and waiting, does `what`, and lets them go.
+  template <typename What>
+  std::vector<ssize_t> behind_others(const Fd& fd, const Memory& memory, What&& what) {
+    const ScratchFile still_file(kSize);
+    const Fd still_fd = still_file.open(O_RDONLY);
+    const Handle still(still_fd);
+    const Handle handle(fd);
+    const Memory still_memory(MemoryKind::device, kSize);
+    CUfileBatchHandle_t batch = nullptr;
+    EXPECT_EQ(code(cuFileBatchIOSetUp(&batch, kEntries + 1)), CU_FILE_SUCCESS);
+    std::vector<ssize_t> results(kEntries);
+    {
+      Plan plan(still_fd.get(), Direction::read, {block(), pass()});
+      submit(batch, still.get(), still_memory, 1);
+      plan.wait_until_blocked();
+      submit(batch, handle.get(), memory, kEntries);
+      what();
+      plan.release();
+      std::vector<CUfileIOEvents_t> events(kEntries + 1);
+      for (unsigned found = 0; found < kEntries + 1;) {
+        unsigned room = kEntries + 1;
+        EXPECT_EQ(code(cuFileBatchIOGetStatus(batch, room, &room, events.data(), nullptr)), CU_FILE_SUCCESS);
+        for (unsigned i = 0; i < room; ++i) {
+          if (events[i].cookie == nullptr) continue;  // of the one in front
+          results.at(reinterpret_cast<std::size_t>(events[i].cookie) - 1) = static_cast<ssize_t>(events[i].ret);
+        }
+        found += room;
+      }
+    }
+    cuFileBatchIODestroy(batch);
+    return results;
+  }
+
+ private:
+  static void submit(CUfileBatchHandle_t batch, CUfileHandle_t handle, const Memory& memory, std::size_t count) {
+    std::vector<CUfileIOParams_t> entries(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      entries[i].mode = CUFILE_BATCH;
+      entries[i].fh = handle;
+      entries[i].opcode = CUFILE_READ;
+      entries[i].cookie = reinterpret_cast<void*>(count > 1 ? i + 1 : 0);
+      entries[i].u.batch.devPtr_base = memory.at(i * kSize);
+      entries[i].u.batch.file_offset = static_cast<off_t>(i * kSize);
+      entries[i].u.batch.size = kSize;
+    }
+    ASSERT_EQ(code(cuFileBatchIOSubmit(batch, static_cast<unsigned>(count), entries.data(), 0)), CU_FILE_SUCCESS);
+  }
+};
+
+TEST_F(BatchQueued, WhoseDescriptorBelongsToAnotherFileByThenTouchesNeither) {
+  const ScratchFile file(kEntries * kSize);
+  const ScratchFile other(kEntries * kSize);
+  const Fd fd = file.open(O_RDONLY);
+  const Fd other_fd = other.open(O_RDONLY);
+  const Memory memory(MemoryKind::device, kEntries * kSize);
+  memory.fill(kUntouched);
+  const auto results = behind_others(fd, memory, [&] { ASSERT_EQ(dup2(other_fd.get(), fd.get()), fd.get()); });
+  EXPECT_EQ(results, std::vector<ssize_t>(kEntries, -EBADF));
+  EXPECT_TRUE(all_bytes(kUntouched, memory.get()));
+}
+
 // Writes that go together.
 class BatchWriteFaults : public DeviceTest, public ::testing::WithParamInterface<int> {
  protected:

@@ -282,6 +282,33 @@ int exit_inside_a_transfer() {
   return ends_inside_a_transfer([] { std::exit(0); });
 }
 
+// The frame that waits for events never returns; what the handler ends must not wait for it.
+int exit_by_a_signal_handler_while_its_thread_waits_for_events() {
+  static auto* const gated = new GatedFile(4096);
+  static CUfileBatchHandle_t batch = nullptr;
+  World::open().use();  // so that the library's own handlers come behind this one
+  std::atexit([] {
+    gated->open();
+    cuFileBatchIODestroy(batch);
+    say("the handler is done");
+  });
+  static const auto* const memory = new Memory(MemoryKind::plain, 4096);
+  require(code(cuFileBatchIOSetUp(&batch, 1)) == CU_FILE_SUCCESS, "setting up");
+  CUfileIOParams_t entry{};
+  entry.mode = CUFILE_BATCH;
+  entry.fh = gated->handle();
+  entry.opcode = CUFILE_READ;
+  entry.u.batch.devPtr_base = memory->address();
+  entry.u.batch.size = 4096;
+  require(code(cuFileBatchIOSubmit(batch, 1, &entry, 0)) == CU_FILE_SUCCESS, "submitting");
+  gated->wait_until_inside(1);
+  signal(SIGALRM, [](int) { std::exit(0); });
+  alarm(1);
+  unsigned room = 1;
+  CUfileIOEvents_t event;
+  for (;;) cuFileBatchIOGetStatus(batch, 1, &room, &event, nullptr);
+}
+
 int exit_by_a_signal_handler_inside_a_transfer() {
   signal(SIGTERM, [](int) { std::exit(0); });
   return ends_inside_a_transfer([] { raise(SIGTERM); });
@@ -330,6 +357,8 @@ constexpr Scenario all[] = {
     {"killed_with_a_transfer_in_flight", killed_with_a_transfer_in_flight},
     {"exit_inside_a_transfer", exit_inside_a_transfer},
     {"exit_by_a_signal_handler_inside_a_transfer", exit_by_a_signal_handler_inside_a_transfer},
+    {"exit_by_a_signal_handler_while_its_thread_waits_for_events",
+     exit_by_a_signal_handler_while_its_thread_waits_for_events},
     {"main_thread_ends_first", main_thread_ends_first},
 };
 
