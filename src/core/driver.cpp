@@ -66,7 +66,7 @@ void Driver::open_locked() {
     notes.push_back({config::LogLevel::warn, std::move(refusal)});
   }
   for (const config::Note& note : notes) observe::log(note.level, "config", note.text);
-  if (const std::string refusal = gpu::soft_gpu_refusal(); !refusal.empty()) {
+  if (const std::string refusal = gpu::driver_refusal(); !refusal.empty()) {
     observe::log(config::LogLevel::error, "gpu", refusal);
   }
 
@@ -152,6 +152,9 @@ void Driver::close() {
     handles_by_fd_.clear();
     p2p_masks_ = {};
     leaving = ranges_.clear();
+    for (const RegisteredRange& range : leaving) {
+      if (const auto buffer = buffers_.pin(range.handle)) count_out_locked(*buffer);
+    }
     leaving_.insert(leaving_.end(), leaving.begin(), leaving.end());
     streams_->clear();
     life_.reset();
@@ -199,9 +202,11 @@ void Driver::prepare_fork() {
   if (life_) life_->pairs->before_fork();
   engine::stations_before_fork();
   observe::statistics_before_fork();
+  observe::log_before_fork();
 }
 
 void Driver::resume_after_fork(bool in_child) {
+  observe::log_after_fork();
   observe::statistics_after_fork(in_child);
   engine::stations_after_fork(in_child);
   if (life_) life_->pairs->after_fork();

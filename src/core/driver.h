@@ -70,6 +70,8 @@ class Driver {
   // With control_ held: puts `range` in the place of a registration with the same base whose memory is gone, and
   // answers that one's handle, for the caller to retire. Null when the memory is still there.
   void* take_stale_locked(const RegisteredRange& range, const facts::BufferFacts& now);
+  // It is registered no more.
+  static void count_out_locked(const Buffer& buffer);
   // Ending something waits for the transfers that use it, for as long as that can come to an end.
   static Patience patience_now() noexcept;
   void prepare_fork();

@@ -2,12 +2,12 @@
 #include "core/explain.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 
 #include "core/direct.h"
+#include "core/transfer.h"
 #include "facts/nvme_paths.h"
 #include "gpu/driver.h"
 #include "paths/direct_pair.h"
@@ -39,17 +39,10 @@ std::string_view name_of_memory(const facts::BufferFacts& memory) {
 
 // What a reader of an explanation has to know besides.
 std::string remark(const facts::MachineFacts& machine) {
-  const std::string refusal = gpu::soft_gpu_refusal();
+  const std::string refusal = gpu::driver_refusal();
   std::string text = refusal.empty() ? refusal : "; " + refusal;
   if (machine.ring_takes_dma_buf) text += "; this kernel's rings take dma-bufs, which this version does not use yet";
   return text;
-}
-
-// Where the file ends; ~0 where a size means nothing.
-std::uint64_t size_of(const File& file) {
-  struct stat status {};
-  if (file.facts.kind == facts::FileKind::block_device || ::fstat(file.fd, &status) != 0) return ~std::uint64_t{0};
-  return static_cast<std::uint64_t>(status.st_size);
 }
 
 // What the trial of the direct path saw, or why there was none.
@@ -75,8 +68,9 @@ void say(const std::string& line) {
 Explanation explain(File& file, const facts::BufferFacts& memory, const route::Shape& shape) {
   const request::Terms& terms = file.life->terms;
   paths::DirectPair* const pair = pair_of(file, memory, shape.direction);
-  if (pair != nullptr) {
-    const paths::OpenFile open{file.fd, file.facts, file.buffered, file.disk, size_of(file), nullptr, nullptr, pair};
+  // A descriptor that belongs to another file by now would tell of that one's storage.
+  if (const auto size = current_size(file); pair != nullptr && size) {
+    const paths::OpenFile open{file.fd, file.facts, file.buffered, file.disk, *size, nullptr, nullptr, pair};
     try_pair(open, memory, Need::pressing);
   }
   const facts::Reach reach = pair != nullptr ? pair->reach() : facts::Reach::untried;

@@ -152,6 +152,7 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
     throw Failure(CU_FILE_CUDA_MEMORY_TYPE_INVALID, "host memory is switched off by properties.allow_system_memory");
   }
 
+  if (on_device) observe::name_device(facts.device, gpu::uuid_of(facts.device).bytes);
   auto buffer = std::make_unique<Buffer>(Buffer{address, size, facts, {}});
   if (wants_window(life->terms, facts)) buffer->window = gpu::CpuWindow::onto(address, size);
   void* stale = nullptr;
@@ -166,12 +167,15 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
         throw Failure(CU_FILE_MEMORY_ALREADY_REGISTERED, "a buffer with this address is registered already");
       }
     }
+    if (on_device) observe::count_registered_bytes(facts.device, static_cast<std::int64_t>(size));
   }
   if (stale != nullptr) buffers_.retire(stale, patience_now());
-  if (on_device) {
-    observe::name_device(facts.device, gpu::uuid_of(facts.device).bytes);
-    observe::count_registered_bytes(facts.device, static_cast<std::int64_t>(size));
-  }
+}
+
+// Under the lock, so that the level is never below what is there.
+void Driver::count_out_locked(const Buffer& buffer) {
+  if (facts::is_host(buffer.facts.kind)) return;
+  observe::count_registered_bytes(buffer.facts.device, -static_cast<std::int64_t>(buffer.size));
 }
 
 void* Driver::take_stale_locked(const RegisteredRange& range, const facts::BufferFacts& now) {
@@ -180,7 +184,7 @@ void* Driver::take_stale_locked(const RegisteredRange& range, const facts::Buffe
   {
     const auto buffer = buffers_.pin(known->handle);
     if (!buffer || (buffer->facts.kind == now.kind && buffer->facts.id == now.id)) return nullptr;
-    observe::count_registered_bytes(buffer->facts.device, -static_cast<std::int64_t>(buffer->size));
+    count_out_locked(*buffer);
   }
   ranges_.remove(range.base);
   ranges_.insert(range);
@@ -200,9 +204,7 @@ RegisteredRange Driver::take_buffer(std::uint64_t base) {
                   "no buffer with this address is registered: pass the pointer that was registered");
   }
   leaving_.push_back(*range);
-  if (const auto buffer = buffers_.pin(range->handle)) {
-    observe::count_registered_bytes(buffer->facts.device, -static_cast<std::int64_t>(buffer->size));
-  }
+  if (const auto buffer = buffers_.pin(range->handle)) count_out_locked(*buffer);
   return *range;
 }
 

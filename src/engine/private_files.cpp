@@ -101,10 +101,22 @@ void serve(Job& job) {
   job.outcome = job.kind == Kind::read ? read_span(fd, job.bytes, job.at, 1) : write_span(fd, job.bytes, job.at, 1);
 }
 
+// Of this thread's own descriptors. Somebody may wait for the program to close a pipe of these. Their numbers stay
+// taken: what glibc says as it aborts must not go into somebody's file.
+void let_go_of_the_standard_ones() {
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) return;
+  for (const int standard : {0, 1, 2}) {
+    if (standard != null) ::dup2(null, standard);
+  }
+  if (null > 2) ::close(null);
+}
+
 void* work(void* unshared) {
   // From here on this thread's descriptors are its own: what it closes takes no lock of the process with it, and it
   // keeps none of the process's files open.
   const bool alone = ::syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_UNSHARE) == 0;
+  if (alone) let_go_of_the_standard_ones();
   static_cast<std::atomic<int>*>(unshared)->store(alone ? 1 : -1);
   static_cast<std::atomic<int>*>(unshared)->notify_one();
   if (!alone) return nullptr;

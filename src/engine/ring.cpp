@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -41,8 +42,13 @@ namespace {
 
 using Ring = RingLoan::Ring;
 
+using Clock = std::chrono::steady_clock;
+
 std::array<std::atomic<Ring*>, most_rings> idle{};
 std::atomic<std::size_t> made{0};
+// A device that has no memory for a ring is not asked with every request: that takes a millisecond or so.
+constexpr auto after_failed_attach = std::chrono::milliseconds(100);
+std::atomic<Clock::rep> no_attach_before{0};
 
 // How many rings a context has. Places are taken for good: contexts come and go, ids do not come again.
 struct Share {
@@ -143,15 +149,26 @@ void put_back(Ring* ring) noexcept {
   }
 }
 
+enum class Whose : std::uint8_t {
+  ours,     // of this context
+  nobodys,  // of none: a device had no memory for it once
+  any,      // of one that is gone, perhaps
+};
+
+bool may_be_taken(Ring& ring, cuda::Context context, unsigned long long id, Whose whose) noexcept {
+  if (whose == Whose::nobodys) return ring.device.serves_nobody();
+  return ring.device.serves(context, id) || (whose == Whose::any && !pending(ring));
+}
+
 // The one that this thread put back last comes first: its memory is in this core's cache.
-Ring* take_idle(cuda::Context context, unsigned long long id, bool any) noexcept {
+Ring* take_idle(cuda::Context context, unsigned long long id, Whose whose) noexcept {
   const std::size_t start = base::thread_number() % most_rings;
   for (std::size_t i = 0; i < most_rings; ++i) {
     auto& slot = idle[(start + i) % most_rings];
     if (slot.load(std::memory_order_relaxed) == nullptr) continue;
     Ring* const ring = slot.exchange(nullptr, std::memory_order_acquire);
     if (ring == nullptr) continue;
-    if (ring->device.serves(context, id) || (any && !pending(*ring))) return ring;
+    if (may_be_taken(*ring, context, id, whose)) return ring;
     put_back(ring);
   }
   return nullptr;
@@ -161,11 +178,12 @@ Ring* take_idle(cuda::Context context, unsigned long long id, bool any) noexcept
 
 RingLoan RingLoan::take(const gpu::Session& session) noexcept {
   if (session.status() != cuda::success) return RingLoan(nullptr);
-  Ring* ring = take_idle(session.context(), session.context_id(), false);
+  Ring* ring = take_idle(session.context(), session.context_id(), Whose::ours);
+  if (ring == nullptr) ring = take_idle(session.context(), session.context_id(), Whose::nobodys);
   if (ring == nullptr) ring = make_ring(session.context(), session.context_id());
   // Rings of contexts that are gone are used again when no more may be made.
   if (ring == nullptr && made.load(std::memory_order_relaxed) >= most_rings) {
-    ring = take_idle(session.context(), session.context_id(), true);
+    ring = take_idle(session.context(), session.context_id(), Whose::any);
   }
   if (ring == nullptr) return RingLoan(nullptr);
   // A device that refused something and lives on has nothing of ours under way but launches that were called off.
@@ -177,9 +195,14 @@ RingLoan RingLoan::take(const gpu::Session& session) noexcept {
     load_unless_streams_wait(ring->device.kernels());
     return RingLoan(ring);
   }
+  if (Clock::now().time_since_epoch().count() < no_attach_before.load(std::memory_order_relaxed)) {
+    put_back(ring);
+    return RingLoan(nullptr);
+  }
   const std::span<std::byte> memory{ring->memory, words_bytes + ring_bytes + spare_bytes};
   *reinterpret_cast<RingWords*>(ring->memory) = {};
   if (ring->device.attach(session.context(), session.context_id(), memory) != cuda::success) {
+    no_attach_before.store((Clock::now() + after_failed_attach).time_since_epoch().count(), std::memory_order_relaxed);
     put_back(ring);
     return RingLoan(nullptr);
   }

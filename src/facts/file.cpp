@@ -54,7 +54,10 @@ void settle_alignment(FileFacts& facts, const Descriptor& descriptor) {
       facts.file_system == FileSystem::memory || facts.file_system_name == "nfs" || facts.file_system_name == "nfs4";
   const std::uint32_t usual = takes_any ? 1 : std::max<std::uint32_t>(4096, facts.block.logical_block);
   facts.memory_alignment = descriptor.memory_alignment != 0 ? descriptor.memory_alignment : usual;
-  facts.offset_alignment = descriptor.offset_alignment != 0 ? descriptor.offset_alignment : usual;
+  // Staging memory has room for blocks up to here. Where a file system wants more (XFS of files that share extents on a
+  // realtime device), it refuses what we ask of O_DIRECT, and the buffered description does it.
+  constexpr std::uint32_t largest = 65536;
+  facts.offset_alignment = descriptor.offset_alignment != 0 ? std::min(descriptor.offset_alignment, largest) : usual;
 }
 
 // A mount point may hold any byte but '/' and NUL; a line stays one line.

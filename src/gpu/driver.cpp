@@ -44,11 +44,11 @@ bool resolve(void* library, Function& function, Names... names) {
   return false;
 }
 
-// False when this driver is too old to have what we need (535 and newer have it).
-bool resolve_all(void* library, Driver& driver) {
-  bool complete = true;
-  const auto need = [&](auto& function, auto... names) {
-    if (!resolve(library, function, names...)) complete = false;
+// The first function that we need and this driver is too old to have (535 and newer have all); null: it has them.
+const char* resolve_all(void* library, Driver& driver) {
+  const char* missing = nullptr;
+  const auto need = [&](auto& function, auto name, auto... older) {
+    if (!resolve(library, function, name, older...) && missing == nullptr) missing = name;
   };
   need(driver.init, "cuInit");
   need(driver.get_error_name, "cuGetErrorName");
@@ -80,6 +80,7 @@ bool resolve_all(void* library, Driver& driver) {
   resolve(library, driver.stream_get_id, "cuStreamGetId");
   need(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
   resolve(library, driver.mem_alloc, "cuMemAlloc_v2");
+  resolve(library, driver.mem_free, "cuMemFree_v2");
   resolve(library, driver.mem_host_get_device_pointer, "cuMemHostGetDevicePointer_v2");
   resolve(library, driver.memcpy_batch_async, "cuMemcpyBatchAsync");
   resolve(library, driver.memcpy_batch_async_v2, "cuMemcpyBatchAsync_v2");
@@ -103,7 +104,7 @@ bool resolve_all(void* library, Driver& driver) {
   resolve(library, driver.mem_set_access, "cuMemSetAccess");
   resolve(library, driver.mem_handle_for_range, "cuMemGetHandleForAddressRange");
   driver.soft = ::dlsym(library, "cuSluiceSoftGpuVersion") != nullptr;
-  return complete;
+  return missing;
 }
 
 const Driver* attach(Loading loading) noexcept try {
@@ -112,14 +113,18 @@ const Driver* attach(Loading loading) noexcept try {
     // one. The handle is kept on purpose: the table points into it for the rest of the process.
     DriverLibrary library = open_driver_library(loading);
     Driver found;
-    const bool complete = library.handle != nullptr && resolve_all(library.handle, found);
+    const char* const missing = library.handle != nullptr ? resolve_all(library.handle, found) : nullptr;
+    if (missing != nullptr) {
+      library.refusal = std::string("the CUDA driver has no function ") + missing +
+                        ": device memory cannot be used; install a driver of 535 or newer";
+    }
     const std::lock_guard lock(attach_mutex);
     refusal() = std::move(library.refusal);
     if (library.handle == nullptr) return nullptr;
     if (state.load(std::memory_order_relaxed) == State::unknown) {
       table() = found;
       // The store publishes the table to threads that load `state` with acquire.
-      state.store(complete ? State::attached : State::useless, std::memory_order_release);
+      state.store(missing == nullptr ? State::attached : State::useless, std::memory_order_release);
     }
   }
   return driver();
@@ -149,7 +154,7 @@ int device_count() noexcept {
   return found != nullptr && found->device_get_count(&count) == cuda::success ? count : 0;
 }
 
-std::string soft_gpu_refusal() {
+std::string driver_refusal() {
   const std::lock_guard lock(attach_mutex);
   return refusal();
 }

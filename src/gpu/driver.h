@@ -46,6 +46,7 @@ struct Driver {
 
   // For handing device memory to the kernel (gpu/pinnable.h); all optional.
   int (*mem_alloc)(cuda::DevicePtr*, std::size_t) = nullptr;
+  int (*mem_free)(cuda::DevicePtr) = nullptr;
   int (*soft_backing)(cuda::DevicePtr, std::size_t, void**, std::size_t*) = nullptr;
   int (*mem_create)(unsigned long long*, std::size_t, const cuda::AllocationProperties*, unsigned long long) = nullptr;
   int (*mem_release)(unsigned long long) = nullptr;
@@ -93,8 +94,8 @@ const Driver* load_driver() noexcept;
 // How many devices there are; 0 without a driver.
 int device_count() noexcept;
 
-// Why SLUICE_SOFTGPU=1 could not be followed, in one sentence; empty when it was, or nobody asked for it.
-std::string soft_gpu_refusal();
+// Why SLUICE_SOFTGPU=1 could not be followed, or the driver is of no use, in one sentence; empty when all is well.
+std::string driver_refusal();
 
 // "CUDA_ERROR_INVALID_VALUE (1)".
 std::string error_name(int result);

@@ -34,16 +34,16 @@ int Staging::attach(cuda::Context context, unsigned long long context_id, std::s
   // Zeros by the copy engine: a fill is a kernel, and a device may be too busy to begin one.
   if (result == cuda::success) result = driver->memcpy_htod_async(counters_, memory.data(), counter_bytes, copies_);
   if (result == cuda::success) result = driver->stream_synchronize(copies_);
+  if (result == cuda::success) kernels_there_ = kernels_of(context, context_id);
+  if (result == cuda::success && kernels_there_ == nullptr) result = cuda::error_out_of_memory;
   if (result != cuda::success) {
+    if (counters_ != 0 && driver->mem_free != nullptr) driver->mem_free(counters_);
+    for (const cuda::Stream stream : {copies_, kernels_}) {
+      if (stream != nullptr) driver->stream_destroy(stream);
+    }
     driver->mem_host_unregister(memory.data());
     *this = {};
     return result;
-  }
-  kernels_there_ = kernels_of(context, context_id);
-  if (kernels_there_ == nullptr) {
-    driver->mem_host_unregister(memory.data());
-    *this = {};
-    return cuda::error_out_of_memory;
   }
   context_ = context;
   context_id_ = context_id;

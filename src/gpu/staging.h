@@ -89,6 +89,8 @@ class Staging {
   bool serves(cuda::Context context, unsigned long long context_id) const noexcept {
     return context_ == context && context_id_ == context_id;
   }
+  // It never was attached, or that has failed.
+  bool serves_nobody() const noexcept { return context_ == nullptr; }
 
   // Nobody has begun to load them (gpu/loading.h) as long as nobody has asked for that.
   Kernels& kernels() const noexcept { return *kernels_there_; }

@@ -35,6 +35,47 @@ std::string& log_path() {
   return *path;
 }
 
+// What the descriptor stands for, now and while another file takes the place behind it. A program that closes all that
+// it has not opened itself may have got the number for a file of its own, which is to be left alone.
+struct Identity {
+  std::atomic<std::uint64_t> device{0};
+  std::atomic<std::uint64_t> inode{0};
+
+  bool is_that_of(const struct stat& status) const {
+    return device.load(std::memory_order_relaxed) == status.st_dev &&
+           inode.load(std::memory_order_relaxed) == status.st_ino;
+  }
+  void become(const struct stat& status) {
+    device.store(status.st_dev, std::memory_order_relaxed);
+    inode.store(status.st_ino, std::memory_order_relaxed);
+  }
+};
+Identity present;
+Identity next;
+
+// Another look where it seems not to be: the file may have changed between the two questions.
+bool is_ours(int fd, struct stat& status) {
+  constexpr int looks = 3;
+  for (int look = 0; look < looks && ::fstat(fd, &status) == 0; ++look) {
+    if (present.is_that_of(status) || next.is_that_of(status)) return true;
+  }
+  return false;
+}
+
+bool is_ours(int fd) {
+  struct stat status {};
+  return is_ours(fd, status);
+}
+
+// With open_mutex held, and a descriptor that is ours.
+void put_behind(int fd, const base::UniqueFd& other) {
+  struct stat status {};
+  if (::fstat(other.get(), &status) != 0) return;
+  next.become(status);
+  ::dup3(other.get(), fd, O_CLOEXEC);
+  present.become(status);
+}
+
 constexpr std::string_view name_of(config::LogLevel level) {
   constexpr std::string_view names[] = {"NOTICE", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
   return names[static_cast<std::size_t>(level)];
@@ -60,11 +101,9 @@ base::UniqueFd open_file(const std::string& path) {
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644));
 }
 
-bool is_full(int fd, std::size_t more) {
+bool is_full(const struct stat& status, std::size_t more) {
   const std::int64_t cap = log_cap.load(std::memory_order_relaxed);
-  struct stat status {};
-  return cap > 0 && ::fstat(fd, &status) == 0 && status.st_size > 0 &&
-         status.st_size + static_cast<std::int64_t>(more) > cap;
+  return cap > 0 && status.st_size > 0 && status.st_size + static_cast<std::int64_t>(more) > cap;
 }
 
 // What is written from now on goes nowhere. With open_mutex held.
@@ -73,7 +112,7 @@ void silence() {
   const int fd = log_fd.load();
   if (fd == closed) return;
   const base::UniqueFd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  if (null) ::dup3(null.get(), fd, O_CLOEXEC);
+  if (null && is_ours(fd)) put_behind(fd, null);
 }
 
 // True when `path` is free for a new file: the full one behind `fd` has been moved away, by us or by another process.
@@ -92,11 +131,12 @@ void begin_anew(std::size_t more) {
   const std::unique_lock lock(open_mutex, std::try_to_lock);
   const int fd = log_fd.load();
   const std::string& path = log_path();
-  if (!lock || path.empty() || !is_full(fd, more)) return;
+  struct stat status {};
+  if (!lock || path.empty() || !is_ours(fd, status) || !is_full(status, more)) return;
   const base::UniqueFd fresh = make_way(path, fd) ? open_file(path) : base::UniqueFd();
   struct stat opened {};
   if (fresh && ::fstat(fresh.get(), &opened) == 0 && S_ISREG(opened.st_mode)) {
-    ::dup3(fresh.get(), fd, O_CLOEXEC);
+    put_behind(fd, fresh);
   } else {
     [[maybe_unused]] const int emptied = ::ftruncate(fd, 0);
   }
@@ -126,13 +166,15 @@ std::string open_log(const config::Config& config) {
   if (::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     return off(path + " is not a regular file; logging is off");
   }
-  if (const int old = log_fd.load(); old != closed) {
-    ::dup3(fd.get(), old, O_CLOEXEC);
+  if (const int old = log_fd.load(); old != closed && is_ours(old)) {
+    put_behind(old, fd);
   } else {
     // High numbers stay out of the way of programs that count on low ones.
     const int high = ::fcntl(fd.get(), F_DUPFD_CLOEXEC, 64);
     if (high < 0) return fmt::format("no descriptor left for {}: logging is off", path);
+    next.become(status);
     log_fd.store(high);
+    present.become(status);
   }
   log_cap.store(cap_of(config));
   log_path() = from_the_root(path);
@@ -158,11 +200,21 @@ void log(config::LogLevel level, std::string_view module, std::string_view text)
   if (!log_enabled(level)) return;
   try {
     const std::string line = format_log_line(level, module, text);
-    if (is_full(log_fd.load(), line.size())) begin_anew(line.size());
+    struct stat status {};
+    if (!is_ours(log_fd.load(), status)) return;
+    if (is_full(status, line.size())) begin_anew(line.size());
     // A full disk must not stop the program: a line that cannot be written is gone.
     [[maybe_unused]] const auto written = ::write(log_fd.load(), line.data(), line.size());
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory for a log line is no reason to fail the call
   }
+}
+
+void log_before_fork() noexcept {
+  open_mutex.lock();
+}
+
+void log_after_fork() noexcept {
+  open_mutex.unlock();
 }
 
 }  // namespace sluice::observe

@@ -23,4 +23,8 @@ void log(config::LogLevel level, std::string_view module, std::string_view text)
 // The layout alone, for tests: " DD-MM-YYYY HH:MM:SS:ms [pid=N tid=N] LEVEL  module text\n".
 std::string format_log_line(config::LogLevel level, std::string_view module, std::string_view text);
 
+// Around fork: no child inherits a lock that somebody held.
+void log_before_fork() noexcept;
+void log_after_fork() noexcept;
+
 }  // namespace sluice::observe

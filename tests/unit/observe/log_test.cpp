@@ -1,6 +1,7 @@
 // The log's layout and the files that it refuses.
 #include "observe/log.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -182,6 +183,31 @@ TEST_F(Log, IsOffAfterARefusalWhateverWasOpenBefore) {
   ASSERT_NE(open_log(config_), "");
   log(config::LogLevel::error, "core", "must not arrive");
   EXPECT_EQ(content("first"), "");
+}
+
+// A program that closes all that it has not opened itself, and opens a file that gets the log's number.
+TEST_F(Log, LeavesAFileAloneThatHasGotItsDescriptor) {
+  const std::string logged = folder_ + "/log";
+  const std::string foreign = folder_ + "/foreign";
+  config_.log_file = logged;
+  ASSERT_EQ(open_log(config_), "");
+  log(config::LogLevel::error, "test", "one");
+  int number = -1;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(entry.path(), gone) == logged) number = std::stoi(entry.path().filename());
+  }
+  ASSERT_GE(number, 0);
+  const int fd = ::open(foreign.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_EQ(::dup2(fd, number), number);
+  log(config::LogLevel::error, "test", "two");  // is lost
+  ASSERT_EQ(open_log(config_), "");
+  log(config::LogLevel::error, "test", "three");
+  EXPECT_EQ(::write(number, "own", 3), 3);
+  EXPECT_EQ(content("foreign"), "own");
+  EXPECT_EQ(lines("log"), 2);
+  ::close(number);
+  ::close(fd);
 }
 
 TEST_F(Log, ALevelOfItsOwnForEachOpen) {
