@@ -37,9 +37,8 @@ CUfileError_t error_of(CUfileOpError code, int cuda = 0) noexcept {
 const char* sentence_of(int error) noexcept {
   switch (error) {
     case EINVAL:
-      return "the handle is none that cuFileHandleRegister gave, the buffer is a null pointer, or there are flags, "
-             "lengths "
-             "or an offset that nobody knows what to do with";
+      return "the handle is none that cuFileHandleRegister gave, the buffer is a null pointer, or flags, lengths or an "
+             "offset make no sense";
     case EBADF:
       return "the file's descriptor was closed, or its number belongs to another file now";
     case EFAULT:

@@ -115,8 +115,9 @@ const Driver* attach(Loading loading) noexcept try {
     Driver found;
     const char* const missing = library.handle != nullptr ? resolve_all(library.handle, found) : nullptr;
     if (missing != nullptr) {
-      library.refusal = std::string("the CUDA driver has no function ") + missing +
-                        ": device memory cannot be used; install a driver of 535 or newer";
+      if (!library.refusal.empty()) library.refusal += "; ";
+      library.refusal += std::string("the CUDA driver has no function ") + missing +
+                         ": device memory cannot be used; install a driver of 535 or newer";
     }
     const std::lock_guard lock(attach_mutex);
     refusal() = std::move(library.refusal);
