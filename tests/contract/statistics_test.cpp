@@ -262,5 +262,31 @@ TEST_F(Statistics, TellWhatEachDeviceDid) {
   EXPECT_EQ(device.read_bytes, 3U * 4096U + 4095U);
 }
 
+// Of a device's memory alone, and no more of it than there is, also when the driver takes it along as it closes.
+TEST_F(Statistics, TellHowMuchOfADevicesMemoryIsRegistered) {
+  if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
+  constexpr std::size_t kSize = 65536;
+  const Memory memory(MemoryKind::device, kSize);
+  const Memory pinned(MemoryKind::pinned, kSize);
+  const auto registered = [] {
+    const auto stats = std::make_unique<CUfileStatsLevel3_t>();
+    EXPECT_EQ(code(cuFileGetStatsL3(stats.get())), CU_FILE_SUCCESS);
+    return stats->per_gpu_stats[0].reg_bytes;
+  };
+  start(3);
+  const std::uint64_t before = registered();
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_EQ(code(cuFileBufRegister(memory.address(), kSize, 0)), CU_FILE_SUCCESS);
+    EXPECT_EQ(registered(), before + kSize);
+    ASSERT_EQ(code(cuFileBufRegister(pinned.address(), kSize, 0)), CU_FILE_SUCCESS);
+    EXPECT_EQ(registered(), before + kSize);
+    ASSERT_EQ(code(cuFileBufDeregister(pinned.address())), CU_FILE_SUCCESS);
+    EXPECT_EQ(registered(), before + kSize);
+    close_driver_fully();
+    start(3);
+    EXPECT_EQ(registered(), before);
+  }
+}
+
 }  // namespace
 }  // namespace sluice::contract

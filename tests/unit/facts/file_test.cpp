@@ -183,6 +183,17 @@ TEST(Assemble, TakesTheKernelsWordOnAlignment) {
   EXPECT_EQ(facts.offset_alignment, 512u);
 }
 
+// What does not fit into a staging place is refused by the file system, and read and written without O_DIRECT.
+TEST(Assemble, AsksForNoBlocksThatStagingMemoryHasNoRoomFor) {
+  Tree tree;
+  add_drive(tree);
+  Descriptor descriptor = file_on(makedev(259, 1));
+  descriptor.offset_alignment = 8 << 20;
+  const FileFacts facts =
+      assemble(descriptor, mount_of_type("xfs", makedev(259, 1), "/dev/nvme0n1p1"), no_magic, tree.root());
+  EXPECT_EQ(facts.offset_alignment, 65536u);
+}
+
 TEST(Assemble, AssumesWholePagesWhereTheKernelIsSilent) {
   Tree tree;
   add_drive(tree, 512);
