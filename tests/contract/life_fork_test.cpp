@@ -363,13 +363,16 @@ TEST_F(LifeForkOnce, AtAnyMomentOfABusyProgramLeavesNoLockBehind) {
   const ScratchFile file(kSize);
   const Fd fd = file.open(O_RDWR | O_DIRECT);
   const Handle handle(fd);
+  // With all handlers, and what this thread keeps. NVIDIA's are left out: those of a child that was forked while
+  // another thread was inside the driver spin or crash now and then, on what that thread left half changed.
+  const bool by_exit = cuda() == nullptr || cuda()->soft;
   const Busy busy;
   for (int round = 0; round < 40; ++round) {
     ASSERT_EQ(in_child([&]() -> std::string {
                 std::string failure = use_fresh_things(O_DIRECT);
                 if (failure.empty()) failure = use(handle.get(), 1);
                 if (failure.empty() && code(cuFileDriverClose()) != CU_FILE_SUCCESS) failure = "the driver stays open";
-                if (failure.empty()) std::exit(0);  // with all handlers, and what this thread keeps
+                if (failure.empty() && by_exit) std::exit(0);
                 return failure;
               }),
               "")

@@ -20,7 +20,7 @@ suite() { # suite NAME COMMAND...: 77 means skipped
     77) skipped=$((skipped + 1)) && echo "skipped  $name: $(tail -n 1 "$logs/$name.log")" ;;
     *)
       failed=$((failed + 1)) && echo "FAILED   $name (status $status)"
-      grep -E '^\[  FAILED|Failure|Error|rror:' "$logs/$name.log" | head -n 12 | sed 's/^/           /'
+      grep -E -A 12 '^\[  FAILED|Failure|Error|rror:' "$logs/$name.log" | head -n 60 | sed 's/^/           /'
       tail -n 3 "$logs/$name.log" | sed 's/^/           /'
       ;;
   esac
