@@ -6,6 +6,7 @@
 
 #include "core/together.h"
 #include "core/transfer.h"
+#include "facts/look.h"
 #include "gpu/memory.h"
 #include "observe/statistics.h"
 #include "paths/warmable.h"
@@ -75,7 +76,7 @@ bool are_as_submitted(std::span<Entry* const> entries) noexcept {
     const bool same_file = before != nullptr && &*before->file == &*entry->file;
     const bool same_memory = before != nullptr && before->together.memory.id == memory.id &&
                              before->together.memory.context == memory.context;
-    if (!same_file && !current_size(*entry->file)) return false;
+    if (!same_file && !facts::Look(entry->file->fd, entry->file->facts).finds_the_file()) return false;
     if (!same_memory) {
       const facts::BufferFacts now = gpu::inspect(entry->together.address);
       if (now.kind != memory.kind || now.id != memory.id || now.context != memory.context) return false;

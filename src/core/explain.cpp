@@ -8,6 +8,7 @@
 
 #include "core/direct.h"
 #include "core/transfer.h"
+#include "facts/look.h"
 #include "facts/nvme_paths.h"
 #include "gpu/driver.h"
 #include "paths/direct_pair.h"
@@ -69,8 +70,9 @@ Explanation explain(File& file, const facts::BufferFacts& memory, const route::S
   const request::Terms& terms = file.life->terms;
   paths::DirectPair* const pair = pair_of(file, memory, shape.direction);
   // A descriptor that belongs to another file by now would tell of that one's storage.
-  if (const auto size = current_size(file); pair != nullptr && size) {
-    const paths::OpenFile open{file.fd, file.facts, file.buffered, file.disk, *size, nullptr, nullptr, pair};
+  facts::Look now(file.fd, file.facts);
+  if (pair != nullptr && now.finds_the_file()) {
+    const paths::OpenFile open{file.fd, file.facts, file.buffered, file.disk, now, nullptr, nullptr, pair};
     try_pair(open, memory, Need::pressing);
   }
   const facts::Reach reach = pair != nullptr ? pair->reach() : facts::Reach::untried;

@@ -11,6 +11,7 @@
 #include "core/direct.h"
 #include "core/in_flight.h"
 #include "engine/pause.h"
+#include "facts/look.h"
 #include "gpu/driver.h"
 #include "gpu/loading.h"
 #include "gpu/memory.h"
@@ -105,9 +106,9 @@ void transfer_behind(Driver& driver, cuda::Stream stream, const LateCall& call, 
 void try_direct(File& file, const facts::BufferFacts& memory, base::Direction direction) noexcept {
   if (facts::is_host(memory.kind) || engine::busy_streams() > 0) return;
   paths::DirectPair* const pair = pair_of(file, memory, direction);
-  const auto size = pair != nullptr ? current_size(file) : std::nullopt;
-  if (!size) return;
-  try_pair({file.fd, file.facts, file.buffered, file.disk, *size, file.operations, nullptr, pair}, memory,
+  facts::Look now(file.fd, file.facts);
+  if (pair == nullptr || !now.finds_the_file()) return;
+  try_pair({file.fd, file.facts, file.buffered, file.disk, now, file.operations, nullptr, pair}, memory,
            need_of(file.life->terms));
 }
 

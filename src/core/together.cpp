@@ -8,6 +8,7 @@
 #include "core/direct.h"
 #include "engine/deep_read.h"
 #include "engine/gathered_write.h"
+#include "facts/look.h"
 #include "gpu/memory.h"
 #include "paths/direct_pair.h"
 
@@ -142,9 +143,9 @@ bool Survey::is_alike(const Entry& entry) const noexcept {
 
 std::uint64_t Survey::size_of(File& file) noexcept {
   if (file_ != &file) {
-    const auto size = current_size(file);
-    file_ = size ? &file : nullptr;
-    file_size_ = size.value_or(0);
+    facts::Look now(file.fd, file.facts);
+    file_ = now.finds_the_file() ? &file : nullptr;
+    file_size_ = now.size();
   }
   return file_size_;
 }

@@ -1,8 +1,6 @@
 // From the arguments of a call to a request, and back.
 #include "core/transfer.h"
 
-#include <sys/stat.h>
-
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -13,8 +11,10 @@
 #include "core/explain.h"
 #include "core/in_flight.h"
 #include "core/late.h"
+#include "facts/look.h"
 #include "gpu/memory.h"
 #include "observe/statistics.h"
+#include "paths/posix.h"
 #include "request/request.h"
 
 namespace sluice::core {
@@ -94,14 +94,14 @@ Outcome run(Driver& driver, File& file, const Call& call, bool stopped, engine::
   seen.memory = memory.facts;
   if (!resolved.ok()) return resolved;
   if (memory.facts.kind != facts::MemoryKind::plain_host) watch_exit_behind_the_driver();
-  const auto size = current_size(file);
-  if (!size) return Outcome::system_error(EBADF);
-
+  facts::Look now(file.fd, file.facts);
   const request::Request request{call.direction, base::FileOffset{offset}, address, bounded.size, memory.facts,
                                  stopped};
   const paths::OpenFile open{file.fd, file.facts,       file.buffered, file.disk,
-                             *size,   file.operations,  call.handle,   pair_of(file, memory.facts, call.direction),
+                             now,     file.operations,  call.handle,   pair_of(file, memory.facts, call.direction),
                              courier, window_of(memory)};
+  const bool later = call.direction == Direction::write && paths::looks_while_copying(open, memory.facts, bounded.size);
+  if (!later && !now.finds_the_file()) return Outcome::system_error(EBADF);
   // A trial copies on streams of our own, which may stand behind those that wait for this transfer.
   if (courier == nullptr) try_pair(open, memory.facts, need_of(file.life->terms));
   const request::Result result = request::run(request, open, file.life->terms);
@@ -144,15 +144,6 @@ Outcome run_watched(Driver& driver, File& file, const Call& call, const Origin& 
 }
 
 }  // namespace
-
-std::optional<std::uint64_t> current_size(const File& file) noexcept {
-  struct stat status {};
-  if (::fstat(file.fd, &status) != 0 || status.st_dev != file.facts.device || status.st_ino != file.facts.inode) {
-    return std::nullopt;
-  }
-  if (file.facts.kind == facts::FileKind::block_device) return ~std::uint64_t{0};
-  return static_cast<std::uint64_t>(status.st_size);
-}
 
 // The driver's own exit handlers were registered with cuInit, which must have come before its first memory: from then
 // on ours runs before them.

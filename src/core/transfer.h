@@ -49,9 +49,7 @@ base::Outcome transfer_in_stream(Driver& driver, File& file, const Call& call, e
 base::Outcome check(const File& file, const Call& call) noexcept;
 
 // For whoever runs transfers in another way, and has to do these by himself.
-//
-// Is the descriptor still the file that was registered? And where does that file end? ~0 where a size means nothing.
-std::optional<std::uint64_t> current_size(const File& file) noexcept;
+
 // Before the first use of device memory: exit() is to wait for transfers before the driver goes.
 void watch_exit_behind_the_driver() noexcept;
 // Offset, size and address all whole pages, as the statistics tell.

@@ -113,14 +113,14 @@ Slab::~Slab() {
   }
 }
 
-void Slab::pin(const gpu::Session& session) noexcept {
+bool Slab::pin(const gpu::Session& session) noexcept {
   Header* const header = header_of(memory_);
-  if (header->pin_tried) return;
+  if (header->pin_tried) return false;
   header->pin_tried = true;
   const gpu::Driver* const driver = gpu::driver();
   if (driver == nullptr ||
       driver->mem_host_register(header, header_bytes + slab_bytes, cuda::host_register_portable) != cuda::success) {
-    return;
+    return true;
   }
   pool().pinned.fetch_add(1, std::memory_order_relaxed);
   // Drivers without ids do not tell whether it is still the same context.
@@ -129,6 +129,7 @@ void Slab::pin(const gpu::Session& session) noexcept {
     header->context = session.context();
     header->context_id = session.context_id();
   }
+  return true;
 }
 
 std::optional<Slab::Mark> Slab::next_mark(const gpu::Session& session) noexcept {

@@ -30,8 +30,8 @@ class Slab {
   std::span<std::byte> bytes() const noexcept { return {memory_, memory_ == nullptr ? 0 : slab_bytes}; }
 
   // Makes copies to and from devices run at the link's speed. In the session's context; a refusal (memlock, no
-  // driver) costs speed only. Once a slab.
-  void pin(const gpu::Session& session) noexcept;
+  // driver) costs speed only. Once a slab: true when that was now, which takes long.
+  bool pin(const gpu::Session& session) noexcept;
 
   // A word beside the slab's bytes that a device may write when its copies have come so far, and what it is to write
   // next. Only in the context that the slab was pinned in: when that goes, a device finds nothing there.

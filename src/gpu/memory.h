@@ -27,6 +27,9 @@ cuda::Uuid uuid_of(int ordinal) noexcept;
 // Where a device sits on the PCI bus, "0000:3B:00.0"; empty when it cannot be had.
 std::string pci_address(int ordinal);
 
+// When the driver was asked last whether it knows the memory that is to be copied.
+enum class Asked : std::uint8_t { just_now, a_while_ago };
+
 // The context of some memory made current on this thread, with a stream of ours that waits for nobody's legacy
 // stream; what was current before comes back in the end. Capture modes of the caller are left in peace. Cheap: the
 // stream is the thread's own and is kept.
@@ -40,6 +43,9 @@ class Session {
   // success, or why nothing can be copied.
   int status() const noexcept { return status_; }
 
+  // The thread had no stream in that context yet.
+  bool took_long() const noexcept { return took_long_; }
+
   // What is current while this lives. The id tells a new context at an old address; 0 with drivers without ids.
   cuda::Context context() const noexcept { return context_; }
   unsigned long long context_id() const noexcept { return context_id_; }
@@ -50,14 +56,15 @@ class Session {
   // The same in two steps, for who has a better way to wait than the driver's: a word that the device writes behind the
   // copies so far. finish() waits for all of them; where nothing has begun there is nothing to wait for.
   int begin_copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
-  int begin_copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept;
+  int begin_copy_from_device(std::span<std::byte> to, cuda::DevicePtr from, Asked memory = Asked::a_while_ago) noexcept;
   int mark(cuda::DevicePtr word, std::uint32_t value) noexcept;
   int finish() noexcept;
   // The same by the driver's plainest call, on pageable memory.
   int copy_to_device_plainly(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
   int copy_from_device_plainly(std::span<std::byte> to, cuda::DevicePtr from) noexcept;
 
-  // Just now, the driver still knows memory of this context there. The copies above ask by themselves.
+  // Just now, the driver still knows memory of this context there. The copies above ask by themselves, unless told that
+  // this has just been done.
   bool still_there(cuda::DevicePtr at) const noexcept;
   // For long waits for a kernel that writes there: has the device, or the memory, died on us? success: neither.
   int health(cuda::DevicePtr at) const noexcept;
@@ -70,6 +77,7 @@ class Session {
   int capture_mode_ = cuda::capture_relaxed;
   bool mode_changed_ = false;
   bool pushed_ = false;
+  bool took_long_ = false;
   int status_ = cuda::success;
 };
 

@@ -145,6 +145,7 @@ Session::Session(const facts::BufferFacts& memory) noexcept : driver_(gpu::drive
   }
   if (status_ != cuda::success) return;
   if (driver_->ctx_get_id != nullptr) driver_->ctx_get_id(context_, &context_id_);
+  took_long_ = !thread_stream.own.serves(context_, context_id_);
   try {
     status_ = own_stream(*driver_, context_, context_id_, stream_);
   } catch (...) {
@@ -189,8 +190,8 @@ int Session::begin_copy_to_device(cuda::DevicePtr to, std::span<const std::byte>
   return result;
 }
 
-int Session::begin_copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept {
-  if (!still_there(from)) return cuda::error_invalid_value;
+int Session::begin_copy_from_device(std::span<std::byte> to, cuda::DevicePtr from, Asked memory) noexcept {
+  if (memory != Asked::just_now && !still_there(from)) return cuda::error_invalid_value;
   const int result = driver_->memcpy_dtoh_async(to.data(), from, to.size(), stream_);
   if (result != cuda::success) finish();
   return result;

@@ -12,6 +12,7 @@
 #include "engine/private_files.h"
 #include "facts/buffer.h"
 #include "facts/file.h"
+#include "facts/look.h"
 #include "gpu/cpu_window.h"
 #include "route/decision.h"
 
@@ -25,7 +26,7 @@ struct OpenFile {
   const facts::FileFacts& facts;
   engine::PrivateFile& buffered;              // the same file without O_DIRECT
   engine::DiskQueue& disk;                    // how reads that a disk has to bring are kept on their way
-  std::uint64_t size;                         // just now; ~0 where a size means nothing (block devices)
+  facts::Look& now;                           // the descriptor just now
   const CUfileFSOps_t* operations = nullptr;  // the caller's own, when the handle came with some
   void* handle = nullptr;                     // what they are called with
   DirectPair* pair = nullptr;                 // this file's storage and the request's device, where both are known

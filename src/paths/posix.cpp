@@ -66,7 +66,7 @@ class DescriptorSide final : public FileSide {
   bool takes_many_readers() const noexcept override { return true; }
   Outcome read(std::span<std::byte> into, FileOffset at) noexcept override {
     Outcome got = Outcome::system_error(EINVAL);
-    if (!buffered_only_) got = engine::read_span(file_.fd, into, at, block_, file_.size);
+    if (!buffered_only_) got = engine::read_span(file_.fd, into, at, block_, file_.now.size());
     return got.error() == EINVAL ? file_.buffered.read(into, at) : got;
   }
   Outcome write(std::span<const std::span<const std::byte>> from, FileOffset at) noexcept override {
@@ -146,8 +146,10 @@ class Posix final : public Path {
         !engine::goes_on(piece.direction, file.fd, piece.at, piece.length)) {
       return 0;
     }
+    if (piece.direction == Direction::write && piece.length <= largest_for_slab) return 0;  // nobody uses it
     const std::uint64_t end = piece.at.value + piece.length;
-    return end < file.size ? std::min(piece.length, file.size - end) : 0;
+    const std::uint64_t size = file.now.size();
+    return end < size ? std::min(piece.length, size - end) : 0;
   }
 
   static engine::Warming warming_of_sequel(const OpenFile& file, const Piece& piece, std::uint64_t sequel) noexcept {
@@ -197,9 +199,9 @@ class Posix final : public Path {
   [[gnu::noinline]] static std::optional<Outcome> by_window(const OpenFile& file, const Piece& piece) noexcept {
     std::byte* const place = file.window->at(piece.address, piece.length);
     if (place == nullptr) return std::nullopt;
-    const Outcome read = engine::read_span(file.fd, {place, piece.length}, piece.at, 1, file.size);
+    const Outcome read = engine::read_span(file.fd, {place, piece.length}, piece.at, 1, file.now.size());
     if (!read.ok()) return std::nullopt;
-    if (read.count() < piece.length && piece.at.value + read.count() < file.size) return std::nullopt;
+    if (read.count() < piece.length && piece.at.value + read.count() < file.now.size()) return std::nullopt;
     gpu::send_stores();
     observe::count_carrier(observe::CarriedBy::cpu_window);
     return read;
@@ -212,7 +214,7 @@ class Posix final : public Path {
     engine::Delivery delivery(session);
     if (!delivery) return std::nullopt;
     const Outcome read =
-        engine::read_span(file.fd, delivery.bytes(piece.address, piece.length), piece.at, 1, file.size);
+        engine::read_span(file.fd, delivery.bytes(piece.address, piece.length), piece.at, 1, file.now.size());
     if (read.error() == EINVAL) return std::nullopt;
     if (!read.ok() || read.count() == 0) return read;
     const int result = small_reads_ == SmallReads::together
@@ -242,7 +244,7 @@ class Posix final : public Path {
     engine::RingLoan ring = engine::RingLoan::take(session);
     if (!ring || (unless == Unless::no_prompt_kernel && !ring.has_prompt_kernel())) return std::nullopt;
     const engine::FileRange range{
-        file.fd,       piece.at,  piece.length,          block_of(file, piece.carry),         file.size,
+        file.fd,       piece.at,  piece.length,          block_of(file, piece.carry),         file.now.size(),
         file.buffered, file.disk, number_of(file.facts), warmable_place(file.fd, file.facts), sequel};
     return piece.direction == Direction::read ? engine::read_to_device(range, ring, piece.address, carrier_of(manner_))
                                               : engine::write_from_device(range, ring, piece.address);
@@ -261,7 +263,7 @@ class Posix final : public Path {
 
   static Outcome read_straight(const OpenFile& file, const Piece& piece) noexcept {
     return engine::read_span(file.fd, caller_bytes(piece.address, piece.length), piece.at, block_of(file, piece.carry),
-                             file.size);
+                             file.now.size());
   }
 
   static Outcome write_straight(const OpenFile& file, const Piece& piece) noexcept {
@@ -282,7 +284,7 @@ class Posix final : public Path {
       const FileOffset from{position - skip};
       Outcome read = Outcome::system_error(EINVAL);
       if (piece.carry != Carry::bounce_buffered) {
-        read = engine::read_span(file.fd, slab.first(fetched), from, block, file.size);
+        read = engine::read_span(file.fd, slab.first(fetched), from, block, file.now.size());
       }
       if (read.error() == EINVAL) read = file.buffered.read(slab.first(fetched), from);
       if (!read.ok()) return done > 0 ? Outcome::bytes(done) : read;
@@ -304,11 +306,11 @@ class Posix final : public Path {
     while (done < piece.length) {
       const auto chunk = slab.first(std::min<std::uint64_t>(piece.length - done, slab.size()));
       const FileOffset at{piece.at.value + done};
-      const Outcome moved =
-          mover.from_memory(chunk, piece.address + done,
-                            engine::Warming::of_place(warmable_place(file.fd, file.facts), at, chunk.size(),
-                                                      engine::Warming::Step::of_a_page));
+      BeforeAWrite before(file.now, engine::Warming::of_place(warmable_place(file.fd, file.facts), at, chunk.size(),
+                                                              engine::Warming::Step::of_a_page));
+      const Outcome moved = mover.from_memory(chunk, piece.address + done, before);
       if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
+      if (!file.now.finds_the_file()) return Outcome::system_error(EBADF);
       Outcome written = Outcome::system_error(EINVAL);
       if (piece.carry != Carry::bounce_buffered) {
         written = engine::write_span(file.fd, chunk, at, block_of(file, piece.carry));
@@ -326,6 +328,11 @@ class Posix final : public Path {
 };
 
 }  // namespace
+
+bool looks_while_copying(const OpenFile& file, const facts::BufferFacts& memory, std::uint64_t length) noexcept {
+  return !facts::is_host(memory.kind) && length <= largest_for_slab && !file.facts.direct &&
+         file.operations == nullptr && file.courier == nullptr;
+}
 
 Path& posix(Manner manner, SmallReads small_reads) noexcept {
   using enum Manner;

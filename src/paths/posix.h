@@ -18,6 +18,10 @@ enum class SmallReads : std::uint8_t {
   window,     // by the CPU's stores, into registered memory that has a window; the rest as automatic
 };
 
+// Does that path itself ask whether the descriptor is still the file's? A small write out of a device does, while the
+// device copies: it is half of what is left of its time beside the copy and the write.
+bool looks_while_copying(const OpenFile& file, const facts::BufferFacts& memory, std::uint64_t length) noexcept;
+
 Path& posix(Manner manner, SmallReads small_reads) noexcept;
 
 }  // namespace sluice::paths

@@ -172,12 +172,12 @@ class Trial {
     if (file_.facts.kind == facts::FileKind::block_device) return Extent{0, least - block_ + most_bytes};
     for (std::uint64_t from = 0;;) {
       const std::optional<Extent> extent = facts::first_stored_extent(file_.fd, from);
-      if (!extent || extent->begin >= file_.size) return std::nullopt;
+      if (!extent || extent->begin >= file_.now.size()) return std::nullopt;
       const std::uint64_t begin = (extent->begin + block_ - 1) / block_ * block_;
       const std::uint64_t end = extent->begin + extent->length;
       // What lies behind the file's end within its last block is the block's, too.
-      if (begin < end && begin < file_.size) {
-        const std::uint64_t to_end = (file_.size - begin + block_ - 1) / block_ * block_;
+      if (begin < end && begin < file_.now.size()) {
+        const std::uint64_t to_end = (file_.now.size() - begin + block_ - 1) / block_ * block_;
         const std::uint64_t length = std::min(end - begin, to_end);
         if (length >= least) return Extent{begin, length - length % block_};
       }
@@ -204,7 +204,7 @@ class Trial {
 
   Outcome read_plainly_direct(const Extent& place, const HostPages& into) const {
     return engine::read_span(file_.fd, into.all().first(place.length), FileOffset{place.begin},
-                             static_cast<std::uint32_t>(block_), file_.size);
+                             static_cast<std::uint32_t>(block_), file_.now.size());
   }
 
   Verdict into_device(const Extent& place, std::span<std::byte> wanted) {

@@ -118,7 +118,9 @@ Result rerouted(const Request& request, const paths::OpenFile& file, const Progr
 }
 
 Result attempt(const Request& request, const paths::OpenFile& file, const Terms& terms) noexcept {
-  const route::Shape shape{request.direction, request.at.value, request.address, request.size, file.size};
+  // Only O_DIRECT asks where the file ends: what does not is not to wait for the answer.
+  const std::uint64_t file_end = file.facts.direct ? file.now.size() : ~std::uint64_t{0};
+  const route::Shape shape{request.direction, request.at.value, request.address, request.size, file_end};
   const facts::Reach reach = reach_of(file);
   // What the drive has given up is not asked of it again.
   const bool stopped = request.stopped && reach == facts::Reach::proven;
