@@ -5,11 +5,20 @@
 #include <mutex>
 #include <utility>
 
+#include "machine.h"
+
 namespace sluice::softgpu {
 
 void AllocationTable::insert(std::shared_ptr<Allocation> allocation) {
   const std::unique_lock lock(mutex_);
   allocation->buffer_id = next_buffer_id_++;
+  const std::uint64_t start = allocation->start;
+  by_start_.insert_or_assign(start, std::move(allocation));
+}
+
+// Of two with the same address the later one: a pool gives the same memory again.
+void AllocationTable::keep(std::shared_ptr<Allocation> allocation) {
+  const std::unique_lock lock(mutex_);
   const std::uint64_t start = allocation->start;
   by_start_.insert_or_assign(start, std::move(allocation));
 }
@@ -63,6 +72,24 @@ std::vector<std::shared_ptr<Allocation>> AllocationTable::remove_all_of(std::uin
     }
   }
   return removed;
+}
+
+Leaving::Leaving(std::shared_ptr<Allocation> freed) : freed_(std::move(freed)) {
+  machine().leaving.keep(freed_);
+}
+
+Leaving::~Leaving() {
+  machine().leaving.remove(freed_->start, [this](const Allocation& kept) { return &kept == freed_.get(); });
+}
+
+// Among the leaving first: a kernel that is at it just now finds it in one table or the other.
+std::shared_ptr<Leaving> take_leave(std::uint64_t start, const std::function<bool(const Allocation&)>& accepts) {
+  AllocationTable& known = machine().allocations;
+  const std::shared_ptr<Allocation> found = known.find(start);
+  if (found == nullptr || found->start != start || !accepts(*found)) return nullptr;
+  auto leaving = std::make_shared<Leaving>(found);
+  const auto taken = known.remove(start, [&](const Allocation& each) { return &each == found.get(); });
+  return taken != nullptr ? leaving : nullptr;
 }
 
 }  // namespace sluice::softgpu

@@ -54,6 +54,8 @@ class AllocationTable {
  public:
   // Gives it a buffer id, which is never used again.
   void insert(std::shared_ptr<Allocation> allocation);
+  // As it is.
+  void keep(std::shared_ptr<Allocation> allocation);
   // The allocation that holds the address; null when none does.
   std::shared_ptr<Allocation> find(std::uint64_t address) const;
   bool overlaps(std::uint64_t start, std::uint64_t size) const;
@@ -69,5 +71,24 @@ class AllocationTable {
   std::map<std::uint64_t, std::shared_ptr<Allocation>> by_start_;
   std::uint64_t next_buffer_id_ = 1;
 };
+
+// What the program has freed, for as long as work that streams were given before may still reach it. The driver does
+// not know such memory any more; kernels do.
+class Leaving {
+ public:
+  explicit Leaving(std::shared_ptr<Allocation> freed);
+  ~Leaving();
+  Leaving(const Leaving&) = delete;
+  Leaving& operator=(const Leaving&) = delete;
+
+  const Allocation& memory() const { return *freed_; }
+
+ private:
+  const std::shared_ptr<Allocation> freed_;
+};
+
+// Takes the allocation that starts there off the table of the known ones, when it exists and `accepts` says yes; null
+// otherwise.
+std::shared_ptr<Leaving> take_leave(std::uint64_t start, const std::function<bool(const Allocation&)>& accepts);
 
 }  // namespace sluice::softgpu

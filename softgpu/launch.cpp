@@ -14,6 +14,7 @@ Place reachable(std::uint64_t address, std::uint64_t size) {
   try {
     return device_place(address, size);
   } catch (const Refusal&) {
+    if (auto place = leaving_place(address, size)) return std::move(*place);
     throw KernelFault{cuda::error_illegal_address};
   }
 }

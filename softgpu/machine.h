@@ -27,6 +27,7 @@ struct Machine {
   HandleTable<Stream> streams;
   HandleTable<Event> events;
   AllocationTable allocations;
+  AllocationTable leaving;  // see there
   VirtualMemory virtual_memory;
   HandleTable<MemoryPool> pools;
   HandleTable<Graph> graphs;

@@ -78,14 +78,14 @@ CUresult cuMemFree_v2(Ptr pointer) {
     // The memory says whose it is: no context has to be current.
     if (pointer == 0) return;
     if (current_context() != nullptr) current_workspace()->streams().require_no_capture_in_the_way();
-    const auto freed = machine().allocations.remove(pointer, [](const Allocation& allocation) {
+    const auto leaving = take_leave(pointer, [](const Allocation& allocation) {
       return allocation.kind == MemoryKind::device || allocation.kind == MemoryKind::managed ||
              allocation.kind == MemoryKind::pooled;
     });
-    require(freed != nullptr);
-    wait_for_users(*freed);
-    if (freed->kind == MemoryKind::pooled) {
-      const auto memory = std::static_pointer_cast<PoolMemory>(freed->storage);
+    require(leaving != nullptr);
+    wait_for_users(leaving->memory());
+    if (leaving->memory().kind == MemoryKind::pooled) {
+      const auto memory = std::static_pointer_cast<PoolMemory>(leaving->memory().storage);
       memory->pool->free_now(memory->storage);
     }
   });

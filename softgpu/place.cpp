@@ -56,4 +56,15 @@ Place device_place(std::uint64_t address, std::uint64_t size) {
   return place;
 }
 
+std::optional<Place> leaving_place(std::uint64_t address, std::uint64_t size) {
+  const std::shared_ptr<Allocation> owner = machine().leaving.find(address);
+  if (owner == nullptr || size > owner->end() - address) return std::nullopt;
+  Place place;
+  place.side = side_of(owner->kind);
+  place.device = owner->device;
+  place.pieces.push_back({owner->bytes + (address - owner->start), size});
+  place.owners.push_back(owner);
+  return place;
+}
+
 }  // namespace sluice::softgpu

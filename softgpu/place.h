@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "allocation.h"
@@ -31,5 +32,7 @@ struct Place {
 Place place_of(std::uint64_t address, std::uint64_t size);
 // An address that a device can work on: not pageable memory.
 Place device_place(std::uint64_t address, std::uint64_t size);
+// One that the program has freed, and that work from before may still reach; nothing where there is none.
+std::optional<Place> leaving_place(std::uint64_t address, std::uint64_t size);
 
 }  // namespace sluice::softgpu

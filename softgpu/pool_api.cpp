@@ -62,17 +62,17 @@ CUresult cuMemFreeAsync(Ptr pointer, cuda::Stream stream) {
     const StreamUse use = use_stream(stream);
     if (pointer == 0) return;
     use.workspace->streams().require_not_captured(*use.stream);
-    const auto freed = machine().allocations.remove(pointer, [](const Allocation& allocation) {
+    const auto leaving = take_leave(pointer, [](const Allocation& allocation) {
       return allocation.kind == MemoryKind::pooled || allocation.kind == MemoryKind::device;
     });
-    require(freed != nullptr);
-    if (freed->kind == MemoryKind::device) {  // memory of no pool is given back when the stream gets there
-      use.submit([freed] {});
+    require(leaving != nullptr);
+    if (leaving->memory().kind == MemoryKind::device) {  // of no pool: given back when the stream gets there
+      use.submit([leaving] {});
       return;
     }
-    const auto memory = std::static_pointer_cast<PoolMemory>(freed->storage);
+    const auto memory = std::static_pointer_cast<PoolMemory>(leaving->memory().storage);
     const std::uint64_t ticket = memory->pool->free_later(memory->storage, use.stream->id());
-    use.submit([memory, ticket] { memory->pool->free_reached(ticket); });
+    use.submit([memory, ticket, leaving] { memory->pool->free_reached(ticket); });
   });
 }
 

@@ -57,6 +57,7 @@ bool StreamTerms::fixes_all() const noexcept {
 StreamCall::StreamCall(Driver& driver, const LateCall& call, const StreamTerms& terms) noexcept
     : driver_(driver), late_(call), terms_(terms), known_(at_once(call)) {
   subject = call.handle;
+  told = call.moved;
 }
 
 void StreamCall::plan(File& file, const facts::BufferFacts& memory, const engine::Station& station,

@@ -269,6 +269,7 @@ void Streams::put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream st
   const bool kernel = how.manner != paths::Manner::copy_engine;
   auto task = std::make_unique<StreamCall>(driver, call, use.terms());
   const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
+  if (gpu::outlives_its_streams(memory)) task->remembered = memory;
   task->plan(file, memory, station, kernel && station.has_kernel());
   try_direct(file, memory, call.direction);
   const int result = scope.status() == cuda::success ? station.submit(stream, *task) : scope.status();

@@ -49,8 +49,13 @@ const gpu::CpuWindow* window_of(const Memory& memory) noexcept {
   return same_allocation(memory.registration->facts, memory.facts) ? &memory.registration->window : nullptr;
 }
 
-Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, Memory& memory) noexcept {
+Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, const engine::Courier* courier,
+                Memory& memory) noexcept {
   memory.facts = gpu::inspect(address);
+  // Freed in the stream's order, behind this transfer: forgotten, and there.
+  const bool forgotten = memory.facts.kind == facts::MemoryKind::plain_host && courier != nullptr &&
+                         courier->remembers(address, call.size) != nullptr;
+  if (forgotten) memory.facts = *courier->remembers(address, call.size);
   const auto base = reinterpret_cast<std::uint64_t>(call.base);
   if (const auto range = driver.ranges().find(base, address, call.size)) {
     memory.registration = driver.buffers().pin(range->handle);
@@ -65,7 +70,7 @@ Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, Memory&
       return Outcome::system_error(EFAULT);
     }
   }
-  if (!facts::is_host(memory.facts.kind) && gpu::contiguous_bytes(address, call.size) < call.size) {
+  if (!facts::is_host(memory.facts.kind) && !forgotten && gpu::contiguous_bytes(address, call.size) < call.size) {
     return Outcome::refused(CU_FILE_CUDA_POINTER_RANGE_ERROR);
   }
   return Outcome::bytes(0);
@@ -90,7 +95,7 @@ Outcome run(Driver& driver, File& file, const Call& call, bool stopped, engine::
   if (address + bounded.size < address) return Outcome::system_error(EFAULT);
 
   Memory memory;
-  const Outcome resolved = resolve(driver, bounded, address, memory);
+  const Outcome resolved = resolve(driver, bounded, address, courier, memory);
   seen.memory = memory.facts;
   if (!resolved.ok()) return resolved;
   if (memory.facts.kind != facts::MemoryKind::plain_host) watch_exit_behind_the_driver();

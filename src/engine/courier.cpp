@@ -16,6 +16,8 @@ namespace {
 
 // A kernel that has not begun by then waits for somebody else's to end, which may wait for these very bytes.
 constexpr auto patience_with_errand = std::chrono::milliseconds(5);
+// Where nobody else reaches the memory it has so many times as long: 2 s.
+constexpr unsigned most_delays = 400;
 // One that has begun needs nothing but the device; so long without a sign of it, it is gone with the device.
 constexpr auto patience_with_doubts = std::chrono::seconds(2);
 
@@ -40,6 +42,10 @@ void Courier::begin(const StreamTask& task) noexcept {
   called_off_ = false;
   through_ = false;
   counted_ = false;
+  refused_late_ = false;
+  delays_ = 0;
+  remembered_ = task.remembered;
+  told_ = task.told;
   failure_ = cuda::success;
   doubted_since_.reset();
   put(words_.resume, 0);
@@ -48,6 +54,12 @@ void Courier::begin(const StreamTask& task) noexcept {
 bool Courier::reaches(const facts::BufferFacts& memory) const noexcept {
   return memory.device == station_.device().device() &&
          (memory.context == nullptr || memory.context == station_.device().context());
+}
+
+const facts::BufferFacts* Courier::remembers(std::uint64_t address, std::uint64_t length) const noexcept {
+  const std::uint64_t into = address - remembered_.base;
+  const bool inside = into <= remembered_.size && length <= remembered_.size - into;
+  return !facts::is_host(remembered_.kind) && inside ? &remembered_ : nullptr;
 }
 
 std::byte* Courier::place_of(std::uint32_t number) const noexcept {
@@ -150,10 +162,20 @@ void Courier::look_after(Patience& patience) noexcept {
   patience.wait();
   // A stream that has not got there yet must not see bytes.
   if (!early_ && !begun() && std::chrono::steady_clock::now() - opened_ > patience_with_errand) {
-    call_off();
+    if (!grants_delay()) call_off();
   } else if (patience.long_since()) {
     ask_for_health();
   }
+}
+
+// Memory that its driver has forgotten, since the program has freed it behind us, is reached by the kernel alone.
+bool Courier::grants_delay() noexcept {
+  const bool is_forgotten = !facts::is_host(remembered_.kind) && facts::is_host(gpu::inspect(remembered_.base).kind);
+  if (!is_forgotten || delays_ == most_delays) return false;
+  ++delays_;
+  opened_ = std::chrono::steady_clock::now();
+  ask_for_health();
+  return true;
 }
 
 // While a driver answers nothing clear, the kernel may well be at work.
@@ -197,13 +219,16 @@ void Courier::call_off() noexcept {
 void Courier::rescue(const gpu::ErrandCommand& command) noexcept {
   if (failure_ != cuda::success || command.kind == ErrandKind::end) return;
   const gpu::StreamScope scope(station_.device().context());
-  int result = scope.status();
+  if (scope.status() != cuda::success) return give_up(scope.status());
+  // Another context may have this one's handle by now, and its memory and streams the old addresses.
+  if (!station_.device().serves(scope.context(), scope.context_id())) return give_up(cuda::error_context_is_destroyed);
   const std::span<std::byte> bytes{place_of(command.number) + command.offset, command.length};
-  if (result == cuda::success) {
-    result = command.kind == ErrandKind::to_device ? station_.device().rescue_to_device(command.address, bytes)
-                                                   : station_.device().rescue_from_device(bytes, command.address);
-  }
-  if (result != cuda::success) give_up(result);
+  const int result = command.kind == ErrandKind::to_device
+                         ? station_.device().rescue_to_device(command.address, bytes)
+                         : station_.device().rescue_from_device(bytes, command.address);
+  if (result == cuda::success) return;
+  refused_late_ = task_ == nullptr;
+  give_up(result);
 }
 
 void Courier::give_up(int result) noexcept {
@@ -260,8 +285,11 @@ void Courier::count_kernel() noexcept {
   counted_ = true;
 }
 
+// The stream stands still until then: a program that waits for it sees the failure, and not what was said before.
 void Courier::call_off_late() noexcept {
+  if (failure_ == cuda::success && !begun() && grants_delay()) return;
   call_off();
+  if (refused_late_) std::atomic_ref(*told_).store(static_cast<ssize_t>(failed().value()), std::memory_order_release);
   if (!called_off_ && failure_ == cuda::success) return;
   observe::count_carrier(observe::CarriedBy::copy_engine);
   put(words_.resume, next_);

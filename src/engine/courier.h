@@ -30,6 +30,8 @@ class Courier {
   // other means.
   bool carries() const noexcept { return has_kernel_ || task_->fetched_bytes > 0; }
   bool reaches(const facts::BufferFacts& memory) const noexcept;
+  // What the task knows of memory that the driver has forgotten, if all of it lies there. Null: nothing.
+  const facts::BufferFacts* remembers(std::uint64_t address, std::uint64_t length) const noexcept;
 
   // A place of gpu::errand_place_bytes on a page, for the next send(). Empty: failed(). Waits for the device when all
   // are taken.
@@ -87,6 +89,7 @@ class Courier {
   bool carried_out(std::uint32_t number) const noexcept;
   bool wait_for(std::uint32_t number) noexcept;
   void look_after(class Patience& patience) noexcept;
+  bool grants_delay() noexcept;
   void ask_for_health() noexcept;
   void call_off() noexcept;
   void rescue(const gpu::ErrandCommand& command) noexcept;
@@ -106,7 +109,11 @@ class Courier {
   bool waits_for_storage_ = false;
   bool called_off_ = false;
   bool through_ = true;
-  bool counted_ = false;  // that the kernel carries
+  bool counted_ = false;       // that the kernel carries
+  bool refused_late_ = false;  // a copy, after the task had said what came of it
+  unsigned delays_ = 0;        // that its kernel was granted
+  facts::BufferFacts remembered_;
+  ssize_t* told_ = nullptr;
   int failure_ = cuda::success;
   std::chrono::steady_clock::time_point opened_{};
   std::optional<std::chrono::steady_clock::time_point> doubted_since_;  // how the context is

@@ -3,6 +3,8 @@
 // others need, so any number of streams may wait.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +16,7 @@
 
 #include "base/event_count.h"
 #include "engine/task_queue.h"
+#include "facts/buffer.h"
 #include "gpu/errand.h"
 
 namespace sluice::engine {
@@ -45,6 +48,11 @@ class StreamTask : public InRow<StreamTask> {
   // Memory whose bytes the stream itself puts into the staging memory on its way: of a write that is known by then.
   std::uint64_t fetched_from = 0;
   std::uint32_t fetched_bytes = 0;
+  // What its memory was at the call, where that stays until the stream has got beyond the task, also when the program
+  // frees it behind the task and the driver forgets it at once.
+  facts::BufferFacts remembered;
+  // Where it says how many bytes were moved, or why none.
+  ssize_t* told = nullptr;
   // The file may be read before the stream gets there.
   bool early = false;
   // A small read: where the file has its bytes at hand, the kernel need not wait for them at the gate.

@@ -86,6 +86,18 @@ std::uint64_t contiguous_bytes(std::uint64_t address, std::uint64_t wanted) noex
   return std::min(covered, wanted);
 }
 
+bool outlives_its_streams(const BufferFacts& memory) noexcept {
+  if (facts::is_host(memory.kind)) return false;
+  if (memory.context != nullptr) return true;
+  const Driver* const driver = gpu::driver();
+  void* pool = nullptr;
+  std::array<int, 1> attributes{cuda::pointer_attribute_mempool_handle};
+  std::array<void*, 1> values{&pool};
+  return driver != nullptr &&
+         driver->pointer_get_attributes(1, attributes.data(), values.data(), memory.base) == cuda::success &&
+         pool != nullptr;
+}
+
 BufferFacts memory_of_device(int ordinal) noexcept {
   BufferFacts memory;
   if (ordinal < 0 || ordinal >= device_count()) return memory;

@@ -18,6 +18,10 @@ facts::BufferFacts inspect(std::uint64_t address) noexcept;
 // How many bytes from `address` on are device memory without a gap, counting adjacent mappings, up to `wanted`.
 std::uint64_t contiguous_bytes(std::uint64_t address, std::uint64_t wanted) noexcept;
 
+// Of device memory that inspect() knows: once it is free, will its last users have been waited for, or come before that
+// in a stream? So it is with all but mappings (cuMemMap), which go when the program says so.
+bool outlives_its_streams(const facts::BufferFacts& memory) noexcept;
+
 // The facts that memory of device `ordinal` will have; kind plain_host when there is no such device.
 facts::BufferFacts memory_of_device(int ordinal) noexcept;
 

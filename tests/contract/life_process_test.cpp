@@ -96,17 +96,18 @@ INSTANTIATE_TEST_SUITE_P(Limit, LifeProcess,
                                            Row{"stack_of_a_calling_thread_tiny", kDone}),
                          name_of_row);
 
-INSTANTIATE_TEST_SUITE_P(Stream, LifeProcess,
-                         ::testing::Values(Row{"exit_with_work_in_a_stream"},
-                                           Row{"exit_closes_the_driver_with_work_in_a_stream", kDestructor},
-                                           Row{"exit_opens_the_way_for_a_stream", kHandler},
-                                           Row{"exit_waits_for_what_a_stream_has_got_to", kDestructor},
-                                           Row{"exit_at_once_while_streams_are_served"},
-                                           Row{"context_ends_with_work_in_its_stream", "the contexts are done\n"},
-                                           Row{"context_is_used_first_while_its_stream_is_held",
-                                               "the context is done\n"},
-                                           Row{"device_is_reset_with_work_in_a_stream", "the device is done\n"}),
-                         name_of_row);
+INSTANTIATE_TEST_SUITE_P(
+    Stream, LifeProcess,
+    ::testing::Values(Row{"exit_with_work_in_a_stream"},
+                      Row{"exit_closes_the_driver_with_work_in_a_stream", kDestructor},
+                      Row{"exit_opens_the_way_for_a_stream", kHandler},
+                      Row{"exit_waits_for_what_a_stream_has_got_to", kDestructor},
+                      Row{"exit_at_once_while_streams_are_served"},
+                      Row{"context_ends_with_work_in_its_stream", "the contexts are done\n"},
+                      Row{"context_is_replaced_while_a_read_of_its_stream_stands_still", "the contexts are done\n"},
+                      Row{"context_is_used_first_while_its_stream_is_held", "the context is done\n"},
+                      Row{"device_is_reset_with_work_in_a_stream", "the device is done\n"}),
+    name_of_row);
 
 INSTANTIATE_TEST_SUITE_P(Device, LifeProcess,
                          ::testing::Values(Row{"reset_of_the_device", "the device is done\n"},

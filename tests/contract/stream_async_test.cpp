@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
@@ -14,11 +15,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "sluice.h"
 #include "support/busy_device.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
+#include "support/kernel_wait.h"
 #include "support/stream_gate.h"
 
 namespace sluice::contract {
@@ -149,6 +152,121 @@ TEST_F(GatedStreams, WriteWhatTheMemoryHoldsWhenTheyGetThere) {
     }
   }
 }
+
+// As programs free what only the work before it needs. Where a driver frees at once what is of no pool, or refuses to,
+// the pool alone is left.
+class FreedBehindTheCall : public GatedStreams, public ::testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    GatedStreams::SetUp();
+    if (IsSkipped() || cuda() == nullptr) return;
+    if (cuda()->allocate_async == nullptr) GTEST_SKIP() << "no cuMemAllocAsync here";
+    const char* const copy = std::getenv("SLUICE_COPY");
+    if (copy != nullptr && std::string_view(copy) == "engine") GTEST_SKIP() << "a kernel finds such memory alone";
+  }
+  // The kernel that carries is in the stream; where it is called off, the driver is asked to copy.
+  static bool is_excused(const Call& call, const KernelWait& kernels) {
+    return call.moved != static_cast<ssize_t>(call.size) && kernels.some_were_called_off();
+  }
+  CudaAddress allocate(CUstream stream) const {
+    CudaAddress address = 0;
+    EXPECT_EQ(GetParam() ? cuda()->allocate_async(&address, kRoom, stream) : cuda()->allocate(&address, kRoom), 0);
+    EXPECT_EQ(cuda()->stream_synchronize(stream), 0);
+    return address;
+  }
+};
+
+TEST_P(FreedBehindTheCall, MemoryIsReadIntoForTheWorkInBetween) {
+  for (const unsigned flags : {0U, 15U}) {
+    for (const std::size_t size : {std::size_t{4097}, std::size_t{100001}, kSize}) {
+      SCOPED_TRACE(::testing::Message() << "flags " << flags << ", size " << size);
+      const Stream stream;
+      const Gate gate;
+      const Memory host(MemoryKind::pinned, size);
+      fill_file(5);
+      ASSERT_EQ(code(cuFileStreamRegister(stream.get(), flags)), CU_FILE_SUCCESS);
+      const CudaAddress address = allocate(stream.get());
+      const KernelWait kernels;
+      Call call{size};
+      gate.hold(stream.get());
+      ASSERT_EQ(code(cuFileReadAsync(handle_, reinterpret_cast<void*>(address), &call.size, &call.file_offset,
+                                     &call.buffer_offset, &call.moved, stream.get())),
+                CU_FILE_SUCCESS);
+      ASSERT_EQ(cuda()->to_host_async(host.address(), address, size, stream.get()), 0);
+      ASSERT_EQ(cuda()->release_async(address, stream.get()), 0);
+      gate.open();
+      stream.synchronize();
+      if (is_excused(call, kernels)) GTEST_SKIP() << kTooBusyForKernels;
+      EXPECT_EQ(call.moved, static_cast<ssize_t>(size));
+      EXPECT_TRUE(all_bytes(5, host.get(0, size)));
+      EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
+    }
+  }
+}
+
+TEST_P(FreedBehindTheCall, MemoryIsWrittenFrom) {
+  for (const unsigned flags : {0U, 15U}) {
+    for (const std::size_t size : {std::size_t{4097}, kSize}) {
+      SCOPED_TRACE(::testing::Message() << "flags " << flags << ", size " << size);
+      const Stream stream;
+      const Gate gate;
+      fill_file(7);
+      ASSERT_EQ(code(cuFileStreamRegister(stream.get(), flags)), CU_FILE_SUCCESS);
+      const CudaAddress address = allocate(stream.get());
+      const KernelWait kernels;
+      Call call{size};
+      gate.hold(stream.get());
+      ASSERT_EQ(cuda()->fill_async(address, 3, size, stream.get()), 0);
+      ASSERT_EQ(code(cuFileWriteAsync(handle_, reinterpret_cast<void*>(address), &call.size, &call.file_offset,
+                                      &call.buffer_offset, &call.moved, stream.get())),
+                CU_FILE_SUCCESS);
+      ASSERT_EQ(cuda()->release_async(address, stream.get()), 0);
+      gate.open();
+      stream.synchronize();
+      if (is_excused(call, kernels)) GTEST_SKIP() << kTooBusyForKernels;
+      EXPECT_EQ(call.moved, static_cast<ssize_t>(size));
+      EXPECT_TRUE(all_bytes(3, file_bytes(size)));
+      EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
+    }
+  }
+}
+
+// Then neither a kernel reaches the memory nor, where it has forgotten it, the driver.
+TEST_P(FreedBehindTheCall, MemoryHasItsBytesOrTheCallTellsWhyNotWhereTheDeviceBeginsNothingForLong) {
+  for (const std::size_t size : {std::size_t{4097}, kSize}) {
+    SCOPED_TRACE(size);
+    const Stream stream;
+    const Gate gate;
+    const Memory host(MemoryKind::pinned, size);
+    fill_file(5);
+    const CudaAddress address = allocate(stream.get());
+    Call call{size};
+    std::string why_not;
+    const auto busy = BusyDevice::hold(&why_not);
+    if (busy == nullptr) GTEST_SKIP() << why_not;
+    gate.hold(stream.get());
+    ASSERT_EQ(code(cuFileReadAsync(handle_, reinterpret_cast<void*>(address), &call.size, &call.file_offset,
+                                   &call.buffer_offset, &call.moved, stream.get())),
+              CU_FILE_SUCCESS);
+    ASSERT_EQ(cuda()->to_host_async(host.address(), address, size, stream.get()), 0);
+    ASSERT_EQ(cuda()->release_async(address, stream.get()), 0);
+    const KernelWait kernels;
+    gate.open();
+    while (!kernels.some_were_called_off() && !kernels.is_over()) ::usleep(1000);
+    ASSERT_FALSE(kernels.is_over()) << "the kernel was not called off";
+    busy->let_go();  // what was called off has to leave, too
+    stream.synchronize();
+    if (call.moved < 0) {
+      EXPECT_EQ(call.moved, -EFAULT);
+    } else {
+      EXPECT_EQ(call.moved, static_cast<ssize_t>(size));
+      EXPECT_TRUE(all_bytes(5, host.get(0, size)));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gated, FreedBehindTheCall, ::testing::Bool(),
+                         [](const auto& name) { return name.param ? "OfAPool" : "OfNoPool"; });
 
 TEST_F(GatedStreams, TellTheCountToLaterWorkOfTheStream) {
   const Stream stream;

@@ -2,11 +2,13 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <deque>
 #include <thread>
 
+#include "contract/life/gated_file.h"
 #include "contract/life/scenario.h"
 #include "support/stream_gate.h"
 
@@ -254,6 +256,47 @@ int context_ends_with_work_in_its_stream() {
 }
 
 // A driver that loads our kernels would wait for the stream that is held, and what else is asked of it would wait, too.
+// The next context gets the handle, and its memory and streams the addresses, of those that are gone: the read that
+// still comes is not for them.
+int context_is_replaced_while_a_read_of_its_stream_stands_still() {
+  need_streams();
+  if (!cuda()->soft) skip("a driver may wait for streams that wait for us");
+  constexpr std::size_t size = 16 * scenario_bytes;  // more than there are places for
+  GatedFile gated(size);
+  const auto allocate = [] {
+    CudaAddress address = 0;
+    require(cuda()->allocate(&address, size) == 0, "memory");
+    return address;
+  };
+  CudaContext context = nullptr;
+  require(cuda()->context_create(&context, 0, 0) == 0, "a context");
+  const CudaAddress old = allocate();
+  CUstream stream{};
+  require(cuda()->stream_create(&stream, 1) == 0, "a stream");
+  Asked asked;
+  asked.size = size;
+  asked.read(gated.handle(), reinterpret_cast<void*>(old), stream);
+  gated.wait_until_inside();
+  cuda()->context_destroy(context);
+
+  CudaContext next = nullptr;
+  require(cuda()->context_create(&next, 0, 0) == 0, "another context");
+  const CudaAddress address = allocate();
+  if (next != context || address != old) skip("the new context is told from the old one by its addresses");
+  std::array<CUstream, 8> streams{};
+  for (CUstream& each : streams) require(cuda()->stream_create(&each, 1) == 0, "another stream");
+  require(cuda()->fill(address, untouched, size) == 0, "filling");
+  require(cuda()->context_synchronize() == 0, "waiting until all is filled");
+  gated.open();
+  gated.deregister();
+  require(asked.moved < 0, "a read into memory that went with its context");
+  Bytes found(size);
+  require(cuda()->to_host(found.data(), address, found.size()) == 0, "looking at the memory");
+  require(found == Bytes(size, untouched), "the memory of the new context is as it was");
+  say("the contexts are done");
+  return 0;
+}
+
 int context_is_used_first_while_its_stream_is_held() {
   need_streams();
   const World& world = World::open();
@@ -331,6 +374,8 @@ constexpr Scenario all[] = {
     {"exit_waits_for_what_a_stream_has_got_to", exit_waits_for_what_a_stream_has_got_to},
     {"exit_at_once_while_streams_are_served", exit_at_once_while_streams_are_served},
     {"context_ends_with_work_in_its_stream", context_ends_with_work_in_its_stream},
+    {"context_is_replaced_while_a_read_of_its_stream_stands_still",
+     context_is_replaced_while_a_read_of_its_stream_stands_still},
     {"context_is_used_first_while_its_stream_is_held", context_is_used_first_while_its_stream_is_held},
     {"device_is_reset_with_work_in_a_stream", device_is_reset_with_work_in_a_stream},
 };

@@ -1,5 +1,9 @@
 // Stream-ordered allocation.
-#include "fixture.h"
+#include <algorithm>
+#include <vector>
+
+#include "loaded_kernel.h"
+#include "shared_word.h"
 
 namespace sluice::gpu_suite {
 namespace {
@@ -39,6 +43,31 @@ TEST_F(Pools, MemoryCanBeUsedBehindTheAllocationInTheStream) {
   ASSERT_EQ(cuda::success, cuStreamSynchronize(stream.get()));
   EXPECT_EQ(5, back.data()[0]);
   EXPECT_EQ(5, back.data()[size - 1]);
+}
+
+TEST_F(Pools, FreedMemoryIsReachedByKernelsThatItsStreamWasGivenBefore) {
+  const StoreKernel store;
+  const PinnedBuffer back(4);
+  const Stream stream;
+  for (const bool of_a_pool : {true, false}) {
+    SCOPED_TRACE(of_a_pool);
+    Ptr pointer = 0;
+    if (of_a_pool) {
+      ASSERT_EQ(cuda::success, cuMemAllocAsync(&pointer, 4096, stream.get()));
+    } else {
+      ASSERT_EQ(cuda::success, cuMemAlloc_v2(&pointer, 4096));
+    }
+    ASSERT_EQ(cuda::success, cuStreamSynchronize(stream.get()));
+    std::fill_n(back.data(), 4, std::uint8_t{0});
+    {
+      Gate gate(stream.get());
+      ASSERT_EQ(cuda::success, store.launch(stream.get(), pointer + 4, 0x04030201));
+      ASSERT_EQ(cuda::success, cuMemcpyDtoHAsync_v2(back.data(), pointer + 4, 4, stream.get()));
+      ASSERT_EQ(cuda::success, cuMemFreeAsync(pointer, stream.get()));
+    }
+    ASSERT_EQ(cuda::success, cuStreamSynchronize(stream.get()));
+    EXPECT_EQ((std::vector<std::uint8_t>{1, 2, 3, 4}), std::vector<std::uint8_t>(back.data(), back.data() + 4));
+  }
 }
 
 TEST_F(Pools, FreedMemoryMayBeAllocatedAgainBehindTheFree) {
