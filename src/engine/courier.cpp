@@ -227,8 +227,13 @@ void Courier::rescue(const gpu::ErrandCommand& command) noexcept {
                          ? station_.device().rescue_to_device(command.address, bytes)
                          : station_.device().rescue_from_device(bytes, command.address);
   if (result == cuda::success) return;
-  refused_late_ = task_ == nullptr;
-  give_up(result);
+  refused_late_ = task_ == nullptr && told_ != nullptr;
+  // Of memory that is not there the station knows no harm.
+  if (result == cuda::error_invalid_value) {
+    failure_ = result;
+  } else {
+    give_up(result);
+  }
 }
 
 void Courier::give_up(int result) noexcept {

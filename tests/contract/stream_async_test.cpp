@@ -164,6 +164,12 @@ class FreedBehindTheCall : public GatedStreams, public ::testing::WithParamInter
     const char* const copy = std::getenv("SLUICE_COPY");
     if (copy != nullptr && std::string_view(copy) == "engine") GTEST_SKIP() << "a kernel finds such memory alone";
   }
+  static std::uint64_t carried_by_kernel() {
+    sluice_carrier_counts_t counts{};
+    auto* const ask = entry<decltype(sluice_carrier_counters)>("sluice_carrier_counters");
+    if (ask != nullptr) ask(&counts);
+    return counts.kernel;
+  }
   // The kernel that carries is in the stream; where it is called off, the driver is asked to copy.
   static bool is_excused(const Call& call, const KernelWait& kernels) {
     return call.moved != static_cast<ssize_t>(call.size) && kernels.some_were_called_off();
@@ -261,6 +267,18 @@ TEST_P(FreedBehindTheCall, MemoryHasItsBytesOrTheCallTellsWhyNotWhereTheDeviceBe
     } else {
       EXPECT_EQ(call.moved, static_cast<ssize_t>(size));
       EXPECT_TRUE(all_bytes(5, host.get(0, size)));
+    }
+    // What comes next in the stream is carried by the kernel again.
+    const Memory memory(MemoryKind::device, size);
+    const std::uint64_t before = carried_by_kernel();
+    for (const KernelWait next; carried_by_kernel() == before;) {
+      if (next.is_over()) return next.give_up("no kernel carries for the stream any more");
+      memory.fill(6);
+      Call again{size};
+      ASSERT_EQ(again.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+      stream.synchronize();
+      ASSERT_EQ(again.moved, static_cast<ssize_t>(size));
+      ASSERT_TRUE(all_bytes(5, memory.get()));
     }
   }
 }
