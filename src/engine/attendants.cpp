@@ -16,6 +16,7 @@
 #include "engine/courier.h"
 #include "engine/lanes.h"
 #include "engine/pause.h"
+#include "gpu/memory.h"
 #include "observe/log.h"
 
 namespace sluice::engine {
@@ -159,6 +160,7 @@ bool Attendants::start_one() noexcept {
 }
 
 void Attendants::attend() noexcept {
+  gpu::serve_waiting_streams();
   int mode = cuda::capture_relaxed;
   if (const gpu::Driver* const driver = gpu::driver()) driver->exchange_capture_mode(&mode);
   std::unique_lock lock(mutex_);

@@ -191,6 +191,10 @@ RingLoan RingLoan::take(const gpu::Session& session) noexcept {
   // for us.
   if (ring->device.serves(session.context(), session.context_id()) &&
       (!ring->condemned || ring->device.health() == cuda::success)) {
+    if (ring->device.copy_urgently(gpu::serves_waiting_streams()) != cuda::success) {
+      put_back(ring);
+      return RingLoan(nullptr);
+    }
     ring->condemned = false;
     load_unless_streams_wait(ring->device.kernels());
     return RingLoan(ring);

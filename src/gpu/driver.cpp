@@ -167,6 +167,16 @@ std::string error_name(int result) {
   return std::string(name != nullptr ? name : "CUDA error") + " (" + std::to_string(result) + ")";
 }
 
+// A usual one where the driver has no priorities.
+int make_urgent_stream(const Driver& driver, cuda::Stream& stream) noexcept {
+  int least = 0;
+  int greatest = 0;
+  const bool priorities = driver.stream_create_with_priority != nullptr && driver.stream_priority_range != nullptr &&
+                          driver.stream_priority_range(&least, &greatest) == cuda::success;
+  return priorities ? driver.stream_create_with_priority(&stream, cuda::stream_non_blocking, greatest)
+                    : driver.stream_create(&stream, cuda::stream_non_blocking);
+}
+
 bool driver_is_lost() noexcept {
   return state.load(std::memory_order_acquire) == State::lost;
 }

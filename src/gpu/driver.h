@@ -97,6 +97,10 @@ int device_count() noexcept;
 // Why SLUICE_SOFTGPU=1 could not be followed, or the driver is of no use, in one sentence; empty when all is well.
 std::string driver_refusal();
 
+// A stream of the current context that waits for nobody's legacy stream and comes before others: streams of another
+// priority have hardware queues of their own, which no waiting stream of the usual one holds.
+int make_urgent_stream(const Driver& driver, cuda::Stream& stream) noexcept;
+
 // "CUDA_ERROR_INVALID_VALUE (1)".
 std::string error_name(int result);
 

@@ -75,16 +75,7 @@ int Errands::prepare() noexcept {
   words().first_counters[5] = first_errand;
   int result = driver_->mem_host_get_device_pointer(&device_base_, memory_.data(), 0);
   if (result == cuda::success) result = driver_->ctx_get_device(&device_);
-  // Streams of another priority have hardware queues of their own, which no waiting stream of the usual one holds.
-  int least = 0;
-  int greatest = 0;
-  const bool priorities = driver_->stream_create_with_priority != nullptr &&
-                          driver_->stream_priority_range != nullptr &&
-                          driver_->stream_priority_range(&least, &greatest) == cuda::success;
-  if (result == cuda::success) {
-    result = priorities ? driver_->stream_create_with_priority(&rescue_, cuda::stream_non_blocking, greatest)
-                        : driver_->stream_create(&rescue_, cuda::stream_non_blocking);
-  }
+  if (result == cuda::success) result = make_urgent_stream(*driver_, rescue_);
   if (result == cuda::success) result = driver_->mem_alloc(&counters_, sizeof words().first_counters);
   if (result == cuda::success) {
     result =

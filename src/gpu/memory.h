@@ -34,6 +34,10 @@ std::string pci_address(int ordinal);
 // When the driver was asked last whether it knows the memory that is to be copied.
 enum class Asked : std::uint8_t { just_now, a_while_ago };
 
+// From now on this thread's sessions copy on urgent streams: for threads that do nothing but what streams wait for.
+void serve_waiting_streams() noexcept;
+bool serves_waiting_streams() noexcept;
+
 // The context of some memory made current on this thread, with a stream of ours that waits for nobody's legacy
 // stream; what was current before comes back in the end. Capture modes of the caller are left in peace. Cheap: the
 // stream is the thread's own and is kept.

@@ -17,9 +17,10 @@ struct OwnStream {
   cuda::Context context = nullptr;
   unsigned long long context_id = 0;  // tells a new context at an old address; 0 with drivers that have no ids
   cuda::Stream stream = nullptr;
+  bool urgent = false;
 
-  bool serves(cuda::Context wanted, unsigned long long id) const noexcept {
-    return stream != nullptr && context == wanted && context_id == id;
+  bool serves(cuda::Context wanted, unsigned long long id, bool urgently) const noexcept {
+    return stream != nullptr && context == wanted && context_id == id && urgent == urgently;
   }
 };
 
@@ -27,10 +28,10 @@ struct OwnStream {
 // a stream of a destroyed context is gone with it. There are as many as there were threads at once.
 class StreamPool {
  public:
-  OwnStream take(cuda::Context context, unsigned long long id) {
+  OwnStream take(cuda::Context context, unsigned long long id, bool urgent) {
     const std::lock_guard lock(mutex_);
     for (OwnStream& candidate : idle_) {
-      if (candidate.serves(context, id)) {
+      if (candidate.serves(context, id, urgent)) {
         std::swap(candidate, idle_.back());
         const OwnStream found = idle_.back();
         idle_.pop_back();
@@ -65,6 +66,7 @@ StreamPool& stream_pool() {
 struct ThreadStream {
   OwnStream own;
   bool ending = false;
+  bool urgent = false;
 };
 constinit thread_local ThreadStream thread_stream;
 
@@ -80,15 +82,17 @@ constinit base::ThreadEnd thread_end{[](void*) {
 // The calling thread's stream in the current context, made when there is none.
 int own_stream(const Driver& driver, cuda::Context context, unsigned long long id, cuda::Stream& stream) {
   OwnStream& own = thread_stream.own;
-  if (!own.serves(context, id)) {
+  const bool urgent = thread_stream.urgent;
+  if (!own.serves(context, id, urgent)) {
     thread_end.arm();
     give_stream_back();
-    own = stream_pool().take(context, id);
+    own = stream_pool().take(context, id, urgent);
     if (own.stream == nullptr) {
       cuda::Stream made = nullptr;
-      const int result = driver.stream_create(&made, cuda::stream_non_blocking);
+      const int result =
+          urgent ? make_urgent_stream(driver, made) : driver.stream_create(&made, cuda::stream_non_blocking);
       if (result != cuda::success) return result;
-      own = {context, id, made};
+      own = {context, id, made, urgent};
     }
   }
   stream = own.stream;
@@ -129,6 +133,14 @@ int choose_context(const Driver& driver, const facts::BufferFacts& memory, cuda:
 
 }  // namespace
 
+void serve_waiting_streams() noexcept {
+  thread_stream.urgent = true;
+}
+
+bool serves_waiting_streams() noexcept {
+  return thread_stream.urgent;
+}
+
 Session::Session(const facts::BufferFacts& memory) noexcept : driver_(gpu::driver()) {
   if (driver_ == nullptr) {
     status_ = cuda::error_not_initialized;
@@ -145,7 +157,7 @@ Session::Session(const facts::BufferFacts& memory) noexcept : driver_(gpu::drive
   }
   if (status_ != cuda::success) return;
   if (driver_->ctx_get_id != nullptr) driver_->ctx_get_id(context_, &context_id_);
-  took_long_ = !thread_stream.own.serves(context_, context_id_);
+  took_long_ = !thread_stream.own.serves(context_, context_id_, thread_stream.urgent);
   try {
     status_ = own_stream(*driver_, context_, context_id_, stream_);
   } catch (...) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "gpu/memory.h"
+
 namespace sluice::gpu {
 
 namespace {
@@ -28,7 +30,8 @@ int Staging::attach(cuda::Context context, unsigned long long context_id, std::s
   driver_ = driver;
   memory_ = memory;
   result = driver->mem_host_get_device_pointer(&device_base_, memory.data(), 0);
-  if (result == cuda::success) result = driver->stream_create(&copies_, cuda::stream_non_blocking);
+  if (result == cuda::success) result = driver->stream_create(&usual_, cuda::stream_non_blocking);
+  if (result == cuda::success) result = copy_urgently(serves_waiting_streams());
   if (result == cuda::success) result = driver->stream_create(&kernels_, cuda::stream_non_blocking);
   if (result == cuda::success) result = driver->mem_alloc(&counters_, counter_bytes);
   // Zeros by the copy engine: a fill is a kernel, and a device may be too busy to begin one.
@@ -38,7 +41,7 @@ int Staging::attach(cuda::Context context, unsigned long long context_id, std::s
   if (result == cuda::success && kernels_there_ == nullptr) result = cuda::error_out_of_memory;
   if (result != cuda::success) {
     if (counters_ != 0 && driver->mem_free != nullptr) driver->mem_free(counters_);
-    for (const cuda::Stream stream : {copies_, kernels_}) {
+    for (const cuda::Stream stream : {usual_, urgent_, kernels_}) {
       if (stream != nullptr) driver->stream_destroy(stream);
     }
     driver->mem_host_unregister(memory.data());
@@ -47,6 +50,14 @@ int Staging::attach(cuda::Context context, unsigned long long context_id, std::s
   }
   context_ = context;
   context_id_ = context_id;
+  return cuda::success;
+}
+
+int Staging::copy_urgently(bool urgently) noexcept {
+  if (urgently && urgent_ == nullptr) {
+    if (const int result = make_urgent_stream(*driver_, urgent_); result != cuda::success) return result;
+  }
+  copies_ = urgently ? urgent_ : usual_;
   return cuda::success;
 }
 
@@ -159,7 +170,8 @@ int Staging::mark(const std::uint32_t* word, std::uint32_t value) noexcept {
 }
 
 int Staging::health() const noexcept {
-  for (const cuda::Stream stream : {copies_, kernels_}) {
+  for (const cuda::Stream stream : {usual_, urgent_, kernels_}) {
+    if (stream == nullptr) continue;
     const int result = driver_->stream_query(stream);
     if (result != cuda::success && result != cuda::error_not_ready) return result;
   }

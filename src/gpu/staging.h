@@ -86,6 +86,8 @@ class Staging {
  public:
   // Pins `memory`, which begins with 64 bytes of zeros. Answers why not; then nothing is to be undone.
   int attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept;
+  // Copies that come go by the urgent stream, or by the usual one again. When nothing is on its way. Answers why not.
+  int copy_urgently(bool urgently) noexcept;
   bool serves(cuda::Context context, unsigned long long context_id) const noexcept {
     return context_ == context && context_id_ == context_id;
   }
@@ -100,7 +102,7 @@ class Staging {
   bool can_scatter() const noexcept { return kernels_there_->scatter.load(std::memory_order_acquire) != nullptr; }
   int launch(const Scatter& scatter) noexcept;
 
-  // In the order of the calls, on a stream of their own. Source or target lies in the ring's memory.
+  // In the order of the calls, on streams of their own. Source or target lies in the ring's memory.
   int copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
   // At most 64 copies; by one call of the driver where it has one for that.
   int copy_to_device(std::span<const Copy> copies) noexcept;
@@ -128,7 +130,9 @@ class Staging {
   std::span<std::byte> memory_;
   cuda::DevicePtr device_base_ = 0;
   cuda::DevicePtr counters_ = 0;
-  cuda::Stream copies_ = nullptr;
+  cuda::Stream copies_ = nullptr;  // one of the next two
+  cuda::Stream usual_ = nullptr;
+  cuda::Stream urgent_ = nullptr;  // made when it is wanted first
   cuda::Stream kernels_ = nullptr;
   Kernels* kernels_there_ = nullptr;
 };

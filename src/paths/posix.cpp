@@ -182,6 +182,8 @@ class Posix final : public Path {
   }
 
   bool takes_mailbox(const engine::InCrowd& crowd) const noexcept {
+    // Its kernel would stand behind the streams that wait for this transfer, and hold it up until it is called off.
+    if (gpu::serves_waiting_streams()) return false;
     switch (small_reads_) {
       case SmallReads::copied:
         return false;
