@@ -27,7 +27,7 @@ struct Machine {
   HandleTable<Stream> streams;
   HandleTable<Event> events;
   AllocationTable allocations;
-  AllocationTable leaving;  // see there
+  AllocationTable leaving;  // what was freed and may still be reached (class Leaving)
   VirtualMemory virtual_memory;
   HandleTable<MemoryPool> pools;
   HandleTable<Graph> graphs;

@@ -153,8 +153,7 @@ TEST_F(GatedStreams, WriteWhatTheMemoryHoldsWhenTheyGetThere) {
   }
 }
 
-// As programs free what only the work before it needs. Where a driver frees at once what is of no pool, or refuses to,
-// the pool alone is left.
+// As programs free what only the work before it needs.
 class FreedBehindTheCall : public GatedStreams, public ::testing::WithParamInterface<bool> {
  protected:
   void SetUp() override {
@@ -173,6 +172,16 @@ class FreedBehindTheCall : public GatedStreams, public ::testing::WithParamInter
   // The kernel that carries is in the stream; where it is called off, the driver is asked to copy.
   static bool is_excused(const Call& call, const KernelWait& kernels) {
     return call.moved != static_cast<ssize_t>(call.size) && kernels.some_were_called_off();
+  }
+  void read(CudaAddress address, Call& call, CUstream stream) const {
+    EXPECT_EQ(code(cuFileReadAsync(handle_, reinterpret_cast<void*>(address), &call.size, &call.file_offset,
+                                   &call.buffer_offset, &call.moved, stream)),
+              CU_FILE_SUCCESS);
+  }
+  void write(CudaAddress address, Call& call, CUstream stream) const {
+    EXPECT_EQ(code(cuFileWriteAsync(handle_, reinterpret_cast<void*>(address), &call.size, &call.file_offset,
+                                    &call.buffer_offset, &call.moved, stream)),
+              CU_FILE_SUCCESS);
   }
   CudaAddress allocate(CUstream stream) const {
     CudaAddress address = 0;
@@ -195,9 +204,7 @@ TEST_P(FreedBehindTheCall, MemoryIsReadIntoForTheWorkInBetween) {
       const KernelWait kernels;
       Call call{size};
       gate.hold(stream.get());
-      ASSERT_EQ(code(cuFileReadAsync(handle_, reinterpret_cast<void*>(address), &call.size, &call.file_offset,
-                                     &call.buffer_offset, &call.moved, stream.get())),
-                CU_FILE_SUCCESS);
+      read(address, call, stream.get());
       ASSERT_EQ(cuda()->to_host_async(host.address(), address, size, stream.get()), 0);
       ASSERT_EQ(cuda()->release_async(address, stream.get()), 0);
       gate.open();
@@ -223,9 +230,7 @@ TEST_P(FreedBehindTheCall, MemoryIsWrittenFrom) {
       Call call{size};
       gate.hold(stream.get());
       ASSERT_EQ(cuda()->fill_async(address, 3, size, stream.get()), 0);
-      ASSERT_EQ(code(cuFileWriteAsync(handle_, reinterpret_cast<void*>(address), &call.size, &call.file_offset,
-                                      &call.buffer_offset, &call.moved, stream.get())),
-                CU_FILE_SUCCESS);
+      write(address, call, stream.get());
       ASSERT_EQ(cuda()->release_async(address, stream.get()), 0);
       gate.open();
       stream.synchronize();
@@ -251,9 +256,7 @@ TEST_P(FreedBehindTheCall, MemoryHasItsBytesOrTheCallTellsWhyNotWhereTheDeviceBe
     const auto busy = BusyDevice::hold(&why_not);
     if (busy == nullptr) GTEST_SKIP() << why_not;
     gate.hold(stream.get());
-    ASSERT_EQ(code(cuFileReadAsync(handle_, reinterpret_cast<void*>(address), &call.size, &call.file_offset,
-                                   &call.buffer_offset, &call.moved, stream.get())),
-              CU_FILE_SUCCESS);
+    read(address, call, stream.get());
     ASSERT_EQ(cuda()->to_host_async(host.address(), address, size, stream.get()), 0);
     ASSERT_EQ(cuda()->release_async(address, stream.get()), 0);
     const KernelWait kernels;

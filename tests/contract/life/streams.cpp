@@ -255,7 +255,6 @@ int context_ends_with_work_in_its_stream() {
   return 0;
 }
 
-// A driver that loads our kernels would wait for the stream that is held, and what else is asked of it would wait, too.
 // The next context gets the handle, and its memory and streams the addresses, of those that are gone: the read that
 // still comes is not for them.
 int context_is_replaced_while_a_read_of_its_stream_stands_still() {
@@ -297,6 +296,7 @@ int context_is_replaced_while_a_read_of_its_stream_stands_still() {
   return 0;
 }
 
+// A driver that loads our kernels would wait for the stream that is held, and what else is asked of it would wait, too.
 int context_is_used_first_while_its_stream_is_held() {
   need_streams();
   const World& world = World::open();
