@@ -23,8 +23,8 @@ void Workspace::open() {
   legacy_ = streams_.create(weak_from_this(), StreamKind::legacy, 0);
 }
 
-void Workspace::load_at_rest() {
-  const std::lock_guard lock(loading_);
+void Workspace::bring_to_rest() {
+  const std::lock_guard lock(resting_);
   streams_.synchronize();
 }
 

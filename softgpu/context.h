@@ -40,10 +40,10 @@ class Workspace : public std::enable_shared_from_this<Workspace> {
   bool enable_peer(const Context& peer);
   bool disable_peer(const Context& peer);
 
-  // As drivers do it: loading code waits for every stream, and calls that take memory, make streams or copy wait until
-  // that is over.
-  void load_at_rest();
-  void wait_while_loading() { const std::lock_guard over(loading_); }
+  // As drivers do it: loading code and freeing memory wait for every stream, and calls that take memory, make streams,
+  // copy, launch or record wait until that is over.
+  void bring_to_rest();
+  void wait_while_brought_to_rest() { const std::lock_guard over(resting_); }
 
   void open();
   // Drops pending work, frees what the context owns, ends its threads.
@@ -57,7 +57,7 @@ class Workspace : public std::enable_shared_from_this<Workspace> {
   Streams streams_;
   std::atomic<unsigned> flags_;
   std::shared_ptr<Stream> legacy_;
-  std::mutex loading_;
+  std::mutex resting_;
   std::mutex peers_mutex_;
   std::set<const Context*> peers_;
 };

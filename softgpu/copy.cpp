@@ -75,7 +75,7 @@ void copy(const StreamUse& use, Place to, Place from, CopyCall call) {
     use.submit([to = std::move(to), from = std::move(from)] { carry_out(to, from); });
     return;
   }
-  use.workspace->wait_while_loading();
+  use.workspace->wait_while_brought_to_rest();
   const bool wait = must_wait(to, from, call);
   if (wait && use.idle()) {  // nobody to wait for: the calling thread does it itself
     carry_out(to, from);
@@ -92,7 +92,7 @@ void copy(const StreamUse& use, Place to, Place from, CopyCall call) {
 }
 
 void copy_batch(const StreamUse& use, std::vector<PlannedCopy> copies) {
-  use.workspace->wait_while_loading();
+  use.workspace->wait_while_brought_to_rest();
   bool wait = false;
   for (const PlannedCopy& planned : copies) {
     const bool pageable = planned.from.side == Side::pageable_host || planned.to.side == Side::pageable_host;

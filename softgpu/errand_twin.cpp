@@ -61,14 +61,20 @@ bool wait_for_command(const Launch& launch, const Errand& given, std::uint32_t n
   return false;
 }
 
-// 0: the context is gone.
-std::uint32_t wait_until_resumed(const Launch& launch, const Errand& given) {
-  const auto word = launch.word<std::uint32_t>(given.resume);
+// What the host says to a launch that was called off, one of both. Neither: the context is gone.
+struct Resumed {
+  std::uint32_t over = 0;  // nothing is left, and here the next one begins
+  std::uint32_t from = 0;  // it carries after all, from this number on
+};
+Resumed wait_until_resumed(const Launch& launch, const Errand& given) {
+  const auto over = launch.word<std::uint32_t>(given.resume);
+  const auto from = launch.word<std::uint32_t>(given.resume + 4);
   while (!launch.ended()) {
-    if (const std::uint32_t next = word.load(std::memory_order_acquire); next != 0) return next;
+    const Resumed resumed{over.load(std::memory_order_acquire), from.load(std::memory_order_acquire)};
+    if (resumed.over != 0 || resumed.from != 0) return resumed;
     std::this_thread::yield();
   }
-  return 0;
+  return {};
 }
 
 void carry(const Launch& launch, const Errand& given, std::uint32_t number, const Command& command) {
@@ -135,13 +141,16 @@ void errand(const Launch& launch) {
   if (!wait_for_command(launch, given, number, command)) return;
   const bool off = command.kind == kind_called_off;
   word(1).store(first << 1U | (off ? 1U : 0U), std::memory_order_release);
-  if (off) {
-    number = wait_until_resumed(launch, given);
-    if (number == 0) return;
-  } else {
+  const Resumed resumed = off ? wait_until_resumed(launch, given) : Resumed{.from = first};
+  if (resumed.from != 0) {
+    number = resumed.from;
+    if (!wait_for_command(launch, given, number, command)) return;
     number = carry_all(launch, given, number, command);
     if (number == 0) return;
     ++number;
+  } else {
+    number = resumed.over;
+    if (number == 0) return;
   }
   counter(0).store(number);
   counter(1).store(number);

@@ -93,7 +93,9 @@ CUresult cuGraphLaunch(cuda::GraphExec exec, cuda::Stream stream) {
   return answer(__func__, [&] {
     const auto launched = machine().graph_execs.find(exec);
     require(launched != nullptr);
-    GraphExec::launch(launched, use_stream(stream));
+    const StreamUse use = use_stream(stream);
+    use.workspace->wait_while_brought_to_rest();
+    GraphExec::launch(launched, use);
   });
 }
 

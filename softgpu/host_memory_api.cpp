@@ -93,7 +93,7 @@ CUresult cuMemHostRegister_v2(void* pointer, std::size_t size, unsigned flags) {
     const auto workspace = current_workspace();
     require(pointer != nullptr && size != 0 && (flags & ~host_register_flags) == 0);
     workspace->streams().require_no_capture_in_the_way();
-    workspace->wait_while_loading();
+    workspace->wait_while_brought_to_rest();
     const auto start = reinterpret_cast<std::uint64_t>(pointer);
     require(!machine().is_device_address(start));
     require(!machine().allocations.overlaps(start, size), cuda::error_host_memory_already_registered);

@@ -69,7 +69,7 @@ void wait_for_users(const Allocation& allocation) {
   const auto context = machine().contexts.find(allocation.context);
   if (context == nullptr) return;
   const auto workspace = context->workspace();
-  if (workspace != nullptr && workspace->id() == allocation.workspace) workspace->streams().synchronize();
+  if (workspace != nullptr && workspace->id() == allocation.workspace) workspace->bring_to_rest();
 }
 
 }  // namespace sluice::softgpu

@@ -56,7 +56,7 @@ CUresult cuMemAlloc_v2(Ptr* pointer, std::size_t size) {
   return answer(__func__, [&] {
     const auto workspace = current_workspace();
     require(pointer != nullptr);
-    workspace->wait_while_loading();
+    workspace->wait_while_brought_to_rest();
     *pointer = allocate(workspace, size);
   });
 }

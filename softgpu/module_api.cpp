@@ -25,7 +25,7 @@ std::shared_ptr<Module> module_of(cuda::Module handle) {
 cuda::Module load(const void* image) {
   const auto workspace = current_workspace();
   workspace->streams().require_no_capture_in_the_way();
-  workspace->load_at_rest();
+  workspace->bring_to_rest();
   return enter(std::make_shared<Module>(workspace, load_image(image)));
 }
 

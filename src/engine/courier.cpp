@@ -39,7 +39,8 @@ void Courier::begin(const StreamTask& task) noexcept {
   gate_open_ = !task.gated_;
   opened_ = std::chrono::steady_clock::now();
   at_hand_ = waits_for_storage_ = false;
-  called_off_ = false;
+  called_off_ = carries_on_ = false;
+  carried_before_ = first_;
   through_ = false;
   counted_ = false;
   refused_late_ = false;
@@ -49,6 +50,7 @@ void Courier::begin(const StreamTask& task) noexcept {
   failure_ = cuda::success;
   doubted_since_.reset();
   put(words_.resume, 0);
+  put(words_.carry_on, 0);
 }
 
 bool Courier::reaches(const facts::BufferFacts& memory) const noexcept {
@@ -78,7 +80,7 @@ Courier::Verdict Courier::verdict() const noexcept {
 }
 
 bool Courier::carried_out(std::uint32_t number) const noexcept {
-  return called_off_ || look(words_.acked[number % gpu::errand_places].number) == number;
+  return called_off_ || number < carried_before_ || look(words_.acked[number % gpu::errand_places].number) == number;
 }
 
 std::span<std::byte> Courier::place() noexcept {
@@ -130,14 +132,18 @@ void Courier::post(ErrandKind kind, std::uint32_t offset, std::uint32_t length, 
   posted_[command.number % gpu::errand_places] = command;
   doubted_since_.reset();  // there is progress
   if (called_off_) {
-    rescue(command);
+    if (!rescue(command)) leave_to_kernel(command.number);
     return;
   }
+  tell(command);
+  if (!gate_open_) open_gate();
+}
+
+void Courier::tell(const gpu::ErrandCommand& command) noexcept {
   gpu::ErrandSlot& slot = words_.commands[command.number % gpu::errand_places];
   std::atomic_ref(slot.first_word).store(command.first_word(), std::memory_order_release);
   // The bytes of the place come before it.
   std::atomic_ref(slot.second_word).store(command.second_word(), std::memory_order_release);
-  if (!gate_open_) open_gate();
 }
 
 void Courier::open_gate() noexcept {
@@ -213,27 +219,57 @@ void Courier::call_off() noexcept {
   }
   observe::count_carrier(observe::CarriedBy::kernel_called_off);
   called_off_ = true;
-  for (std::uint32_t number = oldest_posted(); number != next_; ++number) rescue(posted_[number % gpu::errand_places]);
+  rescue_ = Rescue::begin(station_.device());
+  for (std::uint32_t number = oldest_posted(); number != next_; ++number) {
+    if (!rescue(posted_[number % gpu::errand_places])) return leave_to_kernel(number);
+  }
 }
 
-void Courier::rescue(const gpu::ErrandCommand& command) noexcept {
-  if (failure_ != cuda::success || command.kind == ErrandKind::end) return;
-  const gpu::StreamScope scope(station_.device().context());
-  if (scope.status() != cuda::success) return give_up(scope.status());
-  // Another context may have this one's handle by now, and its memory and streams the old addresses.
-  if (!station_.device().serves(scope.context(), scope.context_id())) return give_up(cuda::error_context_is_destroyed);
-  const std::span<std::byte> bytes{place_of(command.number) + command.offset, command.length};
-  const int result = command.kind == ErrandKind::to_device
-                         ? station_.device().rescue_to_device(command.address, bytes)
-                         : station_.device().rescue_from_device(bytes, command.address);
-  if (result == cuda::success) return;
+// Says no where the kernel has begun meanwhile, and the driver has not taken the copy.
+bool Courier::rescue(const gpu::ErrandCommand& command) noexcept {
+  if (failure_ != cuda::success || command.kind == ErrandKind::end) return true;
+  const std::optional<int> result = carry_by_engine(command);
+  if (!result) return false;
+  if (*result == cuda::success) return true;
   refused_late_ = task_ == nullptr && told_ != nullptr;
   // Of memory that is not there the station knows no harm.
-  if (result == cuda::error_invalid_value) {
-    failure_ = result;
+  if (*result == cuda::error_invalid_value) {
+    failure_ = *result;
   } else {
-    give_up(result);
+    give_up(*result);
   }
+  return true;
+}
+
+std::optional<int> Courier::carry_by_engine(const gpu::ErrandCommand& command) noexcept {
+  std::byte* const place = place_of(command.number);
+  if (rescue_ == nullptr) return Rescue::carry(station_.device(), command, place);
+  rescue_->ask(command, place);
+  Patience patience;
+  while (!rescue_->is_done()) {
+    if (verdict() == Verdict::taken_back && rescue_->have_back()) return std::nullopt;
+    patience.wait();
+  }
+  return rescue_->result();
+}
+
+// All from this command on. The mark may stand in its slot.
+void Courier::leave_to_kernel(std::uint32_t number) noexcept {
+  rescue_.reset();
+  called_off_ = false;
+  carries_on_ = true;
+  carried_before_ = number;
+  for (std::uint32_t left = number; left != next_; ++left) tell(posted_[left % gpu::errand_places]);
+  put(words_.carry_on, number);
+}
+
+// Of a launch that was called off: nothing is left.
+void Courier::resume() noexcept {
+  observe::count_carrier(observe::CarriedBy::copy_engine);
+  if (rescue_ != nullptr) rescue_->end();
+  rescue_.reset();
+  put(words_.resume, next_);
+  has_kernel_ = false;
 }
 
 void Courier::give_up(int result) noexcept {
@@ -255,13 +291,10 @@ void Courier::finish() noexcept {
   if (has_kernel_) {
     static_cast<void>(place());  // its slot may hold a command that nobody has read yet
     // Behind the last command the program goes on: what it may look at is counted before.
-    if (!called_off_ && failure_ == cuda::success && begun() && verdict() == Verdict::carries) count_kernel();
+    const bool is_carried = carries_on_ || (begun() && verdict() == Verdict::carries);
+    if (!called_off_ && failure_ == cuda::success && is_carried) count_kernel();
     post(ErrandKind::end, 0, 0, 0);
-    if (called_off_ || failure_ != cuda::success) {
-      observe::count_carrier(observe::CarriedBy::copy_engine);
-      put(words_.resume, next_);
-      has_kernel_ = false;
-    }
+    if (called_off_ || failure_ != cuda::success) resume();
   } else if (task_->fetched_bytes > 0) {
     observe::count_carrier(observe::CarriedBy::copy_engine);
   }
@@ -295,10 +328,7 @@ void Courier::call_off_late() noexcept {
   if (failure_ == cuda::success && !begun() && grants_delay()) return;
   call_off();
   if (refused_late_) std::atomic_ref(*told_).store(static_cast<ssize_t>(failed().value()), std::memory_order_release);
-  if (!called_off_ && failure_ == cuda::success) return;
-  observe::count_carrier(observe::CarriedBy::copy_engine);
-  put(words_.resume, next_);
-  has_kernel_ = false;
+  if (called_off_ || failure_ != cuda::success) resume();
 }
 
 }  // namespace sluice::engine

@@ -1,15 +1,18 @@
 // Between the staging places of a station and the memory of a device, for one task: each piece is handed to the kernel
 // that stands in the program's stream, which carries it in the stream's order. Where the device does not begin the
-// kernel soon, the work is taken back and the copy engine does it.
+// kernel soon, the work is taken back and the copy engine does it; what the driver does not take before the kernel has
+// begun after all, the kernel does.
 #pragma once
 
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
 #include "base/outcome.h"
+#include "engine/rescue.h"
 #include "engine/station.h"
 #include "facts/buffer.h"
 #include "gpu/memory.h"
@@ -78,6 +81,7 @@ class Courier {
  private:
   std::byte* place_of(std::uint32_t number) const noexcept;
   void post(gpu::ErrandKind kind, std::uint32_t offset, std::uint32_t length, std::uint64_t address) noexcept;
+  void tell(const gpu::ErrandCommand& command) noexcept;
   void open_gate() noexcept;
   bool begun() const noexcept;
   enum class Verdict { none_yet, carries, taken_back };
@@ -92,7 +96,10 @@ class Courier {
   bool grants_delay() noexcept;
   void ask_for_health() noexcept;
   void call_off() noexcept;
-  void rescue(const gpu::ErrandCommand& command) noexcept;
+  bool rescue(const gpu::ErrandCommand& command) noexcept;
+  std::optional<int> carry_by_engine(const gpu::ErrandCommand& command) noexcept;
+  void leave_to_kernel(std::uint32_t number) noexcept;
+  void resume() noexcept;
   void count_kernel() noexcept;
   void give_up(int result) noexcept;
 
@@ -108,6 +115,9 @@ class Courier {
   bool at_hand_ = false;  // the file has the bytes
   bool waits_for_storage_ = false;
   bool called_off_ = false;
+  bool carries_on_ = false;           // the kernel was called off, and has the rest after all
+  std::uint32_t carried_before_ = 0;  // commands before that number were carried out when it got it
+  std::shared_ptr<Rescue> rescue_;
   bool through_ = true;
   bool counted_ = false;       // that the kernel carries
   bool refused_late_ = false;  // a copy, after the task had said what came of it

@@ -145,6 +145,11 @@ int Errands::rescue_from_device(std::span<std::byte> to, cuda::DevicePtr from) c
   return result != cuda::success ? result : waited;
 }
 
+int Errands::await_driver() const noexcept {
+  const auto unused = counters_ + sizeof words().first_counters - sizeof(std::uint32_t);
+  return driver_->memcpy_htod_async(unused, &words().first_counters.back(), sizeof(std::uint32_t), rescue_);
+}
+
 Health Errands::health() const noexcept {
   if (!is_attached()) return {cuda::error_context_is_destroyed, true};
   // Drivers crash on a stream that went with its context; they do know that memory is gone.

@@ -53,7 +53,9 @@ struct ErrandWords {
   alignas(64) std::uint32_t begun;   // once a block of it runs
   std::uint32_t verdict;             // carrying() or taken_back()
   std::uint32_t left;                // once no block of it will look at anything again
-  alignas(64) std::uint32_t resume;  // of a launch that was called off: all is done, and the next number to begin with
+  // What a launch that was called off is told in the end, one of both.
+  alignas(64) std::uint32_t resume;      // all is done, and the next number to begin with
+  std::uint32_t carry_on;                // it carries after all, from this number on
   alignas(64) std::uint32_t bell;
   alignas(64) std::uint32_t gate;
   alignas(64) std::array<std::uint32_t, 16> first_counters;  // what the device's counters are when it begins
@@ -113,6 +115,9 @@ class Errands {
   // Return when the bytes are in place.
   int rescue_to_device(cuda::DevicePtr to, std::span<const std::byte> from) const noexcept;
   int rescue_from_device(std::span<std::byte> to, cuda::DevicePtr from) const noexcept;
+  // Returns when the driver takes copies: while it frees memory or loads code, it takes none before all streams of the
+  // context have come to rest. Does nothing else.
+  int await_driver() const noexcept;
 
   // For long waits: has the context died on us? May be asked without a context.
   Health health() const noexcept;

@@ -73,6 +73,27 @@ class GatedStreams : public DeviceTest {
     return bytes;
   }
 
+  static std::uint64_t carried_by_kernel() {
+    sluice_carrier_counts_t counts{};
+    auto* const ask = entry<decltype(sluice_carrier_counters)>("sluice_carrier_counters");
+    if (ask != nullptr) ask(&counts);
+    return counts.kernel;
+  }
+  // Until a kernel in the stream carries; else the driver has to copy.
+  void wait_for_kernel() const {
+    const char* const copy = std::getenv("SLUICE_COPY");
+    if (copy != nullptr && std::string_view(copy) == "engine") GTEST_SKIP() << "this run asks for the copy engine";
+    const Stream stream;
+    const Memory memory(MemoryKind::device, kRoom);
+    const std::uint64_t before = carried_by_kernel();
+    for (const KernelWait kernels; carried_by_kernel() == before;) {
+      if (kernels.is_over()) return kernels.give_up("no kernel carries");
+      Call call{kSize};
+      ASSERT_EQ(call.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+      stream.synchronize();
+    }
+  }
+
   const ScratchFile file_{kSize};
   const Fd fd_ = file_.open(O_RDWR);
   CUfileHandle_t handle_ = nullptr;
@@ -153,6 +174,107 @@ TEST_F(GatedStreams, WriteWhatTheMemoryHoldsWhenTheyGetThere) {
   }
 }
 
+// Drivers that free memory wait for all streams, and copy and launch nothing before these have come to rest: nor for
+// us.
+class Freeing {
+ public:
+  Freeing() {
+    const ContextScope context(primary_context(0));
+    EXPECT_EQ(cuda()->allocate(&memory_, 1 << 20), 0);
+    EXPECT_EQ(cuda()->allocate_host(&pinned_, 1 << 20, 0), 0);
+  }
+  ~Freeing() {
+    if (thread_.joinable()) thread_.join();
+  }
+  Freeing(const Freeing&) = delete;
+  Freeing& operator=(const Freeing&) = delete;
+  // Returns when the driver has most likely been asked. The longer it waits, the surer that a stream which needs the
+  // driver meanwhile is found out.
+  void begin() {
+    thread_ = std::thread([this] {
+      const ContextScope context(primary_context(0));
+      begun_ = true;
+      EXPECT_EQ(cuda()->release_host(pinned_), 0);
+      EXPECT_EQ(cuda()->release(memory_), 0);
+    });
+    while (!begun_) ::usleep(100);
+    ::usleep(5000);
+  }
+
+ private:
+  CudaAddress memory_ = 0;
+  void* pinned_ = nullptr;
+  std::atomic<bool> begun_{false};
+  std::thread thread_;
+};
+
+TEST_F(GatedStreams, GoOnWhileTheProgramFreesMemory) {
+  wait_for_kernel();
+  if (IsSkipped() || HasFatalFailure()) return;
+  for (const unsigned flags : {0U, 15U}) {
+    for (const std::size_t size : {std::size_t{4097}, kSize}) {
+      for (const MemoryKind kind : {MemoryKind::device, MemoryKind::managed, MemoryKind::pinned, MemoryKind::plain}) {
+        SCOPED_TRACE(::testing::Message() << "flags " << flags << ", size " << size << ", " << name_of(kind));
+        const Stream stream;
+        const Gate gate;
+        const Memory memory(kind, kRoom);
+        memory.fill(6);
+        fill_file(5);
+        ASSERT_EQ(code(cuFileStreamRegister(stream.get(), flags)), CU_FILE_SUCCESS);
+        Call read{size};
+        Call write{size, static_cast<off_t>(kSize - size)};
+        Freeing freeing;
+        gate.hold(stream.get());
+        ASSERT_EQ(read.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+        ASSERT_EQ(write.write(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+        freeing.begin();
+        gate.open();
+        stream.synchronize();
+        EXPECT_EQ(read.moved, static_cast<ssize_t>(size));
+        EXPECT_EQ(write.moved, static_cast<ssize_t>(size));
+        EXPECT_TRUE(all_bytes(5, memory.get(0, size)));
+        EXPECT_TRUE(all_bytes(6, memory.get(size, kRoom - size)));
+        EXPECT_TRUE(all_bytes(5, file_bytes(kSize)));
+        EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
+      }
+    }
+  }
+}
+
+// What the driver has not copied by then, the kernel carries when it begins after all.
+TEST_F(GatedStreams, GoOnWhileTheProgramFreesMemoryAndTheirKernelWasCalledOff) {
+  wait_for_kernel();
+  if (IsSkipped() || HasFatalFailure()) return;
+  for (const std::size_t size : {std::size_t{4097}, kSize}) {
+    for (const bool reads : {true, false}) {
+      SCOPED_TRACE(::testing::Message() << "size " << size << (reads ? ", read" : ", written"));
+      const Memory memory(MemoryKind::device, kRoom);
+      memory.fill(6);
+      fill_file(5);
+      const Stream stream;
+      Call call{size};
+      Freeing freeing;
+      std::string why_not;
+      const auto busy = BusyDevice::hold(&why_not);
+      if (busy == nullptr) GTEST_SKIP() << why_not;
+      const Gate gate;
+      gate.hold(stream.get());
+      ASSERT_EQ(reads ? call.read(handle_, memory, stream.get()) : call.write(handle_, memory, stream.get()),
+                CU_FILE_SUCCESS);
+      freeing.begin();
+      const KernelWait kernels;
+      gate.open();
+      while (!kernels.some_were_called_off() && !kernels.is_over()) ::usleep(1000);
+      ASSERT_FALSE(kernels.is_over()) << "the kernel was not called off";
+      busy->let_go();
+      stream.synchronize();
+      EXPECT_EQ(call.moved, static_cast<ssize_t>(size));
+      EXPECT_TRUE(all_bytes(reads ? 5 : 6, reads ? memory.get(0, size) : file_bytes(size)));
+      EXPECT_TRUE(all_bytes(6, memory.get(size, kRoom - size)));
+    }
+  }
+}
+
 // As programs free what only the work before it needs.
 class FreedBehindTheCall : public GatedStreams, public ::testing::WithParamInterface<bool> {
  protected:
@@ -162,12 +284,6 @@ class FreedBehindTheCall : public GatedStreams, public ::testing::WithParamInter
     if (cuda()->allocate_async == nullptr) GTEST_SKIP() << "no cuMemAllocAsync here";
     const char* const copy = std::getenv("SLUICE_COPY");
     if (copy != nullptr && std::string_view(copy) == "engine") GTEST_SKIP() << "a kernel finds such memory alone";
-  }
-  static std::uint64_t carried_by_kernel() {
-    sluice_carrier_counts_t counts{};
-    auto* const ask = entry<decltype(sluice_carrier_counters)>("sluice_carrier_counters");
-    if (ask != nullptr) ask(&counts);
-    return counts.kernel;
   }
   // The kernel that carries is in the stream; where it is called off, the driver is asked to copy.
   static bool is_excused(const Call& call, const KernelWait& kernels) {

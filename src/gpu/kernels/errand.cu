@@ -18,7 +18,8 @@
 //     and then looks at the first command; the host first makes that command `called_off` and then looks for `begun`. With
 //     a full fence between on both sides, at least one of them sees the other. The other blocks store nothing before that
 //     block has given its verdict. A launch that was called off stays until the host has done the work itself, since what
-//     comes next in the stream may run when it leaves.
+//     comes next in the stream may run when it leaves; or until the host, whose driver does not copy now, leaves it the
+//     rest of the commands.
 
 using u32 = unsigned int;
 using u64 = unsigned long long;
@@ -30,18 +31,23 @@ constexpr u32 kind_to_device = 1;
 [[maybe_unused]] constexpr u32 kind_from_device = 2;
 constexpr u32 kind_called_off = 3;
 
-constexpr u32 go = 1;
-constexpr u32 off = 2;
+// The verdict on a launch: this, or the number from which on it carries. Numbers begin beyond.
+constexpr u32 off = 1;
 
 constexpr u32 line_bytes = 64;  // from one command to the next, and from one answer to the next
 
 // The counters, in device memory.
 constexpr u32 at_draws = 0;    // the next number to be drawn
 constexpr u32 at_first = 1;    // the first number of this launch
-constexpr u32 at_verdict = 2;  // go or off; 0 while unknown
+constexpr u32 at_verdict = 2;  // 0 while unknown
 constexpr u32 at_left = 3;     // blocks that have left
 constexpr u32 at_next = 4;     // the first number of the next launch; 0 while this one goes on
 constexpr u32 at_posted = 5;   // commands before this number have been seen by somebody: they are there
+
+// What the host says to a launch that was called off, one of both: nothing is left, and where the next one begins; or the
+// number from which on it is to carry after all.
+constexpr u32 at_over = 0;
+constexpr u32 at_from = 1;
 
 // Looking at the host's memory is a request over the link each time, and those that wait would crowd out the bytes: only
 // the blocks that are next look there, the others wait for news in device memory.
@@ -83,6 +89,23 @@ __device__ bool is_beyond_the_end(const volatile u32* counters, u32 number) {
 
 __device__ bool is_next(const volatile u32* counters, u32 number) {
   return number < counters[at_posted] + lookouts;
+}
+
+// Of a launch that was called off: its verdict.
+__device__ u32 wait_for_answer(const volatile u32* resume, volatile u32* counters) {
+  for (;;) {
+    const u32 over = resume[at_over];
+    const u32 from = resume[at_from];
+    if (over != 0) {
+      counters[at_next] = over;
+      return off;
+    }
+    if (from != 0) {
+      atomicMax(const_cast<u32*>(counters + at_posted), from);
+      __threadfence_system();  // the first command is another one now
+      return from;
+    }
+  }
 }
 
 // Loads pass the caches: places are used again and again, and other blocks write what is read back.
@@ -134,35 +157,35 @@ extern "C" __global__ void __launch_bounds__(512)
   u32* const left = const_cast<u32*>(counters + at_left);
   u32* const posted = const_cast<u32*>(counters + at_posted);
   if (threadIdx.x == 0) {
-    const u32 mine = atomicAdd(draws, 1u);
+    u32 mine = atomicAdd(draws, 1u);
     Command seen{};
+    u32 verdict = 0;
+    bool ready = false;
     bool leave = false;
     if (mine == counters[at_first]) {
       words[0] = mine;  // begun
       __threadfence_system();
       while (!look(commands, places, mine, seen)) {
       }
-      const u32 verdict = seen.kind == kind_called_off ? off : go;
-      words[1] = mine << 1 | (verdict == off ? 1u : 0u);
-      if (verdict == off) {
-        u32 next;
-        do {
-          next = *resume;
-        } while (next == 0);
-        counters[at_next] = next;
-        leave = true;
-      }
+      ready = seen.kind != kind_called_off;
+      words[1] = mine << 1 | (ready ? 0u : 1u);
+      verdict = ready ? mine : wait_for_answer(resume, counters);
       __threadfence();
       counters[at_verdict] = verdict;
-    } else {
-      u32 verdict = 0;
-      bool ready = false;
-      for (;;) {
-        if (!ready && is_next(counters, mine)) ready = look(commands, places, mine, seen);
-        if (verdict == 0) verdict = counters[at_verdict];
-        leave = verdict == off || (verdict == go && !ready && is_beyond_the_end(counters, mine));
-        if (leave || (verdict == go && ready)) break;
+    }
+    for (;;) {
+      if (verdict == 0) verdict = counters[at_verdict];
+      leave = verdict == off;
+      if (leave) break;
+      // Commands before are done: nobody waits for this block to carry one.
+      while (verdict != 0 && mine < verdict) {
+        mine = atomicAdd(draws, 1u);
+        ready = false;
       }
+      if (!ready && is_next(counters, mine)) ready = look(commands, places, mine, seen);
+      if (verdict == 0) continue;
+      leave = !ready && is_beyond_the_end(counters, mine);
+      if (leave || ready) break;
     }
     if (!leave) atomicMax(posted, mine + 1);
     number = mine;

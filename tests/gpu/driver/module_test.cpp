@@ -1,11 +1,9 @@
 // Loading code and finding kernels in it.
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <thread>
 
 #include "loaded_kernel.h"
 
@@ -42,24 +40,6 @@ TEST_F(Modules, TakeOptionsOfTheCompiler) {
   void* values[] = {log, reinterpret_cast<void*>(sizeof log)};
   ASSERT_EQ(cuda::success, cuModuleLoadDataEx(&module, ptx::probe_store, 2, options, values));
   EXPECT_EQ(cuda::success, cuModuleUnload(module));
-}
-
-// Whoever loads code while a stream of the program's waits for him waits for ever.
-TEST_F(Modules, AreLoadedWhenTheStreamsOfTheContextHaveComeToRest) {
-  const Stream stream;
-  cuda::Context context = nullptr;
-  ASSERT_EQ(cuda::success, cuCtxGetCurrent(&context));
-  std::atomic<bool> loaded{false};
-  Gate gate(stream.get());
-  std::thread loader([&] {
-    cuCtxSetCurrent(context);
-    EXPECT_EQ(cuda::success, load(ptx::probe_store));
-    loaded = true;
-  });
-  ::usleep(50000);  // the longer, the surer it is that a driver which does not wait is found out
-  EXPECT_FALSE(loaded);
-  gate.open();
-  loader.join();
 }
 
 TEST_F(Modules, LoadFromAFile) {

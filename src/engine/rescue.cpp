@@ -1,0 +1,98 @@
+#include "engine/rescue.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <exception>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "engine/pause.h"
+#include "observe/log.h"
+
+namespace sluice::engine {
+
+namespace {
+
+// Drivers crash on a stream that went with its context. And another context may have this one's handle by now, and its
+// memory and streams the old addresses.
+int why_not(const gpu::Errands& device, const gpu::StreamScope& scope) noexcept {
+  if (scope.status() != cuda::success) return scope.status();
+  const bool same = device.serves(scope.context(), scope.context_id());
+  return same ? cuda::success : cuda::error_context_is_destroyed;
+}
+
+}  // namespace
+
+std::shared_ptr<Rescue> Rescue::begin(const gpu::Errands& device) noexcept {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::shared_ptr<Rescue> rescue;
+  try {
+    rescue = std::make_shared<Rescue>(device);
+    std::thread thread([rescue] { rescue->attend(); });
+    ::pthread_setname_np(thread.native_handle(), "sluice-rescue");
+    thread.detach();  // a driver may keep it for longer than anybody needs it
+  } catch (const std::exception& failure) {
+    observe::log(config::LogLevel::warn, "engine",
+                 std::string("a stream's bytes are copied by the thread that attends to it: ") + failure.what());
+    rescue.reset();
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return rescue;
+}
+
+void Rescue::ask(const gpu::ErrandCommand& command, std::byte* place) noexcept {
+  command_ = command;
+  place_ = place;
+  step_.store(Step::asked, std::memory_order_release);
+  news_.advance();
+}
+
+bool Rescue::have_back() noexcept {
+  Step asked = Step::asked;
+  return step_.compare_exchange_strong(asked, Step::over);
+}
+
+void Rescue::end() noexcept {
+  step_.store(Step::over);
+  news_.advance();
+}
+
+bool Rescue::wait_for_work() noexcept {
+  constexpr int looks = 2000;  // what is asked for comes piece by piece
+  for (int i = 0; i < looks && step_.load(std::memory_order_relaxed) == Step::done; ++i) pause();
+  for (;;) {
+    const std::uint32_t seen = news_.now();
+    const Step step = step_.load(std::memory_order_acquire);
+    if (step == Step::asked || step == Step::over) return step == Step::asked;
+    news_.wait_beyond(seen, std::nullopt);
+  }
+}
+
+void Rescue::attend() noexcept {
+  while (wait_for_work()) {
+    {
+      const gpu::StreamScope scope(device_.context());
+      if (why_not(device_, scope) == cuda::success) device_.await_driver();
+    }
+    Step asked = Step::asked;
+    if (!step_.compare_exchange_strong(asked, Step::copying)) return;
+    result_ = carry(device_, command_, place_);
+    step_.store(Step::done, std::memory_order_release);
+  }
+}
+
+int Rescue::carry(const gpu::Errands& device, const gpu::ErrandCommand& command, std::byte* place) noexcept {
+  const gpu::StreamScope scope(device.context());
+  if (const int result = why_not(device, scope); result != cuda::success) return result;
+  const std::span<std::byte> bytes{place + command.offset, command.length};
+  return command.kind == gpu::ErrandKind::to_device ? device.rescue_to_device(command.address, bytes)
+                                                    : device.rescue_from_device(bytes, command.address);
+}
+
+}  // namespace sluice::engine

@@ -1,0 +1,50 @@
+// The copy engine's work for a courier whose kernel has been called off, on a thread of its own: while a driver frees
+// memory or loads code for the program, it takes no copies before all streams of the context have come to rest, and one
+// of these waits for the very bytes. So the driver is first asked for something that does nothing. As long as it has
+// not answered that, the work can be had back, and a kernel that has begun meanwhile may do it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "base/event_count.h"
+#include "gpu/errand.h"
+
+namespace sluice::engine {
+
+class Rescue {
+ public:
+  // Null where no thread can be started.
+  static std::shared_ptr<Rescue> begin(const gpu::Errands& device) noexcept;
+  explicit Rescue(const gpu::Errands& device) noexcept : device_(device) {}
+  ~Rescue() = default;
+  Rescue(const Rescue&) = delete;
+  Rescue& operator=(const Rescue&) = delete;
+
+  // One piece of work at a time. Its bytes stay where they are until it is done, or has been had back.
+  void ask(const gpu::ErrandCommand& command, std::byte* place) noexcept;
+  bool is_done() const noexcept { return step_.load(std::memory_order_acquire) == Step::done; }
+  // What the driver said.
+  int result() const noexcept { return result_; }
+  // Then it will not be done, and nothing more can be asked for.
+  bool have_back() noexcept;
+  // Nothing more comes.
+  void end() noexcept;
+
+  // On the calling thread, as it is done here.
+  static int carry(const gpu::Errands& device, const gpu::ErrandCommand& command, std::byte* place) noexcept;
+
+ private:
+  enum class Step { resting, asked, copying, done, over };
+  void attend() noexcept;
+  bool wait_for_work() noexcept;
+
+  const gpu::Errands& device_;
+  gpu::ErrandCommand command_;
+  std::byte* place_ = nullptr;
+  int result_ = cuda::success;
+  std::atomic<Step> step_{Step::resting};
+  base::EventCount news_;
+};
+
+}  // namespace sluice::engine
