@@ -26,7 +26,9 @@ inline constexpr std::array general_keys{
         .environment = "SLUICE_COPY",
         .effect = Effect::obeyed,
         .meaning = "Who carries large reads from staging memory to the device: a kernel of ours or the copy engine.",
-        .here = "auto takes the kernel for what is cached, the copy engine for what a disk has to bring first."},
+        .here = "auto takes the kernel for what is cached, the copy engine for what a disk has to bring first. With "
+                "engine, a program that frees memory (cuMemFree, cuMemFreeHost) behind a transfer in a stream "
+                "waits for ever: drivers copy nothing until all streams have come to rest."},
     Key{.name = "sluice.small_reads",
         .kind = Kind::choice,
         .standard = "\"auto\"",

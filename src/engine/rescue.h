@@ -14,7 +14,7 @@ namespace sluice::engine {
 
 class Rescue {
  public:
-  // Null where no thread can be started.
+  // Of a station, which is never given up. Null where no thread can be started.
   static std::shared_ptr<Rescue> begin(const gpu::Errands& device) noexcept;
   explicit Rescue(const gpu::Errands& device) noexcept : device_(device) {}
   ~Rescue() = default;

@@ -50,12 +50,12 @@ struct ErrandWords {
   std::array<ErrandSlot, errand_places> commands;
   std::array<ErrandAnswer, errand_places> acked;
   // What the launches say of themselves, each by the number that it begins with.
-  alignas(64) std::uint32_t begun;   // once a block of it runs
-  std::uint32_t verdict;             // carrying() or taken_back()
-  std::uint32_t left;                // once no block of it will look at anything again
+  alignas(64) std::uint32_t begun;  // once a block of it runs
+  std::uint32_t verdict;            // carrying() or taken_back()
+  std::uint32_t left;               // once no block of it will look at anything again
   // What a launch that was called off is told in the end, one of both.
-  alignas(64) std::uint32_t resume;      // all is done, and the next number to begin with
-  std::uint32_t carry_on;                // it carries after all, from this number on
+  alignas(64) std::uint32_t resume;  // all is done, and the next number to begin with
+  std::uint32_t carry_on;            // it carries after all, from this number on
   alignas(64) std::uint32_t bell;
   alignas(64) std::uint32_t gate;
   alignas(64) std::array<std::uint32_t, 16> first_counters;  // what the device's counters are when it begins

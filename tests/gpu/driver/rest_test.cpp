@@ -135,10 +135,13 @@ TEST_P(Rest, IsNotWaitedForByQuestionsAndByValues) {
   EXPECT_EQ(cuda::success, cuCtxPopCurrent_v2(&before));
   EXPECT_EQ(cuda::success, cuStreamQuery(other.get()));
   EXPECT_EQ(cuda::success, cuEventQuery(event.get()));
+  EXPECT_EQ(cuda::success, cuStreamSynchronize(other.get()));
+  // When it is written is another matter: not before code is loaded.
   EXPECT_EQ(cuda::success, cuStreamWriteValue32_v2(other.get(), word.at(), 7, 0));
+  EXPECT_FALSE(waiter.is_over());
+  waiter.end();
   EXPECT_EQ(cuda::success, cuStreamSynchronize(other.get()));
   EXPECT_EQ(7U, word.load());
-  EXPECT_FALSE(waiter.is_over());
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Rest,
