@@ -144,7 +144,8 @@ void errand(const Launch& launch) {
   const Resumed resumed = off ? wait_until_resumed(launch, given) : Resumed{.from = first};
   if (resumed.from != 0) {
     number = resumed.from;
-    if (!wait_for_command(launch, given, number, command)) return;
+    // One that was not called off keeps what it has read: by now, the mark may stand there.
+    if (off && !wait_for_command(launch, given, number, command)) return;
     number = carry_all(launch, given, number, command);
     if (number == 0) return;
     ++number;

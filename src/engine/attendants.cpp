@@ -95,6 +95,7 @@ void Attendants::expect_call(Station& station, StreamTask& task) {
 
 void Attendants::forget(Station& station, StreamTask& task) noexcept {
   const std::lock_guard lock(mutex_);
+  take_in();
   station.pending_.erase(task);
 }
 
@@ -343,7 +344,7 @@ bool Attendants::run(const Due& due) noexcept {
   }
   // Of a task that a call has rung, the caller may still be putting the rest into the stream.
   Patience patience;
-  while (!due.task->submitted_.load(std::memory_order_acquire)) patience.wait();
+  while (!due.task->is_submitted()) patience.wait();
   if (due.task->blocks > 0) due.station->last_launch_ = due.station->next_number_;
   courier.begin(*due.task);
   due.task->run(courier);

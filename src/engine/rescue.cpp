@@ -3,9 +3,9 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <cstring>
 #include <exception>
 #include <optional>
-#include <span>
 #include <string>
 #include <thread>
 
@@ -22,6 +22,12 @@ int why_not(const gpu::Errands& device, const gpu::StreamScope& scope) noexcept 
   if (scope.status() != cuda::success) return scope.status();
   const bool same = device.serves(scope.context(), scope.context_id());
   return same ? cuda::success : cuda::error_context_is_destroyed;
+}
+
+int copy(const gpu::Errands& device, const gpu::ErrandCommand& command, std::byte* bytes) noexcept {
+  return command.kind == gpu::ErrandKind::to_device
+             ? device.rescue_to_device(command.address, {bytes, command.length})
+             : device.rescue_from_device({bytes, command.length}, command.address);
 }
 
 }  // namespace
@@ -54,8 +60,16 @@ void Rescue::ask(const gpu::ErrandCommand& command, std::byte* place) noexcept {
 }
 
 bool Rescue::have_back() noexcept {
-  Step asked = Step::asked;
-  return step_.compare_exchange_strong(asked, Step::over);
+  Step step = Step::asked;
+  if (step_.compare_exchange_strong(step, Step::over)) return true;
+  return step == Step::copying && !is_to_device() && step_.compare_exchange_strong(step, Step::over);
+}
+
+int Rescue::result() noexcept {
+  if (result_ == cuda::success && !is_to_device()) {
+    std::memcpy(place_ + command_.offset, brought_.data(), command_.length);
+  }
+  return result_;
 }
 
 void Rescue::end() noexcept {
@@ -74,25 +88,26 @@ bool Rescue::wait_for_work() noexcept {
   }
 }
 
+// Between the two calls of the driver stands as little as possible.
 void Rescue::attend() noexcept {
   while (wait_for_work()) {
-    {
-      const gpu::StreamScope scope(device_.context());
-      if (why_not(device_, scope) == cuda::success) device_.await_driver();
-    }
-    Step asked = Step::asked;
-    if (!step_.compare_exchange_strong(asked, Step::copying)) return;
-    result_ = carry(device_, command_, place_);
-    step_.store(Step::done, std::memory_order_release);
+    const gpu::StreamScope scope(device_.context());
+    int result = why_not(device_, scope);
+    if (result == cuda::success) device_.await_driver();
+    Step step = Step::asked;
+    if (!step_.compare_exchange_strong(step, Step::copying)) return;
+    std::byte* const bytes = is_to_device() ? place_ + command_.offset : brought_.data();
+    if (result == cuda::success) result = copy(device_, command_, bytes);
+    result_ = result;
+    step = Step::copying;
+    if (!step_.compare_exchange_strong(step, Step::done)) return;
   }
 }
 
 int Rescue::carry(const gpu::Errands& device, const gpu::ErrandCommand& command, std::byte* place) noexcept {
   const gpu::StreamScope scope(device.context());
-  if (const int result = why_not(device, scope); result != cuda::success) return result;
-  const std::span<std::byte> bytes{place + command.offset, command.length};
-  return command.kind == gpu::ErrandKind::to_device ? device.rescue_to_device(command.address, bytes)
-                                                    : device.rescue_from_device(bytes, command.address);
+  const int result = why_not(device, scope);
+  return result == cuda::success ? copy(device, command, place + command.offset) : result;
 }
 
 }  // namespace sluice::engine

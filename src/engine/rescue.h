@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <vector>
 
 #include "base/event_count.h"
 #include "gpu/errand.h"
@@ -14,9 +15,9 @@ namespace sluice::engine {
 
 class Rescue {
  public:
-  // Of a station, which is never given up. Null where no thread can be started.
+  // Null where no thread can be started.
   static std::shared_ptr<Rescue> begin(const gpu::Errands& device) noexcept;
-  explicit Rescue(const gpu::Errands& device) noexcept : device_(device) {}
+  explicit Rescue(const gpu::Errands& device) : device_(device), brought_(gpu::errand_bytes) {}
   ~Rescue() = default;
   Rescue(const Rescue&) = delete;
   Rescue& operator=(const Rescue&) = delete;
@@ -24,8 +25,8 @@ class Rescue {
   // One piece of work at a time. Its bytes stay where they are until it is done, or has been had back.
   void ask(const gpu::ErrandCommand& command, std::byte* place) noexcept;
   bool is_done() const noexcept { return step_.load(std::memory_order_acquire) == Step::done; }
-  // What the driver said.
-  int result() const noexcept { return result_; }
+  // Then: what the driver said. Bytes out of the device are in their place.
+  int result() noexcept;
   // Then it will not be done, and nothing more can be asked for.
   bool have_back() noexcept;
   // Nothing more comes.
@@ -35,13 +36,15 @@ class Rescue {
   static int carry(const gpu::Errands& device, const gpu::ErrandCommand& command, std::byte* place) noexcept;
 
  private:
+  bool is_to_device() const noexcept { return command_.kind == gpu::ErrandKind::to_device; }
   enum class Step { resting, asked, copying, done, over };
   void attend() noexcept;
   bool wait_for_work() noexcept;
 
-  const gpu::Errands& device_;
+  const gpu::Errands device_;  // the station may serve another context before the driver has answered
   gpu::ErrandCommand command_;
   std::byte* place_ = nullptr;
+  std::vector<std::byte> brought_;  // out of the device: the place may be in use again when the driver has answered
   int result_ = cuda::success;
   std::atomic<Step> step_{Step::resting};
   base::EventCount news_;

@@ -103,6 +103,31 @@ int Station::put_into_stream(cuda::Stream stream, StreamTask& task) noexcept {
   return result;
 }
 
+// Where the driver refuses, the task does without a kernel.
+int Station::launch(cuda::Stream stream, StreamTask& task) noexcept {
+  int result = cuda::success;
+  if (task.blocks > 0 && device_.launch(stream, task.blocks) != cuda::success) {
+    kernel_refused_.store(true);
+    task.blocks = 0;
+    // Nothing else would hold the stream until its bytes are there.
+    if (!std::exchange(task.gated_, true)) result = device_.wait_at_gate(stream, task.gate_value_);
+  }
+  if (task.blocks == 0) task.early = false;  // no kernel keeps its bytes from the memory until the stream gets there
+  return result;
+}
+
+int Station::end_submission(cuda::Stream stream, StreamTask& task) noexcept {
+  if (task.becomes(StreamTask::Stage::submitted)) return cuda::success;
+  task.gated_ = task.blocks == 0;
+  if (task.gated_) {
+    task.gate_value_ = ++sequence_;
+    const int result = device_.ring_and_wait(stream, task.gate_value_);
+    if (result != cuda::success) return result;
+  }
+  task.stage_.store(StreamTask::Stage::submitted, std::memory_order_release);
+  return cuda::success;
+}
+
 int Station::submit(cuda::Stream stream, StreamTask& task) noexcept try {
   Attendants::instance().announce(hands_for_a_stream(task.hands));
   const std::lock_guard lock(submitting_);
@@ -111,16 +136,16 @@ int Station::submit(cuda::Stream stream, StreamTask& task) noexcept try {
   if (task.blocks > 0 && !has_kernel()) task.blocks = 0;
   int result = put_into_stream(stream, task);
   if (result != cuda::success) return result;
-  if (task.blocks > 0 && device_.launch(stream, task.blocks) != cuda::success) {
-    kernel_refused_.store(true);
-    task.blocks = 0;
-    // Nothing else would hold the stream until its bytes are there.
-    if (!std::exchange(task.gated_, true)) result = device_.wait_at_gate(stream, task.gate_value_);
-    if (result != cuda::success) return result;
+  // One that a call has rung is known already, and may be gone once it is submitted.
+  const bool kept_by_gate = task.gated_ && task.blocks > 0 && !task.rung_by_call_;
+  const bool expected = !task.rung_by_call_ && !kept_by_gate;
+  if (kept_by_gate) Attendants::instance().expect(task);
+  result = launch(stream, task);
+  if (result == cuda::success) result = end_submission(stream, task);
+  if (result != cuda::success) {
+    if (kept_by_gate) Attendants::instance().forget(*this, task);
+    return result;
   }
-  if (task.blocks == 0) task.early = false;   // no kernel keeps its bytes from the memory until the stream gets there
-  const bool expected = !task.rung_by_call_;  // one that a call has rung may be gone once it is submitted
-  task.submitted_.store(true, std::memory_order_release);
   if (expected) Attendants::instance().expect(task);
   return cuda::success;
 } catch (...) {
@@ -135,7 +160,7 @@ int Station::submit_captured(cuda::Stream stream, StreamTask& task) noexcept {
   if (task.blocks > 0 && !has_kernel()) return cuda::error_not_supported;
   int result = put_into_stream(stream, task);
   if (result == cuda::success && task.blocks > 0) result = device_.launch(stream, task.blocks);
-  task.submitted_.store(true, std::memory_order_release);
+  task.stage_.store(StreamTask::Stage::submitted, std::memory_order_release);
   return result;
 }
 

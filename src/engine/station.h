@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -68,7 +69,20 @@ class StreamTask : public InRow<StreamTask> {
   std::uint32_t gate_value_ = 0;
   bool gated_ = true;  // the stream waits at the gate; otherwise its kernel alone keeps it
   bool rung_by_call_ = false;
-  std::atomic<bool> submitted_{false};
+
+  // While its kernel is being launched behind the gate, a driver may wait for that very stream before it launches
+  // anything. So the stream is let through in the end: its kernel alone keeps it then.
+  enum class Stage { submitting, let_through, submitted };
+  bool is_submitted() const noexcept { return stage_.load(std::memory_order_acquire) == Stage::submitted; }
+  bool is_let_through() const noexcept { return stage_.load(std::memory_order_acquire) == Stage::let_through; }
+  // Submitting is over, or lets through. No: the other came first.
+  bool becomes(Stage stage) noexcept {
+    Stage submitting = Stage::submitting;
+    return stage_.compare_exchange_strong(submitting, stage);
+  }
+  std::atomic<Stage> stage_{Stage::submitting};
+  std::optional<std::chrono::steady_clock::time_point>
+      rung_since_;  // while submitting; guarded by the attendants' lock
 };
 
 class Station {
@@ -106,6 +120,8 @@ class Station {
   std::span<std::byte> staging() const noexcept { return memory_.subspan(gpu::errand_words_bytes); }
   int put_into_stream(cuda::Stream stream, StreamTask& task) noexcept;
   bool needs_gate(const StreamTask& task) const noexcept;
+  int launch(cuda::Stream stream, StreamTask& task) noexcept;
+  int end_submission(cuda::Stream stream, StreamTask& task) noexcept;
   // The last launch may still look at the words.
   bool is_kernel_inside() const noexcept;
   void wait_at_gate_on_host(std::uint32_t value) const noexcept;

@@ -160,6 +160,10 @@ void Attendants::collect() {
   }
 }
 
+bool Attendants::is_rung(const Station& station, const StreamTask& task) noexcept {
+  return static_cast<std::int32_t>(look(station.words().bell) - task.gate_value_) >= 0;
+}
+
 // The same for one station, at which nobody is at work.
 void Attendants::look_at(Station& station) {
   if (station.pending_.empty()) {
@@ -172,7 +176,12 @@ void Attendants::look_at(Station& station) {
     if (station.departing_) see_off(station);
     return;
   }
-  const bool rung = static_cast<std::int32_t>(look(station.words().bell) - task.gate_value_) >= 0;
+  if (!task.is_submitted()) {
+    if (station.departing_) see_off(station);
+    let_through_in_time(station, task);
+    return;
+  }
+  const bool rung = is_rung(station, task);
   const bool may_begin = task.early && !station.is_kernel_inside();
   if (rung || may_begin) {
     if (station.departing_) see_off(station);
@@ -183,6 +192,18 @@ void Attendants::look_at(Station& station) {
   } else if (station.departing_) {
     see_off(station);
   }
+}
+
+// Its caller may be kept by a driver that waits for this stream.
+void Attendants::let_through_in_time(Station& station, StreamTask& task) {
+  constexpr auto usual_launch = std::chrono::milliseconds(2);
+  if (task.is_let_through() || !is_rung(station, task)) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (!task.rung_since_) task.rung_since_ = now;
+  if (now - *task.rung_since_ < usual_launch) return;
+  const std::uint32_t value = task.gate_value_;
+  if (!task.becomes(StreamTask::Stage::let_through)) return;
+  std::atomic_ref(station.words().gate).store(value, std::memory_order_release);
 }
 
 // A kernel that does not begin for long is called off, by somebody who has the time.

@@ -16,6 +16,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <vector>
 
 #include "sluice.h"
 #include "support/busy_device.h"
@@ -273,6 +275,43 @@ TEST_F(GatedStreams, GoOnWhileTheProgramFreesMemoryAndTheirKernelWasCalledOff) {
       EXPECT_TRUE(all_bytes(6, memory.get(size, kRoom - size)));
     }
   }
+}
+
+// Between a call's gate and its kernel, too.
+TEST_F(GatedStreams, GoOnWhileAThreadOfTheProgramFreesMemoryAllTheTime) {
+  if (std::getenv("CUFILE_STREAM_MEMOPS_BYPASS") != nullptr) {
+    GTEST_SKIP() << "a host function that waits is not let through (docs/roadmap.md)";
+  }
+  wait_for_kernel();
+  if (IsSkipped() || HasFatalFailure()) return;
+  std::atomic<bool> over{false};
+  std::thread freeing([&] {
+    const ContextScope context(primary_context(0));
+    while (!over) {
+      CudaAddress memory = 0;
+      EXPECT_EQ(cuda()->allocate(&memory, 4096), 0);
+      EXPECT_EQ(cuda()->release(memory), 0);
+      ::usleep(20);
+    }
+  });
+  std::vector<std::thread> readers;
+  for (const std::size_t size : {std::size_t{4097}, std::size_t{200000}}) {
+    readers.emplace_back([&, size] {
+      const ContextScope context(primary_context(0));
+      const Stream stream;
+      const Memory memory(MemoryKind::device, size);
+      for (int round = 0; round < 200; ++round) {
+        Call call{size};
+        ASSERT_EQ(call.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+        stream.synchronize();
+        ASSERT_EQ(call.moved, static_cast<ssize_t>(size));
+      }
+      EXPECT_TRUE(same_bytes({file_.content().data(), size}, memory.get()));
+    });
+  }
+  for (std::thread& reader : readers) reader.join();
+  over = true;
+  freeing.join();
 }
 
 // As programs free what only the work before it needs.
