@@ -1,7 +1,9 @@
 // The copy engine's work for a courier whose kernel has been called off, on a thread of its own: while a driver frees
 // memory or loads code for the program, it takes no copies before all streams of the context have come to rest, and one
 // of these waits for the very bytes. So the driver is first asked for something that does nothing. As long as it has
-// not answered that, the work can be had back, and a kernel that has begun meanwhile may do it.
+// not answered that, the work can be had back, and a kernel that has begun meanwhile may do it; work out of a device
+// until the bytes are there. (Between its answer and the copy into a device, a driver may begin to free memory all the
+// same.)
 #pragma once
 
 #include <atomic>

@@ -81,8 +81,8 @@ class StreamTask : public InRow<StreamTask> {
     return stage_.compare_exchange_strong(submitting, stage);
   }
   std::atomic<Stage> stage_{Stage::submitting};
-  std::optional<std::chrono::steady_clock::time_point>
-      rung_since_;  // while submitting; guarded by the attendants' lock
+  // While submitting; guarded by the attendants' lock.
+  std::optional<std::chrono::steady_clock::time_point> rung_since_;
 };
 
 class Station {
