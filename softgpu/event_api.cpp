@@ -37,7 +37,7 @@ CUresult record(const char* name, cuda::Event event, cuda::Stream stream, unsign
     const StreamUse use = use_stream(stream);
     require((flags & ~external) == 0);
     require(workspace_of(*recorded) == use.workspace, cuda::error_invalid_handle);
-    if (!use.captured()) use.workspace->wait_while_brought_to_rest();
+    if (machine().knobs.keeps_calls != 0 && !use.captured()) use.workspace->wait_while_brought_to_rest();
     recorded->record(use.workspace->streams(), *use.stream);
   });
 }

@@ -129,6 +129,7 @@ Knobs read_knobs() {
   read_decimal("SLUICE_SOFTGPU_LINK_GIBPS", knobs.link_gib_per_second);
   read_decimal("SLUICE_SOFTGPU_LINK_US", knobs.link_latency_us);
   read("SLUICE_SOFTGPU_SMS", 0U, 1024U, knobs.resident_kernels);
+  read("SLUICE_SOFTGPU_REST", 0U, 1U, knobs.keeps_calls);
   std::string_view backings = text_of("SLUICE_SOFTGPU_BACKING");
   while (!backings.empty()) knobs.backings.push_back(backing_in(take_until(backings, ',')));
   std::string_view failures = text_of("SLUICE_SOFTGPU_FAIL");

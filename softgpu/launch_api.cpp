@@ -94,7 +94,7 @@ CUresult launch(const char* name, cuda::Function handle, const LaunchShape& shap
     const StreamUse use = use_stream(stream);
     require(function->workspace().lock() == use.workspace, cuda::error_invalid_handle);
     check_shape(use.workspace->device(), shape, *function);
-    if (!use.captured()) use.workspace->wait_while_brought_to_rest();
+    if (machine().knobs.keeps_calls != 0 && !use.captured()) use.workspace->wait_while_brought_to_rest();
     // A graph that was captured may be replayed when the context of the kernel is gone.
     use.submit([home = std::weak_ptr(use.workspace), code = function->code(), shape,
                 values = parameters_of(function->code()->entry, parameters, extra)] {

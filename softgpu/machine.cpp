@@ -69,7 +69,12 @@ void wait_for_users(const Allocation& allocation) {
   const auto context = machine().contexts.find(allocation.context);
   if (context == nullptr) return;
   const auto workspace = context->workspace();
-  if (workspace != nullptr && workspace->id() == allocation.workspace) workspace->bring_to_rest();
+  if (workspace == nullptr || workspace->id() != allocation.workspace) return;
+  if (machine().knobs.keeps_calls != 0) {
+    workspace->bring_to_rest();
+  } else {
+    workspace->streams().synchronize();
+  }
 }
 
 }  // namespace sluice::softgpu
