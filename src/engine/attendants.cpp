@@ -342,9 +342,11 @@ bool Attendants::run(const Due& due) noexcept {
     courier.call_off_late();
     return false;
   }
-  // Of a task that a call has rung, the caller may still be putting the rest into the stream.
+  // Of a task that a call has rung, the caller may still be putting the rest into the stream, or be kept from it.
   Patience patience;
-  while (!due.task->is_submitted()) patience.wait();
+  for (const auto begun = Clock::now(); !due.task->is_submitted(); patience.wait()) {
+    if (!due.task->is_let_through() && Clock::now() - begun > usual_launch) due.station->let_through(*due.task);
+  }
   if (due.task->blocks > 0) due.station->last_launch_ = due.station->next_number_;
   courier.begin(*due.task);
   due.task->run(courier);

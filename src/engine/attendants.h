@@ -72,6 +72,8 @@ class Attendants {
   bool watcher_is_stuck() const noexcept;
   void collect();
   void look_at(Station& station);
+  // A driver that takes longer to launch a kernel may be waiting for its stream.
+  static constexpr auto usual_launch = std::chrono::milliseconds(2);
   static bool is_rung(const Station& station, const StreamTask& task) noexcept;
   void let_through_in_time(Station& station, StreamTask& task);
   void see_off(Station& station);

@@ -116,16 +116,28 @@ int Station::launch(cuda::Stream stream, StreamTask& task) noexcept {
   return result;
 }
 
+// One that was let through, and has no kernel that would keep the stream, gets another gate. Where a call rang the
+// bell, an attendant has the task already, and the caller waits at that gate in the stream's place.
 int Station::end_submission(cuda::Stream stream, StreamTask& task) noexcept {
   if (task.becomes(StreamTask::Stage::submitted)) return cuda::success;
   task.gated_ = task.blocks == 0;
-  if (task.gated_) {
-    task.gate_value_ = ++sequence_;
-    const int result = device_.ring_and_wait(stream, task.gate_value_);
+  const bool waits_here = task.gated_ && task.rung_by_call_;
+  if (task.gated_) task.gate_value_ = ++sequence_;
+  const std::uint32_t value = task.gate_value_;
+  if (task.gated_ && !waits_here) {
+    const int result = device_.ring_and_wait(stream, value);
     if (result != cuda::success) return result;
   }
   task.stage_.store(StreamTask::Stage::submitted, std::memory_order_release);
+  if (waits_here) wait_at_gate_on_host(value);
   return cuda::success;
+}
+
+void Station::let_through(StreamTask& task) noexcept {
+  const std::uint32_t value = task.gate_value_;
+  if (!task.becomes(StreamTask::Stage::let_through)) return;
+  std::atomic_ref(words().gate).store(value, std::memory_order_release);
+  if (task.rung_by_call_) gate_news_.advance();
 }
 
 int Station::submit(cuda::Stream stream, StreamTask& task) noexcept try {

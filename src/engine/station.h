@@ -122,6 +122,7 @@ class Station {
   bool needs_gate(const StreamTask& task) const noexcept;
   int launch(cuda::Stream stream, StreamTask& task) noexcept;
   int end_submission(cuda::Stream stream, StreamTask& task) noexcept;
+  void let_through(StreamTask& task) noexcept;
   // The last launch may still look at the words.
   bool is_kernel_inside() const noexcept;
   void wait_at_gate_on_host(std::uint32_t value) const noexcept;

@@ -24,15 +24,18 @@ void complain(config::LogLevel level, const std::string& text) noexcept {
   observe::log(level, "verify", text);
 }
 
-bool fetch(const Request& request, engine::Courier* courier, std::optional<gpu::Session>& session, std::uint64_t offset,
-           std::span<std::byte> into) {
+Outcome fetch(const Request& request, engine::Courier* courier, std::optional<gpu::Session>& session,
+              std::uint64_t offset, std::span<std::byte> into) {
   const std::uint64_t address = request.address + offset;
-  if (courier != nullptr && !facts::is_host(request.memory.kind)) return paths::bring(*courier, address, into).ok();
+  // A courier that has not got the bytes there either says why.
+  if (courier != nullptr && !facts::is_host(request.memory.kind)) return paths::bring(*courier, address, into);
   if (session) {
     // By a stream of our own: others may stand before what this is part of, in a stream of the program's.
-    return session->status() == cuda::success && session->copy_from_device(into, address) == cuda::success;
+    const int opened = session->status();
+    const int result = opened == cuda::success ? session->copy_from_device(into, address) : opened;
+    return result == cuda::success ? Outcome::bytes(into.size()) : gpu::as_outcome(result);
   }
-  return engine::copy_from_caller(into, address).ok();
+  return engine::copy_from_caller(into, address);
 }
 
 Outcome compare(const Request& request, const paths::OpenFile& file, Outcome moved) {
@@ -53,9 +56,9 @@ Outcome compare(const Request& request, const paths::OpenFile& file, Outcome mov
       complain(config::LogLevel::warn, "the file cannot be read back: this transfer is not verified");
       return moved;
     }
-    if (!fetch(request, file.courier, session, offset, found)) {
+    if (const Outcome fetched = fetch(request, file.courier, session, offset, found); !fetched.ok()) {
       complain(config::LogLevel::error, "the memory cannot be read back: this transfer is not verified");
-      return Outcome::refused(CU_FILE_IO_ERROR);
+      return fetched;
     }
     const auto difference = std::mismatch(expected.begin(), expected.end(), found.begin());
     const auto same = static_cast<std::uint64_t>(difference.first - expected.begin());

@@ -279,9 +279,6 @@ TEST_F(GatedStreams, GoOnWhileTheProgramFreesMemoryAndTheirKernelWasCalledOff) {
 
 // Between a call's gate and its kernel, too.
 TEST_F(GatedStreams, GoOnWhileAThreadOfTheProgramFreesMemoryAllTheTime) {
-  if (std::getenv("CUFILE_STREAM_MEMOPS_BYPASS") != nullptr) {
-    GTEST_SKIP() << "a host function that waits is not let through (docs/roadmap.md)";
-  }
   wait_for_kernel();
   if (IsSkipped() || HasFatalFailure()) return;
   std::atomic<bool> over{false};
