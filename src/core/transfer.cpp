@@ -76,13 +76,20 @@ Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, const e
   return Outcome::bytes(0);
 }
 
+// Where a call comes from, and what has been done of it.
+struct Origin {
+  bool batch = false;
+  Before before;
+  engine::Courier* courier = nullptr;
+};
+
 // What the statistics want to know of a transfer besides.
 struct Seen {
   facts::BufferFacts memory;
   bool by_drive = false;
 };
 
-Outcome run(Driver& driver, File& file, const Call& call, bool stopped, engine::Courier* courier, Seen& seen) noexcept {
+Outcome run(Driver& driver, File& file, const Call& call, const Origin& origin, Seen& seen) noexcept {
   if (const Outcome refusal = check(file, call); !refusal.ok() || call.size == 0) return refusal;
   Call bounded = call;
   const auto offset = static_cast<std::uint64_t>(call.file_offset);
@@ -95,17 +102,20 @@ Outcome run(Driver& driver, File& file, const Call& call, bool stopped, engine::
   if (address + bounded.size < address) return Outcome::system_error(EFAULT);
 
   Memory memory;
+  engine::Courier* const courier = origin.courier;
   const Outcome resolved = resolve(driver, bounded, address, courier, memory);
   seen.memory = memory.facts;
   if (!resolved.ok()) return resolved;
   if (memory.facts.kind != facts::MemoryKind::plain_host) watch_exit_behind_the_driver();
   facts::Look now(file.fd, file.facts);
-  const request::Request request{call.direction, base::FileOffset{offset}, address, bounded.size, memory.facts,
-                                 stopped};
+  const request::Request request{call.direction, base::FileOffset{offset}, address, bounded.size,
+                                 memory.facts,   origin.before.stopped};
   const paths::OpenFile open{file.fd, file.facts,       file.buffered, file.disk,
                              now,     file.operations,  call.handle,   pair_of(file, memory.facts, call.direction),
                              courier, window_of(memory)};
-  const bool later = call.direction == Direction::write && paths::looks_while_copying(open, memory.facts, bounded.size);
+  // Between a submission and its turn, programs may well have closed a file.
+  const bool in_time = call.direction == Direction::read && origin.batch;
+  const bool later = !in_time && paths::looks_while_copying(open, memory.facts, bounded.size);
   if (!later && !now.finds_the_file()) return Outcome::system_error(EBADF);
   // A trial copies on streams of our own, which may stand behind those that wait for this transfer.
   if (courier == nullptr) try_pair(open, memory.facts, need_of(file.life->terms));
@@ -115,20 +125,13 @@ Outcome run(Driver& driver, File& file, const Call& call, bool stopped, engine::
   return result.outcome;
 }
 
-// Where a call comes from, and what has been done of it.
-struct Origin {
-  bool batch = false;
-  Before before;
-  engine::Courier* courier = nullptr;
-};
-
 Outcome run_counted(Driver& driver, File& file, const Call& call, const Origin& origin) noexcept {
   Seen seen;
-  const auto [there, stopped] = origin.before;
+  const std::uint64_t there = origin.before.there;
   const Call rest = rest_of(call, there);
-  if (!observe::statistics_running()) return behind(there, run(driver, file, rest, stopped, origin.courier, seen));
+  if (!observe::statistics_running()) return behind(there, run(driver, file, rest, origin, seen));
   const auto begun = std::chrono::steady_clock::now();
-  const Outcome outcome = behind(there, run(driver, file, rest, stopped, origin.courier, seen));
+  const Outcome outcome = behind(there, run(driver, file, rest, origin, seen));
   const observe::Transfer record{.direction = call.direction,
                                  .requested = call.size,
                                  .aligned = aligned(call),

@@ -49,7 +49,7 @@ int Delivery::by_copy(cuda::DevicePtr to, std::size_t length) noexcept {
   return session_.copy_to_device(to, bytes(to, length));
 }
 
-int Delivery::together(cuda::DevicePtr to, std::size_t length) noexcept {
+int Delivery::together(cuda::DevicePtr to, std::size_t length, Meanwhile meanwhile) noexcept {
   // A launch that was called off and has yet to begin makes the box useless to others.
   if (!box_->is_free() || box_->rests() || !can_post(to, length)) return by_copy(to, length);
   box_->post(to, length);
@@ -61,9 +61,8 @@ int Delivery::together(cuda::DevicePtr to, std::size_t length) noexcept {
   while (!ready.compare_exchange_weak(box_->next, box_, std::memory_order_release, std::memory_order_relaxed)) {
   }
   if (const auto copied = wait_for_leader(to, length)) return *copied;
-  Warming nothing;
   if (box_->stage.load(std::memory_order_relaxed) == Mailbox::Stage::refused ||
-      !box_->await(session_, to, how_to_wait(), nothing)) {
+      !box_->await(session_, to, how_to_wait(), meanwhile)) {
     return by_copy(to, length);
   }
   box_->has_served();
@@ -121,7 +120,7 @@ void Delivery::lead() noexcept {
   }
 }
 
-int Delivery::by_resident(cuda::DevicePtr to, std::size_t length, Warming meanwhile) noexcept {
+int Delivery::by_resident(cuda::DevicePtr to, std::size_t length, Meanwhile meanwhile) noexcept {
   if (!is_served_by_resident(to, length, meanwhile)) {
     box_->used = steady_clock::now();
     return by_copy(to, length);
@@ -131,7 +130,7 @@ int Delivery::by_resident(cuda::DevicePtr to, std::size_t length, Warming meanwh
   return cuda::success;
 }
 
-bool Delivery::is_served_by_resident(cuda::DevicePtr to, std::size_t length, Warming& meanwhile) noexcept {
+bool Delivery::is_served_by_resident(cuda::DevicePtr to, std::size_t length, Meanwhile& meanwhile) noexcept {
   if (box_->rests() || !can_post(to, length)) return false;
   if (!box_->is_free()) {
     // Launched, and still waiting for its turn.

@@ -8,7 +8,7 @@
 
 #include "engine/headcount.h"
 #include "engine/mailbox.h"
-#include "engine/warming.h"
+#include "engine/meanwhile.h"
 
 namespace sluice::engine {
 
@@ -40,18 +40,18 @@ class Delivery {
     return {box_->place(to), length};
   }
 
-  // All return when the bytes are in place: success; or why they are not.
+  // All return when the bytes are in place: success; or why they are not. While a kernel is at work there is time for
+  // the file.
   //
   // What other threads have ready goes with the same launch; a thread that finds itself alone makes a plain copy.
-  int together(cuda::DevicePtr to, std::size_t length) noexcept;
-  // By the resident kernel, which is launched for the second of two requests that follow each other soon. While it is
-  // at work there is time to warm something.
-  int by_resident(cuda::DevicePtr to, std::size_t length, Warming meanwhile) noexcept;
+  int together(cuda::DevicePtr to, std::size_t length, Meanwhile meanwhile) noexcept;
+  // By the resident kernel, which is launched for the second of two requests that follow each other soon.
+  int by_resident(cuda::DevicePtr to, std::size_t length, Meanwhile meanwhile) noexcept;
   int by_copy(cuda::DevicePtr to, std::size_t length) noexcept;
 
  private:
   bool can_post(cuda::DevicePtr to, std::size_t length) const noexcept;
-  bool is_served_by_resident(cuda::DevicePtr to, std::size_t length, Warming& meanwhile) noexcept;
+  bool is_served_by_resident(cuda::DevicePtr to, std::size_t length, Meanwhile& meanwhile) noexcept;
   std::optional<int> wait_for_leader(cuda::DevicePtr to, std::size_t length) noexcept;
   void lead() noexcept;
 

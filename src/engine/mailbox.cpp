@@ -211,7 +211,7 @@ bool Mailbox::call_off() noexcept {
   return true;
 }
 
-bool Mailbox::await(const gpu::Session& session, cuda::DevicePtr to, Waiting waiting, Warming& meanwhile) noexcept {
+bool Mailbox::await(const gpu::Session& session, cuda::DevicePtr to, Waiting waiting, Meanwhile& meanwhile) noexcept {
   constexpr int looks_a_clock = 64;
   constexpr int busy = 1000;  // from there on, looks are further apart
   bool begun = false;

@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/meanwhile.h"
 #include "engine/pause.h"
 #include "engine/rest.h"
-#include "engine/warming.h"
 #include "gpu/mailbox.h"
 #include "gpu/memory.h"
 
@@ -62,7 +62,7 @@ struct alignas(64) Mailbox {
   void post(cuda::DevicePtr to, std::size_t length) noexcept;
   // Waits for what was posted. False: it has not been served and will not be, because the launch has left or was called
   // off; or the device is lost, or the memory.
-  bool await(const gpu::Session& session, cuda::DevicePtr to, Waiting waiting, Warming& meanwhile) noexcept;
+  bool await(const gpu::Session& session, cuda::DevicePtr to, Waiting waiting, Meanwhile& meanwhile) noexcept;
 
  private:
   bool call_off() noexcept;

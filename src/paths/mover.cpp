@@ -34,8 +34,7 @@ Mover::Mover(const facts::BufferFacts& memory, Manner manner, engine::Slab& slab
 // Waits for the copy. A word that the device writes is seen sooner than the driver says so: 6.9 us in place of 7.7 for
 // 4 KiB on an H200. Not where several threads copy: the driver takes so long to put these writes into several streams
 // that four threads have 4 KiB after 16.9 us in place of 9.6, eight after 24.5 in place of 15.4.
-template <typename Meanwhile>
-int Mover::end(int begun, std::uint64_t address, Meanwhile& meanwhile) noexcept {
+int Mover::end(int begun, std::uint64_t address, engine::Meanwhile& meanwhile) noexcept {
   if (begun != cuda::success) return begun;
   if (slab_copies.now() > 1) return session_->finish();
   const auto mark = slab_.next_mark(*session_);
@@ -50,7 +49,7 @@ int Mover::end(int begun, std::uint64_t address, Meanwhile& meanwhile) noexcept 
   return cuda::success;
 }
 
-Outcome Mover::to_memory(std::uint64_t address, std::span<const std::byte> from, engine::Warming meanwhile) noexcept {
+Outcome Mover::to_memory(std::uint64_t address, std::span<const std::byte> from, engine::Meanwhile meanwhile) noexcept {
   if (!session_) return engine::copy_to_caller(address, from);
   if (session_->status() != cuda::success) return gpu::as_outcome(session_->status());
   const Headcount::Member one_more(slab_copies);
@@ -59,8 +58,10 @@ Outcome Mover::to_memory(std::uint64_t address, std::span<const std::byte> from,
                 from.size());
 }
 
-template <typename Meanwhile>
-Outcome Mover::fetch(std::span<std::byte> to, std::uint64_t address, gpu::Asked memory, Meanwhile& meanwhile) noexcept {
+// The memory was looked up before the file is: where that is still to come, nothing lies between that can take long.
+Outcome Mover::from_memory(std::span<std::byte> to, std::uint64_t address, engine::Meanwhile meanwhile) noexcept {
+  const bool just_now = std::exchange(just_begun_, false) && !meanwhile.has_looked();
+  const gpu::Asked memory = just_now ? gpu::Asked::just_now : gpu::Asked::a_while_ago;
   if (!session_) return engine::copy_from_caller(to, address);
   if (session_->status() != cuda::success) return gpu::as_outcome(session_->status());
   const Headcount::Member one_more(slab_copies);
@@ -68,17 +69,6 @@ Outcome Mover::fetch(std::span<std::byte> to, std::uint64_t address, gpu::Asked 
                     ? session_->copy_from_device_plainly(to, address)
                     : end(session_->begin_copy_from_device(to, address, memory), address, meanwhile),
                 to.size());
-}
-
-// The memory was looked up before the file is: where that is still to come, nothing lies between that can take long.
-Outcome Mover::from_memory(std::span<std::byte> to, std::uint64_t address, BeforeAWrite& meanwhile) noexcept {
-  const bool just_now = std::exchange(just_begun_, false) && !meanwhile.looked();
-  return fetch(to, address, just_now ? gpu::Asked::just_now : gpu::Asked::a_while_ago, meanwhile);
-}
-
-Outcome Mover::from_memory(std::span<std::byte> to, std::uint64_t address) noexcept {
-  engine::Warming nothing;
-  return fetch(to, address, gpu::Asked::a_while_ago, nothing);
 }
 
 }  // namespace sluice::paths

@@ -7,10 +7,9 @@
 #include <span>
 
 #include "base/outcome.h"
+#include "engine/meanwhile.h"
 #include "engine/slab.h"
-#include "engine/warming.h"
 #include "facts/buffer.h"
-#include "facts/look.h"
 #include "gpu/memory.h"
 
 namespace sluice::paths {
@@ -22,41 +21,18 @@ enum class Manner : std::uint8_t {
   plain,        // SLUICE_MODE=plain: pageable slabs and the driver's plainest copies
 };
 
-// What a file wants before it is written, done while a device copies: a look whether the descriptor still belongs to
-// it, and then warming the place.
-class BeforeAWrite {
- public:
-  BeforeAWrite(facts::Look& now, engine::Warming place) noexcept : now_(now), place_(place) {}
-
-  // False: nothing is left to do.
-  bool step() noexcept {
-    const bool was_asked = now_.asked();
-    if (!now_.finds_the_file()) return false;
-    return !was_asked || place_.step();
-  }
-  bool looked() const noexcept { return now_.asked(); }
-
- private:
-  facts::Look& now_;
-  engine::Warming place_;
-};
-
 // Lives as long as one piece is being moved: it keeps a context current. Answers all bytes, or why none. While a device
-// copies, there is time for the file: to warm what the caller will want of it next, or what a write wants before it.
+// copies, there is time for the file.
 class Mover {
  public:
   Mover(const facts::BufferFacts& memory, Manner manner, engine::Slab& slab) noexcept;
 
   base::Outcome to_memory(std::uint64_t address, std::span<const std::byte> from,
-                          engine::Warming meanwhile = {}) noexcept;
-  base::Outcome from_memory(std::span<std::byte> to, std::uint64_t address, BeforeAWrite& meanwhile) noexcept;
-  base::Outcome from_memory(std::span<std::byte> to, std::uint64_t address) noexcept;
+                          engine::Meanwhile meanwhile = {}) noexcept;
+  base::Outcome from_memory(std::span<std::byte> to, std::uint64_t address, engine::Meanwhile meanwhile = {}) noexcept;
 
  private:
-  template <typename Meanwhile>
-  int end(int begun, std::uint64_t address, Meanwhile& meanwhile) noexcept;
-  template <typename Meanwhile>
-  base::Outcome fetch(std::span<std::byte> to, std::uint64_t address, gpu::Asked memory, Meanwhile& meanwhile) noexcept;
+  int end(int begun, std::uint64_t address, engine::Meanwhile& meanwhile) noexcept;
 
   Manner manner_;
   engine::Slab& slab_;

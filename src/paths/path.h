@@ -52,7 +52,8 @@ class Path {
   Path& operator=(const Path&) = delete;
 
   // The count is short at the end of the file, or when the system refuses in mid-way; an error says that nothing was
-  // moved. Memory behind the count and file content outside the piece are as they were.
+  // moved. Memory behind the count and file content outside the piece are as they were. (But where a descriptor has
+  // come to belong to another file, that one's bytes may be in the memory.)
   virtual base::Outcome move(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) noexcept = 0;
 
  protected:

@@ -111,13 +111,13 @@ class Posix final : public Path {
   Outcome move(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) noexcept override {
     // The file system may want more of O_DIRECT than it told, and the descriptor may have got that flag since it was
     // registered: the buffered description takes any alignment.
-    const Outcome first = attempt(file, memory, piece);
-    if (first.error() == EINVAL && piece.carry == Carry::straight) {
+    Outcome moved = attempt(file, memory, piece);
+    if (moved.error() == EINVAL && piece.carry == Carry::straight) {
       Piece buffered = piece;
       buffered.carry = Carry::bounce_buffered;
-      return attempt(file, memory, buffered);
+      moved = attempt(file, memory, buffered);
     }
-    return first;
+    return file.now.finds_the_file() ? moved : Outcome::system_error(EBADF);
   }
 
  private:
@@ -148,13 +148,18 @@ class Posix final : public Path {
     }
     if (piece.direction == Direction::write && piece.length <= largest_for_slab) return 0;  // nobody uses it
     const std::uint64_t end = piece.at.value + piece.length;
-    const std::uint64_t size = file.now.size();
+    const std::uint64_t size = known_end(file);
     return end < size ? std::min(piece.length, size - end) : 0;
   }
 
-  static engine::Warming warming_of_sequel(const OpenFile& file, const Piece& piece, std::uint64_t sequel) noexcept {
-    return engine::Warming::of_sequel(warmable_sequel(file.fd, file.facts), FileOffset{piece.at.value + piece.length},
-                                      sequel);
+  // Where the file ends, if anybody has asked. Who has not finds out when nothing more comes.
+  static std::uint64_t known_end(const OpenFile& file) noexcept {
+    return file.now.asked() ? file.now.size() : ~std::uint64_t{0};
+  }
+
+  static engine::Meanwhile warming_of_sequel(const OpenFile& file, const Piece& piece, std::uint64_t sequel) noexcept {
+    return {file.now, engine::Warming::of_sequel(warmable_sequel(file.fd, file.facts),
+                                                 FileOffset{piece.at.value + piece.length}, sequel)};
   }
 
   bool is_cached_read(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) const noexcept {
@@ -200,7 +205,7 @@ class Posix final : public Path {
   // stores, since it survives that the memory is freed meanwhile.
   [[gnu::noinline]] static std::optional<Outcome> by_window(const OpenFile& file, const Piece& piece) noexcept {
     std::byte* const place = file.window->at(piece.address, piece.length);
-    if (place == nullptr) return std::nullopt;
+    if (place == nullptr || !file.now.finds_the_file()) return std::nullopt;
     const Outcome read = engine::read_span(file.fd, {place, piece.length}, piece.at, 1, file.now.size());
     if (!read.ok()) return std::nullopt;
     if (read.count() < piece.length && piece.at.value + read.count() < file.now.size()) return std::nullopt;
@@ -216,12 +221,13 @@ class Posix final : public Path {
     engine::Delivery delivery(session);
     if (!delivery) return std::nullopt;
     const Outcome read =
-        engine::read_span(file.fd, delivery.bytes(piece.address, piece.length), piece.at, 1, file.now.size());
+        engine::read_span(file.fd, delivery.bytes(piece.address, piece.length), piece.at, 1, known_end(file));
     if (read.error() == EINVAL) return std::nullopt;
     if (!read.ok() || read.count() == 0) return read;
+    const engine::Meanwhile meanwhile = warming_of_sequel(file, piece, sequel);
     const int result = small_reads_ == SmallReads::together
-                           ? delivery.together(piece.address, read.count())
-                           : delivery.by_resident(piece.address, read.count(), warming_of_sequel(file, piece, sequel));
+                           ? delivery.together(piece.address, read.count(), meanwhile)
+                           : delivery.by_resident(piece.address, read.count(), meanwhile);
     return result == cuda::success ? read : gpu::as_outcome(result);
   }
 
@@ -242,6 +248,7 @@ class Posix final : public Path {
     if (manner_ == Manner::plain || memory.kind != facts::MemoryKind::device || piece.carry != Carry::bounce) {
       return std::nullopt;
     }
+    if (!file.now.finds_the_file()) return Outcome::system_error(EBADF);
     const gpu::Session session(memory);
     engine::RingLoan ring = engine::RingLoan::take(session);
     if (!ring || (unless == Unless::no_prompt_kernel && !ring.has_prompt_kernel())) return std::nullopt;
@@ -286,7 +293,7 @@ class Posix final : public Path {
       const FileOffset from{position - skip};
       Outcome read = Outcome::system_error(EINVAL);
       if (piece.carry != Carry::bounce_buffered) {
-        read = engine::read_span(file.fd, slab.first(fetched), from, block, file.now.size());
+        read = engine::read_span(file.fd, slab.first(fetched), from, block, known_end(file));
       }
       if (read.error() == EINVAL) read = file.buffered.read(slab.first(fetched), from);
       if (!read.ok()) return done > 0 ? Outcome::bytes(done) : read;
@@ -308,8 +315,9 @@ class Posix final : public Path {
     while (done < piece.length) {
       const auto chunk = slab.first(std::min<std::uint64_t>(piece.length - done, slab.size()));
       const FileOffset at{piece.at.value + done};
-      BeforeAWrite before(file.now, engine::Warming::of_place(warmable_place(file.fd, file.facts), at, chunk.size(),
-                                                              engine::Warming::Step::of_a_page));
+      const engine::Meanwhile before(file.now,
+                                     engine::Warming::of_place(warmable_place(file.fd, file.facts), at, chunk.size(),
+                                                               engine::Warming::Step::of_a_page));
       const Outcome moved = mover.from_memory(chunk, piece.address + done, before);
       if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
       if (!file.now.finds_the_file()) return Outcome::system_error(EBADF);
