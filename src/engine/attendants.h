@@ -10,6 +10,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/adaptive_mutex.h"
@@ -62,7 +63,8 @@ class Attendants {
     StreamTask* task;  // null: its kernel is to be called off
   };
 
-  static Station* make_station() noexcept;
+  Station* make_station() noexcept;
+  std::span<std::byte> take_memory();
   void attend() noexcept;
   Due take_due();
   bool serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& due);
@@ -99,6 +101,7 @@ class Attendants {
   std::deque<Due> due_;
   std::vector<Due> at_work_;
   std::size_t stations_ = 0;
+  std::vector<std::span<std::byte>> memory_;  // mapped for stations that there may be
   std::atomic<unsigned> busy_{0};
   std::atomic<unsigned> peak_{0};  // of busy_ since it was 0
   std::atomic<unsigned> last_peak_{0};
