@@ -205,7 +205,8 @@ class Posix final : public Path {
   // stores, since it survives that the memory is freed meanwhile.
   [[gnu::noinline]] static std::optional<Outcome> by_window(const OpenFile& file, const Piece& piece) noexcept {
     std::byte* const place = file.window->at(piece.address, piece.length);
-    if (place == nullptr || !file.now.finds_the_file()) return std::nullopt;
+    if (place == nullptr) return std::nullopt;
+    if (!file.now.finds_the_file()) return Outcome::system_error(EBADF);
     const Outcome read = engine::read_span(file.fd, {place, piece.length}, piece.at, 1, file.now.size());
     if (!read.ok()) return std::nullopt;
     if (read.count() < piece.length && piece.at.value + read.count() < file.now.size()) return std::nullopt;
