@@ -107,7 +107,7 @@ TEST_P(Rest, IsWaitedForByCopiesLaunchesAndRecords) {
     SCOPED_TRACE(name);
     Waiter waiter(context(), GetParam());
     std::atomic<bool> done{false};
-    std::thread caller([&] {
+    std::thread caller([&, &call = call] {
       cuCtxSetCurrent(context());
       EXPECT_EQ(cuda::success, call());
       done = true;
