@@ -1,9 +1,11 @@
 // Each ticket is read once. When the first has been read, the host may still put its mark over it; that comes too late.
 #include "ticketed.h"
 
+#include <cstddef>
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace sluice::softgpu {
 
@@ -15,7 +17,8 @@ constexpr std::uint32_t ticket_slots = 256;
 constexpr std::uint32_t go = 1;
 constexpr std::uint32_t off = 2;
 
-constexpr int patience = 50;  // looks in vain, after which the slow block carries what it has
+constexpr int patience = 50;                // looks in vain, after which the slow block carries what it has
+constexpr std::size_t most_of_a_block = 2;  // the chunk that it carries, and one that it has drawn ahead
 
 std::uint64_t ticket_of(const Launch& launch, const Ticketed& given, std::uint32_t chunk) {
   const std::uint64_t slot = given.tickets + ticket_bytes * std::uint64_t{chunk % ticket_slots};
@@ -54,9 +57,9 @@ void carry_ticketed(const Launch& launch, const Ticketed& given, const CarryChun
     carry(chunk, static_cast<std::uint32_t>(ticket >> 56U), static_cast<std::uint32_t>(ticket >> 32U) & 0xffffffU);
     tell_drained(launch, given, chunk);
   };
-  std::optional<std::pair<std::uint32_t, std::uint64_t>> slow;  // what the slow block has
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> slow;  // what the slow block has: chunks and their tickets
   const auto carry_slow = [&] {
-    if (const auto chunk = std::exchange(slow, std::nullopt)) carry_one(chunk->first, chunk->second);
+    for (const auto& [chunk, ticket] : std::exchange(slow, {})) carry_one(chunk, ticket);
   };
   word(0).store(given.serial, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -68,8 +71,8 @@ void carry_ticketed(const Launch& launch, const Ticketed& given, const CarryChun
     if (chunk > 0) ticket = await_ticket(launch, given, chunk, carry_slow);
     if (!ticket) return;
     const bool more = chunk + 1 < given.chunks && is_ticket_of(given, chunk + 1, ticket_of(launch, given, chunk + 1));
-    if (!slow && more) {
-      slow.emplace(chunk, *ticket);
+    if (more && slow.size() < most_of_a_block) {
+      slow.emplace_back(chunk, *ticket);
     } else {
       carry_one(chunk, *ticket);
     }

@@ -2,7 +2,9 @@
 #include "core/convoy.h"
 
 #include <algorithm>
+#include <functional>
 #include <new>
+#include <numeric>
 
 #include "core/together.h"
 #include "core/transfer.h"
@@ -220,13 +222,19 @@ void Convoy::carry_written(engine::RingLoan& ring, Listener& listener) noexcept 
   }
 }
 
+std::uint64_t Convoy::bytes() const noexcept {
+  return std::transform_reduce(entries_.begin(), entries_.end(), std::uint64_t{0}, std::plus<>(),
+                               [](const Entry* entry) { return std::uint64_t{entry->call.size}; });
+}
+
 void Convoy::carry_by_staging(Listener& listener) noexcept {
   const gpu::Session session(entries_.front()->together.memory);
-  engine::RingLoan ring = engine::RingLoan::take(session);
+  const bool cached = entries_.front()->together.company == Company::cached;
+  engine::RingLoan ring = engine::RingLoan::take(session, cached ? bytes() : 0);
   if (!ring) {
     // Nor would there be a ring for the disk's company.
     for (Entry* const entry : entries_) entry->together.company = Company::none;
-  } else if (entries_.front()->together.company == Company::cached) {
+  } else if (cached) {
     carry_cached(ring);
   } else if (entries_.front()->together.company == Company::disk) {
     carry_from_disk(ring, listener);

@@ -56,6 +56,7 @@ class Convoy {
   class ByDrive;
   template <typename OutcomeOf>
   void tell(std::span<const std::uint16_t> numbers, OutcomeOf outcome_of, Listener& listener) noexcept;
+  std::uint64_t bytes() const noexcept;  // of all entries
   void carry_by_staging(Listener& listener) noexcept;
   void carry_cached(engine::RingLoan& ring) noexcept;
   void carry_from_disk(engine::RingLoan& ring, Listener& listener) noexcept;

@@ -45,10 +45,13 @@ std::chrono::microseconds patience_with_kernel(std::uint64_t bytes) noexcept {
 // In a crowd, one that begins later than this would have left the copy engine time for some megabytes.
 constexpr auto late_in_crowd = std::chrono::microseconds(200);
 
-// Blocks of the kernel. Enough to keep the link busy, by all requests that are under way together; more only take
-// processors from the program's own kernels.
-constexpr unsigned blocks_of_one = 32;
+// Blocks of the kernel, for all requests that are under way together. Enough to keep the link busy; more only take
+// processors from the program's own kernels. Of small chunks each block is on its way to the next one more often.
 constexpr unsigned fewest_blocks = 4;
+constexpr unsigned blocks_for(std::uint32_t chunk_bytes, unsigned requests) {
+  const unsigned for_all = chunk_bytes < (64U << 10U) ? 32 : 16;
+  return std::max(fewest_blocks, for_all / std::max(1U, requests));
+}
 
 // The kernel takes source and target alike aligned; O_DIRECT wants its places on a page.
 bool can_be_gathered(const FileRange& range, cuda::DevicePtr to) {
@@ -251,7 +254,7 @@ class DeviceRead final : public Work {
                                .silent_up_to = cut_.places.enough_for(),
                                .first_number = first_number_,
                                .serial = serial_,
-                               .most_blocks = std::max(fewest_blocks, blocks_of_one / std::max(1U, offers_now()))});
+                               .most_blocks = blocks_for(cut_.chunk_bytes, offers_now())});
     launched_ = std::chrono::steady_clock::now();
     if (result != cuda::success) by_kernel_.store(false, std::memory_order_release);
     begins_ = cut_.in_crowd ? Begin::awaited : Begin::of_no_interest;

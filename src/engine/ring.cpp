@@ -20,6 +20,10 @@ namespace {
 
 constexpr std::size_t most_rings = 64;
 constexpr unsigned most_in_a_context = 8;
+// One of them has more room, for large batches, whose many hands would wait for places else. Lone reads are slower when
+// they use so much, and in crowds no ring is full.
+constexpr unsigned roomy_in_a_context = 1;
+constexpr std::size_t roomy_bytes = std::size_t{8} << 20;
 constexpr std::size_t words_bytes = 24576;
 constexpr std::size_t spare_bytes = 65536;
 static_assert(sizeof(RingWords) <= words_bytes);
@@ -28,6 +32,7 @@ static_assert(sizeof(RingWords) <= words_bytes);
 
 struct RingLoan::Ring {
   std::byte* memory = nullptr;
+  std::size_t room = 0;  // for chunks
   gpu::Staging device;
   std::uint32_t next_number = 1;
   std::uint32_t serial = 0;
@@ -86,7 +91,7 @@ class Claim {
  public:
   explicit Claim(Share& share) noexcept
       : share_(share),
-        in_context_(share.rings.fetch_add(1, std::memory_order_relaxed) < most_in_a_context),
+        before_(share.rings.fetch_add(1, std::memory_order_relaxed)),
         in_process_(made.fetch_add(1, std::memory_order_relaxed) < most_rings) {}
   ~Claim() {
     if (kept_) return;
@@ -95,15 +100,20 @@ class Claim {
   }
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
-  bool granted() const noexcept { return in_context_ && in_process_; }
+  bool granted() const noexcept { return before_ < most_in_a_context && in_process_; }
+  std::size_t room() const noexcept { return before_ < roomy_in_a_context ? roomy_bytes : ring_bytes; }
   void keep() noexcept { kept_ = true; }
 
  private:
   Share& share_;
-  const bool in_context_;
+  const unsigned before_;  // rings of the context
   const bool in_process_;
   bool kept_ = false;
 };
+
+std::size_t mapped_bytes(std::size_t room) noexcept {
+  return words_bytes + room + spare_bytes;
+}
 
 // Null when this context has its share, or all there may be exist.
 Ring* make_ring(cuda::Context context, unsigned long long id) noexcept {
@@ -111,7 +121,7 @@ Ring* make_ring(cuda::Context context, unsigned long long id) noexcept {
   if (share == nullptr) return nullptr;
   Claim claim(*share);
   if (!claim.granted()) return nullptr;
-  const std::size_t size = words_bytes + ring_bytes + spare_bytes;
+  const std::size_t size = mapped_bytes(claim.room());
   void* mapping = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) return nullptr;
   // A page that a device may write to must not become copy-on-write under it.
@@ -123,6 +133,7 @@ Ring* make_ring(cuda::Context context, unsigned long long id) noexcept {
     return nullptr;
   }
   ring->memory = static_cast<std::byte*>(mapping);
+  ring->room = claim.room();
   claim.keep();
   return ring;
 }
@@ -151,12 +162,14 @@ void put_back(Ring* ring) noexcept {
 
 enum class Whose : std::uint8_t {
   ours,     // of this context
+  roomy,    // of this context, and the one with more room
   nobodys,  // of none: a device had no memory for it once
   any,      // of one that is gone, perhaps
 };
 
 bool may_be_taken(Ring& ring, cuda::Context context, unsigned long long id, Whose whose) noexcept {
   if (whose == Whose::nobodys) return ring.device.serves_nobody();
+  if (whose == Whose::roomy && ring.room == ring_bytes) return false;
   return ring.device.serves(context, id) || (whose == Whose::any && !pending(ring));
 }
 
@@ -176,9 +189,11 @@ Ring* take_idle(cuda::Context context, unsigned long long id, Whose whose) noexc
 
 }  // namespace
 
-RingLoan RingLoan::take(const gpu::Session& session) noexcept {
+RingLoan RingLoan::take(const gpu::Session& session, std::uint64_t bytes) noexcept {
   if (session.status() != cuda::success) return RingLoan(nullptr);
-  Ring* ring = take_idle(session.context(), session.context_id(), Whose::ours);
+  Ring* ring = nullptr;
+  if (bytes > ring_bytes) ring = take_idle(session.context(), session.context_id(), Whose::roomy);
+  if (ring == nullptr) ring = take_idle(session.context(), session.context_id(), Whose::ours);
   if (ring == nullptr) ring = take_idle(session.context(), session.context_id(), Whose::nobodys);
   if (ring == nullptr) ring = make_ring(session.context(), session.context_id());
   // Rings of contexts that are gone are used again when no more may be made.
@@ -203,7 +218,7 @@ RingLoan RingLoan::take(const gpu::Session& session) noexcept {
     put_back(ring);
     return RingLoan(nullptr);
   }
-  const std::span<std::byte> memory{ring->memory, words_bytes + ring_bytes + spare_bytes};
+  const std::span<std::byte> memory{ring->memory, mapped_bytes(ring->room)};
   *reinterpret_cast<RingWords*>(ring->memory) = {};
   if (ring->device.attach(session.context(), session.context_id(), memory) != cuda::success) {
     no_attach_before.store((Clock::now() + after_failed_attach).time_since_epoch().count(), std::memory_order_relaxed);
@@ -212,6 +227,7 @@ RingLoan RingLoan::take(const gpu::Session& session) noexcept {
   }
   Ring renewed;
   renewed.memory = ring->memory;
+  renewed.room = ring->room;
   renewed.device = ring->device;
   *ring = renewed;
   load_unless_streams_wait(ring->device.kernels());
@@ -225,7 +241,7 @@ RingLoan::~RingLoan() {
 }
 
 std::span<std::byte> RingLoan::bytes() const noexcept {
-  return {ring_->memory + words_bytes, ring_bytes + spare_bytes};
+  return {ring_->memory + words_bytes, ring_->room + spare_bytes};
 }
 
 RingWords& RingLoan::words() const noexcept {

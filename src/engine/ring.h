@@ -16,6 +16,7 @@
 
 namespace sluice::engine {
 
+// Each ring has so much room for chunks at least; one of a context has more (RingLoan::bytes).
 inline constexpr std::size_t ring_bytes = std::size_t{4} << 20;
 inline constexpr std::uint32_t most_places = 256;
 static_assert(most_places <= gpu::ticket_slots);
@@ -33,8 +34,9 @@ struct RingWords {
 // One request's use of a ring. Empty when all are taken or none can be had in this context.
 class RingLoan {
  public:
-  // With the session's context current.
-  static RingLoan take(const gpu::Session& session) noexcept;
+  // With the session's context current. The one that has more room than others, when it is free and `bytes` would fill
+  // any other.
+  static RingLoan take(const gpu::Session& session, std::uint64_t bytes = 0) noexcept;
   RingLoan(RingLoan&& other) noexcept;
   RingLoan& operator=(RingLoan&&) = delete;
   RingLoan(const RingLoan&) = delete;
@@ -43,7 +45,7 @@ class RingLoan {
 
   explicit operator bool() const noexcept { return ring_ != nullptr; }
 
-  // A little more than ring_bytes: places may begin off a page boundary.
+  // A little more than that room: places may begin off a page boundary.
   std::span<std::byte> bytes() const noexcept;
   RingWords& words() const noexcept;
   gpu::Staging& device() const noexcept;

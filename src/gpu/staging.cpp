@@ -11,7 +11,9 @@ namespace sluice::gpu {
 namespace {
 
 constexpr std::size_t counter_bytes = 64;
-constexpr unsigned threads_a_block = 512;
+constexpr unsigned copiers_a_block = 512;
+constexpr unsigned copiers_of_small_chunks = 128;
+constexpr unsigned ushers_warp = 32;
 
 }  // namespace
 
@@ -74,8 +76,8 @@ int Staging::launch(const Gather& gather) noexcept {
                                   &counters,   &numbers[0], &numbers[1], &numbers[2], &numbers[3],
                                   &numbers[4], &numbers[5], &numbers[6]};
   const unsigned blocks = std::clamp(gather.chunks, 1U, std::max(1U, gather.most_blocks));
-  return driver_->launch_kernel(kernels_there_->gather.load(std::memory_order_acquire), blocks, 1, 1, threads_a_block,
-                                1, 1, 0, kernels_, arguments.data(), nullptr);
+  return driver_->launch_kernel(kernels_there_->gather.load(std::memory_order_acquire), blocks, 1, 1,
+                                copiers_a_block + ushers_warp, 1, 1, 0, kernels_, arguments.data(), nullptr);
 }
 
 int Staging::launch(const Scatter& scatter) noexcept {
@@ -92,10 +94,10 @@ int Staging::launch(const Scatter& scatter) noexcept {
   // Measured on an H200: a chunk is a block's work, so small ones want many small blocks. More of the others would only
   // take processors from the program's own kernels.
   constexpr unsigned most_blocks = 32;
-  const bool small = scatter.chunk_bytes <= 4096;
+  const unsigned copiers = scatter.chunk_bytes <= 4096 ? copiers_of_small_chunks : copiers_a_block;
   const unsigned blocks = std::clamp(scatter.chunks, 1U, scatter.chunk_bytes <= 16384 ? 64U : most_blocks);
   return driver_->launch_kernel(kernels_there_->scatter.load(std::memory_order_acquire), blocks, 1, 1,
-                                small ? 128 : threads_a_block, 1, 1, 0, kernels_, arguments.data(), nullptr);
+                                copiers + ushers_warp, 1, 1, 0, kernels_, arguments.data(), nullptr);
 }
 
 bool Staging::can_copy_many() const noexcept {

@@ -100,9 +100,9 @@ sluice_carrier_counts_t carriers() {
   return counts;
 }
 
-// What a ring takes of each: two streams, which are threads of the soft GPU; 4 MiB; a few words of device memory.
+// What a ring takes of each: two streams, which are threads of the soft GPU; up to 8 MiB; a few words of device memory.
 constexpr std::size_t kThreadsARing = 2;
-constexpr std::size_t kMappedKibARing = 4500;
+constexpr std::size_t kMappedKibARing = 8600;
 constexpr std::size_t kDeviceBytesARing = 4096;
 // What a station takes: one stream, 1.3 MiB, a few words of device memory.
 constexpr std::size_t kMappedKibAStation = 1500;

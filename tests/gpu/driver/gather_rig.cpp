@@ -69,7 +69,7 @@ GatherCase seeded_case(unsigned seed) {
   made.distance = upto(15);
   const std::uint32_t chunks = 1 + upto(made.chunk_bytes > 4096 ? 20 : 40);
   made.blocks = 1 + upto(upto(1) == 0 ? 3 : 31);
-  made.threads = 32 * (1 + upto(15));
+  made.threads = 32 * (2 + upto(15));
   // Full chunks, of which the last may be short; or lengths as they come, as no file has them.
   const bool ragged = upto(3) == 0;
   const std::uint32_t ends = upto(2) == 0 ? upto(chunks) : chunks;

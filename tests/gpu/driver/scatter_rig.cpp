@@ -44,7 +44,7 @@ ScatterCase seeded_scatter(unsigned seed) {
   made.stride = strides[upto(strides.size() - 1)];
   made.places = 1 + upto(23);
   made.blocks = 1 + upto(upto(1) == 0 ? 3 : 31);
-  made.threads = 32 * (1 + upto(15));
+  made.threads = 32 * (2 + upto(15));
   const std::uint32_t longest = made.stride - 16;
   std::uint64_t at = upto(40);
   for (std::uint32_t count = 1 + upto(60); count > 0 && at + longest < ScatterRig::target_bytes; --count) {

@@ -1,0 +1,226 @@
+// What the gather and the scatter kernel have in common: chunks wait in a staging ring in pinned host memory, and each
+// is carried to device memory as soon as it is filled. Included by both, each in a namespace of its own; so it has no
+// guard.
+//
+// A block is warps of *copiers* and one more, whose first thread is its *usher*: it draws chunks and waits for their
+// tickets, one ahead of the copiers. Both are trips over a link that is full of bytes, and copiers that made them
+// themselves stood still for as long. Each warp of copiers goes from chunk to chunk at its own pace; the last one of
+// the block to be done with a chunk tells the host.
+//
+// Who waits for whom, and why it cannot hang:
+//   - Blocks draw chunks from a counter, in order. So one resident block is enough, however many were launched.
+//   - What a block has drawn ahead keeps nobody from its present chunk: copiers wait for ushers, ushers for copiers who
+//     are a chunk behind, and those for nobody.
+//   - The host may call a launch off as long as no block has begun. The block that draws chunk 0 first says `begun` and
+//     then looks for the host's mark; the host first sets its mark and then looks for `begun`. With a full fence
+//     between on both sides, at least one of them sees the other. The host's mark takes the place of chunk 0's ticket:
+//     one read over the link, not two. The other blocks store nothing before that block has given its verdict.
+//   - A chunk's ticket, in slot n % ticket_slots for chunk n, is a number that this slot never had before (low half),
+//   the
+//     chunk's length and the place where it lies (8 bits), written in one store after the chunk's bytes. Each has a
+//     line of the host's memory to itself: looks at its neighbours would hold up whoever writes it.
+//   - Every chunk gets a ticket in the end: one of length 0 when there was nothing to read.
+
+using u32 = unsigned int;
+using u64 = unsigned long long;
+
+namespace {
+
+constexpr u32 called_off = 0xffffffffu;  // in the low half of chunk 0's ticket
+constexpr u32 ticket_words = 8;          // from one ticket to the next: a line each
+constexpr u32 ticket_slots = 256;
+constexpr u32 warp = 32;
+
+__device__ u32 number_in(u64 ticket) {
+  return static_cast<u32>(ticket);
+}
+
+__device__ u32 length_in(u64 ticket) {
+  return static_cast<u32>(ticket >> 32) & 0xffffffu;
+}
+
+__device__ u32 place_in(u64 ticket) {
+  return static_cast<u32>(ticket >> 56);
+}
+
+// What the launch shares with the host, and what its blocks share.
+struct Shared {
+  const volatile u64* tickets;
+  volatile u32* drained;
+  volatile u32* word;
+  volatile u32* counters;
+  u32 chunks;
+  u32 silent_up_to;
+  u32 first_number;
+  u32 serial;
+
+  // All counters are 0 between launches; the verdict carries its launch's serial number.
+  __device__ u32* draws() const { return const_cast<u32*>(counters + 0); }
+  __device__ volatile u32& verdict() const { return const_cast<volatile u32&>(counters[1]); }
+  __device__ u32* done() const { return const_cast<u32*>(counters + 2); }
+  __device__ u32* left() const { return const_cast<u32*>(counters + 3); }
+};
+
+struct Job {
+  u32 chunk;  // behind the last one: there is no more
+  u32 length;
+  u64 to;
+  u64 from;
+};
+
+// A chunk's way: where it goes, which may have to be asked for, and how far into its place it begins.
+template <typename Way>
+class Usher {
+ public:
+  __device__ Usher(const Way& way, const Shared& shared) : way_(way), shared_(shared) {}
+
+  __device__ Job first() {
+    u32 chunk = atomicAdd(shared_.draws(), 1u);
+    u64 ticket = 0;
+    u64 to = 0;
+    if (chunk == 0) {
+      shared_.word[0] = shared_.serial;  // begun
+      __threadfence_system();
+      to = way_.target(0);
+      do {
+        ticket = shared_.tickets[0];
+      } while (number_in(ticket) != shared_.first_number && number_in(ticket) != called_off);
+      const u32 verdict = number_in(ticket) == called_off ? off : go;
+      shared_.verdict() = shared_.serial << 2 | verdict;
+      shared_.word[1] = shared_.serial << 2 | verdict;
+      if (verdict == off) chunk = shared_.chunks;
+    } else {
+      // Its own ticket is awaited meanwhile; a launch that was called off gets none.
+      u32 verdict = 0;
+      if (chunk < shared_.chunks) to = way_.target(chunk);
+      for (;;) {
+        if (chunk < shared_.chunks && number_in(ticket) != shared_.first_number + chunk) ticket = look(chunk);
+        if (verdict == 0) {
+          const u32 seen = shared_.verdict();
+          if (seen >> 2 == (shared_.serial << 2) >> 2) verdict = seen & 3;
+        }
+        if (verdict == off) chunk = shared_.chunks;
+        if (verdict != 0 && (chunk >= shared_.chunks || number_in(ticket) == shared_.first_number + chunk)) break;
+      }
+    }
+    return job(chunk, to, ticket);
+  }
+
+  __device__ Job next() {
+    const u32 chunk = atomicAdd(shared_.draws(), 1u);
+    if (chunk >= shared_.chunks) return job(shared_.chunks, 0, 0);
+    const u64 to = way_.target(chunk);
+    u64 ticket;
+    do {
+      ticket = look(chunk);
+    } while (number_in(ticket) != shared_.first_number + chunk);
+    return job(chunk, to, ticket);
+  }
+
+ private:
+  static constexpr u32 go = 1;
+  static constexpr u32 off = 2;
+
+  __device__ u64 look(u32 chunk) const { return shared_.tickets[chunk % ticket_slots * ticket_words]; }
+  __device__ Job job(u32 chunk, u64 to, u64 ticket) const {
+    return {chunk, length_in(ticket), to, static_cast<u64>(place_in(ticket)) * way_.stride + way_.into(chunk, to)};
+  }
+
+  const Way& way_;
+  const Shared& shared_;
+};
+
+// By `count` threads. Loads pass the caches: the ring's places are used again and again.
+__device__ void copy(char* to, const char* from, u32 length, u32 count) {
+  // Both have the same distance from a 16-byte boundary.
+  const u32 head = min(length, static_cast<u32>(-reinterpret_cast<u64>(to)) & 15u);
+  for (u32 i = threadIdx.x; i < head; i += count) to[i] = __ldcv(from + i);
+  const uint4* source = reinterpret_cast<const uint4*>(from + head);
+  uint4* target = reinterpret_cast<uint4*>(to + head);
+  const u32 words = (length - head) / 16;
+  u32 i = threadIdx.x;
+  // Four loads are on their way at once. With more, each takes so much longer that the whole does, too.
+  for (; i + 3 * count < words; i += 4 * count) {
+    const uint4 a = __ldcv(source + i);
+    const uint4 b = __ldcv(source + i + count);
+    const uint4 c = __ldcv(source + i + 2 * count);
+    const uint4 d = __ldcv(source + i + 3 * count);
+    target[i] = a;
+    target[i + count] = b;
+    target[i + 2 * count] = c;
+    target[i + 3 * count] = d;
+  }
+  for (; i < words; i += count) target[i] = __ldcv(source + i);
+  for (u32 rest = head + words * 16 + threadIdx.x; rest < length; rest += count) to[rest] = __ldcv(from + rest);
+}
+
+// The block has carried so many chunks and looks at nothing any more.
+__device__ void leave(const Shared& shared, u32 carried) {
+  // This block's bytes are in place, for whoever looks, before they are counted; and the host hears of it when all
+  // have been counted.
+  __threadfence_system();
+  if (carried > 0 && atomicAdd(shared.done(), carried) + carried == shared.chunks) shared.word[2] = shared.serial;
+  if (atomicAdd(shared.left(), 1u) == gridDim.x - 1) {
+    *shared.draws() = 0;
+    *shared.done() = 0;
+    *shared.left() = 0;
+    __threadfence_system();
+    shared.word[3] = shared.serial;  // left: nobody of this launch will look at anything again
+  }
+}
+
+template <typename Way>
+__device__ void carry(const char* ring, const Way& way, const Shared& shared) {
+  constexpr u32 desks = 2;  // where jobs wait: job n at n % desks
+  __shared__ Job jobs[desks];
+  __shared__ u32 posted[desks];   // the number of the job that lies there, plus one
+  __shared__ u32 through[desks];  // warps that are done with it
+  __shared__ u32 finished;        // jobs that all warps are done with
+  __shared__ u32 gone;            // warps that have found no more
+  if (threadIdx.x < desks) posted[threadIdx.x] = through[threadIdx.x] = 0;
+  if (threadIdx.x == 0) finished = gone = 0;
+  __syncthreads();
+  const u32 copiers = blockDim.x - warp;
+  const u32 warps = copiers / warp;
+  if (threadIdx.x >= copiers) {
+    if (threadIdx.x != copiers) return;
+    Usher<Way> usher(way, shared);
+    for (u32 n = 0;; ++n) {
+      const volatile u32& done = finished;
+      while (done + desks <= n) __nanosleep(32);
+      const Job job = n == 0 ? usher.first() : usher.next();
+      jobs[n % desks] = job;
+      __threadfence_block();
+      static_cast<volatile u32&>(posted[n % desks]) = n + 1;
+      if (job.chunk >= shared.chunks) return;
+    }
+  }
+  const bool speaks = threadIdx.x % warp == 0;  // for its warp
+  for (u32 n = 0;; ++n) {
+    if (speaks) {
+      const volatile u32& there = posted[n % desks];
+      while (there != n + 1) __nanosleep(32);
+      __threadfence_block();
+    }
+    __syncwarp();
+    const Job job = jobs[n % desks];
+    if (job.chunk >= shared.chunks) {
+      if (!speaks) return;
+      __threadfence();
+      if (atomicAdd(&gone, 1u) == warps - 1) leave(shared, n);
+      return;
+    }
+    copy(reinterpret_cast<char*>(job.to), ring + job.from, job.length, copiers);
+    __syncwarp();
+    if (!speaks) continue;
+    __threadfence_block();
+    if (atomicAdd(&through[n % desks], 1u) != warps - 1) continue;
+    through[n % desks] = 0;
+    // The bytes have been loaded (each store needed one): the place may be filled again.
+    if (shared.chunks > shared.silent_up_to) shared.drained[job.chunk % ticket_slots] = shared.first_number + job.chunk;
+    __threadfence_block();
+    atomicAdd(&finished, 1u);
+  }
+}
+
+}  // namespace
