@@ -241,20 +241,19 @@ class DeviceRead final : public Work {
   void launch() noexcept {
     serial_ = ring_.next_serial();
     std::atomic_ref(words_.tickets[0].value).store(0, std::memory_order_release);  // may still say called_off
-    const int result =
-        ring_.device().launch({.places = places_,
-                               .target = target_,
-                               .tickets = words_.tickets.data(),
-                               .drained = words_.drained.data(),
-                               .words = &words_.launch,
-                               .chunk_bytes = cut_.chunk_bytes,
-                               .stride = cut_.chunk_bytes,
-                               .skip = cut_.skip,
-                               .chunks = cut_.chunks,
-                               .silent_up_to = cut_.places.enough_for(),
-                               .first_number = first_number_,
-                               .serial = serial_,
-                               .most_blocks = blocks_for(cut_.chunk_bytes, offers_now())});
+    const int result = ring_.device().launch({.places = places_,
+                                              .target = target_,
+                                              .tickets = words_.tickets.data(),
+                                              .drained = words_.drained.data(),
+                                              .words = &words_.launch,
+                                              .chunk_bytes = cut_.chunk_bytes,
+                                              .stride = cut_.chunk_bytes,
+                                              .skip = cut_.skip,
+                                              .chunks = cut_.chunks,
+                                              .silent_up_to = cut_.places.enough_for(),
+                                              .first_number = first_number_,
+                                              .serial = serial_,
+                                              .most_blocks = blocks_for(cut_.chunk_bytes, offers_now())});
     launched_ = std::chrono::steady_clock::now();
     if (result != cuda::success) by_kernel_.store(false, std::memory_order_release);
     begins_ = cut_.in_crowd ? Begin::awaited : Begin::of_no_interest;

@@ -10,13 +10,24 @@ mkdir -p "$logs"
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 scratch=$(mktemp -d)/scratch
 passed=0 failed=0 skipped=0
+running=''
+
+# A suite that outlived this script would keep the device.
+# shellcheck disable=SC2317 # the trap calls it
+clean_up() {
+  [ -z "$running" ] || { kill "$running" && wait "$running"; } 2>/dev/null
+  "$here/../support/scratch_fs.sh" down "$scratch" >/dev/null 2>&1
+}
 
 suite() { # suite NAME COMMAND...: 77 means skipped
   local name=$1 status started=$SECONDS
   shift
   case " ${SUITES:-$name} " in *" $name "*) ;; *) return ;; esac
-  timeout 240 "$@" >"$logs/$name.log" 2>&1
+  timeout --kill-after=10 240 "$@" >"$logs/$name.log" 2>&1 &
+  running=$!
+  wait "$running"
   status=$?
+  running=''
   case $status in
     0) passed=$((passed + 1)) && echo "passed   $name ($((SECONDS - started)) s): $(grep -E '^\[  PASSED|^cases|compared$' "$logs/$name.log" | tail -n 1)" ;;
     77) skipped=$((skipped + 1)) && echo "skipped  $name: $(tail -n 1 "$logs/$name.log")" ;;
@@ -30,7 +41,8 @@ suite() { # suite NAME COMMAND...: 77 means skipped
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo "no nvidia-smi here"
 "$here/../support/scratch_fs.sh" up "$scratch"
-trap '"$here/../support/scratch_fs.sh" down "$scratch" >/dev/null 2>&1' EXIT
+trap clean_up EXIT
+trap 'exit 130' INT TERM
 export SLUICE_TEST_PLACES=$scratch/places
 
 suite demo "$build/bin/sluice" demo --size 1G
