@@ -2,14 +2,13 @@
 // the row: so it changes its context.
 #include "engine/mailbox.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <new>
 
 #include "engine/lanes.h"
+#include "engine/staging_memory.h"
 #include "observe/carriers.h"
 
 namespace sluice::engine {
@@ -99,17 +98,15 @@ bool take_all(MailboxRow& row) noexcept {
 }
 
 MailboxRow* make_row() noexcept {
-  constexpr std::size_t size = gpu::Mailboxes::memory_bytes;
-  void* mapping = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapping == MAP_FAILED) return nullptr;
-  // A page that a device may write to must not become copy-on-write under it.
-  ::madvise(mapping, size, MADV_DONTFORK);
+  constexpr StagingShape shape{.ahead = gpu::Mailboxes::memory_bytes};
+  std::byte* const memory = map_staging(shape);
+  if (memory == nullptr) return nullptr;
   auto* const row = new (std::nothrow) MailboxRow;
   if (row == nullptr) {
-    ::munmap(mapping, size);
+    unmap_staging(memory, shape);
     return nullptr;
   }
-  row->memory = static_cast<std::byte*>(mapping);
+  row->memory = memory;
   for (std::size_t i = 0; i < row->boxes.size(); ++i) row->boxes[i].taken.store(true, std::memory_order_relaxed);
   return row;
 }

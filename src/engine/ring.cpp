@@ -1,8 +1,6 @@
 // The rings stand in a row of slots; taking one is an exchange, and nobody waits.
 #include "engine/ring.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <chrono>
 #include <mutex>
@@ -12,6 +10,7 @@
 #include "base/thread_number.h"
 #include "engine/pause.h"
 #include "engine/rest.h"
+#include "engine/staging_memory.h"
 #include "engine/station.h"
 
 namespace sluice::engine {
@@ -27,6 +26,7 @@ constexpr std::size_t roomy_bytes = std::size_t{8} << 20;
 constexpr std::size_t words_bytes = 24576;
 constexpr std::size_t spare_bytes = 65536;
 static_assert(sizeof(RingWords) <= words_bytes);
+static_assert(ring_bytes % huge_page_bytes == 0 && roomy_bytes % huge_page_bytes == 0);
 
 }  // namespace
 
@@ -111,8 +111,8 @@ class Claim {
   bool kept_ = false;
 };
 
-std::size_t mapped_bytes(std::size_t room) noexcept {
-  return words_bytes + room + spare_bytes;
+constexpr StagingShape shape_of(std::size_t room) noexcept {
+  return {.ahead = words_bytes, .bulk = room, .behind = spare_bytes};
 }
 
 // Null when this context has its share, or all there may be exist.
@@ -121,18 +121,15 @@ Ring* make_ring(cuda::Context context, unsigned long long id) noexcept {
   if (share == nullptr) return nullptr;
   Claim claim(*share);
   if (!claim.granted()) return nullptr;
-  const std::size_t size = mapped_bytes(claim.room());
-  void* mapping = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapping == MAP_FAILED) return nullptr;
-  // A page that a device may write to must not become copy-on-write under it.
-  ::madvise(mapping, size, MADV_DONTFORK);
-  ::madvise(mapping, size, MADV_HUGEPAGE);
+  const StagingShape shape = shape_of(claim.room());
+  std::byte* const memory = map_staging(shape);
+  if (memory == nullptr) return nullptr;
   auto* const ring = new (std::nothrow) Ring;
   if (ring == nullptr) {
-    ::munmap(mapping, size);
+    unmap_staging(memory, shape);
     return nullptr;
   }
-  ring->memory = static_cast<std::byte*>(mapping);
+  ring->memory = memory;
   ring->room = claim.room();
   claim.keep();
   return ring;
@@ -218,7 +215,7 @@ RingLoan RingLoan::take(const gpu::Session& session, std::uint64_t bytes) noexce
     put_back(ring);
     return RingLoan(nullptr);
   }
-  const std::span<std::byte> memory{ring->memory, mapped_bytes(ring->room)};
+  const std::span<std::byte> memory{ring->memory, shape_of(ring->room).size()};
   *reinterpret_cast<RingWords*>(ring->memory) = {};
   if (ring->device.attach(session.context(), session.context_id(), memory) != cuda::success) {
     no_attach_before.store((Clock::now() + after_failed_attach).time_since_epoch().count(), std::memory_order_relaxed);

@@ -2,13 +2,12 @@
 // gone before us.
 #include "engine/slab.h"
 
-#include <sys/mman.h>
-
 #include <atomic>
 #include <mutex>
 #include <utility>
 
 #include "base/thread_end.h"
+#include "engine/staging_memory.h"
 #include "gpu/driver.h"
 #include "gpu/memory.h"
 
@@ -48,14 +47,11 @@ Pool& pool() {
 std::atomic<unsigned> forks{0};
 
 std::byte* make() noexcept {
-  void* mapping =
-      ::mmap(nullptr, header_bytes + slab_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapping == MAP_FAILED) return nullptr;
-  // A page that a device may write to must not become copy-on-write under it.
-  ::madvise(mapping, header_bytes + slab_bytes, MADV_DONTFORK);
+  std::byte* const memory = map_staging({.ahead = header_bytes + slab_bytes});
+  if (memory == nullptr) return nullptr;
   pool().slabs.fetch_add(1, std::memory_order_relaxed);
-  new (mapping) Header;
-  return static_cast<std::byte*>(mapping) + header_bytes;
+  new (memory) Header;
+  return memory + header_bytes;
 }
 
 void give_to_pool(std::byte* memory) noexcept {

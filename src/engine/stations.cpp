@@ -1,14 +1,12 @@
 // What the attendants keep in order, and look at in turn: the stations, the bells of their streams, the kernels that
 // have yet to begin. Threads are in attendants.cpp.
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <memory>
 #include <new>
 
 #include "engine/attendants.h"
 #include "engine/courier.h"
 #include "engine/pause.h"
+#include "engine/staging_memory.h"
 
 namespace sluice::engine {
 
@@ -17,30 +15,9 @@ namespace {
 // Beyond so many stations those of contexts that are gone are used again.
 constexpr std::size_t usual_stations = 256;
 
-// The fewer pieces a disk's driver has to name of the memory that it reads into, the more requests it takes at a time:
-// the queue of a virtio disk, of 256 pieces, holds one for 512 KiB of single pages. So stations have huge pages, three
-// stations two.
-constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
-constexpr std::size_t block_bytes = 2 * huge_page_bytes;
-constexpr std::size_t stations_in_a_block = block_bytes / gpu::errand_memory_bytes;
-
-// Empty: there is none to be had.
-std::span<std::byte> map_block() noexcept {
-  constexpr std::size_t size = block_bytes + huge_page_bytes;
-  void* const mapping = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapping == MAP_FAILED) return {};
-  void* block = mapping;
-  std::size_t room = size;
-  std::align(huge_page_bytes, block_bytes, block, room);
-  const std::size_t before = size - room;
-  const std::size_t behind = room - block_bytes;
-  if (before > 0) ::munmap(mapping, before);
-  if (behind > 0) ::munmap(static_cast<std::byte*>(block) + block_bytes, behind);
-  ::madvise(block, block_bytes, MADV_HUGEPAGE);
-  // A page that a device may write to must not become copy-on-write under it.
-  ::madvise(block, block_bytes, MADV_DONTFORK);
-  return {static_cast<std::byte*>(block), block_bytes};
-}
+// Three stations stand in two huge pages.
+constexpr StagingShape block_shape{.bulk = 2 * huge_page_bytes};
+constexpr std::size_t stations_in_a_block = block_shape.bulk / gpu::errand_memory_bytes;
 
 }  // namespace
 
@@ -49,9 +26,9 @@ std::span<std::byte> Attendants::take_memory() {
   const std::lock_guard lock(mutex_);
   if (memory_.empty()) {
     memory_.reserve(stations_in_a_block);
-    const std::span<std::byte> block = map_block();
-    for (std::size_t left = block.empty() ? 0 : stations_in_a_block; left > 0; --left) {
-      memory_.push_back(block.subspan((left - 1) * gpu::errand_memory_bytes, gpu::errand_memory_bytes));
+    std::byte* const block = map_staging(block_shape);
+    for (std::size_t left = block == nullptr ? 0 : stations_in_a_block; left > 0; --left) {
+      memory_.emplace_back(block + (left - 1) * gpu::errand_memory_bytes, gpu::errand_memory_bytes);
     }
   }
   if (memory_.empty()) return {};
