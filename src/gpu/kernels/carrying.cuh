@@ -2,7 +2,7 @@
 // is carried to device memory as soon as it is filled. Included by both, each in a namespace of its own; so it has no
 // guard.
 //
-// A block is warps of *copiers* and one more, whose first thread is its *usher*: it draws chunks and waits for their
+// A block is warps of *copiers*, one at least, and one more, whose first thread is its *usher*: it draws chunks and waits for their
 // tickets, one ahead of the copiers. Both are trips over a link that is full of bytes, and copiers that made them
 // themselves stood still for as long. Each warp of copiers goes from chunk to chunk at its own pace; the last one of
 // the block to be done with a chunk tells the host.
@@ -16,8 +16,7 @@
 //     between on both sides, at least one of them sees the other. The host's mark takes the place of chunk 0's ticket:
 //     one read over the link, not two. The other blocks store nothing before that block has given its verdict.
 //   - A chunk's ticket, in slot n % ticket_slots for chunk n, is a number that this slot never had before (low half),
-//   the
-//     chunk's length and the place where it lies (8 bits), written in one store after the chunk's bytes. Each has a
+//     the chunk's length and the place where it lies (8 bits), written in one store after the chunk's bytes. Each has a
 //     line of the host's memory to itself: looks at its neighbours would hold up whoever writes it.
 //   - Every chunk gets a ticket in the end: one of length 0 when there was nothing to read.
 
