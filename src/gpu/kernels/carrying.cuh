@@ -2,10 +2,10 @@
 // is carried to device memory as soon as it is filled. Included by both, each in a namespace of its own; so it has no
 // guard.
 //
-// A block is warps of *copiers*, one at least, and one more, whose first thread is its *usher*: it draws chunks and waits for their
-// tickets, one ahead of the copiers. Both are trips over a link that is full of bytes, and copiers that made them
-// themselves stood still for as long. Each warp of copiers goes from chunk to chunk at its own pace; the last one of
-// the block to be done with a chunk tells the host.
+// A block is warps of *copiers*, one at least, and one more, whose first thread is its *usher*: it draws chunks and
+// waits for their tickets, one ahead of the copiers. Both are trips over a link that is full of bytes, and copiers that
+// made them themselves stood still for as long. Each warp of copiers goes from chunk to chunk at its own pace; the last
+// one of the block to be done with a chunk tells the host.
 //
 // Who waits for whom, and why it cannot hang:
 //   - Blocks draw chunks from a counter, in order. So one resident block is enough, however many were launched.
