@@ -48,6 +48,7 @@ constexpr auto late_in_crowd = std::chrono::microseconds(200);
 // Blocks of the kernel, for all requests that are under way together. Enough to keep the link busy; more only take
 // processors from the program's own kernels. Of small chunks each block is on its way to the next one more often.
 constexpr unsigned fewest_blocks = 4;
+
 constexpr unsigned blocks_for(std::uint32_t chunk_bytes, unsigned requests) {
   const unsigned for_all = chunk_bytes < (64U << 10U) ? 32 : 16;
   return std::max(fewest_blocks, for_all / std::max(1U, requests));

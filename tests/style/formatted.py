@@ -35,7 +35,8 @@ def main():
     tool = formatter()
     if tool is None:
         project.skip(f"clang-format {VERSION} is not installed (package clang-format or clang-format-{VERSION})")
-    sources = project.files(top, [folder for folder in FOLDERS if (top / folder).is_dir()], {".c", ".cpp", ".h"})
+    suffixes = {".c", ".cpp", ".cu", ".cuh", ".h"}
+    sources = project.files(top, [folder for folder in FOLDERS if (top / folder).is_dir()], suffixes)
     manner = ["-i"] if options.fix else ["--dry-run", "-Werror"]
 
     def complaint(source):

@@ -1,25 +1,28 @@
 // Runs errands between pinned host memory and device memory, in the order of the program's own stream: carries what the
 // host's commands say until the one that says it is over.
 //
-// This is the source; what the library ships is the text that nvcc makes of it (errand.ptx, by make_ptx.sh). gpu/errand.h
-// explains the arguments; the soft GPU does the same steps by ordinary code: change all three together.
+// This is the source; what the library ships is the text that nvcc makes of it (errand.ptx, by make_ptx.sh).
+// gpu/errand.h explains the arguments; the soft GPU does the same steps by ordinary code: change all three together.
 //
 // Who waits for whom, and why it cannot hang:
 //   - Commands have consecutive numbers; command n stands in slot n % places, its bytes in the place of that number.
-//     Blocks draw numbers from a counter, in order, so one resident block is enough. Numbers go on from launch to launch.
+//     Blocks draw numbers from a counter, in order, so one resident block is enough. Numbers go on from launch to
+//     launch.
 //   - A command is two words in a line of the host's memory of its own, as is the answer to it: looks at its neighbours
 //     would hold up whoever writes it. Both words carry (part of) its number, so it does not matter in which order they
 //     are seen.
 //   - The last command says `end`. The block that draws it tells the others, which wait for commands that never come:
 //     those with higher numbers. Whoever has drawn a lower one stays until its command has been seen and carried out.
-//   - What a launch says of itself is told by the number that it begins with: the host need not have taken notice of one
+//   - What a launch says of itself is told by the number that it begins with: the host need not have taken notice of
+//   one
 //     launch before the next one begins.
-//   - The host may take everything back as long as no block has begun. The block that draws the first number says `begun`
-//     and then looks at the first command; the host first makes that command `called_off` and then looks for `begun`. With
-//     a full fence between on both sides, at least one of them sees the other. The other blocks store nothing before that
-//     block has given its verdict. A launch that was called off stays until the host has done the work itself, since what
-//     comes next in the stream may run when it leaves; or until the host, whose driver does not copy now, leaves it the
-//     rest of the commands.
+//   - The host may take everything back as long as no block has begun. The block that draws the first number says
+//   `begun`
+//     and then looks at the first command; the host first makes that command `called_off` and then looks for `begun`.
+//     With a full fence between on both sides, at least one of them sees the other. The other blocks store nothing
+//     before that block has given its verdict. A launch that was called off stays until the host has done the work
+//     itself, since what comes next in the stream may run when it leaves; or until the host, whose driver does not copy
+//     now, leaves it the rest of the commands.
 
 using u32 = unsigned int;
 using u64 = unsigned long long;
@@ -44,13 +47,13 @@ constexpr u32 at_left = 3;     // blocks that have left
 constexpr u32 at_next = 4;     // the first number of the next launch; 0 while this one goes on
 constexpr u32 at_posted = 5;   // commands before this number have been seen by somebody: they are there
 
-// What the host says to a launch that was called off, one of both: nothing is left, and where the next one begins; or the
-// number from which on it is to carry after all.
+// What the host says to a launch that was called off, one of both: nothing is left, and where the next one begins; or
+// the number from which on it is to carry after all.
 constexpr u32 at_over = 0;
 constexpr u32 at_from = 1;
 
-// Looking at the host's memory is a request over the link each time, and those that wait would crowd out the bytes: only
-// the blocks that are next look there, the others wait for news in device memory.
+// Looking at the host's memory is a request over the link each time, and those that wait would crowd out the bytes:
+// only the blocks that are next look there, the others wait for news in device memory.
 constexpr u32 lookouts = 6;
 
 struct Command {
@@ -148,8 +151,8 @@ __device__ void copy(char* to, const char* from, u32 length) {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(512)
-    sluice_errand(char* ring, const u64* commands, volatile u32* acked, volatile u32* words,
-                  const volatile u32* resume, volatile u32* counters, u32 place_bytes, u32 places) {
+    sluice_errand(char* ring, const u64* commands, volatile u32* acked, volatile u32* words, const volatile u32* resume,
+                  volatile u32* counters, u32 place_bytes, u32 places) {
   __shared__ Command command;
   __shared__ u32 number;
   __shared__ bool over;
@@ -203,8 +206,8 @@ extern "C" __global__ void __launch_bounds__(512)
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      // Before the host hears of it, this block's bytes are in place: for the host itself, or for other blocks, which may
-      // be told to fetch them.
+      // Before the host hears of it, this block's bytes are in place: for the host itself, or for other blocks, which
+      // may be told to fetch them.
       if (command.kind == kind_to_device) {
         __threadfence();
       } else {
