@@ -40,7 +40,10 @@ constexpr std::uint64_t one_hand = 1U << 8U;
 constexpr std::uint64_t one_use = 1U << 16U;
 
 // A lane that has just worked looks around for this long before it sleeps: the next request of a loop finds it awake.
+// While requests stand, the next one of a loop is still to come: the device may be some 100 us behind who reads. So it
+// is from their end on, but no longer after its own work than the second one.
 constexpr auto attention = std::chrono::microseconds(60);
+constexpr auto longest_attention = std::chrono::microseconds(200);
 
 std::uint64_t at_it(std::uint64_t word) {
   return word & 0xffU;
@@ -199,20 +202,30 @@ bool may_stay_awake(const Board& all, unsigned number) noexcept {
   return number < wanted_by_all(all);
 }
 
+// Looks for work, and does it, for as long as there is some to be expected.
+void look_around(Board& all, unsigned number) noexcept {
+  auto now = std::chrono::steady_clock::now();
+  auto until = now + attention;
+  auto at_most = now + longest_attention;
+  do {
+    if (help_once(all, number)) {
+      now = std::chrono::steady_clock::now();
+      until = now + attention;
+      at_most = now + longest_attention;
+    } else {
+      pause(16);
+      now = std::chrono::steady_clock::now();
+      if (all.offers.load(std::memory_order_relaxed) > 0) until = std::min(now + attention, at_most);
+    }
+  } while (may_stay_awake(all, number) && now < until);
+}
+
 void run_lane(unsigned number) noexcept {
   Board& all = board();
   base::EventCount& news = takes_offers(number) ? all.news : all.errand_news;
   std::atomic<int>& sleeping = takes_offers(number) ? all.sleeping : all.errand_sleeping;
   for (;;) {
-    auto until = std::chrono::steady_clock::now() + attention;
-    do {
-      if (help_once(all, number)) {
-        until = std::chrono::steady_clock::now() + attention;
-      } else {
-        pause(16);
-      }
-    } while (may_stay_awake(all, number) && std::chrono::steady_clock::now() < until);
-
+    look_around(all, number);
     const std::uint32_t seen = news.now();
     // Counted before the last look: an offer made after it finds somebody to wake.
     sleeping.fetch_add(1, std::memory_order_seq_cst);

@@ -55,10 +55,15 @@ const Size& size_of(const ReadShape& shape, std::uint64_t total, bool in_copying
 }  // namespace
 
 ReadCut cut_read(const ReadShape& shape) noexcept {
-  const std::uint64_t skip = shape.at.value % shape.unit;
-  const std::uint64_t total = skip + shape.length;
+  std::uint64_t skip = shape.at.value % shape.unit;
+  std::uint64_t total = skip + shape.length;
   const bool in_copying_crowd = shape.cached && !shape.by_kernel && shape.in_crowd() && total >= worth_a_copy_in_crowd;
   const Size& size = size_of(shape, total, in_copying_crowd);
+  // O_DIRECT reads whole blocks, and the copy engine begins when it is told to.
+  if (shape.by_kernel && shape.block == 1 && size.chunk_bytes > first_chunk_bytes) {
+    skip += size.chunk_bytes - first_chunk_bytes;
+    total += size.chunk_bytes - first_chunk_bytes;
+  }
   ReadCut made{};
   made.skip = static_cast<std::uint32_t>(skip);
   made.chunk_bytes = size.chunk_bytes;

@@ -29,7 +29,9 @@ struct ReadShape {
 };
 
 struct ReadCut {
-  std::uint32_t skip;  // bytes before the range in chunk 0, so that all others begin on a page of the file
+  // Bytes before the range in chunk 0, so that all others begin on a page of the file, and this one is short where the
+  // device waits for it.
+  std::uint32_t skip;
   std::uint32_t chunk_bytes;
   std::uint32_t chunks;
   Places places;

@@ -20,7 +20,7 @@ namespace sluice::engine {
 inline constexpr std::size_t ring_bytes = std::size_t{4} << 20;
 inline constexpr std::uint32_t most_places = 256;
 static_assert(most_places <= gpu::ticket_slots);
-inline constexpr std::uint32_t most_targets = 512;
+inline constexpr std::uint32_t most_targets = 524;
 
 // The words that host and device share; in the ring's pinned memory, before its bytes.
 struct RingWords {
@@ -81,6 +81,10 @@ class RingLoan {
   explicit RingLoan(Ring* ring) noexcept : ring_(ring) {}
   Ring* ring_;
 };
+
+// The device begins when it has the first chunk, and that is the caller's, who reads it behind the launch: other hands
+// have read some by then. So it is a short one.
+inline constexpr std::uint32_t first_chunk_bytes = 16 << 10;
 
 // A kernel that has not begun by then waits for somebody else's to end, or for the device to turn to this process. A
 // request alone, for which the copy engine would take twice the kernel's time, is worth waiting for a quarter of the

@@ -25,7 +25,6 @@ namespace {
 
 constexpr std::uint32_t smallest_chunk = 4096;
 constexpr std::uint32_t usual_chunk = 16 << 10;
-constexpr unsigned most_hands = 11;
 
 // Kernels of our own end soon.
 std::chrono::microseconds patience_with_launch(std::uint64_t bytes) noexcept {
@@ -44,7 +43,7 @@ std::byte* ScatteredRead::bytes_of(std::uint32_t chunk) const noexcept {
 
 std::uint32_t ScatteredRead::wanted(std::uint32_t chunk) const noexcept {
   const std::uint64_t left = parcels_[parcel_of_[chunk]].length - begin_of(chunk);
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(left, chunk_bytes_));
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(left, chunk < heads_ ? first_chunk_bytes : chunk_bytes_));
 }
 
 // As many parcels as one launch takes, and the size of their chunks: small ones start the device sooner, large ones
@@ -64,19 +63,46 @@ std::size_t ScatteredRead::cut(std::span<Parcel> parcels) noexcept {
   const std::uint32_t whole = chunks_in(longest, smallest_chunk) * smallest_chunk;
   chunk_bytes_ = std::min(usual_chunks <= most_chunks ? usual_chunk : largest_chunk, whole);
   parcels_ = parcels.first(count);
-  chunks_ = 0;
-  for (std::size_t i = 0; i < count; ++i) {
+  number_chunks();
+  return count;
+}
+
+// Heads first, then what is left of each parcel.
+void ScatteredRead::number_chunks() noexcept {
+  heads_ = 0;
+  if (chunk_bytes_ > first_chunk_bytes) {
+    for (std::size_t i = 0; i < parcels_.size() && heads_ < most_heads; ++i) {
+      if (parcels_[i].length > first_chunk_bytes) parcel_of_[heads_++] = static_cast<std::uint16_t>(i);
+    }
+  }
+  chunks_ = heads_;
+  std::uint32_t head = 0;
+  for (std::size_t i = 0; i < parcels_.size(); ++i) {
     Progress& progress = progress_[i];
+    const bool has_head = head < heads_ && parcel_of_[head] == i;
     progress.first = chunks_;
-    progress.end = chunks_ + chunks_in(parcels_[i].length, chunk_bytes_);
+    progress.begin = has_head ? head++ : chunks_;
+    progress.head_bytes = has_head ? first_chunk_bytes : 0;
+    progress.end = chunks_ + chunks_in(parcels_[i].length - progress.head_bytes, chunk_bytes_);
     progress.comes_short.store(progress.end, std::memory_order_relaxed);
-    progress.released.store(progress.first, std::memory_order_relaxed);
+    progress.released.store(progress.begin, std::memory_order_relaxed);
     progress.ended = progress.left_over = false;
     progress.error = 0;
     progress.total = 0;
     for (; chunks_ < progress.end; ++chunks_) parcel_of_[chunks_] = static_cast<std::uint16_t>(i);
   }
-  return count;
+}
+
+void ScatteredRead::write_targets() noexcept {
+  auto& targets = ring_->words().targets;
+  for (std::size_t i = 0; i < parcels_.size(); ++i) {
+    const Progress& progress = progress_[i];
+    if (progress.head_bytes > 0) targets[progress.begin] = parcels_[i].to;
+    cuda::DevicePtr target = parcels_[i].to + progress.head_bytes;
+    for (std::uint32_t chunk = progress.first; chunk < progress.end; ++chunk, target += chunk_bytes_) {
+      targets[chunk] = target;
+    }
+  }
 }
 
 void ScatteredRead::run(std::span<Parcel> parcels, RingLoan& ring, Carrier carrier) noexcept {
@@ -102,12 +128,6 @@ void ScatteredRead::carry(RingLoan& ring, bool by_kernel) noexcept {
   const bool apart = by_kernel && chunk_bytes_ >= usual_chunk && chunks_ > most_hands && offers_now() == 0;
   rooms_ = apart ? Places::of_their_own(places, lane_count() + 1) : Places{.count = places};
   first_number_ = ring.numbers(chunks_);
-  for (std::size_t i = 0; i < parcels_.size(); ++i) {
-    cuda::DevicePtr target = parcels_[i].to;
-    for (std::uint32_t chunk = progress_[i].first; chunk < progress_[i].end; ++chunk, target += chunk_bytes_) {
-      words.targets[chunk] = target;
-    }
-  }
   std::atomic_ref(words.copied).store(0, std::memory_order_relaxed);
   renew_slots(first_number_);
   issued_ = 0;
@@ -232,7 +252,7 @@ void ScatteredRead::release_next(Progress& progress) noexcept {
     progress.ended = slot.length < wanted(chunk);
   }
   publish(chunk, slot.length);
-  progress.released.store(chunk + 1, std::memory_order_release);
+  progress.released.store(chunk < heads_ ? progress.first : chunk + 1, std::memory_order_release);
 }
 
 // The kernel's turn, unless the launch was called off. The bytes were written by a thread that made the chunk ready
@@ -250,6 +270,7 @@ void ScatteredRead::publish(std::uint32_t chunk, std::uint32_t length) noexcept 
 void ScatteredRead::launch() noexcept {
   RingWords& words = ring_->words();
   serial_ = ring_->next_serial();
+  write_targets();
   std::atomic_ref(words.tickets[0].value).store(0, std::memory_order_release);  // may still say called_off
   const int result = ring_->device().launch(gpu::Scatter{.places = places_,
                                                          .targets = words.targets.data(),

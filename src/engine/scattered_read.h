@@ -43,16 +43,22 @@ class ScatteredRead final : public Work {
   void lend_a_hand(unsigned number) noexcept override;
 
  private:
-  // A launch carries at most so many chunks (the targets are known beforehand) of at most this size.
-  static constexpr std::uint32_t most_chunks = most_targets;
+  static constexpr unsigned most_hands = 11;
+  // A launch carries at most so many chunks of at most this size, and before them *heads*: what its first parcels
+  // begin with, short, one for each thread. So the device has something to carry as soon as it has begun. (The targets
+  // are known beforehand.)
+  static constexpr std::uint32_t most_heads = most_hands + 1;
+  static constexpr std::uint32_t most_chunks = most_targets - most_heads;
   static constexpr std::uint32_t largest_chunk = 64 << 10;
 
   // How a parcel of the present launch stands. Only the first line is looked at by threads that read.
   struct Progress {
-    std::uint32_t first = 0;  // of its chunks
+    std::uint32_t begin = 0;  // the first of its chunks: its head, or the same as `first`
+    std::uint32_t first = 0;  // of the others, which follow each other
     std::uint32_t end = 0;
+    std::uint32_t head_bytes = 0;
     std::atomic<std::uint32_t> comes_short{0};  // the first chunk known to have come short; those behind are not read
-    std::atomic<std::uint32_t> released{0};     // chunks before it hold their final bytes
+    std::atomic<std::uint32_t> released{0};     // its chunks before this one hold their final bytes
     std::atomic<bool> releasing{false};
     // Touched by the releasing thread alone, handed on with `releasing`.
     bool ended = false;
@@ -70,6 +76,8 @@ class ScatteredRead final : public Work {
   };
 
   std::size_t cut(std::span<Parcel> parcels) noexcept;
+  void number_chunks() noexcept;
+  void write_targets() noexcept;
   void carry(RingLoan& ring, bool by_kernel) noexcept;
   void settle() noexcept;
   void renew_slots(std::uint32_t first) noexcept;
@@ -77,7 +85,9 @@ class ScatteredRead final : public Work {
   bool by_kernel() const noexcept { return by_kernel_.load(std::memory_order_acquire); }
   std::uint32_t number(std::uint32_t chunk) const noexcept { return first_number_ + chunk; }
   std::uint64_t begin_of(std::uint32_t chunk) const noexcept {
-    return std::uint64_t{chunk - progress_[parcel_of_[chunk]].first} * chunk_bytes_;
+    if (chunk < heads_) return 0;
+    const Progress& progress = progress_[parcel_of_[chunk]];
+    return progress.head_bytes + std::uint64_t{chunk - progress.first} * chunk_bytes_;
   }
   cuda::DevicePtr target_of(std::uint32_t chunk) const noexcept {
     return parcels_[parcel_of_[chunk]].to + begin_of(chunk);
@@ -115,6 +125,7 @@ class ScatteredRead final : public Work {
   std::byte* places_ = nullptr;
   std::uint32_t chunk_bytes_ = 0;
   std::uint32_t stride_ = 0;
+  std::uint32_t heads_ = 0;  // come first among the chunks
   std::uint32_t chunks_ = 0;
   Places rooms_;
   std::uint32_t first_number_ = 0;
@@ -129,7 +140,7 @@ class ScatteredRead final : public Work {
   std::atomic<bool> by_kernel_{false};
   std::array<Slot, gpu::ticket_slots> slots_;
   std::array<Progress, most_chunks> progress_;
-  std::array<std::uint16_t, most_chunks> parcel_of_{};
+  std::array<std::uint16_t, most_targets> parcel_of_{};
 };
 
 }  // namespace sluice::engine

@@ -209,6 +209,44 @@ TEST_F(BatchTogether, MoreBytesThanOneLaunchTakesArrive) {
   read_and_check(handle.get(), file.content(), memory, ranges);
 }
 
+// So many bytes are cut into large chunks, and the first pieces begin with a short one: sizes and ends of the file just
+// below it, at it, and behind it; and what the page cache does not have.
+TEST_F(BatchTogether, EveryByteIsRightWhereTheFirstChunksAreShort) {
+  constexpr std::size_t kFirst = 16 * kKiB;
+  constexpr std::size_t kEnd = 1024 * kKiB + 333;
+  const ScratchFile file(kEnd);
+  const Fd fd = file.open(O_RDWR);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, 24 << 20);
+  Random random(run_seed());
+  constexpr std::array sizes{kFirst - 1, kFirst,  kFirst + 1,  std::size_t{1}, 5 * kFirst - 1,
+                             5 * kFirst, 80000UL, kEnd - 4096, 900 * kKiB};
+  constexpr std::array before_the_end{std::size_t{0}, std::size_t{1}, kFirst - 1,    kFirst,
+                                      kFirst + 1,     5 * kFirst,     5 * kFirst + 7};
+  for (int round = 0; round < 12; ++round) {
+    SCOPED_TRACE(::testing::Message() << "round " << round << "; SLUICE_TEST_SEED=" << run_seed());
+    if (round % 4 == 3) {
+      ASSERT_EQ(fsync(fd.get()), 0);
+      ASSERT_EQ(posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
+      plain_read(fd.get(), 4096, 3 * kFirst);
+    }
+    std::vector<Range> ranges;
+    for (std::size_t to = random.below(100); ranges.size() < kMost;) {
+      // In the end some large ones, so that the whole is large enough.
+      const bool among_the_first = ranges.size() < 4 + random.below(20);
+      const std::size_t size = among_the_first ? sizes[random.below(sizes.size())] : 512 * kKiB;
+      if (to + size > memory.size()) break;
+      const bool ends_short = random.below(3) == 0;
+      ranges.push_back({ends_short ? kEnd - before_the_end[random.below(before_the_end.size())]
+                                   : random.below(kEnd - std::min(kEnd - 1, size)),
+                        to, size});
+      to += size + random.below(3) * 17;
+    }
+    read_and_check(handle.get(), file.content(), memory, ranges);
+    if (HasFailure()) return;
+  }
+}
+
 TEST_F(BatchTogether, NeighboursBehindTheEndOfTheFileReadNothing) {
   const ScratchFile file(10 * 4096 + 100);
   const Fd fd = file.open(O_RDONLY);

@@ -36,7 +36,8 @@ void expect_to_fit(const ReadShape& shape) {
                                     << shape.others);
   const ReadCut cut = cut_read(shape);
   const std::uint64_t total = cut.skip + shape.length;
-  EXPECT_EQ(cut.skip, shape.at.value % shape.unit);
+  EXPECT_EQ(cut.skip % shape.unit, shape.at.value % shape.unit) << "chunks begin on pages of the file";
+  EXPECT_LT(cut.skip, cut.chunk_bytes);
   EXPECT_GE(std::uint64_t{cut.chunks} * cut.chunk_bytes, total);
   EXPECT_LT(std::uint64_t{cut.chunks - 1} * cut.chunk_bytes, total);
   EXPECT_LT(cut.hands, cut.chunks) << "the caller reads, too";
@@ -68,6 +69,23 @@ TEST(ReadCut, CoversEveryRange) {
         }
       }
     }
+  }
+}
+
+TEST(ReadCut, HasAShortFirstChunkWhereTheKernelWaitsForIt) {
+  for (const std::uint64_t length : {256 * kilobyte, 4 * megabyte, 64 * megabyte}) {
+    ReadShape shape = read_of(length);
+    shape.at = FileOffset{5 * megabyte + 77};
+    ReadCut cut = cut_read(shape);
+    EXPECT_LE(cut.chunk_bytes - cut.skip, first_chunk_bytes);
+    EXPECT_GT(cut.chunk_bytes - cut.skip, first_chunk_bytes - shape.unit);
+    shape.by_kernel = false;
+    cut = cut_read(shape);
+    EXPECT_EQ(cut.skip, 77U) << "the copy engine waits for nobody";
+    shape.by_kernel = true;
+    shape.at = FileOffset{5 * megabyte};
+    shape.block = 512;
+    EXPECT_EQ(cut_read(shape).skip, 0U) << "O_DIRECT reads whole chunks";
   }
 }
 
