@@ -71,14 +71,20 @@ bool follows(const Entry& first, const Entry& second) noexcept {
 
 // What was found when they were submitted, which may be a while ago: whose descriptor belongs to another file by now,
 // or whose memory is another allocation or none, is told so by a transfer of its own. Asked once for several of a kind.
+// Notes where their files end.
 bool are_as_submitted(std::span<Entry* const> entries) noexcept {
   const Entry* before = nullptr;
-  for (const Entry* const entry : entries) {
+  for (Entry* const entry : entries) {
     const facts::BufferFacts& memory = entry->together.memory;
-    const bool same_file = before != nullptr && &*before->file == &*entry->file;
     const bool same_memory = before != nullptr && before->together.memory.id == memory.id &&
                              before->together.memory.context == memory.context;
-    if (!same_file && !facts::Look(entry->file->fd, entry->file->facts).finds_the_file()) return false;
+    if (before != nullptr && &*before->file == &*entry->file) {
+      entry->together.file_size = before->together.file_size;
+    } else {
+      facts::Look now(entry->file->fd, entry->file->facts);
+      if (!now.finds_the_file()) return false;
+      entry->together.file_size = now.size();
+    }
     if (!same_memory) {
       const facts::BufferFacts now = gpu::inspect(entry->together.address);
       if (now.kind != memory.kind || now.id != memory.id || now.context != memory.context) return false;

@@ -31,7 +31,7 @@ struct Together {
   std::uint64_t storage = 0;  // that it may wait for, and for how long nobody knows; 0: none
   paths::DirectPair* pair = nullptr;
   std::uint64_t address = 0;
-  std::uint64_t file_size = 0;  // at submission; ~0 where it means nothing
+  std::uint64_t file_size = 0;  // when it is carried; ~0 where it means nothing, and before
   facts::BufferFacts memory;
   route::Verdict way;
 };

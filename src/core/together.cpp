@@ -73,6 +73,11 @@ std::uint64_t largest_in(Company company) noexcept {
   return company == Company::write ? engine::most_in_an_out_parcel : engine::most_in_a_parcel;
 }
 
+// Was it all plain device memory of one allocation when it was registered?
+bool was_one_allocation(const Buffer& buffer) noexcept {
+  return buffer.facts.kind == facts::MemoryKind::device && buffer.facts.is_known_to_hold(buffer.base, buffer.size);
+}
+
 // With whom an entry goes whose way is this one.
 Company company_of(const route::Decision& decision, const File& file, const Call& call) noexcept {
   if (decision.count != 1) return Company::none;
@@ -89,9 +94,17 @@ Company company_of(const route::Decision& decision, const File& file, const Call
 
 }  // namespace
 
-// Null when it is not all plain device memory without a gap.
-const facts::BufferFacts* Survey::memory_at(std::uint64_t address, std::uint64_t size) noexcept {
-  return stretch_.covers(address, size) ? &stretch_.facts : memory_anew(address, size);
+// Null when it is not all plain device memory without a gap. What its registration knows is not asked again: whoever
+// carries the entry sees whether it still holds.
+const facts::BufferFacts* Survey::memory_of(const Entry& entry, std::uint64_t address) noexcept {
+  if (stretch_.covers(address, entry.call.size)) return &stretch_.facts;
+  if (entry.registration && was_one_allocation(*entry.registration)) {
+    const Buffer& buffer = *entry.registration;
+    stretch_ = {buffer.base, buffer.base + buffer.size, buffer.facts};
+    alike_.file = nullptr;
+    if (stretch_.covers(address, entry.call.size)) return &stretch_.facts;
+  }
+  return memory_anew(address, entry.call.size);
 }
 
 const facts::BufferFacts* Survey::memory_anew(std::uint64_t address, std::uint64_t size) noexcept {
@@ -141,13 +154,15 @@ bool Survey::is_alike(const Entry& entry) const noexcept {
   return alike_.file == &*entry.file && alike_.direction == entry.call.direction && entry.call.size <= alike_.largest;
 }
 
-std::uint64_t Survey::size_of(File& file) noexcept {
+// Where the file ends, as far as that decides ways: for O_DIRECT. Empty when the descriptor belongs to another file.
+std::optional<std::uint64_t> Survey::end_of(const File& file) noexcept {
+  if (!file.facts.direct) return route::Shape{}.file_end;
   if (file_ != &file) {
     facts::Look now(file.fd, file.facts);
-    file_ = now.finds_the_file() ? &file : nullptr;
-    file_size_ = now.size();
+    file_ = &file;
+    file_end_ = now.finds_the_file() ? std::optional(now.size()) : std::nullopt;
   }
-  return file_size_;
+  return file_end_;
 }
 
 void Survey::look_at(Entry& entry) noexcept {
@@ -164,15 +179,15 @@ void Survey::look_at(Entry& entry) noexcept {
   if (call.size == 0 || call.size > end_of_files - offset || (known && !entry.registration) || !file_allows(file)) {
     return;
   }
-  const facts::BufferFacts* const memory = memory_at(address, call.size);
+  const facts::BufferFacts* const memory = memory_of(entry, address);
   if (memory == nullptr || !registration_allows(entry, address)) return;
   if (is_alike(entry)) {
     entry.together = alike_.together;
     entry.together.address = address;
     return;
   }
-  const std::uint64_t size = size_of(file);
-  if (file_ == nullptr) return;
+  const std::optional<std::uint64_t> end = end_of(file);
+  if (!end) return;
   const request::Terms& terms = file.life->terms;
   paths::DirectPair* const pair = pair_of(file, *memory, call.direction);
   const facts::Reach reach = pair != nullptr ? pair->reach() : facts::Reach::untried;
@@ -180,7 +195,7 @@ void Survey::look_at(Entry& entry) noexcept {
   const bool settled = reach != facts::Reach::untried && reach != facts::Reach::probing;
   if (pair != nullptr && file.facts.direct && !settled) return;
   const route::Decision decision = route::decide(file.facts, *memory, terms.machine, terms.rules,
-                                                 {call.direction, offset, address, call.size, size}, reach);
+                                                 {call.direction, offset, address, call.size, *end}, reach);
   const route::Verdict way{decision.path, decision.reason};
   const Company company = company_of(decision, file, call);
   if (company == Company::none || !route::is_permitted(way, terms.rules)) return;
@@ -193,7 +208,7 @@ void Survey::look_at(Entry& entry) noexcept {
                     waits ? storage_of(file.facts) : 0,
                     pair,
                     address,
-                    size,
+                    ~std::uint64_t{0},
                     *memory,
                     way};
   if (!file.facts.direct && pair == nullptr) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "core/driver.h"
 #include "core/entry.h"
@@ -30,10 +31,10 @@ class Survey {
       return address >= begin && address < end && size <= end - address;
     }
   };
-  const facts::BufferFacts* memory_at(std::uint64_t address, std::uint64_t size) noexcept;
+  const facts::BufferFacts* memory_of(const Entry& entry, std::uint64_t address) noexcept;
   const facts::BufferFacts* memory_anew(std::uint64_t address, std::uint64_t size) noexcept;
   bool registration_allows(const Entry& entry, std::uint64_t address) const noexcept;
-  std::uint64_t size_of(File& file) noexcept;
+  std::optional<std::uint64_t> end_of(const File& file) noexcept;
 
   BufferTable::Pin registration_of(const Entry& entry, std::uint64_t address, bool& known) noexcept;
   bool is_alike(const Entry& entry) const noexcept;
@@ -52,8 +53,8 @@ class Survey {
     std::uint64_t largest = 0;
     Together together;
   } alike_;
-  File* file_ = nullptr;  // of which file_size_ is
-  std::uint64_t file_size_ = 0;
+  const File* file_ = nullptr;  // of which file_end_ is
+  std::optional<std::uint64_t> file_end_;
 };
 
 // Whether two entries may go with each other. What waits for one storage never goes with what waits for another: a

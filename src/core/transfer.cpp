@@ -115,7 +115,7 @@ Outcome run(Driver& driver, File& file, const Call& call, const Origin& origin, 
                              courier, window_of(memory)};
   // Between a submission and its turn, programs may well have closed a file.
   const bool in_time = call.direction == Direction::read && origin.batch;
-  const bool later = !in_time && paths::looks_while_copying(open, memory.facts, bounded.size);
+  const bool later = !in_time && paths::looks_while_copying(open, memory.facts, call.direction, bounded.size);
   if (!later && !now.finds_the_file()) return Outcome::system_error(EBADF);
   // A trial copies on streams of our own, which may stand behind those that wait for this transfer.
   if (courier == nullptr) try_pair(open, memory.facts, need_of(file.life->terms));

@@ -190,6 +190,8 @@ class DeviceRead final : public Work {
       slot.outcome = got.ok() ? static_cast<std::int64_t>(
                                     std::min<std::uint64_t>(got.count() - std::min(got.count(), before), wanted(chunk)))
                               : got.value();
+      // The device begins after its launch, and has nothing before this chunk: so asking takes no time.
+      if (chunk == 0 && !range_.now.finds_the_file()) slot.outcome = -EBADF;
       if (slot.outcome < static_cast<std::int64_t>(wanted(chunk))) ends_with(chunk);
     }
     slot.ready.store(number(chunk), std::memory_order_seq_cst);
@@ -420,7 +422,8 @@ class DeviceRead final : public Work {
 
 }  // namespace
 
-Outcome read_to_device(const FileRange& range, RingLoan& ring, cuda::DevicePtr to, Carrier carrier) noexcept {
+Outcome read_to_device(const FileRange& range, RingLoan& ring, const Target& target, Carrier carrier) noexcept {
+  const cuda::DevicePtr to = target.to;
   if (range.block > 1 && carrier != Carrier::kernel) {
     if (const std::optional<Outcome> read = read_from_disk(range, ring, to)) return *read;
   }
@@ -440,7 +443,7 @@ Outcome read_to_device(const FileRange& range, RingLoan& ring, cuda::DevicePtr t
                     can_be_gathered(range, to) && ring.device().can_gather() &&
                     ring.kernel_worth_trying(range.length) &&
                     (!shape.in_crowd() || ring.kernel_worth_trying_in_crowd()) &&
-                    gpu::contiguous_bytes(to, range.length) == range.length;
+                    (target.is_one_allocation || gpu::contiguous_bytes(to, range.length) == range.length);
   const ReadCut cut = cut_read(shape);
   return DeviceRead(range, cut, ring, to, shape.by_kernel).run();
 }

@@ -9,6 +9,7 @@
 #include "engine/private_files.h"
 #include "engine/ring.h"
 #include "engine/warming.h"
+#include "facts/look.h"
 
 namespace sluice::engine {
 
@@ -18,6 +19,7 @@ struct FileRange {
   std::uint64_t length;
   std::uint32_t block;      // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
   std::uint64_t file_size;  // a hint; ~0 when unknown
+  facts::Look& now;         // a read into the device asks it, before any byte gets there
   PrivateFile& buffered;    // for what O_DIRECT refuses after all
   DiskQueue& disk;          // how O_DIRECT reads are kept on their way
   // Of a write into the page cache:
@@ -37,8 +39,12 @@ enum class Carrier : std::uint8_t {
   engine,     // the copy engine
 };
 
-// Bytes in place at `to`: all of them, or up to the end of the file or the first error. Memory behind the count is as
-// it was.
-base::Outcome read_to_device(const FileRange& range, RingLoan& ring, cuda::DevicePtr to, Carrier carrier) noexcept;
+struct Target {
+  cuda::DevicePtr to;
+  bool is_one_allocation;  // is known to be just now; else whoever cares asks
+};
+
+// Bytes in place: all of them, or up to the end of the file or the first error. Memory behind the count is as it was.
+base::Outcome read_to_device(const FileRange& range, RingLoan& ring, const Target& target, Carrier carrier) noexcept;
 
 }  // namespace sluice::engine

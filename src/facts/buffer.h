@@ -25,6 +25,11 @@ struct BufferFacts {
   std::uint64_t size = 0;   // bytes from base on that are known to belong together; 0 where unknown
   std::uint64_t id = 0;     // the driver's id of the allocation, never used twice in a process; 0 where unknown
   void* context = nullptr;  // the CUcontext it belongs to; nullptr where none owns it (host memory, VMM, pools)
+
+  // Is all of this one allocation's? What no context owns may be mapped piece by piece.
+  constexpr bool is_known_to_hold(std::uint64_t address, std::uint64_t length) const noexcept {
+    return context != nullptr && address >= base && address - base <= size && length <= size - (address - base);
+  }
 };
 
 }  // namespace sluice::facts

@@ -136,6 +136,7 @@ class Posix final : public Path {
     if (piece.length > largest_for_slab || is_polled_for(file, piece)) {
       if (const auto moved = through_ring(file, memory, piece, sequel)) return *moved;
     }
+    if (piece.length > largest_for_slab && !file.now.finds_the_file()) return Outcome::system_error(EBADF);
     return through_slab(file, memory, piece, sequel);
   }
 
@@ -249,14 +250,16 @@ class Posix final : public Path {
     if (manner_ == Manner::plain || memory.kind != facts::MemoryKind::device || piece.carry != Carry::bounce) {
       return std::nullopt;
     }
-    if (!file.now.finds_the_file()) return Outcome::system_error(EBADF);
+    const bool asks = piece.direction == Direction::read && block_of(file, piece.carry) == 1;
+    if (!asks && !file.now.finds_the_file()) return Outcome::system_error(EBADF);
     const gpu::Session session(memory);
     engine::RingLoan ring = engine::RingLoan::take(session);
     if (!ring || (unless == Unless::no_prompt_kernel && !ring.has_prompt_kernel())) return std::nullopt;
     const engine::FileRange range{
-        file.fd,       piece.at,  piece.length,          block_of(file, piece.carry),         file.now.size(),
+        file.fd,       piece.at,  piece.length,          block_of(file, piece.carry),         known_end(file), file.now,
         file.buffered, file.disk, number_of(file.facts), warmable_place(file.fd, file.facts), sequel};
-    return piece.direction == Direction::read ? engine::read_to_device(range, ring, piece.address, carrier_of(manner_))
+    const engine::Target target{piece.address, memory.is_known_to_hold(piece.address, piece.length)};
+    return piece.direction == Direction::read ? engine::read_to_device(range, ring, target, carrier_of(manner_))
                                               : engine::write_from_device(range, ring, piece.address);
   }
 
@@ -340,9 +343,10 @@ class Posix final : public Path {
 
 }  // namespace
 
-bool looks_while_copying(const OpenFile& file, const facts::BufferFacts& memory, std::uint64_t length) noexcept {
-  return !facts::is_host(memory.kind) && length <= largest_for_slab && !file.facts.direct &&
-         file.operations == nullptr && file.courier == nullptr;
+bool looks_while_copying(const OpenFile& file, const facts::BufferFacts& memory, base::Direction direction,
+                         std::uint64_t length) noexcept {
+  return !facts::is_host(memory.kind) && (direction == Direction::read || length <= largest_for_slab) &&
+         !file.facts.direct && file.operations == nullptr && file.courier == nullptr;
 }
 
 Path& posix(Manner manner, SmallReads small_reads) noexcept {

@@ -18,10 +18,11 @@ enum class SmallReads : std::uint8_t {
   window,     // by the CPU's stores, into registered memory that has a window; the rest as automatic
 };
 
-// Does that path itself ask whether the descriptor is still the file's? It does so for small transfers, while a device
-// copies: of what a write of 4 KiB takes beside the copy and the write, asking is half. A read that finds out so late
-// has brought bytes of another file, and fails.
-bool looks_while_copying(const OpenFile& file, const facts::BufferFacts& memory, std::uint64_t length) noexcept;
+// Does that path itself ask whether the descriptor is still the file's? It does so while a device copies or begins to:
+// of what a write of 4 KiB takes beside the copy and the write, asking is half. A small read that finds out so late has
+// brought bytes of another file, and fails.
+bool looks_while_copying(const OpenFile& file, const facts::BufferFacts& memory, base::Direction direction,
+                         std::uint64_t length) noexcept;
 
 Path& posix(Manner manner, SmallReads small_reads) noexcept;
 

@@ -330,6 +330,40 @@ TEST_F(BatchTogether, AFailedEntryAmongOthersFailsAlone) {
   }
 }
 
+// What a registration tells of its memory may be long past.
+TEST_F(BatchTogether, MemoryThatWentUnderItsRegistrationIsNotReadInto) {
+  const ScratchFile file(64 * kKiB);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  Memory memory(MemoryKind::device, 64 * kKiB);
+  std::vector<CUfileIOParams_t> entries;
+  for (std::size_t i = 0; i < 16; ++i) {
+    entries.push_back(read_of(handle.get(), memory, {i * 4096, (15 - i) * 4096, 4096}, i));
+  }
+  const void* const base = memory.address();
+  ASSERT_EQ(code(cuFileBufRegister(base, memory.size(), 0)), CU_FILE_SUCCESS);
+  memory.free();
+  for (const CUfileIOEvents_t& event : run(std::move(entries))) {
+    EXPECT_EQ(event.status, CUFILE_FAILED);
+    EXPECT_EQ(static_cast<ssize_t>(event.ret), -EFAULT);
+  }
+  EXPECT_EQ(code(cuFileBufDeregister(base)), CU_FILE_SUCCESS);
+}
+
+TEST_F(BatchTogether, MemoryThatCameUnderARegistrationIsReadInto) {
+  const ScratchFile file(64 * kKiB);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  Memory old(MemoryKind::device, 64 * kKiB);
+  const void* const base = old.address();
+  ASSERT_EQ(code(cuFileBufRegister(base, old.size(), 0)), CU_FILE_SUCCESS);
+  old.free();
+  const Memory fresh(MemoryKind::device, 64 * kKiB);
+  if (fresh.address() == base) read_and_check(handle.get(), file.content(), fresh, apart(8, 4096));
+  EXPECT_EQ(code(cuFileBufDeregister(base)), CU_FILE_SUCCESS);
+  if (fresh.address() != base) GTEST_SKIP() << "the driver did not give the same address again";
+}
+
 TEST_F(BatchTogether, ADeviceThatIsBusyIsLeftToTheCopyEngine) {
   if (!counts()) GTEST_SKIP() << "nothing goes together in this run";
   const ScratchFile file(64 * 4096);
