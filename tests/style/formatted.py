@@ -14,6 +14,7 @@ import subprocess
 import project
 
 VERSION = 14
+AT_A_TIME = 25  # starting the formatter takes longer than what it does
 FOLDERS = ["bench", "examples", "include", "samples", "softgpu", "src", "tests", "tools"]
 
 
@@ -39,13 +40,20 @@ def main():
     sources = project.files(top, [folder for folder in FOLDERS if (top / folder).is_dir()], suffixes)
     manner = ["-i"] if options.fix else ["--dry-run", "-Werror"]
 
-    def complaint(source):
-        run = subprocess.run([tool, *manner, "--style=file", top / source], text=True, capture_output=True, check=False)
-        first = run.stderr.splitlines()[0].removeprefix(f"{top}/") if run.stderr else ""
-        return f"{first} (clang-format -i {source})" if run.returncode else None
+    def complaints_of(some):
+        run = subprocess.run([tool, *manner, "--style=file", *(top / source for source in some)], text=True,
+                             capture_output=True, check=False)
+        firsts = {}
+        for line in run.stderr.splitlines():
+            place = re.match(r"(.+?):\d+:\d+: (?:error|warning)", line)
+            if place:
+                firsts.setdefault(place.group(1), line.removeprefix(f"{top}/"))
+        found = [f"{line} (clang-format -i {source.removeprefix(f'{top}/')})" for source, line in firsts.items()]
+        return found or ([run.stderr] if run.returncode else [])
 
+    helpings = [sources[i : i + AT_A_TIME] for i in range(0, len(sources), AT_A_TIME)]
     with concurrent.futures.ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
-        complaints = [text for text in pool.map(complaint, sources) if text]
+        complaints = [text for texts in pool.map(complaints_of, helpings) for text in texts]
     if not sources:
         complaints.append(f"no source found below {top}: is this the project?")
     project.finish(complaints, f"{len(sources)} files are formatted")
