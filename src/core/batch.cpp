@@ -196,16 +196,19 @@ void Batch::carry(Team& team) noexcept {
     team.told[i] = false;
     begins = begins && may_begin(entries[i]->queued);
   }
-  if (begins && !team.convoy) team.convoy.reset(new (std::nothrow) Convoy);
-  Told told(*this, team);
   if (!begins) {
     for (std::size_t i = 0; i < entries.size(); ++i) endings[i] = cancelled(*entries[i]);
-  } else if (team.convoy) {
-    team.convoy->carry(entries, endings, told);
-  } else {
-    std::fill(endings.begin(), endings.end(), Ending{CUFILE_WAITING, 0});
-    for (Entry* const entry : entries) entry->together.company = Company::none;
+    return;
   }
+  std::fill(endings.begin(), endings.end(), Ending{CUFILE_WAITING, 0});
+  if (!team.convoy) team.convoy.reset(new (std::nothrow) Convoy);
+  if (!team.convoy) {
+    for (Entry* const entry : entries) entry->together.company = Company::none;
+    return;
+  }
+  const std::size_t fit = Convoy::part_as_submitted(entries, std::span(team.slots).first(team.count));
+  Told told(*this, team);
+  if (fit > 0) team.convoy->carry(entries.first(fit), endings.first(fit), told);
 }
 
 bool Batch::run_together(Company company) noexcept {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <new>
 #include <numeric>
+#include <utility>
 
 #include "core/together.h"
 #include "core/transfer.h"
@@ -69,32 +70,47 @@ bool follows(const Entry& first, const Entry& second) noexcept {
              static_cast<std::uint64_t>(second.call.file_offset);
 }
 
-// What was found when they were submitted, which may be a while ago: whose descriptor belongs to another file by now,
-// or whose memory is another allocation or none, is told so by a transfer of its own. Asked once for several of a kind.
-// Notes where their files end.
-bool are_as_submitted(std::span<Entry* const> entries) noexcept {
-  const Entry* before = nullptr;
-  for (Entry* const entry : entries) {
-    const facts::BufferFacts& memory = entry->together.memory;
-    const bool same_memory = before != nullptr && before->together.memory.id == memory.id &&
-                             before->together.memory.context == memory.context;
-    if (before != nullptr && &*before->file == &*entry->file) {
-      entry->together.file_size = before->together.file_size;
-    } else {
-      facts::Look now(entry->file->fd, entry->file->facts);
+// Looks at entries one after the other, and asks once for several of a kind.
+class Recheck {
+ public:
+  bool finds(Entry& entry) noexcept {
+    const facts::BufferFacts& memory = entry.together.memory;
+    if (before_ == nullptr || &*before_->file != &*entry.file) {
+      facts::Look now(entry.file->fd, entry.file->facts);
       if (!now.finds_the_file()) return false;
-      entry->together.file_size = now.size();
+      entry.together.file_size = now.size();
+    } else {
+      entry.together.file_size = before_->together.file_size;
     }
-    if (!same_memory) {
-      const facts::BufferFacts now = gpu::inspect(entry->together.address);
+    if (before_ == nullptr || before_->together.memory.id != memory.id ||
+        before_->together.memory.context != memory.context) {
+      const facts::BufferFacts now = gpu::inspect(entry.together.address);
       if (now.kind != memory.kind || now.id != memory.id || now.context != memory.context) return false;
     }
-    before = entry;
+    before_ = &entry;
+    return true;
   }
-  return true;
-}
+
+ private:
+  const Entry* before_ = nullptr;  // that was found
+};
 
 }  // namespace
+
+std::size_t Convoy::part_as_submitted(std::span<Entry*> entries, std::span<std::uint16_t> slots) noexcept {
+  Recheck recheck;
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (!recheck.finds(*entries[i])) {
+      entries[i]->together.company = Company::none;
+      go_on_elsewhere(*entries[i]);
+      continue;
+    }
+    std::swap(entries[found], entries[i]);
+    std::swap(slots[found++], slots[i]);
+  }
+  return found;
+}
 
 std::size_t Convoy::pack() noexcept {
   std::size_t count = 0;
@@ -300,9 +316,7 @@ void Convoy::carry(std::span<Entry* const> entries, std::span<Ending> endings, L
   counting_ = observe::statistics_running();
   if (counting_) begun_ = std::chrono::steady_clock::now();
   const Company company = entries.front()->together.company;
-  if (!are_as_submitted(entries)) {
-    for (Entry* const entry : entries) entry->together.company = Company::none;
-  } else if (company == Company::direct) {
+  if (company == Company::direct) {
     carry_direct(listener);
   } else {
     carry_by_staging(listener);

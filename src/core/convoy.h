@@ -46,8 +46,13 @@ class Convoy {
     ~Listener() = default;
   };
 
-  // All are begun, and of one company. Writes how each ended; an entry whose status stays CUFILE_WAITING was not
-  // carried, and is to be carried by others: its company has been changed.
+  // What was found when they were submitted may be a while ago. An entry whose descriptor belongs to another file by
+  // now, or whose memory is another allocation or none, comes behind the others, with its slot, and goes by itself: a
+  // transfer tells what is wrong. Answers how many are as they were submitted, and notes where their files end.
+  static std::size_t part_as_submitted(std::span<Entry*> entries, std::span<std::uint16_t> slots) noexcept;
+
+  // All are begun, as they were submitted, and of one company. Writes how each ended; an entry whose status stays
+  // CUFILE_WAITING was not carried, and is to be carried by others: its company has been changed.
   void carry(std::span<Entry* const> entries, std::span<Ending> endings, Listener& listener) noexcept;
 
  private:

@@ -59,16 +59,22 @@ bool can_be_gathered(const FileRange& range, cuda::DevicePtr to) {
   return range.block == 1 || (to - range.at.value % range.unit()) % 16 == 0;
 }
 
-// Is the range in the page cache, as far as its ends tell? Yes where the file system will not say.
-bool seems_cached(const FileRange& range) noexcept {
-  if (range.block > 1) return false;
+// Yes where the file system will not say.
+bool is_cached_at(int fd, std::uint64_t position) noexcept {
   std::byte byte{};
   const iovec one{&byte, 1};
-  const std::uint64_t end = std::min(range.at.value + range.length, range.file_size);
-  for (const std::uint64_t position : {range.at.value, end > range.at.value ? end - 1 : range.at.value}) {
-    if (::preadv2(range.fd, &one, 1, static_cast<off_t>(position), RWF_NOWAIT) < 0 && errno == EAGAIN) return false;
-  }
-  return true;
+  return ::preadv2(fd, &one, 1, static_cast<off_t>(position), RWF_NOWAIT) >= 0 || errno != EAGAIN;
+}
+
+// Is the range in the page cache, as far as its ends tell?
+bool seems_cached(const FileRange& range) noexcept {
+  if (range.block > 1 || !is_cached_at(range.fd, range.at.value)) return false;
+  const std::uint64_t end = range.at.value + range.length;
+  const std::uint64_t known_end = std::min(end, range.file_size);
+  if (known_end <= range.at.value || is_cached_at(range.fd, known_end - 1)) return true;
+  // Some kernels have nothing behind the end of a file, either, and say so. Who has not asked where that is asks now.
+  const std::uint64_t there = std::min(end, range.now.size());
+  return there < known_end && (there <= range.at.value || is_cached_at(range.fd, there - 1));
 }
 
 class DeviceRead final : public Work {
@@ -190,7 +196,7 @@ class DeviceRead final : public Work {
       slot.outcome = got.ok() ? static_cast<std::int64_t>(
                                     std::min<std::uint64_t>(got.count() - std::min(got.count(), before), wanted(chunk)))
                               : got.value();
-      // The device begins after its launch, and has nothing before this chunk: so asking takes no time.
+      // Nothing has been released yet. A kernel was launched just now, and takes as long to begin.
       if (chunk == 0 && !range_.now.finds_the_file()) slot.outcome = -EBADF;
       if (slot.outcome < static_cast<std::int64_t>(wanted(chunk))) ends_with(chunk);
     }
@@ -438,7 +444,8 @@ Outcome read_to_device(const FileRange& range, RingLoan& ring, const Target& tar
                   .lanes_go_round = lanes_go_round(offers_now() + 1),
                   .lanes = lane_count(),
                   .beyond_usual = ring.crew().beyond_usual()};
-  // Memory that went under its registration: the copy engine's answer is an error, a kernel's the end of the context.
+  // Memory of several allocations, of which one went under its registration: the copy engine's answer is an error, a
+  // kernel's the end of the context.
   shape.by_kernel = carrier != Carrier::engine && (shape.cached || carrier == Carrier::kernel) &&
                     can_be_gathered(range, to) && ring.device().can_gather() &&
                     ring.kernel_worth_trying(range.length) &&

@@ -71,12 +71,16 @@ struct Turn {
 };
 Turn direct_off;
 
+bool is_file(int fd, dev_t device, ino_t inode) {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 && status.st_dev == device && status.st_ino == inode;
+}
+
 // The caller's file opened once more; -errno when it cannot be.
 int open_again(const Job& job, int access) {
   const int fd = ::open(job.path, access | job.extra_flags | O_CLOEXEC);
   if (fd < 0) return -errno;
-  struct stat status {};
-  if (::fstat(fd, &status) == 0 && status.st_dev == job.device && status.st_ino == job.inode) return fd;
+  if (is_file(fd, job.device, job.inode)) return fd;
   ::close(fd);
   return -EBADF;  // the number was closed and used again between the request and now
 }
@@ -231,6 +235,7 @@ base::Outcome PrivateFile::ask(std::span<std::byte> bytes, base::FileOffset at, 
     job.bytes = bytes;
     job.at = at;
     if (hand_in(job) && job.opened) return job.outcome;
+    if (!is_file(caller_fd_, device_, inode_)) return base::Outcome::system_error(EBADF);  // another file's flags
     return without_direct(caller_fd_, bytes, at, writing);
   } catch (...) {
     return base::Outcome::system_error(ENOMEM);

@@ -27,7 +27,8 @@ class PrivateFile {
 
   // As engine::read_span and write_span on a buffered descriptor. Any thread; requests of all threads are served in
   // turn. Where the file cannot be opened a second time (no /proc, permissions have changed) the caller's own
-  // description is used, with O_DIRECT taken off it for the length of the call.
+  // description is used, with O_DIRECT taken off it for the length of the call. EBADF where the descriptor belongs to
+  // another file by now.
   base::Outcome read(std::span<std::byte> into, base::FileOffset at) noexcept;
   base::Outcome write(std::span<const std::byte> from, base::FileOffset at) noexcept;
 

@@ -63,6 +63,12 @@ class BatchTogether : public DeviceTest {
            !environment_says("SLUICE_VERIFY", "1");
   }
 
+  // Entries that have, until now.
+  static std::uint64_t went_together() {
+    const auto counts = counts_by_carrier();
+    return counts.scatter_kernel + counts.many_copies + counts.copy_engine;
+  }
+
   static CUfileIOParams_t read_of(CUfileHandle_t handle, const Memory& memory, const Range& range, std::size_t number) {
     CUfileIOParams_t entry{};
     entry.mode = CUFILE_BATCH;
@@ -321,7 +327,11 @@ TEST_F(BatchTogether, AFailedEntryAmongOthersFailsAlone) {
     entries.push_back(
         read_of(i == 16 ? closed.get() : handle.get(), memory, {i % 32 * 4096, (32 - i) * 4096, 4096}, i));
   }
+  const std::uint64_t before = went_together();
   const auto events = run(std::move(entries));
+  if (counts()) {
+    EXPECT_EQ(went_together() - before, 32U);
+  }
   for (std::size_t i = 0; i < 33; ++i) {
     EXPECT_EQ(events[i].status, i == 16 ? CUFILE_FAILED : CUFILE_COMPLETE) << i;
     EXPECT_EQ(static_cast<ssize_t>(events[i].ret), i == 16 ? -EBADF : 4096) << i;
@@ -346,6 +356,34 @@ TEST_F(BatchTogether, MemoryThatWentUnderItsRegistrationIsNotReadInto) {
   for (const CUfileIOEvents_t& event : run(std::move(entries))) {
     EXPECT_EQ(event.status, CUFILE_FAILED);
     EXPECT_EQ(static_cast<ssize_t>(event.ret), -EFAULT);
+  }
+  EXPECT_EQ(code(cuFileBufDeregister(base)), CU_FILE_SUCCESS);
+}
+
+TEST_F(BatchTogether, MemoryThatWentHoldsNobodyElseUp) {
+  const ScratchFile file(32 * 4096);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  Memory gone(MemoryKind::device, 4096);
+  const Memory memory(MemoryKind::device, 32 * 8192);
+  std::vector<CUfileIOParams_t> entries;
+  for (std::size_t i = 0; i < 33; ++i) {
+    entries.push_back(i == 5 ? read_of(handle.get(), gone, {0, 0, 4096}, i)
+                             : read_of(handle.get(), memory, {i % 32 * 4096, i % 32 * 8192, 4096}, i));
+  }
+  const void* const base = gone.address();
+  ASSERT_EQ(code(cuFileBufRegister(base, gone.size(), 0)), CU_FILE_SUCCESS);
+  gone.free();
+  const std::uint64_t before = went_together();
+  const auto events = run(std::move(entries));
+  if (counts()) {
+    EXPECT_EQ(went_together() - before, 32U);
+  }
+  for (std::size_t i = 0; i < 33; ++i) {
+    EXPECT_EQ(static_cast<ssize_t>(events[i].ret), i == 5 ? -EFAULT : 4096) << i;
+    if (i == 5) continue;
+    const auto expected = std::span(file.content()).subspan(i % 32 * 4096, 4096);
+    EXPECT_TRUE(same_bytes(expected, memory.get(i % 32 * 8192, 4096))) << i;
   }
   EXPECT_EQ(code(cuFileBufDeregister(base)), CU_FILE_SUCCESS);
 }

@@ -185,18 +185,20 @@ TEST(PrivateFiles, KeepTheProcessesRecordLocks) {
   EXPECT_EQ(status, 0) << "the lock is gone";
 }
 
-TEST(PrivateFiles, AreNotOpenedOnAnotherFileThatGotTheNumber) {
-  Scratch file;
+TEST(PrivateFiles, LeaveAnotherFileThatGotTheNumberAlone) {
+  const Scratch file;
   const Scratch other;
   PrivateFile private_file = file.private_file();
   ASSERT_GE(::dup2(other.fd.get(), file.fd.get()), 0);
   std::vector<char> out(3, 'y');
-  // The number belongs to a file that is not ours: it is not opened again; what remains is the caller's descriptor,
-  // whose identity is checked before every request.
-  private_file.write(bytes_of(out), FileOffset{0});
-  struct stat status {};
-  ::stat(file.path.c_str(), &status);
-  EXPECT_EQ(status.st_size, 0);
+  // It is not opened again, nor used with its flags changed.
+  EXPECT_EQ(private_file.write(bytes_of(out), FileOffset{0}), Outcome::system_error(EBADF));
+  EXPECT_EQ(private_file.read(bytes_of(out), FileOffset{0}), Outcome::system_error(EBADF));
+  for (const Scratch* const each : {&file, &other}) {
+    struct stat status {};
+    ASSERT_EQ(::stat(each->path.c_str(), &status), 0);
+    EXPECT_EQ(status.st_size, 0);
+  }
 }
 
 TEST(HostCopies, AnswerBadAddressesInsteadOfCrashing) {
