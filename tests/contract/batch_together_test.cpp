@@ -352,6 +352,10 @@ TEST_F(BatchTogether, MemoryThatWentUnderItsRegistrationIsNotReadInto) {
   }
   const void* const base = memory.address();
   ASSERT_EQ(code(cuFileBufRegister(base, memory.size(), 0)), CU_FILE_SUCCESS);
+  // While it is there, it is read into; and the library allocates nothing more that could come to its address.
+  for (const CUfileIOEvents_t& event : run(entries)) {
+    EXPECT_EQ(static_cast<ssize_t>(event.ret), 4096);
+  }
   memory.free();
   for (const CUfileIOEvents_t& event : run(std::move(entries))) {
     EXPECT_EQ(event.status, CUFILE_FAILED);
@@ -373,6 +377,7 @@ TEST_F(BatchTogether, MemoryThatWentHoldsNobodyElseUp) {
   }
   const void* const base = gone.address();
   ASSERT_EQ(code(cuFileBufRegister(base, gone.size(), 0)), CU_FILE_SUCCESS);
+  EXPECT_EQ(static_cast<ssize_t>(run(entries)[5].ret), 4096);
   gone.free();
   const std::uint64_t before = went_together();
   const auto events = run(std::move(entries));
