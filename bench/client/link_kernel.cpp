@@ -15,7 +15,7 @@ namespace {
 
 // A block moves a chunk of 32 KiB at a time, every 32nd of them: each thread has four loads of 16 bytes on their way,
 // 8 KiB from one to the next, before it stores the first. They bypass the cache, as loads of bytes must that another
-// processor has just written.
+// processor has just written. (So do volatile ones, of which those of one thread wait for each other.)
 constexpr const char* source = R"(
 .version 6.4
 .target sm_70
@@ -44,10 +44,10 @@ NEXT:
   mul.wide.u32 %offset, %chunk, 32768;
   add.u64 %source, %from, %offset;
   add.u64 %target, %to, %offset;
-  ld.global.cv.v4.u32 {%w0, %w1, %w2, %w3}, [%source];
-  ld.global.cv.v4.u32 {%w4, %w5, %w6, %w7}, [%source+8192];
-  ld.global.cv.v4.u32 {%w8, %w9, %w10, %w11}, [%source+16384];
-  ld.global.cv.v4.u32 {%w12, %w13, %w14, %w15}, [%source+24576];
+  ld.relaxed.sys.global.v4.u32 {%w0, %w1, %w2, %w3}, [%source];
+  ld.relaxed.sys.global.v4.u32 {%w4, %w5, %w6, %w7}, [%source+8192];
+  ld.relaxed.sys.global.v4.u32 {%w8, %w9, %w10, %w11}, [%source+16384];
+  ld.relaxed.sys.global.v4.u32 {%w12, %w13, %w14, %w15}, [%source+24576];
   st.global.v4.u32 [%target], {%w0, %w1, %w2, %w3};
   st.global.v4.u32 [%target+8192], {%w4, %w5, %w6, %w7};
   st.global.v4.u32 [%target+16384], {%w8, %w9, %w10, %w11};

@@ -15,12 +15,12 @@ class Crew {
   unsigned beyond_usual() const noexcept { return beyond_; }
 
   // A request took so long, and so much of it one of its hands waited for the device to leave room. Where it hardly
-  // ever did, another one makes it quicker and costs nothing. One of ten makes the others wait a tenth of the time:
-  // where they wait more than that, there is one too many.
+  // ever did, another one makes it quicker and costs nothing. Where it waited for a twentieth, hands beyond the usual
+  // number cost more than they bring.
   void learn(std::chrono::nanoseconds waited, std::chrono::nanoseconds whole) noexcept {
     if (waited * 1000 < whole) {
       beyond_ = std::min(beyond_ + 1, most_beyond);
-    } else if (waited * 6 > whole && beyond_ > 0) {
+    } else if (waited * 20 > whole && beyond_ > 0) {
       --beyond_;
     }
   }

@@ -17,7 +17,7 @@ struct Size {
 
 // Measured on H200s and H100s. Smaller chunks start the device sooner, larger ones cost less; more hands are quicker
 // and cost more processor time.
-constexpr std::array kernel_sizes{Size{384 << 10, 16 << 10, 3},  Size{512 << 10, 16 << 10, 6},
+constexpr std::array kernel_sizes{Size{224 << 10, 16 << 10, 3},  Size{384 << 10, 32 << 10, 3},
                                   Size{2 << 20, 32 << 10, 6},    Size{4 << 20, 32 << 10, 9},
                                   Size{8 << 20, 64 << 10, 9},    Size{32 << 20, 64 << 10, 7},
                                   Size{128 << 20, 64 << 10, 10}, Size{~0ULL, 64 << 10, 8}};

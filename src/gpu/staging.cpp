@@ -93,7 +93,7 @@ int Staging::launch(const Scatter& scatter) noexcept {
                                   &numbers[0], &numbers[1], &numbers[2], &numbers[3], &numbers[4]};
   // Measured on an H200: a chunk is a block's work, so small ones want many small blocks. More of the others would only
   // take processors from the program's own kernels.
-  constexpr unsigned most_blocks = 32;
+  constexpr unsigned most_blocks = 24;
   const unsigned copiers = scatter.chunk_bytes <= 4096 ? copiers_of_small_chunks : copiers_a_block;
   const unsigned blocks = std::clamp(scatter.chunks, 1U, scatter.chunk_bytes <= 16384 ? 64U : most_blocks);
   return driver_->launch_kernel(kernels_there_->scatter.load(std::memory_order_acquire), blocks, 1, 1,

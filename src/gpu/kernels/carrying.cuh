@@ -20,6 +20,8 @@
 //     line of the host's memory to itself: looks at its neighbours would hold up whoever writes it.
 //   - Every chunk gets a ticket in the end: one of length 0 when there was nothing to read.
 
+#include "loads.cuh"
+
 using u32 = unsigned int;
 using u64 = unsigned long long;
 
@@ -29,6 +31,7 @@ constexpr u32 called_off = 0xffffffffu;  // in the low half of chunk 0's ticket
 constexpr u32 ticket_words = 8;          // from one ticket to the next: a line each
 constexpr u32 ticket_slots = 256;
 constexpr u32 warp = 32;
+constexpr u32 long_chunk = 65536;
 
 __device__ u32 number_in(u64 ticket) {
   return static_cast<u32>(ticket);
@@ -129,7 +132,8 @@ class Usher {
   const Shared& shared_;
 };
 
-// By `count` threads. Loads pass the caches: the ring's places are used again and again.
+// By `count` threads. Of a long chunk two loads of each are on their way at once, of others one: with more, those of
+// all blocks together take so much longer that the whole does, too.
 __device__ void copy(char* to, const char* from, u32 length, u32 count) {
   // Both have the same distance from a 16-byte boundary.
   const u32 head = min(length, static_cast<u32>(-reinterpret_cast<u64>(to)) & 15u);
@@ -138,18 +142,15 @@ __device__ void copy(char* to, const char* from, u32 length, u32 count) {
   uint4* target = reinterpret_cast<uint4*>(to + head);
   const u32 words = (length - head) / 16;
   u32 i = threadIdx.x;
-  // Four loads are on their way at once. With more, each takes so much longer that the whole does, too.
-  for (; i + 3 * count < words; i += 4 * count) {
-    const uint4 a = __ldcv(source + i);
-    const uint4 b = __ldcv(source + i + count);
-    const uint4 c = __ldcv(source + i + 2 * count);
-    const uint4 d = __ldcv(source + i + 3 * count);
-    target[i] = a;
-    target[i + count] = b;
-    target[i + 2 * count] = c;
-    target[i + 3 * count] = d;
+  if (length >= long_chunk) {
+    for (; i + count < words; i += 2 * count) {
+      const uint4 a = fetch(source + i);
+      const uint4 b = fetch(source + i + count);
+      target[i] = a;
+      target[i + count] = b;
+    }
   }
-  for (; i < words; i += count) target[i] = __ldcv(source + i);
+  for (; i < words; i += count) target[i] = fetch(source + i);
   for (u32 rest = head + words * 16 + threadIdx.x; rest < length; rest += count) to[rest] = __ldcv(from + rest);
 }
 

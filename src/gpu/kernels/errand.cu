@@ -24,6 +24,8 @@
 //     itself, since what comes next in the stream may run when it leaves; or until the host, whose driver does not copy
 //     now, leaves it the rest of the commands.
 
+#include "loads.cuh"
+
 using u32 = unsigned int;
 using u64 = unsigned long long;
 
@@ -119,19 +121,7 @@ __device__ void copy_alike(char* to, const char* from, u32 length) {
   uint4* target = reinterpret_cast<uint4*>(to + head);
   const u32 words = (length - head) / 16;
   const u32 stride = blockDim.x;
-  u32 i = threadIdx.x;
-  // Four loads are on their way at once.
-  for (; i + 3 * stride < words; i += 4 * stride) {
-    const uint4 a = __ldcv(source + i);
-    const uint4 b = __ldcv(source + i + stride);
-    const uint4 c = __ldcv(source + i + 2 * stride);
-    const uint4 d = __ldcv(source + i + 3 * stride);
-    target[i] = a;
-    target[i + stride] = b;
-    target[i + 2 * stride] = c;
-    target[i + 3 * stride] = d;
-  }
-  for (; i < words; i += stride) target[i] = __ldcv(source + i);
+  for (u32 i = threadIdx.x; i < words; i += stride) target[i] = fetch(source + i);
   for (u32 rest = head + words * 16 + threadIdx.x; rest < length; rest += stride) to[rest] = __ldcv(from + rest);
 }
 

@@ -19,6 +19,8 @@
 //   - It leaves when there has been nothing to do for `idle`, and after `life` whatever there is to do. With 0 for both
 //     it looks once.
 
+#include "loads.cuh"
+
 using u32 = unsigned int;
 using u64 = unsigned long long;
 
@@ -42,7 +44,7 @@ __device__ ulonglong2 look_at_both(const void* words) {
   return seen;
 }
 
-// All loads of 64 KiB are on their way before the first store. They pass the caches: places are used again and again.
+// All loads of 64 KiB are on their way before the first store.
 __device__ void copy(char* to, const char* from, u32 length) {
   // Both have the same distance from a 16-byte boundary.
   const u32 head = min(length, static_cast<u32>(-reinterpret_cast<u64>(to)) & 15u);
@@ -63,7 +65,7 @@ __device__ void copy(char* to, const char* from, u32 length) {
     uint4 part[at_once];
 #pragma unroll
     for (u32 i = 0; i < at_once; ++i) {
-      if (first + i * threads < words) part[i] = __ldcv(source + first + i * threads);
+      if (first + i * threads < words) part[i] = fetch(source + first + i * threads);
     }
 #pragma unroll
     for (u32 i = 0; i < at_once; ++i) {
