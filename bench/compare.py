@@ -215,8 +215,10 @@ def report(state, kinds):
         for who, about in run["about"].items():
             print(f"{who}: {', '.join(f'{name} {value}' for name, value in about.items())}")
     print(f"\n{verdicts.verdict_table(found)}\n\n{verdicts.sample_table(state.data['results'])}\n")
-    print(f"{sum(verdict.met is True for verdict in found)} met, {sum(verdict.met is False for verdict in found)} not "
-          f"met, {sum(verdict.met is None for verdict in found)} without a verdict")
+    missed = [verdict for verdict in found if verdict.met is False]
+    print(f"{sum(verdict.met is True for verdict in found)} met, {len(missed)} not met "
+          f"({sum(verdict.is_met_in_the_middle() for verdict in missed)} of them by the median's bound), "
+          f"{sum(verdict.met is None for verdict in found)} without a verdict")
 
 
 def main():

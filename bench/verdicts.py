@@ -15,9 +15,17 @@ class Verdict:
     other: float
     estimate: float      # a ratio; for slowdown, first and idle the number itself
     bound: float         # of the estimate: lower for ratios, upper for numbers; None without enough pairs
+    middle: float        # the same of the median of all pairs, which those that others disturbed hardly move: shown,
+    middle_bound: float  # and not judged by
     floor: float         # None: nothing is asked
     met: bool            # None: the same, or nothing can be said
     reason: str = ""
+
+    def is_met_in_the_middle(self):
+        """Would it be met if the median were asked?"""
+        if self.floor is None or self.middle_bound is None:
+            return False
+        return self.middle_bound >= self.floor if self.metric in RATES else self.middle_bound <= self.floor
 
 
 # What a sample says for each metric, as a number that is better when it is larger.
@@ -55,7 +63,7 @@ def judge(kind, row, requirement, result):
     if requirement.metric == "processor":
         against = "incumbent's processor time"
     blank = dict(kind=kind, row=row.name, metric=requirement.metric, against=against, ours=None, other=None,
-                 estimate=None, bound=None, floor=requirement.floor, met=None)
+                 estimate=None, bound=None, middle=None, middle_bound=None, floor=requirement.floor, met=None)
     asked = requirement.floor is not None
     for wanted, met in ((mine, False if asked else None), (others, None)):
         if wanted in errors:
@@ -69,13 +77,18 @@ def judge(kind, row, requirement, result):
         blank["other"] = paired.median([shown(pair[others]) for pair in pairs])
     if requirement.metric in RATES:
         rate = RATES[requirement.metric]
-        estimate, bound = paired.ratio([(rate(pair[mine]), rate(pair[others])) for pair in pairs])
+        rates = [(rate(pair[mine]), rate(pair[others])) for pair in pairs]
+        estimate, bound = paired.ratio(rates)
+        ratios = [ours / theirs for ours, theirs in rates]
+        middle, middle_bound = paired.median(ratios), paired.median_bound(ratios)
         met = bound >= requirement.floor if asked and bound is not None else None
     else:
         values = [shown(pair[mine]) - (shown(pair[others]) if others else 0) for pair in pairs]
         estimate, bound = paired.mean(values), paired.upper_bound(values)
+        middle, middle_bound = paired.median(values), paired.median_upper_bound(values)
         met = bound <= requirement.floor if asked and bound is not None else None
-    return Verdict(**{**blank, "estimate": estimate, "bound": bound, "met": met})
+    return Verdict(**{**blank, "estimate": estimate, "bound": bound, "middle": middle,
+                      "middle_bound": middle_bound, "met": met})
 
 
 def judge_row(kind, row, result):
@@ -95,8 +108,8 @@ def number(value, digits=3):
 
 def verdict_table(verdicts):
     """Markdown, a line a requirement."""
-    lines = ["| file | row | held against | ours | other | ratio | 95 % bound | floor | |",
-             "|---|---|---|---|---|---|---|---|---|"]
+    lines = ["| file | row | held against | ours | other | ratio | 95 % bound | median | its bound | floor | |",
+             "|---|---|---|---|---|---|---|---|---|---|---|"]
     for verdict in verdicts:
         word = {True: "met", False: "NOT MET", None: ""}[verdict.met]
         sign = "≤ " if verdict.metric in ("slowdown", "first", "idle") else ""
@@ -106,7 +119,8 @@ def verdict_table(verdicts):
         floor = "–" if verdict.floor is None else sign + number(verdict.floor)
         text = f"{word} {verdict.reason}".strip()
         lines.append(f"| {verdict.kind} | {verdict.row} | {against} | {number(verdict.ours)} | {number(verdict.other)} "
-                     f"| {number(verdict.estimate)} | {number(verdict.bound)} | {floor} | {text} |")
+                     f"| {number(verdict.estimate)} | {number(verdict.bound)} | {number(verdict.middle)} "
+                     f"| {number(verdict.middle_bound)} | {floor} | {text} |")
     return "\n".join(lines)
 
 

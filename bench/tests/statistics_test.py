@@ -68,6 +68,30 @@ class Ratio(unittest.TestCase):
         self.assertTrue(60 <= above <= 140, above)  # 100 expected, four standard deviations to each side
 
 
+class Median(unittest.TestCase):
+    def test_bound_is_the_value_that_the_printed_tables_of_the_sign_test_name(self):
+        # (values, how many may lie below, at most)
+        for count, rank in ((5, 0), (8, 1), (10, 1), (11, 2), (16, 4), (24, 7)):
+            self.assertEqual(paired.median_bound(list(range(count))), rank, count)
+
+    def test_of_fewer_than_five_values_has_no_bound(self):
+        self.assertIsNone(paired.median_bound([1, 1, 1, 1]))
+
+    def test_bound_is_not_moved_by_one_that_is_far_off(self):
+        self.assertEqual(paired.median_bound([0.01] + [2.0] * 9), 2.0)
+        self.assertLess(paired.ratio([(0.01, 1)] + [(2.0, 1)] * 9)[1], 1.0)
+
+    def test_upper_bound_is_the_lower_one_from_the_other_side(self):
+        self.assertEqual(paired.median_upper_bound(list(range(10))), 8)
+        self.assertIsNone(paired.median_upper_bound([1, 2]))
+
+    def test_bound_lies_above_the_truth_in_a_twentieth_of_all_cases_at_most(self):
+        numbers = random.Random(1)
+        above = sum(paired.median_bound([numbers.expovariate(1) for _ in range(16)]) > math.log(2)
+                    for _ in range(2000))
+        self.assertTrue(40 <= above <= 110, above)  # 77 expected of the fifth of 16, four standard deviations
+
+
 class Verdict(unittest.TestCase):
     @staticmethod
     def of(metric, floor, result, against="incumbent"):
@@ -81,6 +105,20 @@ class Verdict(unittest.TestCase):
         verdict = self.of("speed", 1.5, pairs_of("read-1M", [2, 4, 3, 5], [2, 2, 2, 2]))
         self.assertGreater(verdict.estimate, 1.5)
         self.assertIs(verdict.met, False)
+
+    def test_is_not_met_when_only_the_middle_of_the_pairs_does(self):
+        verdict = self.of("speed", 1.5, pairs_of("read-1M", [4] * 9 + [0.1], [2] * 10))
+        self.assertEqual((verdict.middle, verdict.middle_bound), (2, 2))
+        self.assertIs(verdict.met, False)
+        self.assertTrue(verdict.is_met_in_the_middle())
+        self.assertFalse(self.of("speed", 2.5, pairs_of("read-1M", [4] * 10, [2] * 10)).is_met_in_the_middle())
+
+    def test_of_the_slowdown_is_met_in_the_middle_from_below(self):
+        pairs = [{"ours:read-1M": {"product_slowdown": ours}, "theirs:read-1M": {"product_slowdown": 0.0}}
+                 for ours in [0.01] * 9 + [3.0]]
+        verdict = self.of("slowdown", 0.05, {"pairs": pairs})
+        self.assertIs(verdict.met, False)
+        self.assertTrue(verdict.is_met_in_the_middle())
 
     def test_of_latency_counts_lower_as_better(self):
         result = {"pairs": [{"ours:read-1M": sample(1, p50=5), "theirs:read-1M": sample(1, p50=10)}] * 3}
@@ -157,7 +195,7 @@ class Bounds(unittest.TestCase):
             self.assertIsNone(found[-1].floor)
             self.assertIsNone(found[-1].met)
             self.assertEqual(self.cells(found, "read-1M", "link-kernel"),
-                             [str(speed), "4", f"{ratio:g}", f"{ratio:g}", "–", ""])
+                             [str(speed), "4", f"{ratio:g}", f"{ratio:g}", f"{ratio:g}", "–", "–", ""])
 
     def test_of_latency_compare_medians_and_read_so(self):
         # Speeds say the opposite, so that they are not what was taken.
@@ -165,7 +203,7 @@ class Bounds(unittest.TestCase):
                                                                      {"pwrite-4K": sample(1, p50=7.0)}))
         self.assertAlmostEqual(found[-1].estimate, 0.5)
         self.assertIsNone(found[-1].met)
-        self.assertEqual(self.cells(found, "write-4K", "pwrite-4K's p50"), ["14", "7", "0.5", "0.5", "–", ""])
+        self.assertEqual(self.cells(found, "write-4K", "pwrite-4K's p50"), ["14", "7", "0.5", "0.5", "0.5", "–", "–", ""])
 
     def test_leave_the_incumbents_latency_its_name(self):
         row = floors.row("read-4K", latency=1.0)
@@ -179,7 +217,7 @@ class Bounds(unittest.TestCase):
         self.assertEqual([(verdict.against, verdict.met) for verdict in found], [
             ("incumbent", True), ("link-h2d", True), ("incumbent's processor time", True), ("link-kernel", None)])
         self.assertEqual(self.cells(found, "read-1M", "link-kernel"),
-                         ["–", "–", "–", "–", "–", "reference:link-kernel: this device runs no kernels"])
+                         ["–", "–", "–", "–", "–", "–", "–", "reference:link-kernel: this device runs no kernels"])
 
     def test_do_not_count_when_ours_fails(self):
         found = verdicts.judge_row("cached", self.read, {"pairs": [], "errors": {"ours:read-1M": "WRONG BYTES"}})
