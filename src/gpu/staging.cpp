@@ -91,7 +91,7 @@ int Staging::launch(const Scatter& scatter) noexcept {
                                        scatter.serial};
   std::array<void*, 11> arguments{&places,     &targets,    &tickets,    &drained,    &words,     &counters,
                                   &numbers[0], &numbers[1], &numbers[2], &numbers[3], &numbers[4]};
-  // Measured on an H200: a chunk is a block's work, so small ones want many small blocks. More of the others would only
+  // Measured: a chunk is a block's work, so small ones want many small blocks. More of the others would only
   // take processors from the program's own kernels.
   constexpr unsigned most_blocks = 24;
   const unsigned copiers = scatter.chunk_bytes <= 4096 ? copiers_of_small_chunks : copiers_a_block;
