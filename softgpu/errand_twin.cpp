@@ -16,6 +16,8 @@ constexpr std::uint32_t kind_end = 0;
 constexpr std::uint32_t kind_to_device = 1;
 constexpr std::uint32_t kind_called_off = 3;
 
+constexpr std::uint32_t end_of_numbers = 0xe0000000U;  // a launch begins anew instead
+
 constexpr std::uint64_t line_bytes = 64;  // from one command to the next, and from one answer to the next
 
 // The parameters, in the kernel's order.
@@ -153,6 +155,7 @@ void errand(const Launch& launch) {
     number = resumed.over;
     if (number == 0) return;
   }
+  if (number >= end_of_numbers) number = 0x100U | (number & 0xffU);
   counter(0).store(number);
   counter(1).store(number);
   word(2).store(first, std::memory_order_release);

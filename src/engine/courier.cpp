@@ -298,7 +298,7 @@ void Courier::finish() noexcept {
   } else if (task_->fetched_bytes > 0) {
     observe::count_carrier(observe::CarriedBy::copy_engine);
   }
-  station_.next_number_ = next_;
+  station_.next_number_ = gpu::following_launch(next_);
   if (!gate_open_) open_gate();
   task_ = nullptr;
 }

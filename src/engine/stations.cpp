@@ -146,8 +146,6 @@ void Attendants::settle_station(Station& station) {
     station.watched_ = false;
     std::erase(watched_, &station);
   }
-  constexpr std::uint32_t worn_out = 0xf0000000U;  // numbers never come round
-  if (station.next_number_ > worn_out) station.condemned_.store(true);
   if (!station.kept_) idle_.push_back(&station);
 }
 

@@ -73,6 +73,8 @@ int Errands::prepare() noexcept {
   words().first_counters[0] = first_errand;
   words().first_counters[1] = first_errand;
   words().first_counters[5] = first_errand;
+  words().begun = words().left = first_errand - 1;
+  words().verdict = carrying(first_errand) - 1;
   int result = driver_->mem_host_get_device_pointer(&device_base_, memory_.data(), 0);
   if (result == cuda::success) result = driver_->ctx_get_device(&device_);
   if (result == cuda::success) result = make_urgent_stream(*driver_, rescue_);

@@ -64,9 +64,18 @@ inline constexpr std::size_t errand_words_bytes = 8192;
 static_assert(sizeof(ErrandWords) <= errand_words_bytes);
 inline constexpr std::size_t errand_memory_bytes = errand_words_bytes + std::size_t{errand_places} * errand_place_bytes;
 
-// The first number that a command has: no word that was never written looks like one.
-inline constexpr std::uint32_t first_errand = errand_places;
-// Does the word tell of the launch that begins with `number`, or of a later one?
+// Commands have consecutive numbers, from launch to launch. A launch that would begin with this one or a later one
+// begins anew instead: within a launch numbers never come round. What a slot sees of its numbers goes on as it was.
+inline constexpr std::uint32_t end_of_errands = 0xe0000000U;
+constexpr std::uint32_t following_launch(std::uint32_t next) noexcept {
+  constexpr std::uint32_t seen = 0x100;
+  return next < end_of_errands ? next : seen + next % seen;
+}
+// The first number that a command has: close before that end, so that beginning anew is nothing that happens for the
+// first time after weeks.
+inline constexpr std::uint32_t first_errand = end_of_errands - 512;
+// Does the word tell of the launch that begins with `number`, or of a later one? Numbers that began anew meanwhile are
+// later ones.
 constexpr bool is_told_of(std::uint32_t word, std::uint32_t number) noexcept {
   return static_cast<std::int32_t>(word - number) >= 0;
 }

@@ -588,6 +588,55 @@ TEST_F(GatedStreams, ReplayAGraphThatReadsAndWritesEachTime) {
   EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
 }
 
+// The commands of a stream's transfers begin anew to count after some five of these.
+TEST_F(GatedStreams, GoOnWhereTheirCommandsBeginAnewToCount) {
+  ASSERT_NO_FATAL_FAILURE(wait_for_kernel());
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  for (unsigned char round = 1; round <= 5; ++round) {
+    SCOPED_TRACE(static_cast<int>(round));
+    fill_file(round);
+    memory.fill(0);
+    std::array<Call, 4> calls{Call{kSize}, Call{100001, 5000}, Call{1, 100}, Call{kSize}};
+    const Gate gate;
+    gate.hold(stream.get());
+    for (Call& call : calls) ASSERT_EQ(call.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+    gate.open();
+    stream.synchronize();
+    for (const Call& call : calls) EXPECT_EQ(call.moved, static_cast<ssize_t>(call.size));
+    ASSERT_TRUE(all_bytes(round, memory.get(0, kSize)));
+    ASSERT_TRUE(all_bytes(0, memory.get(kSize, kRoom - kSize)));
+  }
+}
+
+TEST_F(GatedStreams, ReplayAGraphWhoseCommandsBeginAnewToCount) {
+  if (cuda()->begin_capture == nullptr) GTEST_SKIP() << "no graphs here";
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  ASSERT_EQ(code(cuFileStreamRegister(stream.get(), 15)), CU_FILE_SUCCESS);
+  Call read{kSize};
+  constexpr int thread_local_mode = 1;
+  ASSERT_EQ(cuda()->begin_capture(stream.get(), thread_local_mode), 0);
+  ASSERT_EQ(read.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+  void* graph = nullptr;
+  ASSERT_EQ(cuda()->end_capture(stream.get(), &graph), 0);
+  void* exec = nullptr;
+  ASSERT_EQ(cuda_function<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags")(&exec, graph, 0), 0);
+  for (unsigned char round = 1; round <= 4; ++round) {
+    fill_file(round);
+    memory.fill(0);
+    for (int launch = 0; launch < 3; ++launch) {
+      ASSERT_EQ(cuda_function<int(void*, CUstream)>("cuGraphLaunch")(exec, stream.get()), 0);
+    }
+    stream.synchronize();
+    EXPECT_EQ(read.moved, static_cast<ssize_t>(kSize));
+    ASSERT_TRUE(all_bytes(round, memory.get(0, kSize)));
+  }
+  cuda_function<int(void*)>("cuGraphExecDestroy")(exec);
+  cuda()->graph_destroy(graph);
+  EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
+}
+
 TEST_F(GatedStreams, LeaveTheCaptureOfAnotherThreadAlone) {
   if (cuda()->begin_capture == nullptr) GTEST_SKIP() << "no graphs here";
   const Stream captured;

@@ -7,7 +7,7 @@
 // Who waits for whom, and why it cannot hang:
 //   - Commands have consecutive numbers; command n stands in slot n % places, its bytes in the place of that number.
 //     Blocks draw numbers from a counter, in order, so one resident block is enough. Numbers go on from launch to
-//     launch.
+//     launch, and begin anew between two launches before they would come round.
 //   - A command is two words in a line of the host's memory of its own, as is the answer to it: looks at its neighbours
 //     would hold up whoever writes it. Both words carry (part of) its number, so it does not matter in which order they
 //     are seen.
@@ -38,6 +38,10 @@ constexpr u32 kind_called_off = 3;
 
 // The verdict on a launch: this, or the number from which on it carries. Numbers begin beyond.
 constexpr u32 off = 1;
+
+// A launch does not begin with this number or a later one, but anew, with a small one of the same last byte: what a
+// slot shows of its numbers goes on as it was.
+constexpr u32 end_of_numbers = 0xe0000000u;
 
 constexpr u32 line_bytes = 64;  // from one command to the next, and from one answer to the next
 
@@ -222,7 +226,8 @@ extern "C" __global__ void __launch_bounds__(512)
     __threadfence_system();
     if (atomicAdd(left, 1u) == gridDim.x - 1) {
       const u32 first = counters[at_first];
-      const u32 next = counters[at_next];
+      const u32 after = counters[at_next];
+      const u32 next = after < end_of_numbers ? after : 0x100u | (after & 0xffu);
       counters[at_draws] = next;
       counters[at_first] = next;
       counters[at_posted] = next;
