@@ -128,6 +128,7 @@ Knobs read_knobs() {
   if (auto links = links_in(text_of("SLUICE_SOFTGPU_PEER"))) knobs.peers = std::move(*links);
   read_decimal("SLUICE_SOFTGPU_LINK_GIBPS", knobs.link_gib_per_second);
   read_decimal("SLUICE_SOFTGPU_LINK_US", knobs.link_latency_us);
+  read_decimal("SLUICE_SOFTGPU_LOAD_US", knobs.load_us);
   read("SLUICE_SOFTGPU_SMS", 0U, 1024U, knobs.resident_kernels);
   read("SLUICE_SOFTGPU_REST", 0U, 1U, knobs.keeps_calls);
   std::string_view backings = text_of("SLUICE_SOFTGPU_BACKING");

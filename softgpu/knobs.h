@@ -38,6 +38,7 @@ struct Knobs {
   PeerLinks peers;                    // SLUICE_SOFTGPU_PEER
   double link_gib_per_second = 0;     // SLUICE_SOFTGPU_LINK_GIBPS; 0: as fast as memcpy
   double link_latency_us = 0;         // SLUICE_SOFTGPU_LINK_US
+  double load_us = 0;                 // SLUICE_SOFTGPU_LOAD_US; of each module
   unsigned resident_kernels = 0;      // SLUICE_SOFTGPU_SMS, a device; 0: as many as are launched
   unsigned keeps_calls = 0;           // SLUICE_SOFTGPU_REST; 1: while memory is freed, too
   std::vector<Backing> backings;      // SLUICE_SOFTGPU_BACKING, one a device in order; the rest have none

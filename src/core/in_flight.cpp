@@ -13,6 +13,7 @@
 #include <new>
 
 #include "base/thread_end.h"
+#include "gpu/loading.h"
 #include "observe/log.h"
 
 namespace sluice::core {
@@ -115,7 +116,7 @@ void wait_at_exit() {
   }
   const std::int64_t deadline = milliseconds_now() + most_milliseconds;
   int left = still_in_flight();
-  while (left != 0 && milliseconds_now() < deadline) {
+  while ((left != 0 || gpu::is_loading()) && milliseconds_now() < deadline) {
     constexpr timespec moment{0, 200'000};
     ::nanosleep(&moment, nullptr);
     left = still_in_flight();
@@ -176,6 +177,7 @@ void transfers_after_fork_in_child() noexcept {
     if (record->busy()) record->turn();
     record->taken.store(false, std::memory_order_relaxed);
   }
+  gpu::loading_after_fork_in_child();
 }
 
 }  // namespace sluice::core

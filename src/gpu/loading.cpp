@@ -52,6 +52,8 @@ void load_all(const Driver& driver, Kernels& kernels) noexcept {
   }
 }
 
+std::atomic<unsigned> threads_loading{0};
+
 // On a thread of its own: loading may wait for kernels of the program that are running, and such a kernel may wait for
 // the bytes that we are to read.
 void load(const Driver& driver, Kernels& kernels) noexcept {
@@ -64,6 +66,7 @@ void load(const Driver& driver, Kernels& kernels) noexcept {
   }
   kernels.tried.store(true, std::memory_order_release);
   kernels.news.advance();
+  threads_loading.fetch_sub(1, std::memory_order_release);
 }
 
 void start_loading(const Driver& driver, Kernels& kernels) {
@@ -71,11 +74,13 @@ void start_loading(const Driver& driver, Kernels& kernels) {
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  threads_loading.fetch_add(1, std::memory_order_relaxed);
   try {
     std::thread thread(load, std::cref(driver), std::ref(kernels));
     ::pthread_setname_np(thread.native_handle(), "sluice-load");
     thread.detach();
   } catch (const std::system_error& failure) {
+    threads_loading.fetch_sub(1, std::memory_order_relaxed);
     kernels.tried.store(true);
     observe::log(config::LogLevel::warn, "gpu",
                  std::string("our kernels are not loaded, copies take longer: ") + failure.what());
@@ -132,6 +137,14 @@ GoingWithout::~GoingWithout() {
   if (kernels_ == nullptr) return;
   const std::lock_guard lock(kernels_->deciding);
   --kernels_->going_without;
+}
+
+bool is_loading() noexcept {
+  return threads_loading.load(std::memory_order_acquire) > 0;
+}
+
+void loading_after_fork_in_child() noexcept {
+  threads_loading.store(0, std::memory_order_relaxed);
 }
 
 bool wait_for(const Kernels& kernels, int milliseconds) noexcept {

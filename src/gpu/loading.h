@@ -59,6 +59,11 @@ class GoingWithout {
   Kernels* kernels_;
 };
 
+// Is a thread of ours at it, in any context? A process must not end meanwhile: the driver would be gone under it.
+bool is_loading() noexcept;
+// A child of fork does not have that thread.
+void loading_after_fork_in_child() noexcept;
+
 // Waits until they are loaded, or can not be; false when that takes longer.
 bool wait_for(const Kernels& kernels, int milliseconds) noexcept;
 

@@ -115,6 +115,15 @@ INSTANTIATE_TEST_SUITE_P(Device, LifeProcess,
                                            Row{"cuda_begins_in_a_forked_child", "the child is done\n"}),
                          name_of_row);
 
+TEST(LifeProcessLoading, OfOurKernelsIsWaitedForAtExit) {
+  const Ended ended =
+      run_beside("life_program", {"exit_waits_until_our_kernels_are_loaded"}, {"SLUICE_SOFTGPU_LOAD_US=600000"});
+  if (ended.skipped()) GTEST_SKIP() << ended.output;
+  EXPECT_EQ(without_complaint(ended.output), kHandler);
+  EXPECT_EQ(ended.signal, 0) << strsignal(ended.signal);
+  EXPECT_EQ(ended.status, 0);
+}
+
 TEST(LifeProcessKilled, WithATransferInFlightDiesAtOnce) {
   const Ended ended = run_beside("life_program", {"killed_with_a_transfer_in_flight"});
   EXPECT_EQ(ended.output, "");

@@ -6,8 +6,10 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "contract/life/scenario.h"
@@ -234,6 +236,34 @@ int exit_does_not_wait_for_ever() {
   return 0;
 }
 
+bool has_thread(std::string_view name) {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string comm;
+    std::getline(std::ifstream(task.path() / "comm"), comm);
+    if (comm == name) return true;
+  }
+  return false;
+}
+
+// Registered before the library's own handler, this one comes behind it. The thread that is done may take a moment to
+// be gone; loading takes longer (tests/contract/life_process_test.cpp).
+int exit_waits_until_our_kernels_are_loaded() {
+  if (cuda() == nullptr) skip("no CUDA device");
+  std::atexit([] {
+    for (int looks = 0; looks < 1000 && has_thread("sluice-load"); ++looks) ::usleep(1000);
+    require(!has_thread("sluice-load"), "a thread that loads our kernels is gone");
+    say("the handler is done");
+  });
+  const ScratchFile file(scenario_bytes);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, scenario_bytes);
+  require(read_file(handle.get(), memory.address(), scenario_bytes) == moved(scenario_bytes), "reading");
+  // Other drivers may have loaded them by now.
+  require(!cuda()->soft || has_thread("sluice-load"), "a thread that loads our kernels");
+  return 0;
+}
+
 int exit_lets_busy_threads_be() {
   // Threads that start one transfer after the other: those in flight at exit are waited for, no more.
   World::open();
@@ -352,6 +382,7 @@ constexpr Scenario all[] = {
     {"exit_at_once_with_a_batch_in_flight", exit_at_once_with_a_batch_in_flight},
     {"exit_does_not_wait_for_ever", exit_does_not_wait_for_ever},
     {"exit_lets_busy_threads_be", exit_lets_busy_threads_be},
+    {"exit_waits_until_our_kernels_are_loaded", exit_waits_until_our_kernels_are_loaded},
     {"quick_exit_with_a_transfer_in_flight", quick_exit_with_a_transfer_in_flight},
     {"exit_at_once_with_a_transfer_in_flight", exit_at_once_with_a_transfer_in_flight},
     {"killed_with_a_transfer_in_flight", killed_with_a_transfer_in_flight},

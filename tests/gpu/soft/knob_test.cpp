@@ -1,8 +1,10 @@
 // Number of devices, their memory, their links.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <vector>
 
+#include "gpu/driver/kernel_texts.h"
 #include "scenario.h"
 
 namespace sluice::gpu_suite {
@@ -118,6 +120,18 @@ Verdict a_small_copy_has_a_latency() {
 
 TEST(Knobs, GiveTheLinkALatency) {
   EXPECT_HOLDS({{"SLUICE_SOFTGPU_LINK_US", "20000"}}, a_small_copy_has_a_latency);
+}
+
+Verdict a_module_takes_its_time() {
+  cuda::Module module = nullptr;
+  const auto began = std::chrono::steady_clock::now();
+  AND_THAT(cuModuleLoadData(&module, ptx::probe_store) == cuda::success);
+  AND_THAT(std::chrono::steady_clock::now() - began >= std::chrono::milliseconds(20));
+  return "";
+}
+
+TEST(Knobs, SlowLoadingDown) {
+  EXPECT_HOLDS({{"SLUICE_SOFTGPU_LOAD_US", "20000"}}, a_module_takes_its_time);
 }
 
 // A copy that is on its way over the link for a minute; nobody waits for it.
