@@ -156,9 +156,9 @@ class Comparison(InFolder):
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         for row, bound in (("write-4K", "pwrite-4K's p50"), ("write-4K", "copy-out-4K's p50"),
                            ("batch-1M-x32", "pread-rand-1M-x12")):
-            self.assertRegex(run.stdout, rf"\| cached \| {row} \| {bound} (\| [0-9.e+-]+ ){{4}}\| – \|  \|")
+            self.assertRegex(run.stdout, rf"\| cached \| {row} \| {bound} (\| [0-9.e+-]+ ){{5}}\| – \| – \|  \|")
         # The soft GPU has no kernels: that line says so, and the others have their verdicts.
-        self.assertRegex(run.stdout, r"\| batch-1M-x32 \| link-kernel (\| – ){5}\| reference:link-kernel: .*no kernels")
+        self.assertRegex(run.stdout, r"\| batch-1M-x32 \| link-kernel (\| – ){7}\| reference:link-kernel: .*no kernels")
         self.assertRegex(run.stdout, r"\| batch-1M-x32 \| link-h2d \|.*\| 0\.86 \| (NOT MET|met) \|")
         self.assertIn("4 without a verdict", run.stdout)
 

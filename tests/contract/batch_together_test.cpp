@@ -63,6 +63,9 @@ class BatchTogether : public DeviceTest {
            !environment_says("SLUICE_VERIFY", "1");
   }
 
+  // A company whose launch was called off, and whose copies the driver refuses, goes one by one.
+  static bool counts_for_certain() { return counts() && std::getenv("SLUICE_SOFTGPU_FAIL") == nullptr; }
+
   // Entries that have, until now.
   static std::uint64_t went_together() {
     const auto counts = counts_by_carrier();
@@ -329,7 +332,7 @@ TEST_F(BatchTogether, AFailedEntryAmongOthersFailsAlone) {
   }
   const std::uint64_t before = went_together();
   const auto events = run(std::move(entries));
-  if (counts()) {
+  if (counts_for_certain()) {
     EXPECT_EQ(went_together() - before, 32U);
   }
   for (std::size_t i = 0; i < 33; ++i) {
@@ -381,7 +384,7 @@ TEST_F(BatchTogether, MemoryThatWentHoldsNobodyElseUp) {
   gone.free();
   const std::uint64_t before = went_together();
   const auto events = run(std::move(entries));
-  if (counts()) {
+  if (counts_for_certain()) {
     EXPECT_EQ(went_together() - before, 32U);
   }
   for (std::size_t i = 0; i < 33; ++i) {
