@@ -65,11 +65,12 @@ static_assert(sizeof(ErrandWords) <= errand_words_bytes);
 inline constexpr std::size_t errand_memory_bytes = errand_words_bytes + std::size_t{errand_places} * errand_place_bytes;
 
 // Commands have consecutive numbers, from launch to launch. A launch that would begin with this one or a later one
-// begins anew instead: within a launch numbers never come round. What a slot sees of its numbers goes on as it was.
+// begins anew instead: within a launch numbers never come round. The last byte goes on as it was, since the first word
+// of a command has no more of its number.
 inline constexpr std::uint32_t end_of_errands = 0xe0000000U;
 constexpr std::uint32_t following_launch(std::uint32_t next) noexcept {
-  constexpr std::uint32_t seen = 0x100;
-  return next < end_of_errands ? next : seen + next % seen;
+  constexpr std::uint32_t values = 0x100;  // of a byte
+  return next < end_of_errands ? next : values + next % values;
 }
 // The first number that a command has: close before that end, so that beginning anew is nothing that happens for the
 // first time after weeks.

@@ -7,11 +7,11 @@
 #include <time.h>
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <list>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <thread>
 
 #include "gpu/driver.h"
@@ -79,7 +79,7 @@ void start_loading(const Driver& driver, Kernels& kernels) {
     std::thread thread(load, std::cref(driver), std::ref(kernels));
     ::pthread_setname_np(thread.native_handle(), "sluice-load");
     thread.detach();
-  } catch (const std::system_error& failure) {
+  } catch (const std::exception& failure) {
     threads_loading.fetch_sub(1, std::memory_order_relaxed);
     kernels.tried.store(true);
     observe::log(config::LogLevel::warn, "gpu",

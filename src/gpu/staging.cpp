@@ -91,8 +91,8 @@ int Staging::launch(const Scatter& scatter) noexcept {
                                        scatter.serial};
   std::array<void*, 11> arguments{&places,     &targets,    &tickets,    &drained,    &words,     &counters,
                                   &numbers[0], &numbers[1], &numbers[2], &numbers[3], &numbers[4]};
-  // Measured: a chunk is a block's work, so small ones want many small blocks. More of the others would only
-  // take processors from the program's own kernels.
+  // Measured: a chunk is a block's work, so small ones want many small blocks. More of the others would only take
+  // processors from the program's own kernels.
   constexpr unsigned most_blocks = 24;
   const unsigned copiers = scatter.chunk_bytes <= 4096 ? copiers_of_small_chunks : copiers_a_block;
   const unsigned blocks = std::clamp(scatter.chunks, 1U, scatter.chunk_bytes <= 16384 ? 64U : most_blocks);
