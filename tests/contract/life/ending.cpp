@@ -249,6 +249,8 @@ bool has_thread(std::string_view name) {
 // be gone; loading takes longer (tests/contract/life_process_test.cpp).
 int exit_waits_until_our_kernels_are_loaded() {
   if (cuda() == nullptr) skip("no CUDA device");
+  const char* const mode = std::getenv("SLUICE_MODE");
+  if (mode != nullptr && std::string_view(mode) == "plain") skip("nothing needs a kernel in plain mode");
   std::atexit([] {
     for (int looks = 0; looks < 1000 && has_thread("sluice-load"); ++looks) ::usleep(1000);
     require(!has_thread("sluice-load"), "a thread that loads our kernels is gone");
