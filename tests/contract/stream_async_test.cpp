@@ -53,6 +53,33 @@ bool waits_for_streams() {
   return std::getenv("SLUICE_MODE") != nullptr;
 }
 
+// What is put into a stream while this is open becomes a graph, to be replayed.
+class Recording {
+ public:
+  explicit Recording(const Stream& stream) : stream_(stream.get()) {
+    constexpr int thread_local_mode = 1;
+    EXPECT_EQ(cuda()->begin_capture(stream_, thread_local_mode), 0);
+  }
+  ~Recording() {
+    if (exec_ != nullptr) cuda_function<int(void*)>("cuGraphExecDestroy")(exec_);
+    if (graph_ != nullptr) cuda()->graph_destroy(graph_);
+  }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  void close() {
+    ASSERT_EQ(cuda()->end_capture(stream_, &graph_), 0);
+    using Instantiate = int(void**, void*, unsigned long long);
+    ASSERT_EQ(cuda_function<Instantiate>("cuGraphInstantiateWithFlags")(&exec_, graph_, 0), 0);
+  }
+  int replay() const { return cuda_function<int(void*, CUstream)>("cuGraphLaunch")(exec_, stream_); }
+
+ private:
+  CUstream stream_;
+  void* graph_ = nullptr;
+  void* exec_ = nullptr;
+};
+
 class GatedStreams : public DeviceTest {
  protected:
   void SetUp() override {
@@ -560,21 +587,17 @@ TEST_F(GatedStreams, ReplayAGraphThatReadsAndWritesEachTime) {
   Call read{100001};
   Call write{100001, 200000};
   Call again{100001, 200000};
-  constexpr int thread_local_mode = 1;
-  ASSERT_EQ(cuda()->begin_capture(stream.get(), thread_local_mode), 0);
+  Recording recording(stream);
   ASSERT_EQ(read.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
   ASSERT_EQ(write.write(handle_, memory, stream.get()), CU_FILE_SUCCESS);
   ASSERT_EQ(cuda()->fill_async(address, 0, kRoom, stream.get()), 0);
   ASSERT_EQ(again.read(handle_, copy, stream.get()), CU_FILE_SUCCESS);
-  void* graph = nullptr;
-  ASSERT_EQ(cuda()->end_capture(stream.get(), &graph), 0);
-  void* exec = nullptr;
-  ASSERT_EQ(cuda_function<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags")(&exec, graph, 0), 0);
+  ASSERT_NO_FATAL_FAILURE(recording.close());
   for (unsigned char round = 1; round <= 5; ++round) {
     fill_file(round, 100001);
-    ASSERT_EQ(cuda_function<int(void*, CUstream)>("cuGraphLaunch")(exec, stream.get()), 0);
+    ASSERT_EQ(recording.replay(), 0);
     if (round % 2 == 0) {
-      ASSERT_EQ(cuda_function<int(void*, CUstream)>("cuGraphLaunch")(exec, stream.get()), 0);
+      ASSERT_EQ(recording.replay(), 0);
     }
     stream.synchronize();
     EXPECT_EQ(read.moved, 100001);
@@ -583,8 +606,6 @@ TEST_F(GatedStreams, ReplayAGraphThatReadsAndWritesEachTime) {
     ASSERT_TRUE(all_bytes(round, copy.get(0, 100001)));
     ASSERT_TRUE(all_bytes(0, memory.get(0, 100001)));
   }
-  cuda_function<int(void*)>("cuGraphExecDestroy")(exec);
-  cuda()->graph_destroy(graph);
   EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
 }
 
@@ -618,25 +639,17 @@ TEST_F(GatedStreams, ReplayAGraphWhoseCommandsBeginAnewToCount) {
   const Memory memory(MemoryKind::device, kRoom);
   ASSERT_EQ(code(cuFileStreamRegister(stream.get(), 15)), CU_FILE_SUCCESS);
   Call read{kSize};
-  constexpr int thread_local_mode = 1;
-  ASSERT_EQ(cuda()->begin_capture(stream.get(), thread_local_mode), 0);
+  Recording recording(stream);
   ASSERT_EQ(read.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
-  void* graph = nullptr;
-  ASSERT_EQ(cuda()->end_capture(stream.get(), &graph), 0);
-  void* exec = nullptr;
-  ASSERT_EQ(cuda_function<int(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags")(&exec, graph, 0), 0);
+  ASSERT_NO_FATAL_FAILURE(recording.close());
   for (unsigned char round = 1; round <= 4; ++round) {
     fill_file(round);
     memory.fill(0);
-    for (int launch = 0; launch < 3; ++launch) {
-      ASSERT_EQ(cuda_function<int(void*, CUstream)>("cuGraphLaunch")(exec, stream.get()), 0);
-    }
+    for (int launch = 0; launch < 3; ++launch) ASSERT_EQ(recording.replay(), 0);
     stream.synchronize();
     EXPECT_EQ(read.moved, static_cast<ssize_t>(kSize));
     ASSERT_TRUE(all_bytes(round, memory.get(0, kSize)));
   }
-  cuda_function<int(void*)>("cuGraphExecDestroy")(exec);
-  cuda()->graph_destroy(graph);
   EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
 }
 
