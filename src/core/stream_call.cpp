@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <new>
 
 #include "core/direct.h"
 #include "core/in_flight.h"
@@ -32,8 +33,11 @@ constexpr std::size_t largest_early = std::size_t{gpu::errand_places - 1} * (16 
 // alone does.
 unsigned blocks_for(std::size_t bytes) noexcept {
   constexpr unsigned together = 32;
-  const unsigned most = std::max(4U, together / engine::companion_streams());
-  return static_cast<unsigned>(std::clamp<std::size_t>(bytes >> 15U, 2, most));
+  constexpr std::size_t least = 2;
+  constexpr std::size_t always = 4;
+  const std::size_t wanted = std::max(least, bytes >> 15U);
+  if (wanted <= always) return static_cast<unsigned>(wanted);
+  return static_cast<unsigned>(std::min(wanted, std::max<std::size_t>(always, together / engine::companion_streams())));
 }
 
 // About as many as paths/couriered_hands.cpp will ask for.
@@ -54,10 +58,24 @@ bool StreamTerms::fixes_all() const noexcept {
   return (flags & fixed_parameters) == fixed_parameters;
 }
 
-StreamCall::StreamCall(Driver& driver, const LateCall& call, const StreamTerms& terms) noexcept
-    : driver_(driver), late_(call), terms_(terms), known_(at_once(call)) {
+StreamCall::StreamCall(engine::Station& station, Driver& driver, const LateCall& call,
+                       const StreamTerms& terms) noexcept
+    : home_(station), driver_(driver), late_(call), terms_(terms), known_(at_once(call)) {
   subject = call.handle;
   told = call.moved;
+}
+
+StreamCall::Owner StreamCall::make(engine::Station& station, Driver& driver, const LateCall& call,
+                                   const StreamTerms& terms) {
+  void* room = station.take_room();
+  if (room == nullptr) room = ::operator new(sizeof(StreamCall));
+  return Owner(new (room) StreamCall(station, driver, call, terms));
+}
+
+void StreamCall::Unmake::operator()(StreamCall* call) const noexcept {
+  engine::Station& station = call->home_;
+  call->~StreamCall();
+  if (void* const none = station.keep_room(call)) ::operator delete(none);
 }
 
 void StreamCall::plan(File& file, const facts::BufferFacts& memory, const engine::Station& station,
@@ -129,7 +147,7 @@ bool StreamCall::is_quick() noexcept {
 }
 
 void StreamCall::end() noexcept {
-  delete this;
+  Unmake()(this);
 }
 
 }  // namespace sluice::core

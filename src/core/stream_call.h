@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 #include <cstddef>
+#include <memory>
 
 #include "core/driver.h"
 #include "core/transfer.h"
@@ -32,10 +33,17 @@ struct StreamTerms {
   bool fixes_all() const noexcept;
 };
 
-// A task that lives until it has been run; one of a graph, for good.
+// A task that lives until it has been run; one of a graph, for good. Its memory goes from one task of a stream to the
+// next: while they come one after the other, nothing is allocated.
 class StreamCall final : public engine::StreamTask {
  public:
-  StreamCall(Driver& driver, const LateCall& call, const StreamTerms& terms) noexcept;
+  // For one that no stream has taken.
+  struct Unmake {
+    void operator()(StreamCall* call) const noexcept;
+  };
+  using Owner = std::unique_ptr<StreamCall, Unmake>;
+  // Throws when there is no memory.
+  static Owner make(engine::Station& station, Driver& driver, const LateCall& call, const StreamTerms& terms);
 
   // How the station is to carry it, by what is known of the memory now. `kernel`: there is one.
   void plan(File& file, const facts::BufferFacts& memory, const engine::Station& station, bool kernel) noexcept;
@@ -45,8 +53,11 @@ class StreamCall final : public engine::StreamTask {
   void end() noexcept override;
 
  private:
+  StreamCall(engine::Station& station, Driver& driver, const LateCall& call, const StreamTerms& terms) noexcept;
+  ~StreamCall() override = default;
   Call now() const noexcept;
 
+  engine::Station& home_;
   Driver& driver_;
   const LateCall late_;
   const StreamTerms terms_;

@@ -104,7 +104,7 @@ void transfer_behind(Driver& driver, cuda::Stream stream, const LateCall& call, 
 // A trial of the direct path copies on streams of our own, which may stand behind those that wait for us: it is made
 // when none does.
 void try_direct(File& file, const facts::BufferFacts& memory, base::Direction direction) noexcept {
-  if (facts::is_host(memory.kind) || engine::busy_streams() > 0) return;
+  if (facts::is_host(memory.kind) || !file.facts.direct || engine::busy_streams() > 0) return;
   paths::DirectPair* const pair = pair_of(file, memory, direction);
   facts::Look now(file.fd, file.facts);
   if (pair == nullptr || !now.finds_the_file()) return;
@@ -117,21 +117,18 @@ void try_direct(File& file, const facts::BufferFacts& memory, base::Direction di
 // A stream's station while something is being put into the stream.
 class Streams::Use {
  public:
-  Use(Streams& streams, const gpu::StreamScope& scope, cuda::Stream stream) : streams_(streams) {
+  Use(Streams& streams, const gpu::StreamScope& scope, cuda::Stream stream) {
     const Key key = key_of(scope, stream);
-    const std::lock_guard lock(streams_.mutex_);
-    entry_ = &streams_.entries_[key];
-    ++entry_->users;
+    const std::lock_guard lock(streams.mutex_);
+    entry_ = &streams.entries_[key];
+    entry_->users.fetch_add(1, std::memory_order_relaxed);
     if (entry_->station == nullptr) {
-      streams_.let_go_of_idle_locked(most_unregistered);
+      streams.let_go_of_idle_locked(most_unregistered);
       entry_->station = engine::Station::take(scope.context(), scope.context_id());
     }
     terms_ = entry_->terms;
   }
-  ~Use() {
-    const std::lock_guard lock(streams_.mutex_);
-    --entry_->users;
-  }
+  ~Use() { entry_->users.fetch_sub(1, std::memory_order_release); }
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
 
@@ -140,7 +137,6 @@ class Streams::Use {
   const StreamTerms& terms() const noexcept { return terms_; }
 
  private:
-  Streams& streams_;
   Entry* entry_ = nullptr;  // with users, it is not erased
   StreamTerms terms_;
 };
@@ -156,8 +152,8 @@ void Streams::let_go_of_idle_locked(std::size_t most_kept) {
   for (const auto& [key, entry] : entries_) unregistered += entry.registered ? 0 : 1;
   for (auto entry = entries_.begin(); entry != entries_.end() && unregistered > most_kept;) {
     Entry& candidate = entry->second;
-    const bool idle =
-        !candidate.registered && candidate.users == 0 && (candidate.station == nullptr || candidate.station->is_idle());
+    const bool idle = !candidate.registered && candidate.users.load(std::memory_order_acquire) == 0 &&
+                      (candidate.station == nullptr || candidate.station->is_idle());
     if (!idle) {
       ++entry;
       continue;
@@ -267,7 +263,7 @@ void Streams::put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream st
   engine::Station& station = *use.station();
   const request::Terms& how = file.life->terms;
   const bool kernel = how.manner != paths::Manner::copy_engine;
-  auto task = std::make_unique<StreamCall>(driver, call, use.terms());
+  StreamCall::Owner task = StreamCall::make(station, driver, call, use.terms());
   const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
   if (gpu::outlives_its_streams(memory)) task->remembered = memory;
   task->plan(file, memory, station, kernel && station.has_kernel());
@@ -289,7 +285,7 @@ void Streams::capture(Driver& driver, const gpu::StreamScope& scope, cuda::Strea
     engine::load_unless_streams_wait(*kernels);
     if (kernels->begun.load(std::memory_order_acquire)) gpu::wait_for(*kernels, most_milliseconds_for_kernels);
   }
-  auto task = std::make_unique<StreamCall>(driver, call, terms);
+  StreamCall::Owner task = StreamCall::make(*station, driver, call, terms);
   const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
   task->plan(file, memory, *station, true);
   task->early = false;

@@ -2,8 +2,8 @@
 // there, and the stream waits for it (engine/station.h).
 #pragma once
 
+#include <atomic>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <tuple>
 #include <vector>
@@ -44,7 +44,7 @@ class Streams {
     StreamTerms terms;
     bool registered = false;
     engine::Station* station = nullptr;
-    unsigned users = 0;  // calls that are putting something into the stream
+    std::atomic<unsigned> users{0};  // calls that are putting something into the stream; they come with the mutex
   };
   class Use;
 
@@ -60,7 +60,7 @@ class Streams {
 
   std::mutex mutex_;
   std::map<Key, Entry> entries_;
-  std::vector<std::unique_ptr<StreamCall>> of_graphs_;  // which nobody tells us to be gone: for good
+  std::vector<StreamCall::Owner> of_graphs_;  // which nobody tells us to be gone: for good
 };
 
 }  // namespace sluice::core

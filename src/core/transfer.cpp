@@ -51,11 +51,10 @@ const gpu::CpuWindow* window_of(const Memory& memory) noexcept {
 
 Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, const engine::Courier* courier,
                 Memory& memory) noexcept {
-  memory.facts = gpu::inspect(address);
-  // Freed in the stream's order, behind this transfer: forgotten, and there.
-  const bool forgotten = memory.facts.kind == facts::MemoryKind::plain_host && courier != nullptr &&
-                         courier->remembers(address, call.size) != nullptr;
-  if (forgotten) memory.facts = *courier->remembers(address, call.size);
+  // What the call found stays until its stream has got beyond this transfer, also where the program has freed it behind
+  // the transfer and the driver has forgotten it.
+  const facts::BufferFacts* const remembered = courier != nullptr ? courier->remembers(address, call.size) : nullptr;
+  memory.facts = remembered != nullptr ? *remembered : gpu::inspect(address);
   const auto base = reinterpret_cast<std::uint64_t>(call.base);
   if (const auto range = driver.ranges().find(base, address, call.size)) {
     memory.registration = driver.buffers().pin(range->handle);
@@ -70,7 +69,8 @@ Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, const e
       return Outcome::system_error(EFAULT);
     }
   }
-  if (!facts::is_host(memory.facts.kind) && !forgotten && gpu::contiguous_bytes(address, call.size) < call.size) {
+  const bool in_one = facts::is_host(memory.facts.kind) || remembered != nullptr;
+  if (!in_one && gpu::contiguous_bytes(address, call.size) < call.size) {
     return Outcome::refused(CU_FILE_CUDA_POINTER_RANGE_ERROR);
   }
   return Outcome::bytes(0);

@@ -318,7 +318,7 @@ bool Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
     const std::uint32_t seen = watch_news_.now();
     nothing_happens_ = quiet > long_quiet;
     const bool naps = quiet > eagerness_ && !look_away();
-    watcher_naps_ = naps;
+    if (naps) watcher_naps_ = true;
     lock.unlock();
     rouse();
     if (naps) {
@@ -328,8 +328,8 @@ bool Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
       pause(16);
     }
     lock.lock();
-    watcher_naps_ = false;
-    watcher_sees_.store(true, std::memory_order_seq_cst);
+    if (naps) watcher_naps_ = false;
+    if (!watcher_sees_.load(std::memory_order_relaxed)) watcher_sees_.store(true, std::memory_order_seq_cst);
   }
   nothing_happens_ = false;
   somebody_watches_ = false;

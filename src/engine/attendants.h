@@ -93,9 +93,12 @@ class Attendants {
   bool start_one() noexcept;
   std::size_t count_of(const void* subject) const;
 
-  Arrivals<StreamTask> arrivals_;          // in their streams, and not behind those that stand there before them yet
-  std::atomic<bool> watcher_sees_{false};  // and will see what arrives
-  base::AdaptiveMutex mutex_;
+  std::atomic<bool> started_{false};  // a thread; every call asks
+  // What calls and the watcher pass to each other, apart from what the watcher alone writes all the time.
+  static constexpr std::size_t line = 64;
+  alignas(line) Arrivals<StreamTask> arrivals_;  // in their streams, and not yet behind those that stand there before
+  std::atomic<bool> watcher_sees_{false};        // and will see what arrives
+  alignas(line) base::AdaptiveMutex mutex_;
   std::vector<Station*> watched_;
   std::vector<Station*> idle_;
   std::deque<Due> due_;
@@ -107,7 +110,6 @@ class Attendants {
   std::atomic<unsigned> last_peak_{0};
   std::atomic<unsigned> hands_announced_{0};
   unsigned threads_ = 0;
-  std::atomic<bool> started_{false};  // one of them
   unsigned resting_ = 0;
   std::atomic<unsigned> looking_{0};  // of those that rest: not asleep
   bool something_arrived_ = false;    // since the watcher looked at this

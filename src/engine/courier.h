@@ -33,7 +33,8 @@ class Courier {
   // other means.
   bool carries() const noexcept { return has_kernel_ || task_->fetched_bytes > 0; }
   bool reaches(const facts::BufferFacts& memory) const noexcept;
-  // What the task knows of memory that the driver has forgotten, if all of it lies there. Null: nothing.
+  // What was known of memory at the call, if all of it lies there and stays for the task. The driver need not be asked,
+  // and may have forgotten it. Null: it has to be.
   const facts::BufferFacts* remembers(std::uint64_t address, std::uint64_t length) const noexcept;
 
   // A place of gpu::errand_place_bytes on a page, for the next send(). Empty: failed(). Waits for the device when all

@@ -197,6 +197,7 @@ unsigned companion_streams() noexcept {
 }
 
 unsigned hands_for_a_stream(unsigned wanted) noexcept {
+  if (wanted == 0) return 0;
   const unsigned processors = lane_count() + 1;
   const unsigned theirs = processors > 2 ? processors - 2 : 1;
   const unsigned streams = std::min(companion_streams(), theirs);

@@ -110,6 +110,11 @@ class Station {
   }
   const gpu::Errands& device() const noexcept { return device_; }
 
+  // Memory of a task that is gone, for the next one; of one size, since one class of tasks keeps it here. Null: there
+  // is none. What has no place here is given back.
+  void* take_room() noexcept { return room_.exchange(nullptr, std::memory_order_acquire); }
+  void* keep_room(void* room) noexcept { return room_.exchange(room, std::memory_order_release); }
+
  private:
   friend class Attendants;
   friend class Courier;
@@ -132,8 +137,9 @@ class Station {
   std::span<std::byte> memory_;
   gpu::Errands device_;
   std::atomic<bool> condemned_{false};
-  std::atomic<bool> kernel_refused_{false};        // to the stream that it serves
-  std::atomic<const void*> at_hand_of_{nullptr};   // whose bytes were at hand at the last task, where they were
+  std::atomic<bool> kernel_refused_{false};       // to the stream that it serves
+  std::atomic<const void*> at_hand_of_{nullptr};  // whose bytes were at hand at the last task, where they were
+  std::atomic<void*> room_{nullptr};
   base::EventCount gate_news_;                     // for host functions that wait at the gate
   std::uint32_t next_number_ = gpu::first_errand;  // of the one task that runs
 

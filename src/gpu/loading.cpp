@@ -6,11 +6,11 @@
 #include <signal.h>
 #include <time.h>
 
-#include <algorithm>
+#include <array>
 #include <exception>
 #include <functional>
-#include <list>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 
@@ -54,6 +54,17 @@ void load_all(const Driver& driver, Kernels& kernels) noexcept {
 
 std::atomic<unsigned> threads_loading{0};
 
+// Of every context that there ever was; none is taken away. Every call on a stream looks here, without a lock.
+std::atomic<Kernels*> newest{nullptr};
+
+Kernels* find(cuda::Context context, unsigned long long context_id) noexcept {
+  Kernels* kernels = newest.load(std::memory_order_acquire);
+  while (kernels != nullptr && (kernels->context != context || kernels->context_id != context_id)) {
+    kernels = kernels->before;
+  }
+  return kernels;
+}
+
 // On a thread of its own: loading may wait for kernels of the program that are running, and such a kernel may wait for
 // the bytes that we are to read.
 void load(const Driver& driver, Kernels& kernels) noexcept {
@@ -90,16 +101,16 @@ void start_loading(const Driver& driver, Kernels& kernels) {
 
 }  // namespace
 
-Kernels* kernels_of(cuda::Context context, unsigned long long context_id) noexcept try {
-  static std::mutex mutex;
-  static auto* const known = new std::list<Kernels>;
-  const std::lock_guard lock(mutex);
-  const auto found = std::find_if(known->begin(), known->end(), [&](const Kernels& kernels) {
-    return kernels.context == context && kernels.context_id == context_id;
-  });
-  return found != known->end() ? &*found : &known->emplace_back(context, context_id);
-} catch (...) {
-  return nullptr;
+Kernels* kernels_of(cuda::Context context, unsigned long long context_id) noexcept {
+  if (Kernels* const known = find(context, context_id)) return known;
+  static std::mutex adding;
+  const std::lock_guard lock(adding);
+  if (Kernels* const known = find(context, context_id)) return known;
+  auto* const kernels = new (std::nothrow) Kernels(context, context_id);
+  if (kernels == nullptr) return nullptr;
+  kernels->before = newest.load(std::memory_order_relaxed);
+  newest.store(kernels, std::memory_order_release);
+  return kernels;
 }
 
 Kernels* current_kernels() noexcept {

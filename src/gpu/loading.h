@@ -31,6 +31,7 @@ struct Kernels {
 
   const cuda::Context context;
   const unsigned long long context_id;
+  Kernels* before = nullptr;  // those of the context that was seen before this one
 
   Kernels(cuda::Context where, unsigned long long id) : context(where), context_id(id) {}
 };

@@ -97,8 +97,8 @@ Outcome couriered(engine::Courier& courier, const facts::BufferFacts& memory, co
   }
   if (!courier.reaches(memory)) return Outcome::system_error(EFAULT);
   // A kernel that touches what is not there ends the program's context.
-  const bool is_there = gpu::contiguous_bytes(piece.address, piece.length) == piece.length ||
-                        courier.remembers(piece.address, piece.length) != nullptr;
+  const bool is_there = courier.remembers(piece.address, piece.length) != nullptr ||
+                        gpu::contiguous_bytes(piece.address, piece.length) == piece.length;
   if (!is_there) return Outcome::system_error(EFAULT);
   if (piece.direction == base::Direction::write) return write_couriered(courier, piece, file);
   if (file.block() > 1) courier.waits_for_storage();
