@@ -75,7 +75,7 @@ StreamCall::Owner StreamCall::make(engine::Station& station, Driver& driver, con
 void StreamCall::Unmake::operator()(StreamCall* call) const noexcept {
   engine::Station& station = call->home_;
   call->~StreamCall();
-  if (void* const none = station.keep_room(call)) ::operator delete(none);
+  if (!station.keep_room(call)) ::operator delete(call);
 }
 
 void StreamCall::plan(File& file, const facts::BufferFacts& memory, const engine::Station& station,

@@ -105,7 +105,7 @@ void Attendants::ring(Station& station, StreamTask& task) noexcept {
   station.pending_.erase(task);
   // The stream may be here before the attendant of the task before has put its things in order.
   if (station.running_) {
-    station.rung_.push_back(&task);
+    station.rung_.push_back(task);
     return;
   }
   station.running_ = true;
@@ -193,7 +193,7 @@ void Attendants::attend() noexcept {
 // With the lock.
 Attendants::Due Attendants::take_due() {
   const Due due = due_.front();
-  due_.pop_front();
+  due_.erase(due_.begin());
   at_work_.push_back(due);
   return due;
 }
@@ -219,7 +219,7 @@ bool Attendants::serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& d
     station.departing_ = station.courier_->kernel(Clock::now()) != Courier::Kernel::through;
     settle_station(station);
   } else {
-    due_.push_back({&station, station.rung_.front()});
+    due_.push_back({&station, &station.rung_.front()});
     station.rung_.pop_front();
   }
   if (awaited_ > 0) ended_.advance();

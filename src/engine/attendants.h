@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <deque>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -101,7 +100,7 @@ class Attendants {
   alignas(line) base::AdaptiveMutex mutex_;
   std::vector<Station*> watched_;
   std::vector<Station*> idle_;
-  std::deque<Due> due_;
+  std::vector<Due> due_;  // the oldest first; few, and its memory stays
   std::vector<Due> at_work_;
   std::size_t stations_ = 0;
   std::vector<std::span<std::byte>> memory_;  // mapped for stations that there may be

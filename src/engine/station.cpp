@@ -4,6 +4,7 @@
 // Before small reads of a file that had its bytes at hand the last time it is left out, and the kernel awaits them.
 #include "engine/station.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/attendants.h"
@@ -36,6 +37,20 @@ void Station::give_back() noexcept {
 
 bool Station::is_idle() noexcept {
   return Attendants::instance().is_idle(*this);
+}
+
+void* Station::take_room() noexcept {
+  for (std::atomic<void*>& place : rooms_) {
+    if (void* const room = place.exchange(nullptr, std::memory_order_acquire)) return room;
+  }
+  return nullptr;
+}
+
+bool Station::keep_room(void* room) noexcept {
+  return std::any_of(rooms_.begin(), rooms_.end(), [room](std::atomic<void*>& place) {
+    void* none = nullptr;
+    return place.compare_exchange_strong(none, room, std::memory_order_release, std::memory_order_relaxed);
+  });
 }
 
 void Station::use_host_functions() noexcept {

@@ -5,11 +5,11 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -110,10 +110,10 @@ class Station {
   }
   const gpu::Errands& device() const noexcept { return device_; }
 
-  // Memory of a task that is gone, for the next one; of one size, since one class of tasks keeps it here. Null: there
-  // is none. What has no place here is given back.
-  void* take_room() noexcept { return room_.exchange(nullptr, std::memory_order_acquire); }
-  void* keep_room(void* room) noexcept { return room_.exchange(room, std::memory_order_release); }
+  // Memory of tasks that are gone, for the next ones; of one size, since one class of tasks keeps it here. Null: there
+  // is none. No: there is room enough.
+  void* take_room() noexcept;
+  bool keep_room(void* room) noexcept;
 
  private:
   friend class Attendants;
@@ -139,7 +139,8 @@ class Station {
   std::atomic<bool> condemned_{false};
   std::atomic<bool> kernel_refused_{false};       // to the stream that it serves
   std::atomic<const void*> at_hand_of_{nullptr};  // whose bytes were at hand at the last task, where they were
-  std::atomic<void*> room_{nullptr};
+  // Where one task follows the other: the next comes before the attendant has ended the one before, and no third.
+  std::array<std::atomic<void*>, 2> rooms_{};
   base::EventCount gate_news_;                     // for host functions that wait at the gate
   std::uint32_t next_number_ = gpu::first_errand;  // of the one task that runs
 
@@ -148,7 +149,7 @@ class Station {
 
   // Guarded by the attendants' lock:
   TaskQueue<StreamTask> pending_;
-  std::deque<StreamTask*> rung_;  // by a call, while the task before was still at work
+  TaskQueue<StreamTask> rung_;  // by a call, while the task before was still at work
   std::unique_ptr<Courier> courier_;
   bool busy_ = false;  // it counts as such
   bool running_ = false;
