@@ -7,6 +7,9 @@ writes, and what else bounds it); every second turn goes the other way round. So
 drifts cancels. Halfway the processes are started anew. Everything measured is written to the state file at once; called
 again with the same file, the script goes on where it stopped, and with nothing left to do it prints the tables.
 
+On a virtual machine, whose host may give its processors to others, a slice in which they had too much of them is made
+again, whoever's it is (--stolen, --again): it tells what the neighbours do.
+
   compare.py --program cufile_bench --ours DIR --theirs DIR --file cached=PATH --file virtio=PATH --state FILE
   compare.py --state FILE --report
 """
@@ -22,6 +25,7 @@ import sys
 import time
 
 import floors
+import quiet
 import verdicts
 from client_process import Client, Refused
 
@@ -44,6 +48,10 @@ def arguments():
     parser.add_argument("--seconds", type=float, default=0.2, help="of a slice (default 0.2)")
     parser.add_argument("--settle", type=float, default=0.02, help="of rest between slices (default 0.02)")
     parser.add_argument("--processes", type=int, default=2, help="how often processes are started (default 2)")
+    parser.add_argument("--stolen", type=float, default=0.01,
+                        help="the share of the processors' time that others may have in a slice (default 0.01)")
+    parser.add_argument("--again", type=int, default=5,
+                        help="how often a slice in which they have more is made again; the last one counts (default 5)")
     parser.add_argument("--budget", type=float, default=1e9, help="seconds after which no slice is begun")
     parser.add_argument("--version", action="append", default=[], metavar="KEY=VALUE", help="kept with the results")
     parser.add_argument("--same", action="store_true", help="allow the same library on both sides: a self-test")
@@ -200,7 +208,8 @@ class Comparison:
         if name.startswith("first-"):
             return client.once("--first", name.removeprefix("first-"))
         seconds = max(self.options.seconds, 2.0) if name == "idle" else self.options.seconds
-        return client.command(f"run {name} {seconds}", 60 + 10 * seconds)
+        return quiet.measured(lambda: client.command(f"run {name} {seconds}", 60 + 10 * seconds),
+                              self.options.stolen, self.options.again)
 
 
 def report(state, kinds):
@@ -219,6 +228,7 @@ def report(state, kinds):
     print(f"{sum(verdict.met is True for verdict in found)} met, {len(missed)} not met "
           f"({sum(verdict.is_met_in_the_middle() for verdict in missed)} of them by the median's bound), "
           f"{sum(verdict.met is None for verdict in found)} without a verdict")
+    print(quiet.account(state.data["results"]))
 
 
 def main():

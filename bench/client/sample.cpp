@@ -8,6 +8,8 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 
+#include "client/stolen.h"
+
 namespace sluice::bench {
 namespace {
 
@@ -57,12 +59,18 @@ Sample measure(Workers& workers, unsigned count, double seconds, const std::func
   Clock::time_point begun;
   double cpu_at_start = 0;
   double cpu_at_end = 0;
+  double stolen_at_start = 0;
+  double stolen_at_end = 0;
   // The last thread to arrive does this, while the others wait: so both readings hold for all of them.
   std::barrier start(count, [&]() noexcept {
+    stolen_at_start = stolen_seconds();
     cpu_at_start = cpu_seconds();
     begun = Clock::now();
   });
-  std::barrier finish(count, [&]() noexcept { cpu_at_end = cpu_seconds(); });
+  std::barrier finish(count, [&]() noexcept {
+    cpu_at_end = cpu_seconds();
+    stolen_at_end = stolen_seconds();
+  });
 
   workers.run(count, [&](unsigned thread) {
     Part& part = parts[thread];
@@ -105,14 +113,20 @@ Sample measure(Workers& workers, unsigned count, double seconds, const std::func
   }
   sample.steps = latencies.size();
   sample.cpu_seconds = cpu_at_end - cpu_at_start;
+  sample.stolen_seconds = stolen_at_end - stolen_at_start;
   set_percentiles(sample, latencies);
   return sample;
 }
 
 nlohmann::json to_json(const Sample& sample) {
   const double gib = static_cast<double>(sample.bytes) / (1u << 30);
-  nlohmann::json json = {{"seconds", sample.seconds},         {"bytes", sample.bytes},   {"steps", sample.steps},
-                         {"cpu_seconds", sample.cpu_seconds}, {"p50_us", sample.p50_us}, {"p99_us", sample.p99_us}};
+  nlohmann::json json = {{"seconds", sample.seconds},
+                         {"bytes", sample.bytes},
+                         {"steps", sample.steps},
+                         {"cpu_seconds", sample.cpu_seconds},
+                         {"stolen_seconds", sample.stolen_seconds},
+                         {"p50_us", sample.p50_us},
+                         {"p99_us", sample.p99_us}};
   if (sample.bytes != 0) {
     json["gib_per_s"] = gib / sample.seconds;
     json["cpu_s_per_gib"] = sample.cpu_seconds / gib;

@@ -14,8 +14,9 @@ namespace sluice::bench {
 struct Sample {
   double seconds = 0;  // from the start of the first step to the end of the last
   std::uint64_t bytes = 0;
-  std::uint64_t steps = 0;  // requests; rounds of a batch or of the streams
-  double cpu_seconds = 0;   // of the whole process, the library's threads included
+  std::uint64_t steps = 0;    // requests; rounds of a batch or of the streams
+  double cpu_seconds = 0;     // of the whole process, the library's threads included
+  double stolen_seconds = 0;  // of all processors: what the host of a virtual machine gave to others meanwhile
   double p50_us = 0;
   double p99_us = 0;
   std::optional<double> product_alone;  // what the product reached before the I/O, and with it, per second

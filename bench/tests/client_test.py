@@ -109,6 +109,7 @@ class Client(InFolder):
     def test_measures_idleness(self):
         (result,) = self.results("--rows", "idle")
         self.assertGreaterEqual(result["cpu_seconds"], 0)
+        self.assertGreaterEqual(result["stolen_seconds"], 0)
         self.assertNotIn("gib_per_s", result)
 
     def test_times_a_first_request(self):

@@ -3,6 +3,7 @@
 
 import json
 import math
+import os
 import pathlib
 import random
 import sys
@@ -13,6 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import compare  # noqa: E402
 import floors  # noqa: E402
 import paired  # noqa: E402
+import quiet  # noqa: E402
 import verdicts  # noqa: E402
 from client_process import Refused  # noqa: E402
 
@@ -254,6 +256,35 @@ class Floors(unittest.TestCase):
         for kind, rows in floors.KINDS.items():
             names = [row.name for row in rows]
             self.assertEqual(len(names), len(set(names)), kind)
+
+
+class Quiet(unittest.TestCase):
+    def slices(self, *shares):
+        """Samples of a tenth of a second in which others had that share of all processors."""
+        processors = os.cpu_count() or 1
+        return iter([{**sample(number), "seconds": 0.1, "stolen_seconds": 0.1 * processors * share}
+                     for number, share in enumerate(shares, 1)])
+
+    def test_slices_are_taken_as_they_come(self):
+        slices = self.slices(0.009, 0)
+        taken = quiet.measured(lambda: next(slices), 0.01, 5)
+        self.assertEqual((taken["gib_per_s"], taken["again"], taken["disturbed"]), (1, 0, False))
+
+    def test_slices_are_made_again_until_one_is_undisturbed(self):
+        slices = self.slices(0.5, 0.02, 0.001, 0)
+        taken = quiet.measured(lambda: next(slices), 0.01, 5)
+        self.assertEqual((taken["gib_per_s"], taken["again"], taken["disturbed"]), (3, 2, False))
+
+    def test_the_last_one_counts_and_is_told(self):
+        slices = self.slices(0.5, 0.4, 0.3, 0)
+        taken = quiet.measured(lambda: next(slices), 0.01, 2)
+        self.assertEqual((taken["gib_per_s"], taken["again"], taken["disturbed"]), (3, 2, True))
+        results = {"cached": {"read-1M": {"pairs": [{"ours:read-1M": taken, "theirs:read-1M": sample(1)}]}}}
+        self.assertEqual(quiet.account(results), "2 slices; made again, since others had too much of the processors: 2; "
+                                                 "disturbed to the end: 1")
+
+    def test_machines_that_do_not_tell_are_undisturbed(self):
+        self.assertFalse(quiet.measured(lambda: sample(1), 0.01, 5)["disturbed"])
 
 
 class FakeClient:
