@@ -1,0 +1,10 @@
+// What a virtual machine did not get of its own processors.
+#pragma once
+
+namespace sluice::bench {
+
+// Seconds, of all processors together, that somebody wanted to run here while the host ran others. In steps of 10 ms; 0
+// where nobody tells.
+double stolen_seconds() noexcept;
+
+}  // namespace sluice::bench
