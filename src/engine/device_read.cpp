@@ -109,7 +109,7 @@ class DeviceRead final : public Work {
         }
       }
       if (cut_.tells && by_kernel() && !is_lost() && offers_now() == 1) {
-        ring_.crew().learn(waited_, std::chrono::steady_clock::now() - began);
+        ring_.crew().learn(waited_, std::chrono::steady_clock::now() - began, range_.length);
       }
       finish();
     }
