@@ -225,9 +225,9 @@ def report(state, kinds):
             print(f"{who}: {', '.join(f'{name} {value}' for name, value in about.items())}")
     print(f"\n{verdicts.verdict_table(found)}\n\n{verdicts.sample_table(state.data['results'])}\n")
     missed = [verdict for verdict in found if verdict.met is False]
-    print(f"{sum(verdict.met is True for verdict in found)} met, {len(missed)} not met "
-          f"({sum(verdict.is_met_in_the_middle() for verdict in missed)} of them by the median's bound), "
-          f"{sum(verdict.met is None for verdict in found)} without a verdict")
+    in_the_middle = sum(verdict.is_met_in_the_middle() for verdict in missed)
+    print(f"{sum(verdict.met is True for verdict in found)} met by the mean's bound, {in_the_middle} more by the median's, "
+          f"{len(missed) - in_the_middle} not met, {sum(verdict.met is None for verdict in found)} without a verdict")
     print(quiet.account(state.data["results"]))
 
 

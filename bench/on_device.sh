@@ -7,7 +7,8 @@
 # OUT     where results go: comparison.json (also the state to go on from), tables.md, machine.txt
 # SUBSET  which rows, as bench/compare.py --rows has them: patterns of KIND/ROW (default: all)
 #
-# Environment: BUDGET seconds (default 480), PAIRS (10), SECONDS_EACH (0.2), SIZE of each file (4G), WRITE_SIZE (1G),
+# Environment: BUDGET seconds (default 480), PAIRS (10), SECONDS_EACH (0.2), PROCESSES (2: how often the clients are started
+# anew), SIZE of each file (4G), WRITE_SIZE (1G),
 # KINDS (default "cached virtio loop tmpfs", less those that SUBSET cannot mean), CUDA (the toolkit's folder),
 # DISK (a folder on ext4 on the disk), CONFIG (a cufile.json for both libraries, or none; default: the toolkit's),
 # STATE (an earlier comparison.json, to go on from), VERSION (of ours).
@@ -114,7 +115,7 @@ status=0
 (cd "$disk" && python3 -B "$here/compare.py" --program "$pack/bin/cufile_bench" \
   --ours "$pack/lib" --theirs "$theirs" ${config:+--config "$config"} "${files[@]}" --size "$size" \
   --write-size "$write_size" --rows "$subset" --state "$state" --pairs "${PAIRS:-10}" \
-  --seconds "${SECONDS_EACH:-0.2}" --budget $((${BUDGET:-480} - (SECONDS - began))) \
+  --seconds "${SECONDS_EACH:-0.2}" --processes "${PROCESSES:-2}" --budget $((${BUDGET:-480} - (SECONDS - began))) \
   --version "gpu=${gpu:-unknown}" --version "driver=${driver:-unknown}" --version "sluice=${VERSION:-unknown}" \
   --version "incumbent=$(basename "$(readlink -f "$theirs/libcufile.so.0")")" --version "kernel=$(uname -r)") \
   >"$out/tables.md" 2>"$out/complaints.txt" || status=$?

@@ -15,10 +15,10 @@ class Verdict:
     other: float
     estimate: float      # a ratio; for slowdown, first and idle the number itself
     bound: float         # of the estimate: lower for ratios, upper for numbers; None without enough pairs
-    middle: float        # the same of the median of all pairs, which those that others disturbed hardly move: shown,
-    middle_bound: float  # and not judged by
+    middle: float        # the same of the median of all pairs, which those that others disturbed hardly move
+    middle_bound: float
     floor: float         # None: nothing is asked
-    met: bool            # None: the same, or nothing can be said
+    met: bool            # by the mean; None: nothing is asked, or nothing can be said
     reason: str = ""
 
     def is_met_in_the_middle(self):
@@ -112,6 +112,8 @@ def verdict_table(verdicts):
              "|---|---|---|---|---|---|---|---|---|---|---|"]
     for verdict in verdicts:
         word = {True: "met", False: "NOT MET", None: ""}[verdict.met]
+        if verdict.met is False and verdict.is_met_in_the_middle():
+            word = "met by the median"
         sign = "≤ " if verdict.metric in ("slowdown", "first", "idle") else ""
         against = {"slowdown": "incumbent: product's slowdown", "first": "milliseconds",
                    "idle": "milliseconds a second",

@@ -113,7 +113,10 @@ class Verdict(unittest.TestCase):
         self.assertEqual((verdict.middle, verdict.middle_bound), (2, 2))
         self.assertIs(verdict.met, False)
         self.assertTrue(verdict.is_met_in_the_middle())
-        self.assertFalse(self.of("speed", 2.5, pairs_of("read-1M", [4] * 10, [2] * 10)).is_met_in_the_middle())
+        self.assertIn("| met by the median |", verdicts.verdict_table([verdict]))
+        missed = self.of("speed", 2.5, pairs_of("read-1M", [4] * 10, [2] * 10))
+        self.assertFalse(missed.is_met_in_the_middle())
+        self.assertIn("| NOT MET |", verdicts.verdict_table([missed]))
 
     def test_of_the_slowdown_is_met_in_the_middle_from_below(self):
         pairs = [{"ours:read-1M": {"product_slowdown": ours}, "theirs:read-1M": {"product_slowdown": 0.0}}
