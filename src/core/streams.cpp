@@ -143,7 +143,7 @@ class Streams::Use {
 
 Streams::Key Streams::key_of(const gpu::StreamScope& scope, cuda::Stream stream) {
   const bool own = reinterpret_cast<std::uintptr_t>(stream) == per_thread_stream;
-  return {scope.context(), scope.context_id(), gpu::stream_number(stream), own ? base::thread_number() + 1 : 0};
+  return {gpu::stream_number(stream), scope.context(), scope.context_id(), own ? base::thread_number() + 1 : 0};
 }
 
 // So many of those that were not registered keep their stations.
@@ -172,7 +172,7 @@ void Streams::add(cuda::Stream stream, unsigned flags) {
   if (gpu::attach_driver() != nullptr) scope.emplace(stream, nullptr);
   const bool usable = scope && scope->status() == cuda::success;
   if (usable && is_captured(stream)) refuse_capture("register it before");
-  const Key key = usable ? key_of(*scope, stream) : Key{nullptr, 0, gpu::stream_number(stream), 0};
+  const Key key = usable ? key_of(*scope, stream) : Key{.stream = gpu::stream_number(stream)};
   if (usable) {
     std::optional<gpu::GoingWithout> without;
     settle_kernels(*scope, stream, without);
@@ -182,8 +182,7 @@ void Streams::add(cuda::Stream stream, unsigned flags) {
   if (entry.registered) throw Failure(CU_FILE_INVALID_VALUE, "this stream is registered already");
   // What had this handle before is gone, and its station free for others.
   for (auto& [other, older] : entries_) {
-    if (older.stream == stream && std::get<cuda::Context>(other) == std::get<cuda::Context>(key) &&
-        std::get<3>(other) == std::get<3>(key)) {
+    if (older.stream == stream && other.context == key.context && other.thread == key.thread) {
       older.stream = nullptr;
       older.registered = false;
       older.terms = {};
@@ -206,7 +205,7 @@ Streams::Entry& Streams::registered_entry(cuda::Stream stream) {
     if (Entry* const captured = captured_entry(*scope, stream)) return *captured;
     throw Failure(CU_FILE_INVALID_VALUE, "this stream is not registered");
   }
-  const auto known = entries_.find(usable ? key_of(*scope, stream) : Key{nullptr, 0, gpu::stream_number(stream), 0});
+  const auto known = entries_.find(usable ? key_of(*scope, stream) : Key{.stream = gpu::stream_number(stream)});
   if (known == entries_.end() || !known->second.registered) {
     throw Failure(CU_FILE_INVALID_VALUE, "this stream is not registered");
   }
@@ -218,8 +217,8 @@ Streams::Entry* Streams::captured_entry(const gpu::StreamScope& scope, cuda::Str
   const bool own = reinterpret_cast<std::uintptr_t>(stream) == per_thread_stream;
   const std::size_t thread = own ? base::thread_number() + 1 : 0;
   for (auto& [key, entry] : entries_) {
-    const bool same = std::get<cuda::Context>(key) == scope.context() && std::get<1>(key) == scope.context_id() &&
-                      std::get<3>(key) == thread && entry.stream == stream;
+    const bool same = key.context == scope.context() && key.context_id == scope.context_id() && key.thread == thread &&
+                      entry.stream == stream;
     if (same && entry.registered) return &entry;
   }
   return nullptr;

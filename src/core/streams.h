@@ -3,9 +3,9 @@
 #pragma once
 
 #include <atomic>
+#include <compare>
 #include <map>
 #include <mutex>
-#include <tuple>
 #include <vector>
 
 #include "core/driver.h"
@@ -36,8 +36,14 @@ class Streams {
   void after_fork(bool in_child);
 
  private:
-  // A context and its id, the stream's number, and the thread where the stream is its own default one.
-  using Key = std::tuple<cuda::Context, unsigned long long, unsigned long long, std::size_t>;
+  struct Key {
+    unsigned long long stream = 0;  // its number, which tells nearly all of them apart
+    cuda::Context context = nullptr;
+    unsigned long long context_id = 0;
+    std::size_t thread = 0;  // where the stream is a thread's own default one: whose, beginning with 1
+
+    auto operator<=>(const Key&) const = default;
+  };
   // Streams that were not registered have one, too, until others need the station.
   struct Entry {
     cuda::Stream stream = nullptr;  // of those that are registered

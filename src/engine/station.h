@@ -134,19 +134,26 @@ class Station {
   static void ring_by_call(void* task);
   static void ring_and_wait_by_call(void* task);
 
+  // Calls and attendants each write lines of memory that the other does not look at all the time.
+  static constexpr std::size_t line = 64;
+
   std::span<std::byte> memory_;
   gpu::Errands device_;
-  std::atomic<bool> condemned_{false};
+
+  // Of calls:
+  alignas(line) std::mutex submitting_;  // what stands in the stream and what stands in `pending_` have one order
+  std::uint32_t sequence_ = 0;
+
+  // Of both:
+  alignas(line) std::atomic<bool> condemned_{false};
   std::atomic<bool> kernel_refused_{false};       // to the stream that it serves
   std::atomic<const void*> at_hand_of_{nullptr};  // whose bytes were at hand at the last task, where they were
   // Where one task follows the other: the next comes before the attendant has ended the one before, and no third.
   std::array<std::atomic<void*>, 2> rooms_{};
-  base::EventCount gate_news_;                     // for host functions that wait at the gate
+
+  // Of attendants:
+  alignas(line) base::EventCount gate_news_;       // for host functions that wait at the gate
   std::uint32_t next_number_ = gpu::first_errand;  // of the one task that runs
-
-  std::mutex submitting_;  // what stands in the stream and what stands in `pending_` have one order
-  std::uint32_t sequence_ = 0;
-
   // Guarded by the attendants' lock:
   TaskQueue<StreamTask> pending_;
   TaskQueue<StreamTask> rung_;  // by a call, while the task before was still at work
