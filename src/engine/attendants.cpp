@@ -105,7 +105,7 @@ void Attendants::ring(Station& station, StreamTask& task) noexcept {
   station.pending_.erase(task);
   // The stream may be here before the attendant of the task before has put its things in order.
   if (station.running_) {
-    station.rung_.push_back(task);
+    station.rung_.push_back(&task);
     return;
   }
   station.running_ = true;
@@ -219,8 +219,8 @@ bool Attendants::serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& d
     station.departing_ = station.courier_->kernel(Clock::now()) != Courier::Kernel::through;
     settle_station(station);
   } else {
-    due_.push_back({&station, &station.rung_.front()});
-    station.rung_.pop_front();
+    due_.push_back({&station, station.rung_.front()});
+    station.rung_.erase(station.rung_.begin());
   }
   if (awaited_ > 0) ended_.advance();
   return waited;

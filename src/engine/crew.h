@@ -26,10 +26,7 @@ class Crew {
   // A request of so many bytes took so long, and so much of it one of its hands waited for the device to leave room.
   void learn(std::chrono::nanoseconds waited, std::chrono::nanoseconds whole, std::uint64_t bytes) noexcept {
     // The device is what bounds it, by far.
-    if (waited * 20 > whole && beyond_ > 0) {
-      --beyond_;
-      return look_anew();
-    }
+    if (waited * 20 > whole && beyond_ > 0) return send_one_away();
     const double pace = static_cast<double>(whole.count()) / static_cast<double>(std::max<std::uint64_t>(1, bytes));
     quickest_ = std::min(quickest_, pace);
     if (waited * 1000 < whole) ++without_waiting_;
@@ -40,27 +37,29 @@ class Crew {
   // One among eight or more that brings a fourth of its share; less is noise.
   static constexpr double worth_having = 1 - 1.0 / 32;
 
+  void send_one_away() noexcept {
+    --beyond_;
+    pause_ = left_of_pause_ = std::clamp(pause_ * 2, shortest_pause, longest_pause);
+    look_anew();
+  }
+
   void judge() noexcept {
-    if (trying_ && quickest_ > before_ * worth_having) {
-      --beyond_;
-      pause_ = left_of_pause_ = std::clamp(pause_ * 2, shortest_pause, longest_pause);
-    } else if (trying_) {
+    if (trying_) {
+      if (quickest_ > before_ * worth_having) return send_one_away();
       pause_ = 0;
+    } else if (without_waiting_ * 2 < telling && beyond_ > 0) {
+      return send_one_away();
     } else if (left_of_pause_ > 0) {
       --left_of_pause_;
-    }
-    const bool tried = trying_;
-    const double quickest = quickest_;
-    const unsigned without_waiting = without_waiting_;
-    look_anew();
-    if (tried || left_of_pause_ > 0) return;
-    if (without_waiting * 2 < telling && beyond_ > 0) {
-      --beyond_;
-    } else if (without_waiting * 4 >= telling * 3 && beyond_ < most_beyond) {
+    } else if (without_waiting_ * 4 >= telling * 3 && beyond_ < most_beyond) {
+      const double quickest = quickest_;
+      look_anew();
       ++beyond_;
       before_ = quickest;
       trying_ = true;
+      return;
     }
+    look_anew();
   }
 
   void look_anew() noexcept {

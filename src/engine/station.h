@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/event_count.h"
 #include "engine/task_queue.h"
@@ -156,7 +157,7 @@ class Station {
   std::uint32_t next_number_ = gpu::first_errand;  // of the one task that runs
   // Guarded by the attendants' lock:
   TaskQueue<StreamTask> pending_;
-  TaskQueue<StreamTask> rung_;  // by a call, while the task before was still at work
+  std::vector<StreamTask*> rung_;  // by a call, while the task before was still at work; one of a graph twice, perhaps
   std::unique_ptr<Courier> courier_;
   bool busy_ = false;  // it counts as such
   bool running_ = false;

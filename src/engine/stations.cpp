@@ -253,7 +253,7 @@ std::size_t Attendants::count_of(const void* subject) const {
   auto count =
       std::count_if(due_.begin(), due_.end(), is_of_same) + std::count_if(at_work_.begin(), at_work_.end(), is_of_same);
   for (const Station* const station : watched_) {
-    count += station->pending_.count_if(same) + station->rung_.count_if(same);
+    count += station->pending_.count_if(same) + std::count_if(station->rung_.begin(), station->rung_.end(), same);
   }
   return static_cast<std::size_t>(count);
 }

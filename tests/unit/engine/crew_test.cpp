@@ -62,6 +62,17 @@ TEST(Crew, TriesSuchAHandLessAndLessOften) {
   EXPECT_LE(with_one_more, 5 * Crew::telling);
 }
 
+TEST(Crew, TriesLessOftenWhereTheHandOnTrialWaitsForLong) {
+  Crew crew;
+  unsigned with_one_more = 0;
+  for (unsigned i = 0; i < 100 * Crew::telling; ++i) {
+    learn(crew, crew.beyond_usual() > 0 ? microseconds(40) : microseconds(0), 1, whatever_hands);
+    with_one_more += crew.beyond_usual();
+  }
+  EXPECT_GE(with_one_more, 3U);
+  EXPECT_LE(with_one_more, 6U);
+}
+
 TEST(Crew, IsNotMisledByOneQuickRequestAmongSlowOnesBefore) {
   Crew crew;
   const auto one_quick = [count = 0U](unsigned) mutable { return count++ == 3 ? usual * 3 / 4 : usual; };
