@@ -90,6 +90,9 @@ KERNEL = "link-kernel"
 # What as many threads as a large batch has hands get from the page cache, at random places and for nobody.
 CACHE = "pread-rand-1M-x12"
 
+# Streams that ring, and wait for the answer, with neither a library nor a file.
+BELLS = ("bell-4K-x8",)
+
 CACHED = (
     row("read-4K", 1.0), row("read-64K", 1.1), row("read-256K", 1.8), row("read-1M", 3.0), row("read-4M", 4.5),
     row("read-16M", 3.0), row("read-64M", 2.5, link=0.88, beside=(KERNEL,)),
@@ -123,7 +126,8 @@ BATCHES = (
 )
 
 STREAMS = (
-    row("async-1M-x1-fixed", 8.0), row("async-4K-x8-fixed", 6.0), row("async-1M-x8-fixed", 3.0), row("async-16M-x4", 2.4),
+    row("async-1M-x1-fixed", 8.0), row("async-4K-x8-fixed", 6.0, beside=BELLS), row("async-1M-x8-fixed", 3.0),
+    row("async-16M-x4", 2.4),
     row("async-write-4K-x8-fixed", 3.0), row("async-write-1M-x8-fixed", 3.0, plain=("pwrite-1M-x8", 0.95)),
     bare("async-1M-x1"),
 )

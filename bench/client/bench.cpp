@@ -51,6 +51,8 @@ std::unique_ptr<Job> make_job(Bench& bench, const Row& row) {
       case Operation::copy_in:
       case Operation::copy_out:
         return make_copy(bench, row);
+      case Operation::bell:
+        return make_bells(bench, row);
       case Operation::idle:
         break;
     }

@@ -12,14 +12,15 @@
 namespace sluice::bench {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Operation>, 8> sized{{{"read", Operation::read},
+constexpr std::array<std::pair<std::string_view, Operation>, 9> sized{{{"read", Operation::read},
                                                                        {"write", Operation::write},
                                                                        {"batch", Operation::batch},
                                                                        {"async", Operation::async},
                                                                        {"pread", Operation::pread},
                                                                        {"pwrite", Operation::pwrite},
                                                                        {"link", Operation::link_in},
-                                                                       {"copy", Operation::copy_in}}};
+                                                                       {"copy", Operation::copy_in},
+                                                                       {"bell", Operation::bell}}};
 
 std::vector<std::string_view> words_of(std::string_view name) {
   std::vector<std::string_view> words;
@@ -118,6 +119,7 @@ const std::vector<std::string>& table() {
                                                 "link-kernel",
                                                 "copy-in-4K",
                                                 "copy-out-4K",
+                                                "bell-4K-x8",
                                                 "pread-16M",
                                                 "pread-16M-x8",
                                                 "pread-1M-x16",

@@ -23,6 +23,7 @@ enum class Operation {
   link_kernel,  // pinned memory to the device, by a kernel
   copy_in,      // one copy of pinned memory to the device, until a word behind it is there; a thread each
   copy_out,     // and back
+  bell,         // pinned memory to the device, by a kernel in each of some streams that awaits a thread's answer
   idle,         // nothing, after some reads: what the process costs then
 };
 

@@ -86,6 +86,10 @@ class Client(InFolder):
         self.assertEqual(refused["error"], "this device runs no kernels, so none can fetch bytes over the link")
         self.assertGreater(after["gib_per_s"], 0)
 
+    def test_says_why_no_kernel_of_a_soft_gpu_waits_for_an_answer(self):
+        (refused,) = self.results("--rows", "bell-4K-x8", status=1)
+        self.assertEqual(refused["error"], "this device runs no kernels, so none can wait for an answer")
+
     def test_copies_as_often_as_asked_and_compares_each_time(self):
         commands = "open copy-{0}-8K\nrun copy-{0}-8K 0.02\nrun copy-{0}-8K 0.02\nclose copy-{0}-8K\nquit\n"
         for way in ("in", "out"):
@@ -102,8 +106,9 @@ class Client(InFolder):
         self.assertIn("names no size", client(*self.common, "--rows", "copy-out", status=1).stderr)
 
     def test_lists_what_bounds_other_rows(self):
-        self.assertLessEqual({"link-kernel", "copy-in-4K", "copy-out-4K"}, set(client("--list").stdout.split()))
-        for word in ("link-kernel", "copy-in", "copy-out"):
+        self.assertLessEqual({"link-kernel", "copy-in-4K", "copy-out-4K", "bell-4K-x8"},
+                             set(client("--list").stdout.split()))
+        for word in ("link-kernel", "copy-in", "copy-out", "bell"):
             self.assertIn(word, client("--help").stdout)
 
     def test_measures_idleness(self):

@@ -247,7 +247,8 @@ class Floors(unittest.TestCase):
             "read-64M": [("speed", "link-kernel")], "read-256M": [("speed", "link-kernel")],
             "read-16M-x8": [("speed", "link-kernel")],
             "batch-1M-x32": [("speed", "link-kernel"), ("speed", "pread-rand-1M-x12")],
-            "write-4K": [("latency", "pwrite-4K"), ("latency", "copy-out-4K")]})
+            "write-4K": [("latency", "pwrite-4K"), ("latency", "copy-out-4K")],
+            "async-4K-x8-fixed": [("speed", "bell-4K-x8")]})
 
     def test_ask_nothing_of_random_places_and_do_not_look_at_them_on_tmpfs(self):
         names = {"read-rand-64K", "read-rand-256K", "write-rand-1M"}
