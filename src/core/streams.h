@@ -3,9 +3,9 @@
 #pragma once
 
 #include <atomic>
-#include <compare>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <vector>
 
 #include "core/driver.h"
@@ -42,7 +42,10 @@ class Streams {
     unsigned long long context_id = 0;
     std::size_t thread = 0;  // where the stream is a thread's own default one: whose, beginning with 1
 
-    auto operator<=>(const Key&) const = default;
+    bool operator<(const Key& other) const noexcept {
+      return std::tie(stream, context, context_id, thread) <
+             std::tie(other.stream, other.context, other.context_id, other.thread);
+    }
   };
   // Streams that were not registered have one, too, until others need the station.
   struct Entry {
