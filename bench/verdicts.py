@@ -61,7 +61,7 @@ def judge(kind, row, requirement, result):
     errors = result.get("errors", {})
     against = requirement.against if requirement.against in ("incumbent", "limit") else requirement.row
     if requirement.metric == "processor":
-        against = "incumbent's processor time"
+        against += "'s processor time"
     blank = dict(kind=kind, row=row.name, metric=requirement.metric, against=against, ours=None, other=None,
                  estimate=None, bound=None, middle=None, middle_bound=None, floor=requirement.floor, met=None)
     asked = requirement.floor is not None

@@ -224,6 +224,15 @@ class Bounds(unittest.TestCase):
         self.assertEqual(self.cells(found, "read-1M", "link-kernel"),
                          ["–", "–", "–", "–", "–", "–", "–", "reference:link-kernel: this device runs no kernels"])
 
+    def test_may_tell_of_processor_time(self):
+        row = floors.beside_reading(floors.row("read-1M", 1.0))
+        result = {"pairs": [{"ours:read-1M": sample(20, 50, 0.3), "theirs:read-1M": sample(6, 160, 0.2),
+                             "reference:pread-256K-x8": sample(40, 50, 0.15)}] * 5, "errors": {}}
+        against, shown = verdicts.judge_row("tmpfs", row, result)[-2:]
+        self.assertEqual((against.against, shown.against, shown.met),
+                         ("incumbent's processor time", "pread-256K-x8's processor time", None))
+        self.assertAlmostEqual(shown.estimate, 0.5)
+
     def test_do_not_count_when_ours_fails(self):
         found = verdicts.judge_row("cached", self.read, {"pairs": [], "errors": {"ours:read-1M": "WRONG BYTES"}})
         self.assertEqual([verdict.met for verdict in found], [False, False, False, None])
@@ -255,6 +264,13 @@ class Floors(unittest.TestCase):
         self.assertEqual({row.name for row in floors.KINDS["cached"] if row.name in names and not row.requirements},
                          names)
         self.assertFalse(names & {row.name for row in floors.KINDS["tmpfs"]})
+
+    def test_show_what_reading_alone_takes_beside_large_reads_of_tmpfs(self):
+        shown = {row.name: [wanted.row for wanted in row.requirements
+                            if wanted.floor is None and wanted.metric == "processor"]
+                 for row in floors.KINDS["tmpfs"]}
+        self.assertEqual((shown["read-64K"], shown["read-256K"], shown["read-16M-unreg"], shown["write-1M"]),
+                         ([], ["pread-256K-x8"], ["pread-256K-x8"], []))
 
     def test_name_each_row_of_a_kind_once(self):
         for kind, rows in floors.KINDS.items():
