@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "base/adaptive_mutex.h"
@@ -63,7 +62,7 @@ class Attendants {
   };
 
   Station* make_station() noexcept;
-  std::span<std::byte> take_memory();
+  gpu::ErrandMemory take_memory();
   void attend() noexcept;
   Due take_due();
   bool serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& due);
@@ -103,7 +102,7 @@ class Attendants {
   std::vector<Due> due_;  // the oldest first; few, and its memory stays
   std::vector<Due> at_work_;
   std::size_t stations_ = 0;
-  std::vector<std::span<std::byte>> memory_;  // mapped for stations that there may be
+  std::vector<gpu::ErrandMemory> memory_;  // mapped for stations that there may be
   std::atomic<unsigned> busy_{0};
   std::atomic<unsigned> peak_{0};  // of busy_ since it was 0
   std::atomic<unsigned> last_peak_{0};

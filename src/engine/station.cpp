@@ -24,7 +24,7 @@ bool is_reached(const std::uint32_t& word, std::uint32_t value) noexcept {
 
 }  // namespace
 
-Station::Station(std::span<std::byte> memory) : memory_(memory), courier_(std::make_unique<Courier>(*this)) {}
+Station::Station(const gpu::ErrandMemory& memory) : memory_(memory), courier_(std::make_unique<Courier>(*this)) {}
 Station::~Station() = default;
 
 Station* Station::take(cuda::Context context, unsigned long long context_id) noexcept {

@@ -119,11 +119,11 @@ class Station {
  private:
   friend class Attendants;
   friend class Courier;
-  explicit Station(std::span<std::byte> memory);
+  explicit Station(const gpu::ErrandMemory& memory);
   ~Station();
 
-  gpu::ErrandWords& words() const noexcept { return *reinterpret_cast<gpu::ErrandWords*>(memory_.data()); }
-  std::span<std::byte> staging() const noexcept { return memory_.subspan(gpu::errand_words_bytes); }
+  gpu::ErrandWords& words() const noexcept { return *reinterpret_cast<gpu::ErrandWords*>(memory_.words); }
+  std::span<std::byte> staging() const noexcept { return memory_.all_staging(); }
   int put_into_stream(cuda::Stream stream, StreamTask& task) noexcept;
   bool needs_gate(const StreamTask& task) const noexcept;
   int launch(cuda::Stream stream, StreamTask& task) noexcept;
@@ -138,7 +138,7 @@ class Station {
   // Calls and attendants each write lines of memory that the other does not look at all the time.
   static constexpr std::size_t line = 64;
 
-  std::span<std::byte> memory_;
+  gpu::ErrandMemory memory_;
   gpu::Errands device_;
 
   // Of calls:

@@ -15,36 +15,38 @@ namespace {
 // Beyond so many stations those of contexts that are gone are used again.
 constexpr std::size_t usual_stations = 256;
 
-// Three stations stand in two huge pages.
-constexpr StagingShape block_shape{.bulk = 2 * huge_page_bytes};
-constexpr std::size_t stations_in_a_block = block_shape.bulk / gpu::errand_memory_bytes;
+// Staging memory of three stations stands in two huge pages, and their words ahead of it.
+constexpr std::size_t stations_in_a_block = 3;
+constexpr StagingShape block_shape{.ahead = stations_in_a_block * gpu::errand_words_bytes, .bulk = 2 * huge_page_bytes};
+static_assert(stations_in_a_block * gpu::errand_staging_bytes <= block_shape.bulk);
 
 }  // namespace
 
 // Throws when there is no memory to remember the rest of a block.
-std::span<std::byte> Attendants::take_memory() {
+gpu::ErrandMemory Attendants::take_memory() {
   const std::lock_guard lock(mutex_);
   if (memory_.empty()) {
     memory_.reserve(stations_in_a_block);
     std::byte* const block = map_staging(block_shape);
     for (std::size_t left = block == nullptr ? 0 : stations_in_a_block; left > 0; --left) {
-      memory_.emplace_back(block + (left - 1) * gpu::errand_memory_bytes, gpu::errand_memory_bytes);
+      memory_.push_back({block + (left - 1) * gpu::errand_words_bytes,
+                         block + block_shape.ahead + (left - 1) * gpu::errand_staging_bytes});
     }
   }
   if (memory_.empty()) return {};
-  const std::span<std::byte> memory = memory_.back();
+  const gpu::ErrandMemory memory = memory_.back();
   memory_.pop_back();
   return memory;
 }
 
 Station* Attendants::make_station() noexcept {
-  std::span<std::byte> memory;
+  gpu::ErrandMemory memory;
   try {
     memory = take_memory();
-    return memory.empty() ? nullptr : new Station(memory);
+    return memory.words == nullptr ? nullptr : new Station(memory);
   } catch (const std::bad_alloc&) {
     const std::lock_guard lock(mutex_);
-    if (!memory.empty()) memory_.push_back(memory);  // where it came from
+    if (memory.words != nullptr) memory_.push_back(memory);  // where it came from
     return nullptr;
   }
 }

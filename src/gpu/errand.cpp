@@ -33,27 +33,27 @@ bool ends_contexts(int result) noexcept {
 
 }  // namespace
 
-int Errands::attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept {
+int Errands::attach(cuda::Context context, unsigned long long context_id, const ErrandMemory& memory) noexcept {
   const Driver* const driver = gpu::driver();
   if (driver == nullptr) return cuda::error_not_initialized;
   if (driver->mem_host_get_device_pointer == nullptr || driver->mem_alloc == nullptr ||
       driver->stream_query == nullptr) {
     return cuda::error_not_supported;
   }
-  // What a context that is gone had went with it; the registration may have survived.
-  if (driver_ != nullptr) driver->mem_host_unregister(memory.data());
+  // What a context that is gone had went with it; the pins may have survived.
+  unpin();
   *this = {};
-  int result = driver->mem_host_register(memory.data(), memory.size(), cuda::host_register_portable);
-  if (result != cuda::success) return result;
   driver_ = driver;
   memory_ = memory;
-  result = prepare();
+  int result = pin(memory.all_words(), device_words_);
+  if (result == cuda::success) result = pin(memory.all_staging(), device_staging_);
+  if (result == cuda::success) result = prepare();
   if (result == cuda::success) {
     kernels_ = kernels_of(context, context_id);
     if (kernels_ == nullptr) result = cuda::error_out_of_memory;
   }
   if (result != cuda::success) {
-    undo(memory);
+    undo();
     return result;
   }
   context_ = context;
@@ -62,10 +62,23 @@ int Errands::attach(cuda::Context context, unsigned long long context_id, std::s
 }
 
 // Of what was made, the counters stay: freeing device memory waits for all streams, which may wait for the caller.
-void Errands::undo(std::span<std::byte> memory) noexcept {
+void Errands::undo() noexcept {
   if (rescue_ != nullptr && driver_->stream_destroy != nullptr) driver_->stream_destroy(rescue_);
-  driver_->mem_host_unregister(memory.data());
+  unpin();
   *this = {};
+}
+
+int Errands::pin(std::span<std::byte> memory, cuda::DevicePtr& seen) const noexcept {
+  int result = driver_->mem_host_register(memory.data(), memory.size(), cuda::host_register_portable);
+  if (result != cuda::success) return result;
+  result = driver_->mem_host_get_device_pointer(&seen, memory.data(), 0);
+  if (result != cuda::success) driver_->mem_host_unregister(memory.data());
+  return result;
+}
+
+void Errands::unpin() const noexcept {
+  if (device_words_ != 0) driver_->mem_host_unregister(memory_.words);
+  if (device_staging_ != 0) driver_->mem_host_unregister(memory_.staging);
 }
 
 int Errands::prepare() noexcept {
@@ -75,8 +88,7 @@ int Errands::prepare() noexcept {
   words().first_counters[5] = first_errand;
   words().begun = words().left = first_errand - 1;
   words().verdict = carrying(first_errand) - 1;
-  int result = driver_->mem_host_get_device_pointer(&device_base_, memory_.data(), 0);
-  if (result == cuda::success) result = driver_->ctx_get_device(&device_);
+  int result = driver_->ctx_get_device(&device_);
   if (result == cuda::success) result = make_urgent_stream(*driver_, rescue_);
   if (result == cuda::success) result = driver_->mem_alloc(&counters_, sizeof words().first_counters);
   if (result == cuda::success) {
@@ -118,7 +130,7 @@ bool Errands::has_kernel() const noexcept {
 
 int Errands::launch(cuda::Stream stream, unsigned blocks) const noexcept {
   ErrandWords& shared = words();
-  cuda::DevicePtr ring = seen_by_device(memory_.data() + errand_words_bytes);
+  cuda::DevicePtr ring = device_staging_;
   cuda::DevicePtr commands = seen_by_device(shared.commands.data());
   cuda::DevicePtr acked = seen_by_device(shared.acked.data());
   cuda::DevicePtr launch_words = seen_by_device(&shared.begun);
