@@ -68,14 +68,14 @@ StreamCall::StreamCall(engine::Station& station, Driver& driver, const LateCall&
 StreamCall::Owner StreamCall::make(engine::Station& station, Driver& driver, const LateCall& call,
                                    const StreamTerms& terms) {
   void* room = station.take_room();
-  if (room == nullptr) room = ::operator new(sizeof(StreamCall));
+  if (room == nullptr) room = ::operator new (sizeof(StreamCall), std::align_val_t{alignof(StreamCall)});
   return Owner(new (room) StreamCall(station, driver, call, terms));
 }
 
 void StreamCall::Unmake::operator()(StreamCall* call) const noexcept {
   engine::Station& station = call->home_;
   call->~StreamCall();
-  if (!station.keep_room(call)) ::operator delete(call);
+  if (!station.keep_room(call)) ::operator delete (call, std::align_val_t{alignof(StreamCall)});
 }
 
 void StreamCall::plan(File& file, const facts::BufferFacts& memory, const engine::Station& station,

@@ -35,7 +35,7 @@ struct StreamTerms {
 
 // A task that lives until it has been run; one of a graph, for good. Its memory goes from one task of a stream to the
 // next: while they come one after the other, nothing is allocated.
-class StreamCall final : public engine::StreamTask {
+class alignas(64) StreamCall final : public engine::StreamTask {
  public:
   // For one that no stream has taken.
   struct Unmake {

@@ -262,8 +262,9 @@ void Streams::put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream st
   engine::Station& station = *use.station();
   const request::Terms& how = file.life->terms;
   const bool kernel = how.manner != paths::Manner::copy_engine;
-  StreamCall::Owner task = StreamCall::make(station, driver, call, use.terms());
+  station.expect_room(sizeof(StreamCall));
   const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
+  StreamCall::Owner task = StreamCall::make(station, driver, call, use.terms());
   if (gpu::outlives_its_streams(memory)) task->remembered = memory;
   task->plan(file, memory, station, kernel && station.has_kernel());
   try_direct(file, memory, call.direction);

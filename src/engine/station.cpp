@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/fetch_ahead.h"
 #include "engine/attendants.h"
 #include "engine/courier.h"
 #include "engine/lanes.h"
@@ -41,9 +42,19 @@ bool Station::is_idle() noexcept {
 
 void* Station::take_room() noexcept {
   for (std::atomic<void*>& place : rooms_) {
-    if (void* const room = place.exchange(nullptr, std::memory_order_acquire)) return room;
+    void* const room = place.exchange(nullptr, std::memory_order_acquire);
+    if (room == nullptr) continue;
+    last_room_.store(room, std::memory_order_relaxed);
+    return room;
   }
   return nullptr;
+}
+
+// The room may be gone: fetching ahead from nowhere does nothing.
+void Station::expect_room(std::size_t size) const noexcept {
+  base::fetch_to_write(&rooms_);
+  const auto* const room = static_cast<const std::byte*>(last_room_.load(std::memory_order_relaxed));
+  for (std::size_t at = 0; room != nullptr && at < size; at += line) base::fetch_to_write(room + at);
 }
 
 bool Station::keep_room(void* room) noexcept {

@@ -115,6 +115,9 @@ class Station {
   // is none. No: there is room enough.
   void* take_room() noexcept;
   bool keep_room(void* room) noexcept;
+  // Fetches so many bytes of what take_room() is likely to answer into this processor's caches, while the caller does
+  // something else: an attendant has written there last.
+  void expect_room(std::size_t size) const noexcept;
 
  private:
   friend class Attendants;
@@ -144,6 +147,7 @@ class Station {
   // Of calls:
   alignas(line) std::mutex submitting_;  // what stands in the stream and what stands in `pending_` have one order
   std::uint32_t sequence_ = 0;
+  std::atomic<void*> last_room_{nullptr};
 
   // Of both:
   alignas(line) std::atomic<bool> condemned_{false};
