@@ -1,4 +1,4 @@
-// main() of the test programs that take nothing but GoogleTest's own arguments.
+// main() of the test programs that have none of their own: they take nothing but GoogleTest's arguments.
 #include <gtest/gtest.h>
 
 #include "support/run.h"
