@@ -207,7 +207,7 @@ class Comparison:
         """One sample. A first request needs a process of its own; idleness needs a while to be seen."""
         if name.startswith("first-"):
             return client.once("--first", name.removeprefix("first-"))
-        seconds = max(self.options.seconds, 2.0) if name == "idle" else self.options.seconds
+        seconds = max(self.options.seconds, 2.0) if name in ("idle", "held") else self.options.seconds
         return quiet.measured(lambda: client.command(f"run {name} {seconds}", 60 + 10 * seconds),
                               self.options.stolen, self.options.again)
 

@@ -118,6 +118,7 @@ LIFE = (
     Row("first-1M", (Requirement("first", "limit", "", 20.0),)),
     Row("first-64M", (Requirement("first", "limit", "", 20.0),)),
     Row("idle", (Requirement("idle", "limit", "", 1.0),)),
+    Row("held", (Requirement("idle", "limit", "", 10.0),)),
 )
 
 BATCHES = (

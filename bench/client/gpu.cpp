@@ -51,6 +51,7 @@ Gpu::Gpu() {
   resolve(driver, "cuStreamDestroy_v2", calls_.stream_destroy);
   resolve(driver, "cuStreamSynchronize", calls_.stream_synchronize);
   resolve(driver, "cuStreamWriteValue32_v2", calls_.stream_write_value_32);
+  resolve(driver, "cuStreamWaitValue32_v2", calls_.stream_wait_value_32);
   resolve(driver, "cuEventCreate", calls_.event_create);
   resolve(driver, "cuEventDestroy_v2", calls_.event_destroy);
   resolve(driver, "cuEventRecord", calls_.event_record);

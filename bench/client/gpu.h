@@ -36,6 +36,7 @@ struct DriverCalls {
   int (*stream_destroy)(CUstream);
   int (*stream_synchronize)(CUstream);
   int (*stream_write_value_32)(CUstream, DevicePtr, std::uint32_t, unsigned);
+  int (*stream_wait_value_32)(CUstream, DevicePtr, std::uint32_t, unsigned);
   int (*event_create)(void**, unsigned);
   int (*event_destroy)(void*);
   int (*event_record)(void*, CUstream);

@@ -71,6 +71,7 @@ std::unique_ptr<Job> make_link(Bench& bench, const Row& row);
 std::unique_ptr<Job> make_link_kernel(Bench& bench, const Row& row);
 std::unique_ptr<Job> make_copy(Bench& bench, const Row& row);
 std::unique_ptr<Job> make_bells(Bench& bench, const Row& row);
+std::unique_ptr<Job> make_held(Bench& bench, const Row& row);
 std::unique_ptr<Job> make_idle(Bench& bench, const Row& row);
 // The same row while a product of `row.product` keeps the device busy.
 std::unique_ptr<Job> beside_product(Bench& bench, const Row& row, std::unique_ptr<Job> job);

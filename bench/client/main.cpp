@@ -92,7 +92,7 @@ int main(int argc, char** argv) {
       return fmt::format(
           "A row is OPERATION[-write][-rand]-SIZE[-xCOUNT][-unreg][-fixed][-matmul|-hog]; --list shows some.\n"
           "OPERATION is read, write, batch or async; without cuFile it is pread, pwrite, copy-in, copy-out or bell.\n"
-          "With 256 MiB, or the size that they name: link-h2d, link-d2h, link-kernel. And idle needs none.\n"
+          "With 256 MiB, or the size that they name: link-h2d, link-d2h, link-kernel. And held and idle need none.\n"
           "Bytes are compared before each row and after it; there is no way to leave that out.\n"
           "The library in use, by LD_LIBRARY_PATH and the loader: {}",
           sluice::bench::library_path());

@@ -64,8 +64,9 @@ Row parse_row(std::string_view name) {
   Row row;
   row.name = name;
   const std::vector<std::string_view> words = words_of(name);
-  bool known = words.front() == "idle";
-  row.operation = Operation::idle;
+  const bool waits = words.front() == "idle" || words.front() == "held";
+  bool known = waits;
+  row.operation = words.front() == "held" ? Operation::held : Operation::idle;
   for (const auto& [word, operation] : sized) {
     if (word == words.front()) {
       known = true;
@@ -106,7 +107,7 @@ Row parse_row(std::string_view name) {
   }
   if (row.size == 0) {
     if (is_link) row.size = std::size_t{256} << 20;
-    if (row.operation == Operation::idle) row.size = std::size_t{1} << 20;
+    if (waits) row.size = std::size_t{1} << 20;
   }
   if (row.size == 0) throw Trouble(fmt::format("\"{}\" is no row: it names no size", name));
   if (row.count > 256) throw Trouble(fmt::format("\"{}\" is no row: more than 256 at once", name));
@@ -162,6 +163,7 @@ const std::vector<std::string>& table() {
                                                 "read-16M-matmul",
                                                 "read-1M-hog",
                                                 "read-16M-hog",
+                                                "held",
                                                 "idle"};
   return rows;
 }

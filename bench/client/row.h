@@ -1,7 +1,7 @@
 // A row: what is measured, spelled as its name. The grammar is
 //   OPERATION[-write][-rand][-SIZE][-xCOUNT][-unreg][-fixed][-matmul|-hog]
 // for example read-1M, read-rand-4K-x16, batch-64K-x64, async-write-1M-x8-fixed, pread-16M-x8, link-h2d, copy-out-4K,
-// idle.
+// held, idle.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +24,7 @@ enum class Operation {
   copy_in,      // one copy of pinned memory to the device, until a word behind it is there; a thread each
   copy_out,     // and back
   bell,         // pinned memory to the device, by a kernel in each of some streams that awaits a thread's answer
+  held,         // streams that the program holds, a read behind each: what the process costs until they go on
   idle,         // nothing, after some reads: what the process costs then
 };
 

@@ -117,6 +117,12 @@ class Client(InFolder):
         self.assertGreaterEqual(result["stolen_seconds"], 0)
         self.assertNotIn("gib_per_s", result)
 
+    def test_measures_what_streams_that_are_held_cost(self):
+        for result in self.results("--rows", "held,held-64K-x3"):
+            self.assertGreaterEqual(result["cpu_seconds"], 0)
+            self.assertGreater(result["compared"], 0)
+            self.assertNotIn("gib_per_s", result)
+
     def test_times_a_first_request(self):
         client(*self.common, "--prepare")
         (result,) = self.results("--first", "1M")
