@@ -29,8 +29,10 @@ class Row:
     requirements: tuple = ()
 
     def participants(self):
-        """What is measured in each turn: (who, row), ours first."""
-        found = [("ours", self.name), ("theirs", self.name)]
+        """What is measured in each turn: (who, row), ours first; theirs unless nothing but a number is asked."""
+        found = [("ours", self.name)]
+        if not self.requirements or any(wanted.against != "limit" for wanted in self.requirements):
+            found.append(("theirs", self.name))
         for requirement in self.requirements:
             who = {"reference": "reference", "own": "ours"}.get(requirement.against)
             if who and (who, requirement.row) not in found:

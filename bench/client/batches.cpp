@@ -38,7 +38,7 @@ class BatchJob : public Job {
         batch_((bench.open_driver(), row.count)) {
     const CUfileHandle_t file = row.writes ? bench.target_handle() : bench.source_handle();
     const std::uint64_t part = row.writes ? file_.size() / row.count / 4096 * 4096 : file_.size();
-    if (part < row.size) throw Trouble(file_.path() + " is too small for " + row.name + ": make a larger one (--size)");
+    want_room(file_, part, row);
     if (row.registered) registration_.emplace(memory_.pointer(), row.size * row.count);
     for (unsigned i = 0; i < row.count; ++i) {
       entries_[i] = {};

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "client/library.h"
 #include "client/pattern.h"
 #include "client/trouble.h"
 
@@ -36,6 +37,11 @@ void settle(const Gpu& gpu, DevicePtr memory, std::size_t size) {
 unsigned checks_of(std::size_t size) {
   constexpr std::size_t volume = std::size_t{16} << 20;
   return static_cast<unsigned>(std::clamp<std::size_t>(volume / size, 1, 8));
+}
+
+void want_room(const TestFile& file, std::uint64_t part, const Row& row) {
+  if (part < row.size)
+    throw Trouble(fmt::format("{} is too small for {}: make a larger one (--size)", file.path(), row.name));
 }
 
 void want_pattern(std::span<const std::byte> bytes, std::uint64_t offset, std::uint64_t salt, const Row& row) {

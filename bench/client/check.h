@@ -23,6 +23,9 @@ void want_device_pattern(const Gpu& gpu, DevicePtr memory, std::size_t size, std
 // The same for what was written to a file.
 void want_file_pattern(const TestFile& file, std::uint64_t at, std::size_t size, std::uint64_t salt, const Row& row);
 
+// Throws Trouble when so large a part of the file has no room for a request of the row.
+void want_room(const TestFile& file, std::uint64_t part, const Row& row);
+
 // Copies the bytes to the device; they are there when this returns, whatever stream looks next.
 void fill_device(const Gpu& gpu, DevicePtr memory, std::span<const std::byte> bytes);
 

@@ -10,6 +10,7 @@
 
 #include "client/check.h"
 #include "client/job.h"
+#include "client/stream_request.h"
 #include "client/trouble.h"
 
 namespace sluice::bench {
@@ -19,28 +20,22 @@ constexpr unsigned until_at_least = 0;  // CU_STREAM_WAIT_VALUE_GEQ
 
 // A stream that goes on when the word says so, and what is read behind that.
 struct HeldStream {
-  HeldStream(const Gpu& gpu, std::size_t bytes) : stream(gpu), memory(gpu, bytes), size(bytes) {}
+  HeldStream(const Gpu& gpu, std::size_t size, std::uint64_t offset)
+      : stream(gpu), memory(gpu, size), request{.size = size, .file_offset = static_cast<off_t>(offset)} {}
 
   OwnStream stream;
   DeviceMemory memory;
-  std::size_t size;
-  off_t file_offset = 0;
-  off_t memory_offset = 0;
-  ssize_t moved = 0;
+  StreamRequest request;
 };
 
 class HeldJob : public Job {
  public:
   HeldJob(Bench& bench, const Row& row)
       : bench_(bench), row_(row), word_(bench.gpu(), sizeof(std::uint32_t)), handle_(bench.source_handle()) {
-    if (bench.source().size() < row.size * row.count)
-      throw Trouble(bench.source().path() + " is too small for " + row.name + ": make a larger one (--size)");
+    want_room(bench.source(), bench.source().size() / row.count, row);
     std::memset(word_.data(), 0, sizeof(std::uint32_t));
-    streams_.reserve(row.count);  // the library keeps pointers into what lies there
-    for (unsigned i = 0; i < row.count; ++i) {
-      HeldStream& held = streams_.emplace_back(bench.gpu(), row.size);
-      held.file_offset = static_cast<off_t>(i * row.size);
-    }
+    streams_.reserve(row.count);
+    for (unsigned i = 0; i < row.count; ++i) streams_.emplace_back(bench.gpu(), row.size, i * row.size);
   }
 
   std::uint64_t check() override {
@@ -53,8 +48,8 @@ class HeldJob : public Job {
 
   std::uint64_t check_last() override {
     for (const HeldStream& held : streams_) {
-      want_device_pattern(bench_.gpu(), held.memory.address(), row_.size, static_cast<std::uint64_t>(held.file_offset),
-                          row_);
+      want_device_pattern(bench_.gpu(), held.memory.address(), row_.size,
+                          static_cast<std::uint64_t>(held.request.file_offset), row_);
     }
     return row_.size * row_.count;
   }
@@ -63,7 +58,7 @@ class HeldJob : public Job {
   // By a thread of its own: a library may keep its caller until the stream gets there.
   Sample hold(double seconds) {
     ++turn_;
-    for (HeldStream& held : streams_) held.moved = -1;
+    for (HeldStream& held : streams_) held.request.moved = -1;
     Sample sample;
     bool early = false;
     const double before = cpu_seconds();
@@ -71,7 +66,7 @@ class HeldJob : public Job {
       std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
       sample.cpu_seconds = cpu_seconds() - before;
       for (const HeldStream& held : streams_) {
-        early = early || std::atomic_ref(held.moved).load(std::memory_order_acquire) != -1;
+        early = early || std::atomic_ref(held.request.moved).load(std::memory_order_acquire) != -1;
       }
       std::atomic_ref(*static_cast<std::uint32_t*>(word_.data())).store(turn_, std::memory_order_release);
     });
@@ -84,7 +79,7 @@ class HeldJob : public Job {
     release.join();
     for (const HeldStream& held : streams_) {
       held.stream.wait();
-      want_all(held.moved, row_.size, "cuFileReadAsync");
+      want_all(held.request.moved, row_.size, "cuFileReadAsync");
     }
     if (early) throw Trouble(fmt::format("{}: a read was over before its stream was let go", row_.name));
     sample.seconds = seconds;
@@ -96,8 +91,9 @@ class HeldJob : public Job {
     const Gpu& gpu = bench_.gpu();
     gpu.want(gpu.calls().stream_wait_value_32(held.stream.get(), word_.seen_by_device(), turn_, until_at_least),
              "cuStreamWaitValue32");
-    want(cuFileReadAsync(handle_, held.memory.pointer(), &held.size, &held.file_offset, &held.memory_offset,
-                         &held.moved, held.stream.get()),
+    StreamRequest& request = held.request;
+    want(cuFileReadAsync(handle_, held.memory.pointer(), &request.size, &request.file_offset, &request.memory_offset,
+                         &request.moved, held.stream.get()),
          "cuFileReadAsync");
   }
 

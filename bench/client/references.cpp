@@ -8,7 +8,6 @@
 #include "client/job.h"
 #include "client/offsets.h"
 #include "client/pattern.h"
-#include "client/trouble.h"
 
 namespace sluice::bench {
 namespace {
@@ -29,7 +28,7 @@ class PlainJob : public Job {
         file_(writes_ ? bench.target() : bench.source()) {
     const bool shared = row.random && !writes_;
     const std::uint64_t part = shared ? file_.size() : file_.size() / row.count / 4096 * 4096;
-    if (part < row.size) throw Trouble(file_.path() + " is too small for " + row.name);
+    want_room(file_, part, row);
     for (unsigned i = 0; i < row.count; ++i) {
       const std::uint64_t begin = shared ? 0 : i * part;
       lanes_.push_back(

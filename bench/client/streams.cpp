@@ -1,7 +1,5 @@
 // Rows of stream calls: one read on each stream, or one write into a part of the file of its own, then all streams
 // awaited; one thread does it.
-#include <fmt/format.h>
-
 #include <random>
 #include <vector>
 
@@ -9,7 +7,7 @@
 #include "client/job.h"
 #include "client/offsets.h"
 #include "client/pattern.h"
-#include "client/trouble.h"
+#include "client/stream_request.h"
 
 namespace sluice::bench {
 namespace {
@@ -32,14 +30,6 @@ class RegisteredStream {
   CUstream stream_;
 };
 
-// What a stream reads next. The library keeps pointers into it until the stream has passed: it must not move.
-struct Request {
-  std::size_t size = 0;
-  off_t file_offset = 0;
-  off_t memory_offset = 0;
-  ssize_t moved = 0;
-};
-
 class StreamJob : public Job {
  public:
   StreamJob(Bench& bench, const Row& row)
@@ -49,7 +39,7 @@ class StreamJob : public Job {
         handle_(row.writes ? bench.target_handle() : bench.source_handle()),
         requests_(row.count) {
     const std::uint64_t part = file_.size() / row.count / 4096 * 4096;
-    if (part < row.size) throw Trouble(file_.path() + " is too small for " + row.name + ": make a larger one (--size)");
+    want_room(file_, part, row);
     for (unsigned i = 0; i < row.count; ++i) {
       memory_.emplace_back(bench.gpu(), row.size);
       if (row.registered) registrations_.emplace_back(memory_.back().pointer(), row.size);
@@ -104,7 +94,7 @@ class StreamJob : public Job {
   template <typename Place>
   std::uint64_t round(const Place& place) {
     for (unsigned i = 0; i < row_.count; ++i) {
-      Request& request = requests_[i];
+      StreamRequest& request = requests_[i];
       request.file_offset = static_cast<off_t>(place(offsets_[i]));
       request.moved = -1;
       want((row_.writes ? cuFileWriteAsync : cuFileReadAsync)(handle_, memory_[i].pointer(), &request.size,
@@ -136,7 +126,7 @@ class StreamJob : public Job {
   Row row_;
   const TestFile& file_;
   CUfileHandle_t handle_;
-  std::vector<Request> requests_;
+  std::vector<StreamRequest> requests_;
   std::vector<Offsets> offsets_;
   std::uint64_t salt_ = 0;
   std::vector<DeviceMemory> memory_;

@@ -7,7 +7,6 @@
 #include "client/job.h"
 #include "client/offsets.h"
 #include "client/pattern.h"
-#include "client/trouble.h"
 
 namespace sluice::bench {
 namespace {
@@ -23,7 +22,7 @@ struct Lane {
 // Readers of random places share the file; all others have a part of it each.
 std::vector<Lane> make_lanes(Bench& bench, const Row& row, const TestFile& file, bool shared) {
   const std::uint64_t part = shared ? file.size() : file.size() / row.count / 4096 * 4096;
-  if (part < row.size) throw Trouble(file.path() + " is too small for " + row.name + ": make a larger one (--size)");
+  want_room(file, part, row);
   std::random_device seed;
   std::vector<Lane> lanes;
   for (unsigned i = 0; i < row.count; ++i) {

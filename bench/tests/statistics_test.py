@@ -249,6 +249,11 @@ class Floors(unittest.TestCase):
         self.assertEqual(row.participants(), [("ours", "read-64M"), ("theirs", "read-64M"), ("reference", "link-h2d"),
                                               ("reference", "link-kernel")])
 
+    def test_leave_the_incumbent_alone_where_a_number_in_itself_is_asked(self):
+        measured = {row.name: [who for who, _ in row.participants()] for row in floors.KINDS["cached"]}
+        self.assertEqual((measured["idle"], measured["held"], measured["first-1M"]), (["ours"],) * 3)
+        self.assertEqual((measured["async-1M-x1"], measured["read-4K"]), (["ours", "theirs"],) * 2)
+
     def test_show_what_bounds_rows_of_cached_files(self):
         shown = {row.name: [(wanted.metric, wanted.row) for wanted in row.requirements if wanted.floor is None]
                  for row in floors.KINDS["cached"]}
