@@ -261,7 +261,10 @@ class Floors(unittest.TestCase):
             "read-64M": [("speed", "link-kernel")], "read-256M": [("speed", "link-kernel")],
             "read-16M-x8": [("speed", "link-kernel")],
             "batch-1M-x32": [("speed", "link-kernel"), ("speed", "pread-rand-1M-x12")],
+            "read-64K": [("latency", "pread-64K"), ("latency", "copy-in-64K")],
+            "read-256K": [("latency", "pread-256K")],
             "write-4K": [("latency", "pwrite-4K"), ("latency", "copy-out-4K")],
+            "write-1M": [("latency", "pwrite-1M"), ("latency", "copy-out-512K")],
             "async-4K-x8-fixed": [("speed", "bell-4K-x8")]})
 
     def test_ask_nothing_of_random_places_and_do_not_look_at_them_on_tmpfs(self):

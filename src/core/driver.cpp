@@ -11,6 +11,7 @@
 #include "core/errands.h"
 #include "core/in_flight.h"
 #include "core/streams.h"
+#include "engine/disk_crowd.h"
 #include "engine/headcount.h"
 #include "engine/lanes.h"
 #include "engine/mailbox.h"
@@ -217,6 +218,7 @@ void Driver::resume_after_fork(bool in_child) {
     engine::staging_after_fork_in_child();
     engine::mailboxes_after_fork_in_child();
     engine::headcounts::forget();
+    engine::disk_crowd.forget();
   }
   engine::lanes_after_fork(in_child);
   engine::private_files_after_fork(in_child);

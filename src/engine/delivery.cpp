@@ -77,7 +77,7 @@ std::optional<int> Delivery::wait_for_leader(cuda::DevicePtr to, std::size_t len
   Patience patience;
   while (stage() == Mailbox::Stage::queued) {
     if (leading.load(std::memory_order_relaxed) || leading.exchange(true, std::memory_order_acquire)) {
-      wait(patience, how_to_wait());
+      patience.wait(how_to_wait());
       continue;
     }
     std::optional<int> copied;

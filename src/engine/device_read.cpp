@@ -383,11 +383,8 @@ class DeviceRead final : public Work {
     }
     while (failure_ == cuda::success && copied_.load(std::memory_order_relaxed) < cut_.chunks) {
       pump();
-      if (!cut_.cached && released_.load(std::memory_order_relaxed) < cut_.chunks) {
-        patience.wait_for_storage();
-      } else {
-        patience.wait();
-      }
+      const bool waits_for_storage = !cut_.cached && released_.load(std::memory_order_relaxed) < cut_.chunks;
+      patience.wait(waits_for_storage ? Waiting::asleep : Waiting::busily);
       if (patience.long_since()) is_healthy();
     }
     observe::count_carrier(observe::CarriedBy::copy_engine);

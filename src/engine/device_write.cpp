@@ -18,6 +18,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "engine/disk_crowd.h"
 #include "engine/file_io.h"
 #include "engine/headcount.h"
 #include "engine/lanes.h"
@@ -78,6 +79,7 @@ class DeviceWrite final : public Work {
   DeviceWrite(const FileRange& range, RingLoan& ring, cuda::DevicePtr from) noexcept
       : writers_(headcounts::writers_of(range.file)),
         writer_(writers_),
+        past_cache_(disk_crowd, range.block > 1 ? range.length : 0),
         range_(range),
         ring_(ring),
         from_(from),
@@ -196,7 +198,7 @@ class DeviceWrite final : public Work {
 
   void look_after_device(Patience& patience) noexcept {
     fetch_more();
-    patience.wait();
+    patience.wait(past_cache_.waits());
     if (!patience.long_since() || copied() >= issued_ || failure_ != cuda::success) return;
     if (const int result = ring_.device().health(); result != cuda::success) give_up(result);
   }
@@ -209,6 +211,7 @@ class DeviceWrite final : public Work {
 
   Headcount& writers_;  // to the file
   const Headcount::Member writer_;
+  const DiskCrowd::Member past_cache_;  // if it goes there
   const FileRange& range_;
   RingLoan& ring_;
   const cuda::DevicePtr from_;

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <span>
 
+#include "engine/disk_crowd.h"
 #include "engine/file_io.h"
 #include "engine/pause.h"
 #include "engine/uring.h"
@@ -35,7 +36,8 @@ std::uint32_t chunk_bytes_for(std::uint64_t total) {
 class DiskRead {
  public:
   DiskRead(const FileRange& range, RingLoan& ring, cuda::DevicePtr to, Uring& uring) noexcept
-      : range_(range),
+      : member_(disk_crowd, range.length),
+        range_(range),
         ring_(ring),
         uring_(uring),
         skip_(static_cast<std::uint32_t>(range.at.value % range.unit())),
@@ -201,7 +203,7 @@ class DiskRead {
 
   void await_copies_before(std::uint32_t chunk) noexcept {
     if (failure_ != cuda::success) return;
-    if (const int result = ring_.await_copied(chunk); result != cuda::success) give_up(result);
+    if (const int result = ring_.await_copied(chunk, member_.waits()); result != cuda::success) give_up(result);
   }
 
   void give_up(int result) noexcept {
@@ -214,6 +216,7 @@ class DiskRead {
     return total_ == 0 && error_ != 0 ? Outcome::system_error(error_) : Outcome::bytes(total_);
   }
 
+  const DiskCrowd::Member member_;
   const FileRange& range_;
   RingLoan& ring_;
   Uring& uring_;

@@ -227,7 +227,7 @@ bool Mailbox::await(const gpu::Session& session, cuda::DevicePtr to, Waiting wai
       }
     }
     if (meanwhile.step()) continue;
-    wait(patience, waiting);
+    patience.wait(waiting);
     if (patience.long_since() && session.health(to) != cuda::success) {
       if (!begun) call_off();  // or a kernel that begins later would take what is in the box by then
       return false;

@@ -18,12 +18,6 @@ namespace sluice::engine {
 
 struct MailboxRow;
 
-enum class Waiting : std::uint8_t { busily, politely };  // politely: threads that wait outnumber processors
-
-inline void wait(Patience& patience, Waiting waiting) noexcept {
-  waiting == Waiting::politely ? patience.wait_politely() : patience.wait();
-}
-
 // Belongs to the thread that has taken it, but for what the leader of a launch writes while it is queued.
 struct alignas(64) Mailbox {
   enum class Stage : std::uint8_t { queued, launched, alone, refused };

@@ -40,13 +40,21 @@ inline std::uint32_t look(const std::uint32_t& word) noexcept {
   return std::atomic_ref<const std::uint32_t>(word).load(std::memory_order_acquire);
 }
 
+enum class Waiting : std::uint8_t {
+  busily,
+  politely,  // threads that wait outnumber processors: who is waited for may need this one
+  asleep,    // it takes its time, and nobody minds 70 us more
+};
+
 // One wait, from its first look to its last: busy for some microseconds, then lets others run, then naps.
 class Patience {
  public:
   Patience() = default;
   // Naps only after so long: they take some 70 us at least.
   explicit Patience(std::chrono::microseconds awake) noexcept : awake_(awake) {}
-  void wait() noexcept {
+  void wait(Waiting waiting = Waiting::busily) noexcept {
+    if (waiting == Waiting::asleep) return sleep();
+    if (waiting == Waiting::politely && looks_ < busy_looks) return make_way();
     ++looks_;
     if (looks_ < busy_looks) {
       pause();
@@ -59,25 +67,26 @@ class Patience {
       ::sched_yield();
       return;
     }
-    const timespec nap{0, 20000};
-    ::nanosleep(&nap, nullptr);
-  }
-  // The same where threads outnumber processors: who is waited for may need this one. Naps come sooner.
-  void wait_politely() noexcept {
-    if (looks_ >= busy_looks) return wait();
-    looks_ += 8;
-    ::sched_yield();
-  }
-  // The same for something that a disk has to bring first: no processor time is spent on it.
-  void wait_for_storage() noexcept {
-    looks_ += 64;
-    const timespec nap{0, 20000};
-    ::nanosleep(&nap, nullptr);
+    nap();
   }
   // Long enough that asking the driver for its health costs nothing worth mentioning.
   bool long_since() const noexcept { return looks_ > busy_looks && looks_ % 64 == 0; }
 
  private:
+  static void nap() noexcept {
+    constexpr timespec some{0, 20000};
+    ::nanosleep(&some, nullptr);
+  }
+  // Naps come sooner than to one that waits busily.
+  void make_way() noexcept {
+    looks_ += 8;
+    ::sched_yield();
+  }
+  void sleep() noexcept {
+    looks_ += 64;
+    nap();
+  }
+
   static constexpr int busy_looks = 2000;
   int looks_ = 0;
   std::chrono::microseconds awake_{200};

@@ -308,10 +308,10 @@ Crew& RingLoan::crew() noexcept {
   return ring_->crew;
 }
 
-int RingLoan::await_copied(std::uint32_t count) const noexcept {
+int RingLoan::await_copied(std::uint32_t count, Waiting waiting) const noexcept {
   Patience patience;
   while (look(words().copied) < count) {
-    patience.wait();
+    patience.wait(waiting);
     if (!patience.long_since()) continue;
     if (const int result = device().health(); result != cuda::success) return result;
   }

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "engine/crew.h"
+#include "engine/pause.h"
 #include "gpu/memory.h"
 #include "gpu/staging.h"
 
@@ -69,7 +70,7 @@ class RingLoan {
   // Of large requests that a kernel carries.
   Crew& crew() noexcept;
   // Waits until RingWords::copied has come to this. success, or what the device has died of meanwhile.
-  int await_copied(std::uint32_t count) const noexcept;
+  int await_copied(std::uint32_t count, Waiting waiting = Waiting::busily) const noexcept;
   // The device has refused something: the ring is not used again unless the device lives on.
   void condemn() noexcept;
   // The same, when copies may be on their way: these come to their end first.
