@@ -158,7 +158,7 @@ TMPFS = tuple(beside_reading(measured) for measured in CACHED)
 DEPTH = "pread-1M-x16"
 
 DIRECT = (
-    row("read-4K", latency=1.0), row("read-64K"), row("read-256K"),
+    row("read-4K", latency=1.0, beside_p50=("pread-4K", "copy-in-4K")), row("read-64K"), row("read-256K"),
     row("read-1M", plain=(DEPTH, 0.70)), row("read-4M", plain=(DEPTH, 0.85)), row("read-16M", plain=(DEPTH, 0.95)),
     row("read-64M", plain=(DEPTH, 0.95)),
     row("read-1M-x8"), row("read-16M-x8"), row("read-rand-4K-x16"), row("write-4K"), row("write-1M"),

@@ -267,6 +267,12 @@ class Floors(unittest.TestCase):
             "write-1M": [("latency", "pwrite-1M"), ("latency", "copy-out-512K")],
             "async-4K-x8-fixed": [("speed", "bell-4K-x8")]})
 
+    def test_show_the_halves_of_a_small_read_past_the_page_cache(self):
+        shown = {row.name: [wanted.row for wanted in row.requirements if wanted.floor is None]
+                 for row in floors.KINDS["virtio"]}
+        self.assertEqual({name: bounds for name, bounds in shown.items() if bounds},
+                         {"read-4K": ["pread-4K", "copy-in-4K"]})
+
     def test_ask_nothing_of_random_places_and_do_not_look_at_them_on_tmpfs(self):
         names = {"read-rand-64K", "read-rand-256K", "write-rand-1M"}
         self.assertEqual({row.name for row in floors.KINDS["cached"] if row.name in names and not row.requirements},
