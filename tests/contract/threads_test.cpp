@@ -28,16 +28,16 @@ void in_threads(const std::function<void(std::size_t)>& body) {
 class Threads : public CufileTest, public ::testing::WithParamInterface<int> {
  protected:
   // Writes a thread's region and reads it back, several times, in memory of its own.
-  static void work_on_region(CUfileHandle_t handle, std::size_t thread) {
-    const Memory memory(usual_memory(), kRegion + 8);
-    const auto offset = static_cast<off_t>(thread * kRegion);
+  static void work_on_region(CUfileHandle_t handle, std::size_t thread, std::size_t size = kRegion) {
+    const Memory memory(usual_memory(), size + 8);
+    const auto offset = static_cast<off_t>(thread * size);
     for (std::uint64_t round = 0; round < 6; ++round) {
-      const Bytes bytes = random_bytes(kRegion, thread * 100 + round);
+      const Bytes bytes = random_bytes(size, thread * 100 + round);
       memory.put(8, bytes);
-      ASSERT_EQ(write_file(handle, memory.address(), kRegion, offset, 8), moved(kRegion));
+      ASSERT_EQ(write_file(handle, memory.address(), size, offset, 8), moved(size));
       memory.fill(0);
-      ASSERT_EQ(read_file(handle, memory.address(), kRegion, offset, 8), moved(kRegion));
-      ASSERT_TRUE(same_bytes(bytes, memory.get(8, kRegion))) << "thread " << thread << ", round " << round;
+      ASSERT_EQ(read_file(handle, memory.address(), size, offset, 8), moved(size));
+      ASSERT_TRUE(same_bytes(bytes, memory.get(8, size))) << "thread " << thread << ", round " << round;
     }
   }
 
@@ -48,6 +48,15 @@ TEST_P(Threads, ShareOneHandle) {
   const Fd fd = file_.open(GetParam());
   const Handle handle(fd);
   in_threads([&](std::size_t thread) { work_on_region(handle.get(), thread); });
+}
+
+// Of several pieces on their way to a disk or device each: past the page cache they are a crowd, and wait as one.
+TEST_P(Threads, MoveLargeRegionsOfOneFile) {
+  constexpr std::size_t large = 5 << 20;
+  const ScratchFile file(kThreads * large);
+  const Fd fd = file.open(GetParam());
+  const Handle handle(fd);
+  in_threads([&](std::size_t thread) { work_on_region(handle.get(), thread, large); });
 }
 
 TEST_P(Threads, HaveAHandleEach) {
