@@ -159,7 +159,7 @@ class Comparison(InFolder):
         self.assertEqual({row: len(result["pairs"]) for row, result in rows.items()},
                          {"read-64K": 3, "write-1M": 3, "async-1M-x1": 3})
         self.assertEqual(set(rows["write-1M"]["pairs"][0]),
-                         {"ours:write-1M", "theirs:write-1M", "reference:pwrite-1M"})
+                         {"ours:write-1M", "theirs:write-1M", "reference:pwrite-1M", "reference:copy-out-512K"})
         self.assertRegex(run.stdout, r"\| cached \| read-64K \| incumbent \|.*\| 1\.1 \| (NOT MET|met|met by the median) \|")
         self.assertRegex(run.stdout, r"\| cached \| async-1M-x1 \| incumbent \|.*\| – \|  \|")
 
