@@ -1,82 +1,136 @@
 // How many hands a large request is given beyond the usual number. Usual is what keeps a device busy from the page
 // cache of most file systems; where reading is slower, as from the small pages of tmpfs, more hands cost no more
-// processor time: those that there are do not wait any less.
+// processor time: together they spend what the bytes take, only sooner.
 //
-// Whether one more is worth having is tried: so many requests with it must be quicker than as many before them.
+// Nothing but trial tells where that is so. Requests wait for the device, and for a hand that lost its processor for a
+// moment, and both look the same to them.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <limits>
 
 namespace sluice::engine {
 
+// For requests whose usual number of hands is the same.
 class Crew {
  public:
   static constexpr unsigned most_beyond = 4;
-  // Requests that are looked at together. The quickest of them counts: others may have been disturbed.
+  // Requests that are looked at together, fewer where they are longer. The quickest of them counts: others may have
+  // been disturbed.
   static constexpr unsigned telling = 8;
-  // After a hand that was not worth having, so many times as many go by before the next one is tried; then twice that.
-  static constexpr unsigned shortest_pause = 4;
-  static constexpr unsigned longest_pause = 1024;
+  static constexpr unsigned telling_of_long = 4;
+  static constexpr std::uint64_t telling_bytes = std::uint64_t{512} << 20;
+  // After a trial that was in vain, so many times as many go by before the next one of its kind; then twice that. One
+  // hand more than is of use costs some processor time, one too few makes requests slower: that is tried less often.
+  static constexpr unsigned pause_after_more = 1;
+  static constexpr unsigned pause_after_less = 16;
+  static constexpr unsigned longest_pause = 128;
 
   unsigned beyond_usual() const noexcept { return beyond_; }
 
-  // A request of so many bytes took so long, and so much of it one of its hands waited for the device to leave room.
-  void learn(std::chrono::nanoseconds waited, std::chrono::nanoseconds whole, std::uint64_t bytes) noexcept {
-    // The device is what bounds it, by far.
-    if (waited * 20 > whole && beyond_ > 0) return send_one_away();
+  // A request of so many bytes took so long.
+  void learn(std::chrono::nanoseconds whole, std::uint64_t bytes) noexcept {
     const double pace = static_cast<double>(whole.count()) / static_cast<double>(std::max<std::uint64_t>(1, bytes));
     quickest_ = std::min(quickest_, pace);
-    if (waited * 1000 < whole) ++without_waiting_;
-    if (++seen_ == telling) judge();
+    bytes_ += bytes;
+    if (++seen_ == telling || (seen_ >= telling_of_long && bytes_ >= telling_bytes)) judge();
   }
 
  private:
-  // One among eight or more that brings a fourth of its share; less is noise.
-  static constexpr double worth_having = 1 - 1.0 / 32;
+  enum class Trial : std::uint8_t { none, one_more, one_less };
 
-  void send_one_away() noexcept {
-    --beyond_;
-    pause_ = left_of_pause_ = std::clamp(pause_ * 2, shortest_pause, longest_pause);
-    look_anew();
-  }
+  class Trials {
+   public:
+    explicit Trials(unsigned shortest_pause) noexcept : shortest_pause_(shortest_pause) {}
+
+    // Asked once each time requests have been looked at.
+    bool are_due() noexcept { return left_of_pause_ == 0 || --left_of_pause_ == 0; }
+    void was_worth_it() noexcept { pause_ = 0; }
+    void was_in_vain() noexcept { pause_ = left_of_pause_ = std::clamp(pause_ * 2, shortest_pause_, longest_pause); }
+
+   private:
+    unsigned shortest_pause_;
+    unsigned pause_ = 0;
+    unsigned left_of_pause_ = 0;
+  };
+
+  // A hand among eight to twelve that brings what the others bring makes them quicker by a twelfth to an eighth. One
+  // that brings half of that is worth having: it waits for the other half.
+  static constexpr double worth_having = 1 - 1.0 / 16;
+  // One that brings less than a third is not.
+  static constexpr double not_missed = 1 + 1.0 / 32;
 
   void judge() noexcept {
-    if (trying_) {
-      if (quickest_ > before_ * worth_having) return send_one_away();
-      pause_ = 0;
-    } else if (without_waiting_ * 2 < telling && beyond_ > 0) {
-      return send_one_away();
-    } else if (left_of_pause_ > 0) {
-      --left_of_pause_;
-    } else if (without_waiting_ * 4 >= telling * 3 && beyond_ < most_beyond) {
-      const double quickest = quickest_;
-      look_anew();
-      ++beyond_;
-      before_ = quickest;
-      trying_ = true;
-      return;
+    if (trial_ == Trial::one_more && quickest_ > before_ * worth_having) {
+      --beyond_;
+      of_more_.was_in_vain();
+      return look_anew(Trial::none);
     }
-    look_anew();
+    if (trial_ == Trial::one_less && quickest_ > before_ * not_missed) {
+      ++beyond_;
+      of_less_.was_in_vain();
+      return look_anew(Trial::none);
+    }
+    Trial next = trial_;  // one that was not in vain is followed by another
+    if (next == Trial::one_more) {
+      of_more_.was_worth_it();
+      of_less_.was_in_vain();  // would have been: this hand is of use
+    } else if (next == Trial::one_less) {
+      of_less_.was_worth_it();
+    } else {
+      const bool less = of_less_.are_due();
+      if (beyond_ < most_beyond && of_more_.are_due()) {
+        next = Trial::one_more;
+      } else if (less) {
+        next = Trial::one_less;
+      }
+    }
+    begin(next);
   }
 
-  void look_anew() noexcept {
-    trying_ = false;
-    seen_ = without_waiting_ = 0;
+  void begin(Trial trial) noexcept {
+    if (trial == Trial::one_more && beyond_ < most_beyond) {
+      ++beyond_;
+    } else if (trial == Trial::one_less && beyond_ > 0) {
+      --beyond_;
+    } else {
+      return look_anew(Trial::none);
+    }
+    before_ = quickest_;
+    look_anew(trial);
+  }
+
+  void look_anew(Trial trial) noexcept {
+    trial_ = trial;
+    seen_ = 0;
+    bytes_ = 0;
     quickest_ = std::numeric_limits<double>::max();
   }
 
   unsigned beyond_ = 0;
-  bool trying_ = false;  // the last of these hands
-  double before_ = 0;    // the quickest request without it, in nanoseconds a byte
-  unsigned pause_ = 0;
-  unsigned left_of_pause_ = 0;
+  Trial trial_ = Trial::none;
+  double before_ = 0;  // the quickest request before the trial, in nanoseconds a byte
+  Trials of_more_{pause_after_more};
+  Trials of_less_{pause_after_less};
   // Of the requests that are being looked at:
   unsigned seen_ = 0;
-  unsigned without_waiting_ = 0;
+  std::uint64_t bytes_ = 0;
   double quickest_ = std::numeric_limits<double>::max();
+};
+
+// One for each usual number of hands (engine/read_cut.h).
+class Crews {
+ public:
+  Crew& of_requests_of(std::uint64_t bytes) noexcept {
+    return crews_[static_cast<std::size_t>(std::ranges::count_if(limits, [=](auto limit) { return bytes > limit; }))];
+  }
+
+ private:
+  static constexpr std::array limits{std::uint64_t{32} << 20, std::uint64_t{128} << 20};
+  std::array<Crew, limits.size() + 1> crews_;
 };
 
 }  // namespace sluice::engine

@@ -109,7 +109,7 @@ class DeviceRead final : public Work {
         }
       }
       if (cut_.tells && by_kernel() && !is_lost() && offers_now() == 1) {
-        ring_.crew().learn(waited_, std::chrono::steady_clock::now() - began, range_.length);
+        ring_.crew_of(range_.length).learn(std::chrono::steady_clock::now() - began, range_.length);
       }
       finish();
     }
@@ -170,12 +170,10 @@ class DeviceRead final : public Work {
   // The caller's.
   void wait_for_room(const Hand& hand, std::uint32_t chunk) noexcept {
     if (has_room(hand, chunk)) return;
-    const auto began = std::chrono::steady_clock::now();
     Patience patience = patience_with_device();
     do {
       look_after_device(patience);
     } while (!has_room(hand, chunk));
-    waited_ += std::chrono::steady_clock::now() - began;
   }
 
   void read(Hand& hand, std::uint32_t chunk) noexcept {
@@ -405,7 +403,6 @@ class DeviceRead final : public Work {
   std::uint32_t serial_ = 0;
   std::chrono::steady_clock::time_point launched_{};
   enum class Begin : std::uint8_t { of_no_interest, awaited, in_time, late } begins_ = Begin::of_no_interest;
-  std::chrono::nanoseconds waited_{};
   int failure_ = cuda::success;
   std::uint32_t issued_ = 0;
 
@@ -440,7 +437,7 @@ Outcome read_to_device(const FileRange& range, RingLoan& ring, const Target& tar
                   .others = offers_now(),
                   .lanes_go_round = lanes_go_round(offers_now() + 1),
                   .lanes = lane_count(),
-                  .beyond_usual = ring.crew().beyond_usual()};
+                  .beyond_usual = ring.crew_of(range.length).beyond_usual()};
   // Memory of several allocations, of which one went under its registration: the copy engine's answer is an error, a
   // kernel's the end of the context.
   shape.by_kernel = carrier != Carrier::engine && (shape.cached || carrier == Carrier::kernel) &&

@@ -39,7 +39,7 @@ struct RingLoan::Ring {
   std::uint32_t pending = 0;  // serial of the last launch that was called off; 0: none
   Rest rest;                  // of the kernel, after a launch that was called off
   Rest crowd_rest;            // in crowds, after one that began late
-  Crew crew;
+  Crews crews;
   bool condemned = false;
 };
 
@@ -304,8 +304,8 @@ void RingLoan::kernel_began(bool late) noexcept {
   }
 }
 
-Crew& RingLoan::crew() noexcept {
-  return ring_->crew;
+Crew& RingLoan::crew_of(std::uint64_t bytes) noexcept {
+  return ring_->crews.of_requests_of(bytes);
 }
 
 int RingLoan::await_copied(std::uint32_t count, Waiting waiting) const noexcept {
