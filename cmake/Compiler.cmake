@@ -48,8 +48,9 @@ function(sluice_by_folders target)
   endforeach()
 endfunction()
 
-# Tests are compiled more often than they are run: not much optimisation, and of debug information the lines. GCC's
-# warnings about bounds rest on passes that are not run then, and see what is not there.
+# Tests are compiled more often than they are run, and tools spend their time in the library: not much optimisation,
+# which takes half the time over what reads a command line, and of debug information the lines. GCC's warnings about
+# bounds rest on passes that are not run then, and see what is not there.
 add_library(sluice_quickly INTERFACE)
 if(CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
   target_compile_options(sluice_quickly INTERFACE -O1 -g1 "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
