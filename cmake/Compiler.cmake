@@ -48,10 +48,15 @@ function(sluice_by_folders target)
   endforeach()
 endfunction()
 
-# Tests are compiled more often than they are run, and tools spend their time in the library: not much optimisation,
-# which takes half the time over what reads a command line, and of debug information the lines. GCC's warnings about
-# bounds rest on passes that are not run then, and see what is not there.
+# Tools spend their time in the library, and half of what -O2 takes for them goes into reading a command line: less
+# optimisation, and of debug information the lines. (What looks at every byte is in tools/common, which is compiled as
+# the library is.)
+add_library(sluice_lightly INTERFACE)
+# Tests are compiled more often than they are run: the same. GCC's warnings about bounds rest on passes that are not run
+# then, and in tests see what is not there.
 add_library(sluice_quickly INTERFACE)
 if(CMAKE_BUILD_TYPE STREQUAL RelWithDebInfo)
-  target_compile_options(sluice_quickly INTERFACE -O1 -g1 "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
+  target_compile_options(sluice_lightly INTERFACE -O1 -g1)
+  target_compile_options(sluice_quickly INTERFACE "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow>")
 endif()
+target_link_libraries(sluice_quickly INTERFACE sluice_lightly)

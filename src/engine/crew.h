@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 
@@ -24,7 +25,8 @@ class Crew {
   static constexpr unsigned telling_of_long = 4;
   static constexpr std::uint64_t telling_bytes = std::uint64_t{512} << 20;
   // After a trial that was in vain, so many times as many go by before the next one of its kind; then twice that. One
-  // hand more than is of use costs some processor time, one too few makes requests slower: that is tried less often.
+  // hand more than is of use costs some processor time, and one too few makes requests slower: whether one less is
+  // missed is tried less often, and the less so the more hands have been of use.
   static constexpr unsigned pause_after_more = 1;
   static constexpr unsigned pause_after_less = 16;
   static constexpr unsigned longest_pause = 128;
@@ -46,9 +48,9 @@ class Crew {
    public:
     explicit Trials(unsigned shortest_pause) noexcept : shortest_pause_(shortest_pause) {}
 
-    // Asked once each time requests have been looked at.
+    // Asked where a trial of this kind could begin; each question brings the next one nearer.
     bool are_due() noexcept { return left_of_pause_ == 0 || --left_of_pause_ == 0; }
-    void was_worth_it() noexcept { pause_ = 0; }
+    void begin_anew() noexcept { pause_ = left_of_pause_ = 0; }
     void was_in_vain() noexcept { pause_ = left_of_pause_ = std::clamp(pause_ * 2, shortest_pause_, longest_pause); }
 
    private:
@@ -57,10 +59,10 @@ class Crew {
     unsigned left_of_pause_ = 0;
   };
 
-  // A hand among eight to twelve that brings what the others bring makes them quicker by a twelfth to an eighth. One
-  // that brings half of that is worth having: it waits for the other half.
+  // One more among eight to thirteen that never waits would save a ninth to a fourteenth. Worth having is one that
+  // waits for less than half of its time, or not at all where there are many; it is not missed any more when it brings
+  // half as much.
   static constexpr double worth_having = 1 - 1.0 / 16;
-  // One that brings less than a third is not.
   static constexpr double not_missed = 1 + 1.0 / 32;
 
   void judge() noexcept {
@@ -76,10 +78,11 @@ class Crew {
     }
     Trial next = trial_;  // one that was not in vain is followed by another
     if (next == Trial::one_more) {
-      of_more_.was_worth_it();
+      of_more_.begin_anew();
       of_less_.was_in_vain();  // would have been: this hand is of use
     } else if (next == Trial::one_less) {
-      of_less_.was_worth_it();
+      of_less_.begin_anew();
+      of_more_.begin_anew();  // its pauses were another hand's
     } else {
       const bool less = of_less_.are_due();
       if (beyond_ < most_beyond && of_more_.are_due()) {
@@ -92,14 +95,14 @@ class Crew {
   }
 
   void begin(Trial trial) noexcept {
+    before_ = quickest_;
     if (trial == Trial::one_more && beyond_ < most_beyond) {
       ++beyond_;
     } else if (trial == Trial::one_less && beyond_ > 0) {
       --beyond_;
     } else {
-      return look_anew(Trial::none);
+      trial = Trial::none;
     }
-    before_ = quickest_;
     look_anew(trial);
   }
 
@@ -121,15 +124,16 @@ class Crew {
   double quickest_ = std::numeric_limits<double>::max();
 };
 
-// One for each usual number of hands (engine/read_cut.h).
+// One for each range of lengths in which the usual number of hands is the same.
 class Crews {
  public:
+  static constexpr std::array limits{std::uint64_t{32} << 20, std::uint64_t{128} << 20};
+
   Crew& of_requests_of(std::uint64_t bytes) noexcept {
     return crews_[static_cast<std::size_t>(std::ranges::count_if(limits, [=](auto limit) { return bytes > limit; }))];
   }
 
  private:
-  static constexpr std::array limits{std::uint64_t{32} << 20, std::uint64_t{128} << 20};
   std::array<Crew, limits.size() + 1> crews_;
 };
 

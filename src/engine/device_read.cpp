@@ -108,7 +108,7 @@ class DeviceRead final : public Work {
           pump();
         }
       }
-      if (cut_.tells && by_kernel() && !is_lost() && offers_now() == 1) {
+      if (cut_.tells && by_kernel() && !comes_short() && offers_now() == 1) {
         ring_.crew_of(range_.length).learn(std::chrono::steady_clock::now() - began, range_.length);
       }
       finish();
@@ -207,6 +207,8 @@ class DeviceRead final : public Work {
     while (chunk < known && !end_.compare_exchange_weak(known, chunk, std::memory_order_relaxed)) {
     }
   }
+
+  bool comes_short() const noexcept { return end_.load(std::memory_order_relaxed) < cut_.chunks; }
 
   bool next_is_ready() const noexcept {
     const std::uint32_t chunk = released_.load(std::memory_order_relaxed);

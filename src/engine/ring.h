@@ -67,7 +67,7 @@ class RingLoan {
   // Would read_to_device() have a kernel carry what the page cache has for one of many threads?
   bool has_prompt_kernel() noexcept;
   void kernel_began(bool late) noexcept;
-  // Of large requests that a kernel carries, and that are as long.
+  // Of large requests that a kernel carries, and that are about as long.
   Crew& crew_of(std::uint64_t bytes) noexcept;
   // Waits until RingWords::copied has come to this. success, or what the device has died of meanwhile.
   int await_copied(std::uint32_t count, Waiting waiting = Waiting::busily) const noexcept;
