@@ -18,10 +18,10 @@ struct Size {
 
 // Measured on H200s and H100s. Smaller chunks start the device sooner, larger ones cost less; more hands are quicker
 // and cost more processor time.
-constexpr std::array kernel_sizes{Size{224 << 10, 16 << 10, 3},        Size{384 << 10, 32 << 10, 3},
-                                  Size{2 << 20, 32 << 10, 6},          Size{4 << 20, 32 << 10, 9},
-                                  Size{8 << 20, 64 << 10, 9},          Size{Crews::limits[0], 64 << 10, 7},
-                                  Size{Crews::limits[1], 64 << 10, 9}, Size{~0ULL, 64 << 10, 8}};
+constexpr std::array kernel_sizes{Size{224 << 10, 16 << 10, 3},         Size{384 << 10, 32 << 10, 3},
+                                  Size{2 << 20, 32 << 10, 6},           Size{4 << 20, 32 << 10, 9},
+                                  Size{8 << 20, 64 << 10, 9},           Size{Crews::limits[0], 64 << 10, 7},
+                                  Size{Crews::limits[1], 64 << 10, 10}, Size{~0ULL, 64 << 10, 8}};
 // Requests that are no longer come here from many threads at once, which need no help.
 constexpr Size many_small{128 << 10, 16 << 10, 0};
 constexpr std::array engine_sizes{Size{384 << 10, 32 << 10, 3}, Size{2 << 20, 32 << 10, 7}, Size{~0ULL, 32 << 10, 11}};
