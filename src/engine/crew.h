@@ -15,7 +15,7 @@
 
 namespace sluice::engine {
 
-// For requests whose usual number of hands is the same.
+// For requests of about the same length.
 class Crew {
  public:
   static constexpr unsigned most_beyond = 4;
@@ -59,7 +59,7 @@ class Crew {
     unsigned left_of_pause_ = 0;
   };
 
-  // One more among eight to thirteen that never waits would save a ninth to a fourteenth. Worth having is one that
+  // One more among eight to fourteen that never waits would save a ninth to a fifteenth. Worth having is one that
   // waits for less than half of its time, or not at all where there are many; it is not missed any more when it brings
   // half as much.
   static constexpr double worth_having = 1 - 1.0 / 16;
@@ -124,7 +124,7 @@ class Crew {
   double quickest_ = std::numeric_limits<double>::max();
 };
 
-// One for each range of lengths in which the usual number of hands is the same.
+// One for each range of lengths: the longer a request, the less its beginning counts for its pace.
 class Crews {
  public:
   static constexpr std::array limits{std::uint64_t{32} << 20, std::uint64_t{128} << 20};

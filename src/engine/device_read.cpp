@@ -21,6 +21,7 @@
 #include "engine/file_io.h"
 #include "engine/hand.h"
 #include "engine/lanes.h"
+#include "engine/naps.h"
 #include "engine/pause.h"
 #include "engine/read_cut.h"
 #include "gpu/memory.h"
@@ -77,6 +78,8 @@ bool seems_cached(const FileRange& range) noexcept {
   return there < known_end && (there <= range.at.value || is_cached_at(range.fd, there - 1));
 }
 
+constinit thread_local Naps naps;
+
 class DeviceRead final : public Work {
  public:
   DeviceRead(const FileRange& range, const ReadCut& cut, RingLoan& ring, cuda::DevicePtr to, bool by_kernel) noexcept
@@ -118,7 +121,9 @@ class DeviceRead final : public Work {
 
   void lend_a_hand(unsigned number) noexcept override {
     Hand hand(cut_.places, number);
+    bool may_nap = cut_.hands_nap && naps.are_allowed();
     for (;;) {
+      while (may_nap && is_ahead(hand)) may_nap = naps.take();
       const std::uint32_t chunk = next_.fetch_add(1, std::memory_order_relaxed);
       if (chunk >= cut_.chunks) return;
       Patience patience;
@@ -165,6 +170,13 @@ class DeviceRead final : public Work {
     if (chunk >= gpu::ticket_slots && !has_left(chunk - gpu::ticket_slots)) return false;
     const std::optional<std::uint32_t> before = hand.in_the_way_of(chunk);
     return !before || has_left(*before);
+  }
+
+  // Its places are full, and so much is unclaimed that the request will not end before the next nap does.
+  bool is_ahead(const Hand& hand) const noexcept {
+    const std::optional<std::uint32_t> before = hand.in_the_way();
+    return before && by_kernel() && next_.load(std::memory_order_relaxed) + cut_.places.count <= cut_.chunks &&
+           !has_left(*before);
   }
 
   // The caller's.

@@ -32,8 +32,12 @@ class Hand {
     return places_.own != 0 ? first_ + turn_ : chunk % places_.count;
   }
   std::optional<std::uint32_t> in_the_way_of(std::uint32_t chunk) const noexcept {
-    if (places_.own != 0) return used_ < places_.own ? std::nullopt : std::optional(chunks_[turn_]);
+    if (places_.own != 0) return in_the_way();
     return chunk < places_.count ? std::nullopt : std::optional(chunk - places_.count);
+  }
+  // The same of whichever chunk comes next, where it has places of its own: all of them have been used.
+  std::optional<std::uint32_t> in_the_way() const noexcept {
+    return places_.own != 0 && used_ == places_.own ? std::optional(chunks_[turn_]) : std::nullopt;
   }
   // It lies there now; the next one goes to the next place.
   void has_read(std::uint32_t chunk) noexcept {

@@ -18,10 +18,10 @@ struct Size {
 
 // Measured on H200s and H100s. Smaller chunks start the device sooner, larger ones cost less; more hands are quicker
 // and cost more processor time.
-constexpr std::array kernel_sizes{Size{224 << 10, 16 << 10, 3},         Size{384 << 10, 32 << 10, 3},
-                                  Size{2 << 20, 32 << 10, 6},           Size{4 << 20, 32 << 10, 9},
-                                  Size{8 << 20, 64 << 10, 9},           Size{Crews::limits[0], 64 << 10, 7},
-                                  Size{Crews::limits[1], 64 << 10, 10}, Size{~0ULL, 64 << 10, 8}};
+constexpr std::array kernel_sizes{Size{224 << 10, 16 << 10, 3}, Size{384 << 10, 32 << 10, 3},
+                                  Size{2 << 20, 32 << 10, 6},   Size{4 << 20, 32 << 10, 9},
+                                  Size{8 << 20, 64 << 10, 9},   Size{Crews::limits[0], 64 << 10, 7},
+                                  Size{~0ULL, 64 << 10, 10}};
 // Requests that are no longer come here from many threads at once, which need no help.
 constexpr Size many_small{128 << 10, 16 << 10, 0};
 constexpr std::array engine_sizes{Size{384 << 10, 32 << 10, 3}, Size{2 << 20, 32 << 10, 7}, Size{~0ULL, 32 << 10, 11}};
@@ -41,6 +41,9 @@ constexpr unsigned fewest_hands_apart = 4;
 
 // Who comes back to the same place so often learns whether the device or the readers are the slower ones.
 constexpr std::uint32_t times_around = 3;
+
+// Of shorter ones a nap is too large a part: at 16 MiB naps saved nothing.
+constexpr std::uint64_t shortest_with_naps = Crews::limits[0] + 1;
 
 template <typename Sizes>
 const Size& size_for(const Sizes& sizes, std::uint64_t total) {
@@ -78,6 +81,7 @@ ReadCut cut_read(const ReadShape& shape) noexcept {
   const bool apart = shape.by_kernel && made.hands >= fewest_hands_apart && shape.others == 0;
   made.places = apart ? Places::of_their_own(places, shape.lanes + 1) : Places{.count = places};
   made.tells = large && apart;
+  made.hands_nap = made.tells && shape.length >= shortest_with_naps;
   made.cached = shape.cached;
   made.in_crowd = shape.in_crowd();
   made.chunks_a_copy = std::max(1U, (in_copying_crowd ? worth_a_copy_in_crowd : worth_a_copy) / size.chunk_bytes);

@@ -39,7 +39,8 @@ struct ReadCut {
   unsigned hands;
   bool cached;
   bool in_crowd;
-  bool tells;  // long enough, and alone, to tell whether its hands were enough
+  bool tells;      // long enough, and alone, to tell whether its hands were enough
+  bool hands_nap;  // while their places are full
   // For the copy engine: so many chunks at a time, and fewer where it has nothing of this request to do.
   std::uint32_t chunks_a_copy;
   bool less_when_idle;

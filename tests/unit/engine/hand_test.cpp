@@ -16,6 +16,7 @@ TEST(Hands, ThatShareAllPlacesFollowTheChunksNumbers) {
   EXPECT_EQ(std::nullopt, one.in_the_way_of(3));
   one.has_read(3);
   EXPECT_EQ(2U, one.in_the_way_of(6));
+  EXPECT_EQ(std::nullopt, one.in_the_way()) << "that depends on the chunk";
 }
 
 TEST(Hands, WithPlacesOfTheirOwnNeverMeet) {
@@ -40,8 +41,10 @@ TEST(Hands, WithPlacesOfTheirOwnTakeThemInTurns) {
   const std::uint32_t first = hand.place_for(4);
   for (const std::uint32_t chunk : {4U, 7U, 11U}) {
     EXPECT_EQ(std::nullopt, hand.in_the_way_of(chunk));
+    EXPECT_EQ(std::nullopt, hand.in_the_way());
     hand.has_read(chunk);
   }
+  EXPECT_EQ(4U, hand.in_the_way()) << "whichever chunk comes next";
   EXPECT_EQ(first, hand.place_for(20));
   EXPECT_EQ(4U, hand.in_the_way_of(20));
   hand.has_read(20);

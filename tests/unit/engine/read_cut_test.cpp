@@ -128,6 +128,17 @@ TEST(ReadCut, TellsOfItsHandsWhenItIsLongAndAlone) {
   EXPECT_FALSE(cut_read(shape).tells);
 }
 
+TEST(ReadCut, LetsHandsNapWhereTheReadIsVeryLongAndAlone) {
+  EXPECT_TRUE(cut_read(read_of(64 * megabyte)).hands_nap);
+  EXPECT_FALSE(cut_read(read_of(32 * megabyte)).hands_nap);
+  ReadShape shape = read_of(64 * megabyte);
+  shape.others = 1;
+  EXPECT_FALSE(cut_read(shape).hands_nap);
+  shape.others = 0;
+  shape.by_kernel = false;
+  EXPECT_FALSE(cut_read(shape).hands_nap);
+}
+
 TEST(ReadCut, OfACrowdThatTheCopyEngineServesIsCoarse) {
   ReadShape shape = read_of(16 * megabyte);
   shape.by_kernel = false;
