@@ -18,6 +18,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("src", "softgpu", "tools")
+COMPILER_WARNINGS = ("-Wreserved-identifier", "-Wreserved-macro-identifier")
 # The file that stands for a folder includes sources, as nothing else does.
 ONE_FOR_ALL = "-bugprone-suspicious-include"
 
@@ -100,7 +101,8 @@ def main():
     def check(path):
         # By the full path: the checkout may itself lie below a folder that is called src.
         ours = f"^{re.escape(str(ROOT))}/({'|'.join(FOLDERS)})/"
-        command = [options.tool, "-p", build, "--quiet", f"--config-file={ROOT}/.clang-tidy", f"--header-filter={ours}"]
+        command = [options.tool, "-p", build, "--quiet", f"--config-file={ROOT}/.clang-tidy", f"--header-filter={ours}",
+                   *(f"--extra-arg={warning}" for warning in COMPILER_WARNINGS)]
         if not is_ours(path):
             command.append(f"--checks={ONE_FOR_ALL}")
         return path, subprocess.run([*command, path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
