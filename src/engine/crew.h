@@ -33,11 +33,12 @@ class Crew {
 
   unsigned beyond_usual() const noexcept { return beyond_; }
 
-  // A request of so many bytes took so long.
-  void learn(std::chrono::nanoseconds whole, std::uint64_t bytes) noexcept {
+  // A request of so many bytes took so long. One more could come, or there are no more hands.
+  void learn(std::chrono::nanoseconds whole, std::uint64_t bytes, bool one_more_could_come) noexcept {
     const double pace = static_cast<double>(whole.count()) / static_cast<double>(std::max<std::uint64_t>(1, bytes));
     quickest_ = std::min(quickest_, pace);
     bytes_ += bytes;
+    may_grow_ = one_more_could_come && beyond_ < most_beyond;
     if (++seen_ == telling || (seen_ >= telling_of_long && bytes_ >= telling_bytes)) judge();
   }
 
@@ -59,7 +60,7 @@ class Crew {
     unsigned left_of_pause_ = 0;
   };
 
-  // One more among eight to fourteen that never waits would save a ninth to a fifteenth. Worth having is one that
+  // One more among eight to eleven that never waits would save a ninth to a twelfth. Worth having is one that
   // waits for less than half of its time, or not at all where there are many; it is not missed any more when it brings
   // half as much.
   static constexpr double worth_having = 1 - 1.0 / 16;
@@ -85,7 +86,7 @@ class Crew {
       of_more_.begin_anew();  // its pauses were another hand's
     } else {
       const bool less = of_less_.are_due();
-      if (beyond_ < most_beyond && of_more_.are_due()) {
+      if (may_grow_ && of_more_.are_due()) {
         next = Trial::one_more;
       } else if (less) {
         next = Trial::one_less;
@@ -96,7 +97,7 @@ class Crew {
 
   void begin(Trial trial) noexcept {
     before_ = quickest_;
-    if (trial == Trial::one_more && beyond_ < most_beyond) {
+    if (trial == Trial::one_more && may_grow_) {
       ++beyond_;
     } else if (trial == Trial::one_less && beyond_ > 0) {
       --beyond_;
@@ -114,6 +115,7 @@ class Crew {
   }
 
   unsigned beyond_ = 0;
+  bool may_grow_ = true;
   Trial trial_ = Trial::none;
   double before_ = 0;  // the quickest request before the trial, in nanoseconds a byte
   Trials of_more_{pause_after_more};

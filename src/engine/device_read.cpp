@@ -112,7 +112,8 @@ class DeviceRead final : public Work {
         }
       }
       if (cut_.tells && by_kernel() && !comes_short() && offers_now() == 1) {
-        ring_.crew_of(range_.length).learn(std::chrono::steady_clock::now() - began, range_.length);
+        ring_.crew_of(range_.length)
+            .learn(std::chrono::steady_clock::now() - began, range_.length, cut_.hands < lane_count());
       }
       finish();
     }
@@ -175,8 +176,8 @@ class DeviceRead final : public Work {
   // Its places are full, and so much is unclaimed that the request will not end before the next nap does.
   bool is_ahead(const Hand& hand) const noexcept {
     const std::optional<std::uint32_t> before = hand.in_the_way();
-    return before && by_kernel() && next_.load(std::memory_order_relaxed) + cut_.places.count <= cut_.chunks &&
-           !has_left(*before);
+    return before && by_kernel() && !comes_short() &&
+           next_.load(std::memory_order_relaxed) + cut_.places.count <= cut_.chunks && !has_left(*before);
   }
 
   // The caller's.

@@ -16,10 +16,12 @@ namespace sluice::engine {
 // Of one thread.
 class Naps {
  public:
-  // They take 25 to 40 us where timers are good. One that takes longer than this leaves the ring empty.
+  // They take 25 to 40 us where timers are good. What lies in the ring lasts for some 70, and other hands go on.
   static constexpr auto too_long = std::chrono::microseconds(150);
-  // A thread may lose its processor once; one that wakes late twice in a row always does.
-  static constexpr unsigned late_enough = 2;
+  // A thread may lose its processor for once. One that wakes late twice in a row stays awake, and so does one that is
+  // late with every eighth nap.
+  static constexpr unsigned late_by = 8;
+  static constexpr unsigned too_late = 16;
   static constexpr std::uint32_t longest_rest = 256;
 
   // Asked once a request.
@@ -34,29 +36,34 @@ class Naps {
 
   bool learn(std::chrono::nanoseconds took) noexcept {
     if (took <= too_long) {
-      late_in_a_row_ = 0;
-      rest_.forget();
+      if (lateness_ == 0) {
+        rest_.forget();
+      } else {
+        --lateness_;
+      }
       return true;
     }
-    if (++late_in_a_row_ < late_enough) return true;
-    late_in_a_row_ = 0;
+    lateness_ += late_by;
+    if (lateness_ < too_late) return true;
+    lateness_ = 0;
     rest_.begin(longest_rest);
     return false;
   }
 
  private:
-  // The kernel rings 50 us late, if that saves it a timer, unless a thread says that it minds.
+  // The kernel rings up to 50 us late, unless a thread says that it minds. For threads of ours: 0 is what they began
+  // with.
   static void sleep() noexcept {
     constexpr timespec some{0, 15'000};
     constexpr unsigned long hardly_late = 1'000;
-    constexpr unsigned long as_before = 0;
+    constexpr unsigned long as_at_first = 0;
     ::prctl(PR_SET_TIMERSLACK, hardly_late, 0UL, 0UL, 0UL);
     ::nanosleep(&some, nullptr);
-    ::prctl(PR_SET_TIMERSLACK, as_before, 0UL, 0UL, 0UL);
+    ::prctl(PR_SET_TIMERSLACK, as_at_first, 0UL, 0UL, 0UL);
   }
 
   Rest rest_;
-  unsigned late_in_a_row_ = 0;
+  unsigned lateness_ = 0;
 };
 
 }  // namespace sluice::engine

@@ -17,7 +17,7 @@ struct Size {
 };
 
 // Measured on H200s and H100s. Smaller chunks start the device sooner, larger ones cost less; more hands are quicker
-// and cost more processor time.
+// and cost more processor time, unless they nap.
 constexpr std::array kernel_sizes{Size{224 << 10, 16 << 10, 3}, Size{384 << 10, 32 << 10, 3},
                                   Size{2 << 20, 32 << 10, 6},   Size{4 << 20, 32 << 10, 9},
                                   Size{8 << 20, 64 << 10, 9},   Size{Crews::limits[0], 64 << 10, 7},
@@ -43,18 +43,18 @@ constexpr unsigned fewest_hands_apart = 4;
 constexpr std::uint32_t times_around = 3;
 
 // Of shorter ones a nap is too large a part: at 16 MiB naps saved nothing.
-constexpr std::uint64_t shortest_with_naps = Crews::limits[0] + 1;
+constexpr std::uint64_t longest_without_naps = Crews::limits[0];
 
 template <typename Sizes>
-const Size& size_for(const Sizes& sizes, std::uint64_t total) {
-  return *std::find_if(sizes.begin(), sizes.end(), [&](const Size& size) { return total <= size.up_to; });
+const Size& size_for(const Sizes& sizes, std::uint64_t length) {
+  return *std::find_if(sizes.begin(), sizes.end(), [&](const Size& size) { return length <= size.up_to; });
 }
 
-const Size& size_of(const ReadShape& shape, std::uint64_t total, bool in_copying_crowd) {
-  if (!shape.cached) return size_for(disk_sizes, total);
-  if (shape.by_kernel) return shape.length <= many_small.up_to ? many_small : size_for(kernel_sizes, total);
+const Size& size_of(const ReadShape& shape, bool in_copying_crowd) {
+  if (!shape.cached) return size_for(disk_sizes, shape.length);
+  if (shape.by_kernel) return shape.length <= many_small.up_to ? many_small : size_for(kernel_sizes, shape.length);
   if (in_copying_crowd) return shape.lanes_go_round ? helped_in_crowd : alone_in_crowd;
-  return size_for(engine_sizes, total);
+  return size_for(engine_sizes, shape.length);
 }
 
 }  // namespace
@@ -62,8 +62,9 @@ const Size& size_of(const ReadShape& shape, std::uint64_t total, bool in_copying
 ReadCut cut_read(const ReadShape& shape) noexcept {
   std::uint64_t skip = shape.at.value % shape.unit;
   std::uint64_t total = skip + shape.length;
-  const bool in_copying_crowd = shape.cached && !shape.by_kernel && shape.in_crowd() && total >= worth_a_copy_in_crowd;
-  const Size& size = size_of(shape, total, in_copying_crowd);
+  const bool in_copying_crowd =
+      shape.cached && !shape.by_kernel && shape.in_crowd() && shape.length >= worth_a_copy_in_crowd;
+  const Size& size = size_of(shape, in_copying_crowd);
   // O_DIRECT reads whole blocks, the copy engine begins when it is told to, and who reads alone gains nothing.
   if (shape.by_kernel && shape.block == 1 && size.hands > 0) {
     const std::uint32_t spared = size.chunk_bytes - std::min(first_chunk_bytes, size.chunk_bytes / 2);
@@ -81,7 +82,7 @@ ReadCut cut_read(const ReadShape& shape) noexcept {
   const bool apart = shape.by_kernel && made.hands >= fewest_hands_apart && shape.others == 0;
   made.places = apart ? Places::of_their_own(places, shape.lanes + 1) : Places{.count = places};
   made.tells = large && apart;
-  made.hands_nap = made.tells && shape.length >= shortest_with_naps;
+  made.hands_nap = made.tells && shape.length > longest_without_naps;
   made.cached = shape.cached;
   made.in_crowd = shape.in_crowd();
   made.chunks_a_copy = std::max(1U, (in_copying_crowd ? worth_a_copy_in_crowd : worth_a_copy) / size.chunk_bytes);

@@ -146,6 +146,21 @@ TEST_F(Staging, NothingBehindTheEndOfTheFileIsTouched) {
   }
 }
 
+// Long enough for hands that sleep while they are ahead of the device, and the end comes while they do.
+TEST_F(Staging, NothingBehindTheEndOfTheFileIsTouchedByAVeryLargeRead) {
+  constexpr std::size_t size = 48 * kMiB;
+  for (const std::size_t length : {5 * kMiB + 7, 33 * kMiB + 4096, size - 1}) {
+    const ScratchFile file(length);
+    const Fd fd = file.open(O_RDONLY);
+    const Handle handle(fd);
+    const Memory memory(MemoryKind::device, size);
+    memory.fill(0x5a);
+    ASSERT_EQ(read_file(handle.get(), memory.address(), size), moved(length));
+    EXPECT_TRUE(same_bytes(file.content(), memory.get(0, length)));
+    EXPECT_TRUE(all_bytes(0x5a, memory.get(length, size - length)));
+  }
+}
+
 TEST_F(Staging, MoreThreadsThanRingsReadAtOnce) {
   const ScratchFile file(2 * kMiB);
   const Fd fd = file.open(O_RDONLY);

@@ -13,7 +13,7 @@ constexpr microseconds usual(400);
 // Requests that take as long as `whole` says for the hands that they have.
 template <typename Whole>
 void learn(Crew& crew, unsigned requests, const Whole& whole) {
-  for (unsigned i = 0; i < requests; ++i) crew.learn(whole(crew.beyond_usual()), bytes);
+  for (unsigned i = 0; i < requests; ++i) crew.learn(whole(crew.beyond_usual()), bytes, true);
 }
 
 microseconds whatever_hands(unsigned /*beyond*/) {
@@ -105,31 +105,41 @@ TEST(Crew, TriesLessAndLessOften) {
   EXPECT_LE(with_one_more, 14 * Crew::telling);
 }
 
+TEST(Crew, TriesNoneMoreWhereThereIsNone) {
+  Crew crew;
+  for (unsigned i = 0; i < Crew::telling; ++i) crew.learn(usual, bytes, false);
+  EXPECT_EQ(crew.beyond_usual(), 0U);
+  learn(crew, Crew::telling, shared_by);
+  EXPECT_EQ(crew.beyond_usual(), 1U);
+  for (unsigned i = 0; i < Crew::telling; ++i) crew.learn(shared_by(1), bytes, false);
+  EXPECT_EQ(crew.beyond_usual(), 1U) << "it was worth it, and was the last one";
+}
+
 TEST(Crew, IsNotMisledByRequestsThatWereDisturbed) {
   Crew crew;
-  for (unsigned i = 0; i < Crew::telling; ++i) crew.learn(i == 3 ? usual : usual * 3 / 2, bytes);
+  for (unsigned i = 0; i < Crew::telling; ++i) crew.learn(i == 3 ? usual : usual * 3 / 2, bytes, true);
   ASSERT_EQ(crew.beyond_usual(), 1U);
   learn(crew, Crew::telling, whatever_hands);  // quicker than most before, and not than the one that nobody disturbed
   EXPECT_EQ(crew.beyond_usual(), 0U);
   learn(crew, Crew::telling, shared_by);
   ASSERT_EQ(crew.beyond_usual(), 1U);
-  for (unsigned i = 0; i < Crew::telling; ++i) crew.learn(i == 3 ? usual * 8 / 9 : usual * 3 / 2, bytes);
+  for (unsigned i = 0; i < Crew::telling; ++i) crew.learn(i == 3 ? usual * 8 / 9 : usual * 3 / 2, bytes, true);
   EXPECT_EQ(crew.beyond_usual(), 2U) << "the first one was worth it, the second is on trial";
 }
 
 TEST(Crew, ComparesRequestsOfDifferentSizesByTheByte) {
   Crew crew;
-  for (unsigned i = 0; i < Crew::telling; ++i) crew.learn(usual, bytes);
-  for (unsigned i = 0; i < Crew::telling; ++i) crew.learn(usual * 2 * 8 / 9, 2 * bytes);
+  for (unsigned i = 0; i < Crew::telling; ++i) crew.learn(usual, bytes, true);
+  for (unsigned i = 0; i < Crew::telling; ++i) crew.learn(usual * 2 * 8 / 9, 2 * bytes, true);
   learn(crew, Crew::telling - 1, shared_by);
   EXPECT_EQ(crew.beyond_usual(), 2U) << "the first one was worth it, the second is on trial";
 }
 
 TEST(Crew, KnowsFromFewerRequestsWhereTheyAreLong) {
   Crew crew;
-  for (unsigned i = 1; i < Crew::telling_of_long; ++i) crew.learn(usual, Crew::telling_bytes);
+  for (unsigned i = 1; i < Crew::telling_of_long; ++i) crew.learn(usual, Crew::telling_bytes, true);
   EXPECT_EQ(crew.beyond_usual(), 0U) << "one of fewer may be the only one, and disturbed";
-  crew.learn(usual, Crew::telling_bytes);
+  crew.learn(usual, Crew::telling_bytes, true);
   EXPECT_EQ(crew.beyond_usual(), 1U);
 }
 
@@ -152,7 +162,7 @@ TEST(Crews, HasOneForEachRangeOfLengths) {
   Crews crews;
   for (const std::uint64_t length : {32ULL << 20, 128ULL << 20}) {
     Crew& crew = crews.of_requests_of(length);
-    for (unsigned i = 0; i < Crew::telling && crew.beyond_usual() == 0; ++i) crew.learn(usual, length);
+    for (unsigned i = 0; i < Crew::telling && crew.beyond_usual() == 0; ++i) crew.learn(usual, length, true);
     EXPECT_EQ(crew.beyond_usual(), 1U) << length;
     EXPECT_EQ(crews.of_requests_of(length + 1).beyond_usual(), 0U) << length;
   }

@@ -130,8 +130,12 @@ TEST(ReadCut, TellsOfItsHandsWhenItIsLongAndAlone) {
 
 TEST(ReadCut, LetsHandsNapWhereTheReadIsVeryLongAndAlone) {
   EXPECT_TRUE(cut_read(read_of(64 * megabyte)).hands_nap);
-  EXPECT_FALSE(cut_read(read_of(32 * megabyte)).hands_nap);
-  ReadShape shape = read_of(64 * megabyte);
+  ReadShape shape = read_of(32 * megabyte);
+  EXPECT_FALSE(cut_read(shape).hands_nap);
+  const unsigned hands = cut_read(shape).hands;
+  shape.at = FileOffset{1};
+  EXPECT_EQ(cut_read(shape).hands, hands) << "as many as nap or as do not, wherever it begins";
+  shape = read_of(64 * megabyte);
   shape.others = 1;
   EXPECT_FALSE(cut_read(shape).hands_nap);
   shape.others = 0;
