@@ -38,8 +38,9 @@ class Crew {
     const double pace = static_cast<double>(whole.count()) / static_cast<double>(std::max<std::uint64_t>(1, bytes));
     quickest_ = std::min(quickest_, pace);
     bytes_ += bytes;
-    may_grow_ = one_more_could_come && beyond_ < most_beyond;
-    if (++seen_ == telling || (seen_ >= telling_of_long && bytes_ >= telling_bytes)) judge();
+    if (++seen_ == telling || (seen_ >= telling_of_long && bytes_ >= telling_bytes)) {
+      judge(one_more_could_come && beyond_ < most_beyond);
+    }
   }
 
  private:
@@ -66,7 +67,7 @@ class Crew {
   static constexpr double worth_having = 1 - 1.0 / 16;
   static constexpr double not_missed = 1 + 1.0 / 32;
 
-  void judge() noexcept {
+  void judge(bool may_grow) noexcept {
     if (trial_ == Trial::one_more && quickest_ > before_ * worth_having) {
       --beyond_;
       of_more_.was_in_vain();
@@ -86,18 +87,18 @@ class Crew {
       of_more_.begin_anew();  // its pauses were another hand's
     } else {
       const bool less = of_less_.are_due();
-      if (may_grow_ && of_more_.are_due()) {
+      if (may_grow && of_more_.are_due()) {
         next = Trial::one_more;
       } else if (less) {
         next = Trial::one_less;
       }
     }
-    begin(next);
+    begin(next, may_grow);
   }
 
-  void begin(Trial trial) noexcept {
+  void begin(Trial trial, bool may_grow) noexcept {
     before_ = quickest_;
-    if (trial == Trial::one_more && may_grow_) {
+    if (trial == Trial::one_more && may_grow) {
       ++beyond_;
     } else if (trial == Trial::one_less && beyond_ > 0) {
       --beyond_;
@@ -115,7 +116,6 @@ class Crew {
   }
 
   unsigned beyond_ = 0;
-  bool may_grow_ = true;
   Trial trial_ = Trial::none;
   double before_ = 0;  // the quickest request before the trial, in nanoseconds a byte
   Trials of_more_{pause_after_more};

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,19 +84,29 @@ TEST(StagingMemory, IsWritableFromEndToEnd) {
   }
 }
 
+// Something else may have come to lie there, as the stack of a sanitizer's own thread. The kernel looks: no signal.
+bool holds_a_page_of(std::byte value, const std::byte* at) {
+  std::array<std::byte, page> found{};
+  std::array<int, 2> pipe{};
+  if (::pipe(pipe.data()) != 0) return false;
+  const bool whole = ::syscall(SYS_write, pipe[1], at, page) == static_cast<long>(page) &&
+                     ::read(pipe[0], found.data(), page) == static_cast<ssize_t>(page);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+  return whole && std::all_of(found.begin(), found.end(), [=](std::byte byte) { return byte == value; });
+}
+
 TEST(StagingMemory, IsNotThereInAChild) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "ThreadSanitizer has a thread of its own in the child, whose stack comes to lie there";
-#endif
   const Mapped memory(in_three_parts);
   ASSERT_NE(memory.get(), nullptr);
   std::memset(memory.get(), 1, in_three_parts.size());
   const std::array parts{memory.get(), memory.get() + in_three_parts.ahead,
                          memory.get() + in_three_parts.ahead + in_three_parts.bulk};
-  ASSERT_TRUE(std::all_of(parts.begin(), parts.end(), is_mapped));
+  const auto is_there = [](const std::byte* part) { return holds_a_page_of(std::byte{1}, part); };
+  ASSERT_TRUE(std::all_of(parts.begin(), parts.end(), is_there));
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
-  if (child == 0) ::_exit(std::none_of(parts.begin(), parts.end(), is_mapped) ? 0 : 1);
+  if (child == 0) ::_exit(std::none_of(parts.begin(), parts.end(), is_there) ? 0 : 1);
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
