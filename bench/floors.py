@@ -142,6 +142,14 @@ STREAMS = (
     bare("async-1M-x1"),
 )
 
+def cycle(name):
+    """The whole life of a handle, file by file: never behind, and the plain calls beside it."""
+    return Row(name, (Requirement("speed", "incumbent", name, 1.0),
+                      Requirement("speed", "reference", f"p{name}", None)))
+
+
+CYCLES = tuple(cycle(name) for name in ("cycle-4K", "cycle-1M", "cycle-16M"))
+
 # What reading takes of the processors where nothing else is done, into memory that stays in their caches: pages of tmpfs
 # are small ones.
 READING = "pread-256K-x8"
@@ -171,7 +179,7 @@ DIRECT = (
 )
 
 KINDS = {
-    "cached": CACHED + RANDOM + BUSY + LIFE + BATCHES + STREAMS,
+    "cached": CACHED + RANDOM + BUSY + LIFE + BATCHES + STREAMS + CYCLES,
     "tmpfs": TMPFS,  # the incumbent refuses it: there it reads the page-cached file
     "virtio": DIRECT,
     "loop": DIRECT,

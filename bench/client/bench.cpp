@@ -53,6 +53,9 @@ std::unique_ptr<Job> make_job(Bench& bench, const Row& row) {
         return make_copy(bench, row);
       case Operation::bell:
         return make_bells(bench, row);
+      case Operation::cycle:
+      case Operation::pcycle:
+        return make_cycle(bench, row);
       case Operation::held:
         return make_held(bench, row);
       case Operation::idle:

@@ -20,6 +20,7 @@ namespace {
 constexpr std::size_t block = 4096;
 constexpr std::size_t piece = std::size_t{8} << 20;
 constexpr std::uint64_t target_salt = 0x7461726765746564;
+constexpr std::uint64_t set_salt = 0x6f6e656f66736574;
 
 [[noreturn]] void fail(const std::string& path, const char* what) {
   throw Trouble(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
@@ -109,6 +110,21 @@ TestFile source_file(const std::string& path, Opened how, std::uint64_t size) {
 TestFile target_file(const std::string& path, Opened how, std::uint64_t size) {
   const std::string beside = path + ".written";
   return {beside, how, made(beside, size + block, target_salt, true) - block};
+}
+
+std::vector<std::string> file_set(const std::string& path, std::uint64_t size, std::size_t count) {
+  const std::string folder = fmt::format("{}.set-{}", path, size);
+  if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) fail(folder, "cannot be made");
+  std::vector<std::string> files;
+  for (std::size_t i = 0; i < count; ++i) {
+    files.push_back(fmt::format("{}/{}", folder, i));
+    warm(TestFile(files.back(), Opened::buffered, made(files.back(), size, salt_in_set(i), false)));
+  }
+  return files;
+}
+
+std::uint64_t salt_in_set(std::size_t index) {
+  return set_salt + index;
 }
 
 }  // namespace sluice::bench

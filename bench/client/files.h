@@ -1,8 +1,10 @@
-// The file that rows read, whose bytes follow the pattern, and the file beside it that rows write.
+// The file that rows read, whose bytes follow the pattern, and the file beside it that rows write; sets of files.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace sluice::bench {
 
@@ -37,5 +39,10 @@ TestFile source_file(const std::string& path, Opened how, std::uint64_t size);
 
 // The same for the file that is written: `path` with ".written" behind it. Its last block tells that it is ours.
 TestFile target_file(const std::string& path, Opened how, std::uint64_t size);
+
+// So many files of that size in a folder beside `path`, made unless they are there, and read once so that the page
+// cache holds them. The bytes of each are those of a salt of its own. Throws Trouble.
+std::vector<std::string> file_set(const std::string& path, std::uint64_t size, std::size_t count);
+std::uint64_t salt_in_set(std::size_t index);
 
 }  // namespace sluice::bench

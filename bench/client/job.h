@@ -24,6 +24,8 @@ class Bench {
 
   const Gpu& gpu() const { return gpu_; }
   Workers& workers() { return workers_; }
+  const std::string& path() const { return path_; }
+  Opened how() const { return how_; }
   const TestFile& source();
   const TestFile& target();
   CUfileHandle_t source_handle();
@@ -71,6 +73,7 @@ std::unique_ptr<Job> make_link(Bench& bench, const Row& row);
 std::unique_ptr<Job> make_link_kernel(Bench& bench, const Row& row);
 std::unique_ptr<Job> make_copy(Bench& bench, const Row& row);
 std::unique_ptr<Job> make_bells(Bench& bench, const Row& row);
+std::unique_ptr<Job> make_cycle(Bench& bench, const Row& row);
 std::unique_ptr<Job> make_held(Bench& bench, const Row& row);
 std::unique_ptr<Job> make_idle(Bench& bench, const Row& row);
 // The same row while a product of `row.product` keeps the device busy.

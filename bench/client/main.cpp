@@ -91,7 +91,8 @@ int main(int argc, char** argv) {
     app.footer([] {
       return fmt::format(
           "A row is OPERATION[-write][-rand]-SIZE[-xCOUNT][-unreg][-fixed][-matmul|-hog]; --list shows some.\n"
-          "OPERATION is read, write, batch or async; without cuFile it is pread, pwrite, copy-in, copy-out or bell.\n"
+          "OPERATION is read, write, batch, async or cycle; cycle opens and registers a file each time; without cuFile "
+          "it is pread, pwrite, pcycle, copy-in, copy-out or bell.\n"
           "With 256 MiB, or the size that they name: link-h2d, link-d2h, link-kernel. And held and idle need none.\n"
           "Bytes are compared before each row and after it; there is no way to leave that out.\n"
           "The library in use, by LD_LIBRARY_PATH and the loader: {}",

@@ -12,7 +12,7 @@ namespace {
 // One piece: 512 rounds of eight independent multiply-adds a thread; then a block's first thread counts it, and all
 // look whether they should leave. The sums are stored if they come out as a number that they never do, so that
 // nothing is optimised away.
-constexpr const char* source = R"(
+constexpr const char* product_source = R"(
 .version 6.4
 .target sm_70
 .address_size 64
@@ -79,7 +79,7 @@ END:
 }
 )";
 
-constexpr unsigned threads = 1024;
+constexpr unsigned threads_each = 1024;
 constexpr unsigned blocks_each = 2;  // of a multiprocessor: 2048 threads, all that it has room for
 constexpr unsigned waves = 4;        // of blocks in a finite kernel, so that its last wave does not matter much
 constexpr double kernel_seconds = 0.002;
@@ -96,7 +96,7 @@ BusyProduct::BusyProduct(const Gpu& gpu)
       work_(gpu),
       control_(gpu) {
   if (!gpu.runs_kernels()) throw Trouble("this device runs no kernels, so nothing can keep it busy");
-  kernel_.emplace(gpu, source, "busy_product");
+  kernel_.emplace(gpu, product_source, "busy_product");
 }
 
 BusyProduct::~BusyProduct() {
@@ -110,7 +110,7 @@ BusyProduct::~BusyProduct() {
 void BusyProduct::launch(unsigned blocks, unsigned pieces) {
   DevicePtr cells = cells_.address();
   std::array<void*, 2> arguments = {&cells, &pieces};
-  kernel_->launch(blocks, threads, work_, arguments);
+  kernel_->launch(blocks, threads_each, work_, arguments);
 }
 
 // By streams of its own: an endless kernel never lets the default stream through.

@@ -12,15 +12,17 @@
 namespace sluice::bench {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Operation>, 9> sized{{{"read", Operation::read},
-                                                                       {"write", Operation::write},
-                                                                       {"batch", Operation::batch},
-                                                                       {"async", Operation::async},
-                                                                       {"pread", Operation::pread},
-                                                                       {"pwrite", Operation::pwrite},
-                                                                       {"link", Operation::link_in},
-                                                                       {"copy", Operation::copy_in},
-                                                                       {"bell", Operation::bell}}};
+constexpr std::array<std::pair<std::string_view, Operation>, 11> sized{{{"read", Operation::read},
+                                                                        {"write", Operation::write},
+                                                                        {"batch", Operation::batch},
+                                                                        {"async", Operation::async},
+                                                                        {"pread", Operation::pread},
+                                                                        {"pwrite", Operation::pwrite},
+                                                                        {"link", Operation::link_in},
+                                                                        {"copy", Operation::copy_in},
+                                                                        {"bell", Operation::bell},
+                                                                        {"cycle", Operation::cycle},
+                                                                        {"pcycle", Operation::pcycle}}};
 
 std::vector<std::string_view> words_of(std::string_view name) {
   std::vector<std::string_view> words;
@@ -163,6 +165,12 @@ const std::vector<std::string>& table() {
                                                 "read-16M-matmul",
                                                 "read-1M-hog",
                                                 "read-16M-hog",
+                                                "pcycle-4K",
+                                                "pcycle-1M",
+                                                "pcycle-16M",
+                                                "cycle-4K",
+                                                "cycle-1M",
+                                                "cycle-16M",
                                                 "held",
                                                 "idle"};
   return rows;

@@ -24,6 +24,8 @@ enum class Operation {
   copy_in,      // one copy of pinned memory to the device, until a word behind it is there; a thread each
   copy_out,     // and back
   bell,         // pinned memory to the device, by a kernel in each of some streams that awaits a thread's answer
+  cycle,        // a file of a set opened, registered, read, deregistered and closed; a thread each
+  pcycle,       // opened, read by pread into pinned memory, copied to the device, closed
   held,         // streams that the program holds, a read behind each: what the process costs until they go on
   idle,         // nothing, after some reads: what the process costs then
 };

@@ -16,7 +16,7 @@ ENVIRONMENT = {**os.environ, "LD_LIBRARY_PATH": str(BUILD / "softgpu")}
 FAMILIES = ["link-h2d-4M", "link-d2h-4M", "copy-in-4K", "copy-out-4K", "copy-in-1M", "copy-out-3M", "copy-out-64K-x2",
             "pread-1M-x2", "pwrite-64K", "read-4K", "read-1M-unreg", "read-rand-4K-x4",
             "read-3M-x2", "write-4K", "write-1M-x2", "batch-4K-x16",
-            "batch-write-4K-x16", "async-64K-x4", "async-4K-x2-fixed", "async-write-64K-x3"]
+            "batch-write-4K-x16", "async-64K-x4", "async-4K-x2-fixed", "async-write-64K-x3", "cycle-4K", "cycle-1M-x2-unreg", "pcycle-64K-x2"]
 
 
 def client(*arguments, status=0):
@@ -59,6 +59,15 @@ class Client(InFolder):
                 file.write(b"?")
         rows = ["read-64K", "read-64K-x2-unreg", "batch-16K-x8", "async-64K-x2", "pread-64K"]
         for result in self.results("--rows", ",".join(rows), status=1):
+            self.assertIn("WRONG BYTES", result.get("error", "no error"), result["row"])
+
+    def test_notices_bytes_that_are_wrong_in_a_set_of_files(self):
+        self.results("--rows", "cycle-64K,pcycle-64K")
+        for path in pathlib.Path(f"{self.file}.set-65536").iterdir():
+            with open(path, "r+b") as file:
+                file.seek(8192)
+                file.write(b"?")
+        for result in self.results("--rows", "cycle-64K,cycle-64K-x2,pcycle-64K", status=1):
             self.assertIn("WRONG BYTES", result.get("error", "no error"), result["row"])
 
     def test_leaves_a_file_alone_that_is_none_of_its_own(self):

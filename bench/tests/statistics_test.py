@@ -265,13 +265,20 @@ class Floors(unittest.TestCase):
             "read-256K": [("latency", "pread-256K")],
             "write-4K": [("latency", "pwrite-4K"), ("latency", "copy-out-4K")],
             "write-1M": [("latency", "pwrite-1M"), ("latency", "copy-out-512K")],
-            "async-4K-x8-fixed": [("speed", "bell-4K-x8")]})
+            "async-4K-x8-fixed": [("speed", "bell-4K-x8")],
+            "cycle-4K": [("speed", "pcycle-4K")], "cycle-1M": [("speed", "pcycle-1M")],
+            "cycle-16M": [("speed", "pcycle-16M")]})
 
     def test_show_the_halves_of_a_small_read_past_the_page_cache(self):
         shown = {row.name: [wanted.row for wanted in row.requirements if wanted.floor is None]
                  for row in floors.KINDS["virtio"]}
         self.assertEqual({name: bounds for name, bounds in shown.items() if bounds},
                          {"read-4K": ["pread-4K", "copy-in-4K"]})
+
+    def test_ask_of_the_life_of_a_handle_to_be_no_slower_than_the_incumbent(self):
+        asked = {row.name: [wanted.floor for wanted in row.requirements if wanted.against == "incumbent"]
+                 for row in floors.KINDS["cached"] if row.name.startswith("cycle-")}
+        self.assertEqual(asked, {"cycle-4K": [1.0], "cycle-1M": [1.0], "cycle-16M": [1.0]})
 
     def test_ask_nothing_of_random_places_and_do_not_look_at_them_on_tmpfs(self):
         names = {"read-rand-64K", "read-rand-256K", "write-rand-1M"}
