@@ -41,6 +41,7 @@ LAYERS = {
     "tests/support": ["include"],
     "tests/abi": ["include", "tests/support"],
     "tests/contract": ["include", "tests/support"],
+    "tests/callers": ["include", "tests/support", "tests/contract/life"],
     "tests/system": ["include", "tests/support"],
     "tests/fault": ["include", "tests/support"],
     "tests/fuzz": ["include", "tests/support"],

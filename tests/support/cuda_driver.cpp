@@ -48,6 +48,8 @@ void find_optional(void* library, CudaDriver& driver) {
   find(library, "cuMemMap", driver.mem_map);
   find(library, "cuMemUnmap", driver.mem_unmap);
   find(library, "cuMemSetAccess", driver.mem_set_access);
+  find(library, "cuMemExportToShareableHandle", driver.mem_export);
+  find(library, "cuMemImportFromShareableHandle", driver.mem_import);
   find(library, "cuMemAllocAsync", driver.allocate_async);
   find(library, "cuMemFreeAsync", driver.release_async);
   find(library, "cuStreamBeginCapture_v2", driver.begin_capture);

@@ -49,6 +49,8 @@ struct CudaDriver {
   int (*mem_map)(CudaAddress, std::size_t, std::size_t, std::uint64_t, std::uint64_t) = nullptr;
   int (*mem_unmap)(CudaAddress, std::size_t) = nullptr;
   int (*mem_set_access)(CudaAddress, std::size_t, const void*, std::size_t) = nullptr;
+  int (*mem_export)(void*, std::uint64_t, int, std::uint64_t) = nullptr;
+  int (*mem_import)(std::uint64_t*, void*, int) = nullptr;
   int (*allocate_async)(CudaAddress*, std::size_t, CUstream) = nullptr;
   int (*release_async)(CudaAddress, CUstream) = nullptr;
   int (*begin_capture)(CUstream, int) = nullptr;

@@ -1,0 +1,118 @@
+// in_environment [LIMIT...] -- PROGRAM ARGUMENT...: runs a program as containers and clusters run it.
+//   without_udev           /run is an empty directory, of this program alone
+//   without_locked_memory  RLIMIT_MEMLOCK is 0, and nothing exempts the program from it
+//   in_user_namespace      it is root in a namespace of its own, as `unshare -Ur` makes it
+//   without_io_uring       a seccomp filter answers EPERM to io_uring's calls, as Docker's does
+// Status 77, with the reason, where the machine refuses to make it so.
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace {
+
+constexpr int kSkipped = 77;
+
+[[noreturn]] void skip(const char* what) {
+  std::printf("skipped: %s: %s\n", what, std::strerror(errno));
+  std::exit(kSkipped);
+}
+
+void must(bool good, const char* what) {
+  if (!good) skip(what);
+}
+
+void write_file(const char* path, const std::string& text) {
+  const int fd = open(path, O_WRONLY | O_CLOEXEC);
+  must(fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()), path);
+  close(fd);
+}
+
+void without_udev() {
+  if (access("/run/udev", F_OK) != 0) return;
+  must(unshare(CLONE_NEWNS) == 0, "a mount namespace");
+  must(mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0, "private mounts");
+  must(mount("none", "/run", "tmpfs", 0, "size=4k") == 0, "an empty /run");
+}
+
+void without_locked_memory() {
+  const rlimit nothing{0, 0};
+  must(setrlimit(RLIMIT_MEMLOCK, &nothing) == 0, "RLIMIT_MEMLOCK");
+  // Root is exempt by this capability; what it starts does not get it.
+  if (geteuid() == 0) must(prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK) == 0, "giving CAP_IPC_LOCK up");
+}
+
+void in_user_namespace() {
+  const std::string user = std::to_string(geteuid());
+  const std::string group = std::to_string(getegid());
+  must(unshare(CLONE_NEWUSER) == 0, "a user namespace");
+  write_file("/proc/self/setgroups", "deny");
+  write_file("/proc/self/uid_map", "0 " + user + " 1");
+  write_file("/proc/self/gid_map", "0 " + group + " 1");
+}
+
+void without_io_uring() {
+  constexpr auto nr = static_cast<unsigned>(offsetof(seccomp_data, nr));
+  constexpr unsigned refused = SECCOMP_RET_ERRNO | EPERM;
+  std::array<sock_filter, 6> program{{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, nr),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 3, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_enter, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_register, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, refused),
+  }};
+  sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
+  must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "PR_SET_NO_NEW_PRIVS");
+  must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0, "a seccomp filter");
+}
+
+struct Limit {
+  std::string_view name;
+  void (*impose)();
+};
+
+// In the order in which they are imposed: each leaves the rights that the next one needs.
+constexpr std::array<Limit, 4> kLimits{{{"without_udev", without_udev},
+                                        {"without_locked_memory", without_locked_memory},
+                                        {"in_user_namespace", in_user_namespace},
+                                        {"without_io_uring", without_io_uring}}};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int end = 1;
+  while (end < argc && std::strcmp(argv[end], "--") != 0) ++end;
+  int known = 0;
+  for (const Limit& limit : kLimits) {
+    for (int i = 1; i < end; ++i) {
+      if (limit.name != argv[i]) continue;
+      limit.impose();
+      ++known;
+    }
+  }
+  if (known != end - 1 || end + 1 >= argc) {
+    std::fprintf(stderr,
+                 "usage: %s [without_udev] [without_locked_memory] [in_user_namespace] [without_io_uring] "
+                 "-- PROGRAM ARGUMENT...\n",
+                 argv[0]);
+    return 2;
+  }
+  execv(argv[end + 1], argv + end + 1);
+  std::fprintf(stderr, "%s: %s\n", argv[end + 1], std::strerror(errno));
+  return 127;
+}
