@@ -2,6 +2,7 @@
 #include "core/convoy.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <new>
 #include <numeric>
@@ -58,6 +59,12 @@ paths::DirectMember member_of(const Entry& entry) noexcept {
 Ending ended(const Entry& entry, Outcome rest) noexcept {
   const Outcome whole = behind(entry.before.there, rest);
   return {whole.ok() ? CUFILE_COMPLETE : CUFILE_FAILED, whole.value()};
+}
+
+// EIO, and an end where the file has none, may be nobody's: who reads the rest by itself finds out.
+bool stops_early(const engine::Parcel& parcel) noexcept {
+  return parcel.outcome.error() == EIO || (parcel.outcome.ok() && parcel.file_size != ~std::uint64_t{0} &&
+                                           parcel.at.value + parcel.outcome.count() < parcel.file_size);
 }
 
 std::uint64_t end_of(const Entry& entry) noexcept {
@@ -141,7 +148,7 @@ void Convoy::unpack() noexcept {
       Entry& entry = *entries_[next];
       const std::uint64_t count = std::min(left, entry.call.size);
       const bool is_whole = count == entry.call.size;
-      if (is_whole || (members_[parcel] == 1 && !done.left_over)) {
+      if (is_whole || (members_[parcel] == 1 && !done.left_over && !stops_early(done))) {
         endings_[next] = ended(entry, is_whole ? Outcome::bytes(count) : done.outcome);
       } else {
         entry.before.there = count;
@@ -223,6 +230,11 @@ void Convoy::carry_from_disk(engine::RingLoan& ring, Listener& listener) noexcep
   }
   FromDisk told(*this, listener);
   disk_.run(std::span(disk_parcels_).first(entries_.size()), ring, *disk, told);
+  // What is in place already counts, whatever becomes of the rest.
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const engine::Parcel& parcel = disk_parcels_[i].parcel;
+    if (parcel.left_over) entries_[i]->before.there += parcel.outcome.count();
+  }
 }
 
 void Convoy::carry_written(engine::RingLoan& ring, Listener& listener) noexcept {

@@ -192,9 +192,13 @@ void DeepRead::hand_on(Place& place) noexcept {
   Parcel& parcel = parcels_[place.parcel].parcel;
   Progress& progress = progress_[place.parcel];
   const std::uint64_t count = std::min(place.done - std::min(place.done, place.skip), place.length);
-  // What a descriptor or this kernel refuses in principle, another way may do.
+  // What a descriptor or this kernel refuses in principle, another way may do. EIO, and an end where the file has none,
+  // may be nobody's: who reads it by itself finds out.
   const int error = place.error;
-  parcel.left_over = error == EINVAL || error == EOPNOTSUPP || error == ENOSYS || was_not_tried(error);
+  const bool stops_early = error == 0 && count < place.length && parcel.file_size != ~std::uint64_t{0} &&
+                           parcel.at.value + place.offset + count < parcel.file_size;
+  parcel.left_over =
+      error == EINVAL || error == EOPNOTSUPP || error == ENOSYS || error == EIO || stops_early || was_not_tried(error);
   progress.over = parcel.left_over || count < place.length;
   if (count > 0 && !parcel.left_over && failure_ == cuda::success) copy(place, count);
   const std::uint64_t total = progress.copied;

