@@ -47,6 +47,7 @@ LAYERS = {
     "tests/model": ["include", "tests/support"],
     "tests/sick": ["include", "tests/support"],
     "tests/fuzz": ["include", "tests/support"],
+    "tests/differential": ["include"],
     "tests/lab": ["include", "tests/support"],
     # These ask a driver, real or soft, directly, by the declarations that both sides share; mailbox.h and staging.h have the
     # words that our kernels and the host exchange.

@@ -1,0 +1,156 @@
+// Registering files and memory; reads and writes.
+#include <cerrno>
+#include <cstring>
+
+#include "differential/answers.h"
+#include "differential/calls.h"
+
+namespace sluice::differential {
+namespace {
+
+// HandleRegister hN DESCRIPTOR TYPE FLAGS
+void handle_register(Session& session, const Words& words) {
+  SLUICE_NEEDS(handle_register);
+  FileHandle* const slot = Calls::slot(session, words[1]);
+  File* file = nullptr;
+  const int fd = Calls::world(session).descriptor(words[2], &file);
+  CUfileDescr_t description;
+  std::memset(&description, 0, sizeof description);
+  const int type = static_cast<int>(number(words[3]));
+  std::memcpy(&description.type, &type, sizeof type);
+  description.handle.fd = fd;
+  static char before;
+  void* value = &before;
+  const Error error =
+      handle_register(has(words[4], "nofh") ? nullptr : &value, has(words[4], "nodescr") ? nullptr : &description);
+  tell(error);
+  answers().add(" handle=%s", value == &before ? "kept" : value == nullptr ? "null" : "set");
+  if (error.err != CU_FILE_SUCCESS || value == &before) return;
+  Calls::files(session).insert(value);
+  if (slot != nullptr && !slot->open) *slot = {value, file, true};
+}
+
+void handle_deregister(Session& session, const Words& words) {
+  SLUICE_NEEDS(handle_deregister);
+  void* const value = Calls::handle(session, words[1]);
+  handle_deregister(value);
+  Calls::files(session).erase(value);
+  // The slot keeps its value: later calls that name it hold a stale handle.
+  if (FileHandle* const slot = Calls::slot(session, words[1])) slot->open = false;
+}
+
+void buffer_register(Session& session, const Words& words) {
+  SLUICE_NEEDS(buffer_register);
+  const Place place = Calls::world(session).place(words[1]);
+  const Error error =
+      buffer_register(place.address, static_cast<std::size_t>(number(words[2])), static_cast<int>(number(words[3])));
+  tell(error);
+  if (error.err == CU_FILE_SUCCESS) Calls::memory(session).insert(place.address);
+}
+
+void buffer_deregister(Session& session, const Words& words) {
+  SLUICE_NEEDS(buffer_deregister);
+  const Place place = Calls::world(session).place(words[1]);
+  const Error error = buffer_deregister(place.address);
+  tell(error);
+  auto& memory = Calls::memory(session);
+  const auto found = memory.find(place.address);
+  if (error.err == CU_FILE_SUCCESS && found != memory.end()) memory.erase(found);
+}
+
+void tell_count(ssize_t count) {
+  answers().add(" ret=%lld", static_cast<long long>(count));
+  if (count < 0) answers().add(" errno=%d", errno);
+}
+
+void read(Session& session, const Words& words) {
+  SLUICE_NEEDS(read);
+  const Place place = Calls::world(session).place(words[2]);
+  const long long offset = number(words[5]);
+  errno = 0;
+  const ssize_t count = read(Calls::handle(session, words[1]), place.address,
+                             static_cast<std::size_t>(number(words[3])), number(words[4]), offset);
+  tell_count(count);
+  if (place.buffer == nullptr) return;
+  std::vector<Range> ranges;
+  const long long begin = place.address - place.buffer->address + (count > 0 ? offset : 0);
+  if (count > 0 && begin >= 0) ranges.push_back({static_cast<std::size_t>(begin), static_cast<std::size_t>(count)});
+  tell_ranges(Calls::world(session), *place.buffer, ranges);
+}
+
+void write(Session& session, const Words& words) {
+  SLUICE_NEEDS(write);
+  const Place place = Calls::world(session).place(words[2]);
+  Calls::world(session).mark_written();
+  errno = 0;
+  tell_count(write(Calls::handle(session, words[1]), place.address, static_cast<std::size_t>(number(words[3])),
+                   number(words[4]), number(words[5])));
+  File* const file = Calls::file_of(session, words[1]);
+  if (file != nullptr) {
+    answers().add(" file=%s", file->uncertain ? "uncertain" : Calls::world(session).tell(*file).c_str());
+  }
+}
+
+// Readv hN OFFSET FLAGS PLACE,LENGTH PLACE,LENGTH ...; "noiov" in place of the parts
+void vectored(Session& session, const Words& words, bool reads) {
+  const auto call = reads ? Calls::library(session).readv : Calls::library(session).writev;
+  if (call == nullptr) {
+    answers().add(" absent");
+    return;
+  }
+  World& world = Calls::world(session);
+  std::vector<CUfileIOVec_t> parts;
+  std::vector<Place> places;
+  for (std::size_t i = 4; i < words.size() && has(words[i], ","); ++i) {
+    const std::size_t comma = words[i].find(',');
+    places.push_back(world.place(words[i].substr(0, comma)));
+    parts.push_back({places.back().address, static_cast<std::size_t>(number(words[i].substr(comma + 1)))});
+  }
+  if (!reads) world.mark_written();
+  errno = 0;
+  const ssize_t count =
+      call(Calls::handle(session, words[1]), words[4] == "noiov" ? nullptr : parts.data(),
+           words[4] == "noiov" ? 1 : parts.size(), number(words[2]), static_cast<unsigned>(number(words[3])));
+  tell_count(count);
+  std::size_t left = count > 0 ? static_cast<std::size_t>(count) : 0;
+  for (std::size_t i = 0; reads && i < parts.size(); ++i) {
+    const std::size_t some = std::min(left, parts[i].len);
+    left -= some;
+    if (places[i].buffer == nullptr) continue;
+    const auto begin = static_cast<std::size_t>(places[i].address - places[i].buffer->address);
+    // Parts of one buffer may lie beside each other: only what lies inside of the part is told.
+    places[i].buffer->uncertain = true;
+    tell_ranges(world, *places[i].buffer, {{begin, some}});
+    places[i].buffer->uncertain = false;
+  }
+  File* const file = Calls::file_of(session, words[1]);
+  if (!reads && file != nullptr) answers().add(" file=%s", world.tell(*file).c_str());
+}
+
+// CloseFile DESCRIPTOR: behind the library's back
+void close_file(Session& session, const Words& words) {
+  Calls::world(session).close_descriptor(words[1]);
+}
+
+}  // namespace
+
+const Table& registration_calls() {
+  static const Table table = {
+      {"HandleRegister", handle_register}, {"HandleDeregister", handle_deregister},
+      {"BufRegister", buffer_register},    {"BufDeregister", buffer_deregister},
+      {"CloseFile", close_file},
+  };
+  return table;
+}
+
+const Table& transfer_calls() {
+  static const Table table = {
+      {"Read", read},
+      {"Write", write},
+      {"Readv", [](Session& session, const Words& words) { vectored(session, words, true); }},
+      {"Writev", [](Session& session, const Words& words) { vectored(session, words, false); }},
+  };
+  return table;
+}
+
+}  // namespace sluice::differential

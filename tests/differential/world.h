@@ -1,0 +1,87 @@
+// What scripts work on: memory of every kind and files of every sort, by name, the same for every script. What a script
+// uses is put into its first state when the script first names it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "differential/cuda.h"
+
+namespace sluice::differential {
+
+enum class Kind : std::uint8_t { device, host };
+
+// Memory, and beside it the bytes that it is known to hold.
+struct Buffer {
+  std::string name;
+  Kind kind = Kind::host;
+  char* address = nullptr;
+  std::size_t size = 0;
+  bool used = false;
+  bool uncertain = false;  // a transfer that was cancelled may or may not have written here
+  std::vector<char> known;
+
+  void refill();
+  std::vector<char> contents() const;
+};
+
+struct Range {
+  std::size_t begin = 0;
+  std::size_t length = 0;
+};
+
+// How the bytes of a buffer differ from what is known of them.
+struct Change {
+  std::uint64_t inside = 0;  // the digest of the ranges that may have changed
+  bool outside = false;      // a byte outside of them is another now; it has been put back
+};
+
+// A place that a script names: a buffer and an offset, or an address that is no buffer's.
+struct Place {
+  Buffer* buffer = nullptr;
+  char* address = nullptr;
+};
+
+struct File {
+  std::string name;
+  std::string path;
+  std::size_t size = 0;
+  bool used = false;
+  bool written = false;
+  bool uncertain = false;
+};
+
+class World {
+ public:
+  explicit World(std::string folder);
+
+  // "d0", "d0+512", "NULL", "garbage"
+  Place place(const std::string& text);
+  Change settle(Buffer& buffer, const std::vector<Range>& ranges) const;
+  void mark_written();  // the files that are in use are made anew before the next script uses them
+  // A descriptor for "r.rw", "dir", "-1", ...; the same name means the same descriptor until the script ends.
+  int descriptor(const std::string& text, File** file);
+  // Closes it behind the library's back.
+  void close_descriptor(const std::string& text);
+  std::string tell(File& file) const;  // size and digest
+  void tell_all();                     // answers what every used buffer and file holds
+  void clean_up();
+  const std::string& folder() const { return folder_; }
+
+ private:
+  void add_buffer(const char* name, Kind kind, void* address, std::size_t size);
+  File& fresh_file(const std::string& name);
+  int open_special(const std::string& text) const;
+
+  std::string folder_;
+  std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::map<std::string, File> files_;
+  std::map<std::string, int> descriptors_;
+  std::vector<int> extra_;
+};
+
+}  // namespace sluice::differential
