@@ -5,6 +5,7 @@
 #include "api/funnel.h"
 #include "core/driver.h"
 #include "gpu/memory.h"
+#include "gpu/nvml.h"
 #include "topology/pci.h"
 
 using sluice::api::guarded;
@@ -135,7 +136,10 @@ CUfileError_t cuFileGetBARSizeInKB(int gpuIndex, size_t* barSize) {
       throw Failure(CU_FILE_INVALID_VALUE, "no device has the index " + std::to_string(gpuIndex));
     }
     constexpr int window = 1;  // BAR1 is the one that shows device memory
-    *barSize = sluice::topology::bar_bytes(sluice::facts::Root{}, sluice::gpu::pci_address(gpuIndex), window) / 1024;
+    const std::string address = sluice::gpu::pci_address(gpuIndex);
+    std::uint64_t bytes = sluice::topology::bar_bytes(sluice::facts::Root{}, address, window);
+    if (bytes == 0) bytes = sluice::gpu::window_bytes_by_nvml(address, sluice::gpu::uuid_of(gpuIndex));
+    *barSize = bytes / 1024;
   });
 }
 

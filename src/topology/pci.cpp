@@ -79,6 +79,29 @@ std::vector<std::string> bridges_above(const std::string& link) {
   return above;
 }
 
+// A line of a device's `resource`: first address, last address, flags.
+struct Register {
+  std::uint64_t bytes = 0;
+  bool is_wide = false;  // 64 bits
+};
+
+// Takes one line away; what is no such line tells of nothing.
+Register next_register(std::string_view& text) {
+  constexpr std::int64_t wide = 0x100000;  // the kernel's IORESOURCE_MEM_64
+  std::array<std::optional<std::int64_t>, 3> numbers;
+  const auto end = std::min(text.find('\n'), text.size());
+  std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  for (auto& number : numbers) {
+    number = parse_number(line);
+    line.remove_prefix(std::min(line.find(' '), line.size()));
+    if (!line.empty()) line.remove_prefix(1);
+  }
+  const auto& [first, last, flags] = numbers;
+  if (!first || !last || !flags || *last <= *first) return {};
+  return {static_cast<std::uint64_t>(*last - *first) + 1, (*flags & wide) != 0};
+}
+
 std::string_view name_of(DeviceClass kind) {
   switch (kind) {
     case DeviceClass::gpu:
@@ -121,17 +144,14 @@ std::uint64_t bar_bytes(const facts::Root& root, std::string address, int bar) {
   std::transform(address.begin(), address.end(), address.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const std::string table = read_text(root.at(std::string(devices_folder) + "/" + address + "/resource"));
-  // A line a BAR: first address, last address, flags.
   std::string_view rest(table);
-  for (int line = 0; line < bar; ++line) {
-    const auto end = rest.find('\n');
-    if (end == std::string_view::npos) return 0;
-    rest.remove_prefix(end + 1);
+  Register line = next_register(rest);
+  // A BAR of 64 bits takes two registers; the second one is an empty line. On GPUs since Hopper BAR0 is one, too.
+  for (int number = 0; number < bar; ++number) {
+    if (line.is_wide) next_register(rest);
+    line = next_register(rest);
   }
-  const auto first = parse_number(rest);
-  const auto space = rest.find(' ');
-  const auto last = space == std::string_view::npos ? std::nullopt : parse_number(rest.substr(space + 1));
-  return first && last && *last > *first ? static_cast<std::uint64_t>(*last - *first + 1) : 0;
+  return line.bytes;
 }
 
 std::string to_json(const std::vector<PciDevice>& devices) {

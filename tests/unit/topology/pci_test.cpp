@@ -64,6 +64,35 @@ TEST_F(PciTree, TellsTheSizeOfABar) {
   EXPECT_EQ(bar_bytes(root, "0000:ff:00.0", 1), 0u);
 }
 
+// As GPUs since Hopper show theirs: all have 64 bits, two lines each.
+TEST_F(PciTree, TellsTheSizeOfABarBehindWideOnes) {
+  add("0000:00:01.0/0000:cb:00.0", "0x030200");
+  std::ofstream(root_ / "sys/devices/pci0000:00/0000:00:01.0/0000:cb:00.0/resource")
+      << "0x00002e8044000000 0x00002e8044ffffff 0x000000000014220c\n"
+      << "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+      << "0x00002c0000000000 0x00002c3fffffffff 0x000000000014220c\n"
+      << "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+      << "0x00002e8040000000 0x00002e8041ffffff 0x000000000014220c\n"
+      << "0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
+  const facts::Root root(root_.string());
+  EXPECT_EQ(bar_bytes(root, "0000:cb:00.0", 0), std::uint64_t{16} << 20);
+  EXPECT_EQ(bar_bytes(root, "0000:cb:00.0", 1), std::uint64_t{256} << 30);
+  EXPECT_EQ(bar_bytes(root, "0000:cb:00.0", 2), std::uint64_t{32} << 20);
+  EXPECT_EQ(bar_bytes(root, "0000:cb:00.0", 3), 0u);
+}
+
+// A resizable BAR that the firmware found no room for.
+TEST_F(PciTree, KnowsNoSizeOfABarWithoutAnAddress) {
+  add("0000:00:01.0/0000:cb:00.0", "0x030200");
+  std::ofstream(root_ / "sys/devices/pci0000:00/0000:00:01.0/0000:cb:00.0/resource")
+      << "0x0000000082000000 0x0000000082ffffff 0x0000000000040200\n"
+      << "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+      << "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+      << "0x0000000080000000 0x0000000081ffffff 0x000000000014220c\n"
+      << "no line\n";
+  EXPECT_EQ(bar_bytes(facts::Root(root_.string()), "0000:cb:00.0", 1), 0u);
+}
+
 TEST(Pci, AMachineWithoutABusHasNoDevices) {
   const auto devices = read_pci(facts::Root("/no/such/tree"));
   EXPECT_TRUE(devices.empty());
