@@ -455,7 +455,8 @@ typedef struct CUfileIOEvents {
 CUfileError_t cuFileBatchIOSetUp(CUfileBatchHandle_t* batch_idp, unsigned nr);
 
 /* Starts nr transfers, in no particular order; reads, writes, files and kinds of memory may be mixed. All are started
- * or, on an error, none. iocbp may be reused at once. flags: 0.
+ * or, on an error, none. iocbp may be reused at once. flags: 0; others mean
+ * nothing.
  * Errors: CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR (no such batch, nr 0 or more than there is room for, a bad entry). */
 CUfileError_t cuFileBatchIOSubmit(CUfileBatchHandle_t batch_idp, unsigned nr, CUfileIOParams_t* iocbp,
                                   unsigned int flags);
@@ -466,8 +467,9 @@ CUfileError_t cuFileBatchIOSubmit(CUfileBatchHandle_t batch_idp, unsigned nr, CU
 CUfileError_t cuFileBatchIOGetStatus(CUfileBatchHandle_t batch_idp, unsigned min_nr, unsigned* nr,
                                      CUfileIOEvents_t* iocbp, struct timespec* timeout);
 
-/* Cancels what can still be cancelled. Each entry is delivered all the same, cancelled or done. A batch that is none
- * is ignored: always CU_FILE_SUCCESS. */
+/* Cancels what can still be cancelled. Entries that had not ended before are delivered no more: what was on its way
+ * goes on to its end, and a cuFileBatchIOGetStatus that waits for as many returns then. A batch that is none is
+ * ignored: always CU_FILE_SUCCESS. */
 CUfileError_t cuFileBatchIOCancel(CUfileBatchHandle_t batch_idp);
 
 /* Cancels, waits until no transfer touches memory, and frees the batch. A batch that is none is ignored. */

@@ -8,6 +8,7 @@
 #include "api/funnel.h"
 #include "base/foreign_enum.h"
 #include "base/version.h"
+#include "core/batch_calls.h"
 #include "core/explain.h"
 #include "core/in_flight.h"
 #include "core/streams.h"
@@ -77,6 +78,16 @@ CUfileError_t sluice_carrier_counters(sluice_carrier_counts_t* counters) {
 CUfileError_t sluice_stream_read_early(CUstream stream, int allowed) {
   return guarded("sluice_stream_read_early",
                  [&] { Driver::instance().streams().allow_early_reads(stream, allowed != 0); });
+}
+
+long sluice_batch_cancelled(CUfileBatchHandle_t batch) {
+  long count = -1;
+  guarded("sluice_batch_cancelled", [&] {
+    const auto cancelled = sluice::core::cancelled_in_batch(Driver::instance(), batch);
+    if (!cancelled) throw Failure(CU_FILE_INVALID_VALUE, "no such batch");
+    count = static_cast<long>(*cancelled);
+  });
+  return count;
 }
 
 CUfileError_t sluice_path_counters(sluice_path_counter_t* counters, size_t room, size_t* count) {

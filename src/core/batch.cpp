@@ -64,9 +64,10 @@ void log_if_failed(const Entry& entry, const Ending& ending) noexcept {
 
 }  // namespace
 
-Batch::Batch(Driver& driver, unsigned capacity)
+Batch::Batch(Driver& driver, unsigned capacity, Events events)
     : driver_(driver),
       capacity_(std::min(capacity, most_entries)),
+      tells_(events),
       entries_(capacity_),
       free_(capacity_),
       waiting_(capacity_),
@@ -111,7 +112,10 @@ Batch::Room::~Room() {
 bool Batch::Room::enqueue() noexcept {
   const std::lock_guard lock(batch_.mutex_);
   if (batch_.ending_) return false;
-  for (std::size_t i = 0; i < count_; ++i) batch_.queue(slots_[i]);
+  for (std::size_t i = 0; i < count_; ++i) {
+    entry(i).cancels = batch_.cancels_;
+    batch_.queue(slots_[i]);
+  }
   batch_.count_waiting();
   batch_.reserved_ -= static_cast<unsigned>(count_);
   batch_.outstanding_ += static_cast<unsigned>(count_);
@@ -132,10 +136,15 @@ void Batch::finish(std::span<const std::uint16_t> slots, std::span<const Ending>
   {
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < slots.size(); ++i) {
+      free_[free_count_++] = slots[i];
+      if (tells_ == Events::of_what_ended_by_itself && entries_[slots[i]].cancels != cancels_) {
+        ++cancelled_;
+        --outstanding_;
+        continue;
+      }
       const unsigned place = first_event_ + event_count_++;
       events_[place < capacity_ ? place : place - capacity_] = {entries_[slots[i]].cookie, endings[i].status,
                                                                 static_cast<std::size_t>(endings[i].result)};
-      free_[free_count_++] = slots[i];
     }
     posted_.fetch_add(static_cast<std::uint32_t>(slots.size()), std::memory_order_release);
     wake = sleepers_ > 0 && (event_count_ >= fewest_missing_ || event_count_ == outstanding_);
@@ -248,7 +257,7 @@ bool Batch::run_together(Company company) noexcept {
     count_waiting();
     ends = ending_;
   }
-  if (ends) cancel();
+  if (ends) end();
   if (has_waiting()) post_errand(driver_, *this);
   return true;
 }
@@ -260,6 +269,7 @@ void Batch::cancel_waiting(bool and_end) noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (and_end) ending_ = true;
+    if (!and_end) ++cancels_;
     const auto sift = [&](auto& waiting) {
       for (unsigned left = waiting.count(); left > 0; --left) {
         const std::uint16_t slot = waiting.pop();
@@ -280,6 +290,11 @@ void Batch::cancel_waiting(bool and_end) noexcept {
 
 void Batch::cancel() noexcept {
   cancel_waiting(false);
+}
+
+unsigned Batch::cancelled_count() noexcept {
+  const std::lock_guard lock(mutex_);
+  return cancelled_;
 }
 
 void Batch::end() noexcept {

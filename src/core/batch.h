@@ -26,7 +26,11 @@ class Batch {
  public:
   static constexpr unsigned most_entries = most_in_a_batch;
 
-  Batch(Driver& driver, unsigned capacity);
+  // Which entries have an event. One that a cancel came before has none, as with NVIDIA's library, unless a program
+  // asks for all: `sluice.batch_all_events`.
+  enum class Events : std::uint8_t { of_what_ended_by_itself, of_all };
+
+  Batch(Driver& driver, unsigned capacity, Events events);
 
   // The batch's own handle; set before anybody else knows it.
   void set_handle(void* handle) noexcept { handle_ = handle; }
@@ -61,8 +65,11 @@ class Batch {
   unsigned waiting() const noexcept { return waiting_count_.load(std::memory_order_relaxed); }
   bool has_waiting() const noexcept { return waiting() > 0; }
 
-  // Entries that nobody has begun end here, each with its event.
+  // Entries that nobody has begun end here. None that is outstanding, and has not ended before, has an event any more;
+  // what was begun goes on to its end, and keeps its room until then.
   void cancel() noexcept;
+  // So many entries have ended without an event since they were cancelled.
+  unsigned cancelled_count() noexcept;
   // The same, and there are no submissions any more. What was begun may still wait for somebody to go on with it.
   void end() noexcept;
 
@@ -97,7 +104,7 @@ class Batch {
   Row& row(Company company) noexcept { return rows_[static_cast<std::size_t>(company)]; }
   void queue(std::uint16_t slot) noexcept;  // with the mutex held
   void count_waiting() noexcept;            // with the mutex held
-  // Events for entries that are through. Their pins go first: who has the event may deregister.
+  // Entries are through, with their events. Their pins go first: who has the event may deregister.
   void finish(std::span<const std::uint16_t> slots, std::span<const Ending> endings) noexcept;
   void cancel_waiting(bool and_end) noexcept;
   bool take_events(std::size_t least, std::span<CUfileIOEvents_t> into, Waited& waited) noexcept;
@@ -105,6 +112,7 @@ class Batch {
 
   Driver& driver_;
   const unsigned capacity_;
+  const Events tells_;
   void* handle_ = nullptr;
   std::vector<Entry> entries_;  // a slot each; who has taken its number out of free_ or waiting_ may use it
 
@@ -117,12 +125,14 @@ class Batch {
   unsigned first_event_ = 0;
   unsigned event_count_ = 0;
   unsigned reserved_ = 0;     // taken by submissions that are being checked
-  unsigned outstanding_ = 0;  // enqueued, their events not yet collected
+  unsigned outstanding_ = 0;  // enqueued, neither ended without an event, nor their events collected
+  unsigned cancels_ = 0;      // so far
+  unsigned cancelled_ = 0;    // entries
   unsigned sleepers_ = 0;
   unsigned fewest_missing_ = 0;  // of what sleepers wait for: fewer events wake nobody
   bool ending_ = false;
   std::atomic<unsigned> waiting_count_{0};  // entries that could be begun now; written with the mutex held
-  std::atomic<std::uint32_t> posted_{0};    // events so far
+  std::atomic<std::uint32_t> posted_{0};    // entries that have ended so far
   base::EventCount news_;
 };
 

@@ -71,7 +71,9 @@ void* set_up_batch(Driver& driver, unsigned capacity) {
     throw Failure(CU_FILE_INVALID_VALUE, "a batch holds 1 to " + std::to_string(most) +
                                              " entries (properties.io_batchsize), not " + std::to_string(capacity));
   }
-  auto made = std::make_unique<Batch>(driver, capacity);
+  const bool all = life->config->flag(config::key_at("sluice.batch_all_events"));
+  auto made =
+      std::make_unique<Batch>(driver, capacity, all ? Batch::Events::of_all : Batch::Events::of_what_ended_by_itself);
   Batch& batch = *made;
   void* const handle = driver.batches().insert(std::move(made));
   batch.set_handle(handle);
@@ -112,6 +114,12 @@ std::size_t collect_batch(Driver& driver, void* handle, std::size_t least, std::
 void cancel_batch(Driver& driver, void* handle) {
   const Holding holding;
   if (const auto batch = driver.batches().pin(handle)) batch->cancel();
+}
+
+std::optional<unsigned> cancelled_in_batch(Driver& driver, void* handle) {
+  const Holding holding;
+  const auto batch = driver.batches().pin(handle);
+  return batch ? std::optional(batch->cancelled_count()) : std::nullopt;
 }
 
 bool end_batch(BatchTable& batches, void* handle, Patience patience) {

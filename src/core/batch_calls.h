@@ -24,9 +24,12 @@ void submit_batch(Driver& driver, void* handle, std::span<const CUfileIOParams_t
 std::size_t collect_batch(Driver& driver, void* handle, std::size_t least, std::span<CUfileIOEvents_t> into,
                           const std::optional<timespec>& timeout);
 
-// Entries that have not been begun end as cancelled, the others go on; all have their events. A handle that names no
-// batch has nothing to cancel.
+// Entries that have not been begun end as cancelled, the others go on. A handle that names no batch has nothing to
+// cancel.
 void cancel_batch(Driver& driver, void* handle);
+
+// How many entries have ended without an event since they were cancelled; nullopt where there is no such batch.
+std::optional<unsigned> cancelled_in_batch(Driver& driver, void* handle);
 
 // Cancels, and waits for what has begun: afterwards nothing touches the memory of any entry.
 void destroy_batch(Driver& driver, void* handle);

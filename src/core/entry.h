@@ -41,6 +41,7 @@ struct Entry {
   void* cookie = nullptr;
   unsigned number = 0;       // in its submission
   std::uint64_t queued = 0;  // in_flight.h
+  unsigned cancels = 0;      // of its batch, before it was submitted
   FileTable::Pin file;
   BufferTable::Pin registration;
   Together together;

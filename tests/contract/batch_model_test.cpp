@@ -7,9 +7,11 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "sluice.h"
 #include "support/calls.h"
 #include "support/random.h"
 
@@ -151,19 +153,32 @@ class BatchModel : public CufileTest {
     if (limit == nullptr) {
       ASSERT_GE(count, std::min<std::size_t>(least, before)) << "of " << before;
     }
-    for (unsigned i = 0; i < count; ++i) {
+    take(batch, std::span(events).first(count));
+  }
+
+  void take(std::size_t batch, std::span<const CUfileIOEvents_t> events) {
+    for (std::size_t i = 0; i < events.size(); ++i) {
       auto* const piece = static_cast<Piece*>(events[i].cookie);
       ASSERT_TRUE(piece >= pieces_.data() && piece < pieces_.data() + pieces_.size());
       ASSERT_NE(piece->doing, Doing::nothing) << "an event came twice";
       ASSERT_EQ(piece->batch, batch) << "an event of another batch";
-      if (events[i].status == CUFILE_CANCELED) {
-        EXPECT_EQ(events[i].ret, 0U);
-      } else {
-        EXPECT_EQ(events[i].status, CUFILE_COMPLETE);
-        EXPECT_EQ(events[i].ret, piece->size);
-      }
-      check(*piece, events[i].status == CUFILE_COMPLETE);
+      EXPECT_EQ(events[i].status, CUFILE_COMPLETE);
+      EXPECT_EQ(events[i].ret, piece->size);
+      check(*piece, true);
     }
+  }
+
+  // What had ended before is told, the rest has ended when the call that waits for all returns.
+  void cancel(std::size_t batch) {
+    const long before = sluice_batch_cancelled(batches_[batch]);
+    EXPECT_EQ(code(cuFileBatchIOCancel(batches_[batch])), CU_FILE_SUCCESS);
+    std::array<CUfileIOEvents_t, kRoom> events{};
+    unsigned count = kRoom;
+    ASSERT_EQ(code(cuFileBatchIOGetStatus(batches_[batch], kRoom, &count, events.data(), nullptr)), CU_FILE_SUCCESS);
+    ASSERT_LE(count, kRoom);
+    take(batch, std::span(events).first(count));
+    EXPECT_EQ(sluice_batch_cancelled(batches_[batch]) - before, static_cast<long>(outstanding(batch)));
+    settle_without_events(batch);
   }
 
   // Memory and file around and in the piece. What was written or read is taken away again.
@@ -249,8 +264,7 @@ class BatchModel : public CufileTest {
       case 12:
         return collect(batch, some, &moment);
       case 13:
-        EXPECT_EQ(code(cuFileBatchIOCancel(batches_[batch])), CU_FILE_SUCCESS);
-        return;
+        return cancel(batch);
       case 14:
         if (random_.below(8) == 0) destroy(batch);
         return;

@@ -1,12 +1,15 @@
 // Batches: the transfers themselves and the events that tell of them.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "sluice.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
 
@@ -240,7 +243,41 @@ TEST_F(BatchTransfer, DeliversEventsInSmallHelpings) {
   EXPECT_EQ(total, 10U);
 }
 
-TEST_F(BatchTransfer, TellsOfEveryEntryAfterACancel) {
+TEST_F(BatchTransfer, TellsAfterACancelOnlyOfWhatHadEndedBefore) {
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  const Memory memory(usual_memory(), 64 * 8192);
+  for (std::size_t i = 0; i < 64; ++i) add(handle.get(), CUFILE_READ, memory.address(), 8192, i * 8192, i * 8192);
+  submit();
+  EXPECT_EQ(code(cuFileBatchIOCancel(batch_)), CU_FILE_SUCCESS);
+  std::array<CUfileIOEvents_t, 64> events{};
+  unsigned count = 64;
+  ASSERT_EQ(code(cuFileBatchIOGetStatus(batch_, 64, &count, events.data(), nullptr)), CU_FILE_SUCCESS);
+  ASSERT_LE(count, 64U);
+  for (unsigned i = 0; i < count; ++i) {
+    EXPECT_EQ(events[i].status, CUFILE_COMPLETE) << i;
+    EXPECT_EQ(events[i].ret, 8192U) << i;
+  }
+  auto* const cancelled = entry<decltype(sluice_batch_cancelled)>("sluice_batch_cancelled");
+  if (cancelled != nullptr) {
+    EXPECT_EQ(cancelled(batch_), 64 - static_cast<long>(count));
+    EXPECT_EQ(cancelled(nullptr), -1);
+  }
+}
+
+class BatchOfAllEvents : public BatchTransfer {
+ protected:
+  void SetUp() override {
+    setenv("SLUICE_BATCH_ALL_EVENTS", "1", 1);
+    BatchTransfer::SetUp();
+  }
+  void TearDown() override {
+    unsetenv("SLUICE_BATCH_ALL_EVENTS");
+    BatchTransfer::TearDown();
+  }
+};
+
+TEST_F(BatchOfAllEvents, TellsOfEveryEntryAfterACancel) {
   const Fd fd = file_.open(O_RDWR);
   const Handle handle(fd);
   const Memory memory(usual_memory(), 64 * 8192);
@@ -251,6 +288,7 @@ TEST_F(BatchTransfer, TellsOfEveryEntryAfterACancel) {
     EXPECT_TRUE(event.status == CUFILE_CANCELED || (event.status == CUFILE_COMPLETE && event.ret == 8192))
         << number << ": status " << event.status << ", ret " << event.ret;
   }
+  EXPECT_EQ(sluice_batch_cancelled(batch_), 0);
 }
 
 TEST_F(BatchTransfer, TouchesNothingOnceTheBatchIsDestroyed) {
