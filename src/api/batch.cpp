@@ -1,7 +1,10 @@
 // cuFileBatchIO*.
+#include <atomic>
+
 #include "api/funnel.h"
 #include "core/batch_calls.h"
 #include "core/driver.h"
+#include "observe/log.h"
 #include "observe/statistics.h"
 
 using sluice::api::guarded;
@@ -33,7 +36,10 @@ CUfileError_t cuFileBatchIOSubmit(CUfileBatchHandle_t batch_idp, unsigned nr, CU
   return counted(Operation::batch_submit, guarded("cuFileBatchIOSubmit", [&] {
                    if (iocbp == nullptr)
                      throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "the entries are a null pointer");
-                   if (flags != 0) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "no flags are defined: pass 0");
+                   if (flags != 0) {
+                     static std::atomic<bool> told{false};
+                     sluice::observe::log_once(told, "api", "cuFileBatchIOSubmit: no flags are defined; pass 0");
+                   }
                    sluice::core::submit_batch(Driver::instance(), batch_idp, {iocbp, nr});
                  }));
 }

@@ -13,7 +13,7 @@ extern "C" {
 
 CUfileError_t cuFileHandleRegister(CUfileHandle_t* fh, CUfileDescr_t* descr) {
   const CUfileError_t answer = guarded("cuFileHandleRegister", [&] {
-    if (fh != nullptr) *fh = nullptr;
+    Driver::instance().life_or_open();  // also where the arguments are wrong, as programs may have come to rely on
     if (fh == nullptr || descr == nullptr)
       throw Failure(CU_FILE_INVALID_VALUE, "handle or descriptor is a null pointer");
     const int type = sluice::base::number_of(descr->type);

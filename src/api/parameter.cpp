@@ -83,6 +83,8 @@ CUfileError_t cuFileGetParameterMinMaxValue(CUFileSizeTConfigParameter_t param, 
     const auto index = sluice::config::index_of(param);
     if (!index || min_value == nullptr || max_value == nullptr)
       refuse("no such size parameter, or nowhere to write it");
+    if (*index == CUFILE_PARAM_PROFILE_STATS)
+      refuse("the level of the statistics, 0 to 3, has no limits to be asked for");
     *min_value = sluice::config::size_parameters[*index].lowest;
     *max_value = sluice::config::size_parameters[*index].highest;
   });

@@ -1,4 +1,6 @@
 // cuFileReadAsync, cuFileWriteAsync, cuFileStreamRegister, cuFileStreamDeregister.
+#include <cerrno>
+
 #include "api/funnel.h"
 #include "core/streams.h"
 
@@ -11,10 +13,14 @@ using sluice::core::LateCall;
 namespace {
 
 void run(CUstream stream, const LateCall& call) {
+  Driver& driver = Driver::instance();
   const bool complete = call.handle != nullptr && call.base != nullptr && call.size != nullptr &&
                         call.file_offset != nullptr && call.buffer_offset != nullptr && call.moved != nullptr;
-  if (!complete) throw Failure(CU_FILE_INVALID_VALUE, "an argument is a null pointer");
-  Driver& driver = Driver::instance();
+  if (!complete) {
+    driver.life_or_open();
+    if (call.moved != nullptr) *call.moved = -EINVAL;  // for those who look at nothing else
+    throw Failure(CU_FILE_INVALID_VALUE, "an argument is a null pointer");
+  }
   driver.streams().submit(driver, stream, call);
 }
 

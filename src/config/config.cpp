@@ -43,6 +43,20 @@ void note_what_changes_nothing(Config& config) {
   }
 }
 
+// Parameters that NVIDIA's library takes without a look: what cannot be used of them is told.
+void note_what_cannot_be_used(Config& config) {
+  const auto note = [&](std::string text) { config.notes.push_back({LogLevel::notice, printable(std::move(text))}); };
+  if (!parse_log_level(config.log_level)) {
+    note("logging.level takes NOTICE, ERROR, WARN, INFO, DEBUG or TRACE, not " + config.log_level + ": ERROR holds");
+  }
+  for (const std::size_t size : config.posix_slabs.sizes_kb) {
+    if (size % 4 == 0 && size > 0) continue;
+    note("properties.posix_pool_slab_size_kb takes multiples of 4, not " + std::to_string(size) +
+         "; nothing depends on it here");
+    break;
+  }
+}
+
 }  // namespace
 
 Config::Config() {
@@ -87,6 +101,7 @@ Config make_config(const Sources& sources, const std::vector<Change>& changes) {
   apply_environment(sources, config);
   for (const Change& change : changes) config.set(change.key, change.value, Origin::parameter);
   note_what_changes_nothing(config);
+  note_what_cannot_be_used(config);
   return config;
 }
 

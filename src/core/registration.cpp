@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/failure.h"
 #include "config/denylist.h"
@@ -14,6 +15,7 @@
 #include "engine/station.h"
 #include "gpu/loading.h"
 #include "gpu/memory.h"
+#include "observe/log.h"
 #include "observe/statistics.h"
 #include "route/reasons.h"
 #include "route/route.h"
@@ -125,15 +127,16 @@ void Driver::deregister_file(void* handle) {
 }
 
 void Driver::register_buffer(const void* base, std::size_t size, int flags) {
+  const auto life = life_or_open();  // also where the arguments are wrong
   if (base == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "a null pointer is no buffer");
   if (size == 0) throw Failure(CU_FILE_INVALID_VALUE, "a buffer of no bytes cannot be registered");
   if ((flags & ~known_buffer_flags) != 0) {
-    throw Failure(CU_FILE_INVALID_VALUE, "unknown flags " + std::to_string(flags) + ": pass 0");
+    static std::atomic<bool> told{false};
+    observe::log_once(told, "core", "cuFileBufRegister: flags that have no meaning here are ignored; pass 0");
   }
-  const auto life = life_or_open();
   const auto address = reinterpret_cast<std::uint64_t>(base);
   if (address + size < address) {
-    throw Failure(CU_FILE_INVALID_VALUE, "the buffer would end behind the end of the address space");
+    throw Failure(CU_FILE_CUDA_POINTER_RANGE_ERROR, "the buffer would end behind the end of the address space");
   }
   const facts::BufferFacts facts = gpu::inspect(address);
   const bool on_device = !facts::is_host(facts.kind);
@@ -194,8 +197,8 @@ void* Driver::take_stale_locked(const RegisteredRange& range, const facts::Buffe
 RegisteredRange Driver::take_buffer(std::uint64_t base) {
   const std::lock_guard lock(control_);
   if (use_count_ == 0) {
-    throw was_open_ ? Failure(CU_FILE_DRIVER_CLOSING, "the driver was closed, which deregistered all buffers")
-                    : Failure(CU_FILE_DRIVER_NOT_INITIALIZED, "the driver was never opened");
+    throw Failure(CU_FILE_DRIVER_CLOSING, was_open_ ? "the driver was closed, which deregistered all buffers"
+                                                    : "the driver was never opened, and no buffer registered");
   }
   leaving_.reserve(leaving_.size() + 1);
   const auto range = ranges_.remove(base);

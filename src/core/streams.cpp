@@ -1,6 +1,7 @@
 // Which stream has which terms and which station, and what a call puts into it.
 #include "core/streams.h"
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "gpu/driver.h"
 #include "gpu/loading.h"
 #include "gpu/memory.h"
+#include "observe/log.h"
 
 namespace sluice::core {
 
@@ -101,6 +103,12 @@ void transfer_behind(Driver& driver, cuda::Stream stream, const LateCall& call, 
   *call.moved = static_cast<ssize_t>(transfer(driver, file, now).value());
 }
 
+// What is known to be nothing is told at once, as by calls that wait: programs may look without waiting for the stream.
+// It is put into the stream all the same: earlier work there may write another size.
+[[gnu::no_sanitize_thread]] void tell_of_nothing(const LateCall& call) noexcept {
+  if (*call.size == 0) *call.moved = 0;
+}
+
 // A trial of the direct path copies on streams of our own, which may stand behind those that wait for us: it is made
 // when none does.
 void try_direct(File& file, const facts::BufferFacts& memory, base::Direction direction) noexcept {
@@ -166,7 +174,9 @@ void Streams::let_go_of_idle_locked(std::size_t most_kept) {
 
 void Streams::add(cuda::Stream stream, unsigned flags) {
   if ((flags & ~all_stream_flags) != 0) {
-    throw Failure(CU_FILE_INVALID_VALUE, "unknown stream flags " + std::to_string(flags) + ": 0 to 15 are defined");
+    static std::atomic<bool> told{false};
+    observe::log_once(told, "core", "cuFileStreamRegister: flags beyond 0 to 15 have no meaning here and are ignored");
+    flags &= all_stream_flags;
   }
   std::optional<gpu::StreamScope> scope;
   if (gpu::attach_driver() != nullptr) scope.emplace(stream, nullptr);
@@ -306,10 +316,12 @@ void Streams::submit(Driver& driver, cuda::Stream stream, const LateCall& call) 
   const Holding holding;
   const auto file = driver.files().pin(call.handle);
   if (!file) {
+    driver.life_or_open();
     throw Failure(driver.files().standing(call.handle) == Standing::retired ? CU_FILE_HANDLE_NOT_REGISTERED
                                                                             : CU_FILE_INVALID_VALUE,
                   "this file handle is not registered");
   }
+  tell_of_nothing(call);
   if (gpu::attach_driver() == nullptr || file->life->terms.manner == paths::Manner::plain) {
     transfer_behind(driver, stream, call, *file);
     return;

@@ -146,7 +146,7 @@ void begin_anew(std::size_t more) {
 
 std::string open_log(const config::Config& config) {
   const std::lock_guard lock(open_mutex);
-  if (const auto level = config::parse_log_level(config.log_level)) log_level.store(static_cast<int>(*level));
+  log_level.store(static_cast<int>(config::parse_log_level(config.log_level).value_or(config::LogLevel::error)));
   std::string path = config.log_file;
   if (path.empty() && !config.log_file_given && !config.log_dir.empty()) {
     path = fmt::format("{}/cufile_{}.log", config.log_dir, ::getpid());
@@ -207,6 +207,11 @@ void log(config::LogLevel level, std::string_view module, std::string_view text)
     [[maybe_unused]] const auto written = ::write(log_fd.load(), line.data(), line.size());
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory for a log line is no reason to fail the call
   }
+}
+
+void log_once(std::atomic<bool>& told, std::string_view module, std::string_view text) noexcept {
+  constexpr auto level = config::LogLevel::notice;  // written whatever the level: it will not come again
+  if (log_enabled(level) && !told.exchange(true, std::memory_order_relaxed)) log(level, module, text);
 }
 
 void log_before_fork() noexcept {

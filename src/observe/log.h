@@ -2,6 +2,7 @@
 // nothing at all on the I/O path.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,9 @@ bool log_enabled(config::LogLevel level) noexcept;
 
 // `module` says where in the house: "core", "posix". One call, one line.
 void log(config::LogLevel level, std::string_view module, std::string_view text) noexcept;
+
+// A notice of a kind that is worth one line a process: `told` belongs to the caller. Kept back while nothing is logged.
+void log_once(std::atomic<bool>& told, std::string_view module, std::string_view text) noexcept;
 
 // The layout alone, for tests: " DD-MM-YYYY HH:MM:SS:ms [pid=N tid=N] LEVEL  module text\n".
 std::string format_log_line(config::LogLevel level, std::string_view module, std::string_view text);

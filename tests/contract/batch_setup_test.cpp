@@ -152,6 +152,18 @@ TEST_F(BatchSetUp, ASubmissionThatTheSimpleCallsWouldRefuseStartsNothing) {
   expect_refused(read_from_writer);
 }
 
+TEST_F(BatchSetUp, ASubmissionMayHaveFlags) {
+  for (const unsigned flags : {1U, 0xffffffffU}) {
+    CUfileIOParams_t one = good_entry();
+    ASSERT_EQ(code(cuFileBatchIOSubmit(batch_, 1, &one, flags)), CU_FILE_SUCCESS) << flags;
+    std::array<CUfileIOEvents_t, 4> events{};
+    unsigned count = 4;
+    EXPECT_EQ(code(cuFileBatchIOGetStatus(batch_, 1, &count, events.data(), nullptr)), CU_FILE_SUCCESS);
+    ASSERT_EQ(count, 1U);
+    EXPECT_EQ(events[0].status, CUFILE_COMPLETE);
+  }
+}
+
 TEST_F(BatchSetUp, ASubmissionNeedsEntriesAndRoomForThem) {
   const std::vector<CUfileIOParams_t> five(5, good_entry());
   CUfileIOParams_t one = good_entry();

@@ -119,10 +119,17 @@ TEST_F(Buffer, KnownFlagsAreTaken) {
   EXPECT_EQ(deregister_buffer(memory.address()), CU_FILE_SUCCESS);
 }
 
-TEST_F(Buffer, UnknownFlagsAreRefused) {
+TEST_F(Buffer, UnknownFlagsAreTakenToo) {
   const Memory memory(usual_memory(), kSize);
-  EXPECT_EQ(register_buffer(memory.address(), kSize, 64), CU_FILE_INVALID_VALUE);
-  EXPECT_EQ(register_buffer(memory.address(), kSize, -1), CU_FILE_INVALID_VALUE);
+  for (const int flags : {4, 64, -1}) {
+    EXPECT_EQ(register_buffer(memory.address(), kSize, flags), CU_FILE_SUCCESS) << flags;
+    EXPECT_EQ(deregister_buffer(memory.address()), CU_FILE_SUCCESS) << flags;
+  }
+}
+
+TEST_F(Buffer, LongerThanTheAddressSpaceIsRefused) {
+  const Memory memory(usual_memory(), kSize);
+  EXPECT_EQ(register_buffer(memory.address(), SIZE_MAX), CU_FILE_CUDA_POINTER_RANGE_ERROR);
 }
 
 TEST_F(Buffer, DeregisteringWhatIsNotRegisteredSaysSo) {

@@ -115,6 +115,37 @@ TEST_F(Driver, CloseLeavesTheCurrentContext) {
   EXPECT_EQ(current, primary_context(0));
 }
 
+TEST_F(Driver, RegisteringAFileOpensItWhateverTheArguments) {
+  CUfileHandle_t handle = nullptr;
+  CUfileDescr_t description{};
+  EXPECT_EQ(code(cuFileHandleRegister(nullptr, &description)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(cuFileUseCount(), 1);
+  close_driver_fully();
+  EXPECT_EQ(code(cuFileHandleRegister(&handle, nullptr)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(cuFileUseCount(), 1);
+}
+
+TEST_F(Driver, RegisteringABufferOpensItWhateverTheArguments) {
+  EXPECT_EQ(code(cuFileBufRegister(nullptr, 4096, 0)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(cuFileUseCount(), 1);
+}
+
+TEST_F(Driver, CallsOfStreamsOpenItWhateverTheArguments) {
+  ssize_t moved = 0;
+  EXPECT_EQ(code(cuFileReadAsync(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr)),
+            CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(cuFileUseCount(), 1);
+  close_driver_fully();
+  EXPECT_EQ(code(cuFileWriteAsync(nullptr, &moved, nullptr, nullptr, nullptr, &moved, nullptr)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(cuFileUseCount(), 1);
+}
+
+TEST_F(Driver, DeregisteringABufferBeforeAnOpenIsAsAfterAClose) {
+  const Memory memory(usual_memory(), 4096);
+  EXPECT_EQ(code(cuFileBufDeregister(memory.address())), CU_FILE_DRIVER_CLOSING);
+  EXPECT_EQ(cuFileUseCount(), 0);
+}
+
 TEST_F(Driver, RegisteringAFileOpensIt) {
   const ScratchFile file(1);
   const Fd fd = file.open(O_RDWR);

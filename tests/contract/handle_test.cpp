@@ -81,20 +81,20 @@ TEST_F(FileHandle, MustBeARegularFileOrABlockDevice) {
   EXPECT_EQ(attempt("/dev/zero", O_RDWR), CU_FILE_INVALID_FILE_TYPE);
 }
 
-TEST_F(FileHandle, IsNullAfterARefusal) {
+TEST_F(FileHandle, IsLeftAsItWasByARefusal) {
   const Fd folder(open(".", O_RDONLY | O_CLOEXEC));
   const Fd pseudo(open("/proc/version", O_RDONLY | O_CLOEXEC));
   for (const int fd : {-1, folder.get(), pseudo.get()}) {
     CUfileHandle_t handle = &handle;
     EXPECT_NE(register_fd(fd, &handle), CU_FILE_SUCCESS) << fd;
-    EXPECT_EQ(handle, nullptr) << fd;
+    EXPECT_EQ(handle, &handle) << fd;
   }
   const ScratchFile file(1);
   const Fd fd = file.open(O_RDWR);
   const Handle registered(fd);
   CUfileHandle_t second = &second;
   EXPECT_EQ(register_fd(fd.get(), &second), CU_FILE_HANDLE_ALREADY_REGISTERED);
-  EXPECT_EQ(second, nullptr) << "of a descriptor that is registered already";
+  EXPECT_EQ(second, &second) << "of a descriptor that is registered already";
 }
 
 TEST_F(FileHandle, PseudoFilesAreNotSupported) {

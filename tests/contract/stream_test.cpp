@@ -141,10 +141,15 @@ TEST_F(Streams, RegisteredOnesWorkWithEveryCombinationOfFlags) {
   }
 }
 
-TEST_F(Streams, AreNotRegisteredWithUnknownFlags) {
-  const Stream stream;
-  EXPECT_EQ(code(cuFileStreamRegister(stream.get(), 16)), CU_FILE_INVALID_VALUE);
-  EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_INVALID_VALUE) << "it was registered all the same";
+TEST_F(Streams, AreRegisteredWithUnknownFlagsToo) {
+  const Memory memory(MemoryKind::device, kRoom);
+  for (const unsigned flags : {16U, 31U, 0x80000000U}) {
+    SCOPED_TRACE(flags);
+    const Stream stream;
+    ASSERT_EQ(code(cuFileStreamRegister(stream.get(), flags)), CU_FILE_SUCCESS);
+    expect_read(stream.get(), memory, 8192, 4096, 4096);
+    EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
+  }
 }
 
 TEST_F(Streams, AreRegisteredOnce) {
@@ -302,13 +307,28 @@ TEST_F(Streams, RefuseNullArguments) {
   stream.synchronize();
 }
 
-TEST_F(Streams, LeaveTheCountAloneWhenTheyRefuseNullArguments) {
+TEST_F(Streams, TellOfNullArgumentsThroughTheCountToo) {
   const Stream stream;
   const Memory memory(MemoryKind::device, kRoom);
   set(4096, 0, 0);
   expect_nulls_refused(stream.get(), memory.address());
   stream.synchronize();
-  EXPECT_EQ(arguments_->moved, -77);
+  EXPECT_EQ(arguments_->moved, -EINVAL);
+}
+
+TEST_F(Streams, TellOfNothingAtOnce) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  set(0, 0, 0);
+  ASSERT_EQ(read(stream.get(), memory), CU_FILE_SUCCESS);
+  EXPECT_EQ(arguments_->moved, 0);
+  stream.synchronize();
+  EXPECT_EQ(arguments_->moved, 0);
+  set(0, 0, 0);
+  ASSERT_EQ(write(stream.get(), memory), CU_FILE_SUCCESS);
+  EXPECT_EQ(arguments_->moved, 0);
+  stream.synchronize();
+  EXPECT_EQ(arguments_->moved, 0);
 }
 
 TEST_F(Streams, RefuseADeregisteredHandle) {

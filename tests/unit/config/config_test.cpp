@@ -280,15 +280,29 @@ TEST(Staging, IsClosedWhileTheDriverRuns) {
   EXPECT_EQ(code_of([&] { store.set_gpu_slabs({{4}, {1}}); }), CU_FILE_DRIVER_ALREADY_OPEN);
 }
 
-TEST(Staging, RefusesUnknownIdsAndTexts) {
+TEST(Staging, RefusesUnknownIdsAndEmptyTexts) {
   Pretended machine;
   Store store(machine.sources());
   EXPECT_EQ(code_of([&] { store.set(static_cast<CUFileSizeTConfigParameter_t>(99), 1); }), CU_FILE_INVALID_VALUE);
   EXPECT_EQ(code_of([&] { store.set(static_cast<CUFileBoolConfigParameter_t>(-1), true); }), CU_FILE_INVALID_VALUE);
-  EXPECT_EQ(code_of([&] { store.set(CUFILE_PARAM_LOGGING_LEVEL, "bogus"); }), CU_FILE_INVALID_VALUE);
-  EXPECT_EQ(code_of([&] { store.set(CUFILE_PARAM_LOG_DIR, "/no/such/folder"); }), CU_FILE_INVALID_VALUE);
   EXPECT_EQ(code_of([&] { store.set(CUFILE_PARAM_LOG_DIR, ""); }), CU_FILE_INVALID_VALUE);
-  EXPECT_EQ(code_of([&] { store.set_posix_slabs({{4, 6}, {1, 1}}); }), CU_FILE_INVALID_VALUE);
+}
+
+TEST(Staging, TakesWhatCannotBeUsedAndTellsItOnce) {
+  Pretended machine;
+  Store store(machine.sources());
+  store.set(CUFILE_PARAM_LOGGING_LEVEL, "bogus");
+  store.set(CUFILE_PARAM_LOG_DIR, "/no/such/folder");
+  store.set_posix_slabs({{4, 6, 7}, {1, 1, 1}});
+  std::vector<Note> notes;
+  store.begin_life(notes);
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_EQ(notes[0].level, LogLevel::notice);
+  EXPECT_EQ(notes[0].text, "logging.level takes NOTICE, ERROR, WARN, INFO, DEBUG or TRACE, not bogus: ERROR holds");
+  EXPECT_EQ(notes[1].text,
+            "properties.posix_pool_slab_size_kb takes multiples of 4, not 6; nothing depends on it here");
+  EXPECT_EQ(store.current()->log_level, "bogus");
+  EXPECT_EQ(store.current()->log_dir, "/no/such/folder");
 }
 
 TEST(Adjusting, ShowsAtOnceAndLeavesValuesThatAreHeldAlone) {
