@@ -2,6 +2,7 @@
 #include "config/denylist.h"
 
 #include <algorithm>
+#include <array>
 
 namespace sluice::config {
 
@@ -26,6 +27,12 @@ std::optional<std::string> listed(const Config& config, std::size_t key, Matches
 }
 
 }  // namespace
+
+bool denies_anything(const Config& config) {
+  constexpr std::array lists{key_at("denylist.filesystems"), key_at("denylist.mounts"), key_at("denylist.devices"),
+                             key_at("denylist.drivers")};
+  return std::any_of(lists.begin(), lists.end(), [&](std::size_t list) { return !config.texts(list).empty(); });
+}
 
 std::optional<std::string> denial(const Config& config, const Place& place) {
   const auto is = [](std::string_view known, std::string_view entry) { return !known.empty() && known == entry; };

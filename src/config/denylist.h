@@ -18,6 +18,9 @@ struct Place {
   std::span<const std::string> members{};  // of an array or mapping: the disks at the bottom
 };
 
+// Whether there is an entry in any of the lists.
+bool denies_anything(const Config& config);
+
 // Why files of this place are refused, in a clause that names key and entry; nothing when they are welcome.
 std::optional<std::string> denial(const Config& config, const Place& place);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/failure.h"
+#include "config/denylist.h"
 #include "core/batch.h"
 #include "core/batch_calls.h"
 #include "core/errands.h"
@@ -86,6 +87,7 @@ void Driver::open_locked() {
                   "CPU: switch it on (CUFILE_ALLOW_COMPAT_MODE=true), load nvidia-fs.ko, or switch "
                   "properties.use_pci_p2pdma on where the kernel has PCI_P2PDMA");
   }
+  life->denies = config::denies_anything(config);
   life->terms.manner = manner_of(config);
   life->terms.small_reads = small_reads_of(config);
   life->terms.disk_way = engine::disk_way_named(config.text(config::key_at("sluice.disk_reads")));
@@ -189,6 +191,7 @@ unsigned Driver::p2p_mask(std::size_t kind) {
 void Driver::prepare_fork() {
   control_.lock();
   store_.before_fork();
+  places_.before_fork();
   files_.before_fork();
   buffers_.before_fork();
   batches_->before_fork();
@@ -230,6 +233,7 @@ void Driver::resume_after_fork(bool in_child) {
   batches_->after_fork(in_child);
   buffers_.after_fork(in_child);
   files_.after_fork(in_child);
+  places_.after_fork();
   store_.after_fork();
   control_.unlock();
   if (!in_child) return;

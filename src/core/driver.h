@@ -13,6 +13,7 @@
 #include "core/buffer_index.h"
 #include "core/records.h"
 #include "cufile.h"
+#include "facts/place.h"
 
 namespace sluice::core {
 
@@ -61,8 +62,10 @@ class Driver {
   void open_locked();
   // With control_ held: opens when nobody has, or when another thread has closed since the caller last looked.
   const std::shared_ptr<const Life>& ensure_open_locked();
-  // False where there is none.
-  bool forget_file(void* handle);
+  // Out of what a descriptor leads to; the file, or nothing where there is none.
+  FileTable::Pin forget_file(void* handle);
+  // The same with what there is to be said of it; false where there is none.
+  bool end_file(void* handle);
   // Out of the index, into those that leave. Throws base::Failure where there is none.
   RegisteredRange take_buffer(std::uint64_t base);
   void end_leaving(std::uint64_t base);
@@ -86,6 +89,7 @@ class Driver {
   std::array<unsigned, CU_FILE_MAX_TARGET_TYPES> p2p_masks_{};
 
   config::Store store_;
+  facts::Places places_;
   FileTable files_;
   BufferTable buffers_;
   BufferIndex ranges_;

@@ -78,7 +78,7 @@ Explanation explain(File& file, const facts::BufferFacts& memory, const route::S
   const facts::Reach reach = pair != nullptr ? pair->reach() : facts::Reach::untried;
   const route::Decision decision = route::decide(file.facts, memory, terms.machine, terms.rules, shape, reach);
   return {{decision.path, decision.reason},
-          fmt::format("{}, opened {}, {}{}{}{}", facts::describe(file.facts),
+          fmt::format("{}, opened {}, {}{}{}{}", facts::describe_now(file.fd, file.facts, facts::Root{}),
                       file.facts.direct ? "with O_DIRECT" : "without O_DIRECT", name_of_memory(memory), words_of(pair),
                       paths_of(file.facts), remark(terms.machine))};
 }
@@ -99,7 +99,7 @@ void explain_unused(File& file) noexcept {
   if (file.explained.exchange(true, std::memory_order_relaxed)) return;
   try {
     say(fmt::format("sluice: {}: registered, nothing was read or written [{}]\n", name_of_file(file.fd),
-                    facts::describe(file.facts)));
+                    facts::describe_now(file.fd, file.facts, facts::Root{})));
   } catch (...) {  // NOLINT(bugprone-empty-catch): as above
   }
 }

@@ -21,17 +21,17 @@ namespace sluice::core {
 struct Life {
   std::shared_ptr<const config::Config> config;
   request::Terms terms;
+  bool denies = false;                                       // some files, by where they are
   std::shared_ptr<Pairs> pairs = std::make_shared<Pairs>();  // what was found out on the way
 };
 
 struct File {
-  File(int descriptor, facts::FileFacts known, std::shared_ptr<const Life> present, int sync_flags,
-       const CUfileFSOps_t* own_operations)
+  File(int descriptor, facts::FileFacts known, std::shared_ptr<const Life> present, const CUfileFSOps_t* own_operations)
       : fd(descriptor),
         operations(own_operations),
         facts(std::move(known)),
         life(std::move(present)),
-        buffered(descriptor, facts.device, facts.inode, sync_flags),
+        buffered(descriptor, facts.device, facts.inode, facts.sync_flags),
         disk(life->terms.disk_way) {}
 
   const int fd;

@@ -1,7 +1,4 @@
 // Registering and deregistering files and buffers.
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <atomic>
 
@@ -10,6 +7,7 @@
 #include "core/broken_pipe.h"
 #include "core/driver.h"
 #include "core/explain.h"
+#include "core/in_flight.h"
 #include "core/streams.h"
 #include "engine/host_copy.h"
 #include "engine/station.h"
@@ -80,10 +78,11 @@ void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
   if (fd < 0) throw Failure(CU_FILE_INVALID_VALUE, "a negative descriptor names no file");
   const auto opened = life_or_open();  // before anything can fail: the log tells why
   if (opened->terms.manner != paths::Manner::plain && gpu::attach_driver() != nullptr) prepare_kernels();
-  facts::FileFacts facts = facts::of_file(fd, facts::Root{});
+  // A denylist is asked of the place as it is now.
+  facts::FileFacts facts =
+      opened->denies ? facts::of_file(fd, facts::Root{}) : facts::of_file(fd, facts::Root{}, places_);
   facts.caller_reads = operations != nullptr && operations->read != nullptr;
   facts.caller_writes = operations != nullptr && operations->write != nullptr;
-  const int sync_flags = ::fcntl(fd, F_GETFL) & (O_SYNC | O_DSYNC);
 
   const std::lock_guard lock(control_);
   const auto life = ensure_open_locked();
@@ -98,24 +97,30 @@ void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
     // The number was closed and belongs to another file now. The old handle stays, and answers EBADF.
   }
   if (facts.block.over_tcp) broken_pipes_expected.store(true, std::memory_order_relaxed);
-  void* const handle = files_.insert(std::make_unique<File>(fd, std::move(facts), life, sync_flags, operations));
+  void* const handle = files_.insert(std::make_unique<File>(fd, std::move(facts), life, operations));
   handles_by_fd_[fd] = handle;
   return handle;
 }
 
-bool Driver::forget_file(void* handle) {
+FileTable::Pin Driver::forget_file(void* handle) {
   const std::lock_guard lock(control_);
-  const auto file = files_.pin(handle);
-  if (!file) return false;
+  auto file = files_.pin(handle);
+  if (!file) return file;
   if (const auto known = handles_by_fd_.find(file->fd); known != handles_by_fd_.end() && known->second == handle) {
     handles_by_fd_.erase(known);
   }
-  if (file->life->config->explain) explain_unused(*file);
-  return true;
+  return file;
+}
+
+bool Driver::end_file(void* handle) {
+  const Holding holding;
+  const FileTable::Pin file = forget_file(handle);
+  if (file && file->life->config->explain) explain_unused(*file);
+  return static_cast<bool>(file);
 }
 
 void Driver::deregister_file(void* handle) {
-  if (!forget_file(handle)) {
+  if (!end_file(handle)) {
     files_.retire(handle, patience_now());  // nothing but a wait for who has begun to end it
     throw Failure(
         CU_FILE_HANDLE_NOT_REGISTERED,

@@ -36,9 +36,13 @@ void fill_from_stat(Descriptor& descriptor) {
   descriptor.inode = status.st_ino;
 }
 
+// Of Linux 6.8; headers may be older. A kernel that does not know it answers as if it had not been asked.
+constexpr unsigned statx_unique_mount = 0x4000;
+
 // Without a sync: attributes that a network file system has cached will do, and a dead server is not waited for.
-bool fill_from_statx(Descriptor& descriptor) {
+bool fill_from_statx(Descriptor& descriptor, MountNumber number) {
   unsigned wanted = STATX_BASIC_STATS;
+  if (number == MountNumber::unique) wanted |= statx_unique_mount;
 #ifdef STATX_MNT_ID
   wanted |= STATX_MNT_ID;
 #endif
@@ -53,6 +57,7 @@ bool fill_from_statx(Descriptor& descriptor) {
   descriptor.inode = status.stx_ino;
 #ifdef STATX_MNT_ID
   if ((status.stx_mask & STATX_MNT_ID) != 0) descriptor.mount_id = status.stx_mnt_id;
+  if ((status.stx_mask & statx_unique_mount) != 0) descriptor.unique_mount = status.stx_mnt_id;
 #endif
 #ifdef STATX_DIOALIGN
   if ((status.stx_mask & STATX_DIOALIGN) != 0) {
@@ -102,13 +107,13 @@ constexpr std::array refused_flags = {
 
 }  // namespace
 
-Descriptor ask(int fd) {
+Descriptor ask(int fd, MountNumber number) {
   Descriptor descriptor;
   descriptor.fd = fd;
   // First, because it knows descriptors only: statx takes AT_FDCWD for the current folder.
   descriptor.flags = ::fcntl(fd, F_GETFL);
   if (descriptor.flags < 0) throw not_open(fd, errno);
-  if (!fill_from_statx(descriptor)) fill_from_stat(descriptor);
+  if (!fill_from_statx(descriptor, number)) fill_from_stat(descriptor);
   return descriptor;
 }
 

@@ -19,14 +19,21 @@ struct Descriptor {
   dev_t device = 0;   // st_dev
   dev_t special = 0;  // st_rdev: the number of a device node
   ino_t inode = 0;
-  std::optional<std::uint64_t> mount_id;
-  std::uint32_t memory_alignment = 0;  // of direct I/O; 0 where the kernel does not say
+  std::optional<std::uint64_t> mount_id;      // as mountinfo has it; given to another mount when this one is gone
+  std::optional<std::uint64_t> unique_mount;  // given to no other one (Linux 6.8)
+  std::uint32_t memory_alignment = 0;         // of direct I/O; 0 where the kernel does not say
   std::uint32_t offset_alignment = 0;
   bool direct_is_copied = false;  // the kernel says that it serves O_DIRECT by the CPU
 };
 
+// The kernel answers one of the two numbers of a mount at a time.
+enum class MountNumber : std::uint8_t {
+  listed,
+  unique,  // the listed one where the kernel has no other
+};
+
 // Throws base::Failure(CU_FILE_INVALID_VALUE) for a number that is no open descriptor.
-Descriptor ask(int fd);
+Descriptor ask(int fd, MountNumber number = MountNumber::listed);
 
 // The rules of cuFileHandleRegister that need no more than this. Throws base::Failure with
 // CU_FILE_INVALID_FILE_TYPE or CU_FILE_INVALID_FILE_OPEN_FLAG; the type is judged first.
@@ -44,5 +51,7 @@ std::uint64_t magic_of(int fd) noexcept;
 // Throws base::Failure(CU_FILE_IO_NOT_SUPPORTED) for pseudo file systems.
 FileFacts assemble(const Descriptor& descriptor, const std::optional<Mount>& mount, std::uint64_t magic,
                    const Root& root);
+struct Place;
+FileFacts assemble(const Descriptor& descriptor, const Place& place);
 
 }  // namespace sluice::facts

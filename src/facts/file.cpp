@@ -7,15 +7,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string_view>
-#include <utility>
 
 #include "base/failure.h"
 #include "facts/block.h"
 #include "facts/descriptor.h"
 #include "facts/file_system.h"
 #include "facts/mount.h"
+#include "facts/place.h"
 
 namespace sluice::facts {
 
@@ -30,21 +31,6 @@ Access access_in(int flags) {
     default:
       return Access::read_only;
   }
-}
-
-FileSystemType type_of(const std::optional<Mount>& mount, std::uint64_t magic) {
-  if (mount) return file_system_named(mount->type);
-  if (magic != 0) return file_system_with_magic(magic);
-  return {};
-}
-
-// The block device below a file of a mounted file system. btrfs and overlayfs give their files numbers of their own,
-// which no block device has; the mount's number and its source still know.
-BlockFacts block_below(const Descriptor& descriptor, const std::optional<Mount>& mount, const Root& root) {
-  BlockFacts block = block_with_number(descriptor.device, root);
-  if (block.name.empty() && mount) block = block_with_number(mount->device, root);
-  if (block.name.empty() && mount) block = block_of_source(mount->source, root);
-  return block;
 }
 
 // The kernel's own word counts. Where it has none: files in memory and on NFS take any address and length, everything
@@ -65,6 +51,11 @@ std::string printable(std::string_view text) {
   std::string line;
   for (const char character : text) line += static_cast<unsigned char>(character) < ' ' ? '?' : character;
   return line;
+}
+
+bool is_same_file(const Descriptor& one, const Descriptor& other) {
+  return one.device == other.device && one.inode == other.inode &&
+         (!one.unique_mount || !other.unique_mount || one.unique_mount == other.unique_mount);
 }
 
 std::string joined(std::initializer_list<std::string> parts) {
@@ -89,39 +80,39 @@ std::string members_of(const BlockFacts& block) {
 
 }  // namespace
 
-FileFacts assemble(const Descriptor& descriptor, const std::optional<Mount>& mount, std::uint64_t magic,
-                   const Root& root) {
+FileFacts assemble(const Descriptor& descriptor, const Place& place) {
   FileFacts facts;
   facts.access = access_in(descriptor.flags);
   facts.direct = (descriptor.flags & O_DIRECT) != 0;
   facts.direct_is_copied = descriptor.direct_is_copied;
-  // O_SYNC contains O_DSYNC's bit.
-  facts.synchronous = (descriptor.flags & O_DSYNC) != 0;
+  facts.sync_flags = descriptor.flags & (O_SYNC | O_DSYNC);
   facts.device = descriptor.device;
   facts.inode = descriptor.inode;
-
+  facts.block = place.block;
   if (S_ISBLK(descriptor.mode)) {
-    // Where the node lies says nothing about the device: no mount.
     facts.kind = FileKind::block_device;
     facts.file_system = FileSystem::none;
-    facts.block = block_with_number(descriptor.special, root);
   } else {
-    FileSystemType type = type_of(mount, magic);
-    if (type.substance == Substance::pseudo) {
+    if (place.type.substance == Substance::pseudo) {
       throw base::Failure(CU_FILE_IO_NOT_SUPPORTED,
-                          "descriptor " + std::to_string(descriptor.fd) + " is a file of " + type.name +
+                          "descriptor " + std::to_string(descriptor.fd) + " is a file of " + place.type.name +
                               ", which the kernel makes up as it is read; copy it to a file system that stores data");
     }
-    facts.file_system = type.file_system;
-    facts.file_system_name = std::move(type.name);
-    if (mount) {
-      facts.mount_point = mount->point;
-      facts.mount_options = mount->options;
-    }
-    facts.block = block_below(descriptor, mount, root);
+    facts.file_system = place.type.file_system;
+    facts.file_system_name = place.type.name;
+    facts.mount_point = place.mount_point;
   }
   settle_alignment(facts, descriptor);
   return facts;
+}
+
+FileFacts assemble(const Descriptor& descriptor, const std::optional<Mount>& mount, std::uint64_t magic,
+                   const Root& root) {
+  // Where the node of a block device lies says nothing about the device: no mount.
+  if (S_ISBLK(descriptor.mode))
+    return assemble(descriptor,
+                    Place{.type = {}, .mount_point = {}, .block = block_with_number(descriptor.special, root)});
+  return assemble(descriptor, place_of(descriptor, mount, magic, root));
 }
 
 FileFacts of_file(int fd, const Root& root) {
@@ -130,6 +121,23 @@ FileFacts of_file(int fd, const Root& root) {
   if (S_ISBLK(descriptor.mode)) return assemble(descriptor, std::nullopt, 0, root);
   const std::optional<Mount> mount = mount_of(descriptor, root);
   return assemble(descriptor, mount, mount ? 0 : magic_of(fd), root);
+}
+
+FileFacts of_file(int fd, const Root& root, Places& places) {
+  const Descriptor first = ask(fd, MountNumber::unique);
+  require_usable(first);
+  if (S_ISBLK(first.mode)) return assemble(first, std::nullopt, 0, root);
+  if (const auto known = places.find(first)) return assemble(first, *known);
+
+  // The mount stays as long as the file is open: what is the same before and after was the same meanwhile.
+  const Descriptor listed = first.unique_mount ? ask(fd) : first;
+  const std::optional<Mount> mount = mount_of(listed, root);
+  const auto place = std::make_shared<const Place>(place_of(listed, mount, mount ? 0 : magic_of(fd), root));
+  if (mount && mount->id == listed.mount_id && is_same_file(listed, first) &&
+      is_same_file(ask(fd, MountNumber::unique), first)) {
+    places.keep(first, place);
+  }
+  return assemble(listed, *place);
 }
 
 std::string describe(const FileFacts& facts) {
@@ -143,6 +151,15 @@ std::string describe(const FileFacts& facts) {
   const std::string about =
       joined({facts.block.name, facts.block.driver, facts.block.transport, members_of(facts.block)});
   return line + (about.empty() ? "" : " (" + about + ")");
+}
+
+std::string describe_now(int fd, const FileFacts& registered, const Root& root) {
+  try {
+    const FileFacts now = of_file(fd, root);
+    if (now.device == registered.device && now.inode == registered.inode) return describe(now);
+  } catch (const base::Failure&) {  // NOLINT(bugprone-empty-catch): it was closed, or belongs to another by now
+  }
+  return describe(registered);
 }
 
 }  // namespace sluice::facts

@@ -1,5 +1,5 @@
 // What is true of an open file: what kind of thing it is, where it lives, how it was opened. Collected once, at
-// registration, by reading; nothing is opened, nothing is changed.
+// registration, by reading; no file of the user's is opened, nothing is changed.
 #pragma once
 
 #include <sys/types.h>
@@ -43,12 +43,11 @@ struct FileFacts {
   FileSystem file_system = FileSystem::other;
   std::string file_system_name;  // as mountinfo spells it: "ext4", "fuse.sshfs"
   std::string mount_point;       // "" where it is not listed: memfd, a detached mount, no procfs
-  std::string mount_options;     // of the mount and of its super block: "rw,relatime,data=ordered"
   Access access = Access::read_only;
   bool direct = false;  // opened with O_DIRECT
   // O_DIRECT is accepted on this file, and the CPU moves the bytes: ext4 with journalled, verified or inline data, DAX.
   bool direct_is_copied = false;
-  bool synchronous = false;    // opened with O_SYNC or O_DSYNC
+  int sync_flags = 0;          // of O_SYNC and O_DSYNC, those that it was opened with
   bool caller_reads = false;   // the handle came with a read operation of its own; set by whoever registers it
   bool caller_writes = false;  // likewise for writing
   // What O_DIRECT wants of addresses, and of offsets and lengths: whole pages (or larger blocks) where the kernel does
@@ -68,8 +67,16 @@ struct FileFacts {
 // no other file, mount or device is touched.
 FileFacts of_file(int fd, const Root& root);
 
+class Places;
+// The same, with what is known of the place already: two system calls. But for the mount point, all is as it is now.
+FileFacts of_file(int fd, const Root& root, Places& places);
+
 // One line for people: "ext4 on /data (nvme0n1, nvme, pcie)", "xfs on /srv (dm-0, device-mapper, over sda+sdb)",
 // "tmpfs on /dev/shm", "block device loop0 (loop)".
 std::string describe(const FileFacts& facts);
+
+// The same as it is now, where the descriptor is still the file's: the mount may have been moved. Else as it was
+// registered.
+std::string describe_now(int fd, const FileFacts& registered, const Root& root);
 
 }  // namespace sluice::facts

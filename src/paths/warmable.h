@@ -17,7 +17,7 @@ inline engine::Warmable warmable_sequel(int fd, const facts::FileFacts& file) no
 // descriptor that waits for its disk with each call wants few of them.
 inline engine::Warmable warmable_place(int fd, const facts::FileFacts& file) noexcept {
   const bool pays = file.file_system == facts::FileSystem::ext4 || file.file_system == facts::FileSystem::memory;
-  return {pays && !file.direct && !file.synchronous ? fd : -1, file.file_system == facts::FileSystem::memory};
+  return {pays && !file.direct && file.sync_flags == 0 ? fd : -1, file.file_system == facts::FileSystem::memory};
 }
 
 // The same for the same file, however often it is opened and registered; for two files different, but for bad luck.

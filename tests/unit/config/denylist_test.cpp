@@ -37,6 +37,13 @@ TEST(Denylist, NamesTheKeyAndTheEntry) {
       std::nullopt);
 }
 
+TEST(Denylist, SaysWhetherItHasAnyEntry) {
+  EXPECT_FALSE(denies_anything(Config()));
+  for (const std::string list : {"filesystems", "mounts", "devices", "drivers"}) {
+    EXPECT_TRUE(denies_anything(config_of("{\"denylist\": {\"" + list + "\": [\"x\"]}}"))) << list;
+  }
+}
+
 TEST(Denylist, DoesNotMeanPlacesThatAreNotKnown) {
   const Config config =
       config_of(R"({"denylist": {"filesystems": [""], "mounts": [""], "devices": [""], "drivers": [""]}})");
