@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -102,6 +103,7 @@ void guard_against_crashes() {
     sigaction(number, &action, nullptr);
   }
   std::signal(SIGPIPE, SIG_IGN);
+  std::atexit([] { end_with(" exit\nend\n"); });  // a library that ends the program
   std::thread(watch).detach();
 }
 

@@ -47,7 +47,7 @@ class Known:
 def parts_of(line):
     """A line of answers as (what it is of, {part: value})."""
     line = line.strip()
-    ends = re.search(r"(?:^|\s)(signal \d+|hang|gone)$", line)
+    ends = re.search(r"(?:^|\s)(signal \d+|hang|gone|exit)$", line)
     if ends:
         line = line[:ends.start()]
     match = CALL.match(line)
@@ -62,7 +62,7 @@ def parts_of(line):
             key += "'"
         parts[key] = value if equals else word
     if ends:
-        parts["ends"] = ends[1]
+        parts["ends"] = ends[1].replace("signal 0", "signal ")
     return name, parts
 
 

@@ -19,6 +19,10 @@ void plain(Session& session, const Words&) {
 
 template <Error (*Library::*entry)(std::size_t)>
 void of_size(Session& session, const Words& words) {
+  if (Calls::library(session).*entry == nullptr) {
+    answers().add(" absent");
+    return;
+  }
   tell((Calls::library(session).*entry)(static_cast<std::size_t>(number(words[1]))));
 }
 

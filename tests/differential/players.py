@@ -9,7 +9,7 @@ import subprocess
 LIVES = 150  # copies of the library that one process loads; each keeps some memory and some threads' places
 
 
-ENDS = re.compile(r"signal \d+|hang|cuda=")  # the last line of a process that ends after it
+ENDS = re.compile(r"signal \d+|hang|exit|cuda=")  # the last line of a process that ends after it
 
 
 class Player:
