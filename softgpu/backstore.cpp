@@ -13,9 +13,9 @@
 #include <charconv>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "address_space.h"
+#include "backed_file.h"
 #include "refusal.h"
 
 namespace sluice::softgpu {
@@ -26,31 +26,6 @@ struct Stretch {
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
 };
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  int get() const { return number_; }
-  bool valid() const { return number_ >= 0; }
-  int release() { return std::exchange(number_, -1); }
-
- private:
-  int number_;
-};
-
-std::byte* map_shared(int file, std::uint64_t offset, std::uint64_t size) {
-  void* const mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset));
-  require(mapped != MAP_FAILED, errno == ENOMEM ? cuda::error_out_of_memory : cuda::error_operating_system);
-  // A forked child must not share what the parent's device holds, and a core dump need not contain it.
-  ::madvise(mapped, size, MADV_DONTFORK);
-  ::madvise(mapped, size, MADV_DONTDUMP);
-  return static_cast<std::byte*>(mapped);
-}
 
 // How many bytes a provider of peer-to-peer memory has left: it says so in a file beside `allocate`. The size of
 // `allocate` itself means nothing.
@@ -128,6 +103,15 @@ Stretch stretch_of_file(int file, const Backing& backing, std::uint64_t most) {
 }
 
 }  // namespace
+
+std::byte* map_shared(int file, std::uint64_t offset, std::uint64_t size) {
+  void* const mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset));
+  require(mapped != MAP_FAILED, errno == ENOMEM ? cuda::error_out_of_memory : cuda::error_operating_system);
+  // A forked child must not share what the parent's device holds, and a core dump need not contain it.
+  ::madvise(mapped, size, MADV_DONTFORK);
+  ::madvise(mapped, size, MADV_DONTDUMP);
+  return static_cast<std::byte*>(mapped);
+}
 
 Backstore::Backstore(int ordinal, std::uint64_t size) : size_(size) {
   const std::string name = "sluice-softgpu-" + std::to_string(ordinal);

@@ -297,6 +297,8 @@ CUresult cuMemGetAllocationGranularity(std::size_t* granularity, const cuda::All
                                        int option);
 CUresult cuMemGetAllocationPropertiesFromHandle(cuda::AllocationProperties* properties, cuda::AllocationHandle handle);
 CUresult cuMemRetainAllocationHandle(cuda::AllocationHandle* handle, void* address);
+CUresult cuMemExportToShareableHandle(void* shared, cuda::AllocationHandle handle, int type, unsigned long long flags);
+CUresult cuMemImportFromShareableHandle(cuda::AllocationHandle* handle, void* shared, int type);
 CUresult cuMemGetHandleForAddressRange(void* handle, Ptr pointer, std::size_t size, int type, unsigned long long flags);
 
 // Stream-ordered allocation

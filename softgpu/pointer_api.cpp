@@ -18,6 +18,12 @@ void give(void* data, Value value) {
   std::memcpy(data, &value, sizeof value);
 }
 
+// The kinds of handle by which other processes may have this memory, a bit a kind.
+std::uint64_t handle_types_of(const Allocation& memory) {
+  if (memory.kind != MemoryKind::mapped) return 0;
+  return static_cast<std::uint64_t>(std::static_pointer_cast<PhysicalMemory>(memory.storage)->properties.handle_types);
+}
+
 // Writes the value, or refuses what this memory does not have.
 void give_attribute(void* data, int attribute, const Allocation& memory, Ptr pointer) {
   const bool host = is_host(memory.kind);
@@ -52,7 +58,7 @@ void give_attribute(void* data, int attribute, const Allocation& memory, Ptr poi
     case cuda::pointer_attribute_mapped:
       return give<unsigned>(data, 1);
     case cuda::pointer_attribute_allowed_handle_types:
-      return give<std::uint64_t>(data, 0);
+      return give(data, handle_types_of(memory));
     case cuda::pointer_attribute_is_rdma_capable:
       return give<unsigned>(data, 0);
     case cuda::pointer_attribute_access_flags:

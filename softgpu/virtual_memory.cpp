@@ -11,6 +11,20 @@
 
 namespace sluice::softgpu {
 
+PhysicalMemory::PhysicalMemory(cuda::AllocationHandle number, const cuda::AllocationProperties& wanted,
+                               DeviceMemory& memory, std::uint64_t size)
+    : handle(number), properties(wanted) {
+  storage.emplace(memory, size);
+  if (wanted.handle_types != cuda::handle_type_none) shared.emplace(wanted.location.id, size);
+}
+
+PhysicalMemory::PhysicalMemory(cuda::AllocationHandle number, int descriptor) : handle(number), properties() {
+  shared.emplace(descriptor);
+  properties.type = cuda::allocation_pinned;
+  properties.handle_types = cuda::handle_type_posix_file_descriptor;
+  properties.location = {cuda::location_device, shared->device()};
+}
+
 std::uint64_t VirtualMemory::reserve(std::uint64_t size, std::uint64_t alignment, std::uint64_t wanted) {
   require(size != 0 && size % device_page == 0 && (alignment == 0 || std::has_single_bit(alignment)));
   const std::lock_guard lock(mutex_);
@@ -46,10 +60,19 @@ bool VirtualMemory::contains(std::uint64_t address) const {
 cuda::AllocationHandle VirtualMemory::create(std::uint64_t size, const cuda::AllocationProperties& properties) {
   require(size != 0 && size % device_page == 0);
   require(properties.type == cuda::allocation_pinned);
-  require(properties.location.type == cuda::location_device && properties.handle_types == cuda::handle_type_none,
-          cuda::error_not_supported);
+  require(properties.location.type == cuda::location_device, cuda::error_not_supported);
   DeviceMemory& memory = device_of(properties.location.id).memory();
-  auto made = std::make_shared<PhysicalMemory>(machine().fresh_id(), properties, memory, size);
+  // What the memory of a device was given to be cannot be shared piece by piece.
+  const bool can_be_shared = properties.handle_types == cuda::handle_type_posix_file_descriptor && !memory.is_given();
+  require(properties.handle_types == cuda::handle_type_none || can_be_shared, cuda::error_not_supported);
+  return keep(std::make_shared<PhysicalMemory>(machine().fresh_id(), properties, memory, size));
+}
+
+cuda::AllocationHandle VirtualMemory::import(int descriptor) {
+  return keep(std::make_shared<PhysicalMemory>(machine().fresh_id(), descriptor));
+}
+
+cuda::AllocationHandle VirtualMemory::keep(std::shared_ptr<PhysicalMemory> made) {
   const std::lock_guard lock(mutex_);
   const cuda::AllocationHandle handle = made->handle;
   handles_.emplace(handle, Held{std::move(made), 1});
@@ -80,7 +103,7 @@ std::shared_ptr<PhysicalMemory> VirtualMemory::find(cuda::AllocationHandle handl
 }
 
 void VirtualMemory::map(std::uint64_t start, std::uint64_t size, const std::shared_ptr<PhysicalMemory>& memory) {
-  require(size != 0 && start % device_page == 0 && size % device_page == 0 && size <= memory->storage.size());
+  require(size != 0 && start % device_page == 0 && size % device_page == 0 && size <= memory->size());
   const std::lock_guard lock(mutex_);
   auto reservation = reservations_.upper_bound(start);
   require(reservation != reservations_.begin());
@@ -92,7 +115,7 @@ void VirtualMemory::map(std::uint64_t start, std::uint64_t size, const std::shar
   mapping->kind = MemoryKind::mapped;
   mapping->start = start;
   mapping->size = size;
-  mapping->bytes = memory->storage.bytes();
+  mapping->bytes = memory->bytes();
   mapping->device = memory->properties.location.id;
   mapping->range_start = range_start;
   mapping->range_size = range_size;

@@ -11,18 +11,25 @@
 
 #include "address_space.h"
 #include "gpu/cuda_abi.h"
+#include "shared_memory.h"
 
 namespace sluice::softgpu {
 
 // Memory without an address, made by cuMemCreate. It lives as long as somebody holds its handle or has it mapped.
 struct PhysicalMemory {
+  // A piece of the device; where other processes may have it, it takes that much of the device, and lies elsewhere.
   PhysicalMemory(cuda::AllocationHandle number, const cuda::AllocationProperties& wanted, DeviceMemory& memory,
-                 std::uint64_t size)
-      : handle(number), properties(wanted), storage(memory, size) {}
+                 std::uint64_t size);
+  // Made by another process, whose device it takes.
+  PhysicalMemory(cuda::AllocationHandle number, int descriptor);
+
+  std::byte* bytes() const { return shared ? shared->bytes() : storage->bytes(); }
+  std::uint64_t size() const { return shared ? shared->size() : storage->size(); }
 
   const cuda::AllocationHandle handle;
-  const cuda::AllocationProperties properties;
-  const DeviceStorage storage;
+  std::optional<DeviceStorage> storage;
+  std::optional<SharedMemory> shared;
+  cuda::AllocationProperties properties;
 };
 
 // Any thread may call; what is refused throws Refusal.
@@ -37,6 +44,8 @@ class VirtualMemory {
   bool contains(std::uint64_t address) const;
 
   cuda::AllocationHandle create(std::uint64_t size, const cuda::AllocationProperties& properties);
+  // What a descriptor of another process stands for.
+  cuda::AllocationHandle import(int descriptor);
   void retain(const std::shared_ptr<PhysicalMemory>& memory);
   void release(cuda::AllocationHandle handle);
   std::shared_ptr<PhysicalMemory> find(cuda::AllocationHandle handle) const;
@@ -49,6 +58,8 @@ class VirtualMemory {
     std::shared_ptr<PhysicalMemory> memory;
     unsigned holders;
   };
+
+  cuda::AllocationHandle keep(std::shared_ptr<PhysicalMemory> made);
 
   std::uint64_t window_size_;
   std::atomic<const Window*> window_{nullptr};  // never freed

@@ -1,5 +1,6 @@
 // Entry points of virtual memory management. None needs a current context.
 #include <algorithm>
+#include <cstring>
 #include <span>
 
 #include "answer.h"
@@ -132,6 +133,24 @@ CUresult cuMemRetainAllocationHandle(cuda::AllocationHandle* handle, void* addre
     const auto memory = std::static_pointer_cast<PhysicalMemory>(mapping->storage);
     machine().virtual_memory.retain(memory);
     *handle = memory->handle;
+  });
+}
+
+CUresult cuMemExportToShareableHandle(void* shared, cuda::AllocationHandle handle, int type, unsigned long long flags) {
+  return answer(__func__, [&] {
+    require(shared != nullptr && flags == 0);
+    const auto memory = machine().virtual_memory.find(handle);
+    require(type == cuda::handle_type_posix_file_descriptor && memory->properties.handle_types == type);
+    const int descriptor = memory->shared->share();
+    std::memcpy(shared, &descriptor, sizeof descriptor);
+  });
+}
+
+CUresult cuMemImportFromShareableHandle(cuda::AllocationHandle* handle, void* shared, int type) {
+  return answer(__func__, [&] {
+    require(handle != nullptr);
+    require(type == cuda::handle_type_posix_file_descriptor, cuda::error_not_supported);
+    *handle = machine().virtual_memory.import(static_cast<int>(reinterpret_cast<std::intptr_t>(shared)));
   });
 }
 

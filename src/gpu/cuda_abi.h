@@ -148,6 +148,7 @@ struct MemoryLocation {
 // CUmemAllocationType, CUmemAllocationHandleType, CUmemAllocationProp
 inline constexpr int allocation_pinned = 1;
 inline constexpr int handle_type_none = 0;
+inline constexpr int handle_type_posix_file_descriptor = 1;
 struct AllocationProperties {
   int type;
   int handle_types;

@@ -39,9 +39,9 @@ void PrintTo(const Case& each, std::ostream* out) {  // NOLINT(readability-ident
 
 std::vector<Case> cases() {
   const std::vector<Caller> callers{
-      {"nixl_gds", "", "1"}, {"nixl_gds_mt", "", "1"}, {"lmcache_slab", "", "1"}, {"lmcache_chunks", "", "1"},
-      {"llm_d", "", "1"},    {"vllm", "", "1"},        {"dynamo_gms", "", "8"},   {"pytorch", "", "1"},
-      {"fio", "", "1"},      {"kvikio", "", "1"},
+      {"nixl_gds", "", "1"},       {"nixl_gds_mt", "", "1"}, {"lmcache_slab", "", "1"}, {"lmcache_chunks", "", "1"},
+      {"llm_d", "", "1"},          {"vllm", "", "1"},        {"dynamo_gms", "", "8"},   {"dynamo_gms", "together", "8"},
+      {"nixl_gds", "mapped", "1"}, {"pytorch", "", "1"},     {"fio", "", "1"},          {"kvikio", "", "1"},
   };
   const std::vector<std::string> disk{"ext4", "here"};
   const std::vector<Environment> environments{

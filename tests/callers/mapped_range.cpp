@@ -92,8 +92,9 @@ void MappedRange::map(std::uint64_t handle) {
   succeed(cuda()->mem_map(end, piece_, 0, handle, 0), "cuMemMap");
   AccessDescription access;
   access.location.id = device_;
-  succeed(cuda()->mem_set_access(end, piece_, &access, 1), "cuMemSetAccess");
   pieces_.push_back(handle);
+  // Over all that there is by now, as a range is made to grow.
+  succeed(cuda()->mem_set_access(address_, size(), &access, 1), "cuMemSetAccess");
 }
 
 std::vector<support::Fd> MappedRange::share() const {

@@ -144,6 +144,8 @@ DRIVER_CALL(cuMemGetAccess);
 DRIVER_CALL(cuMemGetAllocationGranularity);
 DRIVER_CALL(cuMemGetAllocationPropertiesFromHandle);
 DRIVER_CALL(cuMemRetainAllocationHandle);
+DRIVER_CALL(cuMemExportToShareableHandle);
+DRIVER_CALL(cuMemImportFromShareableHandle);
 DRIVER_CALL(cuMemAllocAsync);
 DRIVER_CALL(cuMemAllocFromPoolAsync);
 DRIVER_CALL(cuMemFreeAsync);

@@ -1,6 +1,10 @@
 // Virtual memory management.
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <vector>
 
 #include "fixture.h"
 
@@ -130,6 +134,51 @@ TEST_F(VirtualMemory, AMappingKnowsItsHandle) {
   EXPECT_EQ(cuda::success, cuMemUnmap(start, size));
   EXPECT_EQ(cuda::success, cuMemRelease(memory));
   EXPECT_EQ(cuda::success, cuMemAddressFree(start, size));
+}
+
+// What another process would get and do; between processes tests/callers plays it.
+TEST_F(VirtualMemory, ADescriptorStandsForTheMemory) {
+  const std::size_t size = granularity();
+  cuda::AllocationProperties shareable = properties();
+  shareable.handle_types = cuda::handle_type_posix_file_descriptor;
+  const Ptr start = reserve(2 * size);
+  cuda::AllocationHandle memory = 0;
+  ASSERT_EQ(cuda::success, cuMemCreate(&memory, size, &shareable, 0));
+  ASSERT_EQ(cuda::success, cuMemMap(start, size, 0, memory, 0));
+  int descriptor = -1;
+  ASSERT_EQ(cuda::success,
+            cuMemExportToShareableHandle(&descriptor, memory, cuda::handle_type_posix_file_descriptor, 0));
+  ASSERT_GE(descriptor, 0);
+  cuda::AllocationHandle imported = 0;
+  auto* const number = reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor));
+  ASSERT_EQ(cuda::success, cuMemImportFromShareableHandle(&imported, number, cuda::handle_type_posix_file_descriptor));
+  close(descriptor);
+  ASSERT_EQ(cuda::success, cuMemMap(start + size, size, 0, imported, 0));
+  allow(start, 2 * size);
+  const auto expected = pattern(size, 5);
+  std::vector<std::uint8_t> back(size);
+  EXPECT_EQ(cuda::success, cuMemcpyHtoD_v2(start, expected.data(), size));
+  EXPECT_EQ(cuda::success, cuMemcpyDtoH_v2(back.data(), start + size, size));
+  EXPECT_EQ(expected, back);
+  unsigned long long types = 0;
+  EXPECT_EQ(cuda::success, cuPointerGetAttribute(&types, cuda::pointer_attribute_allowed_handle_types, start + size));
+  EXPECT_NE(0U, types & cuda::handle_type_posix_file_descriptor);
+  EXPECT_EQ(cuda::success, cuMemUnmap(start, size));
+  EXPECT_EQ(cuda::success, cuMemRelease(memory));
+  std::fill(back.begin(), back.end(), 0);
+  EXPECT_EQ(cuda::success, cuMemcpyDtoH_v2(back.data(), start + size, size));
+  EXPECT_EQ(expected, back) << "it lives as long as it is mapped anywhere";
+  EXPECT_EQ(cuda::success, cuMemUnmap(start + size, size));
+  EXPECT_EQ(cuda::success, cuMemRelease(imported));
+  EXPECT_EQ(cuda::success, cuMemAddressFree(start, 2 * size));
+}
+
+TEST_F(VirtualMemory, OnlyWhatWasMadeForItHasADescriptor) {
+  const auto memory = create(granularity());
+  int descriptor = -1;
+  EXPECT_NE(cuda::success,
+            cuMemExportToShareableHandle(&descriptor, memory, cuda::handle_type_posix_file_descriptor, 0));
+  EXPECT_EQ(cuda::success, cuMemRelease(memory));
 }
 
 TEST_F(VirtualMemory, AHandleKnowsItsProperties) {

@@ -1,0 +1,31 @@
+// Files that memory of devices consists of.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace sluice::softgpu {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  int get() const { return number_; }
+  bool valid() const { return number_ >= 0; }
+  int release() { return std::exchange(number_, -1); }
+
+ private:
+  int number_;
+};
+
+// Readable and writable, shared with all who map the file, but for forked children and core dumps. Throws Refusal.
+std::byte* map_shared(int file, std::uint64_t offset, std::uint64_t size);
+
+}  // namespace sluice::softgpu
