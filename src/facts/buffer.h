@@ -18,6 +18,7 @@ constexpr bool is_host(MemoryKind kind) noexcept {
 
 struct BufferFacts {
   MemoryKind kind = MemoryKind::plain_host;
+  bool asked = false;       // a driver was there to ask; else a device's address looks like plain memory
   bool soft = false;        // the device is the soft GPU
   bool backed = false;      // its memory lies where SLUICE_SOFTGPU_BACKING says, and I/O can reach it there
   int device = -1;          // ordinal; -1 for plain host memory

@@ -37,6 +37,7 @@ BufferFacts inspect(std::uint64_t address) noexcept {
   BufferFacts memory;
   const Driver* const driver = gpu::driver();
   if (driver == nullptr) return memory;
+  memory.asked = true;
 
   unsigned type = 0;
   unsigned managed = 0;

@@ -144,12 +144,17 @@ Result attempt(const Request& request, const paths::OpenFile& file, const Terms&
 
 Result run(const Request& request, const paths::OpenFile& file, const Terms& terms) noexcept {
   Result result = attempt(request, file, terms);
-  // A program may have brought its driver along after we last looked: what the kernel calls a bad address may be a
-  // device's.
-  if (result.outcome.error() == EFAULT && gpu::driver() == nullptr && gpu::attach_driver() != nullptr) {
+  // A program may have brought its driver along after this memory was looked up: what the kernel calls a bad address
+  // may be a device's. Another thread may have found that driver meanwhile, so only what was known then counts.
+  if (result.outcome.error() == EFAULT && !request.memory.asked && gpu::attach_driver() != nullptr) {
     Request seen_again = request;
     seen_again.memory = gpu::inspect(request.address);
-    if (seen_again.memory.kind != facts::MemoryKind::plain_host) result = attempt(seen_again, file, terms);
+    if (!facts::is_host(seen_again.memory.kind) &&
+        gpu::contiguous_bytes(request.address, request.size) < request.size) {
+      result.outcome = Outcome::refused(CU_FILE_CUDA_POINTER_RANGE_ERROR);
+    } else if (seen_again.memory.kind != facts::MemoryKind::plain_host) {
+      result = attempt(seen_again, file, terms);
+    }
   }
   const bool counted_in_part = result.outcome.ok() && result.counted > 0;
   observe::count_path(result.way.path, result.way.reason, request.direction,
