@@ -37,6 +37,18 @@ struct ExplainOptions {
 };
 int explain_command(const ExplainOptions& options);
 
+struct DoctorOptions {
+  std::vector<std::string> words;  // sections, files and folders
+  std::string expected;            // abilities, with commas between them
+  std::string root;                // a recorded tree, a folder or a tar file; "" for this machine
+  std::string record;              // the tar file to write
+  int gpu = 0;                     // whose memory takes part in a trial
+  bool script = false;
+  bool table = false;
+  Output output = Output::text;
+};
+int doctor_command(const DoctorOptions& options);
+
 int version_command(Output output);
 
 struct DemoOptions {

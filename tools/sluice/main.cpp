@@ -30,6 +30,7 @@ constexpr const char* examples =
     "  sluice demo                              see it work: a file into GPU memory, verified\n"
     "  sluice run -- python3 train.py           run an unmodified program on this library\n"
     "  sluice run --explain -- ./reader /data   the same, with one line a file: its path and the reason\n"
+    "  sluice doctor                            what is wrong with this machine, why, and what mends it\n"
     "  sluice explain /data/big.bin             which way this file's bytes go, and why\n"
     "  sluice stats -- ./reader /data           run it, and count what went which way\n"
     "  sluice stats 1234                        what the process 1234 does through cuFile\n"
@@ -71,6 +72,28 @@ constexpr const char* explain_lesson =
     "  sluice explain /data/big.bin --gpu 1 --size 16M --offset 4K\n"
     "  sluice explain /data/big.bin --write\n"
     "  sluice explain /data/big.bin --json | jq -r '.path, .reason, .remedy'";
+
+constexpr const char* doctor_about = "Tell what is wrong with this machine, why, and what mends it";
+constexpr const char* doctor_lesson =
+    "Looks at the GPU and its driver, nvidia-fs, P2PDMA, file systems and drives, NVMe over fabrics, RDMA, virtual\n"
+    "machines, containers, io_uring, cufile.json and the PCI tree. One line a finding: sign, cause, remedy; the worst\n"
+    "comes first. Nothing is changed. A file or folder is tried: 1 MiB into GPU memory, every byte compared.\n"
+    "\n"
+    "Sections: gpu nvidia-fs p2pdma storage fabrics rdma vm container uring config topology. Named, they also show "
+    "what\n"
+    "is there.\n"
+    "\n"
+    "Examples:\n"
+    "  sluice doctor\n"
+    "  sluice doctor p2pdma /data               the direct path, with a trial in this folder\n"
+    "  sluice doctor --json | jq -r '.findings[] | select(.harm == \"broken\") | .remedy'\n"
+    "  sluice doctor --expect gpu,p2pdma        a readiness probe\n"
+    "  sluice doctor --fix-script > fix.sh      the commands of the remedies, to be read first\n"
+    "  sluice doctor --record machine.tar       what was looked at, for somebody else\n"
+    "  sluice doctor --root machine.tar         the verdict on that\n"
+    "\n"
+    "Exit status: 0 fine, 1 degraded, 2 broken, 3 no GPU; with --expect 0 when all of it is there, else 2 or 3.\n"
+    "The findings are listed in docs/reference/doctor.md.";
 
 constexpr const char* version_about = "Show the versions, the library file and the CUDA driver in use";
 constexpr const char* version_lesson =
@@ -158,6 +181,18 @@ void declare_copy(CLI::App* app, CopyOptions& copy) {
   app->add_flag("-q,--quiet", copy.quiet, "No line at the end");
 }
 
+void declare_doctor(CLI::App* app, DoctorOptions& doctor) {
+  app->footer(doctor_lesson);
+  app->add_option("WORD", doctor.words, "Sections, and files or folders to try");
+  app->add_option("--expect", doctor.expected, "What has to be there: gpu, p2pdma, nvidia-fs, rdma, uring")
+      ->type_name("WORD,...");
+  app->add_option("--root", doctor.root, "Judge this recorded tree (a folder or a tar file) in place of this machine");
+  app->add_option("--record", doctor.record, "Write what is looked at into this tar file, secrets left out");
+  app->add_option("--gpu", doctor.gpu, "Whose memory a trial uses, counted from 0")->default_val(0);
+  app->add_flag("--fix-script", doctor.script, "The commands of the remedies as a shell script; nothing is run");
+  app->add_flag("--findings", doctor.table, "All findings that there are, as JSON");
+}
+
 void declare_stats(CLI::App* app, RunOptions& run, ShowOptions& show) {
   app->footer(stats_lesson);
   app->add_option("PID", show.pid, "A process that runs already")->type_name("");
@@ -209,6 +244,11 @@ int run_main(std::span<char*> arguments) {
   explain_app->add_flag("--host", host, "Host memory instead of a device's");
   explain_app->add_flag("--json", json, "For programs: path, reason, remedy, sentence, detail, ...");
 
+  DoctorOptions doctor;
+  CLI::App* doctor_app = app.add_subcommand("doctor", doctor_about);
+  declare_doctor(doctor_app, doctor);
+  doctor_app->add_flag("--json", json, "For programs (docs/reference/doctor.schema.json)");
+
   CLI::App* version_app = app.add_subcommand("version", version_about)->footer(version_lesson);
   version_app->add_flag("--json", json, "For programs");
 
@@ -258,6 +298,10 @@ int run_main(std::span<char*> arguments) {
       explain.memory = host ? Memory::host : Memory::device;
       explain.output = output;
       return explain_command(explain);
+    }
+    if (*doctor_app) {
+      doctor.output = output;
+      return doctor_command(doctor);
     }
     if (*version_app) return version_command(output);
     if (*copy_app) {

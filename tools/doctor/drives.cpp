@@ -1,0 +1,115 @@
+// NVMe drives and the queues in front of them; Lustre's clients of servers, which are its drives.
+#include <fmt/format.h>
+
+#include "doctor/sections.h"
+#include "doctor/storage.h"
+
+namespace sluice::doctor {
+namespace {
+
+std::string queue_value(const Machine& machine, const std::string& disk, const char* name) {
+  return machine.tree.value("/sys/block/" + disk + "/queue/" + name);
+}
+
+// "mq-deadline kyber [none]".
+std::string chosen(const std::string& list) {
+  const std::size_t open = list.find('[');
+  const std::size_t close = list.find(']');
+  return open == std::string::npos || close == std::string::npos ? list : list.substr(open + 1, close - open - 1);
+}
+
+void judge_link(const std::string& disk, const Card& card, Report& report) {
+  if (card.lanes > 0 && card.most_lanes > card.lanes) {
+    report.add(finding_at("storage.narrow_drive"),
+               {{"drive", disk}, {"now", std::to_string(card.lanes)}, {"most", std::to_string(card.most_lanes)}});
+  }
+  const Version now(card.speed);
+  const Version most(card.most_speed);
+  if (now.known() && most.known() && now.parts < most.parts) {
+    report.add(finding_at("storage.slow_drive_link"),
+               {{"drive", disk}, {"now", card.speed}, {"most", card.most_speed}});
+  }
+}
+
+void judge_queue(const Machine& machine, const Drive& drive, Report& report) {
+  const std::string scheduler = chosen(queue_value(machine, drive.disk, "scheduler"));
+  if (!scheduler.empty() && scheduler != "none") {
+    report.add(finding_at("storage.scheduler"), {{"drive", drive.disk}, {"scheduler", scheduler}});
+  }
+  constexpr std::int64_t fewest = 128;
+  const std::optional<std::int64_t> requests = to_number(queue_value(machine, drive.disk, "nr_requests"));
+  if (requests && *requests < fewest) {
+    report.add(finding_at("storage.few_requests"), {{"drive", drive.disk}, {"requests", std::to_string(*requests)}});
+  }
+  const bool polls = machine.tree.number("/sys/module/nvme/parameters/poll_queues").value_or(0) > 0;
+  if (!polls && drive.transport == "pcie" && configures(machine, "properties.use_poll_mode", "true")) {
+    report.add(finding_at("storage.no_poll_queues"), {{"drive", drive.disk}});
+  }
+}
+
+// The values of one parameter in each folder below `home`, by the name of the folder.
+void for_each_target(const Machine& machine, const std::string& home, const char* parameter,
+                     const std::function<void(const std::string&, std::int64_t)>& act) {
+  for (const std::string& target : machine.tree.names(home)) {
+    const std::string path = home + "/" + target + "/" + parameter;
+    if (const std::optional<std::int64_t> value = machine.tree.number(path)) act(target, *value);
+  }
+}
+
+}  // namespace
+
+std::string describe_mount(const MountedFs& mounted, const Machine& machine) {
+  const facts::BlockFacts& block = mounted.block;
+  std::string text = fmt::format("{}: {}", mounted.mount.point, mounted.mount.type);
+  if (block.name.empty()) return text + " from " + mounted.mount.source + ", " + mounted.mount.options;
+  text += fmt::format(" on {} ({}{}{})", block.name, block.driver.empty() ? "driver unknown" : block.driver,
+                      block.transport.empty() ? "" : ", ", block.transport);
+  if (!block.members.empty()) text += " over " + joined(block.members, "+");
+  const std::string step = queue_value(machine, block.name, "dma_alignment");
+  text += fmt::format(", O_DIRECT: offsets and lengths in steps of {}, addresses of {}",
+                      block.logical_block == 0 ? "?" : std::to_string(block.logical_block),
+                      step.empty() ? "?" : std::to_string(to_number(step).value_or(0) + 1));
+  return text + ", " + mounted.mount.options;
+}
+
+void judge_drives(const Machine& machine, Report& report) {
+  for (const Drive& drive : machine.drives) {
+    if (drive.disk.empty()) continue;
+    report.fact(Section::storage,
+                fmt::format("{}: {}, {} of {} lanes, {} of {}, scheduler {}, {} requests a queue, node {}", drive.disk,
+                            drive.transport, drive.card.lanes, drive.card.most_lanes,
+                            drive.card.speed.empty() ? "?" : drive.card.speed,
+                            drive.card.most_speed.empty() ? "?" : drive.card.most_speed,
+                            chosen(queue_value(machine, drive.disk, "scheduler")),
+                            queue_value(machine, drive.disk, "nr_requests"), drive.card.node));
+    if (drive.transport == "pcie") judge_link(drive.disk, drive.card, report);
+    judge_queue(machine, drive, report);
+  }
+}
+
+void judge_lustre(const Machine& machine, Report& report) {
+  for (const char* top : {"/sys/fs/lustre", "/proc/fs/lustre"}) {
+    const std::string servers = std::string(top) + "/osc";
+    for_each_target(machine, servers, "max_rpcs_in_flight", [&](const std::string& target, std::int64_t value) {
+      constexpr std::int64_t fewest = 16;
+      if (value >= fewest) return;
+      report.add(finding_at("storage.lustre_rpcs"), {{"target", target}, {"rpcs", std::to_string(value)}});
+    });
+    for_each_target(machine, servers, "max_pages_per_rpc", [&](const std::string& target, std::int64_t value) {
+      constexpr std::int64_t four_mib = 1024;
+      if (value >= four_mib) return;
+      report.add(finding_at("storage.lustre_pages"), {{"target", target}, {"pages", std::to_string(value)}});
+    });
+    for_each_target(machine, servers, "checksums", [&](const std::string& target, std::int64_t value) {
+      if (value != 0) report.add(finding_at("storage.lustre_checksums"), {{"target", target}});
+    });
+    for_each_target(
+        machine, std::string(top) + "/llite", "max_read_ahead_mb", [&](const std::string& target, std::int64_t value) {
+          constexpr std::int64_t least = 256;
+          if (value >= least) return;
+          report.add(finding_at("storage.lustre_read_ahead"), {{"target", target}, {"size", std::to_string(value)}});
+        });
+  }
+}
+
+}  // namespace sluice::doctor

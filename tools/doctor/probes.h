@@ -1,0 +1,38 @@
+// What no file tells and has to be tried: does CUDA start, which forms of io_uring are there, how much may be locked.
+// On the machine itself they are tried; a recorded tree has the answers in /sluice/probes, one a line: "key words...".
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "doctor/tree.h"
+
+namespace sluice::doctor {
+
+class Probes {
+ public:
+  Probes() = default;
+  explicit Probes(const std::string& text);
+
+  // What stands behind the key, of the last line that has it; "" where none has.
+  std::string get(const std::string& key) const;
+  // Of each line that has the key.
+  std::vector<std::string> all(const std::string& key) const;
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+  std::multimap<std::string, std::string> lines_;
+};
+
+// Tries them on this machine, in well under two seconds: what does not come back in time is "hangs".
+std::string try_probes();
+
+// The tree's own, or what trying them gives where it is the machine.
+Probes probes_of(const Tree& tree);
+
+// Lines of the kernel's log that speak of GPUs, storage and the IOMMU. Needs root, or dmesg_restrict=0.
+std::string kernel_log();
+
+}  // namespace sluice::doctor

@@ -1,0 +1,45 @@
+// The sections of the examination. Each is a function of what was read: it reports facts and findings, changes nothing.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "doctor/machine.h"
+#include "doctor/report.h"
+
+namespace sluice::doctor {
+
+void judge_gpu(const Machine& machine, Report& report);
+void judge_nvidia_fs(const Machine& machine, Report& report);
+void judge_p2pdma(const Machine& machine, Report& report);
+void judge_storage(const Machine& machine, Report& report);
+void judge_fabrics(const Machine& machine, Report& report);
+void judge_rdma(const Machine& machine, Report& report);
+void judge_vm(const Machine& machine, Report& report);
+void judge_container(const Machine& machine, Report& report);
+void judge_uring(const Machine& machine, Report& report);
+// After p2pdma: what the file wants is held against what the machine can do.
+void judge_config(const Machine& machine, Report& report);
+void judge_topology(const Machine& machine, Report& report);
+// The trial that was recorded with a tree.
+void judge_recorded_trial(const Machine& machine, Report& report);
+
+// What cuInit came to.
+enum class Cuda { works, missing, hangs, fails, unknown };
+Cuda cuda_of(const Machine& machine);
+
+// "NVIDIA H200 at 0000:17:00.0".
+std::string name_of(const Card& card);
+// "8.0 GiB".
+std::string size_words(std::uint64_t bytes);
+
+// The nearest bridge above both; "" where they share none.
+std::string common_bridge(const Card& a, const Card& b);
+
+// The configuration file that programs here read: CUFILE_ENV_PATH_JSON's, else /etc/cufile.json.
+std::string configuration_path(const Machine& machine);
+// Whether that file, or the environment, sets a key to this value ("true"). Stock values count as not given.
+bool configures(const Machine& machine, const std::string& key, const std::string& value);
+
+}  // namespace sluice::doctor

@@ -1,0 +1,33 @@
+// The little of the tar format (ustar) that recorded machines need: folders, small files, symbolic links.
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace sluice::doctor {
+
+class TarWriter {
+ public:
+  // Paths are absolute ones of the machine; each is written once, whoever asks for it again. Folders above are made.
+  void folder(const std::string& path);
+  void file(const std::string& path, const std::string& content);
+  void link(const std::string& path, const std::string& target);
+
+  std::size_t size() const { return entries_.size(); }
+  // Throws std::runtime_error where the file cannot be written.
+  void write(const std::string& path) const;
+
+ private:
+  struct Entry {
+    char kind;  // '0' file, '2' link, '5' folder
+    std::string content;
+  };
+  void add(const std::string& path, Entry entry);
+
+  std::map<std::string, Entry> entries_;
+};
+
+// Unpacks below `folder`. Names that lead out of it, and links that do, are refused: throws std::runtime_error.
+void unpack_tar(const std::string& path, const std::string& folder);
+
+}  // namespace sluice::doctor
