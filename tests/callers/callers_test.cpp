@@ -39,9 +39,10 @@ void PrintTo(const Case& each, std::ostream* out) {  // NOLINT(readability-ident
 
 std::vector<Case> cases() {
   const std::vector<Caller> callers{
-      {"nixl_gds", "", "1"},       {"nixl_gds_mt", "", "1"}, {"lmcache_slab", "", "1"}, {"lmcache_chunks", "", "1"},
-      {"llm_d", "", "1"},          {"vllm", "", "1"},        {"dynamo_gms", "", "8"},   {"dynamo_gms", "together", "8"},
-      {"nixl_gds", "mapped", "1"}, {"pytorch", "", "1"},     {"fio", "", "1"},          {"kvikio", "", "1"},
+      {"nixl_gds", "", "1"},           {"nixl_gds", "mapped", "1"}, {"nixl_gds_mt", "", "1"}, {"lmcache_slab", "", "1"},
+      {"lmcache_chunks", "", "1"},     {"llm_d", "", "1"},          {"vllm", "", "1"},        {"dynamo_gms", "", "8"},
+      {"dynamo_gms", "together", "8"}, {"pytorch", "", "1"},        {"fio", "", "1"},         {"kvikio", "", "1"},
+      {"kvikio", "batch", "1"},
   };
   const std::vector<std::string> disk{"ext4", "here"};
   const std::vector<Environment> environments{
@@ -50,12 +51,13 @@ std::vector<Case> cases() {
       {"overlayfs", {"overlay-ext4"}, {}},
       {"without_udev", disk, {"without_udev"}},
       {"without_io_uring", disk, {"without_io_uring"}},
+      {"under_an_old_filter", disk, {"under_an_old_filter"}},
       {"in_user_namespace", disk, {"in_user_namespace"}},
       {"without_locked_memory", disk, {"without_locked_memory"}},
       // All of it at once: an ordinary user's container.
       {"in_a_container",
        {"overlay-ext4", "here"},
-       {"without_udev", "without_locked_memory", "in_user_namespace", "without_io_uring"}},
+       {"without_udev", "without_locked_memory", "in_user_namespace", "under_an_old_filter"}},
   };
   std::vector<Case> all;
   for (const Environment& environment : environments) {
@@ -88,6 +90,7 @@ TEST(InEnvironment, ImposesItsLimits) {
          "ulimit -l; echo $((0x$(grep CapEff /proc/self/status | cut -f 2) >> 14 & 1))",  // CAP_IPC_LOCK
          "0\n0\n");
   expect("in_user_namespace", "id -u; awk '{ print $1, $3 }' /proc/self/uid_map", "0\n0 1\n");
+  expect("under_an_old_filter", "unshare -U true 2>&1 | grep -c 'not permitted'", "1\n");
   expect("without_io_uring", "grep ^Seccomp: /proc/self/status | cut -f 2", "2\n");
 }
 

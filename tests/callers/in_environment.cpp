@@ -3,6 +3,7 @@
 //   without_locked_memory  RLIMIT_MEMLOCK is 0, and nothing exempts the program from it
 //   in_user_namespace      it is root in a namespace of its own, as `unshare -Ur` makes it
 //   without_io_uring       a seccomp filter answers EPERM to io_uring's calls, as Docker's does
+//   under_an_old_filter    and to what such filters of some years ago had not heard of, or gave to root alone
 // Status 77, with the reason, where the machine refuses to make it so.
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -17,11 +18,14 @@
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace {
 
@@ -65,20 +69,34 @@ void in_user_namespace() {
   write_file("/proc/self/gid_map", "0 " + group + " 1");
 }
 
-void without_io_uring() {
+// Answers EPERM to these calls from here on.
+void refuse(std::initializer_list<unsigned> calls) {
   constexpr auto nr = static_cast<unsigned>(offsetof(seccomp_data, nr));
   constexpr unsigned refused = SECCOMP_RET_ERRNO | EPERM;
-  std::array<sock_filter, 6> program{{
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, nr),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 3, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_enter, 2, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_register, 1, 0),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-      BPF_STMT(BPF_RET | BPF_K, refused),
-  }};
+  std::vector<sock_filter> program{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, nr)};
+  for (const unsigned call : calls) {
+    program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1));
+    program.push_back(BPF_STMT(BPF_RET | BPF_K, refused));
+  }
+  program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
   must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "PR_SET_NO_NEW_PRIVS");
   must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0, "a seccomp filter");
+}
+
+void without_io_uring() {
+  refuse({SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register});
+}
+
+// Younger than the C library's headers may be.
+constexpr unsigned kCachestat = 451;
+constexpr unsigned kStatmount = 457;
+constexpr unsigned kListmount = 458;
+
+void under_an_old_filter() {
+  refuse({SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register, SYS_unshare, SYS_setns, SYS_userfaultfd,
+          SYS_process_vm_readv, SYS_process_vm_writev, SYS_close_range, SYS_openat2, SYS_pidfd_getfd, kCachestat,
+          kStatmount, kListmount});
 }
 
 struct Limit {
@@ -87,10 +105,11 @@ struct Limit {
 };
 
 // In the order in which they are imposed: each leaves the rights that the next one needs.
-constexpr std::array<Limit, 4> kLimits{{{"without_udev", without_udev},
+constexpr std::array<Limit, 5> kLimits{{{"without_udev", without_udev},
                                         {"without_locked_memory", without_locked_memory},
                                         {"in_user_namespace", in_user_namespace},
-                                        {"without_io_uring", without_io_uring}}};
+                                        {"without_io_uring", without_io_uring},
+                                        {"under_an_old_filter", under_an_old_filter}}};
 
 }  // namespace
 
@@ -106,10 +125,7 @@ int main(int argc, char** argv) {
     }
   }
   if (known != end - 1 || end + 1 >= argc) {
-    std::fprintf(stderr,
-                 "usage: %s [without_udev] [without_locked_memory] [in_user_namespace] [without_io_uring] "
-                 "-- PROGRAM ARGUMENT...\n",
-                 argv[0]);
+    std::fprintf(stderr, "usage: %s [LIMIT...] -- PROGRAM ARGUMENT...\n", argv[0]);
     return 2;
   }
   execv(argv[end + 1], argv + end + 1);

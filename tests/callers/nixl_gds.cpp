@@ -200,6 +200,8 @@ void play_over(Engine& engine, const Place& place, const Range& memory, int dire
     round_trip(engine, file, memory, memory.size() / 2, {memory.size() / 2}, way, path);
     // What falls on no block.
     round_trip(engine, file, memory, 1 * kMiB + 1234, {4096, 100, 70001, 512, 65536, 1, 262144}, way, path);
+    // Neighbours that share blocks, all of them in the same batches.
+    round_trip(engine, file, memory, 200 * kKiB + 1, {777}, way, path);
   }
   // All sixteen batches under way at a time.
   round_trip(engine, file, memory, kBatches * kEntries * 4 * kKiB, {4 * kKiB}, ways.front(), path);
