@@ -200,7 +200,7 @@ void Driver::prepare_fork() {
   streams_->before_fork();
   gpu::driver_before_fork();
   gpu::streams_before_fork();
-  engine::private_files_before_fork();
+  engine::PrivateFile::before_fork();
   engine::lanes_before_fork();
   engine::slabs_before_fork();
   if (life_) life_->pairs->before_fork();
@@ -224,7 +224,7 @@ void Driver::resume_after_fork(bool in_child) {
     engine::disk_crowd.forget();
   }
   engine::lanes_after_fork(in_child);
-  engine::private_files_after_fork(in_child);
+  engine::PrivateFile::after_fork(in_child);
   gpu::streams_after_fork();
   gpu::driver_after_fork(in_child);
   streams_->after_fork(in_child);
