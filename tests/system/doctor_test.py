@@ -1,7 +1,7 @@
 """`sluice doctor`: recorded machines and their verdicts (tests/fixtures/machines), recording, probes, trials."""
 import json
 import os
-import pathlib
+import re
 import sys
 import tarfile
 
@@ -97,6 +97,28 @@ def test_the_page_of_findings_is_made_of_the_table():
     if os.environ.get("SLUICE_WRITE_PAGES"):
         PAGE.write_text(made, encoding="utf-8")
     equal(PAGE.read_text(encoding="utf-8") == made, True)
+
+
+TROUBLE = SOURCE / "docs/guide/trouble.md"
+TRANSCRIPT = re.compile(r"(<!-- transcript: (\S+): (.*?) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def test_the_transcripts_of_the_guide_to_trouble_are_what_the_doctor_says():
+    text = TROUBLE.read_text(encoding="utf-8")
+    with scratch() as folder:
+        def made(match):
+            opening, name, command, closing = match.groups()
+            root = folder / name
+            if not root.exists():
+                laid_out(name, folder)
+            words = [str(root) if word == name else word for word in command.split()[1:]]
+            answer = run(SLUICE, *words, status=None)
+            return f"{opening}```\n$ {command}\n{answer.stdout}$ echo $?\n{answer.returncode}\n```\n{closing}"
+        new = TRANSCRIPT.sub(made, text)
+    if os.environ.get("SLUICE_WRITE_PAGES"):
+        TROUBLE.write_text(new, encoding="utf-8")
+    equal(TROUBLE.read_text(encoding="utf-8") == new, True)
+    equal(len(TRANSCRIPT.findall(text)) >= 4, True)
 
 
 def test_doctor_looks_at_this_machine():

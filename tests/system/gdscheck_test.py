@@ -17,7 +17,7 @@ LAST_ROWS = ["execution.max_request_parallelism", "properties.force_odirect_mode
 
 
 def report(*words, **variables):
-    return run(GDSCHECK, *words, env=environment(SLUICE_SOFTGPU="1", **variables))
+    return run(GDSCHECK, "--soft", *words, env=environment(SLUICE_SOFTGPU="1", **variables))
 
 
 def section(text, title):
@@ -62,7 +62,7 @@ def test_gdscheck_tells_of_every_key_who_said_it_and_what_comes_of_it():
     with scratch() as folder:
         variables = with_file(folder, {"execution": {"max_io_threads": 7, "max_io_queue_depth": 128},
                                        "properties": {"rdma_topN_ranks": 3}})
-        text = report("-p", SLUICE_VERIFY="1", **variables).stdout
+        text = report("-p", "-v", SLUICE_VERIFY="1", **variables).stdout
     rows = "\n".join(section(text, "SLUICE CONFIGURATION:"))
     for part in ("configuration file : " + variables["CUFILE_ENV_PATH_JSON"],
                  " execution.max_io_threads : 7  [file line 3; reported]",
@@ -73,6 +73,58 @@ def test_gdscheck_tells_of_every_key_who_said_it_and_what_comes_of_it():
                  " note: properties.rdma_topN_ranks is accepted and changes nothing here"):
         contains(rows, part)
     contains("\n".join(section(text, "ENVIRONMENT:")), " SLUICE_VERIFY : 1")
+
+
+def test_gdscheck_tells_what_is_wrong_with_a_configuration_before_its_keys():
+    with scratch() as folder:
+        variables = with_file(folder, {"execution": {"max_io_treads": 7}})
+        short = section(report("-p", **variables).stdout, "SLUICE CONFIGURATION:")
+        contains(short[1], " note: ")
+        contains(short[1], "max_io_treads is no key that is known")
+        equal(len(short), 3)
+        whole = section(report("-p", "-v", **variables).stdout, "SLUICE CONFIGURATION:")
+        equal(whole[:2], short[:2])
+        equal(len(whole) > 100, True)
+
+
+def test_the_soft_gpu_is_a_platform_for_who_says_so_only():
+    failed = run(GDSCHECK, "-p", env=environment(SLUICE_SOFTGPU="1"), status=1).stdout
+    contains(failed.splitlines()[-1], " Platform verification failed: no GPU (")
+    contains(failed, " is no GPU, IOMMU State: ")
+    contains(report("-p").stdout.splitlines()[-1], " Platform verification succeeded")
+
+
+def test_gdscheck_tells_programs_the_same():
+    with scratch() as folder:
+        variables = with_file(folder, {"properties": {"io_batchsize": 9}})
+        answer = json.loads(report("-p", "--json", **variables).stdout)
+    equal((answer["driver"], answer["verification"]["succeeded"], answer["p2pdma"]["used"]), ("soft", True, False))
+    keys = {key["key"]: key for key in answer["configuration"]}
+    equal((keys["properties.io_batchsize"]["value"], keys["properties.io_batchsize"]["origin"]), (9, "file"))
+    equal(answer["gpus"][0]["supports_gds"], False)
+    failed = run(GDSCHECK, "-p", "--json", env=environment(SLUICE_SOFTGPU="1"), status=1)
+    contains(json.loads(failed.stdout)["verification"]["why_not"], "no GPU")
+
+
+def test_gdscheck_shows_routing_where_it_is_configured():
+    with scratch() as folder:
+        text = report("-p", **with_file(folder, {
+            "properties": {"rdma_dynamic_routing": True},
+            "fs": {"nfs": {"mount_table": {"/": {"rdma_dev_addr_list": ["10.0.0.1", "10.0.0.2"]}}}}})).stdout
+    for row in (" properties.rdma_dynamic_routing_order : GPU_MEM_NVLINKS GPU_MEM SYS_MEM P2P\n", " fs.nfs.mount_table :\n"):
+        contains(text, row)
+    equal(bool(re.search(r"^ / dev_id \d+ : 10\.0\.0\.1 10\.0\.0\.2$", text, re.MULTILINE)), True)
+
+
+def test_gdscheck_exports_the_topology_and_tells_pairs():
+    contains(report("-t").stdout, "GPU AND DEVICE PAIRS:")
+    with scratch() as folder:
+        for method in ("cufile", "sysfs"):
+            report("-e", method, "-o", folder / method)
+            contains((folder / method).read_text(encoding="utf-8"), '"devices"')
+        refused = run(GDSCHECK, "-e", "latency", status=1, env=environment(SLUICE_SOFTGPU="1"))
+        contains(refused.stderr, "Latencies between cards and GPUs are not measured")
+        run(GDSCHECK, "-e", "magic", status=2)
 
 
 def test_a_broken_configuration_is_one_line_on_stderr_and_opens():
@@ -123,6 +175,7 @@ def test_gdscheck_help_and_versions():
     contains(run(GDSCHECK, "-h").stdout, "Examples:")
     contains(report("-v").stdout, " libcufile version: ")
     contains(report("-V").stdout, " / : ")
+    equal(bool(re.search(r"^ / : .* dev_id \d+$", report("-V").stdout, re.MULTILINE)), True)
     run(GDSCHECK, "--no-such-option", status=2)
     run(GDSCHECK, status=2)
 

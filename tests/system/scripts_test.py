@@ -64,7 +64,8 @@ def test_gds_log_collection_leaves_secrets_out():
 
 
 def test_gdscheck_py_is_gdscheck():
-    contains(run(BIN / "gdscheck.py", "-pvV", env=environment(**SOFT)).stdout, "Platform verification succeeded")
+    contains(run(BIN / "gdscheck.py", "-pvV", env=environment(**SOFT), status=1).stdout, "Platform verification failed: no GPU")
+    contains(run(BIN / "gdscheck.py", "-p", "--soft", env=environment(**SOFT)).stdout, "Platform verification succeeded")
     equal(run(BIN / "gdscheck.py", "-h").stdout, run(BIN / "gdscheck", "-h").stdout)
     run(BIN / "gdscheck.py", "--no-such-option", status=2)
 

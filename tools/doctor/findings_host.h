@@ -81,7 +81,7 @@ inline constexpr std::array host_findings{
             "Take it out, or spell it right."},
     Finding{"config.bad_value", Section::config, Harm::degraded, "{note}", "the default of this key holds",
             "Give a value in its range."},
-    Finding{"config.no_effect", Section::config, Harm::fine, "{file} gives {count} keys that change nothing here",
+    Finding{"config.no_effect", Section::config, Harm::fine, "{file} gives values that change nothing here",
             "they are read and checked: {keys}", "Nothing to do."},
     Finding{"config.p2pdma_in_vain", Section::config, Harm::degraded,
             "use_pci_p2pdma is set, and this machine cannot do it", "the section p2pdma tells what is missing",
@@ -94,7 +94,7 @@ inline constexpr std::array host_findings{
             "force_compat_mode is set, and the direct path would be ready", "all bytes go through host memory",
             "Set properties.force_compat_mode to false."},
     Finding{"config.file", Section::config, Harm::fine, "{file} is read",
-            "{count} keys in it differ from the stock values", "Nothing to do."},
+            "values in it that differ from the stock ones: {count}", "Nothing to do."},
 
     // topology
     Finding{"topology.cross_socket", Section::topology, Harm::advice,

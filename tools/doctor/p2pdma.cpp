@@ -136,6 +136,15 @@ bool kernel_can(const Machine& machine) {
 
 }  // namespace
 
+std::vector<std::string> bridges_with_acs(const Machine& machine) {
+  std::vector<std::string> found;
+  for (const std::string& address : machine.tree.names("/sys/bus/pci/devices")) {
+    const bool bridge = machine.tree.value("/sys/bus/pci/devices/" + address + "/class").starts_with("0x0604");
+    if (bridge && acs_redirects(machine, address)) found.push_back(address);
+  }
+  return found;
+}
+
 std::string common_bridge(const Card& a, const Card& b) {
   for (const std::string& bridge : a.bridges) {
     if (std::find(b.bridges.begin(), b.bridges.end(), bridge) != b.bridges.end()) return bridge;

@@ -18,7 +18,10 @@ void judge_ports(const Machine& machine, Report& report) {
     if (!machine.tree.has(folder + "/device")) report.add(finding_at("rdma.soft_roce"), {{"device", device}});
     for (const std::string& port : machine.tree.names(folder + "/ports")) {
       const std::string place = folder + "/ports/" + port;
-      const std::string state = machine.tree.value(place + "/state");
+      // "4: ACTIVE".
+      const std::string told = machine.tree.value(place + "/state");
+      const std::size_t colon = told.find(": ");
+      const std::string state = colon == std::string::npos ? told : told.substr(colon + 2);
       report.fact(Section::rdma,
                   fmt::format("{} port {}: {}, {}, {}", device, port, state, machine.tree.value(place + "/link_layer"),
                               machine.tree.value(place + "/rate")));

@@ -37,6 +37,11 @@ std::string size_words(std::uint64_t bytes);
 // The nearest bridge above both; "" where they share none.
 std::string common_bridge(const Card& a, const Card& b);
 
+// "same switch", "same host bridge", "same NUMA node", "other NUMA node", "unknown".
+const char* distance_words(const Card& a, const Card& b);
+// The bridges whose access control sends requests upwards. Needs root; none where configuration space cannot be read.
+std::vector<std::string> bridges_with_acs(const Machine& machine);
+
 // The configuration file that programs here read: CUFILE_ENV_PATH_JSON's, else /etc/cufile.json.
 std::string configuration_path(const Machine& machine);
 // Whether that file, or the environment, sets a key to this value ("true"). Stock values count as not given.

@@ -22,13 +22,6 @@ std::vector<Neighbour> neighbours_of(const Machine& machine) {
   return all;
 }
 
-const char* distance_words(const Card& a, const Card& b) {
-  if (!common_bridge(a, b).empty()) return "same switch";
-  if (!a.root.empty() && a.root == b.root) return "same host bridge";
-  if (a.node >= 0 && a.node == b.node) return "same NUMA node";
-  return a.node >= 0 && b.node >= 0 ? "other NUMA node" : "unknown";
-}
-
 void judge_neighbour(const Machine& machine, const Neighbour& neighbour, Report& report) {
   std::vector<std::string> near;
   for (const Gpu& gpu : machine.gpus) {
@@ -56,6 +49,13 @@ void judge_neighbour(const Machine& machine, const Neighbour& neighbour, Report&
 }
 
 }  // namespace
+
+const char* distance_words(const Card& a, const Card& b) {
+  if (!common_bridge(a, b).empty()) return "same switch";
+  if (!a.root.empty() && a.root == b.root) return "same host bridge";
+  if (a.node >= 0 && a.node == b.node) return "same NUMA node";
+  return a.node >= 0 && b.node >= 0 ? "other NUMA node" : "unknown";
+}
 
 void judge_topology(const Machine& machine, Report& report) {
   std::size_t nodes = 0;

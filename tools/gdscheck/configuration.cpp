@@ -136,16 +136,20 @@ void print_cufile_configuration() {
   }
 }
 
-void print_whole_configuration() {
+void print_whole_configuration(Keys keys) {
   print_title("SLUICE CONFIGURATION:");
   fmt::print(" configuration file : {}\n", configuration_file());
-  for (const Setting& setting : all_settings()) {
-    fmt::print(" {} : {}  [{}; {}]\n", setting.key, printable(setting.value), origin_of(setting),
-               effect_of(setting.effect));
-  }
   const auto say = [](const char* note, void*) { fmt::print(" note: {}\n", printable(note)); };
   if (sluice_configuration_notes(say, nullptr).err != CU_FILE_SUCCESS) {
     throw ToolError("The notes on the configuration cannot be read.", sluice_last_error());
+  }
+  if (keys == Keys::none) {
+    fmt::print(" every key, with its origin and effect: gdscheck -p -v\n");
+    return;
+  }
+  for (const Setting& setting : all_settings()) {
+    fmt::print(" {} : {}  [{}; {}]\n", setting.key, printable(setting.value), origin_of(setting),
+               effect_of(setting.effect));
   }
 }
 

@@ -20,9 +20,17 @@ constexpr int status_usage = 2;
 constexpr const char* about = "gdscheck: the platform and the configuration as this libcufile.so.0 sees them";
 constexpr const char* examples =
     "Examples:\n"
-    "  gdscheck -p                 the platform, and every key of the configuration: value, origin, effect\n"
+    "  gdscheck -p                 platform and configuration; what is wrong with the configuration\n"
+    "  gdscheck -p -v              and every key: value, origin, effect\n"
+    "  gdscheck -p --json          the same for programs\n"
     "  gdscheck -f /data/big.bin   can cuFile use this file, and which way its bytes go\n"
+    "  gdscheck -t                 how near each drive and card is to each GPU\n"
+    "  gdscheck -e sysfs -o tree.json   the PCI tree\n"
     "  CUFILE_ENV_PATH_JSON=my.json gdscheck -p   what the library makes of this file\n"
+    "\n"
+    "Without a GPU the platform is not fit, and the status is 1; with --soft the soft GPU is good enough. What is "
+    "wrong\n"
+    "with a machine, and what mends it, tells `sluice doctor`.\n"
     "\n"
     "Exit status: 0; 1 when the platform or the file is not fit; 2 when the command line is not understood.";
 
@@ -30,27 +38,48 @@ struct Options {
   bool platform = false;
   bool version = false;
   bool details = false;
+  bool pairs = false;
+  bool soft = false;
+  bool json = false;
   std::string file;
+  std::string method;
+  std::string output = "cufile_topology.json";
 };
+
+// Why the platform is not fit, as the end of "Platform verification ..."; "" when it is.
+std::string judge_platform(bool soft_is_enough) {
+  if (cuFileDriverOpen().err != CU_FILE_SUCCESS) return "error:\n " + printable(sluice_last_error());
+  return soft_is_enough && choose_driver().kind == DriverKind::soft ? "" : verification();
+}
+
+int report_platform(const Options& options) {
+  const std::string failure = judge_platform(options.soft);
+  if (options.json) {
+    print_json(failure);
+    return failure.empty() ? 0 : 1;
+  }
+  print_versions();
+  print_environment();
+  print_driver();
+  print_cufile_configuration();
+  print_routing();
+  print_whole_configuration(options.version ? Keys::all : Keys::none);
+  print_gpus();
+  print_platform(failure);
+  return failure.empty() ? 0 : 1;
+}
 
 int act(const Options& options) {
   choose_driver();  // first: it may start this program anew
   int status = 0;
   if (options.platform) {
-    const bool opened = cuFileDriverOpen().err == CU_FILE_SUCCESS;
-    const std::string failure = opened ? "" : printable(sluice_last_error());
-    print_versions();
-    print_environment();
-    print_driver();
-    print_cufile_configuration();
-    print_whole_configuration();
-    print_gpus();
-    print_platform(failure);
-    status = opened ? 0 : 1;
+    status = report_platform(options);
   } else if (options.version) {
     print_versions();
   }
   if (options.details) print_details();
+  if (options.pairs) print_pairs();
+  if (!options.method.empty()) export_topology(options.method, options.output);
   if (!options.file.empty()) check_file(options.file);
   if (cuFileUseCount() > 0) cuFileDriverClose();
   return status;
@@ -61,15 +90,22 @@ int run_main(int count, char** words) {
   app.footer(examples);
   Options options;
   app.add_flag("-p", options.platform, "Platform and configuration");
-  app.add_flag("-v", options.version, "Versions");
+  app.add_flag("-v", options.version, "Versions; with -p every key of the configuration");
   app.add_flag("-V", options.details, "File systems and their devices");
+  app.add_flag("-t", options.pairs, "How near drives and cards are to GPUs");
+  app.add_option("-e", options.method, "Export the PCI tree: cufile, sysfs; latency is refused")
+      ->check(CLI::IsMember({"cufile", "sysfs", "latency"}));
+  app.add_option("-o", options.output, "The file that -e writes")->type_name("FILE")->default_val(options.output);
+  app.add_flag("--soft", options.soft, "The soft GPU is good enough");
+  app.add_flag("--json", options.json, "With -p: for programs");
   app.add_option("-f", options.file, "Register this file and tell which way its bytes go")->type_name("FILE");
   try {
     app.parse(count, words);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : status_usage;
   }
-  if (!options.platform && !options.version && !options.details && options.file.empty()) {
+  if (!options.platform && !options.version && !options.details && !options.pairs && options.method.empty() &&
+      options.file.empty()) {
     fmt::print("{}", app.help());
     return status_usage;
   }

@@ -1,31 +1,23 @@
 // What the machine, the driver and the library say of themselves.
 #include <fmt/format.h>
-#include <mntent.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "common/driver.h"
 #include "common/text.h"
+#include "doctor/platform.h"
 #include "gdscheck/sections.h"
 #include "sluice.h"
 
 namespace sluice::tools {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr const char* nvfs_version_file = "/proc/driver/nvidia-fs/version";
 
 std::string first_line(const char* path) {
   std::string line;
@@ -34,16 +26,11 @@ std::string first_line(const char* path) {
   return printable(line);
 }
 
-std::string whole_text(const char* path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-// "2.26" of "version: 2.26.6"; "" where nvidia-fs.ko is not loaded.
+// "2.26" of "2.26.6"; "" where nvidia-fs.ko is not loaded.
 std::string nvfs_version() {
-  const std::string line = first_line(nvfs_version_file);
-  const auto start = line.find_first_of("0123456789");
-  return start == std::string::npos ? "" : line.substr(start);
+  const std::string& whole = platform().nvfs;
+  const std::size_t first = whole.find('.');
+  return printable(first == std::string::npos ? whole : whole.substr(0, whole.find('.', first + 1)));
 }
 
 std::string api_version() {
@@ -55,11 +42,6 @@ std::string api_version() {
 std::string machine_name() {
   utsname name{};
   return uname(&name) == 0 ? name.machine : "unknown";
-}
-
-bool iommu_is_on() {
-  std::error_code ignored;
-  return fs::directory_iterator("/sys/class/iommu", ignored) != fs::directory_iterator();
 }
 
 struct StorageRow {
@@ -83,14 +65,43 @@ constexpr std::array storage_rows{
     StorageRow{"WekaFS", CU_FILE_WEKAFS_SUPPORTED},
 };
 
+// What the library's properties say, and what this machine and its configuration make possible.
+unsigned status_flags() {
+  CUfileDrvProps_t properties{};
+  cuFileDriverGetProperties(&properties);
+  unsigned flags = properties.nvfs.dstatusflags;
+  if (p2pdma_is_used()) flags |= 1U << CU_FILE_NVME_P2P_SUPPORTED;
+  return flags;
+}
+
 std::string kernel_driver_status() {
-  const std::string text = whole_text("/proc/driver/nvidia/version");
-  if (text.empty()) return "Not installed";
-  const bool open = text.find("Open Kernel Module") != std::string::npos;
-  return open ? "Supported(Nvidia Open Driver Installed)" : "Unsupported(Nvidia Proprietary Driver Installed)";
+  const std::string& flavour = platform().kernel_driver;
+  if (flavour.empty()) return "Not installed";
+  return flavour == "open" ? "Supported(Nvidia Open Driver Installed)"
+                           : "Unsupported(Nvidia Proprietary Driver Installed)";
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return printable(text);
 }
 
 }  // namespace
+
+const doctor::Platform& platform() {
+  static const doctor::Platform found = doctor::platform_of("");
+  return found;
+}
+
+bool p2pdma_is_used() {
+  bool proven = false;
+  const auto look = [](const sluice_direct_pair_t* pair, void* context) {
+    if (pair->reason == SLUICE_REASON_DIRECT) *static_cast<bool*>(context) = true;
+  };
+  sluice_direct_pairs(look, &proven);
+  return proven || (platform().p2pdma_ready && setting_is("properties.use_pci_p2pdma", "true"));
+}
 
 void print_title(std::string_view title) {
   const std::string rule(title.size(), '=');
@@ -99,9 +110,15 @@ void print_title(std::string_view title) {
 
 void print_versions() {
   const std::string nvfs = nvfs_version();
+  const std::string in_front = nvfs.empty() ? "" : fmt::format("nvidia_fs version:  {} ", nvfs);
+  int version = 0;
+  cuFileGetVersion(&version);
   fmt::print(" GDS release version: {} (Sluice {})\n", api_version(), sluice_version());
-  fmt::print(" {}libcufile version: {}\n", nvfs.empty() ? "" : fmt::format("nvidia_fs version:  {} ", nvfs),
-             api_version());
+  // Reports up to 1.15 tell the version of libcufile itself, later ones the least nvidia-fs that it works with: of both
+  // the known number is 2.12.
+  constexpr int first_with_minimum = 1160;
+  fmt::print(" {}{}: 2.12\n", in_front,
+             version < first_with_minimum ? "libcufile version" : "nvidia_fs minimum version");
 }
 
 void print_environment() {
@@ -120,18 +137,48 @@ void print_environment() {
 }
 
 void print_driver() {
-  CUfileDrvProps_t properties{};
-  cuFileDriverGetProperties(&properties);
+  const unsigned flags = status_flags();
   print_title("DRIVER CONFIGURATION:");
   for (const StorageRow& row : storage_rows) {
-    const bool supported = (properties.nvfs.dstatusflags >> static_cast<unsigned>(row.bit) & 1U) != 0;
+    const bool supported = (flags >> static_cast<unsigned>(row.bit) & 1U) != 0;
     fmt::print(" {:<19}: {}\n", row.name, supported ? "Supported" : "Unsupported");
   }
   fmt::print(" {:<19}: Unsupported\n", "Userspace RDMA");
-  fmt::print(" --Mellanox PeerDirect : Disabled\n");
+  const doctor::Platform& facts = platform();
+  fmt::print(" --Mellanox PeerDirect : {}\n", facts.peer_memory ? "Enabled" : "Disabled");
   fmt::print(" --rdma library        : Not Loaded (libcufile_rdma.so)\n");
-  fmt::print(" --rdma devices        : Not configured\n");
-  fmt::print(" --rdma_device_status  : Up: 0 Down: 0\n");
+  fmt::print(" --rdma devices        : {}\n",
+             facts.rdma_devices.empty() ? "Not configured" : joined(facts.rdma_devices));
+  fmt::print(" --rdma_device_status  : Up: {} Down: {}\n", facts.rdma_up, facts.rdma_down);
+  if (!facts.nvfs.empty()) {
+    fmt::print(" note: nvidia-fs {} is loaded, hooks: {}; this library goes without it\n", printable(facts.nvfs),
+               facts.nvfs_hooks.empty() ? "none" : joined(facts.nvfs_hooks));
+  }
+  if (!p2pdma_is_used() && facts.gpu_works) {
+    fmt::print(" note: NVMe P2PDMA: {}\n",
+               facts.p2pdma_ready ? "properties.use_pci_p2pdma is off" : printable(facts.why_no_p2pdma));
+  }
+}
+
+std::string iommu_state_of(int index) {
+  const std::vector<doctor::PlatformGpu>& gpus = platform().gpus;
+  const auto place = static_cast<std::size_t>(index);
+  return place < gpus.size() ? gpus[place].iommu : "Disabled";
+}
+
+std::vector<GpuRow> gpu_rows() {
+  const Driver& driver = choose_driver();
+  std::vector<GpuRow> rows;
+  for (int i = 0; driver.kind != DriverKind::none && i < driver.devices; ++i) {
+    GpuRow row;
+    row.name = describe_device(i);
+    std::size_t bar_kib = 0;
+    if (cuFileGetBARSizeInKB(i, &bar_kib).err == CU_FILE_SUCCESS) row.bar_mib = bar_kib / 1024;
+    row.soft = driver.kind == DriverKind::soft;
+    row.iommu = iommu_state_of(i);
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 void print_gpus() {
@@ -139,13 +186,14 @@ void print_gpus() {
   print_title("GPU INFO:");
   if (driver.kind == DriverKind::none) fmt::print(" No GPU: {}. Host memory works.\n", driver.why_not_real);
   if (driver.kind == DriverKind::soft) fmt::print(" The soft GPU stands in: {}.\n", driver.why_not_real);
-  for (int i = 0; driver.kind != DriverKind::none && i < driver.devices; ++i) {
-    std::size_t bar_kib = 0;
-    const bool has_bar = cuFileGetBARSizeInKB(i, &bar_kib).err == CU_FILE_SUCCESS && bar_kib > 0;
-    // "supports GDS" would promise a direct path, which this version does not have.
-    fmt::print(" GPU index {} {} bar:{} bar size (MiB):{} by the posix path, IOMMU State: {}\n", i, describe_device(i),
-               has_bar ? "1" : "disabled", has_bar ? std::to_string(bar_kib / 1024) : "N/A",
-               iommu_is_on() ? "Enabled" : "Disabled");
+  int index = 0;
+  for (const GpuRow& row : gpu_rows()) {
+    fmt::print(" GPU index {} {} bar:{} bar size (MiB):{} {}, IOMMU State: {}\n", index++, row.name,
+               row.bar_mib > 0 ? "1" : "disabled", row.bar_mib > 0 ? std::to_string(row.bar_mib) : "N/A",
+               row.soft ? "is no GPU" : "supports GDS", row.iommu);
+  }
+  for (const std::string& bridge : platform().acs_bridges) {
+    fmt::print(" ACS is on at the PCI bridge {}\n", printable(bridge));
   }
 }
 
@@ -155,7 +203,7 @@ void print_platform(const std::string& failure) {
   uname(&name);
   const std::string board = first_line("/sys/class/dmi/id/product_name");
   print_title("PLATFORM INFO:");
-  fmt::print(" IOMMU: {}\n", iommu_is_on() ? "enabled" : "disabled");
+  fmt::print(" IOMMU: {}\n", platform().iommu);
   fmt::print(" Nvidia Driver Info Status: {}\n", kernel_driver_status());
   fmt::print(" Cuda Driver Version Installed:  {}\n", driver.kind == DriverKind::real ? driver.version : 0);
   fmt::print(" Platform: {}, Arch: {}({} {})\n", board.empty() ? "unknown" : board, machine_name(), name.sysname,
@@ -163,20 +211,33 @@ void print_platform(const std::string& failure) {
   if (failure.empty()) {
     fmt::print(" Platform verification succeeded\n");
   } else {
-    fmt::print(" Platform verification error:\n {}\n", failure);
+    fmt::print(" Platform verification {}\n", failure);
   }
 }
 
 void print_details() {
   print_title("FILE SYSTEMS:");
-  const std::unique_ptr<FILE, int (*)(FILE*)> mounts(setmntent("/proc/self/mounts", "r"), endmntent);
-  std::array<char, 4096> room{};
-  mntent entry{};
-  while (mounts != nullptr &&
-         getmntent_r(mounts.get(), &entry, room.data(), static_cast<int>(room.size())) != nullptr) {
-    fmt::print(" {} : {} on {}\n", printable(entry.mnt_dir), printable(entry.mnt_type), printable(entry.mnt_fsname));
+  for (const doctor::PlatformMount& mount : platform().mounts) {
+    fmt::print(" {} : {} on {} dev_id {}\n", printable(mount.point), printable(mount.type), printable(mount.source),
+               mount.device);
   }
-  fmt::print(" The PCI tree: cuFileExportPCIeTopology(). The way of one file: sluice explain FILE.\n");
+  fmt::print(
+      " The PCI tree: gdscheck -e sysfs. The way of one file: sluice explain FILE. The machine: sluice doctor.\n");
+}
+
+void print_pairs() {
+  print_title("GPU AND DEVICE PAIRS:");
+  if (platform().pairs.empty()) fmt::print(" none: no GPU on the PCI bus, or nothing beside it\n");
+  for (const doctor::PlatformPair& pair : platform().pairs) {
+    fmt::print(" {} {} : {}\n", printable(pair.gpu), printable(pair.device), pair.distance);
+  }
+}
+
+std::string verification() {
+  const Driver& driver = choose_driver();
+  if (driver.kind == DriverKind::real) return {};
+  const std::string& sign = platform().why_no_gpu;
+  return fmt::format("failed: no GPU ({})", sign.empty() ? driver.why_not_real : printable(sign));
 }
 
 }  // namespace sluice::tools

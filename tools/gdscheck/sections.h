@@ -1,10 +1,22 @@
 // The parts of gdscheck's report. Each prints on stdout; lines begin with a blank, titles stand between rules.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
+
+#include "doctor/platform.h"
 
 namespace sluice::tools {
+
+// What this machine is, looked at once.
+const doctor::Platform& platform();
+// A drive has reached GPU memory in this process, or machine and configuration are ready for it.
+bool p2pdma_is_used();
+// Whether a key of the configuration has this value, spelt as in cufile.json.
+bool setting_is(std::string_view key, std::string_view value);
 
 // " =====", " TITLE:", " =====".
 void print_title(std::string_view title);
@@ -18,11 +30,35 @@ void print_environment();
 void print_driver();
 // CUFILE CONFIGURATION: the documented rows in the documented order.
 void print_cufile_configuration();
-// SLUICE CONFIGURATION: every key with its value, who said so and what comes of it; then what is wrong with the file.
-void print_whole_configuration();
-// GPU INFO and PLATFORM INFO. `failure` is why the driver does not open, "" when it does.
+// Beneath it, where dynamic routing or mount tables are configured: their order, and each mount with its dev_id.
+void print_routing();
+// SLUICE CONFIGURATION: what is wrong with the file; then every key with its value, who said so and what comes of it,
+// where `all` is asked for.
+enum class Keys { none, all };
+void print_whole_configuration(Keys keys);
+struct GpuRow {
+  std::string name;
+  std::size_t bar_mib = 0;  // 0 where it has none that is seen
+  bool soft = false;
+  std::string iommu;
+};
+std::vector<GpuRow> gpu_rows();
+
+// GPU INFO and PLATFORM INFO. `failure` ends the sentence "Platform verification ..."; "" when all is well.
+
 void print_gpus();
 void print_platform(const std::string& failure);
+
+// Why this platform has no GPU to work on: "failed: no GPU (...)"; "" where it has.
+std::string verification();
+
+// All of it as one JSON object.
+void print_json(const std::string& failure);
+
+// Each GPU with each drive and card: how near they are.
+void print_pairs();
+// gdscheck -e: the PCI tree, by cuFile's own export or as sysfs shows it, into a file.
+void export_topology(const std::string& method, const std::string& file);
 
 // The mounts and the device of each, and where the PCI tree can be had.
 void print_details();

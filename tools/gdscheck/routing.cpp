@@ -1,0 +1,78 @@
+// Dynamic routing and the topology: what is configured, and the tree that it would follow.
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "gdscheck/sections.h"
+#include "sluice.h"
+
+namespace sluice::tools {
+namespace {
+
+// The value of one key, as cufile.json spells it.
+std::string value_of(std::string_view key) {
+  struct Search {
+    std::string_view key;
+    std::string value;
+  } search{key, ""};
+  const auto look = [](const sluice_setting_t* shown, void* context) {
+    auto& wanted = *static_cast<Search*>(context);
+    if (wanted.key == shown->key) wanted.value = shown->value;
+  };
+  sluice_configuration(look, &search);
+  return search.value;
+}
+
+std::string words_of(const nlohmann::json& list) {
+  std::string text;
+  for (const auto& word : list) text += (text.empty() ? "" : " ") + word.get<std::string>();
+  return printable(text);
+}
+
+std::string device_of(const std::string& point) {
+  for (const doctor::PlatformMount& mount : platform().mounts) {
+    if (mount.point == point) return std::to_string(mount.device);
+  }
+  return "unknown (nothing is mounted there)";
+}
+
+}  // namespace
+
+bool setting_is(std::string_view key, std::string_view value) {
+  return value_of(key) == value;
+}
+
+void print_routing() {
+  if (setting_is("properties.rdma_dynamic_routing", "true")) {
+    const auto order = nlohmann::json::parse(value_of("properties.rdma_dynamic_routing_order"), nullptr, false);
+    if (order.is_array()) fmt::print(" properties.rdma_dynamic_routing_order : {}\n", words_of(order));
+  }
+  for (const char* name : {"lustre", "beegfs", "nfs", "weka", "gpfs"}) {
+    const auto table = nlohmann::json::parse(value_of(fmt::format("fs.{}.mount_table", name)), nullptr, false);
+    if (!table.is_object() || table.empty()) continue;
+    fmt::print(" fs.{}.mount_table :\n", name);
+    for (const auto& [point, entry] : table.items()) {
+      fmt::print(" {} dev_id {} : {}\n", printable(point), device_of(point),
+                 words_of(entry.value("rdma_dev_addr_list", nlohmann::json::array())));
+    }
+  }
+}
+
+void export_topology(const std::string& method, const std::string& file) {
+  if (method == "latency") {
+    throw ToolError("Latencies between cards and GPUs are not measured by this gdscheck.",
+                    "Use -e sysfs for the PCI tree, or -t for the distances.");
+  }
+  if (cuFileExportPCIeTopology(file.c_str()).err != CU_FILE_SUCCESS) {
+    throw ToolError(fmt::format("The topology cannot be written: {}.", sluice_last_error()),
+                    "Name a file that can be written: -o FILE.");
+  }
+  fmt::print(" PCIe topology written to {}\n", printable(file));
+}
+
+}  // namespace sluice::tools
