@@ -18,7 +18,8 @@ enum class State : int { unknown, attached, useless, lost };
 
 std::atomic<State> state{State::unknown};
 std::mutex attach_mutex;
-bool initialised_at_fork = false;  // written and read by the thread that forks
+std::atomic<unsigned long long> looked_at_loaded{0};  // how many libraries had been loaded when none was a driver
+bool initialised_at_fork = false;                     // written and read by the thread that forks
 
 // Never destroyed: other threads may still read it while the process ends.
 Driver& table() {
@@ -109,6 +110,10 @@ const char* resolve_all(void* library, Driver& driver) {
 
 const Driver* attach(Loading loading) noexcept try {
   if (state.load(std::memory_order_acquire) == State::unknown) {
+    // The loader looks for a library that is not loaded in all its folders, and finds nothing new where nothing was.
+    const unsigned long long loaded = libraries_loaded_so_far();
+    const bool only_loaded = loading == Loading::only_what_is_loaded;
+    if (only_loaded && looked_at_loaded.load(std::memory_order_relaxed) == loaded) return nullptr;
     // No lock of ours is held while the loader takes its own: a library's constructor may be calling us under that
     // one. The handle is kept on purpose: the table points into it for the rest of the process.
     DriverLibrary library = open_driver_library(loading);
@@ -121,7 +126,10 @@ const Driver* attach(Loading loading) noexcept try {
     }
     const std::lock_guard lock(attach_mutex);
     refusal() = std::move(library.refusal);
-    if (library.handle == nullptr) return nullptr;
+    if (library.handle == nullptr) {
+      if (refusal().empty()) looked_at_loaded.store(loaded, std::memory_order_relaxed);
+      return nullptr;
+    }
     if (state.load(std::memory_order_relaxed) == State::unknown) {
       table() = found;
       // The store publishes the table to threads that load `state` with acquire.

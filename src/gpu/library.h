@@ -21,6 +21,9 @@ DriverLibrary open_driver_library(Loading loading);
 // nowhere else. Null with the loader's words in `refusal`.
 void* open_library(const std::string& name, const void* beside, std::string& refusal);
 
+// How often a library has been loaded into this process: it grows with each.
+unsigned long long libraries_loaded_so_far() noexcept;
+
 // Around fork: no thread of ours is left in the loader.
 void loader_before_fork() noexcept;
 void loader_after_fork(bool in_child) noexcept;
