@@ -51,6 +51,8 @@ class Backstore {
   std::uint64_t size() const { return size_; }
   // Whether it is a file or device mapping that somebody else gave, so that I/O into it reaches what he sees.
   bool is_given() const { return given_; }
+  // Not so where it is the memory of another device, which is mapped as a whole.
+  bool has_file() const { return file_ >= 0; }
   // A second mapping of a stretch of it. Throws Refusal (operating system) where a device mapping was given.
   std::byte* map_again(std::uint64_t first, std::uint64_t size) const;
   // Nobody needs what is there any more. What was given is left as it is.
@@ -77,6 +79,7 @@ class DeviceMemory {
   std::uint64_t available() const;
   bool contains(std::uint64_t address) const { return window_.contains(address); }
   bool is_given() const { return backstore_.is_given(); }
+  bool has_file() const { return backstore_.has_file(); }
 
   // Throws Refusal (out of memory). An offset into the memory.
   std::uint64_t take(std::uint64_t size, std::uint64_t alignment);

@@ -62,8 +62,8 @@ cuda::AllocationHandle VirtualMemory::create(std::uint64_t size, const cuda::All
   require(properties.type == cuda::allocation_pinned);
   require(properties.location.type == cuda::location_device, cuda::error_not_supported);
   DeviceMemory& memory = device_of(properties.location.id).memory();
-  // What the memory of a device was given to be cannot be shared piece by piece.
-  const bool can_be_shared = properties.handle_types == cuda::handle_type_posix_file_descriptor && !memory.is_given();
+  // A device mapping cannot be had piece by piece.
+  const bool can_be_shared = properties.handle_types == cuda::handle_type_posix_file_descriptor && memory.has_file();
   require(properties.handle_types == cuda::handle_type_none || can_be_shared, cuda::error_not_supported);
   return keep(std::make_shared<PhysicalMemory>(machine().fresh_id(), properties, memory, size));
 }

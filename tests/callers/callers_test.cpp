@@ -1,9 +1,14 @@
 // Each caller in each environment that real ones run in: right to the last byte, or refused aloud; never wrong, never
 // hung. The callers are programs of their own, which check every byte; one that hangs is killed, and told of.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <ostream>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "contract/life/child.h"
@@ -53,6 +58,8 @@ std::vector<Case> cases() {
       {"without_io_uring", disk, {"without_io_uring"}},
       {"under_an_old_filter", disk, {"under_an_old_filter"}},
       {"in_user_namespace", disk, {"in_user_namespace"}},
+      {"as_nobody", disk, {"as_nobody", "without_io_uring"}},
+      {"directly", disk, {"with_reachable_memory"}},
       {"without_locked_memory", disk, {"without_locked_memory"}},
       // All of it at once: an ordinary user's container.
       {"in_a_container",
@@ -91,8 +98,30 @@ TEST(InEnvironment, ImposesItsLimits) {
          "0\n0\n");
   expect("in_user_namespace", "id -u; awk '{ print $1, $3 }' /proc/self/uid_map", "0\n0 1\n");
   expect("under_an_old_filter", "unshare -U true 2>&1 | grep -c 'not permitted'", "1\n");
+  expect("as_nobody", "id -u; grep CapEff /proc/self/status | cut -f 2", "65534\n0000000000000000\n");
+  expect("with_reachable_memory", "readlink $SLUICE_SOFTGPU_BACKING", "/memfd:reachable (deleted)\n");
   expect("without_io_uring", "grep ^Seccomp: /proc/self/status | cut -f 2", "2\n");
 }
+
+// Open to every user, and gone with whatever a caller that was killed has left in it.
+class Folder {
+ public:
+  explicit Folder(const std::string& place) : path_(place + "/callers-XXXXXX") {
+    if (mkdtemp(path_.data()) == nullptr || chmod(path_.c_str(), 0777) != 0) {
+      throw std::runtime_error("no folder in " + place);
+    }
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
 
 class Callers : public ::testing::TestWithParam<Case> {};
 
@@ -103,8 +132,9 @@ TEST_P(Callers, FindEveryByte) {
     if (place == nullptr) place = support::find_place(name);
   }
   if (place == nullptr) GTEST_SKIP() << why_not(environment.places.front());
+  const Folder folder(place->path);
   std::vector<std::string> arguments = environment.limits;
-  arguments.insert(arguments.end(), {"--", life::path_beside("caller_" + caller.name), place->path, caller.part});
+  arguments.insert(arguments.end(), {"--", life::path_beside("caller_" + caller.name), folder.path(), caller.part});
   const life::Ended ended = life::run_beside("in_environment", arguments, {"SLUICE_SOFTGPU_DEVICES=" + caller.devices});
   if (ended.skipped()) GTEST_SKIP() << ended.output;
   EXPECT_EQ(ended.signal, 0) << ended.output;

@@ -2,14 +2,18 @@
 //   without_udev           /run is an empty directory, of this program alone
 //   without_locked_memory  RLIMIT_MEMLOCK is 0, and nothing exempts the program from it
 //   in_user_namespace      it is root in a namespace of its own, as `unshare -Ur` makes it
+//   as_nobody              it is an ordinary user
 //   without_io_uring       a seccomp filter answers EPERM to io_uring's calls, as Docker's does
 //   under_an_old_filter    and to what such filters of some years ago had not heard of, or gave to root alone
+//   with_reachable_memory  the soft GPU's memory is a file that I/O can reach: the direct path is open
 // Status 77, with the reason, where the machine refuses to make it so.
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -99,15 +103,30 @@ void under_an_old_filter() {
           kStatmount, kListmount});
 }
 
+void as_nobody() {
+  constexpr unsigned nobody = 65534;
+  must(setgroups(0, nullptr) == 0 && setgid(nobody) == 0 && setuid(nobody) == 0, "becoming an ordinary user");
+}
+
+// The file stays open in the program, and is nowhere else.
+void with_reachable_memory() {
+  const int file = memfd_create("reachable", 0);
+  must(file >= 0, "a memory file");
+  setenv("SLUICE_SOFTGPU_BACKING", ("/proc/self/fd/" + std::to_string(file)).c_str(), 1);
+  setenv("CUFILE_USE_PCIP2PDMA", "true", 1);
+}
+
 struct Limit {
   std::string_view name;
   void (*impose)();
 };
 
 // In the order in which they are imposed: each leaves the rights that the next one needs.
-constexpr std::array<Limit, 5> kLimits{{{"without_udev", without_udev},
+constexpr std::array<Limit, 7> kLimits{{{"with_reachable_memory", with_reachable_memory},
+                                        {"without_udev", without_udev},
                                         {"without_locked_memory", without_locked_memory},
                                         {"in_user_namespace", in_user_namespace},
+                                        {"as_nobody", as_nobody},
                                         {"without_io_uring", without_io_uring},
                                         {"under_an_old_filter", under_an_old_filter}}};
 

@@ -54,6 +54,7 @@ suite contract_plain env SLUICE_MODE=plain "$build/test-bin/contract_tests" --gt
 suite contract_verify env SLUICE_VERIFY=1 "$build/test-bin/contract_tests" --gtest_filter=-Large.*
 suite first_use "$build/test-bin/first_use" --processes 400 --parallel 8
 suite life "$build/test-bin/life_tests"
+suite callers "$build/test-bin/callers_tests"
 suite uvm "$build/test-bin/uvm_tests"
 suite matrix "$build/test-bin/io_matrix"
 suite fault "$build/test-bin/fault_tests"
