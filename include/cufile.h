@@ -17,7 +17,8 @@
  *
  * Before including this file, a program may define
  *   CUFILE_NO_CUDA_H           to never include <cuda.h>: the two CUDA types needed are then declared here
- *   CUFILE_NO_CLOSE_V2_RENAME  to keep cuFileDriverClose from being renamed to cuFileDriverClose_v2 (see there)
+ *   CUFILE_API_VERSION         to be compiled for another version than 1150 (1.15): 1190 has the longer statistics
+ * of 1.19 CUFILE_NO_CLOSE_V2_RENAME  to keep cuFileDriverClose from being renamed to cuFileDriverClose_v2 (see there)
  */
 /* The second macro guards NVIDIA's header: where a program meets both, the first stands for both. */
 #if !defined(CUFILE_H) && !defined(__CUFILE_H_)
@@ -32,6 +33,14 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <time.h>
+
+/* The layout that a program is compiled for. One of 1190 runs on a library that reports 1190:
+ * CUFILE_VERSION_COMPAT=1190, or sluice.api_version; it asks cuFileGetVersion before it reads statistics, since the
+ * version that is reported decides how much is written. Only the structures of the statistics differ; all else of 1.19
+ * is here for both. */
+#ifndef CUFILE_API_VERSION
+#define CUFILE_API_VERSION 1150
+#endif
 
 #if !defined(CUFILE_NO_CUDA_H) && defined(__has_include)
 #if __has_include(<cuda.h>)
@@ -215,10 +224,14 @@ typedef enum CUfileDriverStatusFlags {
   CU_FILE_MAX_TARGET_TYPES = 14 /* one past the last */
 } CUfileDriverStatusFlags_t;
 
-/* Bit numbers in CUfileDrvProps_t.nvfs.dcontrolflags. */
+/* Bit numbers in CUfileDrvProps_t.nvfs.dcontrolflags. The last two are told where 1190 is reported. (That the fourth is
+ * the number 4, not the mask, is read from its neighbours: no document says so.) */
 typedef enum CUfileDriverControlFlags {
-  CU_FILE_USE_POLL_MODE = 0,    /* small transfers are polled for */
-  CU_FILE_ALLOW_COMPAT_MODE = 1 /* the CPU may move the bytes where no direct path exists */
+  CU_FILE_USE_POLL_MODE = 0,         /* small transfers are polled for */
+  CU_FILE_ALLOW_COMPAT_MODE = 1,     /* the CPU may move the bytes where no direct path exists */
+  CU_FILE_VANILLA_POSIX_IO_MODE = 2, /* the CPU moves all bytes: properties.vanilla_posix_io_mode */
+  CU_FILE_POSIX_IO_MODE = 2,         /* the same, as it was named first */
+  CU_FILE_FALLBACK_IO_MODE = 4       /* the CPU repeats what a direct path refused: properties.gds_fallback_io */
 } CUfileDriverControlFlags_t;
 
 /* Bit numbers in CUfileDrvProps_t.fflags. */
@@ -266,7 +279,8 @@ CUfileError_t cuFileDriverClose_v2(void);
 /* How many opens, explicit or implicit, have not been closed. Never fails, never opens. */
 long cuFileUseCount(void);
 
-/* The version of the API that the library answers for: 1000 * major + 10 * minor, 1150 for 1.15. Never opens.
+/* The version of the API that the library answers for: 1000 * major + 10 * minor, 1150 for 1.15. The configuration may
+ * choose another one (CUFILE_VERSION_COMPAT, sluice.api_version). Never opens.
  * Errors: CU_FILE_INVALID_VALUE (version is NULL). */
 CUfileError_t cuFileGetVersion(int* version);
 
@@ -407,8 +421,11 @@ typedef struct CUfileIOVec {
   size_t len;
 } CUfileIOVec_t;
 
-/* The same with the memory in several parts, in their order, for one contiguous range of the file. flags: 0.
- * errno: as above; EINVAL also for iov NULL, flags, and lengths whose sum is no ssize_t. iovcnt 0 moves nothing. */
+/* The same with the memory in several parts, in their order, for one contiguous range of the file: one transfer. Device
+ * and host memory may be mixed, parts may be empty, and there may be any number of them. Where parts overlap, a read
+ * leaves in common memory what one of them got. The count ends with the first byte that is missing, which may lie in
+ * any part. flags: 0. errno: as above; EINVAL also for iov NULL, flags, and lengths whose sum is no ssize_t. iovcnt 0
+ * moves nothing. */
 ssize_t cuFileReadv(CUfileHandle_t fh, const CUfileIOVec_t* iov, size_t iovcnt, off_t file_offset, unsigned flags);
 ssize_t cuFileWritev(CUfileHandle_t fh, const CUfileIOVec_t* iov, size_t iovcnt, off_t file_offset, unsigned flags);
 
@@ -450,7 +467,8 @@ typedef struct CUfileIOEvents {
   size_t ret; /* the count; read as ssize_t, a negative one is the cause */
 } CUfileIOEvents_t;
 
-/* Makes a batch with room for nr entries in flight, 1 up to the configured io_batchsize.
+/* Makes a batch with room for nr entries in flight, 1 up to the configured io_batchsize; where 1180 or more is reported
+ * and nobody has chosen an io_batchsize, up to 65535.
  * Errors: CU_FILE_INVALID_VALUE (batch_idp is NULL, nr out of range), CU_FILE_NOMEM_ERROR. */
 CUfileError_t cuFileBatchIOSetUp(CUfileBatchHandle_t* batch_idp, unsigned nr);
 
@@ -529,18 +547,23 @@ typedef enum CUFileBoolConfigParameter {
   CUFILE_PARAM_PREFER_IO_URING = 8,
   CUFILE_PARAM_FORCE_ODIRECT_MODE = 9,
   CUFILE_PARAM_SKIP_TOPOLOGY_DETECTION = 10,
-  CUFILE_PARAM_STREAM_MEMOPS_BYPASS = 11
+  CUFILE_PARAM_STREAM_MEMOPS_BYPASS = 11,
+  CUFILE_PARAM_PROPERTIES_POSIX_IO_MODE = 12, /* this and the next: known where 1190 is reported */
+  CUFILE_PARAM_GDS_FALLBACK_IO = 13
 } CUFileBoolConfigParameter_t;
 
 typedef enum CUFileStringConfigParameter {
   CUFILE_PARAM_LOGGING_LEVEL = 0,
   CUFILE_PARAM_ENV_LOGFILE_PATH = 1, /* readable when CUFILE_LOGFILE_PATH is in the environment */
-  CUFILE_PARAM_LOG_DIR = 2
+  CUFILE_PARAM_LOG_DIR = 2,
+  CUFILE_PARAM_RDMA_TRANSPORT = 3 /* DC_V1 or EXT_RC_V1; known where 1190 is reported */
 } CUFileStringConfigParameter_t;
 
 typedef enum CUFileArrayConfigParameter {
   CUFILE_PARAM_POSIX_POOL_SLAB_SIZE_KB = 0,
-  CUFILE_PARAM_POSIX_POOL_SLAB_COUNT = 1
+  CUFILE_PARAM_POSIX_POOL_SLAB_COUNT = 1,
+  CUFILE_PARAM_GPU_BOUNCE_BUFFER_SLAB_SIZE_KB = 2,
+  CUFILE_PARAM_GPU_BOUNCE_BUFFER_SLAB_COUNT = 3
 } CUFileArrayConfigParameter_t;
 
 /* Read the configuration: what is in force when the driver is open, else what the file, the environment and the calls
@@ -599,6 +622,15 @@ typedef struct CUfileStatsLevel1 {
   uint64_t batch_submit_ops_per_sec, batch_complete_ops_per_sec;
   uint64_t batch_submit_lat_sum_us, batch_completion_lat_sum_us;
   uint64_t last_batch_read_bytes, last_batch_write_bytes;
+#if CUFILE_API_VERSION >= 1190
+  /* cuFileReadv and cuFileWritev, which then count here and not among the reads and writes above. */
+  CUfileOpCounter_t readv_ops, writev_ops;
+  uint64_t readv_bytes, writev_bytes;
+  uint64_t readv_bw_bytes_per_sec, writev_bw_bytes_per_sec;
+  uint64_t readv_lat_avg_us, writev_lat_avg_us;
+  uint64_t readv_ops_per_sec, writev_ops_per_sec;
+  uint64_t readv_lat_sum_us, writev_lat_sum_us;
+#endif
 } CUfileStatsLevel1_t;
 
 /* Level 2: also how many transfers had which size. Bin 0: below 4 KiB; bin n: from 2^(n+1) KiB to below twice that. */
@@ -638,7 +670,8 @@ CUfileError_t cuFileStatsStart(void);
 CUfileError_t cuFileStatsStop(void);
 CUfileError_t cuFileStatsReset(void);
 
-/* Copy the counters. Errors: CU_FILE_DRIVER_NOT_INITIALIZED, CU_FILE_INVALID_VALUE (NULL, the level is lower, or the
+/* Copy the counters: as many bytes as the structures have in the version that is reported (level 1: 512, and 624 from
+ * 1190 on). Errors: CU_FILE_DRIVER_NOT_INITIALIZED, CU_FILE_INVALID_VALUE (NULL, the level is lower, or the
  * statistics were stopped or zeroed and not started again). */
 CUfileError_t cuFileGetStatsL1(CUfileStatsLevel1_t* stats);
 CUfileError_t cuFileGetStatsL2(CUfileStatsLevel2_t* stats);

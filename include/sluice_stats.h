@@ -21,7 +21,7 @@
 #define SLUICE_STATS_NAME "sluice-stats"
 #define SLUICE_STATS_MAGIC UINT64_C(0x5354415453434c53)
 /* Changes with the meaning of anything below. */
-#define SLUICE_STATS_VERSION 3u
+#define SLUICE_STATS_VERSION 4u
 
 enum {
   SLUICE_STATS_SHARD_COUNT = 8,   /* threads share them out among themselves */
@@ -69,6 +69,12 @@ typedef struct sluice_stats_direction {
   uint64_t sizes[SLUICE_STATS_SIZE_COUNT];
 } sluice_stats_direction_t;
 
+/* cuFileReadv, or cuFileWritev: a call once, whatever it is made of; apart from the reads and writes above. */
+typedef struct sluice_stats_vectored {
+  sluice_stats_pair_t operations;
+  uint64_t bytes, nanoseconds;
+} sluice_stats_vectored_t;
+
 /* The same, between storage and one device. */
 typedef struct sluice_stats_device_direction {
   uint64_t bytes, nanoseconds, total, by_drive, unaligned, errors;
@@ -86,6 +92,7 @@ typedef struct sluice_stats_way {
 
 typedef struct sluice_stats_shard {
   sluice_stats_direction_t directions[2];
+  sluice_stats_vectored_t vectored[2];
   sluice_stats_pair_t operations[SLUICE_STATS_OPERATION_COUNT];
   sluice_stats_pair_t batch_processed, batch_processed_by_drive;
   sluice_stats_device_t devices[SLUICE_STATS_DEVICE_COUNT];

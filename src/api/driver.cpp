@@ -14,7 +14,6 @@ using sluice::core::Driver;
 
 namespace {
 
-constexpr int api_version = 1150;  // 1.15: 1000 * major + 10 * minor
 constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
 template <typename T>
@@ -67,7 +66,7 @@ long cuFileUseCount(void) {
 CUfileError_t cuFileGetVersion(int* version) {
   return guarded("cuFileGetVersion", [&] {
     require(version);
-    *version = api_version;
+    *version = Driver::instance().store().current()->api_version;
   });
 }
 
@@ -83,6 +82,12 @@ CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t* props) {
     }
     if (config->flag(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE)) {
       props->nvfs.dcontrolflags |= 1u << CU_FILE_ALLOW_COMPAT_MODE;
+    }
+    if (config->api_version >= 1190) {
+      if (config->flag(CUFILE_PARAM_PROPERTIES_POSIX_IO_MODE)) {
+        props->nvfs.dcontrolflags |= 1u << CU_FILE_VANILLA_POSIX_IO_MODE;
+      }
+      if (config->flag(CUFILE_PARAM_GDS_FALLBACK_IO)) props->nvfs.dcontrolflags |= 1u << CU_FILE_FALLBACK_IO_MODE;
     }
     props->fflags = 1u << CU_FILE_DYN_ROUTING_SUPPORTED | 1u << CU_FILE_BATCH_IO_SUPPORTED |
                     1u << CU_FILE_STREAMS_SUPPORTED | 1u << CU_FILE_PARALLEL_IO_SUPPORTED;

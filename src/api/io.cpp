@@ -1,10 +1,9 @@
 // cuFileRead, cuFileWrite and their vectored forms.
 #include <cerrno>
-#include <cstdint>
 
 #include "api/funnel.h"
-#include "core/in_flight.h"
 #include "core/transfer.h"
+#include "core/vectored.h"
 
 using sluice::api::guarded_transfer;
 using sluice::base::Direction;
@@ -14,30 +13,11 @@ using sluice::core::Driver;
 
 namespace {
 
-// The parts of memory in their order, for one range of the file: stops where a part comes back short.
 Outcome transfer_parts(Direction direction, CUfileHandle_t fh, const CUfileIOVec_t* iov, size_t iovcnt,
                        off_t file_offset, unsigned flags) {
   if ((iov == nullptr && iovcnt > 0) || flags != 0) return Outcome::system_error(EINVAL);
-  std::uint64_t total = 0;
-  for (size_t i = 0; i < iovcnt; ++i) {
-    total += iov[i].len;
-    if (total > INT64_MAX || iov[i].len > INT64_MAX) return Outcome::system_error(EINVAL);
-    if (iov[i].base == nullptr && iov[i].len > 0) return Outcome::system_error(EINVAL);
-  }
-  Driver& driver = Driver::instance();
-  const sluice::core::InFlight in_flight;  // with all its parts; before the pin, as in transfer()
-  const auto file = driver.files().pin(fh);
-  if (!file) return sluice::core::transfer(driver, {direction, fh, iov, 0, 0, 0});  // its answer for such a handle
-  std::uint64_t done = 0;
-  for (size_t i = 0; i < iovcnt; ++i) {
-    if (iov[i].len == 0) continue;
-    const Call part{direction, fh, iov[i].base, iov[i].len, file_offset + static_cast<off_t>(done), 0};
-    const Outcome moved = sluice::core::transfer(driver, *file, part);
-    if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
-    done += moved.count();
-    if (moved.count() < iov[i].len) break;
-  }
-  return Outcome::bytes(done);
+  const sluice::core::VectoredCall call{direction, fh, {iov, iovcnt}, file_offset};
+  return sluice::core::transfer_vectored(Driver::instance(), call);
 }
 
 }  // namespace

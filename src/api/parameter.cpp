@@ -44,6 +44,9 @@ std::string text_of(const sluice::config::Config& config, const CUFileStringConf
       return config.log_file;
     case CUFILE_PARAM_LOG_DIR:
       return config.log_dir;
+    case CUFILE_PARAM_RDMA_TRANSPORT:
+      if (!sluice::config::is_known(param, config.api_version)) break;
+      return config.text(sluice::config::key_at("properties.rdma_transport_type"));
   }
   refuse("no such text parameter");
 }
@@ -64,7 +67,9 @@ CUfileError_t cuFileGetParameterBool(CUFileBoolConfigParameter_t param, bool* va
   return guarded("cuFileGetParameterBool", [&] {
     const auto index = sluice::config::index_of(param);
     if (!index || value == nullptr) refuse("no such switch, or nowhere to write it");
-    *value = store().current()->flags[*index];
+    const auto config = store().current();
+    if (!sluice::config::is_known(param, config->api_version)) refuse("no such switch in the version that is reported");
+    *value = config->flags[*index];
   });
 }
 

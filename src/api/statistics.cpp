@@ -1,6 +1,9 @@
 // cuFile*Stats*.
 #include "observe/statistics.h"
 
+#include <cstdint>
+#include <cstring>
+
 #include "api/funnel.h"
 #include "core/driver.h"
 
@@ -18,6 +21,57 @@ void require_open() {
   }
 }
 
+// The structures of 1.19.
+struct Level1Of1190 {
+  CUfileStatsLevel1_t known;
+  observe::VectoredCounters vectored;
+};
+struct Level2Of1190 {
+  Level1Of1190 basic;
+  std::uint64_t read_size_kb_hist[32];
+  std::uint64_t write_size_kb_hist[32];
+};
+struct Level3Of1190 {
+  Level2Of1190 detailed;
+  std::uint32_t num_gpus;
+  CUfilePerGpuStats_t per_gpu_stats[16];
+};
+static_assert(sizeof(CUfileStatsLevel1_t) == 512 && sizeof(Level1Of1190) == 624);
+static_assert(sizeof(CUfileStatsLevel2_t) == 1024 && sizeof(Level2Of1190) == 1136);
+static_assert(sizeof(CUfileStatsLevel3_t) == 5000 && sizeof(Level3Of1190) == 5112);
+
+void write_long(CUfileStatsLevel1_t* out) {
+  Level1Of1190 all{};
+  observe::read_statistics(all.known, observe::Vectored::apart);
+  observe::read_statistics(all.vectored);
+  std::memcpy(static_cast<void*>(out), &all, sizeof all);
+}
+
+Level2Of1190 lengthened(const CUfileStatsLevel2_t& known) {
+  Level2Of1190 all{};
+  all.basic.known = known.basic;
+  observe::read_statistics(all.basic.vectored);
+  std::memcpy(all.read_size_kb_hist, known.read_size_kb_hist, sizeof known.read_size_kb_hist);
+  std::memcpy(all.write_size_kb_hist, known.write_size_kb_hist, sizeof known.write_size_kb_hist);
+  return all;
+}
+
+void write_long(CUfileStatsLevel2_t* out) {
+  CUfileStatsLevel2_t known;
+  observe::read_statistics(known, observe::Vectored::apart);
+  const Level2Of1190 all = lengthened(known);
+  std::memcpy(static_cast<void*>(out), &all, sizeof all);
+}
+
+void write_long(CUfileStatsLevel3_t* out) {
+  CUfileStatsLevel3_t known;
+  observe::read_statistics(known, observe::Vectored::apart);
+  Level3Of1190 all{lengthened(known.detailed), known.num_gpus, {}};
+  std::memcpy(all.per_gpu_stats, known.per_gpu_stats, sizeof known.per_gpu_stats);
+  std::memcpy(static_cast<void*>(out), &all, sizeof all);
+}
+
+// The version that is reported decides how long the structures are: a caller of 1.15 has no room for more.
 template <typename Stats>
 CUfileError_t read_level(const char* call, Stats* stats, int level) {
   return guarded(call, [&] {
@@ -27,7 +81,11 @@ CUfileError_t read_level(const char* call, Stats* stats, int level) {
       throw Failure(CU_FILE_INVALID_VALUE,
                     "statistics of this level are not running: cuFileSetStatsLevel and cuFileStatsStart first");
     }
-    observe::read_statistics(*stats);
+    if (Driver::instance().store().current()->api_version >= 1190) {
+      write_long(stats);
+    } else {
+      observe::read_statistics(*stats, observe::Vectored::among_all);
+    }
   });
 }
 

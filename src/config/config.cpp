@@ -2,6 +2,7 @@
 #include "config/config.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "config/load.h"
@@ -33,6 +34,31 @@ void apply_environment(const Sources& sources, Config& config) {
       const std::string why = std::get<Objection>(read).text;
       config.notes.push_back({LogLevel::warn, printable(std::string(key.environment) + " " + why + "; it is ignored")});
     }
+  }
+}
+
+constexpr std::size_t slab_sizes = key_at("properties.gpu_bounce_buffer_slab_config.slab_size_kb");
+constexpr std::size_t slab_counts = key_at("properties.gpu_bounce_buffer_slab_config.slab_count");
+constexpr std::array uniform_keys{key_at("properties.max_direct_io_size_kb"),
+                                  key_at("properties.max_device_cache_size_kb"),
+                                  key_at("properties.per_buffer_cache_size_kb")};
+
+// The defaults of later versions, and what they say of older keys.
+void follow_version(Config& config) {
+  const auto by_default = [&config](std::size_t key, Value value) {
+    if (config.setting(key).origin == Origin::built_in) config.set(key, std::move(value), Origin::built_in);
+  };
+  if (config.api_version >= 1190) by_default(uniform_keys[0], std::int64_t{1024});
+  if (config.api_version < 1170) return;
+  using Numbers = std::vector<std::int64_t>;
+  by_default(slab_sizes, Numbers{1024, 8192, 16384, 65536});
+  by_default(slab_counts, Numbers{128, 8, 4, 2});
+  for (const std::size_t key : uniform_keys) {
+    if (!config.binds(key)) continue;
+    config.notes.push_back(
+        {LogLevel::warn, std::string(keys[key].name) +
+                             " is deprecated since 1.17: give properties.gpu_bounce_buffer_slab_config, "
+                             "with slab_size_kb and slab_count"});
   }
 }
 
@@ -81,6 +107,7 @@ void Config::follow() {
   verify = flag(key_at("sluice.verify"));
   explain = flag(key_at("sluice.explain"));
   poll_thread = flag(key_at("sluice.poll_thread"));
+  api_version = static_cast<int>(number(key_at("sluice.api_version")));
   for (std::size_t i = 0; i < size_parameter_count; ++i) {
     sizes[i] = static_cast<std::size_t>(number(size_parameters[i].index));
   }
@@ -100,6 +127,7 @@ Config make_config(const Sources& sources, const std::vector<Change>& changes) {
   apply_file(sources, config);
   apply_environment(sources, config);
   for (const Change& change : changes) config.set(change.key, change.value, Origin::parameter);
+  follow_version(config);
   note_what_changes_nothing(config);
   note_what_cannot_be_used(config);
   return config;

@@ -74,6 +74,7 @@ struct Config {
   bool poll_thread = false;  // direct transfers that are polled for are polled for by a thread of the kernel
   std::array<std::size_t, size_parameter_count> sizes{};
   std::array<bool, bool_parameter_count> flags{};
+  int api_version = 1150;  // that the library answers for: 1000 * major + 10 * minor
   std::string log_level;
   std::string log_file;         // empty: no log is written
   bool log_file_given = false;  // also when it was given as empty

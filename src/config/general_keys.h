@@ -57,6 +57,19 @@ inline constexpr std::array general_keys{
             "auto is io_uring, or threads where the kernel has none. sqpoll runs one thread of the kernel for each "
             "thread that reads; it sleeps 5 ms after the last read, and before Linux 5.11 needs CAP_SYS_NICE. iopoll "
             "needs drives with queues for it. What cannot be had is logged, and the next simpler way is taken."},
+    Key{.name = "sluice.api_version",
+        .kind = Kind::number,
+        .standard = "1150",
+        .limits = {.lowest = 1150, .highest = 1190, .step = 10},
+        .environment = "CUFILE_VERSION_COMPAT",
+        .effect = Effect::obeyed,
+        .meaning = "The version of cuFile that the library answers for: 1150 for 1.15, 1190 for 1.19.",
+        .here =
+            "cuFileGetVersion tells it. From 1170 on the slab arrays have the values of that stock file, and uniform "
+            "bounce buffers (max_direct_io_size_kb, max_device_cache_size_kb, per_buffer_cache_size_kb) are told to "
+            "be deprecated; from 1180 on a batch may have up to 65535 entries, unless io_batchsize binds; with 1190 "
+            "the statistics have the counters of cuFileReadv and cuFileWritev behind level 1 (624 bytes in place of "
+            "512), max_direct_io_size_kb is 1024 unless given, and the parameters of 1.19 are known."},
     Key{.name = "sluice.verify",
         .kind = Kind::flag,
         .standard = "false",
@@ -296,7 +309,7 @@ inline constexpr std::array general_keys{
         .limits = {.lowest = 1, .highest = 256},
         .effect = Effect::obeyed,
         .meaning = "The most entries of a batch.",
-        .here = "A larger batch cannot be set up."},
+        .here = "A larger batch cannot be set up; see sluice.api_version."},
     Key{.name = "properties.batch_io_timeout_ms",
         .kind = Kind::number,
         .standard = "5",
@@ -314,13 +327,15 @@ inline constexpr std::array general_keys{
     Key{.name = "properties.vanilla_posix_io_mode",
         .kind = Kind::flag,
         .standard = "false",
-        .meaning = "Plain POSIX I/O for everything.",
-        .here = "None: use sluice.mode."},
+        .effect = Effect::obeyed,
+        .meaning = "Plain POSIX I/O for everything; of 1.19.",
+        .here = "As force_compat_mode, whatever version is reported."},
     Key{.name = "properties.gds_fallback_io",
         .kind = Kind::flag,
         .standard = "false",
-        .meaning = "Repeat by POSIX I/O what failed on a direct path.",
-        .here = "None: there is no direct path in this version."},
+        .effect = Effect::reported,
+        .meaning = "Repeat by POSIX I/O what failed on a direct path; of 1.19.",
+        .here = "Shown by parameters and properties; what a drive does not move is always moved by the CPU."},
     Key{.name = "properties.compat_odirect_unaligned_read_split",
         .kind = Kind::flag,
         .standard = "false",

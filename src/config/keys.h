@@ -43,6 +43,8 @@ inline constexpr std::array aliases{
     Alias{"properties.max_batch_io_size", key_at("properties.io_batchsize")},
     Alias{"properties.max_batch_io_timeout_msecs", key_at("properties.batch_io_timeout_ms")},
     Alias{"properties.batch_io_timeout_msecs", key_at("properties.batch_io_timeout_ms")},
+    Alias{"properties.vanilla_posix_mode", key_at("properties.vanilla_posix_io_mode")},
+    Alias{"properties.posix_io_mode", key_at("properties.vanilla_posix_io_mode")},
     Alias{"properties.use_compat_mode", key_at("properties.allow_compat_mode")},
     Alias{"properties.rdma_peer_affinity_policy", key_at("properties.rdma_load_balancing_policy")},
     Alias{"properties.gpu_bounce_buffer_slab_size_kb", key_at("properties.gpu_bounce_buffer_slab_config.slab_size_kb")},

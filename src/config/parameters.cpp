@@ -68,6 +68,8 @@ constinit const std::array<BoolParameter, bool_parameter_count> bool_parameters{
     bool_of(CUFILE_PARAM_FORCE_ODIRECT_MODE, "properties.force_odirect_mode"),
     bool_of(CUFILE_PARAM_SKIP_TOPOLOGY_DETECTION, "miscellaneous.skip_topology_detection"),
     bool_of(CUFILE_PARAM_STREAM_MEMOPS_BYPASS, "miscellaneous.stream_memops_bypass"),
+    bool_of(CUFILE_PARAM_PROPERTIES_POSIX_IO_MODE, "properties.vanilla_posix_io_mode"),
+    bool_of(CUFILE_PARAM_GDS_FALLBACK_IO, "properties.gds_fallback_io"),
 }};
 
 std::optional<std::size_t> index_of(const CUFileSizeTConfigParameter_t& id) noexcept {
@@ -78,6 +80,15 @@ std::optional<std::size_t> index_of(const CUFileBoolConfigParameter_t& id) noexc
 }
 std::optional<std::size_t> index_of(const CUFileStringConfigParameter_t& id) noexcept {
   return bounded(id, string_parameter_count);
+}
+
+bool is_known(const CUFileBoolConfigParameter_t& id, std::int64_t api_version) noexcept {
+  const auto index = index_of(id);
+  return index && (*index < CUFILE_PARAM_PROPERTIES_POSIX_IO_MODE || api_version >= 1190);
+}
+bool is_known(const CUFileStringConfigParameter_t& id, std::int64_t api_version) noexcept {
+  const auto index = index_of(id);
+  return index && (*index < CUFILE_PARAM_RDMA_TRANSPORT || api_version >= 1190);
 }
 
 bool in_range(const SizeParameter& parameter, std::size_t value) noexcept {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -28,8 +29,8 @@ struct BoolParameter {
 };
 
 inline constexpr std::size_t size_parameter_count = 12;
-inline constexpr std::size_t bool_parameter_count = 12;
-inline constexpr std::size_t string_parameter_count = 3;
+inline constexpr std::size_t bool_parameter_count = 14;
+inline constexpr std::size_t string_parameter_count = 4;
 
 // In the order of their enumerations, so that a valid id is an index.
 extern const std::array<SizeParameter, size_parameter_count> size_parameters;
@@ -40,6 +41,10 @@ extern const std::array<BoolParameter, bool_parameter_count> bool_parameters;
 std::optional<std::size_t> index_of(const CUFileSizeTConfigParameter_t& id) noexcept;
 std::optional<std::size_t> index_of(const CUFileBoolConfigParameter_t& id) noexcept;
 std::optional<std::size_t> index_of(const CUFileStringConfigParameter_t& id) noexcept;
+
+// Whether a library of that version knows them: the last two switches and the last text came with 1.19.
+bool is_known(const CUFileBoolConfigParameter_t& id, std::int64_t api_version) noexcept;
+bool is_known(const CUFileStringConfigParameter_t& id, std::int64_t api_version) noexcept;
 
 bool in_range(const SizeParameter& parameter, std::size_t value) noexcept;
 

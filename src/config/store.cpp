@@ -12,6 +12,8 @@ using base::Failure;
 
 namespace {
 
+constexpr std::int64_t oldest_version = 1150;
+
 std::vector<std::int64_t> as_numbers(const std::vector<std::size_t>& sizes) {
   std::vector<std::int64_t> numbers(sizes.size());
   std::transform(sizes.begin(), sizes.end(), numbers.begin(),
@@ -65,6 +67,11 @@ std::shared_ptr<const Config> Store::current() {
   return std::make_shared<const Config>(make_config(sources_, changes));
 }
 
+// The version that is reported. Only what a later one knows asks for it.
+int Store::version() const {
+  return running_ ? running_->api_version : make_config(sources_, staged_).api_version;
+}
+
 void Store::require_closed() const {
   if (running_) {
     throw Failure(CU_FILE_DRIVER_ALREADY_OPEN,
@@ -99,13 +106,17 @@ void Store::set(const CUFileSizeTConfigParameter_t& id, std::size_t value) {
 void Store::set(const CUFileBoolConfigParameter_t& id, bool value) {
   const std::lock_guard lock(mutex_);
   const auto index = index_of(id);
-  if (!index) throw Failure(CU_FILE_INVALID_VALUE, "no such switch");
+  if (!is_known(id, oldest_version) && !is_known(id, version())) {
+    throw Failure(CU_FILE_INVALID_VALUE, "no such switch in the version that is reported");
+  }
   stage(bool_parameters[*index].index, value);
 }
 
 void Store::set(const CUFileStringConfigParameter_t& id, const std::string& value) {
   const std::lock_guard lock(mutex_);
-  if (!index_of(id)) throw Failure(CU_FILE_INVALID_VALUE, "no such text parameter");
+  if (!is_known(id, oldest_version) && !is_known(id, version())) {
+    throw Failure(CU_FILE_INVALID_VALUE, "no such text parameter in the version that is reported");
+  }
   require_closed();
   if (value.empty()) throw Failure(CU_FILE_INVALID_VALUE, "an empty text sets nothing");
   switch (id) {
@@ -118,6 +129,15 @@ void Store::set(const CUFileStringConfigParameter_t& id, const std::string& valu
     case CUFILE_PARAM_LOG_DIR:  // it may come to be there before the driver opens
       stage(key_at("logging.dir"), value);
       break;
+    case CUFILE_PARAM_RDMA_TRANSPORT: {
+      constexpr std::size_t key = key_at("properties.rdma_transport_type");
+      auto read = read_word(keys[key], value);
+      if (const auto* const objection = std::get_if<Objection>(&read)) {
+        throw Failure(CU_FILE_INVALID_VALUE, std::string(keys[key].name) + " " + objection->text);
+      }
+      stage(key, std::get<Value>(std::move(read)));
+      break;
+    }
   }
 }
 

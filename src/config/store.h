@@ -46,6 +46,7 @@ class Store {
  private:
   // With mutex_ held.
   void require_closed() const;
+  int version() const;
   void stage(std::size_t key, Value value);
   void change(std::size_t key, Value value);
 

@@ -94,11 +94,16 @@ void Batch::count_waiting() noexcept {
 }
 
 Batch::Room::Room(Batch& batch, std::size_t count) noexcept : batch_(batch) {
+  if (count > few_.size()) {
+    if (count > batch.capacity_) return;
+    many_.reset(new (std::nothrow) std::uint16_t[count]);
+    if (!many_) return;
+  }
   const std::lock_guard lock(batch.mutex_);
   if (count > batch.capacity_ - batch.outstanding_ - batch.reserved_) return;
   count_ = count;
   batch.reserved_ += static_cast<unsigned>(count);
-  for (std::size_t i = 0; i < count; ++i) slots_[i] = batch.free_[--batch.free_count_];
+  for (std::size_t i = 0; i < count; ++i) slots()[i] = batch.free_[--batch.free_count_];
 }
 
 Batch::Room::~Room() {
@@ -106,7 +111,7 @@ Batch::Room::~Room() {
   for (std::size_t i = 0; i < count_; ++i) entry(i) = {};
   const std::lock_guard lock(batch_.mutex_);
   batch_.reserved_ -= static_cast<unsigned>(count_);
-  for (std::size_t i = count_; i > 0; --i) batch_.free_[batch_.free_count_++] = slots_[i - 1];
+  for (std::size_t i = count_; i > 0; --i) batch_.free_[batch_.free_count_++] = slots()[i - 1];
 }
 
 bool Batch::Room::enqueue() noexcept {
@@ -114,7 +119,7 @@ bool Batch::Room::enqueue() noexcept {
   if (batch_.ending_) return false;
   for (std::size_t i = 0; i < count_; ++i) {
     entry(i).cancels = batch_.cancels_;
-    batch_.queue(slots_[i]);
+    batch_.queue(slots()[i]);
   }
   batch_.count_waiting();
   batch_.reserved_ -= static_cast<unsigned>(count_);
@@ -179,8 +184,8 @@ class Batch::Told final : public Convoy::Listener {
  public:
   Told(Batch& batch, Team& team) noexcept : batch_(batch), team_(team) {}
   void ended(std::span<const std::uint16_t> numbers) noexcept override {
-    std::array<std::uint16_t, most_entries> slots;
-    std::array<Ending, most_entries> endings;
+    std::array<std::uint16_t, most_in_a_batch> slots;
+    std::array<Ending, most_in_a_batch> endings;
     std::size_t count = 0;
     for (const std::uint16_t number : numbers) {
       team_.told[number] = true;
@@ -233,7 +238,7 @@ bool Batch::run_together(Company company) noexcept {
   }
   carry(*team);
   // Those that were not carried come to the end of a row, from where they go on in other company.
-  std::array<std::uint16_t, most_entries> left;
+  std::array<std::uint16_t, most_in_a_batch> left;
   std::size_t left_count = 0;
   std::size_t carried = 0;
   for (std::size_t i = 0; i < team->count; ++i) {
@@ -263,29 +268,33 @@ bool Batch::run_together(Company company) noexcept {
 }
 
 void Batch::cancel_waiting(bool and_end) noexcept {
-  std::array<std::uint16_t, most_entries> slots;
-  std::array<Ending, most_entries> endings;
+  std::array<std::uint16_t, most_in_a_batch> slots;
+  std::array<Ending, most_in_a_batch> endings;
   std::size_t count = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    if (and_end) ending_ = true;
-    if (!and_end) ++cancels_;
-    const auto sift = [&](auto& waiting) {
-      for (unsigned left = waiting.count(); left > 0; --left) {
-        const std::uint16_t slot = waiting.pop();
-        if (entries_[slot].before.begun()) {
-          waiting.push(slot);  // begun, and left by a company that could not end it
-        } else {
-          endings[count] = cancelled(entries_[slot]);
-          slots[count++] = slot;
+  bool first = true;
+  do {
+    count = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (and_end) ending_ = true;
+      if (std::exchange(first, false) && !and_end) ++cancels_;
+      const auto sift = [&](auto& waiting) {
+        for (unsigned left = waiting.count(); left > 0 && count < slots.size(); --left) {
+          const std::uint16_t slot = waiting.pop();
+          if (entries_[slot].before.begun()) {
+            waiting.push(slot);  // begun, and left by a company that could not end it
+          } else {
+            endings[count] = cancelled(entries_[slot]);
+            slots[count++] = slot;
+          }
         }
-      }
-    };
-    for (Row& row : rows_) sift(row);
-    sift(waiting_);
-    count_waiting();
-  }
-  finish(std::span(slots).first(count), std::span(endings).first(count));
+      };
+      for (Row& row : rows_) sift(row);
+      sift(waiting_);
+      count_waiting();
+    }
+    finish(std::span(slots).first(count), std::span(endings).first(count));
+  } while (count == slots.size());
 }
 
 void Batch::cancel() noexcept {

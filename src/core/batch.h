@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -24,7 +25,7 @@ namespace sluice::core {
 
 class Batch {
  public:
-  static constexpr unsigned most_entries = most_in_a_batch;
+  static constexpr unsigned most_entries = 65535;  // slots are numbers of 16 bits
 
   // Which entries have an event. One that a cancel came before has none, as with NVIDIA's library, unless a program
   // asks for all: `sluice.batch_all_events`.
@@ -44,14 +45,17 @@ class Batch {
     Room(const Room&) = delete;
     Room& operator=(const Room&) = delete;
     explicit operator bool() const noexcept { return count_ > 0; }
-    Entry& entry(std::size_t number) noexcept { return batch_.entries_[slots_[number]]; }
+    Entry& entry(std::size_t number) noexcept { return batch_.entries_[slots()[number]]; }
     // False: the batch is being destroyed.
     bool enqueue() noexcept;
 
    private:
+    std::uint16_t* slots() noexcept { return many_ ? many_.get() : few_.data(); }
+
     Batch& batch_;
     std::size_t count_ = 0;
-    std::array<std::uint16_t, most_entries> slots_;
+    std::array<std::uint16_t, most_in_a_batch> few_;
+    std::unique_ptr<std::uint16_t[]> many_;  // where that is too little
   };
 
   // Begins what has waited longest and carries it to its event, on this thread: those that go together first. False

@@ -64,9 +64,20 @@ void fill(Driver& driver, Batch::Room& room, std::span<const CUfileIOParams_t> e
 
 }  // namespace
 
+namespace {
+
+// From 1.18 on only somebody's wish limits it.
+std::size_t largest_batch(const config::Config& config) {
+  constexpr std::size_t key = config::key_at("properties.io_batchsize");
+  const bool unlimited = config.api_version >= 1180 && !config.binds(key);
+  return unlimited ? Batch::most_entries : config.size(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE);
+}
+
+}  // namespace
+
 void* set_up_batch(Driver& driver, unsigned capacity) {
   const auto life = driver.life_or_open();
-  const std::size_t most = life->config->size(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE);
+  const std::size_t most = largest_batch(*life->config);
   if (capacity == 0 || capacity > most) {
     throw Failure(CU_FILE_INVALID_VALUE, "a batch holds 1 to " + std::to_string(most) +
                                              " entries (properties.io_batchsize), not " + std::to_string(capacity));

@@ -27,13 +27,13 @@ engine::Carrier carrier_of(paths::Manner manner) noexcept {
 }
 
 // Where an entry goes that the company did not carry to its end. One that changes its way counts on both.
-void go_on_elsewhere(Entry& entry) noexcept {
+void go_on_elsewhere(Entry& entry, engine::Bond bond = engine::Bond::none) noexcept {
   if (entry.together.company == Company::cached) {
     leave_cached(entry);
   } else {
     entry.together.company = Company::none;
   }
-  if (entry.together.company != Company::none || entry.before.there == 0) return;
+  if (entry.together.company != Company::none || entry.before.there == 0 || bond != engine::Bond::none) return;
   observe::count_path(entry.together.way.path, entry.together.way.reason, entry.call.direction,
                       Outcome::bytes(entry.before.there));
 }
@@ -162,7 +162,7 @@ void Convoy::carry_cached(engine::RingLoan& ring) noexcept {
   if (!cached_) cached_.reset(new (std::nothrow) engine::ScatteredRead);
   if (!cached_) return;
   parcel_count_ = pack();
-  cached_->run(std::span(parcels_).first(parcel_count_), ring, carrier_of(entries_.front()->together.manner));
+  cached_->run(std::span(parcels_).first(parcel_count_), ring, carrier_of(entries_.front()->together.manner), bond_);
   unpack();
 }
 
@@ -229,7 +229,7 @@ void Convoy::carry_from_disk(engine::RingLoan& ring, Listener& listener) noexcep
     disk_parcels_[i].block = block_of(*entry.file);
   }
   FromDisk told(*this, listener);
-  disk_.run(std::span(disk_parcels_).first(entries_.size()), ring, *disk, told);
+  disk_.run(std::span(disk_parcels_).first(entries_.size()), ring, *disk, told, bond_);
   // What is in place already counts, whatever becomes of the rest.
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const engine::Parcel& parcel = disk_parcels_[i].parcel;
@@ -250,7 +250,7 @@ void Convoy::carry_written(engine::RingLoan& ring, Listener& listener) noexcept 
                   paths::number_of(file), paths::warmable_place(entry.file->fd, file)};
   }
   Written told(*this, listener);
-  written_->run(parcels, ring, told);
+  written_->run(parcels, ring, told, bond_);
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     if (parcels[i].left_over) entries_[i]->before.there = parcels[i].outcome.count();
   }
@@ -297,6 +297,7 @@ void Convoy::count() noexcept {
 
 // With the entry's pins. The next count() counts it.
 void Convoy::record(std::size_t number, std::int64_t milliseconds) noexcept {
+  if (bond_ != engine::Bond::none) return;
   const Entry& entry = *entries_[number];
   const Ending& ending = endings_[number];
   const Outcome outcome = ending.status == CUFILE_COMPLETE ? Outcome::bytes(static_cast<std::uint64_t>(ending.result))
@@ -319,21 +320,42 @@ void Convoy::record(std::size_t number, std::int64_t milliseconds) noexcept {
   observe::count_transfer(record, outcome);
 }
 
-void Convoy::carry(std::span<Entry* const> entries, std::span<Ending> endings, Listener& listener) noexcept {
-  entries_ = entries;
-  endings_ = endings;
-  std::fill(endings.begin(), endings.end(), Ending{CUFILE_WAITING, 0});
-  const Watch watch;
-  watch_ = &watch;
-  counting_ = observe::statistics_running();
-  if (counting_) begun_ = std::chrono::steady_clock::now();
-  const Company company = entries.front()->together.company;
-  if (company == Company::direct) {
+void Convoy::carry_all(Listener& listener) noexcept {
+  std::fill(endings_.begin(), endings_.end(), Ending{CUFILE_WAITING, 0});
+  if (entries_.front()->together.company == Company::direct) {
     carry_direct(listener);
   } else {
     carry_by_staging(listener);
   }
-  const bool told = company != Company::cached;  // of those that have ended
+}
+
+void Convoy::carry_as_one(std::span<Entry* const> entries, std::span<Ending> endings) noexcept {
+  class Deaf final : public Listener {
+   public:
+    void ended(std::span<const std::uint16_t> /*numbers*/) noexcept override {}
+  };
+  entries_ = entries;
+  endings_ = endings;
+  bond_ = engine::Bond::one_transfer;
+  const Watch watch;
+  watch_ = &watch;
+  Deaf nobody;
+  carry_all(nobody);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (endings[i].status == CUFILE_WAITING) go_on_elsewhere(*entries[i], bond_);
+  }
+}
+
+void Convoy::carry(std::span<Entry* const> entries, std::span<Ending> endings, Listener& listener) noexcept {
+  entries_ = entries;
+  endings_ = endings;
+  bond_ = engine::Bond::none;
+  const Watch watch;
+  watch_ = &watch;
+  counting_ = observe::statistics_running();
+  if (counting_) begun_ = std::chrono::steady_clock::now();
+  const bool told = entries.front()->together.company != Company::cached;  // of those that have ended
+  carry_all(listener);
   const std::int64_t milliseconds = watch.so_far();
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (endings[i].status == CUFILE_WAITING) {

@@ -55,6 +55,10 @@ class Convoy {
   // CUFILE_WAITING was not carried, and is to be carried by others: its company has been changed.
   void carry(std::span<Entry* const> entries, std::span<Ending> endings, Listener& listener) noexcept;
 
+  // The same of entries that are one transfer, in their order (engine/bond.h; what a drive moves itself has no order).
+  // Nobody is told, and nothing is counted: that is the caller's.
+  void carry_as_one(std::span<Entry* const> entries, std::span<Ending> endings) noexcept;
+
  private:
   class FromDisk;
   class Written;
@@ -73,7 +77,10 @@ class Convoy {
   void record(std::size_t number, std::int64_t milliseconds) noexcept;
   void count() noexcept;
 
+  void carry_all(Listener& listener) noexcept;
+
   // Of the present run.
+  engine::Bond bond_ = engine::Bond::none;
   std::span<Entry* const> entries_;
   std::span<Ending> endings_;
   const Watch* watch_ = nullptr;

@@ -73,7 +73,8 @@ void Driver::open_locked() {
   }
 
   life->terms.rules.plain = config.plain;
-  life->terms.rules.force_compat = config.flag(CUFILE_PARAM_FORCE_COMPAT_MODE);
+  life->terms.rules.force_compat =
+      config.flag(CUFILE_PARAM_FORCE_COMPAT_MODE) || config.flag(CUFILE_PARAM_PROPERTIES_POSIX_IO_MODE);
   life->terms.rules.use_pci_p2pdma = config.flag(CUFILE_PARAM_USE_PCIP2PDMA);
   life->terms.rules.allow_compat = config.flag(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE);
   // Kernel symbols take a while to search: only for those who want to know.

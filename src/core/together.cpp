@@ -20,13 +20,6 @@ namespace {
 
 constexpr auto end_of_files = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
 
-// Of the file and the terms that it is used on.
-bool file_allows(const File& file) noexcept {
-  const request::Terms& terms = file.life->terms;
-  return terms.manner != paths::Manner::plain && !terms.verify && file.operations == nullptr &&
-         !file.life->config->explain;
-}
-
 // What the page cache does not have after all is read ahead by the kernel where one thread reads much of it.
 constexpr std::uint64_t largest_left_over = std::uint64_t{512} << 10U;
 bool fits_disk_parcel(const File& file, std::uint64_t size) noexcept {
@@ -93,6 +86,12 @@ Company company_of(const route::Decision& decision, const File& file, const Call
 }
 
 }  // namespace
+
+bool allows_company(const File& file) noexcept {
+  const request::Terms& terms = file.life->terms;
+  return terms.manner != paths::Manner::plain && !terms.verify && file.operations == nullptr &&
+         !file.life->config->explain;
+}
 
 // Null when it is not all plain device memory without a gap. What its registration knows is not asked again: whoever
 // carries the entry sees whether it still holds.
@@ -176,7 +175,7 @@ void Survey::look_at(Entry& entry) noexcept {
 
   File& file = *entry.file;
   const auto offset = static_cast<std::uint64_t>(call.file_offset);
-  if (call.size == 0 || call.size > end_of_files - offset || (known && !entry.registration) || !file_allows(file)) {
+  if (call.size == 0 || call.size > end_of_files - offset || (known && !entry.registration) || !allows_company(file)) {
     return;
   }
   const facts::BufferFacts* const memory = memory_of(entry, address);

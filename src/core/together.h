@@ -9,6 +9,9 @@
 
 namespace sluice::core {
 
+// Whether the file, and the terms it is used on, let anything go together at all.
+bool allows_company(const File& file) noexcept;
+
 // Looks at the entries of one submission, and asks kernel and driver once for what holds for several.
 class Survey {
  public:

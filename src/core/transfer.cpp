@@ -201,6 +201,13 @@ Outcome transfer_in_stream(Driver& driver, File& file, const Call& call, engine:
   return run_watched(driver, file, call, {.before = {}, .courier = courier});
 }
 
+Outcome transfer_part(Driver& driver, File& file, const Call& call, observe::VectoredTransfer& seen) noexcept {
+  Seen part;
+  const Outcome outcome = run(driver, file, call, {}, part);
+  seen.add(facts::is_host(part.memory.kind) ? -1 : part.memory.device, outcome.count(), part.by_drive, aligned(call));
+  return outcome;
+}
+
 Outcome transfer(Driver& driver, const Call& call) noexcept {
   // Before the pin: a signal handler that ends the process must find it whenever it would find the pin.
   const InFlight in_flight;

@@ -10,6 +10,7 @@
 #include "base/strong.h"
 #include "core/driver.h"
 #include "engine/courier.h"
+#include "observe/statistics.h"
 
 namespace sluice::core {
 
@@ -35,6 +36,10 @@ struct Before {
   bool begun() const noexcept { return there > 0 || stopped; }
 };
 base::Outcome transfer_entry(Driver& driver, File& file, const Call& call, const Before& before) noexcept;
+
+// The same of a part of a vectored call, whose caller pins, watches and counts for all parts. `seen` is told what went
+// to or from a device.
+base::Outcome transfer_part(Driver& driver, File& file, const Call& call, observe::VectoredTransfer& seen) noexcept;
 
 // What is left of a call behind so many bytes; and the outcome of the whole, when that was the rest's. An error counts
 // only where nothing had been moved.

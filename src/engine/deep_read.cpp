@@ -63,7 +63,10 @@ void DeepRead::begin(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk)
   std::atomic_ref(ring.words().copied).store(0, std::memory_order_relaxed);
 }
 
-void DeepRead::run(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk, Listener& listener) noexcept {
+void DeepRead::run(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk, Listener& listener, Bond bond) noexcept {
+  bond_ = bond;
+  turn_ = 0;
+  counted_ = false;
   begin(parcels, ring, disk);
   while (has_more() || reading_ > 0) {
     start_more();
@@ -167,7 +170,28 @@ void DeepRead::arrive(std::size_t index, int error) noexcept {
   place.error = error;
   place.state = State::arrived;
   --reading_;
+  if (bond_ == Bond::one_transfer && !progress_[place.parcel].over) return hand_on_in_turn();
   hand_on(place.parcel);
+}
+
+// Of one transfer: what has arrived of the first parcel that is not whole, and of the next ones when it is.
+void DeepRead::hand_on_in_turn() noexcept {
+  while (turn_ < parcels_.size()) {
+    hand_on(turn_);
+    const Progress& progress = progress_[turn_];
+    if (progress.over) return end_behind(turn_);
+    if (progress.copied < parcels_[turn_].parcel.length) return;
+    ++turn_;
+  }
+}
+
+// It has come short: nothing is wanted any more of those behind it.
+void DeepRead::end_behind(std::uint16_t parcel) noexcept {
+  for (std::size_t i = parcel + std::size_t{1}; i < parcels_.size(); ++i) {
+    progress_[i].over = true;
+    parcels_[i].parcel.left_over = parcels_[parcel].parcel.left_over;
+    hand_on(static_cast<std::uint16_t>(i));
+  }
 }
 
 DeepRead::Place* DeepRead::next_of(std::uint16_t parcel) noexcept {
@@ -263,7 +287,8 @@ void DeepRead::tell(Listener& listener) noexcept {
   if (count == 0) return;
   // Before anybody hears of them: who has heard may look at the counters.
   const bool at_once = ring_->device().can_copy_many();
-  observe::count_carrier(at_once ? observe::CarriedBy::many_copies : observe::CarriedBy::copy_engine, carried);
+  observe::count_carrier(at_once ? observe::CarriedBy::many_copies : observe::CarriedBy::copy_engine,
+                         bond_ == Bond::none ? carried : std::size_t{carried > 0 && !std::exchange(counted_, true)});
   listener.through(std::span(news).first(count));
 }
 

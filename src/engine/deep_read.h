@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "engine/bond.h"
 #include "engine/ring.h"
 #include "engine/scattered_read.h"
 #include "engine/uring.h"
@@ -36,7 +37,8 @@ class DeepRead {
 
   // With the ring's context current, to which all parcels' memory belongs; at most most_disk_parcels. What the disk's
   // ring refuses is left over; nobody is told of it.
-  void run(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk, Listener& listener) noexcept;
+  void run(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk, Listener& listener,
+           Bond bond = Bond::none) noexcept;
 
  private:
   static constexpr std::size_t largest_place = std::size_t{512} << 10U;
@@ -84,6 +86,8 @@ class DeepRead {
   void settle(const UringAnswer& answer) noexcept;
   void arrive(std::size_t place, int error) noexcept;
   void hand_on(std::uint16_t parcel) noexcept;
+  void hand_on_in_turn() noexcept;
+  void end_behind(std::uint16_t parcel) noexcept;
   Place* next_of(std::uint16_t parcel) noexcept;
   void hand_on(Place& place) noexcept;
   void copy(Place& place, std::uint64_t count) noexcept;
@@ -110,6 +114,9 @@ class DeepRead {
   std::uint32_t copies_ = 0;
   std::uint32_t marked_ = 0;
   int failure_ = 0;
+  Bond bond_ = Bond::none;
+  bool counted_ = false;    // of one transfer: the carrier
+  std::uint16_t turn_ = 0;  // of one transfer: parcels before it have been handed on whole
   std::array<Progress, most_disk_parcels> progress_;
   std::array<Place, most_disk_places> places_;
 };

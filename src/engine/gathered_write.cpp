@@ -123,7 +123,9 @@ bool GatheredWrite::is_ready(std::uint32_t chunk) const noexcept {
   return chunk != no_chunk && look(ring_->words().copied) > chunk;
 }
 
-void GatheredWrite::run(std::span<OutParcel> parcels, RingLoan& ring, Listener& listener) noexcept {
+void GatheredWrite::run(std::span<OutParcel> parcels, RingLoan& ring, Listener& listener, Bond bond) noexcept {
+  bond_ = bond;
+  broken_.store(false, std::memory_order_relaxed);
   parcels_ = parcels;
   ring_ = &ring;
   cut();
@@ -299,6 +301,7 @@ void GatheredWrite::write(std::uint32_t first, std::uint32_t end) noexcept {
   std::size_t count = 0;
   for (std::uint32_t chunk = first; chunk != end; chunk = chunk_behind(chunk)) spans[count++] = bytes_of(chunk);
   Progress& of_first = progress_[parcel_of_[first]];
+  if (is_broken()) of_first.came_short = true;
   Outcome together = Outcome::bytes(0);
   if (count > 1 && !of_first.came_short) {
     together = write_together(parcels_[parcel_of_[first]].fd, std::span(spans).first(count), place_of(first));
@@ -311,8 +314,13 @@ void GatheredWrite::write(std::uint32_t first, std::uint32_t end) noexcept {
   for (std::uint32_t chunk = first; chunk != end;) {
     const std::uint32_t next = chunk_behind(chunk);
     const std::uint64_t of_it = std::min<std::uint64_t>(taken, length_of(chunk));
-    progress_[parcel_of_[chunk]].done += of_it;
-    if (of_it < length_of(chunk)) write_rest_of(chunk, of_it);
+    Progress& progress = progress_[parcel_of_[chunk]];
+    progress.done += of_it;
+    if (of_it < length_of(chunk)) {
+      if (is_broken()) progress.came_short = true;
+      write_rest_of(chunk, of_it);
+    }
+    if (progress.came_short && bond_ == Bond::one_transfer) broken_.store(true, std::memory_order_relaxed);
     taken -= of_it;
     is_written(chunk);
     chunk = next;
@@ -398,7 +406,8 @@ void GatheredWrite::tell(Listener& listener) noexcept {
   told_ += count;
   // Before anybody hears of them: who has heard may look at the counters.
   const bool at_once = ring_->device().can_copy_many();
-  observe::count_carrier(at_once ? observe::CarriedBy::many_copies : observe::CarriedBy::copy_engine, count);
+  observe::count_carrier(at_once ? observe::CarriedBy::many_copies : observe::CarriedBy::copy_engine,
+                         bond_ == Bond::none ? count : std::size_t{told_ == count});
   listener.through(std::span(news).first(count));
 }
 

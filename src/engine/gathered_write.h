@@ -9,6 +9,7 @@
 
 #include "base/outcome.h"
 #include "base/strong.h"
+#include "engine/bond.h"
 #include "engine/lanes.h"
 #include "engine/pause.h"
 #include "engine/private_files.h"
@@ -50,7 +51,7 @@ class GatheredWrite final : public Work {
 
   // With the ring's context current. All parcels' memory belongs to that context; at most most_out_parcels. Those that
   // the listener was not told of are left over.
-  void run(std::span<OutParcel> parcels, RingLoan& ring, Listener& listener) noexcept;
+  void run(std::span<OutParcel> parcels, RingLoan& ring, Listener& listener, Bond bond = Bond::none) noexcept;
 
   void lend_a_hand(unsigned number) noexcept override;
 
@@ -117,6 +118,7 @@ class GatheredWrite final : public Work {
   bool claim(Turn& turn) noexcept;
   bool take_turn(Turn& turn) noexcept;
   std::uint32_t write_what_has_come(std::uint32_t first, Holder as) noexcept;
+  bool is_broken() const noexcept { return bond_ == Bond::one_transfer && broken_.load(std::memory_order_relaxed); }
   void write(std::uint32_t first, std::uint32_t end) noexcept;
   void write_rest_of(std::uint32_t chunk, std::uint64_t taken) noexcept;
   void is_written(std::uint32_t chunk) noexcept;
@@ -137,6 +139,8 @@ class GatheredWrite final : public Work {
   std::size_t told_ = 0;
   int failure_ = 0;
   std::atomic<bool> lost_{false};
+  Bond bond_ = Bond::none;
+  std::atomic<bool> broken_{false};        // a part of one transfer has come short
   std::atomic<std::uint32_t> through_{0};  // parcels
   bool in_turns_ = false;
   std::atomic<std::uint32_t> claimed_{0};  // the first chunk that nobody has claimed, where hands take turns

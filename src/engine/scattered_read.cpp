@@ -1,6 +1,7 @@
 // Parcels are cut into chunks, which are claimed in order and read in any order. Those of one parcel are released in
 // its file's order, so nothing behind an end of a file, or behind an error, reaches the device; parcels do not wait for
-// each other. Places and words are those of engine/device_read.cpp.
+// each other, unless they are one transfer: then there are no heads, so that places come free in the order of release.
+// Places and words are those of engine/device_read.cpp.
 //
 //   next_     the first chunk that nobody has claimed
 //   copied_   chunks before it have left the ring by the copy engine (the kernel tells by RingWords::drained)
@@ -70,7 +71,7 @@ std::size_t ScatteredRead::cut(std::span<Parcel> parcels) noexcept {
 // Heads first, then what is left of each parcel.
 void ScatteredRead::number_chunks() noexcept {
   heads_ = 0;
-  if (chunk_bytes_ > first_chunk_bytes) {
+  if (chunk_bytes_ > first_chunk_bytes && !in_one_row_) {
     for (std::size_t i = 0; i < parcels_.size() && heads_ < most_heads; ++i) {
       if (parcels_[i].length > first_chunk_bytes) parcel_of_[heads_++] = static_cast<std::uint16_t>(i);
     }
@@ -84,13 +85,17 @@ void ScatteredRead::number_chunks() noexcept {
     progress.begin = has_head ? head++ : chunks_;
     progress.head_bytes = has_head ? first_chunk_bytes : 0;
     progress.end = chunks_ + chunks_in(parcels_[i].length - progress.head_bytes, chunk_bytes_);
+    progress.row_end = progress.end;
     progress.comes_short.store(progress.end, std::memory_order_relaxed);
     progress.released.store(progress.begin, std::memory_order_relaxed);
-    progress.ended = progress.left_over = false;
+    progress.ended = progress.left_over = progress.row_left_over = false;
     progress.error = 0;
     progress.total = 0;
     for (; chunks_ < progress.end; ++chunks_) parcel_of_[chunks_] = static_cast<std::uint16_t>(i);
   }
+  if (!in_one_row_) return;
+  progress_[0].row_end = chunks_;
+  progress_[0].comes_short.store(chunks_, std::memory_order_relaxed);
 }
 
 void ScatteredRead::write_targets() noexcept {
@@ -105,13 +110,21 @@ void ScatteredRead::write_targets() noexcept {
   }
 }
 
-void ScatteredRead::run(std::span<Parcel> parcels, RingLoan& ring, Carrier carrier) noexcept {
+void ScatteredRead::run(std::span<Parcel> parcels, RingLoan& ring, Carrier carrier, Bond bond) noexcept {
+  in_one_row_ = bond == Bond::one_transfer;
   while (!parcels.empty()) {
     parcels = parcels.subspan(cut(parcels));
     const bool by_kernel =
         carrier != Carrier::engine && ring.device().can_scatter() && ring.kernel_worth_trying(bytes());
     carry(ring, by_kernel);
     settle();
+    const Parcel& last = parcels_.back();
+    if (!in_one_row_ || last.outcome.count() == last.length) continue;
+    for (Parcel& behind : parcels) {
+      behind.outcome = Outcome::bytes(0);
+      behind.left_over = last.left_over;
+    }
+    return;
   }
 }
 
@@ -204,11 +217,11 @@ void ScatteredRead::read(Hand& hand, std::uint32_t chunk) noexcept {
   slot.place = hand.place_for(chunk);
   hand.has_read(chunk);
   const std::uint32_t index = parcel_of_[chunk];
-  Progress& progress = progress_[index];
   const Parcel& parcel = parcels_[index];
   slot.outcome = 0;
   slot.left_over = false;
-  std::uint32_t known = progress.comes_short.load(std::memory_order_relaxed);
+  Progress& row = row_of(index);
+  std::uint32_t known = row.comes_short.load(std::memory_order_relaxed);
   if (chunk < known) {
     const std::uint32_t size = wanted(chunk);
     const Outcome got = read_span_if_cached(parcel.fd, {bytes_of(chunk), size},
@@ -217,42 +230,45 @@ void ScatteredRead::read(Hand& hand, std::uint32_t chunk) noexcept {
     // EINVAL: the descriptor has got O_DIRECT since it was registered, which somebody else deals with.
     slot.left_over = got.error() == EAGAIN || got.error() == EINVAL;
     if (slot.outcome < static_cast<std::int64_t>(size)) {
-      while (chunk < known && !progress.comes_short.compare_exchange_weak(known, chunk, std::memory_order_relaxed)) {
+      while (chunk < known && !row.comes_short.compare_exchange_weak(known, chunk, std::memory_order_relaxed)) {
       }
     }
   }
   slot.ready.store(number(chunk), std::memory_order_seq_cst);
 }
 
-bool ScatteredRead::next_is_ready(const Progress& progress) const noexcept {
-  const std::uint32_t chunk = progress.released.load(std::memory_order_relaxed);
-  return chunk < progress.end && slot(chunk).ready.load(std::memory_order_seq_cst) == number(chunk);
+bool ScatteredRead::next_is_ready(const Progress& row) const noexcept {
+  const std::uint32_t chunk = row.released.load(std::memory_order_relaxed);
+  return chunk < row.row_end && slot(chunk).ready.load(std::memory_order_seq_cst) == number(chunk);
 }
 
-// One thread releases chunks of a parcel at a time; whoever finds it busy leaves its chunk to it. Nobody's chunk is
+// One thread releases chunks of a row at a time; whoever finds it busy leaves its chunk to it. Nobody's chunk is
 // forgotten: it was made ready before the flag was looked at, and the releasing thread looks again after it has taken
 // its flag down.
 void ScatteredRead::release(std::uint32_t parcel) noexcept {
-  Progress& progress = progress_[parcel];
-  while (next_is_ready(progress) && !progress.releasing.exchange(true, std::memory_order_seq_cst)) {
-    while (next_is_ready(progress)) release_next(progress);
-    progress.releasing.store(false, std::memory_order_seq_cst);
+  Progress& row = row_of(parcel);
+  while (next_is_ready(row) && !row.releasing.exchange(true, std::memory_order_seq_cst)) {
+    while (next_is_ready(row)) release_next(row);
+    row.releasing.store(false, std::memory_order_seq_cst);
   }
 }
 
-void ScatteredRead::release_next(Progress& progress) noexcept {
-  const std::uint32_t chunk = progress.released.load(std::memory_order_relaxed);
+void ScatteredRead::release_next(Progress& row) noexcept {
+  const std::uint32_t chunk = row.released.load(std::memory_order_relaxed);
+  Progress& progress = progress_[parcel_of_[chunk]];
   Slot& slot = this->slot(chunk);
   slot.length = 0;
-  if (!progress.ended) {
+  if (!row.ended) {
     if (slot.outcome > 0) slot.length = static_cast<std::uint32_t>(slot.outcome);
     if (slot.outcome < 0 && !slot.left_over) progress.error = static_cast<int>(-slot.outcome);
-    progress.left_over = slot.left_over;
+    progress.left_over = row.row_left_over = slot.left_over;
     progress.total += slot.length;
-    progress.ended = slot.length < wanted(chunk);
+    row.ended = slot.length < wanted(chunk);
+  } else if (row.row_left_over) {
+    progress.left_over = true;
   }
   publish(chunk, slot.length);
-  progress.released.store(chunk < heads_ ? progress.first : chunk + 1, std::memory_order_release);
+  row.released.store(chunk < heads_ ? row.first : chunk + 1, std::memory_order_release);
 }
 
 // The kernel's turn, unless the launch was called off. The bytes were written by a thread that made the chunk ready
@@ -343,7 +359,7 @@ void ScatteredRead::look_after_device(Patience& patience) noexcept {
 }
 
 bool ScatteredRead::is_released(std::uint32_t chunk) const noexcept {
-  return progress_[parcel_of_[chunk]].released.load(std::memory_order_acquire) > chunk;
+  return row_of(parcel_of_[chunk]).released.load(std::memory_order_acquire) > chunk;
 }
 
 // Gives the copy engine what has been released, in the order of the chunks, and sees how far it is.
@@ -393,7 +409,7 @@ void ScatteredRead::finish() noexcept {
   }
   if (failure_ != cuda::success) return;
   if (by_kernel()) {
-    observe::count_carrier(observe::CarriedBy::scatter_kernel, parcels_.size());
+    observe::count_carrier(observe::CarriedBy::scatter_kernel, in_one_row_ ? 1 : parcels_.size());
     ring_->kernel_did_well();
     return;
   }
@@ -403,7 +419,8 @@ void ScatteredRead::finish() noexcept {
     if (patience.long_since()) is_healthy();
   }
   const bool at_once = ring_->device().can_copy_many();
-  observe::count_carrier(at_once ? observe::CarriedBy::many_copies : observe::CarriedBy::copy_engine, parcels_.size());
+  observe::count_carrier(at_once ? observe::CarriedBy::many_copies : observe::CarriedBy::copy_engine,
+                         in_one_row_ ? 1 : parcels_.size());
 }
 
 }  // namespace sluice::engine

@@ -10,6 +10,7 @@
 
 #include "base/outcome.h"
 #include "base/strong.h"
+#include "engine/bond.h"
 #include "engine/device_read.h"
 #include "engine/hand.h"
 #include "engine/lanes.h"
@@ -38,7 +39,7 @@ inline constexpr std::uint64_t most_in_a_parcel = std::uint64_t{4} << 20U;
 class ScatteredRead final : public Work {
  public:
   // With the ring's context current. All parcels' memory belongs to that context.
-  void run(std::span<Parcel> parcels, RingLoan& ring, Carrier carrier) noexcept;
+  void run(std::span<Parcel> parcels, RingLoan& ring, Carrier carrier, Bond bond = Bond::none) noexcept;
 
   void lend_a_hand(unsigned number) noexcept override;
 
@@ -51,7 +52,8 @@ class ScatteredRead final : public Work {
   static constexpr std::uint32_t most_chunks = most_targets - most_heads;
   static constexpr std::uint32_t largest_chunk = 64 << 10;
 
-  // How a parcel of the present launch stands. Only the first line is looked at by threads that read.
+  // How a parcel of the present launch stands. Only the first line is looked at by threads that read. Chunks are
+  // released parcel by parcel; those of one transfer in one row, which the first parcel's words tell of.
   struct Progress {
     std::uint32_t begin = 0;  // the first of its chunks: its head, or the same as `first`
     std::uint32_t first = 0;  // of the others, which follow each other
@@ -60,8 +62,10 @@ class ScatteredRead final : public Work {
     std::atomic<std::uint32_t> comes_short{0};  // the first chunk known to have come short; those behind are not read
     std::atomic<std::uint32_t> released{0};     // its chunks before this one hold their final bytes
     std::atomic<bool> releasing{false};
+    std::uint32_t row_end = 0;  // of the chunks that are released in a row
     // Touched by the releasing thread alone, handed on with `releasing`.
-    bool ended = false;
+    bool ended = false;          // of the row
+    bool row_left_over = false;  // what has ended it is left over
     bool left_over = false;
     int error = 0;
     std::uint64_t total = 0;
@@ -104,11 +108,13 @@ class ScatteredRead final : public Work {
   bool has_left(std::uint32_t chunk) const noexcept;
   bool has_room(const Hand& hand, std::uint32_t chunk) const noexcept;
   bool is_released(std::uint32_t chunk) const noexcept;
-  bool next_is_ready(const Progress& progress) const noexcept;
+  bool next_is_ready(const Progress& row) const noexcept;
+  Progress& row_of(std::uint32_t parcel) noexcept { return progress_[in_one_row_ ? 0 : parcel]; }
+  const Progress& row_of(std::uint32_t parcel) const noexcept { return progress_[in_one_row_ ? 0 : parcel]; }
 
   void read(Hand& hand, std::uint32_t chunk) noexcept;
   void release(std::uint32_t parcel) noexcept;
-  void release_next(Progress& progress) noexcept;
+  void release_next(Progress& row) noexcept;
   void publish(std::uint32_t chunk, std::uint32_t length) noexcept;
 
   void launch() noexcept;
@@ -121,6 +127,7 @@ class ScatteredRead final : public Work {
   void finish() noexcept;
 
   std::span<Parcel> parcels_;  // of the present launch
+  bool in_one_row_ = false;    // they are one transfer
   RingLoan* ring_ = nullptr;
   std::byte* places_ = nullptr;
   std::uint32_t chunk_bytes_ = 0;

@@ -84,12 +84,21 @@ std::span<std::uint64_t> words_of(sluice_stats_shard& shard) noexcept {
   return {reinterpret_cast<std::uint64_t*>(&shard), sizeof shard / sizeof(std::uint64_t)};
 }
 
-sluice_stats_shard totals() noexcept {
+sluice_stats_shard totals(Vectored vectored) noexcept {
   sluice_stats_shard sum{};
   for (sluice_stats_shard& shard : statistics_region().shards) {
     const std::span words = words_of(shard);
     const std::span sums = words_of(sum);
     for (std::size_t i = 0; i < words.size(); ++i) sums[i] += value(words[i]);
+  }
+  if (vectored == Vectored::apart) return sum;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const sluice_stats_vectored& more = sum.vectored[i];
+    sluice_stats_direction& all = sum.directions[i];
+    all.operations.ok += more.operations.ok;
+    all.operations.err += more.operations.err;
+    all.bytes += more.bytes;
+    all.nanoseconds += more.nanoseconds;
   }
   return sum;
 }
@@ -278,6 +287,29 @@ void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept {
   }
 }
 
+void count_vectored(const VectoredTransfer& transfer, base::Outcome outcome) noexcept {
+  if (!statistics_running()) return;
+  const auto direction = static_cast<std::size_t>(transfer.direction);
+  sluice_stats_shard& shard = own_shard();
+  sluice_stats_vectored& sum = shard.vectored[direction];
+  count(sum.operations, outcome.ok());
+  if (outcome.ok()) {
+    add(sum.bytes, outcome.count());
+    add(sum.nanoseconds, static_cast<std::uint64_t>(transfer.duration.count()));
+    add(shard.directions[direction].sizes[size_bucket(transfer.requested)], 1);
+  }
+  for (std::size_t device = 0; device < transfer.devices.size(); ++device) {
+    const VectoredTransfer::Share& share = transfer.devices[device];
+    if (share.bytes == 0) continue;
+    sluice_stats_device_direction& part = shard.devices[device].directions[direction];
+    add(part.total, 1);
+    add(part.bytes, share.bytes);
+    add(part.nanoseconds, static_cast<std::uint64_t>(transfer.duration.count()));
+    if (share.by_drive) add(part.by_drive, 1);
+    if (!share.aligned) add(part.unaligned, 1);
+  }
+}
+
 void count_way(const Way& way, const Tally& tally) noexcept {
   if (!statistics_running()) return;
   sluice_stats_way& counts = own_shard().ways[way.path][way.reason];
@@ -309,20 +341,39 @@ void name_device(int device, const unsigned char (&uuid)[16]) noexcept {
   for (std::size_t i = 0; i < 2; ++i) set(head().devices[device].uuid[i], words[i]);
 }
 
-void read_statistics(CUfileStatsLevel1_t& out) noexcept {
+void read_statistics(CUfileStatsLevel1_t& out, Vectored vectored) noexcept {
   out = {};
-  fill(out, totals(), running_seconds());
+  fill(out, totals(vectored), running_seconds());
 }
 
-void read_statistics(CUfileStatsLevel2_t& out) noexcept {
+void read_statistics(CUfileStatsLevel2_t& out, Vectored vectored) noexcept {
   out = {};
-  fill(out, totals(), running_seconds());
+  fill(out, totals(vectored), running_seconds());
 }
 
-void read_statistics(CUfileStatsLevel3_t& out) noexcept {
+void read_statistics(VectoredCounters& out) noexcept {
+  const double seconds = running_seconds();
+  const sluice_stats_shard sum = totals(Vectored::apart);
+  const sluice_stats_vectored& reads = sum.vectored[0];
+  const sluice_stats_vectored& writes = sum.vectored[1];
+  out.readv_ops = pair_of(reads.operations);
+  out.writev_ops = pair_of(writes.operations);
+  out.readv_bytes = reads.bytes;
+  out.writev_bytes = writes.bytes;
+  out.readv_bw_bytes_per_sec = per_second(reads.bytes, seconds);
+  out.writev_bw_bytes_per_sec = per_second(writes.bytes, seconds);
+  out.readv_lat_sum_us = reads.nanoseconds / 1000;
+  out.writev_lat_sum_us = writes.nanoseconds / 1000;
+  out.readv_lat_avg_us = average(out.readv_lat_sum_us, reads.operations.ok);
+  out.writev_lat_avg_us = average(out.writev_lat_sum_us, writes.operations.ok);
+  out.readv_ops_per_sec = per_second(reads.operations.ok, seconds);
+  out.writev_ops_per_sec = per_second(writes.operations.ok, seconds);
+}
+
+void read_statistics(CUfileStatsLevel3_t& out, Vectored vectored) noexcept {
   out = {};
   const double seconds = running_seconds();
-  const sluice_stats_shard sum = totals();
+  const sluice_stats_shard sum = totals(vectored);
   fill(out.detailed, sum, seconds);
   for (std::size_t ordinal = 0; ordinal < SLUICE_STATS_DEVICE_COUNT; ++ordinal) {
     if (!has_been_used(sum.devices[ordinal])) continue;

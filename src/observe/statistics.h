@@ -2,6 +2,7 @@
 // programs can look at them (statistics_region.h).
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <string_view>
@@ -39,6 +40,29 @@ struct Transfer {
   bool in_batch = false;
 };
 
+// One cuFileReadv or cuFileWritev, whatever it is made of.
+struct VectoredTransfer {
+  base::Direction direction = base::Direction::read;
+  std::uint64_t requested = 0;
+  std::chrono::nanoseconds duration{};
+  // What went to or from each device, by ordinal.
+  struct Share {
+    std::uint64_t bytes = 0;
+    bool by_drive = false;
+    bool aligned = true;
+  };
+  std::array<Share, SLUICE_STATS_DEVICE_COUNT> devices{};
+
+  // Of a part; device -1: host memory.
+  void add(int device, std::uint64_t bytes, bool by_drive, bool aligned) noexcept {
+    if (device < 0 || device >= SLUICE_STATS_DEVICE_COUNT) return;
+    Share& share = devices[static_cast<std::size_t>(device)];
+    share.bytes += bytes;
+    share.by_drive = share.by_drive || by_drive;
+    share.aligned = share.aligned && aligned;
+  }
+};
+
 // Control: the calls of the C API. `level()` is 0 to 3.
 int statistics_level() noexcept;
 void set_statistics_level(int level) noexcept;
@@ -55,6 +79,7 @@ void statistics_after_fork(bool in_child) noexcept;
 
 void count(Operation operation, bool ok, std::uint64_t times = 1) noexcept;
 void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept;
+void count_vectored(const VectoredTransfer& transfer, base::Outcome outcome) noexcept;
 // The part of it that went one way. The counters that always run are path_counters.h and carriers.h.
 void count_way(const Way& way, const Tally& tally) noexcept;
 void count_carried(sluice_stats_carrier carrier, std::uint64_t times) noexcept;
@@ -63,9 +88,22 @@ void count_registered_bytes(int device, std::int64_t bytes) noexcept;
 // What level 3 shows of a device; called when it is first seen.
 void name_device(int device, const unsigned char (&uuid)[16]) noexcept;
 
-void read_statistics(CUfileStatsLevel1_t& out) noexcept;
-void read_statistics(CUfileStatsLevel2_t& out) noexcept;
-void read_statistics(CUfileStatsLevel3_t& out) noexcept;
+// The counters that version 1.19 has behind those of level 1.
+struct VectoredCounters {
+  CUfileOpCounter_t readv_ops, writev_ops;
+  std::uint64_t readv_bytes, writev_bytes;
+  std::uint64_t readv_bw_bytes_per_sec, writev_bw_bytes_per_sec;
+  std::uint64_t readv_lat_avg_us, writev_lat_avg_us;
+  std::uint64_t readv_ops_per_sec, writev_ops_per_sec;
+  std::uint64_t readv_lat_sum_us, writev_lat_sum_us;
+};
+
+// Where vectored calls are told: where nothing else tells of them, they count as reads and writes.
+enum class Vectored : std::uint8_t { among_all, apart };
+void read_statistics(CUfileStatsLevel1_t& out, Vectored vectored) noexcept;
+void read_statistics(CUfileStatsLevel2_t& out, Vectored vectored) noexcept;
+void read_statistics(CUfileStatsLevel3_t& out, Vectored vectored) noexcept;
+void read_statistics(VectoredCounters& out) noexcept;
 
 // The bucket of the size histograms: 0 for less than 4 KiB, 1 for 4 to 8 KiB, doubling.
 std::size_t size_bucket(std::uint64_t bytes) noexcept;

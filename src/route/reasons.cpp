@@ -16,7 +16,7 @@ constexpr std::array<ReasonText, SLUICE_REASON_COUNT> texts = {{
      "None is needed; direct paths are for device memory."},
     {"plain_mode", "SLUICE_MODE=plain asks for the simplest way.", "Unset SLUICE_MODE."},
     {"forced_by_configuration", "The property force_compat_mode is on, which asks for the CPU's way.",
-     "Switch force_compat_mode off (CUFILE_FORCE_COMPAT_MODE=false)."},
+     "Switch force_compat_mode off (CUFILE_FORCE_COMPAT_MODE=false), and vanilla_posix_io_mode."},
     {"managed_memory", "The buffer is managed memory, which moves between host and device and has no lasting address.",
      "Allocate the buffer with cuMemAlloc or cudaMalloc."},
     {"soft_gpu", "The device is the soft GPU, whose memory is host memory in disguise.",

@@ -1,13 +1,22 @@
 // cuFileReadv and cuFileWritev: memory in several parts, one range of the file.
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstdlib>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
+#include "sluice.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
+#include "support/scratch.h"
 
 namespace sluice::contract {
 namespace {
@@ -201,6 +210,230 @@ TEST_F(Vector, OfAThousandPartsWorks) {
   for (std::size_t i = 0; i < 1000; ++i) parts.push_back({memory.at(i * 997), 997});
   EXPECT_EQ(read(handle.get(), parts.data(), parts.size(), 5), moved(997000));
   EXPECT_TRUE(same_bytes({file_.content().data() + 5, 997000}, memory.get()));
+}
+
+// Parts of many sizes, one behind the other in one allocation but for a gap of one byte.
+struct ManyParts {
+  std::vector<CUfileIOVec_t> vector;
+  std::vector<std::size_t> places;
+  std::size_t total = 0;
+  std::unique_ptr<Memory> memory;
+
+  ManyParts(MemoryKind kind, const std::vector<std::size_t>& sizes) {
+    std::size_t room = 0;
+    for (const std::size_t size : sizes) room += size + 1;
+    memory = std::make_unique<Memory>(kind, room);
+    memory->fill(0xee);
+    std::size_t place = 0;
+    for (const std::size_t size : sizes) {
+      vector.push_back({memory->at(place), size});
+      places.push_back(place);
+      place += size + 1;
+      total += size;
+    }
+  }
+  // What lies in all of them together, and whether every byte beside them is as it was.
+  Bytes joined() const {
+    const Bytes all = memory->get();
+    Bytes parts;
+    for (std::size_t i = 0; i < vector.size(); ++i) {
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(places[i]);
+      parts.insert(parts.end(), begin, begin + static_cast<std::ptrdiff_t>(vector[i].len));
+      EXPECT_EQ(all[places[i] + vector[i].len], 0xee) << "behind part " << i;
+    }
+    return parts;
+  }
+  void put(const Bytes& bytes) const {
+    std::size_t from = 0;
+    for (std::size_t i = 0; i < vector.size(); ++i) {
+      memory->put(places[i], {bytes.data() + from, vector[i].len});
+      from += vector[i].len;
+    }
+  }
+};
+
+std::vector<MemoryKind> kinds_of_memory() {
+  std::vector<MemoryKind> kinds;
+  for (const MemoryKind kind : {MemoryKind::device, MemoryKind::pinned, MemoryKind::plain}) {
+    if (available(kind)) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+TEST_F(Vector, IsExactOnEveryFileSystemWithEveryKindOfMemory) {
+  const std::vector<std::vector<std::size_t>> shapes{std::vector<std::size_t>(40, 4096),
+                                                     std::vector<std::size_t>(60, 777),
+                                                     {1, 4095, 0, 4096, 100000, 3, 65536, 512, 8191, 131072}};
+  for (const Place& place : places()) {
+    if (!place.why_not.empty() || place.name == "loop" || place.name == "tiny") continue;
+    const ScratchFile file(random_bytes(500009, 11), place.path);
+    for (const int mode : {0, O_DIRECT}) {
+      const int raw = ::open(file.path().c_str(), O_RDWR | mode);
+      if (raw < 0) continue;  // no O_DIRECT here
+      ::close(raw);
+      const Fd fd = file.open(O_RDWR | mode);
+      const Handle handle(fd);
+      Bytes expected = content_of(file.path());
+      std::size_t seed = 1;
+      for (const MemoryKind kind : kinds_of_memory()) {
+        for (std::size_t shape = 0; shape < shapes.size(); ++shape) {
+          for (const off_t offset : {0, 333}) {
+            SCOPED_TRACE(place.name + (mode == 0 ? ", buffered, " : ", O_DIRECT, ") + name_of(kind) + ", shape " +
+                         std::to_string(shape) + ", offset " + std::to_string(offset));
+            const ManyParts parts(kind, shapes[shape]);
+            ASSERT_EQ(read(handle.get(), parts.vector.data(), parts.vector.size(), offset), moved(parts.total));
+            ASSERT_TRUE(same_bytes({expected.data() + offset, parts.total}, parts.joined()));
+            const Bytes fresh = random_bytes(parts.total, ++seed);
+            parts.put(fresh);
+            ASSERT_EQ(write(handle.get(), parts.vector.data(), parts.vector.size(), offset), moved(parts.total));
+            std::copy(fresh.begin(), fresh.end(), expected.begin() + offset);
+          }
+        }
+        ASSERT_TRUE(same_bytes(expected, content_of(file.path())));
+      }
+    }
+  }
+}
+
+TEST_F(Vector, OfManyPartsEndsAtTheEndOfTheFileAndTouchesNothingBehind) {
+  for (const int mode : {0, O_DIRECT}) {
+    const Fd fd = file_.open(O_RDONLY | mode);
+    const Handle handle(fd);
+    for (const MemoryKind kind : kinds_of_memory()) {
+      for (const std::size_t size : {std::size_t{512}, std::size_t{4096}, std::size_t{1000}}) {
+        SCOPED_TRACE(std::string(mode == 0 ? "buffered, " : "O_DIRECT, ") + name_of(kind) + ", " +
+                     std::to_string(size));
+        const ManyParts parts(kind, std::vector<std::size_t>(64, size));
+        const std::size_t begin = (kFileSize - 20 * size) / 4096 * 4096;
+        const std::size_t there = kFileSize - begin;
+        EXPECT_EQ(read(handle.get(), parts.vector.data(), 64, static_cast<off_t>(begin)), moved(there));
+        const Bytes all = parts.joined();
+        EXPECT_TRUE(same_bytes({file_.content().data() + begin, there}, {all.data(), there}));
+        EXPECT_TRUE(all_bytes(0xee, std::span(all).subspan(there)));
+      }
+    }
+  }
+}
+
+TEST_F(Vector, MixesDeviceAndHostMemoryPartByPart) {
+  if (!available(MemoryKind::device)) GTEST_SKIP() << "this machine has no device memory";
+  const ManyParts on_device(MemoryKind::device, std::vector<std::size_t>(50, 1500));
+  const ManyParts on_host(MemoryKind::plain, std::vector<std::size_t>(50, 700));
+  std::vector<CUfileIOVec_t> parts;
+  for (std::size_t i = 0; i < 50; ++i) {
+    parts.push_back(on_device.vector[i]);
+    parts.push_back(on_host.vector[i]);
+  }
+  const Fd fd = file_.open(O_RDONLY);
+  const Handle handle(fd);
+  ASSERT_EQ(read(handle.get(), parts.data(), parts.size(), 9), moved(110000));
+  const Bytes device = on_device.joined();
+  const Bytes host = on_host.joined();
+  for (std::size_t i = 0; i < 50; ++i) {
+    EXPECT_TRUE(same_bytes({file_.content().data() + 9 + i * 2200, 1500}, {device.data() + i * 1500, 1500})) << i;
+    EXPECT_TRUE(same_bytes({file_.content().data() + 9 + i * 2200 + 1500, 700}, {host.data() + i * 700, 700})) << i;
+  }
+}
+
+TEST_F(Vector, MayWriteTheSamePartTwice) {
+  for (const MemoryKind kind : kinds_of_memory()) {
+    const Memory memory(kind, 3000);
+    const Bytes bytes = random_bytes(3000, 5);
+    memory.put(0, bytes);
+    const std::vector<CUfileIOVec_t> parts{{memory.at(0), 3000}, {memory.at(1000), 1000}, {memory.at(0), 3000}};
+    const ScratchFile file(10000);
+    const Fd fd = file.open(O_RDWR);
+    const Handle handle(fd);
+    ASSERT_EQ(write(handle.get(), parts.data(), 3, 100), moved(7000));
+    Bytes expected = file.content();
+    std::copy(bytes.begin(), bytes.end(), expected.begin() + 100);
+    std::copy(bytes.begin() + 1000, bytes.begin() + 2000, expected.begin() + 3100);
+    std::copy(bytes.begin(), bytes.end(), expected.begin() + 4100);
+    EXPECT_TRUE(same_bytes(expected, content_of(file.path())));
+  }
+}
+
+TEST_F(Vector, KeepsWhatLiesInFrontOfABadPart) {
+  if (!available(MemoryKind::device)) GTEST_SKIP() << "this machine has no device memory";
+  const ManyParts parts(MemoryKind::device, std::vector<std::size_t>(10, 2000));
+  std::vector<CUfileIOVec_t> vector = parts.vector;
+  vector.push_back({reinterpret_cast<void*>(std::uintptr_t{0x10}), 2000});
+  vector.push_back(parts.vector.front());
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  EXPECT_EQ(read(handle.get(), vector.data(), 10, 0), moved(20000));
+  EXPECT_EQ(read(handle.get(), vector.data(), 12, 0), moved(20000));
+  EXPECT_EQ(read(handle.get(), vector.data() + 10, 2, 0), failed(EFAULT));
+}
+
+// What one call has counted of each kind of carrier, and on all paths.
+class VectorCounted : public Vector {
+ protected:
+  void SetUp() override {
+    Vector::SetUp();
+    if (IsSkipped()) return;
+    if (!available(MemoryKind::device)) GTEST_SKIP() << "this machine has no device memory";
+    for (const char* const name : {"SLUICE_MODE", "SLUICE_VERIFY", "SLUICE_SOFTGPU_FAIL", "SLUICE_SOFTGPU_BACKING"}) {
+      if (std::getenv(name) != nullptr) GTEST_SKIP() << name << " lets parts go one by one";
+    }
+    if (entry<decltype(sluice_path_counters)>("sluice_path_counters") == nullptr) GTEST_SKIP() << "nothing is counted";
+    cuFileDriverOpen();
+  }
+
+  static std::uint64_t carried() {
+    sluice_carrier_counts_t counts{};
+    entry<decltype(sluice_carrier_counters)>("sluice_carrier_counters")(&counts);
+    return counts.kernel + counts.scatter_kernel + counts.many_copies + counts.copy_engine + counts.slab +
+           counts.resident_kernel + counts.small_together + counts.cpu_window;
+  }
+  static std::uint64_t on_all_paths() {
+    auto* const ask = entry<decltype(sluice_path_counters)>("sluice_path_counters");
+    std::size_t count = 0;
+    ask(nullptr, 0, &count);
+    std::vector<sluice_path_counter_t> counters(count);
+    ask(counters.data(), count, &count);
+    std::uint64_t sum = 0;
+    for (const sluice_path_counter_t& counter : counters) sum += counter.reads + counter.writes;
+    return sum;
+  }
+};
+
+TEST_F(VectorCounted, ManySmallDevicePartsAreOneTransfer) {
+  const ManyParts parts(MemoryKind::device, std::vector<std::size_t>(100, 3000));
+  for (const int mode : {0, O_DIRECT}) {
+    const Fd fd = file_.open(O_RDONLY | mode);
+    const Handle handle(fd);
+    content_of(file_.path());  // now the page cache has it
+    const std::uint64_t carried_before = carried();
+    const std::uint64_t paths_before = on_all_paths();
+    // What a disk has to bring goes in companies of fewer.
+    const std::size_t count = mode == 0 ? 100 : 30;
+    ASSERT_EQ(read(handle.get(), parts.vector.data(), count, 0), moved(count * 3000));
+    EXPECT_EQ(carried() - carried_before, 1U) << mode;
+    EXPECT_EQ(on_all_paths() - paths_before, 1U) << mode;
+  }
+}
+
+TEST_F(VectorCounted, ManySmallDevicePartsAreWrittenAsOneTransfer) {
+  const ManyParts parts(MemoryKind::device, std::vector<std::size_t>(100, 3000));
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  const std::uint64_t carried_before = carried();
+  const std::uint64_t paths_before = on_all_paths();
+  ASSERT_EQ(write(handle.get(), parts.vector.data(), 100, 0), moved(300000));
+  EXPECT_EQ(carried() - carried_before, 1U);
+  EXPECT_EQ(on_all_paths() - paths_before, 1U);
+}
+
+TEST_F(VectorCounted, ManyHostPartsAreOneTransfer) {
+  const ManyParts parts(MemoryKind::plain, std::vector<std::size_t>(200, 1000));
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  const std::uint64_t paths_before = on_all_paths();
+  ASSERT_EQ(read(handle.get(), parts.vector.data(), 200, 0), moved(200000));
+  EXPECT_EQ(on_all_paths() - paths_before, 1U);
+  ASSERT_EQ(write(handle.get(), parts.vector.data(), 200, 0), moved(200000));
+  EXPECT_EQ(on_all_paths() - paths_before, 2U);
 }
 
 }  // namespace

@@ -15,6 +15,11 @@ def test_version_names_the_library_and_the_driver():
         contains(text, part)
 
 
+def test_version_tells_the_version_that_is_reported():
+    answer = run(SLUICE, "version", "--json", env=environment(SLUICE_SOFTGPU="1", CUFILE_VERSION_COMPAT="1190")).stdout
+    equal(json.loads(answer)["cufile_api"], 1190)
+
+
 def test_version_says_why_the_soft_gpu_stands_in():
     answer = json.loads(run(SLUICE, "version", "--json").stdout)
     if answer["driver"] == "real":

@@ -76,6 +76,11 @@ Json devices_json(const Sample& sample) {
   return devices;
 }
 
+// Of the reads and writes, these were vectored calls.
+Json vectored_json(const sluice_stats_vectored& calls) {
+  return {{"ok", calls.operations.ok}, {"errors", calls.operations.err}, {"bytes", calls.bytes}};
+}
+
 }  // namespace
 
 void add_directions(Json& json, const Sample& sample) {
@@ -91,6 +96,8 @@ Json json_of(const Sample& sample, unsigned level) {
   json["running"] = sample.running;
   json["seconds"] = sample.seconds;
   add_directions(json, sample);
+  json["readv"] = vectored_json(sample.sum.vectored[0]);
+  json["writev"] = vectored_json(sample.sum.vectored[1]);
   json["batches"] = {{"read_bytes", sample.sum.directions[0].batch_bytes},
                      {"written_bytes", sample.sum.directions[1].batch_bytes},
                      {"last_read_bytes", sample.last_batch_bytes[0]},

@@ -41,6 +41,18 @@ void add_head(const sluice_stats_head& head, Sample& sample) {
   }
 }
 
+// Vectored calls are reads and writes, too; `vectored` still tells how many of them.
+void fold_vectored(sluice_stats_shard& sum) {
+  for (std::size_t i = 0; i < 2; ++i) {
+    const sluice_stats_vectored& vectored = sum.vectored[i];
+    sluice_stats_direction& all = sum.directions[i];
+    all.operations.ok += vectored.operations.ok;
+    all.operations.err += vectored.operations.err;
+    all.bytes += vectored.bytes;
+    all.nanoseconds += vectored.nanoseconds;
+  }
+}
+
 }  // namespace
 
 Sample take_sample(std::vector<std::unique_ptr<ShownRegion>>& regions) {
@@ -54,6 +66,7 @@ Sample take_sample(std::vector<std::unique_ptr<ShownRegion>>& regions) {
       for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += counters[i];
     }
   }
+  fold_vectored(sample.sum);
   return sample;
 }
 

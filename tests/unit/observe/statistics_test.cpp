@@ -41,7 +41,7 @@ TEST_F(Statistics, CountFailedTransfersApartFromGoodOnes) {
   }
   count_transfer({Direction::read, 4096, true, 0, {}}, Outcome::system_error(EIO));
   CUfileStatsLevel2_t stats{};
-  read_statistics(stats);
+  read_statistics(stats, Vectored::among_all);
   EXPECT_EQ(stats.basic.read_ops.ok, 4u);
   EXPECT_EQ(stats.basic.read_ops.err, 1u);
   EXPECT_EQ(stats.basic.read_bytes, 4u * 4096);
@@ -56,7 +56,7 @@ TEST_F(Statistics, TellDevicesApartAndLeaveHostMemoryOut) {
   count_transfer({Direction::read, 100, false, 2, {}}, Outcome::bytes(100));
   count_transfer({Direction::write, 4096, true, -1, {}}, Outcome::bytes(4096));
   CUfileStatsLevel3_t stats{};
-  read_statistics(stats);
+  read_statistics(stats, Vectored::among_all);
   ASSERT_EQ(stats.num_gpus, 1u);
   EXPECT_EQ(stats.per_gpu_stats[0].n_total_reads, 2u);
   EXPECT_EQ(stats.per_gpu_stats[0].n_unaligned_reads, 1u);
@@ -71,7 +71,7 @@ TEST_F(Statistics, TellWhatTheDriveMovedFromWhatTheCpuCarried) {
   count_transfer({.requested = 4096, .device = 2, .in_batch = true}, Outcome::system_error(EIO));
   count(Operation::batch_enqueued, true, 3);
   CUfileStatsLevel3_t stats{};
-  read_statistics(stats);
+  read_statistics(stats, Vectored::among_all);
   EXPECT_EQ(stats.per_gpu_stats[0].n_total_reads, 3u);
   EXPECT_EQ(stats.per_gpu_stats[0].n_p2p_reads, 2u);
   EXPECT_EQ(stats.per_gpu_stats[0].n_posix_reads, 1u);
@@ -90,7 +90,7 @@ TEST_F(Statistics, KeepCountersWhenStoppedAndCountNothingThen) {
   count(Operation::handle_register, true);
   EXPECT_FALSE(statistics_running());
   CUfileStatsLevel1_t stats{};
-  read_statistics(stats);
+  read_statistics(stats, Vectored::among_all);
   EXPECT_EQ(stats.hdl_register_ops.ok, 1u);
 }
 

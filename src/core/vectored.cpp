@@ -1,0 +1,297 @@
+// Parts go in stretches, in their order: device memory that goes together as entries of a batch do (core/together.h),
+// host memory by one call of the system, everything else by itself (core/transfer.cpp). It is counted and watched once
+// for all of them.
+#include "core/vectored.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "core/gathering.h"
+#include "core/in_flight.h"
+#include "core/late.h"
+#include "core/together.h"
+#include "core/transfer.h"
+#include "engine/vector_io.h"
+#include "facts/look.h"
+#include "gpu/memory.h"
+#include "observe/path_counters.h"
+#include "observe/statistics.h"
+
+namespace sluice::core {
+
+using base::Direction;
+using base::Outcome;
+
+namespace {
+
+Outcome refusal_of(std::span<const CUfileIOVec_t> parts) noexcept {
+  constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<ssize_t>::max());
+  std::uint64_t total = 0;
+  for (const CUfileIOVec_t& part : parts) {
+    if (part.len > most || part.len > most - total) return Outcome::system_error(EINVAL);
+    if (part.base == nullptr && part.len > 0) return Outcome::system_error(EINVAL);
+    total += part.len;
+  }
+  return Outcome::bytes(total);
+}
+
+class Run {
+ public:
+  Run(Driver& driver, File& file, const VectoredCall& call, observe::VectoredTransfer& seen) noexcept
+      : driver_(driver), file_(file), call_(call), seen_(seen), alone_only_(!allows_company(file)) {}
+
+  Outcome all() noexcept {
+    while (!ended_ && find_next()) {
+      const bool several = !alone_only_ && !std::exchange(alone_, false) && next_ + 1 < call_.parts.size();
+      if (several && (through_staging() || straight())) continue;
+      take(transfer_part(driver_, file_, part_at(next_), seen_), part_at(next_).size);
+    }
+    if (tally_.transfers > 0) observe::count_path(way_, tally_);
+    return done_ > 0 ? Outcome::bytes(done_) : failure_;
+  }
+
+ private:
+  // The first part that is not done, past empty ones. False: there is none.
+  bool find_next() noexcept {
+    while (next_ < call_.parts.size() && inside_ == call_.parts[next_].len) {
+      ++next_;
+      inside_ = 0;
+    }
+    return next_ < call_.parts.size();
+  }
+
+  // What is left of a part; `before` bytes of others lie between it and what is done.
+  Call part_at(std::size_t number, std::uint64_t before = 0) const noexcept {
+    const CUfileIOVec_t& part = call_.parts[number];
+    const std::uint64_t skip = number == next_ ? inside_ : 0;
+    return {call_.direction,
+            call_.handle,
+            part.base,
+            part.len - skip,
+            call_.file_offset + static_cast<off_t>(done_ + before),
+            static_cast<off_t>(skip)};
+  }
+
+  // So much of what comes next has been moved.
+  void advance(std::uint64_t bytes) noexcept {
+    done_ += bytes;
+    while (bytes > 0) {
+      const std::uint64_t of_part = std::min<std::uint64_t>(bytes, call_.parts[next_].len - inside_);
+      inside_ += of_part;
+      bytes -= of_part;
+      find_next();
+    }
+  }
+
+  // The answer of one who was asked for `wanted` bytes and has tried all ways.
+  void take(Outcome moved, std::uint64_t wanted) noexcept {
+    if (!moved.ok()) failure_ = moved;
+    ended_ = moved.count() < wanted;
+    advance(moved.count());
+  }
+
+  // Stretches that go the same way are one transfer in the counters.
+  void count_way(const route::Verdict& verdict, std::uint64_t bytes) noexcept {
+    const observe::Way way{verdict.path, verdict.reason, call_.direction};
+    if (tally_.transfers > 0 && way != way_) {
+      observe::count_path(way_, tally_);
+      tally_ = {};
+    }
+    way_ = way;
+    tally_.transfers = 1;
+    tally_.bytes += bytes;
+    if (!failure_.ok()) tally_.errors = 1;
+  }
+
+  // False: nothing goes this way.
+  bool through_staging() noexcept;
+  void gather_for_device(GatheringLoan& loan) noexcept;
+  bool settle(GatheringLoan& loan) noexcept;
+  bool straight() noexcept;
+  bool is_plain(const Call& part, BufferTable::Pin& registration) noexcept;
+  bool is_in_step(const Call& part, std::uint64_t file_size) const noexcept;
+
+  Driver& driver_;
+  File& file_;
+  const VectoredCall& call_;
+  observe::VectoredTransfer& seen_;
+  const bool alone_only_;  // nothing goes together here
+  std::size_t next_ = 0;   // part
+  std::uint64_t inside_ = 0;
+  std::uint64_t done_ = 0;
+  bool ended_ = false;
+  bool alone_ = false;       // the next part goes by itself
+  bool not_cached_ = false;  // the page cache has not had all of a part
+  bool no_disk_ring_ = false;
+  Outcome failure_ = Outcome::bytes(0);
+  observe::Way way_{};
+  observe::Tally tally_;
+};
+
+// Parts from the next one on that go together.
+void Run::gather_for_device(GatheringLoan& loan) noexcept {
+  Survey survey(driver_, std::min<std::size_t>(call_.parts.size() - next_, most_in_a_batch));
+  std::uint64_t before = 0;
+  for (std::size_t i = next_; i < call_.parts.size() && !loan.is_full(); ++i) {
+    if (call_.parts[i].len == 0) continue;
+    Entry& entry = loan.add();
+    entry.call = part_at(i, before);
+    entry.file = survey.file_of(call_.handle);
+    if (entry.file && check(*entry.file, entry.call).ok()) survey.look_at(entry);
+    Together& together = entry.together;
+    if (together.company == Company::cached && not_cached_) leave_cached(entry);
+    const Together& first = loan->entries[0].together;
+    const bool joins = together.company != Company::none && loan.count() <= most_together(first.company) &&
+                       (loan.count() == 1 || go_together(first, together)) &&
+                       (together.company != Company::disk || !no_disk_ring_);
+    if (!joins) return loan.drop_last();
+    before += entry.call.size;
+  }
+}
+
+bool Run::through_staging() noexcept {
+  GatheringLoan loan;
+  if (!loan) return false;
+  gather_for_device(loan);
+  if (loan.count() < 2) return false;
+  const std::size_t count = loan.count();
+  for (std::size_t i = 0; i < count; ++i) {
+    loan->order[i] = &loan->entries[i];
+    loan->slots[i] = static_cast<std::uint16_t>(i);
+  }
+  const std::span order(loan->order.data(), count);
+  if (Convoy::part_as_submitted(order, std::span(loan->slots).first(count)) < count) return false;
+  loan->convoy.carry_as_one(order, std::span(loan->endings).first(count));
+  return settle(loan);
+}
+
+// How far they have come, as one transfer. What was left over goes on in other company: what the page cache does not
+// have with those that wait for a disk, the rest by itself.
+bool Run::settle(GatheringLoan& loan) noexcept {
+  const Together first = loan->entries[0].together;
+  const bool by_drive = first.way.path == SLUICE_PATH_P2PDMA;
+  std::uint64_t moved = 0;
+  for (std::size_t i = 0; i < loan.count(); ++i) {
+    const Entry& entry = loan->entries[i];
+    const Ending& ending = loan->endings[i];
+    const bool is_left = ending.status == CUFILE_WAITING;
+    if (ending.status == CUFILE_FAILED) failure_ = Outcome::system_error(static_cast<int>(-ending.result));
+    const std::uint64_t bytes = is_left                            ? entry.before.there
+                                : ending.status == CUFILE_COMPLETE ? static_cast<std::uint64_t>(ending.result)
+                                                                   : 0;
+    moved += bytes;
+    seen_.add(entry.together.memory.device, bytes, by_drive, aligned(entry.call));
+    if (is_left) {
+      if (entry.together.company == Company::disk && !not_cached_) {
+        not_cached_ = true;
+      } else {
+        alone_ = true;
+        if (entry.call.size > 0 && moved == 0 && not_cached_) no_disk_ring_ = true;
+      }
+      break;
+    }
+    ended_ = bytes < entry.call.size;
+    if (ended_) break;
+  }
+  if (moved > 0 || ended_) count_way(first.way, moved);
+  advance(moved);
+  return true;
+}
+
+// Host memory of the process, where whatever was registered there still holds all of the part.
+bool Run::is_plain(const Call& part, BufferTable::Pin& registration) noexcept {
+  const auto base = reinterpret_cast<std::uint64_t>(part.base);
+  const std::uint64_t address = base + static_cast<std::uint64_t>(part.buffer_offset);
+  if (!facts::is_host(gpu::inspect(address).kind)) return false;
+  const auto range = driver_.ranges().find(base, address, part.size);
+  if (!range) return true;
+  registration = driver_.buffers().pin(range->handle);
+  return registration && facts::is_host(registration->facts.kind) && address >= range->base && address < range->end &&
+         part.size <= range->end - address;
+}
+
+// As O_DIRECT wants it; and nothing is read that lies behind the last whole block of the file, since the kernel would
+// fill all of that block.
+bool Run::is_in_step(const Call& part, std::uint64_t file_size) const noexcept {
+  if (!file_.facts.direct) return true;
+  const std::uint64_t step = std::max({512U, file_.facts.offset_alignment, file_.facts.memory_alignment});
+  const auto at = static_cast<std::uint64_t>(part.file_offset);
+  const std::uint64_t address =
+      reinterpret_cast<std::uint64_t>(part.base) + static_cast<std::uint64_t>(part.buffer_offset);
+  return (at | part.size | address) % step == 0 &&
+         (call_.direction == Direction::write || (at < file_size && part.size <= file_size - at));
+}
+
+// Host memory, by one call of the system.
+bool Run::straight() noexcept {
+  constexpr auto furthest = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
+  GatheringLoan loan;
+  if (!loan || !check(file_, part_at(next_)).ok()) return false;
+  facts::Look now(file_.fd, file_.facts);
+  if (!now.finds_the_file()) return false;
+  std::array<iovec, engine::most_in_a_vector> vector;
+  std::size_t count = 0;
+  std::uint64_t wanted = 0;
+  for (std::size_t i = next_; i < call_.parts.size() && !loan.is_full(); ++i) {
+    if (call_.parts[i].len == 0) continue;
+    const Call part = part_at(i, wanted);
+    const bool fits = part.size <= furthest - static_cast<std::uint64_t>(part.file_offset);
+    if (!fits || !is_in_step(part, now.size()) || !is_plain(part, loan.add().registration)) break;
+    vector[count++] = {static_cast<char*>(const_cast<void*>(part.base)) + part.buffer_offset, part.size};
+    wanted += part.size;
+  }
+  if (count < 2) return false;
+  const base::FileOffset at{static_cast<std::uint64_t>(part_at(next_).file_offset)};
+  const std::span parts(vector.data(), count);
+  const Outcome moved = call_.direction == Direction::read ? engine::read_vector(file_.fd, parts, at)
+                                                           : engine::write_vector(file_.fd, parts, at);
+  if (!moved.ok()) failure_ = moved;
+  // A buffered read that got to the end of the file has its answer; what else came short is asked for again.
+  const bool at_end =
+      call_.direction == Direction::read && !file_.facts.direct && at.value + moved.count() >= now.size();
+  ended_ = moved.count() < wanted && (!moved.ok() || at_end);
+  alone_ = moved.count() < wanted;
+  const request::Terms& terms = file_.life->terms;
+  if (moved.count() > 0 || ended_) {
+    count_way(route::judge(file_.facts, {}, terms.machine, terms.rules, call_.direction, facts::Reach::untried),
+              moved.count());
+  }
+  advance(moved.count());
+  return true;
+}
+
+}  // namespace
+
+Outcome transfer_vectored(Driver& driver, const VectoredCall& call) noexcept {
+  const Outcome total = refusal_of(call.parts);
+  observe::VectoredTransfer seen{.direction = call.direction, .requested = total.count()};
+  const auto refused = [&seen](Outcome refusal) {
+    observe::count_vectored(seen, refusal);
+    return refusal;
+  };
+  if (!total.ok()) return refused(total);
+  const InFlight in_flight;  // before the pin, as in transfer()
+  const FileTable::Pin file = driver.files().pin(call.handle);
+  if (!file) {
+    const bool was = driver.files().standing(call.handle) == Standing::retired;
+    return refused(was ? Outcome::refused(CU_FILE_HANDLE_NOT_REGISTERED) : Outcome::system_error(EINVAL));
+  }
+  const Watch watch;
+  const bool counting = observe::statistics_running();
+  const auto begun = counting ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
+  const Outcome outcome = Run(driver, *file, call, seen).all();
+  const Call whole{call.direction, call.handle, nullptr, total.count(), call.file_offset, 0};
+  Watch::end(*file, whole, outcome, watch.so_far());
+  if (!counting) return outcome;
+  seen.duration = std::chrono::steady_clock::now() - begun;
+  observe::count_vectored(seen, outcome);
+  return outcome;
+}
+
+}  // namespace sluice::core
