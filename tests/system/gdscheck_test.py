@@ -46,6 +46,20 @@ def test_gdscheck_has_the_layout_that_scripts_know():
     equal(len(rows), 33)
 
 
+def test_gdscheck_prints_the_rows_of_the_version_that_is_reported():
+    old = report("-p").stdout
+    new = report("-p", CUFILE_VERSION_COMPAT="1190").stdout
+    contains(new, " GDS release version: 1.19.0 ")
+    for row in (" NVMe               : compat\n", " VIRTIOFS           : compat\n", " --DmaBuf support      : Disabled\n",
+                " properties.gpu_bounce_buffer_slab_count : 128 8 4 2\n", " properties.vanilla_posix_io_mode : false\n",
+                " block.raid10.use_pci_p2pdma : false\n"):
+        contains(new, row)
+        equal(row in old, False)
+    for row in (" NVMe P2PDMA        : Unsupported\n", " profile.nvtx : false\n"):
+        contains(old, row)
+        equal(row in new, False)
+
+
 def test_gdscheck_spells_values_as_scripts_know_them():
     with scratch() as folder:
         text = report("-p", **with_file(folder, {

@@ -53,6 +53,8 @@ struct Row {
   const char* shown;
   const char* key;
   Style style = Style::spaced;
+  int since = 1150;  // the version of the report that has the row
+  int until = 9999;  // the first that has not
 };
 
 // In the order, and with the blanks and names, that this section has had in the incumbent.
@@ -69,6 +71,10 @@ constexpr std::array rows{
     Row{"properties.max_device_cache_size_kb", "properties.max_device_cache_size_kb"},
     Row{"properties.per_buffer_cache_size_kb", "properties.per_buffer_cache_size_kb"},
     Row{"properties.max_device_pinned_mem_size_kb", "properties.max_device_pinned_mem_size_kb"},
+    Row{"properties.gpu_bounce_buffer_slab_size_kb", "properties.gpu_bounce_buffer_slab_config.slab_size_kb",
+        Style::spaced, 1170},
+    Row{"properties.gpu_bounce_buffer_slab_count", "properties.gpu_bounce_buffer_slab_config.slab_count", Style::spaced,
+        1170},
     Row{"properties.posix_pool_slab_size_kb", "properties.posix_pool_slab_size_kb"},
     Row{"properties.posix_pool_slab_count", "properties.posix_pool_slab_count"},
     Row{"properties.rdma_peer_affinity_policy", "properties.rdma_load_balancing_policy"},
@@ -80,9 +86,19 @@ constexpr std::array rows{
     Row{"fs.weka.rdma_write_support", "fs.weka.rdma_write_support", Style::tight},
     Row{"fs.gpfs.gds_write_support", "fs.gpfs.gds_write_support", Style::tight},
     Row{"fs.gpfs.gds_async_support", "fs.gpfs.gds_async_support", Style::tight},
-    Row{"profile.nvtx", "profile.nvtx"},
+    Row{"fs.lustre.use_pci_p2pdma", "fs.lustre.use_pci_p2pdma", Style::spaced, 1160},
+    Row{"fs.nfs.use_pci_p2pdma", "fs.nfs.use_pci_p2pdma", Style::spaced, 1160},
+    Row{"fs.virtiofs.use_pci_p2pdma", "fs.virtiofs.use_pci_p2pdma", Style::spaced, 1160},
+    Row{"block.nvme.use_pci_p2pdma", "block.nvme.use_pci_p2pdma", Style::spaced, 1160},
+    Row{"block.nvmeof.use_pci_p2pdma", "block.nvmeof.use_pci_p2pdma", Style::spaced, 1160},
+    Row{"block.raid.use_pci_p2pdma", "block.raid.use_pci_p2pdma", Style::spaced, 1160},
+    Row{"block.raid1.use_pci_p2pdma", "block.raid1.use_pci_p2pdma", Style::spaced, 1190},
+    Row{"block.raid10.use_pci_p2pdma", "block.raid10.use_pci_p2pdma", Style::spaced, 1190},
+    Row{"profile.nvtx", "profile.nvtx", Style::spaced, 1150, 1160},
     Row{"profile.cufile_stats", "profile.cufile_stats"},
     Row{"miscellaneous.api_check_aggressive", "miscellaneous.api_check_aggressive"},
+    Row{"miscellaneous.enable_static_routing", "miscellaneous.enable_static_routing", Style::spaced, 1170},
+    Row{"miscellaneous.static_routing_filepath", "miscellaneous.static_routing_filepath", Style::spaced, 1170},
     Row{"execution.max_io_threads", "execution.max_io_threads"},
     Row{"execution.max_io_queue_depth", "execution.max_io_queue_depth"},
     Row{"execution.parallel_io", "execution.parallel_io"},
@@ -90,6 +106,8 @@ constexpr std::array rows{
     Row{"execution.max_request_parallelism", "execution.max_request_parallelism"},
     Row{"properties.force_odirect_mode", "properties.force_odirect_mode"},
     Row{"properties.prefer_iouring", "properties.prefer_iouring"},
+    Row{"properties.vanilla_posix_io_mode", "properties.vanilla_posix_io_mode", Style::spaced, 1190},
+    Row{"properties.gds_fallback_io", "properties.gds_fallback_io", Style::spaced, 1190},
 };
 
 std::string origin_of(const Setting& setting) {
@@ -128,7 +146,10 @@ void print_cufile_configuration() {
   std::map<std::string, std::string> values;
   for (const Setting& setting : all_settings()) values[setting.key] = plain(setting.value);
   print_title("CUFILE CONFIGURATION:");
+  int version = 0;
+  cuFileGetVersion(&version);
   for (const Row& row : rows) {
+    if (version < row.since || version >= row.until) continue;
     const std::string& value = values[row.key];
     const char* const colon = row.style == Style::tight ? ":" : " :";
     fmt::print(" {}{} {}\n", row.shown, colon,

@@ -33,9 +33,14 @@ std::string nvfs_version() {
   return printable(first == std::string::npos ? whole : whole.substr(0, whole.find('.', first + 1)));
 }
 
-std::string api_version() {
+int reported_version() {
   int version = 0;
   cuFileGetVersion(&version);
+  return version;
+}
+
+std::string api_version() {
+  const int version = reported_version();
   return fmt::format("{}.{}.{}", version / 1000, version % 1000 / 10, version % 10);
 }
 
@@ -47,11 +52,13 @@ std::string machine_name() {
 struct StorageRow {
   const char* name;
   CUfileDriverStatusFlags_t bit;
+  int since = 1150;  // the version of the report that has the row
+  int until = 9999;  // the first that has not
 };
 
 // In the order of the incumbent's report.
 constexpr std::array storage_rows{
-    StorageRow{"NVMe P2PDMA", CU_FILE_NVME_P2P_SUPPORTED},
+    StorageRow{"NVMe P2PDMA", CU_FILE_NVME_P2P_SUPPORTED, 1150, 1160},
     StorageRow{"NVMe", CU_FILE_NVME_SUPPORTED},
     StorageRow{"NVMeOF", CU_FILE_NVMEOF_SUPPORTED},
     StorageRow{"SCSI", CU_FILE_SCSI_SUPPORTED},
@@ -63,6 +70,8 @@ constexpr std::array storage_rows{
     StorageRow{"BeeGFS", CU_FILE_BEEGFS_SUPPORTED},
     StorageRow{"ScaTeFS", CU_FILE_SCATEFS_SUPPORTED},
     StorageRow{"WekaFS", CU_FILE_WEKAFS_SUPPORTED},
+    StorageRow{"FSx Lustre", CU_FILE_LUSTRE_SUPPORTED, 1160},
+    StorageRow{"VIRTIOFS", CU_FILE_VIRTIOFS_SUPPORTED, 1160},
 };
 
 // What the library's properties say, and what this machine and its configuration make possible.
@@ -72,6 +81,13 @@ unsigned status_flags() {
   unsigned flags = properties.nvfs.dstatusflags;
   if (p2pdma_is_used()) flags |= 1U << CU_FILE_NVME_P2P_SUPPORTED;
   return flags;
+}
+
+// What 1.16 and later print in place of Supported and Unsupported: the ways that there are, the best first. The way of
+// nvidia-fs.ko is none that this library takes.
+const char* ways_of(const StorageRow& row) {
+  const bool local = row.bit == CU_FILE_NVME_SUPPORTED || row.bit == CU_FILE_NVMEOF_SUPPORTED;
+  return local && p2pdma_is_used() ? "p2pdma, compat" : "compat";
 }
 
 std::string kernel_driver_status() {
@@ -139,13 +155,20 @@ void print_environment() {
 void print_driver() {
   const unsigned flags = status_flags();
   print_title("DRIVER CONFIGURATION:");
+  const int version = reported_version();
   for (const StorageRow& row : storage_rows) {
+    if (version < row.since || version >= row.until) continue;
+    if (version >= 1160) {
+      fmt::print(" {:<19}: {}\n", row.name, ways_of(row));
+      continue;
+    }
     const bool supported = (flags >> static_cast<unsigned>(row.bit) & 1U) != 0;
     fmt::print(" {:<19}: {}\n", row.name, supported ? "Supported" : "Unsupported");
   }
   fmt::print(" {:<19}: Unsupported\n", "Userspace RDMA");
   const doctor::Platform& facts = platform();
   fmt::print(" --Mellanox PeerDirect : {}\n", facts.peer_memory ? "Enabled" : "Disabled");
+  if (version >= 1160) fmt::print(" --DmaBuf support      : Disabled\n");
   fmt::print(" --rdma library        : Not Loaded (libcufile_rdma.so)\n");
   fmt::print(" --rdma devices        : {}\n",
              facts.rdma_devices.empty() ? "Not configured" : joined(facts.rdma_devices));
