@@ -24,7 +24,7 @@ Answers& answers();
 // What a library prints on standard output goes to standard error.
 void keep_output_to_ourselves();
 
-// A signal that would end the process becomes the answer "signal N"; a script that takes longer than its time "hang".
+// A signal that would end the process becomes the answer "signal N"; a call that takes longer than its time "hang".
 void guard_against_crashes();
 void limit_time(unsigned milliseconds);  // for what follows; 0 lifts the limit
 

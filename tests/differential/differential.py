@@ -4,11 +4,12 @@
     differential.py --player build/release/test-bin/differential_player --ours OURS.so --theirs THEIRS.so \\
         --folder DIR [--seconds 480] [--scripts N] [--seed N] [--json FILE]
 
-A script is drawn by its number, so that `--seed N --scripts 1 --show` plays script N and shows both sides' answers. In a
-first pass processes play one script after the other, each in a fresh copy of the library or, where the driver is open
-already, in one that stays; the first answer that differs decides which class a script belongs to. In the second pass an
-example or two of each class is shrunk to few calls and played in fresh processes of each library: only what differs there
-is a difference. known.txt holds those that have a reason.
+A script is drawn by its number, so that `--seed N --scripts 1 --show` plays script N and shows both sides' answers. A
+process has one libcufile, loaded once. Most scripts begin with the driver open: one process plays thousands of them and
+brings the library back to where it was after each; some begin after a close; a few have a process of their own. The first
+answer that differs decides which class a script belongs to. In the second pass an example of each class is played in fresh
+processes of each library, the largest classes first: only what differs there is a difference. Then those are shrunk to few
+calls. known.txt holds those that have a reason.
 
 Leaves with 0 when every difference has a reason, 1 when one has none, 3 when nothing could be compared.
 """
@@ -36,6 +37,9 @@ NEWER = {"Readv": b"cuFileReadv", "Writev": b"cuFileWritev", "GetP2P": b"cuFileD
          "SetP2P": b"cuFileDriverSetP2PFlags", "SetGpuSlabs": b"cuFileSetParameterGpuBounceBufferSlabArray",
          "GetGpuSlabs": b"cuFileGetParameterGpuBounceBufferSlabArray"}
 
+VERDICTS = {"UNEXPLAINED": "without", "unconfirmed": "that fresh processes did not show",
+            "not looked at": "not confirmed for lack of time"}
+
 HERE = None  # what a process of the pool has: its players
 
 
@@ -44,33 +48,46 @@ class Bench:
 
     def __init__(self, given, folder, known):
         self.given, self.folder, self.known = given, folder, known
-        self.warm = [self.player(side) for side in ("ours", "theirs")]
-        self.alone = [self.player(side, alone=True) for side in ("ours", "theirs")]
+        self.pairs = {}
 
-    def player(self, side, alone=False):
-        folder = self.folder / (side + ("-alone" if alone else ""))
+    def player(self, side, mode, alone):
+        folder = self.folder / f"{side}-{mode}{'-alone' if alone else ''}"
         environment = dict(pair.split("=", 1) for pair in getattr(self.given, f"{side}_environment"))
-        return players.Player(self.given.player, getattr(self.given, side), folder, environment, alone,
-                              3 * self.given.patience if alone else self.given.patience)
+        return players.Player(self.given.player, getattr(self.given, side), folder, environment, mode, alone,
+                              self.given.patience if alone else max(1, self.given.patience // 2))
 
-    @staticmethod
-    def play_on(pair, mode, calls):
-        for player in pair:
-            player.begin(mode, calls)
-        return [player.answers() for player in pair]
+    def begin(self, mode, calls, alone=False):
+        if (mode, alone) not in self.pairs:
+            self.pairs[mode, alone] = [self.player(side, mode, alone) for side in ("ours", "theirs")]
+        for player in self.pairs[mode, alone]:
+            player.begin(calls)
 
-    def play(self, mode, calls):
-        return self.play_on(self.warm, mode, calls)
+    def answers(self, mode, alone=False):
+        return [player.answers() for player in self.pairs[mode, alone]]
+
+    def play(self, mode, calls, alone=False):
+        self.begin(mode, calls, alone)
+        return self.answers(mode, alone)
 
     def play_alone(self, mode, calls):
-        return self.play_on(self.alone, mode, calls)
+        return self.play(mode, calls, alone=True)
+
+    def counts(self):
+        """What the players of each library count, {library: {mode: counts}}; they begin anew."""
+        told = {"ours": collections.Counter(), "theirs": collections.Counter()}
+        for (mode, _), pair in self.pairs.items():
+            for side, player in zip(told, pair):
+                told[side].update({(mode, what): count for what, count in player.counts.items()})
+                player.counts.clear()
+        return told
 
     def first(self, mode, calls, answers):
         return comparison.first_unknown(mode, calls, *answers, self.known)
 
     def stop(self):
-        for player in self.warm + self.alone:
-            player.stop()
+        for pair in self.pairs.values():
+            for player in pair:
+                player.stop()
 
 
 def calls_of_one(given):
@@ -79,9 +96,9 @@ def calls_of_one(given):
     return sorted(call for call, symbol in NEWER.items() if (symbol + b"\0" in ours) != (symbol + b"\0" in theirs))
 
 
-def script_of(seed, left_out):
-    mode, calls = generator.script(seed)
-    return mode, [call for call in calls if call.split()[0] not in left_out]
+def script_of(seed, given):
+    mode, calls = generator.script(seed, given.life / 100, given.closed / 100)
+    return mode, [call for call in calls if call.split()[0] not in given.left_out]
 
 
 def set_up(given, top, known):
@@ -92,14 +109,33 @@ def set_up(given, top, known):
 
 
 def play_some(seeds, until):
-    """What the scripts with these numbers show: (how many were played, calls, rows, {key: [count, situations, examples]})"""
+    """What the scripts with these numbers show: (how many were played, calls, rows, {key: [count, situations, examples]},
+    what the players count)"""
     played, calls_played = 0, 0
     rows, classes = collections.Counter(), {}
+    waiting = {mode: collections.deque() for mode in ("open", "closed", "life")}
     for seed in seeds:
-        if time.time() > until:
-            break
-        mode, calls = script_of(seed, HERE.given.left_out)
-        answers = HERE.play(mode, calls)
+        mode, calls = script_of(seed, HERE.given)
+        waiting[mode].append((seed, mode, calls))
+
+    def begin(mode):
+        if time.time() > until or not waiting[mode]:
+            return None
+        one = waiting[mode].popleft()
+        HERE.begin(mode, one[2])
+        return one
+
+    # Opening takes the incumbent two seconds: what may do so is begun first and answers last.
+    under_way = {mode: begin(mode) for mode in ("life", "closed")}
+    turns = ["open"] * len(waiting["open"]) + ["life", "closed"] * (1 + len(waiting["life"]) + len(waiting["closed"]))
+    for turn in turns:
+        one = under_way.pop(turn, None) or begin(turn)
+        if one is None:
+            continue
+        seed, mode, calls = one
+        answers = HERE.answers(mode)
+        if mode != "open":
+            under_way[mode] = begin(mode)
         played += 1
         calls_played += len(calls)
         difference, found = HERE.first(mode, calls, answers)
@@ -113,63 +149,77 @@ def play_some(seeds, until):
         if len(examples) < EXAMPLES:
             at = difference.number - 1
             examples.append((seed, mode, calls, difference.number, [side[at:at + 1] for side in answers]))
-    return played, calls_played, rows, classes
+    return played, calls_played, rows, classes, HERE.counts()
+
+
+def shows(key, mode, calls, alone):
+    """The answers, and where they part, if it is the difference of this class; or None."""
+    answers = HERE.play(mode, calls, alone)
+    difference, _ = HERE.first(mode, calls, answers)
+    return (answers, difference.situation) if difference is not None and difference.key == key else None
+
+
+def as_example(seed, mode, calls, confirmed, answers, situation=""):
+    return {"seed": seed, "mode": mode, "calls": calls, "confirmed": confirmed, "answers": answers, "situation": situation}
+
+
+def confirm(task):
+    """An example of a class in fresh processes, or one that does not show there; None where the time is over."""
+    key, examples, until = task
+    for seed, mode, calls, number, _ in examples:
+        for some in (calls[:number], calls):
+            if time.time() > until:
+                return None
+            shown = shows(key, mode, some, alone=True)
+            if shown:
+                return as_example(seed, mode, some, True, *shown)
+            if number == len(calls):
+                break
+    seed, mode, calls, number, seen = examples[0]
+    return as_example(seed, mode, calls, False, [[""] * (number - 1) + side for side in seen])
 
 
 def shrink(task):
-    """An example with as few calls as still show its difference, if it does in fresh processes: a dictionary."""
-    key, (seed, mode, calls, number, seen), until = task
-
-    def shows(some, play):
-        answers = play(mode, some)
-        difference, _ = HERE.first(mode, some, answers)
-        return (difference, answers) if difference is not None and difference.key == key else None
-
-    best = calls[:number]
-    if not shows(best, HERE.play):
-        best = calls if shows(calls, HERE.play) else None
-    if best is None:
-        # Perhaps what went before in the same process had a part in it.
-        confirmed = shows(calls, HERE.play_alone)
-        return {"key": key, "seed": seed, "mode": mode, "calls": calls, "confirmed": bool(confirmed),
-                "situation": confirmed[0].situation if confirmed else "",
-                "answers": confirmed[1] if confirmed else [[""] * (number - 1) + side for side in seen]}
+    """An example with as few calls as still show its difference, again in fresh processes."""
+    key, example, until = task
+    until = min(until, time.time() + 20)
+    mode, best = example["mode"], example["calls"]
+    if time.time() > until or not shows(key, mode, best, alone=False):
+        return example
     index = len(best) - 1
     while index >= 0 and time.time() < until:
         fewer = best[:index] + best[index + 1:]
-        if fewer and shows(fewer, HERE.play):
+        if fewer and shows(key, mode, fewer, alone=False):
             best = fewer
             index = min(index, len(best))
         index -= 1
-    confirmed = shows(best, HERE.play_alone)
-    if not confirmed and len(best) < len(calls):
-        confirmed = shows(calls[:number], HERE.play_alone)
-        best = calls[:number] if confirmed else best
-    return {"key": key, "seed": seed, "mode": mode, "calls": best, "confirmed": bool(confirmed),
-            "situation": confirmed[0].situation if confirmed else "",
-            "answers": confirmed[1] if confirmed else HERE.play(mode, best)}
+    shown = shows(key, mode, best, alone=True) if len(best) < len(example["calls"]) else None
+    return as_example(example["seed"], mode, best, True, *shown) if shown else example
 
 
 def first_pass(pool, given, until):
-    step = 20
+    step = 100
     last = given.seed + given.scripts if given.scripts else None
     total, calls, rows, classes = 0, 0, collections.Counter(), {}
+    counts = {"ours": collections.Counter(), "theirs": collections.Counter()}
     running = collections.deque()
     seed = given.seed
     while True:
-        while len(running) < given.jobs * 3 and time.time() < until and (last is None or seed < last):
+        while len(running) < given.jobs * 2 and time.time() < until and (last is None or seed < last):
             end = seed + step if last is None else min(seed + step, last)
             running.append(pool.apply_async(play_some, (range(seed, end), until)))
             seed = end
         if not running:
-            return total, calls, rows, classes
+            return total, calls, rows, classes, counts
         try:
-            played, called, found, some = running.popleft().get(max(1, until + 60 - time.time()) if last is None else 1200)
+            played, called, found, some, counted = running.popleft().get(max(1, until + 60 - time.time()) if last is None else 1200)
         except multiprocessing.TimeoutError:
-            return total, calls, rows, classes
+            return total, calls, rows, classes, counts
         total += played
         calls += called
         rows.update(found)
+        for side, some_counts in counted.items():
+            counts[side].update(some_counts)
         for key, (count, situations, examples) in some.items():
             mine = classes.setdefault(key, [0, collections.Counter(), []])
             mine[0] += count
@@ -177,19 +227,40 @@ def first_pass(pool, given, until):
             mine[2] = sorted(mine[2] + examples, key=lambda example: example[3])[:EXAMPLES]
 
 
-def second_pass(pool, classes, until):
-    """Shrunk examples by class, the most frequent classes first."""
-    order = sorted(classes.items(), key=lambda item: -item[1][0])
-    tasks = [(key, example, until) for turn in range(2) for key, (_, _, examples) in order
-             for example in examples[turn:turn + 1]]
-    found = collections.defaultdict(list)
-    running = [pool.apply_async(shrink, (task,)) for task in tasks]
-    for task, one in zip(tasks, running):
+def all_of(pool, work, tasks, until):
+    """What `work` makes of each task, as {key: result}; what has no result at the end of the time is left out."""
+    running = [(task[0], pool.apply_async(work, (task,))) for task in tasks]
+    found = {}
+    for key, one in running:
         try:
-            found[task[0]].append(one.get(max(0.1, until + 60 - time.time())))
+            found[key] = one.get(max(0.1, until + 30 - time.time()))
         except multiprocessing.TimeoutError:
-            break
-    return found
+            continue
+    return {key: result for key, result in found.items() if result is not None}
+
+
+def second_pass(pool, classes, until):
+    """An example by class, the most frequent classes first. Two thirds of the time at most are for confirming."""
+    order = sorted(classes.items(), key=lambda item: -item[1][0])
+    middle = until - (until - time.time()) / 3
+    found = all_of(pool, confirm, [(key, examples, middle) for key, (_, _, examples) in order], middle)
+    shrunk = all_of(pool, shrink, [(key, found[key], until) for key, _ in order if key in found and found[key]["confirmed"]],
+                    until)
+    return {**found, **shrunk}
+
+
+def show_counts(counts):
+    """How the processes of each library fared."""
+    lines = []
+    for side, counted in counts.items():
+        for mode in sorted({mode for mode, _ in counted}):
+            of = {what: count for (one, what), count in counted.items() if one == mode}
+            starts, scripts = of.pop("starts", 0), of.pop("scripts", 0)
+            start, busy = of.pop("start_us", 0) / 1e6, of.pop("us", 0) / 1e6
+            ends = "; ".join(f"{what} ({count})" for what, count in sorted(of.items(), key=lambda item: -item[1]))
+            lines.append(f"{side} {mode}: {scripts} scripts at {1000 * busy / max(1, scripts):.1f} ms; {starts} processes, "
+                         f"{start / max(1, starts):.2f} s to start one{'; given up: ' if ends else ''}{ends}")
+    return lines
 
 
 def show_example(example):
@@ -206,25 +277,22 @@ def show_example(example):
     return lines
 
 
-def report(given, known, passed, examples, seconds):
-    total, calls, rows, classes = passed
-    unexplained = unconfirmed = 0
+def report(given, known, passed, examples, seconds, first_seconds):
+    total, calls, rows, classes, counts = passed
+    verdicts = {key: "not looked at" if key not in examples else "UNEXPLAINED" if examples[key]["confirmed"] else "unconfirmed"
+                for key in classes}
+    order = sorted(classes.items(), key=lambda item: (list(VERDICTS).index(verdicts[item[0]]), -item[1][0]))
     lines = []
-    for key, (count, situations, _) in sorted(classes.items(), key=lambda item: -item[1][0]):
-        shrunk = examples.get(key, [])
-        good = any(example["confirmed"] for example in shrunk)
-        unexplained += good
-        unconfirmed += not good
+    for key, (count, situations, _) in order:
         name, part, ours, theirs = key
-        lines.append(f"{'UNEXPLAINED' if good else 'unconfirmed'} {name} {part}: ours {ours}, theirs {theirs} "
-                     f"({count} scripts)")
-        confirmed = collections.Counter(example["situation"] for example in shrunk if example["confirmed"])
-        for situation, _ in (confirmed or situations).most_common(3):
-            lines.append(f"    where: {situation}")
-        for example in [example for example in shrunk if example["confirmed"]][:2] or shrunk[:1]:
-            lines += show_example(example)
-    head = [f"{total} scripts from {given.seed} on, {calls} calls, {seconds:.0f} s; {len(classes) + len(rows)} classes of "
-            f"differences: {len(rows)} with a reason, {unexplained} without, {unconfirmed} that fresh processes did not show"]
+        lines.append(f"{verdicts[key]} {name} {part}: ours {ours}, theirs {theirs} ({count} scripts)")
+        lines += [f"    where: {situation}" for situation, _ in situations.most_common(3)]
+        lines += show_example(examples[key]) if key in examples else []
+    number = collections.Counter(verdicts.values())
+    head = [f"{total} scripts from {given.seed} on in {first_seconds:.0f} s, {total / max(0.001, first_seconds):.1f} scripts/s of "
+            f"each library, {2 * total} over both, {calls} calls; {seconds:.0f} s in all",
+            f"{len(classes) + len(rows)} classes of differences: {len(rows)} with a reason, "
+            + ", ".join(f"{number[verdict]} {meaning}" for verdict, meaning in VERDICTS.items()), *show_counts(counts)]
     if given.left_out:
         head.append(f"left out, since one library alone has them: {', '.join(given.left_out)}")
     for row, count in rows.most_common():
@@ -232,20 +300,22 @@ def report(given, known, passed, examples, seconds):
         head.append(f"reason  {count:7} scripts  {reason}  ({pattern.pattern})")
     document = {
         "scripts": total, "first": given.seed, "calls": calls, "seconds": round(seconds),
+        "first_pass_seconds": round(first_seconds, 1), "life": given.life, "closed": given.closed,
+        "processes": show_counts(counts),
         "known": [{"reason": known.rows[row][2], "pattern": known.rows[row][0].pattern, "scripts": count}
                   for row, count in rows.most_common()],
         "classes": [{"call": key[0], "part": key[1], "ours": key[2], "theirs": key[3], "scripts": count,
-                     "confirmed": any(example["confirmed"] for example in examples.get(key, [])),
-                     "situations": dict(situations.most_common(10)), "examples": examples.get(key, [])}
-                    for key, (count, situations, _) in sorted(classes.items(), key=lambda item: -item[1][0])],
+                     "verdict": verdicts[key], "situations": dict(situations.most_common(10)),
+                     "example": examples.get(key)}
+                    for key, (count, situations, _) in order],
     }
-    return head + lines, document, unexplained
+    return head + lines, document, number["UNEXPLAINED"]
 
 
 def show(given, known, top):
     set_up(given, top, known)
     for seed in range(given.seed, given.seed + (given.scripts or 1)):
-        mode, calls = script_of(seed, given.left_out)
+        mode, calls = script_of(seed, given)
         if given.script:
             mode, *calls = given.script.read_text(encoding="utf-8").splitlines()
         ours, theirs = (HERE.play_alone if given.alone else HERE.play)(mode, calls)
@@ -271,7 +341,9 @@ def arguments():
     parser.add_argument("--scripts", default=0, type=int, help="how many; 0: as many as there is time for")
     parser.add_argument("--seed", default=1, type=int, help="the number of the first script")
     parser.add_argument("--jobs", default=os.cpu_count(), type=int)
-    parser.add_argument("--patience", default=5, type=int, help="seconds after which a script hangs")
+    parser.add_argument("--patience", default=10, type=int, help="seconds after which a call hangs; half of it in the first pass")
+    parser.add_argument("--life", default=1, type=float, help="scripts of a hundred that have a process of their own")
+    parser.add_argument("--closed", default=1, type=float, help="scripts of a hundred that begin after a close")
     parser.add_argument("--ours-environment", default=[], action="append", metavar="NAME=VALUE")
     parser.add_argument("--theirs-environment", default=[], action="append", metavar="NAME=VALUE")
     parser.add_argument("--known", default=comparison.KNOWN, type=pathlib.Path)
@@ -299,12 +371,13 @@ def main():
             return show(given, known, top)
         with multiprocessing.Pool(given.jobs, set_up, (given, top, known)) as pool:
             passed = first_pass(pool, given, begun + given.seconds * 0.75)
-            print(f"{passed[0]} scripts played in {time.time() - begun:.0f} s, {len(passed[3])} classes to look at",
+            first_seconds = time.time() - begun
+            print(f"{passed[0]} scripts played in {first_seconds:.0f} s, {len(passed[3])} classes to look at",
                   file=sys.stderr, flush=True)
             examples = second_pass(pool, passed[3], begun + given.seconds)
     finally:
         shutil.rmtree(top, ignore_errors=True)
-    lines, document, unexplained = report(given, known, passed, examples, time.time() - begun)
+    lines, document, unexplained = report(given, known, passed, examples, time.time() - begun, first_seconds)
     print("\n".join(lines))
     if given.json:
         given.json.write_text(json.dumps(document, indent=1), encoding="utf-8")

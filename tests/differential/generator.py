@@ -1,6 +1,7 @@
 """Scripts of cuFile calls, drawn by a seed: mostly sensible sequences, with arguments at and beyond every edge.
 
-A script is (mode, calls): "life" begins as a process does that has not called the library, "open" with the driver open.
+A script is (mode, calls): "life" begins as a process does that has not called the library, "open" with the driver open,
+"closed" after the driver was opened and closed. Which one it is follows from the seed and the shares.
 player.cpp says what the words of a call mean. Calls that end the incumbent's process are drawn seldom: each costs a
 process.
 """
@@ -145,27 +146,38 @@ class Draw:
         if 0 < room <= 128 and slot != "NULL":
             self.batches[slot] = [room, 0]
 
+    def handle_for(self, opcode, count):
+        """A handle for an entry of a batch: one that suits, mostly, where it has neighbours."""
+        unfit = ("ro", "dro") if opcode == 1 else ("wo", "dwo")
+        fit = sorted(handle for handle, name in self.handles.items()
+                     if name and "." in name and name.split(".")[1] not in (*unfit, "path"))
+        return self.handle() if count == 1 or not fit or self.random.random() < 0.02 else self.one(fit)
+
     def entry(self, opcode, handle, buffer, index, count):
         """Entries of one batch touch ranges of their own: what they leave is then no accident."""
         share = self.room(buffer) // count
         size = min(share, self.one([512, 4096, 100, 1000, share]))
-        if self.random.random() < 0.03:
+        # A bad entry beside good ones ends the incumbent's process.
+        odd = count == 1 or self.random.random() < 0.02
+        if self.random.random() < 0.01:
             size = 0
         mode = 1
         file_offset = index * share if opcode else self.file_offset(handle)
         buffer_offset = index * share
-        if self.wrong() and self.wrong():
+        if odd and self.wrong() and self.wrong():
             mode = self.one([0, 2, -1])
         if self.wrong() and count == 1:
             file_offset = self.file_offset(handle)
-        if self.random.random() < 0.004:
+        if self.random.random() < 0.001:
             opcode = self.one([2, -1])
-        if self.random.random() < 0.002:
+        if self.random.random() < 0.0005:
             buffer = "NULL"
-        if self.wrong() and self.wrong():
+        if odd and self.wrong() and self.wrong():
             buffer_offset = self.one([-1, -4096, 2**40])
-        if self.wrong() and self.wrong():
+        if odd and self.wrong() and self.wrong():
             handle = self.one(["NULL", "garbage"])
+        if not odd:
+            file_offset = abs(file_offset)
         self.cookie += 1
         return f"{opcode},{mode},{handle},{buffer},{size},{file_offset},{buffer_offset},{self.cookie}"
 
@@ -182,7 +194,7 @@ class Draw:
         buffers = [self.buffer() for _ in range(count)]
         choice = self.random.random()
         opcode = 0 if choice < 0.13 else self.one([0, 0, 1])  # what a cancelled write leaves in a file is an accident
-        entries = [self.entry(opcode, self.handle(), buffers[0] if count > 1 else buffers[index], index, count)
+        entries = [self.entry(opcode, self.handle_for(opcode, count), buffers[0] if count > 1 else buffers[index], index, count)
                    for index in range(count)]
         told = count
         flags = self.one([1, 2, 2**32 - 1]) if self.wrong() else 0
@@ -340,19 +352,21 @@ SUBJECTS = {
     "statistics": {"statistics": 8, "transfer": 4, "register_file": 2, "register_memory": 1, "deregister_memory": 1,
                    "deregister_file": 1, "batch_submit": 1},
 }
-OPEN_SUBJECTS = ["files", "memory", "transfers", "transfers", "batches", "batches", "streams", "streams", "everything"]
+OPEN_SUBJECTS = ["files", "memory", "transfers", "transfers", "batches", "batches", "streams", "streams", "everything",
+                 "statistics", "properties"]
 LIFE_SUBJECTS = ["parameters", "parameters", "properties", "statistics", "statistics", "files", "memory", "transfers",
                  "batches", "streams", "everything"]
 
 
-def script(seed):
-    """The script of a seed: (mode, calls)."""
+def script(seed, life=0.01, closed=0.01):
+    """The script of a seed: (mode, calls). `life` and `closed`: the shares of these modes."""
     draw = Draw(seed)
-    mode = "open" if draw.random.random() < 0.72 else "life"
+    choice = draw.random.random()
+    mode = "life" if choice < life else "closed" if choice < life + closed else "open"
     subject = draw.one(OPEN_SUBJECTS if mode == "open" else LIFE_SUBJECTS)
     weights = dict(SUBJECTS[subject])
     transfers = any(name in weights for name in ("transfer", "batch_submit", "stream_call"))
-    if mode == "life" and draw.random.random() < 0.6:
+    if mode != "open" and draw.random.random() < 0.6:
         draw.add("DriverOpen")
     if transfers and draw.random.random() < 0.85:
         for _ in range(draw.one([1, 1, 2])):
@@ -360,7 +374,7 @@ def script(seed):
     length = draw.random.randrange(3, 19)
     names, odds = zip(*weights.items())
     while len(draw.calls) < length:
-        if mode == "life" and draw.random.random() < 0.12:
+        if mode != "open" and draw.random.random() < 0.12:
             draw.add(draw.one(["DriverOpen", "DriverClose", "DriverCloseV2", "DriverClose"]))
             continue
         if draw.random.random() < 0.004:

@@ -76,16 +76,4 @@ struct Library {
 // Loads the library at `path` as it is. Ends the program where that fails.
 Library load_library(const std::string& path);
 
-// Loads copies of one library: each has state of its own, as in a process that has just begun.
-class Copies {
- public:
-  Copies(const std::string& path, std::string folder);
-  Library next();
-
- private:
-  std::string bytes_;
-  std::string folder_;
-  int count_ = 0;
-};
-
 }  // namespace sluice::differential

@@ -1,13 +1,19 @@
 // Plays scripts of cuFile calls against any libcufile and answers what each call did.
 //
-//   player --library=FILE --folder=DIR [--alone] [--seconds=N]
+//   player --library=FILE --folder=DIR [--seconds=N]
 //
-// Scripts come on standard input:  script NAME life|open, a call a line, end.
-// Answers go to standard output:   answers NAME, a line a call, what memory and files hold, end.
-// "life" starts as a process does that has not called the library yet; "open" with the driver open, by one call of
-// DriverOpen. Many scripts run in one process: each "life" in a copy of the library that is loaded for it, the "open"
-// ones one after the other in a copy that stays. --alone: the library as it is, for one script. A crash or a hang is
-// the last answer of a script, and the process ends after it.
+// Scripts come on standard input:  script NAME life|open|closed, a call a line, end.
+// Answers go to standard output:   ready, once; for each script: answers NAME, a line a call, what memory and files
+// hold, end. "life" starts as a process does that has not called the library yet, and ends the process; "open" with the
+// driver open, by one call of DriverOpen; "closed" after the driver was opened and closed. A process plays scripts of
+// one sort. Between them it brings the library back to where the first one found it; where that fails, or after a crash
+// or a hang, which is the last answer of its script, the process ends. --seconds: for a call.
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -17,6 +23,7 @@
 
 #include "differential/answers.h"
 #include "differential/session.h"
+#include "differential/settings.h"
 
 namespace sluice::differential {
 namespace {
@@ -24,13 +31,12 @@ namespace {
 struct Options {
   std::string library;
   std::string folder;
-  bool alone = false;
-  unsigned seconds = 5;
+  unsigned seconds = 10;
 };
 
 struct Script {
   std::string name;
-  bool open = false;
+  std::string mode;
   std::vector<std::string> calls;
 };
 
@@ -42,7 +48,7 @@ std::optional<Script> next_script() {
     if (line.compare(0, 7, "script ") == 0) {
       const std::size_t space = line.find(' ', 7);
       script.name = line.substr(7, space - 7);
-      script.open = line.substr(space + 1) == "open";
+      script.mode = line.substr(space + 1);
     } else if (!line.empty()) {
       script.calls.push_back(line);
     }
@@ -50,55 +56,88 @@ std::optional<Script> next_script() {
   return std::nullopt;
 }
 
+std::int64_t now_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+bool names(const Script& script, std::initializer_list<const char*> beginnings) {
+  return std::any_of(script.calls.begin(), script.calls.end(), [&](const std::string& call) {
+    return std::any_of(beginnings.begin(), beginnings.end(), [&](const char* one) { return call.rfind(one, 0) == 0; });
+  });
+}
+
 class Player {
  public:
-  explicit Player(const Options& options)
-      : options_(options), copies_(options.library, options.folder), world_(options.folder) {}
+  explicit Player(const Options& options) : options_(options), library_(load_library(options.library)) {}
 
-  void play(const Script& script) {
+  // False: the process must end.
+  bool play(const Script& script) {
+    if (!world_) start(script.mode);
+    const std::int64_t begun = now_us();
+    const bool open = script.mode == "open";
     answers().begin(script.name);
-    limit_time(options_.seconds * 1000);
-    const Library library = script.open ? open_library() : fresh();
-    Session session(library, world_);
+    Session session(library_, *world_);
     int number = 0;
-    for (const std::string& call : script.calls) session.call(++number, call);
+    for (const std::string& call : script.calls) {
+      allow(open ? 1 : 3);
+      session.call(++number, call);
+    }
+    allow(3);
     session.finish();
     answers().add("teardown");
     session.tear_down();
-    if (!script.open) close(library);
-    if (script.open && library.use_count() != 1) {
-      close(library);
-      opened_.reset();
-    }
+    const char* left = script.mode == "life" ? "life" : put_back(script, open);
     if (const int result = cuda().context_synchronize()) {
-      answers().add(" cuda=%d\n", result);
-      answers().deliver("end\n");
-      std::_Exit(0);  // no later script can use this context
+      answers().add(" cuda=%d", result);  // no later script can use this context
+      left = "cuda";
     }
-    world_.clean_up();
+    world_->clean_up();
     limit_time(0);
-    answers().deliver("\nend\n");
+    std::array<char, 160> last{};
+    std::snprintf(last.data(), last.size(), "\nend us=%lld left=%s\n", static_cast<long long>(now_us() - begun), left);
+    answers().deliver(last.data());
+    return std::string_view(left) == "nothing";
   }
 
  private:
-  Library fresh() { return options_.alone ? load_library(options_.library) : copies_.next(); }
-
-  Library open_library() {
-    if (!opened_) {
-      opened_ = fresh();
-      opened_->driver_open();
-    }
-    return *opened_;
+  // What does not belong to any script has no limit here: those who wait for "ready" set it.
+  void start(const std::string& mode) {
+    const std::int64_t begun = now_us();
+    world_.emplace(options_.folder);
+    Error error{};
+    if (mode != "life") error = library_.driver_open();
+    if (mode == "closed") close(0);
+    if (mode != "life") settings_ = Settings::of(library_, mode == "open");
+    std::array<char, 100> line{};
+    std::snprintf(line.data(), line.size(), "ready us=%lld open=%d/%d\n", static_cast<long long>(now_us() - begun),
+                  static_cast<int>(error.err), static_cast<int>(error.cu_err));
+    answers().deliver(line.data());
   }
 
-  static void close(const Library& library) {
-    for (int i = 0; i < 40 && library.use_count() > 0; ++i) library.driver_close();
+  void allow(unsigned times) const { limit_time(times * options_.seconds * 1000); }
+
+  // What is left that cannot be put back.
+  const char* put_back(const Script& script, bool open) {
+    const long wanted = open ? 1 : 0;
+    if (names(script, {"Stats", "SetLevel"})) settings_.restore_statistics(library_);
+    close(wanted);
+    if (library_.use_count() != wanted) return "use";
+    if (!names(script, {"Set"})) return "nothing";
+    // These cannot be asked for with the driver closed.
+    if (!open && names(script, {"SetMax", "SetPoll", "SetP2P", "SetSlabs", "SetGpuSlabs"})) return "properties";
+    settings_.restore(library_);
+    return Settings::of(library_, open) == settings_ ? "nothing" : "settings";
+  }
+
+  void close(long wanted) const {
+    for (int i = 0; i < 40 && library_.use_count() > wanted; ++i) library_.driver_close();
   }
 
   Options options_;
-  Copies copies_;
-  World world_;
-  std::optional<Library> opened_;
+  Library library_;
+  std::optional<World> world_;
+  Settings settings_;
 };
 
 bool parse(int argc, char** argv, Options& options) {
@@ -111,8 +150,6 @@ bool parse(int argc, char** argv, Options& options) {
       options.folder = argument.substr(9);
     } else if (value("--seconds=")) {
       options.seconds = static_cast<unsigned>(std::atoi(argv[i] + 10));
-    } else if (argument == "--alone") {
-      options.alone = true;
     } else {
       return false;
     }
@@ -123,13 +160,17 @@ bool parse(int argc, char** argv, Options& options) {
 int run(int argc, char** argv) {
   Options options;
   if (!parse(argc, argv, options)) {
-    std::fprintf(stderr, "player --library=FILE --folder=DIR [--alone] [--seconds=N]\n");
+    std::fprintf(stderr, "player --library=FILE --folder=DIR [--seconds=N]\n");
     return 2;
   }
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody is left to read the answers
   keep_output_to_ourselves();
   guard_against_crashes();
   Player player(options);
-  while (const std::optional<Script> script = next_script()) player.play(*script);
+  for (bool goes_on = true; goes_on;) {
+    const std::optional<Script> script = next_script();
+    goes_on = script && player.play(*script);
+  }
   std::fflush(nullptr);
   std::_Exit(0);
 }

@@ -51,7 +51,7 @@ takes() {
   folder=$(mktemp -d "$1/probe-XXXXXX") || return 1
   tell_udev "$folder"
   printf 'script probe life\nHandleRegister h0 s.rw 1 -\nend\n' |
-    timeout 60 "$build/test-bin/differential_player" --library="$theirs" --folder="$folder" --alone --seconds=50 \
+    timeout 60 "$build/test-bin/differential_player" --library="$theirs" --folder="$folder" --seconds=50 \
       >"$work/probe" 2>"$out/errors.txt"
   rm -rf "$folder"
   sed 's/^/run_on_gpu: /' "$work/probe"
@@ -66,7 +66,7 @@ theirs=$(readlink -f "$theirs")
 [ -e "$theirs" ] || die "there is no $theirs"
 [ -x "$build/test-bin/differential_player" ] || die "there is no $build/test-bin/differential_player"
 echo "run_on_gpu: theirs is $theirs" >&2
-# The copies of the incumbent that the players load look for their companions here.
+# The incumbent looks for its companions here.
 LD_LIBRARY_PATH=$(dirname "$theirs")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
 
