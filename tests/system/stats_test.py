@@ -312,12 +312,12 @@ input()
 
 
 def test_stats_that_another_version_shows_or_nobody_are_refused():
-    magic, whole = 0x5354415453434C53, 52736
+    magic, whole = 0x5354415453434C53, 53248
     ours = "has no libcufile.so.0 loaded"
-    for numbers, part in (((magic, 4, whole, 0, whole), "runs on another version of Sluice: its statistics have layout 4"),
-                          ((magic, 3, 8192, 0, 8192), "layout 3 of 8192 bytes, this tool reads layout 3 of 52736."),
-                          ((magic + 1, 3, whole, 0, whole), ours), ((magic, 3, whole, 1, whole), ours),
-                          ((magic, 3, whole, 0, 4096), "No sample")):
+    for numbers, part in (((magic, 5, whole, 0, whole), "runs on another version of Sluice: its statistics have layout 5"),
+                          ((magic, 4, 8192, 0, 8192), "layout 4 of 8192 bytes, this tool reads layout 4 of 53248."),
+                          ((magic + 1, 4, whole, 0, whole), ours), ((magic, 4, whole, 1, whole), ours),
+                          ((magic, 4, whole, 0, 4096), "No sample")):
         pretending = subprocess.Popen([PYTHON, "-c", PRETENDER, *map(str, numbers)], stdin=subprocess.PIPE,
                                       stdout=subprocess.PIPE, text=True)
         pretending.stdout.readline()
