@@ -70,7 +70,7 @@ typedef struct sluice_explanation {
   const char* reason_name; /* "memory_file_system" */
   const char* sentence;    /* why, in one sentence */
   const char* remedy;      /* what would change it, in one sentence */
-  char detail[256];        /* the facts it rests on: file system, mount, block device and its driver */
+  char detail[256];        /* the facts it rests on: file system, mount, block device and its driver; "..." where cut */
 } sluice_explanation_t;
 
 /* What one path has carried for one reason since the process started. */
@@ -144,6 +144,15 @@ const char* sluice_version(void);
  * CU_FILE_DEVICE_NOT_FOUND (no such device). */
 CUfileError_t sluice_explain(CUfileHandle_t fh, const void* buf, int gpu, CUfileOpcode_t opcode, size_t size,
                              off_t file_offset, sluice_explanation_t* out);
+
+/* Every reason that keeps a transfer from a more direct way, in the order in which their remedies uncover them: the
+ * first is the one that sluice_explain() tells. Calls visit once for each; `facts` is the explanation's detail, not
+ * cut. With a `gpu` of SLUICE_GPU_SUPPOSED and no buf it answers for memory of a GPU that is not there: what the file
+ * and this machine would do if one were. Returns as sluice_explain(); visit is NULL: CU_FILE_INVALID_VALUE. */
+#define SLUICE_GPU_SUPPOSED (-1)
+typedef void (*sluice_explanation_visitor_t)(const sluice_explanation_t* explanation, const char* facts, void* context);
+CUfileError_t sluice_explain_all(CUfileHandle_t fh, const void* buf, int gpu, CUfileOpcode_t opcode, size_t size,
+                                 off_t file_offset, sluice_explanation_visitor_t visit, void* context);
 
 /* What is known of the direct path between the memory of one device and one file system or block device. */
 typedef struct sluice_direct_pair {

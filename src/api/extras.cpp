@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <iterator>
+#include <string>
 
 #include "api/funnel.h"
 #include "base/foreign_enum.h"
@@ -22,6 +24,68 @@ using sluice::api::guarded;
 using sluice::base::Failure;
 using sluice::core::Driver;
 
+namespace {
+
+sluice::route::Shape shape_of(const CUfileOpcode_t& opcode, const void* buf, size_t size, off_t file_offset) {
+  const int direction = sluice::base::number_of(opcode);
+  if (direction != CUFILE_READ && direction != CUFILE_WRITE) {
+    throw Failure(CU_FILE_INVALID_VALUE, "there is no such opcode");
+  }
+  sluice::route::Shape shape;
+  shape.direction = direction == CUFILE_READ ? sluice::base::Direction::read : sluice::base::Direction::write;
+  shape.file_offset = file_offset > 0 ? static_cast<std::uint64_t>(file_offset) : 0;
+  // Memory that is only meant is in step with the file.
+  shape.address = buf != nullptr ? reinterpret_cast<std::uint64_t>(buf) : shape.file_offset;
+  shape.size = size;
+  return shape;
+}
+
+// The caller's memory, or that of a device.
+sluice::facts::BufferFacts memory_at(const void* buf, int gpu) {
+  if (buf != nullptr) {
+    sluice::gpu::attach_driver();
+    return sluice::gpu::inspect(reinterpret_cast<std::uint64_t>(buf));
+  }
+  const sluice::facts::BufferFacts memory = sluice::gpu::memory_of_device(gpu);
+  if (memory.kind == sluice::facts::MemoryKind::plain_host) {
+    throw Failure(CU_FILE_DEVICE_NOT_FOUND, "there is no device " + std::to_string(gpu));
+  }
+  return memory;
+}
+
+sluice::facts::BufferFacts supposed_memory() {
+  sluice::facts::BufferFacts memory;
+  memory.kind = sluice::facts::MemoryKind::device;
+  return memory;
+}
+
+sluice_path_t path_for(sluice::route::Reason reason) {
+  if (reason == SLUICE_REASON_CALLER_OPERATIONS) return SLUICE_PATH_USERSPACE;
+  return reason == SLUICE_REASON_DIRECT ? SLUICE_PATH_P2PDMA : SLUICE_PATH_POSIX;
+}
+
+sluice_explanation_t words_for(sluice_path_t path, sluice::route::Reason reason,
+                               const sluice::facts::BufferFacts& memory, const std::string& detail) {
+  sluice_explanation_t words{};
+  const auto* const text = sluice::route::reason_text(reason);
+  words.path = path;
+  words.reason = reason;
+  words.path_name = sluice::route::path_name(path);
+  words.reason_name = text->name;
+  // No drive reaches a GPU where memory stands for one.
+  const bool stands_in = memory.soft && reason == SLUICE_REASON_DIRECT;
+  words.sentence = stands_in ? "The kernel moves the bytes straight to the memory that stands for the soft GPU's: a "
+                               "verified read has shown it."
+                             : text->sentence;
+  words.remedy = text->remedy;
+  const int whole = std::snprintf(words.detail, sizeof words.detail, "%s", detail.c_str());
+  // What was cut says so.
+  if (whole >= static_cast<int>(sizeof words.detail)) std::memcpy(words.detail + sizeof words.detail - 4, "...", 4);
+  return words;
+}
+
+}  // namespace
+
 extern "C" {
 
 const char* sluice_version(void) {
@@ -31,38 +95,32 @@ const char* sluice_version(void) {
 CUfileError_t sluice_explain(CUfileHandle_t fh, const void* buf, int gpu, CUfileOpcode_t opcode, size_t size,
                              off_t file_offset, sluice_explanation_t* out) {
   return guarded("sluice_explain", [&] {
-    const int direction = sluice::base::number_of(opcode);
-    if (out == nullptr || (direction != CUFILE_READ && direction != CUFILE_WRITE)) {
-      throw Failure(CU_FILE_INVALID_VALUE, "nowhere to write the explanation, or no such opcode");
-    }
+    if (out == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "nowhere to write the explanation");
+    const sluice::route::Shape shape = shape_of(opcode, buf, size, file_offset);
     const sluice::core::Holding holding;
     const auto file = Driver::instance().files().pin(fh);
     if (!file) throw Failure(CU_FILE_HANDLE_NOT_REGISTERED, "this handle is not registered");
-    sluice::facts::BufferFacts memory;
-    if (buf != nullptr) {
-      sluice::gpu::attach_driver();
-      memory = sluice::gpu::inspect(reinterpret_cast<std::uint64_t>(buf));
-    } else {
-      memory = sluice::gpu::memory_of_device(gpu);
-      if (memory.kind == sluice::facts::MemoryKind::plain_host) {
-        throw Failure(CU_FILE_DEVICE_NOT_FOUND, "there is no device " + std::to_string(gpu));
-      }
-    }
-    sluice::route::Shape shape;
-    shape.direction = direction == CUFILE_READ ? sluice::base::Direction::read : sluice::base::Direction::write;
-    shape.file_offset = file_offset > 0 ? static_cast<std::uint64_t>(file_offset) : 0;
-    // Memory that is only meant is in step with the file.
-    shape.address = buf != nullptr ? reinterpret_cast<std::uint64_t>(buf) : shape.file_offset;
-    shape.size = size;
+    const sluice::facts::BufferFacts memory = memory_at(buf, gpu);
     const auto explanation = sluice::core::explain(*file, memory, shape);
-    const auto* const text = sluice::route::reason_text(explanation.verdict.reason);
-    out->path = explanation.verdict.path;
-    out->reason = explanation.verdict.reason;
-    out->path_name = sluice::route::path_name(out->path);
-    out->reason_name = text->name;
-    out->sentence = text->sentence;
-    out->remedy = text->remedy;
-    std::snprintf(out->detail, sizeof out->detail, "%s", explanation.detail.c_str());
+    *out = words_for(explanation.verdict.path, explanation.verdict.reason, memory, explanation.detail);
+  });
+}
+
+CUfileError_t sluice_explain_all(CUfileHandle_t fh, const void* buf, int gpu, CUfileOpcode_t opcode, size_t size,
+                                 off_t file_offset, sluice_explanation_visitor_t visit, void* context) {
+  return guarded("sluice_explain_all", [&] {
+    if (visit == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "nobody to tell the explanations");
+    const sluice::route::Shape shape = shape_of(opcode, buf, size, file_offset);
+    const sluice::core::Holding holding;
+    const auto file = Driver::instance().files().pin(fh);
+    if (!file) throw Failure(CU_FILE_HANDLE_NOT_REGISTERED, "this handle is not registered");
+    const bool supposed = buf == nullptr && gpu == SLUICE_GPU_SUPPOSED;
+    const sluice::facts::BufferFacts memory = supposed ? supposed_memory() : memory_at(buf, gpu);
+    const auto found = sluice::core::all_reasons(*file, memory, shape);
+    for (const sluice::route::Reason reason : found.reasons) {
+      const sluice_explanation_t words = words_for(path_for(reason), reason, memory, found.detail);
+      visit(&words, found.detail.c_str(), context);
+    }
   });
 }
 

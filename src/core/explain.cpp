@@ -33,6 +33,7 @@ std::string_view name_of_memory(const facts::BufferFacts& memory) {
     case facts::MemoryKind::managed:
       return "managed memory";
     case facts::MemoryKind::device:
+      if (memory.device < 0) return "GPU memory that is supposed";
       return memory.soft ? "soft GPU memory" : "GPU memory";
   }
   return "memory";
@@ -66,21 +67,46 @@ void say(const std::string& line) {
 
 }  // namespace
 
-Explanation explain(File& file, const facts::BufferFacts& memory, const route::Shape& shape) {
-  const request::Terms& terms = file.life->terms;
-  paths::DirectPair* const pair = pair_of(file, memory, shape.direction);
+namespace {
+
+// Tries a direct path that nobody has tried.
+paths::DirectPair* tried_pair(File& file, const facts::BufferFacts& memory, base::Direction direction) {
+  paths::DirectPair* const pair = memory.device < 0 ? nullptr : pair_of(file, memory, direction);
   // A descriptor that belongs to another file by now would tell of that one's storage.
   facts::Look now(file.fd, file.facts);
   if (pair != nullptr && now.finds_the_file()) {
     const paths::OpenFile open{file.fd, file.facts, file.buffered, file.disk, now, nullptr, nullptr, pair};
     try_pair(open, memory, Need::pressing);
   }
+  return pair;
+}
+
+std::string detail_of(const File& file, const facts::BufferFacts& memory, const paths::DirectPair* pair) {
+  return fmt::format("{}, opened {}, {}{}{}{}", facts::describe_now(file.fd, file.facts, facts::Root{}),
+                     file.facts.direct ? "with O_DIRECT" : "without O_DIRECT", name_of_memory(memory), words_of(pair),
+                     paths_of(file.facts), remark(file.life->terms.machine));
+}
+
+}  // namespace
+
+Explanation explain(File& file, const facts::BufferFacts& memory, const route::Shape& shape) {
+  const request::Terms& terms = file.life->terms;
+  const paths::DirectPair* const pair = tried_pair(file, memory, shape.direction);
   const facts::Reach reach = pair != nullptr ? pair->reach() : facts::Reach::untried;
   const route::Decision decision = route::decide(file.facts, memory, terms.machine, terms.rules, shape, reach);
-  return {{decision.path, decision.reason},
-          fmt::format("{}, opened {}, {}{}{}{}", facts::describe_now(file.fd, file.facts, facts::Root{}),
-                      file.facts.direct ? "with O_DIRECT" : "without O_DIRECT", name_of_memory(memory), words_of(pair),
-                      paths_of(file.facts), remark(terms.machine))};
+  return {{decision.path, decision.reason}, detail_of(file, memory, pair)};
+}
+
+Reasons all_reasons(File& file, const facts::BufferFacts& memory, const route::Shape& shape) {
+  const request::Terms& terms = file.life->terms;
+  const paths::DirectPair* const pair = tried_pair(file, memory, shape.direction);
+  const facts::Reach reach = pair != nullptr ? pair->reach() : facts::Reach::untried;
+  const route::Decision decision = route::decide(file.facts, memory, terms.machine, terms.rules, shape, reach);
+  Reasons found{{decision.reason}, detail_of(file, memory, pair)};
+  // What the handle's own operations carry, and what the shape of a request decides, has no other reason.
+  if (decision.path == SLUICE_PATH_USERSPACE || decision.reason == SLUICE_REASON_RAGGED_REQUEST) return found;
+  found.reasons = route::all_reasons(file.facts, memory, terms.machine, terms.rules, reach);
+  return found;
 }
 
 void explain_once(File& file, const request::Request& request, const request::Result& result) noexcept {

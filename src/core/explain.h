@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/driver.h"
 #include "request/request.h"
@@ -15,6 +16,14 @@ struct Explanation {
   std::string detail;
 };
 Explanation explain(File& file, const facts::BufferFacts& memory, const route::Shape& shape);
+
+// Every reason that keeps the bytes from a more direct path, in the order in which their remedies uncover them, and the
+// same facts. Memory of a device that is only supposed is on no device that could be tried.
+struct Reasons {
+  std::vector<route::Reason> reasons;
+  std::string detail;
+};
+Reasons all_reasons(File& file, const facts::BufferFacts& memory, const route::Shape& shape);
 
 // SLUICE_EXPLAIN=1: one line a handle on stderr, with its first transfer.
 void explain_once(File& file, const request::Request& request, const request::Result& result) noexcept;

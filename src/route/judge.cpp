@@ -3,6 +3,7 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "route/route.h"
 
@@ -43,27 +44,36 @@ bool has_no_drive(const facts::BlockFacts& block) noexcept {
   return std::find(without.begin(), without.end(), block.driver) != without.end();
 }
 
-// The order is the contract (docs/paths.md): from what the caller chose, over what the memory and the file are, to
-// what the machine lacks and what a trial has shown. Whoever removes the first reason by its remedy is told the next
-// one.
+// Calls `tell` with one reason after the other until it answers that it has enough. The order is the contract
+// (docs/paths.md): from what the caller chose, over what the memory and the file are, to what the machine lacks and
+// what a trial has shown. Whoever removes the first reason by its remedy is told the next one.
+template <typename Tell>
+void tell_reasons(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
+                  const Rules& rules, facts::Reach reach, Tell tell) noexcept(noexcept(tell(Reason{}))) {
+  if (is_host(buffer.kind) && tell(SLUICE_REASON_HOST_MEMORY)) return;
+  if (rules.plain && tell(SLUICE_REASON_PLAIN_MODE)) return;
+  if (rules.force_compat && tell(SLUICE_REASON_FORCED_BY_CONFIGURATION)) return;
+  if (buffer.kind == MemoryKind::managed && tell(SLUICE_REASON_MANAGED_MEMORY)) return;
+  if (buffer.soft && !buffer.backed && tell(SLUICE_REASON_SOFT_GPU)) return;
+  if (const std::optional<Reason> reason = by_file_system(file.file_system); reason && tell(*reason)) return;
+  if (file.direct_is_copied && tell(SLUICE_REASON_UNSUPPORTED_FILE_SYSTEM)) return;
+  if (has_no_drive(file.block) && tell(SLUICE_REASON_UNSUPPORTED_DEVICE)) return;
+  if (!rules.use_pci_p2pdma && tell(SLUICE_REASON_DIRECT_PATH_OFF)) return;
+  // What backs a soft GPU may be any memory, and the trial tells whether I/O gets there.
+  if (!machine.kernel_has_p2pdma && !buffer.soft && tell(SLUICE_REASON_KERNEL_WITHOUT_P2PDMA)) return;
+  if (reach == Reach::no_provider && tell(SLUICE_REASON_NO_DIRECT_PROVIDER)) return;
+  if (!file.direct && tell(SLUICE_REASON_BUFFERED_DESCRIPTOR)) return;
+  if (reach != Reach::no_provider) tell(reason_of(reach));
+}
+
 Reason first_reason(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
                     const Rules& rules, facts::Reach reach) noexcept {
-  if (is_host(buffer.kind)) return SLUICE_REASON_HOST_MEMORY;
-  if (rules.plain) return SLUICE_REASON_PLAIN_MODE;
-  if (rules.force_compat) return SLUICE_REASON_FORCED_BY_CONFIGURATION;
-  if (buffer.kind == MemoryKind::managed) return SLUICE_REASON_MANAGED_MEMORY;
-  if (buffer.soft && !buffer.backed) return SLUICE_REASON_SOFT_GPU;
-  if (const std::optional<Reason> reason = by_file_system(file.file_system)) return *reason;
-  if (file.direct_is_copied) return SLUICE_REASON_UNSUPPORTED_FILE_SYSTEM;
-  if (has_no_drive(file.block)) return SLUICE_REASON_UNSUPPORTED_DEVICE;
-  if (!rules.use_pci_p2pdma) {
-    return machine.nvfs_loaded ? SLUICE_REASON_NO_DIRECT_PROVIDER : SLUICE_REASON_DIRECT_PATH_OFF;
-  }
-  // What backs a soft GPU may be any memory, and the trial tells whether I/O gets there.
-  if (!machine.kernel_has_p2pdma && !buffer.soft) return SLUICE_REASON_KERNEL_WITHOUT_P2PDMA;
-  if (reach == Reach::no_provider) return SLUICE_REASON_NO_DIRECT_PROVIDER;
-  if (!file.direct) return SLUICE_REASON_BUFFERED_DESCRIPTOR;
-  return reason_of(reach);
+  Reason first = SLUICE_REASON_NOT_PROVEN;
+  tell_reasons(file, buffer, machine, rules, reach, [&first](Reason reason) noexcept {
+    first = reason;
+    return true;
+  });
+  return first;
 }
 
 }  // namespace
@@ -95,6 +105,19 @@ Verdict judge(const facts::FileFacts& file, const facts::BufferFacts& buffer, co
     return {SLUICE_PATH_USERSPACE, SLUICE_REASON_CALLER_OPERATIONS};
   const Reason reason = first_reason(file, buffer, machine, rules, reach);
   return {reason == SLUICE_REASON_DIRECT ? SLUICE_PATH_P2PDMA : SLUICE_PATH_POSIX, reason};
+}
+
+std::vector<Reason> all_reasons(const facts::FileFacts& file, const facts::BufferFacts& buffer,
+                                const facts::MachineFacts& machine, const Rules& rules, facts::Reach reach) {
+  std::vector<Reason> reasons;
+  tell_reasons(file, buffer, machine, rules, reach, [&reasons](Reason reason) {
+    // A trial that nobody could make is no reason beside others; two facts may stand for one reason.
+    const bool beside = reason == SLUICE_REASON_NOT_PROVEN || reason == SLUICE_REASON_DIRECT;
+    const bool known = std::find(reasons.begin(), reasons.end(), reason) != reasons.end();
+    if (!known && !(beside && !reasons.empty())) reasons.push_back(reason);
+    return false;
+  });
+  return reasons;
 }
 
 bool compat_is_allowed(const Rules& rules) noexcept {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "base/strong.h"
 #include "facts/buffer.h"
@@ -46,6 +47,10 @@ struct Verdict {
 // as long as its arguments do. `reach` is what is known of this device and this storage.
 Verdict judge(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
               const Rules& rules, base::Direction direction, facts::Reach reach) noexcept;
+
+// Every such reason, in the same order; never empty. For people: not on the I/O path.
+std::vector<Reason> all_reasons(const facts::FileFacts& file, const facts::BufferFacts& buffer,
+                                const facts::MachineFacts& machine, const Rules& rules, facts::Reach reach);
 
 // The reason for a reach.
 Reason reason_of(facts::Reach reach) noexcept;

@@ -92,8 +92,9 @@ def test_explain_opens_for_writing_without_changing_the_file():
 def test_explain_says_in_one_sentence_why_it_cannot_answer():
     with scratch() as folder:
         os.mkfifo(folder / "pipe")
+        (folder / "empty").mkdir()
         (folder / "file").write_bytes(b"x")
-        for words, part in (((folder / "missing",), "No such file"), ((folder,), "is a directory"),
+        for words, part in (((folder / "missing",), "No such file"), ((folder / "empty",), "is a directory without files"),
                             ((folder / "pipe",), "is a pipe"), (("/dev/null",), "character device"),
                             ((folder / "file", "--gpu", "99"), "no GPU 99")):
             result = explain(*words, status=1)
@@ -104,6 +105,56 @@ def test_explain_says_in_one_sentence_why_it_cannot_answer():
             answer = json.loads(explain(*words, "--json", status=1).stdout)
             contains(answer["error"], part)
             equal(answer["remedy"], remedy.strip())
+
+
+def test_explain_without_a_gpu_answers_as_if_there_were_one():
+    with scratch() as folder:
+        file = folder / "file"
+        file.write_bytes(b"x" * 8192)
+        plain = environment()
+        if json.loads(run(SLUICE, "version", "--json", env=plain).stdout)["driver"] == "real":
+            skip("there is a GPU here")
+        for words in ((), ("--as-if-gpu",)):
+            answer = json.loads(run(SLUICE, "explain", file, "--json", *words, env=plain).stdout)
+            equal((answer["memory"], answer["reason"] in ("soft_gpu", "host_memory")), ("supposed", False))
+            contains(answer["detail"], "GPU memory that is supposed")
+        equal(json.loads(run(SLUICE, "explain", file, "--json", "--gpu", "0", env=plain).stdout)["reason"], "soft_gpu")
+        contains(run(SLUICE, "explain", file, env=plain).stdout, "(no GPU is here: ")
+
+
+def test_explain_tells_every_reason_in_order():
+    with scratch() as folder:
+        file = folder / "file"
+        file.write_bytes(b"x" * 8192)
+        answer = explain_json(file, "--as-if-gpu")
+        names = [reason["reason"] for reason in answer["reasons"]]
+        equal(names[0], answer["reason"])
+        contains(" ".join(names), "direct_path_off")
+        text = explain(file, "--as-if-gpu", "--all").stdout
+        equal(text.count("  reason  "), len(names))
+        equal(explain(file, "--as-if-gpu").stdout.count("  reason  "), 1)
+
+
+def test_explain_takes_several_files_and_folders():
+    with scratch() as folder:
+        for name in ("a", "b"):
+            (folder / name).write_bytes(b"x" * 8192)
+        equal([answer["file"] for answer in explain_json(folder)], [str(folder / "a"), str(folder / "b")])
+        equal([answer["file"] for answer in explain_json(folder / "b", folder)],
+              [str(folder / name) for name in ("b", "a", "b")])
+        equal(explain(folder).stdout.count("  path    "), 2)
+
+
+def test_explain_never_cuts_facts():
+    with scratch() as folder:
+        deep = folder
+        for _ in range(4):
+            deep = deep / ("d" * 60)
+        deep.mkdir(parents=True)
+        (deep / "file").write_bytes(b"x" * 8192)
+        answer = explain_json(deep / "file")
+        equal(answer["detail"].endswith("..."), False)
+        contains(answer["detail"], "GPU memory")
 
 
 if __name__ == "__main__":

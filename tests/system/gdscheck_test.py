@@ -161,7 +161,20 @@ def test_a_broken_configuration_is_one_line_on_stderr_and_opens():
 
 def test_a_good_configuration_leaves_stderr_alone():
     with scratch() as folder:
-        equal(report("-p", **with_file(folder, {"logging": {"levle": "INFO"}})).stderr, "")
+        equal(report("-p", **with_file(folder, {"logging": {"level": "INFO"}})).stderr, "")
+
+
+def test_a_tool_tells_of_keys_that_are_not_known():
+    with scratch() as folder:
+        file = folder / "data"
+        file.write_bytes(b"x" * 8192)
+        variables = with_file(folder, {"logging": {"levle": "INFO"}})
+        for command in ((GDSCHECK, "-f", file), (BUILD / "bin/sluice", "explain", file)):
+            told = run(*command, env=environment(SLUICE_SOFTGPU="1", **variables)).stderr
+            equal(told.count("\n"), 1)
+            contains(told, "logging.levle is no key that is known")
+        variables = with_file(folder, {"logging": {f"key{i}": 1 for i in range(9)}})
+        equal(report("-f", file, **variables).stderr.count("\n"), 4)
 
 
 def test_gdscheck_registers_a_file_or_says_why_not():

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 
-from support import (CLIENT, FOREIGN, LIBRARY, SLUICE, STATIC_PROGRAM, contains, environment, equal, everything_in, main,
+from support import (CLIENT, FOREIGN, LIBRARY, NEEDS_CUDA, SLUICE, STATIC_PROGRAM, contains, environment, equal, everything_in, main,
                      run, scratch, skip, skip_when_sanitized)
 
 
@@ -176,6 +176,28 @@ def test_run_gives_the_soft_gpu_when_asked():
 def test_run_refuses_a_static_program_and_says_why():
     result = sluice_run("--", STATIC_PROGRAM, status=126)
     contains(result.stderr, "statically linked")
+
+
+def test_run_names_the_missing_driver_of_a_program_that_was_not_loaded():
+    if run(NEEDS_CUDA, status=None).returncode != 127:
+        skip("the loader finds a libcuda.so.1 here")
+    result = sluice_run("--", NEEDS_CUDA, status=127)
+    contains(result.stderr, "it is linked with libcuda.so.1, which is not on this machine")
+    contains(result.stderr, "sluice run --soft-gpu")
+    sluice_run("--soft-gpu", "--", NEEDS_CUDA, status=run(STATIC_PROGRAM, status=None).returncode)
+
+
+def test_run_names_a_cleared_preload():
+    result = sluice_run("--", "env", "-u", "LD_PRELOAD", CLIENT, "exit", "0")
+    equal("it is not a 64-bit program" in result.stderr, False)
+
+
+def test_a_mistyped_subcommand_is_answered_by_the_nearest():
+    for word, meant in (("explan", "explain"), ("docter", "doctor"), ("stat", "stats")):
+        told = run(SLUICE, word, status=2).stderr
+        contains(told, f"There is no subcommand {word}.")
+        contains(told, f"Did you mean: sluice {meant}?")
+    contains(run(SLUICE, "xyzzyplugh", status=2).stderr, "`sluice --help` lists them")
 
 
 def test_run_refuses_a_setuid_program_and_says_why():

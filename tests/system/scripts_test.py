@@ -26,18 +26,32 @@ def test_gds_perf_sweeps_over_every_combination():
         equal(rows[0], "io,xfer,threads,size_kib,gib_per_s,latency_us,ops")
         equal([bool(re.fullmatch(r"(WRITE|READ),(GPUD|CPU_GPU),[12],(4|64),[\d.]+,[\d.]+,\d+", row)) for row in rows[1:]],
               [True] * 16)
-        perf("-D", folder, "-s", "64K", "-x", "6", "-I", "0", "-i", "4K", "-w", "3", "-T", "0.05", "--", "--cold")
+        perf("-D", folder, "-s", "64K", "-x", "6", "-I", "0", "-i", "4K", "-w", "3", "-T", "0.05", "--create", "--",
+             "--cold")
 
 
 def test_gds_perf_goes_on_after_a_failure_and_says_so():
     with scratch() as folder:
         answer = perf("-f", folder / "file", "-s", "1M", "-x", "2", "-I", "0", "-i", "1000 4K", "-w", "1", "-T", "0.05",
-                      status=1)
+                      "--create", status=1)
         equal(len(answer.stdout.splitlines()), 1)
         contains(answer.stderr, "this failed: gdsio -x 2 -I 0 -i 1000 -w 1")
         for words in ((), ("-f",), ("-Q",), ("-f", "a", "-D", "b")):
             equal(perf(*words, status=2).stdout, "")
     contains(perf("--help").stdout, "Examples:")
+
+
+def test_a_sweep_that_only_reads_writes_nothing():
+    with scratch() as folder:
+        words = ("-f", folder / "file", "-x", "2", "-I", "0", "-i", "64K", "-w", "1", "-T", "0.05", "-s", "64K")
+        contains(perf(*words, status=2).stderr, "--create")
+        equal((folder / "file").exists(), False)
+        content = os.urandom(65536)
+        (folder / "file").write_bytes(content)
+        answer = perf(*words)
+        equal(len(answer.stdout.splitlines()), 1)
+        contains(answer.stderr, "1 runs of 0.05 s each")
+        equal((folder / "file").read_bytes(), content)
 
 
 def test_gds_log_collection_leaves_secrets_out():

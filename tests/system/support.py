@@ -13,6 +13,7 @@ SLUICE = BUILD / "bin/sluice"
 LIBRARY = BUILD / "lib/libcufile.so.0"
 CLIENT = BUILD / "test-bin/system/client"
 FOREIGN = BUILD / "test-bin/system/foreign/libcufile.so.0"
+NEEDS_CUDA = BUILD / "test-bin/system/needs_cuda"
 STATIC_PROGRAM = BUILD / "test-bin/system/static_program"
 
 # What would change the outcome if the caller had set it.

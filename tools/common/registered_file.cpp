@@ -95,4 +95,15 @@ sluice_explanation_t RegisteredFile::explain(const void* memory, int gpu, CUfile
   return answer;
 }
 
+std::vector<FileReason> RegisteredFile::reasons(const void* memory, int gpu, CUfileOpcode_t opcode, std::size_t size,
+                                                off_t offset) const {
+  std::vector<FileReason> found;
+  const auto take = [](const sluice_explanation_t* words, const char* facts, void* context) {
+    static_cast<std::vector<FileReason>*>(context)->push_back({*words, facts});
+  };
+  check(sluice_explain_all(handle_, memory, gpu, opcode, size, offset, take, &found),
+        "the library cannot explain this transfer");
+  return found;
+}
+
 }  // namespace sluice::tools

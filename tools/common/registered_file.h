@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "sluice.h"
 
@@ -16,6 +17,12 @@ enum class Access : std::uint8_t { read_only, read_write };
 
 // Throws ToolError when a cuFile call did not succeed; `what` begins the sentence: "the driver cannot be opened".
 void check(CUfileError_t result, const char* what);
+
+// One reason, and all the facts.
+struct FileReason {
+  sluice_explanation_t words{};
+  std::string facts;
+};
 
 class RegisteredFile {
  public:
@@ -31,6 +38,9 @@ class RegisteredFile {
   // The way of a transfer between this file and `memory`, or memory of device `gpu` where that is nullptr.
   sluice_explanation_t explain(const void* memory, int gpu, CUfileOpcode_t opcode, std::size_t size,
                                off_t offset) const;
+  // Every reason, never none; a gpu of SLUICE_GPU_SUPPOSED stands for one that is not there.
+  std::vector<FileReason> reasons(const void* memory, int gpu, CUfileOpcode_t opcode, std::size_t size,
+                                  off_t offset) const;
 
  private:
   int fd_ = -1;

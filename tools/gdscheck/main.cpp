@@ -8,6 +8,7 @@
 
 #include "common/driver.h"
 #include "common/error.h"
+#include "common/notes.h"
 #include "common/text.h"
 #include "gdscheck/sections.h"
 #include "sluice.h"
@@ -71,6 +72,7 @@ int report_platform(const Options& options) {
 
 int act(const Options& options) {
   choose_driver();  // first: it may start this program anew
+  tell_unknown_keys("gdscheck");
   int status = 0;
   if (options.platform) {
     status = report_platform(options);

@@ -6,7 +6,9 @@ help() {
   cat <<'END'
 Usage: gds_perf.sh -f FILE | -D FOLDER [OPTION...]
 
-Runs gdsio for each combination and prints its result lines, or a table. The files are made first, by a write.
+Runs gdsio for each combination and prints its result lines, or a table. What it will run, and how long, stands on
+stderr first. A sweep that writes makes its files first. One that only reads (-I 0, -I 2, -I "0 2") never writes: it
+takes the files that are there; where they are missing, --create makes them.
 
   -f FILE, -D FOLDER   where; as of gdsio
   -d GPU               whose memory (default 0)
@@ -17,6 +19,7 @@ Runs gdsio for each combination and prints its result lines, or a table. The fil
   -i "SIZES"           sizes of transfers (default "4K 64K 1M 16M")
   -w "COUNTS"          threads (default "1 4 16")
   -T SECONDS           for each combination (default 5)
+  --create             make or overwrite the files first, also for a sweep that only reads
   -c                   a table of comma-separated values instead: io,xfer,threads,size_kib,gib_per_s,latency_us,ops
   -h, --help           this
 
@@ -39,11 +42,12 @@ refuse() {
 
 target='' where='' gpu=0 node='' size=1G
 transfers='0 2' operations='1 0 3 2' sizes='4K 64K 1M 16M' counts='1 4 16'
-seconds=5 table=no
+seconds=5 table=no create=no
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) help; exit 0 ;;
     -c) table=yes; shift; continue ;;
+    --create) create=yes; shift; continue ;;
     --) shift; break ;;
     -f | -D | -d | -n | -s | -x | -I | -i | -w | -T) [ $# -ge 2 ] || refuse "$1 wants a value." ;;
     *) refuse "It is not known what to do with $1." ;;
@@ -67,9 +71,36 @@ gdsio=$(dirname "$(readlink -f "$0")")/gdsio
 [ -x "$gdsio" ] || gdsio=gdsio
 
 # The most threads, so that a folder has a file for each of any run.
-most=1
+most=1 runs=0
 for count in $counts; do [ "$count" -le "$most" ] || most=$count; done
-"$gdsio" "$target" "$where" -d "$gpu" -w "$most" -s "$size" -i 1M -x 0 -I 1 >/dev/null || exit 1
+for transfer in $transfers; do for operation in $operations; do for one in $sizes; do for count in $counts; do
+  runs=$((runs + 1))
+done; done; done; done
+
+writes=no
+for operation in $operations; do case $operation in 1 | 3) writes=yes ;; esac; done
+there=yes
+if [ "$target" = -f ]; then
+  [ -s "$where" ] || there=no
+else
+  file=0
+  while [ "$file" -lt "$most" ]; do
+    [ -s "$where/gdsio.$file" ] || there=no
+    file=$((file + 1))
+  done
+fi
+if [ $writes = no ] && [ $create = no ] && [ $there = no ]; then
+  echo "gds_perf.sh: There is nothing to read at $where, and a sweep that only reads writes nothing." >&2
+  echo "             Let it make the files: --create; or name one that is there." >&2
+  exit 2
+fi
+minutes=$(awk "BEGIN { printf \"%.1f\", $runs * $seconds / 60 }")
+echo "gds_perf.sh: $runs runs of $seconds s each, about $minutes min: gdsio -x \"$transfers\"" \
+  "-I \"$operations\" -i \"$sizes\" -w \"$counts\" $target $where" >&2
+if [ $writes = yes ] || [ $create = yes ]; then
+  echo "gds_perf.sh: writes $size into $where first" >&2
+  "$gdsio" "$target" "$where" -d "$gpu" -w "$most" -s "$size" -i 1M -x 0 -I 1 >/dev/null || exit 1
+fi
 
 row() { # row "IoType: ...": the same as comma-separated values
   echo "$1" | sed -E 's/^IoType: ([A-Z]+) XferType: ([A-Z_]+) Threads: ([0-9]+)( IoDepth: [0-9]+)? .* IOSize: ([^(]+)\(KiB\) Throughput: ([0-9.]+) GiB\/sec, Avg_Latency: ([0-9.]+) usecs ops: ([0-9]+) .*/\1,\2,\3,\5,\6,\7,\8/'

@@ -24,11 +24,14 @@ struct RunOptions {
 int run_command(const RunOptions& options);
 
 enum class Transfer : std::uint8_t { read, write };
-enum class Memory : std::uint8_t { device, host };
+// `supposed`: of a GPU that need not be there.
+enum class Memory : std::uint8_t { device, host, supposed };
 
 struct ExplainOptions {
-  std::string file;
+  std::vector<std::string> files;  // and folders
   int gpu = 0;
+  bool names_gpu = false;  // somebody asks for that one, be it soft
+  bool all = false;        // every reason, not the first alone
   std::string size = "1M";
   std::string offset = "0";
   Transfer transfer = Transfer::read;

@@ -1,9 +1,14 @@
-// `sluice explain`: which way the bytes of a file go, and why, without moving any.
+// `sluice explain`: which way the bytes of files go, and why, without moving any.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "common/driver.h"
 #include "common/error.h"
@@ -14,73 +19,148 @@
 namespace sluice::tools {
 namespace {
 
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t most_files_of_a_folder = 1000;
+
+// The memory that the explanation is about.
+enum class About : std::uint8_t { host, device, supposed };
+
 struct Answer {
+  std::string file;
   std::string device;  // for people
   bool direct = false;
   std::uint64_t size = 0;
   std::uint64_t offset = 0;
-  sluice_explanation_t words{};
+  About about = About::device;
+  std::vector<FileReason> reasons;  // the first is the one that holds
 };
 
-Answer ask(const ExplainOptions& options) {
+// The user's own word for the soft GPU; not what this program said to itself when it started anew (common/driver.cpp).
+bool soft_gpu_was_asked_for() {
+  const char* const asked = std::getenv("SLUICE_SOFTGPU");
+  return asked != nullptr && std::strcmp(asked, "1") == 0 && std::getenv("SLUICE_SOFTGPU_BECAUSE") == nullptr;
+}
+
+About memory_meant(const ExplainOptions& options) {
+  if (options.memory == Memory::host) return About::host;
+  if (options.memory == Memory::supposed) return About::supposed;
+  const bool real = choose_driver().kind == DriverKind::real;
+  return real || soft_gpu_was_asked_for() || options.names_gpu ? About::device : About::supposed;
+}
+
+Answer ask(const ExplainOptions& options, const std::string& path) {
   Answer answer;
+  answer.file = path;
   answer.size = size_option("--size", options.size);
   answer.offset = size_option("--offset", options.offset);
-  const bool host = options.memory == Memory::host;
+  answer.about = memory_meant(options);
   const bool write = options.transfer == Transfer::write;
-  const RegisteredFile file(options.file, write ? Access::read_write : Access::read_only);
-  if (!host) want_device(options.gpu);
+  const RegisteredFile file(path, write ? Access::read_write : Access::read_only);
+  if (answer.about == About::device) want_device(options.gpu);
   alignas(4096) static std::array<char, 4096> some_host_memory;
-  answer.words = file.explain(host ? some_host_memory.data() : nullptr, options.gpu, write ? CUFILE_WRITE : CUFILE_READ,
-                              answer.size, static_cast<off_t>(answer.offset));
+  answer.reasons = file.reasons(answer.about == About::host ? some_host_memory.data() : nullptr,
+                                answer.about == About::supposed ? SLUICE_GPU_SUPPOSED : options.gpu,
+                                write ? CUFILE_WRITE : CUFILE_READ, answer.size, static_cast<off_t>(answer.offset));
   answer.direct = file.direct();
-  answer.device = host ? "host memory" : fmt::format("GPU {}: {}", options.gpu, describe_device(options.gpu));
+  switch (answer.about) {
+    case About::host:
+      answer.device = "host memory";
+      break;
+    case About::device:
+      answer.device = fmt::format("GPU {}: {}", options.gpu, describe_device(options.gpu));
+      break;
+    case About::supposed:
+      answer.device = "a GPU that is supposed";
+      break;
+  }
   return answer;
 }
 
 void print_text(const ExplainOptions& options, const Driver& driver, const Answer& answer) {
-  fmt::print("{}: {} of {} at {}\n", printable(options.file),
-             options.transfer == Transfer::write ? "a write" : "a read", format_bytes(answer.size), answer.offset);
-  fmt::print("  path    {}\n", answer.words.path_name);
-  fmt::print("  reason  {}: {}\n", answer.words.reason_name, answer.words.sentence);
-  fmt::print("  remedy  {}\n", answer.words.remedy);
-  fmt::print("  facts   {}\n", printable(answer.words.detail));
+  const FileReason& first = answer.reasons.front();
+  fmt::print("{}: {} of {} at {}\n", printable(answer.file), options.transfer == Transfer::write ? "a write" : "a read",
+             format_bytes(answer.size), answer.offset);
+  fmt::print("  path    {}\n", first.words.path_name);
+  const std::size_t shown = options.all ? answer.reasons.size() : 1;
+  for (std::size_t i = 0; i < shown; ++i) {
+    fmt::print("  reason  {}: {}\n", answer.reasons[i].words.reason_name, answer.reasons[i].words.sentence);
+    fmt::print("  remedy  {}\n", answer.reasons[i].words.remedy);
+  }
+  if (shown < answer.reasons.size()) {
+    const std::size_t more = answer.reasons.size() - shown;
+    fmt::print("  more    {} reason{} behind it: --all\n", more, more == 1 ? "" : "s");
+  }
+  fmt::print("  facts   {}\n", printable(first.facts));
   fmt::print("  memory  {}\n", answer.device);
-  if (options.memory == Memory::device && driver.kind == DriverKind::soft) {
+  if (answer.about == About::supposed && driver.kind != DriverKind::real) {
+    fmt::print("          (no GPU is here: {}; for the soft GPU: --gpu 0)\n", driver.why_not_real);
+  } else if (answer.about == About::device && driver.kind == DriverKind::soft) {
     fmt::print("          (the soft GPU stands in: {})\n", driver.why_not_real);
   }
 }
 
-nlohmann::ordered_json as_json(const ExplainOptions& options, const Driver& driver, const Answer& answer) {
-  nlohmann::ordered_json json;
-  json["file"] = options.file;
-  json["path"] = answer.words.path_name;
-  json["reason"] = answer.words.reason_name;
-  json["sentence"] = answer.words.sentence;
-  json["remedy"] = answer.words.remedy;
-  json["detail"] = answer.words.detail;
+Json as_json(const ExplainOptions& options, const Driver& driver, const Answer& answer) {
+  constexpr std::array<const char*, 3> memories = {"host", "device", "supposed"};
+  const FileReason& first = answer.reasons.front();
+  Json json;
+  json["file"] = answer.file;
+  json["path"] = first.words.path_name;
+  json["reason"] = first.words.reason_name;
+  json["sentence"] = first.words.sentence;
+  json["remedy"] = first.words.remedy;
+  json["reasons"] = Json::array();
+  for (const FileReason& each : answer.reasons) {
+    json["reasons"].push_back(
+        {{"reason", each.words.reason_name}, {"sentence", each.words.sentence}, {"remedy", each.words.remedy}});
+  }
+  json["detail"] = first.facts;
   json["operation"] = options.transfer == Transfer::write ? "write" : "read";
   json["size"] = answer.size;
   json["offset"] = answer.offset;
   json["direct"] = answer.direct;
-  json["memory"] = options.memory == Memory::host ? "host" : "device";
-  json["gpu"] = options.memory == Memory::host ? nlohmann::ordered_json() : nlohmann::ordered_json(options.gpu);
+  json["memory"] = memories[static_cast<std::size_t>(answer.about)];
+  json["gpu"] = answer.about == About::device ? Json(options.gpu) : Json();
   json["device"] = answer.device;
   json["driver"] = driver_kind_name(driver.kind);
   return json;
+}
+
+// The files that are meant: of a folder those that lie in it.
+std::vector<std::string> files_of(const std::string& word) {
+  std::error_code error;
+  if (!fs::is_directory(word, error)) return {word};
+  std::vector<std::string> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(word, error)) {
+    if (entry.is_regular_file(error) && files.size() < most_files_of_a_folder) files.push_back(entry.path().string());
+  }
+  if (files.empty()) {
+    throw ToolError(fmt::format("{} is a directory without files.", printable(word)),
+                    "Name a file, or a folder with files in it.");
+  }
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
 }  // namespace
 
 int explain_command(const ExplainOptions& options) {
   const Driver& driver = choose_driver();
-  const Answer answer = ask(options);
-  if (options.output == Output::json) {
-    // Paths are bytes: what is no UTF-8 is replaced, not refused.
-    fmt::print("{}\n", as_json(options, driver, answer).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-  } else {
-    print_text(options, driver, answer);
+  std::vector<Answer> answers;
+  std::error_code ignored;
+  const bool one = options.files.size() == 1 && !fs::is_directory(options.files.front(), ignored);
+  for (const std::string& word : options.files) {
+    for (const std::string& file : files_of(word)) answers.push_back(ask(options, file));
   }
+  if (options.output == Output::text) {
+    for (const Answer& answer : answers) print_text(options, driver, answer);
+    return 0;
+  }
+  Json json = one ? as_json(options, driver, answers.front()) : Json::array();
+  for (std::size_t i = 0; !one && i < answers.size(); ++i) json.push_back(as_json(options, driver, answers[i]));
+  // Paths are bytes: what is no UTF-8 is replaced, not refused.
+  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
   return 0;
 }
 

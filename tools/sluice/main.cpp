@@ -2,14 +2,17 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "common/error.h"
+#include "common/notes.h"
 #include "common/text.h"
 #include "gds_stats/show.h"
 #include "gdscp/copy.h"
@@ -71,6 +74,9 @@ constexpr const char* explain_lesson =
     "  sluice explain /data/big.bin\n"
     "  sluice explain /data/big.bin --gpu 1 --size 16M --offset 4K\n"
     "  sluice explain /data/big.bin --write\n"
+    "  sluice explain --all /data /scratch/a.bin   every reason, for all files of a folder and one more\n"
+    "  sluice explain /data/big.bin --as-if-gpu    as on a machine with a GPU; where there is none, that is the "
+    "default\n"
     "  sluice explain /data/big.bin --json | jq -r '.path, .reason, .remedy'";
 
 constexpr const char* doctor_about = "Tell what is wrong with this machine, why, and what mends it";
@@ -217,6 +223,39 @@ bool names_process(const CLI::App& app, const ShowOptions& show, const Words& wo
   return process;
 }
 
+// How many letters have to be changed, put in or taken out.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t i = 0; i < row.size(); ++i) row[i] = i;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t corner = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, corner + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      corner = above;
+    }
+  }
+  return row.back();
+}
+
+// A first word that is no subcommand is answered by the nearest one, where one is near.
+void want_subcommand(const CLI::App& app, std::string_view word) {
+  std::string nearest;
+  std::size_t best = word.size() / 2 + 1;
+  for (const CLI::App* const each : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (each->get_name() == word) return;
+    const std::size_t away = distance(word, each->get_name());
+    if (away < best) {
+      best = away;
+      nearest = each->get_name();
+    }
+  }
+  throw ToolError(fmt::format("There is no subcommand {}.", printable(word)),
+                  nearest.empty() ? "`sluice --help` lists them." : fmt::format("Did you mean: sluice {}?", nearest),
+                  status_usage);
+}
+
 int run_main(std::span<char*> arguments) {
   const Words words = split(arguments);
   CLI::App app(about, "sluice");
@@ -236,12 +275,16 @@ int run_main(std::span<char*> arguments) {
   bool write = false;
   bool host = false;
   CLI::App* explain_app = app.add_subcommand("explain", explain_about)->footer(explain_lesson);
-  explain_app->add_option("FILE", explain.file, "A regular file or a block device")->required();
+  bool supposed = false;
+  explain_app->add_option("FILE", explain.files, "Regular files, block devices, or folders for the files in them")
+      ->required();
   explain_app->add_option("--gpu", explain.gpu, "The device whose memory takes part, counted from 0")->default_val(0);
   explain_app->add_option("--size", explain.size, "Bytes of the transfer, with K, M or G")->default_val("1M");
   explain_app->add_option("--offset", explain.offset, "Where in the file it begins")->default_val("0");
   explain_app->add_flag("--write", write, "A write; without it a read");
   explain_app->add_flag("--host", host, "Host memory instead of a device's");
+  explain_app->add_flag("--as-if-gpu", supposed, "As on a machine with a GPU: so it is where there is none");
+  explain_app->add_flag("--all", explain.all, "Every reason, in the order in which their remedies uncover them");
   explain_app->add_flag("--json", json, "For programs: path, reason, remedy, sentence, detail, ...");
 
   DoctorOptions doctor;
@@ -270,6 +313,11 @@ int run_main(std::span<char*> arguments) {
   declare_copy(copy_app, copy);
 
   try {
+    if (arguments.size() > 1 && arguments[1][0] != '-') want_subcommand(app, arguments[1]);
+  } catch (const ToolError& error) {
+    return report(error, Output::text);
+  }
+  try {
     app.parse(static_cast<int>(words.own.size()), words.own.data());
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : status_usage;
@@ -293,9 +341,11 @@ int run_main(std::span<char*> arguments) {
       run.command.assign(words.command.begin(), words.command.end());
       return run_command(run);
     }
+    if (*explain_app || *demo_app || *copy_app) tell_unknown_keys("sluice");
     if (*explain_app) {
       explain.transfer = write ? Transfer::write : Transfer::read;
-      explain.memory = host ? Memory::host : Memory::device;
+      explain.memory = host ? Memory::host : supposed ? Memory::supposed : Memory::device;
+      explain.names_gpu = explain_app->count("--gpu") > 0;
       explain.output = output;
       return explain_command(explain);
     }

@@ -2,9 +2,11 @@
 // reads LD_PRELOAD.
 #include "sluice/preload_check.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string_view>
 
 namespace sluice::tools {
@@ -105,6 +108,32 @@ std::optional<Obstacle> preload_obstacle(const std::string& program) {
     return std::nullopt;
   }
   return std::nullopt;
+}
+
+Obstacle cause_of_absence(const std::string& program, int status) {
+  std::ifstream file(program, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const bool elf = bytes.size() > EI_CLASS && bytes.compare(0, SELFMAG, ELFMAG) == 0;
+  if (elf && bytes[EI_CLASS] != ELFCLASS64) {
+    return {"it is not a 64-bit program, and Sluice's library is one.", "Build the program for 64 bits."};
+  }
+  constexpr int loader_gave_up = 127;
+  const bool unloaded = WIFEXITED(status) && WEXITSTATUS(status) == loader_gave_up;
+  // The name stands in the list of libraries that the program is linked with.
+  constexpr std::string_view driver("libcuda.so.1\0", 13);
+  if (unloaded && elf && bytes.find(driver) != std::string::npos) {
+    void* const found = dlopen("libcuda.so.1", RTLD_LAZY);
+    if (found == nullptr) {
+      return {"it is linked with libcuda.so.1, which is not on this machine, so the loader did not start it.",
+              "Install the driver, or try it on the soft GPU: sluice run --soft-gpu -- PROGRAM."};
+    }
+    dlclose(found);
+  }
+  if (unloaded) return {"the loader did not start it.", "It says above which library or version is missing."};
+  if (WIFSIGNALED(status)) {
+    return {"it was ended by a signal before it could tell.", "Run it again, or look at its own messages."};
+  }
+  return {"it cleared LD_PRELOAD, or runs programs that do.", "Preload the library inside of what it starts."};
 }
 
 }  // namespace sluice::tools

@@ -292,7 +292,12 @@ int run_command(const RunOptions& options) {
   if (options.ending != Ending::line) {
     print_counters(options, testimony);
   } else if (!options.quiet) {
-    for (const std::string& line : testimony.lines(command)) fmt::print(stderr, "sluice: {}\n", line);
+    std::string absence;
+    if (!testimony.has_own_library()) {
+      const Obstacle cause = cause_of_absence(*program, status);
+      absence = cause.sentence + " " + cause.remedy;
+    }
+    for (const std::string& line : testimony.lines(command, absence)) fmt::print(stderr, "sluice: {}\n", line);
   }
   return end_like(status);
 }

@@ -117,7 +117,7 @@ std::string Testimony::traffic_words() const {
   return words + " by " + ways;
 }
 
-std::vector<std::string> Testimony::lines(const std::string& program) const {
+std::vector<std::string> Testimony::lines(const std::string& program, const std::string& absence) const {
   std::vector<std::string> result;
   if (const auto own = mapped_.find(own_library_); own != mapped_.end()) {
     const std::string processes =
@@ -125,9 +125,7 @@ std::vector<std::string> Testimony::lines(const std::string& program) const {
     result.push_back(
         fmt::format("{} mapped {}{} (Sluice){}.", printable(program), own_library_, processes, traffic_words()));
   } else {
-    result.push_back(fmt::format(
-        "{} mapped no libcufile of Sluice: it is not a 64-bit program of this machine, or it cleared LD_PRELOAD.",
-        printable(program)));
+    result.push_back(fmt::format("{} mapped no libcufile of Sluice: {}", printable(program), absence));
   }
   for (const auto& [path, processes] : mapped_) {
     if (path == own_library_) continue;

@@ -33,7 +33,10 @@ class Testimony {
   void look_at(pid_t root);
 
   // The end of the story in one line for people, two when a foreign libcufile was seen.
-  std::vector<std::string> lines(const std::string& program) const;
+  // `absence` is why the library was in none of its processes, as the end of a sentence; it counts only where that is
+  // so.
+  std::vector<std::string> lines(const std::string& program, const std::string& absence) const;
+  bool has_own_library() const { return mapped_.contains(own_library_); }
 
   // By "path (reason)"; without what processes moved that were killed before they could tell.
   const std::map<std::string, Traffic>& traffic() const noexcept { return traffic_; }

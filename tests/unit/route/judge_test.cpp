@@ -271,12 +271,35 @@ TEST(Judge, TriesNothingWhereNoDriveIsBelow) {
   }
 }
 
-TEST(Judge, TakesNvidiaFsForADirectPathThatNeedsNeitherSwitchNorKernel) {
+TEST(Judge, GoesWithoutNvidiaFs) {
   Situation situation = ideal();
   situation.rules.use_pci_p2pdma = false;
   situation.machine.kernel_has_p2pdma = false;
   situation.machine.nvfs_loaded = true;
-  EXPECT_EQ(name(situation.verdict().reason), "no_direct_provider");
+  EXPECT_EQ(name(situation.verdict().reason), "direct_path_off");
+}
+
+TEST(Reasons, AreToldInTheOrderInWhichTheirRemediesUncoverThem) {
+  Situation situation = ideal();
+  const auto names = [&situation](facts::Reach reach) {
+    std::vector<std::string> found;
+    for (const Reason reason :
+         all_reasons(situation.file, situation.buffer, situation.machine, situation.rules, reach)) {
+      found.emplace_back(name(reason));
+    }
+    return found;
+  };
+  EXPECT_THAT(names(facts::Reach::proven), testing::ElementsAre("direct"));
+  EXPECT_THAT(names(facts::Reach::untried), testing::ElementsAre("not_proven"));
+  situation.rules.use_pci_p2pdma = false;
+  situation.rules.force_compat = true;
+  situation.file.direct = false;
+  situation.file.file_system = facts::FileSystem::btrfs;
+  situation.file.direct_is_copied = true;
+  EXPECT_THAT(names(facts::Reach::proven), testing::ElementsAre("forced_by_configuration", "unsupported_file_system",
+                                                                "direct_path_off", "buffered_descriptor"));
+  EXPECT_THAT(names(facts::Reach::pages_refused), testing::Contains("pages_refused"));
+  EXPECT_THAT(names(facts::Reach::untried), testing::Not(testing::Contains("not_proven")));
 }
 
 TEST(Compatibility, IsAllowedUnlessItIsSwitchedOff) {

@@ -1,0 +1,33 @@
+// The notes of the library, filtered.
+#include "common/notes.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/text.h"
+#include "sluice.h"
+
+namespace sluice::tools {
+
+void tell_unknown_keys(const char* tool) {
+  std::vector<std::string> unknown;
+  const auto take = [](const char* note, void* context) {
+    if (std::string_view(note).find(" is no key that is known") == std::string_view::npos) return;
+    static_cast<std::vector<std::string>*>(context)->emplace_back(note);
+  };
+  if (sluice_configuration_notes(take, &unknown).err != CU_FILE_SUCCESS) return;
+  constexpr std::size_t most = 3;
+  for (std::size_t i = 0; i < unknown.size() && i < most; ++i) {
+    fmt::print(stderr, "{}: {}\n", tool, printable(unknown[i]));
+  }
+  if (unknown.size() > most) {
+    fmt::print(stderr, "{}: {} more keys are not known: gdscheck -p lists them\n", tool, unknown.size() - most);
+  }
+}
+
+}  // namespace sluice::tools
