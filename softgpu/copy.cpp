@@ -2,7 +2,10 @@
 #include "copy.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "device.h"
@@ -48,7 +51,43 @@ std::shared_ptr<void> stage(Place& from) {
   return staged;
 }
 
+// What drivers do with little out of pageable memory: the call returns when the bytes have been taken, and the device
+// has them a little later.
+constexpr auto lateness = std::chrono::microseconds(300);
+
+bool may_be_late(const Place& to, const Place& from) {
+  return machine().knobs.late_copies && to.side == Side::device && !to.sync_memops &&
+         from.side == Side::pageable_host && from.pieces.size() == 1 && from.pieces.front().size <= staged_at_most;
+}
+
+class LateCopies {
+ public:
+  void add(std::shared_ptr<Completion> copy) {
+    const std::lock_guard lock(mutex_);
+    copies_.push_back(std::move(copy));
+  }
+  void wait() {
+    const std::lock_guard lock(mutex_);  // held while waiting: another thread may ask for the same ones
+    for (const auto& copy : copies_) copy->wait();
+    copies_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Completion>> copies_;
+};
+
+// Never destroyed: streams may still be at work while the process ends.
+LateCopies& late_copies() {
+  static auto* const copies = new LateCopies;
+  return *copies;
+}
+
 }  // namespace
+
+void wait_for_late_copies() {
+  late_copies().wait();
+}
 
 void move_bytes(const Place& to, const Place& from) {
   std::size_t source = 0;
@@ -77,6 +116,14 @@ void copy(const StreamUse& use, Place to, Place from, CopyCall call) {
   }
   use.workspace->wait_while_brought_to_rest();
   const bool wait = must_wait(to, from, call);
+  if (call == CopyCall::synchronous && may_be_late(to, from) && use.idle()) {
+    const std::shared_ptr<void> staged = stage(from);
+    late_copies().add(use.submit([to = std::move(to), from = std::move(from), staged] {
+      std::this_thread::sleep_for(lateness);
+      carry_out(to, from);
+    }));
+    return;
+  }
   if (wait && use.idle()) {  // nobody to wait for: the calling thread does it itself
     carry_out(to, from);
     return;

@@ -15,6 +15,8 @@ enum class CopyCall {
 };
 
 void copy(const StreamUse& use, Place to, Place from, CopyCall call);
+// For those of the synchronous ones that have returned early (SLUICE_SOFTGPU_LATE_COPIES).
+void wait_for_late_copies();
 
 // One of a batch, in which each says when its source may be read.
 struct PlannedCopy {

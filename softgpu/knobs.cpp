@@ -131,6 +131,7 @@ Knobs read_knobs() {
   read_decimal("SLUICE_SOFTGPU_LOAD_US", knobs.load_us);
   read("SLUICE_SOFTGPU_SMS", 0U, 1024U, knobs.resident_kernels);
   read("SLUICE_SOFTGPU_REST", 0U, 1U, knobs.keeps_calls);
+  read("SLUICE_SOFTGPU_LATE_COPIES", 0U, 1U, knobs.late_copies);
   std::string_view backings = text_of("SLUICE_SOFTGPU_BACKING");
   while (!backings.empty()) knobs.backings.push_back(backing_in(take_until(backings, ',')));
   std::string_view failures = text_of("SLUICE_SOFTGPU_FAIL");

@@ -40,6 +40,7 @@ struct Knobs {
   double link_latency_us = 0;         // SLUICE_SOFTGPU_LINK_US
   double load_us = 0;                 // SLUICE_SOFTGPU_LOAD_US; of each module
   unsigned resident_kernels = 0;      // SLUICE_SOFTGPU_SMS, a device; 0: as many as are launched
+  unsigned late_copies = 0;           // SLUICE_SOFTGPU_LATE_COPIES; 1: small "synchronous" ones end after their call
   unsigned keeps_calls = 0;           // SLUICE_SOFTGPU_REST; 1: while memory is freed, too
   std::vector<Backing> backings;      // SLUICE_SOFTGPU_BACKING, one a device in order; the rest have none
   std::vector<FailureRule> failures;  // SLUICE_SOFTGPU_FAIL

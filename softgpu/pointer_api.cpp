@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "answer.h"
+#include "copy.h"
 #include "entry_points.h"
 #include "machine.h"
 #include "pool_memory.h"
@@ -129,12 +130,8 @@ CUresult cuPointerSetAttribute(const void* value, int attribute, Ptr pointer) {
     unsigned wanted = 0;
     std::memcpy(&wanted, value, sizeof wanted);
     memory->sync_memops.store(wanted != 0);
-    // Synchronous operations that are still under way have to be over now.
-    const auto context = machine().contexts.find(memory->context);
-    const auto workspace = context != nullptr ? context->workspace() : nullptr;
-    if (wanted != 0 && workspace != nullptr) {
-      workspace->streams().submit(*workspace->legacy_stream(), nullptr)->wait();
-    }
+    // Synchronous operations that are still under way have to be over now; what waits in streams is not waited for.
+    if (wanted != 0) wait_for_late_copies();
   });
 }
 

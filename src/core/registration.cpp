@@ -13,6 +13,7 @@
 #include "engine/station.h"
 #include "gpu/loading.h"
 #include "gpu/memory.h"
+#include "gpu/settle.h"
 #include "observe/log.h"
 #include "observe/statistics.h"
 #include "route/reasons.h"
@@ -160,6 +161,7 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
     throw Failure(CU_FILE_CUDA_MEMORY_TYPE_INVALID, "host memory is switched off by properties.allow_system_memory");
   }
 
+  gpu::settle(facts, address);
   if (on_device) observe::name_device(facts.device, gpu::uuid_of(facts.device).bytes);
   auto buffer = std::make_unique<Buffer>(Buffer{address, size, facts, {}});
   if (wants_window(life->terms, facts)) buffer->window = gpu::CpuWindow::onto(address, size);

@@ -10,6 +10,7 @@
 #include "engine/gathered_write.h"
 #include "facts/look.h"
 #include "gpu/memory.h"
+#include "gpu/settle.h"
 #include "paths/direct_pair.h"
 
 namespace sluice::core {
@@ -109,6 +110,7 @@ const facts::BufferFacts* Survey::memory_of(const Entry& entry, std::uint64_t ad
 const facts::BufferFacts* Survey::memory_anew(std::uint64_t address, std::uint64_t size) noexcept {
   const facts::BufferFacts memory = gpu::inspect(address);
   if (memory.kind != facts::MemoryKind::device) return nullptr;
+  gpu::settle(memory, address);
   // What no context owns may be mapped piece by piece: nothing is known of it beyond what is asked for.
   const bool whole = memory.context != nullptr;
   const std::uint64_t begin = whole ? memory.base : address;

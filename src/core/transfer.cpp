@@ -13,6 +13,7 @@
 #include "core/late.h"
 #include "facts/look.h"
 #include "gpu/memory.h"
+#include "gpu/settle.h"
 #include "observe/statistics.h"
 #include "paths/posix.h"
 #include "request/request.h"
@@ -106,6 +107,7 @@ Outcome run(Driver& driver, File& file, const Call& call, const Origin& origin, 
   const Outcome resolved = resolve(driver, bounded, address, courier, memory);
   seen.memory = memory.facts;
   if (!resolved.ok()) return resolved;
+  if (courier == nullptr) gpu::settle(memory.facts, address);
   if (memory.facts.kind != facts::MemoryKind::plain_host) watch_exit_behind_the_driver();
   facts::Look now(file.fd, file.facts);
   const request::Request request{call.direction, base::FileOffset{offset}, address, bounded.size,

@@ -18,13 +18,14 @@ constexpr bool is_host(MemoryKind kind) noexcept {
 
 struct BufferFacts {
   MemoryKind kind = MemoryKind::plain_host;
-  bool asked = false;       // a driver was there to ask; else a device's address looks like plain memory
-  bool soft = false;        // the device is the soft GPU
-  bool backed = false;      // its memory lies where SLUICE_SOFTGPU_BACKING says, and I/O can reach it there
-  int device = -1;          // ordinal; -1 for plain host memory
-  std::uint64_t base = 0;   // start of the allocation; 0 where unknown (plain host memory)
-  std::uint64_t size = 0;   // bytes from base on that are known to belong together; 0 where unknown
-  std::uint64_t id = 0;     // the driver's id of the allocation, never used twice in a process; 0 where unknown
+  bool asked = false;      // a driver was there to ask; else a device's address looks like plain memory
+  bool settled = false;    // the driver ends the program's synchronous copies and fills of it only when all is in place
+  bool soft = false;       // the device is the soft GPU
+  bool backed = false;     // its memory lies where SLUICE_SOFTGPU_BACKING says, and I/O can reach it there
+  int device = -1;         // ordinal; -1 for plain host memory
+  std::uint64_t base = 0;  // start of the allocation; 0 where unknown (plain host memory)
+  std::uint64_t size = 0;  // bytes from base on that are known to belong together; 0 where unknown
+  std::uint64_t id = 0;    // the driver's id of the allocation, never used twice in a process; 0 where unknown
   void* context = nullptr;  // the CUcontext it belongs to; nullptr where none owns it (host memory, VMM, pools)
 
   // Is all of this one allocation's? What no context owns may be mapped piece by piece.

@@ -131,6 +131,14 @@ inline constexpr unsigned attach_global = 1;
 inline constexpr unsigned attach_host = 2;
 inline constexpr unsigned attach_single = 4;
 
+// CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
+inline Stream legacy_stream() noexcept {
+  return reinterpret_cast<Stream>(std::uintptr_t{1});
+}
+inline Stream per_thread_stream() noexcept {
+  return reinterpret_cast<Stream>(std::uintptr_t{2});
+}
+
 // CUdriverProcAddress_flags, CUdriverProcAddressQueryResult
 inline constexpr std::uint64_t proc_address_default = 0;
 inline constexpr std::uint64_t proc_address_legacy_stream = 1;

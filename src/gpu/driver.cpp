@@ -86,6 +86,7 @@ const char* resolve_all(void* library, Driver& driver) {
   resolve(library, driver.memcpy_batch_async, "cuMemcpyBatchAsync");
   resolve(library, driver.memcpy_batch_async_v2, "cuMemcpyBatchAsync_v2");
   resolve(library, driver.stream_query, "cuStreamQuery");
+  resolve(library, driver.pointer_set_attribute, "cuPointerSetAttribute");
   resolve(library, driver.stream_write_value_32, "cuStreamWriteValue32_v2");
   resolve(library, driver.stream_wait_value_32, "cuStreamWaitValue32_v2");
   resolve(library, driver.stream_batch_mem_op, "cuStreamBatchMemOp_v2");

@@ -64,6 +64,7 @@ struct Driver {
   int (*memcpy_batch_async_v2)(cuda::DevicePtr*, cuda::DevicePtr*, std::size_t*, std::size_t, cuda::CopyAttributes*,
                                std::size_t*, std::size_t, cuda::Stream) = nullptr;  // 13.0
   int (*stream_query)(cuda::Stream) = nullptr;
+  int (*pointer_set_attribute)(const void*, int, cuda::DevicePtr) = nullptr;
   int (*stream_write_value_32)(cuda::Stream, cuda::DevicePtr, std::uint32_t, unsigned) = nullptr;
   int (*module_load_data)(cuda::Module*, const void*) = nullptr;
   int (*module_get_function)(cuda::Function*, cuda::Module, const char*) = nullptr;

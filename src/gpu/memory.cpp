@@ -46,11 +46,12 @@ BufferFacts inspect(std::uint64_t address) noexcept {
   cuda::DevicePtr start = 0;
   std::size_t size = 0;
   cuda::Context context = nullptr;
-  std::array<int, 7> attributes{cuda::pointer_attribute_memory_type,      cuda::pointer_attribute_is_managed,
+  unsigned settled = 0;
+  std::array<int, 8> attributes{cuda::pointer_attribute_memory_type,      cuda::pointer_attribute_is_managed,
                                 cuda::pointer_attribute_device_ordinal,   cuda::pointer_attribute_buffer_id,
                                 cuda::pointer_attribute_range_start_addr, cuda::pointer_attribute_range_size,
-                                cuda::pointer_attribute_context};
-  std::array<void*, 7> values{&type, &managed, &ordinal, &id, &start, &size, &context};
+                                cuda::pointer_attribute_context,          cuda::pointer_attribute_sync_memops};
+  std::array<void*, 8> values{&type, &managed, &ordinal, &id, &start, &size, &context, &settled};
   // Unknown addresses are no error here: they come back with a type of 0.
   const int result = driver->pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(),
                                                     values.data(), address);
@@ -71,6 +72,7 @@ BufferFacts inspect(std::uint64_t address) noexcept {
   memory.size = size;
   memory.id = id;
   memory.context = context;
+  memory.settled = settled != 0;
   return memory;
 }
 

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "gpu/memory.h"
+#include "gpu/settle.h"
 #include "observe/path_counters.h"
 #include "paths/direct_pair.h"
 #include "paths/p2pdma.h"
@@ -153,6 +154,7 @@ Result run(const Request& request, const paths::OpenFile& file, const Terms& ter
         gpu::contiguous_bytes(request.address, request.size) < request.size) {
       result.outcome = Outcome::refused(CU_FILE_CUDA_POINTER_RANGE_ERROR);
     } else if (seen_again.memory.kind != facts::MemoryKind::plain_host) {
+      gpu::settle(seen_again.memory, request.address);
       result = attempt(seen_again, file, terms);
     }
   }

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "fixture.h"
+#include "shared_word.h"
 
 namespace sluice::gpu_suite {
 namespace {
@@ -151,6 +152,18 @@ TEST_F(Pointers, CanBeMadeToSynchronise) {
   const unsigned on = 1;
   ASSERT_EQ(cuda::success, cuPointerSetAttribute(&on, cuda::pointer_attribute_sync_memops, buffer.at()));
   EXPECT_EQ(1U, attribute<unsigned>(cuda::pointer_attribute_sync_memops, buffer.at()) & 0xffU);
+}
+
+// Between a gate and what waits behind it: a library may set it while the program's streams wait for the program.
+TEST_F(Pointers, AreMadeToSynchroniseWhateverStreamsWaitFor) {
+  const DeviceBuffer buffer(4096);
+  const Shared<std::uint32_t> gate(0);
+  ASSERT_EQ(cuda::success, cuStreamWaitValue32_v2(nullptr, gate.at(), 1, cuda::wait_value_geq));
+  ASSERT_EQ(cuda::success, cuMemsetD8Async(buffer.at(), 1, 4096, nullptr));
+  const unsigned on = 1;
+  EXPECT_EQ(cuda::success, cuPointerSetAttribute(&on, cuda::pointer_attribute_sync_memops, buffer.at()));
+  gate.store(1);
+  EXPECT_EQ(cuda::success, cuStreamSynchronize(nullptr));
 }
 
 TEST_F(Pointers, OtherAttributesCannotBeSet) {
