@@ -1,10 +1,9 @@
 // See the header for the protocol; the comments here say which store must be seen by whom.
 #include "core/buffer_index.h"
 
-#include <sched.h>
-
 #include <algorithm>
 
+#include "base/backoff.h"
 #include "base/thread_number.h"
 
 namespace sluice::core {
@@ -26,7 +25,8 @@ void BufferIndex::publish(std::unique_ptr<Entries> next) {
   for (int turn = 0; turn < 2; ++turn) {
     const unsigned parity = epoch_.fetch_add(1) & 1;
     for (const Readers& shard : readers_) {
-      while (shard.counts[parity].load() != 0) ::sched_yield();
+      base::Backoff backoff;
+      while (shard.counts[parity].load() != 0) backoff.wait();
     }
   }
 }

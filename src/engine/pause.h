@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -46,7 +47,9 @@ enum class Waiting : std::uint8_t {
   asleep,    // it takes its time, and nobody minds 70 us more
 };
 
-// One wait, from its first look to its last: busy for some microseconds, then lets others run, then naps.
+// One wait, from its first look to its last: busy for some microseconds, then lets others run, for a while that is over
+// soon, then naps. Naps grow with the wait, so that who waits for storage that does not answer costs nothing worth
+// mentioning.
 class Patience {
  public:
   Patience() = default;
@@ -62,19 +65,20 @@ class Patience {
     }
     const auto now = std::chrono::steady_clock::now();
     if (looks_ == busy_looks) began_ = now;
-    if (now - began_ < awake_) {
+    const std::chrono::nanoseconds waited = now - began_;
+    if (waited < awake_) {
       pause(16);
       ::sched_yield();
       return;
     }
-    nap();
+    nap(std::clamp(waited / part_of_wait, shortest_nap, longest_nap));
   }
   // Long enough that asking the driver for its health costs nothing worth mentioning.
   bool long_since() const noexcept { return looks_ > busy_looks && looks_ % 64 == 0; }
 
  private:
-  static void nap() noexcept {
-    constexpr timespec some{0, 20000};
+  static void nap(std::chrono::nanoseconds length = shortest_nap) noexcept {
+    const timespec some{0, static_cast<long>(length.count())};
     ::nanosleep(&some, nullptr);
   }
   // Naps come sooner than to one that waits busily.
@@ -83,11 +87,16 @@ class Patience {
     ::sched_yield();
   }
   void sleep() noexcept {
-    looks_ += 64;
-    nap();
+    looks_ += looks_a_sleep;
+    const std::chrono::nanoseconds length = std::chrono::microseconds(2) * (looks_ / looks_a_sleep);
+    nap(std::clamp(length, shortest_nap, longest_nap));
   }
 
   static constexpr int busy_looks = 2000;
+  static constexpr std::chrono::nanoseconds shortest_nap = std::chrono::microseconds(20);
+  static constexpr std::chrono::nanoseconds longest_nap = std::chrono::microseconds(500);
+  static constexpr int part_of_wait = 32;
+  static constexpr int looks_a_sleep = 64;
   int looks_ = 0;
   std::chrono::microseconds awake_{200};
   std::chrono::steady_clock::time_point began_{};

@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <sched.h>
 
 #include <atomic>
 #include <chrono>
@@ -11,6 +10,8 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+
+#include "base/backoff.h"
 
 namespace sluice::gpu {
 
@@ -36,7 +37,8 @@ std::atomic<bool> forking{false};
 template <typename Condition>
 void wait_a_while(Condition over) noexcept {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
-  while (!over() && std::chrono::steady_clock::now() < end) ::sched_yield();
+  base::Backoff backoff;
+  while (!over() && std::chrono::steady_clock::now() < end) backoff.wait();
 }
 
 class InLoader {

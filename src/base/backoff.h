@@ -1,0 +1,41 @@
+// Waiting for what another thread is about to do and does not tell of: some looks in a row, then naps that grow. A loop
+// that only yields is no wait: on a busy machine, among priorities, whoever yields may be the next to run, again and
+// again.
+#pragma once
+
+#include <time.h>
+
+#include <algorithm>
+
+namespace sluice::base {
+
+class Backoff {
+ public:
+  // Between two looks.
+  void wait() noexcept {
+    if (looks_ < most_looks) {
+      ++looks_;
+      relax();
+      return;
+    }
+    const timespec nap{0, nap_ns_};
+    ::nanosleep(&nap, nullptr);
+    nap_ns_ = std::min(2 * nap_ns_, longest_nap_ns);
+  }
+
+ private:
+  static void relax() noexcept {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+
+  static constexpr int most_looks = 200;  // what is held for less than a microsecond is let go by then
+  static constexpr long longest_nap_ns = 1'000'000;
+  int looks_ = 0;
+  long nap_ns_ = 20'000;
+};
+
+}  // namespace sluice::base
