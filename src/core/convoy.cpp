@@ -162,7 +162,10 @@ void Convoy::carry_cached(engine::RingLoan& ring) noexcept {
   if (!cached_) cached_.reset(new (std::nothrow) engine::ScatteredRead);
   if (!cached_) return;
   parcel_count_ = pack();
-  cached_->run(std::span(parcels_).first(parcel_count_), ring, carrier_of(entries_.front()->together.manner), bond_);
+  // A kernel must not wait for storage: where reading may, the copy engine takes what has come.
+  const bool may_wait = entries_.front()->together.storage != 0;
+  cached_->run(std::span(parcels_).first(parcel_count_), ring,
+               may_wait ? engine::Carrier::engine : carrier_of(entries_.front()->together.manner), bond_);
   unpack();
 }
 

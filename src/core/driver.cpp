@@ -17,6 +17,7 @@
 #include "engine/lanes.h"
 #include "engine/mailbox.h"
 #include "engine/ring.h"
+#include "engine/sentinel.h"
 #include "engine/slab.h"
 #include "engine/station.h"
 #include "engine/uring.h"
@@ -221,6 +222,7 @@ void Driver::resume_after_fork(bool in_child) {
     leaving_.clear();
     engine::staging_after_fork_in_child();
     engine::mailboxes_after_fork_in_child();
+    engine::sentinel_after_fork_in_child();
     engine::headcounts::forget();
     engine::disk_crowd.forget();
   }

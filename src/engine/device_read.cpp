@@ -3,9 +3,11 @@
 //
 //   next_        the first chunk that nobody has claimed
 //   released_    chunks before it hold their final bytes; those behind may be half read
-//   copied_      chunks before it have left the ring by the copy engine (the kernel tells by RingWords::drained)
+//   kernels_     chunks before it are the kernel's, all others the copy engine's
+//   copied_      of these, chunks before it have left the ring (the kernel tells by RingWords::drained)
 //
-// The calling thread launches, reads like everybody else, and looks after the device.
+// The calling thread launches, reads like everybody else, and looks after the device. It may be stuck in its storage
+// while the kernel waits; then the sentinel takes the rest away from the kernel, and what is read later is copied.
 #include "engine/device_read.h"
 
 #include <sys/uio.h>
@@ -17,6 +19,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/backoff.h"
 #include "engine/disk_read.h"
 #include "engine/file_io.h"
 #include "engine/hand.h"
@@ -24,6 +27,7 @@
 #include "engine/naps.h"
 #include "engine/pause.h"
 #include "engine/read_cut.h"
+#include "engine/sentinel.h"
 #include "gpu/memory.h"
 #include "observe/carriers.h"
 
@@ -80,7 +84,7 @@ bool seems_cached(const FileRange& range) noexcept {
 
 constinit thread_local Naps naps;
 
-class DeviceRead final : public Work {
+class DeviceRead final : public Work, public Sentinel::Charge {
  public:
   DeviceRead(const FileRange& range, const ReadCut& cut, RingLoan& ring, cuda::DevicePtr to, bool by_kernel) noexcept
       : range_(range),
@@ -90,13 +94,15 @@ class DeviceRead final : public Work {
         places_(ring.bytes().data() + cut.shift),
         target_(to - cut.skip),
         first_number_(ring.numbers(cut.chunks)),
-        by_kernel_(by_kernel) {}
+        kernels_(by_kernel ? all_of_them : 0) {}
 
   Outcome run() noexcept {
     std::atomic_ref(words_.copied).store(0, std::memory_order_relaxed);
     {
       const Offer offer(*this, cut_.hands);
       if (by_kernel()) launch();
+      std::optional<Sentinel::Watch> watch;
+      if (by_kernel() && !watch.emplace(*this)) call_off();
       const auto began = std::chrono::steady_clock::now();
       // The first chunk is the caller's: calling a launch off needs its ticket (see call_off).
       Hand hand(cut_.places, 0);
@@ -137,13 +143,15 @@ class DeviceRead final : public Work {
 
  private:
   struct Slot {
-    std::atomic<std::uint32_t> ready{0};  // the number of the chunk that has been read
+    std::atomic<std::uint32_t> begun{0};  // the number of the chunk that somebody reads
+    std::atomic<std::uint32_t> ready{0};  // of the one that has been read
     std::uint32_t place = 0;              // where it lies
     std::uint32_t length = 0;             // of what goes on to the device; final once released
     std::int64_t outcome = 0;
   };
 
-  bool by_kernel() const noexcept { return by_kernel_.load(std::memory_order_acquire); }
+  static constexpr std::uint32_t all_of_them = ~std::uint32_t{0};  // as a value of kernels_
+  bool by_kernel() const noexcept { return kernels_.load(std::memory_order_acquire) == all_of_them; }
   std::uint32_t number(std::uint32_t chunk) const noexcept { return first_number_ + chunk; }
   std::uint32_t into(std::uint32_t chunk) const noexcept { return chunk == 0 ? cut_.skip : 0; }
   // Of a chunk that has been read, or is being read by this thread.
@@ -162,7 +170,13 @@ class DeviceRead final : public Work {
   static constexpr std::uint32_t lost = ~std::uint32_t{0};  // as a value of copied_
   bool is_lost() const noexcept { return copied_.load(std::memory_order_acquire) == lost; }
   bool has_left(std::uint32_t chunk) const noexcept {
-    if (copied_.load(std::memory_order_acquire) > chunk) return true;
+    const std::uint32_t copied = copied_.load(std::memory_order_acquire);
+    if (copied == lost) return true;
+    if (chunk >= kernels_.load(std::memory_order_acquire)) return copied > chunk;
+    return is_drained(chunk);
+  }
+  // By the kernel.
+  bool is_drained(std::uint32_t chunk) const noexcept {
     // The last one of this slot, perhaps of an earlier request.
     const std::uint32_t last = look(words_.drained[chunk % gpu::ticket_slots]) - first_number_;
     return last < cut_.chunks && last >= chunk;
@@ -194,6 +208,7 @@ class DeviceRead final : public Work {
     slot.place = hand.place_for(chunk);
     hand.has_read(chunk);
     slot.outcome = 0;
+    slot.begun.store(number(chunk), std::memory_order_relaxed);
     if (chunk < end_.load(std::memory_order_relaxed)) {
       // Whole blocks, where O_DIRECT wants them; from the start of the range, where it does not.
       const std::uint32_t ahead = range_.block > 1 ? 0 : into(chunk);
@@ -277,7 +292,7 @@ class DeviceRead final : public Work {
                                               .serial = serial_,
                                               .most_blocks = blocks_for(cut_.chunk_bytes, offers_now())});
     launched_ = std::chrono::steady_clock::now();
-    if (result != cuda::success) by_kernel_.store(false, std::memory_order_release);
+    if (result != cuda::success) kernels_.store(0, std::memory_order_release);
     begins_ = cut_.in_crowd ? Begin::awaited : Begin::of_no_interest;
   }
 
@@ -299,24 +314,101 @@ class DeviceRead final : public Work {
   // pending: a later chunk gets that slot only after the copy engine has emptied it, which is after by_kernel_ was
   // taken back.
   bool call_off() noexcept {
+    if (turning_.exchange(true, std::memory_order_acquire)) return false;  // the sentinel is at it
+    bool off = by_kernel() && mark_off();
+    if (off && look(words_.launch.begun) == serial_) {
+      Patience patience;
+      while (look(words_.launch.verdict) >> 2U != serial_ && (!patience.long_since() || is_healthy())) patience.wait();
+      off = has_verdict(Verdict::off);
+    }
+    if (off) {
+      kernels_.store(0, std::memory_order_release);
+      tell_that_it_is_off();
+    }
+    turning_.store(false, std::memory_order_release);
+    return off;
+  }
+
+  // False: the kernel has begun, and has had that ticket.
+  bool mark_off() noexcept {
     const std::atomic_ref ticket(words_.tickets[0].value);
     std::uint64_t seen = ticket.load(std::memory_order_relaxed);
     do {
       if (seen != 0 && static_cast<std::uint32_t>(seen) != first_number_) return false;
     } while (!ticket.compare_exchange_weak(seen, gpu::called_off, std::memory_order_seq_cst));
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (look(words_.launch.begun) == serial_) {
-      Patience patience;
-      while (look(words_.launch.verdict) >> 2U != serial_) {
-        patience.wait();
-        if (patience.long_since() && !is_healthy()) return false;
-      }
-      if ((look(words_.launch.verdict) & 3U) == 1) return false;
-    }
+    return true;
+  }
+
+  enum class Verdict : std::uint32_t { go = 1, off = 2 };
+  bool has_verdict(Verdict verdict) const noexcept {
+    return look(words_.launch.verdict) == (serial_ << 2U | static_cast<std::uint32_t>(verdict));
+  }
+
+  // The caller's.
+  void tell_that_it_is_off() noexcept {
     ring_.called_off(serial_);
     observe::count_carrier(observe::CarriedBy::kernel_called_off);
-    by_kernel_.store(false, std::memory_order_release);
-    return true;
+  }
+
+  // By the sentinel. Whoever reads the chunk that the kernel waits for has been at it for a while, in a storage.
+  void look_in() noexcept override {
+    const std::uint32_t chunk = released_.load(std::memory_order_acquire);
+    const bool is_being_read = by_kernel() && chunk < cut_.chunks &&
+                               slot(chunk).begun.load(std::memory_order_relaxed) == number(chunk) &&
+                               slot(chunk).ready.load(std::memory_order_relaxed) != number(chunk);
+    const bool is_stuck = is_being_read && seen_reading_ == chunk;
+    seen_reading_ = is_being_read ? chunk : cut_.chunks;
+    if (is_stuck && !turning_.exchange(true, std::memory_order_acquire)) {
+      turn_over();
+      turning_.store(false, std::memory_order_release);
+    }
+  }
+
+  // Takes what is not released yet away from the kernel: all of it, where it has not begun; else it gets tickets for
+  // nothing, and leaves with the last one.
+  void turn_over() noexcept {
+    base::Backoff backoff;
+    while (releasing_.exchange(true, std::memory_order_seq_cst)) backoff.wait();
+    const std::uint32_t first = released_.load(std::memory_order_relaxed);
+    if (by_kernel() && first < cut_.chunks) {
+      const bool marked = mark_off();
+      bool off = marked;
+      if (marked && look(words_.launch.begun) == serial_) {
+        await_verdict();
+        off = has_verdict(Verdict::off);
+      }
+      if (off) {
+        ending_ = Ending::called_off;
+        kernels_.store(0, std::memory_order_release);
+      } else if (first > 0 && (!marked || has_verdict(Verdict::go))) {
+        ending_ = Ending::cut;
+        next_nothing_ = first;
+        kernels_.store(first, std::memory_order_release);
+      }
+    }
+    releasing_.store(false, std::memory_order_seq_cst);
+    release();  // what has become ready meanwhile
+    if (ending_ == Ending::cut) publish_nothing();
+  }
+
+  // The kernel has begun, and says at once what it has found. (Or its device is lost, which the caller finds out.)
+  void await_verdict() const noexcept {
+    base::Backoff backoff;
+    for (int look = 0; look < most_looks_at_a_verdict && !has_verdict(Verdict::go) && !has_verdict(Verdict::off);
+         ++look) {
+      backoff.wait();
+    }
+  }
+
+  // As many as there is room for; a slot is free when the kernel is done with what it had there.
+  void publish_nothing() noexcept {
+    for (; next_nothing_ < cut_.chunks; ++next_nothing_) {
+      const std::uint32_t slots = gpu::ticket_slots;
+      if (next_nothing_ >= slots && !is_drained(next_nothing_ - slots)) return;
+      const std::atomic_ref ticket(words_.tickets[next_nothing_ % slots].value);
+      ticket.store(gpu::ticket_of(number(next_nothing_), 0, 0), std::memory_order_release);
+    }
   }
 
   bool is_healthy() noexcept {
@@ -351,9 +443,11 @@ class DeviceRead final : public Work {
   // Gives the copy engine what has been released, neighbouring chunks in one copy, and sees how far it is.
   void pump() noexcept {
     if (failure_ != cuda::success) return;
+    const std::uint32_t first = kernels_.load(std::memory_order_acquire);
+    issued_ = std::max(issued_, first);
     copied_.store(look(words_.copied), std::memory_order_release);
     const std::uint32_t ready = released_.load(std::memory_order_acquire);
-    const bool idle = cut_.less_when_idle && copied_.load(std::memory_order_relaxed) == issued_;
+    const bool idle = cut_.less_when_idle && std::max(first, copied_.load(std::memory_order_relaxed)) == issued_;
     if (issued_ < ready && (idle || ready - issued_ >= cut_.chunks_a_copy || ready == cut_.chunks)) {
       int result = cuda::success;
       while (issued_ < ready && result == cuda::success) result = copy_some(ready);
@@ -400,7 +494,22 @@ class DeviceRead final : public Work {
       patience.wait(waits_for_storage ? Waiting::asleep : Waiting::busily);
       if (patience.long_since()) is_healthy();
     }
+    await_kernel();
     observe::count_carrier(observe::CarriedBy::copy_engine);
+  }
+
+  // Nobody leaves while a kernel of theirs may still look at the words.
+  void await_kernel() noexcept {
+    base::Backoff backoff;
+    while (turning_.exchange(true, std::memory_order_acquire)) backoff.wait();
+    if (ending_ == Ending::called_off) tell_that_it_is_off();
+    Patience patience;
+    while (failure_ == cuda::success && ending_ == Ending::cut && look(words_.launch.done) != serial_) {
+      publish_nothing();
+      patience.wait();
+      if (patience.long_since()) is_healthy();
+    }
+    turning_.store(false, std::memory_order_release);
   }
 
   Outcome answer() const noexcept {
@@ -421,6 +530,14 @@ class DeviceRead final : public Work {
   int failure_ = cuda::success;
   std::uint32_t issued_ = 0;
 
+  // Of whoever has set turning_: the caller, or the sentinel.
+  static constexpr int most_looks_at_a_verdict = 1000;
+  enum class Ending : std::uint8_t { of_its_own, called_off, cut };
+  std::atomic<bool> turning_{false};
+  Ending ending_ = Ending::of_its_own;              // what the sentinel has made of the launch
+  std::uint32_t next_nothing_ = 0;                  // the first chunk that the kernel has not been told to do without
+  std::uint32_t seen_reading_ = ~std::uint32_t{0};  // the sentinel's: at its last look
+
   // Touched by the releasing thread alone, handed on with releasing_.
   bool ended_ = false;
   int error_ = 0;
@@ -431,7 +548,7 @@ class DeviceRead final : public Work {
   alignas(64) std::atomic<std::uint32_t> released_{0};
   std::atomic<bool> releasing_{false};
   alignas(64) std::atomic<std::uint32_t> copied_{0};
-  std::atomic<bool> by_kernel_;
+  std::atomic<std::uint32_t> kernels_;
   std::array<Slot, gpu::ticket_slots> slots_;
 };
 
@@ -455,9 +572,9 @@ Outcome read_to_device(const FileRange& range, RingLoan& ring, const Target& tar
                   .beyond_usual = ring.crew_of(range.length).beyond_usual()};
   // Memory of several allocations, of which one went under its registration: the copy engine's answer is an error, a
   // kernel's the end of the context.
-  shape.by_kernel = carrier != Carrier::engine && (shape.cached || carrier == Carrier::kernel) &&
-                    can_be_gathered(range, to) && ring.device().can_gather() &&
-                    ring.kernel_worth_trying(range.length) &&
+  shape.by_kernel = carrier != Carrier::engine && Sentinel::is_there() &&
+                    (shape.cached || carrier == Carrier::kernel) && can_be_gathered(range, to) &&
+                    ring.device().can_gather() && ring.kernel_worth_trying(range.length) &&
                     (!shape.in_crowd() || ring.kernel_worth_trying_in_crowd()) &&
                     (target.is_one_allocation || gpu::contiguous_bytes(to, range.length) == range.length);
   const ReadCut cut = cut_read(shape);

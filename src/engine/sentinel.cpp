@@ -1,0 +1,144 @@
+#include "engine/sentinel.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/adaptive_mutex.h"
+#include "base/event_count.h"
+#include "observe/log.h"
+
+namespace sluice::engine {
+
+namespace {
+
+// Who has not got on from one look to the next is stuck.
+constexpr auto between_guards_looks = std::chrono::milliseconds(4);
+// Then it sleeps: the next request of a loop finds it awake.
+constexpr unsigned looks_in_vain = 25;
+
+struct alignas(64) Guarded {
+  base::AdaptiveMutex mutex;  // held while the charge is looked at, or goes
+  std::atomic<Sentinel::Charge*> charge{nullptr};
+};
+
+struct GuardPost {
+  std::array<Guarded, 64> places;
+  base::EventCount news;
+  std::atomic<bool> awake{false};
+  enum class Thread : std::uint8_t { none, runs, refused };
+  std::atomic<Thread> thread{Thread::none};
+  std::mutex starting;
+};
+
+GuardPost& guard_post() noexcept {
+  static auto* const instance = new GuardPost;
+  return *instance;
+}
+
+bool look_after_all(GuardPost& all) noexcept {
+  bool any = false;
+  for (Guarded& place : all.places) {
+    if (place.charge.load(std::memory_order_relaxed) == nullptr) continue;
+    const std::lock_guard lock(place.mutex);
+    Sentinel::Charge* const charge = place.charge.load(std::memory_order_acquire);
+    if (charge == nullptr) continue;
+    charge->look_in();
+    any = true;
+  }
+  return any;
+}
+
+void stand_guard() noexcept {
+  GuardPost& all = guard_post();
+  for (;;) {
+    all.awake.store(true, std::memory_order_seq_cst);
+    for (unsigned in_vain = 0; in_vain < looks_in_vain;) {
+      constexpr timespec nap{0, std::chrono::nanoseconds(between_guards_looks).count()};
+      ::nanosleep(&nap, nullptr);
+      in_vain = look_after_all(all) ? 0 : in_vain + 1;
+    }
+    const std::uint32_t seen = all.news.now();
+    // Either whoever comes now sees that nobody is awake, or it is seen here.
+    all.awake.store(false, std::memory_order_seq_cst);
+    if (!look_after_all(all)) all.news.wait_beyond(seen, std::nullopt);
+  }
+}
+
+bool start_guard(GuardPost& all) noexcept {
+  // Signals are for the program's threads, and none is delivered to this one while it has the lock.
+  sigset_t every;
+  sigset_t before;
+  ::sigfillset(&every);
+  ::pthread_sigmask(SIG_SETMASK, &every, &before);
+  {
+    const std::lock_guard lock(all.starting);
+    if (all.thread.load() == GuardPost::Thread::none) {
+      try {
+        std::thread thread(stand_guard);
+        ::pthread_setname_np(thread.native_handle(), "sluice-sentinel");
+        thread.detach();
+        all.thread.store(GuardPost::Thread::runs);
+      } catch (const std::exception& failure) {
+        observe::log(config::LogLevel::warn, "engine",
+                     std::string("no thread can be started to look after kernels, so there are none that wait for "
+                                 "bytes; raise the limit on processes: ") +
+                         failure.what());
+        all.thread.store(GuardPost::Thread::refused);
+      }
+    }
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return all.thread.load() == GuardPost::Thread::runs;
+}
+
+}  // namespace
+
+bool Sentinel::is_there() noexcept {
+  GuardPost& all = guard_post();
+  const GuardPost::Thread thread = all.thread.load(std::memory_order_acquire);
+  return thread == GuardPost::Thread::runs || (thread == GuardPost::Thread::none && start_guard(all));
+}
+
+Sentinel::Watch::Watch(Charge& charge) noexcept {
+  GuardPost& all = guard_post();
+  for (std::size_t i = 0; i < all.places.size() && place_ < 0; ++i) {
+    Charge* nobody = nullptr;
+    std::atomic<Charge*>& place = all.places[i].charge;
+    if (place.load(std::memory_order_relaxed) == nullptr && place.compare_exchange_strong(nobody, &charge)) {
+      place_ = static_cast<int>(i);
+    }
+  }
+  if (place_ >= 0 && !all.awake.load(std::memory_order_seq_cst)) all.news.advance(1);
+}
+
+Sentinel::Watch::~Watch() {
+  if (place_ < 0) return;
+  Guarded& place = guard_post().places[static_cast<std::size_t>(place_)];
+  const std::lock_guard lock(place.mutex);
+  place.charge.store(nullptr, std::memory_order_release);
+}
+
+void sentinel_after_fork_in_child() noexcept {
+  GuardPost& all = guard_post();
+  for (Guarded& place : all.places) {
+    new (&place.mutex) base::AdaptiveMutex;
+    place.charge.store(nullptr, std::memory_order_relaxed);
+  }
+  new (&all.starting) std::mutex;
+  all.awake.store(false, std::memory_order_relaxed);
+  all.thread.store(GuardPost::Thread::none, std::memory_order_relaxed);
+}
+
+}  // namespace sluice::engine
