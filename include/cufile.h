@@ -254,7 +254,7 @@ typedef struct CUfileDrvProps {
   } nvfs;
   unsigned int fflags;                     /* bits numbered by CUfileFeatureFlags_t */
   unsigned int max_device_cache_size;      /* KiB of bounce buffers for each GPU */
-  unsigned int per_buffer_cache_size;      /* KiB of one bounce buffer */
+  unsigned int per_buffer_cache_size;      /* 0: buffers have no caches of their own */
   unsigned int max_device_pinned_mem_size; /* KiB of device memory that may be registered */
   unsigned int max_batch_io_size;          /* entries in a batch */
   unsigned int max_batch_io_timeout_msecs;
@@ -288,7 +288,7 @@ CUfileError_t cuFileGetVersion(int* version);
  * Errors: CU_FILE_INVALID_VALUE (props is NULL). */
 CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t* props);
 
-/* Change one property, in KiB, without opening the driver. A change holds for transfers that start later.
+/* Change one property, in KiB; the last two open the driver. A change holds for transfers that start later.
  *   PollMode          whether transfers up to the threshold, a multiple of 4 above 0, are polled for
  *   MaxDirectIOSize   the largest piece in which a transfer goes to a direct path: a multiple of 64, 64 to 16384
  *   MaxCacheSize      bounce buffers for each GPU, a multiple of 4
@@ -299,7 +299,7 @@ CUfileError_t cuFileDriverSetMaxDirectIOSize(size_t max_direct_io_size);
 CUfileError_t cuFileDriverSetMaxCacheSize(size_t max_cache_size);
 CUfileError_t cuFileDriverSetMaxPinnedMemSize(size_t max_pinned_size);
 
-/* The size in KiB of the window (BAR1) through which the GPU with that index shows its memory; 0 where it has none.
+/* The size in KiB of the window (BAR1) through which the GPU with that index shows its memory; 0 where nobody knows it.
  * Errors: CU_FILE_INVALID_VALUE (no such index, barSize is NULL). */
 CUfileError_t cuFileGetBARSizeInKB(int gpuIndex, size_t* barSize);
 
@@ -384,7 +384,8 @@ typedef struct CUfileDescr_t {
  * Errors: CU_FILE_INVALID_VALUE (NULL, or the descriptor is not open), CU_FILE_INVALID_FILE_TYPE (a directory, pipe,
  * socket, character device), CU_FILE_INVALID_FILE_OPEN_FLAG (O_APPEND, O_NONBLOCK and other flags that contradict
  * positioned transfers), CU_FILE_HANDLE_ALREADY_REGISTERED (this descriptor is), CU_FILE_IO_NOT_SUPPORTED (the type, or
- * a pseudo file system), CU_FILE_IO_DISABLED (the configuration denies it), CU_FILE_NOMEM_ERROR. *fh is NULL then. */
+ * no way but the CPU's, where that is forbidden), CU_FILE_HANDLE_NOT_REGISTERED (a pseudo file system),
+ * CU_FILE_IO_DISABLED (the configuration denies it), CU_FILE_NOMEM_ERROR. *fh is left as it was then. */
 CUfileError_t cuFileHandleRegister(CUfileHandle_t* fh, CUfileDescr_t* descr);
 
 /* Takes a registration back, after the transfers in flight on it. A handle that is none is ignored. */
@@ -393,26 +394,29 @@ void cuFileHandleDeregister(CUfileHandle_t fh);
 /* ----------------------------------------------------------------------------------------------------- buffers --- */
 
 /* Registers memory, device or host, so that transfers to it need less work. Optional. The base may lie inside an
- * allocation, and registrations may overlap where their bases differ. flags: 0 or CU_FILE_RDMA_ flags.
- * Errors: CU_FILE_INVALID_VALUE (NULL, length 0, unknown flags), CU_FILE_CUDA_POINTER_RANGE_ERROR (longer than the
- * allocation), CU_FILE_MEMORY_ALREADY_REGISTERED (a registration has this base), CU_FILE_GPU_MEMORY_PINNING_FAILED,
+ * allocation, and registrations may overlap where their bases differ. Of an address range that was reserved, parts may
+ * be mapped later. flags: 0 or CU_FILE_RDMA_ flags; others mean nothing.
+ * Errors: CU_FILE_INVALID_VALUE (NULL, length 0), CU_FILE_CUDA_POINTER_RANGE_ERROR (longer than the allocation, or the
+ * reservation), CU_FILE_MEMORY_ALREADY_REGISTERED (a registration has this base), CU_FILE_GPU_MEMORY_PINNING_FAILED,
  * CU_FILE_NOMEM_ERROR, CU_FILE_CUDA_DRIVER_ERROR. */
 CUfileError_t cuFileBufRegister(const void* bufPtr_base, size_t length, int flags);
 
 /* Takes a registration back, after the transfers in flight on it.
  * Errors: CU_FILE_INVALID_VALUE (NULL), CU_FILE_MEMORY_NOT_REGISTERED (no registration has this base),
- * CU_FILE_DRIVER_CLOSING (the driver was closed, which took it back). */
+ * CU_FILE_DRIVER_CLOSING (the driver is not open: a close took it back). */
 CUfileError_t cuFileBufDeregister(const void* bufPtr_base);
 
 /* --------------------------------------------------------------------------------------------------- transfers --- */
 
 /* Move bytes between a file and memory, and return when they are in place. The memory begins at bufPtr_base +
- * bufPtr_offset; it may be device, managed or host memory, registered or not; sizes and offsets need no alignment.
+ * bufPtr_offset, which may be negative; it may be device, managed or host memory, registered or not; sizes and offsets
+ * need no alignment.
  * Bytes behind the returned count stay untouched. A write past the end extends the file; it is durable after fsync.
  * errno: EINVAL (fh is no handle, bufPtr_base is NULL), EBADF (the descriptor was closed), EFAULT (no memory there),
  * the file's own (EIO, ENOSPC, ...), CU_FILE_HANDLE_NOT_REGISTERED (deregistered), CU_FILE_INVALID_VALUE (a negative
- * offset), CU_FILE_INVALID_FILE_OPEN_FLAG (reading a file opened for writing only, or the reverse),
- * CU_FILE_INVALID_MAPPING_RANGE (past the registered range), CU_FILE_CUDA_POINTER_RANGE_ERROR (past the allocation). */
+ * file offset), CU_FILE_INVALID_FILE_OPEN_FLAG (reading a file opened for writing only; EIO: writing one opened for
+ * reading only), CU_FILE_INVALID_MAPPING_RANGE (past the range that bufPtr_base was registered with; before it:
+ * CU_FILE_INTERNAL_ERROR), CU_FILE_CUDA_POINTER_RANGE_ERROR (past the allocation). */
 ssize_t cuFileRead(CUfileHandle_t fh, void* bufPtr_base, size_t size, off_t file_offset, off_t bufPtr_offset);
 ssize_t cuFileWrite(CUfileHandle_t fh, const void* bufPtr_base, size_t size, off_t file_offset, off_t bufPtr_offset);
 
@@ -473,20 +477,21 @@ typedef struct CUfileIOEvents {
 CUfileError_t cuFileBatchIOSetUp(CUfileBatchHandle_t* batch_idp, unsigned nr);
 
 /* Starts nr transfers, in no particular order; reads, writes, files and kinds of memory may be mixed. All are started
- * or, on an error, none. iocbp may be reused at once. flags: 0; others mean
- * nothing.
+ * or, on an error, none. iocbp may be reused at once. An entry of no bytes is
+ * dropped: it has no event. flags: 0; others mean nothing.
  * Errors: CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR (no such batch, nr 0 or more than there is room for, a bad entry). */
 CUfileError_t cuFileBatchIOSubmit(CUfileBatchHandle_t batch_idp, unsigned nr, CUfileIOParams_t* iocbp,
                                   unsigned int flags);
 
 /* Waits until min_nr transfers have ended, all that are in flight have, or the timeout (NULL: none) has passed, and
  * delivers each end once. *nr: the room in iocbp, then the number of events written.
- * Errors: CU_FILE_INVALID_VALUE (NULL, min_nr above *nr), CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR (no such batch). */
+ * Errors: CU_FILE_INVALID_VALUE (NULL, *nr 0 or below min_nr), CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR (no such
+ * batch). */
 CUfileError_t cuFileBatchIOGetStatus(CUfileBatchHandle_t batch_idp, unsigned min_nr, unsigned* nr,
                                      CUfileIOEvents_t* iocbp, struct timespec* timeout);
 
-/* Cancels what can still be cancelled. Entries that had not ended before are delivered no more: what was on its way
- * goes on to its end, and a cuFileBatchIOGetStatus that waits for as many returns then. A batch that is none is
+/* Cancels what can still be cancelled. Entries that were not delivered before are delivered no more: what was on its
+ * way goes on to its end, and a cuFileBatchIOGetStatus that waits for as many returns then. A batch that is none is
  * ignored: always CU_FILE_SUCCESS. */
 CUfileError_t cuFileBatchIOCancel(CUfileBatchHandle_t batch_idp);
 
@@ -504,8 +509,10 @@ void cuFileBatchIODestroy(CUfileBatchHandle_t batch_idp);
 /* Transfers in the order of a stream (NULL: the default stream): the call returns at once, the bytes move when the
  * stream gets there. Arguments behind pointers are read then, save those registered as fixed; *size_p at the call is
  * the upper bound. All of them live until the stream has passed. The result arrives in *bytes_read_p or
- * *bytes_written_p: the count, or the negated cause.
- * Errors: CU_FILE_INVALID_VALUE (a NULL pointer), CU_FILE_HANDLE_NOT_REGISTERED, CU_FILE_ASYNC_NOT_SUPPORTED (the
+ * *bytes_written_p: the count, or the negated cause, as above but for -CU_FILE_INVALID_MAPPING_SIZE (past the range
+ * that was registered) and -1 (a negative file offset that is not fixed, a file opened for reading only).
+ * Errors: CU_FILE_INVALID_VALUE (a NULL pointer, no such handle, a size beyond any count; the count is -EINVAL then),
+ * CU_FILE_ASYNC_NOT_SUPPORTED (the
  * configuration has no threads for streams, or the stream is being captured where that cannot be done),
  * CU_FILE_CUDA_DRIVER_ERROR. Nothing was enqueued then. */
 CUfileError_t cuFileReadAsync(CUfileHandle_t fh, void* bufPtr_base, size_t* size_p, off_t* file_offset_p,
@@ -513,8 +520,9 @@ CUfileError_t cuFileReadAsync(CUfileHandle_t fh, void* bufPtr_base, size_t* size
 CUfileError_t cuFileWriteAsync(CUfileHandle_t fh, void* bufPtr_base, size_t* size_p, off_t* file_offset_p,
                                off_t* bufPtr_offset_p, ssize_t* bytes_written_p, CUstream stream);
 
-/* Prepares a stream, optionally; deregister it before destroying it. flags: CU_FILE_STREAM_ flags.
- * Errors: CU_FILE_INVALID_VALUE (unknown flags; registered already, or, to deregister, not registered). */
+/* Prepares a stream, optionally; deregister it before destroying it. flags: CU_FILE_STREAM_ flags; others
+ * mean nothing.
+ * Errors: CU_FILE_INVALID_VALUE (registered already, or, to deregister, not registered). */
 CUfileError_t cuFileStreamRegister(CUstream stream, unsigned flags);
 CUfileError_t cuFileStreamDeregister(CUstream stream);
 
@@ -566,25 +574,27 @@ typedef enum CUFileArrayConfigParameter {
   CUFILE_PARAM_GPU_BOUNCE_BUFFER_SLAB_COUNT = 3
 } CUFileArrayConfigParameter_t;
 
-/* Read the configuration: what is in force when the driver is open, else what the file, the environment and the calls
- * below give so far. None of these opens the driver. len counts the room for the text and its end.
- * Errors: CU_FILE_INVALID_VALUE (no such parameter, NULL, too little room). */
+/* Read the configuration: what is in force when the driver is open, else what the calls below have set so far. What has
+ * not been set is told as NVIDIA's library does: hardly anything has a value before the first open, and after a close
+ * the built-in values are there, not those of the file. sluice_configuration() tells what an open would find. None of
+ * these opens the driver. len counts the room for the text and its end.
+ * Errors: CU_FILE_INVALID_VALUE (no such parameter, NULL, too little room; limits of the level of statistics). */
 CUfileError_t cuFileGetParameterSizeT(CUFileSizeTConfigParameter_t param, size_t* value);
 CUfileError_t cuFileGetParameterBool(CUFileBoolConfigParameter_t param, bool* value);
 CUfileError_t cuFileGetParameterString(CUFileStringConfigParameter_t param, char* desc_str, int len);
 CUfileError_t cuFileGetParameterMinMaxValue(CUFileSizeTConfigParameter_t param, size_t* min_value, size_t* max_value);
 
 /* Change the configuration for the next open; they win over the environment and the file, and the last one wins.
- * Errors: CU_FILE_DRIVER_ALREADY_OPEN, CU_FILE_DRIVER_UNSUPPORTED_LIMIT (out of range), CU_FILE_INVALID_VALUE (no such
- * parameter; a text that is NULL, empty, no logging level, or no directory). The value stays as it was then. */
+ * Any value is taken. One that cannot be used, as it is out of range, no logging level or no directory, does not hold
+ * once the driver is open: the log says so.
+ * Errors: CU_FILE_DRIVER_ALREADY_OPEN, CU_FILE_INVALID_VALUE (no such parameter; a text that is NULL or empty). */
 CUfileError_t cuFileSetParameterSizeT(CUFileSizeTConfigParameter_t param, size_t value);
 CUfileError_t cuFileSetParameterBool(CUFileBoolConfigParameter_t param, bool value);
 CUfileError_t cuFileSetParameterString(CUFileStringConfigParameter_t param, const char* desc_str);
 
 /* The slabs that bounce buffers come from: for each size in KiB, how many. len: the number of sizes; to get them, the
  * number that was set. The first two concern host memory, the others device memory.
- * Errors: CU_FILE_INVALID_VALUE (NULL, len, a host slab's size that is no multiple of 4), and to set them
- * CU_FILE_DRIVER_ALREADY_OPEN. */
+ * Errors: CU_FILE_INVALID_VALUE (NULL, len), and to set them CU_FILE_DRIVER_ALREADY_OPEN. */
 CUfileError_t cuFileSetParameterPosixPoolSlabArray(const size_t* size_values, const size_t* count_values, int len);
 CUfileError_t cuFileGetParameterPosixPoolSlabArray(size_t* size_values, size_t* count_values, int len);
 CUfileError_t cuFileSetParameterGpuBounceBufferSlabArray(const size_t* size_values, const size_t* count_values,

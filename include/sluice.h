@@ -187,10 +187,11 @@ CUfileError_t sluice_carrier_counters(sluice_carrier_counts_t* counters);
  * early, too. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE (the stream is not registered). */
 CUfileError_t sluice_stream_read_early(CUstream stream, int allowed);
 
-/* How many entries of a batch have ended without an event, since cuFileBatchIOCancel() came before they had ended; -1
- * where there is no such batch. An entry that was on its way goes on to its end, and counts from then on: so its memory
- * is free for other uses once this tells of all that have no event. cuFileBatchIOGetStatus() with a min_nr of as many
- * as were submitted waits for that, too. With SLUICE_BATCH_ALL_EVENTS=1 every entry has its event, and this stays 0. */
+/* How many entries of a batch have ended without an event, since cuFileBatchIOCancel() came before their events were
+ * collected; -1 where there is no such batch. An entry that was on its way goes on to its end, and counts from then on:
+ * so its memory is free for other uses once this tells of all that have no event. cuFileBatchIOGetStatus() with a
+ * min_nr of as many as were submitted waits for that, too. With SLUICE_BATCH_ALL_EVENTS=1 every entry has its event,
+ * and this stays 0. */
 long sluice_batch_cancelled(CUfileBatchHandle_t batch);
 
 /* The configuration that the driver runs with, or would if it opened now: calls visit once for each key, always in the

@@ -92,7 +92,7 @@ CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t* props) {
     props->fflags = 1u << CU_FILE_DYN_ROUTING_SUPPORTED | 1u << CU_FILE_BATCH_IO_SUPPORTED |
                     1u << CU_FILE_STREAMS_SUPPORTED | 1u << CU_FILE_PARALLEL_IO_SUPPORTED;
     props->max_device_cache_size = saturated(config->size(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_CACHE_SIZE_KB));
-    props->per_buffer_cache_size = saturated(config->size(CUFILE_PARAM_PROPERTIES_PER_BUFFER_CACHE_SIZE_KB));
+    props->per_buffer_cache_size = 0;  // buffers have no caches of their own
     props->max_device_pinned_mem_size = saturated(config->size(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB));
     props->max_batch_io_size = saturated(config->size(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE));
     props->max_batch_io_timeout_msecs = saturated(config->size(CUFILE_PARAM_PROPERTIES_BATCH_IO_TIMEOUT_MS));
@@ -120,12 +120,14 @@ CUfileError_t cuFileDriverSetMaxDirectIOSize(size_t max_direct_io_size) {
 
 CUfileError_t cuFileDriverSetMaxCacheSize(size_t max_cache_size) {
   return guarded("cuFileDriverSetMaxCacheSize", [&] {
+    Driver::instance().life_or_open();
     adjust(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_CACHE_SIZE_KB, max_cache_size, CU_FILE_INVALID_VALUE);
   });
 }
 
 CUfileError_t cuFileDriverSetMaxPinnedMemSize(size_t max_pinned_size) {
   return guarded("cuFileDriverSetMaxPinnedMemSize", [&] {
+    Driver::instance().life_or_open();
     if (max_pinned_size == no_limit) {  // documented: lifts the limit
       Driver::instance().store().adjust(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB, no_limit);
       return;
@@ -137,6 +139,7 @@ CUfileError_t cuFileDriverSetMaxPinnedMemSize(size_t max_pinned_size) {
 CUfileError_t cuFileGetBARSizeInKB(int gpuIndex, size_t* barSize) {
   return guarded("cuFileGetBARSizeInKB", [&] {
     require(barSize);
+    Driver::instance().life_or_open();
     if (gpuIndex < 0 || gpuIndex >= sluice::gpu::device_count()) {
       throw Failure(CU_FILE_INVALID_VALUE, "no device has the index " + std::to_string(gpuIndex));
     }

@@ -99,10 +99,12 @@ void report(const char* call, base::Outcome refusal) noexcept {
   }
 }
 
-ssize_t deliver(const char* call, base::Outcome outcome) noexcept {
+ssize_t deliver(const char* call, base::Outcome outcome, base::Direction direction) noexcept {
   if (outcome.ok()) return static_cast<ssize_t>(outcome.count());
   report(call, outcome);
-  errno = outcome.error();
+  const bool writes_read_only =
+      direction == base::Direction::write && outcome.error() == CU_FILE_INVALID_FILE_OPEN_FLAG;
+  errno = writes_read_only ? EIO : outcome.error();
   return -1;
 }
 

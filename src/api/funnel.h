@@ -14,6 +14,7 @@
 
 #include "base/failure.h"
 #include "base/outcome.h"
+#include "base/strong.h"
 #include "core/broken_pipe.h"
 #include "cufile.h"
 
@@ -81,23 +82,24 @@ CUfileError_t guarded(const char* call, Body&& body) {
   return undisturbed([&]() noexcept { return translated(call, body); });
 }
 
-// A transfer's answer: the count, or -1 with the errno or 50xx code in errno.
-ssize_t deliver(const char* call, base::Outcome outcome) noexcept;
+// A transfer's answer: the count, or -1 with the errno or 50xx code in errno. For a file that was not opened for
+// writing that is EIO, as with NVIDIA's library; the sentence tells more.
+ssize_t deliver(const char* call, base::Outcome outcome, base::Direction direction) noexcept;
 
 // The same for a body that moves bytes. All that it can throw is that there was no memory for the driver's first call.
 template <typename Body>
-[[gnu::noinline]] ssize_t delivered(const char* call, Body& body) noexcept {
+[[gnu::noinline]] ssize_t delivered(const char* call, Body& body, base::Direction direction) noexcept {
   const core::BrokenPipeHeld held;
   try {
-    return deliver(call, body());
+    return deliver(call, body(), direction);
   } catch (...) {
-    return deliver(call, base::Outcome::system_error(ENOMEM));
+    return deliver(call, base::Outcome::system_error(ENOMEM), direction);
   }
 }
 
 template <typename Body>
-ssize_t guarded_transfer(const char* call, Body&& body) {
-  return undisturbed([&]() noexcept { return delivered(call, body); });
+ssize_t guarded_transfer(const char* call, Body&& body, base::Direction direction = base::Direction::read) {
+  return undisturbed([&]() noexcept { return delivered(call, body, direction); });
 }
 
 }  // namespace sluice::api

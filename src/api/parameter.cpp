@@ -35,18 +35,22 @@ void copy_slabs(const Slabs& slabs, size_t* sizes, size_t* counts, int len) {
   std::copy(slabs.counts.begin(), slabs.counts.end(), counts);
 }
 
-std::string text_of(const sluice::config::Config& config, const CUFileStringConfigParameter_t& param) {
+std::string text_of(const CUFileStringConfigParameter_t& param) {
   switch (sluice::base::number_of(param)) {
     case CUFILE_PARAM_LOGGING_LEVEL:
-      return config.log_level;
-    case CUFILE_PARAM_ENV_LOGFILE_PATH:
-      if (!config.log_file_given) refuse("CUFILE_LOGFILE_PATH is not set");
-      return config.log_file;
+      return store().shown_log_level();
+    case CUFILE_PARAM_ENV_LOGFILE_PATH: {
+      const auto config = store().current();
+      if (!config->log_file_given) refuse("CUFILE_LOGFILE_PATH is not set");
+      return config->log_file;
+    }
     case CUFILE_PARAM_LOG_DIR:
-      return config.log_dir;
-    case CUFILE_PARAM_RDMA_TRANSPORT:
-      if (!sluice::config::is_known(param, config.api_version)) break;
-      return config.text(sluice::config::key_at("properties.rdma_transport_type"));
+      return store().shown_log_dir();
+    case CUFILE_PARAM_RDMA_TRANSPORT: {
+      const auto config = store().current();
+      if (!sluice::config::is_known(param, config->api_version)) break;
+      return config->text(sluice::config::key_at("properties.rdma_transport_type"));
+    }
   }
   refuse("no such text parameter");
 }
@@ -59,7 +63,7 @@ CUfileError_t cuFileGetParameterSizeT(CUFileSizeTConfigParameter_t param, size_t
   return guarded("cuFileGetParameterSizeT", [&] {
     const auto index = sluice::config::index_of(param);
     if (!index || value == nullptr) refuse("no such size parameter, or nowhere to write it");
-    *value = store().current()->sizes[*index];
+    *value = store().shown(param);
   });
 }
 
@@ -67,17 +71,17 @@ CUfileError_t cuFileGetParameterBool(CUFileBoolConfigParameter_t param, bool* va
   return guarded("cuFileGetParameterBool", [&] {
     const auto index = sluice::config::index_of(param);
     if (!index || value == nullptr) refuse("no such switch, or nowhere to write it");
-    const auto config = store().current();
-    if (!sluice::config::is_known(param, config->api_version)) refuse("no such switch in the version that is reported");
-    *value = config->flags[*index];
+    if (!sluice::config::is_known(param, store().current()->api_version)) {
+      refuse("no such switch in the version that is reported");
+    }
+    *value = store().shown(param);
   });
 }
 
 CUfileError_t cuFileGetParameterString(CUFileStringConfigParameter_t param, char* desc_str, int len) {
   return guarded("cuFileGetParameterString", [&] {
     if (desc_str == nullptr || len <= 0) refuse("no room for the text");
-    *desc_str = '\0';
-    const std::string text = text_of(*store().current(), param);
+    const std::string text = text_of(param);
     if (text.size() >= static_cast<std::size_t>(len)) refuse("too little room for the text and its end");
     std::memcpy(desc_str, text.c_str(), text.size() + 1);
   });
@@ -116,8 +120,11 @@ CUfileError_t cuFileSetParameterPosixPoolSlabArray(const size_t* size_values, co
 }
 
 CUfileError_t cuFileGetParameterPosixPoolSlabArray(size_t* size_values, size_t* count_values, int len) {
-  return guarded("cuFileGetParameterPosixPoolSlabArray",
-                 [&] { copy_slabs(store().current()->posix_slabs, size_values, count_values, len); });
+  return guarded("cuFileGetParameterPosixPoolSlabArray", [&] {
+    const auto slabs = store().shown_posix_slabs();
+    if (!slabs) refuse("no slabs are set, and the driver has not been open");
+    copy_slabs(*slabs, size_values, count_values, len);
+  });
 }
 
 CUfileError_t cuFileSetParameterGpuBounceBufferSlabArray(const size_t* size_values, const size_t* count_values,

@@ -75,8 +75,8 @@ void write_long(CUfileStatsLevel3_t* out) {
 template <typename Stats>
 CUfileError_t read_level(const char* call, Stats* stats, int level) {
   return guarded(call, [&] {
-    require_open();
     if (stats == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "the pointer for the statistics is null");
+    require_open();
     if (!observe::statistics_running() || observe::statistics_level() < level) {
       throw Failure(CU_FILE_INVALID_VALUE,
                     "statistics of this level are not running: cuFileSetStatsLevel and cuFileStatsStart first");

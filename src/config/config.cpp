@@ -1,6 +1,8 @@
 // One value from four sources; who comes later wins.
 #include "config/config.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -69,6 +71,25 @@ void note_what_changes_nothing(Config& config) {
   }
 }
 
+// Why what a parameter was set to does not hold; empty when it does.
+std::string objection_to(const Change& change) {
+  const std::string name(keys[change.key].name);
+  for (const SizeParameter& parameter : size_parameters) {
+    if (parameter.index != change.key) continue;
+    const auto value = static_cast<std::size_t>(std::get<std::int64_t>(change.value));
+    const bool no_limit =
+        parameter.id == CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB && value == ~std::size_t{0};
+    if (in_range(parameter, value) || no_limit) return {};
+    return name + " takes " + std::to_string(parameter.lowest) + " to " + std::to_string(parameter.highest) + ", not " +
+           std::to_string(value) + "; it stays as it was";
+  }
+  if (change.key != key_at("logging.dir")) return {};
+  struct stat status {};
+  const std::string& folder = std::get<std::string>(change.value);
+  const bool there = ::stat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  return there ? "" : name + ": there is no folder " + folder + "; it stays as it was";
+}
+
 // Parameters that NVIDIA's library takes without a look: what cannot be used of them is told.
 void note_what_cannot_be_used(Config& config) {
   const auto note = [&](std::string text) { config.notes.push_back({LogLevel::notice, printable(std::move(text))}); };
@@ -126,7 +147,13 @@ Config make_config(const Sources& sources, const std::vector<Change>& changes) {
   Config config;
   apply_file(sources, config);
   apply_environment(sources, config);
-  for (const Change& change : changes) config.set(change.key, change.value, Origin::parameter);
+  for (const Change& change : changes) {
+    if (const std::string why = objection_to(change); !why.empty()) {
+      config.notes.push_back({LogLevel::notice, printable(why)});
+    } else {
+      config.set(change.key, change.value, Origin::parameter);
+    }
+  }
   follow_version(config);
   note_what_changes_nothing(config);
   note_what_cannot_be_used(config);

@@ -90,8 +90,9 @@ inline constexpr std::array general_keys{
         .environment = "SLUICE_BATCH_ALL_EVENTS",
         .effect = Effect::obeyed,
         .meaning = "Let every entry of a batch have its event.",
-        .here = "Without it entries that cuFileBatchIOCancel came before have none, as with NVIDIA's library; "
-                "sluice_batch_cancelled() counts them."},
+        .here =
+            "Without it entries that cuFileBatchIOCancel came before have none, nor have those of no bytes, as with "
+            "NVIDIA's library; sluice_batch_cancelled() counts the former."},
     Key{.name = "sluice.strict",
         .kind = Kind::flag,
         .standard = "false",

@@ -2,6 +2,7 @@
 #include "config/store.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/failure.h"
@@ -35,6 +36,7 @@ std::string headline(const std::vector<Note>& notes) {
 std::shared_ptr<const Config> Store::begin_life(std::vector<Note>& fresh) {
   const std::lock_guard lock(mutex_);
   running_ = std::make_shared<const Config>(make_config(sources_, staged_));
+  has_run_ = true;
   used_up_ = std::exchange(staged_, {});
   std::vector<Note> now;
   std::copy_if(running_->notes.begin(), running_->notes.end(), std::back_inserter(now),
@@ -94,13 +96,7 @@ void Store::set(const CUFileSizeTConfigParameter_t& id, std::size_t value) {
   const auto index = index_of(id);
   if (!index) throw Failure(CU_FILE_INVALID_VALUE, "no such size parameter");
   require_closed();
-  const SizeParameter& parameter = size_parameters[*index];
-  if (!in_range(parameter, value)) {
-    throw Failure(CU_FILE_DRIVER_UNSUPPORTED_LIMIT,
-                  std::string(parameter.key) + " takes " + std::to_string(parameter.lowest) + " to " +
-                      std::to_string(parameter.highest) + ", not " + std::to_string(value));
-  }
-  stage(parameter.index, static_cast<std::int64_t>(value));
+  stage(size_parameters[*index].index, static_cast<std::int64_t>(value));
 }
 
 void Store::set(const CUFileBoolConfigParameter_t& id, bool value) {
@@ -117,8 +113,8 @@ void Store::set(const CUFileStringConfigParameter_t& id, const std::string& valu
   if (!is_known(id, oldest_version) && !is_known(id, version())) {
     throw Failure(CU_FILE_INVALID_VALUE, "no such text parameter in the version that is reported");
   }
-  require_closed();
   if (value.empty()) throw Failure(CU_FILE_INVALID_VALUE, "an empty text sets nothing");
+  require_closed();
   switch (id) {
     case CUFILE_PARAM_LOGGING_LEVEL:  // any text, as with NVIDIA's library: the log tells of unknown ones
       stage(key_at("logging.level"), value);
@@ -152,6 +148,60 @@ void Store::set_gpu_slabs(const Slabs& slabs) {
   const std::lock_guard lock(mutex_);
   stage(key_at("properties.gpu_bounce_buffer_slab_config.slab_size_kb"), as_numbers(slabs.sizes_kb));
   stage(key_at("properties.gpu_bounce_buffer_slab_config.slab_count"), as_numbers(slabs.counts));
+}
+
+const Value* Store::staged(std::size_t key) const {
+  const auto known = std::find_if(staged_.begin(), staged_.end(), [&](const Change& c) { return c.key == key; });
+  return known == staged_.end() ? nullptr : &known->value;
+}
+
+std::size_t Store::shown(CUFileSizeTConfigParameter_t id) {
+  constexpr std::array<std::size_t, size_parameter_count> at_first{0, 128, 0, 1024};
+  constexpr std::array<std::size_t, size_parameter_count> after_a_close{
+      0, 128, 0, 1024, 0, 1024, 131072, 1024, 18014398509481980, 128, 4, 5};
+  const auto index = static_cast<std::size_t>(id);
+  const std::lock_guard lock(mutex_);
+  if (running_) return running_->sizes[index];
+  if (const Value* const value = staged(size_parameters[index].index)) {
+    return static_cast<std::size_t>(std::get<std::int64_t>(*value));
+  }
+  return has_run_ ? after_a_close[index] : at_first[index];
+}
+
+bool Store::shown(CUFileBoolConfigParameter_t id) {
+  const std::lock_guard lock(mutex_);
+  if (running_) return running_->flag(id);
+  if (const Value* const value = staged(bool_parameters[static_cast<std::size_t>(id)].index)) {
+    return std::get<bool>(*value);
+  }
+  const bool built_in =
+      id == CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE || id == CUFILE_PARAM_PROPERTIES_ALLOW_SYSTEM_MEMORY;
+  return has_run_ && built_in;
+}
+
+std::string Store::shown_log_level() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_fresh() && staged(key_at("logging.level")) == nullptr) return {};
+  }
+  return current()->log_level;
+}
+
+std::string Store::shown_log_dir() {
+  {
+    const std::lock_guard lock(mutex_);
+    const Value* const value = running_ ? nullptr : staged(key_at("logging.dir"));
+    if (value != nullptr) return std::get<std::string>(*value);
+  }
+  return current()->log_dir;
+}
+
+std::optional<Slabs> Store::shown_posix_slabs() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_fresh() && staged(key_at("properties.posix_pool_slab_size_kb")) == nullptr) return std::nullopt;
+  }
+  return current()->posix_slabs;
 }
 
 void Store::change(std::size_t key, Value value) {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,13 +28,22 @@ class Store {
   // What runs, or what would if the driver opened now.
   std::shared_ptr<const Config> current();
 
-  // cuFileSetParameter*: before open only (CU_FILE_DRIVER_ALREADY_OPEN afterwards). Ranges are checked here: an
-  // unknown id throws CU_FILE_INVALID_VALUE, a number out of range CU_FILE_DRIVER_UNSUPPORTED_LIMIT.
+  // cuFileSetParameter*: before open only (CU_FILE_DRIVER_ALREADY_OPEN afterwards). An unknown id throws
+  // CU_FILE_INVALID_VALUE. Values are looked at by the next open: what cannot be used is told then, and does not hold.
   void set(const CUFileSizeTConfigParameter_t& id, std::size_t value);
   void set(const CUFileBoolConfigParameter_t& id, bool value);
   void set(const CUFileStringConfigParameter_t& id, const std::string& value);
   void set_posix_slabs(const Slabs& slabs);
   void set_gpu_slabs(const Slabs& slabs);
+
+  // cuFileGetParameter*: what runs, or what was staged. Where there is neither, what NVIDIA's library tells of a driver
+  // that is not open: before the first open hardly anything is known to it, after a close its built-in values hold.
+  std::size_t shown(CUFileSizeTConfigParameter_t id);
+  bool shown(CUFileBoolConfigParameter_t id);
+  std::string shown_log_level();
+  std::string shown_log_dir();
+  // Empty before the first open, unless staged.
+  std::optional<Slabs> shown_posix_slabs();
 
   // cuFileDriverSet*: any time; shows in the properties at once.
   void adjust(CUFileSizeTConfigParameter_t id, std::size_t value);
@@ -49,11 +59,14 @@ class Store {
   int version() const;
   void stage(std::size_t key, Value value);
   void change(std::size_t key, Value value);
+  const Value* staged(std::size_t key) const;
+  bool is_fresh() const { return !running_ && !has_run_; }
 
   const Sources sources_;
   std::mutex mutex_;
   std::shared_ptr<const Config> running_;  // null while the driver is closed
   std::vector<Change> staged_;             // in the order of the calls: the last one wins
+  bool has_run_ = false;                   // at any time
   std::vector<Change> used_up_;            // what was staged for the present life
   std::set<std::string> told_;             // notes that have been handed out
 };

@@ -101,6 +101,7 @@ Batch::Room::Room(Batch& batch, std::size_t count) noexcept : batch_(batch) {
   }
   const std::lock_guard lock(batch.mutex_);
   if (count > batch.capacity_ - batch.outstanding_ - batch.reserved_) return;
+  there_ = true;
   count_ = count;
   batch.reserved_ += static_cast<unsigned>(count);
   for (std::size_t i = 0; i < count; ++i) slots()[i] = batch.free_[--batch.free_count_];
@@ -277,7 +278,10 @@ void Batch::cancel_waiting(bool and_end) noexcept {
     {
       const std::lock_guard lock(mutex_);
       if (and_end) ending_ = true;
-      if (std::exchange(first, false) && !and_end) ++cancels_;
+      if (std::exchange(first, false) && !and_end) {
+        ++cancels_;
+        if (tells_ == Events::of_what_ended_by_itself) drop_events();
+      }
       const auto sift = [&](auto& waiting) {
         for (unsigned left = waiting.count(); left > 0 && count < slots.size(); --left) {
           const std::uint16_t slot = waiting.pop();
@@ -295,6 +299,13 @@ void Batch::cancel_waiting(bool and_end) noexcept {
     }
     finish(std::span(slots).first(count), std::span(endings).first(count));
   } while (count == slots.size());
+}
+
+// With the mutex held: also what had ended before is told no more.
+void Batch::drop_events() noexcept {
+  cancelled_ += event_count_;
+  outstanding_ -= event_count_;
+  event_count_ = 0;
 }
 
 void Batch::cancel() noexcept {

@@ -36,6 +36,7 @@ class Batch {
   // The batch's own handle; set before anybody else knows it.
   void set_handle(void* handle) noexcept { handle_ = handle; }
   void* handle() const noexcept { return handle_; }
+  Events tells() const noexcept { return tells_; }
 
   // Room for a submission: free entries, to be filled. They go back unless enqueue() takes them.
   class Room {
@@ -44,7 +45,8 @@ class Batch {
     ~Room();
     Room(const Room&) = delete;
     Room& operator=(const Room&) = delete;
-    explicit operator bool() const noexcept { return count_ > 0; }
+    explicit operator bool() const noexcept { return there_; }
+    std::size_t count() const noexcept { return count_; }
     Entry& entry(std::size_t number) noexcept { return batch_.entries_[slots()[number]]; }
     // False: the batch is being destroyed.
     bool enqueue() noexcept;
@@ -54,6 +56,7 @@ class Batch {
 
     Batch& batch_;
     std::size_t count_ = 0;
+    bool there_ = false;
     std::array<std::uint16_t, most_in_a_batch> few_;
     std::unique_ptr<std::uint16_t[]> many_;  // where that is too little
   };
@@ -69,8 +72,8 @@ class Batch {
   unsigned waiting() const noexcept { return waiting_count_.load(std::memory_order_relaxed); }
   bool has_waiting() const noexcept { return waiting() > 0; }
 
-  // Entries that nobody has begun end here. None that is outstanding, and has not ended before, has an event any more;
-  // what was begun goes on to its end, and keeps its room until then.
+  // Entries that nobody has begun end here. None that is outstanding has an event any more, not even where it has ended
+  // before; what was begun goes on to its end, and keeps its room until then.
   void cancel() noexcept;
   // So many entries have ended without an event since they were cancelled.
   unsigned cancelled_count() noexcept;
@@ -111,6 +114,7 @@ class Batch {
   // Entries are through, with their events. Their pins go first: who has the event may deregister.
   void finish(std::span<const std::uint16_t> slots, std::span<const Ending> endings) noexcept;
   void cancel_waiting(bool and_end) noexcept;
+  void drop_events() noexcept;
   bool take_events(std::size_t least, std::span<CUfileIOEvents_t> into, Waited& waited) noexcept;
   bool sleep(const Waited& waited, const std::optional<timespec>& deadline) noexcept;
 

@@ -1,6 +1,7 @@
 // From the arguments of the C calls to a batch's verbs.
 #include "core/batch_calls.h"
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <string>
@@ -42,16 +43,30 @@ const char* objection(const CUfileIOParams_t& entry, const FileTable::Pin& file)
   return nullptr;
 }
 
-void fill(Driver& driver, Batch::Room& room, std::span<const CUfileIOParams_t> entries) {
+[[noreturn]] void refuse_entry(std::size_t number, const char* reason) {
+  throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR,
+                "entry " + std::to_string(number) + ": " + reason + "; nothing was submitted");
+}
+
+// An entry of no bytes has nothing to wait for, and no event: as with NVIDIA's library, where a GetStatus for which
+// none is outstanding returns at once, too.
+bool is_dropped(const Batch& batch, const CUfileIOParams_t& entry) {
+  return entry.u.batch.size == 0 && batch.tells() == Batch::Events::of_what_ended_by_itself;
+}
+
+void fill(Driver& driver, const Batch& batch, Batch::Room& room, std::span<const CUfileIOParams_t> entries) {
   const std::uint64_t queued = queue_number();
-  Survey survey(driver, entries.size());
+  Survey survey(driver, room.count());
+  std::size_t place = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    Entry& entry = room.entry(i);
-    entry.file = survey.file_of(entries[i].fh);
-    if (const char* const reason = objection(entries[i], entry.file)) {
-      throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR,
-                    "entry " + std::to_string(i) + ": " + reason + "; nothing was submitted");
+    if (is_dropped(batch, entries[i])) {
+      const auto reason = objection(entries[i], driver.files().pin(entries[i].fh));
+      if (reason != nullptr) refuse_entry(i, reason);
+      continue;
     }
+    Entry& entry = room.entry(place++);
+    entry.file = survey.file_of(entries[i].fh);
+    if (const char* const reason = objection(entries[i], entry.file)) refuse_entry(i, reason);
     entry.call = call_of(entries[i]);
     entry.cookie = entries[i].cookie;
     entry.number = static_cast<unsigned>(i);
@@ -59,6 +74,9 @@ void fill(Driver& driver, Batch::Room& room, std::span<const CUfileIOParams_t> e
     entry.together.company = Company::none;
     entry.before = {};
     survey.look_at(entry);
+    if (entry.registration && leaves_registered(*entry.registration, entry.call)) {
+      refuse_entry(i, "it reaches beyond the registered buffer");
+    }
   }
 }
 
@@ -76,12 +94,12 @@ std::size_t largest_batch(const config::Config& config) {
 }  // namespace
 
 void* set_up_batch(Driver& driver, unsigned capacity) {
-  const auto life = driver.life_or_open();
-  const std::size_t most = largest_batch(*life->config);
+  const std::size_t most = largest_batch(*driver.store().current());
   if (capacity == 0 || capacity > most) {
     throw Failure(CU_FILE_INVALID_VALUE, "a batch holds 1 to " + std::to_string(most) +
                                              " entries (properties.io_batchsize), not " + std::to_string(capacity));
   }
+  const auto life = driver.life_or_open();
   const bool all = life->config->flag(config::key_at("sluice.batch_all_events"));
   auto made =
       std::make_unique<Batch>(driver, capacity, all ? Batch::Events::of_all : Batch::Events::of_what_ended_by_itself);
@@ -96,14 +114,18 @@ void submit_batch(Driver& driver, void* handle, std::span<const CUfileIOParams_t
   const auto batch = driver.batches().pin(handle);
   if (!batch) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "no such batch");
   if (entries.empty()) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "a submission needs at least one entry");
-  Batch::Room room(*batch, entries.size());
+  const auto dropped =
+      std::count_if(entries.begin(), entries.end(), [&](const auto& entry) { return is_dropped(*batch, entry); });
+  Batch::Room room(*batch, entries.size() - static_cast<std::size_t>(dropped));
   if (!room) {
     throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR,
                   "more entries than the batch was set up for are outstanding; collect events first");
   }
-  fill(driver, room, entries);
+  fill(driver, *batch, room, entries);
+  const std::size_t enqueued = room.count();
   if (!room.enqueue()) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "the batch is being destroyed");
-  observe::count(Operation::batch_enqueued, true, entries.size());
+  if (enqueued == 0) return;
+  observe::count(Operation::batch_enqueued, true, enqueued);
   if (post_errand(driver, *batch)) return;
   while (batch->run_some()) {
   }
@@ -114,6 +136,7 @@ std::size_t collect_batch(Driver& driver, void* handle, std::size_t least, std::
   const Holding holding;
   const auto batch = driver.batches().pin(handle);
   if (!batch) throw Failure(CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR, "no such batch");
+  if (into.empty()) throw Failure(CU_FILE_INVALID_VALUE, "*nr leaves no room for events");
   if (least > into.size()) {
     throw Failure(CU_FILE_INVALID_VALUE, "min_nr is larger than the room for events in *nr");
   }

@@ -49,6 +49,7 @@ struct Buffer {
   std::uint64_t size = 0;
   facts::BufferFacts facts;  // of the first byte
   gpu::CpuWindow window;     // empty unless the life asks for windows
+  bool is_whole = true;      // all of it was there; of a reservation, parts may be mapped later, or never
 };
 
 using FileTable = SlotTable<File, 0x5c, 16>;

@@ -1,6 +1,7 @@
 // Registering and deregistering files and buffers.
 #include <algorithm>
 #include <atomic>
+#include <limits>
 
 #include "base/failure.h"
 #include "config/denylist.h"
@@ -56,6 +57,11 @@ void require_direct_way(const Life& life, const facts::FileFacts& file) {
                   "properties.allow_compat_mode is off, and only the CPU reaches this file. " +
                       std::string(text.sentence) + " " + text.remedy);
   }
+}
+
+// Of the allocation, or of the reservation, that memory belongs to: mapped or not.
+bool lies_in_range(const facts::BufferFacts& memory, std::uint64_t address, std::uint64_t size) {
+  return address >= memory.base && address - memory.base < memory.size && size <= memory.size - (address - memory.base);
 }
 
 // For small reads by the CPU's stores, where they are asked for and everything is not to go one certain way.
@@ -141,11 +147,11 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
     observe::log_once(told, "core", "cuFileBufRegister: flags that have no meaning here are ignored; pass 0");
   }
   const auto address = reinterpret_cast<std::uint64_t>(base);
-  if (address + size < address) {
-    throw Failure(CU_FILE_CUDA_POINTER_RANGE_ERROR, "the buffer would end behind the end of the address space");
-  }
   const facts::BufferFacts facts = gpu::inspect(address);
   const bool on_device = !facts::is_host(facts.kind);
+  // Host memory may be said to be as long as all addresses: nothing is asked of it.
+  const std::uint64_t most = std::numeric_limits<std::uint64_t>::max() - address;
+  if (!on_device) size = std::min<std::uint64_t>(size, std::max<std::uint64_t>(most, 1));
   std::byte first{};
   if (!on_device && gpu::driver_is_lost() && !engine::copy_from_caller({&first, 1}, address).ok()) {
     throw Failure(CU_FILE_CUDA_DRIVER_ERROR,
@@ -153,7 +159,9 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
                   "child of fork cannot use it",
                   cuda::error_not_initialized);
   }
-  if (on_device && gpu::contiguous_bytes(address, size) < size) {
+  const bool is_whole = !on_device || (size <= most && gpu::contiguous_bytes(address, size) == size);
+  // A reservation may be registered before all of it is mapped. Transfers look at what they touch of it, then.
+  if (!is_whole && !lies_in_range(facts, address, size)) {
     throw Failure(CU_FILE_CUDA_POINTER_RANGE_ERROR,
                   "the buffer is longer than its allocation: register at most what was allocated");
   }
@@ -163,8 +171,8 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
 
   gpu::settle(facts, address);
   if (on_device) observe::name_device(facts.device, gpu::uuid_of(facts.device).bytes);
-  auto buffer = std::make_unique<Buffer>(Buffer{address, size, facts, {}});
-  if (wants_window(life->terms, facts)) buffer->window = gpu::CpuWindow::onto(address, size);
+  auto buffer = std::make_unique<Buffer>(Buffer{address, size, facts, {}, is_whole});
+  if (is_whole && wants_window(life->terms, facts)) buffer->window = gpu::CpuWindow::onto(address, size);
   void* stale = nullptr;
   {
     const std::lock_guard lock(control_);

@@ -122,7 +122,8 @@ void StreamCall::run(engine::Courier& courier) noexcept {
   if (const auto file = driver_.files().pin(call.handle)) {
     if (is_small_read && !looked_) is_quick();
     if (at_hand_) courier.open_soon();
-    outcome = transfer_in_stream(driver_, *file, call, courier.carries() ? &courier : nullptr);
+    outcome = transfer_in_stream(driver_, *file, call, courier.carries() ? &courier : nullptr,
+                                 terms_.fixes_all() ? OffsetsAre::fixed : OffsetsAre::read_late);
   } else {
     observe::count_transfer({.direction = call.direction, .requested = call.size}, outcome);
   }

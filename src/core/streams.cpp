@@ -1,8 +1,11 @@
 // Which stream has which terms and which station, and what a call puts into it.
 #include "core/streams.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -91,7 +94,7 @@ bool settle_kernels(const gpu::StreamScope& scope, cuda::Stream stream, std::opt
 }
 
 // In the plainest manner: waits, and moves the bytes on this thread.
-void transfer_behind(Driver& driver, cuda::Stream stream, const LateCall& call, File& file) {
+void transfer_behind(Driver& driver, cuda::Stream stream, const LateCall& call, File& file, OffsetsAre offsets) {
   if (gpu::driver() != nullptr) {
     const int waited = gpu::wait_for_stream(stream);
     if (waited == cuda::error_stream_capture_unsupported)
@@ -100,13 +103,18 @@ void transfer_behind(Driver& driver, cuda::Stream stream, const LateCall& call, 
   }
   // What earlier work wrote into the parameters is there.
   const Call now{call.direction, call.handle, call.base, *call.size, *call.file_offset, *call.buffer_offset};
-  *call.moved = static_cast<ssize_t>(transfer(driver, file, now).value());
+  *call.moved = static_cast<ssize_t>(transfer_in_stream(driver, file, now, nullptr, offsets).value());
 }
 
-// What is known to be nothing is told at once, as by calls that wait: programs may look without waiting for the stream.
-// It is put into the stream all the same: earlier work there may write another size.
-[[gnu::no_sanitize_thread]] void tell_of_nothing(const LateCall& call) noexcept {
-  if (*call.size == 0) *call.moved = 0;
+// Of a size that no count tells there is no transfer. What is known to be nothing is told at once, as by calls that
+// wait: programs may look without waiting for the stream. It is put into the stream all the same: earlier work there
+// may write another size.
+[[gnu::no_sanitize_thread]] void look_at_size(const LateCall& call) {
+  const std::size_t size = *call.size;
+  if (size == 0) *call.moved = 0;
+  if (size <= std::numeric_limits<ssize_t>::max()) return;
+  *call.moved = -EINVAL;
+  throw Failure(CU_FILE_INVALID_VALUE, "no count tells of so many bytes");
 }
 
 // A trial of the direct path copies on streams of our own, which may stand behind those that wait for us: it is made
@@ -312,18 +320,30 @@ void Streams::capture(Driver& driver, const gpu::StreamScope& scope, cuda::Strea
   if (result != cuda::success) refuse(result, "the transfer cannot be captured: ");
 }
 
+// By the handle alone, for those that go without a station.
+OffsetsAre Streams::offsets_of(cuda::Stream stream) {
+  const std::lock_guard lock(mutex_);
+  const bool fixed = std::any_of(entries_.begin(), entries_.end(), [stream](const auto& known) {
+    return known.second.registered && known.second.stream == stream && known.second.terms.fixes_all();
+  });
+  return fixed ? OffsetsAre::fixed : OffsetsAre::read_late;
+}
+
 void Streams::submit(Driver& driver, cuda::Stream stream, const LateCall& call) {
   const Holding holding;
   const auto file = driver.files().pin(call.handle);
   if (!file) {
     driver.life_or_open();
-    throw Failure(driver.files().standing(call.handle) == Standing::retired ? CU_FILE_HANDLE_NOT_REGISTERED
-                                                                            : CU_FILE_INVALID_VALUE,
-                  "this file handle is not registered");
+    if (driver.files().standing(call.handle) == Standing::retired) {
+      *call.moved = -CU_FILE_HANDLE_NOT_REGISTERED;
+      return;
+    }
+    *call.moved = -EINVAL;
+    throw Failure(CU_FILE_INVALID_VALUE, "this file handle is not registered");
   }
-  tell_of_nothing(call);
+  look_at_size(call);
   if (gpu::attach_driver() == nullptr || file->life->terms.manner == paths::Manner::plain) {
-    transfer_behind(driver, stream, call, *file);
+    transfer_behind(driver, stream, call, *file, offsets_of(stream));
     return;
   }
   const gpu::StreamScope scope(stream, nullptr);
@@ -341,7 +361,7 @@ void Streams::submit(Driver& driver, cuda::Stream stream, const LateCall& call) 
     return;
   }
   if (!attended) {
-    transfer_behind(driver, stream, call, *file);
+    transfer_behind(driver, stream, call, *file, offsets_of(stream));
     return;
   }
   if (file->life->config->flag(CUFILE_PARAM_STREAM_MEMOPS_BYPASS)) engine::Station::use_host_functions();
@@ -349,12 +369,12 @@ void Streams::submit(Driver& driver, cuda::Stream stream, const LateCall& call) 
   // may wait for us then.
   std::optional<gpu::GoingWithout> without;
   if (!settle_kernels(scope, stream, without)) {
-    transfer_behind(driver, stream, call, *file);
+    transfer_behind(driver, stream, call, *file, offsets_of(stream));
     return;
   }
   const Use use(*this, scope, stream);
   if (use.station() == nullptr) {
-    transfer_behind(driver, stream, call, *file);
+    transfer_behind(driver, stream, call, *file, offsets_of(stream));
     return;
   }
   put(driver, scope, stream, call, *file, use);

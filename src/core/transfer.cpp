@@ -32,6 +32,8 @@ constexpr auto largest_offset = static_cast<std::uint64_t>(std::numeric_limits<o
 struct Memory {
   facts::BufferFacts facts;
   BufferTable::Pin registration;
+  bool inside = false;      // of the registered range, all of it
+  std::uint64_t there = 0;  // bytes of the device, from the address on, where they are too few
 };
 
 bool same_allocation(const facts::BufferFacts& registered, const facts::BufferFacts& now) {
@@ -46,12 +48,30 @@ bool still_there(const Buffer& buffer, const facts::BufferFacts& memory) noexcep
 
 // It shows the allocation that was registered: not another one that has come to its address, nor what is mapped behind.
 const gpu::CpuWindow* window_of(const Memory& memory) noexcept {
-  if (!memory.registration || !memory.registration->window) return nullptr;
+  if (!memory.inside || !memory.registration->window) return nullptr;
   return same_allocation(memory.registration->facts, memory.facts) ? &memory.registration->window : nullptr;
 }
 
-Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, const engine::Courier* courier,
+// A negative offset stays in the memory that its pointer means: nothing but device memory lies between the two, or host
+// memory that the program must know.
+bool reaches_back(const Call& call, std::uint64_t address, const facts::BufferFacts& memory) noexcept {
+  const auto base = reinterpret_cast<std::uint64_t>(call.base);
+  if (address > base) return false;  // it went below the first address there is
+  if (gpu::inspect(base).kind != memory.kind) return false;
+  return facts::is_host(memory.kind) || gpu::contiguous_bytes(address, base - address) == base - address;
+}
+
+// Where a call comes from, and what has been done of it.
+struct Origin {
+  bool batch = false;
+  Before before;
+  engine::Courier* courier = nullptr;
+  bool may_reach_back = false;  // by a negative offset, also from a pointer that was registered
+};
+
+Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, const Origin& origin,
                 Memory& memory) noexcept {
+  const engine::Courier* const courier = origin.courier;
   // What the call found stays until its stream has got beyond this transfer, also where the program has freed it behind
   // the transfer and the driver has forgotten it.
   const facts::BufferFacts* const remembered = courier != nullptr ? courier->remembers(address, call.size) : nullptr;
@@ -59,9 +79,23 @@ Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, const e
   const auto base = reinterpret_cast<std::uint64_t>(call.base);
   if (const auto range = driver.ranges().find(base, address, call.size)) {
     memory.registration = driver.buffers().pin(range->handle);
-    if (memory.registration && still_there(*memory.registration, memory.facts)) {
-      const bool inside = address >= range->base && address < range->end && call.size <= range->end - address;
-      return inside ? Outcome::bytes(0) : Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
+    if (memory.registration && call.buffer_offset < 0 && leaves_registered(*memory.registration, call) &&
+        !(origin.may_reach_back && reaches_back(call, address, memory.facts))) {
+      return Outcome::refused(CU_FILE_INTERNAL_ERROR);
+    }
+    // Host memory may be registered as long as all addresses: a device's is not meant then.
+    const bool is_meant = memory.registration && (!facts::is_host(memory.registration->facts.kind) ||
+                                                  facts::is_host(memory.facts.kind) || range->base == base);
+    if (is_meant && still_there(*memory.registration, memory.facts)) {
+      memory.inside = address >= range->base && address < range->end && call.size <= range->end - address;
+      const bool whole = memory.inside && (memory.registration->is_whole || remembered != nullptr ||
+                                           gpu::contiguous_bytes(address, call.size) == call.size);
+      if (whole) return Outcome::bytes(0);
+      // By the pointer that was registered a transfer has to stay inside. By any other one it is a transfer of memory
+      // that lies where it lies, as with NVIDIA's library.
+      if (range->base == base && !memory.inside && call.buffer_offset >= 0) {
+        return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
+      }
     }
     // The pointer that was registered as a device's, and the driver does not know it any more: whatever the process has
     // at this address by now, it is not what the caller means.
@@ -70,19 +104,18 @@ Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, const e
       return Outcome::system_error(EFAULT);
     }
   }
-  const bool in_one = facts::is_host(memory.facts.kind) || remembered != nullptr;
-  if (!in_one && gpu::contiguous_bytes(address, call.size) < call.size) {
+  if (call.buffer_offset < 0 && !reaches_back(call, address, memory.facts)) {
     return Outcome::refused(CU_FILE_CUDA_POINTER_RANGE_ERROR);
   }
-  return Outcome::bytes(0);
+  if (facts::is_host(memory.facts.kind) || remembered != nullptr) return Outcome::bytes(0);
+  memory.there = gpu::contiguous_bytes(address, call.size);
+  return memory.there == call.size ? Outcome::bytes(0) : Outcome::refused(CU_FILE_CUDA_POINTER_RANGE_ERROR);
 }
 
-// Where a call comes from, and what has been done of it.
-struct Origin {
-  bool batch = false;
-  Before before;
-  engine::Courier* courier = nullptr;
-};
+// A read may ask for more than its memory holds where the file has no more.
+bool ends_within(facts::Look& now, std::uint64_t offset, std::uint64_t size) noexcept {
+  return now.finds_the_file() && now.size() <= offset + size;
+}
 
 // What the statistics want to know of a transfer besides.
 struct Seen {
@@ -104,12 +137,17 @@ Outcome run(Driver& driver, File& file, const Call& call, const Origin& origin, 
 
   Memory memory;
   engine::Courier* const courier = origin.courier;
-  const Outcome resolved = resolve(driver, bounded, address, courier, memory);
+  const Outcome resolved = resolve(driver, bounded, address, origin, memory);
   seen.memory = memory.facts;
-  if (!resolved.ok()) return resolved;
+  facts::Look now(file.fd, file.facts);
+  if (!resolved.ok()) {
+    const bool fits = call.direction == Direction::read && file.operations == nullptr && memory.there > 0 &&
+                      resolved.error() == CU_FILE_CUDA_POINTER_RANGE_ERROR && ends_within(now, offset, memory.there);
+    if (!fits) return resolved;
+    bounded.size = memory.there;
+  }
   if (courier == nullptr) gpu::settle(memory.facts, address);
   if (memory.facts.kind != facts::MemoryKind::plain_host) watch_exit_behind_the_driver();
-  facts::Look now(file.fd, file.facts);
   const request::Request request{call.direction, base::FileOffset{offset}, address, bounded.size,
                                  memory.facts,   origin.before.stopped};
   const paths::OpenFile open{file.fd, file.facts,       file.buffered, file.disk,
@@ -169,10 +207,16 @@ bool aligned(const Call& call) noexcept {
   return together % 4096 == 0;
 }
 
+bool leaves_registered(const Buffer& buffer, const Call& call) noexcept {
+  if (buffer.base != reinterpret_cast<std::uint64_t>(call.base)) return false;
+  const auto offset = static_cast<std::uint64_t>(call.buffer_offset);
+  const bool inside = call.buffer_offset >= 0 && offset <= buffer.size && call.size <= buffer.size - offset;
+  return !inside && same_allocation(buffer.facts, gpu::inspect(buffer.base));
+}
+
 Outcome check(const File& file, const Call& call) noexcept {
   if (call.base == nullptr) return Outcome::system_error(EINVAL);
-  if (call.size == 0) return Outcome::bytes(0);
-  if (call.file_offset < 0 || call.buffer_offset < 0) return Outcome::refused(CU_FILE_INVALID_VALUE);
+  if (call.file_offset < 0) return Outcome::refused(CU_FILE_INVALID_VALUE);
   if (call.size > largest_offset) return Outcome::refused(CU_FILE_INVALID_VALUE);
   const Access wrong = call.direction == Direction::read ? Access::write_only : Access::read_only;
   if (file.facts.access == wrong) return Outcome::refused(CU_FILE_INVALID_FILE_OPEN_FLAG);
@@ -199,8 +243,20 @@ Outcome transfer_entry(Driver& driver, File& file, const Call& call, const Befor
   return run_watched(driver, file, call, {.batch = true, .before = before});
 }
 
-Outcome transfer_in_stream(Driver& driver, File& file, const Call& call, engine::Courier* courier) noexcept {
-  return run_watched(driver, file, call, {.before = {}, .courier = courier});
+Outcome transfer_in_stream(Driver& driver, File& file, const Call& call, engine::Courier* courier,
+                           OffsetsAre offset) noexcept {
+  const Outcome outcome = run_watched(
+      driver, file, call, {.before = {}, .courier = courier, .may_reach_back = offset == OffsetsAre::read_late});
+  switch (outcome.error()) {
+    case CU_FILE_INVALID_MAPPING_RANGE:
+      return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
+    case CU_FILE_INVALID_FILE_OPEN_FLAG:
+      return call.direction == Direction::write ? Outcome::system_error(EPERM) : outcome;
+    case CU_FILE_INVALID_VALUE:
+      return call.file_offset < 0 && offset == OffsetsAre::read_late ? Outcome::system_error(EPERM) : outcome;
+    default:
+      return outcome;
+  }
 }
 
 Outcome transfer_part(Driver& driver, File& file, const Call& call, observe::VectoredTransfer& seen) noexcept {

@@ -46,12 +46,19 @@ base::Outcome transfer_part(Driver& driver, File& file, const Call& call, observ
 Call rest_of(const Call& call, std::uint64_t there) noexcept;
 base::Outcome behind(std::uint64_t there, base::Outcome rest) noexcept;
 
-// The same for a stream that has got there: device memory is reached through its courier, where there is one.
-base::Outcome transfer_in_stream(Driver& driver, File& file, const Call& call, engine::Courier* courier) noexcept;
+// The same for a stream that has got there: device memory is reached through its courier, where there is one. NVIDIA's
+// library has codes of its own here for memory that a call may not touch: so have we.
+// NVIDIA's library also looks less closely at offsets that are read when the stream gets there.
+enum class OffsetsAre : std::uint8_t { fixed, read_late };
+base::Outcome transfer_in_stream(Driver& driver, File& file, const Call& call, engine::Courier* courier,
+                                 OffsetsAre offset) noexcept;
 
 // What a call is refused for without looking at the memory: null buffer, negative offsets, wrong access mode. 0:
 // nothing.
 base::Outcome check(const File& file, const Call& call) noexcept;
+
+// Does a call by a pointer that was registered leave what was registered there, and is still there?
+bool leaves_registered(const Buffer& buffer, const Call& call) noexcept;
 
 // For whoever runs transfers in another way, and has to do these by himself.
 

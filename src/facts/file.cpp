@@ -94,7 +94,7 @@ FileFacts assemble(const Descriptor& descriptor, const Place& place) {
     facts.file_system = FileSystem::none;
   } else {
     if (place.type.substance == Substance::pseudo) {
-      throw base::Failure(CU_FILE_IO_NOT_SUPPORTED,
+      throw base::Failure(CU_FILE_HANDLE_NOT_REGISTERED,
                           "descriptor " + std::to_string(descriptor.fd) + " is a file of " + place.type.name +
                               ", which the kernel makes up as it is read; copy it to a file system that stores data");
     }

@@ -240,8 +240,8 @@ void stop_statistics() noexcept {
 
 void reset_statistics() noexcept {
   const std::lock_guard lock(statistics_control);
-  end_run();
   set(head().ran, 0);
+  if (started.load(relaxed)) set(head().started_at, now());
   for (std::uint64_t& bytes : head().last_batch_bytes) set(bytes, 0);
   for (sluice_stats_shard& shard : statistics_region().shards) {
     for (std::uint64_t& counter : words_of(shard)) set(counter, 0);

@@ -88,6 +88,16 @@ TEST_F(BatchSetUp, TakesOneEntryUpToTheConfiguredNumber) {
   }
 }
 
+TEST_F(BatchSetUp, OpensTheDriver) {
+  close_driver_fully();
+  CUfileBatchHandle_t batch = nullptr;
+  EXPECT_EQ(code(cuFileBatchIOSetUp(&batch, 0)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(cuFileUseCount(), 0) << "by a call that is refused";
+  EXPECT_EQ(code(cuFileBatchIOSetUp(&batch, 4)), CU_FILE_SUCCESS);
+  EXPECT_EQ(cuFileUseCount(), 1);
+  cuFileBatchIODestroy(batch);
+}
+
 TEST_F(BatchSetUp, NeedsAPlaceForTheHandle) {
   EXPECT_EQ(code(cuFileBatchIOSetUp(nullptr, 1)), CU_FILE_INVALID_VALUE);
 }
@@ -150,6 +160,23 @@ TEST_F(BatchSetUp, ASubmissionThatTheSimpleCallsWouldRefuseStartsNothing) {
   read_from_writer.fh = write_only.get();
   expect_refused(negative_buffer_offset);
   expect_refused(read_from_writer);
+}
+
+TEST_F(BatchSetUp, ASubmissionThatLeavesARegisteredRangeStartsNothing) {
+  memory_.fill(1);
+  const Registration registration(memory_.address(), 8192);
+  CUfileIOParams_t too_large = good_entry();
+  too_large.u.batch.size = 8193;
+  CUfileIOParams_t behind = good_entry();
+  behind.u.batch.devPtr_offset = 8192;
+  expect_refused(too_large);
+  expect_refused(behind);
+}
+
+TEST_F(BatchSetUp, AskingForNoEventsIsRefused) {
+  std::array<CUfileIOEvents_t, 4> events{};
+  unsigned count = 0;
+  EXPECT_EQ(code(cuFileBatchIOGetStatus(batch_, 0, &count, events.data(), nullptr)), CU_FILE_INVALID_VALUE);
 }
 
 TEST_F(BatchSetUp, ASubmissionMayHaveFlags) {

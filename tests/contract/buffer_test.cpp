@@ -1,9 +1,12 @@
 // Registering memory: what is taken, what is refused, and which ranges a transfer may touch.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdint>
+#include <span>
 
 #include "contract/mapped_memory.h"
 #include "support/calls.h"
@@ -54,20 +57,24 @@ class Buffer : public CufileTest {
     EXPECT_EQ(read_file(handle.get(), memory.at(65535), 1), moved(1)) << "the last byte by an interior pointer";
   }
 
-  // The same where the pointer of the call lies inside of the registered range.
-  void expect_bounded_from_inside(MemoryKind kind) const {
+  // By a pointer into the registered range, or before it, transfers go wherever the allocation reaches.
+  void expect_free_from_inside(MemoryKind kind) const {
     if (!available(kind)) return;
     SCOPED_TRACE(name_of(kind));
     const Handle handle(fd_);
     const Memory memory(kind, kSize);
+    const Bytes content = content_of(file_.path());
     memory.fill(1);
-    const Registration registration(memory.address(), 65536);
-    const Transfer refused = failed(CU_FILE_INVALID_MAPPING_RANGE);
-    EXPECT_EQ(read_file(handle.get(), memory.at(4096), 65536), refused);
-    EXPECT_EQ(read_file(handle.get(), memory.at(65535), 2), refused);
-    EXPECT_EQ(write_file(handle.get(), memory.at(4096), 65536), refused);
-    EXPECT_TRUE(all_bytes(1, memory.get()));
-    EXPECT_TRUE(same_bytes(file_.content(), content_of(file_.path())));
+    const Registration registration(memory.at(65536), 65536);
+    EXPECT_EQ(read_file(handle.get(), memory.at(65536 + 4096), 65536), moved(65536));
+    EXPECT_TRUE(same_bytes({content.data(), 65536}, memory.get(65536 + 4096, 65536)));
+    EXPECT_EQ(read_file(handle.get(), memory.at(131071), 2, 9), moved(2));
+    EXPECT_TRUE(same_bytes({content.data() + 9, 2}, memory.get(131071, 2)));
+    EXPECT_EQ(read_file(handle.get(), memory.address(), kSize, 3), moved(kSize)) << "around it";
+    EXPECT_TRUE(same_bytes({content.data() + 3, kSize}, memory.get()));
+    memory.fill(7);
+    EXPECT_EQ(write_file(handle.get(), memory.at(65536 + 4096), 65536), moved(65536));
+    EXPECT_TRUE(all_bytes(7, plain_read(fd_.get(), 0, 65536)));
   }
 
   const ScratchFile file_{2 * kSize};
@@ -128,7 +135,8 @@ TEST_F(Buffer, UnknownFlagsAreTakenToo) {
 }
 
 TEST_F(Buffer, LongerThanTheAddressSpaceIsRefused) {
-  const Memory memory(usual_memory(), kSize);
+  if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
+  const Memory memory(MemoryKind::device, kSize);
   EXPECT_EQ(register_buffer(memory.address(), SIZE_MAX), CU_FILE_CUDA_POINTER_RANGE_ERROR);
 }
 
@@ -147,10 +155,27 @@ TEST_F(Buffer, TransfersMayNotLeaveTheRegisteredRange) {
   for (const MemoryKind kind : {MemoryKind::plain, MemoryKind::pinned, MemoryKind::device}) expect_bounded(kind);
 }
 
-TEST_F(Buffer, TransfersMayNotLeaveTheRegisteredRangeFromInsideOfIt) {
-  for (const MemoryKind kind : {MemoryKind::plain, MemoryKind::pinned, MemoryKind::managed, MemoryKind::device}) {
-    expect_bounded_from_inside(kind);
+TEST_F(Buffer, TransfersMayLeaveTheRegisteredRangeFromInsideOfIt) {
+  for (const MemoryKind kind : {MemoryKind::plain, MemoryKind::pinned, MemoryKind::device}) {
+    expect_free_from_inside(kind);
   }
+}
+
+TEST_F(Buffer, TransfersMayLeaveARegisteredRangeOfManagedMemoryFromInsideOfIt) {
+  if (!available(MemoryKind::managed)) GTEST_SKIP() << "no CUDA device";
+  expect_free_from_inside(MemoryKind::managed);
+}
+
+TEST_F(Buffer, TransfersMayNotLeaveTheAllocationFromInsideOfTheRegisteredRange) {
+  if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
+  const Handle handle(fd_);
+  const Memory memory(MemoryKind::device, kSize);
+  const Registration registration(memory.address(), 65536);
+  // A driver may round an allocation up to 2 MiB: go well past that.
+  ASSERT_EQ(::ftruncate(fd_.get(), static_cast<off_t>(64 * kSize)), 0);
+  const Transfer answer = read_file(handle.get(), memory.at(4096), 64 * kSize);
+  EXPECT_EQ(answer.count, -1);
+  EXPECT_NE(answer.error, 0);
 }
 
 TEST_F(Buffer, TransfersMayNotLeaveARegisteredRangeOfManagedMemory) {
@@ -189,12 +214,13 @@ TEST_F(Buffer, TransfersMayNotLeaveAnUnregisteredAllocation) {
   const Handle handle(fd_);
   const Memory memory(MemoryKind::device, 65536);
   const Transfer refused = failed(CU_FILE_CUDA_POINTER_RANGE_ERROR);
-  // A driver may round an allocation up to 2 MiB: go well past that.
+  // A driver may round an allocation up to 2 MiB, and so much may the file have: go well past that.
   const std::size_t far = 64 * kSize;
+  ASSERT_EQ(::ftruncate(fd_.get(), static_cast<off_t>(far)), 0);
   EXPECT_EQ(read_file(handle.get(), memory.address(), far), refused);
   EXPECT_EQ(read_file(handle.get(), memory.at(4096), far), refused);
   EXPECT_EQ(write_file(handle.get(), memory.address(), far), refused);
-  EXPECT_TRUE(same_bytes(file_.content(), content_of(file_.path())));
+  EXPECT_TRUE(same_bytes(file_.content(), plain_read(fd_.get(), 0, file_.content().size())));
 }
 
 TEST_F(Buffer, AGarbagePointerIsRefusedWithEfault) {
@@ -263,6 +289,98 @@ TEST_F(Buffer, MappedFromTwoPhysicalPiecesWorks) {
   EXPECT_EQ(read_file(handle.get(), memory.address(), kSize, 7, offset), moved(kSize));
   EXPECT_TRUE(same_bytes({file_.content().data() + 7, kSize}, memory.get(piece - kSize / 2, kSize)));
   EXPECT_EQ(deregister_buffer(memory.address()), CU_FILE_SUCCESS);
+}
+
+TEST_F(Buffer, MayBeRegisteredBeforeAllOfItIsMapped) {
+  if (!MappedMemory::available()) GTEST_SKIP() << "no cuMemCreate here";
+  constexpr std::size_t piece = 2 * kSize;
+  MappedMemory memory(1, piece);  // in a reservation of two
+  const Handle handle(fd_);
+  ASSERT_EQ(register_buffer(memory.address(), 2 * piece), CU_FILE_SUCCESS);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), piece), moved(piece));
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 4096, 0, static_cast<off_t>(piece)).count, -1);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 4096, 0, static_cast<off_t>(piece - 1)).count, -1);
+  memory.grow();
+  const off_t seam = static_cast<off_t>(piece - kSize / 2);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), kSize, 5, seam), moved(kSize));
+  EXPECT_TRUE(same_bytes({file_.content().data() + 5, kSize}, memory.get(piece - kSize / 2, kSize)));
+  EXPECT_EQ(write_file(handle.get(), memory.address(), kSize, 0, seam), moved(kSize));
+  EXPECT_TRUE(same_bytes({file_.content().data() + 5, kSize}, plain_read(fd_.get(), 0, kSize)));
+  EXPECT_EQ(deregister_buffer(memory.address()), CU_FILE_SUCCESS);
+}
+
+TEST_F(Buffer, LongerThanItsReservationIsRefused) {
+  if (!MappedMemory::available()) GTEST_SKIP() << "no cuMemCreate here";
+  const MappedMemory memory(1, 2 * kSize);
+  EXPECT_EQ(register_buffer(memory.address(), 4 * kSize + 1), CU_FILE_CUDA_POINTER_RANGE_ERROR);
+  EXPECT_EQ(register_buffer(memory.address(), SIZE_MAX), CU_FILE_CUDA_POINTER_RANGE_ERROR);
+}
+
+TEST_F(Buffer, OfAReservationWorksInBatchesAndStreams) {
+  if (!MappedMemory::available()) GTEST_SKIP() << "no cuMemCreate here";
+  constexpr std::size_t piece = 2 * kSize;
+  MappedMemory memory(1, piece);
+  const Handle handle(fd_);
+  ASSERT_EQ(register_buffer(memory.address(), 2 * piece), CU_FILE_SUCCESS);
+  memory.grow();
+  const off_t seam = static_cast<off_t>(piece - kSize / 2);
+  CUfileBatchHandle_t batch = nullptr;
+  ASSERT_EQ(code(cuFileBatchIOSetUp(&batch, 2)), CU_FILE_SUCCESS);
+  std::array<CUfileIOParams_t, 2> entries{};
+  for (std::size_t i = 0; i < 2; ++i) {
+    entries[i].mode = CUFILE_BATCH;
+    entries[i].fh = handle.get();
+    entries[i].opcode = CUFILE_READ;
+    entries[i].u.batch.devPtr_base = memory.address();
+    entries[i].u.batch.devPtr_offset = i == 0 ? seam : 0;
+    entries[i].u.batch.size = i == 0 ? kSize : 4096;
+  }
+  ASSERT_EQ(code(cuFileBatchIOSubmit(batch, 2, entries.data(), 0)), CU_FILE_SUCCESS);
+  std::array<CUfileIOEvents_t, 2> events{};
+  unsigned count = 2;
+  ASSERT_EQ(code(cuFileBatchIOGetStatus(batch, 2, &count, events.data(), nullptr)), CU_FILE_SUCCESS);
+  EXPECT_EQ(count, 2U);
+  for (const CUfileIOEvents_t& event : events) EXPECT_EQ(event.status, CUFILE_COMPLETE);
+  cuFileBatchIODestroy(batch);
+  EXPECT_TRUE(same_bytes({file_.content().data(), kSize}, memory.get(piece - kSize / 2, kSize)));
+
+  const Stream stream;
+  std::size_t size = kSize;
+  off_t file_offset = 77;
+  off_t buffer_offset = seam;
+  ssize_t count_moved = 0;
+  ASSERT_EQ(code(cuFileReadAsync(handle.get(), memory.address(), &size, &file_offset, &buffer_offset, &count_moved,
+                                 stream.get())),
+            CU_FILE_SUCCESS);
+  stream.synchronize();
+  EXPECT_EQ(count_moved, static_cast<ssize_t>(kSize));
+  EXPECT_TRUE(same_bytes({file_.content().data() + 77, kSize}, memory.get(piece - kSize / 2, kSize)));
+  EXPECT_EQ(deregister_buffer(memory.address()), CU_FILE_SUCCESS);
+}
+
+TEST_F(Buffer, OfHostMemoryMayBeSaidToBeAsLongAsAllAddresses) {
+  const Memory memory(MemoryKind::plain, kSize);
+  EXPECT_EQ(register_buffer(memory.address(), SIZE_MAX), CU_FILE_SUCCESS);
+  const Handle handle(fd_);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), kSize), moved(kSize));
+  if (cuda() != nullptr) {
+    const Memory device(MemoryKind::device, kSize);
+    EXPECT_EQ(read_file(handle.get(), device.address(), kSize), moved(kSize));
+    EXPECT_TRUE(same_bytes({file_.content().data(), kSize}, device.get()));
+  }
+  EXPECT_EQ(deregister_buffer(memory.address()), CU_FILE_SUCCESS);
+}
+
+// Of a read only what the file has has to fit.
+TEST_F(Buffer, MayBeShorterThanAReadThatTheFileEndsWithin) {
+  if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
+  const ScratchFile small(65536);
+  const Fd fd = small.open(O_RDWR);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, kSize);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 64 * kSize, 1), moved(65535));
+  EXPECT_TRUE(same_bytes({small.content().data() + 1, 65535}, memory.get(0, 65535)));
+  EXPECT_EQ(write_file(handle.get(), memory.address(), 64 * kSize), failed(CU_FILE_CUDA_POINTER_RANGE_ERROR));
 }
 
 }  // namespace

@@ -52,11 +52,11 @@ TEST_F(Fio, DrivesAFileThroughItsPairsOfCalls) {
 // -1 is errno; any other negative count would go to the header's texts. Neither leaves it without one.
 TEST_F(Fio, HasATextForEveryFailure) {
   const ScratchFile file(4096);
-  const Fd fd = file.open(O_RDONLY);
+  const Fd fd = file.open(O_WRONLY);
   const Handle handle(fd);
   const Memory memory(usual_memory(), 4096);
   errno = 0;
-  const ssize_t count = cuFileWrite(handle.get(), memory.address(), 4096, 0, 0);
+  const ssize_t count = cuFileRead(handle.get(), memory.address(), 4096, 0, 0);
   const int error = errno;
   ASSERT_EQ(count, -1);
   ASSERT_TRUE(IS_CUFILE_ERR(error)) << error;

@@ -83,7 +83,7 @@ TEST_F(Kvikio, GetsFourEventsForFourEntries) {
   cuFileBatchIODestroy(batch);
 }
 
-TEST_F(Kvikio, MayAskForFourEventsAfterACancel) {
+TEST_F(Kvikio, GetsNoEventsAfterACancel) {
   const ScratchFile file(4 * 65536);
   const Fd fd = file.open(O_RDONLY | O_DIRECT);
   const Handle handle(fd);
@@ -98,7 +98,7 @@ TEST_F(Kvikio, MayAskForFourEventsAfterACancel) {
     std::array<CUfileIOEvents_t, 4> events{};
     unsigned count = 4;
     EXPECT_EQ(code(cuFileBatchIOGetStatus(batch, 4, &count, events.data(), nullptr)), CU_FILE_SUCCESS);
-    EXPECT_LE(count, 4U);
+    EXPECT_EQ(count, 0U);
   }
   cuFileBatchIODestroy(batch);
 }

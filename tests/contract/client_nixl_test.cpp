@@ -118,7 +118,7 @@ TEST_F(Nixl, EveryFailureSetsErrno) {
       {[&] { return cuFileRead(nullptr, memory.address(), 4096, 0, 0); }, EINVAL},
       {[&] { return cuFileRead(handle.get(), nullptr, 4096, 0, 0); }, EINVAL},
       {[&] { return cuFileRead(handle.get(), memory.address(), 4096, -1, 0); }, CU_FILE_INVALID_VALUE},
-      {[&] { return cuFileWrite(handle.get(), memory.address(), 4096, 0, 0); }, CU_FILE_INVALID_FILE_OPEN_FLAG},
+      {[&] { return cuFileWrite(handle.get(), memory.address(), 4096, 0, 0); }, EIO},
       {[&] { return cuFileRead(stale.get(), memory.address(), 4096, 0, 0); }, CU_FILE_HANDLE_NOT_REGISTERED},
       {[&] { return cuFileRead(closed.get(), memory.address(), 4096, 0, 0); }, EBADF},
   };

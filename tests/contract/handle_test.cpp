@@ -97,9 +97,9 @@ TEST_F(FileHandle, IsLeftAsItWasByARefusal) {
   EXPECT_EQ(second, &second) << "of a descriptor that is registered already";
 }
 
-TEST_F(FileHandle, PseudoFilesAreNotSupported) {
-  EXPECT_EQ(attempt("/proc/version", O_RDONLY), CU_FILE_IO_NOT_SUPPORTED);
-  EXPECT_EQ(attempt("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY), CU_FILE_IO_NOT_SUPPORTED);
+TEST_F(FileHandle, PseudoFilesCannotBeRegistered) {
+  EXPECT_EQ(attempt("/proc/version", O_RDONLY), CU_FILE_HANDLE_NOT_REGISTERED);
+  EXPECT_EQ(attempt("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY), CU_FILE_HANDLE_NOT_REGISTERED);
 }
 
 TEST_F(FileHandle, OpenedToAppendOrNotToBlockIsRefused) {

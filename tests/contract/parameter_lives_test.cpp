@@ -22,20 +22,22 @@ struct Size {
   CUFileSizeTConfigParameter_t parameter;
   std::size_t stock;
   std::size_t other;
+  std::size_t at_first;  // before the first open
+  std::size_t closed;    // after a close
 };
 
 constexpr std::array<Size, 11> kSizes{{
-    {CUFILE_PARAM_EXECUTION_MAX_IO_QUEUE_DEPTH, 128, 32},
-    {CUFILE_PARAM_EXECUTION_MAX_IO_THREADS, 4, 8},
-    {CUFILE_PARAM_EXECUTION_MIN_IO_THRESHOLD_SIZE_KB, 8192, 4},
-    {CUFILE_PARAM_EXECUTION_MAX_REQUEST_PARALLELISM, 4, 2},
-    {CUFILE_PARAM_PROPERTIES_MAX_DIRECT_IO_SIZE_KB, 16384, 1024},
-    {CUFILE_PARAM_PROPERTIES_MAX_DEVICE_CACHE_SIZE_KB, 131072, 512},
-    {CUFILE_PARAM_PROPERTIES_PER_BUFFER_CACHE_SIZE_KB, 1024, 128},
-    {CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB, 33554432, 2048},
-    {CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE, 128, 16},
-    {CUFILE_PARAM_POLLTHRESHOLD_SIZE_KB, 4, 64},
-    {CUFILE_PARAM_PROPERTIES_BATCH_IO_TIMEOUT_MS, 5, 500},
+    {CUFILE_PARAM_EXECUTION_MAX_IO_QUEUE_DEPTH, 128, 32, 128, 128},
+    {CUFILE_PARAM_EXECUTION_MAX_IO_THREADS, 4, 8, 0, 0},
+    {CUFILE_PARAM_EXECUTION_MIN_IO_THRESHOLD_SIZE_KB, 8192, 4, 1024, 1024},
+    {CUFILE_PARAM_EXECUTION_MAX_REQUEST_PARALLELISM, 4, 2, 0, 0},
+    {CUFILE_PARAM_PROPERTIES_MAX_DIRECT_IO_SIZE_KB, 16384, 1024, 0, 1024},
+    {CUFILE_PARAM_PROPERTIES_MAX_DEVICE_CACHE_SIZE_KB, 131072, 512, 0, 131072},
+    {CUFILE_PARAM_PROPERTIES_PER_BUFFER_CACHE_SIZE_KB, 1024, 128, 0, 1024},
+    {CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB, 33554432, 2048, 0, 18014398509481980},
+    {CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE, 128, 16, 0, 128},
+    {CUFILE_PARAM_POLLTHRESHOLD_SIZE_KB, 4, 64, 0, 4},
+    {CUFILE_PARAM_PROPERTIES_BATCH_IO_TIMEOUT_MS, 5, 500, 0, 5},
 }};
 
 constexpr std::array<CUFileBoolConfigParameter_t, 3> kBools{
@@ -138,10 +140,11 @@ TEST_F(ParameterLives, MayBeginAndEndWhileOtherThreadsSetAndAsk) {
         EXPECT_TRUE(one_of(answer, {CU_FILE_SUCCESS, CU_FILE_DRIVER_ALREADY_OPEN})) << answer;
         ++(answer == CU_FILE_SUCCESS ? accepted : refused);
         const std::size_t found = value_of(size.parameter);
-        EXPECT_TRUE(found == size.stock || found == size.other) << size.parameter << ": " << found;
-        EXPECT_EQ(code(cuFileDriverSetMaxCacheSize(random.below(2) == 0 ? 131072 : 512)), CU_FILE_SUCCESS);
-        const std::size_t cache = properties().max_device_cache_size;
-        EXPECT_TRUE(cache == 131072 || cache == 512) << cache;
+        EXPECT_TRUE(found == size.stock || found == size.other || found == size.at_first || found == size.closed)
+            << size.parameter << ": " << found;
+        EXPECT_EQ(code(cuFileDriverSetMaxDirectIOSize(random.below(2) == 0 ? 16384 : 1024)), CU_FILE_SUCCESS);
+        const std::size_t piece = properties().nvfs.max_direct_io_size;
+        EXPECT_TRUE(piece == 16384 || piece == 1024) << piece;
       } while (!stop);
     });
   }

@@ -1,5 +1,7 @@
 // cuFileSetParameter and cuFileGetParameter: defaults, limits, when a change is allowed.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdint>
@@ -78,9 +80,63 @@ class Parameters : public CufileTest {
   }
 };
 
-TEST_F(Parameters, SizesHaveTheStockValuesBeforeOpen) {
-  for (const SizeParameter& size : kSizeParameters) EXPECT_EQ(get(size.parameter), size.value) << size.parameter;
+// Runs in a process of its own, where nothing has been opened or set before.
+class ParametersAtFirst : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::getenv(kFresh) != nullptr) return;
+    const auto* const test = ::testing::UnitTest::GetInstance()->current_test_info();
+    const std::string filter = std::string("--gtest_filter=") + test->test_suite_name() + "." + test->name();
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      ::setenv(kFresh, "1", 1);
+      ::execl("/proc/self/exe", "contract_tests", filter.c_str(), static_cast<char*>(nullptr));
+      ::_exit(127);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+    done_ = true;
+  }
+  static constexpr const char* kFresh = "SLUICE_TEST_FRESH_PROCESS";
+  bool done_ = false;
+};
+
+TEST_F(ParametersAtFirst, HaveTheValuesThatNobodyHasRead) {
+  if (done_) return;
+  constexpr std::array<std::size_t, 12> at_first{0, 128, 0, 1024};
+  for (const SizeParameter& size : kSizeParameters) {
+    EXPECT_EQ(get(size.parameter), at_first[static_cast<std::size_t>(size.parameter)]) << size.parameter;
+  }
+  for (int i = 0; i < kBools; ++i) EXPECT_FALSE(get(static_cast<CUFileBoolConfigParameter_t>(i))) << i;
+  std::array<char, 16> text{'x'};
+  EXPECT_EQ(code(cuFileGetParameterString(CUFILE_PARAM_LOGGING_LEVEL, text.data(), 16)), CU_FILE_SUCCESS);
+  EXPECT_STREQ(text.data(), "");
+  std::array<std::size_t, 3> slabs{};
+  EXPECT_EQ(code(cuFileGetParameterPosixPoolSlabArray(slabs.data(), slabs.data(), 3)), CU_FILE_INVALID_VALUE);
   EXPECT_EQ(cuFileUseCount(), 0);
+}
+
+TEST_F(ParametersAtFirst, CanBeSetToAnythingAndBack) {
+  if (done_) return;
+  for (const SizeParameter& size : kSizeParameters) {
+    const std::size_t before = get(size.parameter);
+    for (const std::size_t value : {size.other, size.most + 1, std::size_t{7}, SIZE_MAX, before}) {
+      EXPECT_EQ(code(cuFileSetParameterSizeT(size.parameter, value)), CU_FILE_SUCCESS) << size.parameter;
+      EXPECT_EQ(get(size.parameter), value) << size.parameter;
+    }
+  }
+}
+
+TEST_F(ParametersAtFirst, HaveTheBuiltInValuesAfterAClose) {
+  if (done_) return;
+  ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+  ASSERT_EQ(code(cuFileDriverClose()), CU_FILE_SUCCESS);
+  constexpr std::array<std::size_t, 12> after{0, 128, 0, 1024, 0, 1024, 131072, 1024, 18014398509481980, 128, 4, 5};
+  for (const SizeParameter& size : kSizeParameters) {
+    EXPECT_EQ(get(size.parameter), after[static_cast<std::size_t>(size.parameter)]) << size.parameter;
+  }
 }
 
 TEST_F(Parameters, SizesHaveTheStockValuesWhenOpen) {
@@ -131,17 +187,11 @@ TEST_F(Parameters, TheLastSetWins) {
   EXPECT_EQ(get(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS), 2U);
 }
 
-TEST_F(Parameters, SizesOutsideTheirLimitsAreRefusedAndChangeNothing) {
-  for (const SizeParameter& size : kSizeParameters) {
-    const std::size_t before = get(size.parameter);
-    EXPECT_EQ(code(cuFileSetParameterSizeT(size.parameter, size.most + 1)), CU_FILE_DRIVER_UNSUPPORTED_LIMIT)
-        << size.parameter;
-    if (size.least > 0) {
-      EXPECT_EQ(code(cuFileSetParameterSizeT(size.parameter, size.least - 1)), CU_FILE_DRIVER_UNSUPPORTED_LIMIT)
-          << size.parameter;
-    }
-    EXPECT_EQ(get(size.parameter), before) << size.parameter;
-  }
+TEST_F(Parameters, SizesOutsideTheirLimitsAreTakenAndDoNotHoldWhenOpen) {
+  EXPECT_EQ(code(cuFileSetParameterSizeT(CUFILE_PARAM_PROPERTIES_BATCH_IO_TIMEOUT_MS, 5000)), CU_FILE_SUCCESS);
+  EXPECT_EQ(get(CUFILE_PARAM_PROPERTIES_BATCH_IO_TIMEOUT_MS), 5000U);
+  EXPECT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+  EXPECT_EQ(get(CUFILE_PARAM_PROPERTIES_BATCH_IO_TIMEOUT_MS), 5U);
 }
 
 TEST_F(Parameters, NothingCanBeSetWhenOpen) {
@@ -230,6 +280,8 @@ TEST_F(Parameters, LogDirectoryNeedNotExist) {
   EXPECT_EQ(code(cuFileGetParameterString(CUFILE_PARAM_LOG_DIR, text.data(), 64)), CU_FILE_SUCCESS);
   EXPECT_STREQ(text.data(), "/no/such/directory");
   EXPECT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileGetParameterString(CUFILE_PARAM_LOG_DIR, text.data(), 64)), CU_FILE_SUCCESS);
+  EXPECT_STREQ(text.data(), "");
 }
 
 TEST_F(Parameters, TextsNeedRoom) {
@@ -238,9 +290,10 @@ TEST_F(Parameters, TextsNeedRoom) {
 }
 
 TEST_F(Parameters, TextsNeedRoomForTheirEnd) {
+  cuFileSetParameterString(CUFILE_PARAM_LOGGING_LEVEL, "ERROR");
   std::array<char, 16> text{'x', 'x'};
   EXPECT_EQ(code(cuFileGetParameterString(CUFILE_PARAM_LOGGING_LEVEL, text.data(), 5)), CU_FILE_INVALID_VALUE);
-  EXPECT_STREQ(text.data(), "");
+  EXPECT_STREQ(text.data(), "xx");
   EXPECT_EQ(code(cuFileGetParameterString(CUFILE_PARAM_LOGGING_LEVEL, text.data(), 6)), CU_FILE_SUCCESS);
   EXPECT_STREQ(text.data(), "ERROR");
 }

@@ -57,8 +57,8 @@ TEST_F(Properties, HaveTheirDefaults) {
   EXPECT_EQ(found.max_batch_io_timeout_msecs, 5U);
 }
 
-TEST_F(Properties, TellThePerBufferCacheSizeAsConfigured) {
-  EXPECT_EQ(properties().per_buffer_cache_size, 1024U);
+TEST_F(Properties, TellOfNoCacheOfABuffer) {
+  EXPECT_EQ(properties().per_buffer_cache_size, 0U);
 }
 
 TEST_F(Properties, TellNoKernelDriverWhereThereIsNone) {
@@ -126,12 +126,25 @@ TEST_F(Properties, MaxPinnedMemorySizeRefusesWhatLiesOutsideItsLimits) {
   EXPECT_EQ(properties().max_device_pinned_mem_size, 33554432U);
 }
 
-TEST_F(Properties, CanBeSetWithoutOpening) {
+TEST_F(Properties, OfTransfersCanBeSetWithoutOpening) {
   close_driver_fully();
   EXPECT_EQ(code(cuFileDriverSetPollMode(false, 8)), CU_FILE_SUCCESS);
-  EXPECT_EQ(code(cuFileDriverSetMaxCacheSize(65536)), CU_FILE_SUCCESS);
-  EXPECT_EQ(code(cuFileDriverSetMaxPinnedMemSize(65536)), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileDriverSetMaxDirectIOSize(1024)), CU_FILE_SUCCESS);
   EXPECT_EQ(cuFileUseCount(), 0);
+}
+
+TEST_F(Properties, OfMemoryOpenTheDriverWhenTheyAreSetOrAskedFor) {
+  close_driver_fully();
+  EXPECT_EQ(code(cuFileDriverSetMaxCacheSize(65536)), CU_FILE_SUCCESS);
+  EXPECT_EQ(cuFileUseCount(), 1);
+  close_driver_fully();
+  EXPECT_EQ(code(cuFileDriverSetMaxPinnedMemSize(65536)), CU_FILE_SUCCESS);
+  EXPECT_EQ(cuFileUseCount(), 1);
+  if (cuda() == nullptr) return;
+  close_driver_fully();
+  std::size_t size = 0;
+  EXPECT_EQ(code(cuFileGetBARSizeInKB(0, &size)), CU_FILE_SUCCESS);
+  EXPECT_EQ(cuFileUseCount(), 1);
 }
 
 TEST_F(Properties, NoSettingBreaksTransfers) {

@@ -62,6 +62,19 @@ TEST_F(SlabArrays, TakeSizesThatAreNoMultipleOf4KiB) {
   EXPECT_EQ(found, sizes);
 }
 
+TEST_F(SlabArrays, ThatCannotBeUsedHarmNoTransfer) {
+  const Sizes sizes{5, 7};
+  const Sizes counts{3, 3};
+  ASSERT_EQ(code(cuFileSetParameterPosixPoolSlabArray(sizes.data(), counts.data(), 2)), CU_FILE_SUCCESS);
+  ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+  const ScratchFile file(100000);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(usual_memory(), 100000);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 100000), moved(100000));
+  EXPECT_TRUE(same_bytes(file.content(), memory.get()));
+}
+
 TEST_F(SlabArrays, OfDeviceMemoryReadBackAsSet) {
   const auto set =
       entry<decltype(cuFileSetParameterGpuBounceBufferSlabArray)>("cuFileSetParameterGpuBounceBufferSlabArray");

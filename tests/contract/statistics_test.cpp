@@ -133,11 +133,21 @@ TEST_F(Statistics, AreRefusedAfterAStop) {
   EXPECT_EQ(code(cuFileGetStatsL1(&stats)), CU_FILE_INVALID_VALUE);
 }
 
-TEST_F(Statistics, AreRefusedAfterAReset) {
+TEST_F(Statistics, GoOnFromZeroAfterAReset) {
   CUfileStatsLevel1_t stats{};
   start(1);
+  const ScratchFile file(4096);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(usual_memory(), 4096);
+  ASSERT_EQ(read_file(handle.get(), memory.address(), 4096), moved(4096));
   cuFileStatsReset();
-  EXPECT_EQ(code(cuFileGetStatsL1(&stats)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileGetStatsL1(&stats)), CU_FILE_SUCCESS);
+  EXPECT_EQ(stats.read_bytes, 0U);
+  EXPECT_EQ(stats.hdl_register_ops.ok, 0U);
+  ASSERT_EQ(read_file(handle.get(), memory.address(), 4096), moved(4096));
+  EXPECT_EQ(code(cuFileGetStatsL1(&stats)), CU_FILE_SUCCESS);
+  EXPECT_EQ(stats.read_bytes, 4096U);
 }
 
 TEST_F(Statistics, AreToldAgainAfterAStart) {

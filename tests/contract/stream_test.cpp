@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <future>
@@ -331,22 +332,96 @@ TEST_F(Streams, TellOfNothingAtOnce) {
   EXPECT_EQ(arguments_->moved, 0);
 }
 
-TEST_F(Streams, RefuseADeregisteredHandle) {
+TEST_F(Streams, TellOfADeregisteredHandleThroughTheCount) {
   const Stream stream;
   const Memory memory(MemoryKind::device, kRoom);
   set(4096, 0, 0);
   cuFileHandleDeregister(handle_);
-  EXPECT_EQ(read(stream.get(), memory), CU_FILE_HANDLE_NOT_REGISTERED);
+  EXPECT_EQ(read(stream.get(), memory), CU_FILE_SUCCESS);
+  stream.synchronize();
+  EXPECT_EQ(arguments_->moved, -CU_FILE_HANDLE_NOT_REGISTERED);
 }
 
-TEST_F(Streams, TellOfFailuresThroughTheCount) {
+TEST_F(Streams, RefuseGarbageHandlesAndSizesThroughTheCountToo) {
   const Stream stream;
   const Memory memory(MemoryKind::device, kRoom);
   set(4096, 0, 0);
-  arguments_->file_offset = -1;
-  ASSERT_EQ(read(stream.get(), memory), CU_FILE_SUCCESS);
-  stream.synchronize();
+  const auto garbage = reinterpret_cast<CUfileHandle_t>(std::uintptr_t{0x1234567});
+  EXPECT_EQ(code(cuFileReadAsync(garbage, memory.address(), &arguments_->size, &arguments_->file_offset,
+                                 &arguments_->buffer_offset, &arguments_->moved, stream.get())),
+            CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(arguments_->moved, -EINVAL);
+  set(SIZE_MAX, 0, 0);
+  EXPECT_EQ(read(stream.get(), memory), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(arguments_->moved, -EINVAL);
+}
+
+TEST_F(Streams, TellOfANegativeFileOffsetThroughTheCount) {
+  const Memory memory(MemoryKind::device, kRoom);
+  const Stream plain;
+  set(4096, 0, 0);
+  arguments_->file_offset = -4096;
+  ASSERT_EQ(read(plain.get(), memory), CU_FILE_SUCCESS);
+  plain.synchronize();
+  EXPECT_EQ(arguments_->moved, -1);
+}
+
+TEST_F(Streams, TellOfANegativeFileOffsetThatIsFixedThroughTheCount) {
+  const Memory memory(MemoryKind::device, kRoom);
+  const Stream registered;
+  ASSERT_EQ(code(cuFileStreamRegister(registered.get(), 15)), CU_FILE_SUCCESS);
+  set(4096, 0, 0);
+  arguments_->file_offset = -4096;
+  ASSERT_EQ(read(registered.get(), memory), CU_FILE_SUCCESS);
+  registered.synchronize();
   EXPECT_EQ(arguments_->moved, -CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileStreamDeregister(registered.get())), CU_FILE_SUCCESS);
+}
+
+TEST_F(Streams, TellOfMemoryThatACallMayNotTouchThroughTheCount) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  memory.fill(6);
+  const Registration registration(memory.address(), 65536);
+  const auto told = [&](std::size_t size, off_t offset, bool writes) {
+    set(size, 0, 0);
+    arguments_->buffer_offset = offset;
+    EXPECT_EQ(writes ? write(stream.get(), memory) : read(stream.get(), memory), CU_FILE_SUCCESS);
+    stream.synchronize();
+    return arguments_->moved;
+  };
+  for (const bool writes : {false, true}) {
+    SCOPED_TRACE(writes ? "write" : "read");
+    EXPECT_EQ(told(65537, 0, writes), -CU_FILE_INVALID_MAPPING_SIZE) << "larger than what is registered";
+    EXPECT_EQ(told(4096, 65536, writes), -CU_FILE_INVALID_MAPPING_SIZE) << "behind it";
+    EXPECT_EQ(told(8192, 61440, writes), -CU_FILE_INVALID_MAPPING_SIZE) << "over its end";
+    EXPECT_EQ(told(4096, -(off_t{1} << 40), writes), -CU_FILE_INTERNAL_ERROR) << "far before it";
+  }
+  EXPECT_TRUE(all_bytes(6, memory.get()));
+  EXPECT_TRUE(same_bytes(file_.content(), content_of(file_.path())));
+}
+
+TEST_F(Streams, RefuseOffsetsBeforeTheRegisteredPointerWhereTheyAreFixed) {
+  const Stream plain;
+  const Stream fixed;
+  ASSERT_EQ(code(cuFileStreamRegister(fixed.get(), 15)), CU_FILE_SUCCESS);
+  const Memory memory(MemoryKind::device, kRoom);
+  memory.fill(6);
+  const Registration registration(memory.at(65536), 65536);
+  const auto told = [&](CUstream stream) {
+    set(4096, 0, 0);
+    arguments_->buffer_offset = -4096;
+    EXPECT_EQ(code(cuFileReadAsync(handle_, memory.at(65536), &arguments_->size, &arguments_->file_offset,
+                                   &arguments_->buffer_offset, &arguments_->moved, stream)),
+              CU_FILE_SUCCESS);
+    EXPECT_EQ(cuda()->stream_synchronize(stream), 0);
+    return arguments_->moved;
+  };
+  EXPECT_EQ(told(fixed.get()), -CU_FILE_INTERNAL_ERROR);
+  EXPECT_TRUE(all_bytes(6, memory.get()));
+  EXPECT_EQ(told(plain.get()), 4096);
+  EXPECT_TRUE(same_bytes({file_.content().data(), 4096}, memory.get(65536 - 4096, 4096)));
+  EXPECT_EQ(code(cuFileStreamDeregister(fixed.get())), CU_FILE_SUCCESS);
 }
 
 TEST_F(Streams, TellOfAFileOfTheWrongModeThroughTheCount) {

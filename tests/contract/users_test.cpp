@@ -89,7 +89,7 @@ TEST_F(Users, ReadTheCauseOfAnErrnoThatIsNoneOfTheSystem) {
 TEST_F(Users, ReadPropertiesAfterAnyParameterWasSetBeforeOpen) {
   const ScratchFile file(300001);
   const Memory memory(usual_memory(), 300001);
-  for (int i = 0; i <= CUFILE_PARAM_PROPERTIES_BATCH_IO_TIMEOUT_MS; ++i) {
+  for (int i = 1; i <= CUFILE_PARAM_PROPERTIES_BATCH_IO_TIMEOUT_MS; ++i) {
     SCOPED_TRACE(i);
     const auto parameter = static_cast<CUFileSizeTConfigParameter_t>(i);
     std::size_t least = 0;

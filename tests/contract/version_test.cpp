@@ -152,9 +152,12 @@ TEST_F(ReportedVersion, DecidesTheDefaults) {
   EXPECT_EQ(code(cuFileGetParameterGpuBounceBufferSlabArray(sizes.data(), counts.data(), 4)), CU_FILE_SUCCESS);
   EXPECT_EQ(sizes, (std::array<std::size_t, 4>{1024, 8192, 16384, 65536}));
   EXPECT_EQ(counts, (std::array<std::size_t, 4>{128, 8, 4, 2}));
+  ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
   EXPECT_EQ(code(cuFileGetParameterSizeT(CUFILE_PARAM_PROPERTIES_MAX_DIRECT_IO_SIZE_KB, &direct)), CU_FILE_SUCCESS);
   EXPECT_EQ(direct, 16384U);
+  ASSERT_EQ(code(cuFileDriverClose()), CU_FILE_SUCCESS);
   ask_for("1190");
+  ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
   EXPECT_EQ(code(cuFileGetParameterSizeT(CUFILE_PARAM_PROPERTIES_MAX_DIRECT_IO_SIZE_KB, &direct)), CU_FILE_SUCCESS);
   EXPECT_EQ(direct, 1024U);
 }
@@ -170,6 +173,7 @@ TEST_F(ReportedVersion, DecidesHowManyEntriesABatchMayHave) {
   cuFileDriverClose();
   // What a program has chosen holds.
   ASSERT_EQ(code(cuFileSetParameterSizeT(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE, 16)), CU_FILE_SUCCESS);
+  ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
   EXPECT_EQ(code(cuFileBatchIOSetUp(&batch, 17)), CU_FILE_INVALID_VALUE);
 }
 

@@ -96,7 +96,7 @@ void use_own_batch(Actor& actor) {
   std::vector<CUfileIOParams_t> entries;
   const unsigned count = 1 + static_cast<unsigned>(actor.draw(room));
   for (unsigned i = 0; i < count; ++i) {
-    wanted.push_back({actor.draw(310000), actor.draw(30000), i * 30001});
+    wanted.push_back({actor.draw(310000), 1 + actor.draw(30000), i * 30001});
     entries.push_back(entry_of(handle, memory.at(wanted[i].at), wanted[i].size, wanted[i].offset,
                                reinterpret_cast<void*>(std::uintptr_t{i} + 1)));
   }
@@ -157,7 +157,7 @@ void submit_batch(Actor& actor) {
     const Entrance& entrance = truth_of(actor);
     cell.content = entrance.content;
     cell.offset = actor.draw(310000);
-    cell.size = actor.draw(World::kCellSize + 1);
+    cell.size = 1 + actor.draw(World::kCellSize);
     cell.batch = batch;
     cells.push_back(*taken);
     entries.push_back(entry_of(entrance.handle, cell.memory->address(), cell.size, cell.offset, &cell));
@@ -216,7 +216,7 @@ void collect_batch(Actor& actor) {
   if (answer.err == CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR) slot.compare_exchange_strong(batch, nullptr);
   if (answer.err != CU_FILE_SUCCESS) {
     actor.expect(answer, {CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR, CU_FILE_INVALID_VALUE});
-    actor.require(answer.err != CU_FILE_INVALID_VALUE || least > room, "nothing is wrong with that");
+    actor.require(answer.err != CU_FILE_INVALID_VALUE || least > room || room == 0, "nothing is wrong with that");
     return;
   }
   actor.require(count <= room, "more events than there is room for");

@@ -43,8 +43,8 @@ void register_wrong_buffer(Actor& actor) {
     case 2: {
       const int flags = actor.one_of({4, 64, -1, 1 << 30});
       actor.expect(actor.call("cuFileBufRegister", joined("flags ", flags),
-                              [&] { return cuFileBufRegister(memory.address(), 4096, flags); }),
-                   {CU_FILE_INVALID_VALUE});
+                              [&] { return cuFileBufRegister(memory.at(64), 4096, flags); }),
+                   {CU_FILE_SUCCESS, CU_FILE_MEMORY_ALREADY_REGISTERED});
       break;
     }
     default: {

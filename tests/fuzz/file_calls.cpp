@@ -25,7 +25,7 @@ void expect_refused(Actor& actor, const char* what, int fd, std::initializer_lis
   CUfileHandle_t handle = &handle;
   actor.expect(actor.call("cuFileHandleRegister", what, [&] { return cuFileHandleRegister(&handle, &description); }),
                allowed);
-  actor.require(handle == nullptr, "the handle is not null after a refusal");
+  actor.require(handle == &handle, "a refusal wrote to the handle's place");
 }
 
 // A pipe, a socket, a folder, a device, a pseudo file, a file opened to append.
@@ -64,11 +64,11 @@ void register_file(Actor& actor) {
   if (entrance.nature == Nature::fickle) {
     // The number may mean anything by now.
     actor.expect(answer, {CU_FILE_INVALID_VALUE, CU_FILE_HANDLE_ALREADY_REGISTERED, CU_FILE_INVALID_FILE_TYPE,
-                          CU_FILE_INVALID_FILE_OPEN_FLAG, CU_FILE_IO_NOT_SUPPORTED});
+                          CU_FILE_INVALID_FILE_OPEN_FLAG, CU_FILE_IO_NOT_SUPPORTED, CU_FILE_HANDLE_NOT_REGISTERED});
   } else {
     actor.expect(answer, {CU_FILE_HANDLE_ALREADY_REGISTERED});
   }
-  actor.require(handle == nullptr, "the handle is not null after a refusal");
+  actor.require(handle == nullptr, "a refusal wrote to the handle's place");
 }
 
 void register_wrong_file(Actor& actor) {
@@ -102,7 +102,7 @@ void register_wrong_file(Actor& actor) {
       const std::uint64_t kind = actor.draw(6);
       const support::Fd fd = wrong_descriptor(kind, actor.world().folder());
       const int expected = kind < 4    ? CU_FILE_INVALID_FILE_TYPE
-                           : kind == 4 ? CU_FILE_IO_NOT_SUPPORTED
+                           : kind == 4 ? CU_FILE_HANDLE_NOT_REGISTERED
                                        : CU_FILE_INVALID_FILE_OPEN_FLAG;
       if (fd.valid()) expect_refused(actor, "a descriptor of the wrong kind", fd.get(), {expected});
     }

@@ -89,12 +89,14 @@ void get_parameter(Actor& actor) {
     case 2: {
       const int parameter = any_parameter(actor, kSizes);
       std::size_t* const where = null ? nullptr : &most;
-      actor.expect(actor.call("cuFileGetParameterMinMaxValue", joined(parameter, null ? ", &, NULL" : ", &, &"),
-                              [&] {
-                                return cuFileGetParameterMinMaxValue(number_as<CUFileSizeTConfigParameter_t>(parameter),
-                                                                     &least, where);
-                              }),
-                   {exists(parameter, kSizes) && !null ? CU_FILE_SUCCESS : CU_FILE_INVALID_VALUE});
+      actor.expect(
+          actor.call("cuFileGetParameterMinMaxValue", joined(parameter, null ? ", &, NULL" : ", &, &"),
+                     [&] {
+                       return cuFileGetParameterMinMaxValue(number_as<CUFileSizeTConfigParameter_t>(parameter), &least,
+                                                            where);
+                     }),
+          {exists(parameter, kSizes) && parameter != CUFILE_PARAM_PROFILE_STATS && !null ? CU_FILE_SUCCESS
+                                                                                         : CU_FILE_INVALID_VALUE});
       actor.require(null || least <= most, "the least is more than the most");
       break;
     }

@@ -251,13 +251,11 @@ void transfer_wrongly(Actor& actor) {
       what = "a negative offset";
       break;
     case 6:
-      buffer_offset = -1 - static_cast<off_t>(actor.any_number() / 2);
-      what = "a negative buffer offset";
+      buffer_offset = std::numeric_limits<off_t>::min() + static_cast<off_t>(actor.draw(1U << 30U));
+      what = "a buffer offset before all memory";
       break;
     default:
-      // Only device memory has an end that the library knows, registered or not.
-      if (memory.kind() != support::MemoryKind::device) return;
-      size = actor.one_of<std::size_t>({std::size_t{1} << 40U, SIZE_MAX, SIZE_MAX / 2});
+      size = actor.one_of<std::size_t>({std::size_t{1} << 63U, SIZE_MAX, SIZE_MAX - 1});
       what = "a size beyond all memory";
   }
   const bool writes = actor.one_in(2);

@@ -255,18 +255,46 @@ TEST(Staging, KeepsEverythingElseToTheFileOfTheTimeOfOpening) {
   EXPECT_EQ(config->size(CUFILE_PARAM_EXECUTION_MAX_IO_QUEUE_DEPTH), 60u);
 }
 
-TEST(Staging, RefusesWhatIsOutOfRangeAndLeavesTheValue) {
+TEST(Staging, TakesAnyNumberAndHoldsWhatIsInRange) {
   Pretended machine;
   Store store(machine.sources());
   for (const SizeParameter& parameter : size_parameters) {
-    EXPECT_EQ(code_of([&] { store.set(parameter.id, parameter.highest + 1); }), CU_FILE_DRIVER_UNSUPPORTED_LIMIT)
-        << parameter.key;
+    EXPECT_EQ(code_of([&] { store.set(parameter.id, parameter.highest + 1); }), CU_FILE_SUCCESS) << parameter.key;
+    EXPECT_EQ(store.shown(parameter.id), parameter.highest + 1) << "until an open";
     EXPECT_EQ(store.current()->size(parameter.id), parameter.standard);
+    ASSERT_THAT(store.current()->notes, SizeIs(1));
+    EXPECT_THAT(store.current()->notes[0].text, StartsWith(std::string(parameter.key)));
     EXPECT_EQ(code_of([&] { store.set(parameter.id, parameter.highest); }), CU_FILE_SUCCESS) << parameter.key;
     EXPECT_EQ(store.current()->size(parameter.id), parameter.highest);
     EXPECT_EQ(code_of([&] { store.set(parameter.id, parameter.lowest); }), CU_FILE_SUCCESS) << parameter.key;
     EXPECT_EQ(store.current()->size(parameter.id), parameter.lowest);
   }
+}
+
+TEST(Shown, IsWhatNvidiasLibraryTellsOfADriverThatIsNotOpen) {
+  Pretended machine;
+  Store store(machine.sources());
+  const auto sizes = [&] {
+    std::vector<std::size_t> found;
+    for (const SizeParameter& parameter : size_parameters) found.push_back(store.shown(parameter.id));
+    return found;
+  };
+  EXPECT_THAT(sizes(), ElementsAre(0, 128, 0, 1024, 0, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_FALSE(store.shown(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE));
+  EXPECT_EQ(store.shown_log_level(), "");
+  EXPECT_FALSE(store.shown_posix_slabs());
+  store.set(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE, 16);
+  store.set(CUFILE_PARAM_LOGGING_LEVEL, "INFO");
+  store.set(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE, true);
+  EXPECT_EQ(store.shown(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE), 16u);
+  EXPECT_EQ(store.shown_log_level(), "INFO");
+  EXPECT_TRUE(store.shown(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE));
+  std::vector<Note> notes;
+  store.begin_life(notes);
+  EXPECT_EQ(store.shown(CUFILE_PARAM_PROPERTIES_MAX_DIRECT_IO_SIZE_KB), 16384u);
+  EXPECT_TRUE(store.shown_posix_slabs());
+  store.end_life();
+  EXPECT_THAT(sizes(), ElementsAre(0, 128, 0, 1024, 0, 1024, 131072, 1024, 18014398509481980u, 128, 4, 5));
 }
 
 TEST(Staging, IsClosedWhileTheDriverRuns) {
@@ -297,13 +325,14 @@ TEST(Staging, TakesWhatCannotBeUsedAndTellsItOnce) {
   store.set_posix_slabs({{4, 6, 7}, {1, 1, 1}});
   std::vector<Note> notes;
   store.begin_life(notes);
-  ASSERT_EQ(notes.size(), 2u);
-  EXPECT_EQ(notes[0].level, LogLevel::notice);
-  EXPECT_EQ(notes[0].text, "logging.level takes NOTICE, ERROR, WARN, INFO, DEBUG or TRACE, not bogus: ERROR holds");
-  EXPECT_EQ(notes[1].text,
+  ASSERT_EQ(notes.size(), 3u);
+  for (const Note& note : notes) EXPECT_EQ(note.level, LogLevel::notice);
+  EXPECT_EQ(notes[0].text, "logging.dir: there is no folder /no/such/folder; it stays as it was");
+  EXPECT_EQ(notes[1].text, "logging.level takes NOTICE, ERROR, WARN, INFO, DEBUG or TRACE, not bogus: ERROR holds");
+  EXPECT_EQ(notes[2].text,
             "properties.posix_pool_slab_size_kb takes multiples of 4, not 6; nothing depends on it here");
   EXPECT_EQ(store.current()->log_level, "bogus");
-  EXPECT_EQ(store.current()->log_dir, "/no/such/folder");
+  EXPECT_EQ(store.current()->log_dir, "");
 }
 
 TEST(Adjusting, ShowsAtOnceAndLeavesValuesThatAreHeldAlone) {

@@ -145,7 +145,7 @@ TEST(Assemble, RefusesWhatTheKernelMakesUp) {
       assemble(file_on(makedev(0, 21)), mount_of_type(type, makedev(0, 21), type), no_magic, tree.root());
       ADD_FAILURE() << type << " was taken";
     } catch (const Failure& failure) {
-      EXPECT_EQ(failure.code(), CU_FILE_IO_NOT_SUPPORTED);
+      EXPECT_EQ(failure.code(), CU_FILE_HANDLE_NOT_REGISTERED);
       EXPECT_THAT(failure.sentence(), HasSubstr(type));
       EXPECT_THAT(failure.sentence(), HasSubstr("copy it"));
     }
@@ -345,7 +345,7 @@ TEST(OfFile, RefusesFilesOfProcfs) {
       of_file(fd.get(), root);
       ADD_FAILURE() << "taken";
     } catch (const Failure& failure) {
-      EXPECT_EQ(failure.code(), CU_FILE_IO_NOT_SUPPORTED) << failure.sentence();
+      EXPECT_EQ(failure.code(), CU_FILE_HANDLE_NOT_REGISTERED) << failure.sentence();
     }
   }
 }
