@@ -37,10 +37,14 @@ install(FILES ${CMAKE_BINARY_DIR}/packaging/cufile.pc DESTINATION ${CMAKE_INSTAL
 
 # Made where there was a Python to make them (tools/CMakeLists.txt).
 if(TARGET manual)
-  install(DIRECTORY ${CMAKE_BINARY_DIR}/manual/man1 ${CMAKE_BINARY_DIR}/manual/man3 DESTINATION ${CMAKE_INSTALL_MANDIR})
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/manual/man1 ${CMAKE_BINARY_DIR}/manual/man3 ${CMAKE_BINARY_DIR}/manual/man5
+    DESTINATION ${CMAKE_INSTALL_MANDIR})
   install(DIRECTORY ${CMAKE_BINARY_DIR}/manual/bash/ DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
   install(DIRECTORY ${CMAKE_BINARY_DIR}/manual/zsh/ DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 endif()
+
+install(DIRECTORY samples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice/samples
+  FILES_MATCHING PATTERN "*.c" PATTERN "*.h" PATTERN "Makefile")
 
 install(FILES README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.schema.json")

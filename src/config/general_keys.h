@@ -126,7 +126,8 @@ inline constexpr std::array general_keys{
         .environment = "CUFILE_LOGGING_LEVEL",
         .effect = Effect::obeyed,
         .meaning = "How much is logged, from the least to the most in that order.",
-        .here = "Notices are written at every level."},
+        .here = "Notices are written at every level. DEBUG tells files and buffers that come and go, TRACE every "
+                "transfer."},
     Key{.name = "logging.max_file_size_mb",
         .kind = Kind::number,
         .standard = "32",

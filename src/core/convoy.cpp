@@ -13,6 +13,7 @@
 #include "facts/look.h"
 #include "gpu/memory.h"
 #include "observe/statistics.h"
+#include "observe/trace.h"
 #include "paths/warmable.h"
 
 namespace sluice::core {
@@ -311,6 +312,9 @@ void Convoy::record(std::size_t number, std::int64_t milliseconds) noexcept {
     way_ = way;
   }
   tally_.add(outcome);
+  observe::trace({entry.call.direction, entry.file->fd, static_cast<std::uint64_t>(entry.call.file_offset),
+                  entry.call.size, way.path, way.reason},
+                 outcome);
   Watch::end(*entry.file, entry.call, outcome, milliseconds);
   if (!counting_) return;
   const observe::Transfer record{.direction = entry.call.direction,

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <vector>
 
 #include "base/failure.h"
@@ -66,6 +67,9 @@ void Driver::open_locked() {
   life->config = store_.begin_life(notes);
   const config::Config& config = *life->config;
   if (std::string refusal = observe::open_log(config); !refusal.empty()) {
+    // There is no log that could tell it.
+    static std::atomic<bool> told{false};
+    if (!told.exchange(true)) config::say_on_stderr("sluice: the log: " + refusal + "\n");
     notes.push_back({config::LogLevel::warn, std::move(refusal)});
   }
   for (const config::Note& note : notes) observe::log(note.level, "config", note.text);

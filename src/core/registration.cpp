@@ -1,4 +1,6 @@
 // Registering and deregistering files and buffers.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -79,6 +81,12 @@ void prepare_kernels() noexcept {
   if (kernels->begun.load(std::memory_order_acquire)) gpu::wait_for(*kernels, most_milliseconds);
 }
 
+// Changes of state, at level DEBUG; the text is made only where somebody reads it.
+template <typename Text>
+void debug(Text text) {
+  if (observe::log_enabled(config::LogLevel::debug)) observe::log(config::LogLevel::debug, "core", text());
+}
+
 }  // namespace
 
 void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
@@ -104,6 +112,7 @@ void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
     // The number was closed and belongs to another file now. The old handle stays, and answers EBADF.
   }
   if (facts.block.over_tcp) broken_pipes_expected.store(true, std::memory_order_relaxed);
+  debug([&] { return fmt::format("descriptor {} registered: {}", fd, facts::describe(facts)); });
   void* const handle = files_.insert(std::make_unique<File>(fd, std::move(facts), life, operations));
   handles_by_fd_[fd] = handle;
   return handle;
@@ -123,6 +132,7 @@ bool Driver::end_file(void* handle) {
   const Holding holding;
   const FileTable::Pin file = forget_file(handle);
   if (file && file->life->config->explain) explain_unused(*file);
+  if (file) debug([&] { return fmt::format("descriptor {} deregistered", file->fd); });
   return static_cast<bool>(file);
 }
 
@@ -188,6 +198,7 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
     if (on_device) observe::count_registered_bytes(facts.device, static_cast<std::int64_t>(size));
   }
   if (stale != nullptr) buffers_.retire(stale, patience_now());
+  debug([&] { return fmt::format("buffer {:#x} of {} bytes registered, device {}", address, size, facts.device); });
 }
 
 // Under the lock, so that the level is never below what is there.
@@ -250,6 +261,7 @@ void Driver::deregister_buffer(const void* base) {
   const auto address = reinterpret_cast<std::uint64_t>(base);
   try {
     const RegisteredRange range = take_buffer(address);
+    debug([&] { return fmt::format("buffer {:#x} deregistered", address); });
     buffers_.retire(range.handle, patience_now());
     forget_leaving({&range, 1});
   } catch (const Failure&) {

@@ -1,5 +1,5 @@
 // The log: lines in the incumbent's layout, in a file that somebody asked for. Nothing is written anywhere else, and
-// nothing at all on the I/O path.
+// on the I/O path only at level TRACE (observe/trace.h).
 #pragma once
 
 #include <atomic>

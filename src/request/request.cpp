@@ -6,6 +6,7 @@
 #include "gpu/memory.h"
 #include "gpu/settle.h"
 #include "observe/path_counters.h"
+#include "observe/trace.h"
 #include "paths/direct_pair.h"
 #include "paths/p2pdma.h"
 #include "paths/posix.h"
@@ -161,6 +162,8 @@ Result run(const Request& request, const paths::OpenFile& file, const Terms& ter
   const bool counted_in_part = result.outcome.ok() && result.counted > 0;
   observe::count_path(result.way.path, result.way.reason, request.direction,
                       counted_in_part ? Outcome::bytes(result.outcome.count() - result.counted) : result.outcome);
+  observe::trace({request.direction, file.fd, request.at.value, request.size, result.way.path, result.way.reason},
+                 result.outcome);
   return result;
 }
 

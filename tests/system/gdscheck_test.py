@@ -187,6 +187,28 @@ def test_gdscheck_registers_a_file_or_says_why_not():
         contains(refused.stderr, "GDS register failed")
 
 
+def test_a_log_that_cannot_be_opened_is_told_once_on_stderr():
+    with scratch() as folder:
+        file = folder / "data"
+        file.write_bytes(b"x" * 8192)
+        answer = report("-f", file, CUFILE_LOGFILE_PATH=str(folder / "no/such/folder/cufile.log"))
+        equal(answer.stderr.count("\n"), 1)
+        contains(answer.stderr, "sluice: the log: cannot open ")
+
+
+def test_the_log_tells_of_files_at_debug_and_of_every_transfer_at_trace():
+    with scratch() as folder:
+        (folder / "data").write_bytes(b"x" * 8192)
+        for level in ("DEBUG", "TRACE"):
+            log = folder / level
+            run(BUILD / "bin/sluice", "doctor", folder / "data", status=None,
+                env=environment(SLUICE_SOFTGPU="1", CUFILE_LOGGING_LEVEL=level, CUFILE_LOGFILE_PATH=str(log)))
+            text = log.read_text(encoding="utf-8")
+            for part in (" DEBUG  core descriptor ", "registered: ", "deregistered"):
+                contains(text, part)
+            equal("TRACE  transfer read of 8192 bytes at 0 of descriptor" in text, level == "TRACE")
+
+
 def test_a_denylist_keeps_files_away():
     with scratch() as folder:
         file = folder / "data"

@@ -42,6 +42,21 @@ def test_installed_package_builds_and_runs():
             contains(needed, "[libcufile.so.0]")
 
 
+def test_installed_samples_build_and_run():
+    skip_when_sanitized()
+    with scratch() as folder:
+        prefix = install(folder)
+        samples = folder / "samples"
+        shutil.copytree(prefix / "share/sluice/samples", samples)
+        package = environment(PKG_CONFIG_PATH=str(library_folder(prefix) / "pkgconfig"), CUDA="soft")
+        run("make", "-C", samples, "-j2", env=package, timeout=240)
+        equal(len([path for path in samples.iterdir() if os.access(path, os.X_OK) and path.is_file()]),
+              len(list(samples.glob("[0-9]*.c"))))
+        run("make", "-C", samples, "run", env=package, timeout=240)
+        run("make", "-C", samples, "clean", env=package)
+        equal([path for path in samples.iterdir() if path.suffix == ""], [samples / "Makefile"])
+
+
 def test_installed_tool_uses_what_is_installed_with_it():
     skip_when_sanitized()
     with scratch() as folder:

@@ -56,6 +56,37 @@ def test_every_tool_has_a_man_page_with_its_help():
         contains((MANUAL / f"man1/{tool}.1").read_text(encoding="utf-8"), "Examples:")
 
 
+def test_the_configuration_has_a_man_page_of_every_key():
+    made()
+    page = (MANUAL / "man5/cufile.json.5").read_text(encoding="utf-8").replace("\\-", "-")
+    keys = re.findall(r"^\| `([a-z]+\.[\w.]+)` \|.*\|.*\|.*\|.*\|$", (SOURCE / "docs/configuration.md").read_text(encoding="utf-8"),
+                      re.MULTILINE)
+    equal(len(keys) > 100, True)
+    equal([key for key in keys if f"\n.B {key}\n" not in page], [])
+
+
+def test_man_pages_of_tools_are_prose_for_80_columns():
+    made()
+    if shutil.which("groff") is None:
+        skip("there is no groff, by which man reads pages")
+    for tool in TOOLS:
+        page = run("groff", "-man", "-Tascii", "-P-cbou", MANUAL / f"man1/{tool}.1", env=environment(LC_ALL="C.UTF-8")).stdout
+        contains(page, "Examples:")
+        # A command that is longer than a line cannot be broken; prose can.
+        equal([line for line in page.splitlines() if len(line) > 80 and " " in line.strip()[:40] and line.startswith(" " * 14)], [])
+
+
+def test_bash_completes_choices_sections_and_processes():
+    made()
+    equal(completions("gdscheck", "-e", "la"), ["latency"])
+    equal(completions("sluice", "doctor", "p2p"), ["p2pdma"])
+    equal(completions("sluice", "doctor", "--expect", "nv"), ["nvidia-fs"])
+    own = str(os.getpid())
+    equal(own in completions("sluice", "stats", own), True)
+    equal(own in completions("gds_stats", "-p", own), True)
+    equal(completions("sluice", "d"), ["doctor", "demo"])
+
+
 def completions(tool, *words):
     """What bash offers for the last of these words."""
     quoted = " ".join(f"'{word}'" for word in (tool, *words))
@@ -103,7 +134,7 @@ def test_zsh_completion_names_every_flag():
     for tool in TOOLS:
         text = (MANUAL / f"zsh/_{tool}").read_text(encoding="utf-8")
         equal(text.startswith(f"#compdef {tool}\n"), True)
-        offered = re.findall(r"^ *'(\*?)(--?[A-Za-z][\w-]*)\[[^]]*\](:value:_files)?'", text, re.MULTILINE)
+        offered = re.findall(r"^ *'(\*?)(--?[A-Za-z][\w-]*)\[[^]]*\](:value:(?:_files|\([\w -]+\)))?'", text, re.MULTILINE)
         flags, with_value = flags_in_help(tool)
         for name in subcommands_of_sluice() if tool == "sluice" else ():
             more, more_with_value = flags_in_help(tool, name)

@@ -96,8 +96,9 @@ int run_main(int count, char** words) {
   app.add_flag("-V", options.details, "File systems and their devices");
   app.add_flag("-t", options.pairs, "How near drives and cards are to GPUs");
   app.add_option("-e", options.method, "Export the PCI tree: cufile, sysfs; latency is refused")
-      ->check(CLI::IsMember({"cufile", "sysfs", "latency"}));
-  app.add_option("-o", options.output, "The file that -e writes")->type_name("FILE")->default_val(options.output);
+      ->check(CLI::IsMember({"cufile", "sysfs", "latency"}))
+      ->option_text("HOW");
+  app.add_option("-o", options.output, "The file that -e writes (cufile_topology.json)")->option_text("FILE");
   app.add_flag("--soft", options.soft, "The soft GPU is good enough");
   app.add_flag("--json", options.json, "With -p: for programs");
   app.add_option("-f", options.file, "Register this file and tell which way its bytes go")->type_name("FILE");

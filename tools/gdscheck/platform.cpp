@@ -168,7 +168,7 @@ void print_driver() {
   fmt::print(" {:<19}: Unsupported\n", "Userspace RDMA");
   const doctor::Platform& facts = platform();
   fmt::print(" --Mellanox PeerDirect : {}\n", facts.peer_memory ? "Enabled" : "Disabled");
-  if (version >= 1160) fmt::print(" --DmaBuf support      : Disabled\n");
+  if (version >= 1160) fmt::print(" --DmaBuf support      : {}\n", facts.dma_buf ? "Enabled" : "Disabled");
   fmt::print(" --rdma library        : Not Loaded (libcufile_rdma.so)\n");
   fmt::print(" --rdma devices        : {}\n",
              facts.rdma_devices.empty() ? "Not configured" : joined(facts.rdma_devices));

@@ -4,7 +4,8 @@
 
   make_manual.py --include include --out DIR [--tool NAME=PROGRAM ...]
 
-writes DIR/man3 (a page for each function of the headers), DIR/man1 (a page for each tool), DIR/bash and DIR/zsh.
+writes DIR/man3 (a page for each function of the headers), DIR/man1 (a page for each tool), DIR/man5 (cufile.json),
+DIR/bash and DIR/zsh.
 """
 
 import argparse
@@ -14,7 +15,14 @@ import subprocess
 import sys
 
 HEADERS = ["cufile.h", "sluice.h"]
-SUBCOMMANDS = {"sluice": ["run", "explain", "stats", "cp", "version", "demo"]}
+SUBCOMMANDS = {"sluice": ["doctor", "run", "explain", "stats", "cp", "version", "demo"]}
+
+# What completion offers where --help does not say it in braces: words of a subcommand, values of a flag, processes.
+SECTIONS = "gpu nvidia-fs p2pdma storage fabrics rdma vm container uring config topology".split()
+WORDS = {("sluice", "doctor"): SECTIONS}
+VALUES = {("sluice", "doctor", "--expect"): ["gpu", "p2pdma", "nvidia-fs", "rdma", "uring"],
+          ("gdscheck", "", "-e"): ["cufile", "sysfs", "latency"]}
+PROCESSES = {("sluice", "stats", ""), ("gds_stats", "", "-p")}
 
 
 # --- headers ----------------------------------------------------------------------------------------------------------
@@ -119,13 +127,15 @@ def help_of(program, *words):
 
 
 def flags_of(text):
-    """[(flags, takes a value, description)]"""
+    """[(flags, takes a value, description, the values that stand in braces)]"""
     found = []
     for line in text.splitlines():
         match = FLAGS.match(line)
         flags = FLAG.findall(match.group(1)) if match else []
         if flags:
-            found.append(([flag for flag, _ in flags], any(value for _, value in flags), match.group(2)))
+            braces = re.search(r"\{([\w,-]+)\}", match.group(1))
+            found.append(([flag for flag, _ in flags], any(value for _, value in flags), match.group(2),
+                          braces.group(1).split(",") if braces else []))
     return found
 
 
@@ -141,42 +151,132 @@ def about_of(name, text):
     return name
 
 
+ITEM = re.compile(r"^ {2,}(\S.*?) {2,}(\S.*)$")
+
+
+def items(lines):
+    """Lines of two columns as terms with their descriptions; what goes on in the second column belongs to it."""
+    out = []
+    for line in lines:
+        match = ITEM.match(line)
+        if match:
+            out += [".TP", f".B {troff(match.group(1))}".replace('"', '\\(dq'), troff(match.group(2))]
+        elif line.startswith(" " * 12) and out:
+            out.append(troff(line.strip()))
+        else:
+            out += [".TP", f".B {troff(line.strip())}".replace('"', '\\(dq')]
+    return out
+
+
+def prose_of_help(text):
+    """A --help as prose: paragraphs are filled, options and examples are terms with what they do."""
+    out = []
+    for block in re.split(r"\n\s*\n", text.strip("\n")):
+        lines = block.splitlines()
+        title = lines[0].strip()
+        heads_items = title.endswith(":") and len(lines) > 1 and all(line.startswith(" ") for line in lines[1:])
+        if title.lower().startswith("usage:") and len(lines) == 1:
+            out += [".PP", f".B {troff(title)}"]
+        elif heads_items:
+            out += [f".SS {troff(title)}", *items(lines[1:])]
+        elif all(line.startswith(" ") for line in lines):
+            out += items(lines)
+        else:
+            out.append(".PP")
+            out += [troff(line.strip()) if not line.lower().startswith("usage:") else f".br\n.B {troff(line)}\n.br"
+                    for line in lines]
+    return out
+
+
 def page_of_tool(name, about, texts, version):
     parts = [f'.TH {name} 1 "" "Sluice {version}" "Sluice"', ".SH NAME", f"{name} \\- {troff(about)}", ".SH DESCRIPTION"]
     for words, text in texts:
         if words:
             parts += [f".SH {troff((name + ' ' + words).upper())}"]
-        parts += [".nf", troff(text.rstrip()), ".fi"]
+        parts += prose_of_help(text)
     return "\n".join([*parts, ""])
+
+
+KEY = re.compile(r"^\| `([\w.]+)` \| (.*?) \| (.*?) \| (.*?) \| (.*?) \|$", re.MULTILINE)
+
+
+def page_of_configuration(page, version):
+    """cufile.json(5), of the keys that docs/configuration.md lists; that page is made of the library's own table."""
+    plain = lambda cell: cell.replace("`", "").replace("*", "").replace("\\|", "|")
+    parts = [f'.TH cufile.json 5 "" "Sluice {version}" "Sluice"', ".SH NAME",
+             "cufile.json \\- the configuration of cuFile libraries", ".SH DESCRIPTION",
+             "JSON with comments, at most 1 MiB, in the file that CUFILE_ENV_PATH_JSON names, else in /etc/cufile.json.",
+             "Keys lie in sections: properties.io_batchsize is io_batchsize in the object properties.",
+             "Nothing in it stops a program; what cannot be used is told, and its default holds.",
+             "gdscheck \\-p tells what is wrong with a file, gdscheck \\-p \\-v what holds and who said so.",
+             ".PP", "A key that is obeyed changes what the library does, one that is reported is shown and changes no",
+             "transfer, one that is accepted is read and checked only.", ".SH EXAMPLE", ".nf",
+             "{", '    "properties": { "use_pci_p2pdma": true },', '    "logging": { "dir": "/var/log/training", "level": "INFO" }',
+             "}", ".fi", ".SH KEYS"]
+    for name, takes, standard, meaning, here in KEY.findall(page):
+        effect = re.sub(r"^(obeyed|reported|accepted) ", r"it is \1: ", plain(here))
+        parts += [".TP", f".B {troff(name)}", troff(plain(meaning)),
+                  troff(f"Takes {plain(takes)}; default {plain(standard)}. Here {effect}")]
+    return "\n".join([*parts, ".SH SEE ALSO", "gdscheck(1), sluice(1)", ""])
+
+
+def choices_of(name, groups):
+    """{(subcommand, flag): values}: those that --help has in braces, and VALUES."""
+    found = {(words, flag): values for (tool, words, flag), values in VALUES.items() if tool == name}
+    for words, flags in groups.items():
+        for spellings, _, _, braces in flags:
+            found |= {(words, flag): braces for flag in spellings if braces}
+    return found
 
 
 def bash_completion(name, groups):
     safe = re.sub(r"\W", "_", name)
-    cases = "".join(f"    {words or '*'}) words='{' '.join(flag for flags, _, _ in found for flag in flags)}' ;;\n"
+    names = " ".join(word for word in groups if word)
+    cases = "".join(f"    {words or '*'}) words='{' '.join(flag for flags, *_ in found for flag in flags)}' ;;\n"
                     for words, found in sorted(groups.items(), reverse=True))
+    values = "".join(f"    '{words} {flag}') COMPREPLY=($(compgen -W '{' '.join(offered)}' -- \"$current\")); return ;;\n"
+                     for (words, flag), offered in choices_of(name, groups).items())
+    for tool, words, flag in sorted(PROCESSES):
+        if tool == name and flag:
+            values += f"    '{words} {flag}') COMPREPLY=($(compgen -W \"$(ls /proc)\" -X '!+([0-9])' -- \"$current\")); return ;;\n"
+    more = "".join(f"    {words}) COMPREPLY+=($(compgen -W '{' '.join(offered)}' -- \"$current\")) ;;\n"
+                   for (tool, words), offered in WORDS.items() if tool == name)
+    for tool, words, flag in sorted(PROCESSES):
+        if tool == name and not flag:
+            more += f"    {words}) COMPREPLY+=($(compgen -W \"$(ls /proc)\" -X '!+([0-9])' -- \"$current\")) ;;\n"
     return f"""# bash completion for {name}
 _{safe}_completion() {{
-  local current=${{COMP_WORDS[COMP_CWORD]}} words
+  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]-}} command='' words
+  shopt -q extglob || {{ shopt -s extglob; trap 'shopt -u extglob; trap - RETURN' RETURN; }}
   COMPREPLY=()
+  [[ " {names} " == *" ${{COMP_WORDS[1]-}} "* && -n ${{COMP_WORDS[1]-}} ]] && command=${{COMP_WORDS[1]}}
+  case "$command $previous" in
+{values}    *) ;;
+  esac
   case ${{COMP_WORDS[1]-}} in
 {cases}  esac
-  if [[ $COMP_CWORD -eq 1 ]]; then words="$words {' '.join(word for word in groups if word)}"; fi
-  if [[ $current == -* || ( $COMP_CWORD -eq 1 && -n "{' '.join(word for word in groups if word)}" ) ]]; then
+  if [[ $COMP_CWORD -eq 1 ]]; then words="$words {names}"; fi
+  if [[ $current == -* || ( $COMP_CWORD -eq 1 && -n "{names}" ) ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
-  else
-    mapfile -t COMPREPLY < <(compgen -f -- "$current")
+    return
   fi
+  mapfile -t COMPREPLY < <(compgen -f -- "$current")
+  case $command in
+{more}    *) ;;
+  esac
 }}
 complete -o filenames -F _{safe}_completion {name}
 """
 
 
 def zsh_arguments(found):
-    def one(flag, value, description):
+    def one(flag, value, description, braces):
         clean = re.sub(r"[\[\]:'\\]", " ", description)
         # A flag with a value may stand there again, as gdsio's that make jobs.
+        if braces:
+            return f"'*{flag}[{clean}]:value:({' '.join(braces)})'"
         return f"'*{flag}[{clean}]:value:_files'" if value else f"'{flag}[{clean}]'"
-    return " \\\n    ".join([one(flag, value, description) for flags, value, description in found for flag in flags]
+    return " \\\n    ".join([one(flag, *rest) for flags, *rest in found for flag in flags]
                             + ["'*:file:_files'"])
 
 
@@ -199,6 +299,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--include", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--configuration", type=pathlib.Path, help="docs/configuration.md")
     parser.add_argument("--version", default="")
     parser.add_argument("--tool", action="append", default=[], metavar="NAME=PROGRAM")
     options = parser.parse_args()
@@ -212,6 +313,9 @@ def main():
             write(options.out / "man3" / f"{name}.3", page_of_function(name, prototype, comment, header, options.version, shared))
         write(options.out / "man3" / f"{header}.3",
               page_of_header(header, introduction_of(text), options.version, [name for name, _, _ in found]))
+    if options.configuration:
+        write(options.out / "man5/cufile.json.5",
+              page_of_configuration(options.configuration.read_text(encoding="utf-8"), options.version))
     for tool in options.tool:
         name, program = tool.split("=", 1)
         texts = [("", help_of(program))] + [(word, help_of(program, word)) for word in SUBCOMMANDS.get(name, [])]
