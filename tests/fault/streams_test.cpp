@@ -403,5 +403,37 @@ INSTANTIATE_TEST_SUITE_P(Each, StreamFaults,
                                             ::testing::Values(Direction::read, Direction::write)),
                          name_of_parameters);
 
+// What the system refuses behind bytes that are in the file already: the count tells of these, as a call's does, and
+// who goes on behind them hears why.
+TEST(RefusedTails, OfStreamWritesAreToldAsThoseOfCalls) {
+  if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
+  const ContextScope context(primary_context(0));
+  constexpr std::size_t size = 70'000;
+  constexpr std::size_t whole_pages = size / 4096 * 4096;
+  const ScratchFile file(size);
+  const Fd fd = file.open(O_RDWR | O_DIRECT);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, size);
+  const Stream stream;
+  const auto write_in_stream = [&](std::size_t begin) {
+    Call call{size - begin, static_cast<off_t>(begin), static_cast<off_t>(begin), -77};
+    EXPECT_EQ(code(cuFileWriteAsync(handle.get(), memory.address(), &call.size, &call.file_offset, &call.buffer_offset,
+                                    &call.moved, stream.get())),
+              CU_FILE_SUCCESS);
+    stream.synchronize();
+    return call.moved;
+  };
+  {
+    const Plan plan(fd.get(), Direction::write, {pass(), fail(EPERM)});
+    EXPECT_EQ(write_file(handle.get(), memory.address(), size), moved(whole_pages));
+  }
+  {
+    const Plan plan(fd.get(), Direction::write, {pass(), fail(EPERM)});
+    EXPECT_EQ(write_in_stream(0), static_cast<ssize_t>(whole_pages));
+  }
+  const Plan plan(fd.get(), Direction::write, {fail(EPERM)});
+  EXPECT_EQ(write_in_stream(whole_pages), -EPERM);
+}
+
 }  // namespace
 }  // namespace sluice::fault
