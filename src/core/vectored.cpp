@@ -251,11 +251,13 @@ bool Run::straight() noexcept {
   const std::span parts(vector.data(), count);
   const Outcome moved = call_.direction == Direction::read ? engine::read_vector(file_.fd, parts, at)
                                                            : engine::write_vector(file_.fd, parts, at);
-  if (!moved.ok()) failure_ = moved;
+  // EIO of a read may be nobody's: whoever reads a part by itself finds out.
+  const bool refused = !moved.ok() && !(call_.direction == Direction::read && moved.error() == EIO);
+  if (refused) failure_ = moved;
   // A buffered read that got to the end of the file has its answer; what else came short is asked for again.
   const bool at_end =
       call_.direction == Direction::read && !file_.facts.direct && at.value + moved.count() >= now.size();
-  ended_ = moved.count() < wanted && (!moved.ok() || at_end);
+  ended_ = moved.count() < wanted && (refused || at_end);
   alone_ = moved.count() < wanted;
   const request::Terms& terms = file_.life->terms;
   if (moved.count() > 0 || ended_) {

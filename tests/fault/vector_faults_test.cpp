@@ -94,6 +94,26 @@ TEST_F(VectorFaults, AReadEndsInFrontOfTheErrorAndTouchesNothingBehind) {
   }
 }
 
+// EIO that does not stay is not the storage's (collisions_test.cpp).
+TEST_F(VectorFaults, AReadThatMeetsEioOnceIsWhole) {
+  for (const MemoryKind kind : kinds()) {
+    for (const int flags : {O_RDONLY, O_RDONLY | O_DIRECT}) {
+      for (const std::size_t passes : {0U, 1U, 2U, 5U}) {
+        SCOPED_TRACE(name(kind, flags, passes));
+        const ScratchFile file(kFileSize);
+        const Fd fd = file.open(flags);
+        const Handle handle(fd);
+        const Parts parts(kind);
+        std::vector<Step> steps = after(passes, fail(EIO));
+        steps.push_back(pass());
+        const Plan plan(fd.get(), Direction::read, steps);
+        EXPECT_EQ(answer(cuFileReadv(handle.get(), parts.vector.data(), kParts, 4096, 0)), moved(kTotal));
+        EXPECT_TRUE(same_bytes({file.content().data() + 4096, kTotal}, parts.joined()));
+      }
+    }
+  }
+}
+
 TEST_F(VectorFaults, AReadOfShortAnswersIsWhole) {
   for (const MemoryKind kind : kinds()) {
     for (const int flags : {O_RDONLY, O_RDONLY | O_DIRECT}) {
