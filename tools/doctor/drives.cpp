@@ -51,7 +51,7 @@ void judge_queue(const Machine& machine, const Drive& drive, Report& report) {
 void for_each_target(const Machine& machine, const std::string& home, const char* parameter,
                      const std::function<void(const std::string&, std::int64_t)>& act) {
   for (const std::string& target : machine.tree.names(home)) {
-    const std::string path = home + "/" + target + "/" + parameter;
+    const std::string path = below(below(home, target), parameter);
     if (const std::optional<std::int64_t> value = machine.tree.number(path)) act(target, *value);
   }
 }

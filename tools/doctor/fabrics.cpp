@@ -26,11 +26,11 @@ std::vector<Path> paths_of(const Machine& machine, const std::string& subsystem)
   const std::string home = std::string(subsystems) + "/" + subsystem;
   for (const std::string& name : machine.tree.names(home)) {
     if (!is_controller_name(name)) continue;
-    const std::string folder = home + "/" + name;
+    const std::string folder = below(home, name);
     Path path{name, machine.tree.value(folder + "/transport"), machine.tree.value(folder + "/address"),
               machine.tree.value(folder + "/state"), ""};
     for (const std::string& disk : machine.tree.names(folder)) {
-      if (const std::string ana = machine.tree.value(folder + "/" + disk + "/ana_state"); !ana.empty()) path.ana = ana;
+      if (const std::string ana = machine.tree.value(below(folder, disk) + "/ana_state"); !ana.empty()) path.ana = ana;
     }
     paths.push_back(std::move(path));
   }

@@ -70,7 +70,7 @@ ModInfo parse_lines(const std::string& text) {
 std::string module_file(const Machine& machine, const std::string& name) {
   const std::string wanted = "/" + name + ".ko";
   for (const std::string& line : split(machine.tree.text("/lib/modules/" + machine.kernel + "/modules.dep"), '\n')) {
-    const std::string file = line.substr(0, line.find(':'));
+    std::string file = line.substr(0, line.find(':'));
     const std::size_t at = file.rfind(wanted);
     // The end of the name, or of that of a packed module.
     if (at != std::string::npos && file.find('/', at + 1) == std::string::npos) return file;
@@ -95,9 +95,9 @@ DkmsState dkms_of(const Machine& machine, const std::string& name) {
   const std::string home = "/var/lib/dkms/" + name;
   for (const std::string& version : machine.tree.names(home)) {
     // "kernel-6.1.0-x86_64" are links to what is built.
-    if (version.starts_with("kernel-") || !machine.tree.has(home + "/" + version + "/source")) continue;
+    if (version.starts_with("kernel-") || !machine.tree.has(below(home, version) + "/source")) continue;
     state.versions.push_back(version);
-    for (const std::string& kernel : machine.tree.names(home + "/" + version)) {
+    for (const std::string& kernel : machine.tree.names(below(home, version))) {
       if (kernel != "source" && kernel != "build") state.kernels.push_back(kernel);
     }
   }

@@ -18,7 +18,7 @@ constexpr const char* cards_folder = "/sys/bus/pci/devices/";
 constexpr std::size_t most_mounts = 500;
 
 std::string driver_version_in(const Tree& tree) {
-  if (const std::string version = tree.value("/sys/module/nvidia/version"); !version.empty()) return version;
+  if (std::string version = tree.value("/sys/module/nvidia/version"); !version.empty()) return version;
   for (const std::string& word : words(tree.value("/proc/driver/nvidia/version"))) {
     if (Version(word).parts.size() >= 2) return word;
   }

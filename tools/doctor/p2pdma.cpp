@@ -39,7 +39,7 @@ std::string dwords_in_force(const Machine& machine) {
 std::string file_with_keys(const Machine& machine) {
   for (const char* folder : {"/etc/modprobe.d", "/run/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"}) {
     for (const std::string& name : machine.tree.names(folder)) {
-      const std::string path = std::string(folder) + "/" + name;
+      std::string path = below(folder, name);
       if (!name.ends_with(".conf")) continue;
       for (const std::string& line : split(machine.tree.text(path), '\n')) {
         const std::vector<std::string> parts = words(line);

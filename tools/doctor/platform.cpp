@@ -41,7 +41,8 @@ void fill_rdma(const Machine& machine, const Report& report, Platform& platform)
   for (const std::string& device : machine.tree.names("/sys/class/infiniband")) {
     platform.rdma_devices.push_back(device);
     for (const std::string& port : machine.tree.names("/sys/class/infiniband/" + device + "/ports")) {
-      const std::string state = machine.tree.value("/sys/class/infiniband/" + device + "/ports/" + port + "/state");
+      const std::string ports = below("/sys/class/infiniband", device) + "/ports";
+      const std::string state = machine.tree.value(below(ports, port) + "/state");
       ++(contains(state, "ACTIVE") ? platform.rdma_up : platform.rdma_down);
     }
   }

@@ -17,7 +17,7 @@ void judge_ports(const Machine& machine, Report& report) {
     // Software devices hang on no bus.
     if (!machine.tree.has(folder + "/device")) report.add(finding_at("rdma.soft_roce"), {{"device", device}});
     for (const std::string& port : machine.tree.names(folder + "/ports")) {
-      const std::string place = folder + "/ports/" + port;
+      const std::string place = below(folder + "/ports", port);
       // "4: ACTIVE".
       const std::string told = machine.tree.value(place + "/state");
       const std::size_t colon = told.find(": ");

@@ -152,7 +152,7 @@ class Recorder {
       tar_.link(place + part, *target);
       const std::string real = fs::path(place + "/" + *target).lexically_normal().string();
       if (rest.empty() && !is_wanted_whole(place + part)) return;
-      rest = real + rest;
+      rest.insert(0, real);
       place.clear();
     }
     content(place);
@@ -254,7 +254,8 @@ void record_probes(const Tree& tree, const Machine& machine, const std::string& 
   recorder.text("/sluice/kernel-log", tree.is_the_machine() ? kernel_log() : tree.text("/sluice/kernel-log"));
   for (const char* name : {"nvidia", "nvidia-fs", "nvidia-peermem"}) {
     std::string text;
-    for (const auto& [field, value] : modinfo_of(machine, name)) text += field + ": " + value + "\n";
+    for (const auto& [field, value] : modinfo_of(machine, name))
+      text.append(field).append(": ").append(value).append("\n");
     recorder.text(std::string("/sluice/modinfo/") + name, text);
   }
 }

@@ -60,7 +60,7 @@ void Report::add(std::size_t index, const Values& values) {
   if (!known) found_.push_back(std::move(found));
 }
 
-void Report::fact(Section section, std::string line) {
+void Report::fact(Section section, const std::string& line) {
   facts_[section].push_back(shown(line));
 }
 

@@ -33,7 +33,7 @@ class Report {
   // Reports the finding of the table at `index` (finding_at("...")). The same words twice count once.
   void add(std::size_t index, const Values& values = {});
   // A line about what is there, whether or not anything is wrong with it.
-  void fact(Section section, std::string line);
+  void fact(Section section, const std::string& line);
   void can(Ability ability) { abilities_.insert(ability); }
 
   bool has(std::size_t index) const;

@@ -62,7 +62,7 @@ bool put_name(Header& header, std::string_view name) {
     return true;
   }
   const std::size_t slash = name.find('/', name.size() - name_field.size - 1);
-  if (slash == std::string_view::npos || slash > prefix_field.size) return false;
+  if (slash > prefix_field.size) return false;  // nor where there is none
   put(header, prefix_field, name.substr(0, slash));
   put(header, name_field, name.substr(slash + 1));
   return true;
@@ -148,16 +148,18 @@ void unpack_tar(const std::string& path, const std::string& folder) {
   while (in.read(header.data(), header.size()) && header[0] != '\0') {
     if (octal(get(header, sum_field)) != sum_of(header)) throw std::runtime_error(path + " is no tar archive");
     std::string name(get(header, name_field));
-    if (!get(header, prefix_field).empty()) name = std::string(get(header, prefix_field)) + "/" + name;
+    if (const std::string_view above = get(header, prefix_field); !above.empty()) {
+      name.insert(0, "/").insert(0, above);
+    }
     const fs::path place = place_of(folder, name);
     const std::size_t size = octal(get(header, size_field));
     if (size > (64U << 20))
-      throw std::runtime_error(path + " holds a file that is too large to be one of ours: " + name);
+      throw std::runtime_error(fmt::format("{} holds a file that is too large to be one of ours: {}", path, name));
     std::string content((size + block - 1) / block * block, '\0');
     in.read(content.data(), static_cast<std::streamsize>(content.size()));
     const char kind = header[kind_field.at];
     if (kind == long_link_kind) {
-      long_target = content.c_str();
+      long_target = content.substr(0, content.find('\0'));
       continue;
     }
     std::error_code ignored;

@@ -42,10 +42,15 @@ std::string Tree::real(const std::string& path) const {
     const std::unique_ptr<char, decltype(&std::free)> to(::realpath(from.c_str(), nullptr), &std::free);
     return to ? std::string(to.get()) : std::string();
   };
-  const std::string full = resolved(root_.at(path));
+  std::string full = resolved(root_.at(path));
   if (root_.is_the_machine() || full.empty()) return full;
   const std::string top = resolved(root_.at("/"));
   return full.starts_with(top) ? full.substr(top.size()) : std::string();
+}
+
+std::string below(std::string folder, std::string_view name) {
+  folder.append("/").append(name);
+  return folder;
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {

@@ -32,6 +32,9 @@ class Tree {
   facts::Root root_;
 };
 
+// "folder/name".
+std::string below(std::string folder, std::string_view name);
+
 // Pieces of a text; empty ones are left out.
 std::vector<std::string> split(std::string_view text, char separator);
 std::vector<std::string> words(std::string_view text);
