@@ -42,6 +42,15 @@ CUfileError_t close(const char* call) {
   return guarded(call, [] { Driver::instance().close(); });
 }
 
+// A drive has reached the memory of a device since the driver opened.
+bool has_proven_pair() {
+  const auto life = Driver::instance().life();
+  if (life == nullptr) return false;
+  const auto reports = life->pairs->reports();
+  return std::any_of(reports.begin(), reports.end(),
+                     [](const auto& report) { return report.reason == SLUICE_REASON_DIRECT; });
+}
+
 }  // namespace
 
 extern "C" {
@@ -75,6 +84,7 @@ CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t* props) {
     require(props);
     const auto config = Driver::instance().store().current();
     *props = {};
+    if (has_proven_pair()) props->nvfs.dstatusflags |= 1u << CU_FILE_NVME_P2P_SUPPORTED;
     props->nvfs.poll_thresh_size = config->size(CUFILE_PARAM_POLLTHRESHOLD_SIZE_KB);
     props->nvfs.max_direct_io_size = config->size(CUFILE_PARAM_PROPERTIES_MAX_DIRECT_IO_SIZE_KB);
     if (config->flag(CUFILE_PARAM_PROPERTIES_USE_POLL_MODE)) {

@@ -28,6 +28,20 @@ class DirectStatistics : public DirectTest {
   }
 };
 
+TEST_F(DirectStatistics, PropertiesTellOfADirectWayOnceItIsProven) {
+  const auto flags = [] {
+    CUfileDrvProps_t properties{};
+    cuFileDriverGetProperties(&properties);
+    return properties.nvfs.dstatusflags;
+  };
+  EXPECT_EQ(flags() & (1U << CU_FILE_NVME_P2P_SUPPORTED), 0U);
+  const ScratchFile scratch(kMebibyte);
+  const OpenFile file(scratch);
+  const Memory memory(MemoryKind::device, kMebibyte);
+  ASSERT_STREQ(explain(file.handle(), memory.address()).path_name, "p2pdma");
+  EXPECT_NE(flags() & (1U << CU_FILE_NVME_P2P_SUPPORTED), 0U);
+}
+
 TEST_F(DirectStatistics, TellTheDrivesTransfersFromTheCpus) {
   const ScratchFile scratch(kMebibyte);
   const OpenFile file(scratch);

@@ -86,8 +86,7 @@ unsigned status_flags() {
 // What 1.16 and later print in place of Supported and Unsupported: the ways that there are, the best first. The way of
 // nvidia-fs.ko is none that this library takes.
 const char* ways_of(const StorageRow& row) {
-  const bool local = row.bit == CU_FILE_NVME_SUPPORTED || row.bit == CU_FILE_NVMEOF_SUPPORTED;
-  return local && p2pdma_is_used() ? "p2pdma, compat" : "compat";
+  return row.bit == CU_FILE_NVME_SUPPORTED && p2pdma_is_used() ? "p2pdma, compat" : "compat";
 }
 
 std::string kernel_driver_status() {
