@@ -7,6 +7,7 @@ from generator import BUFFERS
 
 KNOWN = pathlib.Path(__file__).resolve().parent / "known.txt"
 CALL = re.compile(r"^(\d+) (\S+)(.*)$")
+ENDS = re.compile(r"(?:^|\s)(signal \d+|hang|gone|exit)$", re.MULTILINE)
 
 
 class Difference:
@@ -47,7 +48,7 @@ class Known:
 def parts_of(line):
     """A line of answers as (what it is of, {part: value})."""
     line = line.strip()
-    ends = re.search(r"(?:^|\s)(signal \d+|hang|gone|exit)$", line)
+    ends = ENDS.search(line)
     if ends:
         line = line[:ends.start()]
     match = CALL.match(line)
@@ -177,6 +178,8 @@ class Situation:
 def differences(mode, calls, ours, theirs):
     """Every part of every answer that differs, in order."""
     for index in range(max(len(ours), len(theirs))):
+        if ours[index:index + 1] == theirs[index:index + 1] and not ENDS.search(ours[index]):
+            continue
         our_name, our_parts = parts_of(ours[index]) if index < len(ours) else ("nothing", {})
         their_name, their_parts = parts_of(theirs[index]) if index < len(theirs) else ("nothing", {})
         name = our_name if our_name != "nothing" else their_name

@@ -6,7 +6,8 @@
 
 A script is drawn by its number, so that `--seed N --scripts 1 --show` plays script N and shows both sides' answers. A
 process has one libcufile, loaded once. Most scripts begin with the driver open: one process plays thousands of them and
-brings the library back to where it was after each; some begin after a close; a few have a process of their own. The first
+brings the library back to where it was after each; some begin after a close; a few have a process of their own. Neither
+library waits for the other. The first
 answer that differs decides which class a script belongs to. In the second pass an example of each class is played in fresh
 processes of each library, the largest classes first: only what differs there is a difference. Then those are shrunk to few
 calls. known.txt holds those that have a reason.
@@ -26,11 +27,9 @@ import sys
 import tempfile
 import time
 
+import bulk
 import comparison
 import generator
-import players
-
-EXAMPLES = 3  # kept of each class
 
 # Calls that not every version has: where one library has them and the other has not, scripts do without.
 NEWER = {"Readv": b"cuFileReadv", "Writev": b"cuFileWritev", "GetP2P": b"cuFileDriverGetP2PFlags",
@@ -50,15 +49,10 @@ class Bench:
         self.given, self.folder, self.known = given, folder, known
         self.pairs = {}
 
-    def player(self, side, mode, alone):
-        folder = self.folder / f"{side}-{mode}{'-alone' if alone else ''}"
-        environment = dict(pair.split("=", 1) for pair in getattr(self.given, f"{side}_environment"))
-        return players.Player(self.given.player, getattr(self.given, side), folder, environment, mode, alone,
-                              self.given.patience if alone else max(1, self.given.patience // 2))
-
     def begin(self, mode, calls, alone=False):
         if (mode, alone) not in self.pairs:
-            self.pairs[mode, alone] = [self.player(side, mode, alone) for side in ("ours", "theirs")]
+            self.pairs[mode, alone] = [bulk.player_of(self.given, self.folder, side, mode, alone)
+                                       for side in bulk.SIDES]
         for player in self.pairs[mode, alone]:
             player.begin(calls)
 
@@ -71,15 +65,6 @@ class Bench:
 
     def play_alone(self, mode, calls):
         return self.play(mode, calls, alone=True)
-
-    def counts(self):
-        """What the players of each library count, {library: {mode: counts}}; they begin anew."""
-        told = {"ours": collections.Counter(), "theirs": collections.Counter()}
-        for (mode, _), pair in self.pairs.items():
-            for side, player in zip(told, pair):
-                told[side].update({(mode, what): count for what, count in player.counts.items()})
-                player.counts.clear()
-        return told
 
     def first(self, mode, calls, answers):
         return comparison.first_unknown(mode, calls, *answers, self.known)
@@ -96,60 +81,12 @@ def calls_of_one(given):
     return sorted(call for call, symbol in NEWER.items() if (symbol + b"\0" in ours) != (symbol + b"\0" in theirs))
 
 
-def script_of(seed, given):
-    mode, calls = generator.script(seed, given.life / 100, given.closed / 100)
-    return mode, [call for call in calls if call.split()[0] not in given.left_out]
-
-
 def set_up(given, top, known):
     global HERE
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     folder = top / f"w{os.getpid()}"
     HERE = Bench(given, folder, known)
-
-
-def play_some(seeds, until):
-    """What the scripts with these numbers show: (how many were played, calls, rows, {key: [count, situations, examples]},
-    what the players count)"""
-    played, calls_played = 0, 0
-    rows, classes = collections.Counter(), {}
-    waiting = {mode: collections.deque() for mode in ("open", "closed", "life")}
-    for seed in seeds:
-        mode, calls = script_of(seed, HERE.given)
-        waiting[mode].append((seed, mode, calls))
-
-    def begin(mode):
-        if time.time() > until or not waiting[mode]:
-            return None
-        one = waiting[mode].popleft()
-        HERE.begin(mode, one[2])
-        return one
-
-    # Opening takes the incumbent two seconds: what may do so is begun first and answers last.
-    under_way = {mode: begin(mode) for mode in ("life", "closed")}
-    turns = ["open"] * len(waiting["open"]) + ["life", "closed"] * (1 + len(waiting["life"]) + len(waiting["closed"]))
-    for turn in turns:
-        one = under_way.pop(turn, None) or begin(turn)
-        if one is None:
-            continue
-        seed, mode, calls = one
-        answers = HERE.answers(mode)
-        if mode != "open":
-            under_way[mode] = begin(mode)
-        played += 1
-        calls_played += len(calls)
-        difference, found = HERE.first(mode, calls, answers)
-        rows.update(set(found))
-        if difference is None:
-            continue
-        count, situations, examples = classes.setdefault(difference.key, [0, collections.Counter(), []])
-        classes[difference.key][0] = count + 1
-        if len(situations) < 50 or difference.situation in situations:
-            situations[difference.situation] += 1
-        if len(examples) < EXAMPLES:
-            at = difference.number - 1
-            examples.append((seed, mode, calls, difference.number, [side[at:at + 1] for side in answers]))
-    return played, calls_played, rows, classes, HERE.counts()
+    bulk.set_up(given, known)
 
 
 def shows(key, mode, calls, alone):
@@ -197,36 +134,6 @@ def shrink(task):
     return as_example(example["seed"], mode, best, True, *shown) if shown else example
 
 
-def first_pass(pool, given, until):
-    step = 100
-    last = given.seed + given.scripts if given.scripts else None
-    total, calls, rows, classes = 0, 0, collections.Counter(), {}
-    counts = {"ours": collections.Counter(), "theirs": collections.Counter()}
-    running = collections.deque()
-    seed = given.seed
-    while True:
-        while len(running) < given.jobs * 2 and time.time() < until and (last is None or seed < last):
-            end = seed + step if last is None else min(seed + step, last)
-            running.append(pool.apply_async(play_some, (range(seed, end), until)))
-            seed = end
-        if not running:
-            return total, calls, rows, classes, counts
-        try:
-            played, called, found, some, counted = running.popleft().get(max(1, until + 60 - time.time()) if last is None else 1200)
-        except multiprocessing.TimeoutError:
-            return total, calls, rows, classes, counts
-        total += played
-        calls += called
-        rows.update(found)
-        for side, some_counts in counted.items():
-            counts[side].update(some_counts)
-        for key, (count, situations, examples) in some.items():
-            mine = classes.setdefault(key, [0, collections.Counter(), []])
-            mine[0] += count
-            mine[1].update(situations)
-            mine[2] = sorted(mine[2] + examples, key=lambda example: example[3])[:EXAMPLES]
-
-
 def all_of(pool, work, tasks, until):
     """What `work` makes of each task, as {key: result}; what has no result at the end of the time is left out."""
     running = [(task[0], pool.apply_async(work, (task,))) for task in tasks]
@@ -250,16 +157,24 @@ def second_pass(pool, classes, until):
 
 
 def show_counts(counts):
-    """How the processes of each library fared."""
+    """How the processes of each library fared, and what took the time of their scripts."""
     lines = []
     for side, counted in counts.items():
         for mode in sorted({mode for mode, _ in counted}):
             of = {what: count for (one, what), count in counted.items() if one == mode}
             starts, scripts = of.pop("starts", 0), of.pop("scripts", 0)
             start, busy = of.pop("start_us", 0) / 1e6, of.pop("us", 0) / 1e6
-            ends = "; ".join(f"{what} ({count})" for what, count in sorted(of.items(), key=lambda item: -item[1]))
-            lines.append(f"{side} {mode}: {scripts} scripts at {1000 * busy / max(1, scripts):.1f} ms; {starts} processes, "
+            reset, opened = of.pop("reset_us", 0) / 1e6, of.pop("opened", 0)
+            took = {what[5:]: us for what, us in of.items() if what.startswith("took ")}
+            times = {what[6:]: count for what, count in of.items() if what.startswith("times ")}
+            ends = "; ".join(f"{what} ({count})" for what, count in sorted(of.items(), key=lambda item: -item[1])
+                             if not what.startswith(("took ", "times ")))
+            lines.append(f"{side} {mode}: {scripts} scripts at {1000 * busy / max(1, scripts):.2f} ms, "
+                         f"{1000 * reset / max(1, scripts):.2f} ms of it to reset; opened again {opened} times; {starts} processes, "
                          f"{start / max(1, starts):.2f} s to start one{'; given up: ' if ends else ''}{ends}")
+            slow = sorted(took.items(), key=lambda item: -item[1])[:8]
+            lines.append("    " + ", ".join(f"{name} {us / 1e6:.1f} s ({us / 1000 / max(1, times[name]):.2f} ms each)"
+                                            for name, us in slow))
     return lines
 
 
@@ -278,7 +193,7 @@ def show_example(example):
 
 
 def report(given, known, passed, examples, seconds, first_seconds):
-    total, calls, rows, classes, counts = passed
+    total, calls, rows, classes = passed.scripts, passed.calls, passed.rows, passed.classes
     verdicts = {key: "not looked at" if key not in examples else "UNEXPLAINED" if examples[key]["confirmed"] else "unconfirmed"
                 for key in classes}
     order = sorted(classes.items(), key=lambda item: (list(VERDICTS).index(verdicts[item[0]]), -item[1][0]))
@@ -292,7 +207,11 @@ def report(given, known, passed, examples, seconds, first_seconds):
     head = [f"{total} scripts from {given.seed} on in {first_seconds:.0f} s, {total / max(0.001, first_seconds):.1f} scripts/s of "
             f"each library, {2 * total} over both, {calls} calls; {seconds:.0f} s in all",
             f"{len(classes) + len(rows)} classes of differences: {len(rows)} with a reason, "
-            + ", ".join(f"{number[verdict]} {meaning}" for verdict, meaning in VERDICTS.items()), *show_counts(counts)]
+            + ", ".join(f"{number[verdict]} {meaning}" for verdict, meaning in VERDICTS.items()), *show_counts(passed.counts)]
+    head += [f"{side} had played its share after {seconds:.0f} s" for side, seconds in passed.open_seconds.items()]
+    for (side, mode, why), some in sorted(passed.given_up.items()):
+        head.append(f"given up {side} {mode}, {why}: {some[0][1]}")
+        head += [f"      {call}" for call in some[0][0]]
     if given.left_out:
         head.append(f"left out, since one library alone has them: {', '.join(given.left_out)}")
     for row, count in rows.most_common():
@@ -301,7 +220,9 @@ def report(given, known, passed, examples, seconds, first_seconds):
     document = {
         "scripts": total, "first": given.seed, "calls": calls, "seconds": round(seconds),
         "first_pass_seconds": round(first_seconds, 1), "life": given.life, "closed": given.closed,
-        "processes": show_counts(counts),
+        "processes": show_counts(passed.counts),
+        "given_up": [{"side": side, "mode": mode, "why": why, "examples": some}
+                     for (side, mode, why), some in sorted(passed.given_up.items())],
         "known": [{"reason": known.rows[row][2], "pattern": known.rows[row][0].pattern, "scripts": count}
                   for row, count in rows.most_common()],
         "classes": [{"call": key[0], "part": key[1], "ours": key[2], "theirs": key[3], "scripts": count,
@@ -315,7 +236,7 @@ def report(given, known, passed, examples, seconds, first_seconds):
 def show(given, known, top):
     set_up(given, top, known)
     for seed in range(given.seed, given.seed + (given.scripts or 1)):
-        mode, calls = script_of(seed, given)
+        mode, calls = bulk.script_of(seed, given)
         if given.script:
             mode, *calls = given.script.read_text(encoding="utf-8").splitlines()
         ours, theirs = (HERE.play_alone if given.alone else HERE.play)(mode, calls)
@@ -337,13 +258,18 @@ def arguments():
     parser.add_argument("--theirs", required=True, type=pathlib.Path, help="another, or the same")
     parser.add_argument("--folder", default=pathlib.Path(tempfile.gettempdir()), type=pathlib.Path,
                         help="where the files lie that the scripts read and write")
-    parser.add_argument("--seconds", default=480, type=float, help="for everything; a quarter of it for the second pass")
+    parser.add_argument("--seconds", default=480, type=float, help="for everything, both passes")
+    parser.add_argument("--share", default=75, type=float, help="of the seconds, in a hundred, for the first pass")
     parser.add_argument("--scripts", default=0, type=int, help="how many; 0: as many as there is time for")
     parser.add_argument("--seed", default=1, type=int, help="the number of the first script")
-    parser.add_argument("--jobs", default=os.cpu_count(), type=int)
+    parser.add_argument("--jobs", default=max(1, os.cpu_count() // 2), type=int,
+                        help="processes that play theirs with the driver open; the other modes have one more")
+    parser.add_argument("--ours-jobs", default=0, type=int, help="the same for ours; half as many if not given")
     parser.add_argument("--patience", default=10, type=int, help="seconds after which a call hangs; half of it in the first pass")
-    parser.add_argument("--life", default=1, type=float, help="scripts of a hundred that have a process of their own")
-    parser.add_argument("--closed", default=1, type=float, help="scripts of a hundred that begin after a close")
+    parser.add_argument("--life", default=0.2, type=float, help="scripts of a hundred that have a process of their own")
+    parser.add_argument("--closed", default=0.2, type=float, help="scripts of a hundred that begin after a close")
+    parser.add_argument("--danger", default=[], action="append", metavar="NAME=CHANCE",
+                        help=f"what costs a process or an open: {', '.join(f'{a}={b}' for a, b in generator.DANGERS.items())}")
     parser.add_argument("--ours-environment", default=[], action="append", metavar="NAME=VALUE")
     parser.add_argument("--theirs-environment", default=[], action="append", metavar="NAME=VALUE")
     parser.add_argument("--known", default=comparison.KNOWN, type=pathlib.Path)
@@ -357,6 +283,13 @@ def arguments():
         if not path.is_file():
             parser.error(f"there is no {path}")
         setattr(given, side, path)
+    try:
+        given.danger = {name: float(chance) for name, chance in (pair.split("=") for pair in given.danger)}
+    except ValueError:
+        parser.error("--danger takes NAME=CHANCE")
+    if not set(given.danger) <= set(generator.DANGERS):
+        parser.error(f"the dangers are {', '.join(generator.DANGERS)}")
+    given.ours_jobs = given.ours_jobs or (given.jobs + 1) // 2
     given.left_out = calls_of_one(given)
     return given
 
@@ -370,18 +303,18 @@ def main():
         if given.show:
             return show(given, known, top)
         with multiprocessing.Pool(given.jobs, set_up, (given, top, known)) as pool:
-            passed = first_pass(pool, given, begun + given.seconds * 0.75)
+            passed = bulk.first_pass(pool, given, known, top, begun + given.seconds * given.share / 100)
             first_seconds = time.time() - begun
-            print(f"{passed[0]} scripts played in {first_seconds:.0f} s, {len(passed[3])} classes to look at",
+            print(f"{passed.scripts} scripts played in {first_seconds:.0f} s, {len(passed.classes)} classes to look at",
                   file=sys.stderr, flush=True)
-            examples = second_pass(pool, passed[3], begun + given.seconds)
+            examples = second_pass(pool, passed.classes, begun + given.seconds)
     finally:
         shutil.rmtree(top, ignore_errors=True)
     lines, document, unexplained = report(given, known, passed, examples, time.time() - begun, first_seconds)
     print("\n".join(lines))
     if given.json:
         given.json.write_text(json.dumps(document, indent=1), encoding="utf-8")
-    if passed[0] == 0:
+    if passed.scripts == 0:
         return 3
     return 1 if unexplained else 0
 

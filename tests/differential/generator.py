@@ -2,11 +2,13 @@
 
 A script is (mode, calls): "life" begins as a process does that has not called the library, "open" with the driver open,
 "closed" after the driver was opened and closed. Which one it is follows from the seed and the shares.
-player.cpp says what the words of a call mean. Calls that end the incumbent's process are drawn seldom: each costs a
-process.
+player.cpp says what the words of a call mean. Calls that end NVIDIA's process are drawn seldom, since each costs a
+process: DANGERS.
 """
 
 import random
+
+from subjects import DANGERS, LIFE_SUBJECTS, OPEN_SUBJECTS, SUBJECTS
 
 SIZES = {"e": 0, "t": 100, "s": 4096, "a": 65536, "r": 70001, "b": 1052689, "memfd": 8192, "unlinked": 8192}
 BUFFERS = {"d0": 65536, "d1": 1310720, "d2": 4096, "d3": 1000, "m0": 65536, "p0": 65536, "q0": 1310720, "q1": 1310720,
@@ -24,8 +26,10 @@ TEXTS = ["ERROR", "WARN", "INFO", "DEBUG", "TRACE", "debug", "NOTICE", "bogus", 
 class Draw:
     """What one script is made of; every choice comes from its seed."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, dangers=None):
         self.random = random.Random(f"cufile {seed}")
+        self.dangers = {**DANGERS, **(dangers or {})}
+        self.stale = set()  # slots whose handle was given back
         self.calls = []
         self.handles = {}  # slot -> file name, or None for one that no registration is expected to fill
         self.registered = []
@@ -39,6 +43,9 @@ class Draw:
 
     def wrong(self):
         return self.random.random() < self.faults
+
+    def dares(self, danger):
+        return self.random.random() < self.dangers[danger]
 
     def add(self, *words):
         # Two transfers at once of one range would leave what they leave by accident.
@@ -54,9 +61,11 @@ class Draw:
         return self.one("etsarrb") + "." + self.one(MODES)
 
     def handle(self):
+        if self.stale and self.dares("stale"):
+            return self.one(sorted(self.stale))
         if self.wrong():
-            return self.one(["NULL", "garbage", "h5", "h0", "h1", "wild"])
-        return self.one(sorted(self.handles)) if self.handles else "h0"
+            return self.one(["NULL", "garbage", "wild", *(slot for slot in ("h5", "h0", "h1") if slot not in self.stale)])
+        return self.one(sorted(self.handles) or ["h4"])  # nothing is ever registered as h4
 
     def file_size(self, handle):
         name = self.handles.get(handle) or "s"
@@ -97,6 +106,8 @@ class Draw:
     # ---------------------------------------------------------------------------------------------------------- calls
     def register_file(self):
         slot = "h5" if self.wrong() else f"h{self.random.randrange(4)}"
+        if slot in self.stale:  # a registration that fails would leave the stale handle there
+            return
         name = self.file()
         if not self.wrong() and name in self.handles.values():
             return
@@ -107,10 +118,11 @@ class Draw:
             self.handles.setdefault(slot, name)
 
     def deregister_file(self):
-        handle = self.handle()
+        handle = self.one(sorted(self.stale)) if self.stale and self.wrong() else self.handle()
         self.add("HandleDeregister", handle)
-        if not self.wrong():
-            self.handles.pop(handle, None)
+        self.handles.pop(handle, None)
+        if handle[0] == "h":
+            self.stale.add(handle)
 
     def register_memory(self):
         buffer = self.buffer()
@@ -140,7 +152,7 @@ class Draw:
     def batch_set_up(self):
         slot = f"b{self.random.randrange(2)}"
         room = self.one([0, 129, 256, 2**31, 2**32 - 1]) if self.wrong() else self.one([1, 2, 4, 8, 16, 128])
-        if self.random.random() < 0.002:
+        if self.dares("set_up_null"):
             slot = "NULL"
         self.add("BatchSetUp", slot, room)
         if 0 < room <= 128 and slot != "NULL":
@@ -151,14 +163,14 @@ class Draw:
         unfit = ("ro", "dro") if opcode == 1 else ("wo", "dwo")
         fit = sorted(handle for handle, name in self.handles.items()
                      if name and "." in name and name.split(".")[1] not in (*unfit, "path"))
-        return self.handle() if count == 1 or not fit or self.random.random() < 0.02 else self.one(fit)
+        return self.handle() if count == 1 or not fit or self.dares("batch_odd") else self.one(fit)
 
     def entry(self, opcode, handle, buffer, index, count):
         """Entries of one batch touch ranges of their own: what they leave is then no accident."""
         share = self.room(buffer) // count
         size = min(share, self.one([512, 4096, 100, 1000, share]))
         # A bad entry beside good ones ends the incumbent's process.
-        odd = count == 1 or self.random.random() < 0.02
+        odd = count == 1 or self.dares("batch_odd")
         if self.random.random() < 0.01:
             size = 0
         mode = 1
@@ -170,7 +182,7 @@ class Draw:
             file_offset = self.file_offset(handle)
         if self.random.random() < 0.001:
             opcode = self.one([2, -1])
-        if self.random.random() < 0.0005:
+        if self.dares("batch_null"):
             buffer = "NULL"
         if odd and self.wrong() and self.wrong():
             buffer_offset = self.one([-1, -4096, 2**40])
@@ -253,8 +265,13 @@ class Draw:
             flags = "-"
             if self.wrong():
                 flags = ",".join(name for name in ("nosize", "nofile", "nobuffer", "nobytes") if self.random.random() < 0.4)
+            shift = self.buffer_offset(buffer, size)
+            if size >= 2**31 - 1 and not self.dares("async_huge"):
+                size = self.room(buffer)
+            if (shift < 0 or shift + size > self.room(buffer)) and not self.dares("async_past"):
+                size, shift = min(size, self.room(buffer)), 0
             self.add(self.one(["ReadAsync", "ReadAsync", "WriteAsync"]), handle, buffer, size, self.file_offset(handle),
-                     self.buffer_offset(buffer, size), self.stream(), flags or "-")
+                     shift, self.stream(), flags or "-")
             if self.random.random() < 0.8:
                 self.add("Sync")
 
@@ -336,33 +353,18 @@ class Draw:
             self.add("Stats", self.one([1, 2, 3]), "NULL" if self.wrong() else "-")
 
 
-# How often a script does what, by its subject.
-SUBJECTS = {
-    "files": {"register_file": 5, "deregister_file": 2, "transfer": 5, "ask": 1, "register_memory": 1},
-    "memory": {"register_memory": 6, "deregister_memory": 3, "transfer": 6, "register_file": 2, "deregister_file": 1},
-    "transfers": {"transfer": 12, "register_file": 3, "register_memory": 2, "deregister_memory": 1},
-    "batches": {"batch_submit": 8, "batch_set_up": 2, "batch_status": 2, "batch_end": 2, "register_file": 2,
-                "register_memory": 1, "transfer": 1, "deregister_file": 1},
-    "streams": {"stream_call": 10, "register_file": 3, "register_memory": 2, "transfer": 1, "deregister_memory": 1,
-                "deregister_file": 1},
-    "everything": {"transfer": 3, "register_file": 3, "register_memory": 2, "deregister_memory": 1, "deregister_file": 1,
-                   "batch_submit": 2, "batch_end": 1, "stream_call": 2, "ask": 3},
-    "parameters": {"set_parameter": 8, "ask": 4, "set_property": 2},
-    "properties": {"set_property": 6, "ask": 5},
-    "statistics": {"statistics": 8, "transfer": 4, "register_file": 2, "register_memory": 1, "deregister_memory": 1,
-                   "deregister_file": 1, "batch_submit": 1},
-}
-OPEN_SUBJECTS = ["files", "memory", "transfers", "transfers", "batches", "batches", "streams", "streams", "everything",
-                 "statistics", "properties"]
-LIFE_SUBJECTS = ["parameters", "parameters", "properties", "statistics", "statistics", "files", "memory", "transfers",
-                 "batches", "streams", "everything"]
-
-
-def script(seed, life=0.01, closed=0.01):
-    """The script of a seed: (mode, calls). `life` and `closed`: the shares of these modes."""
-    draw = Draw(seed)
+def mode_of(draw, life, closed):
     choice = draw.random.random()
-    mode = "life" if choice < life else "closed" if choice < life + closed else "open"
+    return "life" if choice < life else "closed" if choice < life + closed else "open"
+
+
+def script(seed, life=0.002, closed=0.002, dangers=None, wanted=("open", "closed", "life")):
+    """The script of a seed: (mode, calls), or None if its mode is none of those wanted. `life` and `closed`: the shares of
+    these modes; `dangers`: what differs from DANGERS."""
+    draw = Draw(seed, dangers)
+    mode = mode_of(draw, life, closed)
+    if mode not in wanted:
+        return None
     subject = draw.one(OPEN_SUBJECTS if mode == "open" else LIFE_SUBJECTS)
     weights = dict(SUBJECTS[subject])
     transfers = any(name in weights for name in ("transfer", "batch_submit", "stream_call"))

@@ -14,7 +14,7 @@ START_SECONDS = 60  # until a process is ready; many start at once
 MOST_NOTES = 6  # of hangs, by one process of the pool
 NEAR = 1 << 14  # bytes of a stack that are searched for return addresses
 
-LAST = re.compile(rb"(?:^|\n)end(?: us=(\d+) left=(\S+))?\n$")
+LAST = re.compile(rb"(?:^|\n)end(?: us=(\d+) reset=(\d+) opened=(\d+) took=(\S*) left=(\S+))?\n")
 notes = 0
 
 
@@ -82,7 +82,8 @@ class Player:
         self.process = None
         self.ready = False
         self.calls = []
-        self.counts = collections.Counter()  # starts, start_us, scripts, us, why processes ended
+        self.counts = collections.Counter()  # starts, start_us, scripts, us, reset_us, opened, ... and why processes ended
+        self.given_up = []  # (why, calls, the last answers) of the scripts that ended a process
 
     def start(self):
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -125,10 +126,17 @@ class Player:
             except OSError:
                 self.stop()
 
+    def count_end(self, why, lines):
+        """A process ends early: why, with this script as an example."""
+        self.counts[why] += 1
+        if self.counts[why] <= MOST_NOTES:
+            told = [line for line in lines if "cuda=" in line or "signal" in line or "hang" in line]
+            self.given_up.append((why, list(self.calls), told[:3] or lines[-1:]))
+
     def give_up(self, lines, why):
         """The process has hung or gone: says where, and ends it."""
         global notes
-        self.counts[f"{'while starting' if not self.ready else 'in a script'}: {why}"] += 1
+        self.count_end(f"{'while starting' if not self.ready else 'in a script'}: {why}", lines)
         if notes < MOST_NOTES:
             notes += 1
             note("\n".join([f"{why} {'in a script' if self.ready else 'while starting'}, {self.mode}: {self.command[1]}",
@@ -149,6 +157,38 @@ class Player:
             data += some
         return data, ""
 
+    def greet(self, first):
+        """Takes the first line of a process; False if it is not what a process says that can play."""
+        if not first.startswith(b"ready "):
+            return False
+        _, taken, opened = first.decode(errors="replace").split()
+        self.ready = True
+        self.counts["start_us"] += int(taken[3:])
+        if opened != "open=0/0":
+            self.counts[f"while starting: {opened}"] += 1
+        return True
+
+    def settle(self, lines, last):
+        """The lines of a script's answers, after what its end says has been counted and done."""
+        if last[1] is None:
+            if lines and lines[-1].endswith(" hang"):
+                return self.give_up(lines, "hang")
+            self.count_end(f"in a script: {' '.join(lines[-1].split()[-2:]) if lines else 'nothing'}", lines)
+            self.stop()
+            return lines
+        for what, count in zip(("scripts", "us", "reset_us", "opened"), (1, int(last[1]), int(last[2]), int(last[3]))):
+            self.counts[what] += count
+        for word in last[4].decode().split(",")[:-1]:
+            name, times, taken = word.split(":")
+            self.counts[f"times {name}"] += int(times)
+            self.counts[f"took {name}"] += int(taken)
+        left = last[5].decode()
+        if left not in ("nothing", "life"):
+            self.count_end(f"left: {left}", lines)
+        if self.alone or left != "nothing":
+            self.stop()
+        return lines
+
     def answers(self):
         """The lines of answers; the last one tells of a process that ended or hung."""
         if self.process is None:
@@ -157,32 +197,77 @@ class Player:
         if not self.ready:
             data, why = self.lines_until(data, lambda data: b"ready" in data and b"\n" in data or LAST.search(data),
                                          START_SECONDS)
-            if why or not data.startswith(b"ready"):
+            first, _, rest = data.partition(b"\n")
+            if why or not self.greet(first):
                 return self.give_up([f"start {why or data.decode(errors='replace').split(chr(10) + 'end')[0].strip()}"],
                                     why or "crash")
-            self.ready = True
-            first, _, data = data.partition(b"\n")
-            _, taken, opened = first.decode(errors="replace").split()
-            self.counts["start_us"] += int(taken[3:])
-            if opened != "open=0/0":
-                self.counts[f"while starting: {opened}"] += 1
+            data = rest
         data, why = self.lines_until(data, LAST.search, 6 * self.seconds + 15)
-        lines = data.decode(errors="replace").splitlines()[1:]
-        if why:
-            return self.give_up(lines + [why], why)
         last = LAST.search(data)
-        lines.pop()
-        if last[1] is None:
-            if lines and lines[-1].endswith(" hang"):
-                return self.give_up(lines, "hang")
-            self.counts[f"in a script: {' '.join(lines[-1].split()[-2:]) if lines else 'nothing'}"] += 1
-            self.stop()
-            return lines
-        self.counts["scripts"] += 1
-        self.counts["us"] += int(last[1])
-        left = last[2].decode()
-        if left not in ("nothing", "life"):
-            self.counts[f"left: {left}"] += 1
-        if self.alone or left != "nothing":
-            self.stop()
-        return lines
+        lines = (data[:last.start()] if last else data).decode(errors="replace").splitlines()[1:]
+        return self.give_up(lines + [why], why) if why else self.settle(lines, last)
+
+    def play_all(self, scripts, until, starts):
+        """The answers to each script in turn, up to the time. The process is handed all of them at once, so that it waits
+        for nobody; one that has ended is followed by another. `starts`: a semaphore that is held while one starts."""
+        at = 0
+        while at < len(scripts) and time.time() < until:
+            held = False
+            if self.process is None:
+                starts.acquire()
+                held = True
+            try:
+                if held:
+                    self.start()
+                    os.set_blocking(self.process.stdin.fileno(), False)
+                for lines in self.play_on(scripts[at:at + 1] if self.mode == "life" else scripts[at:], until):
+                    if held:
+                        starts.release()
+                        held = False
+                    if lines is not None:
+                        yield lines
+                        at += 1
+            finally:
+                if held:
+                    starts.release()
+
+    def play_on(self, scripts, until):
+        """None once the process is ready, then the answers to scripts until it ends."""
+        text = "".join("\n".join([f"script x {self.mode}", *calls, "end\n"]) for calls in scripts).encode()
+        text, data, at = memoryview(text), b"", 0
+        self.calls = scripts[0]
+        limit = time.monotonic() + (6 * self.seconds + 15 if self.ready else START_SECONDS)
+        while at < len(scripts) and self.process is not None:
+            left = min(limit - time.monotonic(), until - time.time())
+            came, taken, _ = select.select([self.process.stdout], [self.process.stdin] if text else [], [], max(0, left))
+            if taken:
+                try:
+                    text = text[os.write(self.process.stdin.fileno(), text[:1 << 16]):]
+                except OSError:
+                    text = text[:0]  # the process ends: its output tells
+            if not came:
+                if time.time() >= until:
+                    self.stop(kill=True)
+                elif time.monotonic() >= limit:
+                    yield self.give_up(data.decode(errors="replace").splitlines()[1:] + ["hang"], "hang")
+                continue
+            some = os.read(self.process.stdout.fileno(), 1 << 16)
+            data += some
+            if not self.ready and (b"\n" in data or not some):
+                first, _, data = data.partition(b"\n")
+                if not self.greet(first):
+                    yield self.give_up(["start " + (first.decode(errors="replace").strip() or "gone")], "crash")
+                    return
+                yield None
+            begin = 0
+            while self.process is not None and (last := LAST.search(data, begin)):
+                lines = data[begin:last.start()].decode(errors="replace").splitlines()[1:]
+                begin = last.end()
+                lines = self.settle(lines, last)
+                at += 1
+                self.calls = scripts[min(at, len(scripts) - 1)]
+                limit = time.monotonic() + 6 * self.seconds + 15
+                yield lines
+            data = data[begin:]
+            if not some and self.process is not None:
+                yield self.give_up(data.decode(errors="replace").splitlines()[1:] + ["gone"], "gone")
