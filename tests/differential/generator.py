@@ -30,6 +30,7 @@ class Draw:
         self.random = random.Random(f"cufile {seed}")
         self.dangers = {**DANGERS, **(dangers or {})}
         self.stale = set()  # slots whose handle was given back
+        self.spent = set()  # batches of which some entries may still be under way
         self.calls = []
         self.handles = {}  # slot -> file name, or None for one that no registration is expected to fill
         self.registered = []
@@ -151,6 +152,8 @@ class Draw:
 
     def batch_set_up(self):
         slot = f"b{self.random.randrange(2)}"
+        if slot in self.spent:
+            return
         room = self.one([0, 129, 256, 2**31, 2**32 - 1]) if self.wrong() else self.one([1, 2, 4, 8, 16, 128])
         if self.dares("set_up_null"):
             slot = "NULL"
@@ -199,6 +202,8 @@ class Draw:
         slot = self.one(sorted(self.batches) or ["b0"])
         if self.wrong() and self.wrong():
             slot = self.one(["NULL", "b2", "b1"])
+        if slot in self.spent:
+            return
         state = self.batches.setdefault(slot, [4, 0])
         count = self.one([1, 1, 2, 3, 4])
         if not self.wrong():
@@ -241,6 +246,9 @@ class Draw:
         if self.wrong() and self.wrong():
             slot = self.one(["NULL", "b2"])
         self.add("BatchStatus", slot, least, room, timeout, flags)
+        if least < state[1] and slot in self.batches:  # how much room is left is an accident
+            self.batches.pop(slot)
+            self.spent.add(slot)
         state[1] = 0
 
     def batch_end(self):
