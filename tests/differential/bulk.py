@@ -118,7 +118,8 @@ class Passed:
 class Chunks:
     """The chunks of one lane: which each library is to play next, and the answers that the other has still to match."""
 
-    def __init__(self, given):
+    def __init__(self, given, leader=None):
+        self.leader = leader  # the lane that this one is not to be in front of
         self.first, self.last = given.seed, given.seed + given.scripts if given.scripts else None
         self.size = CHUNK if not given.scripts else max(1, min(CHUNK, given.scripts // (4 * given.jobs)))
         self.next = dict.fromkeys(SIDES, 0)
@@ -130,7 +131,7 @@ class Chunks:
         begin = self.first + self.next[side] * self.size
         if self.last is not None and begin >= self.last:
             return None
-        if self.next[side] - self.next[other] >= AHEAD:
+        if self.next[side] - self.next[other] >= AHEAD or (self.leader and self.next[side] >= self.leader.next[side]):
             return "wait"
         self.next[side] += 1
         return begin, begin + self.size if self.last is None else min(begin + self.size, self.last)
@@ -151,7 +152,9 @@ def first_pass(pool, given, known, top, until):
     begun = time.time()
     passed = Passed()
     starts = multiprocessing.BoundedSemaphore(STARTS)
-    lanes = {lane: Chunks(given) for lane in LANES if lane == "open" or given.life or given.closed}
+    lanes = {"open": Chunks(given)}
+    if given.life or given.closed:
+        lanes["slow"] = Chunks(given, lanes["open"])
     links, processes, busy, compared = {}, [], {}, collections.deque()
     for lane, side in ((lane, side) for lane in lanes for side in SIDES):
         for number in range(1 if lane == "slow" else given.ours_jobs if side == "ours" else given.jobs):

@@ -2,7 +2,7 @@
 
 # What costs NVIDIA's library an open, or its process: the chance of each where it could be drawn.
 DANGERS = {
-    "stale": 0.001,  # a transfer names a handle that was given back: the use count falls to 0
+    "stale": 0.003,  # a transfer names a handle that was given back: the use count falls to 0
     "async_huge": 0.01,  # of stream calls with a size of 2 GiB and more: they hang
     "async_past": 0.1,  # of stream calls that reach past the memory otherwise: some leave a CUDA error that stays
     "batch_odd": 0.005,  # a bad entry or a handle that does not suit, beside good ones: the process aborts
