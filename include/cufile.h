@@ -292,7 +292,7 @@ CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t* props);
  *   PollMode          whether transfers up to the threshold, a multiple of 4 above 0, are polled for
  *   MaxDirectIOSize   the largest piece in which a transfer goes to a direct path: a multiple of 64, 64 to 16384
  *   MaxCacheSize      bounce buffers for each GPU, a multiple of 4
- *   MaxPinnedMemSize  device memory that may be registered, a multiple of 4; SIZE_MAX lifts the limit
+ *   MaxPinnedMemSize  device memory that may be registered, a multiple of 4
  * Errors: CU_FILE_DRIVER_UNSUPPORTED_LIMIT (not such a value); CU_FILE_INVALID_VALUE (the last two: too large). */
 CUfileError_t cuFileDriverSetPollMode(bool poll, size_t poll_threshold_size);
 CUfileError_t cuFileDriverSetMaxDirectIOSize(size_t max_direct_io_size);
@@ -412,11 +412,11 @@ CUfileError_t cuFileBufDeregister(const void* bufPtr_base);
  * bufPtr_offset, which may be negative; it may be device, managed or host memory, registered or not; sizes and offsets
  * need no alignment.
  * Bytes behind the returned count stay untouched. A write past the end extends the file; it is durable after fsync.
- * errno: EINVAL (fh is no handle, bufPtr_base is NULL), EBADF (the descriptor was closed), EFAULT (no memory there),
- * the file's own (EIO, ENOSPC, ...), CU_FILE_HANDLE_NOT_REGISTERED (deregistered), CU_FILE_INVALID_VALUE (a negative
- * file offset), CU_FILE_INVALID_FILE_OPEN_FLAG (reading a file opened for writing only; EIO: writing one opened for
- * reading only), CU_FILE_INVALID_MAPPING_RANGE (past the range that bufPtr_base was registered with; before it:
- * CU_FILE_INTERNAL_ERROR), CU_FILE_CUDA_POINTER_RANGE_ERROR (past the allocation). */
+ * errno: EINVAL (fh is no handle, bufPtr_base is NULL), EBADF (the descriptor was closed), the file's own (ENOSPC),
+ * CU_FILE_HANDLE_NOT_REGISTERED (deregistered), CU_FILE_INVALID_VALUE (a negative file offset, too large an end),
+ * CU_FILE_INVALID_FILE_OPEN_FLAG (reading what was opened for writing), CU_FILE_INVALID_MAPPING_RANGE (past the range
+ * that bufPtr_base was registered with; before it: CU_FILE_INTERNAL_ERROR), EPERM, and EIO for most writes (no memory
+ * there, past its allocation, writing a file opened for reading only, a size that no count tells). */
 ssize_t cuFileRead(CUfileHandle_t fh, void* bufPtr_base, size_t size, off_t file_offset, off_t bufPtr_offset);
 ssize_t cuFileWrite(CUfileHandle_t fh, const void* bufPtr_base, size_t size, off_t file_offset, off_t bufPtr_offset);
 

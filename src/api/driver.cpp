@@ -3,18 +3,15 @@
 #include <limits>
 
 #include "api/funnel.h"
+#include "api/window.h"
 #include "core/driver.h"
 #include "gpu/memory.h"
-#include "gpu/nvml.h"
-#include "topology/pci.h"
 
 using sluice::api::guarded;
 using sluice::base::Failure;
 using sluice::core::Driver;
 
 namespace {
-
-constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
 
 template <typename T>
 void require(T* pointer) {
@@ -138,10 +135,6 @@ CUfileError_t cuFileDriverSetMaxCacheSize(size_t max_cache_size) {
 CUfileError_t cuFileDriverSetMaxPinnedMemSize(size_t max_pinned_size) {
   return guarded("cuFileDriverSetMaxPinnedMemSize", [&] {
     Driver::instance().life_or_open();
-    if (max_pinned_size == no_limit) {  // documented: lifts the limit
-      Driver::instance().store().adjust(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB, no_limit);
-      return;
-    }
     adjust(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB, max_pinned_size, CU_FILE_INVALID_VALUE);
   });
 }
@@ -153,11 +146,7 @@ CUfileError_t cuFileGetBARSizeInKB(int gpuIndex, size_t* barSize) {
     if (gpuIndex < 0 || gpuIndex >= sluice::gpu::device_count()) {
       throw Failure(CU_FILE_INVALID_VALUE, "no device has the index " + std::to_string(gpuIndex));
     }
-    constexpr int window = 1;  // BAR1 is the one that shows device memory
-    const std::string address = sluice::gpu::pci_address(gpuIndex);
-    std::uint64_t bytes = sluice::topology::bar_bytes(sluice::facts::Root{}, address, window);
-    if (bytes == 0) bytes = sluice::gpu::window_bytes_by_nvml(address, sluice::gpu::uuid_of(gpuIndex));
-    *barSize = bytes / 1024;
+    *barSize = sluice::api::window_kb(gpuIndex);
   });
 }
 

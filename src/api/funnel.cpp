@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "gpu/driver.h"
@@ -73,6 +74,26 @@ void write_sentence(LastError& last) noexcept {
   last.error = 0;
 }
 
+// As NVIDIA's library answers: it moves writes of whole pages, beyond the first, in another way than the rest.
+int errno_for(int error, Asked asked) noexcept {
+  constexpr std::size_t page = 4096;
+  const bool no_count_tells_it = asked.size > std::numeric_limits<ssize_t>::max();
+  const bool reads = asked.direction == base::Direction::read;
+  const bool whole_pages = asked.size > page && asked.size % page == 0;
+  const int cannot = reads || whole_pages || no_count_tells_it ? EPERM : EIO;
+  switch (error) {
+    case EFAULT:
+    case CU_FILE_CUDA_POINTER_RANGE_ERROR:
+      return cannot;
+    case CU_FILE_INVALID_FILE_OPEN_FLAG:
+      return reads ? error : cannot;
+    case CU_FILE_INVALID_VALUE:
+      return no_count_tells_it ? EPERM : error;
+    default:
+      return error;
+  }
+}
+
 }  // namespace
 
 CUfileError_t report(const char* call, const base::Failure& failure) noexcept {
@@ -99,12 +120,10 @@ void report(const char* call, base::Outcome refusal) noexcept {
   }
 }
 
-ssize_t deliver(const char* call, base::Outcome outcome, base::Direction direction) noexcept {
+ssize_t deliver(const char* call, base::Outcome outcome, Asked asked) noexcept {
   if (outcome.ok()) return static_cast<ssize_t>(outcome.count());
   report(call, outcome);
-  const bool writes_read_only =
-      direction == base::Direction::write && outcome.error() == CU_FILE_INVALID_FILE_OPEN_FLAG;
-  errno = writes_read_only ? EIO : outcome.error();
+  errno = errno_for(outcome.error(), asked);
   return -1;
 }
 

@@ -82,24 +82,31 @@ CUfileError_t guarded(const char* call, Body&& body) {
   return undisturbed([&]() noexcept { return translated(call, body); });
 }
 
-// A transfer's answer: the count, or -1 with the errno or 50xx code in errno. For a file that was not opened for
-// writing that is EIO, as with NVIDIA's library; the sentence tells more.
-ssize_t deliver(const char* call, base::Outcome outcome, base::Direction direction) noexcept;
+// What a transfer was to do.
+struct Asked {
+  base::Direction direction = base::Direction::read;
+  std::size_t size = 0;
+};
+
+// A transfer's answer: the count, or -1 with the errno or 50xx code in errno. For memory that cannot be touched, a file
+// that was not opened for writing and a size that no count tells, that is NVIDIA's EPERM or EIO; the sentence that is
+// kept, and the log, tell the cause.
+ssize_t deliver(const char* call, base::Outcome outcome, Asked asked) noexcept;
 
 // The same for a body that moves bytes. All that it can throw is that there was no memory for the driver's first call.
 template <typename Body>
-[[gnu::noinline]] ssize_t delivered(const char* call, Body& body, base::Direction direction) noexcept {
+[[gnu::noinline]] ssize_t delivered(const char* call, Body& body, Asked asked) noexcept {
   const core::BrokenPipeHeld held;
   try {
-    return deliver(call, body(), direction);
+    return deliver(call, body(), asked);
   } catch (...) {
-    return deliver(call, base::Outcome::system_error(ENOMEM), direction);
+    return deliver(call, base::Outcome::system_error(ENOMEM), asked);
   }
 }
 
 template <typename Body>
-ssize_t guarded_transfer(const char* call, Body&& body, base::Direction direction = base::Direction::read) {
-  return undisturbed([&]() noexcept { return delivered(call, body, direction); });
+ssize_t guarded_transfer(const char* call, Body&& body, Asked asked = {}) {
+  return undisturbed([&]() noexcept { return delivered(call, body, asked); });
 }
 
 }  // namespace sluice::api

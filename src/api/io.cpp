@@ -25,20 +25,21 @@ Outcome transfer_parts(Direction direction, CUfileHandle_t fh, const CUfileIOVec
 extern "C" {
 
 ssize_t cuFileRead(CUfileHandle_t fh, void* bufPtr_base, size_t size, off_t file_offset, off_t bufPtr_offset) {
-  return guarded_transfer("cuFileRead", [&] {
-    const Call call{Direction::read, fh, bufPtr_base, size, file_offset, bufPtr_offset};
-    return sluice::core::transfer(Driver::instance(), call);
-  });
+  return guarded_transfer("cuFileRead",
+                          [&] {
+                            const Call call{Direction::read, fh, bufPtr_base, size, file_offset, bufPtr_offset};
+                            return sluice::core::transfer(Driver::instance(), call);
+                          },
+                          {Direction::read, size});
 }
 
 ssize_t cuFileWrite(CUfileHandle_t fh, const void* bufPtr_base, size_t size, off_t file_offset, off_t bufPtr_offset) {
-  return guarded_transfer(
-      "cuFileWrite",
-      [&] {
-        const Call call{Direction::write, fh, bufPtr_base, size, file_offset, bufPtr_offset};
-        return sluice::core::transfer(Driver::instance(), call);
-      },
-      Direction::write);
+  return guarded_transfer("cuFileWrite",
+                          [&] {
+                            const Call call{Direction::write, fh, bufPtr_base, size, file_offset, bufPtr_offset};
+                            return sluice::core::transfer(Driver::instance(), call);
+                          },
+                          {Direction::write, size});
 }
 
 ssize_t cuFileReadv(CUfileHandle_t fh, const CUfileIOVec_t* iov, size_t iovcnt, off_t file_offset, unsigned flags) {
@@ -47,9 +48,9 @@ ssize_t cuFileReadv(CUfileHandle_t fh, const CUfileIOVec_t* iov, size_t iovcnt, 
 }
 
 ssize_t cuFileWritev(CUfileHandle_t fh, const CUfileIOVec_t* iov, size_t iovcnt, off_t file_offset, unsigned flags) {
-  return guarded_transfer(
-      "cuFileWritev", [&] { return transfer_parts(Direction::write, fh, iov, iovcnt, file_offset, flags); },
-      Direction::write);
+  return guarded_transfer("cuFileWritev",
+                          [&] { return transfer_parts(Direction::write, fh, iov, iovcnt, file_offset, flags); },
+                          {.direction = Direction::write});
 }
 
 }  // extern "C"

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "api/funnel.h"
+#include "api/window.h"
 #include "base/foreign_enum.h"
 #include "core/driver.h"
 
@@ -96,6 +97,12 @@ CUfileError_t cuFileGetParameterMinMaxValue(CUFileSizeTConfigParameter_t param, 
       refuse("the level of the statistics, 0 to 3, has no limits to be asked for");
     *min_value = sluice::config::size_parameters[*index].lowest;
     *max_value = sluice::config::size_parameters[*index].highest;
+    const bool is_of_device_memory = *index == CUFILE_PARAM_PROPERTIES_MAX_DEVICE_CACHE_SIZE_KB ||
+                                     *index == CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB;
+    // What the first device shows of its memory, where there is one and it is known.
+    const std::uint64_t shown =
+        is_of_device_memory && Driver::instance().use_count() > 0 ? sluice::api::window_kb(0) : 0;
+    if (shown > 0) *max_value = shown;
   });
 }
 

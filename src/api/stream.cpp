@@ -14,8 +14,8 @@ namespace {
 
 void run(CUstream stream, const LateCall& call) {
   Driver& driver = Driver::instance();
-  const bool complete = call.handle != nullptr && call.base != nullptr && call.size != nullptr &&
-                        call.file_offset != nullptr && call.buffer_offset != nullptr && call.moved != nullptr;
+  const bool complete = call.base != nullptr && call.size != nullptr && call.file_offset != nullptr &&
+                        call.buffer_offset != nullptr && call.moved != nullptr;
   if (!complete) {
     driver.life_or_open();
     if (call.moved != nullptr) *call.moved = -EINVAL;  // for those who look at nothing else

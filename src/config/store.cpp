@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <utility>
 
 #include "base/failure.h"
@@ -114,6 +115,7 @@ void Store::set(const CUFileStringConfigParameter_t& id, const std::string& valu
     throw Failure(CU_FILE_INVALID_VALUE, "no such text parameter in the version that is reported");
   }
   if (value.empty()) throw Failure(CU_FILE_INVALID_VALUE, "an empty text sets nothing");
+  if (value.size() >= PATH_MAX) throw Failure(CU_FILE_INVALID_VALUE, "no file, folder or level has so long a name");
   require_closed();
   switch (id) {
     case CUFILE_PARAM_LOGGING_LEVEL:  // any text, as with NVIDIA's library: the log tells of unknown ones

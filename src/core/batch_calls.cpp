@@ -39,8 +39,9 @@ const char* objection(const CUfileIOParams_t& entry, const FileTable::Pin& file)
   if (entry.u.batch.devPtr_base == nullptr) return "its buffer is a null pointer";
   if (entry.u.batch.file_offset < 0 || entry.u.batch.devPtr_offset < 0) return "it has a negative offset";
   if (entry.u.batch.size > std::numeric_limits<off_t>::max()) return "its size is larger than any file";
-  if (!check(*file, call_of(entry)).ok()) return "the file was not opened for this direction";
-  return nullptr;
+  const base::Outcome refusal = check(*file, call_of(entry));
+  if (refusal.error() == CU_FILE_INVALID_VALUE) return "it ends beyond the largest offset of a file";
+  return refusal.ok() ? nullptr : "the file was not opened for this direction";
 }
 
 [[noreturn]] void refuse_entry(std::size_t number, const char* reason) {
@@ -49,7 +50,7 @@ const char* objection(const CUfileIOParams_t& entry, const FileTable::Pin& file)
 }
 
 // An entry of no bytes has nothing to wait for, and no event: as with NVIDIA's library, where a GetStatus for which
-// none is outstanding returns at once, too.
+// none is outstanding returns at once, too. Nothing else of it is looked at.
 bool is_dropped(const Batch& batch, const CUfileIOParams_t& entry) {
   return entry.u.batch.size == 0 && batch.tells() == Batch::Events::of_what_ended_by_itself;
 }
@@ -59,11 +60,7 @@ void fill(Driver& driver, const Batch& batch, Batch::Room& room, std::span<const
   Survey survey(driver, room.count());
   std::size_t place = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (is_dropped(batch, entries[i])) {
-      const auto reason = objection(entries[i], driver.files().pin(entries[i].fh));
-      if (reason != nullptr) refuse_entry(i, reason);
-      continue;
-    }
+    if (is_dropped(batch, entries[i])) continue;
     Entry& entry = room.entry(place++);
     entry.file = survey.file_of(entries[i].fh);
     if (const char* const reason = objection(entries[i], entry.file)) refuse_entry(i, reason);
@@ -134,12 +131,12 @@ void submit_batch(Driver& driver, void* handle, std::span<const CUfileIOParams_t
 std::size_t collect_batch(Driver& driver, void* handle, std::size_t least, std::span<CUfileIOEvents_t> into,
                           const std::optional<timespec>& timeout) {
   const Holding holding;
-  const auto batch = driver.batches().pin(handle);
-  if (!batch) throw Failure(CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR, "no such batch");
   if (into.empty()) throw Failure(CU_FILE_INVALID_VALUE, "*nr leaves no room for events");
   if (least > into.size()) {
     throw Failure(CU_FILE_INVALID_VALUE, "min_nr is larger than the room for events in *nr");
   }
+  const auto batch = driver.batches().pin(handle);
+  if (!batch) throw Failure(CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR, "no such batch");
   const std::size_t written = batch->collect(least, into, timeout);
   observe::count(Operation::batch_complete, true, written);
   return written;

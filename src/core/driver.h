@@ -70,6 +70,8 @@ class Driver {
   RegisteredRange take_buffer(std::uint64_t base);
   void end_leaving(std::uint64_t base);
   void forget_leaving(std::span<const RegisteredRange> ranges);
+  // Throws where the base of a registration is this address, and its memory is still there.
+  void require_unknown(std::uint64_t address, const facts::BufferFacts& now);
   // With control_ held: puts `range` in the place of a registration with the same base whose memory is gone, and
   // answers that one's handle, for the caller to retire. Null when the memory is still there.
   void* take_stale_locked(const RegisteredRange& range, const facts::BufferFacts& now);

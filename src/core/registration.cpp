@@ -172,6 +172,10 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
   const bool is_whole = !on_device || (size <= most && gpu::contiguous_bytes(address, size) == size);
   // A reservation may be registered before all of it is mapped. Transfers look at what they touch of it, then.
   if (!is_whole && !lies_in_range(facts, address, size)) {
+    require_unknown(address, facts);
+    if (facts.kind == facts::MemoryKind::managed) {
+      throw Failure(CU_FILE_CUDA_MEMORY_TYPE_INVALID, "the buffer is longer than the managed memory that it begins in");
+    }
     throw Failure(CU_FILE_CUDA_POINTER_RANGE_ERROR,
                   "the buffer is longer than its allocation: register at most what was allocated");
   }
@@ -199,6 +203,17 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
   }
   if (stale != nullptr) buffers_.retire(stale, patience_now());
   debug([&] { return fmt::format("buffer {:#x} of {} bytes registered, device {}", address, size, facts.device); });
+}
+
+// A second registration is one whatever its length.
+void Driver::require_unknown(std::uint64_t address, const facts::BufferFacts& now) {
+  const std::lock_guard lock(control_);
+  const auto known = ranges_.find(address, address, 1);
+  if (!known || known->base != address) return;
+  const auto buffer = buffers_.pin(known->handle);
+  if (buffer && buffer->facts.kind == now.kind && buffer->facts.id == now.id) {
+    throw Failure(CU_FILE_MEMORY_ALREADY_REGISTERED, "a buffer with this address is registered already");
+  }
 }
 
 // Under the lock, so that the level is never below what is there.

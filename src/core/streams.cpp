@@ -106,15 +106,22 @@ void transfer_behind(Driver& driver, cuda::Stream stream, const LateCall& call, 
   *call.moved = static_cast<ssize_t>(transfer_in_stream(driver, file, now, nullptr, offsets).value());
 }
 
+// Of no bytes there is nothing that a handle would be needed for.
+[[gnu::no_sanitize_thread]] bool is_nothing(const LateCall& call) noexcept {
+  return *call.size == 0;
+}
+
 // Of a size that no count tells there is no transfer. What is known to be nothing is told at once, as by calls that
 // wait: programs may look without waiting for the stream. It is put into the stream all the same: earlier work there
 // may write another size.
 [[gnu::no_sanitize_thread]] void look_at_size(const LateCall& call) {
   const std::size_t size = *call.size;
   if (size == 0) *call.moved = 0;
-  if (size <= std::numeric_limits<ssize_t>::max()) return;
+  const bool is_counted = size <= std::numeric_limits<ssize_t>::max();
+  if (is_counted && !ends_beyond_all_files(*call.file_offset, size)) return;
   *call.moved = -EINVAL;
-  throw Failure(CU_FILE_INVALID_VALUE, "no count tells of so many bytes");
+  throw Failure(CU_FILE_INVALID_VALUE,
+                is_counted ? "the range ends beyond the largest offset of a file" : "no count tells of so many bytes");
 }
 
 // A trial of the direct path copies on streams of our own, which may stand behind those that wait for us: it is made
@@ -334,6 +341,10 @@ void Streams::submit(Driver& driver, cuda::Stream stream, const LateCall& call) 
   const auto file = driver.files().pin(call.handle);
   if (!file) {
     driver.life_or_open();
+    if (is_nothing(call)) {
+      *call.moved = 0;
+      return;
+    }
     if (driver.files().standing(call.handle) == Standing::retired) {
       *call.moved = -CU_FILE_HANDLE_NOT_REGISTERED;
       return;

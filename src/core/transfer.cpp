@@ -28,6 +28,10 @@ namespace {
 
 constexpr auto largest_offset = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
 
+constexpr Access wrong_for(Direction direction) noexcept {
+  return direction == Direction::read ? Access::write_only : Access::read_only;
+}
+
 // The memory of a transfer, resolved. A registered buffer stays pinned, so that deregistering it waits.
 struct Memory {
   facts::BufferFacts facts;
@@ -127,10 +131,6 @@ Outcome run(Driver& driver, File& file, const Call& call, const Origin& origin, 
   if (const Outcome refusal = check(file, call); !refusal.ok() || call.size == 0) return refusal;
   Call bounded = call;
   const auto offset = static_cast<std::uint64_t>(call.file_offset);
-  if (call.size > largest_offset - offset) {
-    if (call.direction == Direction::write) return Outcome::system_error(EFBIG);
-    bounded.size = largest_offset - offset;
-  }
   const std::uint64_t address =
       reinterpret_cast<std::uint64_t>(call.base) + static_cast<std::uint64_t>(call.buffer_offset);
   if (address + bounded.size < address) return Outcome::system_error(EFAULT);
@@ -141,9 +141,10 @@ Outcome run(Driver& driver, File& file, const Call& call, const Origin& origin, 
   seen.memory = memory.facts;
   facts::Look now(file.fd, file.facts);
   if (!resolved.ok()) {
-    const bool fits = call.direction == Direction::read && file.operations == nullptr && memory.there > 0 &&
+    const bool fits = call.direction == Direction::read && file.operations == nullptr &&
                       resolved.error() == CU_FILE_CUDA_POINTER_RANGE_ERROR && ends_within(now, offset, memory.there);
     if (!fits) return resolved;
+    if (memory.there == 0) return Outcome::bytes(0);  // from its end on there is nothing to read
     bounded.size = memory.there;
   }
   if (courier == nullptr) gpu::settle(memory.facts, address);
@@ -183,6 +184,14 @@ Outcome run_counted(Driver& driver, File& file, const Call& call, const Origin& 
   return outcome;
 }
 
+bool leaves_its_registration(Driver& driver, const Call& call) noexcept {
+  const auto base = reinterpret_cast<std::uint64_t>(call.base);
+  const auto range = driver.ranges().find(base, base, 1);
+  if (!range) return false;
+  const BufferTable::Pin buffer = driver.buffers().pin(range->handle);
+  return buffer && call.buffer_offset >= 0 && leaves_registered(*buffer, call);
+}
+
 Outcome run_watched(Driver& driver, File& file, const Call& call, const Origin& origin) noexcept {
   const InFlight in_flight;  // for those who come with a pin
   const Watch watch;
@@ -214,13 +223,17 @@ bool leaves_registered(const Buffer& buffer, const Call& call) noexcept {
   return !inside && same_allocation(buffer.facts, gpu::inspect(buffer.base));
 }
 
+bool ends_beyond_all_files(off_t offset, std::size_t size) noexcept {
+  if (offset < 0 || size > largest_offset) return false;
+  return size > largest_offset - static_cast<std::uint64_t>(offset);
+}
+
 Outcome check(const File& file, const Call& call) noexcept {
   if (call.base == nullptr) return Outcome::system_error(EINVAL);
   if (call.file_offset < 0) return Outcome::refused(CU_FILE_INVALID_VALUE);
-  if (call.size > largest_offset) return Outcome::refused(CU_FILE_INVALID_VALUE);
-  const Access wrong = call.direction == Direction::read ? Access::write_only : Access::read_only;
-  if (file.facts.access == wrong) return Outcome::refused(CU_FILE_INVALID_FILE_OPEN_FLAG);
-  return Outcome::bytes(0);
+  if (ends_beyond_all_files(call.file_offset, call.size)) return Outcome::refused(CU_FILE_INVALID_VALUE);
+  if (file.facts.access == wrong_for(call.direction)) return Outcome::refused(CU_FILE_INVALID_FILE_OPEN_FLAG);
+  return call.size > largest_offset ? Outcome::refused(CU_FILE_INVALID_VALUE) : Outcome::bytes(0);
 }
 
 Call rest_of(const Call& call, std::uint64_t there) noexcept {
@@ -251,8 +264,13 @@ Outcome transfer_in_stream(Driver& driver, File& file, const Call& call, engine:
     case CU_FILE_INVALID_MAPPING_RANGE:
       return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
     case CU_FILE_INVALID_FILE_OPEN_FLAG:
-      return call.direction == Direction::write ? Outcome::system_error(EPERM) : outcome;
+      if (call.direction == Direction::read) return outcome;
+      return leaves_its_registration(driver, call) ? Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE)
+                                                   : Outcome::system_error(EPERM);
     case CU_FILE_INVALID_VALUE:
+      if (call.direction == Direction::read && file.facts.access == Access::write_only) {
+        return Outcome::refused(CU_FILE_INVALID_FILE_OPEN_FLAG);
+      }
       return call.file_offset < 0 && offset == OffsetsAre::read_late ? Outcome::system_error(EPERM) : outcome;
     default:
       return outcome;
@@ -271,9 +289,10 @@ Outcome transfer(Driver& driver, const Call& call) noexcept {
   const InFlight in_flight;
   const FileTable::Pin file = driver.files().pin(call.handle);
   if (file) return transfer(driver, *file, call);
-  const Outcome refusal = driver.files().standing(call.handle) == Standing::retired
-                              ? Outcome::refused(CU_FILE_HANDLE_NOT_REGISTERED)
-                              : Outcome::system_error(EINVAL);
+  Outcome refusal = Outcome::system_error(EINVAL);
+  if (driver.files().standing(call.handle) == Standing::retired) {
+    refusal = Outcome::refused(call.file_offset < 0 ? CU_FILE_INVALID_VALUE : CU_FILE_HANDLE_NOT_REGISTERED);
+  }
   observe::count_transfer({.direction = call.direction, .requested = call.size}, refusal);
   return refusal;
 }

@@ -56,6 +56,8 @@ base::Outcome transfer_in_stream(Driver& driver, File& file, const Call& call, e
 // What a call is refused for without looking at the memory: null buffer, negative offsets, wrong access mode. 0:
 // nothing.
 base::Outcome check(const File& file, const Call& call) noexcept;
+// No file has an offset that such a range ends at.
+bool ends_beyond_all_files(off_t offset, std::size_t size) noexcept;
 
 // Does a call by a pointer that was registered leave what was registered there, and is still there?
 bool leaves_registered(const Buffer& buffer, const Call& call) noexcept;

@@ -102,7 +102,6 @@ constexpr std::array refused_flags = {
     RefusedFlag{O_APPEND, "O_APPEND", "every write would go to the end of the file whatever its offset"},
     RefusedFlag{O_NONBLOCK, "O_NONBLOCK", "cuFile's transfers wait for their bytes"},
     RefusedFlag{O_NOFOLLOW, "O_NOFOLLOW", "cuFile's contract excludes it"},
-    RefusedFlag{O_NOATIME, "O_NOATIME", "cuFile's contract excludes it"},
 };
 
 }  // namespace

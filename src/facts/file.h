@@ -61,7 +61,7 @@ struct FileFacts {
 
 // Throws base::Failure with the code that cuFileHandleRegister has to answer: CU_FILE_INVALID_VALUE for a descriptor
 // that is not open, CU_FILE_INVALID_FILE_TYPE for what is neither a regular file nor a block device,
-// CU_FILE_INVALID_FILE_OPEN_FLAG for O_APPEND, O_NONBLOCK, O_NOFOLLOW, O_NOATIME and O_PATH, CU_FILE_IO_NOT_SUPPORTED
+// CU_FILE_INVALID_FILE_OPEN_FLAG for O_APPEND, O_NONBLOCK, O_NOFOLLOW and O_PATH, CU_FILE_IO_NOT_SUPPORTED
 // for procfs, sysfs and other pseudo files. A file without a name (unlinked, O_TMPFILE, memfd) is as good as any.
 // Where procfs or sysfs do not tell, the fields stay empty. Waits for no server: attributes come from the cache, and
 // no other file, mount or device is touched.

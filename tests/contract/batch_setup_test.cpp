@@ -237,6 +237,11 @@ TEST_F(BatchSetUp, AskingForEventsNeedsRoomForThem) {
   EXPECT_EQ(code(cuFileBatchIOGetStatus(batch_, 0, &count, nullptr, nullptr)), CU_FILE_INVALID_VALUE);
   EXPECT_EQ(code(cuFileBatchIOGetStatus(nullptr, 0, &count, events.data(), nullptr)),
             CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR);
+  EXPECT_EQ(code(cuFileBatchIOGetStatus(nullptr, 5, &count, events.data(), nullptr)), CU_FILE_INVALID_VALUE);
+  count = 0;
+  for (const auto batch : {batch_, CUfileBatchHandle_t{nullptr}}) {
+    EXPECT_EQ(code(cuFileBatchIOGetStatus(batch, 0, &count, events.data(), nullptr)), CU_FILE_INVALID_VALUE);
+  }
 }
 
 TEST_F(BatchSetUp, CancellingWhatIsNoBatchIsIgnored) {

@@ -189,10 +189,12 @@ TEST_F(BatchTransfer, HasNoEventsForEntriesOfSizeZeroAndWaitsForNone) {
     found += fresh;
   }
   EXPECT_EQ(collected(1), 0U) << "and it does not wait for the one that is not there";
-  entries_.clear();
-  add(handle.get(), CUFILE_READ, memory.address(), 0, 0);
-  submit();
-  EXPECT_EQ(collected(1), 0U);
+  for (const CUfileHandle_t nobody_looks : {handle.get(), CUfileHandle_t{nullptr}}) {
+    entries_.clear();
+    add(nobody_looks, CUFILE_READ, memory.address(), 0, 0);
+    submit();
+    EXPECT_EQ(collected(1), 0U);
+  }
 }
 
 TEST_F(BatchTransfer, TellsOfAFailedEntryWithItsCause) {

@@ -120,6 +120,19 @@ TEST_F(Buffer, LongerThanItsAllocationIsRefused) {
   EXPECT_EQ(register_buffer(memory.at(kSize / 2), 64 * kSize), CU_FILE_CUDA_POINTER_RANGE_ERROR);
 }
 
+TEST_F(Buffer, IsRegisteredAlreadyWhateverItsLength) {
+  if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
+  const Memory memory(MemoryKind::device, kSize);
+  const Registration registration(memory.address(), kSize);
+  EXPECT_EQ(register_buffer(memory.address(), 64 * kSize), CU_FILE_MEMORY_ALREADY_REGISTERED);
+}
+
+TEST_F(Buffer, OfManagedMemoryIsNotRegisteredWithMoreThanItHas) {
+  if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
+  const Memory memory(MemoryKind::managed, kSize);
+  EXPECT_EQ(register_buffer(memory.address(), std::size_t{1} << 40), CU_FILE_CUDA_MEMORY_TYPE_INVALID);
+}
+
 TEST_F(Buffer, KnownFlagsAreTaken) {
   const Memory memory(usual_memory(), kSize);
   EXPECT_EQ(register_buffer(memory.address(), kSize, CU_FILE_RDMA_REGISTER), CU_FILE_SUCCESS);
@@ -213,7 +226,7 @@ TEST_F(Buffer, TransfersMayNotLeaveAnUnregisteredAllocation) {
   if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
   const Handle handle(fd_);
   const Memory memory(MemoryKind::device, 65536);
-  const Transfer refused = failed(CU_FILE_CUDA_POINTER_RANGE_ERROR);
+  const Transfer refused = failed(EPERM);
   // A driver may round an allocation up to 2 MiB, and so much may the file have: go well past that.
   const std::size_t far = 64 * kSize;
   ASSERT_EQ(::ftruncate(fd_.get(), static_cast<off_t>(far)), 0);
@@ -223,13 +236,14 @@ TEST_F(Buffer, TransfersMayNotLeaveAnUnregisteredAllocation) {
   EXPECT_TRUE(same_bytes(file_.content(), plain_read(fd_.get(), 0, file_.content().size())));
 }
 
-TEST_F(Buffer, AGarbagePointerIsRefusedWithEfault) {
+TEST_F(Buffer, AGarbagePointerIsRefused) {
   const Handle handle(fd_);
   // Reserved, so that nobody else gets it, but neither memory nor known to the driver.
   void* const garbage = mmap(nullptr, kSize, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ASSERT_NE(garbage, MAP_FAILED);
-  EXPECT_EQ(read_file(handle.get(), garbage, 4096), failed(EFAULT));
-  EXPECT_EQ(write_file(handle.get(), garbage, 4096), failed(EFAULT));
+  EXPECT_EQ(read_file(handle.get(), garbage, 4096), failed(EPERM));
+  EXPECT_EQ(write_file(handle.get(), garbage, 100), failed(EIO));
+  EXPECT_EQ(write_file(handle.get(), garbage, 8192), failed(EPERM)) << "of whole pages";
   munmap(garbage, kSize);
 }
 
@@ -372,6 +386,17 @@ TEST_F(Buffer, OfHostMemoryMayBeSaidToBeAsLongAsAllAddresses) {
 }
 
 // Of a read only what the file has has to fit.
+TEST_F(Buffer, MayEndWhereTheFileEndsWhateverTheSizeOfTheRead) {
+  const ScratchFile small(100);
+  for (const int flags : {0, O_DIRECT}) {
+    const Fd fd = small.open(O_RDWR | flags);
+    const Handle handle(fd);
+    const Memory memory(usual_memory(), 65536);
+    EXPECT_EQ(read_file(handle.get(), memory.address(), 64 * kSize), moved(100)) << flags;
+    EXPECT_TRUE(same_bytes(small.content(), memory.get(0, 100))) << flags;
+  }
+}
+
 TEST_F(Buffer, MayBeShorterThanAReadThatTheFileEndsWithin) {
   if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
   const ScratchFile small(65536);
@@ -380,7 +405,8 @@ TEST_F(Buffer, MayBeShorterThanAReadThatTheFileEndsWithin) {
   const Memory memory(MemoryKind::device, kSize);
   EXPECT_EQ(read_file(handle.get(), memory.address(), 64 * kSize, 1), moved(65535));
   EXPECT_TRUE(same_bytes({small.content().data() + 1, 65535}, memory.get(0, 65535)));
-  EXPECT_EQ(write_file(handle.get(), memory.address(), 64 * kSize), failed(CU_FILE_CUDA_POINTER_RANGE_ERROR));
+  EXPECT_EQ(write_file(handle.get(), memory.address(), 64 * kSize), failed(EPERM));
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 4096, 65536, 64 * kSize), moved(0)) << "at the end of the file";
 }
 
 }  // namespace

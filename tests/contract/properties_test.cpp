@@ -123,6 +123,7 @@ TEST_F(Properties, MaxPinnedMemorySizeMayBeZero) {
 TEST_F(Properties, MaxPinnedMemorySizeRefusesWhatLiesOutsideItsLimits) {
   EXPECT_EQ(code(cuFileDriverSetMaxPinnedMemSize(7)), CU_FILE_DRIVER_UNSUPPORTED_LIMIT);
   EXPECT_EQ(code(cuFileDriverSetMaxPinnedMemSize(kHuge)), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(code(cuFileDriverSetMaxPinnedMemSize(SIZE_MAX)), CU_FILE_INVALID_VALUE);
   EXPECT_EQ(properties().max_device_pinned_mem_size, 33554432U);
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "support/calls.h"
 #include "support/cuda_driver.h"
@@ -99,6 +100,10 @@ TEST_F(Streams, ReadExactlyWhateverTheAlignment) {
   expect_read(stream.get(), memory, 8192, 65536, 4096);
   expect_read(stream.get(), memory, 500001, 77, 13);
   expect_read(stream.get(), memory, 1, 4095, 1);
+  const Stream aligned;
+  ASSERT_EQ(code(cuFileStreamRegister(aligned.get(), CU_FILE_STREAM_PAGE_ALIGNED_INPUTS)), CU_FILE_SUCCESS);
+  expect_read(aligned.get(), memory, 100, 512, 512);
+  EXPECT_EQ(code(cuFileStreamDeregister(aligned.get())), CU_FILE_SUCCESS);
 }
 
 TEST_F(Streams, ReadIntoEveryKindOfMemory) {
@@ -332,6 +337,45 @@ TEST_F(Streams, TellOfNothingAtOnce) {
   EXPECT_EQ(arguments_->moved, 0);
 }
 
+TEST_F(Streams, LookAtNoHandleForNothing) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  for (const std::uintptr_t garbage : {std::uintptr_t{0}, std::uintptr_t{0x1234567}}) {
+    set(0, 0, 0);
+    EXPECT_EQ(
+        code(cuFileReadAsync(reinterpret_cast<CUfileHandle_t>(garbage), memory.address(), &arguments_->size,
+                             &arguments_->file_offset, &arguments_->buffer_offset, &arguments_->moved, stream.get())),
+        CU_FILE_SUCCESS);
+    stream.synchronize();
+    EXPECT_EQ(arguments_->moved, 0);
+  }
+}
+
+TEST_F(Streams, RefuseRangesThatEndBeyondTheLargestOffset) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  set(INT64_MAX, 4096, 0);
+  EXPECT_EQ(read(stream.get(), memory), CU_FILE_INVALID_VALUE);
+  EXPECT_EQ(arguments_->moved, -EINVAL);
+}
+
+TEST_F(Streams, TellThatAFileOpenedForReadingCannotBeWrittenUnlessTheRangeIsWrong) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  const Registration registration(memory.address(), 65536);
+  const Fd reader = file_.open(O_RDONLY);
+  const Handle read_only(reader);
+  for (const auto& [size, told] :
+       {std::pair<std::size_t, ssize_t>{4096, -1}, {131072, -CU_FILE_INVALID_MAPPING_SIZE}}) {
+    set(size, 0, 0);
+    ASSERT_EQ(code(cuFileWriteAsync(read_only.get(), memory.address(), &arguments_->size, &arguments_->file_offset,
+                                    &arguments_->buffer_offset, &arguments_->moved, stream.get())),
+              CU_FILE_SUCCESS);
+    stream.synchronize();
+    EXPECT_EQ(arguments_->moved, told);
+  }
+}
+
 TEST_F(Streams, TellOfADeregisteredHandleThroughTheCount) {
   const Stream stream;
   const Memory memory(MemoryKind::device, kRoom);
@@ -401,6 +445,23 @@ TEST_F(Streams, TellOfMemoryThatACallMayNotTouchThroughTheCount) {
   EXPECT_TRUE(same_bytes(file_.content(), content_of(file_.path())));
 }
 
+TEST_F(Streams, TellOfMemoryThatIsNotThereThroughTheCount) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  set(std::size_t{1} << 30, 0, 0);  // no driver rounds an allocation up to that
+  ASSERT_EQ(write(stream.get(), memory), CU_FILE_SUCCESS);
+  stream.synchronize();
+  EXPECT_EQ(arguments_->moved, -CU_FILE_CUDA_POINTER_RANGE_ERROR);
+  void* const nowhere = reinterpret_cast<void*>(std::uintptr_t{4096});
+  set(4096, 0, 0);
+  ASSERT_EQ(code(cuFileReadAsync(handle_, nowhere, &arguments_->size, &arguments_->file_offset,
+                                 &arguments_->buffer_offset, &arguments_->moved, stream.get())),
+            CU_FILE_SUCCESS);
+  stream.synchronize();
+  EXPECT_EQ(arguments_->moved, -EFAULT);
+  EXPECT_TRUE(same_bytes(file_.content(), content_of(file_.path())));
+}
+
 TEST_F(Streams, RefuseOffsetsBeforeTheRegisteredPointerWhereTheyAreFixed) {
   const Stream plain;
   const Stream fixed;
@@ -435,6 +496,13 @@ TEST_F(Streams, TellOfAFileOfTheWrongModeThroughTheCount) {
             CU_FILE_SUCCESS);
   stream.synchronize();
   EXPECT_EQ(arguments_->moved, -CU_FILE_INVALID_FILE_OPEN_FLAG);
+  set(4096, 0, 0);
+  arguments_->file_offset = -4096;
+  ASSERT_EQ(code(cuFileReadAsync(write_only.get(), memory.address(), &arguments_->size, &arguments_->file_offset,
+                                 &arguments_->buffer_offset, &arguments_->moved, stream.get())),
+            CU_FILE_SUCCESS);
+  stream.synchronize();
+  EXPECT_EQ(arguments_->moved, -CU_FILE_INVALID_FILE_OPEN_FLAG) << "the mode counts before the offset";
 }
 
 // Who waits instead is let go by another thread after a while, and found out.

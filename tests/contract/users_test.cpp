@@ -85,6 +85,18 @@ TEST_F(Users, ReadTheCauseOfAnErrnoThatIsNoneOfTheSystem) {
   EXPECT_NE(std::strstr(sluice_last_error(), "deregistered"), nullptr) << sluice_last_error();
 }
 
+TEST_F(Users, ReadTheCauseWhereTheErrnoOnlySaysThatItCannotBe) {
+  const ScratchFile file(4096);
+  const Fd fd = file.open(O_RDWR);
+  const Handle handle(fd);
+  void* const nowhere = reinterpret_cast<void*>(std::uintptr_t{4096});
+  ASSERT_EQ(read_file(handle.get(), nowhere, 4096), failed(EPERM));
+  EXPECT_NE(std::strstr(sluice_last_error(), "no memory at the address"), nullptr) << sluice_last_error();
+  ASSERT_EQ(write_file(handle.get(), nowhere, 100), failed(EIO));
+  EXPECT_NE(std::strstr(sluice_last_error(), "no memory at the address"), nullptr) << sluice_last_error();
+  EXPECT_NE(std::strstr(sluice_last_error(), "(14)"), nullptr) << sluice_last_error();
+}
+
 // One parameter at a time is set to its least value before the driver opens: nothing may be divided by it.
 TEST_F(Users, ReadPropertiesAfterAnyParameterWasSetBeforeOpen) {
   const ScratchFile file(300001);

@@ -199,7 +199,7 @@ TEST_F(DirectFaults, MemoryThatIsFreedInMidWayBlamesNobody) {
     freed.free();
     plan.release();
     reader.join();
-    EXPECT_EQ(answer, failed(EFAULT));
+    EXPECT_EQ(answer, failed(EPERM));
   }
   const Meter direct(SLUICE_PATH_P2PDMA, SLUICE_REASON_DIRECT);
   expect_right_read(file.handle());

@@ -84,7 +84,7 @@ TEST_F(WindowFaults, LikeMemoryThatIsFreedMeanwhileEndInAnError) {
   memory.free();
   plan.release();
   reader.join();
-  EXPECT_EQ(answer, failed(EFAULT));
+  EXPECT_EQ(answer, failed(EPERM));
   EXPECT_EQ(plan.calls(), 2U);
   EXPECT_EQ(reads_by_window(), before);
 }

@@ -53,7 +53,7 @@ void register_wrong_buffer(Actor& actor) {
       if (memory.kind() != support::MemoryKind::device) return;
       actor.expect(actor.call("cuFileBufRegister", named(memory, 0, size),
                               [&] { return cuFileBufRegister(memory.address(), size, 0); }),
-                   {CU_FILE_CUDA_POINTER_RANGE_ERROR, CU_FILE_INVALID_VALUE});
+                   {CU_FILE_CUDA_POINTER_RANGE_ERROR, CU_FILE_INVALID_VALUE, CU_FILE_MEMORY_ALREADY_REGISTERED});
     }
   }
 }

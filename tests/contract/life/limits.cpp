@@ -157,7 +157,7 @@ void exhaust_the_heap() {
 // Whether a call comes through or says that there is no memory, and nothing else, is all that counts.
 bool through_or_no_memory(const Transfer& answer, std::size_t size) {
   return answer == moved(size) || answer == failed(ENOMEM) || answer == failed(CU_FILE_NOMEM_ERROR) ||
-         answer == failed(EFAULT);
+         answer == failed(EPERM) || answer == failed(EIO);
 }
 bool through_or_no_memory(int answer) {
   return answer == CU_FILE_SUCCESS || answer == CU_FILE_NOMEM_ERROR;

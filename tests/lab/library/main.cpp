@@ -242,8 +242,7 @@ class Checks {
       freed.free();
       reader.join();
       const bool whole_blocks = transfer.count >= 0 && transfer.count % static_cast<ssize_t>(kBlock) == 0;
-      const bool gone =
-          transfer == support::failed(EFAULT) || transfer == support::failed(CU_FILE_CUDA_POINTER_RANGE_ERROR);
+      const bool gone = transfer == support::failed(EPERM);
       if (!whole_blocks && !gone) why = differs(transfer, kSize);
     }
     row(name_ + ": memory that is freed in flight", why);
