@@ -15,7 +15,6 @@
 #include <string>
 #include <thread>
 
-#include "base/adaptive_mutex.h"
 #include "base/event_count.h"
 #include "observe/log.h"
 
@@ -28,10 +27,11 @@ constexpr auto between_guards_looks = std::chrono::milliseconds(4);
 // Then it sleeps: the next request of a loop finds it awake.
 constexpr unsigned looks_in_vain = 25;
 
+// The charge's address; the lowest bit is set while it is looked at, and then it may not go.
 struct alignas(64) Guarded {
-  base::AdaptiveMutex mutex;  // held while the charge is looked at, or goes
-  std::atomic<Sentinel::Charge*> charge{nullptr};
+  std::atomic<std::uintptr_t> charge{0};
 };
+constexpr std::uintptr_t looking = 1;
 
 struct GuardPost {
   std::array<Guarded, 64> places;
@@ -50,11 +50,13 @@ GuardPost& guard_post() noexcept {
 bool look_after_all(GuardPost& all) noexcept {
   bool any = false;
   for (Guarded& place : all.places) {
-    if (place.charge.load(std::memory_order_relaxed) == nullptr) continue;
-    const std::lock_guard lock(place.mutex);
-    Sentinel::Charge* const charge = place.charge.load(std::memory_order_acquire);
-    if (charge == nullptr) continue;
-    charge->look_in();
+    std::uintptr_t charge = place.charge.load(std::memory_order_relaxed);
+    if (charge == 0) continue;
+    // Acquire: the charge was made before its address was put here.
+    if (!place.charge.compare_exchange_strong(charge, charge | looking, std::memory_order_acquire)) continue;
+    reinterpret_cast<Sentinel::Charge*>(charge)->look_in();
+    place.charge.store(charge, std::memory_order_release);
+    place.charge.notify_all();
     any = true;
   }
   return any;
@@ -114,9 +116,10 @@ bool Sentinel::is_there() noexcept {
 Sentinel::Watch::Watch(Charge& charge) noexcept {
   GuardPost& all = guard_post();
   for (std::size_t i = 0; i < all.places.size() && place_ < 0; ++i) {
-    Charge* nobody = nullptr;
-    std::atomic<Charge*>& place = all.places[i].charge;
-    if (place.load(std::memory_order_relaxed) == nullptr && place.compare_exchange_strong(nobody, &charge)) {
+    std::uintptr_t nobody = 0;
+    std::atomic<std::uintptr_t>& place = all.places[i].charge;
+    if (place.load(std::memory_order_relaxed) == 0 &&
+        place.compare_exchange_strong(nobody, reinterpret_cast<std::uintptr_t>(&charge))) {
       place_ = static_cast<int>(i);
     }
   }
@@ -125,16 +128,18 @@ Sentinel::Watch::Watch(Charge& charge) noexcept {
 
 Sentinel::Watch::~Watch() {
   if (place_ < 0) return;
-  Guarded& place = guard_post().places[static_cast<std::size_t>(place_)];
-  const std::lock_guard lock(place.mutex);
-  place.charge.store(nullptr, std::memory_order_release);
+  std::atomic<std::uintptr_t>& place = guard_post().places[static_cast<std::size_t>(place_)].charge;
+  for (;;) {
+    std::uintptr_t charge = place.load(std::memory_order_relaxed) & ~looking;
+    if (place.compare_exchange_strong(charge, 0, std::memory_order_acq_rel)) return;
+    place.wait(charge, std::memory_order_acquire);  // it is looked at just now
+  }
 }
 
 void sentinel_after_fork_in_child() noexcept {
   GuardPost& all = guard_post();
   for (Guarded& place : all.places) {
-    new (&place.mutex) base::AdaptiveMutex;
-    place.charge.store(nullptr, std::memory_order_relaxed);
+    place.charge.store(0, std::memory_order_relaxed);
   }
   new (&all.starting) std::mutex;
   all.awake.store(false, std::memory_order_relaxed);

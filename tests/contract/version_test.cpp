@@ -21,6 +21,7 @@ class ReportedVersion : public CufileTest {
     cuFileStatsStop();
     cuFileSetStatsLevel(0);
     ::unsetenv("CUFILE_VERSION_COMPAT");
+    ::unsetenv("CUFILE_ENV_PATH_JSON");
     CufileTest::TearDown();
   }
 
@@ -145,6 +146,10 @@ TEST_F(ReportedVersion, DecidesWhichParametersThereAre) {
 }
 
 TEST_F(ReportedVersion, DecidesTheDefaults) {
+  // The machine's own file may say otherwise.
+  const Bytes nothing{'{', '}'};
+  const ScratchFile file(nothing);
+  ASSERT_EQ(::setenv("CUFILE_ENV_PATH_JSON", file.path().c_str(), 1), 0);
   std::size_t direct = 0;
   std::array<std::size_t, 4> sizes{};
   std::array<std::size_t, 4> counts{};

@@ -44,7 +44,7 @@ void register_wrong_buffer(Actor& actor) {
       const int flags = actor.one_of({4, 64, -1, 1 << 30});
       actor.expect(actor.call("cuFileBufRegister", joined("flags ", flags),
                               [&] { return cuFileBufRegister(memory.at(64), 4096, flags); }),
-                   {CU_FILE_SUCCESS, CU_FILE_MEMORY_ALREADY_REGISTERED});
+                   {CU_FILE_SUCCESS, CU_FILE_MEMORY_ALREADY_REGISTERED, CU_FILE_CUDA_MEMORY_TYPE_INVALID});
       break;
     }
     default: {

@@ -52,7 +52,7 @@ suite batch_endurance env GLIBC_TUNABLES=glibc.malloc.tcache_count=0 SLUICE_TEST
 suite stream_endurance env GLIBC_TUNABLES=glibc.malloc.tcache_count=0 SLUICE_TEST_FULL=1 "$build/test-bin/stream_endurance"
 suite contract_plain env SLUICE_MODE=plain "$build/test-bin/contract_tests" --gtest_filter=-Large.*
 suite contract_verify env SLUICE_VERIFY=1 "$build/test-bin/contract_tests" --gtest_filter=-Large.*
-suite first_use "$build/test-bin/first_use" --processes 400 --parallel 8
+suite first_use "$build/test-bin/first_use" --processes 400 --parallel 8 --dir "$scratch/here"
 suite life "$build/test-bin/life_tests"
 suite callers "$build/test-bin/callers_tests"
 suite uvm "$build/test-bin/uvm_tests"
