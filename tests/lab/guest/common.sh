@@ -149,7 +149,7 @@ end_mapping() { dmsetup remove --noudevsync "$1"; }
 
 # What the library says of a file, by one key of `sluice explain`.
 explained() { # explained FILE KEY
-  LD_LIBRARY_PATH=$LAB_BUILD/softgpu timeout 300 "$LAB_BUILD/bin/sluice" explain "$1" --json |
+  LD_LIBRARY_PATH=$LAB_BUILD/softgpu timeout 300 "$LAB_BUILD/bin/sluice" explain "$1" --gpu 0 --json |
     sed -n "s/^  \"$2\": \"\(.*\)\",\$/\1/p"
 }
 # knows ROW FILE WANTED: the facts that the library finds below a file.
