@@ -42,7 +42,7 @@ struct GuardPost {
   std::mutex starting;
 };
 
-GuardPost& guard_post() noexcept {
+GuardPost& guard_post() {
   static auto* const instance = new GuardPost;
   return *instance;
 }

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -107,8 +108,9 @@ constexpr std::size_t kDeviceBytesARing = 4096;
 // What a station takes: one stream, 1.3 MiB, a few words of device memory.
 constexpr std::size_t kMappedKibAStation = 1500;
 constexpr std::size_t kDeviceBytesAStation = 512;
-// Threads that attend to streams come when so many streams have work at once, and stay.
-constexpr const char* kAttendant = "sluice-streams";
+// Threads that come when they are needed, and stay: when so many streams have work at once, and with the first ragged
+// O_DIRECT write to each storage.
+constexpr std::array kThatStay = {"sluice-streams", "sluice-files"};
 // A thread that works on another device for the first time gets a stream there.
 constexpr std::size_t kStreamsOfThreads = 8;
 constexpr const char* kStream = "softgpu-queue";
@@ -147,10 +149,12 @@ std::vector<std::string> growth(const Census& before, const Census& now, std::si
     others.erase(std::find(others.begin(), others.end(), kStream));
     ++new_streams;
   }
-  std::size_t new_attendants = 0;
-  while (count_of(kAttendant, now) > count_of(kAttendant, before) + new_attendants) {
-    others.erase(std::find(others.begin(), others.end(), kAttendant));
-    ++new_attendants;
+  std::size_t new_that_stay = 0;
+  for (const char* const name : kThatStay) {
+    for (std::size_t i = count_of(name, before); i < count_of(name, now); ++i) {
+      others.erase(std::find(others.begin(), others.end(), name));
+      ++new_that_stay;
+    }
   }
   compare("threads", before.threads, others, found);
   if (now.locked_kib > before.locked_kib) {
@@ -160,7 +164,7 @@ std::vector<std::string> growth(const Census& before, const Census& now, std::si
     found.push_back(std::to_string(before.device_free - now.device_free) + " bytes of device memory are missing");
   }
   const std::size_t allowed_kib =
-      rings * kMappedKibARing + stations * kMappedKibAStation + (new_streams + new_attendants) * kMappedKibAStream;
+      rings * kMappedKibARing + stations * kMappedKibAStation + (new_streams + new_that_stay) * kMappedKibAStream;
   if (!kSanitized && now.mapped_kib > before.mapped_kib + slack_kib + allowed_kib) {
     found.push_back(std::to_string(now.mapped_kib - before.mapped_kib) + " KiB more are mapped");
   }

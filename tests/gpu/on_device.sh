@@ -9,6 +9,7 @@ logs=${2:-$(mktemp -d)}
 mkdir -p "$logs"
 here=$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")
 scratch=$(mktemp -d)/scratch
+chmod 755 "$(dirname "$scratch")"  # some callers run as an ordinary user
 passed=0 failed=0 skipped=0
 running=''
 
