@@ -134,11 +134,24 @@ void open_a_log_once() {
   unsetenv("CUFILE_LOGFILE_PATH");
 }
 
+// Nor is what it keeps of its statistics, from the first time that they run: a descriptor, and the memory that others
+// may look at.
+void run_statistics_once() {
+  cuFileDriverOpen();
+  cuFileSetStatsLevel(3);
+  cuFileStatsStart();
+  cuFileStatsStop();
+  cuFileStatsReset();
+  cuFileSetStatsLevel(0);
+  cuFileDriverClose();
+}
+
 int run(const Options& options) {
   mallopt(M_ARENA_MAX, 1);  // so that address space is not counted by the accident of which thread allocates first
   const support::ScratchFile configuration(Bytes{'{', '}'});  // one that says nothing, in place of the machine's
   setenv("CUFILE_ENV_PATH_JSON", configuration.path().c_str(), 1);
   open_a_log_once();
+  run_statistics_once();
   std::printf("SLUICE_TEST_SEED=%llu, %zu calls, %zu %s\n", static_cast<unsigned long long>(support::run_seed()),
               options.calls, options.threads, options.sequential ? "actors in turn" : "threads");
   std::fflush(stdout);
