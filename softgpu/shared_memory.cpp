@@ -1,5 +1,5 @@
-// Behind the memory's own pages the file has one more, which tells whoever gets a descriptor what it is. It is sealed:
-// no process can shorten it beneath another one.
+// Behind the memory's own pages the file has one more, which tells the receiver of a descriptor what it is. It is
+// sealed: no process can shorten it beneath another one.
 #include "shared_memory.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
-// Waiting for what another thread is about to do and does not tell of: some looks in a row, then naps that grow. A loop
-// that only yields is no wait: on a busy machine, among priorities, whoever yields may be the next to run, again and
-// again.
+// Waiting for something that another thread is about to do and does not signal: a bounded spin, then sleeps that grow.
+// A loop that only yields is no wait: on a busy machine, among priorities, the thread that yields may be the next to
+// run.
 #pragma once
 
 #include <time.h>
