@@ -1,8 +1,8 @@
 """The first pass: processes that play shares of the scripts against one library each, and what their answers show.
 
 Neither library waits for the other: the scripts go out in chunks by number, the answers come back and are compared once
-both are there. Scripts that do not begin with the driver open have one process a library to themselves, since opening
-NVIDIA's library takes seconds.
+both are there. Scripts that do not begin with the driver open have processes to themselves, since opening NVIDIA's library
+takes seconds.
 """
 
 import collections
@@ -93,7 +93,7 @@ class Passed:
     """What the first pass has shown."""
 
     def __init__(self):
-        self.scripts, self.calls = 0, 0
+        self.scripts, self.calls, self.last = 0, 0, 0  # last: what follows the highest number that was handed out
         self.rows, self.classes = collections.Counter(), {}
         self.counts = {side: collections.Counter() for side in SIDES}
         self.given_up = {}  # (side, mode, why) -> [(calls, last answers)]
@@ -157,7 +157,7 @@ def first_pass(pool, given, known, top, until):
         lanes["slow"] = Chunks(given, lanes["open"])
     links, processes, busy, compared = {}, [], {}, collections.deque()
     for lane, side in ((lane, side) for lane in lanes for side in SIDES):
-        for number in range(1 if lane == "slow" else given.ours_jobs if side == "ours" else given.jobs):
+        for number in range(given.slow_jobs if lane == "slow" else given.ours_jobs if side == "ours" else given.jobs):
             mine, its = multiprocessing.Pipe()
             process = multiprocessing.Process(target=work, daemon=True,
                                               args=(its, side, lane, given, top / f"{lane}{number}", until, starts))
@@ -175,6 +175,7 @@ def first_pass(pool, given, known, top, until):
                     idle.discard(link)
                 if isinstance(chunk, tuple):
                     busy[link] = chunk
+                    passed.last = max(passed.last, chunk[1])
                     link.send(chunk)
             if not busy or time.time() > until + 30:
                 break

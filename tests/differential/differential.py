@@ -16,7 +16,6 @@ Leaves with 0 when every difference has a reason, 1 when one has none, 3 when no
 """
 
 import argparse
-import collections
 import json
 import multiprocessing
 import os
@@ -30,14 +29,12 @@ import time
 import bulk
 import comparison
 import generator
+import reports
 
 # Calls that not every version has: where one library has them and the other has not, scripts do without.
 NEWER = {"Readv": b"cuFileReadv", "Writev": b"cuFileWritev", "GetP2P": b"cuFileDriverGetP2PFlags",
          "SetP2P": b"cuFileDriverSetP2PFlags", "SetGpuSlabs": b"cuFileSetParameterGpuBounceBufferSlabArray",
          "GetGpuSlabs": b"cuFileGetParameterGpuBounceBufferSlabArray"}
-
-VERDICTS = {"UNEXPLAINED": "without", "unconfirmed": "that fresh processes did not show",
-            "not looked at": "not confirmed for lack of time"}
 
 HERE = None  # what a process of the pool has: its players
 
@@ -156,83 +153,6 @@ def second_pass(pool, classes, until):
     return {**found, **shrunk}
 
 
-def show_counts(counts):
-    """How the processes of each library fared, and what took the time of their scripts."""
-    lines = []
-    for side, counted in counts.items():
-        for mode in sorted({mode for mode, _ in counted}):
-            of = {what: count for (one, what), count in counted.items() if one == mode}
-            starts, scripts = of.pop("starts", 0), of.pop("scripts", 0)
-            start, busy = of.pop("start_us", 0) / 1e6, of.pop("us", 0) / 1e6
-            reset, opened = of.pop("reset_us", 0) / 1e6, of.pop("opened", 0)
-            took = {what[5:]: us for what, us in of.items() if what.startswith("took ")}
-            times = {what[6:]: count for what, count in of.items() if what.startswith("times ")}
-            ends = "; ".join(f"{what} ({count})" for what, count in sorted(of.items(), key=lambda item: -item[1])
-                             if not what.startswith(("took ", "times ")))
-            lines.append(f"{side} {mode}: {scripts} scripts at {1000 * busy / max(1, scripts):.2f} ms, "
-                         f"{1000 * reset / max(1, scripts):.2f} ms of it to reset; opened again {opened} times; {starts} processes, "
-                         f"{start / max(1, starts):.2f} s to start one{'; given up: ' if ends else ''}{ends}")
-            slow = sorted(took.items(), key=lambda item: -item[1])[:8]
-            lines.append("    " + ", ".join(f"{name} {us / 1e6:.1f} s ({us / 1000 / max(1, times[name]):.2f} ms each)"
-                                            for name, us in slow))
-    return lines
-
-
-def show_example(example):
-    lines = [f"    script {example['seed']}, {example['mode']}{'' if example['confirmed'] else ', not so in fresh processes'}:"]
-    ours, theirs = example["answers"] or ([], [])
-    for number, call in enumerate(example["calls"]):
-        lines.append(f"      {call}")
-        if ours[number:number + 1] != theirs[number:number + 1]:
-            lines.append(f"          ours   {ours[number] if number < len(ours) else 'nothing'}")
-            lines.append(f"          theirs {theirs[number] if number < len(theirs) else 'nothing'}")
-    for side, answers in (("ours", ours), ("theirs", theirs)):
-        if ours[len(example["calls"]):] != theirs[len(example["calls"]):]:
-            lines += [f"          {side} {line}" for line in answers[len(example["calls"]):]]
-    return lines
-
-
-def report(given, known, passed, examples, seconds, first_seconds):
-    total, calls, rows, classes = passed.scripts, passed.calls, passed.rows, passed.classes
-    verdicts = {key: "not looked at" if key not in examples else "UNEXPLAINED" if examples[key]["confirmed"] else "unconfirmed"
-                for key in classes}
-    order = sorted(classes.items(), key=lambda item: (list(VERDICTS).index(verdicts[item[0]]), -item[1][0]))
-    lines = []
-    for key, (count, situations, _) in order:
-        name, part, ours, theirs = key
-        lines.append(f"{verdicts[key]} {name} {part}: ours {ours}, theirs {theirs} ({count} scripts)")
-        lines += [f"    where: {situation}" for situation, _ in situations.most_common(3)]
-        lines += show_example(examples[key]) if key in examples else []
-    number = collections.Counter(verdicts.values())
-    head = [f"{total} scripts from {given.seed} on in {first_seconds:.0f} s, {total / max(0.001, first_seconds):.1f} scripts/s of "
-            f"each library, {2 * total} over both, {calls} calls; {seconds:.0f} s in all",
-            f"{len(classes) + len(rows)} classes of differences: {len(rows)} with a reason, "
-            + ", ".join(f"{number[verdict]} {meaning}" for verdict, meaning in VERDICTS.items()), *show_counts(passed.counts)]
-    head += [f"{side} had played its share after {seconds:.0f} s" for side, seconds in passed.open_seconds.items()]
-    for (side, mode, why), some in sorted(passed.given_up.items()):
-        head.append(f"given up {side} {mode}, {why}: {some[0][1]}")
-        head += [f"      {call}" for call in some[0][0]]
-    if given.left_out:
-        head.append(f"left out, since one library alone has them: {', '.join(given.left_out)}")
-    for row, count in rows.most_common():
-        pattern, _, reason = known.rows[row]
-        head.append(f"reason  {count:7} scripts  {reason}  ({pattern.pattern})")
-    document = {
-        "scripts": total, "first": given.seed, "calls": calls, "seconds": round(seconds),
-        "first_pass_seconds": round(first_seconds, 1), "life": given.life, "closed": given.closed,
-        "processes": show_counts(passed.counts),
-        "given_up": [{"side": side, "mode": mode, "why": why, "examples": some}
-                     for (side, mode, why), some in sorted(passed.given_up.items())],
-        "known": [{"reason": known.rows[row][2], "pattern": known.rows[row][0].pattern, "scripts": count}
-                  for row, count in rows.most_common()],
-        "classes": [{"call": key[0], "part": key[1], "ours": key[2], "theirs": key[3], "scripts": count,
-                     "verdict": verdicts[key], "situations": dict(situations.most_common(10)),
-                     "example": examples.get(key)}
-                    for key, (count, situations, _) in order],
-    }
-    return head + lines, document, number["UNEXPLAINED"]
-
-
 def show(given, known, top):
     set_up(given, top, known)
     for seed in range(given.seed, given.seed + (given.scripts or 1)):
@@ -263,8 +183,10 @@ def arguments():
     parser.add_argument("--scripts", default=0, type=int, help="how many; 0: as many as there is time for")
     parser.add_argument("--seed", default=1, type=int, help="the number of the first script")
     parser.add_argument("--jobs", default=max(1, os.cpu_count() // 2), type=int,
-                        help="processes that play theirs with the driver open; the other modes have one more")
+                        help="processes that play theirs with the driver open; the other modes have some of their own")
     parser.add_argument("--ours-jobs", default=0, type=int, help="the same for ours; half as many if not given")
+    parser.add_argument("--slow-jobs", default=0, type=int,
+                        help="processes of each library for the other modes; a sixth of --jobs if not given")
     parser.add_argument("--patience", default=10, type=int, help="seconds after which a call hangs; half of it in the first pass")
     parser.add_argument("--life", default=0.2, type=float, help="scripts of a hundred that have a process of their own")
     parser.add_argument("--closed", default=0.2, type=float, help="scripts of a hundred that begin after a close")
@@ -290,8 +212,14 @@ def arguments():
     if not set(given.danger) <= set(generator.DANGERS):
         parser.error(f"the dangers are {', '.join(generator.DANGERS)}")
     given.ours_jobs = given.ours_jobs or (given.jobs + 1) // 2
+    given.slow_jobs = given.slow_jobs or max(1, given.jobs // 6)
     given.left_out = calls_of_one(given)
     return given
+
+
+def keep(given, document):
+    if given.json:
+        given.json.write_text(json.dumps(document, indent=1), encoding="utf-8")
 
 
 def main():
@@ -307,16 +235,16 @@ def main():
             first_seconds = time.time() - begun
             print(f"{passed.scripts} scripts played in {first_seconds:.0f} s, {len(passed.classes)} classes to look at",
                   file=sys.stderr, flush=True)
+            keep(given, reports.document_of(given, known, passed, {}, first_seconds, first_seconds))
             examples = second_pass(pool, passed.classes, begun + given.seconds)
     finally:
         shutil.rmtree(top, ignore_errors=True)
-    lines, document, unexplained = report(given, known, passed, examples, time.time() - begun, first_seconds)
-    print("\n".join(lines))
-    if given.json:
-        given.json.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    document = reports.document_of(given, known, passed, examples, time.time() - begun, first_seconds)
+    print("\n".join(reports.lines_of(document)))
+    keep(given, document)
     if passed.scripts == 0:
         return 3
-    return 1 if unexplained else 0
+    return 1 if reports.unexplained(document) else 0
 
 
 if __name__ == "__main__":

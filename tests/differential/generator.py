@@ -33,7 +33,7 @@ class Draw:
         self.spent = set()  # batches of which some entries may still be under way
         self.calls = []
         self.handles = {}  # slot -> file name, or None for one that no registration is expected to fill
-        self.registered = []
+        self.registered = {}  # what was registered, and how many bytes of it
         self.batches = {}  # slot -> (room, entries under way)
         self.cookie = 0
         self.unsynchronised = None  # the stream that has transfers nobody has waited for
@@ -76,7 +76,7 @@ class Draw:
         if self.wrong():
             return self.one(["NULL", "garbage", "garbage+4096", "d0+4096", "d0+1", "q0+511", "v0+4096", "d2+4095"])
         if self.registered and self.random.random() < 0.5:
-            return self.one(self.registered)
+            return self.one(list(self.registered))
         return self.one(["d0", "d0", "d0", "d1", "d2", "d3", "m0", "p0", "q0", "q1", "v0"])
 
     def room(self, buffer):
@@ -132,7 +132,7 @@ class Draw:
         flags = self.one([1, 2, 3, 4, 8, -1, 2**31 - 1]) if self.wrong() else self.one([0, 0, 0, 1])
         self.add("BufRegister", buffer, min(size, 2**64 - 1), flags)
         if size and buffer not in ("NULL", "garbage"):
-            self.registered.append(buffer)
+            self.registered.setdefault(buffer, size)
 
     def deregister_memory(self):
         self.add("BufDeregister", self.buffer())
@@ -187,6 +187,8 @@ class Draw:
             opcode = self.one([2, -1])
         if self.dares("batch_null"):
             buffer = "NULL"
+        elif buffer == "NULL":
+            buffer = "garbage"
         if odd and self.wrong() and self.wrong():
             buffer_offset = self.one([-1, -4096, 2**40])
         if odd and self.wrong() and self.wrong():
@@ -278,6 +280,8 @@ class Draw:
                 size = self.room(buffer)
             if (shift < 0 or shift + size > self.room(buffer)) and not self.dares("async_past"):
                 size, shift = min(size, self.room(buffer)), 0
+            if shift + size > self.registered.get(buffer, 2**64) and not self.dares("async_registered"):
+                size, shift = min(size, self.registered[buffer]), 0
             self.add(self.one(["ReadAsync", "ReadAsync", "WriteAsync"]), handle, buffer, size, self.file_offset(handle),
                      shift, self.stream(), flags or "-")
             if self.random.random() < 0.8:
@@ -375,6 +379,8 @@ def script(seed, life=0.002, closed=0.002, dangers=None, wanted=("open", "closed
         return None
     subject = draw.one(OPEN_SUBJECTS if mode == "open" else LIFE_SUBJECTS)
     weights = dict(SUBJECTS[subject])
+    if "batch_submit" in weights and not draw.dares("batches"):
+        weights = {name: odds for name, odds in weights.items() if not name.startswith("batch_")}
     transfers = any(name in weights for name in ("transfer", "batch_submit", "stream_call"))
     if mode != "open" and draw.random.random() < 0.6:
         draw.add("DriverOpen")

@@ -5,6 +5,8 @@ DANGERS = {
     "stale": 0.003,  # a transfer names a handle that was given back: the use count falls to 0
     "async_huge": 0.01,  # of stream calls with a size of 2 GiB and more: they hang
     "async_past": 0.1,  # of stream calls that reach past the memory otherwise: some leave a CUDA error that stays
+    "async_registered": 0.1,  # of stream calls that reach past what was registered: some end the process
+    "batches": 0.1,  # of scripts whose subject has batches: setting one up and giving it back takes 90 ms and more
     "batch_odd": 0.005,  # a bad entry or a handle that does not suit, beside good ones: the process aborts
     "batch_null": 0.0002,  # an entry with a null pointer: the same
     "set_up_null": 0.0005,  # no place for the batch: a crash
