@@ -6,14 +6,18 @@ takes seconds.
 """
 
 import collections
+import contextlib
 import multiprocessing
 import multiprocessing.connection
+import os
 import signal
 import time
 
 import comparison
 import generator
 import players
+import records
+import reports
 
 SIDES = ("ours", "theirs")
 LANES = {"open": ("open",), "slow": ("closed", "life")}
@@ -37,9 +41,21 @@ def player_of(given, top, side, mode, alone=False, seconds=None):
     return players.Player(given.player, getattr(given, side), folder, environment, mode, alone, seconds or given.patience)
 
 
+def recorder(given, side, top):
+    """A file for the answers of one process, if theirs are to be kept; records.py gathers them."""
+    if side != "theirs" or not given.record:
+        return contextlib.nullcontext()
+    return records.writer(given.record_parts / f"{top.name}-{os.getpid()}.xz")
+
+
 def work(link, side, lane, given, top, until, starts):
     """Plays what the chunks that come hold of a lane; answers (seeds, calls, texts of answers, counts, given up)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with recorder(given, side, top) as record:
+        work_recorded(link, side, lane, given, top, until, starts, record)
+
+
+def work_recorded(link, side, lane, given, top, until, starts, record):
     at_work = {mode: player_of(given, top, side, mode, seconds=max(1, given.patience // 2)) for mode in LANES[lane]}
     try:
         for first, last in iter(link.recv, None):
@@ -51,6 +67,8 @@ def work(link, side, lane, given, top, until, starts):
                 for (seed, calls), lines in zip(mine, player.play_all([calls for _, calls in mine], until, starts)):
                     seeds.append(seed)
                     texts.append("\n".join(lines))
+                    if record:
+                        records.add(record, seed, mode, calls, lines)
                     calls_played += len(calls)
             counts = collections.Counter()
             for mode, player in at_work.items():
@@ -67,6 +85,16 @@ def work(link, side, lane, given, top, until, starts):
             player.stop(kill=True)
 
 
+def count_difference(classes, seed, mode, calls, difference, answers):
+    mine = classes.setdefault(difference.key, [0, collections.Counter(), []])
+    mine[0] += 1
+    if len(mine[1]) < reports.SITUATIONS or difference.situation in mine[1]:
+        mine[1][difference.situation] += 1
+    if len(mine[2]) < EXAMPLES:
+        at = difference.number - 1
+        mine[2].append((seed, mode, calls, difference.number, [side[at:at + 1] for side in answers]))
+
+
 def compare(given, known, seeds, ours, theirs):
     """What the answers to these scripts show: (rows, {key: [count, situations, examples]})"""
     rows, classes = collections.Counter(), {}
@@ -79,13 +107,7 @@ def compare(given, known, seeds, ours, theirs):
         rows.update(set(found))
         if difference is None:
             continue
-        mine = classes.setdefault(difference.key, [0, collections.Counter(), []])
-        mine[0] += 1
-        if len(mine[1]) < 50 or difference.situation in mine[1]:
-            mine[1][difference.situation] += 1
-        if len(mine[2]) < EXAMPLES:
-            at = difference.number - 1
-            mine[2].append((seed, mode, calls, difference.number, [side[at:at + 1] for side in answers]))
+        count_difference(classes, seed, mode, calls, difference, answers)
     return rows, classes
 
 

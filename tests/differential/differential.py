@@ -29,6 +29,7 @@ import time
 import bulk
 import comparison
 import generator
+import records
 import reports
 
 # Calls that not every version has: where one library has them and the other has not, scripts do without.
@@ -196,6 +197,8 @@ def arguments():
     parser.add_argument("--theirs-environment", default=[], action="append", metavar="NAME=VALUE")
     parser.add_argument("--known", default=comparison.KNOWN, type=pathlib.Path)
     parser.add_argument("--json", type=pathlib.Path, help="writes the report here, too, with every example")
+    parser.add_argument("--record", type=pathlib.Path, metavar="DIR",
+                        help="keeps all answers of theirs there, as answers.N.xz: replay.py compares ours with them again")
     parser.add_argument("--show", action="store_true", help="plays the scripts and shows all answers, no more")
     parser.add_argument("--script", type=pathlib.Path, help="with --show: this file, its mode and a call a line")
     parser.add_argument("--alone", action="store_true", help="with --show: in fresh processes")
@@ -227,12 +230,16 @@ def main():
     known = comparison.Known(given.known)
     begun = time.time()
     top = pathlib.Path(tempfile.mkdtemp(prefix="differential-", dir=given.folder)).resolve()
+    given.record_parts = top / "record"
+    given.record_parts.mkdir()
     try:
         if given.show:
             return show(given, known, top)
         with multiprocessing.Pool(given.jobs, set_up, (given, top, known)) as pool:
             passed = bulk.first_pass(pool, given, known, top, begun + given.seconds * given.share / 100)
             first_seconds = time.time() - begun
+            if given.record:
+                records.gather(given.record_parts, given.record)
             print(f"{passed.scripts} scripts played in {first_seconds:.0f} s, {len(passed.classes)} classes to look at",
                   file=sys.stderr, flush=True)
             keep(given, reports.document_of(given, known, passed, {}, first_seconds, first_seconds))

@@ -4,7 +4,8 @@
 #   tests/differential/run_on_gpu.sh BUILD_DIR INCUMBENT.so|find SECONDS OUT_DIR [ARGUMENT ...]
 #
 # BUILD_DIR needs lib/libcufile.so.0 and test-bin/differential_player; further arguments go to differential.py (--seed 1).
-# Writes OUT_DIR/report.txt, report.json and errors.txt. As root it makes an ext4 file system in memory for the files and
+# Writes OUT_DIR/report.txt, report.json, errors.txt and all answers of the incumbent's, answers.N.xz, with which replay.py
+# compares ours anywhere, later (what depends on the device apart). As root it makes an ext4 file system in memory for the files and
 # tells what udev would; where the incumbent takes no file of it, the disk below TMPDIR or /var/tmp is used.
 set -uo pipefail
 (($# >= 4)) || { sed -n '2,/^set/p' "$0" | sed -n 's/^# \{0,1\}//p'; exit 2; }
@@ -78,7 +79,8 @@ done
 [ -n "$place" ] || die "the incumbent takes no file of any folder: see $out/errors.txt"
 echo "run_on_gpu: the files lie in $place ($(stat -f -c %T "$place"))" >&2
 python3 -B "$here/differential.py" --player "$build/test-bin/differential_player" --ours "$build/lib/libcufile.so.0" \
-  --theirs "$theirs" --folder "$place" --seconds "$seconds" --json "$out/report.json" "$@" >"$out/report.txt" 2>>"$out/errors.txt"
+  --theirs "$theirs" --folder "$place" --seconds "$seconds" --json "$out/report.json" --record "$out" "$@" \
+  >"$out/report.txt" 2>>"$out/errors.txt"
 status=$?
 tail -n 3 "$out/errors.txt" >&2
 head -n 60 "$out/report.txt"
