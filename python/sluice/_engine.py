@@ -1,0 +1,205 @@
+"""Carries many ranges of many files into many places: the plan.
+
+A plan takes ranges, cuts them into slices, and lets a few threads carry the slices by `cuFileRead` and `cuFileWrite`,
+which give up Python's lock while they work. Callers wait for a prefix of the ranges, in the order in which they were
+added. The interface is that of a plan in the library: its methods can call one without a change above.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from collections import deque
+
+from . import _abi, _library
+from ._errors import SluiceError, io_error
+
+MIB = 1 << 20
+# A slice is large enough to run at the link's speed, and small enough that the last one of a thread is not waited for
+# long. bench/results holds the measurements.
+SLICE = 32 * MIB
+THREADS = 4
+
+
+class OpenFile:
+    """A file that is registered with the library; `close()` takes that back."""
+
+    def __init__(self, path: "str | os.PathLike[str]", flags: int = os.O_RDONLY, direct: bool = False,
+                 mode: int = 0o666) -> None:
+        self.path = os.fspath(path)
+        self.handle: "ctypes.c_void_p | None" = None
+        self.descriptor = -1
+        self._library = _library.library()
+        if direct:
+            flags |= os.O_DIRECT
+        self.descriptor = os.open(self.path, flags | os.O_CLOEXEC, mode)
+        self.direct = direct
+        try:
+            self._register()
+        except BaseException:
+            self.close()
+            raise
+
+    def _register(self) -> None:
+        handle = ctypes.c_void_p()
+        description = _abi.Description(_abi.HANDLE_TYPE_FD, self.descriptor, None)
+        error = self._library.calls.cuFileHandleRegister(ctypes.byref(handle), ctypes.byref(description))
+        self._library.check(error, "registering the file", self.path)
+        self.handle = handle
+
+    def size(self) -> int:
+        return os.fstat(self.descriptor).st_size
+
+    def close(self) -> None:
+        if self.handle is not None:
+            self._library.calls.cuFileHandleDeregister(self.handle)
+            self.handle = None
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def __enter__(self) -> "OpenFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def transfer(file: OpenFile, pointer: int, size: int, offset: int, write: bool = False) -> int:
+    """Moves bytes until all are there or the file ends; the count. Raises OSError or SluiceError."""
+    there = _library.library()
+    call = there.calls.cuFileWrite if write else there.calls.cuFileRead
+    done = 0
+    while done < size:
+        count = call(file.handle, pointer + done, size - done, offset + done, 0)
+        if count < 0:
+            code = ctypes.get_errno() if count == -1 else -count
+            raise io_error("writing" if write else "reading", code, file.path, there.last_error())
+        if count == 0:
+            break
+        done += count
+    return done
+
+
+class Cancelled(SluiceError):
+    """The plan was cancelled before this range was carried."""
+
+
+class Plan:
+    """Ranges under way. Add them, `start()`, wait for as many of the first as are needed, `close()`."""
+
+    def __init__(self, threads: int = THREADS, slice_size: int = SLICE, write: bool = False) -> None:
+        self._threads = max(1, threads)
+        self._slice = slice_size
+        self._write = write
+        self._slices: "deque[tuple[OpenFile, int, int, int, int]]" = deque()
+        self._left: "list[int]" = []
+        self._first_open = 0
+        self._sealed = False
+        self._cancelled = False
+        self._failure: "BaseException | None" = None
+        self._workers: "list[threading.Thread]" = []
+        self._change = threading.Condition()
+        self.bytes = 0
+        self.began = 0.0
+        self.ended = 0.0
+
+    def add(self, file: OpenFile, offset: int, size: int, pointer: int) -> int:
+        """One more range; its number. It may be on its way when this returns."""
+        with self._change:
+            number = len(self._left)
+            self._left.append(size)
+            for at in range(0, size, self._slice):
+                self._slices.append((file, offset + at, min(self._slice, size - at), pointer + at, number))
+            self.bytes += size
+            if size == 0:
+                self._advance()
+            self._change.notify_all()
+        return number
+
+    def start(self) -> "Plan":
+        self.began = time.perf_counter()
+        for number in range(self._threads):
+            worker = threading.Thread(target=self._run, name=f"sluice-plan-{number}", daemon=True)
+            self._workers.append(worker)
+            worker.start()
+        return self
+
+    def seal(self) -> None:
+        """No range comes any more: threads end when all are carried."""
+        with self._change:
+            self._sealed = True
+            self._change.notify_all()
+
+    def wait(self, first: "int | None" = None) -> None:
+        """Returns once the first ranges, or all, are in place. Raises what kept one of them from it."""
+        with self._change:
+            wanted = len(self._left) if first is None else first
+            self._change.wait_for(lambda: self._first_open >= wanted or self._failure is not None)
+            if self._first_open < wanted and self._failure is not None:
+                raise self._failure
+
+    def done(self) -> int:
+        """How many of the first ranges are in place."""
+        with self._change:
+            return self._first_open
+
+    def cancel(self) -> None:
+        """Begins no slice any more; those on their way are waited for by `close()`."""
+        self._fail(Cancelled("The plan was cancelled before all of its ranges were carried."))
+
+    def close(self) -> None:
+        """Waits until no thread of the plan touches memory, and ends it."""
+        with self._change:
+            self._sealed = True
+            self._change.notify_all()
+        for worker in self._workers:
+            worker.join()
+        self._workers = []
+
+    def _fail(self, failure: BaseException) -> None:
+        with self._change:
+            if self._failure is None:
+                self._failure = failure
+            self._slices.clear()
+            self._change.notify_all()
+
+    def _take(self) -> "tuple[OpenFile, int, int, int, int] | None":
+        with self._change:
+            while not self._slices:
+                if self._sealed or self._failure is not None:
+                    return None
+                self._change.wait()
+            return self._slices.popleft()
+
+    def _run(self) -> None:
+        while True:
+            part = self._take()
+            if part is None:
+                return
+            file, offset, size, pointer, number = part
+            try:
+                count = transfer(file, pointer, size, offset, self._write)
+                if count < size:
+                    raise SluiceError(f"{file.path} ended {size - count} bytes early, at {offset + count}: the file was cut "
+                                      "while it was read.")
+            except BaseException as failure:  # noqa: B902 - it is raised where the caller waits
+                self._fail(failure)
+                return
+            self._arrived(number, size)
+
+    def _arrived(self, number: int, size: int) -> None:
+        """So many bytes of a range are in place."""
+        with self._change:
+            self._left[number] -= size
+            if self._left[number] == 0 and number == self._first_open:
+                self._advance()
+                self._change.notify_all()
+
+    def _advance(self) -> None:
+        """Moves the prefix past all that is in place; the lock is held."""
+        while self._first_open < len(self._left) and self._left[self._first_open] == 0:
+            self._first_open += 1
+        self.ended = time.perf_counter()

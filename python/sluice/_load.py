@@ -1,0 +1,233 @@
+"""The loader: headers, layout, memory, one plan, tensors. `safetensors.py` is the face of it.
+
+The steps overlap: while a file's bytes are on their way, its tensors are made and the next header is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import deque
+from typing import Iterator
+
+from . import _engine, _memory, _staged, _tensors
+from ._engine import OpenFile, Plan
+from ._errors import SluiceError
+from ._explain import explain_handle
+from ._header import Entry, Header, SafetensorError, read_header
+from ._layout import Group, groups_of
+from ._memory import CPU, Buffer
+from ._report import Report
+
+GIB = 1 << 30
+# One buffer holds at most this much, unless one tensor needs more, so that memory can be given back in parts.
+GROUP = 2 * GIB
+
+
+class Loaded(dict):
+    """The tensors by name: a dict with a `report` of how they came."""
+
+    report: Report
+    metadata: "dict[str, dict[str, str] | None]"
+
+
+class Options:
+    """How to read; every loader takes these as keyword arguments."""
+
+    __slots__ = ("threads", "slice_size", "group_size", "direct", "engine")
+
+    def __init__(self, threads: "int | None" = None, slice_size: "int | None" = None, group_size: "int | None" = None,
+                 direct: "bool | None" = None, engine: str = "cufile") -> None:
+        staged = engine == "staged"
+        self.threads = threads or (_staged.THREADS if staged else _engine.THREADS)
+        self.slice_size = slice_size or (_staged.WINDOW if staged else _engine.SLICE)
+        self.group_size = group_size or GROUP
+        self.direct = bool(direct)
+        self.engine = engine
+
+    def plan(self, device: int) -> Plan:
+        """Who carries the bytes: `cuFileRead`, or windows and the copy engine."""
+        if self.engine == "staged" and device != CPU and not self.direct:
+            return _staged.StagedPlan(device, self.threads, self.slice_size)
+        return Plan(self.threads, self.slice_size)
+
+
+def paths_of(filenames: object) -> "list[str]":
+    """One name or several; a folder stands for its *.safetensors files."""
+    if isinstance(filenames, (str, os.PathLike)):
+        filenames = [filenames]
+    found: "list[str]" = []
+    for name in filenames:  # type: ignore[attr-defined]
+        path = os.fspath(name)
+        if os.path.isdir(path):
+            inside = sorted(entry for entry in os.listdir(path) if entry.endswith(".safetensors"))
+            if not inside:
+                raise FileNotFoundError(2, "there is no *.safetensors file in the folder", path)
+            found += [os.path.join(path, entry) for entry in inside]
+        else:
+            found.append(path)
+    if not found:
+        raise ValueError("no file was named")
+    return found
+
+
+def open_file(path: str, options: Options) -> "tuple[OpenFile, Header]":
+    """Opens a file and reads its header. With `direct`, past the page cache where the file system can."""
+    if not os.path.exists(path):
+        raise FileNotFoundError(2, "No such file or directory", path)
+    with open(path, "rb", buffering=0) as plain:
+        header = read_header(plain.fileno(), path, os.fstat(plain.fileno()).st_size)
+    if options.direct:
+        with contextlib.suppress(OSError, SluiceError):
+            return OpenFile(path, direct=True), header
+    return OpenFile(path), header
+
+
+def tell_routes(report: Report, file: OpenFile) -> None:
+    """Adds the file's path and reason to the report, once for each."""
+    if report.device == CPU:
+        return
+    with contextlib.suppress(SluiceError):
+        for one in explain_handle(file.handle, report.device)[:1]:
+            told = {"path": one.path, "reason": one.reason, "sentence": one.sentence, "remedy": one.remedy}
+            if told not in report.routes:
+                report.routes.append(told)
+
+
+class Loading:
+    """One load of several files, group by group, in the order of files and data."""
+
+    def __init__(self, filenames: object, device: object, framework: str, options: Options, report: Report) -> None:
+        self.paths = paths_of(filenames)
+        self.device = _memory.device_number(device)
+        self.framework = framework
+        self.options = options
+        self.report = report
+        self.plan = options.plan(self.device)
+        self.files: "list[OpenFile]" = []
+        self.metadata: "dict[str, dict[str, str] | None]" = {}
+        self._names: "dict[str, str]" = {}
+
+    def __enter__(self) -> "Loading":
+        self.plan.start()
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:
+            self.plan.cancel()
+        self.plan.close()
+        for file in self.files:
+            file.close()
+
+    def groups(self) -> "Iterator[tuple[OpenFile, Header, Group]]":
+        """The groups of all files; opens each file when it comes to it."""
+        for path in self.paths:
+            with self.report.phase("headers"):
+                file, header = open_file(path, self.options)
+                self.files.append(file)
+                self.metadata[path] = header.metadata
+                self._check_names(path, header)
+                groups = groups_of(header.entries, self.options.group_size, header.data_begin if file.direct else None)
+            self.report.files += 1
+            tell_routes(self.report, file)
+            for group in groups:
+                yield file, header, group
+
+    def _check_names(self, path: str, header: Header) -> None:
+        for entry in header.entries:
+            there = self._names.setdefault(entry.name, path)
+            if there is not path:
+                raise SafetensorError(f"tensor {entry.name!r} is in {there} and in {path}: which one is meant?")
+
+    def start(self, file: OpenFile, header: Header, group: Group) -> "tuple[Buffer, int]":
+        """Gives a group its memory and lets its bytes come. The buffer, and how many ranges of the plan are due then."""
+        with self.report.phase("memory"):
+            buffer = _memory.allocate(group.size, self.device, self.framework)
+            _memory.settle(self.device, self.framework)
+        number = 0
+        for begin, size, place in group.runs:
+            number = self.plan.add(file, header.data_begin + begin, size, buffer.pointer + place) + 1
+            self.report.bytes += size
+        self.report.tensors += len(group.places)
+        return buffer, number
+
+
+def load(filenames: object, device: object, framework: str, options: Options) -> Loaded:
+    """Everything, at once."""
+    loaded = Loaded()
+    number = _memory.device_number(device)
+    report = loaded.report = Report("load", number)
+    with Loading(filenames, number, framework, options, report) as loading:
+        loaded.metadata = loading.metadata
+        for file, header, group in loading.groups():
+            buffer, _ = loading.start(file, header, group)
+            with report.phase("tensors"):
+                make = _tensors.maker(buffer, framework)
+                for entry, place in group.places:
+                    loaded[entry.name] = make(entry, place)
+        loading.plan.seal()
+        with report.phase("waiting"):
+            loading.plan.wait()
+            report.first_tensor()
+        with report.phase("closing"):
+            loading.plan.close()
+    report.finish()
+    return loaded
+
+
+def iterate(filenames: object, device: object, framework: str, options: Options, report: Report,
+            ) -> "Iterator[tuple[str, object]]":
+    """Tensor after tensor, with the next group on its way; two groups are in memory, besides what the caller keeps."""
+    ahead: "deque[tuple[Group, Buffer, int]]" = deque()
+    with Loading(filenames, device, framework, options, report) as loading:
+        groups = loading.groups()
+        more = True
+        while more or ahead:
+            while more and len(ahead) < 2:
+                found = next(groups, None)
+                if found is None:
+                    more = False
+                    loading.plan.seal()
+                else:
+                    buffer, number = loading.start(*found)
+                    ahead.append((found[2], buffer, number))
+            if not ahead:
+                break
+            group, buffer, number = ahead.popleft()
+            with report.phase("waiting"):
+                loading.plan.wait(number)
+            make = _tensors.maker(buffer, framework)
+            del buffer
+            for entry, place in group.places:
+                with report.phase("tensors"):
+                    tensor = make(entry, place)
+                report.first_tensor()
+                yield entry.name, tensor
+                del tensor
+            del make
+    report.finish()
+
+
+def read_entry(file: OpenFile, header: Header, entry: Entry, device: int, framework: str,
+               threads: int = _engine.THREADS) -> object:
+    """One tensor, with memory of its own."""
+    size = entry.end - entry.begin
+    buffer = _memory.allocate(size, device, framework)
+    _memory.settle(device, framework)
+    read_range(file, header.data_begin + entry.begin, size, buffer.pointer, threads)
+    return _tensors.maker(buffer, framework)(entry, 0)
+
+
+def read_range(file: OpenFile, offset: int, size: int, pointer: int, threads: int = _engine.THREADS) -> None:
+    """One range, by this thread when it is small, by a plan when it is large."""
+    if size <= _engine.SLICE:
+        if size and _engine.transfer(file, pointer, size, offset) < size:
+            raise SluiceError(f"{file.path} ended before {offset + size}: the file was cut while it was read.")
+        return
+    plan = Plan(threads).start()
+    try:
+        plan.add(file, offset, size, pointer)
+        plan.seal()
+        plan.wait()
+    finally:
+        plan.close()

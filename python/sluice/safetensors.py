@@ -1,0 +1,65 @@
+"""Loads and saves safetensors files, straight between storage and device memory.
+
+    import sluice.safetensors as st
+
+    weights = st.load_files("model-folder", device="cuda")     # a dict of tensors, with weights.report
+    st.load_into(model, "model-folder")                        # into parameters that are there already
+    for name, tensor in st.iterate("model-folder", "cuda"):    # two groups of tensors in memory at a time
+        ...
+    with st.safe_open("model.safetensors", framework="pt", device="cuda") as file:   # as safetensors has it
+        part = file.get_slice("embedding")[:1024]
+    st.save_file(weights, "copy.safetensors")                  # all or nothing: the old file, or the new one
+
+Tensors own their memory: they outlive files, contexts and loaders. Tensors of one file share buffers of up to 2 GiB;
+`.clone()` one that is to be kept when the others go.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Iterator
+
+from . import _load, _tensors
+from ._header import SafetensorError
+from ._load import Loaded, Options
+from ._report import Report
+
+__all__ = ["Loaded", "Report", "SafetensorError", "iterate", "load_file", "load_files"]
+
+
+def _framework(name: "str | None") -> str:
+    """The framework asked for; without one, PyTorch where the program has imported it."""
+    if name is None:
+        return "pt" if "torch" in sys.modules else "sluice"
+    return _tensors.framework_of(name)
+
+
+def load_file(filename: object, device: object = "cpu", *, framework: "str | None" = None, backend: "str | None" = None,
+              **options: object) -> Loaded:
+    """The tensors of one file by name. As `safetensors.torch.load_file`, which takes `backend`; it changes nothing here."""
+    return load_files([filename], device, framework=framework, backend=backend, **options)
+
+
+def load_files(filenames: object, device: object = "cpu", *, framework: "str | None" = None,
+               backend: "str | None" = None, **options: object) -> Loaded:
+    """The tensors of several files, or of a folder's *.safetensors files, by name.
+
+    framework: "pt" (the default once torch is imported), "np", "jax", or "sluice" for tensors of no framework.
+    Options: threads, slice_size, group_size (bytes), direct (read past the page cache). `.report` of the result tells
+    path, share of the link, and time by phase.
+    """
+    return _load.load(filenames, device, _framework(framework), Options(**options))  # type: ignore[arg-type]
+
+
+def iterate(filenames: object, device: object = "cpu", *, framework: "str | None" = None, memory: int = 1 << 30,
+            report: "Report | None" = None, **options: object) -> "Iterator[tuple[str, object]]":
+    """Yields (name, tensor) in the order of files and data, with the next tensors on their way.
+
+    Two groups of at most `memory` / 2 bytes are in memory at a time, or two tensors where these are larger, besides
+    what the caller holds on to: a tensor stays valid as long as somebody has it.
+    """
+    from ._memory import device_number
+
+    report = report or Report("iterate", device_number(device))
+    chosen = Options(**{"group_size": max(memory // 2, 1), **options})  # type: ignore[arg-type]
+    return _load.iterate(filenames, device, _framework(framework), chosen, report)
