@@ -50,7 +50,7 @@ class Library:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.calls = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL, use_errno=True)
+        self.calls = ctypes.CDLL(path, use_errno=True)
         _abi.bind(self.calls, _abi.CUFILE)
         self.is_sluice = hasattr(self.calls, "sluice_version")
         if self.is_sluice:

@@ -123,15 +123,20 @@ class Loading:
         """The groups of all files; opens each file when it comes to it."""
         for path in self.paths:
             with self.report.phase("headers"):
-                file, header = open_file(path, self.options)
-                self.files.append(file)
-                self.metadata[path] = header.metadata
-                self._check_names(path, header)
+                file, header = self.open(path)
                 groups = groups_of(header.entries, self.options.group_size, header.data_begin if file.direct else None)
-            self.report.files += 1
-            tell_routes(self.report, file)
             for group in groups:
                 yield file, header, group
+
+    def open(self, path: str) -> "tuple[OpenFile, Header]":
+        """One of the files; it is closed with the load."""
+        file, header = open_file(path, self.options)
+        self.files.append(file)
+        self.metadata[path] = header.metadata
+        self._check_names(path, header)
+        self.report.files += 1
+        tell_routes(self.report, file)
+        return file, header
 
     def _check_names(self, path: str, header: Header) -> None:
         for entry in header.entries:

@@ -66,6 +66,8 @@ class Report:
         self.phases: "dict[str, float]" = {}
         self.routes: "list[dict]" = []
         self.notes: "list[str]" = []
+        self.missing: "list[str]" = []  # of load_into(): what no file has
+        self.unexpected: "list[str]" = []  # and what the model has not
         self._began = time.perf_counter()
 
     def phase(self, name: str) -> "_Phase":
@@ -111,7 +113,7 @@ class Report:
             parts.append(f"; {route['path']} ({route['reason']}: {route['sentence']})")
         if self.phases:
             parts.append("; " + ", ".join(f"{name} {taken * 1000:.1f} ms" for name, taken in self.phases.items()))
-        parts.extend(f"; {note}" for note in self.notes)
+        parts.extend(f"; {note}" for note in self.notes[:8])
         return "".join(parts)
 
     __repr__ = __str__

@@ -20,11 +20,12 @@ import sys
 from typing import Iterator
 
 from . import _load, _tensors
+from ._into import Into, Mismatch
 from ._header import SafetensorError
 from ._load import Loaded, Options
 from ._report import Report
 
-__all__ = ["Loaded", "Report", "SafetensorError", "iterate", "load_file", "load_files"]
+__all__ = ["Loaded", "Mismatch", "Report", "SafetensorError", "iterate", "load_file", "load_files", "load_into"]
 
 
 def _framework(name: "str | None") -> str:
@@ -63,3 +64,15 @@ def iterate(filenames: object, device: object = "cpu", *, framework: "str | None
     report = report or Report("iterate", device_number(device))
     chosen = Options(**{"group_size": max(memory // 2, 1), **options})  # type: ignore[arg-type]
     return _load.iterate(filenames, device, _framework(framework), chosen, report)
+
+
+def load_into(model: object, filenames: object, *, strict: bool = True, device: object = None,
+              **options: object) -> Report:
+    """Reads the tensors of files into the parameters and buffers of a model, or into the tensors of a dict.
+
+    Nothing is read where a shape is wrong, or, with `strict`, where a name is missing on either side: Mismatch tells
+    which. A target of another type, or one that is not contiguous, is converted after its read; `notes` of the report
+    say so. Beside the model, the device needs room for three staging buffers of up to 256 MiB, or three of the largest
+    tensors that are converted. `device` is where the staging is; by default where the first target is.
+    """
+    return Into(model, filenames, device, strict, Options(**options)).run()  # type: ignore[arg-type]

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""Compares loaders of model files, in turns, and finds out what ours should do.
+
+  models.py make KIND FOLDER [--layers N] [--files N]    writes a model: dense (16 GB, 4 files), experts (61 GB, 16 files,
+                                                         18,867 tensors), one (15 GB, 1 file), small (8,000 tensors)
+  models.py compare FOLDER [--pairs 10] [--json FILE]    every loader that is installed, each in a process of its own;
+                                                         a turn loads once by each, every second turn in reverse order
+  models.py explore FOLDER [--seconds 120]               which engine, slices, threads, ways of making tensors
+  models.py report FILE                                  the table of a comparison
+
+The first load of each process is told apart. Memory is given back between loads. Every byte on the device is compared
+with the file once for each loader, outside the time. A real GPU and PyTorch are needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.util
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+if importlib.util.find_spec("sluice") is None:  # not installed: the package of this repository
+    sys.path.append(str(HERE.parent))
+OURS = "sluice"
+STANDARD = ("sluice", "sluice_into", "sluice_iterate", "safetensors", "safetensors_pread", "threads_of_pread",
+            "plain_cufile", "fastsafetensors_gds", "fastsafetensors_nogds", "instanttensor", "runai_streamer")
+
+
+# Of the loaders that are others' packages: what to import.
+PACKAGES = {"safetensors": "safetensors", "safetensors_pread": "safetensors", "fastsafetensors_gds": "fastsafetensors",
+            "fastsafetensors_nogds": "fastsafetensors", "instanttensor": "instanttensor",
+            "runai_streamer": "runai_model_streamer"}
+
+
+def is_installed(name: str) -> bool:
+    return name not in PACKAGES or importlib.util.find_spec(PACKAGES[name]) is not None
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    made = verbs.add_parser("make", help="write a model")
+    made.add_argument("kind", choices=["dense", "experts", "one", "small"])
+    made.add_argument("folder")
+    made.add_argument("--layers", type=int, help="fewer layers: a smaller model")
+    made.add_argument("--files", type=int, help="in how many files")
+    compared = verbs.add_parser("compare", help="compare the loaders")
+    compared.add_argument("folder", type=pathlib.Path)
+    compared.add_argument("--pairs", type=int, default=10)
+    compared.add_argument("--loaders", default=",".join(STANDARD), help="which, separated by commas")
+    compared.add_argument("--device", type=int, default=0)
+    compared.add_argument("--seconds", type=float, default=1e9, help="no turn begins after that many")
+    compared.add_argument("--label", default="", help="kept with the results")
+    compared.add_argument("--json", type=pathlib.Path, help="where the results go")
+    explored = verbs.add_parser("explore", help="measure what decides how ours works")
+    explored.add_argument("folder", type=pathlib.Path)
+    explored.add_argument("--seconds", type=float, default=120)
+    explored.add_argument("--repeats", type=int, default=3)
+    explored.add_argument("--device", type=int, default=0)
+    explored.add_argument("--only", default="", help="link, allocation, views, engines, loads; separated by commas")
+    explored.add_argument("--quick", action="store_true", help="fewer rows")
+    explored.add_argument("--json", type=pathlib.Path)
+    reported = verbs.add_parser("report", help="print the table of a comparison")
+    reported.add_argument("file", type=pathlib.Path)
+    return parser.parse_args()
+
+
+class Process:
+    """A loader in a process of its own."""
+
+    def __init__(self, name: str, device: int) -> None:
+        self.name = name
+        self.child = subprocess.Popen([sys.executable, "-B", str(HERE / "worker.py"), name, f"cuda:{device}"],
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                      env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path[1:])})
+
+    def ready(self) -> dict:
+        """Its first answer, once it has imported what it needs."""
+        return self._answer()
+
+    def _answer(self) -> dict:
+        line = self.child.stdout.readline()
+        return json.loads(line) if line else {"error": f"the process ended with {self.child.wait()}"}
+
+    def ask(self, *words: str) -> dict:
+        try:
+            self.child.stdin.write("\t".join(words) + "\n")
+            self.child.stdin.flush()
+        except BrokenPipeError:
+            pass
+        return self._answer()
+
+    def close(self) -> None:
+        try:
+            self.child.communicate("quit\n", timeout=60)
+        except (subprocess.TimeoutExpired, ValueError, BrokenPipeError):
+            self.child.kill()
+            self.child.wait()
+
+
+def link(device: int) -> float:
+    from sluice._report import link_speed
+
+    return link_speed(device) / 1e9
+
+
+def compare(options: argparse.Namespace) -> dict:
+    paths = sorted(str(path) for path in options.folder.glob("*.safetensors"))
+    if not paths:
+        sys.exit(f"models.py: there is no model in {options.folder}: make one first")
+    began = time.monotonic()
+    results: "dict[str, dict]" = {}
+    running: "dict[str, Process]" = {}
+    names = options.loaders.split(",")
+    started = {name: Process(name, options.device) for name in names if is_installed(name)}  # they import side by side
+    for name in names:
+        result = results[name] = {"loads": []}
+        if name not in started:
+            result["missing"] = f"the package {PACKAGES[name]} is not installed"
+            print(name, result["missing"], flush=True)
+            continue
+        process = started[name]
+        first = process.ready()
+        if "error" not in first:
+            first = process.ask("load", *paths)
+        if "missing" in first or "error" in first:
+            result.update(first)
+            process.close()
+        else:
+            result["first"] = first
+            result["verified"] = process.ask("verify")
+            process.ask("free")
+            running[name] = process
+        print(name, json.dumps(first)[:300], json.dumps(result.get("verified", "")), flush=True)
+    try:
+        for turn in range(options.pairs):
+            for name in list(running) if turn % 2 == 0 else list(reversed(running)):
+                if time.monotonic() - began > options.seconds:
+                    break
+                answer = running[name].ask("load", *paths)
+                if "seconds" in answer:
+                    results[name]["loads"].append(answer)
+                else:
+                    results[name].update(answer)
+                    running.pop(name).close()
+                    continue
+                running[name].ask("free")
+    finally:
+        for process in running.values():
+            process.close()
+    return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "label": options.label,
+            "files": len(paths), "link_gb_per_second": link(options.device), "results": results}
+
+
+def table(told: dict) -> str:
+    """Markdown: a line per loader."""
+    lines = [f"{told['label'] or 'comparison'}: {told['files']} files, link {told['link_gb_per_second']:.1f} GB/s by pinned "
+             "copies", "",
+             "| loader | GB/s (median) | lowest to highest | of the link | ours is faster by | first load s | CPU s/GiB "
+             "| device memory beyond the model, GB | peak host GB |",
+             "|---|---|---|---|---|---|---|---|---|"]
+    ours = [load["seconds"] for load in told["results"].get(OURS, {}).get("loads", [])]
+    for name, result in told["results"].items():
+        loads = result["loads"]
+        if not loads:
+            why = "not installed" if "missing" in result else result.get("error", "no load")
+            lines.append(f"| {name} | {why} | | | | | | | |")
+            continue
+        speeds = [load["gb_per_second"] for load in loads]
+        ratio = ""
+        if ours and name != OURS:
+            count = min(len(ours), len(loads))
+            ratio = f"{statistics.median(load['seconds'] / mine for load, mine in zip(loads[:count], ours)):.2f} x"
+        size = loads[0]["bytes"]
+        lines.append(
+            f"| {name} | {statistics.median(speeds):.1f} | {min(speeds):.1f} to {max(speeds):.1f} | "
+            f"{statistics.median(speeds) / told['link_gb_per_second']:.3f} | {ratio} | {result['first']['seconds']:.2f} | "
+            f"{statistics.median(load['processor_seconds'] for load in loads) / (size / (1 << 30)):.3f} | "
+            f"{max(load['peak_device_bytes'] - size for load in loads) / 1e9:.2f} | "
+            f"{max(load['peak_host_bytes'] for load in loads) / 1e9:.1f} |")
+    for name, result in told["results"].items():
+        verified = result.get("verified", {})
+        if "error" in verified:
+            lines.append(f"\n**{name}: {verified['error']}**")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    options = arguments()
+    if options.verb == "make":
+        sys.path.insert(0, str(HERE))
+        import model_files
+
+        began = time.monotonic()
+        paths = model_files.make(options.kind, options.folder, options.layers, options.files)
+        size = sum(pathlib.Path(path).stat().st_size for path in paths)
+        print(f"{len(paths)} files, {size / 1e9:.2f} GB, {time.monotonic() - began:.1f} s")
+    elif options.verb == "compare":
+        told = compare(options)
+        if options.json:
+            options.json.write_text(json.dumps(told), encoding="utf-8")
+        print(table(told))
+    elif options.verb == "explore":
+        sys.path.insert(0, str(HERE))
+        from explore import explore
+
+        rows = explore(sorted(str(path) for path in options.folder.glob("*.safetensors")), options.device,
+                       options.seconds, options.repeats, [part for part in options.only.split(",") if part],
+                       options.quick)
+        if options.json:
+            options.json.write_text(json.dumps(rows), encoding="utf-8")
+    else:
+        print(table(json.loads(options.file.read_text(encoding="utf-8"))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
