@@ -17,9 +17,12 @@
 #include <string_view>
 #include <vector>
 
+#include "doctor/anonymous.h"
 #include "doctor/kernel_modules.h"
 #include "doctor/machine.h"
 #include "doctor/tar.h"
+#include "facts/file_system.h"
+#include "facts/mount.h"
 #include "facts/read.h"
 
 namespace sluice::doctor {
@@ -33,7 +36,6 @@ constexpr std::array patterns{
     "/proc/sys/kernel/io_uring_disabled",
     "/proc/version",
     "/proc/1/cgroup",
-    "/proc/self/status",
     "/proc/net/fib_trie",
     "/proc/driver/nvidia/version",
     "/proc/driver/nvidia/params",
@@ -43,9 +45,6 @@ constexpr std::array patterns{
     "/proc/driver/nvidia-fs/modules",
     "/proc/fs/lustre/osc/*/*",
     "/proc/fs/lustre/llite/*/max_read_ahead_mb",
-    "/boot/config-*",
-    "/lib/modules/*/config",
-    "/usr/lib/modules/*/config",
     "/etc/modprobe.d/*.conf",
     "/run/modprobe.d/*.conf",
     "/usr/lib/modprobe.d/*.conf",
@@ -122,7 +121,7 @@ constexpr std::size_t largest_file = 1 << 20;
 
 class Recorder {
  public:
-  explicit Recorder(const Tree& tree) : tree_(tree) {}
+  explicit Recorder(const Tree& tree) : tree_(tree), anonymizer_(tree.value("/proc/sys/kernel/hostname")) {}
 
   void pattern(const std::string& wanted) {
     glob_t found{};
@@ -149,7 +148,7 @@ class Recorder {
         continue;
       }
       ++links;
-      tar_.link(place + part, *target);
+      tar_.link(anonymizer_.path(place + part), anonymizer_.path(*target));
       const std::string real = fs::path(place + "/" + *target).lexically_normal().string();
       if (rest.empty() && !is_wanted_whole(place + part)) return;
       rest.insert(0, real);
@@ -159,11 +158,14 @@ class Recorder {
   }
 
   void text(const std::string& path, const std::string& content) {
-    if (!content.empty()) tar_.file(path, masked(content));
+    if (!content.empty()) file(path, content);
   }
 
-  TarWriter& tar() { return tar_; }
-  std::size_t masks() const { return masks_; }
+  // Bytes that are no text: as they are.
+  void bytes(const std::string& path, const std::string& content) { tar_.file(anonymizer_.path(path), content); }
+
+  const TarWriter& tar() const { return tar_; }
+  Recorded counts() const { return {tar_.size(), masks_, anonymizer_.replaced()}; }
 
   std::string masked(std::string text) {
     for (const std::string_view word : secrets) {
@@ -184,20 +186,25 @@ class Recorder {
     return !link.ends_with("/driver") && !link.ends_with("/device");
   }
 
+  void file(const std::string& path, const std::string& content) {
+    tar_.file(anonymizer_.path(path), anonymizer_.content(path, masked(content)));
+  }
+
   void content(const std::string& place) {
     struct stat status {};
     if (stat(tree_.root().at(place).c_str(), &status) != 0) return;
     if (S_ISDIR(status.st_mode)) {
-      tar_.folder(place);
+      tar_.folder(anonymizer_.path(place));
     } else if (S_ISREG(status.st_mode)) {
       const std::string text = tree_.text(place);
-      tar_.file(place, text.size() > largest_file ? "" : masked(text));
+      file(place, text.size() > largest_file ? "" : text);
     } else {
-      tar_.file(place, "");  // a device node: that it is there is all that counts
+      file(place, "");  // a device node: that it is there is all that counts
     }
   }
 
   const Tree& tree_;
+  Anonymizer anonymizer_;
   TarWriter tar_;
   std::size_t masks_ = 0;
 };
@@ -207,6 +214,30 @@ std::string lines_with(const std::string& text, const std::vector<std::string_vi
   for (const std::string& line : split(text, '\n')) {
     const bool wants = std::any_of(wanted.begin(), wanted.end(), [&line](auto word) { return contains(line, word); });
     if (wants) kept.append(line).append("\n");
+  }
+  return kept;
+}
+
+// What the kernel was told about devices; the rest of its command line is nobody's business.
+std::string told_parameters(const std::string& command_line) {
+  constexpr std::array<std::string_view, 12> wanted = {"iommu",     "intel_iommu", "amd_iommu", "pci",
+                                                       "vfio",      "nvme",        "nvidia",    "nouveau",
+                                                       "modprobe.", "module_",     "nokaslr",   "hugepages"};
+  std::string kept;
+  for (const std::string& word : words(command_line)) {
+    const bool wants = std::any_of(wanted.begin(), wanted.end(), [&word](auto begin) { return word.starts_with(begin); });
+    if (wants) kept.append(kept.empty() ? "" : " ").append(word);
+  }
+  return kept.empty() ? kept : kept + "\n";
+}
+
+// The mounts that hold files.
+std::string storage_mounts(const std::string& table) {
+  std::string kept;
+  for (const std::string& line : split(table, '\n')) {
+    const std::optional<facts::Mount> mount = facts::parse_mount(line);
+    const bool pseudo = mount && facts::file_system_named(mount->type).substance == facts::Substance::pseudo;
+    if (mount && !pseudo) kept.append(line).append("\n");
   }
   return kept;
 }
@@ -232,11 +263,16 @@ void record_large_files(const Tree& tree, const Machine& machine, Recorder& reco
   recorder.text("/proc/kallsyms", symbols);
   const std::string dependencies = "/lib/modules/" + machine.kernel + "/modules.dep";
   recorder.text(dependencies, lines_with(tree.text(dependencies), {"/nvidia"}));
+  for (const std::string& home : {std::string("/boot/config-") + machine.kernel,
+                                  "/lib/modules/" + machine.kernel + "/config",
+                                  "/usr/lib/modules/" + machine.kernel + "/config"}) {
+    recorder.text(home, lines_with(tree.text(home), {"P2PDMA", "DMA_SHARED_BUFFER", "CONFIG_IO_URING", "RANDOMIZE"}));
+  }
   // One processor speaks for all.
   const std::string processors = tree.text("/proc/cpuinfo");
   const std::size_t end_of_first = processors.find("\n\n");
   recorder.text("/proc/cpuinfo",
-                processors.substr(0, end_of_first == std::string::npos ? end_of_first : end_of_first + 1));
+                lines_with(processors.substr(0, end_of_first), {"processor", "vendor_id", "model name", "flags"}));
   for (const std::string& address : tree.names("/proc/driver/nvidia/gpus")) {
     const std::string path = "/proc/driver/nvidia/gpus/" + address + "/information";
     recorder.text(path, lines_with(tree.text(path), {"Model:"}));
@@ -245,7 +281,7 @@ void record_large_files(const Tree& tree, const Machine& machine, Recorder& reco
     const std::string folder = "/sys/bus/pci/devices/" + address;
     if (!tree.value(folder + "/class").starts_with("0x0604") || !tree.has(folder + "/config")) continue;
     recorder.path(folder + "/class");
-    recorder.tar().file(tree.real(folder) + "/config", access_control_of(tree.text(folder + "/config")));
+    recorder.bytes(tree.real(folder) + "/config", access_control_of(tree.text(folder + "/config")));
   }
 }
 
@@ -267,8 +303,9 @@ Recorded record(const std::string& root, const std::string& path, const std::str
   const Machine machine(tree);
   Recorder recorder(tree);
   for (const char* pattern : patterns) recorder.pattern(pattern);
-  recorder.text("/proc/cmdline", tree.text("/proc/cmdline"));
-  recorder.text("/proc/self/mountinfo", tree.text("/proc/self/mountinfo"));
+  recorder.text("/proc/cmdline", told_parameters(tree.text("/proc/cmdline")));
+  recorder.text("/proc/self/mountinfo", storage_mounts(tree.text("/proc/self/mountinfo")));
+  recorder.text("/proc/self/status", lines_with(tree.text("/proc/self/status"), {"Seccomp", "Cap"}));
   for (const std::string& variable : machine.probes.all("env")) {
     if (variable.starts_with("CUFILE_ENV_PATH_JSON=")) recorder.path(variable.substr(variable.find('=') + 1));
   }
@@ -276,7 +313,7 @@ Recorded record(const std::string& root, const std::string& path, const std::str
   record_large_files(tree, machine, recorder);
   record_probes(tree, machine, more_probes, recorder);
   recorder.tar().write(path);
-  return {recorder.tar().size(), recorder.masks()};
+  return recorder.counts();
 }
 
 Unpacked::Unpacked(const std::string& tar) {

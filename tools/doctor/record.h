@@ -8,11 +8,13 @@ namespace sluice::doctor {
 
 struct Recorded {
   std::size_t files = 0;
-  std::size_t masked = 0;  // values of passwords and the like that were left out
+  std::size_t masked = 0;    // values of passwords and the like that were left out
+  std::size_t replaced = 0;  // names and addresses for which a stand-in was written
 };
 
-// Writes the machine, or the tree below `root` where that is not "", to `path` (ustar). Serial numbers and UUIDs are
-// not read at all; what follows "password=", "key=" and the like is replaced. `more_probes` are lines for
+// Writes the machine, or the tree below `root` where that is not "", to `path` (ustar). What
+// follows "password=", "secret=" and the like is left out; names of hosts, addresses, UUIDs and serial numbers are
+// replaced (anonymous.h). `more_probes` are lines for
 // /sluice/probes. Throws std::runtime_error where the file cannot be written.
 Recorded record(const std::string& root, const std::string& path, const std::string& more_probes);
 

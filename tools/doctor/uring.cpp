@@ -7,7 +7,7 @@ namespace sluice::doctor {
 namespace {
 
 bool under_seccomp(const Machine& machine) {
-  return contains(machine.tree.text("/proc/self/status"), "\nSeccomp:\t2");
+  return contains(machine.tree.text("/proc/self/status"), "Seccomp:\t2");
 }
 
 void judge_refusal(const Machine& machine, const std::string& answer, Report& report) {

@@ -86,8 +86,9 @@ int examine_and_tell(const DoctorOptions& options) {
   }
   if (!options.record.empty()) {
     const doctor::Recorded recorded = doctor::record(root, options.record, lines);
-    fmt::print("{}: {} entries{}. Read it before you send it: tar -xOf {} | less\n", printable(options.record),
+    fmt::print("{}: {} entries{}{}. Read it before you send it: tar -xOf {} | less\n", printable(options.record),
                recorded.files, recorded.masked == 0 ? "" : fmt::format(", {} secrets left out", recorded.masked),
+               recorded.replaced == 0 ? "" : fmt::format(", {} names and addresses replaced", recorded.replaced),
                printable(options.record));
     return 0;
   }
