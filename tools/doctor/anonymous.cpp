@@ -86,9 +86,8 @@ bool is_address_of_documents(const std::string& text) {
 bool names_no_machine(std::string_view kind, const std::string& text) {
   if (is_padded(kind)) {
     constexpr auto most_digits_of_a_number = 3;
-    const auto telling = std::count_if(text.begin(), text.end(), [](unsigned char c) {
-      return c != '0' && std::isalnum(c) != 0;
-    });
+    const auto telling =
+        std::count_if(text.begin(), text.end(), [](unsigned char c) { return c != '0' && std::isalnum(c) != 0; });
     return telling <= most_digits_of_a_number;
   }
   if (kind == "ipv6") return text.starts_with("2001:db8:") || text.starts_with("00:00:");

@@ -199,7 +199,8 @@ std::string as_script(const Report& report, const Wishes& wishes) {
     text += fmt::format("\n# {}: {}\n# {}\n", name_of(found.row->harm), found.sign, found.remedy);
     for (const std::string& command : commands_in(found.remedy)) {
       // What names something to be filled in is not a command yet.
-      text += (contains(command, "...") || contains(command, "FILE") ? "# " : "") + command + "\n";
+      const bool open = contains(command, "...") || contains(command, "FILE") || contains(command, "FOLDER");
+      text += (open ? "# " : "") + command + "\n";
     }
   }
   return text;

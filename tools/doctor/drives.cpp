@@ -1,4 +1,4 @@
-// NVMe drives and the queues in front of them; Lustre's clients of servers, which are its drives.
+// NVMe drives and the queues in front of them.
 #include <fmt/format.h>
 
 #include "doctor/sections.h"
@@ -47,15 +47,6 @@ void judge_queue(const Machine& machine, const Drive& drive, Report& report) {
   }
 }
 
-// The values of one parameter in each folder below `home`, by the name of the folder.
-void for_each_target(const Machine& machine, const std::string& home, const char* parameter,
-                     const std::function<void(const std::string&, std::int64_t)>& act) {
-  for (const std::string& target : machine.tree.names(home)) {
-    const std::string path = below(below(home, target), parameter);
-    if (const std::optional<std::int64_t> value = machine.tree.number(path)) act(target, *value);
-  }
-}
-
 }  // namespace
 
 std::string describe_mount(const MountedFs& mounted, const Machine& machine) {
@@ -84,31 +75,6 @@ void judge_drives(const Machine& machine, Report& report) {
                             queue_value(machine, drive.disk, "nr_requests"), drive.card.node));
     if (drive.transport == "pcie") judge_link(drive.disk, drive.card, report);
     judge_queue(machine, drive, report);
-  }
-}
-
-void judge_lustre(const Machine& machine, Report& report) {
-  for (const char* top : {"/sys/fs/lustre", "/proc/fs/lustre"}) {
-    const std::string servers = std::string(top) + "/osc";
-    for_each_target(machine, servers, "max_rpcs_in_flight", [&](const std::string& target, std::int64_t value) {
-      constexpr std::int64_t fewest = 16;
-      if (value >= fewest) return;
-      report.add(finding_at("storage.lustre_rpcs"), {{"target", target}, {"rpcs", std::to_string(value)}});
-    });
-    for_each_target(machine, servers, "max_pages_per_rpc", [&](const std::string& target, std::int64_t value) {
-      constexpr std::int64_t four_mib = 1024;
-      if (value >= four_mib) return;
-      report.add(finding_at("storage.lustre_pages"), {{"target", target}, {"pages", std::to_string(value)}});
-    });
-    for_each_target(machine, servers, "checksums", [&](const std::string& target, std::int64_t value) {
-      if (value != 0) report.add(finding_at("storage.lustre_checksums"), {{"target", target}});
-    });
-    for_each_target(
-        machine, std::string(top) + "/llite", "max_read_ahead_mb", [&](const std::string& target, std::int64_t value) {
-          constexpr std::int64_t least = 256;
-          if (value >= least) return;
-          report.add(finding_at("storage.lustre_read_ahead"), {{"target", target}, {"size", std::to_string(value)}});
-        });
   }
 }
 

@@ -95,6 +95,16 @@ inline constexpr std::array storage_findings{
     Finding{"storage.lustre_read_ahead", Section::storage, Harm::advice, "{target} reads ahead {size} MiB at most",
             "buffered readers wait for the server in between",
             "Raise it: `lctl set_param llite.*.max_read_ahead_mb=1024`."},
+    Finding{"storage.lustre_serial_dio", Section::storage, Harm::advice, "{target} has parallel_dio=0",
+            "a direct read goes from one server to the next: its stripes do not share the work",
+            "Switch it on: `lctl set_param llite.*.parallel_dio=1`."},
+    Finding{"storage.lustre_one_stripe", Section::storage, Harm::advice, "{file} ({size}) lies on one OST of Lustre",
+            "one server's link and drives are all that its readers get",
+            "Spread it: `lfs migrate -c 8 -S 4M {file}`, and new files: `lfs setstripe -c 8 -S 4M FOLDER`."},
+    Finding{"storage.lustre_small_stripes", Section::storage, Harm::advice,
+            "{file} is dealt out in stripes of {stripe} KiB",
+            "a read of 1 MiB asks several servers for small pieces, and every piece is a request of its own",
+            "Larger stripes: `lfs migrate -c 8 -S 4M {file}`."},
 
     // fabrics
     Finding{"fabrics.no_path", Section::fabrics, Harm::broken, "{subsystem} has no usable path",

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "doctor/kernel_modules.h"
 #include "doctor/sections.h"
 
 namespace sluice::doctor {
@@ -74,6 +75,8 @@ void judge_cuda_answer(const Machine& machine, Report& report) {
           if (variable.starts_with("NVIDIA_DRIVER_CAPABILITIES=")) given = variable.substr(variable.find('=') + 1);
         }
         report.add(finding_at("container.no_compute"), {{"value", given.empty() ? "not set" : given}});
+      } else if (machine.tree.has("/run/nvidia/driver/proc")) {
+        report.add(finding_at("gpu.driver_in_container"), values);
       } else if (!machine.in_container) {
         report.add(finding_at("gpu.no_libcuda"), values);
       }
@@ -105,6 +108,17 @@ void judge_cuda_answer(const Machine& machine, Report& report) {
     case Cuda::unknown:
       return;
   }
+}
+
+void judge_missing_driver(const Machine& machine, const Gpu& gpu, Report& report) {
+  const DkmsState dkms = dkms_of(machine, "nvidia");
+  const bool built = std::find(dkms.kernels.begin(), dkms.kernels.end(), machine.kernel) != dkms.kernels.end();
+  const Values values = {{"gpu", name_of(gpu.card)},
+                         {"kernel", machine.kernel},
+                         {"version", dkms.version},
+                         {"built", dkms.kernels.empty() ? "no kernel" : joined(dkms.kernels, ", ")}};
+  const bool elsewhere = !dkms.version.empty() && !built && module_file(machine, "nvidia").empty();
+  report.add(elsewhere ? finding_at("gpu.driver_for_other_kernel") : finding_at("gpu.no_driver"), values);
 }
 
 bool asks_for_the_soft_gpu(const Machine& machine) {
@@ -148,7 +162,7 @@ void judge_gpu(const Machine& machine, Report& report) {
   if (machine.driver.empty()) {
     for (const Gpu& gpu : machine.gpus) {
       if (!gpu.card.driver.empty()) continue;
-      report.add(finding_at("gpu.no_driver"), {{"gpu", name_of(gpu.card)}, {"kernel", machine.kernel}});
+      judge_missing_driver(machine, gpu, report);
     }
     return;
   }

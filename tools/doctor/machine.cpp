@@ -107,7 +107,7 @@ const std::vector<std::string>& wanted_symbols() {
   static const std::vector<std::string> names = {"pci_p2pdma_add_resource",        "nvidia_p2p_get_pages",
                                                  "ib_register_peer_memory_client", "nvme_v1_register_nvfs_dma_ops",
                                                  "nvme_v2_register_nvfs_dma_ops",  "ib_umem_dmabuf_get",
-                                                 "dma_buf_io_ctx_create"};
+                                                 "dma_buf_io_ctx_create",          "vfs_read"};
   return names;
 }
 

@@ -12,6 +12,14 @@ namespace {
 
 constexpr const char* module_name = "nvidia-fs";
 
+// "26.01-0.6.8" of NVIDIA's own drivers for network cards; the kernel's tell none, or the kernel's.
+void judge_doca(const Machine& machine, Report& report) {
+  const std::string ofed = machine.tree.value("/sys/module/mlx5_core/version");
+  const Version version(ofed);
+  if (!machine.kernel_version().at_least(6, 17) || !version.at_least(20) || version.at_least(26, 1)) return;
+  report.add(finding_at("nvidia_fs.doca_for_kernel"), {{"kernel", machine.kernel}, {"ofed", ofed}});
+}
+
 std::string log_of(const Machine& machine) {
   return machine.tree.is_the_machine() ? kernel_log() : machine.tree.text("/sluice/kernel-log");
 }
@@ -36,6 +44,7 @@ void judge_unloaded(const Machine& machine, Report& report) {
     report.fact(Section::nvidia_fs, "nvidia-fs is not installed; Sluice needs none");
     return;
   }
+  judge_doca(machine, report);
   const ModInfo info = modinfo_of(machine, module_name);
   const auto field = [&info](const char* name) { return info.contains(name) ? info.at(name) : std::string(); };
   const std::string log = log_of(machine);
@@ -114,6 +123,10 @@ void judge_loaded(const Machine& machine, Report& report) {
     report.add(finding_at("nvidia_fs.slow_kernel"), values);
   }
   if (!machine.tree.has("/dev/nvidia-fs0")) report.add(finding_at("nvidia_fs.no_nodes"));
+  judge_doca(machine, report);
+  if (std::string symbol = symbol_behind(log_of(machine), "no symbol version for"); !symbol.empty()) {
+    report.add(finding_at("nvidia_fs.no_symbol_version"), {{"version", machine.nvfs}, {"symbol", std::move(symbol)}});
+  }
 }
 
 }  // namespace

@@ -130,6 +130,24 @@ void judge_pairs(const Machine& machine, Report& report) {
   }
 }
 
+// Every kernel has vfs_read: where it is not listed, the list is hidden.
+bool kernel_tells(const Machine& machine) {
+  if (machine.has_symbol("vfs_read")) return true;
+  for (const char* home : {"/boot/config-", "/lib/modules/", "/usr/lib/modules/"}) {
+    const std::string place = home + machine.kernel;
+    if (machine.tree.has(std::string(home) == "/boot/config-" ? place : place + "/config")) return true;
+  }
+  return false;
+}
+
+// NVIDIA's library cares; here a trial decides.
+void judge_kaslr(const Machine& machine, Report& report) {
+  const bool wanted = configures(machine, "properties.use_pci_p2pdma", "true");
+  if (!wanted || machine.arch != "x86_64" || contains(machine.command_line, "nokaslr")) return;
+  const std::string text = machine.tree.text("/boot/config-" + machine.kernel);
+  if (contains(text, "CONFIG_RANDOMIZE_BASE=y")) report.add(finding_at("p2pdma.kaslr"));
+}
+
 bool kernel_can(const Machine& machine) {
   return machine.has_symbol("pci_p2pdma_add_resource") || facts::of_machine(machine.tree.root()).kernel_has_p2pdma;
 }
@@ -164,7 +182,10 @@ void judge_p2pdma(const Machine& machine, Report& report) {
   if (machine.arch == "aarch64") return report.add(finding_at("p2pdma.arm64"));
   if (!machine.open_module) return report.add(finding_at("p2pdma.closed_module"));
   bool ready = true;
-  if (!kernel_can(machine) || machine.kernel_version().before(6, 2)) {
+  if (!kernel_can(machine) && !kernel_tells(machine)) {
+    report.add(finding_at("p2pdma.kernel_untold"), values);
+    ready = false;
+  } else if (!kernel_can(machine) || machine.kernel_version().before(6, 2)) {
     report.add(finding_at("p2pdma.kernel_without"), values);
     ready = false;
   }
@@ -184,6 +205,7 @@ void judge_p2pdma(const Machine& machine, Report& report) {
     if (machine.tree.has("/sys/bus/pci/devices/" + gpu.card.address + "/p2pmem/size")) continue;
     report.add(finding_at("p2pdma.not_published"), {{"gpu", name_of(gpu.card)}});
   }
+  judge_kaslr(machine, report);
   report.can(Ability::p2pdma);
   report.add(finding_at("p2pdma.possible"), values);
 }

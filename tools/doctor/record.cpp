@@ -43,7 +43,9 @@ constexpr std::array patterns{
     "/proc/driver/nvidia-fs/version",
     "/proc/driver/nvidia-fs/devcount",
     "/proc/driver/nvidia-fs/modules",
-    "/proc/fs/lustre/osc/*/*",
+    "/proc/fs/lustre/osc/*/max_rpcs_in_flight",
+    "/proc/fs/lustre/osc/*/max_pages_per_rpc",
+    "/proc/fs/lustre/osc/*/checksums",
     "/proc/fs/lustre/llite/*/max_read_ahead_mb",
     "/etc/modprobe.d/*.conf",
     "/run/modprobe.d/*.conf",
@@ -56,6 +58,7 @@ constexpr std::array patterns{
     "/run/.containerenv",
     "/run/udev",
     "/run/nvidia-persistenced",
+    "/run/nvidia/driver/proc",
     "/dev/nvidiactl",
     "/dev/nvidia-fs0",
     "/dev/infiniband",
@@ -65,6 +68,7 @@ constexpr std::array patterns{
     "/sys/class/dmi/id/product_name",
     "/sys/module/nvidia/version",
     "/sys/module/nvidia_fs/version",
+    "/sys/module/mlx5_core/version",
     "/sys/module/nvidia_peermem",
     "/sys/module/nv_peer_mem",
     "/sys/module/vfio_pci",
@@ -109,8 +113,11 @@ constexpr std::array patterns{
     "/sys/block/*/*/partition",
     "/sys/class/block/*",
     "/sys/dev/block/*",
-    "/sys/fs/lustre/osc/*/*",
+    "/sys/fs/lustre/osc/*/max_rpcs_in_flight",
+    "/sys/fs/lustre/osc/*/max_pages_per_rpc",
+    "/sys/fs/lustre/osc/*/checksums",
     "/sys/fs/lustre/llite/*/max_read_ahead_mb",
+    "/sys/fs/lustre/llite/*/parallel_dio",
 };
 
 // Values behind these words are replaced.
@@ -225,7 +232,8 @@ std::string told_parameters(const std::string& command_line) {
                                                        "modprobe.", "module_",     "nokaslr",   "hugepages"};
   std::string kept;
   for (const std::string& word : words(command_line)) {
-    const bool wants = std::any_of(wanted.begin(), wanted.end(), [&word](auto begin) { return word.starts_with(begin); });
+    const bool wants =
+        std::any_of(wanted.begin(), wanted.end(), [&word](auto begin) { return word.starts_with(begin); });
     if (wants) kept.append(kept.empty() ? "" : " ").append(word);
   }
   return kept.empty() ? kept : kept + "\n";
@@ -263,11 +271,18 @@ void record_large_files(const Tree& tree, const Machine& machine, Recorder& reco
   recorder.text("/proc/kallsyms", symbols);
   const std::string dependencies = "/lib/modules/" + machine.kernel + "/modules.dep";
   recorder.text(dependencies, lines_with(tree.text(dependencies), {"/nvidia"}));
-  for (const std::string& home : {std::string("/boot/config-") + machine.kernel,
-                                  "/lib/modules/" + machine.kernel + "/config",
-                                  "/usr/lib/modules/" + machine.kernel + "/config"}) {
+  for (const std::string& home :
+       {std::string("/boot/config-") + machine.kernel, "/lib/modules/" + machine.kernel + "/config",
+        "/usr/lib/modules/" + machine.kernel + "/config"}) {
     recorder.text(home, lines_with(tree.text(home), {"P2PDMA", "DMA_SHARED_BUFFER", "CONFIG_IO_URING", "RANDOMIZE"}));
   }
+  for (const char* home : {"/etc/cdi", "/var/run/cdi"}) {
+    for (const std::string& name : tree.names(home)) {
+      recorder.text(below(home, name), lines_with(tree.text(below(home, name)), {"libcuda.so."}));
+    }
+  }
+  recorder.text("/proc/meminfo",
+                lines_with(tree.text("/proc/meminfo"), {"MemTotal:", "HugePages_Total:", "Hugepagesize:"}));
   // One processor speaks for all.
   const std::string processors = tree.text("/proc/cpuinfo");
   const std::size_t end_of_first = processors.find("\n\n");

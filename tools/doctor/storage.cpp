@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "doctor/lustre.h"
 #include "doctor/sections.h"
 #include "doctor/storage.h"
 

@@ -18,7 +18,5 @@ std::string describe_mount(const MountedFs& mounted, const Machine& machine);
 
 // NVMe drives: link, scheduler, queues.
 void judge_drives(const Machine& machine, Report& report);
-// Parameters of a Lustre client, below /sys/fs/lustre and /proc/fs/lustre.
-void judge_lustre(const Machine& machine, Report& report);
 
 }  // namespace sluice::doctor

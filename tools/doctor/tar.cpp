@@ -145,6 +145,7 @@ void unpack_tar(const std::string& path, const std::string& folder) {
   if (!in) throw std::runtime_error(fmt::format("{} cannot be read: {}", path, std::strerror(errno)));
   Header header{};
   std::string long_target;
+  bool any = false;
   while (in.read(header.data(), header.size()) && header[0] != '\0') {
     if (octal(get(header, sum_field)) != sum_of(header)) throw std::runtime_error(path + " is no tar archive");
     std::string name(get(header, name_field));
@@ -157,6 +158,7 @@ void unpack_tar(const std::string& path, const std::string& folder) {
       throw std::runtime_error(fmt::format("{} holds a file that is too large to be one of ours: {}", path, name));
     std::string content((size + block - 1) / block * block, '\0');
     in.read(content.data(), static_cast<std::streamsize>(content.size()));
+    any = true;
     const char kind = header[kind_field.at];
     if (kind == long_link_kind) {
       long_target = content.substr(0, content.find('\0'));
@@ -174,6 +176,7 @@ void unpack_tar(const std::string& path, const std::string& folder) {
       std::ofstream(place, std::ios::binary).write(content.data(), static_cast<std::streamsize>(size));
     }
   }
+  if (!any) throw std::runtime_error(path + " is no tar archive");
 }
 
 }  // namespace sluice::doctor

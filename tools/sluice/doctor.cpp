@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "doctor/doctor.h"
+#include "doctor/lustre.h"
 #include "doctor/record.h"
 #include "sluice/commands.h"
 #include "sluice/doctor.h"
@@ -82,7 +83,7 @@ int examine_and_tell(const DoctorOptions& options) {
   std::vector<doctor::Trial> trials;
   for (const std::string& file : files) {
     trials.push_back(make_trial(file, options.gpu));
-    lines += doctor::trial_lines(trials.back());
+    lines += doctor::trial_lines(trials.back()) + doctor::lustre_line(file);
   }
   if (!options.record.empty()) {
     const doctor::Recorded recorded = doctor::record(root, options.record, lines);
@@ -94,6 +95,7 @@ int examine_and_tell(const DoctorOptions& options) {
   }
   doctor::Report report = doctor::examine(root);
   for (const doctor::Trial& trial : trials) doctor::judge_trial(trial, report);
+  for (const std::string& file : files) doctor::judge_named_file(file, report);
   if (options.script) {
     print(doctor::as_script(report, wishes));
   } else {
