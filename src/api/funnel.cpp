@@ -87,8 +87,6 @@ int errno_for(int error, Asked asked) noexcept {
       return cannot;
     case CU_FILE_INVALID_FILE_OPEN_FLAG:
       return reads ? error : cannot;
-    case CU_FILE_INVALID_VALUE:
-      return no_count_tells_it ? EPERM : error;
     default:
       return error;
   }

@@ -6,6 +6,8 @@
 
 #include "api/funnel.h"
 #include "core/driver.h"
+#include "gpu/driver.h"
+#include "gpu/memory.h"
 
 using sluice::api::guarded;
 using sluice::base::Failure;
@@ -71,20 +73,52 @@ void write_long(CUfileStatsLevel3_t* out) {
   std::memcpy(static_cast<void*>(out), &all, sizeof all);
 }
 
+// Of the shorter structures only what NVIDIA's library fills is written: the bins in use, the devices of the machine.
+void write_short(CUfileStatsLevel1_t* out) {
+  observe::read_statistics(*out, observe::Vectored::among_all);
+}
+
+void write_short(CUfileStatsLevel2_t* out, const CUfileStatsLevel2_t& all) {
+  constexpr std::size_t bytes = observe::size_bins_in_use * sizeof all.read_size_kb_hist[0];
+  out->basic = all.basic;
+  std::memcpy(out->read_size_kb_hist, all.read_size_kb_hist, bytes);
+  std::memcpy(out->write_size_kb_hist, all.write_size_kb_hist, bytes);
+}
+
+void write_short(CUfileStatsLevel2_t* out) {
+  CUfileStatsLevel2_t all;
+  observe::read_statistics(all, observe::Vectored::among_all);
+  write_short(out, all);
+}
+
+void write_short(CUfileStatsLevel3_t* out) {
+  CUfileStatsLevel3_t all;
+  observe::read_statistics(all, observe::Vectored::among_all);
+  write_short(&out->detailed, all.detailed);
+  out->num_gpus = all.num_gpus;
+  std::memcpy(out->per_gpu_stats, all.per_gpu_stats, all.num_gpus * sizeof all.per_gpu_stats[0]);
+}
+
+void name_devices() {
+  const int devices = sluice::gpu::device_count();
+  for (int i = 0; i < devices; ++i) observe::name_device(i, sluice::gpu::uuid_of(i).bytes);
+}
+
 // The version that is reported decides how long the structures are: a caller of 1.15 has no room for more.
 template <typename Stats>
 CUfileError_t read_level(const char* call, Stats* stats, int level) {
   return guarded(call, [&] {
     if (stats == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "the pointer for the statistics is null");
     require_open();
-    if (!observe::statistics_running() || observe::statistics_level() < level) {
+    if (observe::shown_statistics_level() < level) {
       throw Failure(CU_FILE_INVALID_VALUE,
-                    "statistics of this level are not running: cuFileSetStatsLevel and cuFileStatsStart first");
+                    "the statistics are stopped or of a lower level: cuFileSetStatsLevel and cuFileStatsStart first");
     }
+    if (level == 3) name_devices();
     if (Driver::instance().store().current()->api_version >= 1190) {
       write_long(stats);
     } else {
-      observe::read_statistics(*stats, observe::Vectored::among_all);
+      write_short(stats);
     }
   });
 }
@@ -105,7 +139,7 @@ CUfileError_t cuFileSetStatsLevel(int level) {
 CUfileError_t cuFileGetStatsLevel(int* level) {
   return guarded("cuFileGetStatsLevel", [&] {
     if (level == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "the pointer for the level is null");
-    *level = observe::statistics_level();
+    *level = observe::shown_statistics_level();
   });
 }
 

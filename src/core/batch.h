@@ -37,6 +37,7 @@ class Batch {
   void set_handle(void* handle) noexcept { handle_ = handle; }
   void* handle() const noexcept { return handle_; }
   Events tells() const noexcept { return tells_; }
+  std::size_t capacity() const noexcept { return capacity_; }
 
   // Room for a submission: free entries, to be filled. They go back unless enqueue() takes them.
   class Room {

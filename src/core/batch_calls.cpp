@@ -114,7 +114,7 @@ void submit_batch(Driver& driver, void* handle, std::span<const CUfileIOParams_t
   const auto dropped =
       std::count_if(entries.begin(), entries.end(), [&](const auto& entry) { return is_dropped(*batch, entry); });
   Batch::Room room(*batch, entries.size() - static_cast<std::size_t>(dropped));
-  if (!room) {
+  if (!room || entries.size() > batch->capacity()) {
     throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR,
                   "more entries than the batch was set up for are outstanding; collect events first");
   }
@@ -137,6 +137,7 @@ std::size_t collect_batch(Driver& driver, void* handle, std::size_t least, std::
   }
   const auto batch = driver.batches().pin(handle);
   if (!batch) throw Failure(CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR, "no such batch");
+  if (least > batch->capacity()) throw Failure(CU_FILE_INVALID_VALUE, "min_nr is larger than the batch");
   const std::size_t written = batch->collect(least, into, timeout);
   observe::count(Operation::batch_complete, true, written);
   return written;

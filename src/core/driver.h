@@ -63,6 +63,7 @@ class Driver {
   // With control_ held: opens when nobody has, or when another thread has closed since the caller last looked.
   const std::shared_ptr<const Life>& ensure_open_locked();
   // Out of what a descriptor leads to; the file, or nothing where there is none.
+  facts::FileFacts facts_of(int fd, bool place_as_it_is);
   FileTable::Pin forget_file(void* handle);
   // The same with what there is to be said of it; false where there is none.
   bool end_file(void* handle);

@@ -94,8 +94,7 @@ void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
   const auto opened = life_or_open();  // before anything can fail: the log tells why
   if (opened->terms.manner != paths::Manner::plain && gpu::attach_driver() != nullptr) prepare_kernels();
   // A denylist is asked of the place as it is now.
-  facts::FileFacts facts =
-      opened->denies ? facts::of_file(fd, facts::Root{}) : facts::of_file(fd, facts::Root{}, places_);
+  facts::FileFacts facts = facts_of(fd, opened->denies);
   facts.caller_reads = operations != nullptr && operations->read != nullptr;
   facts.caller_writes = operations != nullptr && operations->write != nullptr;
 
@@ -116,6 +115,21 @@ void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
   void* const handle = files_.insert(std::make_unique<File>(fd, std::move(facts), life, operations));
   handles_by_fd_[fd] = handle;
   return handle;
+}
+
+// A number that is registered is told of first, whatever it means by now that cannot be registered.
+facts::FileFacts Driver::facts_of(int fd, bool place_as_it_is) {
+  try {
+    return place_as_it_is ? facts::of_file(fd, facts::Root{}) : facts::of_file(fd, facts::Root{}, places_);
+  } catch (const Failure& failure) {
+    const bool of_file =
+        failure.code() == CU_FILE_INVALID_FILE_TYPE || failure.code() == CU_FILE_INVALID_FILE_OPEN_FLAG;
+    const std::lock_guard lock(control_);
+    if (!of_file || handles_by_fd_.find(fd) == handles_by_fd_.end()) throw;
+    throw Failure(
+        CU_FILE_HANDLE_ALREADY_REGISTERED,
+        "descriptor " + std::to_string(fd) + " was registered when it was another file: deregister its handle");
+  }
 }
 
 FileTable::Pin Driver::forget_file(void* handle) {

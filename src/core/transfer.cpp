@@ -70,6 +70,7 @@ struct Origin {
   bool batch = false;
   Before before;
   engine::Courier* courier = nullptr;
+  bool in_stream = false;
   bool may_reach_back = false;  // by a negative offset, also from a pointer that was registered
 };
 
@@ -121,6 +122,29 @@ bool ends_within(facts::Look& now, std::uint64_t offset, std::uint64_t size) noe
   return now.finds_the_file() && now.size() <= offset + size;
 }
 
+// Is there nothing at all to be read? Then nothing is asked of the memory either.
+bool is_behind_the_end(File& file, const Call& call, facts::Look& now) noexcept {
+  return call.direction == Direction::read && file.operations == nullptr && call.buffer_offset >= 0 &&
+         call.file_offset >= 0 && ends_within(now, static_cast<std::uint64_t>(call.file_offset), 0);
+}
+
+// What a call by a pointer that was registered is told before all else but a null pointer and the offset in the file:
+// NVIDIA's library adds offset and size as words, which may come round. Nothing where no such thing is registered, or
+// the call has to be looked at further.
+std::optional<Outcome> told_of_registration(Driver& driver, const File& file, const Call& call) noexcept {
+  if (call.base == nullptr || call.file_offset < 0) return std::nullopt;
+  if (call.direction == Direction::read && file.facts.access == Access::write_only) return std::nullopt;
+  const auto base = reinterpret_cast<std::uint64_t>(call.base);
+  const auto range = driver.ranges().find(base, base, 1);
+  if (!range || range->base != base) return std::nullopt;
+  const BufferTable::Pin buffer = driver.buffers().pin(range->handle);
+  if (!buffer || !same_allocation(buffer->facts, gpu::inspect(base))) return std::nullopt;
+  const auto offset = static_cast<std::uint64_t>(call.buffer_offset);
+  if (offset + call.size > buffer->size) return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
+  if (offset >= buffer->size) return Outcome::refused(CU_FILE_INTERNAL_ERROR);
+  return call.size == 0 ? std::optional(Outcome::bytes(0)) : std::nullopt;
+}
+
 // What the statistics want to know of a transfer besides.
 struct Seen {
   facts::BufferFacts memory;
@@ -128,20 +152,27 @@ struct Seen {
 };
 
 Outcome run(Driver& driver, File& file, const Call& call, const Origin& origin, Seen& seen) noexcept {
-  if (const Outcome refusal = check(file, call); !refusal.ok() || call.size == 0) return refusal;
+  const Outcome refusal = check(file, call);
+  facts::Look now(file.fd, file.facts);
+  if ((!refusal.ok() || call.size == 0 || call.buffer_offset < 0) && !origin.in_stream && !origin.batch) {
+    if (const auto told = told_of_registration(driver, file, call)) return *told;
+    if (refusal.error() == EFAULT && is_behind_the_end(file, call, now)) return Outcome::bytes(0);
+  }
+  if (!refusal.ok() || call.size == 0) return refusal;
   Call bounded = call;
   const auto offset = static_cast<std::uint64_t>(call.file_offset);
   const std::uint64_t address =
       reinterpret_cast<std::uint64_t>(call.base) + static_cast<std::uint64_t>(call.buffer_offset);
-  if (address + bounded.size < address) return Outcome::system_error(EFAULT);
+  if (address + bounded.size < address) {
+    return is_behind_the_end(file, call, now) ? Outcome::bytes(0) : Outcome::system_error(EFAULT);
+  }
 
   Memory memory;
   engine::Courier* const courier = origin.courier;
   const Outcome resolved = resolve(driver, bounded, address, origin, memory);
   seen.memory = memory.facts;
-  facts::Look now(file.fd, file.facts);
   if (!resolved.ok()) {
-    const bool fits = call.direction == Direction::read && file.operations == nullptr &&
+    const bool fits = call.direction == Direction::read && file.operations == nullptr && call.buffer_offset >= 0 &&
                       resolved.error() == CU_FILE_CUDA_POINTER_RANGE_ERROR && ends_within(now, offset, memory.there);
     if (!fits) return resolved;
     if (memory.there == 0) return Outcome::bytes(0);  // from its end on there is nothing to read
@@ -163,6 +194,7 @@ Outcome run(Driver& driver, File& file, const Call& call, const Origin& origin, 
   const request::Result result = request::run(request, open, file.life->terms);
   seen.by_drive = result.way.path == SLUICE_PATH_P2PDMA;
   if (file.life->config->explain) explain_once(file, request, result);
+  if (result.outcome.error() == EFAULT && is_behind_the_end(file, call, now)) return Outcome::bytes(0);
   return result.outcome;
 }
 
@@ -233,7 +265,7 @@ Outcome check(const File& file, const Call& call) noexcept {
   if (call.file_offset < 0) return Outcome::refused(CU_FILE_INVALID_VALUE);
   if (ends_beyond_all_files(call.file_offset, call.size)) return Outcome::refused(CU_FILE_INVALID_VALUE);
   if (file.facts.access == wrong_for(call.direction)) return Outcome::refused(CU_FILE_INVALID_FILE_OPEN_FLAG);
-  return call.size > largest_offset ? Outcome::refused(CU_FILE_INVALID_VALUE) : Outcome::bytes(0);
+  return call.size > largest_offset ? Outcome::system_error(EFAULT) : Outcome::bytes(0);
 }
 
 Call rest_of(const Call& call, std::uint64_t there) noexcept {
@@ -258,20 +290,22 @@ Outcome transfer_entry(Driver& driver, File& file, const Call& call, const Befor
 
 Outcome transfer_in_stream(Driver& driver, File& file, const Call& call, engine::Courier* courier,
                            OffsetsAre offset) noexcept {
+  if (call.size == 0) return Outcome::bytes(0);  // nothing else of it is looked at
   const Outcome outcome = run_watched(
-      driver, file, call, {.before = {}, .courier = courier, .may_reach_back = offset == OffsetsAre::read_late});
+      driver, file, call,
+      {.before = {}, .courier = courier, .in_stream = true, .may_reach_back = offset == OffsetsAre::read_late});
+  const bool reads = call.direction == Direction::read;
   switch (outcome.error()) {
     case CU_FILE_INVALID_MAPPING_RANGE:
       return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
     case CU_FILE_INVALID_FILE_OPEN_FLAG:
-      if (call.direction == Direction::read) return outcome;
-      return leaves_its_registration(driver, call) ? Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE)
-                                                   : Outcome::system_error(EPERM);
+      if (reads) return outcome;
+      if (leaves_its_registration(driver, call)) return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
+      return Outcome::system_error(file.facts.direct ? EIO : EPERM);
     case CU_FILE_INVALID_VALUE:
-      if (call.direction == Direction::read && file.facts.access == Access::write_only) {
-        return Outcome::refused(CU_FILE_INVALID_FILE_OPEN_FLAG);
-      }
-      return call.file_offset < 0 && offset == OffsetsAre::read_late ? Outcome::system_error(EPERM) : outcome;
+      if (reads && file.facts.access == Access::write_only) return Outcome::refused(CU_FILE_INVALID_FILE_OPEN_FLAG);
+      if (leaves_its_registration(driver, call)) return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
+      return call.file_offset >= 0 || offset == OffsetsAre::read_late ? Outcome::system_error(EPERM) : outcome;
     default:
       return outcome;
   }

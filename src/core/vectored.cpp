@@ -1,5 +1,6 @@
 // Parts go in stretches, in their order: device memory that goes together as entries of a batch do (core/together.h),
-// host memory by one call of the system, everything else by itself (core/transfer.cpp). It is counted and watched once
+// host memory by one call of the system, ragged parts of an O_DIRECT file by one transfer of staging memory, everything
+// else by itself (core/transfer.cpp). It is counted and watched once
 // for all of them.
 #include "core/vectored.h"
 
@@ -17,11 +18,15 @@
 #include "core/late.h"
 #include "core/together.h"
 #include "core/transfer.h"
+#include "engine/slab.h"
 #include "engine/vector_io.h"
 #include "facts/look.h"
 #include "gpu/memory.h"
+#include "gpu/settle.h"
 #include "observe/path_counters.h"
 #include "observe/statistics.h"
+#include "paths/mover.h"
+#include "route/route.h"
 
 namespace sluice::core {
 
@@ -49,7 +54,7 @@ class Run {
   Outcome all() noexcept {
     while (!ended_ && find_next()) {
       const bool several = !alone_only_ && !std::exchange(alone_, false) && next_ + 1 < call_.parts.size();
-      if (several && (through_staging() || straight())) continue;
+      if (several && (through_staging() || straight() || through_slab())) continue;
       take(transfer_part(driver_, file_, part_at(next_), seen_), part_at(next_).size);
     }
     if (tally_.transfers > 0) observe::count_path(way_, tally_);
@@ -114,6 +119,9 @@ class Run {
   void gather_for_device(GatheringLoan& loan) noexcept;
   bool settle(GatheringLoan& loan) noexcept;
   bool straight() noexcept;
+  bool through_slab() noexcept;
+  std::uint64_t gather_for_slab(GatheringLoan& loan, std::size_t room) noexcept;
+  bool is_small_and_there(Entry& entry) noexcept;
   bool is_plain(const Call& part, BufferTable::Pin& registration) noexcept;
   bool is_in_step(const Call& part, std::uint64_t file_size) const noexcept;
 
@@ -265,6 +273,91 @@ bool Run::straight() noexcept {
               moved.count());
   }
   advance(moved.count());
+  return true;
+}
+
+// Plain memory all of which may be touched; larger parts are worth a transfer of their own.
+bool Run::is_small_and_there(Entry& entry) noexcept {
+  constexpr std::uint64_t largest = 65536;
+  const Call& part = entry.call;
+  if (part.size > largest || !check(file_, part).ok()) return false;
+  if (is_plain(part, entry.registration)) return true;
+  const auto base = reinterpret_cast<std::uint64_t>(part.base);
+  const std::uint64_t address = base + static_cast<std::uint64_t>(part.buffer_offset);
+  const facts::BufferFacts memory = gpu::inspect(address);
+  if (memory.kind != facts::MemoryKind::device || gpu::contiguous_bytes(address, part.size) != part.size) return false;
+  if (const auto range = driver_.ranges().find(base, address, part.size)) {
+    entry.registration = driver_.buffers().pin(range->handle);
+    if (!entry.registration) return false;
+    const Buffer& buffer = *entry.registration;
+    const bool same = buffer.facts.kind == memory.kind && buffer.facts.id == memory.id;
+    const bool inside = address >= buffer.base && part.size <= buffer.base + buffer.size - address;
+    if (!same || !inside) return false;
+  }
+  gpu::settle(memory, address);
+  entry.together.memory = memory;
+  return true;
+}
+
+// How many bytes there are of parts that go together; 0 where none is ragged, or fewer than two go.
+std::uint64_t Run::gather_for_slab(GatheringLoan& loan, std::size_t room) noexcept {
+  facts::Look now(file_.fd, file_.facts);
+  if (!now.finds_the_file()) return 0;
+  std::uint64_t wanted = 0;
+  bool ragged = false;
+  for (std::size_t i = next_; i < call_.parts.size() && !loan.is_full(); ++i) {
+    if (call_.parts[i].len == 0) continue;
+    Entry& entry = loan.add();
+    entry.call = part_at(i, wanted);
+    if (entry.call.size > room - wanted || !is_small_and_there(entry)) {
+      loan.drop_last();
+      break;
+    }
+    ragged = ragged || !is_in_step(entry.call, now.size());
+    wanted += entry.call.size;
+  }
+  return loan.count() >= 2 && ragged ? wanted : 0;
+}
+
+// What one transfer has brought is copied part by part; a part that its memory refuses goes by itself next, and finds
+// out.
+bool Run::through_slab() noexcept {
+  const request::Terms& terms = file_.life->terms;
+  if (!file_.facts.direct || !route::compat_is_allowed(terms.rules)) return false;
+  GatheringLoan loan;
+  engine::Slab slab = engine::Slab::take();
+  if (!loan || !slab) return false;
+  const std::uint64_t wanted = gather_for_slab(loan, slab.bytes().size());
+  if (wanted == 0) return false;
+  const Call whole{call_.direction, call_.handle, slab.bytes().data(), wanted, part_at(next_).file_offset, 0};
+  const bool reads = call_.direction == Direction::read;
+  observe::VectoredTransfer of_slab;
+  Outcome moved = reads ? transfer_part(driver_, file_, whole, of_slab) : Outcome::bytes(wanted);
+  std::uint64_t copied = 0;
+  for (std::size_t i = 0; i < loan.count() && copied < moved.count(); ++i) {
+    const Entry& entry = loan->entries[i];
+    const std::span bytes = slab.bytes().subspan(copied, std::min(entry.call.size, moved.count() - copied));
+    const std::uint64_t address =
+        reinterpret_cast<std::uint64_t>(entry.call.base) + static_cast<std::uint64_t>(entry.call.buffer_offset);
+    paths::Mover mover(entry.together.memory, terms.manner, slab);
+    if (!(reads ? mover.to_memory(address, bytes) : mover.from_memory(bytes, address)).ok()) break;
+    copied += bytes.size();
+  }
+  if (!reads) {
+    if (copied < wanted) return false;
+    moved = transfer_part(driver_, file_, whole, of_slab);
+    copied = moved.count();
+  }
+  if (!moved.ok()) failure_ = moved;
+  for (std::size_t i = 0, told = 0; i < loan.count() && told < copied; told += loan->entries[i++].call.size) {
+    const Entry& entry = loan->entries[i];
+    const bool on_device = !facts::is_host(entry.together.memory.kind);
+    seen_.add(on_device ? entry.together.memory.device : -1, std::min(entry.call.size, copied - told), false,
+              aligned(entry.call));
+  }
+  alone_ = copied < moved.count();
+  ended_ = !alone_ && moved.count() < wanted;
+  advance(copied);
   return true;
 }
 

@@ -122,11 +122,6 @@ void require_usable(const Descriptor& descriptor) {
     throw Failure(CU_FILE_INVALID_FILE_TYPE, name_of(descriptor.fd) + " is " + type_name(descriptor.mode) +
                                                  "; cuFile moves bytes of regular files and block devices only");
   }
-  if ((descriptor.flags & O_PATH) != 0) {
-    throw Failure(CU_FILE_INVALID_FILE_OPEN_FLAG,
-                  name_of(descriptor.fd) +
-                      " was opened with O_PATH, which names a file and does not open it; open it without O_PATH");
-  }
   for (const RefusedFlag& refused : refused_flags) {
     if ((descriptor.flags & refused.flag) == 0) continue;
     throw Failure(CU_FILE_INVALID_FILE_OPEN_FLAG, name_of(descriptor.fd) + " was opened with " + refused.name + ": " +

@@ -61,10 +61,10 @@ struct FileFacts {
 
 // Throws base::Failure with the code that cuFileHandleRegister has to answer: CU_FILE_INVALID_VALUE for a descriptor
 // that is not open, CU_FILE_INVALID_FILE_TYPE for what is neither a regular file nor a block device,
-// CU_FILE_INVALID_FILE_OPEN_FLAG for O_APPEND, O_NONBLOCK, O_NOFOLLOW and O_PATH, CU_FILE_IO_NOT_SUPPORTED
-// for procfs, sysfs and other pseudo files. A file without a name (unlinked, O_TMPFILE, memfd) is as good as any.
-// Where procfs or sysfs do not tell, the fields stay empty. Waits for no server: attributes come from the cache, and
-// no other file, mount or device is touched.
+// CU_FILE_INVALID_FILE_OPEN_FLAG for O_APPEND, O_NONBLOCK and O_NOFOLLOW, CU_FILE_IO_NOT_SUPPORTED
+// for procfs, sysfs and other pseudo files. A descriptor of O_PATH is taken; its transfers fail. A file without a name
+// (unlinked, O_TMPFILE, memfd) is as good as any. Where procfs or sysfs do not tell, the fields stay empty. Waits for
+// no server: attributes come from the cache, and no other file, mount or device is touched.
 FileFacts of_file(int fd, const Root& root);
 
 class Places;

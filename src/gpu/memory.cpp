@@ -76,15 +76,18 @@ BufferFacts inspect(std::uint64_t address) noexcept {
   return memory;
 }
 
+// Only mappings may be passed from one to the next: the end of an allocation is an end, whatever lies behind it.
 std::uint64_t contiguous_bytes(std::uint64_t address, std::uint64_t wanted) noexcept {
   std::uint64_t covered = 0;
   while (covered < wanted) {
     const BufferFacts memory = inspect(address + covered);
     if (facts::is_host(memory.kind)) break;
+    if (covered > 0 && (memory.kind != MemoryKind::device || memory.context != nullptr)) break;
     const std::uint64_t behind =
         std::min(memory.base + memory.size, end_of_mapping(address + covered, wanted - covered));
     if (behind <= address + covered) break;  // a driver that knows no range: nothing more can be promised
     covered = behind - address;
+    if (memory.kind != MemoryKind::device || memory.context != nullptr) break;
   }
   return std::min(covered, wanted);
 }

@@ -22,7 +22,8 @@ constexpr auto relaxed = std::memory_order_relaxed;
 constinit std::mutex statistics_control;
 constinit std::atomic<int> current_level{0};
 constinit std::atomic<bool> started{false};
-bool ran_before = false;  // in this process or the one that it was forked from
+constinit std::atomic<bool> stopped{false};  // the level that was chosen is not shown until the next start
+bool ran_before = false;                     // in this process or the one that it was forked from
 
 void add(std::uint64_t& counter, std::uint64_t amount) noexcept {
   word(counter).fetch_add(amount, relaxed);
@@ -172,8 +173,9 @@ void fill(CUfileStatsLevel1_t& out, const sluice_stats_shard& sum, double second
 void fill(CUfileStatsLevel2_t& out, const sluice_stats_shard& sum, double seconds) noexcept {
   fill(out.basic, sum, seconds);
   for (std::size_t i = 0; i < SLUICE_STATS_SIZE_COUNT; ++i) {
-    out.read_size_kb_hist[i] = sum.directions[0].sizes[i];
-    out.write_size_kb_hist[i] = sum.directions[1].sizes[i];
+    const std::size_t bin = std::min(i, size_bins_in_use - 1);
+    out.read_size_kb_hist[bin] += sum.directions[0].sizes[i];
+    out.write_size_kb_hist[bin] += sum.directions[1].sizes[i];
   }
 }
 
@@ -207,6 +209,11 @@ void fill(CUfilePerGpuStats_t& gpu, const sluice_stats_device& device, double se
   gpu.n_mmap_free = device.deregistrations;
 }
 
+bool is_named(std::size_t device) noexcept {
+  auto& uuid = head().devices[device].uuid;
+  return (value(uuid[0]) | value(uuid[1])) != 0;
+}
+
 bool has_been_used(const sluice_stats_device& device) noexcept {
   const auto any = [](const sluice_stats_device_direction& part) { return part.total + part.errors != 0; };
   return any(device.directions[0]) || any(device.directions[1]) || device.registrations + device.deregistrations != 0;
@@ -218,14 +225,20 @@ int statistics_level() noexcept {
   return current_level.load(relaxed);
 }
 
+int shown_statistics_level() noexcept {
+  return stopped.load(relaxed) ? 0 : statistics_level();
+}
+
 void set_statistics_level(int level) noexcept {
   const std::lock_guard lock(statistics_control);
   current_level.store(level, relaxed);
+  stopped.store(false, relaxed);
   set(head().level, static_cast<std::uint64_t>(level));
 }
 
 void start_statistics() noexcept {
   const std::lock_guard lock(statistics_control);
+  stopped.store(false, relaxed);
   if (started.load(relaxed)) return;
   show_statistics_region();
   ran_before = true;
@@ -235,6 +248,7 @@ void start_statistics() noexcept {
 
 void stop_statistics() noexcept {
   const std::lock_guard lock(statistics_control);
+  stopped.store(true, relaxed);
   end_run();
 }
 
@@ -376,7 +390,7 @@ void read_statistics(CUfileStatsLevel3_t& out, Vectored vectored) noexcept {
   const sluice_stats_shard sum = totals(vectored);
   fill(out.detailed, sum, seconds);
   for (std::size_t ordinal = 0; ordinal < SLUICE_STATS_DEVICE_COUNT; ++ordinal) {
-    if (!has_been_used(sum.devices[ordinal])) continue;
+    if (!has_been_used(sum.devices[ordinal]) && !is_named(ordinal)) continue;
     CUfilePerGpuStats_t& gpu = out.per_gpu_stats[out.num_gpus++];
     fill(gpu, sum.devices[ordinal], seconds);
     auto& device = head().devices[ordinal];

@@ -63,8 +63,9 @@ struct VectoredTransfer {
   }
 };
 
-// Control: the calls of the C API. `level()` is 0 to 3.
+// Control: the calls of the C API. A level is 0 to 3; the one that is shown is 0 from a stop to the next start.
 int statistics_level() noexcept;
+int shown_statistics_level() noexcept;
 void set_statistics_level(int level) noexcept;
 void start_statistics() noexcept;
 void stop_statistics() noexcept;
@@ -87,6 +88,9 @@ void count_carried(sluice_stats_carrier carrier, std::uint64_t times) noexcept;
 void count_registered_bytes(int device, std::int64_t bytes) noexcept;
 // What level 3 shows of a device; called when it is first seen.
 void name_device(int device, const unsigned char (&uuid)[16]) noexcept;
+
+// Of the 32 bins that level 2 has room for, the last one also counts what is larger: NVIDIA's library fills no more.
+inline constexpr std::size_t size_bins_in_use = 16;
 
 // The counters that version 1.19 has behind those of level 1.
 struct VectoredCounters {

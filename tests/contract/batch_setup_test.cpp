@@ -229,6 +229,18 @@ TEST_F(BatchSetUp, AskingForEventsNeverHangsWhereNoneCanCome) {
   EXPECT_EQ(count, 1U) << "more were asked for than are in flight";
 }
 
+TEST_F(BatchSetUp, AskingForMoreEventsThanTheBatchHoldsIsRefused) {
+  std::array<CUfileIOEvents_t, 129> events{};
+  CUfileBatchHandle_t batch = nullptr;
+  ASSERT_EQ(code(cuFileBatchIOSetUp(&batch, 2)), CU_FILE_SUCCESS);
+  unsigned count = 129;
+  EXPECT_EQ(code(cuFileBatchIOGetStatus(batch, 3, &count, events.data(), nullptr)), CU_FILE_INVALID_VALUE);
+  count = 129;
+  EXPECT_EQ(code(cuFileBatchIOGetStatus(batch, 2, &count, events.data(), nullptr)), CU_FILE_SUCCESS);
+  EXPECT_EQ(count, 0U);
+  cuFileBatchIODestroy(batch);
+}
+
 TEST_F(BatchSetUp, AskingForEventsNeedsRoomForThem) {
   std::array<CUfileIOEvents_t, 4> events{};
   unsigned count = 4;

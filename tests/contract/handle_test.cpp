@@ -112,7 +112,15 @@ TEST_F(FileHandle, OpenedToAppendOrNotToBlockIsRefused) {
 TEST_F(FileHandle, FlagsThatContradictPositionedTransfersAreRefused) {
   const ScratchFile file(1);
   EXPECT_EQ(attempt(file, O_RDWR | O_NOFOLLOW), CU_FILE_INVALID_FILE_OPEN_FLAG);
-  EXPECT_EQ(attempt(file, O_PATH), CU_FILE_INVALID_FILE_OPEN_FLAG);
+}
+
+TEST_F(FileHandle, OfADescriptorThatOnlyNamesAFileCanBeRegistered) {
+  const ScratchFile file(4096);
+  const Fd fd = file.open(O_PATH);
+  const Handle handle(fd);
+  ASSERT_NE(handle.get(), nullptr);
+  const Memory memory(usual_memory(), 4096);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 4096).count, -1);
 }
 
 TEST_F(FileHandle, AllWaysOfOpeningForPositionedTransfersWork) {

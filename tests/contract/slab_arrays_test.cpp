@@ -101,6 +101,11 @@ class P2pFlags : public CufileTest {
     CufileTest::SetUp();
     if (get_ == nullptr || set_ == nullptr) GTEST_SKIP() << "this libcufile is older than the calls";
   }
+  int flags_of(CUfileDriverStatusFlags_t kind) const {
+    auto flags = CUFILE_P2P_MASK_RANGE;
+    EXPECT_EQ(code(get_(kind, &flags)), CU_FILE_SUCCESS);
+    return static_cast<int>(flags);
+  }
 };
 
 TEST_F(P2pFlags, AreEmptyAtFirstForEachKind) {
@@ -112,7 +117,18 @@ TEST_F(P2pFlags, AreEmptyAtFirstForEachKind) {
 }
 
 TEST_F(P2pFlags, AnEmptyMaskChangesNothing) {
+  ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
   EXPECT_EQ(code(set_(CU_FILE_NVME_SUPPORTED, static_cast<CUfileP2PFlags_t>(0))), CU_FILE_SUCCESS);
+  ASSERT_EQ(code(set_(CU_FILE_NVME_SUPPORTED, CU_FILE_P2P_FLAG_PCI_P2PDMA)), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(set_(CU_FILE_NVME_SUPPORTED, static_cast<CUfileP2PFlags_t>(0))), CU_FILE_SUCCESS);
+  EXPECT_EQ(flags_of(CU_FILE_NVME_SUPPORTED), CU_FILE_P2P_FLAG_PCI_P2PDMA);
+}
+
+TEST_F(P2pFlags, AreForgottenAtTheLastClose) {
+  ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+  ASSERT_EQ(code(set_(CU_FILE_NVME_SUPPORTED, CU_FILE_P2P_FLAG_PCI_P2PDMA)), CU_FILE_SUCCESS);
+  ASSERT_EQ(code(cuFileDriverClose()), CU_FILE_SUCCESS);
+  EXPECT_EQ(flags_of(CU_FILE_NVME_SUPPORTED), 0);
 }
 
 TEST_F(P2pFlags, RefuseWaysThatCanOnlyBeReported) {

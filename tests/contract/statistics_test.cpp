@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstring>
 #include <memory>
 
 #include "support/calls.h"
@@ -100,6 +101,42 @@ TEST_F(Statistics, StopAndResetNeedAnOpenDriver) {
   EXPECT_EQ(code(cuFileStatsStop()), CU_FILE_DRIVER_NOT_INITIALIZED);
   EXPECT_EQ(code(cuFileStatsReset()), CU_FILE_DRIVER_NOT_INITIALIZED);
   EXPECT_EQ(cuFileUseCount(), 0);
+}
+
+TEST_F(Statistics, OfALevelThatWasSetAreToldBeforeAStart) {
+  CUfileStatsLevel1_t stats{};
+  ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileGetStatsL1(&stats)), CU_FILE_INVALID_VALUE);
+  ASSERT_EQ(code(cuFileSetStatsLevel(2)), CU_FILE_SUCCESS);
+  stats.read_ops.ok = 7;
+  EXPECT_EQ(code(cuFileGetStatsL1(&stats)), CU_FILE_SUCCESS);
+  EXPECT_EQ(stats.read_ops.ok, 0U);
+  CUfileStatsLevel2_t second{};
+  EXPECT_EQ(code(cuFileGetStatsL2(&second)), CU_FILE_SUCCESS);
+}
+
+TEST_F(Statistics, HaveNoLevelAfterAStop) {
+  int level = 7;
+  start(3);
+  cuFileStatsStop();
+  EXPECT_EQ(code(cuFileGetStatsLevel(&level)), CU_FILE_SUCCESS);
+  EXPECT_EQ(level, 0);
+}
+
+// The rest of the structure is the caller's.
+TEST_F(Statistics, FillSixteenBinsAndTheDevicesThereAre) {
+  const auto stats = std::make_unique<CUfileStatsLevel3_t>();
+  std::memset(static_cast<void*>(stats.get()), 0x5a, sizeof *stats);
+  start(3);
+  ASSERT_EQ(code(cuFileGetStatsL3(stats.get())), CU_FILE_SUCCESS);
+  constexpr std::uint64_t untouched = 0x5a5a5a5a5a5a5a5a;
+  for (int bin = 0; bin < 32; ++bin) {
+    EXPECT_EQ(stats->detailed.read_size_kb_hist[bin], bin < 16 ? 0 : untouched) << bin;
+    EXPECT_EQ(stats->detailed.write_size_kb_hist[bin], bin < 16 ? 0 : untouched) << bin;
+  }
+  const auto devices = static_cast<std::uint32_t>(cuda() == nullptr ? 0 : cuda()->devices);
+  EXPECT_EQ(stats->num_gpus, devices);
+  EXPECT_EQ(stats->per_gpu_stats[devices].reg_bytes, untouched);
 }
 
 TEST_F(Statistics, MayBeStartedStoppedAndResetTwice) {

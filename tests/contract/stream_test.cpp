@@ -351,12 +351,62 @@ TEST_F(Streams, LookAtNoHandleForNothing) {
   }
 }
 
-TEST_F(Streams, RefuseRangesThatEndBeyondTheLargestOffset) {
+TEST_F(Streams, LookAtNothingElseForNothing) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  const Fd writer = file_.open(O_WRONLY);
+  const Handle write_only(writer);
+  for (const off_t offset : {0, -4096}) {
+    set(0, 0, 0);
+    arguments_->file_offset = offset;
+    arguments_->moved = 7;
+    ASSERT_EQ(code(cuFileReadAsync(write_only.get(), memory.address(), &arguments_->size, &arguments_->file_offset,
+                                   &arguments_->buffer_offset, &arguments_->moved, stream.get())),
+              CU_FILE_SUCCESS);
+    stream.synchronize();
+    EXPECT_EQ(arguments_->moved, 0) << offset;
+  }
+}
+
+TEST_F(Streams, RefuseSizesOfWhichNoCountTells) {
   const Stream stream;
   const Memory memory(MemoryKind::device, kRoom);
   set(INT64_MAX, 4096, 0);
   EXPECT_EQ(read(stream.get(), memory), CU_FILE_INVALID_VALUE);
   EXPECT_EQ(arguments_->moved, -EINVAL);
+}
+
+TEST_F(Streams, TellOfRangesThatEndBeyondTheLargestOffsetThroughTheCount) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  set(1, INT64_MAX, 0);
+  EXPECT_EQ(read(stream.get(), memory), CU_FILE_SUCCESS);
+  stream.synchronize();
+  EXPECT_EQ(arguments_->moved, -1);
+}
+
+TEST_F(Streams, TellThatAFileOpenedDirectlyForReadingCannotBeWritten) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  const Fd reader = file_.open(O_RDONLY | O_DIRECT);
+  const Handle read_only(reader);
+  set(4096, 0, 0);
+  ASSERT_EQ(code(cuFileWriteAsync(read_only.get(), memory.address(), &arguments_->size, &arguments_->file_offset,
+                                  &arguments_->buffer_offset, &arguments_->moved, stream.get())),
+            CU_FILE_SUCCESS);
+  stream.synchronize();
+  EXPECT_EQ(arguments_->moved, -EIO);
+}
+
+TEST_F(Streams, TellOfARangeBeyondWhatIsRegisteredWhateverItsFileOffset) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  const Registration registration(memory.address(), 65536);
+  set(131072, 0, 0);
+  arguments_->file_offset = -4096;
+  ASSERT_EQ(read(stream.get(), memory), CU_FILE_SUCCESS);
+  stream.synchronize();
+  EXPECT_EQ(arguments_->moved, -CU_FILE_INVALID_MAPPING_SIZE);
 }
 
 TEST_F(Streams, TellThatAFileOpenedForReadingCannotBeWrittenUnlessTheRangeIsWrong) {

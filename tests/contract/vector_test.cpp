@@ -436,5 +436,21 @@ TEST_F(VectorCounted, ManyHostPartsAreOneTransfer) {
   EXPECT_EQ(on_all_paths() - paths_before, 2U);
 }
 
+TEST_F(VectorCounted, RaggedPartsOfADirectFileAreOneTransfer) {
+  for (const MemoryKind kind : {MemoryKind::plain, MemoryKind::device}) {
+    const ManyParts parts(kind, std::vector<std::size_t>(100, 1001));
+    const Fd fd = file_.open(O_RDWR | O_DIRECT);
+    const Handle handle(fd);
+    if (kind == MemoryKind::plain) {
+      const std::uint64_t before = on_all_paths();
+      ASSERT_EQ(read(handle.get(), parts.vector.data(), 100, 77), moved(100100));
+      EXPECT_EQ(on_all_paths() - before, 1U);
+    }
+    const std::uint64_t before = on_all_paths();
+    ASSERT_EQ(write(handle.get(), parts.vector.data(), 100, 77), moved(100100));
+    EXPECT_EQ(on_all_paths() - before, 1U) << static_cast<int>(kind);
+  }
+}
+
 }  // namespace
 }  // namespace sluice::contract

@@ -137,7 +137,7 @@ class Player {
   const char* put_back(const Script& script, bool open) {
     const long wanted = open ? 1 : 0;
     if (names(script, {"Stats", "SetLevel"})) settings_.restore_statistics(library_);
-    close(wanted);
+    close(names(script, {"SetP2P"}) && settings_.has_other_flags(library_) ? 0 : wanted);
     // A use of a stale handle costs NVIDIA's library a count of its own.
     for (int i = 0; i < 4 && library_.use_count() < wanted; ++i, ++opened_again_) library_.driver_open();
     if (library_.use_count() != wanted) return "use";

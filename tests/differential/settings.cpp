@@ -51,14 +51,18 @@ void Settings::restore(const Library& library) const {
     if (now.texts_[i] != texts_[i]) library.set_text(static_cast<int>(i), texts_[i].c_str());
   }
   if (!open_) return;
-  for (std::size_t i = 0; i < p2p_.size(); ++i) {
-    if (now.p2p_[i] != p2p_[i]) library.set_p2p(static_cast<int>(i), p2p_[i]);
-  }
   // NVIDIA's library does not show what these were set to.
   if (library.set_poll_mode != nullptr) library.set_poll_mode((control_ & kPollMode) != 0, poll_);
   if (library.set_max_direct != nullptr) library.set_max_direct(direct_);
   if (library.set_max_cache != nullptr) library.set_max_cache(cache_);
   if (library.set_max_pinned != nullptr) library.set_max_pinned(pinned_);
+}
+
+bool Settings::has_other_flags(const Library& library) const {
+  if (library.get_p2p == nullptr || !open_) return false;
+  std::array<int, 14> now{};
+  for (std::size_t i = 0; i < now.size(); ++i) library.get_p2p(static_cast<int>(i), &now[i]);
+  return now != p2p_;
 }
 
 void Settings::restore_statistics(const Library& library) const {

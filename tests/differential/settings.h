@@ -15,6 +15,8 @@ class Settings {
   static Settings of(const Library& library, bool open);
   // Sets back what is another now. What the library will not take back is told by a comparison.
   void restore(const Library& library) const;
+  // An empty mask clears no P2P flag: the last close forgets them all.
+  bool has_other_flags(const Library& library) const;
   // Counting stops, and what was counted is forgotten.
   void restore_statistics(const Library& library) const;
   friend bool operator==(const Settings&, const Settings&) = default;

@@ -65,8 +65,8 @@ TEST(RequireUsable, RefusesTheFlagsOfTheContractAndNamesThem) {
     int flag;
     const char* name;
   };
-  for (const Case& refused : {Case{O_APPEND, "O_APPEND"}, Case{O_NONBLOCK, "O_NONBLOCK"},
-                              Case{O_NOFOLLOW, "O_NOFOLLOW"}, Case{O_PATH, "O_PATH"}}) {
+  for (const Case& refused :
+       {Case{O_APPEND, "O_APPEND"}, Case{O_NONBLOCK, "O_NONBLOCK"}, Case{O_NOFOLLOW, "O_NOFOLLOW"}}) {
     const Descriptor descriptor = regular(O_RDWR | refused.flag);
     EXPECT_EQ(answer(descriptor), CU_FILE_INVALID_FILE_OPEN_FLAG) << refused.name;
     EXPECT_NE(sentence(descriptor).find(std::string("without ") + refused.name), std::string::npos)
