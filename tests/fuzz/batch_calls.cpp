@@ -210,9 +210,18 @@ void collect_batch(Actor& actor) {
     least = room;  // all that fit, however long they take
     timeout = nullptr;
   }
-  const CUfileError_t answer = actor.call("cuFileBatchIOGetStatus", joined("shared, ", least, " of ", room), [&] {
-    return cuFileBatchIOGetStatus(batch, least, &count, events.data(), timeout);
-  });
+  const auto collect = [&] {
+    return actor.call("cuFileBatchIOGetStatus", joined("shared, ", least, " of ", room),
+                      [&] { return cuFileBatchIOGetStatus(batch, least, &count, events.data(), timeout); });
+  };
+  CUfileError_t answer = collect();
+  // More than a batch holds are refused; this one may hold 1 or 4.
+  for (const unsigned fewer : {4U, 1U}) {
+    if (answer.err != CU_FILE_INVALID_VALUE || least > room || least <= fewer) continue;
+    least = fewer;
+    count = room;
+    answer = collect();
+  }
   if (answer.err == CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR) slot.compare_exchange_strong(batch, nullptr);
   if (answer.err != CU_FILE_SUCCESS) {
     actor.expect(answer, {CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR, CU_FILE_INVALID_VALUE});

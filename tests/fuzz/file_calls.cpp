@@ -104,7 +104,9 @@ void register_wrong_file(Actor& actor) {
       const int expected = kind < 4    ? CU_FILE_INVALID_FILE_TYPE
                            : kind == 4 ? CU_FILE_HANDLE_NOT_REGISTERED
                                        : CU_FILE_INVALID_FILE_OPEN_FLAG;
-      if (fd.valid()) expect_refused(actor, "a descriptor of the wrong kind", fd.get(), {expected});
+      if (fd.valid())
+        expect_refused(actor, "a descriptor of the wrong kind", fd.get(),
+                       {expected, CU_FILE_HANDLE_ALREADY_REGISTERED});  // the number, of a file before
     }
   }
 }
