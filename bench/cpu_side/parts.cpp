@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "core/buffer_index.h"
-#include "core/slot_table.h"
 #include "cpu_side/repeat.h"
+#include "process/buffer_index.h"
+#include "process/slot_table.h"
 #include "route/route.h"
 
 namespace sluice::bench {

@@ -2,10 +2,10 @@
 #include <atomic>
 
 #include "api/funnel.h"
-#include "core/batch_calls.h"
-#include "core/driver.h"
+#include "batch/batch_calls.h"
 #include "observe/log.h"
 #include "observe/statistics.h"
+#include "process/driver.h"
 
 using sluice::api::guarded;
 using sluice::base::Failure;

@@ -1,7 +1,7 @@
 // cuFileBufRegister, cuFileBufDeregister.
 #include "api/funnel.h"
-#include "core/driver.h"
 #include "observe/statistics.h"
+#include "process/driver.h"
 
 using sluice::api::guarded;
 using sluice::core::Driver;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "api/funnel.h"
-#include "core/driver.h"
+#include "process/driver.h"
 #include "sluice.h"
 
 using sluice::api::guarded;

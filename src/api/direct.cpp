@@ -1,7 +1,7 @@
 // cuFileDriver*P2PFlags, cuFileExportPCIeTopology: what the direct paths are told and what they see.
 #include "api/funnel.h"
 #include "base/foreign_enum.h"
-#include "core/driver.h"
+#include "process/driver.h"
 #include "topology/pci.h"
 
 using sluice::api::guarded;

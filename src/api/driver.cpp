@@ -5,8 +5,8 @@
 #include "api/funnel.h"
 #include "api/window.h"
 #include "config/keys.h"
-#include "core/driver.h"
 #include "gpu/memory.h"
+#include "process/driver.h"
 
 using sluice::api::guarded;
 using sluice::base::Failure;

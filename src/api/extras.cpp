@@ -10,15 +10,15 @@
 #include "api/funnel.h"
 #include "base/foreign_enum.h"
 #include "base/version.h"
-#include "core/batch_calls.h"
-#include "core/explain.h"
-#include "core/in_flight.h"
-#include "core/streams.h"
-#include "engine/ring.h"
+#include "batch/batch_calls.h"
 #include "gpu/memory.h"
 #include "observe/carriers.h"
 #include "observe/path_counters.h"
+#include "process/in_flight.h"
+#include "request/explain.h"
 #include "route/reasons.h"
+#include "staging/ring.h"
+#include "stream/streams.h"
 
 using sluice::api::guarded;
 using sluice::base::Failure;

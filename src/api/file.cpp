@@ -1,8 +1,8 @@
 // cuFileHandleRegister, cuFileHandleDeregister.
 #include "api/funnel.h"
 #include "base/foreign_enum.h"
-#include "core/driver.h"
 #include "observe/statistics.h"
+#include "process/driver.h"
 
 using sluice::api::guarded;
 using sluice::base::Failure;

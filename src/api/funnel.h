@@ -15,8 +15,8 @@
 #include "base/failure.h"
 #include "base/outcome.h"
 #include "base/strong.h"
-#include "core/broken_pipe.h"
 #include "cufile.h"
+#include "process/broken_pipe.h"
 
 namespace sluice::api {
 

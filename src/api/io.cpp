@@ -2,8 +2,8 @@
 #include <cerrno>
 
 #include "api/funnel.h"
-#include "core/transfer.h"
-#include "core/vectored.h"
+#include "batch/vectored.h"
+#include "request/transfer.h"
 
 using sluice::api::guarded_transfer;
 using sluice::base::Direction;

@@ -6,7 +6,7 @@
 #include "api/funnel.h"
 #include "api/window.h"
 #include "base/foreign_enum.h"
-#include "core/driver.h"
+#include "process/driver.h"
 
 using sluice::api::guarded;
 using sluice::base::Failure;

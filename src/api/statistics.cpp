@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "api/funnel.h"
-#include "core/driver.h"
 #include "gpu/driver.h"
 #include "gpu/memory.h"
+#include "process/driver.h"
 
 using sluice::api::guarded;
 using sluice::base::Failure;

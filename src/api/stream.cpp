@@ -2,7 +2,7 @@
 #include <cerrno>
 
 #include "api/funnel.h"
-#include "core/streams.h"
+#include "stream/streams.h"
 
 using sluice::api::guarded;
 using sluice::base::Direction;

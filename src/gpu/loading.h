@@ -1,8 +1,8 @@
 // Our kernels in a context: loaded once, on a thread of their own, and never taken away again.
 //
 // While a driver loads code it waits for every stream of the context, and holds up most other calls meanwhile. So
-// loading begins when no stream there waits for us, as far as somebody knows (engine/station.h); until then transfers
-// do without.
+// loading begins when no stream there waits for us, as far as somebody knows (stream/channel/station.h); until then
+// transfers do without.
 #pragma once
 
 #include <atomic>

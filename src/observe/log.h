@@ -21,6 +21,12 @@ bool log_enabled(config::LogLevel level) noexcept;
 // `module` says where in the house: "core", "posix". One call, one line.
 void log(config::LogLevel level, std::string_view module, std::string_view text) noexcept;
 
+// At level DEBUG, what `text` answers: made only where the log takes it.
+template <typename Text>
+void log_debug(std::string_view module, Text text) {
+  if (log_enabled(config::LogLevel::debug)) log(config::LogLevel::debug, module, text());
+}
+
 // A notice of a kind that is worth one line a process: `told` belongs to the caller. Kept back while nothing is logged.
 void log_once(std::atomic<bool>& told, std::string_view module, std::string_view text) noexcept;
 

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "engine/file_io.h"
 #include "gpu/memory.h"
+#include "io/file_io.h"
 #include "paths/couriered_disk.h"
 #include "paths/couriered_hands.h"
 

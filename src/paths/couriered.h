@@ -8,10 +8,10 @@
 
 #include "base/outcome.h"
 #include "base/strong.h"
-#include "engine/courier.h"
-#include "engine/disk_queue.h"
 #include "facts/buffer.h"
+#include "io/disk_queue.h"
 #include "paths/path.h"
+#include "stream/channel/courier.h"
 
 namespace sluice::paths {
 

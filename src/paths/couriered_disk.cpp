@@ -14,8 +14,8 @@
 #include <array>
 #include <cerrno>
 
-#include "engine/pause.h"
-#include "engine/uring.h"
+#include "base/pause.h"
+#include "io/uring.h"
 
 namespace sluice::paths {
 

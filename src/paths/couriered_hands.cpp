@@ -12,8 +12,8 @@
 #include <atomic>
 #include <cerrno>
 
-#include "engine/lanes.h"
-#include "engine/pause.h"
+#include "base/pause.h"
+#include "workers/lanes.h"
 
 namespace sluice::paths {
 

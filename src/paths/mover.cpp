@@ -3,9 +3,9 @@
 
 #include <utility>
 
-#include "engine/headcount.h"
-#include "engine/host_copy.h"
-#include "engine/pause.h"
+#include "base/pause.h"
+#include "transfer/host_copy.h"
+#include "workers/headcount.h"
 
 namespace sluice::paths {
 

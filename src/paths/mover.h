@@ -7,10 +7,10 @@
 #include <span>
 
 #include "base/outcome.h"
-#include "engine/meanwhile.h"
-#include "engine/slab.h"
 #include "facts/buffer.h"
 #include "gpu/memory.h"
+#include "staging/meanwhile.h"
+#include "staging/slab.h"
 
 namespace sluice::paths {
 

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "engine/direct_io.h"
 #include "gpu/memory.h"
+#include "io/direct_io.h"
 #include "observe/log.h"
 #include "paths/direct_pair.h"
 #include "route/route.h"

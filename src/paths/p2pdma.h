@@ -1,9 +1,9 @@
 // The path `p2pdma`: the drive reads and writes device memory itself, through pages that the kernel can pin.
 #pragma once
 
-#include "engine/uring.h"
 #include "facts/reach.h"
 #include "gpu/pinnable.h"
+#include "io/uring.h"
 #include "paths/path.h"
 
 namespace sluice::paths {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/direct_queue.h"
 #include "gpu/pinnable.h"
+#include "io/direct_queue.h"
 #include "paths/path.h"
 
 namespace sluice::paths {

@@ -7,14 +7,14 @@
 #include "base/outcome.h"
 #include "base/strong.h"
 #include "cufile.h"
-#include "engine/courier.h"
-#include "engine/disk_queue.h"
-#include "engine/private_files.h"
 #include "facts/buffer.h"
 #include "facts/file.h"
 #include "facts/look.h"
 #include "gpu/cpu_window.h"
+#include "io/disk_queue.h"
+#include "io/private_files.h"
 #include "route/decision.h"
+#include "stream/channel/courier.h"
 
 namespace sluice::paths {
 

@@ -8,17 +8,17 @@
 #include <optional>
 #include <span>
 
-#include "engine/delivery.h"
-#include "engine/device_read.h"
-#include "engine/device_write.h"
-#include "engine/file_io.h"
-#include "engine/headcount.h"
-#include "engine/slab.h"
-#include "engine/warming.h"
+#include "io/file_io.h"
+#include "io/warming.h"
 #include "observe/carriers.h"
 #include "paths/couriered.h"
 #include "paths/mover.h"
 #include "paths/warmable.h"
+#include "staging/delivery.h"
+#include "staging/slab.h"
+#include "transfer/device_read.h"
+#include "transfer/device_write.h"
+#include "workers/headcount.h"
 
 namespace sluice::paths {
 
@@ -75,7 +75,7 @@ class DescriptorSide final : public FileSide {
     if (file_.facts.direct || length < smallest_to_be_warmed) return write_all(from, at);
     const engine::Headcount::Member writer(engine::headcounts::writers_of(number_of(file_.facts)));
     if (writer.count() > 1) {
-      // Others write to the file, too, and wait for it (engine/device_write.cpp).
+      // Others write to the file, too, and wait for it (transfer/device_write.cpp).
       auto warming = engine::Warming::of_place(warmable_place(file_.fd, file_.facts), at, length,
                                                engine::Warming::Step::of_four_pages);
       while (warming.step()) {

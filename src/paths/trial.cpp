@@ -14,12 +14,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/direct_io.h"
-#include "engine/file_io.h"
 #include "facts/extents.h"
 #include "facts/iommu.h"
 #include "facts/stripes.h"
 #include "gpu/memory.h"
+#include "io/direct_io.h"
+#include "io/file_io.h"
 #include "observe/log.h"
 #include "paths/direct_pair.h"
 #include "paths/p2pdma.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "engine/file_io.h"
+#include "io/file_io.h"
 #include "paths/couriered.h"
 
 namespace sluice::paths {

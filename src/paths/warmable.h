@@ -1,10 +1,10 @@
-// Which bytes of a file may be warmed (engine/warming.h).
+// Which bytes of a file may be warmed (io/warming.h).
 #pragma once
 
 #include <cstdint>
 
-#include "engine/warming.h"
 #include "facts/file.h"
+#include "io/warming.h"
 
 namespace sluice::paths {
 

@@ -5,28 +5,12 @@
 
 #include "base/outcome.h"
 #include "base/strong.h"
-#include "engine/disk_queue.h"
-#include "engine/uring.h"
 #include "facts/buffer.h"
-#include "facts/machine.h"
-#include "paths/mover.h"
 #include "paths/path.h"
-#include "paths/posix.h"
+#include "process/terms.h"
 #include "route/route.h"
 
 namespace sluice::request {
-
-// How the driver's present life wants requests done.
-struct Terms {
-  route::Rules rules;
-  facts::MachineFacts machine;
-  paths::Manner manner = paths::Manner::usual;
-  paths::SmallReads small_reads = paths::SmallReads::automatic;
-  engine::DiskWay disk_way = engine::DiskWay::automatic;
-  bool verify = false;                                            // SLUICE_VERIFY=1
-  engine::Completion completion = engine::Completion::interrupt;  // of direct transfers of at most this size:
-  std::uint64_t polled_up_to = 0;                                 // larger ones end by interrupt
-};
 
 struct Request {
   base::Direction direction = base::Direction::read;

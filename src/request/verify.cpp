@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <optional>
 
-#include "engine/host_copy.h"
-#include "engine/slab.h"
 #include "gpu/memory.h"
 #include "observe/log.h"
 #include "paths/couriered.h"
 #include "paths/userspace.h"
+#include "staging/slab.h"
+#include "transfer/host_copy.h"
 
 namespace sluice::request {
 

@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 import formatted
+import layers
 import project
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -27,6 +28,7 @@ GOOD = {
     "src/gpu/driver.h": "#pragma once\n",
     "src/paths/path.h": '#pragma once\n#include "route/decision.h"\n',
     "src/CMakeLists.txt": "target_sources(x PRIVATE route/route.cpp)\n",
+    "docs/rooms.md": f"# Rooms\n{layers.BEGIN}\n{layers.table()}\n{layers.END}\n",
     "softgpu/device.h": '#pragma once\n#include "gpu/cuda_abi.h"\n',
     ".clang-format": "BasedOnStyle: Google\n",
 }
@@ -67,13 +69,15 @@ class Checks(unittest.TestCase):
         for name, text, expected in (
                 ("src/route/bad.cpp", '#include "gpu/driver.h"\n', "src/route may not include src/gpu/driver.h"),
                 ("src/base/bad.h", '#include "route/route.h"\n', "src/base may not include src/route/route.h"),
-                ("src/engine/bad.h", '  #  include "route/route.h"\n', "src/engine may not include src/route/route.h"),
+                ("src/io/bad.h", '  #  include "route/route.h"\n', "src/io may not include src/route/route.h"),
                 ("src/gpu/bad.h", '#include <route/route.h>\n', "src/gpu may not include src/route/route.h"),
                 ("softgpu/bad.cpp", '#include "gpu/driver.h"\n', "softgpu may not include src/gpu/driver.h"),
                 ("tools/bad.cpp", '#include "../src/base/strong.h"\n', "tools may not include src/base/strong.h"),
                 ("tests/contract/bad.cpp", '#include "base/strong.h"\n', "tests/contract may not include"),
                 ("src/new/bad.cpp", '#include "base/strong.h"\n', "has no line in LAYERS"),
-                ("src/core/bad.cpp", '#include "core/gone.h"\n', "is no file of this project")):
+                ("docs/rooms.md", f"{layers.BEGIN}\n| base | |\n{layers.END}\n", "is not what layers.json says"),
+                ("docs/rooms.md", "# Rooms\n", "no page of docs has the line"),
+                ("src/batch/bad.cpp", '#include "batch/gone.h"\n', "is no file of this project")):
             with self.subTest(name=name):
                 self.fails("layers.py", {name: text}, expected)
 

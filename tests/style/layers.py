@@ -1,64 +1,24 @@
 #!/usr/bin/env python3
-"""Which folder may include which: reads every #include of the project's own headers and holds it against LAYERS.
+"""Which folder may include which: reads every #include of the project's own headers and holds it against layers.json.
 
 A room may include itself and what its line lists, nothing else. Entries are folders, or single headers where a room
-may use a neighbour's vocabulary but not its insides. A line can only name rooms above it, so there are no cycles.
+may use a neighbour's vocabulary but not its insides; a room can be a single source, too. A line can only name rooms
+above it, so there are no cycles. The table in the documents is made from the same file (--write), and held against it.
 """
 
+import json
 import pathlib
 import re
 
 import project
 
-# base < config < observe: leaves that anybody may read. facts < topology; facts < route, which decides and does
-# nothing. gpu < engine < paths: moving bytes. Then request < core < api.
-LAYERS = {
-    "include": [],
-    "src/base": ["include"],
-    "src/config": ["include", "src/base"],
-    "src/observe": ["include", "src/base", "src/config"],
-    "src/facts": ["include", "src/base"],
-    "src/topology": ["include", "src/base", "src/config", "src/observe", "src/facts"],
-    "src/route": ["include", "src/base", "src/facts"],
-    "src/gpu": ["include", "src/base", "src/config", "src/observe", "src/facts"],
-    "src/engine": ["include", "src/base", "src/config", "src/observe", "src/facts", "src/topology", "src/gpu"],
-    "src/paths": ["include", "src/base", "src/config", "src/observe", "src/facts", "src/topology", "src/gpu",
-                  "src/engine", "src/route/decision.h", "src/route/route.h"],
-    "src/request": ["include", "src/base", "src/config", "src/observe", "src/facts", "src/topology", "src/gpu",
-                    "src/engine", "src/route", "src/paths"],
-    "src/core": ["include", "src/base", "src/config", "src/observe", "src/facts", "src/topology", "src/gpu",
-                 "src/engine", "src/route", "src/paths", "src/request"],
-    "src/api": ["include", "src/base", "src/config", "src/observe", "src/facts", "src/topology", "src/gpu",
-                "src/engine", "src/route", "src/paths", "src/request", "src/core"],
-    # The soft GPU stands in for the driver, and for GDRCopy's: it shares their declarations with us and nothing else.
-    "softgpu": ["include/cufile.h", "src/gpu/cuda_abi.h", "src/gpu/gdr_abi.h"],
-    # What is shipped or measured beside the library uses it as anybody would.
-    "tools": ["include"],
-    # Judging machines rests on the library's own readers of files, compiled once more: nothing that moves bytes.
-    "tools/doctor": ["include", "src/base", "src/config", "src/facts", "src/topology"],
-    "bench": ["include"],
-    "bench/cpu_side": ["include", "src", "bench/client"],
-    "examples": ["include"],
-    # The same for tests through the public face; unit tests alone see the inside.
-    "tests/support": ["include"],
-    "tests/abi": ["include", "tests/support"],
-    "tests/contract": ["include", "tests/support"],
-    "tests/callers": ["include", "tests/support", "tests/contract/life"],
-    "tests/system": ["include", "tests/support"],
-    "tests/fault": ["include", "tests/support"],
-    "tests/model": ["include", "tests/support"],
-    "tests/sick": ["include", "tests/support"],
-    "tests/fuzz": ["include", "tests/support"],
-    "tests/differential": ["include"],
-    "tests/lab": ["include", "tests/support"],
-    # These ask a driver, real or soft, directly, by the declarations that both sides share; mailbox.h and staging.h have the
-    # words that our kernels and the host exchange.
-    "tests/gpu": ["include", "tests/support", "src/gpu/cuda_abi.h", "src/gpu/gdr_abi.h", "src/gpu/mailbox.h",
-                  "src/gpu/staging.h", "softgpu/entry_points.h"],
-    # The direct path: through the public face, with faults, and the parts of it that no public call reaches.
-    "tests/direct": ["include", "src", "tests/support", "tests/contract/mapped_memory.h", "tests/fault/interpose.h"],
-    "tests/unit": ["include", "src", "tests/support"],
-}
+# The rooms, from the ground up: layers.json, beside this script.
+ROOMS = json.loads(pathlib.Path(__file__).with_name("layers.json").read_text(encoding="utf-8"))["rooms"]
+LAYERS = {room["room"]: room["may_include"] for room in ROOMS}
+
+# The page that shows them holds the table between these two lines; --write puts it there.
+BEGIN = "<!-- The rooms: made from tests/style/layers.json by tests/style/layers.py --write -->"
+END = "<!-- end of the rooms -->"
 
 # Where the compiler looks for our headers, besides the folder of the file that includes.
 SEARCH = [".", "include", "src", "softgpu", "tools", "bench", "tests", "tests/unit"]
@@ -67,9 +27,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
 
 def room_of(path):
-    """The longest entry of LAYERS that holds this file."""
+    """The longest entry of LAYERS that holds this file, or is it."""
     parts = path.parts
-    for length in range(len(parts) - 1, 0, -1):
+    for length in range(len(parts), 0, -1):
         room = "/".join(parts[:length])
         if room in LAYERS:
             return room
@@ -105,14 +65,43 @@ def judge(top, includer, line, quote, name):
     return f"{place}: {room} may not include {target}"
 
 
+def shown(entry):
+    return entry.removeprefix("src/")
+
+
+def table():
+    """The rooms as a page shows them."""
+    lines = ["| Room | What lives there | May include |", "|---|---|---|"]
+    for room in ROOMS:
+        name = room["room"] + ("" if "." in room["room"] else "/")
+        lines.append(f"| `{name}` | {room['holds']} | {', '.join(map(shown, room['may_include'])) or '–'} |")
+    return "\n".join(lines)
+
+
+def judge_page(top, write):
+    """The complaint about the table in the documents, or None; with `write` it is put right first."""
+    for page in project.files(top, ["docs"], {".md"}):
+        text = (top / page).read_text(encoding="utf-8")
+        if BEGIN in text and END in text:
+            head, rest = text.split(BEGIN, 1)
+            good = f"{head}{BEGIN}\n{table()}\n{END}{rest.split(END, 1)[1]}"
+            if write and text != good:
+                (top / page).write_text(good, encoding="utf-8")
+            elif text != good:
+                return f"{page}: its table of rooms is not what layers.json says: run layers.py --project . --write"
+            return None
+    return f'no page of docs has the line "{BEGIN}"'
+
+
 def main():
-    top = project.arguments(__doc__).project.resolve()
+    options = project.arguments(__doc__, flags=[("--write", "put the table of rooms into the page that shows it")])
+    top = options.project.resolve()
     rooms = list(LAYERS)
     complaints = [f"LAYERS: {room} names {entry}, which does not come before it"
                   for room, entries in LAYERS.items() for entry in entries
                   if entry != "src" and not any(is_within(pathlib.Path(entry), other)
                                                 for other in rooms[:rooms.index(room)])]
-    sources = project.files(top, ["include", "src", "softgpu", "tools", "bench", "examples", "tests"],
+    sources = project.files(top, ["include", "src", "softgpu", "tools", "bench", "samples", "examples", "tests"],
                             {".h", ".c", ".cpp", ".inc"})
     includes = 0
     for source in sources:
@@ -124,6 +113,9 @@ def main():
                 complaint = judge(top, source, line, *match.groups())
                 if complaint:
                     complaints.append(complaint)
+    page_complaint = judge_page(top, options.write)
+    if page_complaint:
+        complaints.append(page_complaint)
     if not includes:
         complaints.append(f"no #include found below {top}: is this the project?")
     project.finish(complaints, f"{includes} includes of {len(sources)} files keep the order")

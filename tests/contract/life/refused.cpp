@@ -349,9 +349,9 @@ int small_copies_in_a_context_that_is_lost() {
   return 0;
 }
 
-// Hands take turns at these (engine/device_write.cpp), and the device goes while they are at it: what is counted is in
-// the file, and nothing else of it has changed. How many calls it takes depends on the file system and on time; it may
-// be over before the one that is refused.
+// Hands take turns at these (transfer/device_write.cpp), and the device goes while they are at it: what is counted is
+// in the file, and nothing else of it has changed. How many calls it takes depends on the file system and on time; it
+// may be over before the one that is refused.
 int large_writes_in_a_context_that_is_lost() {
   if (cuda() == nullptr) skip("no CUDA device");
   if (!cuda()->soft) skip("only the soft GPU refuses calls on request");

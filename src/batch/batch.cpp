@@ -1,0 +1,392 @@
+// The life of the entries: free, waiting, begun, event, free. A step is taken under the batch's lock; the work of an
+// entry is done without it.
+#include "batch/batch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <new>
+#include <numeric>
+#include <utility>
+
+#include "base/pause.h"
+#include "batch/errands.h"
+#include "observe/log.h"
+#include "process/broken_pipe.h"
+#include "process/in_flight.h"
+#include "request/transfer.h"
+#include "workers/lanes.h"
+
+namespace sluice::core {
+
+using base::Outcome;
+
+namespace {
+
+// As long as that a waiting thread looks around before it sleeps: small submissions are done by then.
+constexpr auto short_while = std::chrono::microseconds(30);
+
+timespec deadline_after(const timespec& timeout) {
+  constexpr std::int64_t a_century = std::int64_t{100} * 366 * 86400;
+  constexpr std::int64_t billion = 1'000'000'000;
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::int64_t seconds = std::clamp<std::int64_t>(timeout.tv_sec, 0, a_century);
+  const std::int64_t nanoseconds = now.tv_nsec + std::clamp<std::int64_t>(timeout.tv_nsec, 0, billion - 1);
+  now.tv_sec += seconds + nanoseconds / billion;
+  now.tv_nsec = nanoseconds % billion;
+  return now;
+}
+
+bool is_nothing(const timespec& timeout) noexcept {
+  return timeout.tv_sec <= 0 && timeout.tv_nsec <= 0;
+}
+
+// What an earlier company has put in place of it stays there, and is told.
+Ending cancelled(const Entry& entry) noexcept {
+  return {CUFILE_CANCELED, static_cast<std::int64_t>(entry.before.there)};
+}
+
+// Some programs never look at an event's status: the log has the cause, too.
+void log_if_failed(const Entry& entry, const Ending& ending) noexcept {
+  if (ending.status != CUFILE_FAILED || !observe::log_enabled(config::LogLevel::error)) return;
+  try {
+    const int error = static_cast<int>(-ending.result);
+    const char* const system = error < CUFILEOP_BASE_ERR ? ::strerrordesc_np(error) : nullptr;
+    observe::log(config::LogLevel::error, "batch",
+                 fmt::format("entry {} of a submission failed: {} ({})", entry.number,
+                             system != nullptr ? system : CUFILE_ERRSTR(error), error));
+  } catch (...) {  // NOLINT(bugprone-empty-catch): no memory for a log line is no reason to lose the event
+  }
+}
+
+}  // namespace
+
+Batch::Batch(Driver& driver, unsigned capacity, Events events)
+    : driver_(driver),
+      capacity_(std::min(capacity, most_entries)),
+      tells_(events),
+      entries_(capacity_),
+      free_(capacity_),
+      waiting_(capacity_),
+      rows_{Row(entries_, capacity_, Company::cached), Row(entries_, capacity_, Company::direct),
+            Row(entries_, capacity_, Company::disk), Row(entries_, capacity_, Company::write)},
+      events_(capacity_),
+      free_count_(capacity_) {
+  // The slots that were used last come first: their memory is in a cache.
+  std::iota(free_.rbegin(), free_.rend(), std::uint16_t{0});
+}
+
+void Batch::queue(std::uint16_t slot) noexcept {
+  Company& company = entries_[slot].together.company;
+  if (company != Company::none && row(company).has_a_team()) return row(company).push(slot);
+  company = Company::none;
+  waiting_.push(slot);
+}
+
+// What waits for others is not counted: whoever looked for work would look in vain, again and again.
+void Batch::count_waiting() noexcept {
+  unsigned count = waiting_.count();
+  for (Row& row : rows_) count += row.ready();
+  waiting_count_.store(count, std::memory_order_relaxed);
+}
+
+Batch::Room::Room(Batch& batch, std::size_t count) noexcept : batch_(batch) {
+  if (count > few_.size()) {
+    if (count > batch.capacity_) return;
+    many_.reset(new (std::nothrow) std::uint16_t[count]);
+    if (!many_) return;
+  }
+  const std::lock_guard lock(batch.mutex_);
+  if (count > batch.capacity_ - batch.outstanding_ - batch.reserved_) return;
+  there_ = true;
+  count_ = count;
+  batch.reserved_ += static_cast<unsigned>(count);
+  for (std::size_t i = 0; i < count; ++i) slots()[i] = batch.free_[--batch.free_count_];
+}
+
+Batch::Room::~Room() {
+  if (count_ == 0) return;
+  for (std::size_t i = 0; i < count_; ++i) entry(i) = {};
+  const std::lock_guard lock(batch_.mutex_);
+  batch_.reserved_ -= static_cast<unsigned>(count_);
+  for (std::size_t i = count_; i > 0; --i) batch_.free_[batch_.free_count_++] = slots()[i - 1];
+}
+
+bool Batch::Room::enqueue() noexcept {
+  const std::lock_guard lock(batch_.mutex_);
+  if (batch_.ending_) return false;
+  for (std::size_t i = 0; i < count_; ++i) {
+    entry(i).cancels = batch_.cancels_;
+    batch_.queue(slots()[i]);
+  }
+  batch_.count_waiting();
+  batch_.reserved_ -= static_cast<unsigned>(count_);
+  batch_.outstanding_ += static_cast<unsigned>(count_);
+  count_ = 0;
+  return true;
+}
+
+void Batch::finish(std::span<const std::uint16_t> slots, std::span<const Ending> endings) noexcept {
+  {
+    FileTable::Pin files;
+    BufferTable::Pin registrations;
+    for (const std::uint16_t slot : slots) {
+      files.join(std::move(entries_[slot].file));
+      registrations.join(std::move(entries_[slot].registration));
+    }
+  }
+  bool wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      free_[free_count_++] = slots[i];
+      if (tells_ == Events::of_what_ended_by_itself && entries_[slots[i]].cancels != cancels_) {
+        ++cancelled_;
+        --outstanding_;
+        continue;
+      }
+      const unsigned place = first_event_ + event_count_++;
+      events_[place < capacity_ ? place : place - capacity_] = {entries_[slots[i]].cookie, endings[i].status,
+                                                                static_cast<std::size_t>(endings[i].result)};
+    }
+    posted_.fetch_add(static_cast<std::uint32_t>(slots.size()), std::memory_order_release);
+    wake = sleepers_ > 0 && (event_count_ >= fewest_missing_ || event_count_ == outstanding_);
+  }
+  if (wake) news_.advance();
+}
+
+bool Batch::run_one() noexcept {
+  if (!has_waiting()) return false;
+  const BrokenPipeHeld held;  // its file may have been registered since the caller came in
+  const InFlight in_flight;   // before the look at what may begin
+  std::uint16_t slot = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.count() == 0) return false;
+    slot = waiting_.pop();
+    count_waiting();
+  }
+  const Entry& entry = entries_[slot];
+  Ending ending = cancelled(entry);
+  if (may_begin(entry.queued)) {
+    const Outcome outcome = transfer_entry(driver_, *entry.file, entry.call, entry.before);
+    ending = {outcome.ok() ? CUFILE_COMPLETE : CUFILE_FAILED, outcome.value()};
+    log_if_failed(entry, ending);
+  }
+  finish({&slot, 1}, {&ending, 1});
+  return true;
+}
+
+// Gives entries of a team their events while the others are on their way.
+class Batch::Told final : public Convoy::Listener {
+ public:
+  Told(Batch& batch, Team& team) noexcept : batch_(batch), team_(team) {}
+  void ended(std::span<const std::uint16_t> numbers) noexcept override {
+    std::array<std::uint16_t, most_in_a_batch> slots;
+    std::array<Ending, most_in_a_batch> endings;
+    std::size_t count = 0;
+    for (const std::uint16_t number : numbers) {
+      team_.told[number] = true;
+      log_if_failed(batch_.entries_[team_.slots[number]], team_.endings[number]);
+      slots[count] = team_.slots[number];
+      endings[count++] = team_.endings[number];
+    }
+    batch_.finish(std::span(slots).first(count), std::span(endings).first(count));
+  }
+
+ private:
+  Batch& batch_;
+  Team& team_;
+};
+
+void Batch::carry(Team& team) noexcept {
+  const std::span entries(team.entries.data(), team.count);
+  const std::span endings(team.endings.data(), team.count);
+  bool begins = true;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    entries[i] = &entries_[team.slots[i]];
+    team.told[i] = false;
+    begins = begins && may_begin(entries[i]->queued);
+  }
+  if (!begins) {
+    for (std::size_t i = 0; i < entries.size(); ++i) endings[i] = cancelled(*entries[i]);
+    return;
+  }
+  std::fill(endings.begin(), endings.end(), Ending{CUFILE_WAITING, 0});
+  if (!team.convoy) team.convoy.reset(new (std::nothrow) Convoy);
+  if (!team.convoy) {
+    for (Entry* const entry : entries) entry->together.company = Company::none;
+    return;
+  }
+  const std::size_t fit = Convoy::part_as_submitted(entries, std::span(team.slots).first(team.count));
+  Told told(*this, team);
+  if (fit > 0) team.convoy->carry(entries.first(fit), endings.first(fit), told);
+}
+
+bool Batch::run_together(Company company) noexcept {
+  if (!has_waiting()) return false;
+  const BrokenPipeHeld held;  // likewise
+  const InFlight in_flight;   // before the look at what may begin
+  Team* team = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    team = row(company).claim();
+    if (team == nullptr) return false;
+    count_waiting();
+  }
+  carry(*team);
+  // Those that were not carried come to the end of a row, from where they go on in other company.
+  std::array<std::uint16_t, most_in_a_batch> left;
+  std::size_t left_count = 0;
+  std::size_t carried = 0;
+  for (std::size_t i = 0; i < team->count; ++i) {
+    if (team->told[i]) continue;
+    const std::uint16_t slot = team->slots[i];
+    const Ending ending = team->endings[i];
+    if (ending.status == CUFILE_WAITING) {
+      left[left_count++] = slot;
+      continue;
+    }
+    log_if_failed(entries_[slot], ending);
+    team->slots[carried] = slot;
+    team->endings[carried++] = ending;
+  }
+  finish(std::span(team->slots).first(carried), std::span(team->endings).first(carried));
+  bool ends = false;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const std::uint16_t slot : std::span(left).first(left_count)) queue(slot);
+    row(company).give_back(*team);
+    count_waiting();
+    ends = ending_;
+  }
+  if (ends) end();
+  if (has_waiting()) post_errand(driver_, *this);
+  return true;
+}
+
+void Batch::cancel_waiting(bool and_end) noexcept {
+  std::array<std::uint16_t, most_in_a_batch> slots;
+  std::array<Ending, most_in_a_batch> endings;
+  std::size_t count = 0;
+  bool first = true;
+  do {
+    count = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (and_end) ending_ = true;
+      if (std::exchange(first, false) && !and_end) {
+        ++cancels_;
+        if (tells_ == Events::of_what_ended_by_itself) drop_events();
+      }
+      const auto sift = [&](auto& waiting) {
+        for (unsigned left = waiting.count(); left > 0 && count < slots.size(); --left) {
+          const std::uint16_t slot = waiting.pop();
+          if (entries_[slot].before.begun()) {
+            waiting.push(slot);  // begun, and left by a company that could not end it
+          } else {
+            endings[count] = cancelled(entries_[slot]);
+            slots[count++] = slot;
+          }
+        }
+      };
+      for (Row& row : rows_) sift(row);
+      sift(waiting_);
+      count_waiting();
+    }
+    finish(std::span(slots).first(count), std::span(endings).first(count));
+  } while (count == slots.size());
+}
+
+// With the mutex held: also what had ended before is told no more.
+void Batch::drop_events() noexcept {
+  cancelled_ += event_count_;
+  outstanding_ -= event_count_;
+  event_count_ = 0;
+}
+
+void Batch::cancel() noexcept {
+  cancel_waiting(false);
+}
+
+unsigned Batch::cancelled_count() noexcept {
+  const std::lock_guard lock(mutex_);
+  return cancelled_;
+}
+
+void Batch::end() noexcept {
+  cancel_waiting(true);
+}
+
+bool Batch::take_events(std::size_t least, std::span<CUfileIOEvents_t> into, Waited& waited) noexcept {
+  bool wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const bool any = event_count_ > 0;
+    while (waited.written < into.size() && event_count_ > 0) {
+      into[waited.written++] = events_[first_event_];
+      if (++first_event_ == capacity_) first_event_ = 0;
+      --event_count_;
+      --outstanding_;
+    }
+    // Others may wait for more than there is now.
+    wake = any && sleepers_ > 0;
+    waited.enough = waited.written >= least || outstanding_ == 0;
+    waited.missing = static_cast<unsigned>(least - std::min(least, waited.written));
+    waited.for_all = waited.missing >= outstanding_;
+    waited.seen = posted_.load(std::memory_order_relaxed);
+  }
+  if (wake) news_.advance();
+  return waited.enough;
+}
+
+bool Batch::sleep(const Waited& waited, const std::optional<timespec>& deadline) noexcept {
+  std::uint32_t news = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (posted_.load(std::memory_order_relaxed) != waited.seen || outstanding_ == 0) return true;
+    fewest_missing_ = sleepers_ == 0 ? waited.missing : std::min(fewest_missing_, waited.missing);
+    ++sleepers_;
+    news = news_.now();
+  }
+  const bool woken = news_.wait_beyond(news, deadline);
+  const std::lock_guard lock(mutex_);
+  --sleepers_;
+  return woken;
+}
+
+// What a convoy of this thread's has left over may be nobody else's to begin: the batch ends, or there are no lanes.
+bool Batch::run_left_over() noexcept {
+  return has_waiting() && !post_errand(driver_, *this) && run_some();
+}
+
+// Whoever waits for all, and for ever, loses nothing by doing some of it.
+std::size_t Batch::collect(std::size_t least, std::span<CUfileIOEvents_t> into,
+                           const std::optional<timespec>& timeout) noexcept {
+  Waited waited;
+  if (take_events(least, into, waited) || (timeout && is_nothing(*timeout))) return waited.written;
+  const std::optional<timespec> deadline = timeout ? std::optional(deadline_after(*timeout)) : std::nullopt;
+  bool helped = false;
+  for (bool in_time = true; in_time;) {
+    if (!timeout && (waited.for_all ? run_some() : run_cached() || (helped && run_left_over()))) {
+      helped = true;
+      if (take_events(least, into, waited)) break;
+      continue;
+    }
+    const auto until = std::chrono::steady_clock::now() + short_while;
+    while (engine::lane_count() > 0 && posted_.load(std::memory_order_acquire) == waited.seen &&
+           std::chrono::steady_clock::now() < until) {
+      engine::pause(16);
+    }
+    in_time = sleep(waited, deadline);
+    if (take_events(least, into, waited)) break;
+  }
+  while (helped && run_left_over()) {
+  }
+  return waited.written;
+}
+
+}  // namespace sluice::core

@@ -1,0 +1,173 @@
+// From the arguments of the C calls to a batch's verbs.
+#include "batch/batch_calls.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "base/failure.h"
+#include "base/foreign_enum.h"
+#include "batch/batch.h"
+#include "batch/errands.h"
+#include "batch/together.h"
+#include "observe/statistics.h"
+#include "process/in_flight.h"
+
+namespace sluice::core {
+
+using base::Failure;
+using observe::Operation;
+
+namespace {
+
+Call call_of(const CUfileIOParams_t& entry) {
+  return {entry.opcode == CUFILE_READ ? base::Direction::read : base::Direction::write,
+          entry.fh,
+          entry.u.batch.devPtr_base,
+          entry.u.batch.size,
+          entry.u.batch.file_offset,
+          entry.u.batch.devPtr_offset};
+}
+
+// Why an entry cannot be submitted; null when it can.
+const char* objection(const CUfileIOParams_t& entry, const FileTable::Pin& file) {
+  const int opcode = base::number_of(entry.opcode);
+  if (base::number_of(entry.mode) != CUFILE_BATCH) return "its mode is not CUFILE_BATCH";
+  if (opcode != CUFILE_READ && opcode != CUFILE_WRITE) return "its opcode is neither read nor write";
+  if (!file) return "its file handle is not registered";
+  if (entry.u.batch.devPtr_base == nullptr) return "its buffer is a null pointer";
+  if (entry.u.batch.file_offset < 0 || entry.u.batch.devPtr_offset < 0) return "it has a negative offset";
+  if (entry.u.batch.size > std::numeric_limits<off_t>::max()) return "its size is larger than any file";
+  const base::Outcome refusal = check(*file, call_of(entry));
+  if (refusal.error() == CU_FILE_INVALID_VALUE) return "it ends beyond the largest offset of a file";
+  return refusal.ok() ? nullptr : "the file was not opened for this direction";
+}
+
+[[noreturn]] void refuse_entry(std::size_t number, const char* reason) {
+  throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR,
+                "entry " + std::to_string(number) + ": " + reason + "; nothing was submitted");
+}
+
+// An entry of no bytes has nothing to wait for, and no event: as with NVIDIA's library, where a GetStatus for which
+// none is outstanding returns at once, too. Nothing else of it is looked at.
+bool is_dropped(const Batch& batch, const CUfileIOParams_t& entry) {
+  return entry.u.batch.size == 0 && batch.tells() == Batch::Events::of_what_ended_by_itself;
+}
+
+void fill(Driver& driver, const Batch& batch, Batch::Room& room, std::span<const CUfileIOParams_t> entries) {
+  const std::uint64_t queued = queue_number();
+  Survey survey(driver, room.count());
+  std::size_t place = 0;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (is_dropped(batch, entries[i])) continue;
+    Entry& entry = room.entry(place++);
+    entry.file = survey.file_of(entries[i].fh);
+    if (const char* const reason = objection(entries[i], entry.file)) refuse_entry(i, reason);
+    entry.call = call_of(entries[i]);
+    entry.cookie = entries[i].cookie;
+    entry.number = static_cast<unsigned>(i);
+    entry.queued = queued;
+    entry.together.company = Company::none;
+    entry.before = {};
+    survey.look_at(entry);
+    if (entry.registration && leaves_registered(*entry.registration, entry.call)) {
+      refuse_entry(i, "it reaches beyond the registered buffer");
+    }
+  }
+}
+
+}  // namespace
+
+namespace {
+
+// From 1.18 on only somebody's wish limits it.
+std::size_t largest_batch(const config::Config& config) {
+  constexpr std::size_t key = config::key_at("properties.io_batchsize");
+  const bool unlimited = config.api_version >= 1180 && !config.binds(key);
+  return unlimited ? Batch::most_entries : config.size(CUFILE_PARAM_PROPERTIES_IO_BATCHSIZE);
+}
+
+}  // namespace
+
+void* set_up_batch(Driver& driver, unsigned capacity) {
+  const std::size_t most = largest_batch(*driver.store().current());
+  if (capacity == 0 || capacity > most) {
+    throw Failure(CU_FILE_INVALID_VALUE, "a batch holds 1 to " + std::to_string(most) +
+                                             " entries (properties.io_batchsize), not " + std::to_string(capacity));
+  }
+  const auto life = driver.life_or_open();
+  const bool all = life->config->flag(config::key_at("sluice.batch_all_events"));
+  auto made =
+      std::make_unique<Batch>(driver, capacity, all ? Batch::Events::of_all : Batch::Events::of_what_ended_by_itself);
+  Batch& batch = *made;
+  void* const handle = driver.batches().insert(std::move(made));
+  batch.set_handle(handle);
+  return handle;
+}
+
+void submit_batch(Driver& driver, void* handle, std::span<const CUfileIOParams_t> entries) {
+  const InFlight in_flight;  // before the pins, as in transfer()
+  const auto batch = driver.batches().pin(handle);
+  if (!batch) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "no such batch");
+  if (entries.empty()) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "a submission needs at least one entry");
+  const auto dropped =
+      std::count_if(entries.begin(), entries.end(), [&](const auto& entry) { return is_dropped(*batch, entry); });
+  Batch::Room room(*batch, entries.size() - static_cast<std::size_t>(dropped));
+  if (!room || entries.size() > batch->capacity()) {
+    throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR,
+                  "more entries than the batch was set up for are outstanding; collect events first");
+  }
+  fill(driver, *batch, room, entries);
+  const std::size_t enqueued = room.count();
+  if (!room.enqueue()) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "the batch is being destroyed");
+  if (enqueued == 0) return;
+  observe::count(Operation::batch_enqueued, true, enqueued);
+  if (post_errand(driver, *batch)) return;
+  while (batch->run_some()) {
+  }
+}
+
+std::size_t collect_batch(Driver& driver, void* handle, std::size_t least, std::span<CUfileIOEvents_t> into,
+                          const std::optional<timespec>& timeout) {
+  const Holding holding;
+  if (into.empty()) throw Failure(CU_FILE_INVALID_VALUE, "*nr leaves no room for events");
+  if (least > into.size()) {
+    throw Failure(CU_FILE_INVALID_VALUE, "min_nr is larger than the room for events in *nr");
+  }
+  const auto batch = driver.batches().pin(handle);
+  if (!batch) throw Failure(CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR, "no such batch");
+  if (least > batch->capacity()) throw Failure(CU_FILE_INVALID_VALUE, "min_nr is larger than the batch");
+  const std::size_t written = batch->collect(least, into, timeout);
+  observe::count(Operation::batch_complete, true, written);
+  return written;
+}
+
+void cancel_batch(Driver& driver, void* handle) {
+  const Holding holding;
+  if (const auto batch = driver.batches().pin(handle)) batch->cancel();
+}
+
+std::optional<unsigned> cancelled_in_batch(Driver& driver, void* handle) {
+  const Holding holding;
+  const auto batch = driver.batches().pin(handle);
+  return batch ? std::optional(batch->cancelled_count()) : std::nullopt;
+}
+
+bool end_batch(BatchTable& batches, void* handle, Patience patience) {
+  if (const auto batch = batches.pin(handle)) {
+    batch->end();
+    drop_errand(*batch);
+    // What was begun, and left by a company that could not end it: nobody else comes for it any more.
+    while (batch->run_some()) {
+    }
+  }
+  return batches.retire(handle, patience);
+}
+
+void destroy_batch(Driver& driver, void* handle) {
+  const Patience patience = waiting_can_end() ? Patience::until_the_last_user_left : Patience::none;
+  if (!end_batch(driver.batches(), handle, patience)) throw Failure(CU_FILE_INVALID_VALUE, "no such batch");
+}
+
+}  // namespace sluice::core

@@ -1,0 +1,57 @@
+// An entry of a submission, with the right to use what it names.
+#pragma once
+
+#include <cstdint>
+
+#include "cufile.h"
+#include "facts/buffer.h"
+#include "io/uring.h"
+#include "process/records.h"
+#include "request/transfer.h"
+#include "route/route.h"
+
+namespace sluice::core {
+
+// With whom an entry goes (batch/together.h).
+enum class Company : std::uint8_t {
+  cached,  // reads that the page cache has, as far as anybody knows
+  direct,  // the drive moves them itself
+  disk,    // reads that wait for a disk
+  write,   // writes through staging memory
+  none,    // by itself, as a call of its own would
+};
+inline constexpr std::size_t companies = 4;  // that are some
+
+// What is known of an entry that goes with others.
+struct Together {
+  Company company = Company::none;
+  paths::Manner manner = paths::Manner::usual;
+  engine::Completion completion = engine::Completion::interrupt;  // of the drive's own transfers
+  std::uint8_t abreast = 1;   // how many companies of such entries may be under way at a time
+  std::uint64_t storage = 0;  // that it may wait for, and for how long nobody knows; 0: none
+  paths::DirectPair* pair = nullptr;
+  std::uint64_t address = 0;
+  std::uint64_t file_size = 0;  // when it is carried; ~0 where it means nothing, and before
+  facts::BufferFacts memory;
+  route::Verdict way;
+};
+
+struct Entry {
+  Call call;
+  void* cookie = nullptr;
+  unsigned number = 0;       // in its submission
+  std::uint64_t queued = 0;  // in_flight.h
+  unsigned cancels = 0;      // of its batch, before it was submitted
+  FileTable::Pin file;
+  BufferTable::Pin registration;
+  Together together;
+  Before before;  // left by a company that did not carry all of it
+};
+
+// How an entry ended, as its event tells.
+struct Ending {
+  CUfileStatus_t status = CUFILE_COMPLETE;
+  std::int64_t result = 0;
+};
+
+}  // namespace sluice::core

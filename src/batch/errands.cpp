@@ -1,0 +1,111 @@
+// One list for the process. A lock is taken by a batch that is posted and by a lane that looks for a batch; never for
+// an entry.
+#include "batch/errands.h"
+
+#include <mutex>
+#include <utility>
+
+#include "batch/batch.h"
+#include "workers/lanes.h"
+
+namespace sluice::core {
+
+namespace {
+
+class Errands final : public engine::Work {
+ public:
+  static Errands& instance() {
+    static auto* const errands = new Errands;
+    return *errands;
+  }
+
+  // False: it was dropped, and may be gone when its last pin is.
+  bool add(Driver& driver, Batch& batch) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (batch.link.dropped) return false;
+    driver_ = &driver;
+    if (!batch.link.listed) append(batch);
+    return true;
+  }
+
+  void take_away(Batch& batch) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (batch.link.listed) unlink(batch);
+  }
+
+  void drop(Batch& batch) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (batch.link.listed) unlink(batch);
+    batch.link.dropped = true;  // nobody lists it again
+  }
+
+  void lend_a_hand(unsigned /*number*/) noexcept override {
+    for (BatchTable::Pin batch = next(); batch; batch = next()) {
+      while (batch->run_some()) {
+      }
+    }
+  }
+
+  void before_fork() noexcept { mutex_.lock(); }
+  void after_fork(bool in_child) noexcept {
+    if (in_child) first_ = last_ = nullptr;
+    mutex_.unlock();
+  }
+
+ private:
+  // The next batch in turn that has something to begin. Whoever ends a batch drops it from the list with a pin of it in
+  // hand, so all that are listed exist.
+  BatchTable::Pin next() noexcept {
+    const std::lock_guard lock(mutex_);
+    while (first_ != nullptr) {
+      Batch& batch = *first_;
+      unlink(batch);
+      if (!batch.has_waiting()) continue;
+      if (BatchTable::Pin pin = driver_->batches().pin(batch.handle())) {
+        append(batch);
+        return pin;
+      }
+    }
+    return {};
+  }
+
+  void append(Batch& batch) noexcept {
+    batch.link = {last_, nullptr, true, false};
+    (last_ != nullptr ? last_->link.next : first_) = &batch;
+    last_ = &batch;
+  }
+
+  void unlink(Batch& batch) noexcept {
+    (batch.link.before != nullptr ? batch.link.before->link.next : first_) = batch.link.next;
+    (batch.link.next != nullptr ? batch.link.next->link.before : last_) = batch.link.before;
+    batch.link = {};
+  }
+
+  std::mutex mutex_;
+  Driver* driver_ = nullptr;
+  Batch* first_ = nullptr;
+  Batch* last_ = nullptr;
+};
+
+}  // namespace
+
+bool post_errand(Driver& driver, Batch& batch) noexcept {
+  if (!Errands::instance().add(driver, batch)) return false;
+  if (engine::call_lanes(Errands::instance(), batch.waiting())) return true;
+  Errands::instance().take_away(batch);
+  return false;
+}
+
+void drop_errand(Batch& batch) noexcept {
+  Errands::instance().drop(batch);
+}
+
+void errands_before_fork() noexcept {
+  Errands::instance().before_fork();
+}
+
+void errands_after_fork(bool in_child) noexcept {
+  Errands::instance().after_fork(in_child);
+}
+
+}  // namespace sluice::core

@@ -1,0 +1,392 @@
+// Parts go in stretches, in their order: device memory that goes together as entries of a batch do (batch/together.h),
+// host memory by one call of the system, ragged parts of an O_DIRECT file by one transfer of staging memory, everything
+// else by itself (request/transfer.cpp). It is counted and watched once
+// for all of them.
+#include "batch/vectored.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+
+#include "batch/gathering.h"
+#include "batch/together.h"
+#include "facts/look.h"
+#include "gpu/memory.h"
+#include "gpu/settle.h"
+#include "io/vector_io.h"
+#include "observe/path_counters.h"
+#include "observe/statistics.h"
+#include "paths/mover.h"
+#include "process/in_flight.h"
+#include "request/late.h"
+#include "request/transfer.h"
+#include "route/route.h"
+#include "staging/slab.h"
+
+namespace sluice::core {
+
+using base::Direction;
+using base::Outcome;
+
+namespace {
+
+Outcome refusal_of(std::span<const CUfileIOVec_t> parts) noexcept {
+  constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<ssize_t>::max());
+  std::uint64_t total = 0;
+  for (const CUfileIOVec_t& part : parts) {
+    if (part.len > most || part.len > most - total) return Outcome::system_error(EINVAL);
+    if (part.base == nullptr && part.len > 0) return Outcome::system_error(EINVAL);
+    total += part.len;
+  }
+  return Outcome::bytes(total);
+}
+
+class Run {
+ public:
+  Run(Driver& driver, File& file, const VectoredCall& call, observe::VectoredTransfer& seen) noexcept
+      : driver_(driver), file_(file), call_(call), seen_(seen), alone_only_(!allows_company(file)) {}
+
+  Outcome all() noexcept {
+    while (!ended_ && find_next()) {
+      const bool several = !alone_only_ && !std::exchange(alone_, false) && next_ + 1 < call_.parts.size();
+      if (several && (through_staging() || straight() || through_slab())) continue;
+      take(transfer_part(driver_, file_, part_at(next_), seen_), part_at(next_).size);
+    }
+    if (tally_.transfers > 0) observe::count_path(way_, tally_);
+    return done_ > 0 ? Outcome::bytes(done_) : failure_;
+  }
+
+ private:
+  // The first part that is not done, past empty ones. False: there is none.
+  bool find_next() noexcept {
+    while (next_ < call_.parts.size() && inside_ == call_.parts[next_].len) {
+      ++next_;
+      inside_ = 0;
+    }
+    return next_ < call_.parts.size();
+  }
+
+  // What is left of a part; `before` bytes of others lie between it and what is done.
+  Call part_at(std::size_t number, std::uint64_t before = 0) const noexcept {
+    const CUfileIOVec_t& part = call_.parts[number];
+    const std::uint64_t skip = number == next_ ? inside_ : 0;
+    return {call_.direction,
+            call_.handle,
+            part.base,
+            part.len - skip,
+            call_.file_offset + static_cast<off_t>(done_ + before),
+            static_cast<off_t>(skip)};
+  }
+
+  // So much of what comes next has been moved.
+  void advance(std::uint64_t bytes) noexcept {
+    done_ += bytes;
+    while (bytes > 0) {
+      const std::uint64_t of_part = std::min<std::uint64_t>(bytes, call_.parts[next_].len - inside_);
+      inside_ += of_part;
+      bytes -= of_part;
+      find_next();
+    }
+  }
+
+  // The answer of one who was asked for `wanted` bytes and has tried all ways.
+  void take(Outcome moved, std::uint64_t wanted) noexcept {
+    if (!moved.ok()) failure_ = moved;
+    ended_ = moved.count() < wanted;
+    advance(moved.count());
+  }
+
+  // Stretches that go the same way are one transfer in the counters.
+  void count_way(const route::Verdict& verdict, std::uint64_t bytes) noexcept {
+    const observe::Way way{verdict.path, verdict.reason, call_.direction};
+    if (tally_.transfers > 0 && way != way_) {
+      observe::count_path(way_, tally_);
+      tally_ = {};
+    }
+    way_ = way;
+    tally_.transfers = 1;
+    tally_.bytes += bytes;
+    if (!failure_.ok()) tally_.errors = 1;
+  }
+
+  // False: nothing goes this way.
+  bool through_staging() noexcept;
+  void gather_for_device(GatheringLoan& loan) noexcept;
+  bool settle(GatheringLoan& loan) noexcept;
+  bool straight() noexcept;
+  bool through_slab() noexcept;
+  std::uint64_t gather_for_slab(GatheringLoan& loan, std::size_t room) noexcept;
+  bool is_small_and_there(Entry& entry) noexcept;
+  bool is_plain(const Call& part, BufferTable::Pin& registration) noexcept;
+  bool is_in_step(const Call& part, std::uint64_t file_size) const noexcept;
+
+  Driver& driver_;
+  File& file_;
+  const VectoredCall& call_;
+  observe::VectoredTransfer& seen_;
+  const bool alone_only_;  // nothing goes together here
+  std::size_t next_ = 0;   // part
+  std::uint64_t inside_ = 0;
+  std::uint64_t done_ = 0;
+  bool ended_ = false;
+  bool alone_ = false;       // the next part goes by itself
+  bool not_cached_ = false;  // the page cache has not had all of a part
+  bool no_disk_ring_ = false;
+  Outcome failure_ = Outcome::bytes(0);
+  observe::Way way_{};
+  observe::Tally tally_;
+};
+
+// Parts from the next one on that go together.
+void Run::gather_for_device(GatheringLoan& loan) noexcept {
+  Survey survey(driver_, std::min<std::size_t>(call_.parts.size() - next_, most_in_a_batch));
+  std::uint64_t before = 0;
+  for (std::size_t i = next_; i < call_.parts.size() && !loan.is_full(); ++i) {
+    if (call_.parts[i].len == 0) continue;
+    Entry& entry = loan.add();
+    entry.call = part_at(i, before);
+    entry.file = survey.file_of(call_.handle);
+    if (entry.file && check(*entry.file, entry.call).ok()) survey.look_at(entry);
+    Together& together = entry.together;
+    if (together.company == Company::cached && not_cached_) leave_cached(entry);
+    const Together& first = loan->entries[0].together;
+    const bool joins = together.company != Company::none && loan.count() <= most_together(first.company) &&
+                       (loan.count() == 1 || go_together(first, together)) &&
+                       (together.company != Company::disk || !no_disk_ring_);
+    if (!joins) return loan.drop_last();
+    before += entry.call.size;
+  }
+}
+
+bool Run::through_staging() noexcept {
+  GatheringLoan loan;
+  if (!loan) return false;
+  gather_for_device(loan);
+  if (loan.count() < 2) return false;
+  const std::size_t count = loan.count();
+  for (std::size_t i = 0; i < count; ++i) {
+    loan->order[i] = &loan->entries[i];
+    loan->slots[i] = static_cast<std::uint16_t>(i);
+  }
+  const std::span order(loan->order.data(), count);
+  if (Convoy::part_as_submitted(order, std::span(loan->slots).first(count)) < count) return false;
+  loan->convoy.carry_as_one(order, std::span(loan->endings).first(count));
+  return settle(loan);
+}
+
+// How far they have come, as one transfer. What was left over goes on in other company: what the page cache does not
+// have with those that wait for a disk, the rest by itself.
+bool Run::settle(GatheringLoan& loan) noexcept {
+  const Together first = loan->entries[0].together;
+  const bool by_drive = first.way.path == SLUICE_PATH_P2PDMA;
+  std::uint64_t moved = 0;
+  for (std::size_t i = 0; i < loan.count(); ++i) {
+    const Entry& entry = loan->entries[i];
+    const Ending& ending = loan->endings[i];
+    const bool is_left = ending.status == CUFILE_WAITING;
+    if (ending.status == CUFILE_FAILED) failure_ = Outcome::system_error(static_cast<int>(-ending.result));
+    const std::uint64_t bytes = is_left                            ? entry.before.there
+                                : ending.status == CUFILE_COMPLETE ? static_cast<std::uint64_t>(ending.result)
+                                                                   : 0;
+    moved += bytes;
+    seen_.add(entry.together.memory.device, bytes, by_drive, aligned(entry.call));
+    if (is_left) {
+      if (entry.together.company == Company::disk && !not_cached_) {
+        not_cached_ = true;
+      } else {
+        alone_ = true;
+        if (entry.call.size > 0 && moved == 0 && not_cached_) no_disk_ring_ = true;
+      }
+      break;
+    }
+    ended_ = bytes < entry.call.size;
+    if (ended_) break;
+  }
+  if (moved > 0 || ended_) count_way(first.way, moved);
+  advance(moved);
+  return true;
+}
+
+// Host memory of the process, where whatever was registered there still holds all of the part.
+bool Run::is_plain(const Call& part, BufferTable::Pin& registration) noexcept {
+  const auto base = reinterpret_cast<std::uint64_t>(part.base);
+  const std::uint64_t address = base + static_cast<std::uint64_t>(part.buffer_offset);
+  if (!facts::is_host(gpu::inspect(address).kind)) return false;
+  const auto range = driver_.ranges().find(base, address, part.size);
+  if (!range) return true;
+  registration = driver_.buffers().pin(range->handle);
+  return registration && facts::is_host(registration->facts.kind) && address >= range->base && address < range->end &&
+         part.size <= range->end - address;
+}
+
+// As O_DIRECT wants it; and nothing is read that lies behind the last whole block of the file, since the kernel would
+// fill all of that block.
+bool Run::is_in_step(const Call& part, std::uint64_t file_size) const noexcept {
+  if (!file_.facts.direct) return true;
+  const std::uint64_t step = std::max({512U, file_.facts.offset_alignment, file_.facts.memory_alignment});
+  const auto at = static_cast<std::uint64_t>(part.file_offset);
+  const std::uint64_t address =
+      reinterpret_cast<std::uint64_t>(part.base) + static_cast<std::uint64_t>(part.buffer_offset);
+  return (at | part.size | address) % step == 0 &&
+         (call_.direction == Direction::write || (at < file_size && part.size <= file_size - at));
+}
+
+// Host memory, by one call of the system.
+bool Run::straight() noexcept {
+  constexpr auto furthest = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
+  GatheringLoan loan;
+  if (!loan || !check(file_, part_at(next_)).ok()) return false;
+  facts::Look now(file_.fd, file_.facts);
+  if (!now.finds_the_file()) return false;
+  std::array<iovec, engine::most_in_a_vector> vector;
+  std::size_t count = 0;
+  std::uint64_t wanted = 0;
+  for (std::size_t i = next_; i < call_.parts.size() && !loan.is_full(); ++i) {
+    if (call_.parts[i].len == 0) continue;
+    const Call part = part_at(i, wanted);
+    const bool fits = part.size <= furthest - static_cast<std::uint64_t>(part.file_offset);
+    if (!fits || !is_in_step(part, now.size()) || !is_plain(part, loan.add().registration)) break;
+    vector[count++] = {static_cast<char*>(const_cast<void*>(part.base)) + part.buffer_offset, part.size};
+    wanted += part.size;
+  }
+  if (count < 2) return false;
+  const base::FileOffset at{static_cast<std::uint64_t>(part_at(next_).file_offset)};
+  const std::span parts(vector.data(), count);
+  const Outcome moved = call_.direction == Direction::read ? engine::read_vector(file_.fd, parts, at)
+                                                           : engine::write_vector(file_.fd, parts, at);
+  // EIO of a read may be nobody's: whoever reads a part by itself finds out.
+  const bool refused = !moved.ok() && !(call_.direction == Direction::read && moved.error() == EIO);
+  if (refused) failure_ = moved;
+  // A buffered read that got to the end of the file has its answer; what else came short is asked for again.
+  const bool at_end =
+      call_.direction == Direction::read && !file_.facts.direct && at.value + moved.count() >= now.size();
+  ended_ = moved.count() < wanted && (refused || at_end);
+  alone_ = moved.count() < wanted;
+  const request::Terms& terms = file_.life->terms;
+  if (moved.count() > 0 || ended_) {
+    count_way(route::judge(file_.facts, {}, terms.machine, terms.rules, call_.direction, facts::Reach::untried),
+              moved.count());
+  }
+  advance(moved.count());
+  return true;
+}
+
+// Plain memory all of which may be touched; larger parts are worth a transfer of their own.
+bool Run::is_small_and_there(Entry& entry) noexcept {
+  constexpr std::uint64_t largest = 65536;
+  const Call& part = entry.call;
+  if (part.size > largest || !check(file_, part).ok()) return false;
+  if (is_plain(part, entry.registration)) return true;
+  const auto base = reinterpret_cast<std::uint64_t>(part.base);
+  const std::uint64_t address = base + static_cast<std::uint64_t>(part.buffer_offset);
+  const facts::BufferFacts memory = gpu::inspect(address);
+  if (memory.kind != facts::MemoryKind::device || gpu::contiguous_bytes(address, part.size) != part.size) return false;
+  if (const auto range = driver_.ranges().find(base, address, part.size)) {
+    entry.registration = driver_.buffers().pin(range->handle);
+    if (!entry.registration) return false;
+    const Buffer& buffer = *entry.registration;
+    const bool same = buffer.facts.kind == memory.kind && buffer.facts.id == memory.id;
+    const bool inside = address >= buffer.base && part.size <= buffer.base + buffer.size - address;
+    if (!same || !inside) return false;
+  }
+  gpu::settle(memory, address);
+  entry.together.memory = memory;
+  return true;
+}
+
+// How many bytes there are of parts that go together; 0 where none is ragged, or fewer than two go.
+std::uint64_t Run::gather_for_slab(GatheringLoan& loan, std::size_t room) noexcept {
+  facts::Look now(file_.fd, file_.facts);
+  if (!now.finds_the_file()) return 0;
+  std::uint64_t wanted = 0;
+  bool ragged = false;
+  for (std::size_t i = next_; i < call_.parts.size() && !loan.is_full(); ++i) {
+    if (call_.parts[i].len == 0) continue;
+    Entry& entry = loan.add();
+    entry.call = part_at(i, wanted);
+    if (entry.call.size > room - wanted || !is_small_and_there(entry)) {
+      loan.drop_last();
+      break;
+    }
+    ragged = ragged || !is_in_step(entry.call, now.size());
+    wanted += entry.call.size;
+  }
+  return loan.count() >= 2 && ragged ? wanted : 0;
+}
+
+// What one transfer has brought is copied part by part; a part that its memory refuses goes by itself next, and finds
+// out.
+bool Run::through_slab() noexcept {
+  const request::Terms& terms = file_.life->terms;
+  if (!file_.facts.direct || !route::compat_is_allowed(terms.rules)) return false;
+  GatheringLoan loan;
+  engine::Slab slab = engine::Slab::take();
+  if (!loan || !slab) return false;
+  const std::uint64_t wanted = gather_for_slab(loan, slab.bytes().size());
+  if (wanted == 0) return false;
+  const Call whole{call_.direction, call_.handle, slab.bytes().data(), wanted, part_at(next_).file_offset, 0};
+  const bool reads = call_.direction == Direction::read;
+  observe::VectoredTransfer of_slab;
+  Outcome moved = reads ? transfer_part(driver_, file_, whole, of_slab) : Outcome::bytes(wanted);
+  std::uint64_t copied = 0;
+  for (std::size_t i = 0; i < loan.count() && copied < moved.count(); ++i) {
+    const Entry& entry = loan->entries[i];
+    const std::span bytes = slab.bytes().subspan(copied, std::min(entry.call.size, moved.count() - copied));
+    const std::uint64_t address =
+        reinterpret_cast<std::uint64_t>(entry.call.base) + static_cast<std::uint64_t>(entry.call.buffer_offset);
+    paths::Mover mover(entry.together.memory, terms.manner, slab);
+    if (!(reads ? mover.to_memory(address, bytes) : mover.from_memory(bytes, address)).ok()) break;
+    copied += bytes.size();
+  }
+  if (!reads) {
+    if (copied < wanted) return false;
+    moved = transfer_part(driver_, file_, whole, of_slab);
+    copied = moved.count();
+  }
+  if (!moved.ok()) failure_ = moved;
+  for (std::size_t i = 0, told = 0; i < loan.count() && told < copied; told += loan->entries[i++].call.size) {
+    const Entry& entry = loan->entries[i];
+    const bool on_device = !facts::is_host(entry.together.memory.kind);
+    seen_.add(on_device ? entry.together.memory.device : -1, std::min(entry.call.size, copied - told), false,
+              aligned(entry.call));
+  }
+  alone_ = copied < moved.count();
+  ended_ = !alone_ && moved.count() < wanted;
+  advance(copied);
+  return true;
+}
+
+}  // namespace
+
+Outcome transfer_vectored(Driver& driver, const VectoredCall& call) noexcept {
+  const Outcome total = refusal_of(call.parts);
+  observe::VectoredTransfer seen{.direction = call.direction, .requested = total.count()};
+  const auto refused = [&seen](Outcome refusal) {
+    observe::count_vectored(seen, refusal);
+    return refusal;
+  };
+  if (!total.ok()) return refused(total);
+  const InFlight in_flight;  // before the pin, as in transfer()
+  const FileTable::Pin file = driver.files().pin(call.handle);
+  if (!file) {
+    const bool was = driver.files().standing(call.handle) == Standing::retired;
+    return refused(was ? Outcome::refused(CU_FILE_HANDLE_NOT_REGISTERED) : Outcome::system_error(EINVAL));
+  }
+  const Watch watch;
+  const bool counting = observe::statistics_running();
+  const auto begun = counting ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
+  const Outcome outcome = Run(driver, *file, call, seen).all();
+  const Call whole{call.direction, call.handle, nullptr, total.count(), call.file_offset, 0};
+  Watch::end(*file, whole, outcome, watch.so_far());
+  if (!counting) return outcome;
+  seen.duration = std::chrono::steady_clock::now() - begun;
+  observe::count_vectored(seen, outcome);
+  return outcome;
+}
+
+}  // namespace sluice::core

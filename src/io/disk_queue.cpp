@@ -1,0 +1,74 @@
+// What is chosen, and what is said where it cannot be had.
+#include "io/disk_queue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "observe/log.h"
+
+namespace sluice::engine {
+
+namespace {
+
+std::array<std::atomic<bool>, completion_kinds> refusals_told{};
+
+std::string_view name_of(Completion completion) noexcept {
+  switch (completion) {
+    case Completion::submitted_by_kernel:
+      return "sqpoll";
+    case Completion::polled:
+      return "iopoll";
+    case Completion::polled_by_kernel:
+      return "sqpoll+iopoll";
+    default:
+      return "io_uring";
+  }
+}
+
+}  // namespace
+
+DiskWay disk_way_named(std::string_view name) noexcept {
+  const auto* const found = std::find(disk_way_names.begin(), disk_way_names.end(), name);
+  return found == disk_way_names.end() ? DiskWay::automatic : static_cast<DiskWay>(found - disk_way_names.begin());
+}
+
+Completion DiskQueue::completion() const noexcept {
+  const bool polls = way_ == DiskWay::polled || way_ == DiskWay::polled_by_kernel;
+  if (!polls || unpollable_.load(std::memory_order_relaxed)) return unpolled();
+  return way_ == DiskWay::polled ? Completion::polled : Completion::polled_by_kernel;
+}
+
+Completion DiskQueue::ring_to_use() const noexcept {
+  const Completion chosen = completion();
+  if (chosen == Completion::interrupt) return chosen;
+  const Uring::Use ring = Uring::of_this_thread(chosen);
+  if (ring) return chosen;
+  if (ring.error() != 0) refused(chosen, ring.error());
+  return Completion::interrupt;
+}
+
+void DiskQueue::cannot_be_polled() noexcept {
+  if (unpollable_.exchange(true, std::memory_order_relaxed)) return;
+  try {
+    observe::log(
+        config::LogLevel::warn, "disk",
+        fmt::format("sluice.disk_reads is {}, and a file's storage has no queues that can be polled: its reads "
+                    "end by interrupt (NVMe drives have such queues with nvme.poll_queues=N)",
+                    disk_way_names[static_cast<std::size_t>(way_)]));
+  } catch (...) {  // NOLINT(bugprone-empty-catch): the reads go on, which is what counts
+  }
+}
+
+void DiskQueue::refused(Completion completion, int error) noexcept {
+  if (refusals_told[static_cast<std::size_t>(completion)].exchange(true, std::memory_order_relaxed)) return;
+  try {
+    observe::log(config::LogLevel::warn, "disk",
+                 fmt::format("the kernel refuses a ring for {} ({}): reads go without it", name_of(completion),
+                             ::strerrorname_np(error)));
+  } catch (...) {  // NOLINT(bugprone-empty-catch): as above
+  }
+}
+
+}  // namespace sluice::engine

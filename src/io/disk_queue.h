@@ -1,0 +1,56 @@
+// How reads that a disk has to bring are kept on their way: what the configuration has chosen, and what a file's
+// storage has turned out to take.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+#include "io/uring.h"
+
+namespace sluice::engine {
+
+enum class DiskWay : std::uint8_t {
+  automatic,  // what has proved best: rings, and threads where the kernel has none
+  threads,    // lanes, each of which waits in a read of its own
+  rings,      // io_uring, which ends by interrupt
+  submitted,  // the same, submitted by a thread of the kernel's (SQPOLL)
+  polled,     // io_uring that is polled (IOPOLL)
+  polled_by_kernel,
+};
+
+// By their names in sluice.disk_reads, in this order.
+inline constexpr std::array<std::string_view, 6> disk_way_names{"auto",   "threads", "io_uring",
+                                                                "sqpoll", "iopoll",  "sqpoll+iopoll"};
+DiskWay disk_way_named(std::string_view name) noexcept;
+
+// Of one file. Any thread.
+class DiskQueue {
+ public:
+  explicit DiskQueue(DiskWay way) noexcept : way_(way) {}
+  DiskQueue(const DiskQueue&) = delete;
+  DiskQueue& operator=(const DiskQueue&) = delete;
+
+  bool takes_rings() const noexcept { return way_ != DiskWay::threads; }
+  // The ring to try first.
+  Completion completion() const noexcept;
+  // The kind of ring that this thread's reads of the file take: the chosen one, as far as kernel and storage go along.
+  Completion ring_to_use() const noexcept;
+  // For reads of several files at once, some of which may not be polled for.
+  Completion unpolled() const noexcept {
+    return way_ == DiskWay::submitted ? Completion::submitted_by_kernel : Completion::interrupt;
+  }
+
+  // The storage has no queues for it: not tried again. Says so once.
+  void cannot_be_polled() noexcept;
+
+  // The kernel refuses a ring of that kind: says so once a process and kind.
+  static void refused(Completion completion, int error) noexcept;
+
+ private:
+  const DiskWay way_;
+  std::atomic<bool> unpollable_{false};
+};
+
+}  // namespace sluice::engine

@@ -1,0 +1,283 @@
+// Opening, closing, and living through fork.
+#include "process/driver.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <vector>
+
+#include "base/failure.h"
+#include "batch/batch.h"
+#include "batch/batch_calls.h"
+#include "batch/errands.h"
+#include "config/denylist.h"
+#include "facts/root.h"
+#include "gpu/driver.h"
+#include "gpu/memory.h"
+#include "io/sentinel.h"
+#include "io/uring.h"
+#include "observe/log.h"
+#include "observe/statistics.h"
+#include "process/in_flight.h"
+#include "request/explain.h"
+#include "staging/mailbox.h"
+#include "staging/ring.h"
+#include "staging/slab.h"
+#include "stream/channel/station.h"
+#include "stream/streams.h"
+#include "workers/disk_crowd.h"
+#include "workers/headcount.h"
+#include "workers/lanes.h"
+
+namespace sluice::core {
+
+using base::Failure;
+
+namespace {
+
+paths::Manner manner_of(const config::Config& config) {
+  if (config.plain) return paths::Manner::plain;
+  const std::string& copy = config.text(config::key_at("sluice.copy"));
+  if (copy == "kernel") return paths::Manner::kernel;
+  return copy == "engine" ? paths::Manner::copy_engine : paths::Manner::usual;
+}
+
+paths::SmallReads small_reads_of(const config::Config& config) {
+  const std::string_view chosen = config.text(config::key_at("sluice.small_reads"));
+  if (chosen == "copy") return paths::SmallReads::copied;
+  if (chosen == "together") return paths::SmallReads::together;
+  if (chosen == "resident") return paths::SmallReads::resident;
+  return chosen == "window" ? paths::SmallReads::window : paths::SmallReads::automatic;
+}
+
+}  // namespace
+
+Driver::Driver() : batches_(std::make_unique<BatchTable>()), streams_(std::make_unique<Streams>()) {
+  ::pthread_atfork([] { instance().prepare_fork(); }, [] { instance().resume_after_fork(false); },
+                   [] { instance().resume_after_fork(true); });
+}
+
+Driver& Driver::instance() {
+  static auto* const driver = new Driver;
+  return *driver;
+}
+
+void Driver::open_locked() {
+  std::vector<config::Note> notes;
+  auto life = std::make_shared<Life>();
+  life->config = store_.begin_life(notes);
+  const config::Config& config = *life->config;
+  if (std::string refusal = observe::open_log(config); !refusal.empty()) {
+    // There is no log that could tell it.
+    static std::atomic<bool> told{false};
+    if (!told.exchange(true)) config::say_on_stderr("sluice: the log: " + refusal + "\n");
+    notes.push_back({config::LogLevel::warn, std::move(refusal)});
+  }
+  for (const config::Note& note : notes) observe::log(note.level, "config", note.text);
+  if (const std::string refusal = gpu::driver_refusal(); !refusal.empty()) {
+    observe::log(config::LogLevel::error, "gpu", refusal);
+  }
+
+  life->terms.rules.plain = config.plain;
+  life->terms.rules.force_compat =
+      config.flag(CUFILE_PARAM_FORCE_COMPAT_MODE) || config.flag(CUFILE_PARAM_PROPERTIES_POSIX_IO_MODE);
+  life->terms.rules.use_pci_p2pdma = config.flag(CUFILE_PARAM_USE_PCIP2PDMA);
+  life->terms.rules.allow_compat = config.flag(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE);
+  // Kernel symbols take a while to search: only for those who want to know.
+  life->terms.machine =
+      facts::of_machine(facts::Root{}, life->terms.rules.use_pci_p2pdma ? facts::KernelSearch::symbols
+                                                                        : facts::KernelSearch::configuration);
+  if (!route::compat_is_allowed(life->terms.rules) && !route::has_direct_way(life->terms.machine, life->terms.rules)) {
+    store_.refuse_life();
+    throw Failure(CU_FILE_DRIVER_NOT_INITIALIZED,
+                  "properties.allow_compat_mode is off, and this machine has no way to device memory but through the "
+                  "CPU: switch it on (CUFILE_ALLOW_COMPAT_MODE=true), load nvidia-fs.ko, or switch "
+                  "properties.use_pci_p2pdma on where the kernel has PCI_P2PDMA");
+  }
+  life->denies = config::denies_anything(config);
+  life->terms.manner = manner_of(config);
+  life->terms.small_reads = small_reads_of(config);
+  life->terms.disk_way = engine::disk_way_named(config.text(config::key_at("sluice.disk_reads")));
+  life->terms.verify = config.verify;
+  if (config.flag(CUFILE_PARAM_PROPERTIES_USE_POLL_MODE)) {
+    life->terms.completion = config.poll_thread ? engine::Completion::polled_by_kernel : engine::Completion::polled;
+    life->terms.polled_up_to = std::uint64_t{config.size(CUFILE_PARAM_POLLTHRESHOLD_SIZE_KB)} * 1024;
+  }
+  const auto level = static_cast<int>(config.size(CUFILE_PARAM_PROFILE_STATS));
+  observe::set_statistics_level(level);
+  if (level > 0) observe::start_statistics();
+  life_ = std::move(life);
+  if (!was_open_) wait_for_transfers_at_exit();
+  was_open_ = true;
+  observe::log(config::LogLevel::notice, "core",
+               life_->terms.rules.use_pci_p2pdma
+                   ? "driver opened: the path p2pdma is used wherever a trial succeeds"
+                   : "driver opened in compatibility mode: use_pci_p2pdma is off, so transfers take the posix path");
+}
+
+void Driver::open() {
+  gpu::attach_driver();
+  const std::lock_guard lock(control_);
+  if (use_count_ == 0) open_locked();
+  ++use_count_;
+}
+
+const std::shared_ptr<const Life>& Driver::ensure_open_locked() {
+  if (use_count_ == 0) {
+    open_locked();
+    use_count_ = 1;
+  }
+  return life_;
+}
+
+std::shared_ptr<const Life> Driver::life_or_open() {
+  // Without the lock: the loader has one of its own, and a library's constructor may call us while it holds that.
+  gpu::attach_driver();
+  const std::lock_guard lock(control_);
+  return ensure_open_locked();
+}
+
+std::shared_ptr<const Life> Driver::life() {
+  const std::lock_guard lock(control_);
+  return life_;
+}
+
+long Driver::use_count() {
+  const std::lock_guard lock(control_);
+  return use_count_;
+}
+
+void Driver::close() {
+  std::vector<void*> files;
+  std::vector<void*> buffers;
+  std::vector<void*> batches;
+  std::vector<RegisteredRange> leaving;
+  {
+    const std::lock_guard lock(control_);
+    if (use_count_ == 0) throw Failure(CU_FILE_DRIVER_NOT_INITIALIZED, "the driver is not open: nothing to close");
+    if (--use_count_ > 0) return;
+    files = files_.handles();
+    buffers = buffers_.handles();
+    batches = batches_->handles();
+    handles_by_fd_.clear();
+    p2p_masks_ = {};
+    leaving = ranges_.clear();
+    for (const RegisteredRange& range : leaving) {
+      if (const auto buffer = buffers_.pin(range.handle)) count_out_locked(*buffer);
+    }
+    leaving_.insert(leaving_.end(), leaving.begin(), leaving.end());
+    streams_->clear();
+    life_.reset();
+    store_.end_life();
+  }
+  // Outside the lock: each waits for the transfers that use it, and those may belong to threads that want to register
+  // something.
+  const Patience patience = patience_now();
+  if (patience != Patience::none) streams_->wait_for(nullptr);
+  for (void* batch : batches) end_batch(*batches_, batch, patience);
+  for (void* file : files) files_.retire(file, patience);
+  for (void* buffer : buffers) buffers_.retire(buffer, patience);
+  forget_leaving(leaving);
+  observe::log(config::LogLevel::info, "core", "driver closed");
+}
+
+FileTable::Pin Driver::forget_file(void* handle) {
+  const std::lock_guard lock(control_);
+  auto file = files_.pin(handle);
+  if (!file) return file;
+  if (const auto known = handles_by_fd_.find(file->fd); known != handles_by_fd_.end() && known->second == handle) {
+    handles_by_fd_.erase(known);
+  }
+  return file;
+}
+
+bool Driver::end_file(void* handle) {
+  const Holding holding;
+  const FileTable::Pin file = forget_file(handle);
+  if (file && file->life->config->explain) explain_unused(*file);
+  if (file) observe::log_debug("core", [&] { return fmt::format("descriptor {} deregistered", file->fd); });
+  return static_cast<bool>(file);
+}
+
+void Driver::deregister_file(void* handle) {
+  if (!end_file(handle)) {
+    files_.retire(handle, patience_now());  // nothing but a wait for who has begun to end it
+    throw Failure(
+        CU_FILE_HANDLE_NOT_REGISTERED,
+        "this handle is not registered: it was deregistered already, or never came from cuFileHandleRegister");
+  }
+  // What stands in streams may still want the file. It waits for streams that may wait for the caller: so not for long.
+  if (patience_now() != Patience::none) streams_->wait_for(handle);
+  files_.retire(handle, patience_now());
+}
+
+Patience Driver::patience_now() noexcept {
+  return waiting_can_end() ? Patience::until_the_last_user_left : Patience::none;
+}
+
+void Driver::set_p2p_mask(std::size_t kind, unsigned mask) {
+  const std::lock_guard lock(control_);
+  p2p_masks_[kind] = mask;
+}
+
+unsigned Driver::p2p_mask(std::size_t kind) {
+  const std::lock_guard lock(control_);
+  return p2p_masks_[kind];
+}
+
+void Driver::prepare_fork() {
+  control_.lock();
+  store_.before_fork();
+  places_.before_fork();
+  files_.before_fork();
+  buffers_.before_fork();
+  batches_->before_fork();
+  errands_before_fork();
+  ranges_.before_fork();
+  streams_->before_fork();
+  gpu::driver_before_fork();
+  gpu::streams_before_fork();
+  engine::PrivateFile::before_fork();
+  engine::lanes_before_fork();
+  engine::slabs_before_fork();
+  if (life_) life_->pairs->before_fork();
+  engine::stations_before_fork();
+  observe::statistics_before_fork();
+  observe::log_before_fork();
+}
+
+void Driver::resume_after_fork(bool in_child) {
+  observe::log_after_fork();
+  observe::statistics_after_fork(in_child);
+  engine::stations_after_fork(in_child);
+  if (life_) life_->pairs->after_fork();
+  engine::rings_after_fork(in_child);
+  engine::slabs_after_fork(in_child);
+  if (in_child) {
+    leaving_.clear();
+    engine::staging_after_fork_in_child();
+    engine::mailboxes_after_fork_in_child();
+    engine::sentinel_after_fork_in_child();
+    engine::headcounts::forget();
+    engine::disk_crowd.forget();
+  }
+  engine::lanes_after_fork(in_child);
+  engine::PrivateFile::after_fork(in_child);
+  gpu::streams_after_fork();
+  gpu::driver_after_fork(in_child);
+  streams_->after_fork(in_child);
+  ranges_.after_fork(in_child);
+  errands_after_fork(in_child);
+  batches_->after_fork(in_child);
+  buffers_.after_fork(in_child);
+  files_.after_fork(in_child);
+  places_.after_fork();
+  store_.after_fork();
+  control_.unlock();
+  if (!in_child) return;
+  batches_->abandon_all();
+  transfers_after_fork_in_child();
+}
+
+}  // namespace sluice::core

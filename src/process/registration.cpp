@@ -1,0 +1,266 @@
+// Registering and deregistering files and buffers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+
+#include "base/failure.h"
+#include "config/denylist.h"
+#include "gpu/loading.h"
+#include "gpu/memory.h"
+#include "gpu/settle.h"
+#include "observe/log.h"
+#include "observe/statistics.h"
+#include "process/broken_pipe.h"
+#include "process/driver.h"
+#include "process/in_flight.h"
+#include "route/reasons.h"
+#include "route/route.h"
+#include "stream/channel/station.h"
+#include "transfer/host_copy.h"
+
+namespace sluice::core {
+
+using base::Failure;
+
+namespace {
+
+constexpr int known_buffer_flags = CU_FILE_RDMA_REGISTER | CU_FILE_RDMA_RELAXED_ORDERING;
+
+bool same_file(const File& file, const facts::FileFacts& now) {
+  return file.facts.device == now.device && file.facts.inode == now.inode;
+}
+
+// By the configuration's denylists.
+void require_welcome(const config::Config& config, const facts::FileFacts& file) {
+  const auto why = config::denial(
+      config, {file.file_system_name, file.mount_point, file.block.name, file.block.driver, file.block.members});
+  if (why) {
+    throw Failure(CU_FILE_IO_DISABLED,
+                  "this file is refused, since " + *why + ": take the entry out of the list to use cuFile here");
+  }
+}
+
+// Where the CPU must not move device memory, a file that leaves no other way is refused at once, and not with its first
+// transfer.
+void require_direct_way(const Life& life, const facts::FileFacts& file) {
+  facts::BufferFacts device;
+  device.kind = facts::MemoryKind::device;
+  const route::Rules& rules = life.terms.rules;
+  for (const base::Direction direction : {base::Direction::read, base::Direction::write}) {
+    const route::Verdict verdict =
+        route::judge(file, device, life.terms.machine, rules, direction, facts::Reach::proven);
+    if (route::is_permitted(verdict, rules)) continue;
+    const route::ReasonText& text = *route::reason_text(verdict.reason);
+    throw Failure(CU_FILE_IO_NOT_SUPPORTED,
+                  "properties.allow_compat_mode is off, and only the CPU reaches this file. " +
+                      std::string(text.sentence) + " " + text.remedy);
+  }
+}
+
+// Of the allocation, or of the reservation, that memory belongs to: mapped or not.
+bool lies_in_range(const facts::BufferFacts& memory, std::uint64_t address, std::uint64_t size) {
+  return address >= memory.base && address - memory.base < memory.size && size <= memory.size - (address - memory.base);
+}
+
+// For small reads by the CPU's stores, where they are asked for and everything is not to go one certain way.
+bool wants_window(const request::Terms& terms, const facts::BufferFacts& memory) {
+  const bool free_to_choose = terms.manner == paths::Manner::usual || terms.manner == paths::Manner::kernel;
+  return free_to_choose && terms.small_reads == paths::SmallReads::window && memory.kind == facts::MemoryKind::device;
+}
+
+// Best now: later a stream may wait for us, or for what the program does next.
+void prepare_kernels() noexcept {
+  constexpr int wait_milliseconds = 500;
+  gpu::Kernels* const kernels = gpu::current_kernels();
+  if (kernels == nullptr) return;
+  engine::load_unless_streams_wait(*kernels);
+  if (kernels->begun.load(std::memory_order_acquire)) gpu::wait_for(*kernels, wait_milliseconds);
+}
+
+}  // namespace
+
+void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
+  if (fd < 0) throw Failure(CU_FILE_INVALID_VALUE, "a negative descriptor names no file");
+  const auto opened = life_or_open();  // before anything can fail: the log tells why
+  if (opened->terms.manner != paths::Manner::plain && gpu::attach_driver() != nullptr) prepare_kernels();
+  // A denylist is asked of the place as it is now.
+  facts::FileFacts facts = facts_of(fd, opened->denies);
+  facts.caller_reads = operations != nullptr && operations->read != nullptr;
+  facts.caller_writes = operations != nullptr && operations->write != nullptr;
+
+  const std::lock_guard lock(control_);
+  const auto life = ensure_open_locked();
+  require_welcome(*life->config, facts);
+  require_direct_way(*life, facts);
+  if (const auto known = handles_by_fd_.find(fd); known != handles_by_fd_.end()) {
+    const auto file = files_.pin(known->second);
+    if (file && same_file(*file, facts)) {
+      throw Failure(CU_FILE_HANDLE_ALREADY_REGISTERED,
+                    "descriptor " + std::to_string(fd) + " is registered already: use its handle, or deregister it");
+    }
+    // The number was closed and belongs to another file now. The old handle stays, and answers EBADF.
+  }
+  if (facts.block.over_tcp) broken_pipes_expected.store(true, std::memory_order_relaxed);
+  observe::log_debug("core", [&] { return fmt::format("descriptor {} registered: {}", fd, facts::describe(facts)); });
+  void* const handle = files_.insert(std::make_unique<File>(fd, std::move(facts), life, operations));
+  handles_by_fd_[fd] = handle;
+  return handle;
+}
+
+// A number that is registered is told of first, whatever it means by now that cannot be registered.
+facts::FileFacts Driver::facts_of(int fd, bool place_as_it_is) {
+  try {
+    return place_as_it_is ? facts::of_file(fd, facts::Root{}) : facts::of_file(fd, facts::Root{}, places_);
+  } catch (const Failure& failure) {
+    const bool of_file =
+        failure.code() == CU_FILE_INVALID_FILE_TYPE || failure.code() == CU_FILE_INVALID_FILE_OPEN_FLAG;
+    const std::lock_guard lock(control_);
+    if (!of_file || handles_by_fd_.find(fd) == handles_by_fd_.end()) throw;
+    throw Failure(
+        CU_FILE_HANDLE_ALREADY_REGISTERED,
+        "descriptor " + std::to_string(fd) + " was registered when it was another file: deregister its handle");
+  }
+}
+
+void Driver::register_buffer(const void* base, std::size_t size, int flags) {
+  const auto life = life_or_open();  // also where the arguments are wrong
+  if (base == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "a null pointer is no buffer");
+  if (size == 0) throw Failure(CU_FILE_INVALID_VALUE, "a buffer of no bytes cannot be registered");
+  if ((flags & ~known_buffer_flags) != 0) {
+    static std::atomic<bool> told{false};
+    observe::log_once(told, "core", "cuFileBufRegister: flags that have no meaning here are ignored; pass 0");
+  }
+  const auto address = reinterpret_cast<std::uint64_t>(base);
+  const facts::BufferFacts facts = gpu::inspect(address);
+  const bool on_device = !facts::is_host(facts.kind);
+  // Host memory may be said to be as long as all addresses: nothing is asked of it.
+  const std::uint64_t most = std::numeric_limits<std::uint64_t>::max() - address;
+  if (!on_device) size = std::min<std::uint64_t>(size, std::max<std::uint64_t>(most, 1));
+  std::byte first{};
+  if (!on_device && gpu::driver_is_lost() && !engine::copy_from_caller({&first, 1}, address).ok()) {
+    throw Failure(CU_FILE_CUDA_DRIVER_ERROR,
+                  "there is no memory at this address; memory of a device stays with the process that allocated it, a "
+                  "child of fork cannot use it",
+                  cuda::error_not_initialized);
+  }
+  const bool is_whole = !on_device || (size <= most && gpu::contiguous_bytes(address, size) == size);
+  // A reservation may be registered before all of it is mapped. Transfers look at what they touch of it, then.
+  if (!is_whole && !lies_in_range(facts, address, size)) {
+    require_unknown(address, facts);
+    if (facts.kind == facts::MemoryKind::managed) {
+      throw Failure(CU_FILE_CUDA_MEMORY_TYPE_INVALID, "the buffer is longer than the managed memory that it begins in");
+    }
+    throw Failure(CU_FILE_CUDA_POINTER_RANGE_ERROR,
+                  "the buffer is longer than its allocation: register at most what was allocated");
+  }
+  if (!on_device && !life->config->flag(CUFILE_PARAM_PROPERTIES_ALLOW_SYSTEM_MEMORY)) {
+    throw Failure(CU_FILE_CUDA_MEMORY_TYPE_INVALID, "host memory is switched off by properties.allow_system_memory");
+  }
+
+  gpu::settle(facts, address);
+  if (on_device) observe::name_device(facts.device, gpu::uuid_of(facts.device).bytes);
+  auto buffer = std::make_unique<Buffer>(Buffer{address, size, facts, {}, is_whole});
+  if (is_whole && wants_window(life->terms, facts)) buffer->window = gpu::CpuWindow::onto(address, size);
+  void* stale = nullptr;
+  {
+    const std::lock_guard lock(control_);
+    ensure_open_locked();
+    const RegisteredRange range{address, address + size, buffers_.insert(std::move(buffer))};
+    if (!ranges_.insert(range)) {
+      stale = take_stale_locked(range, facts);
+      if (stale == nullptr) {
+        buffers_.retire(range.handle);
+        throw Failure(CU_FILE_MEMORY_ALREADY_REGISTERED, "a buffer with this address is registered already");
+      }
+    }
+    if (on_device) observe::count_registered_bytes(facts.device, static_cast<std::int64_t>(size));
+  }
+  if (stale != nullptr) buffers_.retire(stale, patience_now());
+  observe::log_debug("core", [&] {
+    return fmt::format("buffer {:#x} of {} bytes registered, device {}", address, size, facts.device);
+  });
+}
+
+// A second registration is one whatever its length.
+void Driver::require_unknown(std::uint64_t address, const facts::BufferFacts& now) {
+  const std::lock_guard lock(control_);
+  const auto known = ranges_.find(address, address, 1);
+  if (!known || known->base != address) return;
+  const auto buffer = buffers_.pin(known->handle);
+  if (buffer && buffer->facts.kind == now.kind && buffer->facts.id == now.id) {
+    throw Failure(CU_FILE_MEMORY_ALREADY_REGISTERED, "a buffer with this address is registered already");
+  }
+}
+
+// Under the lock, so that the level is never below what is there.
+void Driver::count_out_locked(const Buffer& buffer) {
+  if (facts::is_host(buffer.facts.kind)) return;
+  observe::count_registered_bytes(buffer.facts.device, -static_cast<std::int64_t>(buffer.size));
+}
+
+void* Driver::take_stale_locked(const RegisteredRange& range, const facts::BufferFacts& now) {
+  const auto known = ranges_.find(range.base, range.base, 1);
+  if (!known || known->base != range.base) return nullptr;
+  {
+    const auto buffer = buffers_.pin(known->handle);
+    if (!buffer || (buffer->facts.kind == now.kind && buffer->facts.id == now.id)) return nullptr;
+    count_out_locked(*buffer);
+  }
+  ranges_.remove(range.base);
+  ranges_.insert(range);
+  return known->handle;
+}
+
+RegisteredRange Driver::take_buffer(std::uint64_t base) {
+  const std::lock_guard lock(control_);
+  if (use_count_ == 0) {
+    throw Failure(CU_FILE_DRIVER_CLOSING, was_open_ ? "the driver was closed, which deregistered all buffers"
+                                                    : "the driver was never opened, and no buffer registered");
+  }
+  leaving_.reserve(leaving_.size() + 1);
+  const auto range = ranges_.remove(base);
+  if (!range) {
+    throw Failure(CU_FILE_MEMORY_NOT_REGISTERED,
+                  "no buffer with this address is registered: pass the pointer that was registered");
+  }
+  leaving_.push_back(*range);
+  if (const auto buffer = buffers_.pin(range->handle)) count_out_locked(*buffer);
+  return *range;
+}
+
+void Driver::end_leaving(std::uint64_t base) {
+  std::vector<void*> handles;
+  {
+    const std::lock_guard lock(control_);
+    for (const RegisteredRange& range : leaving_) {
+      if (range.base == base) handles.push_back(range.handle);
+    }
+  }
+  for (void* handle : handles) buffers_.retire(handle, patience_now());
+}
+
+void Driver::forget_leaving(std::span<const RegisteredRange> ranges) {
+  const std::lock_guard lock(control_);
+  std::erase_if(leaving_, [ranges](const RegisteredRange& one) {
+    return std::any_of(ranges.begin(), ranges.end(), [&](const auto& ended) { return ended.handle == one.handle; });
+  });
+}
+
+// Returns when no transfer touches the memory, also where it refuses: the caller may free it next.
+void Driver::deregister_buffer(const void* base) {
+  if (base == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "a null pointer is no buffer");
+  const auto address = reinterpret_cast<std::uint64_t>(base);
+  try {
+    const RegisteredRange range = take_buffer(address);
+    observe::log_debug("core", [&] { return fmt::format("buffer {:#x} deregistered", address); });
+    buffers_.retire(range.handle, patience_now());
+    forget_leaving({&range, 1});
+  } catch (const Failure&) {
+    end_leaving(address);
+    throw;
+  }
+}
+
+}  // namespace sluice::core

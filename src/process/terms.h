@@ -1,0 +1,27 @@
+// What one life of the driver does for all of its requests.
+#pragma once
+
+#include <cstdint>
+
+#include "facts/machine.h"
+#include "io/disk_queue.h"
+#include "io/uring.h"
+#include "paths/mover.h"
+#include "paths/posix.h"
+#include "route/route.h"
+
+namespace sluice::request {
+
+// How the driver's present life wants requests done.
+struct Terms {
+  route::Rules rules;
+  facts::MachineFacts machine;
+  paths::Manner manner = paths::Manner::usual;
+  paths::SmallReads small_reads = paths::SmallReads::automatic;
+  engine::DiskWay disk_way = engine::DiskWay::automatic;
+  bool verify = false;                                            // SLUICE_VERIFY=1
+  engine::Completion completion = engine::Completion::interrupt;  // of direct transfers of at most this size:
+  std::uint64_t polled_up_to = 0;                                 // larger ones end by interrupt
+};
+
+}  // namespace sluice::request

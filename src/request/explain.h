@@ -1,0 +1,33 @@
+// Telling people which way the bytes of a file go.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "process/driver.h"
+#include "request/request.h"
+
+namespace sluice::core {
+
+// The verdict for a transfer between this file and this memory, and the facts that it rests on. A direct path that
+// nobody has tried yet is tried. A shape of no bytes stands for large, aligned transfers.
+struct Explanation {
+  route::Verdict verdict;
+  std::string detail;
+};
+Explanation explain(File& file, const facts::BufferFacts& memory, const route::Shape& shape);
+
+// Every reason that keeps the bytes from a more direct path, in the order in which their remedies uncover them, and the
+// same facts. Memory of a device that is only supposed is on no device that could be tried.
+struct Reasons {
+  std::vector<route::Reason> reasons;
+  std::string detail;
+};
+Reasons all_reasons(File& file, const facts::BufferFacts& memory, const route::Shape& shape);
+
+// SLUICE_EXPLAIN=1: one line a handle on stderr, with its first transfer.
+void explain_once(File& file, const request::Request& request, const request::Result& result) noexcept;
+// The line of a handle that goes without ever having moved a byte.
+void explain_unused(File& file) noexcept;
+
+}  // namespace sluice::core

@@ -1,0 +1,334 @@
+// From the arguments of a call to a request, and back.
+#include "request/transfer.h"
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <limits>
+#include <optional>
+
+#include "facts/look.h"
+#include "gpu/memory.h"
+#include "gpu/settle.h"
+#include "observe/statistics.h"
+#include "paths/posix.h"
+#include "process/direct.h"
+#include "process/in_flight.h"
+#include "request/explain.h"
+#include "request/late.h"
+#include "request/request.h"
+
+namespace sluice::core {
+
+using base::Direction;
+using base::Outcome;
+using facts::Access;
+
+namespace {
+
+constexpr auto largest_offset = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
+
+constexpr Access wrong_for(Direction direction) noexcept {
+  return direction == Direction::read ? Access::write_only : Access::read_only;
+}
+
+// The memory of a transfer, resolved. A registered buffer stays pinned, so that deregistering it waits.
+struct Memory {
+  facts::BufferFacts facts;
+  BufferTable::Pin registration;
+  bool inside = false;      // of the registered range, all of it
+  std::uint64_t there = 0;  // bytes of the device, from the address on, where they are too few
+};
+
+bool same_allocation(const facts::BufferFacts& registered, const facts::BufferFacts& now) {
+  return registered.kind == now.kind && registered.id == now.id;
+}
+
+// Memory that was freed and allocated again under a registration has another id. So has another piece of a registered
+// range that was mapped from several, and memory beside the range: then its base decides.
+bool still_there(const Buffer& buffer, const facts::BufferFacts& memory) noexcept {
+  return same_allocation(buffer.facts, memory) || same_allocation(buffer.facts, gpu::inspect(buffer.base));
+}
+
+// It shows the allocation that was registered: not another one that has come to its address, nor what is mapped behind.
+const gpu::CpuWindow* window_of(const Memory& memory) noexcept {
+  if (!memory.inside || !memory.registration->window) return nullptr;
+  return same_allocation(memory.registration->facts, memory.facts) ? &memory.registration->window : nullptr;
+}
+
+// A negative offset stays in the memory that its pointer means: nothing but device memory lies between the two, or host
+// memory that the program must know.
+bool reaches_back(const Call& call, std::uint64_t address, const facts::BufferFacts& memory) noexcept {
+  const auto base = reinterpret_cast<std::uint64_t>(call.base);
+  if (address > base) return false;  // it went below the first address there is
+  if (gpu::inspect(base).kind != memory.kind) return false;
+  return facts::is_host(memory.kind) || gpu::contiguous_bytes(address, base - address) == base - address;
+}
+
+// Where a call comes from, and what has been done of it.
+struct Origin {
+  bool batch = false;
+  Before before;
+  engine::Courier* courier = nullptr;
+  bool in_stream = false;
+  bool may_reach_back = false;  // by a negative offset, also from a pointer that was registered
+};
+
+Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, const Origin& origin,
+                Memory& memory) noexcept {
+  const engine::Courier* const courier = origin.courier;
+  // What the call found stays until its stream has got beyond this transfer, also where the program has freed it behind
+  // the transfer and the driver has forgotten it.
+  const facts::BufferFacts* const remembered = courier != nullptr ? courier->remembers(address, call.size) : nullptr;
+  memory.facts = remembered != nullptr ? *remembered : gpu::inspect(address);
+  const auto base = reinterpret_cast<std::uint64_t>(call.base);
+  if (const auto range = driver.ranges().find(base, address, call.size)) {
+    memory.registration = driver.buffers().pin(range->handle);
+    if (memory.registration && call.buffer_offset < 0 && leaves_registered(*memory.registration, call) &&
+        !(origin.may_reach_back && reaches_back(call, address, memory.facts))) {
+      return Outcome::refused(CU_FILE_INTERNAL_ERROR);
+    }
+    // Host memory may be registered as long as all addresses: a device's is not meant then.
+    const bool is_meant = memory.registration && (!facts::is_host(memory.registration->facts.kind) ||
+                                                  facts::is_host(memory.facts.kind) || range->base == base);
+    if (is_meant && still_there(*memory.registration, memory.facts)) {
+      memory.inside = address >= range->base && address < range->end && call.size <= range->end - address;
+      const bool whole = memory.inside && (memory.registration->is_whole || remembered != nullptr ||
+                                           gpu::contiguous_bytes(address, call.size) == call.size);
+      if (whole) return Outcome::bytes(0);
+      // By the pointer that was registered a transfer has to stay inside. By any other one it is a transfer of memory
+      // that lies where it lies, as with NVIDIA's library.
+      if (range->base == base && !memory.inside && call.buffer_offset >= 0) {
+        return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
+      }
+    }
+    // The pointer that was registered as a device's, and the driver does not know it any more: whatever the process has
+    // at this address by now, it is not what the caller means.
+    const bool was_on_device = memory.registration && !facts::is_host(memory.registration->facts.kind);
+    if (was_on_device && range->base == base && memory.facts.kind == facts::MemoryKind::plain_host) {
+      return Outcome::system_error(EFAULT);
+    }
+  }
+  if (call.buffer_offset < 0 && !reaches_back(call, address, memory.facts)) {
+    return Outcome::refused(CU_FILE_CUDA_POINTER_RANGE_ERROR);
+  }
+  if (facts::is_host(memory.facts.kind) || remembered != nullptr) return Outcome::bytes(0);
+  memory.there = gpu::contiguous_bytes(address, call.size);
+  return memory.there == call.size ? Outcome::bytes(0) : Outcome::refused(CU_FILE_CUDA_POINTER_RANGE_ERROR);
+}
+
+// A read may ask for more than its memory holds where the file has no more.
+bool ends_within(facts::Look& now, std::uint64_t offset, std::uint64_t size) noexcept {
+  return now.finds_the_file() && now.size() <= offset + size;
+}
+
+// Is there nothing at all to be read? Then nothing is asked of the memory either.
+bool is_behind_the_end(File& file, const Call& call, facts::Look& now) noexcept {
+  return call.direction == Direction::read && file.operations == nullptr && call.buffer_offset >= 0 &&
+         call.file_offset >= 0 && ends_within(now, static_cast<std::uint64_t>(call.file_offset), 0);
+}
+
+// What a call by a pointer that was registered is told before all else but a null pointer and the offset in the file:
+// NVIDIA's library adds offset and size as words, which may come round. Nothing where no such thing is registered, or
+// the call has to be looked at further.
+std::optional<Outcome> told_of_registration(Driver& driver, const File& file, const Call& call) noexcept {
+  if (call.base == nullptr || call.file_offset < 0) return std::nullopt;
+  if (call.direction == Direction::read && file.facts.access == Access::write_only) return std::nullopt;
+  const auto base = reinterpret_cast<std::uint64_t>(call.base);
+  const auto range = driver.ranges().find(base, base, 1);
+  if (!range || range->base != base) return std::nullopt;
+  const BufferTable::Pin buffer = driver.buffers().pin(range->handle);
+  if (!buffer || !same_allocation(buffer->facts, gpu::inspect(base))) return std::nullopt;
+  const auto offset = static_cast<std::uint64_t>(call.buffer_offset);
+  if (offset + call.size > buffer->size) return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
+  if (offset >= buffer->size) return Outcome::refused(CU_FILE_INTERNAL_ERROR);
+  return call.size == 0 ? std::optional(Outcome::bytes(0)) : std::nullopt;
+}
+
+// What the statistics want to know of a transfer besides.
+struct Seen {
+  facts::BufferFacts memory;
+  bool by_drive = false;
+};
+
+Outcome run(Driver& driver, File& file, const Call& call, const Origin& origin, Seen& seen) noexcept {
+  const Outcome refusal = check(file, call);
+  facts::Look now(file.fd, file.facts);
+  if ((!refusal.ok() || call.size == 0 || call.buffer_offset < 0) && !origin.in_stream && !origin.batch) {
+    if (const auto told = told_of_registration(driver, file, call)) return *told;
+    if (refusal.error() == EFAULT && is_behind_the_end(file, call, now)) return Outcome::bytes(0);
+  }
+  if (!refusal.ok() || call.size == 0) return refusal;
+  Call bounded = call;
+  const auto offset = static_cast<std::uint64_t>(call.file_offset);
+  const std::uint64_t address =
+      reinterpret_cast<std::uint64_t>(call.base) + static_cast<std::uint64_t>(call.buffer_offset);
+  if (address + bounded.size < address) {
+    return is_behind_the_end(file, call, now) ? Outcome::bytes(0) : Outcome::system_error(EFAULT);
+  }
+
+  Memory memory;
+  engine::Courier* const courier = origin.courier;
+  const Outcome resolved = resolve(driver, bounded, address, origin, memory);
+  seen.memory = memory.facts;
+  if (!resolved.ok()) {
+    const bool fits = call.direction == Direction::read && file.operations == nullptr && call.buffer_offset >= 0 &&
+                      resolved.error() == CU_FILE_CUDA_POINTER_RANGE_ERROR && ends_within(now, offset, memory.there);
+    if (!fits) return resolved;
+    if (memory.there == 0) return Outcome::bytes(0);  // from its end on there is nothing to read
+    bounded.size = memory.there;
+  }
+  if (courier == nullptr) gpu::settle(memory.facts, address);
+  if (memory.facts.kind != facts::MemoryKind::plain_host) watch_exit_behind_the_driver();
+  const request::Request request{call.direction, base::FileOffset{offset}, address, bounded.size,
+                                 memory.facts,   origin.before.stopped};
+  const paths::OpenFile open{file.fd, file.facts,       file.buffered, file.disk,
+                             now,     file.operations,  call.handle,   pair_of(file, memory.facts, call.direction),
+                             courier, window_of(memory)};
+  // Between a submission and its turn, programs may well have closed a file.
+  const bool in_time = call.direction == Direction::read && origin.batch;
+  const bool later = !in_time && paths::looks_while_copying(open, memory.facts, call.direction, bounded.size);
+  if (!later && !now.finds_the_file()) return Outcome::system_error(EBADF);
+  // A trial copies on streams of our own, which may stand behind those that wait for this transfer.
+  if (courier == nullptr) try_pair(open, memory.facts, need_of(file.life->terms));
+  const request::Result result = request::run(request, open, file.life->terms);
+  seen.by_drive = result.way.path == SLUICE_PATH_P2PDMA;
+  if (file.life->config->explain) explain_once(file, request, result);
+  if (result.outcome.error() == EFAULT && is_behind_the_end(file, call, now)) return Outcome::bytes(0);
+  return result.outcome;
+}
+
+Outcome run_counted(Driver& driver, File& file, const Call& call, const Origin& origin) noexcept {
+  Seen seen;
+  const std::uint64_t there = origin.before.there;
+  const Call rest = rest_of(call, there);
+  if (!observe::statistics_running()) return behind(there, run(driver, file, rest, origin, seen));
+  const auto begun = std::chrono::steady_clock::now();
+  const Outcome outcome = behind(there, run(driver, file, rest, origin, seen));
+  const observe::Transfer record{.direction = call.direction,
+                                 .requested = call.size,
+                                 .aligned = aligned(call),
+                                 .device = facts::is_host(seen.memory.kind) ? -1 : seen.memory.device,
+                                 .duration = std::chrono::steady_clock::now() - begun,
+                                 .by_drive = seen.by_drive,
+                                 .in_batch = origin.batch};
+  observe::count_transfer(record, outcome);
+  return outcome;
+}
+
+bool leaves_its_registration(Driver& driver, const Call& call) noexcept {
+  const auto base = reinterpret_cast<std::uint64_t>(call.base);
+  const auto range = driver.ranges().find(base, base, 1);
+  if (!range) return false;
+  const BufferTable::Pin buffer = driver.buffers().pin(range->handle);
+  return buffer && call.buffer_offset >= 0 && leaves_registered(*buffer, call);
+}
+
+Outcome run_watched(Driver& driver, File& file, const Call& call, const Origin& origin) noexcept {
+  const InFlight in_flight;  // for those who come with a pin
+  const Watch watch;
+  const Outcome outcome = run_counted(driver, file, call, origin);
+  Watch::end(file, call, outcome, watch.so_far());
+  return outcome;
+}
+
+}  // namespace
+
+// The driver's own exit handlers were registered with cuInit, which must have come before its first memory: from then
+// on ours runs before them.
+void watch_exit_behind_the_driver() noexcept {
+  static std::atomic<bool> watched{false};
+  if (watched.load(std::memory_order_relaxed) || watched.exchange(true)) return;
+  wait_for_transfers_at_exit();
+}
+
+bool aligned(const Call& call) noexcept {
+  const auto together = static_cast<std::uint64_t>(call.file_offset) | call.size |
+                        (reinterpret_cast<std::uint64_t>(call.base) + static_cast<std::uint64_t>(call.buffer_offset));
+  return together % 4096 == 0;
+}
+
+bool leaves_registered(const Buffer& buffer, const Call& call) noexcept {
+  if (buffer.base != reinterpret_cast<std::uint64_t>(call.base)) return false;
+  const auto offset = static_cast<std::uint64_t>(call.buffer_offset);
+  const bool inside = call.buffer_offset >= 0 && offset <= buffer.size && call.size <= buffer.size - offset;
+  return !inside && same_allocation(buffer.facts, gpu::inspect(buffer.base));
+}
+
+bool ends_beyond_all_files(off_t offset, std::size_t size) noexcept {
+  if (offset < 0 || size > largest_offset) return false;
+  return size > largest_offset - static_cast<std::uint64_t>(offset);
+}
+
+Outcome check(const File& file, const Call& call) noexcept {
+  if (call.base == nullptr) return Outcome::system_error(EINVAL);
+  if (call.file_offset < 0) return Outcome::refused(CU_FILE_INVALID_VALUE);
+  if (ends_beyond_all_files(call.file_offset, call.size)) return Outcome::refused(CU_FILE_INVALID_VALUE);
+  if (file.facts.access == wrong_for(call.direction)) return Outcome::refused(CU_FILE_INVALID_FILE_OPEN_FLAG);
+  return call.size > largest_offset ? Outcome::system_error(EFAULT) : Outcome::bytes(0);
+}
+
+Call rest_of(const Call& call, std::uint64_t there) noexcept {
+  Call rest = call;
+  rest.size -= there;
+  rest.file_offset += static_cast<off_t>(there);
+  rest.buffer_offset += static_cast<off_t>(there);
+  return rest;
+}
+
+Outcome behind(std::uint64_t there, Outcome rest) noexcept {
+  return there == 0 ? rest : Outcome::bytes(there + rest.count());
+}
+
+Outcome transfer(Driver& driver, File& file, const Call& call) noexcept {
+  return run_watched(driver, file, call, {});
+}
+
+Outcome transfer_entry(Driver& driver, File& file, const Call& call, const Before& before) noexcept {
+  return run_watched(driver, file, call, {.batch = true, .before = before});
+}
+
+Outcome transfer_in_stream(Driver& driver, File& file, const Call& call, engine::Courier* courier,
+                           OffsetsAre offset) noexcept {
+  if (call.size == 0) return Outcome::bytes(0);  // nothing else of it is looked at
+  const Outcome outcome = run_watched(
+      driver, file, call,
+      {.before = {}, .courier = courier, .in_stream = true, .may_reach_back = offset == OffsetsAre::read_late});
+  const bool reads = call.direction == Direction::read;
+  switch (outcome.error()) {
+    case CU_FILE_INVALID_MAPPING_RANGE:
+      return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
+    case CU_FILE_INVALID_FILE_OPEN_FLAG:
+      if (reads) return outcome;
+      if (leaves_its_registration(driver, call)) return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
+      return Outcome::system_error(file.facts.direct ? EIO : EPERM);
+    case CU_FILE_INVALID_VALUE:
+      if (reads && file.facts.access == Access::write_only) return Outcome::refused(CU_FILE_INVALID_FILE_OPEN_FLAG);
+      if (leaves_its_registration(driver, call)) return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
+      return call.file_offset >= 0 || offset == OffsetsAre::read_late ? Outcome::system_error(EPERM) : outcome;
+    default:
+      return outcome;
+  }
+}
+
+Outcome transfer_part(Driver& driver, File& file, const Call& call, observe::VectoredTransfer& seen) noexcept {
+  Seen part;
+  const Outcome outcome = run(driver, file, call, {}, part);
+  seen.add(facts::is_host(part.memory.kind) ? -1 : part.memory.device, outcome.count(), part.by_drive, aligned(call));
+  return outcome;
+}
+
+Outcome transfer(Driver& driver, const Call& call) noexcept {
+  // Before the pin: a signal handler that ends the process must find it whenever it would find the pin.
+  const InFlight in_flight;
+  const FileTable::Pin file = driver.files().pin(call.handle);
+  if (file) return transfer(driver, *file, call);
+  Outcome refusal = Outcome::system_error(EINVAL);
+  if (driver.files().standing(call.handle) == Standing::retired) {
+    refusal = Outcome::refused(call.file_offset < 0 ? CU_FILE_INVALID_VALUE : CU_FILE_HANDLE_NOT_REGISTERED);
+  }
+  observe::count_transfer({.direction = call.direction, .requested = call.size}, refusal);
+  return refusal;
+}
+
+}  // namespace sluice::core

@@ -1,0 +1,158 @@
+// Together: a thread puts its box into the row's list of ready ones. Whoever finds nobody leading takes the whole list,
+// launches the kernel for it, and stops leading; then it waits for its own box like everybody else. While it launches,
+// the next list grows. So nobody depends on a leader for longer than a launch, or one plain copy.
+#include "staging/delivery.h"
+
+#include "observe/carriers.h"
+#include "stream/channel/station.h"
+#include "workers/lanes.h"
+
+namespace sluice::engine {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+// A device-wide synchronise waits for a kernel that stays: well below a millisecond.
+constexpr gpu::Stay resident_stay{.idle = std::chrono::microseconds(200), .life = std::chrono::microseconds(500)};
+// Requests that are further apart than that would launch it each time, which takes longer than a copy.
+constexpr std::chrono::nanoseconds soon = resident_stay.idle;
+
+Waiting how_to_wait() noexcept {
+  static const unsigned processors = lane_count() + 1;
+  return headcounts::small_reads.now() > processors ? Waiting::politely : Waiting::busily;
+}
+
+}  // namespace
+
+Delivery::~Delivery() {
+  if (box_ != nullptr) give_back(*box_);
+}
+
+// Memory may have gone since it was looked up, as reading the file can take any time: the copy will tell.
+bool Delivery::can_post(cuda::DevicePtr to, std::size_t length) const noexcept {
+  const gpu::Mailboxes& device = box_->row->device;
+  if (!device.can_serve()) {
+    load_unless_streams_wait(device.kernels());
+    return false;
+  }
+  if (to >= gpu::end_of_targets - gpu::mailbox_bytes || !session_.still_there(to)) return false;
+  // A kernel that touches what is not there ends the program's context, and what was mapped piece by piece may have
+  // gone piece by piece.
+  constexpr std::uint64_t smallest_mapping = std::uint64_t{2} << 20U;
+  const bool in_one = to / smallest_mapping == (to + length - 1) / smallest_mapping;
+  return in_one || gpu::contiguous_bytes(to, length) == length;
+}
+
+int Delivery::by_copy(cuda::DevicePtr to, std::size_t length) noexcept {
+  observe::count_carrier(observe::CarriedBy::slab);
+  return session_.copy_to_device(to, bytes(to, length));
+}
+
+int Delivery::together(cuda::DevicePtr to, std::size_t length, Meanwhile meanwhile) noexcept {
+  // A launch that was called off and has yet to begin makes the box useless to others.
+  if (!box_->is_free() || box_->rests() || !can_post(to, length)) return by_copy(to, length);
+  box_->post(to, length);
+  box_->is_late = false;
+  box_->stage.store(Mailbox::Stage::queued, std::memory_order_relaxed);
+  std::atomic<Mailbox*>& ready = box_->row->ready;
+  box_->next = ready.load(std::memory_order_relaxed);
+  // Release: the leader sees the box as it is now.
+  while (!ready.compare_exchange_weak(box_->next, box_, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+  if (const auto copied = wait_for_leader(to, length)) return *copied;
+  if (box_->stage.load(std::memory_order_relaxed) == Mailbox::Stage::refused ||
+      !box_->await(session_, to, how_to_wait(), meanwhile)) {
+    return by_copy(to, length);
+  }
+  box_->has_served();
+  observe::count_carrier(observe::CarriedBy::small_together);
+  return cuda::success;
+}
+
+// Until the box has been taken from the list, by this thread or another. With a result where it was the only one.
+std::optional<int> Delivery::wait_for_leader(cuda::DevicePtr to, std::size_t length) noexcept {
+  std::atomic<bool>& leading = box_->row->leading;
+  const auto stage = [&] { return box_->stage.load(std::memory_order_acquire); };
+  Patience patience;
+  while (stage() == Mailbox::Stage::queued) {
+    if (leading.load(std::memory_order_relaxed) || leading.exchange(true, std::memory_order_acquire)) {
+      patience.wait(how_to_wait());
+      continue;
+    }
+    std::optional<int> copied;
+    if (stage() == Mailbox::Stage::queued) {
+      lead();
+      // Copied while still leading: meanwhile others come together.
+      if (stage() == Mailbox::Stage::alone) copied = by_copy(to, length);
+    }
+    leading.store(false, std::memory_order_release);
+    return copied;
+  }
+  return std::nullopt;
+}
+
+void Delivery::lead() noexcept {
+  MailboxRow& row = *box_->row;
+  Mailbox* list = row.ready.exchange(nullptr, std::memory_order_acquire);
+  if (list == box_ && box_->next == nullptr) {
+    box_->stage.store(Mailbox::Stage::alone, std::memory_order_relaxed);
+    return;
+  }
+  while (list != nullptr) {
+    std::array<Mailbox*, gpu::most_served> group{};
+    std::array<std::uint8_t, gpu::most_served> indices{};
+    std::size_t count = 0;
+    for (; list != nullptr && count < group.size(); list = list->next, ++count) {
+      group[count] = list;
+      indices[count] = list->index;
+    }
+    const std::uint32_t serial = row.next_serial();
+    const bool launched =
+        row.device.launch(std::span(indices).first(count), serial, gpu::Stay{}, box_->stream) == cuda::success;
+    const auto now = steady_clock::now();
+    for (Mailbox* const box : std::span(group).first(count)) {
+      box->serial = launched ? serial : 0;
+      box->launched = now;
+      // From here on the box is its owner's.
+      box->stage.store(launched ? Mailbox::Stage::launched : Mailbox::Stage::refused, std::memory_order_release);
+    }
+  }
+}
+
+int Delivery::by_resident(cuda::DevicePtr to, std::size_t length, Meanwhile meanwhile) noexcept {
+  if (!is_served_by_resident(to, length, meanwhile)) {
+    box_->used = steady_clock::now();
+    return by_copy(to, length);
+  }
+  box_->used = steady_clock::now();
+  observe::count_carrier(observe::CarriedBy::resident_kernel);
+  return cuda::success;
+}
+
+bool Delivery::is_served_by_resident(cuda::DevicePtr to, std::size_t length, Meanwhile& meanwhile) noexcept {
+  if (box_->rests() || !can_post(to, length)) return false;
+  if (!box_->is_free()) {
+    // Launched, and still waiting for its turn.
+    if (!box_->has_begun()) return false;
+    box_->post(to, length);
+    if (box_->await(session_, to, how_to_wait(), meanwhile)) return true;
+    if (!box_->is_free()) return false;
+  } else if (steady_clock::now() - box_->used > soon) {
+    return false;
+  }
+  // It has left, perhaps just now and without having seen what was posted.
+  box_->post(to, length);
+  box_->serial = box_->row->next_serial();
+  if (box_->row->device.launch({&box_->index, 1}, box_->serial, resident_stay, box_->stream) != cuda::success) {
+    box_->serial = 0;
+    return false;
+  }
+  box_->launched = steady_clock::now();
+  box_->is_late = false;
+  if (!box_->await(session_, to, how_to_wait(), meanwhile)) return false;
+  box_->has_served();
+  return true;
+}
+
+}  // namespace sluice::engine

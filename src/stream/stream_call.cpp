@@ -1,0 +1,154 @@
+// The handle is looked up when the stream gets there: a file that was deregistered meanwhile is not touched.
+#include "stream/stream_call.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <new>
+
+#include "gpu/memory.h"
+#include "io/file_io.h"
+#include "observe/statistics.h"
+#include "process/direct.h"
+#include "process/in_flight.h"
+
+namespace sluice::core {
+
+using base::Direction;
+using base::Outcome;
+
+namespace {
+
+constexpr unsigned fixed_parameters =
+    CU_FILE_STREAM_FIXED_BUF_OFFSET | CU_FILE_STREAM_FIXED_FILE_OFFSET | CU_FILE_STREAM_FIXED_FILE_SIZE;
+
+// Writes of up to this size are brought to the staging memory by the stream itself, by the copy engine.
+constexpr std::size_t largest_fetched = std::size_t{1} << 20;
+// What the thread that watches the streams does by itself, where no disk has to be waited for.
+constexpr std::size_t largest_quick = std::size_t{64} << 10;
+// What fits into the staging places, so that reading early never waits for the stream.
+constexpr std::size_t largest_early = std::size_t{gpu::errand_places - 1} * (16 << 10);
+
+// A block for each piece, as far as the streams that are at it together take no more of the device than one request
+// alone does.
+unsigned blocks_for(std::size_t bytes) noexcept {
+  constexpr unsigned together = 32;
+  constexpr std::size_t least = 2;
+  constexpr std::size_t always = 4;
+  const std::size_t wanted = std::max(least, bytes >> 15U);
+  if (wanted <= always) return static_cast<unsigned>(wanted);
+  return static_cast<unsigned>(std::min(wanted, std::max<std::size_t>(always, together / engine::companion_streams())));
+}
+
+// About as many as paths/couriered_hands.cpp will ask for.
+unsigned hands_for(std::size_t bytes) noexcept {
+  constexpr std::size_t none_below = std::size_t{128} << 10;
+  return bytes < none_below ? 0 : static_cast<unsigned>(std::min<std::size_t>(bytes >> 16U, 11));
+}
+
+// Earlier work of the stream may be writing the parameters that are not fixed. Of these it is a guess, to plan by;
+// now() reads them again.
+[[gnu::no_sanitize_thread]] Call at_once(const LateCall& late) noexcept {
+  return {late.direction, late.handle, late.base, *late.size, *late.file_offset, *late.buffer_offset};
+}
+
+}  // namespace
+
+bool StreamTerms::fixes_all() const noexcept {
+  return (flags & fixed_parameters) == fixed_parameters;
+}
+
+StreamCall::StreamCall(engine::Station& station, Driver& driver, const LateCall& call,
+                       const StreamTerms& terms) noexcept
+    : home_(station), driver_(driver), late_(call), terms_(terms), known_(at_once(call)) {
+  subject = call.handle;
+  told = call.moved;
+}
+
+StreamCall::Owner StreamCall::make(engine::Station& station, Driver& driver, const LateCall& call,
+                                   const StreamTerms& terms) {
+  void* room = station.take_room();
+  if (room == nullptr) room = ::operator new (sizeof(StreamCall), std::align_val_t{alignof(StreamCall)});
+  return Owner(new (room) StreamCall(station, driver, call, terms));
+}
+
+void StreamCall::Unmake::operator()(StreamCall* call) const noexcept {
+  engine::Station& station = call->home_;
+  call->~StreamCall();
+  if (!station.keep_room(call)) ::operator delete (call, std::align_val_t{alignof(StreamCall)});
+}
+
+void StreamCall::plan(File& file, const facts::BufferFacts& memory, const engine::Station& station,
+                      bool kernel) noexcept {
+  const gpu::Errands& device = station.device();
+  const bool ours = !facts::is_host(memory.kind) && memory.device == device.device() &&
+                    (memory.context == nullptr || memory.context == device.context());
+  if (!ours) return;
+  const bool where_known =
+      terms_.fixes(CU_FILE_STREAM_FIXED_BUF_OFFSET) && terms_.fixes(CU_FILE_STREAM_FIXED_FILE_SIZE);
+  if (late_.direction == Direction::write && where_known && memory.kind == facts::MemoryKind::device &&
+      known_.size > 0 && known_.size <= largest_fetched && known_.buffer_offset >= 0) {
+    const std::uint64_t address =
+        reinterpret_cast<std::uint64_t>(known_.base) + static_cast<std::uint64_t>(known_.buffer_offset);
+    if (gpu::contiguous_bytes(address, known_.size) == known_.size) {
+      fetched_from = address;
+      fetched_bytes = static_cast<std::uint32_t>(known_.size);
+      return;
+    }
+  }
+  if (!kernel) return;
+  blocks = blocks_for(known_.size);
+  is_small_read = late_.direction == Direction::read && known_.size <= largest_quick;
+  const bool by_io_uring = file.facts.direct && file.disk.takes_rings();
+  if (late_.direction == Direction::read && !by_io_uring) hands = hands_for(known_.size);
+  // Not where a drive would bring the bytes by itself: it does not wait for the stream.
+  const bool by_drive = file.facts.direct && pair_of(file, memory, Direction::read) != nullptr;
+  early = late_.direction == Direction::read && terms_.early_reads && terms_.fixes_all() && !file.life->terms.verify &&
+          known_.size <= largest_early && !by_drive;
+}
+
+Call StreamCall::now() const noexcept {
+  Call call = known_;
+  if (!terms_.fixes(CU_FILE_STREAM_FIXED_FILE_SIZE)) call.size = *late_.size;
+  if (!terms_.fixes(CU_FILE_STREAM_FIXED_FILE_OFFSET)) call.file_offset = *late_.file_offset;
+  if (!terms_.fixes(CU_FILE_STREAM_FIXED_BUF_OFFSET)) call.buffer_offset = *late_.buffer_offset;
+  return call;
+}
+
+void StreamCall::run(engine::Courier& courier) noexcept {
+  const InFlight in_flight;  // until the count is told
+  const Call call = now();
+  Outcome outcome = Outcome::refused(CU_FILE_HANDLE_NOT_REGISTERED);
+  if (const auto file = driver_.files().pin(call.handle)) {
+    if (is_small_read && !looked_) is_quick();
+    if (at_hand_) courier.open_soon();
+    outcome = transfer_in_stream(driver_, *file, call, courier.carries() ? &courier : nullptr,
+                                 terms_.fixes_all() ? OffsetsAre::fixed : OffsetsAre::read_late);
+  } else {
+    observe::count_transfer({.direction = call.direction, .requested = call.size}, outcome);
+  }
+  looked_ = at_hand_ = false;  // one of a graph comes again
+  // A program may look at it without waiting for its stream: the bytes that this thread has moved come first.
+  std::atomic_ref(*late_.moved).store(static_cast<ssize_t>(outcome.value()), std::memory_order_release);
+}
+
+bool StreamCall::is_quick() noexcept {
+  looked_ = true;
+  const Call call = now();
+  const auto file = driver_.files().pin(call.handle);
+  if (!file) return true;
+  if (file->operations != nullptr || file->facts.direct || file->facts.kind != facts::FileKind::regular) return false;
+  if (call.direction == Direction::write) return fetched_bytes > 0 && call.size <= largest_quick;
+  // Is its first byte in the page cache?
+  std::byte byte{};
+  const base::FileOffset first{static_cast<std::uint64_t>(call.file_offset)};
+  const Outcome got = engine::read_span_if_cached(file->fd, {&byte, 1}, first, ~std::uint64_t{0});
+  at_hand_ = got.ok();
+  return at_hand_ && call.size <= largest_quick;
+}
+
+void StreamCall::end() noexcept {
+  Unmake()(this);
+}
+
+}  // namespace sluice::core

@@ -1,0 +1,69 @@
+// One cuFileReadAsync or cuFileWriteAsync on its way through a stream.
+#pragma once
+
+#include <sys/types.h>
+#include <cstddef>
+#include <memory>
+
+#include "gpu/cuda_abi.h"
+#include "process/driver.h"
+#include "request/transfer.h"
+#include "stream/channel/station.h"
+
+namespace sluice::core {
+
+// The parameters of an asynchronous call: where they stand, since earlier work on the stream may write them.
+struct LateCall {
+  base::Direction direction = base::Direction::read;
+  void* handle = nullptr;
+  const void* base = nullptr;
+  const std::size_t* size = nullptr;
+  const off_t* file_offset = nullptr;
+  const off_t* buffer_offset = nullptr;
+  ssize_t* moved = nullptr;
+};
+
+// The flags of a registered stream (CU_FILE_STREAM_*), and what it asked for besides.
+struct StreamTerms {
+  unsigned flags = 0;
+  bool early_reads = false;
+
+  bool fixes(unsigned flag) const noexcept { return (flags & flag) != 0; }
+  // Nothing of a call may change until the stream gets there.
+  bool fixes_all() const noexcept;
+};
+
+// A task that lives until it has been run; one of a graph, for good. Its memory goes from one task of a stream to the
+// next: while they come one after the other, nothing is allocated.
+class alignas(64) StreamCall final : public engine::StreamTask {
+ public:
+  // For one that no stream has taken.
+  struct Unmake {
+    void operator()(StreamCall* call) const noexcept;
+  };
+  using Owner = std::unique_ptr<StreamCall, Unmake>;
+  // Throws when there is no memory.
+  static Owner make(engine::Station& station, Driver& driver, const LateCall& call, const StreamTerms& terms);
+
+  // How the station is to carry it, by what is known of the memory now. `kernel`: there is one.
+  void plan(File& file, const facts::BufferFacts& memory, const engine::Station& station, bool kernel) noexcept;
+
+  void run(engine::Courier& courier) noexcept override;
+  bool is_quick() noexcept override;
+  void end() noexcept override;
+
+ private:
+  StreamCall(engine::Station& station, Driver& driver, const LateCall& call, const StreamTerms& terms) noexcept;
+  ~StreamCall() override = default;
+  Call now() const noexcept;
+
+  engine::Station& home_;
+  Driver& driver_;
+  const LateCall late_;
+  const StreamTerms terms_;
+  bool looked_ = false;   // is_quick() has been asked
+  bool at_hand_ = false;  // the page cache has what is read, as far as its first byte tells
+  const Call known_;      // what the parameters were at the call
+};
+
+}  // namespace sluice::core

@@ -1,0 +1,393 @@
+// Which stream has which terms and which station, and what a call puts into it.
+#include "stream/streams.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/failure.h"
+#include "base/pause.h"
+#include "base/thread_number.h"
+#include "facts/look.h"
+#include "gpu/driver.h"
+#include "gpu/loading.h"
+#include "gpu/memory.h"
+#include "observe/log.h"
+#include "process/direct.h"
+#include "process/in_flight.h"
+
+namespace sluice::core {
+
+using base::Failure;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr unsigned all_stream_flags = CU_FILE_STREAM_FIXED_BUF_OFFSET | CU_FILE_STREAM_FIXED_FILE_OFFSET |
+                                      CU_FILE_STREAM_FIXED_FILE_SIZE | CU_FILE_STREAM_PAGE_ALIGNED_INPUTS;
+
+// So many streams that were not registered keep their stations while nothing of theirs is under way.
+constexpr std::size_t most_unregistered = 16;
+
+// How long ending a file or the driver waits for the next of what stands in streams to end.
+constexpr int most_milliseconds_for_streams = 2000;
+
+// Loading our kernels waits for the program's streams. One that is busy may be waiting for the caller, or for what the
+// caller does next: it is given a moment to come to rest, once in a context.
+constexpr int most_milliseconds_for_kernels = 2000;
+constexpr auto moment_to_come_to_rest = 50ms;
+
+constexpr std::uintptr_t per_thread_stream = 2;
+
+[[noreturn]] void refuse(int result, const char* what) {
+  throw Failure(CU_FILE_CUDA_DRIVER_ERROR, std::string(what) + gpu::error_name(result), result);
+}
+
+[[noreturn]] void refuse_capture(const char* why) {
+  throw Failure(CU_FILE_ASYNC_NOT_SUPPORTED,
+                std::string("the stream is being captured into a graph: ") + why + "; the capture is intact");
+}
+
+bool is_captured(cuda::Stream stream) {
+  int capturing = cuda::capture_none;
+  const int asked = gpu::driver()->stream_is_capturing(stream, &capturing);
+  // Asked about the legacy stream while another one is captured, the driver answers with one of capture's errors.
+  if (asked >= cuda::error_stream_capture_unsupported && asked <= cuda::error_stream_capture_wrong_thread) {
+    refuse_capture("or another stream is, which this one would have to wait for");
+  }
+  if (asked != cuda::success) refuse(asked, "the stream cannot be used: ");
+  return capturing != cuda::capture_none;
+}
+
+bool comes_to_rest(cuda::Stream stream, std::chrono::milliseconds within) noexcept {
+  const gpu::Driver& driver = *gpu::driver();
+  if (driver.stream_query == nullptr) return false;
+  const auto end = std::chrono::steady_clock::now() + within;
+  engine::Patience patience;
+  int state = driver.stream_query(stream);
+  while (state == cuda::error_not_ready && std::chrono::steady_clock::now() < end) {
+    patience.wait();
+    state = driver.stream_query(stream);
+  }
+  return state == cuda::success;
+}
+
+// Has them loaded where that holds nobody up. A stream that is busy does without them, and nobody begins to load them
+// as long as `without` lives. False: they are being loaded, and that takes long.
+bool settle_kernels(const gpu::StreamScope& scope, cuda::Stream stream, std::optional<gpu::GoingWithout>& without) {
+  gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id());
+  if (kernels == nullptr) return false;
+  if (!kernels->begun.load(std::memory_order_acquire)) {
+    const bool patient = !kernels->rest_was_awaited.exchange(true);
+    if (comes_to_rest(stream, patient ? moment_to_come_to_rest : 0ms)) engine::load_unless_streams_wait(*kernels);
+    if (auto held_off = gpu::GoingWithout::in(*kernels)) {
+      without.emplace(std::move(*held_off));
+      return true;
+    }
+  }
+  return gpu::wait_for(*kernels, most_milliseconds_for_kernels);
+}
+
+// In the plainest manner: waits, and moves the bytes on this thread.
+void transfer_behind(Driver& driver, cuda::Stream stream, const LateCall& call, File& file, OffsetsAre offsets) {
+  if (gpu::driver() != nullptr) {
+    const int waited = gpu::wait_for_stream(stream);
+    if (waited == cuda::error_stream_capture_unsupported)
+      refuse_capture("transfers in plain mode cannot be part of it");
+    if (waited != cuda::success) refuse(waited, "waiting for the stream failed: ");
+  }
+  // What earlier work wrote into the parameters is there.
+  const Call now{call.direction, call.handle, call.base, *call.size, *call.file_offset, *call.buffer_offset};
+  *call.moved = static_cast<ssize_t>(transfer_in_stream(driver, file, now, nullptr, offsets).value());
+}
+
+// Of no bytes there is nothing that a handle would be needed for.
+[[gnu::no_sanitize_thread]] bool is_nothing(const LateCall& call) noexcept {
+  return *call.size == 0;
+}
+
+// Of a size that no count tells there is no transfer. What is known to be nothing is told at once, as by calls that
+// wait: programs may look without waiting for the stream. It is put into the stream all the same: earlier work there
+// may write another size.
+[[gnu::no_sanitize_thread]] void look_at_size(const LateCall& call) {
+  const std::size_t size = *call.size;
+  if (size == 0) *call.moved = 0;
+  constexpr std::size_t page = 4096;  // no count tells of all pages of it either
+  if (size <= std::numeric_limits<ssize_t>::max() - page) return;
+  *call.moved = -EINVAL;
+  throw Failure(CU_FILE_INVALID_VALUE, "no count tells of so many bytes");
+}
+
+// A trial of the direct path copies on streams of our own, which may stand behind those that wait for us: it is made
+// when none does.
+void try_direct(File& file, const facts::BufferFacts& memory, base::Direction direction) noexcept {
+  if (facts::is_host(memory.kind) || !file.facts.direct || engine::busy_streams() > 0) return;
+  paths::DirectPair* const pair = pair_of(file, memory, direction);
+  facts::Look now(file.fd, file.facts);
+  if (pair == nullptr || !now.finds_the_file()) return;
+  try_pair({file.fd, file.facts, file.buffered, file.disk, now, file.operations, nullptr, pair}, memory,
+           need_of(file.life->terms));
+}
+
+}  // namespace
+
+// A stream's station while something is being put into the stream.
+class Streams::Use {
+ public:
+  Use(Streams& streams, const gpu::StreamScope& scope, cuda::Stream stream) {
+    const Key key = key_of(scope, stream);
+    const std::lock_guard lock(streams.mutex_);
+    entry_ = &streams.entries_[key];
+    entry_->users.fetch_add(1, std::memory_order_relaxed);
+    if (entry_->station == nullptr) {
+      streams.let_go_of_idle_locked(most_unregistered);
+      entry_->station = engine::Station::take(scope.context(), scope.context_id());
+    }
+    terms_ = entry_->terms;
+  }
+  ~Use() { entry_->users.fetch_sub(1, std::memory_order_release); }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+  // Null when there is no memory for one, or the driver refuses.
+  engine::Station* station() const noexcept { return entry_->station; }
+  const StreamTerms& terms() const noexcept { return terms_; }
+
+ private:
+  Entry* entry_ = nullptr;  // with users, it is not erased
+  StreamTerms terms_;
+};
+
+Streams::Key Streams::key_of(const gpu::StreamScope& scope, cuda::Stream stream) {
+  const bool own = reinterpret_cast<std::uintptr_t>(stream) == per_thread_stream;
+  return {gpu::stream_number(stream), scope.context(), scope.context_id(), own ? base::thread_number() + 1 : 0};
+}
+
+// So many of those that were not registered keep their stations.
+void Streams::let_go_of_idle_locked(std::size_t most_kept) {
+  std::size_t unregistered = 0;
+  for (const auto& [key, entry] : entries_) unregistered += entry.registered ? 0 : 1;
+  for (auto entry = entries_.begin(); entry != entries_.end() && unregistered > most_kept;) {
+    Entry& candidate = entry->second;
+    const bool idle = !candidate.registered && candidate.users.load(std::memory_order_acquire) == 0 &&
+                      (candidate.station == nullptr || candidate.station->is_idle());
+    if (!idle) {
+      ++entry;
+      continue;
+    }
+    if (candidate.station != nullptr) candidate.station->give_back();
+    entry = entries_.erase(entry);
+    --unregistered;
+  }
+}
+
+void Streams::add(cuda::Stream stream, unsigned flags) {
+  if ((flags & ~all_stream_flags) != 0) {
+    static std::atomic<bool> told{false};
+    observe::log_once(told, "core", "cuFileStreamRegister: flags beyond 0 to 15 have no meaning here and are ignored");
+    flags &= all_stream_flags;
+  }
+  std::optional<gpu::StreamScope> scope;
+  if (gpu::attach_driver() != nullptr) scope.emplace(stream, nullptr);
+  const bool usable = scope && scope->status() == cuda::success;
+  if (usable && is_captured(stream)) refuse_capture("register it before");
+  const Key key = usable ? key_of(*scope, stream) : Key{.stream = gpu::stream_number(stream)};
+  if (usable) {
+    std::optional<gpu::GoingWithout> without;
+    settle_kernels(*scope, stream, without);
+  }
+  const std::lock_guard lock(mutex_);
+  Entry& entry = entries_[key];
+  if (entry.registered) throw Failure(CU_FILE_INVALID_VALUE, "this stream is registered already");
+  // What had this handle before is gone, and its station free for others.
+  for (auto& [other, older] : entries_) {
+    if (older.stream == stream && other.context == key.context && other.thread == key.thread) {
+      older.stream = nullptr;
+      older.registered = false;
+      older.terms = {};
+    }
+  }
+  entry.registered = true;
+  entry.stream = stream;
+  entry.terms = StreamTerms{flags, false};
+  if (usable && entry.station == nullptr) {
+    let_go_of_idle_locked(most_unregistered);
+    entry.station = engine::Station::take(scope->context(), scope->context_id());
+  }
+}
+
+Streams::Entry& Streams::registered_entry(cuda::Stream stream) {
+  std::optional<gpu::StreamScope> scope;
+  if (gpu::driver() != nullptr) scope.emplace(stream, nullptr);
+  const bool usable = scope && scope->status() == cuda::success;
+  if (usable && is_captured(stream)) {
+    if (Entry* const captured = captured_entry(*scope, stream)) return *captured;
+    throw Failure(CU_FILE_INVALID_VALUE, "this stream is not registered");
+  }
+  const auto known = entries_.find(usable ? key_of(*scope, stream) : Key{.stream = gpu::stream_number(stream)});
+  if (known == entries_.end() || !known->second.registered) {
+    throw Failure(CU_FILE_INVALID_VALUE, "this stream is not registered");
+  }
+  return known->second;
+}
+
+// A stream's number cannot be asked for while it is captured: the question ends the capture.
+Streams::Entry* Streams::captured_entry(const gpu::StreamScope& scope, cuda::Stream stream) {
+  const bool own = reinterpret_cast<std::uintptr_t>(stream) == per_thread_stream;
+  const std::size_t thread = own ? base::thread_number() + 1 : 0;
+  for (auto& [key, entry] : entries_) {
+    const bool same = key.context == scope.context() && key.context_id == scope.context_id() && key.thread == thread &&
+                      entry.stream == stream;
+    if (same && entry.registered) return &entry;
+  }
+  return nullptr;
+}
+
+void Streams::remove(cuda::Stream stream) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = registered_entry(stream);
+  entry.registered = false;
+  entry.stream = nullptr;
+  entry.terms = {};
+  let_go_of_idle_locked(most_unregistered);
+}
+
+void Streams::allow_early_reads(cuda::Stream stream, bool allowed) {
+  const std::lock_guard lock(mutex_);
+  registered_entry(stream).terms.early_reads = allowed;
+}
+
+void Streams::clear() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [key, entry] : entries_) {
+    entry.registered = false;
+    entry.stream = nullptr;
+    entry.terms = {};
+  }
+  let_go_of_idle_locked(0);
+}
+
+void Streams::wait_for(const void* handle) noexcept {
+  engine::wait_for_stream_tasks(handle, most_milliseconds_for_streams);
+}
+
+void Streams::after_fork(bool in_child) {
+  if (in_child) entries_.clear();
+  mutex_.unlock();
+}
+
+void Streams::put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call, File& file,
+                  const Use& use) {
+  engine::Station& station = *use.station();
+  const request::Terms& how = file.life->terms;
+  const bool kernel = how.manner != paths::Manner::copy_engine;
+  station.expect_room(sizeof(StreamCall));
+  const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
+  StreamCall::Owner task = StreamCall::make(station, driver, call, use.terms());
+  if (gpu::outlives_its_streams(memory)) task->remembered = memory;
+  task->plan(file, memory, station, kernel && station.has_kernel());
+  try_direct(file, memory, call.direction);
+  const int result = scope.status() == cuda::success ? station.submit(stream, *task) : scope.status();
+  if (result != cuda::success) refuse(result, "the transfer cannot be put into the stream: ");
+  static_cast<void>(task.release());  // the station has it
+}
+
+// The task stays for as long as the graph may be replayed.
+void Streams::capture(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
+                      File& file, const StreamTerms& terms) {
+  if (!terms.fixes_all()) {
+    refuse_capture("a transfer becomes part of it when the stream was registered with fixed size and offsets");
+  }
+  engine::Station* const station = engine::Station::take(scope.context(), scope.context_id());
+  if (station == nullptr) refuse_capture("there is no memory for a node of it");
+  if (gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id())) {
+    engine::load_unless_streams_wait(*kernels);
+    if (kernels->begun.load(std::memory_order_acquire)) gpu::wait_for(*kernels, most_milliseconds_for_kernels);
+  }
+  StreamCall::Owner task = StreamCall::make(*station, driver, call, terms);
+  const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
+  task->plan(file, memory, *station, true);
+  task->early = false;
+  if (task->blocks > 0 && !station->has_kernel()) {
+    station->give_back();
+    refuse_capture("the kernel that carries its bytes cannot be had");
+  }
+  StreamCall& kept = *task;
+  {
+    const std::lock_guard lock(mutex_);
+    of_graphs_.push_back(std::move(task));  // before the capture: part of it may be in the graph
+  }
+  const int result = station->submit_captured(stream, kept);
+  if (result != cuda::success) refuse(result, "the transfer cannot be captured: ");
+}
+
+// By the handle alone, for those that go without a station.
+OffsetsAre Streams::offsets_of(cuda::Stream stream) {
+  const std::lock_guard lock(mutex_);
+  const bool fixed = std::any_of(entries_.begin(), entries_.end(), [stream](const auto& known) {
+    return known.second.registered && known.second.stream == stream && known.second.terms.fixes_all();
+  });
+  return fixed ? OffsetsAre::fixed : OffsetsAre::read_late;
+}
+
+void Streams::submit(Driver& driver, cuda::Stream stream, const LateCall& call) {
+  const Holding holding;
+  const auto file = driver.files().pin(call.handle);
+  if (!file) {
+    driver.life_or_open();
+    if (is_nothing(call)) {
+      *call.moved = 0;
+      return;
+    }
+    if (driver.files().standing(call.handle) == Standing::retired) {
+      *call.moved = -CU_FILE_HANDLE_NOT_REGISTERED;
+      return;
+    }
+    *call.moved = -EINVAL;
+    throw Failure(CU_FILE_INVALID_VALUE, "this file handle is not registered");
+  }
+  look_at_size(call);
+  if (gpu::attach_driver() == nullptr || file->life->terms.manner == paths::Manner::plain) {
+    transfer_behind(driver, stream, call, *file, offsets_of(stream));
+    return;
+  }
+  const gpu::StreamScope scope(stream, nullptr);
+  if (scope.status() != cuda::success) refuse(scope.status(), "the stream cannot be used: ");
+  const bool captured = is_captured(stream);
+  const bool attended = engine::streams_are_attended();
+  if (captured) {
+    if (!attended) refuse_capture("no thread can be started that would attend to it");
+    StreamTerms terms;
+    {
+      const std::lock_guard lock(mutex_);
+      if (const Entry* const known = captured_entry(scope, stream)) terms = known->terms;
+    }
+    capture(driver, scope, stream, call, *file, terms);
+    return;
+  }
+  if (!attended) {
+    transfer_behind(driver, stream, call, *file, offsets_of(stream));
+    return;
+  }
+  if (file->life->config->flag(CUFILE_PARAM_STREAM_MEMOPS_BYPASS)) engine::Station::use_host_functions();
+  // While they are being loaded, the driver waits for all streams, and next to nothing else goes on in it: no stream
+  // may wait for us then.
+  std::optional<gpu::GoingWithout> without;
+  if (!settle_kernels(scope, stream, without)) {
+    transfer_behind(driver, stream, call, *file, offsets_of(stream));
+    return;
+  }
+  const Use use(*this, scope, stream);
+  if (use.station() == nullptr) {
+    transfer_behind(driver, stream, call, *file, offsets_of(stream));
+    return;
+  }
+  put(driver, scope, stream, call, *file, use);
+}
+
+}  // namespace sluice::core

@@ -1,0 +1,237 @@
+// One piece is on its way from the device while another is being written. A file system lets one writer at a time into
+// a file that it buffers, and what the writer does there is for the most part waiting for memory. So hands take turns
+// at a large write into the page cache: each warms the place that its piece goes to while another one writes, and when
+// its turn comes it is through in half the time or less. Nobody warms anything while it could write, but beside writers
+// of other requests: those wait for the file, too, and what is warmed outside keeps nobody waiting inside.
+//
+//   next_        the first piece that nobody has claimed
+//   turn_        pieces before it are written; its hand may write, nobody else
+//   RingWords::copied   pieces before it have come from the device
+//
+// Alone, a writer begins with a small piece, so that writing begins soon; all others are large, since each costs two
+// calls of the driver, made by the calling thread, and a call of the file system's, whose price does not depend on the
+// size alone: ext4 goes through all blocks of a folio with each write into it, and folios of up to 8 MiB are usual.
+#include "transfer/device_write.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <optional>
+
+#include "base/pause.h"
+#include "gpu/memory.h"
+#include "io/file_io.h"
+#include "io/warming.h"
+#include "observe/carriers.h"
+#include "workers/disk_crowd.h"
+#include "workers/headcount.h"
+#include "workers/lanes.h"
+
+namespace sluice::engine {
+
+using base::FileOffset;
+using base::Outcome;
+
+namespace {
+
+struct Plan {
+  std::uint64_t first;  // piece
+  std::uint64_t whole;  // of all others
+  unsigned hands;       // besides the caller's
+};
+constexpr Plan buffered_alone{128 << 10, 2 << 20, 0};
+constexpr Plan direct{1 << 20, 1 << 20, 0};
+// Where others are at work and lanes do not go round: the file system may keep us waiting, and each call more is one
+// turn more to wait for.
+constexpr Plan in_crowd{1 << 20, 2 << 20, 0};
+// Beside others that write to the same file: a piece and its place fit into the cache of one processor.
+constexpr Plan beside_others{1 << 20, 1 << 20, 0};
+constexpr Plan in_turns{512 << 10, 512 << 10, 1};
+constexpr Plan in_turns_of_three{512 << 10, 512 << 10, 2};
+// Measured on an H200: a third hand makes 16 MiB a sixth quicker and costs a third more processor time.
+constexpr std::uint64_t smallest_for_turns = 1 << 20;
+constexpr std::uint64_t smallest_for_three = 33 << 20;
+
+constexpr bool fits_the_ring(const Plan& plan) {
+  return ring_bytes % plan.whole == 0 && ring_bytes >= (plan.hands + 2) * plan.whole && plan.first <= plan.whole;
+}
+static_assert(fits_the_ring(buffered_alone) && fits_the_ring(direct) && fits_the_ring(in_crowd) &&
+              fits_the_ring(beside_others) && fits_the_ring(in_turns) && fits_the_ring(in_turns_of_three));
+
+// Is the place at hand where writing begins and where it ends? What lies between is asked for piece by piece.
+bool place_seems_cached(const FileRange& range) noexcept {
+  constexpr std::uint64_t end_bytes = 64 << 10;
+  return is_cached(range.place.fd, range.at, std::min(range.length, end_bytes)) &&
+         (range.length <= end_bytes ||
+          is_cached(range.place.fd, FileOffset{range.at.value + range.length - end_bytes}, end_bytes));
+}
+
+Plan plan_for(const FileRange& range, bool beside) noexcept {
+  if (range.block > 1) return direct;
+  if (beside && range.place.fd >= 0) return beside_others;
+  if (beside || (offers_now() > 0 && !lanes_go_round(offers_now() + 1))) return in_crowd;
+  if (range.length < smallest_for_turns || lane_count() == 0 || !place_seems_cached(range)) return buffered_alone;
+  return range.length < smallest_for_three ? in_turns : in_turns_of_three;
+}
+
+class DeviceWrite final : public Work {
+ public:
+  DeviceWrite(const FileRange& range, RingLoan& ring, cuda::DevicePtr from) noexcept
+      : writers_(headcounts::writers_of(range.file)),
+        writer_(writers_),
+        past_cache_(disk_crowd, range.block > 1 ? range.length : 0),
+        range_(range),
+        ring_(ring),
+        from_(from),
+        plan_(plan_for(range, writer_.count() > 1)) {}
+
+  Outcome run() noexcept {
+    std::atomic_ref(ring_.words().copied).store(0, std::memory_order_relaxed);
+    fetch_more();
+    {
+      std::optional<Offer> offer;
+      if (plan_.hands > 0) offer.emplace(*this, plan_.hands);
+      take_turns(Who::caller);
+      // The last turn is another hand's: time to warm where the caller is likely to write next.
+      Warming sequel = first_place_of_next();
+      Patience patience;
+      while (!is_over()) {
+        if (sequel.step()) {
+          fetch_more();
+        } else {
+          look_after_device(patience);
+        }
+      }
+    }
+    // After a refusal a copy may still be on its way into the ring.
+    if (issued_ > 0 && copied() < issued_) ring_.device().finish_copies();
+    observe::count_carrier(observe::CarriedBy::copy_engine);
+    if (done_ > 0) return Outcome::bytes(done_);
+    return failure_ != cuda::success ? gpu::as_outcome(failure_) : refusal_;
+  }
+
+  void lend_a_hand(unsigned /*number*/) noexcept override { take_turns(Who::hand); }
+
+ private:
+  enum class Who : std::uint8_t { caller, hand };
+
+  // From the start of the range. The first two pieces make a whole one together, unless the first is one: none lies
+  // across the ring's end, and neighbours lie apart.
+  std::uint64_t beginning(std::uint32_t piece) const noexcept {
+    if (piece < 2) return piece * plan_.first;
+    return (piece - (plan_.first < plan_.whole ? 1 : 0)) * plan_.whole;
+  }
+  std::uint64_t length(std::uint32_t piece) const noexcept {
+    return std::min(beginning(piece + 1), range_.length) - beginning(piece);
+  }
+  FileOffset place_in_file(std::uint32_t piece) const noexcept { return {range_.at.value + beginning(piece)}; }
+  std::span<std::byte> place(std::uint32_t piece) const noexcept {
+    return ring_.bytes().subspan(beginning(piece) % ring_bytes, length(piece));
+  }
+  std::uint32_t copied() const noexcept { return look(ring_.words().copied); }
+  // Acquire: what the hands before this one have left.
+  std::uint32_t turn() const noexcept { return turn_.load(std::memory_order_acquire); }
+  bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
+  bool is_over() const noexcept { return has_ended() || beginning(turn()) >= range_.length; }
+  bool may_write(std::uint32_t piece) const noexcept { return copied() > piece && turn() == piece; }
+
+  // The first piece is the caller's, who may have warmed its place already.
+  void take_turns(Who who) noexcept {
+    const auto claim = [this] { return next_.fetch_add(1, std::memory_order_relaxed); };
+    for (std::uint32_t piece = who == Who::caller ? 0 : claim(); beginning(piece) < range_.length; piece = claim()) {
+      if (!wait_for_turn(piece, who)) return;
+      write(piece);
+      // Nobody's turn comes behind a piece that was refused.
+      if (has_ended()) return;
+      turn_.store(piece + 1, std::memory_order_release);
+      if (who == Who::caller) fetch_more();
+    }
+  }
+
+  Warming first_place_of_next() const noexcept {
+    if (plan_.hands == 0) return {};
+    return Warming::of_place(range_.place, FileOffset{range_.at.value + range_.length},
+                             std::min(range_.sequel, plan_.first), Warming::Step::of_four_pages);
+  }
+
+  // False: there will not be one.
+  bool wait_for_turn(std::uint32_t piece, Who who) noexcept {
+    Warming warming =
+        Warming::of_place(range_.place, place_in_file(piece), length(piece), Warming::Step::of_four_pages);
+    Patience patience;
+    while (!has_ended()) {
+      if (may_write(piece)) {
+        while (writers_.now() > 1 && warming.step()) {
+        }
+        return true;
+      }
+      if (who == Who::caller) fetch_more();
+      if (warming.step()) continue;
+      if (who == Who::caller) {
+        look_after_device(patience);
+      } else {
+        patience.wait();
+      }
+    }
+    return false;
+  }
+
+  // In its turn.
+  void write(std::uint32_t piece) noexcept {
+    Outcome written = write_span(range_.fd, place(piece), place_in_file(piece), range_.block);
+    if (written.error() == EINVAL) written = range_.buffered.write(place(piece), place_in_file(piece));
+    if (!written.ok()) refusal_ = written;
+    done_ += written.count();
+    if (written.count() < length(piece)) ended_.store(true, std::memory_order_release);
+  }
+
+  // The caller's, as all that speaks to the device.
+  void fetch_more() noexcept {
+    const std::uint32_t end = turn() + plan_.hands + 2;
+    while (issued_ < end && beginning(issued_) < range_.length && failure_ == cuda::success) {
+      gpu::Staging& device = ring_.device();
+      int result = device.copy_from_device(place(issued_), from_ + beginning(issued_));
+      if (result == cuda::success) result = device.mark(&ring_.words().copied, ++issued_);
+      if (result != cuda::success) give_up(result);
+    }
+  }
+
+  void look_after_device(Patience& patience) noexcept {
+    fetch_more();
+    patience.wait(past_cache_.waits());
+    if (!patience.long_since() || copied() >= issued_ || failure_ != cuda::success) return;
+    if (const int result = ring_.device().health(); result != cuda::success) give_up(result);
+  }
+
+  void give_up(int result) noexcept {
+    failure_ = result;
+    ring_.give_up();
+    ended_.store(true, std::memory_order_release);
+  }
+
+  Headcount& writers_;  // to the file
+  const Headcount::Member writer_;
+  const DiskCrowd::Member past_cache_;  // if it goes there
+  const FileRange& range_;
+  RingLoan& ring_;
+  const cuda::DevicePtr from_;
+  const Plan plan_;
+  std::uint32_t issued_ = 0;
+  int failure_ = cuda::success;
+
+  // Of whoever has the turn, handed on with turn_.
+  std::uint64_t done_ = 0;
+  Outcome refusal_ = Outcome::bytes(0);
+
+  alignas(64) std::atomic<std::uint32_t> next_{1};
+  alignas(64) std::atomic<std::uint32_t> turn_{0};
+  std::atomic<bool> ended_{false};
+};
+
+}  // namespace
+
+Outcome write_from_device(const FileRange& range, RingLoan& ring, cuda::DevicePtr from) noexcept {
+  return DeviceWrite(range, ring, from).run();
+}
+
+}  // namespace sluice::engine

@@ -1,0 +1,12 @@
+// Writing device memory into a file: the copy engine fills a staging ring, the calling thread and lanes empty it
+// meanwhile.
+#pragma once
+
+#include "transfer/device_read.h"
+
+namespace sluice::engine {
+
+// Bytes written: all of them, or up to the first refusal. With O_DIRECT, range and length are whole blocks.
+base::Outcome write_from_device(const FileRange& range, RingLoan& ring, cuda::DevicePtr from) noexcept;
+
+}  // namespace sluice::engine

@@ -1,0 +1,16 @@
+// Reading what a disk has to bring first into device memory: many reads on their way at a time, by io_uring, and the
+// copy engine behind them. One thread does it, and sleeps while the disk works.
+#pragma once
+
+#include <optional>
+
+#include "base/outcome.h"
+#include "staging/ring.h"
+#include "transfer/device_read.h"
+
+namespace sluice::engine {
+
+// As read_to_device(), for a descriptor with O_DIRECT. Nothing where there is no io_uring, or it is not wanted.
+std::optional<base::Outcome> read_from_disk(const FileRange& range, RingLoan& ring, cuda::DevicePtr to) noexcept;
+
+}  // namespace sluice::engine

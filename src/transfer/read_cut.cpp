@@ -1,0 +1,94 @@
+#include "transfer/read_cut.h"
+
+#include <algorithm>
+#include <array>
+
+#include "staging/ring.h"
+#include "workers/crew.h"
+
+namespace sluice::engine {
+
+namespace {
+
+struct Size {
+  std::uint64_t up_to;
+  std::uint32_t chunk_bytes;
+  unsigned hands;
+};
+
+// Measured on H200s and H100s. Smaller chunks start the device sooner, larger ones cost less; more hands are quicker
+// and cost more processor time, unless they nap.
+constexpr std::array kernel_sizes{Size{224 << 10, 16 << 10, 3}, Size{384 << 10, 32 << 10, 3},
+                                  Size{2 << 20, 32 << 10, 6},   Size{4 << 20, 32 << 10, 9},
+                                  Size{8 << 20, 64 << 10, 9},   Size{Crews::limits[0], 64 << 10, 7},
+                                  Size{~0ULL, 64 << 10, 10}};
+// Requests that are no longer come here from many threads at once, which need no help.
+constexpr Size many_small{128 << 10, 16 << 10, 0};
+constexpr std::array engine_sizes{Size{384 << 10, 32 << 10, 3}, Size{2 << 20, 32 << 10, 7}, Size{~0ULL, 32 << 10, 11}};
+constexpr std::array disk_sizes{Size{1 << 20, 256 << 10, 3}, Size{4 << 20, 512 << 10, 5}, Size{~0ULL, 1 << 20, 7}};
+
+// Cached reads of a crowd by the copy engine: it has enough to do, and large pieces keep it at that. Where lanes do not
+// go round, each request has one reader, its caller.
+constexpr Size helped_in_crowd{~0ULL, 64 << 10, 3};
+constexpr Size alone_in_crowd{~0ULL, 256 << 10, 0};
+
+// Each copy by the copy engine costs two calls of the driver: while it is busy, it is given so much at least.
+constexpr std::uint32_t worth_a_copy = 256 << 10;
+constexpr std::uint32_t worth_a_copy_in_crowd = 1 << 20;
+
+// So many have places of their own: fewer gain nothing by it.
+constexpr unsigned fewest_hands_apart = 4;
+
+// Who comes back to the same place so often learns whether the device or the readers are the slower ones.
+constexpr std::uint32_t times_around = 3;
+
+// Of shorter ones a nap is too large a part: at 16 MiB naps saved nothing.
+constexpr std::uint64_t longest_without_naps = Crews::limits[0];
+
+template <typename Sizes>
+const Size& size_for(const Sizes& sizes, std::uint64_t length) {
+  return *std::find_if(sizes.begin(), sizes.end(), [&](const Size& size) { return length <= size.up_to; });
+}
+
+const Size& size_of(const ReadShape& shape, bool in_copying_crowd) {
+  if (!shape.cached) return size_for(disk_sizes, shape.length);
+  if (shape.by_kernel) return shape.length <= many_small.up_to ? many_small : size_for(kernel_sizes, shape.length);
+  if (in_copying_crowd) return shape.lanes_go_round ? helped_in_crowd : alone_in_crowd;
+  return size_for(engine_sizes, shape.length);
+}
+
+}  // namespace
+
+ReadCut cut_read(const ReadShape& shape) noexcept {
+  std::uint64_t skip = shape.at.value % shape.unit;
+  std::uint64_t total = skip + shape.length;
+  const bool in_copying_crowd =
+      shape.cached && !shape.by_kernel && shape.in_crowd() && shape.length >= worth_a_copy_in_crowd;
+  const Size& size = size_of(shape, in_copying_crowd);
+  // O_DIRECT reads whole blocks, the copy engine begins when it is told to, and who reads alone gains nothing.
+  if (shape.by_kernel && shape.block == 1 && size.hands > 0) {
+    const std::uint32_t spared = size.chunk_bytes - std::min(first_chunk_bytes, size.chunk_bytes / 2);
+    skip += spared;
+    total += spared;
+  }
+  ReadCut made{};
+  made.skip = static_cast<std::uint32_t>(skip);
+  made.chunk_bytes = size.chunk_bytes;
+  made.chunks = static_cast<std::uint32_t>((total + size.chunk_bytes - 1) / size.chunk_bytes);
+  const std::uint32_t places = std::min<std::uint32_t>(ring_bytes / size.chunk_bytes, most_places);
+  const bool large = shape.by_kernel && made.chunks >= times_around * places;
+  made.hands = std::min(size.hands + (large ? shape.beyond_usual : 0), made.chunks - 1);
+  // The copy engine takes neighbours in one copy, and beside other requests hands are few.
+  const bool apart = shape.by_kernel && made.hands >= fewest_hands_apart && shape.others == 0;
+  made.places = apart ? Places::of_their_own(places, shape.lanes + 1) : Places{.count = places};
+  made.tells = large && apart;
+  made.hands_nap = made.tells && shape.length > longest_without_naps;
+  made.cached = shape.cached;
+  made.in_crowd = shape.in_crowd();
+  made.chunks_a_copy = std::max(1U, (in_copying_crowd ? worth_a_copy_in_crowd : worth_a_copy) / size.chunk_bytes);
+  made.less_when_idle = !in_copying_crowd;
+  made.shift = shape.block == 1 ? static_cast<std::uint32_t>((shape.to - skip) % 16) : 0;
+  return made;
+}
+
+}  // namespace sluice::engine

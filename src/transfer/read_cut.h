@@ -1,0 +1,51 @@
+// How a read into device memory is cut into chunks, how many hands read them, and into which places. A pure function of
+// what is known when the read begins.
+#pragma once
+
+#include <cstdint>
+
+#include "base/strong.h"
+#include "gpu/memory.h"
+#include "staging/hand.h"
+
+namespace sluice::engine {
+
+// The read, and what goes on beside it.
+struct ReadShape {
+  base::FileOffset at;
+  std::uint64_t length;
+  std::uint32_t block;  // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
+  std::uint32_t unit;   // chunks begin on multiples of it, but for the first one
+  cuda::DevicePtr to;
+  bool cached;            // no disk has to bring it first
+  bool by_kernel;         // which carries what has been read; else the copy engine does
+  unsigned others;        // requests that are under way
+  bool lanes_go_round;    // among them and this one
+  unsigned lanes;         // that there are
+  unsigned beyond_usual;  // hands that large reads have shown to be worth having (workers/crew.h)
+
+  // A request in a crowd is one of three at least.
+  bool in_crowd() const noexcept { return others + 1 >= 3; }
+};
+
+struct ReadCut {
+  // Bytes before the range in chunk 0, so that all others begin on a page of the file, and this one is short where the
+  // device waits for it.
+  std::uint32_t skip;
+  std::uint32_t chunk_bytes;
+  std::uint32_t chunks;
+  Places places;
+  std::uint32_t shift;  // where the places begin, so that the kernel finds source and target alike aligned
+  unsigned hands;
+  bool cached;
+  bool in_crowd;
+  bool tells;      // long enough, and alone, to tell whether its hands were enough
+  bool hands_nap;  // while their places are full
+  // For the copy engine: so many chunks at a time, and fewer where it has nothing of this request to do.
+  std::uint32_t chunks_a_copy;
+  bool less_when_idle;
+};
+
+ReadCut cut_read(const ReadShape& shape) noexcept;
+
+}  // namespace sluice::engine

@@ -1,0 +1,426 @@
+// Parcels are cut into chunks, which are claimed in order and read in any order. Those of one parcel are released in
+// its file's order, so nothing behind an end of a file, or behind an error, reaches the device; parcels do not wait for
+// each other, unless they are one transfer: then there are no heads, so that places come free in the order of release.
+// Places and words are those of transfer/device_read.cpp.
+//
+//   next_     the first chunk that nobody has claimed
+//   copied_   chunks before it have left the ring by the copy engine (the kernel tells by RingWords::drained)
+//
+// The thread that calls run() launches, reads like everybody else, and looks after the device.
+#include "transfer/scattered_read.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/pause.h"
+#include "gpu/memory.h"
+#include "io/file_io.h"
+#include "observe/carriers.h"
+
+namespace sluice::engine {
+
+using base::FileOffset;
+using base::Outcome;
+
+namespace {
+
+constexpr std::uint32_t smallest_chunk = 4096;
+constexpr std::uint32_t usual_chunk = 16 << 10;
+
+// Kernels of our own end soon.
+std::chrono::microseconds patience_with_launch(std::uint64_t bytes) noexcept {
+  return offers_now() > 1 ? std::chrono::microseconds(3000) : patience_with_kernel_of_one(bytes);
+}
+
+std::uint32_t chunks_in(std::uint64_t length, std::uint32_t size) noexcept {
+  return static_cast<std::uint32_t>((length + size - 1) / size);
+}
+
+}  // namespace
+
+std::byte* ScatteredRead::bytes_of(std::uint32_t chunk) const noexcept {
+  return places_ + std::size_t{slot(chunk).place} * stride_ + target_of(chunk) % 16;
+}
+
+std::uint32_t ScatteredRead::wanted(std::uint32_t chunk) const noexcept {
+  const std::uint64_t left = parcels_[parcel_of_[chunk]].length - begin_of(chunk);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(left, chunk < heads_ ? first_chunk_bytes : chunk_bytes_));
+}
+
+// As many parcels as one launch takes, and the size of their chunks: small ones start the device sooner, large ones
+// cost less. Answers how many parcels these are.
+std::size_t ScatteredRead::cut(std::span<Parcel> parcels) noexcept {
+  std::size_t count = 0;
+  std::uint32_t large_chunks = 0;
+  std::uint32_t usual_chunks = 0;
+  std::uint64_t longest = 0;
+  for (; count < parcels.size(); ++count) {
+    const std::uint64_t length = parcels[count].length;
+    if (large_chunks + chunks_in(length, largest_chunk) > most_chunks) break;
+    large_chunks += chunks_in(length, largest_chunk);
+    usual_chunks += chunks_in(length, usual_chunk);
+    longest = std::max(longest, length);
+  }
+  const std::uint32_t whole = chunks_in(longest, smallest_chunk) * smallest_chunk;
+  chunk_bytes_ = std::min(usual_chunks <= most_chunks ? usual_chunk : largest_chunk, whole);
+  parcels_ = parcels.first(count);
+  number_chunks();
+  return count;
+}
+
+// Heads first, then what is left of each parcel.
+void ScatteredRead::number_chunks() noexcept {
+  heads_ = 0;
+  if (chunk_bytes_ > first_chunk_bytes && !in_one_row_) {
+    for (std::size_t i = 0; i < parcels_.size() && heads_ < most_heads; ++i) {
+      if (parcels_[i].length > first_chunk_bytes) parcel_of_[heads_++] = static_cast<std::uint16_t>(i);
+    }
+  }
+  chunks_ = heads_;
+  std::uint32_t head = 0;
+  for (std::size_t i = 0; i < parcels_.size(); ++i) {
+    Progress& progress = progress_[i];
+    const bool has_head = head < heads_ && parcel_of_[head] == i;
+    progress.first = chunks_;
+    progress.begin = has_head ? head++ : chunks_;
+    progress.head_bytes = has_head ? first_chunk_bytes : 0;
+    progress.end = chunks_ + chunks_in(parcels_[i].length - progress.head_bytes, chunk_bytes_);
+    progress.row_end = progress.end;
+    progress.comes_short.store(progress.end, std::memory_order_relaxed);
+    progress.released.store(progress.begin, std::memory_order_relaxed);
+    progress.ended = progress.left_over = progress.row_left_over = false;
+    progress.error = 0;
+    progress.total = 0;
+    for (; chunks_ < progress.end; ++chunks_) parcel_of_[chunks_] = static_cast<std::uint16_t>(i);
+  }
+  if (!in_one_row_) return;
+  progress_[0].row_end = chunks_;
+  progress_[0].comes_short.store(chunks_, std::memory_order_relaxed);
+}
+
+void ScatteredRead::write_targets() noexcept {
+  auto& targets = ring_->words().targets;
+  for (std::size_t i = 0; i < parcels_.size(); ++i) {
+    const Progress& progress = progress_[i];
+    if (progress.head_bytes > 0) targets[progress.begin] = parcels_[i].to;
+    cuda::DevicePtr target = parcels_[i].to + progress.head_bytes;
+    for (std::uint32_t chunk = progress.first; chunk < progress.end; ++chunk, target += chunk_bytes_) {
+      targets[chunk] = target;
+    }
+  }
+}
+
+void ScatteredRead::run(std::span<Parcel> parcels, RingLoan& ring, Carrier carrier, Bond bond) noexcept {
+  in_one_row_ = bond == Bond::one_transfer;
+  while (!parcels.empty()) {
+    parcels = parcels.subspan(cut(parcels));
+    const bool by_kernel =
+        carrier != Carrier::engine && ring.device().can_scatter() && ring.kernel_worth_trying(bytes());
+    carry(ring, by_kernel);
+    settle();
+    const Parcel& last = parcels_.back();
+    if (!in_one_row_ || last.outcome.count() == last.length) continue;
+    for (Parcel& behind : parcels) {
+      behind.outcome = Outcome::bytes(0);
+      behind.left_over = last.left_over;
+    }
+    return;
+  }
+}
+
+void ScatteredRead::carry(RingLoan& ring, bool by_kernel) noexcept {
+  ring_ = &ring;
+  RingWords& words = ring.words();
+  const std::uint32_t first_phase = target_of(0) % 16;
+  const bool alike = std::all_of(parcels_.begin(), parcels_.end(),
+                                 [&](const Parcel& parcel) { return parcel.to % 16 == first_phase; });
+  // Where all lie alike, neighbours in the ring touch, and the copy engine takes them in one piece.
+  places_ = ring.bytes().data();
+  stride_ = alike ? chunk_bytes_ : chunk_bytes_ + 64;
+  const auto places = std::min(most_places, static_cast<std::uint32_t>((ring.bytes().size() - 16) / stride_));
+  const bool apart = by_kernel && chunk_bytes_ >= usual_chunk && chunks_ > most_hands && offers_now() == 0;
+  rooms_ = apart ? Places::of_their_own(places, lane_count() + 1) : Places{.count = places};
+  first_number_ = ring.numbers(chunks_);
+  std::atomic_ref(words.copied).store(0, std::memory_order_relaxed);
+  renew_slots(first_number_);
+  issued_ = 0;
+  failure_ = cuda::success;
+  copied_.store(0, std::memory_order_relaxed);
+  by_kernel_.store(by_kernel, std::memory_order_relaxed);
+  next_.store(1, std::memory_order_relaxed);  // the first is the caller's
+  const Offer offer(*this, std::min(most_hands, chunks_ - 1));
+  if (by_kernel) launch();
+  Hand hand(rooms_, 0);
+  for (std::uint32_t chunk = 0; chunk < chunks_; chunk = next_.fetch_add(1, std::memory_order_relaxed)) {
+    Patience patience;
+    while (!has_room(hand, chunk)) look_after_device(patience);
+    if (is_lost()) break;
+    read(hand, chunk);
+    release(parcel_of_[chunk]);
+    if (!this->by_kernel()) pump();
+  }
+  finish();
+}
+
+// Each ring counts for itself: what lies here of another one's chunks may have the numbers of these. Whoever read a
+// chunk has its slot in a cache: they are left alone as long as numbers grow.
+void ScatteredRead::renew_slots(std::uint32_t first) noexcept {
+  if (first <= last_number_) {
+    for (Slot& slot : slots_) slot.ready.store(0, std::memory_order_relaxed);
+  }
+  last_number_ = first + chunks_ - 1;
+}
+
+void ScatteredRead::lend_a_hand(unsigned number) noexcept {
+  Hand hand(rooms_, number);
+  for (;;) {
+    const std::uint32_t chunk = next_.fetch_add(1, std::memory_order_relaxed);
+    if (chunk >= chunks_) return;
+    Patience patience;
+    while (!has_room(hand, chunk)) patience.wait();
+    if (is_lost()) return;
+    read(hand, chunk);
+    release(parcel_of_[chunk]);
+  }
+}
+
+void ScatteredRead::settle() noexcept {
+  for (std::size_t i = 0; i < parcels_.size(); ++i) {
+    const Progress& progress = progress_[i];
+    Parcel& parcel = parcels_[i];
+    parcel.left_over = failure_ != cuda::success || progress.left_over;
+    if (failure_ != cuda::success) {
+      parcel.outcome = gpu::as_outcome(failure_);
+    } else if (progress.total == 0 && progress.error != 0) {
+      parcel.outcome = Outcome::system_error(progress.error);
+    } else {
+      parcel.outcome = Outcome::bytes(progress.total);
+    }
+  }
+}
+
+bool ScatteredRead::has_left(std::uint32_t chunk) const noexcept {
+  if (copied_.load(std::memory_order_acquire) > chunk) return true;
+  // The last one of this slot, perhaps of an earlier launch.
+  const std::uint32_t last = look(ring_->words().drained[chunk % gpu::ticket_slots]) - first_number_;
+  return last < chunks_ && last >= chunk;
+}
+
+bool ScatteredRead::has_room(const Hand& hand, std::uint32_t chunk) const noexcept {
+  if (chunk >= gpu::ticket_slots && !has_left(chunk - gpu::ticket_slots)) return false;
+  const std::optional<std::uint32_t> before = hand.in_the_way_of(chunk);
+  return !before || has_left(*before);
+}
+
+void ScatteredRead::read(Hand& hand, std::uint32_t chunk) noexcept {
+  Slot& slot = this->slot(chunk);
+  slot.place = hand.place_for(chunk);
+  hand.has_read(chunk);
+  const std::uint32_t index = parcel_of_[chunk];
+  const Parcel& parcel = parcels_[index];
+  slot.outcome = 0;
+  slot.left_over = false;
+  Progress& row = row_of(index);
+  std::uint32_t known = row.comes_short.load(std::memory_order_relaxed);
+  if (chunk < known) {
+    const std::uint32_t size = wanted(chunk);
+    const Outcome got = read_span_if_cached(parcel.fd, {bytes_of(chunk), size},
+                                            FileOffset{parcel.at.value + begin_of(chunk)}, parcel.file_size);
+    slot.outcome = got.value();
+    // EINVAL: the descriptor has got O_DIRECT since it was registered, which somebody else deals with.
+    slot.left_over = got.error() == EAGAIN || got.error() == EINVAL;
+    if (slot.outcome < static_cast<std::int64_t>(size)) {
+      while (chunk < known && !row.comes_short.compare_exchange_weak(known, chunk, std::memory_order_relaxed)) {
+      }
+    }
+  }
+  slot.ready.store(number(chunk), std::memory_order_seq_cst);
+}
+
+bool ScatteredRead::next_is_ready(const Progress& row) const noexcept {
+  const std::uint32_t chunk = row.released.load(std::memory_order_relaxed);
+  return chunk < row.row_end && slot(chunk).ready.load(std::memory_order_seq_cst) == number(chunk);
+}
+
+// One thread releases chunks of a row at a time; whoever finds it busy leaves its chunk to it. Nobody's chunk is
+// forgotten: it was made ready before the flag was looked at, and the releasing thread looks again after it has taken
+// its flag down.
+void ScatteredRead::release(std::uint32_t parcel) noexcept {
+  Progress& row = row_of(parcel);
+  while (next_is_ready(row) && !row.releasing.exchange(true, std::memory_order_seq_cst)) {
+    while (next_is_ready(row)) release_next(row);
+    row.releasing.store(false, std::memory_order_seq_cst);
+  }
+}
+
+void ScatteredRead::release_next(Progress& row) noexcept {
+  const std::uint32_t chunk = row.released.load(std::memory_order_relaxed);
+  Progress& progress = progress_[parcel_of_[chunk]];
+  Slot& slot = this->slot(chunk);
+  slot.length = 0;
+  if (!row.ended) {
+    if (slot.outcome > 0) slot.length = static_cast<std::uint32_t>(slot.outcome);
+    if (slot.outcome < 0 && !slot.left_over) progress.error = static_cast<int>(-slot.outcome);
+    progress.left_over = row.row_left_over = slot.left_over;
+    progress.total += slot.length;
+    row.ended = slot.length < wanted(chunk);
+  } else if (row.row_left_over) {
+    progress.left_over = true;
+  }
+  publish(chunk, slot.length);
+  row.released.store(chunk < heads_ ? row.first : chunk + 1, std::memory_order_release);
+}
+
+// The kernel's turn, unless the launch was called off. The bytes were written by a thread that made the chunk ready
+// after them; what is read here in that order, the device reads in that order.
+void ScatteredRead::publish(std::uint32_t chunk, std::uint32_t length) noexcept {
+  if (!by_kernel()) return;
+  const std::atomic_ref ticket(ring_->words().tickets[chunk % gpu::ticket_slots].value);
+  const std::uint64_t value = gpu::ticket_of(number(chunk), length, slot(chunk).place);
+  if (chunk > 0) return ticket.store(value, std::memory_order_release);
+  // In this one place a call_off() may come between.
+  std::uint64_t none = 0;
+  ticket.compare_exchange_strong(none, value, std::memory_order_release, std::memory_order_relaxed);
+}
+
+void ScatteredRead::launch() noexcept {
+  RingWords& words = ring_->words();
+  serial_ = ring_->next_serial();
+  write_targets();
+  std::atomic_ref(words.tickets[0].value).store(0, std::memory_order_release);  // may still say called_off
+  const int result = ring_->device().launch(gpu::Scatter{.places = places_,
+                                                         .targets = words.targets.data(),
+                                                         .tickets = words.tickets.data(),
+                                                         .drained = words.drained.data(),
+                                                         .words = &words.launch,
+                                                         .chunk_bytes = chunk_bytes_,
+                                                         .stride = stride_,
+                                                         .chunks = chunks_,
+                                                         .silent_up_to = rooms_.enough_for(),
+                                                         .first_number = first_number_,
+                                                         .serial = serial_});
+  launched_ = std::chrono::steady_clock::now();
+  if (result != cuda::success) by_kernel_.store(false, std::memory_order_release);
+}
+
+// Takes the work back from a kernel that has not begun. False: it has.
+//
+// The first ticket is exchanged, not overwritten: when its slot has been used again the kernel has begun, and needs
+// what is there. Otherwise either the first block reads `called_off`, or this thread reads `begun`; a full fence on
+// both sides excludes that neither does.
+bool ScatteredRead::call_off() noexcept {
+  RingWords& words = ring_->words();
+  const std::atomic_ref ticket(words.tickets[0].value);
+  std::uint64_t seen = ticket.load(std::memory_order_relaxed);
+  do {
+    if (seen != 0 && static_cast<std::uint32_t>(seen) != first_number_) return false;
+  } while (!ticket.compare_exchange_weak(seen, gpu::called_off, std::memory_order_seq_cst));
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (look(words.launch.begun) == serial_) {
+    Patience patience;
+    while (look(words.launch.verdict) >> 2U != serial_) {
+      patience.wait();
+      if (patience.long_since() && !is_healthy()) return false;
+    }
+    if ((look(words.launch.verdict) & 3U) == 1) return false;
+  }
+  ring_->called_off(serial_);
+  observe::count_carrier(observe::CarriedBy::kernel_called_off);
+  by_kernel_.store(false, std::memory_order_release);
+  return true;
+}
+
+bool ScatteredRead::is_healthy() noexcept {
+  const int result = ring_->device().health();
+  if (result == cuda::success) return true;
+  give_up(result);
+  return false;
+}
+
+// The device is lost to this context. Whoever waits for a place is let go, and leaves it as it is: what lies there may
+// not have been released yet.
+void ScatteredRead::give_up(int result) noexcept {
+  failure_ = result;
+  ring_->condemn();
+  for (std::size_t i = 0; i < parcels_.size(); ++i) progress_[i].comes_short.store(0, std::memory_order_relaxed);
+  copied_.store(lost, std::memory_order_release);
+}
+
+void ScatteredRead::look_after_device(Patience& patience) noexcept {
+  patience.wait();
+  if (failure_ != cuda::success) return;
+  if (!by_kernel()) {
+    pump();
+  } else if (look(ring_->words().launch.begun) != serial_) {
+    if (std::chrono::steady_clock::now() - launched_ > patience_with_launch(bytes())) call_off();
+  } else if (patience.long_since()) {
+    is_healthy();
+  }
+}
+
+bool ScatteredRead::is_released(std::uint32_t chunk) const noexcept {
+  return row_of(parcel_of_[chunk]).released.load(std::memory_order_acquire) > chunk;
+}
+
+// Gives the copy engine what has been released, in the order of the chunks, and sees how far it is.
+void ScatteredRead::pump() noexcept {
+  if (failure_ != cuda::success) return;
+  std::uint32_t ready = issued_;
+  while (ready < chunks_ && is_released(ready)) ++ready;
+  if (issued_ < ready) {
+    int result = copy_released(ready);
+    if (result == cuda::success) result = ring_->device().mark(&ring_->words().copied, issued_);
+    if (result != cuda::success) {
+      ring_->device().finish_copies();
+      give_up(result);
+      return;
+    }
+  }
+  copied_.store(look(ring_->words().copied), std::memory_order_release);
+}
+
+// Neighbours on both sides in one copy; many copies in one call where the driver has it.
+int ScatteredRead::copy_released(std::uint32_t end) noexcept {
+  std::array<gpu::Copy, 64> copies;
+  int result = cuda::success;
+  while (issued_ < end && result == cuda::success) {
+    std::size_t count = 0;
+    for (; issued_ < end; ++issued_) {
+      const std::uint32_t length = slot(issued_).length;
+      if (length == 0) continue;
+      const gpu::Copy next{target_of(issued_), bytes_of(issued_), length};
+      if (count > 0 && copies[count - 1].to + copies[count - 1].size == next.to &&
+          copies[count - 1].from + copies[count - 1].size == next.from) {
+        copies[count - 1].size += length;
+        continue;
+      }
+      if (count == copies.size()) break;
+      copies[count++] = next;
+    }
+    result = ring_->device().copy_to_device(std::span(copies).first(count));
+  }
+  return result;
+}
+
+void ScatteredRead::finish() noexcept {
+  Patience patience;
+  while (failure_ == cuda::success && by_kernel() && look(ring_->words().launch.done) != serial_) {
+    look_after_device(patience);
+  }
+  if (failure_ != cuda::success) return;
+  if (by_kernel()) {
+    observe::count_carrier(observe::CarriedBy::scatter_kernel, in_one_row_ ? 1 : parcels_.size());
+    ring_->kernel_did_well();
+    return;
+  }
+  while (failure_ == cuda::success && copied_.load(std::memory_order_relaxed) < chunks_) {
+    pump();
+    patience.wait();
+    if (patience.long_since()) is_healthy();
+  }
+  const bool at_once = ring_->device().can_copy_many();
+  observe::count_carrier(at_once ? observe::CarriedBy::many_copies : observe::CarriedBy::copy_engine,
+                         in_one_row_ ? 1 : parcels_.size());
+}
+
+}  // namespace sluice::engine

@@ -1,0 +1,129 @@
+#include "gpu/staging_memory.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace sluice::engine {
+namespace {
+
+constexpr std::size_t page = 4096;
+constexpr StagingShape in_three_parts{.ahead = 3 * page, .bulk = 2 * huge_page_bytes, .behind = page};
+constexpr StagingShape without_bulk{.ahead = 5 * page};
+
+class Mapped {
+ public:
+  explicit Mapped(const StagingShape& shape) : shape_(shape), memory_(map_staging(shape)) {}
+  Mapped(const Mapped&) = delete;
+  Mapped& operator=(const Mapped&) = delete;
+  ~Mapped() {
+    if (memory_ != nullptr) unmap_staging(memory_, shape_);
+  }
+  std::byte* get() const { return memory_; }
+
+ private:
+  const StagingShape shape_;
+  std::byte* const memory_;
+};
+
+// Pages that nothing is mapped at make it fail with ENOMEM.
+bool is_mapped(const std::byte* at) {
+  unsigned char there = 0;
+  return ::mincore(const_cast<std::byte*>(at), page, &there) == 0;
+}
+
+// What /proc/self/smaps says of the mapping that begins there.
+std::string flags_of(const std::byte* at) {
+  std::ostringstream begin;
+  begin << std::hex << reinterpret_cast<std::uintptr_t>(at) << '-';
+  std::ifstream smaps("/proc/self/smaps");
+  bool here = false;
+  for (std::string line; std::getline(smaps, line);) {
+    here = here || line.rfind(begin.str(), 0) == 0;
+    if (here && line.rfind("VmFlags:", 0) == 0) return line + " ";
+  }
+  return "";
+}
+
+TEST(StagingMemory, HasItsBulkOnTheBoundaryOfAHugePage) {
+  for (int i = 0; i < 4; ++i) {
+    const Mapped memory(in_three_parts);
+    ASSERT_NE(memory.get(), nullptr);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get() + in_three_parts.ahead) % huge_page_bytes, 0U);
+  }
+}
+
+TEST(StagingMemory, AsksForHugePagesForItsBulkAlone) {
+  if (::access("/sys/kernel/mm/transparent_hugepage", F_OK) != 0)
+    GTEST_SKIP() << "this kernel has no huge pages to give";
+  const Mapped memory(in_three_parts);
+  ASSERT_NE(memory.get(), nullptr);
+  const std::string bulk = flags_of(memory.get() + in_three_parts.ahead);
+  if (bulk.empty()) GTEST_SKIP() << "/proc/self/smaps tells no flags here";
+  EXPECT_NE(bulk.find(" hg "), std::string::npos) << bulk;
+  EXPECT_EQ(flags_of(memory.get()).find(" hg "), std::string::npos);
+}
+
+TEST(StagingMemory, IsWritableFromEndToEnd) {
+  for (const StagingShape& shape : {in_three_parts, without_bulk}) {
+    const Mapped memory(shape);
+    ASSERT_NE(memory.get(), nullptr);
+    std::memset(memory.get(), 0x5a, shape.size());
+    EXPECT_EQ(std::count(memory.get(), memory.get() + shape.size(), std::byte{0x5a}),
+              static_cast<std::ptrdiff_t>(shape.size()));
+  }
+}
+
+// Something else may have come to lie there, as the stack of a sanitizer's own thread. The kernel looks: no signal.
+bool holds_a_page_of(std::byte value, const std::byte* at) {
+  std::array<std::byte, page> found{};
+  std::array<int, 2> pipe{};
+  if (::pipe(pipe.data()) != 0) return false;
+  const bool whole = ::syscall(SYS_write, pipe[1], at, page) == static_cast<long>(page) &&
+                     ::read(pipe[0], found.data(), page) == static_cast<ssize_t>(page);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+  return whole && std::all_of(found.begin(), found.end(), [=](std::byte byte) { return byte == value; });
+}
+
+TEST(StagingMemory, IsNotThereInAChild) {
+  const Mapped memory(in_three_parts);
+  ASSERT_NE(memory.get(), nullptr);
+  std::memset(memory.get(), 1, in_three_parts.size());
+  const std::array parts{memory.get(), memory.get() + in_three_parts.ahead,
+                         memory.get() + in_three_parts.ahead + in_three_parts.bulk};
+  const auto is_there = [](const std::byte* part) { return holds_a_page_of(std::byte{1}, part); };
+  ASSERT_TRUE(std::all_of(parts.begin(), parts.end(), is_there));
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) ::_exit(std::none_of(parts.begin(), parts.end(), is_there) ? 0 : 1);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(StagingMemory, IsGoneWhenItIsGivenBack) {
+  std::byte* const memory = map_staging(in_three_parts);
+  ASSERT_NE(memory, nullptr);
+  unmap_staging(memory, in_three_parts);
+  EXPECT_FALSE(is_mapped(memory));
+  EXPECT_FALSE(is_mapped(memory + in_three_parts.ahead));
+  EXPECT_FALSE(is_mapped(memory + in_three_parts.size() - page));
+}
+
+TEST(StagingMemory, IsNoneWhereThereIsNoRoom) {
+  EXPECT_EQ(map_staging({.ahead = ~std::size_t{0} / 4 / page * page}), nullptr);
+}
+
+}  // namespace
+}  // namespace sluice::engine
