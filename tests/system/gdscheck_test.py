@@ -136,9 +136,53 @@ def test_gdscheck_exports_the_topology_and_tells_pairs():
         for method in ("cufile", "sysfs"):
             report("-e", method, "-o", folder / method)
             contains((folder / method).read_text(encoding="utf-8"), '"devices"')
-        refused = run(GDSCHECK, "-e", "latency", status=1, env=environment(SLUICE_SOFTGPU="1"))
-        contains(refused.stderr, "Latencies between cards and GPUs are not measured")
         run(GDSCHECK, "-e", "magic", status=2)
+
+
+READ_LAT = """#!/bin/sh
+echo "$*" >> "{folder}/calls"
+case "$*" in
+  *broken0*) echo "Couldn't get device attributes"; exit 1;;
+  *localhost) ;;
+  *) exec sleep 60;;
+esac
+# The first client comes before its server listens.
+if mkdir "{folder}/early" 2>/dev/null; then echo "Couldn't connect to localhost:18515"; exit 1; fi
+echo "---------------------------------------------------------------------------------------"
+echo " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]"
+echo " 2       1000          1.93           7.40         2.05               2.08           0.11"
+"""
+
+
+def test_gdscheck_measures_latencies_by_the_tool_for_it():
+    with scratch() as folder:
+        without = run(GDSCHECK, "-e", "latency", status=1, env=environment(SLUICE_SOFTGPU="1"))
+        contains(without.stderr, "no GPU")
+        contains(without.stderr, "sluice doctor gpu")
+        variables = {"SLUICE_SOFTGPU": "1", "PATH": str(folder)}
+        words = (GDSCHECK, "--soft", "-e", "latency", "-o", folder / "times", "--card", "mlx5_0")
+        gone = run(*words, env=environment(**variables), status=1)
+        contains(gone.stderr, "ib_read_lat cannot be run")
+        contains(gone.stderr, "perftest")
+        tool = folder / "ib_read_lat"
+        tool.write_text(READ_LAT.format(folder=folder), encoding="utf-8")
+        tool.chmod(0o755)
+        variables["PATH"] += ":/usr/bin:/bin"
+        text = run(*words, env=environment(**variables)).stdout
+        contains(text, " GPU 0 mlx5_0 : typical 2.05 us, average 2.08 us, least 1.93 us\n")
+        pair = json.loads((folder / "times").read_text(encoding="utf-8"))["pairs"][0]
+        equal(pair, {"gpu": 0, "card": "mlx5_0", "microseconds": {"typical": 2.05, "average": 2.08, "least": 1.93}})
+        contains((folder / "calls").read_text(encoding="utf-8"), "-d mlx5_0 -n 1000 -p ")
+        # Levels: nothing but where the file is, and all that the tool says.
+        equal(run(*words, "-l", "0", env=environment(**variables)).stdout, f" Latencies written to {folder}/times\n")
+        contains(run(*words, "-l", "2", env=environment(**variables)).stdout, "t_typical[usec]")
+        # One that fails ends it, or is told of.
+        words = (*words, "--card", "broken0", "-d", "2")
+        failed = run(*words, env=environment(**variables), status=1)
+        contains(failed.stderr, "GPU 0 and broken0 cannot be measured: Couldn't get device attributes")
+        contains(run(*words, "-i", env=environment(**variables)).stdout, " GPU 0 broken0 : not measured: ")
+        for wrong in (("-d", "0"), ("-d", "3601"), ("-l", "3")):
+            run(GDSCHECK, "-e", "latency", *wrong, status=2)
 
 
 def test_a_broken_configuration_is_one_line_on_stderr_and_opens():

@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/notes.h"
 #include "common/text.h"
+#include "gdscheck/latency.h"
 #include "gdscheck/sections.h"
 #include "sluice.h"
 
@@ -27,6 +28,7 @@ constexpr const char* examples =
     "  gdscheck -f /data/big.bin   can cuFile use this file, and which way its bytes go\n"
     "  gdscheck -t                 how near each drive and card is to each GPU\n"
     "  gdscheck -e sysfs -o tree.json   the PCI tree\n"
+    "  gdscheck -e latency -i -o lat.json   RDMA reads of GPU memory, timed by ib_read_lat\n"
     "  CUFILE_ENV_PATH_JSON=my.json gdscheck -p   what the library makes of this file\n"
     "\n"
     "Without a GPU the platform is not fit, and the status is 1; with --soft the soft GPU is good enough. What is "
@@ -45,6 +47,7 @@ struct Options {
   std::string file;
   std::string method;
   std::string output = "cufile_topology.json";
+  LatencyOptions latency;
 };
 
 // Why the platform is not fit, as the end of "Platform verification ..."; "" when it is.
@@ -81,7 +84,11 @@ int act(const Options& options) {
   }
   if (options.details) print_details();
   if (options.pairs) print_pairs();
-  if (!options.method.empty()) export_topology(options.method, options.output);
+  if (options.method == "latency") {
+    export_latency(options.output, options.latency);
+  } else if (!options.method.empty()) {
+    export_topology(options.output);
+  }
   if (!options.file.empty()) check_file(options.file);
   if (cuFileUseCount() > 0) cuFileDriverClose();
   return status;
@@ -95,10 +102,20 @@ int run_main(int count, char** words) {
   app.add_flag("-v", options.version, "Versions; with -p every key of the configuration");
   app.add_flag("-V", options.details, "File systems and their devices");
   app.add_flag("-t", options.pairs, "How near drives and cards are to GPUs");
-  app.add_option("-e", options.method, "Export the PCI tree: cufile, sysfs; latency is refused")
+  app.add_option("-e", options.method, "Export the PCI tree (cufile and sysfs: the same), or measured latencies")
       ->check(CLI::IsMember({"cufile", "sysfs", "latency"}))
       ->option_text("HOW");
   app.add_option("-o", options.output, "The file that -e writes (cufile_topology.json)")->option_text("FILE");
+  app.add_option("-d", options.latency.seconds, "Seconds that -e latency takes at most (30)")
+      ->check(CLI::Range(1, 3600))
+      ->option_text("SECONDS");
+  app.add_option("-l", options.latency.detail, "What -e latency prints: 0 nothing, 1 a line a pair (the usual), 2 all")
+      ->check(CLI::IsMember({0, 1, 2}))
+      ->option_text("LEVEL");
+  app.add_flag("-i", options.latency.go_on, "-e latency goes on where a pair cannot be measured");
+  app.add_option("--card", options.latency.cards, "-e latency measures from this RDMA card only; may be repeated")
+      ->allow_extra_args(false)
+      ->option_text("NAME");
   app.add_flag("--soft", options.soft, "The soft GPU is good enough");
   app.add_flag("--json", options.json, "With -p: for programs");
   app.add_option("-f", options.file, "Register this file and tell which way its bytes go")->type_name("FILE");
@@ -112,6 +129,7 @@ int run_main(int count, char** words) {
     fmt::print("{}", app.help());
     return status_usage;
   }
+  options.latency.soft = options.soft;
   try {
     return act(options);
   } catch (const ToolError& error) {

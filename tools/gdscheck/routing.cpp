@@ -63,11 +63,7 @@ void print_routing() {
   }
 }
 
-void export_topology(const std::string& method, const std::string& file) {
-  if (method == "latency") {
-    throw ToolError("Latencies between cards and GPUs are not measured by this gdscheck.",
-                    "Use -e sysfs for the PCI tree, or -t for the distances.");
-  }
+void export_topology(const std::string& file) {
   if (cuFileExportPCIeTopology(file.c_str()).err != CU_FILE_SUCCESS) {
     throw ToolError(fmt::format("The topology cannot be written: {}.", sluice_last_error()),
                     "Name a file that can be written: -o FILE.");

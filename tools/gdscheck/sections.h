@@ -57,8 +57,8 @@ void print_json(const std::string& failure);
 
 // Each GPU with each drive and card: how near they are.
 void print_pairs();
-// gdscheck -e: the PCI tree, by cuFile's own export or as sysfs shows it, into a file.
-void export_topology(const std::string& method, const std::string& file);
+// gdscheck -e: the PCI tree, as cuFile exports it from sysfs, into a file.
+void export_topology(const std::string& file);
 
 // The mounts and the device of each, and where the PCI tree can be had.
 void print_details();

@@ -21,7 +21,7 @@ SUBCOMMANDS = {"sluice": ["doctor", "run", "explain", "stats", "cp", "version", 
 SECTIONS = "gpu nvidia-fs p2pdma storage fabrics rdma vm container uring config topology".split()
 WORDS = {("sluice", "doctor"): SECTIONS}
 VALUES = {("sluice", "doctor", "--expect"): ["gpu", "p2pdma", "nvidia-fs", "rdma", "uring"],
-          ("gdscheck", "", "-e"): ["cufile", "sysfs", "latency"]}
+          ("gdscheck", "", "-e"): ["cufile", "sysfs", "latency"], ("gdscheck", "", "-l"): ["0", "1", "2"]}
 PROCESSES = {("sluice", "stats", ""), ("gds_stats", "", "-p")}
 
 
