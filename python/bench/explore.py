@@ -18,7 +18,7 @@ import torch  # noqa: E402
 
 import sluice.safetensors as st  # noqa: E402
 from sluice import _abi, _cuda, _dlpack, _memory, _staged, library  # noqa: E402
-from sluice._engine import MIB, OpenFile, Plan  # noqa: E402
+from sluice._engine import MIB, OpenFile, plan_of  # noqa: E402
 from sluice._header import Entry  # noqa: E402
 from sluice._staged import PinnedMemory  # noqa: E402
 from sluice._tensors import Tensor, _strides  # noqa: E402
@@ -152,7 +152,7 @@ class Sweep:
 
         for threads in (2, 4) if self.quick else (1, 2, 3, 4, 6):
             for piece in (32, 128) if self.quick else (16, 32, 64, 128, 256, 1024):
-                report("cuFileRead", lambda t=threads, p=piece: Plan(t, p * MIB), threads=threads, slice_mib=piece)
+                report("cuFileRead", lambda t=threads, p=piece: plan_of(t, p * MIB), threads=threads, slice_mib=piece)
         report("batches", _Batches, entry_mib=3, entries=_Batches.ENTRIES)
         for threads in (8, 12, 15) if self.quick else (6, 8, 10, 12, 15):
             for piece, windows in ((4, 2), (8, 2)) if self.quick else ((2, 2), (4, 2), (8, 2), (8, 3), (16, 2), (32, 2)):

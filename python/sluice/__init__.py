@@ -12,9 +12,12 @@ from __future__ import annotations
 
 from ._errors import DeviceMemoryError, SluiceError
 from ._explain import Explanation, doctor, explain, stats
+from ._file import (File, Future, StreamFuture, memory_deregister, memory_register, stream_deregister,
+                    stream_register)
 from ._install import TooLate, install
 from ._library import library
 
 __version__ = "0.1.0"
-__all__ = ["DeviceMemoryError", "Explanation", "SluiceError", "TooLate", "doctor", "explain", "install", "library",
-           "stats"]
+__all__ = ["DeviceMemoryError", "Explanation", "File", "Future", "SluiceError", "StreamFuture", "TooLate", "doctor",
+           "explain", "install", "library", "memory_deregister", "memory_register", "stats", "stream_deregister",
+           "stream_register"]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import runpy
 import sys
+import sysconfig
 
 import sluice
 
@@ -23,7 +25,7 @@ def _run(words: "list[str]") -> int:
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     else:
         sys.argv = words
-        sys.path[0] = __import__("os").path.dirname(__import__("os").path.abspath(words[0]))
+        sys.path[0] = os.path.dirname(os.path.abspath(words[0]))
         runpy.run_path(words[0], run_name="__main__")
     return 0
 
@@ -56,6 +58,23 @@ def _explain(options: argparse.Namespace) -> int:
     return 0
 
 
+PTH = "sluice-install.pth"
+PTH_TEXT = "import os; os.environ.get('SLUICE_INSTALL') == '1' and __import__('sluice').install()\n"
+
+
+def _pth(options: argparse.Namespace) -> int:
+    """A file that Python reads at each start; it does something only where SLUICE_INSTALL=1."""
+    path = os.path.join(options.folder or sysconfig.get_paths()["purelib"], PTH)
+    if options.state == "on":
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(PTH_TEXT)
+        print(f"{path}: programs of this Python that start with SLUICE_INSTALL=1 in the environment use Sluice's library")
+    elif os.path.exists(path):
+        os.unlink(path)
+        print(f"{path} is gone")
+    return 0
+
+
 def main(words: "list[str]") -> int:
     parser = argparse.ArgumentParser(prog="python -m sluice", description=(
         "Runs a program on Sluice's libcufile.so.0, also in packages that load one themselves: "
@@ -69,6 +88,9 @@ def main(words: "list[str]") -> int:
     told.add_argument("--gpu", type=int, help="the device (default: 0 where there is one)")
     told.add_argument("--write", action="store_true", help="for writes, not reads")
     told.add_argument("--json", action="store_true", help="for machines")
+    told = verbs.add_parser("pth", help="let every start of this Python with SLUICE_INSTALL=1 install the library")
+    told.add_argument("state", choices=["on", "off"])
+    told.add_argument("--folder", help="where the file goes (default: this Python's site-packages)")
     verbs.add_parser("version", help="the versions of the package and the library")
     if words[:1] == ["run"]:
         if words[1:2] in (["-h"], ["--help"]):
@@ -82,6 +104,8 @@ def main(words: "list[str]") -> int:
         return _doctor(options.json)
     if options.verb == "explain":
         return _explain(options)
+    if options.verb == "pth":
+        return _pth(options)
     print(f"sluice {sluice.__version__}, library {sluice.library().version()} ({sluice.library().path})")
     return 0
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-import time
 from collections import deque
 
 from . import _abi, _library
 from ._errors import SluiceError, io_error
+from ._fast import native
 
 MIB = 1 << 20
 # A slice is large enough to run at the link's speed, and small enough that the last one of a thread is not waited for
@@ -70,6 +70,11 @@ class OpenFile:
 def transfer(file: OpenFile, pointer: int, size: int, offset: int, write: bool = False) -> int:
     """Moves bytes until all are there or the file ends; the count. Raises OSError or SluiceError."""
     there = _library.library()
+    if native is not None:
+        count = native.transfer(there.write_address if write else there.read_address, file.handle.value, pointer, size, offset)
+        if count < 0:
+            raise io_error("writing" if write else "reading", -count, file.path, there.last_error())
+        return count
     call = there.calls.cuFileWrite if write else there.calls.cuFileRead
     done = 0
     while done < size:
@@ -83,12 +88,83 @@ def transfer(file: OpenFile, pointer: int, size: int, offset: int, write: bool =
     return done
 
 
+CANCELLED = "The plan was cancelled before all of its ranges were carried."
+
+
 class Cancelled(SluiceError):
     """The plan was cancelled before this range was carried."""
 
 
+def cut_short(path: str, at: int) -> SluiceError:
+    return SluiceError(f"{path} ended at {at}, before all that its header told of: the file was cut while it was read.")
+
+
+def plan_of(threads: int = THREADS, slice_size: int = SLICE, write: bool = False) -> "Plan | NativePlan":
+    """A plan, by the extension where it is there."""
+    return (Plan if native is None else NativePlan)(threads, slice_size, write)
+
+
+class NativePlan:
+    """A plan whose threads stay outside of Python until it ends, so that Python code does not hold them up."""
+
+    def __init__(self, threads: int = THREADS, slice_size: int = SLICE, write: bool = False) -> None:
+        there = _library.library()
+        self._plan = native.Plan(there.write_address if write else there.read_address, there.error_address, slice_size)
+        self._threads = max(1, threads)
+        self._write = write
+        self._files: "list[OpenFile]" = []  # of each range
+        self._workers: "list[threading.Thread]" = []
+        self.bytes = 0
+
+    def add(self, file: OpenFile, offset: int, size: int, pointer: int) -> int:
+        """One more range; its number. It may be on its way when this returns."""
+        number = self._plan.add(file.handle.value, offset, size, pointer)
+        self._files.append(file)
+        self.bytes += size
+        return number
+
+    def start(self) -> "NativePlan":
+        for number in range(self._threads):
+            worker = threading.Thread(target=self._plan.run, name=f"sluice-plan-{number}", daemon=True)
+            self._workers.append(worker)
+            worker.start()
+        return self
+
+    def seal(self) -> None:
+        """No range comes any more: threads end when all are carried."""
+        self._plan.seal()
+
+    def wait(self, first: "int | None" = None) -> None:
+        """Returns once the first ranges, or all, are in place. Raises what kept one of them from it."""
+        if not self._plan.wait(len(self._files) if first is None else first):
+            raise self._failure()
+
+    def _failure(self) -> Exception:
+        told = self._plan.failure()
+        if told is None:
+            return Cancelled(CANCELLED)
+        code, number, at, text = told
+        path = self._files[number].path
+        return cut_short(path, at) if code == -1 else io_error("writing" if self._write else "reading", code, path, text)
+
+    def done(self) -> int:
+        """How many of the first ranges are in place."""
+        return self._plan.done()
+
+    def cancel(self) -> None:
+        """Begins no slice any more; those on their way are waited for by `close()`."""
+        self._plan.stop()
+
+    def close(self) -> None:
+        """Waits until no thread of the plan touches memory, and ends it."""
+        self._plan.seal()
+        for worker in self._workers:
+            worker.join()
+        self._workers = []
+
+
 class Plan:
-    """Ranges under way. Add them, `start()`, wait for as many of the first as are needed, `close()`."""
+    """The same in Python alone."""
 
     def __init__(self, threads: int = THREADS, slice_size: int = SLICE, write: bool = False) -> None:
         self._threads = max(1, threads)
@@ -98,13 +174,10 @@ class Plan:
         self._left: "list[int]" = []
         self._first_open = 0
         self._sealed = False
-        self._cancelled = False
         self._failure: "BaseException | None" = None
         self._workers: "list[threading.Thread]" = []
         self._change = threading.Condition()
         self.bytes = 0
-        self.began = 0.0
-        self.ended = 0.0
 
     def add(self, file: OpenFile, offset: int, size: int, pointer: int) -> int:
         """One more range; its number. It may be on its way when this returns."""
@@ -120,7 +193,6 @@ class Plan:
         return number
 
     def start(self) -> "Plan":
-        self.began = time.perf_counter()
         for number in range(self._threads):
             worker = threading.Thread(target=self._run, name=f"sluice-plan-{number}", daemon=True)
             self._workers.append(worker)
@@ -148,7 +220,7 @@ class Plan:
 
     def cancel(self) -> None:
         """Begins no slice any more; those on their way are waited for by `close()`."""
-        self._fail(Cancelled("The plan was cancelled before all of its ranges were carried."))
+        self._fail(Cancelled(CANCELLED))
 
     def close(self) -> None:
         """Waits until no thread of the plan touches memory, and ends it."""
@@ -183,8 +255,7 @@ class Plan:
             try:
                 count = transfer(file, pointer, size, offset, self._write)
                 if count < size:
-                    raise SluiceError(f"{file.path} ended {size - count} bytes early, at {offset + count}: the file was cut "
-                                      "while it was read.")
+                    raise cut_short(file.path, offset + count)
             except BaseException as failure:  # noqa: B902 - it is raised where the caller waits
                 self._fail(failure)
                 return
@@ -202,4 +273,3 @@ class Plan:
         """Moves the prefix past all that is in place; the lock is held."""
         while self._first_open < len(self._left) and self._left[self._first_open] == 0:
             self._first_open += 1
-        self.ended = time.perf_counter()

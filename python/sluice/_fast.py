@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-try:
-    from . import _native as native  # type: ignore[attr-defined]
-except ImportError:
-    native = None
+import os
+from typing import Any
+
+native: Any = None
+if os.environ.get("SLUICE_PYTHON_NATIVE") != "0":  # 0: ctypes alone, to tell a fault of one from a fault of the other
+    try:
+        from . import _native as native  # type: ignore[attr-defined,no-redef]
+    except ImportError:
+        pass
 
 
 def kind() -> str:

@@ -42,6 +42,11 @@ def candidates() -> "list[pathlib.Path]":
     return [HERE / "lib" / NAME, HERE.parent.parent / "build" / "release" / "lib" / NAME]
 
 
+def _address(function: object) -> int:
+    """Where a function of C is, for the extension, which calls it without ctypes."""
+    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+
+
 class Library:
     """The loaded library: its functions, typed, twice over.
 
@@ -55,6 +60,9 @@ class Library:
         self.is_sluice = hasattr(self.calls, "sluice_version")
         if self.is_sluice:
             _abi.bind(self.calls, _abi.SLUICE)
+        self.read_address = _address(self.calls.cuFileRead)
+        self.write_address = _address(self.calls.cuFileWrite)
+        self.error_address = _address(self.calls.sluice_last_error) if self.is_sluice else 0
 
     def version(self) -> str:
         return self.calls.sluice_version().decode() if self.is_sluice else "none"

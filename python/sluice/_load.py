@@ -11,7 +11,7 @@ from collections import deque
 from typing import Iterator
 
 from . import _engine, _memory, _staged, _tensors
-from ._engine import OpenFile, Plan
+from ._engine import NativePlan, OpenFile, Plan, plan_of
 from ._errors import SluiceError
 from ._explain import explain_handle
 from ._header import Entry, Header, SafetensorError, read_header
@@ -45,11 +45,11 @@ class Options:
         self.direct = bool(direct)
         self.engine = engine
 
-    def plan(self, device: int) -> Plan:
+    def plan(self, device: int) -> "Plan | NativePlan":
         """Who carries the bytes: `cuFileRead`, or windows and the copy engine."""
         if self.engine == "staged" and device != CPU and not self.direct:
             return _staged.StagedPlan(device, self.threads, self.slice_size)
-        return Plan(self.threads, self.slice_size)
+        return plan_of(self.threads, self.slice_size)
 
 
 def paths_of(filenames: object) -> "list[str]":
@@ -227,9 +227,9 @@ def read_range(file: OpenFile, offset: int, size: int, pointer: int, threads: in
     """One range, by this thread when it is small, by a plan when it is large."""
     if size <= _engine.SLICE:
         if size and _engine.transfer(file, pointer, size, offset) < size:
-            raise SluiceError(f"{file.path} ended before {offset + size}: the file was cut while it was read.")
+            raise _engine.cut_short(file.path, file.size())
         return
-    plan = Plan(threads).start()
+    plan = plan_of(threads).start()
     try:
         plan.add(file, offset, size, pointer)
         plan.seal()

@@ -72,6 +72,10 @@ class Tensor:
             raise AttributeError(f"a tensor of {self.dtype} on {self.device} has no __cuda_array_interface__")
         return {"shape": self.shape, "typestr": typestr, "data": (self._pointer, False), "version": 3}
 
+    def _with_shape(self, shape: "tuple[int, ...]") -> "Tensor":
+        """The same elements in another shape."""
+        return Tensor(self._buffer, self._pointer, shape, self.dtype, self.nbytes)
+
     def tobytes(self) -> bytes:
         """The bytes, copied to the host."""
         target = bytearray(self.nbytes)

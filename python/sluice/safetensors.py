@@ -16,16 +16,20 @@ Tensors own their memory: they outlive files, contexts and loaders. Tensors of o
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Iterator
+from typing import Any, Iterator, Mapping
 
 from . import _load, _tensors
 from ._into import Into, Mismatch
 from ._header import SafetensorError
 from ._load import Loaded, Options
+from ._open import Slice, safe_open
 from ._report import Report
+from ._save import save
 
-__all__ = ["Loaded", "Mismatch", "Report", "SafetensorError", "iterate", "load_file", "load_files", "load_into"]
+__all__ = ["Loaded", "Mismatch", "Report", "SafetensorError", "Slice", "iterate", "load_file", "load_files",
+           "load_into", "safe_open", "save_file"]
 
 
 def _framework(name: "str | None") -> str:
@@ -76,3 +80,13 @@ def load_into(model: object, filenames: object, *, strict: bool = True, device: 
     tensors that are converted. `device` is where the staging is; by default where the first target is.
     """
     return Into(model, filenames, device, strict, Options(**options)).run()  # type: ignore[arg-type]
+
+
+def save_file(tensors: "Mapping[str, Any]", filename: "str | os.PathLike[str]",
+              metadata: "Mapping[str, str] | None" = None) -> Report:
+    """Writes tensors, wherever they are, to a file: from device memory without a copy on the way.
+
+    The bytes go to a temporary file in the same folder, which is made durable and then takes the name: at any moment the
+    old file is there as it was, or the new one is complete. Tensors that are not contiguous are made so first.
+    """
+    return save(tensors, filename, metadata)

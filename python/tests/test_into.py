@@ -1,0 +1,151 @@
+"""Loading into tensors that are there: straight into their memory, or converted, or refused before anything is read."""
+
+from __future__ import annotations
+
+import os
+import unittest
+
+from support import TestCase, some_tensors
+
+from sluice import _cuda, _memory
+from sluice import safetensors as st
+from sluice._tensors import Tensor
+
+
+def targets_like(tensors, device=0):
+    """Tensors of those shapes and types, in memory full of rubbish."""
+    found = {}
+    for name, (dtype, shape, data) in tensors.items():
+        buffer = _memory.allocate(max(len(data), 1), device, "sluice")
+        if device != _memory.CPU:
+            _cuda.fill(device, buffer.pointer, 0x5A, buffer.size)
+        found[name] = Tensor(buffer, buffer.pointer, tuple(shape), dtype, len(data))
+    return found
+
+
+class Into(TestCase):
+    def test_every_tensor_arrives_in_the_memory_that_was_there(self):
+        tensors = {**some_tensors(60), "large": ("U8", (17 << 20,), os.urandom(1 << 20) * 17)}
+        path = self.model(tensors)
+        for device in (0, _memory.CPU):
+            targets = targets_like(tensors, device)
+            before = {name: target.data_ptr() for name, target in targets.items()}
+            report = st.load_into(targets, path)
+            self.assert_same(targets, tensors)
+            self.assertEqual({name: target.data_ptr() for name, target in targets.items()}, before)
+            self.assertEqual(report.tensors, len(tensors))
+
+    def test_no_second_copy_of_the_model_is_made_on_the_device(self):
+        tensors = {f"t{n}": ("U8", (1 << 20,), os.urandom(1 << 20)) for n in range(64)}
+        path = self.model(tensors)
+        targets = targets_like(tensors)
+        st.load_into(targets, path)
+        free = _cuda.free_memory(0)[0]
+        least = [free]
+        allocate = _memory._of_driver
+
+        def watched(size, device):
+            buffer = allocate(size, device)
+            least.append(_cuda.free_memory(0)[0])
+            return buffer
+
+        from unittest import mock
+        from sluice import _into
+
+        with mock.patch.object(_memory, "_of_driver", watched), mock.patch.object(_into, "STAGING", 4 << 20):
+            st.load_into(targets, path)
+        self.assertGreater(len(least), 1)
+        self.assertLess(free - min(least), 32 << 20)
+        self.assert_same(targets, tensors)
+
+    def test_a_wrong_shape_or_type_is_refused_before_anything_is_read(self):
+        tensors = {"a": ("U8", (4,), b"abcd"), "b": ("F32", (1,), b"wxyz")}
+        path = self.model(tensors)
+        for what, wrong in (("shape", {"a": ("U8", (2, 2), b"abcd")}), ("type", {"b": ("I32", (1,), b"wxyz")})):
+            targets = targets_like({**tensors, **wrong})
+            with self.subTest(what), self.assertRaises(st.Mismatch) as caught:
+                st.load_into(targets, path)
+            self.assertIn("Nothing was read", str(caught.exception))
+            self.assertTrue(all(set(target.tobytes()) == {0x5A} for target in targets.values()))
+
+    def test_strict_wants_the_same_names_on_both_sides(self):
+        tensors = {"a": ("U8", (4,), b"abcd"), "b": ("U8", (1,), b"x")}
+        path = self.model(tensors)
+        targets = targets_like({"a": tensors["a"], "c": ("U8", (1,), b"y")})
+        with self.assertRaisesRegex(st.Mismatch, r"lack \(1\): c\..*no \(1\): b\..*strict=False"):
+            st.load_into(targets, path)
+        report = st.load_into(targets, path, strict=False)
+        self.assertEqual((report.missing, report.unexpected), (["c"], ["b"]))
+        self.assertEqual((targets["a"].tobytes(), targets["c"].tobytes()), (b"abcd", b"\x5a"))
+
+    def test_tied_weights_need_to_be_in_the_file_once(self):
+        path = self.model({"embedding": ("U8", (4,), b"abcd")})
+        targets = targets_like({"embedding": ("U8", (4,), b"abcd")})
+        targets["head"] = targets["embedding"]
+        st.load_into(targets, path)
+        self.assertEqual(targets["head"].tobytes(), b"abcd")
+
+    def test_of_targets_that_share_memory_the_last_one_wins(self):
+        data = {name: os.urandom(20 << 20) for name in ("one", "two")}
+        path = self.model({name: ("U8", (20 << 20,), bytes_) for name, bytes_ in data.items()})
+        targets = targets_like({"one": ("U8", (20 << 20,), data["one"])})
+        targets["two"] = targets["one"]
+        for _ in range(3):
+            st.load_into(targets, path)
+            self.assertEqual(targets["one"].tobytes(), data["two"])
+
+
+class Torch(TestCase):
+    """With PyTorch for the CPU over the soft GPU's managed memory (soft_torch.py), in a process of its own."""
+
+    PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[2])
+import soft_torch
+soft_torch.install()
+import torch, sluice.safetensors as st
+path = sys.argv[1]
+loaded = st.load_file(path, "cuda", framework="pt")
+assert loaded["w"].shape == (64, 32) and loaded["w"].dtype == torch.bfloat16
+assert loaded["odd"].tolist() == [1, 2, 3] and loaded["h"].tolist() == [1.0, 2.0]
+assert loaded["w"].untyped_storage().data_ptr() == loaded["h"].untyped_storage().data_ptr()
+bits = loaded["w"].clone().view(torch.int16)
+model = torch.nn.ParameterDict({"w": torch.nn.Parameter(torch.zeros(64, 32, dtype=torch.float32)),
+                                "h": torch.nn.Parameter(torch.zeros(4, dtype=torch.float16)[::2], requires_grad=False),
+                                "odd": torch.nn.Parameter(torch.zeros(3, dtype=torch.uint8), requires_grad=False)})
+report = st.load_into(model, path)
+assert torch.equal(model["w"].detach(), loaded["w"].float())
+assert model["h"].tolist() == [1.0, 2.0] and model["odd"].tolist() == [1, 2, 3]
+print(len(report.notes), *report.notes, sep="\\n")
+with st.safe_open(path, "pt", "cuda") as file:
+    part = file.get_slice("w")[3:5]
+    assert torch.equal(part.view(torch.int16), bits[3:5])
+    assert torch.equal(file.get_slice("w")[:, 4:6].contiguous().view(torch.int16), bits[:, 4:6])
+    assert torch.equal(file.get_slice("w")[7].view(torch.int16), bits[7])
+    assert file.get_slice("w").get_shape() == [64, 32] and file.get_slice("w").get_dtype() == "BF16"
+assert torch.equal(part.view(torch.int16), bits[3:5])
+st.save_file({"t": loaded["w"].t(), "w": loaded["w"]}, path + ".copy")
+back = st.load_file(path + ".copy", framework="pt")
+assert torch.equal(back["t"].view(torch.int16), bits.t()) and torch.equal(back["w"].view(torch.int16), bits)
+print("done")
+"""
+
+    def test_parameters_of_other_types_and_strides_are_converted_and_the_report_says_so(self):
+        import struct
+
+        from support import HERE, python
+
+        path = self.model({"w": ("BF16", (64, 32), os.urandom(64 * 32 * 2).replace(b"\x7f", b"\0").replace(b"\xff", b"\0")),
+                           "odd": ("U8", (3,), b"\1\2\3"), "h": ("F16", (2,), struct.pack("<2e", 1, 2))})
+        status, out, error = python("import torch", timeout=120)
+        if status != 0:
+            self.skipTest("this Python has no PyTorch")
+        status, out, error = python(self.PROGRAM, path, HERE, timeout=120)
+        self.assertEqual(status, 0, error)
+        self.assertIn("done", out)
+        self.assertIn("w is copied after its read: its type is torch.float32", out)
+        self.assertIn("h is copied after its read: it is not contiguous", out)
+
+
+if __name__ == "__main__":
+    unittest.main()
