@@ -1,15 +1,23 @@
-# Warnings and sanitizers, as two interface targets that every target of ours links.
+# Language standards, warnings and sanitizers, as interface targets that every target of ours links.
 
-add_library(sluice_warnings INTERFACE)
-target_compile_options(sluice_warnings INTERFACE
+add_library(sluice_standards INTERFACE)
+target_compile_features(sluice_standards INTERFACE c_std_11 cxx_std_20)
+
+# The flags alone are for tests that compile the public headers as older C++.
+add_library(sluice_warning_flags INTERFACE)
+target_compile_options(sluice_warning_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wcast-align -Wformat=2
   $<$<BOOL:${SLUICE_WERROR}>:-Werror>
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast -Wextra-semi>)
+add_library(sluice_warnings INTERFACE)
+target_link_libraries(sluice_warnings INTERFACE sluice_warning_flags sluice_standards)
 
 # The product also keeps an eye on every implicit narrowing; tests and benchmarks may be looser.
+add_library(sluice_strict_flags INTERFACE)
+target_link_libraries(sluice_strict_flags INTERFACE sluice_warning_flags)
+target_compile_options(sluice_strict_flags INTERFACE -Wconversion -Wsign-conversion -Wundef)
 add_library(sluice_strict INTERFACE)
-target_link_libraries(sluice_strict INTERFACE sluice_warnings)
-target_compile_options(sluice_strict INTERFACE -Wconversion -Wsign-conversion -Wundef)
+target_link_libraries(sluice_strict INTERFACE sluice_strict_flags sluice_warnings)
 
 add_library(sluice_sanitizers INTERFACE)
 if(SLUICE_SANITIZE)
@@ -24,7 +32,7 @@ if(SLUICE_SANITIZE)
   # block, and ends the process when they happen to lie elsewhere. LeakSanitizer does not know where they lie, either.
   target_compile_options(sluice_sanitizers INTERFACE -ftls-model=initial-exec)
 endif()
-target_link_libraries(sluice_warnings INTERFACE sluice_sanitizers)
+target_link_libraries(sluice_warning_flags INTERFACE sluice_sanitizers)
 
 # sluice_by_folders(TARGET): compiles the sources of each folder as one file, at most a dozen
 # at a time, where SLUICE_UNITY says so. A folder's sources therefore name nothing alike in their anonymous namespaces.

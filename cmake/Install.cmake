@@ -22,29 +22,31 @@ install(TARGETS softcuda softgdr LIBRARY DESTINATION ${sluice_private_libdir}/so
 
 # The package is written by hand, not exported: the static library is one archive of our objects, and its users need
 # none of the build's own targets.
-configure_package_config_file(packaging/SluiceConfig.cmake.in ${CMAKE_BINARY_DIR}/packaging/SluiceConfig.cmake
+configure_package_config_file(packaging/SluiceConfig.cmake.in ${PROJECT_BINARY_DIR}/packaging/SluiceConfig.cmake
   INSTALL_DESTINATION ${sluice_cmake_dir}
   PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_BINDIR)
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/packaging/SluiceConfigVersion.cmake COMPATIBILITY SameMajorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/packaging/SluiceConfig.cmake ${CMAKE_BINARY_DIR}/packaging/SluiceConfigVersion.cmake
+# Before 1.0 a minor version may change what programs see.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/packaging/SluiceConfigVersion.cmake
+  VERSION ${PROJECT_VERSION} COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/packaging/SluiceConfig.cmake ${PROJECT_BINARY_DIR}/packaging/SluiceConfigVersion.cmake
   DESTINATION ${sluice_cmake_dir})
 
 # pkg-config follows the folder that the file lies in, so an installation can be moved.
 file(RELATIVE_PATH sluice_prefix_from_pc "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 string(REGEX REPLACE "/$" "" sluice_prefix_from_pc "${sluice_prefix_from_pc}")
-configure_file(packaging/cufile.pc.in ${CMAKE_BINARY_DIR}/packaging/cufile.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/packaging/cufile.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(packaging/cufile.pc.in ${PROJECT_BINARY_DIR}/packaging/cufile.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/packaging/cufile.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # Made where there was a Python to make them (tools/CMakeLists.txt).
 if(TARGET manual)
-  install(DIRECTORY ${CMAKE_BINARY_DIR}/manual/man1 ${CMAKE_BINARY_DIR}/manual/man3 ${CMAKE_BINARY_DIR}/manual/man5
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/manual/man1 ${PROJECT_BINARY_DIR}/manual/man3 ${PROJECT_BINARY_DIR}/manual/man5
     DESTINATION ${CMAKE_INSTALL_MANDIR})
-  install(DIRECTORY ${CMAKE_BINARY_DIR}/manual/bash/ DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-  install(DIRECTORY ${CMAKE_BINARY_DIR}/manual/zsh/ DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/manual/bash/ DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/manual/zsh/ DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 endif()
 
 install(DIRECTORY samples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice/samples
   FILES_MATCHING PATTERN "*.c" PATTERN "*.h" PATTERN "Makefile")
 
-install(FILES README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.schema.json")
+install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.schema.json" PATTERN "*.svg")

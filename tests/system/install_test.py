@@ -42,6 +42,45 @@ def test_installed_package_builds_and_runs():
             contains(needed, "[libcufile.so.0]")
 
 
+def test_installed_package_tells_its_version():
+    with scratch() as folder:
+        prefix = install(folder)
+        project = folder / "project"
+        project.mkdir()
+        version = re.search(r"project\(Sluice VERSION (\d+)\.(\d+)", (SOURCE / "CMakeLists.txt").read_text())
+        major, minor = int(version[1]), int(version[2])
+        for asked, found in ((f"{major}.{minor}", True), (f"{major}.{minor + 1}", False), (f"{major + 1}.0", False)):
+            (project / "CMakeLists.txt").write_text(
+                "cmake_minimum_required(VERSION 3.25)\nproject(Asking LANGUAGES C)\n"
+                f"find_package(Sluice {asked} QUIET)\nmessage(STATUS \"found=${{Sluice_FOUND}}, \"\n"
+                "\"considered=${Sluice_CONSIDERED_VERSIONS}\")\n")
+            told = run("cmake", "-S", project, "-B", folder / f"build-{asked}", f"-DCMAKE_PREFIX_PATH={prefix}", timeout=120)
+            contains(told.stdout, f"found={int(found)}, considered={major}.{minor}.")
+
+
+def test_project_that_takes_in_the_tree_gets_its_targets_and_nothing_else():
+    skip_when_sanitized()
+    with scratch() as folder:
+        project = folder / "project"
+        project.mkdir()
+        (project / "reader.c").write_text("#include <cufile.h>\nint main(void) { return cuFileUseCount() > 0; }\n")
+        (project / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\nproject(Host LANGUAGES C CXX)\ninclude(CTest)\n"
+            f"add_subdirectory(\"{SOURCE}\" sluice)\nadd_executable(reader reader.c)\n"
+            "target_compile_definitions(reader PRIVATE CUFILE_NO_CUDA_H)\n"
+            "target_link_libraries(reader PRIVATE Sluice::cufile)\ninstall(TARGETS reader)\n")
+        run("cmake", "-S", project, "-B", folder / "build", "-G", "Ninja", timeout=120)
+        targets = run("ninja", "-C", folder / "build", "-t", "targets", "all").stdout
+        contains(targets, "sluice/lib/libcufile.so.0: ")
+        for absent in ("unit_tests", "cufile_bench", "sample_01_first_read"):
+            if re.search(rf"^\S*{absent}\b", targets, re.MULTILINE):
+                raise AssertionError(f"{absent} is built for a project that wants the library")
+        equal(run("ctest", "--test-dir", folder / "build", "-N").stdout.strip().splitlines()[-1], "Total Tests: 0")
+        contains(run("ninja", "-C", folder / "build", "-t", "query", "reader").stdout, "sluice/lib/libcufile.so")
+        if "/sluice/" in (folder / "build/cmake_install.cmake").read_text().split("Include the install script")[0]:
+            raise AssertionError("the tree brings install rules along")
+
+
 def test_installed_samples_build_and_run():
     skip_when_sanitized()
     with scratch() as folder:
