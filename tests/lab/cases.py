@@ -1,6 +1,11 @@
-"""The cases: one boot each. A new one is an entry in CASES and a script in guest/."""
+"""The cases: one boot each. A new one is an entry in CASES and a script in guest/.
+
+All of them take as long as a build does, so the check boots those that a change can touch: each case names the folders
+whose code it is there for. Where nothing is known of the change, it boots the core. All run in `./run check --full`.
+"""
 
 import dataclasses
+import pathlib
 import shlex
 
 from machine import MARK, Drive, Topology
@@ -29,6 +34,20 @@ class Case:
     limit_seconds: int = 1800
     settings: dict = dataclasses.field(default_factory=dict)  # what the script is told
     job: str = ""
+    core: bool = False  # booted whatever has changed
+    touched_by: tuple = ()  # folders of src/ that it is there for; its script and the lab's own parts touch it, too
+
+    def is_touched(self, paths):
+        """Whether a change of these files (relative to the project) can change what this case shows."""
+        return self.core or any(self.is_touched_by(pathlib.PurePosixPath(path)) for path in paths)
+
+    def is_touched_by(self, path):
+        if path.parts[0] == "src" and len(path.parts) > 2:
+            return path.parts[1] in self.touched_by
+        if path.parts[:3] == ("tests", "lab", "guest"):
+            scripts = {case.script for case in CASES}
+            return path.name == self.script or path.name not in scripts
+        return path.parts[:2] == ("tests", "lab") and path.name not in ("CMakeLists.txt", "parts_test.py")
 
     def all_drives(self):
         return (*self.drives, MARK_DRIVE)
@@ -47,8 +66,14 @@ class Case:
         return dataclasses.replace(self, drives=drives, job=job)
 
 
-def topology_case(name, what, expectation, topology, drives=(GPU0, PLN0), **settings):
-    return Case(f"topology: {name}", what, "topology.sh", drives=drives, topology=topology,
+# The folders that decide for a path and prove it, and those that move bytes between files and memory.
+DECIDING = ("facts", "paths", "route", "topology")
+MOVING = ("core", "engine", "io", "paths", "staging", "stream", "transfer", "workers")
+EVERYTHING = (*DECIDING, *MOVING, "api", "base", "batch", "config", "gpu", "observe", "process", "request")
+
+
+def topology_case(name, what, expectation, topology, drives=(GPU0, PLN0), core=False, **settings):
+    return Case(f"topology: {name}", what, "topology.sh", drives=drives, topology=topology, core=core, touched_by=DECIDING,
                 settings={"LAB_EXPECTATION": expectation, "LAB_TOPOLOGY": name, **settings})
 
 
@@ -56,15 +81,16 @@ CASES = [
     Case("facts", "what the kernel does with device memory, target by target", "facts.sh",
          drives=(GPU0, GPU1, PLN0, PLN1, TWO_PATHS)),
     Case("library", "which way the library goes on each file system and device, and what the drives did", "library.sh",
-         drives=(GPU0, PLN0, PLN1, TWO_PATHS)),
+         drives=(GPU0, PLN0, PLN1, TWO_PATHS), core=True, touched_by=EVERYTHING),
     Case("direct", "the library's direct path on arrays, mappings, two devices, and drives that are polled", "direct.sh",
-         drives=(GPU0, GPU1, PLN0, PLN1, TWO_PATHS)),
+         drives=(GPU0, GPU1, PLN0, PLN1, TWO_PATHS), touched_by=(*DECIDING, "batch", "core", "gpu", "paths", "request")),
     Case("disk", "reads through staging memory by threads, io_uring, SQPOLL, IOPOLL and both", "disk.sh",
-         drives=(GPU0, PLN0, SMALL), settings={"LAB_SAMPLE": "25"}),
+         drives=(GPU0, PLN0, SMALL), settings={"LAB_SAMPLE": "25"}, touched_by=MOVING),
     Case("fabrics", "NVMe/TCP and NVMe/RDMA; paths that go and come back under load", "fabrics.sh",
-         drives=(GPU0, PLN0, PLN1), settings={"LAB_CLIENTS": "pread cufile"}),
+         drives=(GPU0, PLN0, PLN1), settings={"LAB_CLIENTS": "pread cufile"},
+         touched_by=("core", "facts", "observe", "paths", "process")),
     Case("project", "the project's own tests on file systems on NVMe drives", "project.sh",
-         drives=(GPU0, PLN0, PLN1, PLN2), memory_mebibytes=2048,
+         drives=(GPU0, PLN0, PLN1, PLN2), memory_mebibytes=2048, touched_by=(*MOVING, "facts", "request"),
          # Of the parts those that speak to the kernel about files, of the contract what moves their bytes, of the matrix
          # what does not lie in memory.
          settings={"LAB_SUITES": "unit contract matrix",
@@ -79,7 +105,7 @@ CASES = [
     topology_case("switch, IOMMU in pass-through", "bus addresses stay as they are", "direct",
                   Topology(iommu="pass-through")),
     topology_case("switch, IOMMU translating", "success is reported and the data is lost, of one drive of an array, too",
-                  "lost", Topology(iommu="translating"), drives=(GPU0, PLN0, PLN1), LAB_MIXED="yes"),
+                  "lost", Topology(iommu="translating"), drives=(GPU0, PLN0, PLN1), core=True, LAB_MIXED="yes"),
     topology_case("root ports, CPU listed, IOMMU translating", "data arrives; QEMU's trace tells untranslated addresses", "right",
                   Topology(switch=False, cpu="EPYC", iommu="translating")),
     topology_case("root ports, CPU not listed, IOMMU translating", "refused as without an IOMMU", "EINVAL",

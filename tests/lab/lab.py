@@ -3,7 +3,7 @@
 
 Every case is one boot (cases.py). Rows come from the guest's output and, for the transfers that the guest made promises
 about, from QEMU's trace of what the drives did. Ends with what the guests counted (runs that ended by polling) and the
-number of DMA segments that one drive had in the memory of another: device to device, past the CPU. docs/lab.md tells
+number of DMA segments that one drive had in the memory of another: device to device, past the CPU. docs/internals/lab.md tells
 more.
 """
 
@@ -35,6 +35,9 @@ def parse_arguments():
     parser.add_argument("--junit", type=pathlib.Path, help="also write the rows to this file, as test reports are")
     parser.add_argument("--jobs", type=int, default=2, help="guests at a time (2)")
     parser.add_argument("--fetch", action="store_true", help="only fetch the kernel, where there is none yet")
+    parser.add_argument("--core", action="store_true", help="only the cases that show the most in the shortest time")
+    parser.add_argument("--changed", type=pathlib.Path,
+                        help="a list of files, one a line: the core, and the cases that a change of these can touch")
     parser.add_argument("--list", action="store_true", help="tell the cases and boot none")
     parser.add_argument("--verbose", action="store_true", help="print rows that passed, too")
     parser.add_argument("case", nargs="*", help="only cases whose names hold one of these words")
@@ -128,6 +131,13 @@ def print_case(case, found, boot, verbose):
 def main():
     asked = parse_arguments()
     chosen = [case for case in cases.CASES if not asked.case or any(word in case.name for word in asked.case)]
+    if asked.changed or asked.core:
+        paths = asked.changed.read_text(encoding="utf-8").splitlines() if asked.changed else []
+        left_out = [case.name for case in chosen if not case.is_touched(paths)]
+        chosen = [case for case in chosen if case.is_touched(paths)]
+        if left_out:
+            print(f"left out, since {'nothing is known to touch them' if asked.core else 'no change touches them'}: "
+                  f"{', '.join(left_out)}; ./run lab boots all", flush=True)
     if asked.list or not chosen:
         for case in cases.CASES:
             print(f"{case.name}: {case.what}")

@@ -146,6 +146,25 @@ class Cases(unittest.TestCase):
         for case in cases.CASES:
             self.assertTrue((pathlib.Path(cases.__file__).parent / "guest" / case.script).exists(), case.name)
 
+    def test_a_change_boots_what_it_can_touch(self):
+        def booted(*paths):
+            return {case.name for case in cases.CASES if case.is_touched(paths)}
+
+        core = booted()
+        everything = {case.name for case in cases.CASES}
+        self.assertTrue(core and core < everything)
+        self.assertEqual(booted("docs/guide/install.md", "tests/unit/base/backoff_test.cpp", "src/CMakeLists.txt"), core)
+        self.assertEqual(booted("tests/lab/guest/disk.sh"), core | {"disk"})
+        self.assertEqual(booted("tests/lab/guest/common.sh"), everything)
+        self.assertEqual(booted("tests/lab/machine.py"), everything)
+        self.assertIn("fabrics", booted("src/facts/mount.cpp"))
+        self.assertNotIn("fabrics", booted("src/route/judge.cpp"))
+
+    def test_every_folder_of_the_library_is_in_a_case(self):
+        source = pathlib.Path(cases.__file__).resolve().parents[2] / "src"
+        known = {folder for case in cases.CASES for folder in case.touched_by}
+        self.assertEqual({path.name for path in source.iterdir() if path.is_dir()} - known, set())
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -6,6 +6,9 @@ all of the work, which is in the system's headers, is done once a folder.
 
 What was compiled is remembered as clean by a stamp in BUILD/tidy whose name is a hash over everything that the verdict
 depends on: the rules, the tool, the command line, the sources and every header of ours that they include.
+
+With --changed, only those are looked at that a change touches: they, or a header that they include, stand in that list of
+files (tools/dev/changed.py makes it). A change of the rules or of this script touches all.
 """
 import argparse
 import concurrent.futures
@@ -79,11 +82,18 @@ def key_of(rules, path, entry, headers):
     return digest.hexdigest()
 
 
+def touched(path, changed, headers):
+    """Whether what this file was made from, or what judges it, is among the changed files."""
+    judges = {ROOT / ".clang-tidy", pathlib.Path(__file__).resolve()}
+    return not changed.isdisjoint({path, *sources_in(path), *headers} | judges)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="a build folder that was built")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--tool", default="clang-tidy")
+    parser.add_argument("--changed", type=pathlib.Path, help="a list of files, one a line; only what these touch is checked")
     options = parser.parse_args()
     build = options.build.resolve()
     stamps = build / "tidy"
@@ -94,8 +104,12 @@ def main():
     headers = included_headers(build)
     compiled, sources = compiled_files(build)
     keys = {path: key_of(rules, path, entry, headers) for path, entry in compiled.items()}
+    looked_at = set(compiled)
+    if options.changed:
+        changed = {ROOT / line for line in options.changed.read_text().splitlines()}
+        looked_at = {path for path in compiled if touched(path, changed, headers.get(object_of(compiled[path]), []))}
     # Those that take longest first.
-    open_files = sorted((path for path, key in keys.items() if key is None or not (stamps / key).exists()),
+    open_files = sorted((path for path in looked_at if keys[path] is None or not (stamps / keys[path]).exists()),
                         key=lambda path: -len(headers.get(object_of(compiled[path]), [])))
 
     def check(path):
@@ -117,7 +131,7 @@ def main():
             failed += 1
             names = ", ".join(str(source.relative_to(ROOT)) for source in sources_in(path))
             print(f"-- {names}\n{result.stdout}", flush=True)
-    print(f"clang-tidy: {len(sources)} sources, compiled as {len(compiled)} files; "
+    print(f"clang-tidy: {len(sources)} sources, compiled as {len(compiled)} files; {len(looked_at)} of these to be judged, "
           f"{len(open_files)} checked now, {failed} with findings")
     return 1 if failed or not sources else 0
 

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""What the check leaves out rests on what has changed: tools/dev/changed.py finds that, and tools/dev/tidy.py looks at
+each file that a change touches."""
+
+import argparse
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+DEV = pathlib.Path(__file__).resolve().parents[2] / "tools/dev"
+
+
+@unittest.skipIf(shutil.which("git") is None, "git is not installed")
+class Changed(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory(prefix="sluice-dev-")
+        self.addCleanup(self.scratch.cleanup)
+        self.top = pathlib.Path(self.scratch.name)
+        (self.top / "tools/dev").mkdir(parents=True)
+        shutil.copy(DEV / "changed.py", self.top / "tools/dev")
+
+    def git(self, *arguments):
+        who = ["-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "commit.gpgsign=false", "-c", "init.defaultBranch=main"]
+        subprocess.run(["git", "-C", self.top, *who, *arguments], check=True, capture_output=True)
+
+    def commit(self, name):
+        (self.top / name).write_text(name, encoding="utf-8")
+        self.git("add", "-A")
+        self.git("commit", "-m", name)
+
+    def told(self, *arguments):
+        run = subprocess.run([sys.executable, "-B", self.top / "tools/dev/changed.py", *arguments], text=True,
+                             capture_output=True, check=False)
+        return run.returncode, run.stdout.split(), run.stderr
+
+    def test_a_branch_is_held_against_where_it_left_main(self):
+        self.git("init")
+        self.commit("old")
+        self.git("checkout", "-b", "mine")
+        self.commit("new")
+        self.git("checkout", "main")
+        self.commit("others")
+        self.git("checkout", "mine")
+        (self.top / "old").unlink()
+        (self.top / "untracked").write_text("", encoding="utf-8")
+        self.assertEqual(self.told()[:2], (0, ["new", "old", "untracked"]))
+        self.assertEqual(self.told("--since", "mine")[1], ["old", "untracked"])
+
+    def test_the_main_branch_has_nothing_to_compare_with_but_what_is_not_committed(self):
+        self.git("init")
+        self.commit("old")
+        status, _, why = self.told()
+        self.assertEqual(status, 3)
+        self.assertIn("part of main", why)
+        (self.top / "old").write_text("changed", encoding="utf-8")
+        self.assertEqual(self.told()[:2], (0, ["old"]))
+
+    def test_what_cannot_be_told_is_said(self):
+        self.assertEqual(self.told()[0], 3)
+        self.git("init")
+        self.commit("old")
+        status, _, why = self.told("--since", "nowhere")
+        self.assertEqual(status, 3)
+        self.assertIn("no commit nowhere", why)
+
+
+class Touched(unittest.TestCase):
+    def test_a_source_its_headers_and_the_rules_touch_it(self):
+        sys.path.insert(0, str(DEV))
+        self.addCleanup(sys.path.remove, str(DEV))
+        import tidy
+        source, header, other = (tidy.ROOT / name for name in ("src/base/a.cpp", "src/base/a.h", "src/base/b.h"))
+        for changed, expected in (({source}, True), ({header}, True), ({other}, False), ({tidy.ROOT / ".clang-tidy"}, True),
+                                  (set(), False)):
+            with self.subTest(changed=changed):
+                self.assertEqual(tidy.touched(source, changed, [header]), expected)
+
+
+if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_known_args()
+    sys.dont_write_bytecode = True
+    unittest.main(argv=sys.argv[:1])
