@@ -33,7 +33,7 @@ typedef enum sluice_path {
 } sluice_path_t;
 
 /* Why that way was taken. A closed set, new ones at the end; each reason has a name, a sentence and a remedy
- * (docs/paths.md). */
+ * (docs/reference/paths.md). */
 typedef enum sluice_reason {
   SLUICE_REASON_HOST_MEMORY = 0,             /* the buffer is host memory: there is no device to bypass the CPU for */
   SLUICE_REASON_PLAIN_MODE = 1,              /* SLUICE_MODE=plain asks for the simplest way */
@@ -114,7 +114,7 @@ typedef enum sluice_effect {
   SLUICE_EFFECT_ACCEPTED = 2  /* it is read and checked, and changes nothing */
 } sluice_effect_t;
 
-/* One key of the configuration (docs/configuration.md). */
+/* One key of the configuration (docs/reference/configuration.md). */
 typedef struct sluice_setting {
   const char* key;      /* "properties.max_direct_io_size_kb" */
   const char* value;    /* what holds, as cufile.json spells it: "16384", "\"ERROR\"", "[4, 1024]" */

@@ -1,4 +1,4 @@
-// What the environment says about the soft GPU. Read once, by cuInit; docs/softgpu.md describes each.
+// What the environment says about the soft GPU. Read once, by cuInit; docs/reference/softgpu.md describes each.
 #pragma once
 
 #include <cstdint>

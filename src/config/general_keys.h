@@ -268,9 +268,9 @@ inline constexpr std::array general_keys{
         .environment = "CUFILE_USE_PCIP2PDMA",
         .effect = Effect::obeyed,
         .meaning = "Let the kernel's PCI P2PDMA move bytes between drive and GPU.",
-        .here =
-            "Transfers between device memory and O_DIRECT files take the path p2pdma where a trial read has been "
-            "verified (docs/paths.md). On NVIDIA GPUs experimental: refusals are told, and the posix path is taken."},
+        .here = "Transfers between device memory and O_DIRECT files take the path p2pdma where a trial read has been "
+                "verified (docs/reference/paths.md). On NVIDIA GPUs experimental: refusals are told, and the posix "
+                "path is taken."},
     Key{.name = "properties.allow_compat_mode",
         .kind = Kind::flag,
         .standard = "true",
@@ -342,7 +342,7 @@ inline constexpr std::array general_keys{
         .kind = Kind::flag,
         .standard = "false",
         .meaning = "Cut unaligned O_DIRECT reads into an aligned body and edges.",
-        .here = "None: docs/paths.md says how requests are cut."},
+        .here = "None: docs/reference/paths.md says how requests are cut."},
     Key{.name = "properties.compat_odirect_unaligned_read_split_min_size_kb",
         .kind = Kind::number,
         .standard = "128",

@@ -128,7 +128,7 @@ std::string advice_on(std::string_view name) {
     if (foreign.name == name) return std::string(foreign.explanation);
   }
   const std::string_view nearest = nearest_name(name);
-  if (nearest.empty()) return "no known key is like it, see docs/configuration.md";
+  if (nearest.empty()) return "no known key is like it, see docs/reference/configuration.md";
   return "did you mean " + std::string(nearest) + "?";
 }
 

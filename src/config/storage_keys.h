@@ -9,7 +9,7 @@ namespace sluice::config {
 
 inline constexpr std::string_view no_rdma = "None: there is no RDMA path in this version.";
 inline constexpr std::string_view trial_decides =
-    "None: properties.use_pci_p2pdma and a trial (docs/paths.md) decide alone.";
+    "None: properties.use_pci_p2pdma and a trial (docs/reference/paths.md) decide alone.";
 
 inline constexpr std::array storage_keys{
     Key{.name = "properties.gds_rdma_write_support",

@@ -45,8 +45,8 @@ bool has_no_drive(const facts::BlockFacts& block) noexcept {
 }
 
 // Calls `tell` with one reason after the other until it answers that it has enough. The order is the contract
-// (docs/paths.md): from what the caller chose, over what the memory and the file are, to what the machine lacks and
-// what a trial has shown. Whoever removes the first reason by its remedy is told the next one.
+// (docs/reference/paths.md): from what the caller chose, over what the memory and the file are, to what the machine
+// lacks and what a trial has shown. Whoever removes the first reason by its remedy is told the next one.
 template <typename Tell>
 void tell_reasons(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
                   const Rules& rules, facts::Reach reach, Tell tell) noexcept(noexcept(tell(Reason{}))) {

@@ -1,4 +1,4 @@
-// The texts. docs/paths.md holds the same ones, and a test compares them: change both.
+// The texts. docs/reference/paths.md holds the same ones, and a test compares them: change both.
 #include "route/reasons.h"
 
 #include <array>
@@ -41,7 +41,8 @@ constexpr std::array<ReasonText, SLUICE_REASON_COUNT> texts = {{
      "Boot a kernel that was built with CONFIG_PCI_P2PDMA=y."},
     {"no_direct_provider",
      "File, drive and kernel would do, but nothing here hands this device's memory to the kernel.",
-     "Use NVIDIA's open kernel modules with static BAR1 (docs/paths.md); the explanation tells which step failed."},
+     "Use NVIDIA's open kernel modules with static BAR1 (docs/reference/paths.md); the explanation tells which step "
+     "failed."},
     {"caller_operations", "The handle was registered with read and write operations of its own.",
      "None is needed; register the handle as a plain descriptor to leave the transfers to the library."},
     {"buffered_descriptor", "The file was opened without O_DIRECT, so its bytes pass through the page cache.",
@@ -51,7 +52,7 @@ constexpr std::array<ReasonText, SLUICE_REASON_COUNT> texts = {{
     {"unreachable_device", "The kernel knows no peer-to-peer way between the drive and the device (EINVAL).",
      "Put both behind one PCIe switch, or use a host bridge that the kernel trusts."},
     {"pinning_refused", "The kernel cannot pin this device's memory (EFAULT).",
-     "Use a driver that maps device memory with pages of the kernel (docs/paths.md)."},
+     "Use a driver that maps device memory with pages of the kernel (docs/reference/paths.md)."},
     {"data_lost", "A trial read was reported as done, and its bytes did not arrive.",
      "Set the IOMMU to pass-through (iommu=pt) or switch it off, then open the driver again."},
     {"not_proven", "No trial read of this file system into this device has been made so far.",

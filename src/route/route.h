@@ -43,8 +43,8 @@ struct Verdict {
   Reason reason = SLUICE_REASON_HOST_MEMORY;
 };
 
-// The path and the first reason, in the order of docs/paths.md, that keeps the bytes from a more direct one. It holds
-// as long as its arguments do. `reach` is what is known of this device and this storage.
+// The path and the first reason, in the order of docs/reference/paths.md, that keeps the bytes from a more direct one.
+// It holds as long as its arguments do. `reach` is what is known of this device and this storage.
 Verdict judge(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
               const Rules& rules, base::Direction direction, facts::Reach reach) noexcept;
 

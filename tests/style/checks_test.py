@@ -109,7 +109,7 @@ class Checks(unittest.TestCase):
                 self.fails("sources_built.py", {name: ""}, f"{name}: no CMakeLists.txt names it")
 
     def test_rows(self):
-        files = {"docs/differences.md": "| x | y | z | `Own.Thing` |\n",
+        files = {"docs/reference/differences.md": "| x | y | z | `Own.Thing` |\n",
                  "tests/contract/a.cpp": "TEST_F(Own, Thing) {}\nTEST(Common, Thing) {}\n"}
         row = "driver | a situation | {} | {}\n".format
         good = row("same", "Common.Thing") * 60 + row("ours", "Own.Thing") * 40 + row("open", "it is hard")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each row of docs/differences.md names tests, and each of those exists in tests/contract."""
+"""Each row of docs/reference/differences.md names tests, and each of those exists in tests/contract."""
 
 import re
 
@@ -8,7 +8,7 @@ from project import arguments, finish
 
 def main():
     top = arguments(__doc__).project
-    page = (top / "docs/differences.md").read_text(encoding="utf-8")
+    page = (top / "docs/reference/differences.md").read_text(encoding="utf-8")
     sources = "\n".join(path.read_text(encoding="utf-8") for path in sorted((top / "tests/contract").glob("*.cpp")))
     defined = {f"{suite}.{name}" for suite, name in re.findall(r"\bTEST(?:_F|_P)?\((\w+),\s*(\w+)\)", sources)}
     complaints = []

@@ -13,10 +13,10 @@ FORBIDDEN = [
     (re.compile(r"(?<![\w.])[A-Z]:\\\\?Users\b"), "is a path of one machine"),
 ]
 
-FOLDERS = [".ci", "bench", "cmake", "deploy", "docs", "examples", "include", "packaging", "python", "samples",
+FOLDERS = [".ci", ".github", "bench", "cmake", "deploy", "docs", "examples", "include", "packaging", "python", "samples",
            "softgpu", "src", "tests", "tools"]
 SUFFIXES = {"", ".c", ".cmake", ".cpp", ".h", ".in", ".inc", ".json", ".map", ".md", ".py", ".sh", ".txt", ".yml"}
-TOP = ["CMakeLists.txt", "CMakePresets.json", "CONTRIBUTING.md", "README.md", "run"]
+TOP = ["CHANGELOG.md", "CMakeLists.txt", "CMakePresets.json", "CONTRIBUTING.md", "README.md", "run"]
 
 # This folder has to spell out what it forbids.
 OWN_FOLDER = "tests/style/"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Each row of tests/contract/rows.txt names tests that exist, or says why it is open. A test of a "same" row holds
-nothing that we do differently: it stands in no row of another kind, and docs/differences.md does not name it."""
+nothing that we do differently: it stands in no row of another kind, and docs/reference/differences.md does not name it."""
 
 import re
 
@@ -20,7 +20,7 @@ def defined_tests(top):
 def main():
     top = arguments(__doc__).project
     defined = defined_tests(top)
-    differences = set(re.findall(r"`(\w+\.\w+)`", (top / "docs/differences.md").read_text(encoding="utf-8")))
+    differences = set(re.findall(r"`(\w+\.\w+)`", (top / "docs/reference/differences.md").read_text(encoding="utf-8")))
     lines = (top / "tests/contract/rows.txt").read_text(encoding="utf-8").splitlines()
     complaints = []
     kinds = {}  # test -> kind of the rows that name it
@@ -42,7 +42,7 @@ def main():
             if kinds.setdefault(test, kind) != kind:
                 complaints.append(f"rows.txt:{number}: {test} stands for \"{kinds[test]}\" and for \"{kind}\": split it")
             if kind == "same" and test in differences:
-                complaints.append(f"rows.txt:{number}: {test} holds a difference (docs/differences.md): split it")
+                complaints.append(f"rows.txt:{number}: {test} holds a difference (docs/reference/differences.md): split it")
     if sum(rows.values()) < FEWEST:
         complaints.append(f"only {sum(rows.values())} rows were found")
     finish(complaints, f"{rows['same']} rows are the same, {rows['ours']} ours, {rows['varies']} varying, {rows['open']} open")

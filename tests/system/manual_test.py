@@ -59,7 +59,7 @@ def test_every_tool_has_a_man_page_with_its_help():
 def test_the_configuration_has_a_man_page_of_every_key():
     made()
     page = (MANUAL / "man5/cufile.json.5").read_text(encoding="utf-8").replace("\\-", "-")
-    keys = re.findall(r"^\| `([a-z]+\.[\w.]+)` \|.*\|.*\|.*\|.*\|$", (SOURCE / "docs/configuration.md").read_text(encoding="utf-8"),
+    keys = re.findall(r"^\| `([a-z]+\.[\w.]+)` \|.*\|.*\|.*\|.*\|$", (SOURCE / "docs/reference/configuration.md").read_text(encoding="utf-8"),
                       re.MULTILINE)
     equal(len(keys) > 100, True)
     equal([key for key in keys if f"\n.B {key}\n" not in page], [])

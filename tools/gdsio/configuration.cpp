@@ -102,7 +102,7 @@ class Reading {
  private:
   [[noreturn]] void fail(std::string_view what) const {
     throw ToolError(fmt::format("{}:{}: {}.", printable(path_), number_, what),
-                    "A configuration has [global] and [job1], [job2], ...; docs/tools.md lists the keys.", 2);
+                    "A configuration has [global] and [job1], [job2], ...; docs/reference/tools.md lists the keys.", 2);
   }
 
   void begin_section(std::string_view text) {

@@ -201,7 +201,7 @@ KEY = re.compile(r"^\| `([\w.]+)` \| (.*?) \| (.*?) \| (.*?) \| (.*?) \|$", re.M
 
 
 def page_of_configuration(page, version):
-    """cufile.json(5), of the keys that docs/configuration.md lists; that page is made of the library's own table."""
+    """cufile.json(5), of the keys that docs/reference/configuration.md lists; that page is made of the library's own table."""
     plain = lambda cell: cell.replace("`", "").replace("*", "").replace("\\|", "|")
     parts = [f'.TH cufile.json 5 "" "Sluice {version}" "Sluice"', ".SH NAME",
              "cufile.json \\- the configuration of cuFile libraries", ".SH DESCRIPTION",
@@ -299,7 +299,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--include", type=pathlib.Path, required=True)
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--configuration", type=pathlib.Path, help="docs/configuration.md")
+    parser.add_argument("--configuration", type=pathlib.Path, help="docs/reference/configuration.md")
     parser.add_argument("--version", default="")
     parser.add_argument("--tool", action="append", default=[], metavar="NAME=PROGRAM")
     options = parser.parse_args()

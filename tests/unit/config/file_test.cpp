@@ -169,9 +169,10 @@ TEST(File, ThatGivesAKeyTwiceMeansTheSecondOne) {
 TEST(File, IsWarnedAboutForEachUnknownKey) {
   const Config config = config_of("{\"logging\": {\"levle\": \"INFO\"},\n \"new\": {\"deep\": {\"thing\": [1, {}]}}}");
   EXPECT_THAT(changed(config), IsEmpty());
-  EXPECT_THAT(notes_at(config, LogLevel::warn),
-              ElementsAre("cufile.json:1: logging.levle is no key that is known: did you mean logging.level?",
-                          AllOf(StartsWith("cufile.json:2: new.deep.thing"), HasSubstr("docs/configuration.md"))));
+  EXPECT_THAT(
+      notes_at(config, LogLevel::warn),
+      ElementsAre("cufile.json:1: logging.levle is no key that is known: did you mean logging.level?",
+                  AllOf(StartsWith("cufile.json:2: new.deep.thing"), HasSubstr("docs/reference/configuration.md"))));
 }
 
 TEST(File, WithHundredsOfUnknownKeysIsNotWarnedAboutHundredsOfTimes) {

@@ -1,4 +1,4 @@
-// The part of docs/configuration.md that is made from the table of keys.
+// The part of docs/reference/configuration.md that is made from the table of keys.
 #pragma once
 
 #include <string>

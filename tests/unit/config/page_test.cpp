@@ -1,4 +1,4 @@
-// docs/configuration.md and the table of keys say the same. To write the page anew:
+// docs/reference/configuration.md and the table of keys say the same. To write the page anew:
 //   SLUICE_WRITE_PAGES=1 unit_tests --gtest_filter='ConfigurationPage.*'
 #include "config/page.h"
 
@@ -14,7 +14,7 @@
 namespace sluice::config {
 namespace {
 
-constexpr const char* page_file = SLUICE_DOCS "/configuration.md";
+constexpr const char* page_file = SLUICE_DOCS "/reference/configuration.md";
 
 std::string whole_page() {
   std::stringstream text;

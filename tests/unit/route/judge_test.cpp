@@ -1,4 +1,4 @@
-// Path and reason. The order of reasons that these tests hold judge() to is the one in docs/paths.md.
+// Path and reason. The order of reasons that these tests hold judge() to is the one in docs/reference/paths.md.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

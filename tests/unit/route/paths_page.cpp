@@ -21,7 +21,7 @@ PathsPage read_paths_page() {
   PathsPage page;
   std::vector<PageEntry>* section = nullptr;
   std::string* item = nullptr;
-  std::ifstream file(SLUICE_DOCS "/paths.md");
+  std::ifstream file(SLUICE_DOCS "/reference/paths.md");
   for (std::string text; std::getline(file, text);) {
     std::string_view line = text;
     if (take_prefix(line, "## ")) {

@@ -1,4 +1,4 @@
-// docs/paths.md, read back.
+// docs/reference/paths.md, read back.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The texts of paths and reasons, and that docs/paths.md holds the same.
+// The texts of paths and reasons, and that docs/reference/paths.md holds the same.
 #include "route/reasons.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// How a request is cut: the rows of the table in docs/paths.md, and what must hold for every request.
+// How a request is cut: the rows of the table in docs/reference/paths.md, and what must hold for every request.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
