@@ -49,14 +49,15 @@ class Changed(unittest.TestCase):
         self.assertEqual(self.told()[:2], (0, ["new", "old", "untracked"]))
         self.assertEqual(self.told("--since", "mine")[1], ["old", "untracked"])
 
-    def test_the_main_branch_has_nothing_to_compare_with_but_what_is_not_committed(self):
+    def test_on_the_main_branch_the_last_commit_counts(self):
         self.git("init")
         self.commit("old")
         status, _, why = self.told()
         self.assertEqual(status, 3)
-        self.assertIn("part of main", why)
-        (self.top / "old").write_text("changed", encoding="utf-8")
-        self.assertEqual(self.told()[:2], (0, ["old"]))
+        self.assertIn("one commit", why)
+        self.commit("new")
+        (self.top / "uncommitted").write_text("", encoding="utf-8")
+        self.assertEqual(self.told()[:2], (0, ["new", "uncommitted"]))
 
     def test_what_cannot_be_told_is_said(self):
         self.assertEqual(self.told()[0], 3)

@@ -2,8 +2,9 @@
 """Tells which files have changed since the main branch, committed or not: one path a line.
 
 The check looks at these alone where looking at everything takes long. The main branch is origin/main, or main where there
-is no remote; --since names another commit. On the main branch itself with nothing uncommitted, in a shallow clone and
-outside git there is nothing to compare with: then the exit status is 3, and the last line of stderr says why.
+is no remote; --since names another commit. On the main branch itself it is the last commit that counts, and what is not
+committed. In a shallow clone and outside of git there is nothing to compare with: then the exit status is 3, and the last
+line of stderr says why.
 """
 import argparse
 import pathlib
@@ -42,8 +43,10 @@ def base_of(since):
         base = git("merge-base", main, "HEAD")
         if base is None:
             raise Unknown(f"this clone does not reach back to where the branch left {main}")
-        if base == head and not (git("status", "--porcelain") or "").strip():
-            raise Unknown(f"everything here is part of {main}")
+        if base == head:
+            base = git("rev-parse", "--verify", "--quiet", "HEAD^")
+            if base is None:
+                raise Unknown(f"this clone holds one commit of {main}")
         return base.strip()
     raise Unknown("there is no main branch in this clone")
 
