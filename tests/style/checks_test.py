@@ -108,6 +108,20 @@ class Checks(unittest.TestCase):
             with self.subTest(name=name):
                 self.fails("sources_built.py", {name: ""}, f"{name}: no CMakeLists.txt names it")
 
+    def test_links(self):
+        page = "# One\n\n## Two `words`, here\n\n[a](docs/b.md#three) [b](#two-words-here) [c](https://x/y)\n"
+        other = "# Three\n\n`[no](link.md)`\n\n```\n[no](link.md)\n```\n<img src=\"../README.md\">\n"
+        good = {"README.md": page, "docs/rooms.md": "", "docs/b.md": other, "src/base/named.h": "// docs/b.md tells.\n"}
+        self.passes("links.py", good)
+        for name, text, expected in (
+                ("docs/c.md", "[a](gone.md)\n", "docs/c.md:1: gone.md is not there"),
+                ("docs/c.md", "\n[a](b.md#four)\n", "docs/c.md:2: b.md#four has no such heading"),
+                ("docs/c.md", "<img src=\"gone.svg\">\n", "gone.svg is not there"),
+                ("docs/c.md", "[a](../../x)\n", "x"),
+                ("src/base/named.h", "// docs/gone.md tells.\n", "names docs/gone.md, which is not there")):
+            with self.subTest(text=text):
+                self.fails("links.py", {**good, name: text}, expected)
+
     def test_rows(self):
         files = {"docs/reference/differences.md": "| x | y | z | `Own.Thing` |\n",
                  "tests/contract/a.cpp": "TEST_F(Own, Thing) {}\nTEST(Common, Thing) {}\n"}

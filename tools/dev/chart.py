@@ -130,8 +130,9 @@ def whole_table(data, speeds):
     """A line a row; the kinds of file side by side, each with its speed, the ratio and the bound that it lies above."""
     kinds = [kind for kind in KINDS if any(key[0] == kind for key in speeds)]
     names = list(dict.fromkeys(row for kind in kinds for other, row in speeds if other == kind))
-    lines = [f"{run_of(data)}. GiB/s, then the multiple of the incumbent's speed on the same file, and in brackets what that",
-             "multiple lies above with 95 % certainty.", "",
+    lines = [f"{run_of(data)}.",
+             "GiB/s, then the multiple of the incumbent's speed on the same kind of file (for tmpfs: in the page cache), and in brackets",
+             "what that multiple lies above with 95 % certainty.", "",
              "| row | " + " | ".join(KINDS[kind] for kind in kinds) + " |", "|---" * (len(kinds) + 1) + "|"]
     for row in names:
         cells = []
