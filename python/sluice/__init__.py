@@ -16,8 +16,9 @@ from ._file import (File, Future, StreamFuture, memory_deregister, memory_regist
                     stream_register)
 from ._install import TooLate, install
 from ._library import library
+from .adapters.transformers import patch
 
 __version__ = "0.1.0"
 __all__ = ["DeviceMemoryError", "Explanation", "File", "Future", "SluiceError", "StreamFuture", "TooLate", "doctor",
-           "explain", "install", "library", "memory_deregister", "memory_register", "stats", "stream_deregister",
+           "explain", "install", "library", "memory_deregister", "memory_register", "patch", "stats", "stream_deregister",
            "stream_register"]
