@@ -72,8 +72,9 @@ std::string format_bytes(std::uint64_t bytes) {
 }
 
 std::string format_rate(std::uint64_t bytes, double seconds) {
-  if (seconds <= 0) return "-";
-  return format_bytes(static_cast<std::uint64_t>(static_cast<double>(bytes) / seconds)) + "/s";
+  const double rate = static_cast<double>(bytes) / seconds;
+  const bool has_rate = seconds > 0 && rate < std::ldexp(1.0, 64);
+  return has_rate ? format_bytes(static_cast<std::uint64_t>(rate)) + "/s" : "-";
 }
 
 std::string printable(std::string_view text) {

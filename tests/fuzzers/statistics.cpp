@@ -1,0 +1,41 @@
+// The statistics that another process shows: every byte of the region may be anything.
+#include "gds_stats/report.h"
+#include "gds_stats/sample.h"
+#include "input.h"
+
+using namespace sluice;
+
+namespace {
+
+// The input, over and over, as the memory of a region.
+class HostileRegion : public tools::ShownRegion {
+ public:
+  explicit HostileRegion(std::string_view bytes) : ShownRegion(1) {
+    auto* const to = reinterpret_cast<char*>(&region_);
+    for (std::size_t i = 0; i < sizeof region_ && !bytes.empty(); ++i) to[i] = bytes[i % bytes.size()];
+  }
+  const sluice_stats_region& read() override { return region_; }
+
+ private:
+  sluice_stats_region region_{};
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes = fuzz::text_of(data, size);
+  std::vector<std::unique_ptr<tools::ShownRegion>> earlier;
+  earlier.push_back(std::make_unique<HostileRegion>(bytes.substr(0, size / 2)));
+  std::vector<std::unique_ptr<tools::ShownRegion>> now;
+  now.push_back(std::make_unique<HostileRegion>(bytes.substr(size / 2)));
+  const tools::Sample first = tools::take_sample(earlier);
+  const tools::Sample second = tools::take_sample(now);
+  const unsigned level = bytes.empty() ? 1 : static_cast<unsigned char>(bytes.front()) % 3 + 1;
+  for (const tools::Sample& sample : {second, tools::since(second, first, level == 1 ? 0 : 1e-9)}) {
+    static_cast<void>(tools::text_of(sample, level));
+    static_cast<void>(tools::known_text_of(sample, level));
+    static_cast<void>(tools::json_of(sample, level).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    static_cast<void>(tools::rates_line(sample));
+  }
+  return 0;
+}
