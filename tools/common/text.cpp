@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -28,6 +29,24 @@ std::optional<int> unit_power(std::string_view suffix) {
   const std::size_t letter = unit_letters.find(upper);
   if (letter == std::string_view::npos || !is_unit_tail(suffix.substr(1))) return std::nullopt;
   return static_cast<int>(letter) + 1;
+}
+
+// Bytes of the character that a text begins with; 0 for a control character and for what is no UTF-8.
+std::size_t character_length(std::string_view text) {
+  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return first < 0x20 || first == 0x7f ? 0 : 1;
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  // Forms that are longer than needed, surrogates, what lies past U+10FFFF, and the control characters of U+0080 on.
+  const unsigned char second = byte(1);
+  const bool refused = (first == 0xc2 && second < 0xa0) || (first == 0xe0 && second < 0xa0) ||
+                       (first == 0xed && second >= 0xa0) || (first == 0xf0 && second < 0x90) ||
+                       (first == 0xf4 && second >= 0x90);
+  return refused ? 0 : length;
 }
 
 }  // namespace
@@ -79,9 +98,10 @@ std::string format_rate(std::uint64_t bytes, double seconds) {
 
 std::string printable(std::string_view text) {
   std::string safe(text);
-  for (char& c : safe) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) c = '?';
+  for (std::size_t at = 0; at < safe.size();) {
+    const std::size_t length = character_length(std::string_view(safe).substr(at));
+    if (length == 0) safe[at] = '?';
+    at += std::max<std::size_t>(length, 1);
   }
   return safe;
 }

@@ -21,7 +21,7 @@ std::string format_bytes(std::uint64_t bytes);
 // "3.1 GiB/s"; "-" for no time at all.
 std::string format_rate(std::uint64_t bytes, double seconds);
 
-// Text from elsewhere made safe for a terminal: control characters become '?'.
+// Text from elsewhere made safe for a terminal and for JSON: control characters and what is no UTF-8 become '?'.
 std::string printable(std::string_view text);
 
 // "EACCES"-free words for an errno: "Permission denied".
