@@ -8,10 +8,10 @@ import urllib.parse
 import project
 
 # What names pages: sources, scripts and texts. Results are data, and the notebook tells of pages that have been.
-FOLDERS = [".github", "bench", "cmake", "deploy", "docs", "examples", "include", "packaging", "samples",
+FOLDERS = [".github", "bench", "cmake", "deploy", "docs", "examples", "include", "packaging", "python", "samples",
            "softgpu", "src", "tests", "tools"]
 SUFFIXES = {"", ".c", ".cmake", ".cpp", ".cu", ".cuh", ".go", ".h", ".in", ".json", ".md", ".py", ".sh", ".svg", ".txt", ".yml"}
-TOP = ["CHANGELOG.md", "CMakeLists.txt", "CONTRIBUTING.md", "README.md"]
+TOP = ["CHANGELOG.md", "CMakeLists.txt", "CONTRIBUTING.md", "README.md", "run"]
 NOTEBOOK = "docs/lab-notebook/"
 OWN_FOLDER = "tests/style/"  # has to spell out what it forbids
 
