@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/never_destroyed.h"
 #include "batch/batch.h"
 #include "workers/lanes.h"
 
@@ -15,8 +16,8 @@ namespace {
 class Errands final : public engine::Work {
  public:
   static Errands& instance() {
-    static auto* const errands = new Errands;
-    return *errands;
+    static base::NeverDestroyed<Errands> errands;
+    return errands.get();
   }
 
   // False: it was dropped, and may be gone when its last pin is.

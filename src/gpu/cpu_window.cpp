@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/never_destroyed.h"
 #include "gpu/driver.h"
 #include "gpu/library.h"
 #include "observe/log.h"
@@ -36,8 +37,8 @@ std::mutex gdr_mutex;  // libgdrapi takes one call at a time
 
 // Never destroyed: windows may be let go while the process ends.
 Gdr& opened() {
-  static auto* const instance = new Gdr;
-  return *instance;
+  static base::NeverDestroyed<Gdr> instance;
+  return instance.get();
 }
 
 bool resolve_gdr(void* library, gdr::Calls& calls) {

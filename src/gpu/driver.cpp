@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/never_destroyed.h"
 #include "gpu/library.h"
 
 namespace sluice::gpu {
@@ -23,14 +24,14 @@ bool initialised_at_fork = false;                     // written and read by the
 
 // Never destroyed: other threads may still read it while the process ends.
 Driver& table() {
-  static auto* const instance = new Driver;
-  return *instance;
+  static base::NeverDestroyed<Driver> instance;
+  return instance.get();
 }
 
 // Guarded by attach_mutex; never destroyed, as the table.
 std::string& refusal() {
-  static auto* const text = new std::string;
-  return *text;
+  static base::NeverDestroyed<std::string> text;
+  return text.get();
 }
 
 // Resolves one function, newest name first; false when no name is there.

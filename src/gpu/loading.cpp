@@ -93,8 +93,8 @@ void start_loading(const Driver& driver, Kernels& kernels) {
   } catch (const std::exception& failure) {
     threads_loading.fetch_sub(1, std::memory_order_relaxed);
     kernels.tried.store(true);
-    observe::log(config::LogLevel::warn, "gpu",
-                 std::string("our kernels are not loaded, copies take longer: ") + failure.what());
+    observe::log_failure(config::LogLevel::warn, "gpu", "our kernels are not loaded, copies take longer",
+                         failure.what());
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

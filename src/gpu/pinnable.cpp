@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/never_destroyed.h"
 #include "gpu/memory.h"
 #include "gpu/uvm_provider.h"
 
@@ -94,8 +95,8 @@ class SoftBacking final : public Provider {
 };
 
 SoftBacking& soft_backing() {
-  static auto* const instance = new SoftBacking;
-  return *instance;
+  static base::NeverDestroyed<SoftBacking> instance;
+  return instance.get();
 }
 
 }  // namespace

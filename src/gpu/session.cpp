@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/thread_end.h"
+#include "base/never_destroyed.h"
 #include "gpu/memory.h"
 
 namespace sluice::gpu {
@@ -57,8 +58,8 @@ class StreamPool {
 };
 
 StreamPool& stream_pool() {
-  static auto* const pool = new StreamPool;
-  return *pool;
+  static base::NeverDestroyed<StreamPool> pool;
+  return pool.get();
 }
 
 // What a thread has. It has no destructor: transfers of the thread's last destructors and of exit handlers still look

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/never_destroyed.h"
 #include "base/unique_fd.h"
 #include "gpu/memory.h"
 #include "gpu/rm_client.h"
@@ -368,9 +369,8 @@ class Uvm final : public Provider {
 
 Provider& uvm_provider() noexcept {
   // Never destroyed: transfers of the process's last destructors still use it.
-  alignas(Uvm) static std::array<std::byte, sizeof(Uvm)> place;
-  static auto* const instance = ::new (place.data()) Uvm;
-  return *instance;
+  static base::NeverDestroyed<Uvm> instance;
+  return instance.get();
 }
 
 }  // namespace sluice::gpu

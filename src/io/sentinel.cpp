@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "base/event_count.h"
+#include "base/never_destroyed.h"
 #include "observe/log.h"
 
 namespace sluice::engine {
@@ -43,8 +44,8 @@ struct GuardPost {
 };
 
 GuardPost& guard_post() {
-  static auto* const instance = new GuardPost;
-  return *instance;
+  static base::NeverDestroyed<GuardPost> instance;
+  return instance.get();
 }
 
 bool look_after_all(GuardPost& all) noexcept {
@@ -93,10 +94,10 @@ bool start_guard(GuardPost& all) noexcept {
         thread.detach();
         all.thread.store(GuardPost::Thread::runs);
       } catch (const std::exception& failure) {
-        observe::log(config::LogLevel::warn, "engine",
-                     std::string("no thread can be started to look after kernels, so there are none that wait for "
-                                 "bytes; raise the limit on processes: ") +
-                         failure.what());
+        observe::log_failure(config::LogLevel::warn, "engine",
+                             "no thread can be started to look after kernels, so there are none that wait for bytes; "
+                             "raise the limit on processes",
+                             failure.what());
         all.thread.store(GuardPost::Thread::refused);
       }
     }

@@ -11,12 +11,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 
+#include "base/never_destroyed.h"
 #include "base/unique_fd.h"
 
 namespace sluice::observe {
@@ -31,8 +35,8 @@ std::mutex open_mutex;
 
 // The name of the file behind log_fd, from the root; with open_mutex held. Never destroyed: threads log to the end.
 std::string& log_path() {
-  static auto* const path = new std::string;
-  return *path;
+  static base::NeverDestroyed<std::string> path;
+  return path.get();
 }
 
 // What the descriptor stands for, now and while another file takes the place behind it. A program that closes all that
@@ -207,6 +211,12 @@ void log(config::LogLevel level, std::string_view module, std::string_view text)
     [[maybe_unused]] const auto written = ::write(log_fd.load(), line.data(), line.size());
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory for a log line is no reason to fail the call
   }
+}
+
+void log_failure(config::LogLevel level, std::string_view module, const char* text, const char* cause) noexcept {
+  std::array<char, 512> whole{};
+  const int length = std::snprintf(whole.data(), whole.size(), "%s: %s", text, cause);
+  if (length > 0) log(level, module, {whole.data(), std::min(static_cast<std::size_t>(length), whole.size() - 1)});
 }
 
 void log_once(std::atomic<bool>& told, std::string_view module, std::string_view text) noexcept {

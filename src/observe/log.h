@@ -21,6 +21,9 @@ bool log_enabled(config::LogLevel level) noexcept;
 // `module` says where in the house: "core", "posix". One call, one line.
 void log(config::LogLevel level, std::string_view module, std::string_view text) noexcept;
 
+// The same with the cause behind the text, where there may be no memory to put them together.
+void log_failure(config::LogLevel level, std::string_view module, const char* text, const char* cause) noexcept;
+
 // At level DEBUG, what `text` answers: made only where the log takes it.
 template <typename Text>
 void log_debug(std::string_view module, Text text) {

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/never_destroyed.h"
 #include "base/thread_end.h"
 #include "gpu/driver.h"
 #include "gpu/memory.h"
@@ -39,8 +40,8 @@ struct Pool {
 };
 
 Pool& pool() {
-  static auto* const instance = new Pool;
-  return *instance;
+  static base::NeverDestroyed<Pool> instance;
+  return instance.get();
 }
 
 // Counts the forks that led to this process: slabs from before the last one belong to an ancestor.

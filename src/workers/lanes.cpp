@@ -19,10 +19,12 @@
 #include <cstdio>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 
 #include "base/event_count.h"
+#include "base/never_destroyed.h"
 #include "base/pause.h"
 #include "facts/read.h"
 #include "observe/log.h"
@@ -74,8 +76,8 @@ struct Board {
 };
 
 Board& board() {
-  static auto* const instance = new Board;
-  return *instance;
+  static base::NeverDestroyed<Board> instance;
+  return instance.get();
 }
 
 // What the cgroup grants, in whole processors; ~0 without a limit.
@@ -108,9 +110,12 @@ unsigned count_processors() {
   return std::min(std::max(1U, static_cast<unsigned>(CPU_COUNT(&allowed))), granted_by_cgroup());
 }
 
-unsigned processor_count() noexcept {
+// Without memory to read what the cgroup grants, it is asked again the next time.
+unsigned processor_count() noexcept try {
   static const unsigned count = count_processors();
   return count;
+} catch (const std::bad_alloc&) {
+  return 1;
 }
 
 Workforce workforce() noexcept {
@@ -269,9 +274,10 @@ void start_all(Board& all, unsigned wanted) noexcept {
     try {
       start_one(number, allowed);
     } catch (const std::exception& failure) {
-      observe::log(
-          config::LogLevel::warn, "engine",
-          fmt::format("only {} of {} worker threads could be started: {}", all.running.load(), wanted, failure.what()));
+      std::array<char, 96> text{};
+      std::snprintf(text.data(), text.size(), "only %u of %u worker threads could be started", all.running.load(),
+                    wanted);
+      observe::log_failure(config::LogLevel::warn, "engine", text.data(), failure.what());
       all.tried.store(wanted, std::memory_order_release);  // not to be tried again
       return;
     }

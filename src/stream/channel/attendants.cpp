@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/never_destroyed.h"
 #include "base/pause.h"
 #include "gpu/memory.h"
 #include "observe/log.h"
@@ -39,15 +40,15 @@ constexpr auto between_deputy_looks = std::chrono::milliseconds(25);
 // When nothing has happened for so long, the deputy sleeps, too, until the watcher has something to do.
 constexpr auto long_quiet = std::chrono::seconds(1);
 
-Attendants*& the_attendants() {
-  static auto* instance = new Attendants;
+base::NeverDestroyed<Attendants>& the_attendants() {
+  static base::NeverDestroyed<Attendants> instance;
   return instance;
 }
 
 }  // namespace
 
 Attendants& Attendants::instance() noexcept {
-  return *the_attendants();
+  return the_attendants().get();
 }
 
 void Attendants::announce(unsigned hands) noexcept {
@@ -152,8 +153,8 @@ bool Attendants::start_one() noexcept {
     thread.detach();
     started_.store(true, std::memory_order_relaxed);
   } catch (const std::exception& failure) {
-    observe::log(config::LogLevel::error, "engine",
-                 std::string("no thread can be started to attend to streams: ") + failure.what());
+    observe::log_failure(config::LogLevel::error, "engine", "no thread can be started to attend to streams",
+                         failure.what());
     started = false;
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -361,7 +362,7 @@ void Attendants::before_fork() noexcept {
 void Attendants::after_fork(bool in_child) noexcept {
   instance().mutex_.unlock();
   // The threads and the streams were the parent's. What they worked with is not even mapped here.
-  if (in_child) the_attendants() = new (std::nothrow) Attendants;
+  if (in_child) the_attendants().make_anew();
 }
 
 }  // namespace sluice::engine

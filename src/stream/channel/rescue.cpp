@@ -44,8 +44,8 @@ std::shared_ptr<Rescue> Rescue::begin(const gpu::Errands& device) noexcept {
     ::pthread_setname_np(thread.native_handle(), "sluice-rescue");
     thread.detach();  // a driver may keep it for longer than anybody needs it
   } catch (const std::exception& failure) {
-    observe::log(config::LogLevel::warn, "engine",
-                 std::string("a stream's bytes are copied by the thread that attends to it: ") + failure.what());
+    observe::log_failure(config::LogLevel::warn, "engine",
+                         "a stream's bytes are copied by the thread that attends to it", failure.what());
     rescue.reset();
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
