@@ -62,7 +62,7 @@ class Attendants {
   };
 
   Station* make_station() noexcept;
-  gpu::ErrandMemory take_memory();
+  gpu::ErrandMemory take_memory() noexcept;
   void attend() noexcept;
   Due take_due();
   bool serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& due);

@@ -25,7 +25,10 @@ bool is_reached(const std::uint32_t& word, std::uint32_t value) noexcept {
 
 }  // namespace
 
-Station::Station(const gpu::ErrandMemory& memory) : memory_(memory), courier_(std::make_unique<Courier>(*this)) {}
+Station::Station(const gpu::ErrandMemory& memory) : memory_(memory), courier_(std::make_unique<Courier>(*this)) {
+  constexpr std::size_t more_than_ring_at_once = 16;  // with the lock of all attendants, where nothing may be refused
+  rung_.reserve(more_than_ring_at_once);
+}
 Station::~Station() = default;
 
 Station* Station::take(cuda::Context context, unsigned long long context_id) noexcept {

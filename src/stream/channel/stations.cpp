@@ -22,8 +22,8 @@ static_assert(stations_in_a_block * gpu::errand_staging_bytes <= block_shape.bul
 
 }  // namespace
 
-// Throws when there is no memory to remember the rest of a block.
-gpu::ErrandMemory Attendants::take_memory() {
+// None where there is none to be mapped, or to remember the rest of a block with.
+gpu::ErrandMemory Attendants::take_memory() noexcept try {
   const std::lock_guard lock(mutex_);
   if (memory_.empty()) {
     memory_.reserve(stations_in_a_block);
@@ -37,16 +37,19 @@ gpu::ErrandMemory Attendants::take_memory() {
   const gpu::ErrandMemory memory = memory_.back();
   memory_.pop_back();
   return memory;
+} catch (const std::bad_alloc&) {
+  return {};
 }
 
 Station* Attendants::make_station() noexcept {
-  gpu::ErrandMemory memory;
+  const gpu::ErrandMemory memory = take_memory();
+  if (memory.words == nullptr) return nullptr;
   try {
-    memory = take_memory();
-    return memory.words == nullptr ? nullptr : new Station(memory);
+    return new Station(memory);
   } catch (const std::bad_alloc&) {
     const std::lock_guard lock(mutex_);
-    if (memory.words != nullptr) memory_.push_back(memory);  // where it came from
+    // Where it came from; another block was mapped meanwhile where there is no room: then it stays unused.
+    if (memory_.size() < memory_.capacity()) memory_.push_back(memory);
     return nullptr;
   }
 }
@@ -75,6 +78,7 @@ Station* Attendants::take_station(cuda::Context context, unsigned long long cont
     idle_.reserve(stations_ + 1);  // giving back never allocates
     watched_.reserve(stations_ + 1);
     due_.reserve(stations_ + 1);
+    at_work_.reserve(stations_ + 1);
     ++stations_;
   }
   lock.unlock();
