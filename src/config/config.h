@@ -57,7 +57,7 @@ struct Config {
     return std::get<std::vector<std::string>>(settings[key].value);
   }
   const std::vector<MountAddresses>& mounts(std::size_t key) const {
-    return std::get<std::vector<MountAddresses>>(settings[key].value);
+    return std::get<MountTable>(settings[key].value).lines;
   }
 
   std::size_t size(CUFileSizeTConfigParameter_t id) const noexcept { return sizes[static_cast<std::size_t>(id)]; }

@@ -164,12 +164,12 @@ Read read_texts(const Key& key, const Json& json) {
 
 Read read_mounts(const Key& key, const Json& json) {
   constexpr Key addresses{.name = "rdma_dev_addr_list", .kind = Kind::addresses};
-  std::vector<MountAddresses> mounts;
+  MountTable mounts;
   for (const JsonMember& line : json.members) {
     if (line.name.empty() || line.name[0] != '/' || !is_plain_text(line.name)) {
       return objection(key, quoted(line.name) + " as a mount point");
     }
-    MountAddresses& mount = mounts.emplace_back();
+    MountAddresses& mount = mounts.lines.emplace_back();
     mount.mount = line.name;
     if (line.value.kind != Json::Kind::object) return objection(key, describe_json(line.value));
     for (const JsonMember& member : line.value.members) {
@@ -204,7 +204,7 @@ struct Writer {
   std::string operator()(const MountAddresses& mount) const {
     return quoted(mount.mount) + ": {\"rdma_dev_addr_list\": " + (*this)(mount.addresses) + "}";
   }
-  std::string operator()(const std::vector<MountAddresses>& mounts) const { return joined(mounts, '{', '}'); }
+  std::string operator()(const MountTable& mounts) const { return joined(mounts.lines, '{', '}'); }
   template <typename Item>
   std::string operator()(const std::vector<Item>& items) const {
     return joined(items, '[', ']');

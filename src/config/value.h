@@ -28,9 +28,17 @@ struct MountAddresses {
   bool operator==(const MountAddresses&) const = default;
 };
 
+// All of a mount_table. A type of its own among the values: with nothing in a std::variant but texts, vectors and
+// numbers, libstdc++ 12 takes the variant for one that always has a value, and destroys what a copy without memory
+// never made.
+struct MountTable {
+  std::vector<MountAddresses> lines;
+  bool operator==(const MountTable&) const = default;
+};
+
 // flag; number; level, text, choice, hex; numbers; texts, choices, addresses; mounts.
-using Value = std::variant<bool, std::int64_t, std::string, std::vector<std::int64_t>, std::vector<std::string>,
-                           std::vector<MountAddresses>>;
+using Value =
+    std::variant<bool, std::int64_t, std::string, std::vector<std::int64_t>, std::vector<std::string>, MountTable>;
 
 // What is wrong with a value, as the end of a sentence: "takes a whole number from 0 to 32, not 99".
 struct Objection {
