@@ -156,13 +156,19 @@ void Driver::close() {
   {
     const std::lock_guard lock(control_);
     if (use_count_ == 0) throw Failure(CU_FILE_DRIVER_NOT_INITIALIZED, "the driver is not open: nothing to close");
-    if (--use_count_ > 0) return;
+    if (use_count_ > 1) {
+      --use_count_;
+      return;
+    }
+    // Where there is no memory for these, the driver stays open.
     files = files_.handles();
     buffers = buffers_.handles();
     batches = batches_->handles();
+    leaving_.reserve(leaving_.size() + buffers.size());
+    leaving = ranges_.clear();
+    use_count_ = 0;
     handles_by_fd_.clear();
     p2p_masks_ = {};
-    leaving = ranges_.clear();
     for (const RegisteredRange& range : leaving) {
       if (const auto buffer = buffers_.pin(range.handle)) count_out_locked(*buffer);
     }
