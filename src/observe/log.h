@@ -24,10 +24,14 @@ void log(config::LogLevel level, std::string_view module, std::string_view text)
 // The same with the cause behind the text, where there may be no memory to put them together.
 void log_failure(config::LogLevel level, std::string_view module, const char* text, const char* cause) noexcept;
 
-// At level DEBUG, what `text` answers: made only where the log takes it.
+// At level DEBUG, what `text` answers: made only where the log takes it, and there is memory for it.
 template <typename Text>
-void log_debug(std::string_view module, Text text) {
-  if (log_enabled(config::LogLevel::debug)) log(config::LogLevel::debug, module, text());
+void log_debug(std::string_view module, Text text) noexcept {
+  if (!log_enabled(config::LogLevel::debug)) return;
+  try {
+    log(config::LogLevel::debug, module, text());
+  } catch (...) {  // NOLINT(bugprone-empty-catch): a line that cannot be made is no reason to fail the call
+  }
 }
 
 // A notice of a kind that is worth one line a process: `told` belongs to the caller. Kept back while nothing is logged.

@@ -75,6 +75,7 @@ class Driver {
   void require_unknown(std::uint64_t address, const facts::BufferFacts& now);
   // With control_ held: puts `range` in the place of a registration with the same base whose memory is gone, and
   // answers that one's handle, for the caller to retire. Null when the memory is still there.
+  bool insert_range_locked(const RegisteredRange& range);
   void* take_stale_locked(const RegisteredRange& range, const facts::BufferFacts& now);
   // It is registered no more.
   static void count_out_locked(const Buffer& buffer);

@@ -168,7 +168,7 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
     const std::lock_guard lock(control_);
     ensure_open_locked();
     const RegisteredRange range{address, address + size, buffers_.insert(std::move(buffer))};
-    if (!ranges_.insert(range)) {
+    if (!insert_range_locked(range)) {
       stale = take_stale_locked(range, facts);
       if (stale == nullptr) {
         buffers_.retire(range.handle);
@@ -198,6 +198,16 @@ void Driver::require_unknown(std::uint64_t address, const facts::BufferFacts& no
 void Driver::count_out_locked(const Buffer& buffer) {
   if (facts::is_host(buffer.facts.kind)) return;
   observe::count_registered_bytes(buffer.facts.device, -static_cast<std::int64_t>(buffer.size));
+}
+
+// Without memory for it, the buffer is gone again.
+bool Driver::insert_range_locked(const RegisteredRange& range) {
+  try {
+    return ranges_.insert(range);
+  } catch (...) {
+    buffers_.retire(range.handle);
+    throw;
+  }
 }
 
 void* Driver::take_stale_locked(const RegisteredRange& range, const facts::BufferFacts& now) {
