@@ -218,7 +218,8 @@ void StreamScope::enter() noexcept {
     status_ = driver_->ctx_push(context_);
     pushed_ = status_ == cuda::success;
   }
-  if (status_ == cuda::success && driver_->ctx_get_id != nullptr) driver_->ctx_get_id(context_, &context_id_);
+  // A stream that is known by another number than its context's would not be found again.
+  if (status_ == cuda::success && driver_->ctx_get_id != nullptr) status_ = driver_->ctx_get_id(context_, &context_id_);
 }
 
 StreamScope::~StreamScope() {

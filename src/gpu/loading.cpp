@@ -118,7 +118,7 @@ Kernels* current_kernels() noexcept {
   cuda::Context context = nullptr;
   unsigned long long id = 0;
   if (driver == nullptr || driver->ctx_get_current(&context) != cuda::success || context == nullptr) return nullptr;
-  if (driver->ctx_get_id != nullptr) driver->ctx_get_id(context, &id);
+  if (driver->ctx_get_id != nullptr && driver->ctx_get_id(context, &id) != cuda::success) return nullptr;
   return kernels_of(context, id);
 }
 

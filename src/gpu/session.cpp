@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/thread_end.h"
 #include "base/never_destroyed.h"
+#include "base/thread_end.h"
 #include "gpu/memory.h"
 
 namespace sluice::gpu {
@@ -157,7 +157,8 @@ Session::Session(const facts::BufferFacts& memory) noexcept : driver_(gpu::drive
     pushed_ = status_ == cuda::success;
   }
   if (status_ != cuda::success) return;
-  if (driver_->ctx_get_id != nullptr) driver_->ctx_get_id(context_, &context_id_);
+  if (driver_->ctx_get_id != nullptr) status_ = driver_->ctx_get_id(context_, &context_id_);
+  if (status_ != cuda::success) return;
   took_long_ = !thread_stream.own.serves(context_, context_id_, thread_stream.urgent);
   try {
     status_ = own_stream(*driver_, context_, context_id_, stream_);

@@ -230,10 +230,18 @@ Streams::Entry& Streams::registered_entry(cuda::Stream stream) {
     throw Failure(CU_FILE_INVALID_VALUE, "this stream is not registered");
   }
   const auto known = entries_.find(usable ? key_of(*scope, stream) : Key{.stream = gpu::stream_number(stream)});
-  if (known == entries_.end() || !known->second.registered) {
-    throw Failure(CU_FILE_INVALID_VALUE, "this stream is not registered");
+  if (known != entries_.end() && known->second.registered) return known->second;
+  if (Entry* const nameless = nameless_entry(stream)) return *nameless;
+  throw Failure(CU_FILE_INVALID_VALUE, "this stream is not registered");
+}
+
+// One that was registered while the driver would not tell its context or its number.
+Streams::Entry* Streams::nameless_entry(cuda::Stream stream) {
+  for (auto& [key, entry] : entries_) {
+    const bool is_nameless = key.context == nullptr || key.stream == reinterpret_cast<unsigned long long>(stream);
+    if (entry.registered && entry.stream == stream && is_nameless) return &entry;
   }
-  return known->second;
+  return nullptr;
 }
 
 // A stream's number cannot be asked for while it is captured: the question ends the capture.

@@ -61,6 +61,7 @@ class Streams {
   Entry& registered_entry(cuda::Stream stream);
   OffsetsAre offsets_of(cuda::Stream stream);
   Entry* captured_entry(const gpu::StreamScope& scope, cuda::Stream stream);
+  Entry* nameless_entry(cuda::Stream stream);
   void let_go_of_idle_locked(std::size_t most_kept);
 
   static void put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call, File& file,
