@@ -20,7 +20,7 @@ enum class Direction : std::uint8_t { read, write };
 
 // What one call does. Made by the functions below.
 struct Step {
-  enum class Kind : std::uint8_t { pass, shorten, fail, nothing, lose, block, hold };
+  enum class Kind : std::uint8_t { pass, shorten, fail, nothing, lose, block, hold, detour };
   Kind kind = Kind::pass;
   std::size_t length = 0;
   int error = 0;
@@ -55,6 +55,10 @@ inline Step block(int error = 0) {
 inline Step hold(bool says_some = true) {
   return {Step::Kind::hold, says_some ? 1U : 0U};
 }
+// Passes, but a request of io_uring does so by a thread of the kernel's: later, and behind others of the same ring.
+inline Step detour() {
+  return {Step::Kind::detour};
+}
 
 // In force from construction to destruction, one at a time. Concerns the calls of one direction on one file, whatever
 // descriptor and thread they use. The last step holds for all further calls.
@@ -71,6 +75,7 @@ class Plan {
   std::size_t threads() const;
   // Returns when a call has reached a block() or hold() step.
   void wait_until_blocked();
+  bool has_blocked() const { return blocked_; }
   void release();
 
   // For the interposed functions.

@@ -144,6 +144,9 @@ void apply(const Step& step, io_uring_sqe& entry, std::vector<Rewritten>& rewrit
     case Step::Kind::hold:
       wait_for(step.released_by, step.length > 0, entry);
       break;
+    case Step::Kind::detour:
+      entry.flags |= IOSQE_ASYNC;
+      break;
     default:
       break;
   }
