@@ -78,6 +78,13 @@ class Sweep:
                 times.append((middle - began, time.perf_counter() - middle))
             self.row("allocation", mib=size // MIB, first_ms=times[0][0] * 1e3,
                      ms=statistics.median(t[0] for t in times) * 1e3, free_ms=statistics.median(t[1] for t in times) * 1e3)
+        for size in (GIB, 4 * GIB):
+            count = min(16, free * 9 // 10 // size)
+            began = time.perf_counter()
+            memory = [torch.empty(size, dtype=torch.uint8, device=f"cuda:{self.device}") for _ in range(count)]
+            self.row("allocation of many", mib=size // MIB, count=count, ms=(time.perf_counter() - began) * 1e3)
+            del memory
+            torch.cuda.empty_cache()
         for windows in (64, 128, 256):
             began = time.perf_counter()
             memory = PinnedMemory(self.device, windows * MIB)

@@ -22,10 +22,15 @@ def sluice_staged(paths, device):
     return sluice.safetensors.load_files(paths, device, framework="pt", engine="staged")
 
 
+LAST_REPORT: "dict[str, object]" = {}  # of a loader of ours whose result does not carry it
+
+
 def sluice_iterate(paths, device):
     import sluice.safetensors
+    from sluice.safetensors import Report
 
-    return dict(sluice.safetensors.iterate(paths, device, framework="pt"))
+    report = LAST_REPORT["report"] = Report("iterate", int(device.split(":")[1]))
+    return dict(sluice.safetensors.iterate(paths, device, framework="pt", report=report))
 
 
 class _Into:
@@ -41,7 +46,7 @@ def sluice_into(paths, device):
         _Into.targets = dict(sluice.safetensors.load_files(paths, device, framework="pt"))
         for tensor in _Into.targets.values():
             tensor.zero_()
-    sluice.safetensors.load_into(_Into.targets, paths)
+    LAST_REPORT["report"] = sluice.safetensors.load_into(_Into.targets, paths)
     return _Into.targets
 
 

@@ -159,19 +159,25 @@ def compare(options: argparse.Namespace) -> dict:
             "files": len(paths), "link_gb_per_second": link(options.device), "results": results}
 
 
+def _of_reports(loads: "list[dict]", name: str, form: str) -> str:
+    """The median of a number of our own reports; others have none."""
+    found = [load["report"][name] for load in loads if load.get("report") and load["report"].get(name) is not None]
+    return format(statistics.median(found), form) if found else ""
+
+
 def table(told: dict) -> str:
     """Markdown: a line per loader."""
     lines = [f"{told['label'] or 'comparison'}: {told['files']} files, link {told['link_gb_per_second']:.1f} GB/s by pinned "
              "copies", "",
-             "| loader | GB/s (median) | lowest to highest | of the link | ours is faster by | first load s | CPU s/GiB "
-             "| device memory beyond the model, GB | peak host GB |",
-             "|---|---|---|---|---|---|---|---|---|"]
+             "| loader | GB/s (median) | lowest to highest | of the link | ours is faster by | first load s | first tensor s "
+             "| us a tensor | CPU s/GiB | device memory beyond the model, GB | peak host GB |",
+             "|---|---|---|---|---|---|---|---|---|---|---|"]
     ours = [load["seconds"] for load in told["results"].get(OURS, {}).get("loads", [])]
     for name, result in told["results"].items():
         loads = result["loads"]
         if not loads:
             why = "not installed" if "missing" in result else result.get("error", "no load")
-            lines.append(f"| {name} | {why} | | | | | | | |")
+            lines.append(f"| {name} | {why} | | | | | | | | | |")
             continue
         speeds = [load["gb_per_second"] for load in loads]
         ratio = ""
@@ -182,6 +188,7 @@ def table(told: dict) -> str:
         lines.append(
             f"| {name} | {statistics.median(speeds):.1f} | {min(speeds):.1f} to {max(speeds):.1f} | "
             f"{statistics.median(speeds) / told['link_gb_per_second']:.3f} | {ratio} | {result['first']['seconds']:.2f} | "
+            f"{_of_reports(loads, 'first_tensor_seconds', '.3f')} | {_of_reports(loads, 'microseconds_per_tensor', '.1f')} | "
             f"{statistics.median(load['processor_seconds'] for load in loads) / (size / (1 << 30)):.3f} | "
             f"{max(load['peak_device_bytes'] - size for load in loads) / 1e9:.2f} | "
             f"{max(load['peak_host_bytes'] for load in loads) / 1e9:.1f} |")

@@ -49,7 +49,7 @@ class Worker:
         torch.cuda.synchronize(self.device)
         seconds = time.perf_counter() - began
         size = sum(os.path.getsize(path) for path in paths)
-        report = getattr(self.tensors, "report", None)
+        report = getattr(self.tensors, "report", None) or loaders.LAST_REPORT.pop("report", None)
         return {"seconds": seconds, "gb_per_second": size / seconds / 1e9, "bytes": size, "tensors": len(self.tensors),
                 "processor_seconds": processor_seconds() - before,
                 "device_bytes": free_before - torch.cuda.mem_get_info(self.device)[0],

@@ -27,14 +27,15 @@ class OpenFile:
     """A file that is registered with the library; `close()` takes that back."""
 
     def __init__(self, path: "str | os.PathLike[str]", flags: int = os.O_RDONLY, direct: bool = False,
-                 mode: int = 0o666) -> None:
+                 mode: int = 0o666, same_as: int = -1) -> None:
+        """`same_as`: an open descriptor of the file, so that it is this one and not another that has taken the name."""
         self.path = os.fspath(path)
         self.handle: "ctypes.c_void_p | None" = None
         self.descriptor = -1
         self._library = _library.library()
         if direct:
             flags |= os.O_DIRECT
-        self.descriptor = os.open(self.path, flags | os.O_CLOEXEC, mode)
+        self.descriptor = os.open(f"/proc/self/fd/{same_as}" if same_as >= 0 else self.path, flags | os.O_CLOEXEC, mode)
         self.direct = direct
         try:
             self._register()

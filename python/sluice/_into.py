@@ -233,7 +233,7 @@ class _Staging:
             make = None
             for entry, place in group.places:
                 target = into.targets[entry.name]
-                if target.pointer and target.device == into.device and into.stream is not None:
+                if target.pointer and into.stream is not None:
                     if entry.end > entry.begin:
                         _copy(into.device, target.pointer, buffer.pointer + place, entry.end - entry.begin, into.stream)
                 elif target.tensor.numel():

@@ -73,14 +73,18 @@ def paths_of(filenames: object) -> "list[str]":
 
 def open_file(path: str, options: Options) -> "tuple[OpenFile, Header]":
     """Opens a file and reads its header. With `direct`, past the page cache where the file system can."""
-    if not os.path.exists(path):
-        raise FileNotFoundError(2, "No such file or directory", path)
-    with open(path, "rb", buffering=0) as plain:
-        header = read_header(plain.fileno(), path, os.fstat(plain.fileno()).st_size)
-    if options.direct:
-        with contextlib.suppress(OSError, SluiceError):
-            return OpenFile(path, direct=True), header
-    return OpenFile(path), header
+    file = OpenFile(path)
+    try:
+        header = read_header(file.descriptor, path, file.size())
+        if options.direct:
+            with contextlib.suppress(OSError, SluiceError):
+                past_cache = OpenFile(path, direct=True, same_as=file.descriptor)
+                file.close()
+                return past_cache, header
+    except BaseException:
+        file.close()
+        raise
+    return file, header
 
 
 def tell_routes(report: Report, file: OpenFile) -> None:

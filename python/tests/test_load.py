@@ -89,6 +89,26 @@ class Loading(TestCase):
         self.assertIn("iterate()", out)
         self.assertTrue(out.endswith("9\n"))
 
+    def test_only_the_device_that_is_asked_for_gets_a_context(self):
+        path = self.model({"a": ("U8", (1 << 20,), bytes(1 << 20))})
+        status, out, error = python(
+            "import ctypes, sys, sluice.safetensors as st, sluice._cuda as c\n"
+            "kept = st.load_file(sys.argv[1], 'cuda:1', framework='sluice')\n"
+            "st.load_into(kept, sys.argv[1])\n"
+            "print(kept['a'].device)\n"
+            "for device in range(3):\n"
+            "    flags, active = ctypes.c_uint(), ctypes.c_int()\n"
+            "    c.driver().functions.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active))\n"
+            "    print(active.value)", path, environment={"SLUICE_SOFTGPU_DEVICES": "3"})
+        self.assertEqual((status, out.split()), (0, ["cuda:1", "0", "1", "0"]), error)
+
+    def test_a_device_that_is_not_there_is_said(self):
+        path = self.model({"a": ("U8", (3,), b"abc")})
+        with self.assertRaisesRegex(sluice.SluiceError, "no CUDA device 7"):
+            st.load_file(path, "cuda:7", framework="sluice")
+        with self.assertRaisesRegex(ValueError, "no device"):
+            st.load_file(path, "tpu", framework="sluice")
+
     def test_without_a_driver_host_memory_works_and_a_device_is_refused_with_a_remedy(self):
         path = self.model({"a": ("U8", (9,), b"123456789")})
         status, out, error = python(

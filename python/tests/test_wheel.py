@@ -45,6 +45,22 @@ class Wheel(TestCase):
                          "sluice/safetensors.py"):
                 self.assertIn(name, told)
 
+    def test_a_library_for_64_bit_arm_makes_a_wheel_for_it_without_an_extension_of_this_machine(self):
+        build = self.folder / "arm"
+        for name in ("lib/libcufile.so.0", "softgpu/libcuda.so.1"):
+            data = bytearray((BUILD / name).read_bytes()[:4096])
+            data[18:20] = (183).to_bytes(2, "little")  # e_machine
+            (build / name).parent.mkdir(parents=True)
+            (build / name).write_bytes(data)
+        done = subprocess.run([sys.executable, "-B", str(HERE.parent / "build_wheel.py"), "--build", str(build), "--out",
+                               str(self.folder)], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        path = next(self.folder.glob("*.whl"))
+        self.assertTrue(path.name.endswith("manylinux_2_34_aarch64.whl"))
+        with zipfile.ZipFile(path) as wheel:
+            self.assertEqual([name for name in wheel.namelist() if "_native" in name],
+                             ["sluice/_native.abi3.so"] if os.uname().machine == "aarch64" else [])
+
     def test_pip_installs_it_and_it_runs_by_itself(self):
         path = self.build("installed")
         target = self.folder / "site"
