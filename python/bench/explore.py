@@ -17,13 +17,17 @@ sluice.install()  # before PyTorch, which brings a libcufile of its own
 import torch  # noqa: E402
 
 import sluice.safetensors as st  # noqa: E402
-from sluice import _abi, _cuda, _dlpack, _memory, _staged, library  # noqa: E402
+from sluice import _abi, _cuda, _dlpack, _memory, library  # noqa: E402
 from sluice._engine import MIB, OpenFile, plan_of  # noqa: E402
 from sluice._header import Entry  # noqa: E402
-from sluice._staged import PinnedMemory  # noqa: E402
+from sluice._staged import Windows, free_staging, staged_plan_of  # noqa: E402
 from sluice._tensors import Tensor, _strides  # noqa: E402
 
 GIB = 1 << 30
+# MiB of a window, windows a thread, streams (0: one a thread).
+WINDOWS_QUICK = ((2, 2, 0), (4, 2, 0), (4, 2, 2))
+WINDOWS_ALL = ((1, 2, 0), (2, 2, 0), (2, 3, 0), (3, 2, 0), (4, 2, 0), (5, 2, 0), (2, 2, 1), (4, 2, 1), (2, 2, 2), (4, 2, 2),
+               (4, 2, 4), (2, 4, 2))
 
 
 class Sweep:
@@ -44,7 +48,7 @@ class Sweep:
 
     def link(self) -> None:
         """Pinned copies of one size on two streams, back to back."""
-        memory = PinnedMemory.take(self.device, 128 * MIB)
+        memory = Windows.take(self.device, 128 * MIB, 1)
         target = _cuda.allocate(self.device, 128 * MIB)
         streams = [_cuda.Stream(self.device) for _ in range(2)]
         for piece in (1, 2, 4, 8, 16, 32, 64):
@@ -87,10 +91,9 @@ class Sweep:
             torch.cuda.empty_cache()
         for windows in (64, 128, 256):
             began = time.perf_counter()
-            memory = PinnedMemory(self.device, windows * MIB)
+            memory = Windows(self.device, windows * MIB, 1)
             self.row("pinning", mib=windows, ms=(time.perf_counter() - began) * 1e3)
-            with _cuda.current(self.device) as there:
-                there.call("cuMemHostUnregister", memory.pointer)
+            memory.free()
 
     def views(self) -> None:
         """18,867 tensors of 768 x 2048 in bfloat16, over one buffer, by each way."""
@@ -157,27 +160,17 @@ class Sweep:
                 self.row(what, way=name, **about, gb_per_second=statistics.median(speeds), best=max(speeds),
                          processor_s_per_gib=used)
 
-        for threads in (2, 4) if self.quick else (1, 2, 3, 4, 6):
-            for piece in (32, 128) if self.quick else (16, 32, 64, 128, 256, 1024):
+        for threads in (4,) if self.quick else (1, 2, 4):
+            for piece in (32,) if self.quick else (16, 32, 128):
                 report("cuFileRead", lambda t=threads, p=piece: plan_of(t, p * MIB), threads=threads, slice_mib=piece)
         report("batches", _Batches, entry_mib=3, entries=_Batches.ENTRIES)
-        for threads in (8, 12, 15) if self.quick else (6, 8, 10, 12, 15):
-            for piece, windows in ((4, 2), (8, 2)) if self.quick else ((2, 2), (4, 2), (8, 2), (8, 3), (16, 2), (32, 2)):
-                report("copy engine", lambda t=threads, p=piece, w=windows: _staged.StagedPlan(self.device, t, p * MIB, w),
-                       threads=threads, window_mib=piece, windows=windows)
-                self._forget_pinned()
-        for threads, piece in ((10, 8), (12, 8)):
-            report("copy engine, waits asleep", lambda t=threads, p=piece: _staged.StagedPlan(
-                self.device, t, p * MIB, 2, blocking=True), threads=threads, window_mib=piece, windows=2)
-        self._forget_pinned()
+        for threads in (8, 12, 15) if self.quick else (10, 12, 14):
+            for piece, windows, streams in WINDOWS_QUICK if self.quick else WINDOWS_ALL:
+                report("copy engine", lambda t=threads, p=piece, w=windows, s=streams: staged_plan_of(
+                    self.device, t, p * MIB, w, s), threads=threads, window_mib=piece, windows=windows, streams=streams)
+                free_staging()
         for file in files:
             file.close()
-
-    def _forget_pinned(self) -> None:
-        with _cuda.current(self.device) as there:
-            while PinnedMemory._kept:
-                memory = PinnedMemory._kept.pop()
-                there.call("cuMemHostUnregister", memory.pointer)
 
     def loads(self) -> None:
         """The whole loader, memory and tensors included; groups of several sizes, with PyTorch's memory kept and not."""

@@ -16,6 +16,26 @@ def sluice(paths, device):
     return sluice.safetensors.load_files(paths, device, framework="pt")
 
 
+def sluice_cufile(paths, device):
+    import sluice.safetensors
+
+    return sluice.safetensors.load_files(paths, device, framework="pt", engine="cufile")
+
+
+def sluice_tuned(paths, device):
+    """The copy engine with the best windows of a sweep: TUNED names its JSON."""
+    import json
+
+    import sluice.safetensors
+    from sluice import _staged
+
+    with open(os.environ["TUNED"], encoding="utf-8") as file:
+        best = max((row for row in json.load(file) if row.get("way") == "copy engine"), key=lambda row: row["gb_per_second"])
+    _staged.WINDOWS, _staged.STREAMS = best["windows"], best["streams"]
+    return sluice.safetensors.load_files(paths, device, framework="pt", engine="staged", threads=best["threads"],
+                                         slice_size=int(best["window_mib"]) << 20)
+
+
 def sluice_staged(paths, device):
     import sluice.safetensors
 
@@ -170,5 +190,5 @@ def runai_streamer(paths, device):
 
 
 LOADERS = {function.__name__: function for function in (
-    sluice, sluice_staged, sluice_into, sluice_iterate, safetensors, safetensors_pread, threads_of_pread, plain_cufile,
+    sluice, sluice_cufile, sluice_staged, sluice_tuned, sluice_into, sluice_iterate, safetensors, safetensors_pread, threads_of_pread, plain_cufile,
     fastsafetensors_gds, fastsafetensors_nogds, instanttensor, runai_streamer)}

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -23,8 +24,10 @@
 typedef ssize_t (*transfer_call)(void* file, void* memory, size_t size, int64_t file_offset, int64_t memory_offset);
 typedef const char* (*text_call)(void);
 
+enum { cuda_code = 100000 /* added to a code of the CUDA driver, where one is kept as a cause */ };
+
 typedef struct {
-  void* file;
+  void* file; /* a handle, or a descriptor */
   char* memory;
   size_t size;
   int64_t offset;
@@ -70,7 +73,7 @@ static void fail(Plan* plan, const Slice* slice, long long code, size_t done) {
     plan->failed_code = code;
     plan->failed_range = slice->range;
     plan->failed_at = slice->offset + (int64_t)done;
-    const char* const text = code > 0 && plan->last_error != NULL ? plan->last_error() : NULL;
+    const char* const text = code > 0 && code < cuda_code && plan->last_error != NULL ? plan->last_error() : NULL;
     if (text != NULL) strncpy(plan->failed_text, text, sizeof plan->failed_text - 1);
   }
   stop(plan);
@@ -92,20 +95,106 @@ static bool carry(Plan* plan, const Slice* slice) {
   return true;
 }
 
-static void run_slices(Plan* plan) {
+typedef enum { TAKEN, NONE_NOW, NONE_EVER } Taken;
+
+/* The next slice. Without `wait` it is NONE_NOW where one may still come. */
+static Taken take(Plan* plan, bool wait, Slice* slice) {
   pthread_mutex_lock(&plan->lock);
-  for (;;) {
-    while (plan->next == plan->count && !plan->sealed && !plan->stopped) pthread_cond_wait(&plan->work, &plan->lock);
-    if (plan->stopped || plan->next == plan->count) break;
-    const Slice slice = plan->slices[plan->next++];
-    pthread_mutex_unlock(&plan->lock);
-    const bool there = carry(plan, &slice);
-    pthread_mutex_lock(&plan->lock);
-    if (!there) break;
-    plan->left[slice.range] -= slice.size;
-    if (plan->left[slice.range] == 0) advance(plan);
+  while (wait && plan->next == plan->count && !plan->sealed && !plan->stopped)
+    pthread_cond_wait(&plan->work, &plan->lock);
+  Taken taken = TAKEN;
+  if (plan->stopped || (plan->next == plan->count && plan->sealed)) {
+    taken = NONE_EVER;
+  } else if (plan->next == plan->count) {
+    taken = NONE_NOW;
+  } else {
+    *slice = plan->slices[plan->next++];
   }
   pthread_mutex_unlock(&plan->lock);
+  return taken;
+}
+
+static void arrived(Plan* plan, const Slice* slice) {
+  pthread_mutex_lock(&plan->lock);
+  plan->left[slice->range] -= slice->size;
+  if (plan->left[slice->range] == 0) advance(plan);
+  pthread_mutex_unlock(&plan->lock);
+}
+
+static void run_slices(Plan* plan) {
+  Slice slice;
+  while (take(plan, true, &slice) == TAKEN && carry(plan, &slice)) arrived(plan, &slice);
+}
+
+/* --- carrying by the copy engine: read into pinned windows, copied from there while the next one is read
+ * ------------------ */
+
+enum { max_windows = 16 };
+
+typedef struct {
+  int (*copy)(uint64_t target, const void* source, size_t size, void* stream);
+  int (*record)(void* event, void* stream);
+  int (*synchronize)(void* event);
+  void* stream;
+  char* memory;
+  size_t windows, begun, settled; /* copies that were begun, and of these, how many have ended */
+  void* events[max_windows];
+  Slice under_way[max_windows];
+} Staging;
+
+/* Waits for the oldest copy. */
+static bool settle(Plan* plan, Staging* staging) {
+  const size_t window = staging->settled % staging->windows;
+  const int code = staging->synchronize(staging->events[window]);
+  ++staging->settled;
+  if (code != 0) {
+    fail(plan, &staging->under_way[window], cuda_code + code, 0);
+    return false;
+  }
+  arrived(plan, &staging->under_way[window]);
+  return true;
+}
+
+/* Reads a slice, whose `file` is a descriptor, into the next window and begins its copy. */
+static bool stage(Plan* plan, Staging* staging, const Slice* slice) {
+  if (staging->begun - staging->settled == staging->windows && !settle(plan, staging)) return false;
+  const size_t window = staging->begun % staging->windows;
+  char* const memory = staging->memory + window * plan->slice_size;
+  for (size_t done = 0; done < slice->size;) {
+    const ssize_t count =
+        pread((int)(intptr_t)slice->file, memory + done, slice->size - done, (off_t)(slice->offset + (int64_t)done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      fail(plan, slice, count == 0 ? -1 : errno, done);
+      return false;
+    }
+    done += (size_t)count;
+  }
+  int code = staging->copy((uint64_t)(uintptr_t)slice->memory, memory, slice->size, staging->stream);
+  if (code == 0) code = staging->record(staging->events[window], staging->stream);
+  if (code != 0) {
+    fail(plan, slice, cuda_code + code, 0);
+    return false;
+  }
+  staging->under_way[window] = *slice;
+  ++staging->begun;
+  return true;
+}
+
+static void run_staged_slices(Plan* plan, Staging* staging) {
+  bool sound = true;
+  while (sound) {
+    Slice slice;
+    /* A thread that has copies under way must tell of them before it sleeps: somebody may wait for these alone. */
+    const Taken taken = take(plan, staging->begun == staging->settled, &slice);
+    if (taken == TAKEN) {
+      sound = stage(plan, staging, &slice);
+    } else if (staging->begun == staging->settled) {
+      break;
+    } else {
+      sound = settle(plan, staging);
+    }
+  }
 }
 
 /* --- the Python object
@@ -116,7 +205,7 @@ static PyObject* plan_new(PyTypeObject* type, PyObject* arguments, PyObject* nam
   unsigned long long call = 0, last_error = 0;
   Py_ssize_t slice_size = 0;
   if (!PyArg_ParseTuple(arguments, "KKn", &call, &last_error, &slice_size)) return NULL;
-  if (call == 0 || slice_size <= 0) return PyErr_Format(PyExc_ValueError, "a plan wants a call and a size of slices");
+  if (slice_size <= 0) return PyErr_Format(PyExc_ValueError, "a plan wants a size of slices");
   allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
   Plan* const plan = (Plan*)allocate(type, 0);
   if (plan == NULL) return NULL;
@@ -200,6 +289,30 @@ static PyObject* plan_run(PyObject* self, PyObject* nothing) {
   Py_RETURN_NONE;
 }
 
+/* run_staged(copy, record, synchronize, stream, memory, events): as run(), by the copy engine; `memory` is pinned and
+ * has a window of a slice's size for each event. The caller has made the device's context current. */
+static PyObject* plan_run_staged(PyObject* self, PyObject* arguments) {
+  unsigned long long copy = 0, record = 0, synchronize = 0, stream = 0, memory = 0;
+  PyObject* events = NULL;
+  if (!PyArg_ParseTuple(arguments, "KKKKKO", &copy, &record, &synchronize, &stream, &memory, &events)) return NULL;
+  const Py_ssize_t count = PyTuple_Size(events);
+  if (count < 1 || count > max_windows) return PyErr_Format(PyExc_ValueError, "1 to %d windows", (int)max_windows);
+  Staging staging = {.copy = (int (*)(uint64_t, const void*, size_t, void*))(uintptr_t)copy,
+                     .record = (int (*)(void*, void*))(uintptr_t)record,
+                     .synchronize = (int (*)(void*))(uintptr_t)synchronize,
+                     .stream = (void*)(uintptr_t)stream,
+                     .memory = (char*)(uintptr_t)memory,
+                     .windows = (size_t)count};
+  for (Py_ssize_t window = 0; window < count; ++window) {
+    staging.events[window] = (void*)(uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GetItem(events, window));
+  }
+  if (PyErr_Occurred() != NULL) return NULL;
+  Py_BEGIN_ALLOW_THREADS;
+  run_staged_slices((Plan*)self, &staging);
+  Py_END_ALLOW_THREADS;
+  Py_RETURN_NONE;
+}
+
 static PyObject* plan_seal(PyObject* self, PyObject* nothing) {
   (void)nothing;
   Plan* const plan = (Plan*)self;
@@ -279,6 +392,7 @@ static PyObject* plan_failure(PyObject* self, PyObject* nothing) {
 static PyMethodDef plan_methods[] = {
     {"add", plan_add, METH_VARARGS, "add(file, offset, size, memory) -> number: one range more"},
     {"run", plan_run, METH_NOARGS, "carries slices until the plan is sealed and empty, or stopped"},
+    {"run_staged", plan_run_staged, METH_VARARGS, "as run(), by pinned windows and the copy engine"},
     {"seal", plan_seal, METH_NOARGS, "no range comes any more"},
     {"stop", plan_stop, METH_NOARGS, "begins no slice any more"},
     {"wait", plan_wait, METH_O, "wait(n) -> bool: are the first n ranges in place?"},

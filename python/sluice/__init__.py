@@ -16,9 +16,10 @@ from ._file import (File, Future, StreamFuture, memory_deregister, memory_regist
                     stream_register)
 from ._install import TooLate, install
 from ._library import library
+from ._staged import free_staging
 from .adapters.transformers import patch
 
 __version__ = "0.1.0"
 __all__ = ["DeviceMemoryError", "Explanation", "File", "Future", "SluiceError", "StreamFuture", "TooLate", "doctor",
-           "explain", "install", "library", "memory_deregister", "memory_register", "patch", "stats", "stream_deregister",
+           "explain", "free_staging", "install", "library", "memory_deregister", "memory_register", "patch", "stats", "stream_deregister",
            "stream_register"]

@@ -95,6 +95,10 @@ class Driver:
         if code != 0:
             raise SluiceError(f"{name} failed with CUDA code {code}", code)
 
+    def address(self, name: str) -> int:
+        """Where a call is, for the extension."""
+        return ctypes.cast(getattr(self.functions, name), c_void_p).value or 0
+
     def count(self) -> int:
         number = c_int()
         self.call("cuDeviceGetCount", byref(number))

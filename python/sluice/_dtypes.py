@@ -69,11 +69,18 @@ def torch_type(name: str) -> object:
     return found
 
 
+_names_of_torch: "dict[object, str]" = {}
+
+
 def name_of_torch(dtype: object) -> str:
     """The format's name for a dtype of PyTorch."""
+    found = _names_of_torch.get(dtype)
+    if found is not None:
+        return found
     text = str(dtype).replace("torch.", "")
     for known in DTYPES.values():
         if known.torch == text:
+            _names_of_torch[dtype] = known.name
             return known.name
     raise TypeError(f"safetensors files have no type for {dtype}. Convert the tensor first.")
 

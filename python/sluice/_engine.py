@@ -140,7 +140,7 @@ class NativePlan:
         if not self._plan.wait(len(self._files) if first is None else first):
             raise self._failure()
 
-    def _failure(self) -> Exception:
+    def _failure(self) -> BaseException:
         told = self._plan.failure()
         if told is None:
             return Cancelled(CANCELLED)
@@ -239,10 +239,11 @@ class Plan:
             self._slices.clear()
             self._change.notify_all()
 
-    def _take(self) -> "tuple[OpenFile, int, int, int, int] | None":
+    def _take(self, wait: bool = True) -> "tuple[OpenFile, int, int, int, int] | None":
+        """The next slice; None at the end, and without `wait` also where none is there now."""
         with self._change:
             while not self._slices:
-                if self._sealed or self._failure is not None:
+                if self._sealed or self._failure is not None or not wait:
                     return None
                 self._change.wait()
             return self._slices.popleft()

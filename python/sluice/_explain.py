@@ -72,7 +72,10 @@ def explain(path: "str | os.PathLike[str]", gpu: "int | None" = None, write: boo
 
 
 def stats() -> "dict[str, object]":
-    """What this process has moved so far, by path and reason."""
+    """What this process has moved so far, by path and reason; and what loaders have moved beside the library, through
+    pinned windows and the copy engine (`staged`)."""
+    from ._staged import carried
+
     there = _library.library()
     if not there.is_sluice:
         raise SluiceError(f"{there.path} is not Sluice's library and keeps no such counters.")
@@ -83,7 +86,7 @@ def stats() -> "dict[str, object]":
              "reason": _text(there.calls.sluice_reason_name(one.reason)), "reads": one.reads,
              "read_bytes": one.read_bytes, "writes": one.writes, "written_bytes": one.written_bytes,
              "errors": one.errors} for one in counters[:min(count.value, 256)]]
-    return {"paths": rows, **{what: sum(row[what] for row in rows)
+    return {"paths": rows, "staged": carried(), **{what: sum(row[what] for row in rows)
                               for what in ("reads", "read_bytes", "writes", "written_bytes", "errors")}}
 
 

@@ -11,7 +11,7 @@ from typing import Any, Iterable, NamedTuple
 
 from . import _cuda, _memory, _tensors
 from ._dtypes import name_of_torch
-from ._engine import MIB, OpenFile
+from ._engine import MIB, OpenFile, plan_of
 from ._errors import SluiceError
 from ._header import Entry, Header, SafetensorError
 from ._layout import groups_of
@@ -46,6 +46,9 @@ def targets_of(model: object) -> "dict[str, Any]":
     return {name: tensor for name, tensor in found.items() if hasattr(tensor, "shape")}  # type: ignore[attr-defined]
 
 
+_numbers: "dict[Any, int]" = {}  # of PyTorch's devices
+
+
 def _describe(entry: Entry, tensor: Any) -> Target:
     if isinstance(tensor, _tensors.Tensor):
         device = tensor._buffer.device
@@ -54,12 +57,14 @@ def _describe(entry: Entry, tensor: Any) -> Target:
         return Target(tensor, tensor.data_ptr(), device, "")
     if not hasattr(tensor, "data_ptr"):
         raise TypeError(f"a {type(tensor).__name__} is no tensor that can be loaded into")
-    if getattr(tensor, "is_meta", False):
+    if tensor.is_meta:
         raise TypeError("it is on the device \"meta\", which has no memory: model.to_empty(device=\"cuda\") gives it some")
     place = tensor.device
-    if place.type not in ("cuda", "cpu"):
-        return Target(tensor, 0, CPU, f"it is on {place}")
-    device = CPU if place.type == "cpu" else place.index
+    device = _numbers.get(place)
+    if device is None:
+        if place.type not in ("cuda", "cpu"):
+            return Target(tensor, 0, CPU, f"it is on {place}")
+        device = _numbers[place] = CPU if place.type == "cpu" else place.index
     if name_of_torch(tensor.dtype) != entry.dtype:
         return Target(tensor, 0, device, f"its type is {tensor.dtype}, the file's {entry.dtype}")
     if not tensor.is_contiguous():
@@ -85,8 +90,10 @@ class Into:
         self.loading = Loading(filenames, number, self.framework, options, self.report)
         self.device, self.strict = number, strict
         self.targets: "dict[str, Target]" = {}
+        self.sizes: "dict[str, int]" = {}
         self.late: "set[str]" = set()
         self.stream: "_cuda.Stream | None" = None
+        self.elsewhere: "Any" = None  # a plan for targets in host memory and on other devices
 
     def _main_device(self) -> int:
         """The device of the first tensor that is on one."""
@@ -106,19 +113,26 @@ class Into:
                 _memory.settle(device, self.framework)
             if self.device != CPU:
                 self.stream = _cuda.Stream(self.device)
+            if any(target.device != self.device for target in self.targets.values()):
+                self.elsewhere = plan_of().start()
+            plans = [plan for plan in (loading.plan, self.elsewhere) if plan is not None]
             try:
                 self._read(opened, late=False)
                 if self.late:
-                    loading.plan.wait()
+                    for plan in plans:
+                        plan.wait()
                     self._read(opened, late=True)
-                loading.plan.seal()
                 with self.report.phase("waiting"):
-                    loading.plan.wait()
+                    for plan in plans:
+                        plan.seal()
+                        plan.wait()
             except BaseException:
-                loading.plan.cancel()
+                for plan in plans:
+                    plan.cancel()
                 raise
             finally:
-                loading.plan.close()
+                for plan in plans:
+                    plan.close()
                 if self.stream is not None:
                     self.stream.close()
         self.report.first_tensor()
@@ -139,6 +153,7 @@ class Into:
                     continue
                 try:
                     self.targets[entry.name] = _describe(entry, tensor)
+                    self.sizes[entry.name] = entry.end - entry.begin
                 except TypeError as error:
                     wrong.append(f"{entry.name}: {error}")
         missing = self._missing()
@@ -150,9 +165,8 @@ class Into:
             parts = [_list(text, names) for text, names in (("The files lack", missing),
                                                             ("The model has no", unexpected)) if names]
             raise Mismatch(" ".join(parts) + " Nothing was read. strict=False loads what both have.")
-        for name, target in self.targets.items():
-            if target.why:
-                self.report.notes.append(f"{name} is copied after its read: {target.why}")
+        self.report.notes += [f"{name} is copied after its read: {target.why}" for name, target in self.targets.items()
+                              if target.why]
         self._find_shared()
 
     def _missing(self) -> "list[str]":
@@ -167,8 +181,7 @@ class Into:
                        if target.pointer)
         end = 0
         for pointer, _, name in spans:
-            tensor = self.targets[name].tensor
-            size = tensor.nbytes if hasattr(tensor, "nbytes") else tensor.numel() * tensor.element_size()
+            size = self.sizes[name]
             if size and pointer < end:
                 self.late.add(name)
             end = max(end, pointer + size)
@@ -185,8 +198,9 @@ class Into:
                 size = entry.end - entry.begin
                 self.report.bytes += size
                 self.report.tensors += 1
-                if target.pointer and (size >= DIRECT or target.device == CPU):
-                    plan.add(file, header.data_begin + entry.begin, size, target.pointer)
+                if target.pointer and (size >= DIRECT or target.device != self.device or self.device == CPU):
+                    (plan if target.device == self.device else self.elsewhere).add(
+                        file, header.data_begin + entry.begin, size, target.pointer)
                 else:
                     together.append(entry)
             for group in groups_of(together, STAGING):
@@ -231,16 +245,17 @@ class _Staging:
         into.report.first_tensor()
         with into.report.phase("spreading"):
             make = None
+            copies = []
             for entry, place in group.places:
                 target = into.targets[entry.name]
-                if target.pointer and into.stream is not None:
+                if target.pointer:
                     if entry.end > entry.begin:
-                        _copy(into.device, target.pointer, buffer.pointer + place, entry.end - entry.begin, into.stream)
+                        copies.append((target.pointer, buffer.pointer + place, entry.end - entry.begin))
                 elif target.tensor.numel():
                     make = make or _tensors.maker(buffer, into.framework)
                     _convert(target.tensor, make(entry, place))
-            if into.stream is not None:
-                into.stream.synchronize()
+            if copies:
+                _copy(into.device, copies, into.stream)
             if make is not None:
                 _memory.settle(into.device, into.framework)
         if buffer.size <= STAGING:
@@ -251,9 +266,15 @@ class _Staging:
             self._spread()
 
 
-def _copy(device: int, target: int, source: int, size: int, stream: _cuda.Stream) -> None:
+def _copy(device: int, copies: "list[tuple[int, int, int]]", stream: _cuda.Stream) -> None:
+    """Copies within the device (or to another one), and waits for that."""
     with _cuda.current(device) as there:
-        there.call("cuMemcpyDtoDAsync_v2", target, source, size, stream.handle)
+        handle, begin_copy = stream.handle, there.functions.cuMemcpyDtoDAsync_v2
+        for target, source, size in copies:
+            code = begin_copy(target, source, size, handle)
+            if code != 0:
+                raise SluiceError(f"cuMemcpyDtoDAsync failed with CUDA code {code}", code)
+        there.call("cuStreamSynchronize", handle)
 
 
 def _convert(target: Any, source: Any) -> None:

@@ -10,10 +10,11 @@ import os
 from collections import deque
 from typing import Iterator
 
-from . import _engine, _memory, _staged, _tensors
+from . import _cuda, _engine, _memory, _staged, _tensors
 from ._engine import NativePlan, OpenFile, Plan, plan_of
 from ._errors import SluiceError
 from ._explain import explain_handle
+from ._fast import native
 from ._header import Entry, Header, SafetensorError, read_header
 from ._layout import Group, groups_of
 from ._memory import CPU, Buffer
@@ -31,25 +32,45 @@ class Loaded(dict):
     metadata: "dict[str, dict[str, str] | None]"
 
 
+# From here on the copy engine's windows, which have to be pinned first, are worth it.
+STAGED_FROM = 256 << 20
+STAGED_PROCESSORS = 8
+
+
 class Options:
     """How to read; every loader takes these as keyword arguments."""
 
     __slots__ = ("threads", "slice_size", "group_size", "direct", "engine")
 
     def __init__(self, threads: "int | None" = None, slice_size: "int | None" = None, group_size: "int | None" = None,
-                 direct: "bool | None" = None, engine: str = "cufile") -> None:
-        staged = engine == "staged"
-        self.threads = threads or (_staged.THREADS if staged else _engine.THREADS)
-        self.slice_size = slice_size or (_staged.WINDOW if staged else _engine.SLICE)
+                 direct: "bool | None" = None, engine: "str | None" = None) -> None:
+        if engine not in (None, "cufile", "staged"):
+            raise ValueError(f"{engine!r} is no engine: say \"cufile\", \"staged\", or nothing for the better one")
+        self.threads = threads
+        self.slice_size = slice_size
         self.group_size = group_size or GROUP
         self.direct = bool(direct)
         self.engine = engine
 
-    def plan(self, device: int) -> "Plan | NativePlan":
-        """Who carries the bytes: `cuFileRead`, or windows and the copy engine."""
-        if self.engine == "staged" and device != CPU and not self.direct:
-            return _staged.StagedPlan(device, self.threads, self.slice_size)
-        return plan_of(self.threads, self.slice_size)
+    def engine_for(self, device: int, size: int) -> str:
+        """Who carries `size` bytes: `cuFileRead`, or pinned windows and the copy engine.
+
+        Past the page cache the library's own ways are better: io_uring, and drives that reach the device. Without the
+        extension, Python's lock would hold the windows up.
+        """
+        if device == CPU or self.direct:
+            return "cufile"
+        if self.engine is not None:
+            return self.engine
+        worthwhile = (size >= STAGED_FROM and native is not None and (os.cpu_count() or 1) >= STAGED_PROCESSORS and
+                      not _cuda.driver().is_soft)
+        return "staged" if worthwhile else "cufile"
+
+    def plan(self, device: int, size: int) -> "Plan | NativePlan":
+        if self.engine_for(device, size) == "staged":
+            threads = self.threads or min(_staged.THREADS, max((os.cpu_count() or 1) - 2, 1))
+            return _staged.staged_plan_of(device, threads, self.slice_size or _staged.WINDOW)
+        return plan_of(self.threads or _engine.THREADS, self.slice_size or _engine.SLICE)
 
 
 def paths_of(filenames: object) -> "list[str]":
@@ -107,7 +128,9 @@ class Loading:
         self.framework = framework
         self.options = options
         self.report = report
-        self.plan = options.plan(self.device)
+        size = sum(os.path.getsize(path) for path in self.paths if os.path.exists(path))
+        report.carrier = options.engine_for(self.device, size)
+        self.plan = options.plan(self.device, size)
         self.files: "list[OpenFile]" = []
         self.metadata: "dict[str, dict[str, str] | None]" = {}
         self._names: "dict[str, str]" = {}
@@ -218,7 +241,7 @@ def iterate(filenames: object, device: object, framework: str, options: Options,
 
 
 def read_entry(file: OpenFile, header: Header, entry: Entry, device: int, framework: str,
-               threads: int = _engine.THREADS) -> object:
+               threads: "int | None" = None) -> object:
     """One tensor, with memory of its own."""
     size = entry.end - entry.begin
     buffer = _memory.allocate(size, device, framework)
@@ -227,13 +250,13 @@ def read_entry(file: OpenFile, header: Header, entry: Entry, device: int, framew
     return _tensors.maker(buffer, framework)(entry, 0)
 
 
-def read_range(file: OpenFile, offset: int, size: int, pointer: int, threads: int = _engine.THREADS) -> None:
+def read_range(file: OpenFile, offset: int, size: int, pointer: int, threads: "int | None" = None) -> None:
     """One range, by this thread when it is small, by a plan when it is large."""
     if size <= _engine.SLICE:
         if size and _engine.transfer(file, pointer, size, offset) < size:
             raise _engine.cut_short(file.path, file.size())
         return
-    plan = plan_of(threads).start()
+    plan = plan_of(threads or _engine.THREADS).start()
     try:
         plan.add(file, offset, size, pointer)
         plan.seal()

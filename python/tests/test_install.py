@@ -120,6 +120,10 @@ class Command(TestCase):
         before = sluice.stats()["read_bytes"]
         st.load_file(self.model({"a": ("U8", (5000,), bytes(5000))}), "cuda", framework="sluice")
         self.assertEqual(sluice.stats()["read_bytes"] - before, 5000)
+        staged = sluice.stats()["staged"]["bytes"]
+        st.load_file(self.model({"a": ("U8", (5000,), bytes(5000))}), "cuda", framework="sluice", engine="staged")
+        self.assertEqual(sluice.stats()["staged"]["bytes"] - staged, 5000)
+        self.assertEqual(sluice.stats()["read_bytes"] - before, 5000)
 
     def test_explain_answers_for_a_file(self):
         import sluice

@@ -35,6 +35,17 @@ class Into(TestCase):
             self.assertEqual({name: target.data_ptr() for name, target in targets.items()}, before)
             self.assertEqual(report.tensors, len(tensors))
 
+    def test_either_engine_serves_targets_on_the_device_and_in_host_memory_at_once(self):
+        tensors = {**some_tensors(40), "large": ("U8", (17 << 20,), os.urandom(1 << 20) * 17)}
+        path = self.model(tensors)
+        for engine in ("cufile", "staged"):
+            targets = targets_like(tensors)
+            host = targets_like({name: tensors[name] for number, name in enumerate(tensors) if number % 2}, _memory.CPU)
+            targets.update(host)
+            report = st.load_into(targets, path, device="cuda", engine=engine, slice_size=1 << 20)
+            self.assertEqual(report.carrier, engine)
+            self.assert_same(targets, tensors)
+
     def test_no_second_copy_of_the_model_is_made_on_the_device(self):
         tensors = {f"t{n}": ("U8", (1 << 20,), os.urandom(1 << 20)) for n in range(64)}
         path = self.model(tensors)
