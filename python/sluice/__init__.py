@@ -21,5 +21,5 @@ from .adapters.transformers import patch
 
 __version__ = "0.1.0"
 __all__ = ["DeviceMemoryError", "Explanation", "File", "Future", "SluiceError", "StreamFuture", "TooLate", "doctor",
-           "explain", "free_staging", "install", "library", "memory_deregister", "memory_register", "patch", "stats", "stream_deregister",
-           "stream_register"]
+           "explain", "free_staging", "install", "library", "memory_deregister", "memory_register", "patch", "stats",
+           "stream_deregister", "stream_register"]
