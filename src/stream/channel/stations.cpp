@@ -235,8 +235,9 @@ void Attendants::see_off(Station& station) {
 
 // With the lock: the streams of contexts that are gone get nowhere any more. All others do, and wait at our gate then.
 void Attendants::drop_the_dead() {
-  const std::vector<Station*> all = watched_;
-  for (Station* const station : all) {
+  // From the end on: the one that is settled leaves the list.
+  for (std::size_t left = watched_.size(); left > 0; --left) {
+    Station* const station = watched_[left - 1];
     if (station->running_ || !station->device_.health().is_gone) continue;
     station->condemned_.store(true);
     station->departing_ = false;
