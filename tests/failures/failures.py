@@ -62,6 +62,7 @@ class Result:
             told[word].append(rest[0] if rest else "")
         self.sites = {int(number): int(calls) for number, calls in (text.split() for text in told["site"])}
         self.struck = told["struck"]
+        self.ended = told["ended"]
         self.refused = told["refused"]
         self.blind = bool(told["blind"])
         self.has_no_driver = status == NO_DRIVER or bool(told["skipped"])
@@ -159,6 +160,8 @@ def named(build, struck):
 def tell(result, player):
     play = " ".join(map(str, result.play))
     print(f'BAD --play "{play}"\n    {named(player.build, result.struck)}')
+    if result.ended:
+        print(f"    ended by {named(player.build, result.ended)}")
     for text in result.bad[:6]:
         print(f"    {text}")
     sys.stdout.flush()

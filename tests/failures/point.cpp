@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -88,7 +89,7 @@ _Unwind_Reason_Code look_at_frame(_Unwind_Context* frame, void* argument) {
   return _URC_NO_REASON;
 }
 
-void tell_of(const char* name, const Frames& frames) {
+void tell_of(const char* what, const char* name, const Frames& frames) {
   std::array<char, 512> places{};
   std::size_t used = 0;
   for (std::size_t i = 0; i < frames.count; ++i) {
@@ -96,7 +97,7 @@ void tell_of(const char* name, const Frames& frames) {
                                                    static_cast<std::size_t>(frames.in_library[i])));
     if (used >= places.size()) break;
   }
-  record->tell("struck %s%s", name, places.data());
+  record->tell("%s %s%s", what, name, places.data());
 }
 
 // Open addressing; what there is no room for is not counted.
@@ -136,7 +137,7 @@ bool is_turn(Kind kind, const char* name, const void* caller) {
   const std::size_t turn = count_at(site);
   if (site == failing.load(std::memory_order_relaxed) && turn == failing_turn.load(std::memory_order_relaxed)) {
     left_to_fail.store(run_length - 1);
-    tell_of(name, frames);
+    tell_of("struck", name, frames);
     return true;
   }
   std::size_t left = left_to_fail.load();
@@ -144,11 +145,29 @@ bool is_turn(Kind kind, const char* name, const void* caller) {
   return left > 0;
 }
 
+_Unwind_Reason_Code look_at_any_frame(_Unwind_Context* frame, void* argument) {
+  Frames& frames = *static_cast<Frames*>(argument);
+  const std::uintptr_t place = _Unwind_GetIP(frame);
+  if (library.holds(place) && frames.count < frames.in_library.size()) {
+    frames.in_library[frames.count++] = place - library.begin;
+  }
+  return _URC_NO_REASON;
+}
+
+void tell_where_it_ends(int signal) {
+  Frames frames;
+  _Unwind_Backtrace(look_at_any_frame, &frames);
+  tell_of("ended", sigabbrev_np(signal), frames);
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
 }  // namespace
 
 void prepare_point(Record& to) {
   record = &to;
   dl_iterate_phdr(look_at_library, nullptr);
+  for (const int signal : {SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV}) ::signal(signal, tell_where_it_ends);
 }
 
 void arm(const Failing& asked) {
