@@ -218,7 +218,7 @@ static int compare(const void* one, const void* other) {
 
 /* The entries in the order of their data, if they cover it without holes and overlaps; else NULL. */
 static PyObject* ordered(Table* table, int64_t data_size) {
-  qsort(table->rows, table->count, sizeof *table->rows, compare);
+  if (table->count > 1) qsort(table->rows, table->count, sizeof *table->rows, compare);
   int64_t at = 0;
   for (size_t row = 0; row < table->count; ++row) {
     if (table->rows[row].begin != at) return NULL;
