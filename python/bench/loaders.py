@@ -190,5 +190,5 @@ def runai_streamer(paths, device):
 
 
 LOADERS = {function.__name__: function for function in (
-    sluice, sluice_cufile, sluice_staged, sluice_tuned, sluice_into, sluice_iterate, safetensors, safetensors_pread, threads_of_pread, plain_cufile,
-    fastsafetensors_gds, fastsafetensors_nogds, instanttensor, runai_streamer)}
+    sluice, sluice_cufile, sluice_staged, sluice_tuned, sluice_into, sluice_iterate, safetensors, safetensors_pread,
+    threads_of_pread, plain_cufile, fastsafetensors_gds, fastsafetensors_nogds, instanttensor, runai_streamer)}

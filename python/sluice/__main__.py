@@ -54,7 +54,8 @@ def _explain(options: argparse.Namespace) -> int:
     for one in told:
         print(one["file"])
         for answer in one["answers"]:
-            print(f"  {answer['path']} ({answer['reason']}): {answer['sentence']}\n    {answer['remedy']}\n    {answer['facts']}")
+            print(f"  {answer['path']} ({answer['reason']}): {answer['sentence']}")
+            print(f"    {answer['remedy']}\n    {answer['facts']}")
     return 0
 
 

@@ -142,7 +142,7 @@ class Taken:
             stride *= extent
             count *= extent
         if not contiguous and count:
-            raise BufferError("The array is not contiguous. Make it so first, by numpy.ascontiguousarray() or .contiguous().")
+            raise BufferError("The array is not contiguous: make it so, by numpy.ascontiguousarray() or .contiguous().")
         self.pointer = (tensor.data or 0) + tensor.byte_offset
         self.size = (count * tensor.dtype.bits * tensor.dtype.lanes + 7) // 8
         self.device = (tensor.device.kind, tensor.device.number)

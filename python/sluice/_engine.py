@@ -72,7 +72,8 @@ def transfer(file: OpenFile, pointer: int, size: int, offset: int, write: bool =
     """Moves bytes until all are there or the file ends; the count. Raises OSError or SluiceError."""
     there = _library.library()
     if native is not None:
-        count = native.transfer(there.write_address if write else there.read_address, file.handle.value, pointer, size, offset)
+        address = there.write_address if write else there.read_address
+        count = native.transfer(address, file.handle.value, pointer, size, offset)
         if count < 0:
             raise io_error("writing" if write else "reading", -count, file.path, there.last_error())
         return count

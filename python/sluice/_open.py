@@ -188,7 +188,7 @@ class Slice:
         if isinstance(tensor, _tensors.Tensor):
             if len(parts) == 1 and parts[0] == 0:
                 return tensor._with_shape(tensor.shape[1:])
-            raise SafetensorError("A tensor of no framework is cut along its first axis only: use framework=\"pt\" or \"np\".")
+            raise SafetensorError("A tensor of no framework is cut along its first axis only: say framework=\"pt\".")
         cut = tensor[parts if len(parts) > 1 else parts[0]]
         if hasattr(cut, "contiguous"):
             return cut.contiguous().clone() if parts[1:] else cut.contiguous()

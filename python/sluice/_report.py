@@ -109,7 +109,8 @@ class Report:
                 "bytes": self.bytes, "tensors": self.tensors, "files": self.files, "seconds": self.seconds,
                 "first_tensor_seconds": self.first_tensor_seconds, "gb_per_second": self.gigabytes_per_second,
                 "link_share": self.link_share,
-                "microseconds_per_tensor": self.microseconds_per_tensor, "phases": dict(self.phases), "routes": list(self.routes),
+                "microseconds_per_tensor": self.microseconds_per_tensor, "phases": dict(self.phases),
+                "routes": list(self.routes),
                 "notes": list(self.notes)}
 
     def __str__(self) -> str:

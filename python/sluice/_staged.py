@@ -102,7 +102,7 @@ class _Staged:
         self._device, self._count = device, windows
         self._stream_count = streams
         self._streams: "list[_cuda.Stream]" = []
-        self._turn = 0
+        self._turn = self._without = 0
 
     def _stream(self, threads: int) -> _cuda.Stream:
         """The stream of one more thread."""
@@ -110,6 +110,18 @@ class _Staged:
             self._streams.append(_cuda.Stream(self._device))
         self._turn += 1
         return self._streams[self._turn % len(self._streams)]
+
+    def _windows(self, size: int) -> "Windows | None":
+        """A thread's pinned memory. One that gets none leaves the work to the others; the last one says so."""
+        try:
+            return Windows.take(self._device, size, self._count)
+        except (SluiceError, OSError, MemoryError) as failure:
+            with Windows._lock:
+                self._without += 1
+                if self._without < self._threads:
+                    return None
+            raise SluiceError(f"No host memory could be pinned for the copy engine ({failure}). Free some, or load with "
+                              "engine=\"cufile\", which needs less.") from failure
 
     def _finish(self) -> None:
         """After the threads have ended; a plan may be closed more than once."""
@@ -145,7 +157,9 @@ class NativeStagedPlan(_Staged, NativePlan):
 
     def _run(self, stream: _cuda.Stream) -> None:
         try:
-            windows = Windows.take(self._device, self._window, self._count)
+            windows = self._windows(self._window)
+            if windows is None:
+                return
             with _cuda.current(self._device) as there:
                 try:
                     self._plan.run_staged(there.address("cuMemcpyHtoDAsync_v2"), there.address("cuEventRecord"),
@@ -194,7 +208,9 @@ class StagedPlan(_Staged, Plan):
     def _carry(self) -> None:
         with self._change:
             stream = self._stream(self._threads)
-        windows = Windows.take(self._device, self._slice, self._count)
+        windows = self._windows(self._slice)
+        if windows is None:
+            return
         under_way: "deque[tuple[c_void_p, int, int]]" = deque()
         turn = 0
         with _cuda.current(self._device) as there:

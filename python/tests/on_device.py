@@ -8,6 +8,7 @@ torch.distributed.checkpoint, CuPy, JAX. Prints a line for each; what is not ins
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import pathlib
 import shutil
@@ -164,9 +165,9 @@ def other_packages_read_our_tensors():
     st.save_file({"a": data}, path)
     tensor = st.load_file(path, "cuda", framework="sluice")["a"]
     assert same(torch.from_dlpack(tensor), data)
-    for name, convert in (("cupy", lambda m: m.from_dlpack(tensor)), ("jax", lambda m: __import__("jax").dlpack.from_dlpack(tensor))):
+    for name in ("cupy", "jax.dlpack"):
         try:
-            array = convert(__import__(name))
+            array = importlib.import_module(name).from_dlpack(tensor)
         except ImportError:
             print(f"   {name} is not installed")
             continue

@@ -23,7 +23,8 @@ import zipfile
 HERE = pathlib.Path(__file__).resolve().parent
 VERSIONS = [f"3.{minor}" for minor in range(9, 15)]
 PROBE = ("import sys, importlib.util as u\n"
-         "print('%d.%d' % sys.version_info[:2], sys.executable, *(int(u.find_spec(m) is not None) for m in ('numpy', 'torch')))")
+         "has = [int(u.find_spec(name) is not None) for name in ('numpy', 'torch')]\n"
+         "print('%d.%d' % sys.version_info[:2], sys.executable, *has)")
 
 
 def pythons() -> "dict[str, str]":
@@ -83,7 +84,8 @@ def main() -> int:
                        "SLUICE_PYTHON_NATIVE": native, "SLUICE_BUILD": str(build), "PYTHONDONTWRITEBYTECODE": "1"}
         environment.pop("SLUICE_LIBRARY", None)
         for file in options.files:
-            print(f"-- {file}, Python {version}, {'ctypes alone' if native == '0' else 'extension where it loads'}", flush=True)
+            how = "ctypes alone" if native == "0" else "extension where it loads"
+            print(f"-- {file}, Python {version}, {how}", flush=True)
             done = subprocess.run([name, "-B", str(HERE / file)], env=environment, check=False)
             if done.returncode != 0:
                 failed.append(f"{file} by Python {version}")

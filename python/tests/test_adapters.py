@@ -42,7 +42,8 @@ class VLLM(TestCase):
             self.assertEqual(config.load_format, "sluice")
 
     def test_experts_of_other_ranks_are_skipped_by_vllms_own_rule(self):
-        files = [self.model({f"experts.{n}.w": ("U8", (2,), bytes([n, n])) for n in range(4)} | {"norm": ("U8", (1,), b"x")})]
+        tensors = {f"experts.{n}.w": ("U8", (2,), bytes([n, n])) for n in range(4)}
+        files = [self.model({**tensors, "norm": ("U8", (1,), b"x")})]
         found = self.load(stand_ins.LoadConfig(), files, as_generator=False, skips={1, 3})
         self.assertEqual([name for name, _ in found], ["experts.1.w", "experts.3.w", "norm"])
 
@@ -177,7 +178,8 @@ with s.installed(*s.checkpoint(torch.futures.Future)):
     reader.storage_data = {**stored, "foreign": object()}
     target = {"w": torch.empty(10, 64, device="cuda"), "half": torch.zeros(3, 2, dtype=torch.float64),
               "step": torch.tensor(0), "empty": torch.zeros(0, 3)}
-    items = [s.ReadItem(s.LoadItemType.TENSOR, "w", (20, 0), (10, 64)), s.ReadItem(s.LoadItemType.TENSOR, "half", (1, 2), (3, 2)),
+    items = [s.ReadItem(s.LoadItemType.TENSOR, "w", (20, 0), (10, 64)),
+             s.ReadItem(s.LoadItemType.TENSOR, "half", (1, 2), (3, 2)),
              s.ReadItem(s.LoadItemType.TENSOR, "step"), s.ReadItem(s.LoadItemType.TENSOR, "empty", (0, 0), (0, 3)),
              s.ReadItem(s.LoadItemType.BYTE_IO, "blob"), s.ReadItem(s.LoadItemType.BYTE_IO, "none"),
              s.ReadItem(s.LoadItemType.TENSOR, "foreign")]

@@ -124,6 +124,42 @@ class Loading(TestCase):
         self.assertIn("SLUICE_SOFTGPU=1", out)
 
 
+class CopyEngine(TestCase):
+    """What the copy engine's way meets: failures of the driver, of pinned memory, of the file."""
+
+    PROGRAM = ("import sys, sluice.safetensors as st, sluice\n"
+               "try: print(st.load_file(sys.argv[1], 'cuda', framework='sluice', engine='staged', slice_size=65536)"
+               ".report.bytes)\n"
+               "except sluice.SluiceError as error: print('error:', error)")
+
+    def load(self, **environment):
+        path = self.model({"a": ("U8", (1 << 20,), bytes(1 << 20))})
+        status, out, error = python(self.PROGRAM, path, environment=environment)
+        self.assertEqual(status, 0, error)
+        return out
+
+    def test_a_copy_that_fails_is_told_with_the_file_and_the_code(self):
+        out = self.load(SLUICE_SOFTGPU_FAIL="cuMemcpyHtoDAsync:5:700")
+        self.assertRegex(out, "error: .*(model.safetensors.*code 700|CUDA code 700)")
+
+    def test_one_thread_without_pinned_memory_leaves_the_work_to_the_others(self):
+        self.assertEqual(self.load(SLUICE_SOFTGPU_FAIL="cuMemHostRegister:2:2"), f"{1 << 20}\n")
+
+    def test_no_pinned_memory_at_all_is_told_with_a_remedy(self):
+        out = self.load(SLUICE_SOFTGPU_FAIL="cuMemHostRegister:1+:2")
+        self.assertIn("error: No host memory could be pinned", out)
+        self.assertIn("engine=\"cufile\"", out)
+
+    def test_small_loads_and_the_soft_gpu_go_by_the_library(self):
+        from sluice._load import Options
+
+        self.assertEqual(Options().engine_for(0, 1 << 40), "cufile")
+        self.assertEqual(Options(engine="staged").engine_for(0, 1), "staged")
+        self.assertEqual(Options(engine="staged", direct=True).engine_for(0, 1), "cufile")
+        with self.assertRaisesRegex(ValueError, "no engine"):
+            Options(engine="faster")
+
+
 class Lifetime(TestCase):
     def test_tensors_outlive_everything_that_made_them(self):
         tensors = {"a": ("U8", (3 << 20,), os.urandom(3 << 20)), "b": ("F32", (100, 7), os.urandom(2800))}

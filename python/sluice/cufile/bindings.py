@@ -15,7 +15,8 @@ def address(place: "ctypes.c_void_p | int") -> int:
 def cuFileBufRegister(place: "ctypes.c_void_p | int", size: int, flags: int = 0) -> None:  # noqa: N802 - C's name
     """Registers memory; raises where the library refuses it."""
     there = _library.library()
-    there.check(there.calls.cuFileBufRegister(address(place), int(getattr(size, "value", size)), flags), "registering memory")
+    length = int(getattr(size, "value", size))
+    there.check(there.calls.cuFileBufRegister(address(place), length, flags), "registering memory")
 
 
 def cuFileBufDeregister(place: "ctypes.c_void_p | int") -> None:  # noqa: N802 - C's name
