@@ -228,7 +228,10 @@ void streams(const Library& library, const Place& place) {
     stream.synchronize();
     return done;
   };
-  const auto refused = [](ssize_t done) { return done == -1 || done == -CU_FILE_INVALID_FILE_OPEN_FLAG; };
+  // -1 by a buffered descriptor, -EIO by one with O_DIRECT.
+  const auto refused = [](ssize_t done) {
+    return done == -1 || done == -EIO || done == -CU_FILE_INVALID_FILE_OPEN_FLAG;
+  };
   {
     const FileHandle file(library, path, O_WRONLY | O_CREAT);
     require(run(library.write_async, file, 0) == static_cast<ssize_t>(size), "a stream's write");
