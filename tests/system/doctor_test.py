@@ -8,7 +8,8 @@ import tarfile
 from support import SLUICE, SOURCE, contains, environment, equal, main, run, scratch
 
 sys.path.insert(0, str(SOURCE / "tests/fixtures"))
-import expand  # noqa: E402  the folder is known only now
+import describe  # noqa: E402  the folder is known only now
+import expand  # noqa: E402
 
 PAGE = SOURCE / "docs/reference/doctor.md"
 SOFT = environment(SLUICE_SOFTGPU="1")
@@ -61,6 +62,19 @@ def test_doctor_judges_a_record_of_a_machine_as_the_machine():
             # Where a name was replaced, the facts show the stand-in.
             parts = 2 if "replaced" in said else 3
             equal((path.stem, judged(tar)[:parts]), (path.stem, judged(top)[:parts]))
+
+
+def test_a_record_of_a_machine_becomes_a_description_of_it():
+    with scratch() as folder:
+        for name in ("h200-server-ready", "switch-with-acs", "lustre-layouts", "gpu-operator-node", "deploy-advice",
+                     "cross-socket", "nvme-rdma-non-optimized"):
+            first = laid_out(name, folder)
+            tar = folder / f"{name}.tar"
+            run(SLUICE, "doctor", "--root", first, "--record", tar)
+            second = folder / f"{name}-again"
+            second.mkdir()
+            expand.expand(describe.describe(tar).splitlines(), second)
+            equal((name, judged(second)[:2]), (name, judged(first)[:2]))
 
 
 def findings():

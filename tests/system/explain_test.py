@@ -145,6 +145,18 @@ def test_explain_takes_several_files_and_folders():
         equal(explain(folder).stdout.count("  path    "), 2)
 
 
+def test_explain_of_several_files_answers_for_those_that_it_can():
+    with scratch() as folder:
+        good, gone = folder / "good", folder / "gone"
+        good.write_bytes(bytes(4096))
+        text = run(SLUICE, "explain", gone, good, "/proc/version", status=1).stdout
+        contains(text, f"{gone}: ")
+        contains(text, f"{good}: a read of 1.0 MiB at 0\n  path    ")
+        contains(text, "a file of proc, which the kernel makes up")
+        answers = json.loads(run(SLUICE, "explain", "--json", gone, good, status=1).stdout)
+        equal([("error" in each, "path" in each) for each in answers], [(True, False), (False, True)])
+
+
 def test_explain_never_cuts_facts():
     with scratch() as folder:
         deep = folder

@@ -4,7 +4,7 @@
 namespace sluice::tools {
 
 // Keys that are not known, a line each on stderr, a few at most: a misspelt key changes nothing, and its author ought
-// to hear of it. The library itself tells of values that cannot be used. Sluice's library only.
+// to hear of it. The library itself tells of values that cannot be used. Nothing where the library is not Sluice's.
 void tell_unknown_keys(const char* tool);
 
 }  // namespace sluice::tools

@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <exception>
 
+#include "common/driver.h"
 #include "common/error.h"
+#include "common/notes.h"
 #include "gdscp/copy.h"
 
 namespace sluice::tools {
@@ -37,6 +39,8 @@ int run_gdscp(int argc, char** argv) {
     return usage_status;
   }
   try {
+    choose_driver();  // first: it may start this program anew
+    tell_unknown_keys("gdscp");
     copy_file(options, "gdscp");
     return 0;
   } catch (const ToolError& error) {

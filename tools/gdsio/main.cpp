@@ -9,6 +9,7 @@
 #include "common/driver.h"
 #include "common/error.h"
 #include "common/layout.h"
+#include "common/notes.h"
 #include "gdsio/command_line.h"
 #include "gdsio/report.h"
 #include "gdsio/run.h"
@@ -35,6 +36,7 @@ Grounds find_grounds(const Settings& settings) {
   }
   grounds.device = describe_device(settings.jobs.front().gpu);
   grounds.soft = note_soft_gpu("gdsio");
+  tell_unknown_keys("gdsio");
   return grounds;
 }
 

@@ -17,6 +17,7 @@
 #include "common/driver.h"
 #include "common/error.h"
 #include "common/gpu.h"
+#include "common/notes.h"
 #include "common/text.h"
 #include "cufile.h"
 
@@ -169,6 +170,7 @@ void verify(const Wishes& wishes) {
   choose_driver();  // first: it may start this program anew
   const Gpu gpu(wishes.gpu);
   note_soft_gpu("gdsio_verify");
+  tell_unknown_keys("gdsio_verify");
   const OpenDriver driver;
   const Checked file(wishes.file);
   const Plan plan = plan_of(wishes, file.size());

@@ -94,8 +94,8 @@ if [ $writes = no ] && [ $create = no ] && [ $there = no ]; then
   echo "             Let it make the files: --create; or name one that is there." >&2
   exit 2
 fi
-minutes=$(awk "BEGIN { printf \"%.1f\", $runs * $seconds / 60 }")
-echo "gds_perf.sh: $runs runs of $seconds s each, about $minutes min: gdsio -x \"$transfers\"" \
+whole=$(awk "BEGIN { t = $runs * $seconds; printf(t < 120 ? \"%d s\" : \"%.1f min\", t < 120 ? t : t / 60) }")
+echo "gds_perf.sh: $runs runs of $seconds s each, about $whole: gdsio -x \"$transfers\"" \
   "-I \"$operations\" -i \"$sizes\" -w \"$counts\" $target $where" >&2
 if [ $writes = yes ] || [ $create = yes ]; then
   echo "gds_perf.sh: writes $size into $where first" >&2

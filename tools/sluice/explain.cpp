@@ -35,6 +35,8 @@ struct Answer {
   std::uint64_t offset = 0;
   About about = About::device;
   std::vector<FileReason> reasons;  // the first is the one that holds
+  std::string error;                // why there is no answer, where there is none
+  std::string remedy;
 };
 
 // The user's own word for the soft GPU; not what this program said to itself when it started anew (common/driver.cpp).
@@ -78,7 +80,24 @@ Answer ask(const ExplainOptions& options, const std::string& path) {
   return answer;
 }
 
+// One file of several that cannot be explained hides no other.
+Answer try_to_ask(const ExplainOptions& options, const std::string& path) {
+  try {
+    return ask(options, path);
+  } catch (const ToolError& error) {
+    Answer answer;
+    answer.file = path;
+    answer.error = error.what();
+    answer.remedy = error.remedy();
+    return answer;
+  }
+}
+
 void print_text(const ExplainOptions& options, const Driver& driver, const Answer& answer) {
+  if (!answer.error.empty()) {
+    fmt::print("{}: {}\n  remedy  {}\n", printable(answer.file), printable(answer.error), answer.remedy);
+    return;
+  }
   const FileReason& first = answer.reasons.front();
   fmt::print("{}: {} of {} at {}\n", printable(answer.file), options.transfer == Transfer::write ? "a write" : "a read",
              format_bytes(answer.size), answer.offset);
@@ -102,6 +121,7 @@ void print_text(const ExplainOptions& options, const Driver& driver, const Answe
 }
 
 Json as_json(const ExplainOptions& options, const Driver& driver, const Answer& answer) {
+  if (!answer.error.empty()) return {{"file", answer.file}, {"error", answer.error}, {"remedy", answer.remedy}};
   constexpr std::array<const char*, 3> memories = {"host", "device", "supposed"};
   const FileReason& first = answer.reasons.front();
   Json json;
@@ -133,7 +153,13 @@ std::vector<std::string> files_of(const std::string& word) {
   if (!fs::is_directory(word, error)) return {word};
   std::vector<std::string> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(word, error)) {
-    if (entry.is_regular_file(error) && files.size() < most_files_of_a_folder) files.push_back(entry.path().string());
+    if (!entry.is_regular_file(error)) continue;
+    if (files.size() == most_files_of_a_folder) {
+      fmt::print(stderr, "sluice: {} has more than {} files: that many are explained.\n", printable(word),
+                 most_files_of_a_folder);
+      break;
+    }
+    files.push_back(entry.path().string());
   }
   if (files.empty()) {
     throw ToolError(fmt::format("{} is a directory without files.", printable(word)),
@@ -151,17 +177,22 @@ int explain_command(const ExplainOptions& options) {
   std::error_code ignored;
   const bool one = options.files.size() == 1 && !fs::is_directory(options.files.front(), ignored);
   for (const std::string& word : options.files) {
-    for (const std::string& file : files_of(word)) answers.push_back(ask(options, file));
+    for (const std::string& file : files_of(word)) {
+      answers.push_back(one ? ask(options, file) : try_to_ask(options, file));
+    }
   }
+  const bool all_well =
+      std::all_of(answers.begin(), answers.end(), [](const Answer& each) { return each.error.empty(); });
+  const int status = all_well ? 0 : 1;
   if (options.output == Output::text) {
     for (const Answer& answer : answers) print_text(options, driver, answer);
-    return 0;
+    return status;
   }
   Json json = one ? as_json(options, driver, answers.front()) : Json::array();
   for (std::size_t i = 0; !one && i < answers.size(); ++i) json.push_back(as_json(options, driver, answers[i]));
   // Paths are bytes: what is no UTF-8 is replaced, not refused.
   fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
-  return 0;
+  return status;
 }
 
 }  // namespace sluice::tools
