@@ -205,7 +205,7 @@ def test_doctor_shows_what_is_there_in_the_sections_that_are_named():
             contains(text, part)
         equal("CUDA" in text, False)
         text = run(SLUICE, "doctor", "fabrics", "--root", laid_out("nvme-rdma-non-optimized", folder), status=1).stdout
-        contains(text, " +- nvme2 rdma traddr=10.0.1.5,trsvcid=4420 live non-optimized")
+        contains(text, " +- nvme2 rdma traddr=10.0.1.5,trsvcid=4420 live non-optimized, reconnects every 10 s for 600 s")
 
 
 def test_doctor_writes_a_script_of_remedies_that_a_shell_can_read():
@@ -338,6 +338,20 @@ def test_doctor_tries_files_and_folders_with_real_bytes():
         (folder / "empty").write_bytes(b"")
         contains(run(SLUICE, "doctor", folder / "empty", env=SOFT, status=None).stdout, "the file is empty")
         contains(run(SLUICE, "doctor", "no-such-word", status=2).stderr, "is neither a section nor a file that is there")
+
+
+def test_doctor_asks_cuda_before_a_trial_starts_it():
+    with scratch() as folder:
+        file = folder / "data"
+        file.write_bytes(os.urandom(8192))
+        probes = []
+        for words in ((), (file,)):
+            tar = folder / "machine.tar"
+            run(SLUICE, "doctor", *words, "--record", tar, env=SOFT)
+            with tarfile.open(tar) as archive:
+                text = archive.extractfile("sluice/probes").read().decode()
+            probes.append([line for line in text.splitlines() if line.startswith(("cuda", "device"))])
+        equal(probes[1], probes[0])
 
 
 def complaints_about(value, schema, place="$"):

@@ -105,6 +105,10 @@ std::optional<Ability> ability_named(std::string_view name) {
   return std::nullopt;
 }
 
+void try_first() {
+  probes_of(Tree(facts::Root()));
+}
+
 Report examine(const std::string& root) {
   const Tree tree(root.empty() ? facts::Root() : facts::Root(root));
   const Machine machine(tree);

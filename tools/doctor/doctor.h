@@ -17,6 +17,9 @@ std::optional<Ability> ability_named(std::string_view name);
 // is this machine.
 Report examine(const std::string& root);
 
+// Tries on this machine what has to be tried before this process starts CUDA.
+void try_first();
+
 struct Wishes {
   std::vector<Section> sections;   // to be shown; empty: all
   std::vector<Ability> abilities;  // that are expected; any makes the report a probe

@@ -37,12 +37,30 @@ std::vector<Path> paths_of(const Machine& machine, const std::string& subsystem)
   return paths;
 }
 
+bool is_closed(const Path& path) {
+  return path.ana == "inaccessible" || path.ana == "persistent-loss";
+}
+
+// How long the kernel tries to get a lost controller back; "" for drives that are no fabric's.
+std::string patience_of(const Machine& machine, const std::string& controller) {
+  const std::string home = "/sys/class/nvme/" + controller;
+  const std::string limit = machine.tree.value(home + "/ctrl_loss_tmo");
+  const std::string delay = machine.tree.value(home + "/reconnect_delay");
+  if (limit.empty() && delay.empty()) return {};
+  return fmt::format(", reconnects every {} s for {} s", delay.empty() ? "?" : delay, limit.empty() ? "?" : limit);
+}
+
 void judge_controller(const Machine& machine, const std::string& subsystem, const Path& path, std::size_t usable,
                       Report& report) {
   if (path.state != "live" && usable > 0) {
     report.add(
         finding_at("fabrics.path_down"),
         {{"subsystem", subsystem}, {"controller", path.controller}, {"state", path.state}, {"address", path.address}});
+  }
+  if (path.state == "live" && is_closed(path) && usable > 0) {
+    report.add(
+        finding_at("fabrics.inaccessible"),
+        {{"subsystem", subsystem}, {"controller", path.controller}, {"ana", path.ana}, {"address", path.address}});
   }
   const std::string limit = machine.tree.value("/sys/class/nvme/" + path.controller + "/ctrl_loss_tmo");
   if (limit == "off" || limit == "-1") {
@@ -55,7 +73,7 @@ void judge_subsystem(const Machine& machine, const std::string& subsystem, const
   std::size_t usable = 0;
   std::size_t optimized = 0;
   for (const Path& path : paths) {
-    const bool open = path.state == "live" && path.ana != "inaccessible" && path.ana != "persistent-loss";
+    const bool open = path.state == "live" && !is_closed(path);
     if (open) ++usable;
     if (open && (path.ana == "optimized" || path.ana.empty())) ++optimized;
   }
@@ -84,8 +102,8 @@ void judge_fabrics(const Machine& machine, Report& report) {
                 fmt::format("{} - NQN={} iopolicy={}", subsystem, machine.tree.value(home + "/subsysnqn"),
                             machine.tree.value(home + "/iopolicy")));
     for (const Path& path : paths) {
-      report.fact(Section::fabrics, fmt::format(" +- {} {} {} {} {}", path.controller, path.transport, path.address,
-                                                path.state, path.ana));
+      report.fact(Section::fabrics, fmt::format(" +- {} {} {} {} {}{}", path.controller, path.transport, path.address,
+                                                path.state, path.ana, patience_of(machine, path.controller)));
     }
     if (paths.front().transport != "pcie") judge_subsystem(machine, subsystem, paths, report);
   }

@@ -29,7 +29,8 @@ class Probes {
 // Tries them on this machine, in well under two seconds: what does not come back in time is "hangs".
 std::string try_probes();
 
-// The tree's own, or what trying them gives where it is the machine.
+// The tree's own, or what trying them gives where it is the machine: tried once, at the first call. That has to be
+// before this process starts CUDA: in a child of one that has, cuInit fails.
 Probes probes_of(const Tree& tree);
 
 // Lines of the kernel's log that speak of GPUs, storage and the IOMMU. Needs root, or dmesg_restrict=0.

@@ -73,6 +73,13 @@ void judge_way(const Machine& machine, Report& report) {
 void judge_rdma(const Machine& machine, Report& report) {
   judge_ports(machine, report);
   const bool has_devices = !machine.tree.names(devices_folder).empty();
+  if (!has_devices) report.fact(Section::rdma, "no RDMA device");
+  for (const std::string& line : machine.probes.all("device")) {
+    report.fact(Section::rdma,
+                fmt::format("CUDA device {}: {}", words(line).front(),
+                            contains(line, " dmabuf=1 ") ? "its memory can be exported as a dma-buf"
+                                                         : "its memory cannot be exported as a dma-buf"));
+  }
   if (has_devices && machine.in_container && !machine.tree.has("/dev/infiniband")) {
     report.add(finding_at("rdma.pod_without_nic"));
     return;

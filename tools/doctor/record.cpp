@@ -91,6 +91,7 @@ constexpr std::array patterns{
     "/sys/class/nvme/*/address",
     "/sys/class/nvme/*/state",
     "/sys/class/nvme/*/ctrl_loss_tmo",
+    "/sys/class/nvme/*/reconnect_delay",
     "/sys/class/nvme/*/device",
     "/sys/class/nvme/*/nvme*n*/ana_state",
     "/sys/class/nvme/*/nvme*n*",

@@ -74,7 +74,9 @@ int report_platform(const Options& options) {
 }
 
 int act(const Options& options) {
-  choose_driver();  // first: it may start this program anew
+  // What is asked of CUDA in a child has to be asked before this process starts it.
+  if (options.platform || options.details || options.pairs || options.method == "latency") platform();
+  choose_driver();  // it may start this program anew
   tell_unknown_keys("gdscheck");
   int status = 0;
   if (options.platform) {
