@@ -13,6 +13,9 @@ from . import _dlpack
 from ._memory import CPU
 
 
+LEGACY_STREAM = 1  # the driver's name for the default stream
+
+
 class View:
     """`size` bytes at `pointer` on `device` (CPU for host memory), which stay alive as long as this does."""
 
@@ -23,7 +26,7 @@ class View:
         self.size = size
         self.device = device
         self.keep = keep
-        self.stream = stream  # the work that the array's owner asks to wait for
+        self.stream = stream  # what is queued there for the array has to be done first
 
 
 def view_of(array: Any, write: bool = False) -> View:
@@ -47,8 +50,13 @@ def _of_torch(array: Any) -> View:
         return View(array.data_ptr(), array.nbytes, array._buffer.device, array)
     if not array.is_contiguous():
         raise BufferError("the tensor is not contiguous: use .contiguous(), or read into a new tensor and copy_() it")
-    device = CPU if array.device.type == "cpu" else array.device.index
-    return View(array.data_ptr(), array.numel() * array.element_size(), device, array)
+    size = array.numel() * array.element_size()
+    if array.device.type == "cpu":
+        return View(array.data_ptr(), size, CPU, array)
+    import torch
+
+    device = array.device.index
+    return View(array.data_ptr(), size, device, array, torch.cuda.current_stream(device).cuda_stream or LEGACY_STREAM)
 
 
 def _of_interface(array: Any, about: dict, write: bool) -> View:
@@ -109,4 +117,5 @@ def _of_dlpack(array: Any) -> View:
     if kind not in (_dlpack.KDL_CPU, _dlpack.KDL_CUDA, _dlpack.KDL_CUDA_HOST, _dlpack.KDL_CUDA_MANAGED):
         raise BufferError(f"the array is on a device of DLPack's kind {kind}: only CUDA and host memory are served")
     host = kind in (_dlpack.KDL_CPU, _dlpack.KDL_CUDA_HOST)
-    return View(taken.pointer, taken.size, CPU if host else number, taken)
+    # Whoever is asked without a stream orders its work before the default stream.
+    return View(taken.pointer, taken.size, CPU if host else number, taken, None if host else LEGACY_STREAM)

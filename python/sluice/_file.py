@@ -250,7 +250,7 @@ def _sized(view: View, size: "int | None", place: int) -> int:
 
 
 def _wait_for_owner(view: View) -> None:
-    """An array may name a stream with work on it that has to be done first (__cuda_array_interface__, version 3)."""
+    """Waits for work that is queued for the array: on PyTorch's current stream, or on the one that the array names."""
     if view.stream and view.device != CPU:
         with _cuda.current(view.device) as there:
             there.call("cuStreamSynchronize", view.stream)

@@ -8,6 +8,7 @@ import gc
 import os
 import unittest
 from ctypes import c_void_p
+from unittest import mock
 
 from support import TestCase, needs_numpy, poisoned_memory
 
@@ -166,6 +167,26 @@ class Transfers(TestCase):
         self.assertEqual(first.tobytes(), self.data[3:1003])
         self.assertEqual(second.tobytes(), self.data[:500] + b"\x5a" * 500)
         self.assertEqual((self.folder / "out").read_bytes(), self.data[3:1003])
+
+    def test_work_that_is_queued_for_an_array_is_done_first(self):
+        stream, tensor = _cuda.Stream(0), on_device(len(self.data))
+        waited = []
+        driver = _cuda.driver()
+        synchronize = driver.functions.cuStreamSynchronize
+
+        class Watched:
+            def __getattr__(self, name):
+                if name == "cuStreamSynchronize":
+                    return lambda handle: (waited.append(getattr(handle, "value", handle)), synchronize(handle))[1]
+                return getattr(functions, name)
+
+        functions = driver.functions
+        with mock.patch.object(driver, "functions", Watched()), sluice.File(self.path) as file:
+            file.read(Interface(tensor, stream=stream.handle.value))
+            file.pread(Capsule(tensor)).get()
+            file.read(tensor)
+        self.assertEqual(waited, [stream.handle.value, 1])
+        stream.close()
 
     def test_registered_memory_is_read_into_as_any_other(self):
         tensor = on_device(65536)
