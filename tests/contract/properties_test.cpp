@@ -30,7 +30,7 @@ class Properties : public CufileTest {
   }
   void TearDown() override {
     cuFileDriverSetPollMode(false, 4);
-    cuFileDriverSetMaxDirectIOSize(16384);
+    cuFileDriverSetMaxDirectIOSize(stock_direct_io_kib());
     cuFileDriverSetMaxCacheSize(131072);
     cuFileDriverSetMaxPinnedMemSize(33554432);
     CufileTest::TearDown();
@@ -50,7 +50,7 @@ TEST_F(Properties, AreToldWithoutOpening) {
 TEST_F(Properties, HaveTheirDefaults) {
   const CUfileDrvProps_t found = properties();
   EXPECT_EQ(found.nvfs.poll_thresh_size, 4U);
-  EXPECT_EQ(found.nvfs.max_direct_io_size, 16384U);
+  EXPECT_EQ(found.nvfs.max_direct_io_size, stock_direct_io_kib());
   EXPECT_EQ(found.nvfs.dcontrolflags, 1U << CU_FILE_ALLOW_COMPAT_MODE);
   EXPECT_EQ(found.max_device_cache_size, 131072U);
   EXPECT_EQ(found.max_device_pinned_mem_size, 33554432U);
@@ -112,7 +112,7 @@ TEST_F(Properties, MaxDirectIoSizeRefusesWhatLiesOutsideItsLimits) {
   for (const std::size_t size : {std::size_t{7}, std::size_t{0}, std::size_t{100}, kHuge}) {
     EXPECT_EQ(code(cuFileDriverSetMaxDirectIOSize(size)), CU_FILE_DRIVER_UNSUPPORTED_LIMIT) << size;
   }
-  EXPECT_EQ(properties().nvfs.max_direct_io_size, 16384U);
+  EXPECT_EQ(properties().nvfs.max_direct_io_size, stock_direct_io_kib());
 }
 
 TEST_F(Properties, MaxCacheSizeShows) {

@@ -48,6 +48,7 @@ class ReportedVersion : public CufileTest {
 };
 
 TEST_F(ReportedVersion, Is115UnlessAnotherIsAskedFor) {
+  ::unsetenv("CUFILE_VERSION_COMPAT");
   EXPECT_EQ(version(), 1150);
 }
 

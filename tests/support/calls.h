@@ -28,6 +28,16 @@ struct Transfer {
 };
 void PrintTo(const Transfer& transfer, std::ostream* out);  // NOLINT(readability-identifier-naming): GoogleTest's name
 
+// What the library answers for, 1150 unless CUFILE_VERSION_COMPAT says more; and what has changed with it.
+inline int reported_version() {
+  int version = 0;
+  cuFileGetVersion(&version);
+  return version;
+}
+inline std::size_t stock_direct_io_kib() {
+  return reported_version() >= 1190 ? 1024 : 16384;
+}
+
 inline Transfer moved(std::size_t count) {
   return {static_cast<ssize_t>(count), 0};
 }
