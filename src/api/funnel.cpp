@@ -83,6 +83,7 @@ int errno_for(int error, Asked asked) noexcept {
   const int cannot = reads || whole_pages || no_count_tells_it ? EPERM : EIO;
   switch (error) {
     case EFAULT:
+    case EFBIG:
     case CU_FILE_CUDA_POINTER_RANGE_ERROR:
       return cannot;
     case CU_FILE_INVALID_FILE_OPEN_FLAG:

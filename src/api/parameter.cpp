@@ -99,9 +99,8 @@ CUfileError_t cuFileGetParameterMinMaxValue(CUFileSizeTConfigParameter_t param, 
     *max_value = sluice::config::size_parameters[*index].highest;
     const bool is_of_device_memory = *index == CUFILE_PARAM_PROPERTIES_MAX_DEVICE_CACHE_SIZE_KB ||
                                      *index == CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB;
-    // What the first device shows of its memory, where there is one and it is known.
-    const std::uint64_t shown =
-        is_of_device_memory && Driver::instance().use_count() > 0 ? sluice::api::window_kb(0) : 0;
+    // What the first device shows of its memory, where there is one and it is known: from the first open on.
+    const std::uint64_t shown = is_of_device_memory && Driver::instance().was_open() ? sluice::api::window_kb(0) : 0;
     if (shown > 0) *max_value = shown;
   });
 }

@@ -143,6 +143,11 @@ std::shared_ptr<const Life> Driver::life() {
   return life_;
 }
 
+bool Driver::was_open() {
+  const std::lock_guard lock(control_);
+  return was_open_;
+}
+
 long Driver::use_count() {
   const std::lock_guard lock(control_);
   return use_count_;

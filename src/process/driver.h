@@ -30,6 +30,7 @@ class Driver {
   void close();
   long use_count();
   bool is_open() { return use_count() > 0; }
+  bool was_open();  // once at least, by now
   // Opens when nobody has, as registering something does.
   std::shared_ptr<const Life> life_or_open();
   // Null while closed.

@@ -98,7 +98,7 @@ Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, const O
       if (whole) return Outcome::bytes(0);
       // By the pointer that was registered a transfer has to stay inside. By any other one it is a transfer of memory
       // that lies where it lies, as with NVIDIA's library.
-      if (range->base == base && !memory.inside && call.buffer_offset >= 0) {
+      if (range->base == base && !memory.inside && call.buffer_offset >= 0 && !origin.batch) {
         return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
       }
     }

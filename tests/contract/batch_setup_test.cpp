@@ -174,6 +174,22 @@ TEST_F(BatchSetUp, ASubmissionThatLeavesARegisteredRangeStartsNothing) {
   expect_refused(behind);
 }
 
+TEST_F(BatchSetUp, ARaggedEntryMayLeaveWhatIsRegistered) {
+  memory_.fill(1);
+  const Registration registration(memory_.address(), 8192);
+  CUfileIOParams_t ragged = good_entry();
+  ragged.u.batch.devPtr_offset = 8192;
+  ragged.u.batch.size = 100;
+  ASSERT_EQ(submit({good_entry(), ragged}), CU_FILE_SUCCESS);
+  std::array<CUfileIOEvents_t, 4> events{};
+  unsigned count = 4;
+  ASSERT_EQ(code(cuFileBatchIOGetStatus(batch_, 2, &count, events.data(), nullptr)), CU_FILE_SUCCESS);
+  ASSERT_EQ(count, 2U);
+  EXPECT_EQ(events[0].ret + events[1].ret, 4196U);
+  EXPECT_FALSE(all_bytes(1, memory_.get(8192, 100)));
+  EXPECT_TRUE(all_bytes(1, memory_.get(8292, 100)));
+}
+
 TEST_F(BatchSetUp, AskingForNoEventsIsRefused) {
   std::array<CUfileIOEvents_t, 4> events{};
   unsigned count = 0;

@@ -171,6 +171,18 @@ TEST_F(Parameters, SizesHaveTheirLimits) {
   }
 }
 
+TEST_F(Parameters, SizesKeepTheirLimitsAfterAClose) {
+  std::size_t least = 0;
+  std::size_t open = 0;
+  std::size_t closed = 0;
+  const auto pinned = CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB;
+  ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileGetParameterMinMaxValue(pinned, &least, &open)), CU_FILE_SUCCESS);
+  ASSERT_EQ(code(cuFileDriverClose()), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileGetParameterMinMaxValue(pinned, &least, &closed)), CU_FILE_SUCCESS);
+  EXPECT_EQ(closed, open);
+}
+
 TEST_F(Parameters, TheLevelOfStatisticsTellsNoLimits) {
   std::size_t least = 7;
   std::size_t most = 7;

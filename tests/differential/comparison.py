@@ -101,7 +101,9 @@ class Situation:
 
     def __init__(self, mode, calls, number, lines):
         self.files, self.stale, self.memory, self.queued = {}, set(), {}, []
+        self.closed, self.batches, self.streams = set(), {}, {}  # handles, entries by batch, flags by stream
         self.open = mode == "open"
+        self.failed = number > 0 and any("ret=-1" in line for line in lines[number - 1:number])
         self.words = calls[number - 1].split() if number else ["Sync"]
         for call, line in zip(calls[:number - 1] if number else calls, lines):
             words, (_, parts) = call.split(), parts_of(line)
@@ -114,10 +116,22 @@ class Situation:
                 self.memory[words[1]] = int(words[2])
             elif words[0] == "BufDeregister" and good:
                 self.memory.pop(words[1], None)
+            elif words[0] == "CloseFile":
+                self.closed.update(slot for slot, name in self.files.items() if name == words[1])
+            elif words[0] == "StreamRegister" and good:
+                self.streams[words[1]] = int(words[2])
+            elif words[0] == "StreamDeregister" and good:
+                self.streams.pop(words[1], None)
             elif words[0].endswith("Async"):
-                self.queued.append(self.of_transfer(words))
+                self.queued.append(f"{words[0][:-5]} {self.of_transfer(words)}{self.of_stream(words[6])}")
             elif words[0] == "Sync":
                 self.queued = []
+            elif words[0] == "BatchSubmit" and good:
+                self.batches.setdefault(words[1], []).extend(self.of_entry(entry) for entry in words[4:] if "," in entry)
+            elif words[0] == "BatchCancel" and self.batches.get(words[1]):
+                self.batches[words[1]].append("cancelled")
+            elif words[0] in ("BatchStatus", "BatchSetUp", "BatchDestroy"):
+                self.batches.pop(words[1], None)
             if "use" in parts:
                 self.open = parts["use"] != "0"
 
@@ -125,7 +139,17 @@ class Situation:
         if word not in self.files:
             return f"handle {word if word in ('NULL', 'garbage', 'wild') else 'unset'}"
         stale = "stale " if word in self.stale else ""
-        return f"{stale}handle of {self.files[word]}"
+        closed = "closed " if word in self.closed else ""
+        return f"{stale}{closed}handle of {self.files[word]}"
+
+    def of_stream(self, word):
+        return f", flags {self.streams[word]}" if word in self.streams else ""
+
+    def of_entry(self, entry):
+        opcode, mode, handle, place, size, offset, shift, _ = entry.split(",")
+        return (f"op {opcode} mode {mode} {self.of_handle(handle)} {self.of_memory(place)}"
+                f"{self.of_range(place, int(size), int(shift))} "
+                f"{size_class(int(size))} {size_class(int(offset))} {size_class(int(shift))}")
 
     def of_memory(self, word):
         return f"{'registered ' if word in self.memory else ''}{word}"
@@ -151,6 +175,8 @@ class Situation:
         name = words[0] if words else ""
         if name in ("Read", "Write", "ReadAsync", "WriteAsync"):
             said += [self.of_transfer(words), *words[6:]]
+            said += [f"flags {self.streams[words[6]]}"] if words[6:7] and words[6] in self.streams else []
+            said += ["failed"] if self.failed else []
         elif name == "Sync":
             said += self.queued
         elif name in ("HandleRegister", "BufRegister"):
@@ -163,15 +189,10 @@ class Situation:
         elif name == "BatchSubmit":
             said += [f"of {words[2]}, flags {words[3]}"]
             for entry in words[4:]:
-                if "," not in entry:
-                    said.append(entry)
-                    continue
-                opcode, mode, handle, place, size, offset, shift, _ = entry.split(",")
-                said.append(f"op {opcode} mode {mode} {self.of_handle(handle)} {self.of_memory(place)}"
-                            f"{self.of_range(place, int(size), int(shift))} "
-                            f"{size_class(int(size))} {size_class(int(offset))} {size_class(int(shift))}")
+                said.append(self.of_entry(entry) if "," in entry else entry)
         else:
             said += words[1:]
+            said += self.batches.get(words[1], []) if name == "BatchStatus" else []
         return ", ".join(said)
 
 
