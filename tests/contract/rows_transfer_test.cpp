@@ -163,6 +163,18 @@ TEST_F(AnyMemory, OfTheHostOrManagedIsMovedExactly) {
   }
 }
 
+TEST_F(AnyMemory, OfTheHostMayLieAnywhereUnderODirect) {
+  const Fd fd = file_.open(O_RDWR | O_DIRECT);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::plain, 65536);
+  for (const off_t shift : {1, 511, 513}) {
+    ASSERT_EQ(read_file(handle.get(), memory.address(), 8192, 4096, shift), moved(8192));
+    EXPECT_TRUE(same_bytes({file_.content().data() + 4096, 8192}, memory.get(static_cast<std::size_t>(shift), 8192)));
+    EXPECT_EQ(write_file(handle.get(), memory.address(), 8192, 4096, shift), moved(8192));
+  }
+  EXPECT_TRUE(same_bytes(file_.content(), content_of(file_.path())));
+}
+
 TEST_F(AnyMemory, IsMovedOnAThreadWithoutAContext) {
   if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
   const Memory memory(MemoryKind::device, kMebibyte);
