@@ -16,8 +16,8 @@ namespace sluice::failures {
 
 enum class Kind : std::uint8_t { none, allocation, system_call, driver_call };
 
-// Before all else, once libcufile is mapped. The record is told of the call that fails, and where a process stands in the
-// library that ends by a signal.
+// Before all else, once libcufile is mapped. The record is told of the call that fails, and where a process stands in
+// the library that ends by a signal.
 void prepare_point(Record& record);
 
 // A site is the way through libcufile that leads to a call, as a number: the same in each run of the same build.
