@@ -19,7 +19,8 @@ from ._load import Loading, Options
 from ._memory import CPU, Buffer
 from ._report import Report
 
-DIRECT = 16 * MIB  # from here on a tensor is read by itself
+# From here on a tensor is read by itself: by cuFileRead, which wants large requests, and by the copy engine's windows.
+DIRECT, DIRECT_STAGED = 16 * MIB, 1 * MIB
 STAGING = 256 * MIB
 STAGING_BUFFERS = 3
 
@@ -188,6 +189,7 @@ class Into:
 
     def _read(self, opened: "list[tuple[OpenFile, Header]]", late: bool) -> None:
         plan = self.loading.plan
+        direct = DIRECT_STAGED if self.report.carrier == "staged" else DIRECT
         staged = _Staging(self)
         for file, header in opened:
             together: "list[Entry]" = []
@@ -198,7 +200,7 @@ class Into:
                 size = entry.end - entry.begin
                 self.report.bytes += size
                 self.report.tensors += 1
-                if target.pointer and (size >= DIRECT or target.device != self.device or self.device == CPU):
+                if target.pointer and (size >= direct or target.device != self.device or self.device == CPU):
                     (plan if target.device == self.device else self.elsewhere).add(
                         file, header.data_begin + entry.begin, size, target.pointer)
                 else:

@@ -19,17 +19,20 @@ from ._engine import MIB, NativePlan, OpenFile, Plan, cut_short
 from ._errors import SluiceError
 from ._fast import native
 
-THREADS = 12
+# On an H100 with 16 processors 80 MiB of windows fill the link best: fewer threads cannot read as fast, larger windows
+# leave the processors' caches.
+THREADS = 10
 WINDOW = 4 * MIB
 WINDOWS = 2  # a thread
-STREAMS = 0  # 0: one a thread
+STREAMS = 0  # that threads share; 0: one a thread, kept with its windows
 HUGE_PAGE = 2 << 20
 PORTABLE = 1  # pinned for every context
 CUDA_CODE = 100_000  # as in native.c
 
 
 class Windows:
-    """Pinned memory of one thread, with an event for each window; kept for the next load, since pinning is slow."""
+    """Pinned memory of one thread, with a stream and an event for each window; kept for the next load, since pinning and
+    the first streams of a process are slow."""
 
     _kept: "list[Windows]" = []
     _lock = threading.Lock()
@@ -48,6 +51,7 @@ class Windows:
         ctypes.memset(self.pointer, 0, size * count)
         self.view = memoryview(pages)[self.pointer - first:self.pointer - first + size * count]
         self.events = [c_void_p() for _ in range(count)]
+        self.stream = _cuda.Stream(device)
         with _cuda.current(device) as there:
             there.call("cuMemHostRegister_v2", self.pointer, size * count, PORTABLE)
             for event in self.events:
@@ -70,6 +74,7 @@ class Windows:
             for event in self.events:
                 there.functions.cuEventDestroy_v2(event)
             there.functions.cuMemHostUnregister(self.pointer)
+        self.stream.close()
 
 
 def free_staging() -> int:
@@ -104,12 +109,15 @@ class _Staged:
         self._streams: "list[_cuda.Stream]" = []
         self._turn = self._without = 0
 
-    def _stream(self, threads: int) -> _cuda.Stream:
-        """The stream of one more thread."""
-        while len(self._streams) < min(self._stream_count or threads, threads):
-            self._streams.append(_cuda.Stream(self._device))
-        self._turn += 1
-        return self._streams[self._turn % len(self._streams)]
+    def _stream(self, windows: "Windows") -> _cuda.Stream:
+        """The stream of one more thread: its own, or one of those that threads share."""
+        if self._stream_count == 0:
+            return windows.stream
+        with Windows._lock:
+            while len(self._streams) < self._stream_count:
+                self._streams.append(_cuda.Stream(self._device))
+            self._turn += 1
+            return self._streams[self._turn % len(self._streams)]
 
     def _windows(self, size: int) -> "Windows | None":
         """A thread's pinned memory. One that gets none leaves the work to the others; the last one says so."""
@@ -149,17 +157,17 @@ class NativeStagedPlan(_Staged, NativePlan):
 
     def start(self) -> "NativeStagedPlan":
         for number in range(self._threads):
-            worker = threading.Thread(target=self._run, args=(self._stream(self._threads),), name=f"sluice-plan-{number}",
-                                      daemon=True)
+            worker = threading.Thread(target=self._run, name=f"sluice-plan-{number}", daemon=True)
             self._workers.append(worker)
             worker.start()
         return self
 
-    def _run(self, stream: _cuda.Stream) -> None:
+    def _run(self) -> None:
         try:
             windows = self._windows(self._window)
             if windows is None:
                 return
+            stream = self._stream(windows)
             with _cuda.current(self._device) as there:
                 try:
                     self._plan.run_staged(there.address("cuMemcpyHtoDAsync_v2"), there.address("cuEventRecord"),
@@ -206,11 +214,10 @@ class StagedPlan(_Staged, Plan):
             self._fail(failure)
 
     def _carry(self) -> None:
-        with self._change:
-            stream = self._stream(self._threads)
         windows = self._windows(self._slice)
         if windows is None:
             return
+        stream = self._stream(windows)
         under_way: "deque[tuple[c_void_p, int, int]]" = deque()
         turn = 0
         with _cuda.current(self._device) as there:
