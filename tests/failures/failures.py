@@ -37,6 +37,9 @@ REFUSALS = (errno.EPERM, errno.ENOSYS, errno.EINVAL)
 # How glibc says that it ends a process which lacks memory for the thread-local data of a library that dlopen() brought.
 NO_THREAD_LOCAL_DATA = "cannot allocate memory for thread-local data"
 
+# What calls answer that find none: errno ENOMEM, CU_FILE_NOMEM_ERROR.
+NO_MEMORY = (str(errno.ENOMEM), "5043")
+
 # Refused, these end a process without the library's doing.
 NOT_OURS = {
     "brk": "the kernel's answers an address, never an error: glibc takes -EPERM for one and writes there",
@@ -67,6 +70,8 @@ class Result:
         self.blind = bool(told["blind"])
         self.has_no_driver = status == NO_DRIVER or bool(told["skipped"])
         self.bad = list(told["bad"])
+        if play.kind == "allocation":
+            self.bad += [f"{text}: not as without memory" for text in self.refused if text.split(": ")[-1] not in NO_MEMORY]
         self.ended_by_glibc = status == 127 and play.kind == "refused" and NO_THREAD_LOCAL_DATA in errors
         if self.ended_by_glibc:
             pass
