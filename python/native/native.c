@@ -456,6 +456,6 @@ static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, (void*)module_exec}, {0,
 static struct PyModuleDef module_definition = {
     PyModuleDef_HEAD_INIT, "_native", "See native.c.", 0, module_methods, module_slots, NULL, NULL, NULL};
 
-PyMODINIT_FUNC PyInit__native(void) {
+PyMODINIT_FUNC PyInit__native(void) { /* NOLINT(readability-identifier-naming): the name that Python looks for */
   return PyModuleDef_Init(&module_definition);
 }

@@ -24,15 +24,16 @@ from ._fast import native
 THREADS = 10
 WINDOW = 4 * MIB
 WINDOWS = 2  # a thread
-STREAMS = 0  # that threads share; 0: one a thread, kept with its windows
+# That threads share, kept for the next load: the first ten streams of a process take some 40 ms to make, four 10. 0: one
+# for each thread.
+STREAMS = 4
 HUGE_PAGE = 2 << 20
 PORTABLE = 1  # pinned for every context
 CUDA_CODE = 100_000  # as in native.c
 
 
 class Windows:
-    """Pinned memory of one thread, with a stream and an event for each window; kept for the next load, since pinning and
-    the first streams of a process are slow."""
+    """Pinned memory of one thread, with an event for each window; kept for the next load, since pinning is slow."""
 
     _kept: "list[Windows]" = []
     _lock = threading.Lock()
@@ -51,7 +52,6 @@ class Windows:
         ctypes.memset(self.pointer, 0, size * count)
         self.view = memoryview(pages)[self.pointer - first:self.pointer - first + size * count]
         self.events = [c_void_p() for _ in range(count)]
-        self.stream = _cuda.Stream(device)
         with _cuda.current(device) as there:
             there.call("cuMemHostRegister_v2", self.pointer, size * count, PORTABLE)
             for event in self.events:
@@ -74,7 +74,6 @@ class Windows:
             for event in self.events:
                 there.functions.cuEventDestroy_v2(event)
             there.functions.cuMemHostUnregister(self.pointer)
-        self.stream.close()
 
 
 def free_staging() -> int:
@@ -100,6 +99,9 @@ def carried() -> "dict[str, int]":
         return dict(_carried)
 
 
+_shared_streams: "dict[int, list[_cuda.Stream]]" = {}
+
+
 class _Staged:
     """What both kinds of staged plans share: streams, and a thread's windows."""
 
@@ -109,15 +111,18 @@ class _Staged:
         self._streams: "list[_cuda.Stream]" = []
         self._turn = self._without = 0
 
-    def _stream(self, windows: "Windows") -> _cuda.Stream:
+    def _stream(self) -> _cuda.Stream:
         """The stream of one more thread: its own, or one of those that threads share."""
-        if self._stream_count == 0:
-            return windows.stream
         with Windows._lock:
-            while len(self._streams) < self._stream_count:
+            if self._stream_count == 0:
                 self._streams.append(_cuda.Stream(self._device))
+                return self._streams[-1]
+            shared = _shared_streams.setdefault(self._device, [])
             self._turn += 1
-            return self._streams[self._turn % len(self._streams)]
+            if len(shared) <= self._turn % self._stream_count:
+                shared.append(_cuda.Stream(self._device))
+                return shared[-1]
+            return shared[self._turn % self._stream_count]
 
     def _windows(self, size: int) -> "Windows | None":
         """A thread's pinned memory. One that gets none leaves the work to the others; the last one says so."""
@@ -167,7 +172,7 @@ class NativeStagedPlan(_Staged, NativePlan):
             windows = self._windows(self._window)
             if windows is None:
                 return
-            stream = self._stream(windows)
+            stream = self._stream()
             with _cuda.current(self._device) as there:
                 try:
                     self._plan.run_staged(there.address("cuMemcpyHtoDAsync_v2"), there.address("cuEventRecord"),
@@ -217,7 +222,7 @@ class StagedPlan(_Staged, Plan):
         windows = self._windows(self._slice)
         if windows is None:
             return
-        stream = self._stream(windows)
+        stream = self._stream()
         under_way: "deque[tuple[c_void_p, int, int]]" = deque()
         turn = 0
         with _cuda.current(self._device) as there:
