@@ -29,7 +29,7 @@ import tempfile
 SAMPLE = {"allocation": 7, "system_call": 5, "driver_call": 5, "refused": 6, "storage": 4, "rings": 3}
 PHASES = ("cold", "warm")
 NO_DRIVER = 77
-MOST_SECONDS = 60  # a play ends itself by an alarm after 30
+MOST_SECONDS = 900  # a play ends itself by an alarm when one of its calls takes a minute
 # How many allocations fail in a row; what a driver call answers (out of memory, not supported); what io_uring does.
 CODES = {"allocation": (1, 30), "driver_call": (2, 801), "rings": (errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.ENOMEM)}
 REFUSALS = (errno.EPERM, errno.ENOSYS, errno.EINVAL)

@@ -31,6 +31,7 @@ bool Pass::call(const char* what, Body body) {
   const int tries = trouble_ == Trouble::none ? 1 : 2;
   int answer = 0;
   for (int i = 0; i < tries; ++i) {
+    World::allow_a_minute();
     answer = code(body());
     if (answer == CU_FILE_SUCCESS) return true;
     world_.record().tell("refused %s: %d", what, answer);

@@ -8,8 +8,6 @@
 //     `ways`
 //            lists them; SITE 0: they are counted. rings: SITE 1: the visit number TURN to io_uring fails with the
 //            errno CODE; 2: no ring is to be had at all, for that reason; 0: visits are counted
-#include <unistd.h>
-
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -32,7 +30,6 @@ using fault::Direction;
 using fault::Plan;
 using fault::Step;
 
-constexpr unsigned kMostSeconds = 30;
 constexpr int kNoDriver = 77;
 
 struct Asked {
@@ -157,7 +154,6 @@ int run(int count, char** words) {
                     static_cast<unsigned>(std::strtoul(words[5], nullptr, 10)), std::strtoull(words[6], nullptr, 10),
                     std::atoi(words[7])};
   World world(record, words[2], 7);
-  alarm(kMostSeconds);
   play(world, asked);
   alarm(0);
   return 0;

@@ -1,6 +1,7 @@
 #include "failures/world.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -77,7 +78,12 @@ bool World::put(const Memory& memory, std::size_t at, std::size_t size) const {
   return false;
 }
 
+void World::allow_a_minute() {
+  alarm(60);
+}
+
 void World::soil(const Memory& memory, const Range& range) const {
+  allow_a_minute();
   const Range wide = with_beside(range);
   std::memset(scratch_.data() + wide.memory_at, kSoil, wide.size);
   put(memory, wide.memory_at, wide.size);
@@ -119,6 +125,7 @@ Verdict World::judge_read(const char* what, const Memory& memory, const Range& r
 }
 
 void World::fill(const Memory& memory, const Range& range) {
+  allow_a_minute();
   for (std::size_t i = 0; i < range.size; i += sizeof(std::uint64_t)) {
     const std::uint64_t value = random_.next();
     std::memcpy(scratch_.data() + range.memory_at + i, &value, std::min(sizeof value, range.size - i));

@@ -43,6 +43,9 @@ class World {
   CUstream stream() const { return stream_.get(); }
   Record& record() const { return record_; }
 
+  // Before each call: from here on it has so long, and then the process ends by SIGALRM. The machine may be a busy one.
+  static void allow_a_minute();
+
   // Before a read: the range and what lies beside it hold nothing that is in the file.
   void soil(const support::Memory& memory, const Range& range) const;
   // After it: `count`, or -errno. A short count is the end of the file, unless the storage was told to say less.
