@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t handles = 64;
 
 void look_up_handle(benchmark::State& state) {
-  using Table = core::SlotTable<std::uint64_t, 0x5c, 16>;
+  using Table = process::SlotTable<std::uint64_t, 0x5c, 16>;
   struct Filled {
     Table table;
     std::vector<Table::Handle> all;
@@ -33,7 +33,7 @@ void look_up_handle(benchmark::State& state) {
 
 void look_up_buffer(benchmark::State& state) {
   constexpr std::uint64_t stride = 1 << 20;
-  static core::BufferIndex index;
+  static process::BufferIndex index;
   if (state.thread_index() == 0) {
     for (std::uint64_t i = 1; i <= handles; ++i) index.insert({i * stride, i * stride + stride / 2, nullptr});
   }

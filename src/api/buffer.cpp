@@ -4,8 +4,8 @@
 #include "process/driver.h"
 
 using sluice::api::guarded;
-using sluice::core::Driver;
 using sluice::observe::Operation;
+using sluice::process::Driver;
 
 extern "C" {
 

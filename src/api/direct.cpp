@@ -6,7 +6,7 @@
 
 using sluice::api::guarded;
 using sluice::base::Failure;
-using sluice::core::Driver;
+using sluice::process::Driver;
 
 namespace {
 

@@ -22,7 +22,7 @@
 
 using sluice::api::guarded;
 using sluice::base::Failure;
-using sluice::core::Driver;
+using sluice::process::Driver;
 
 namespace {
 
@@ -97,11 +97,11 @@ CUfileError_t sluice_explain(CUfileHandle_t fh, const void* buf, int gpu, CUfile
   return guarded("sluice_explain", [&] {
     if (out == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "nowhere to write the explanation");
     const sluice::route::Shape shape = shape_of(opcode, buf, size, file_offset);
-    const sluice::core::Holding holding;
+    const sluice::process::Holding holding;
     const auto file = Driver::instance().files().pin(fh);
     if (!file) throw Failure(CU_FILE_HANDLE_NOT_REGISTERED, "this handle is not registered");
     const sluice::facts::BufferFacts memory = memory_at(buf, gpu);
-    const auto explanation = sluice::core::explain(*file, memory, shape);
+    const auto explanation = sluice::request::explain(*file, memory, shape);
     *out = words_for(explanation.verdict.path, explanation.verdict.reason, memory, explanation.detail);
   });
 }
@@ -111,12 +111,12 @@ CUfileError_t sluice_explain_all(CUfileHandle_t fh, const void* buf, int gpu, CU
   return guarded("sluice_explain_all", [&] {
     if (visit == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "nobody to tell the explanations");
     const sluice::route::Shape shape = shape_of(opcode, buf, size, file_offset);
-    const sluice::core::Holding holding;
+    const sluice::process::Holding holding;
     const auto file = Driver::instance().files().pin(fh);
     if (!file) throw Failure(CU_FILE_HANDLE_NOT_REGISTERED, "this handle is not registered");
     const bool supposed = buf == nullptr && gpu == SLUICE_GPU_SUPPOSED;
     const sluice::facts::BufferFacts memory = supposed ? supposed_memory() : memory_at(buf, gpu);
-    const auto found = sluice::core::all_reasons(*file, memory, shape);
+    const auto found = sluice::request::all_reasons(*file, memory, shape);
     for (const sluice::route::Reason reason : found.reasons) {
       const sluice_explanation_t words = words_for(path_for(reason), reason, memory, found.detail);
       visit(&words, found.detail.c_str(), context);
@@ -128,8 +128,8 @@ CUfileError_t sluice_carrier_counters(sluice_carrier_counts_t* counters) {
   return guarded("sluice_carrier_counters", [&] {
     if (counters == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "nowhere to write the counters");
     *counters = sluice::observe::carrier_counters();
-    counters->rings = sluice::engine::ring_count();
-    counters->stations = sluice::engine::station_count();
+    counters->rings = sluice::staging::ring_count();
+    counters->stations = sluice::stream::station_count();
   });
 }
 
@@ -141,7 +141,7 @@ CUfileError_t sluice_stream_read_early(CUstream stream, int allowed) {
 long sluice_batch_cancelled(CUfileBatchHandle_t batch) {
   long count = -1;
   guarded("sluice_batch_cancelled", [&] {
-    const auto cancelled = sluice::core::cancelled_in_batch(Driver::instance(), batch);
+    const auto cancelled = sluice::batch::cancelled_in_batch(Driver::instance(), batch);
     if (!cancelled) throw Failure(CU_FILE_INVALID_VALUE, "no such batch");
     count = static_cast<long>(*cancelled);
   });
@@ -164,7 +164,7 @@ CUfileError_t sluice_direct_pairs(sluice_direct_pair_visitor_t visit, void* cont
     if (visit == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "nobody to tell the pairs to");
     const auto life = Driver::instance().life();
     if (life == nullptr) return;
-    for (const sluice::core::PairReport& report : life->pairs->reports()) {
+    for (const sluice::process::PairReport& report : life->pairs->reports()) {
       sluice_direct_pair_t pair{};
       pair.gpu = report.device;
       const sluice::cuda::Uuid uuid = sluice::gpu::uuid_of(report.device);

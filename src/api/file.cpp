@@ -6,8 +6,8 @@
 
 using sluice::api::guarded;
 using sluice::base::Failure;
-using sluice::core::Driver;
 using sluice::observe::Operation;
+using sluice::process::Driver;
 
 extern "C" {
 

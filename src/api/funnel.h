@@ -64,7 +64,7 @@ inline constexpr CUfileError_t success{CU_FILE_SUCCESS, {}};
 
 template <typename Body>
 [[gnu::noinline]] CUfileError_t translated(const char* call, Body& body) noexcept {
-  const core::BrokenPipeHeld held;
+  const process::BrokenPipeHeld held;
   try {
     body();
     return success;
@@ -96,7 +96,7 @@ ssize_t deliver(const char* call, base::Outcome outcome, Asked asked) noexcept;
 // The same for a body that moves bytes. All that it can throw is that there was no memory for the driver's first call.
 template <typename Body>
 [[gnu::noinline]] ssize_t delivered(const char* call, Body& body, Asked asked) noexcept {
-  const core::BrokenPipeHeld held;
+  const process::BrokenPipeHeld held;
   try {
     return deliver(call, body(), asked);
   } catch (...) {

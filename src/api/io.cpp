@@ -8,16 +8,16 @@
 using sluice::api::guarded_transfer;
 using sluice::base::Direction;
 using sluice::base::Outcome;
-using sluice::core::Call;
-using sluice::core::Driver;
+using sluice::process::Driver;
+using sluice::request::Call;
 
 namespace {
 
 Outcome transfer_parts(Direction direction, CUfileHandle_t fh, const CUfileIOVec_t* iov, size_t iovcnt,
                        off_t file_offset, unsigned flags) {
   if ((iov == nullptr && iovcnt > 0) || flags != 0) return Outcome::system_error(EINVAL);
-  const sluice::core::VectoredCall call{direction, fh, {iov, iovcnt}, file_offset};
-  return sluice::core::transfer_vectored(Driver::instance(), call);
+  const sluice::batch::VectoredCall call{direction, fh, {iov, iovcnt}, file_offset};
+  return sluice::batch::transfer_vectored(Driver::instance(), call);
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ ssize_t cuFileRead(CUfileHandle_t fh, void* bufPtr_base, size_t size, off_t file
   return guarded_transfer("cuFileRead",
                           [&] {
                             const Call call{Direction::read, fh, bufPtr_base, size, file_offset, bufPtr_offset};
-                            return sluice::core::transfer(Driver::instance(), call);
+                            return sluice::request::transfer(Driver::instance(), call);
                           },
                           {Direction::read, size});
 }
@@ -37,7 +37,7 @@ ssize_t cuFileWrite(CUfileHandle_t fh, const void* bufPtr_base, size_t size, off
   return guarded_transfer("cuFileWrite",
                           [&] {
                             const Call call{Direction::write, fh, bufPtr_base, size, file_offset, bufPtr_offset};
-                            return sluice::core::transfer(Driver::instance(), call);
+                            return sluice::request::transfer(Driver::instance(), call);
                           },
                           {Direction::write, size});
 }

@@ -11,7 +11,7 @@
 
 using sluice::api::guarded;
 using sluice::base::Failure;
-using sluice::core::Driver;
+using sluice::process::Driver;
 
 namespace observe = sluice::observe;
 

@@ -7,8 +7,8 @@
 using sluice::api::guarded;
 using sluice::base::Direction;
 using sluice::base::Failure;
-using sluice::core::Driver;
-using sluice::core::LateCall;
+using sluice::process::Driver;
+using sluice::stream::LateCall;
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace sluice::engine {
+namespace sluice::base {
 
 // EAGAIN, and EBUSY from io_uring, come from a kernel that is short of something for a moment (no descriptor of ours is
 // O_NONBLOCK): worth some tries, not an endless loop.
@@ -102,4 +102,4 @@ class Patience {
   std::chrono::steady_clock::time_point began_{};
 };
 
-}  // namespace sluice::engine
+}  // namespace sluice::base

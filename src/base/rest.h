@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace sluice::engine {
+namespace sluice::base {
 
 class Rest {
  public:
@@ -50,4 +50,4 @@ class TimedRest {
   Clock::time_point until_{};
 };
 
-}  // namespace sluice::engine
+}  // namespace sluice::base

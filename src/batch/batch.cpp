@@ -19,7 +19,7 @@
 #include "request/transfer.h"
 #include "workers/lanes.h"
 
-namespace sluice::core {
+namespace sluice::batch {
 
 using base::Outcome;
 
@@ -64,7 +64,7 @@ void log_if_failed(const Entry& entry, const Ending& ending) noexcept {
 
 }  // namespace
 
-Batch::Batch(Driver& driver, unsigned capacity, Events events)
+Batch::Batch(process::Driver& driver, unsigned capacity, Events events)
     : driver_(driver),
       capacity_(std::min(capacity, most_entries)),
       tells_(events),
@@ -131,8 +131,8 @@ bool Batch::Room::enqueue() noexcept {
 
 void Batch::finish(std::span<const std::uint16_t> slots, std::span<const Ending> endings) noexcept {
   {
-    FileTable::Pin files;
-    BufferTable::Pin registrations;
+    process::FileTable::Pin files;
+    process::BufferTable::Pin registrations;
     for (const std::uint16_t slot : slots) {
       files.join(std::move(entries_[slot].file));
       registrations.join(std::move(entries_[slot].registration));
@@ -160,8 +160,8 @@ void Batch::finish(std::span<const std::uint16_t> slots, std::span<const Ending>
 
 bool Batch::run_one() noexcept {
   if (!has_waiting()) return false;
-  const BrokenPipeHeld held;  // its file may have been registered since the caller came in
-  const InFlight in_flight;   // before the look at what may begin
+  const process::BrokenPipeHeld held;  // its file may have been registered since the caller came in
+  const process::InFlight in_flight;   // before the look at what may begin
   std::uint16_t slot = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -171,8 +171,8 @@ bool Batch::run_one() noexcept {
   }
   const Entry& entry = entries_[slot];
   Ending ending = cancelled(entry);
-  if (may_begin(entry.queued)) {
-    const Outcome outcome = transfer_entry(driver_, *entry.file, entry.call, entry.before);
+  if (process::may_begin(entry.queued)) {
+    const Outcome outcome = request::transfer_entry(driver_, *entry.file, entry.call, entry.before);
     ending = {outcome.ok() ? CUFILE_COMPLETE : CUFILE_FAILED, outcome.value()};
     log_if_failed(entry, ending);
   }
@@ -209,7 +209,7 @@ void Batch::carry(Team& team) noexcept {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     entries[i] = &entries_[team.slots[i]];
     team.told[i] = false;
-    begins = begins && may_begin(entries[i]->queued);
+    begins = begins && process::may_begin(entries[i]->queued);
   }
   if (!begins) {
     for (std::size_t i = 0; i < entries.size(); ++i) endings[i] = cancelled(*entries[i]);
@@ -228,8 +228,8 @@ void Batch::carry(Team& team) noexcept {
 
 bool Batch::run_together(Company company) noexcept {
   if (!has_waiting()) return false;
-  const BrokenPipeHeld held;  // likewise
-  const InFlight in_flight;   // before the look at what may begin
+  const process::BrokenPipeHeld held;  // likewise
+  const process::InFlight in_flight;   // before the look at what may begin
   Team* team = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -377,9 +377,9 @@ std::size_t Batch::collect(std::size_t least, std::span<CUfileIOEvents_t> into,
       continue;
     }
     const auto until = std::chrono::steady_clock::now() + short_while;
-    while (engine::lane_count() > 0 && posted_.load(std::memory_order_acquire) == waited.seen &&
+    while (workers::lane_count() > 0 && posted_.load(std::memory_order_acquire) == waited.seen &&
            std::chrono::steady_clock::now() < until) {
-      engine::pause(16);
+      base::pause(16);
     }
     in_time = sleep(waited, deadline);
     if (take_events(least, into, waited)) break;
@@ -389,4 +389,4 @@ std::size_t Batch::collect(std::size_t least, std::span<CUfileIOEvents_t> into,
   return waited.written;
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::batch

@@ -21,7 +21,7 @@
 #include "process/driver.h"
 #include "process/slot_table.h"
 
-namespace sluice::core {
+namespace sluice::batch {
 
 class Batch {
  public:
@@ -31,7 +31,7 @@ class Batch {
   // asks for all: `sluice.batch_all_events`.
   enum class Events : std::uint8_t { of_what_ended_by_itself, of_all };
 
-  Batch(Driver& driver, unsigned capacity, Events events);
+  Batch(process::Driver& driver, unsigned capacity, Events events);
 
   // The batch's own handle; set before anybody else knows it.
   void set_handle(void* handle) noexcept { handle_ = handle; }
@@ -119,7 +119,7 @@ class Batch {
   bool take_events(std::size_t least, std::span<CUfileIOEvents_t> into, Waited& waited) noexcept;
   bool sleep(const Waited& waited, const std::optional<timespec>& deadline) noexcept;
 
-  Driver& driver_;
+  process::Driver& driver_;
   const unsigned capacity_;
   const Events tells_;
   void* handle_ = nullptr;
@@ -145,6 +145,6 @@ class Batch {
   base::EventCount news_;
 };
 
-class BatchTable : public SlotTable<Batch, 0x5d, 4> {};
+class BatchTable : public process::SlotTable<Batch, 0x5d, 4> {};
 
-}  // namespace sluice::core
+}  // namespace sluice::batch

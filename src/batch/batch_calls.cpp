@@ -14,14 +14,14 @@
 #include "observe/statistics.h"
 #include "process/in_flight.h"
 
-namespace sluice::core {
+namespace sluice::batch {
 
 using base::Failure;
 using observe::Operation;
 
 namespace {
 
-Call call_of(const CUfileIOParams_t& entry) {
+request::Call call_of(const CUfileIOParams_t& entry) {
   return {entry.opcode == CUFILE_READ ? base::Direction::read : base::Direction::write,
           entry.fh,
           entry.u.batch.devPtr_base,
@@ -31,7 +31,7 @@ Call call_of(const CUfileIOParams_t& entry) {
 }
 
 // Why an entry cannot be submitted; null when it can.
-const char* objection(const CUfileIOParams_t& entry, const FileTable::Pin& file) {
+const char* objection(const CUfileIOParams_t& entry, const process::FileTable::Pin& file) {
   const int opcode = base::number_of(entry.opcode);
   if (base::number_of(entry.mode) != CUFILE_BATCH) return "its mode is not CUFILE_BATCH";
   if (opcode != CUFILE_READ && opcode != CUFILE_WRITE) return "its opcode is neither read nor write";
@@ -39,7 +39,7 @@ const char* objection(const CUfileIOParams_t& entry, const FileTable::Pin& file)
   if (entry.u.batch.devPtr_base == nullptr) return "its buffer is a null pointer";
   if (entry.u.batch.file_offset < 0 || entry.u.batch.devPtr_offset < 0) return "it has a negative offset";
   if (entry.u.batch.size > std::numeric_limits<off_t>::max()) return "its size is larger than any file";
-  const base::Outcome refusal = check(*file, call_of(entry));
+  const base::Outcome refusal = request::check(*file, call_of(entry));
   if (refusal.error() == CU_FILE_INVALID_VALUE) return "it ends beyond the largest offset of a file";
   return refusal.ok() ? nullptr : "the file was not opened for this direction";
 }
@@ -55,8 +55,8 @@ bool is_dropped(const Batch& batch, const CUfileIOParams_t& entry) {
   return entry.u.batch.size == 0 && batch.tells() == Batch::Events::of_what_ended_by_itself;
 }
 
-void fill(Driver& driver, const Batch& batch, Batch::Room& room, std::span<const CUfileIOParams_t> entries) {
-  const std::uint64_t queued = queue_number();
+void fill(process::Driver& driver, const Batch& batch, Batch::Room& room, std::span<const CUfileIOParams_t> entries) {
+  const std::uint64_t queued = process::queue_number();
   Survey survey(driver, room.count());
   std::size_t place = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -73,8 +73,9 @@ void fill(Driver& driver, const Batch& batch, Batch::Room& room, std::span<const
     survey.look_at(entry);
     // Of one that is not whole pages NVIDIA's library looks at the size alone: behind what was registered lies memory
     // like any other.
-    const bool asked = entry.registration && (aligned(entry.call) || entry.call.size > entry.registration->size);
-    if (asked && leaves_registered(*entry.registration, entry.call)) {
+    const bool asked =
+        entry.registration && (request::aligned(entry.call) || entry.call.size > entry.registration->size);
+    if (asked && request::leaves_registered(*entry.registration, entry.call)) {
       refuse_entry(i, "it reaches beyond the registered buffer");
     }
   }
@@ -93,7 +94,7 @@ std::size_t largest_batch(const config::Config& config) {
 
 }  // namespace
 
-void* set_up_batch(Driver& driver, unsigned capacity) {
+void* set_up_batch(process::Driver& driver, unsigned capacity) {
   const std::size_t most = largest_batch(*driver.store().current());
   if (capacity == 0 || capacity > most) {
     throw Failure(CU_FILE_INVALID_VALUE, "a batch holds 1 to " + std::to_string(most) +
@@ -109,8 +110,8 @@ void* set_up_batch(Driver& driver, unsigned capacity) {
   return handle;
 }
 
-void submit_batch(Driver& driver, void* handle, std::span<const CUfileIOParams_t> entries) {
-  const InFlight in_flight;  // before the pins, as in transfer()
+void submit_batch(process::Driver& driver, void* handle, std::span<const CUfileIOParams_t> entries) {
+  const process::InFlight in_flight;  // before the pins, as in transfer()
   const auto batch = driver.batches().pin(handle);
   if (!batch) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "no such batch");
   if (entries.empty()) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "a submission needs at least one entry");
@@ -131,9 +132,9 @@ void submit_batch(Driver& driver, void* handle, std::span<const CUfileIOParams_t
   }
 }
 
-std::size_t collect_batch(Driver& driver, void* handle, std::size_t least, std::span<CUfileIOEvents_t> into,
+std::size_t collect_batch(process::Driver& driver, void* handle, std::size_t least, std::span<CUfileIOEvents_t> into,
                           const std::optional<timespec>& timeout) {
-  const Holding holding;
+  const process::Holding holding;
   if (into.empty()) throw Failure(CU_FILE_INVALID_VALUE, "*nr leaves no room for events");
   if (least > into.size()) {
     throw Failure(CU_FILE_INVALID_VALUE, "min_nr is larger than the room for events in *nr");
@@ -146,18 +147,18 @@ std::size_t collect_batch(Driver& driver, void* handle, std::size_t least, std::
   return written;
 }
 
-void cancel_batch(Driver& driver, void* handle) {
-  const Holding holding;
+void cancel_batch(process::Driver& driver, void* handle) {
+  const process::Holding holding;
   if (const auto batch = driver.batches().pin(handle)) batch->cancel();
 }
 
-std::optional<unsigned> cancelled_in_batch(Driver& driver, void* handle) {
-  const Holding holding;
+std::optional<unsigned> cancelled_in_batch(process::Driver& driver, void* handle) {
+  const process::Holding holding;
   const auto batch = driver.batches().pin(handle);
   return batch ? std::optional(batch->cancelled_count()) : std::nullopt;
 }
 
-bool end_batch(BatchTable& batches, void* handle, Patience patience) {
+bool end_batch(BatchTable& batches, void* handle, process::Patience patience) {
   if (const auto batch = batches.pin(handle)) {
     batch->end();
     drop_errand(*batch);
@@ -168,9 +169,10 @@ bool end_batch(BatchTable& batches, void* handle, Patience patience) {
   return batches.retire(handle, patience);
 }
 
-void destroy_batch(Driver& driver, void* handle) {
-  const Patience patience = waiting_can_end() ? Patience::until_the_last_user_left : Patience::none;
+void destroy_batch(process::Driver& driver, void* handle) {
+  const process::Patience patience =
+      process::waiting_can_end() ? process::Patience::until_the_last_user_left : process::Patience::none;
   if (!end_batch(driver.batches(), handle, patience)) throw Failure(CU_FILE_INVALID_VALUE, "no such batch");
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::batch

@@ -16,32 +16,32 @@
 #include "paths/warmable.h"
 #include "request/transfer.h"
 
-namespace sluice::core {
+namespace sluice::batch {
 
 using base::Outcome;
 
 namespace {
 
-engine::Carrier carrier_of(paths::Manner manner) noexcept {
-  if (manner == paths::Manner::kernel) return engine::Carrier::kernel;
-  return manner == paths::Manner::copy_engine ? engine::Carrier::engine : engine::Carrier::automatic;
+transfer::Carrier carrier_of(paths::Manner manner) noexcept {
+  if (manner == paths::Manner::kernel) return transfer::Carrier::kernel;
+  return manner == paths::Manner::copy_engine ? transfer::Carrier::engine : transfer::Carrier::automatic;
 }
 
 // Where an entry goes that the company did not carry to its end. One that changes its way counts on both.
-void go_on_elsewhere(Entry& entry, engine::Bond bond = engine::Bond::none) noexcept {
+void go_on_elsewhere(Entry& entry, transfer::Bond bond = transfer::Bond::none) noexcept {
   if (entry.together.company == Company::cached) {
     leave_cached(entry);
   } else {
     entry.together.company = Company::none;
   }
-  if (entry.together.company != Company::none || entry.before.there == 0 || bond != engine::Bond::none) return;
+  if (entry.together.company != Company::none || entry.before.there == 0 || bond != transfer::Bond::none) return;
   observe::count_path(entry.together.way.path, entry.together.way.reason, entry.call.direction,
                       Outcome::bytes(entry.before.there));
 }
 
 // All of it, or what is left of it.
-engine::Parcel parcel_of(const Entry& entry) noexcept {
-  const Call rest = rest_of(entry.call, entry.before.there);
+transfer::Parcel parcel_of(const Entry& entry) noexcept {
+  const request::Call rest = request::rest_of(entry.call, entry.before.there);
   return {entry.file->fd, base::FileOffset{static_cast<std::uint64_t>(rest.file_offset)}, rest.size,
           entry.together.file_size, entry.together.address + entry.before.there};
 }
@@ -58,12 +58,12 @@ paths::DirectMember member_of(const Entry& entry) noexcept {
 
 // An entry that was carried to its end.
 Ending ended(const Entry& entry, Outcome rest) noexcept {
-  const Outcome whole = behind(entry.before.there, rest);
+  const Outcome whole = request::behind(entry.before.there, rest);
   return {whole.ok() ? CUFILE_COMPLETE : CUFILE_FAILED, whole.value()};
 }
 
 // EIO, and an end where the file has none, may be nobody's: who reads the rest by itself finds out.
-bool stops_early(const engine::Parcel& parcel) noexcept {
+bool stops_early(const transfer::Parcel& parcel) noexcept {
   return parcel.outcome.error() == EIO || (parcel.outcome.ok() && parcel.file_size != ~std::uint64_t{0} &&
                                            parcel.at.value + parcel.outcome.count() < parcel.file_size);
 }
@@ -125,7 +125,7 @@ std::size_t Convoy::pack() noexcept {
   const Entry* before = nullptr;
   for (const Entry* const entry : entries_) {
     if (before != nullptr && follows(*before, *entry) &&
-        parcels_[count - 1].length + entry->call.size <= engine::most_in_a_parcel) {
+        parcels_[count - 1].length + entry->call.size <= transfer::most_in_a_parcel) {
       parcels_[count - 1].length += entry->call.size;
       ++members_[count - 1];
     } else {
@@ -143,7 +143,7 @@ std::size_t Convoy::pack() noexcept {
 void Convoy::unpack() noexcept {
   std::size_t next = 0;
   for (std::size_t parcel = 0; parcel < parcel_count_; ++parcel) {
-    const engine::Parcel& done = parcels_[parcel];
+    const transfer::Parcel& done = parcels_[parcel];
     std::uint64_t left = done.outcome.count();
     for (std::size_t member = 0; member < members_[parcel]; ++member, ++next) {
       Entry& entry = *entries_[next];
@@ -159,14 +159,14 @@ void Convoy::unpack() noexcept {
   }
 }
 
-void Convoy::carry_cached(engine::RingLoan& ring) noexcept {
-  if (!cached_) cached_.reset(new (std::nothrow) engine::ScatteredRead);
+void Convoy::carry_cached(staging::RingLoan& ring) noexcept {
+  if (!cached_) cached_.reset(new (std::nothrow) transfer::ScatteredRead);
   if (!cached_) return;
   parcel_count_ = pack();
   // A kernel must not wait for storage: where reading may, the copy engine takes what has come.
   const bool may_wait = entries_.front()->together.storage != 0;
   cached_->run(std::span(parcels_).first(parcel_count_), ring,
-               may_wait ? engine::Carrier::engine : carrier_of(entries_.front()->together.manner), bond_);
+               may_wait ? transfer::Carrier::engine : carrier_of(entries_.front()->together.manner), bond_);
   unpack();
 }
 
@@ -182,7 +182,7 @@ void Convoy::tell(std::span<const std::uint16_t> numbers, OutcomeOf outcome_of, 
   listener.ended(numbers);
 }
 
-class Convoy::FromDisk final : public engine::DeepRead::Listener {
+class Convoy::FromDisk final : public transfer::DeepRead::Listener {
  public:
   FromDisk(Convoy& convoy, Convoy::Listener& listener) noexcept : convoy_(convoy), listener_(listener) {}
   void through(std::span<const std::uint16_t> parcels) noexcept override {
@@ -195,7 +195,7 @@ class Convoy::FromDisk final : public engine::DeepRead::Listener {
   Convoy::Listener& listener_;
 };
 
-class Convoy::Written final : public engine::GatheredWrite::Listener {
+class Convoy::Written final : public transfer::GatheredWrite::Listener {
  public:
   Written(Convoy& convoy, Convoy::Listener& listener) noexcept : convoy_(convoy), listener_(listener) {}
   void through(std::span<const std::uint16_t> parcels) noexcept override {
@@ -222,10 +222,10 @@ class Convoy::ByDrive final : public paths::DirectCompany::Listener {
   Convoy::Listener& listener_;
 };
 
-void Convoy::carry_from_disk(engine::RingLoan& ring, Listener& listener) noexcept {
-  const engine::DiskQueue& queue = entries_.front()->file->disk;
+void Convoy::carry_from_disk(staging::RingLoan& ring, Listener& listener) noexcept {
+  const io::DiskQueue& queue = entries_.front()->file->disk;
   if (!queue.takes_rings()) return;
-  const engine::Uring::Use disk = engine::Uring::of_this_thread(queue.unpolled());
+  const io::Uring::Use disk = io::Uring::of_this_thread(queue.unpolled());
   if (!disk) return;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = *entries_[i];
@@ -236,13 +236,13 @@ void Convoy::carry_from_disk(engine::RingLoan& ring, Listener& listener) noexcep
   disk_.run(std::span(disk_parcels_).first(entries_.size()), ring, *disk, told, bond_);
   // What is in place already counts, whatever becomes of the rest.
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    const engine::Parcel& parcel = disk_parcels_[i].parcel;
+    const transfer::Parcel& parcel = disk_parcels_[i].parcel;
     if (parcel.left_over) entries_[i]->before.there += parcel.outcome.count();
   }
 }
 
-void Convoy::carry_written(engine::RingLoan& ring, Listener& listener) noexcept {
-  if (!written_) written_.reset(new (std::nothrow) engine::GatheredWrite);
+void Convoy::carry_written(staging::RingLoan& ring, Listener& listener) noexcept {
+  if (!written_) written_.reset(new (std::nothrow) transfer::GatheredWrite);
   if (!written_) return;
   const std::span parcels = std::span(out_parcels_).first(entries_.size());
   for (std::size_t i = 0; i < entries_.size(); ++i) {
@@ -268,7 +268,7 @@ std::uint64_t Convoy::bytes() const noexcept {
 void Convoy::carry_by_staging(Listener& listener) noexcept {
   const gpu::Session session(entries_.front()->together.memory);
   const bool cached = entries_.front()->together.company == Company::cached;
-  engine::RingLoan ring = engine::RingLoan::take(session, cached ? bytes() : 0);
+  staging::RingLoan ring = staging::RingLoan::take(session, cached ? bytes() : 0);
   if (!ring) {
     // Nor would there be a ring for the disk's company.
     for (Entry* const entry : entries_) entry->together.company = Company::none;
@@ -282,8 +282,8 @@ void Convoy::carry_by_staging(Listener& listener) noexcept {
 }
 
 void Convoy::carry_direct(Listener& listener) noexcept {
-  const engine::Completion completion = entries_.front()->together.completion;
-  const engine::Uring::Use ring = engine::Uring::of_this_thread(completion);
+  const io::Completion completion = entries_.front()->together.completion;
+  const io::Uring::Use ring = io::Uring::of_this_thread(completion);
   if (!ring) return;
   const std::span members = std::span(direct_members_).first(entries_.size());
   for (std::size_t i = 0; i < entries_.size(); ++i) members[i] = member_of(*entries_[i]);
@@ -301,7 +301,7 @@ void Convoy::count() noexcept {
 
 // With the entry's pins. The next count() counts it.
 void Convoy::record(std::size_t number, std::int64_t milliseconds) noexcept {
-  if (bond_ != engine::Bond::none) return;
+  if (bond_ != transfer::Bond::none) return;
   const Entry& entry = *entries_[number];
   const Ending& ending = endings_[number];
   const Outcome outcome = ending.status == CUFILE_COMPLETE ? Outcome::bytes(static_cast<std::uint64_t>(ending.result))
@@ -315,11 +315,11 @@ void Convoy::record(std::size_t number, std::int64_t milliseconds) noexcept {
   observe::trace({entry.call.direction, entry.file->fd, static_cast<std::uint64_t>(entry.call.file_offset),
                   entry.call.size, way.path, way.reason},
                  outcome);
-  Watch::end(*entry.file, entry.call, outcome, milliseconds);
+  request::Watch::end(*entry.file, entry.call, outcome, milliseconds);
   if (!counting_) return;
   const observe::Transfer record{.direction = entry.call.direction,
                                  .requested = entry.call.size,
-                                 .aligned = aligned(entry.call),
+                                 .aligned = request::aligned(entry.call),
                                  .device = entry.together.memory.device,
                                  .duration = std::chrono::steady_clock::now() - begun_,
                                  .by_drive = entry.together.way.path == SLUICE_PATH_P2PDMA,
@@ -343,8 +343,8 @@ void Convoy::carry_as_one(std::span<Entry* const> entries, std::span<Ending> end
   };
   entries_ = entries;
   endings_ = endings;
-  bond_ = engine::Bond::one_transfer;
-  const Watch watch;
+  bond_ = transfer::Bond::one_transfer;
+  const request::Watch watch;
   watch_ = &watch;
   Deaf nobody;
   carry_all(nobody);
@@ -356,8 +356,8 @@ void Convoy::carry_as_one(std::span<Entry* const> entries, std::span<Ending> end
 void Convoy::carry(std::span<Entry* const> entries, std::span<Ending> endings, Listener& listener) noexcept {
   entries_ = entries;
   endings_ = endings;
-  bond_ = engine::Bond::none;
-  const Watch watch;
+  bond_ = transfer::Bond::none;
+  const request::Watch watch;
   watch_ = &watch;
   counting_ = observe::statistics_running();
   if (counting_) begun_ = std::chrono::steady_clock::now();
@@ -374,4 +374,4 @@ void Convoy::carry(std::span<Entry* const> entries, std::span<Ending> endings, L
   count();
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::batch

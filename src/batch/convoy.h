@@ -16,7 +16,7 @@
 #include "transfer/gathered_write.h"
 #include "transfer/scattered_read.h"
 
-namespace sluice::core {
+namespace sluice::batch {
 
 inline constexpr unsigned most_in_a_batch = 256;
 
@@ -26,9 +26,9 @@ constexpr unsigned most_together(Company company) noexcept {
     case Company::cached:
       return most_in_a_batch;
     case Company::disk:
-      return engine::most_disk_parcels;
+      return transfer::most_disk_parcels;
     case Company::write:
-      return engine::most_out_parcels;
+      return transfer::most_out_parcels;
     default:
       return paths::DirectCompany::most;
   }
@@ -67,9 +67,9 @@ class Convoy {
   void tell(std::span<const std::uint16_t> numbers, OutcomeOf outcome_of, Listener& listener) noexcept;
   std::uint64_t bytes() const noexcept;  // of all entries
   void carry_by_staging(Listener& listener) noexcept;
-  void carry_cached(engine::RingLoan& ring) noexcept;
-  void carry_from_disk(engine::RingLoan& ring, Listener& listener) noexcept;
-  void carry_written(engine::RingLoan& ring, Listener& listener) noexcept;
+  void carry_cached(staging::RingLoan& ring) noexcept;
+  void carry_from_disk(staging::RingLoan& ring, Listener& listener) noexcept;
+  void carry_written(staging::RingLoan& ring, Listener& listener) noexcept;
   void carry_direct(Listener& listener) noexcept;
   // Entries that follow each other in file and memory make one parcel.
   std::size_t pack() noexcept;
@@ -80,26 +80,26 @@ class Convoy {
   void carry_all(Listener& listener) noexcept;
 
   // Of the present run.
-  engine::Bond bond_ = engine::Bond::none;
+  transfer::Bond bond_ = transfer::Bond::none;
   std::span<Entry* const> entries_;
   std::span<Ending> endings_;
-  const Watch* watch_ = nullptr;
+  const request::Watch* watch_ = nullptr;
   bool counting_ = false;
   std::chrono::steady_clock::time_point begun_;
   // Ended, and not counted yet: most go the same way.
   observe::Way way_{};
   observe::Tally tally_;
 
-  std::array<engine::Parcel, most_in_a_batch> parcels_;
+  std::array<transfer::Parcel, most_in_a_batch> parcels_;
   std::array<std::uint16_t, most_in_a_batch> members_;  // how many entries a parcel is made of
   std::size_t parcel_count_ = 0;
-  std::unique_ptr<engine::ScatteredRead> cached_;
-  std::array<engine::DiskParcel, most_together(Company::disk)> disk_parcels_;
-  engine::DeepRead disk_;
-  std::array<engine::OutParcel, most_together(Company::write)> out_parcels_;
-  std::unique_ptr<engine::GatheredWrite> written_;
+  std::unique_ptr<transfer::ScatteredRead> cached_;
+  std::array<transfer::DiskParcel, most_together(Company::disk)> disk_parcels_;
+  transfer::DeepRead disk_;
+  std::array<transfer::OutParcel, most_together(Company::write)> out_parcels_;
+  std::unique_ptr<transfer::GatheredWrite> written_;
   std::array<paths::DirectMember, paths::DirectCompany::most> direct_members_;
   paths::DirectCompany direct_;
 };
 
-}  // namespace sluice::core
+}  // namespace sluice::batch

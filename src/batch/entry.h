@@ -10,7 +10,7 @@
 #include "request/transfer.h"
 #include "route/route.h"
 
-namespace sluice::core {
+namespace sluice::batch {
 
 // With whom an entry goes (batch/together.h).
 enum class Company : std::uint8_t {
@@ -26,7 +26,7 @@ inline constexpr std::size_t companies = 4;  // that are some
 struct Together {
   Company company = Company::none;
   paths::Manner manner = paths::Manner::usual;
-  engine::Completion completion = engine::Completion::interrupt;  // of the drive's own transfers
+  io::Completion completion = io::Completion::interrupt;  // of the drive's own transfers
   std::uint8_t abreast = 1;   // how many companies of such entries may be under way at a time
   std::uint64_t storage = 0;  // that it may wait for, and for how long nobody knows; 0: none
   paths::DirectPair* pair = nullptr;
@@ -37,15 +37,15 @@ struct Together {
 };
 
 struct Entry {
-  Call call;
+  request::Call call;
   void* cookie = nullptr;
   unsigned number = 0;       // in its submission
   std::uint64_t queued = 0;  // in_flight.h
   unsigned cancels = 0;      // of its batch, before it was submitted
-  FileTable::Pin file;
-  BufferTable::Pin registration;
+  process::FileTable::Pin file;
+  process::BufferTable::Pin registration;
   Together together;
-  Before before;  // left by a company that did not carry all of it
+  request::Before before;  // left by a company that did not carry all of it
 };
 
 // How an entry ended, as its event tells.
@@ -54,4 +54,4 @@ struct Ending {
   std::int64_t result = 0;
 };
 
-}  // namespace sluice::core
+}  // namespace sluice::batch

@@ -9,11 +9,11 @@
 #include "batch/batch.h"
 #include "workers/lanes.h"
 
-namespace sluice::core {
+namespace sluice::batch {
 
 namespace {
 
-class Errands final : public engine::Work {
+class Errands final : public workers::Work {
  public:
   static Errands& instance() {
     static base::NeverDestroyed<Errands> errands;
@@ -21,7 +21,7 @@ class Errands final : public engine::Work {
   }
 
   // False: it was dropped, and may be gone when its last pin is.
-  bool add(Driver& driver, Batch& batch) noexcept {
+  bool add(process::Driver& driver, Batch& batch) noexcept {
     const std::lock_guard lock(mutex_);
     if (batch.link.dropped) return false;
     driver_ = &driver;
@@ -83,16 +83,16 @@ class Errands final : public engine::Work {
   }
 
   std::mutex mutex_;
-  Driver* driver_ = nullptr;
+  process::Driver* driver_ = nullptr;
   Batch* first_ = nullptr;
   Batch* last_ = nullptr;
 };
 
 }  // namespace
 
-bool post_errand(Driver& driver, Batch& batch) noexcept {
+bool post_errand(process::Driver& driver, Batch& batch) noexcept {
   if (!Errands::instance().add(driver, batch)) return false;
-  if (engine::call_lanes(Errands::instance(), batch.waiting())) return true;
+  if (workers::call_lanes(Errands::instance(), batch.waiting())) return true;
   Errands::instance().take_away(batch);
   return false;
 }
@@ -109,4 +109,4 @@ void errands_after_fork(bool in_child) noexcept {
   Errands::instance().after_fork(in_child);
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::batch

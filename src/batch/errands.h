@@ -2,14 +2,17 @@
 // there is none left.
 #pragma once
 
-namespace sluice::core {
+namespace sluice::process {
+class Driver;
+}
+
+namespace sluice::batch {
 
 class Batch;
-class Driver;
 
 // The batch has something to begin. False: there are no lanes, or the batch was dropped; whoever calls does the work.
 // With a pin of the batch.
-bool post_errand(Driver& driver, Batch& batch) noexcept;
+bool post_errand(process::Driver& driver, Batch& batch) noexcept;
 
 // For the end of a batch, with a pin of it: no lane comes to it any more; those that are at it have pins.
 void drop_errand(Batch& batch) noexcept;
@@ -18,4 +21,4 @@ void drop_errand(Batch& batch) noexcept;
 void errands_before_fork() noexcept;
 void errands_after_fork(bool in_child) noexcept;
 
-}  // namespace sluice::core
+}  // namespace sluice::batch

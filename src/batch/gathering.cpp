@@ -6,7 +6,7 @@
 
 #include "base/thread_number.h"
 
-namespace sluice::core {
+namespace sluice::batch {
 
 namespace {
 
@@ -45,4 +45,4 @@ void GatheringLoan::clear() noexcept {
   while (count_ > 0) drop_last();
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::batch

@@ -9,7 +9,7 @@
 #include "batch/convoy.h"
 #include "batch/entry.h"
 
-namespace sluice::core {
+namespace sluice::batch {
 
 struct Gathering {
   std::array<Entry, most_in_a_batch> entries;
@@ -44,4 +44,4 @@ class GatheringLoan {
   std::size_t count_ = 0;
 };
 
-}  // namespace sluice::core
+}  // namespace sluice::batch

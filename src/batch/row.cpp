@@ -6,7 +6,7 @@
 
 #include "batch/together.h"
 
-namespace sluice::core {
+namespace sluice::batch {
 
 bool Row::provide(std::unique_ptr<Team>& team) noexcept {
   if (!team) team.reset(new (std::nothrow) Team);
@@ -66,4 +66,4 @@ Team* Row::claim() noexcept {
   return team;
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::batch

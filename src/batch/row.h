@@ -11,7 +11,7 @@
 #include "batch/convoy.h"
 #include "batch/entry.h"
 
-namespace sluice::core {
+namespace sluice::batch {
 
 // A row of slots, first in, first out.
 class SlotQueue {
@@ -96,4 +96,4 @@ class Row {
   bool changed_ = false;
 };
 
-}  // namespace sluice::core
+}  // namespace sluice::batch

@@ -13,7 +13,7 @@
 #include "transfer/deep_read.h"
 #include "transfer/gathered_write.h"
 
-namespace sluice::core {
+namespace sluice::batch {
 
 using base::Direction;
 
@@ -23,9 +23,9 @@ constexpr auto end_of_files = static_cast<std::uint64_t>(std::numeric_limits<off
 
 // What the page cache does not have after all is read ahead by the kernel where one thread reads much of it.
 constexpr std::uint64_t largest_left_over = std::uint64_t{512} << 10U;
-bool fits_disk_parcel(const File& file, std::uint64_t size) noexcept {
-  return block_of(file) <= engine::largest_disk_block &&
-         size <= (file.facts.direct ? engine::most_in_a_parcel : largest_left_over);
+bool fits_disk_parcel(const process::File& file, std::uint64_t size) noexcept {
+  return block_of(file) <= transfer::largest_disk_block &&
+         size <= (file.facts.direct ? transfer::most_in_a_parcel : largest_left_over);
 }
 
 // A cached read waits for nobody where the file system tells what it has; others may keep the reader waiting.
@@ -50,30 +50,29 @@ std::uint64_t storage_of(const facts::FileFacts& file) noexcept {
 }
 
 // Asked for by the terms, for transfers of this size, and possible as far as anybody knows.
-engine::Completion completion_of(const request::Terms& terms, const paths::DirectPair* pair,
-                                 std::uint64_t size) noexcept {
+io::Completion completion_of(const process::Terms& terms, const paths::DirectPair* pair, std::uint64_t size) noexcept {
   const bool polled = pair != nullptr && size <= terms.polled_up_to && pair->can_be_polled();
-  return polled ? terms.completion : engine::Completion::interrupt;
+  return polled ? terms.completion : io::Completion::interrupt;
 }
 
 // Drives serve more than one thread hands them; what is cached shares launches, and a buffered file has one writer.
-std::uint8_t most_abreast(Company company, const File& file) noexcept {
+std::uint8_t most_abreast(Company company, const process::File& file) noexcept {
   const bool one = company == Company::cached || (company == Company::write && !file.facts.direct);
   return one ? 1 : 2;
 }
 
 // The largest that goes in such company.
 std::uint64_t largest_in(Company company) noexcept {
-  return company == Company::write ? engine::most_in_an_out_parcel : engine::most_in_a_parcel;
+  return company == Company::write ? transfer::most_in_an_out_parcel : transfer::most_in_a_parcel;
 }
 
 // Was it all plain device memory of one allocation when it was registered?
-bool was_one_allocation(const Buffer& buffer) noexcept {
+bool was_one_allocation(const process::Buffer& buffer) noexcept {
   return buffer.facts.kind == facts::MemoryKind::device && buffer.facts.is_known_to_hold(buffer.base, buffer.size);
 }
 
 // With whom an entry goes whose way is this one.
-Company company_of(const route::Decision& decision, const File& file, const Call& call) noexcept {
+Company company_of(const route::Decision& decision, const process::File& file, const request::Call& call) noexcept {
   if (decision.count != 1) return Company::none;
   const route::Carry carry = decision.storage[0].carry;
   if (decision.path == SLUICE_PATH_P2PDMA) return carry == route::Carry::direct ? Company::direct : Company::none;
@@ -88,8 +87,8 @@ Company company_of(const route::Decision& decision, const File& file, const Call
 
 }  // namespace
 
-bool allows_company(const File& file) noexcept {
-  const request::Terms& terms = file.life->terms;
+bool allows_company(const process::File& file) noexcept {
+  const process::Terms& terms = file.life->terms;
   return terms.manner != paths::Manner::plain && !terms.verify && file.operations == nullptr &&
          !file.life->config->explain;
 }
@@ -99,7 +98,7 @@ bool allows_company(const File& file) noexcept {
 const facts::BufferFacts* Survey::memory_of(const Entry& entry, std::uint64_t address) noexcept {
   if (stretch_.covers(address, entry.call.size)) return &stretch_.facts;
   if (entry.registration && was_one_allocation(*entry.registration)) {
-    const Buffer& buffer = *entry.registration;
+    const process::Buffer& buffer = *entry.registration;
     stretch_ = {buffer.base, buffer.base + buffer.size, buffer.facts};
     alike_.file = nullptr;
     if (stretch_.covers(address, entry.call.size)) return &stretch_.facts;
@@ -124,20 +123,20 @@ const facts::BufferFacts* Survey::memory_anew(std::uint64_t address, std::uint64
 
 bool Survey::registration_allows(const Entry& entry, std::uint64_t address) const noexcept {
   if (!entry.registration) return true;
-  const Buffer& buffer = *entry.registration;
+  const process::Buffer& buffer = *entry.registration;
   return buffer.facts.kind == stretch_.facts.kind && buffer.facts.id == stretch_.facts.id && address >= buffer.base &&
          address - buffer.base <= buffer.size && entry.call.size <= buffer.size - (address - buffer.base);
 }
 
-FileTable::Pin Survey::file_of(void* handle) noexcept {
+process::FileTable::Pin Survey::file_of(void* handle) noexcept {
   if (before_ != nullptr && before_->call.handle == handle && file_pins_) return file_pins_.split();
-  FileTable::Pin pin = driver_.files().pin(handle);
+  process::FileTable::Pin pin = driver_.files().pin(handle);
   file_pins_ = pin.again(left_ - 1);
   return pin;
 }
 
 // Empty where none is known, and where one is known that is coming to its end.
-BufferTable::Pin Survey::registration_of(const Entry& entry, std::uint64_t address, bool& known) noexcept {
+process::BufferTable::Pin Survey::registration_of(const Entry& entry, std::uint64_t address, bool& known) noexcept {
   const auto base = reinterpret_cast<std::uint64_t>(entry.call.base);
   known = true;
   if (before_ != nullptr && before_->registration && before_->registration->base == base && registration_pins_) {
@@ -146,7 +145,7 @@ BufferTable::Pin Survey::registration_of(const Entry& entry, std::uint64_t addre
   const auto range = driver_.ranges().find(base, address, entry.call.size);
   known = range.has_value();
   if (!known) return {};
-  BufferTable::Pin pin = driver_.buffers().pin(range->handle);
+  process::BufferTable::Pin pin = driver_.buffers().pin(range->handle);
   registration_pins_ = pin.again(left_ - 1);
   return pin;
 }
@@ -156,7 +155,7 @@ bool Survey::is_alike(const Entry& entry) const noexcept {
 }
 
 // Where the file ends, as far as that decides ways: for O_DIRECT. Empty when the descriptor belongs to another file.
-std::optional<std::uint64_t> Survey::end_of(const File& file) noexcept {
+std::optional<std::uint64_t> Survey::end_of(const process::File& file) noexcept {
   if (!file.facts.direct) return route::Shape{}.file_end;
   if (file_ != &file) {
     facts::Look now(file.fd, file.facts);
@@ -167,7 +166,7 @@ std::optional<std::uint64_t> Survey::end_of(const File& file) noexcept {
 }
 
 void Survey::look_at(Entry& entry) noexcept {
-  const Call& call = entry.call;
+  const request::Call& call = entry.call;
   const auto base = reinterpret_cast<std::uint64_t>(call.base);
   const std::uint64_t address = base + static_cast<std::uint64_t>(call.buffer_offset);
   bool known = false;
@@ -175,7 +174,7 @@ void Survey::look_at(Entry& entry) noexcept {
   before_ = &entry;
   --left_;
 
-  File& file = *entry.file;
+  process::File& file = *entry.file;
   const auto offset = static_cast<std::uint64_t>(call.file_offset);
   if (call.size == 0 || call.size > end_of_files - offset || (known && !entry.registration) || !allows_company(file)) {
     return;
@@ -189,8 +188,8 @@ void Survey::look_at(Entry& entry) noexcept {
   }
   const std::optional<std::uint64_t> end = end_of(file);
   if (!end) return;
-  const request::Terms& terms = file.life->terms;
-  paths::DirectPair* const pair = pair_of(file, *memory, call.direction);
+  const process::Terms& terms = file.life->terms;
+  paths::DirectPair* const pair = process::pair_of(file, *memory, call.direction);
   const facts::Reach reach = pair != nullptr ? pair->reach() : facts::Reach::untried;
   // A trial is made by one that goes by itself.
   const bool settled = reach != facts::Reach::untried && reach != facts::Reach::probing;
@@ -200,7 +199,7 @@ void Survey::look_at(Entry& entry) noexcept {
   const route::Verdict way{decision.path, decision.reason};
   const Company company = company_of(decision, file, call);
   if (company == Company::none || !route::is_permitted(way, terms.rules)) return;
-  watch_exit_behind_the_driver();
+  request::watch_exit_behind_the_driver();
   const bool waits = company != Company::cached || may_wait_for_cached(file.facts.file_system);
   entry.together = {company,
                     terms.manner,
@@ -225,14 +224,14 @@ bool go_together(const Together& one, const Together& other) noexcept {
 }
 
 void leave_cached(Entry& entry) noexcept {
-  const File& file = *entry.file;
+  const process::File& file = *entry.file;
   entry.together.company = fits_disk_parcel(file, entry.call.size) ? Company::disk : Company::none;
   entry.together.storage = storage_of(file.facts);
   entry.together.abreast = most_abreast(entry.together.company, file);
 }
 
-std::uint32_t block_of(const File& file) noexcept {
+std::uint32_t block_of(const process::File& file) noexcept {
   return file.facts.direct ? std::max(1U, file.facts.offset_alignment) : 1;
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::batch

@@ -7,18 +7,19 @@
 #include "batch/entry.h"
 #include "process/driver.h"
 
-namespace sluice::core {
+namespace sluice::batch {
 
 // Whether the file, and the terms it is used on, let anything go together at all.
-bool allows_company(const File& file) noexcept;
+bool allows_company(const process::File& file) noexcept;
 
 // Looks at the entries of one submission, and asks kernel and driver once for what holds for several.
 class Survey {
  public:
-  Survey(Driver& driver, std::size_t entries) noexcept : driver_(driver), left_(static_cast<std::uint32_t>(entries)) {}
+  Survey(process::Driver& driver, std::size_t entries) noexcept
+      : driver_(driver), left_(static_cast<std::uint32_t>(entries)) {}
 
   // The file of the entry that is looked at next.
-  FileTable::Pin file_of(void* handle) noexcept;
+  process::FileTable::Pin file_of(void* handle) noexcept;
 
   // Pins the registration that the entry's memory lies in, and tells with whom the entry goes.
   void look_at(Entry& entry) noexcept;
@@ -37,26 +38,26 @@ class Survey {
   const facts::BufferFacts* memory_of(const Entry& entry, std::uint64_t address) noexcept;
   const facts::BufferFacts* memory_anew(std::uint64_t address, std::uint64_t size) noexcept;
   bool registration_allows(const Entry& entry, std::uint64_t address) const noexcept;
-  std::optional<std::uint64_t> end_of(const File& file) noexcept;
+  std::optional<std::uint64_t> end_of(const process::File& file) noexcept;
 
-  BufferTable::Pin registration_of(const Entry& entry, std::uint64_t address, bool& known) noexcept;
+  process::BufferTable::Pin registration_of(const Entry& entry, std::uint64_t address, bool& known) noexcept;
   bool is_alike(const Entry& entry) const noexcept;
 
-  Driver& driver_;
-  std::uint32_t left_;             // entries, with the one that is looked at
-  const Entry* before_ = nullptr;  // most entries have the file and the buffer of the one before
-  FileTable::Pin file_pins_;       // for those, counted at once
-  BufferTable::Pin registration_pins_;
+  process::Driver& driver_;
+  std::uint32_t left_;                 // entries, with the one that is looked at
+  const Entry* before_ = nullptr;      // most entries have the file and the buffer of the one before
+  process::FileTable::Pin file_pins_;  // for those, counted at once
+  process::BufferTable::Pin registration_pins_;
   Stretch stretch_;
   // What was found of an entry with a buffered file holds for all others of that file, direction and stretch, up to a
   // size.
   struct Alike {
-    const File* file = nullptr;
+    const process::File* file = nullptr;
     base::Direction direction = base::Direction::read;
     std::uint64_t largest = 0;
     Together together;
   } alike_;
-  const File* file_ = nullptr;  // of which file_end_ is
+  const process::File* file_ = nullptr;  // of which file_end_ is
   std::optional<std::uint64_t> file_end_;
 };
 
@@ -68,6 +69,6 @@ bool go_together(const Together& one, const Together& other) noexcept;
 void leave_cached(Entry& entry) noexcept;
 
 // What O_DIRECT wants of the file's offsets and lengths; 1 for a buffered descriptor.
-std::uint32_t block_of(const File& file) noexcept;
+std::uint32_t block_of(const process::File& file) noexcept;
 
-}  // namespace sluice::core
+}  // namespace sluice::batch

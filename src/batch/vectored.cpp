@@ -28,7 +28,7 @@
 #include "route/route.h"
 #include "staging/slab.h"
 
-namespace sluice::core {
+namespace sluice::batch {
 
 using base::Direction;
 using base::Outcome;
@@ -48,14 +48,14 @@ Outcome refusal_of(std::span<const CUfileIOVec_t> parts) noexcept {
 
 class Run {
  public:
-  Run(Driver& driver, File& file, const VectoredCall& call, observe::VectoredTransfer& seen) noexcept
+  Run(process::Driver& driver, process::File& file, const VectoredCall& call, observe::VectoredTransfer& seen) noexcept
       : driver_(driver), file_(file), call_(call), seen_(seen), alone_only_(!allows_company(file)) {}
 
   Outcome all() noexcept {
     while (!ended_ && find_next()) {
       const bool several = !alone_only_ && !std::exchange(alone_, false) && next_ + 1 < call_.parts.size();
       if (several && (through_staging() || straight() || through_slab())) continue;
-      take(transfer_part(driver_, file_, part_at(next_), seen_), part_at(next_).size);
+      take(request::transfer_part(driver_, file_, part_at(next_), seen_), part_at(next_).size);
     }
     if (tally_.transfers > 0) observe::count_path(way_, tally_);
     return done_ > 0 ? Outcome::bytes(done_) : failure_;
@@ -72,7 +72,7 @@ class Run {
   }
 
   // What is left of a part; `before` bytes of others lie between it and what is done.
-  Call part_at(std::size_t number, std::uint64_t before = 0) const noexcept {
+  request::Call part_at(std::size_t number, std::uint64_t before = 0) const noexcept {
     const CUfileIOVec_t& part = call_.parts[number];
     const std::uint64_t skip = number == next_ ? inside_ : 0;
     return {call_.direction,
@@ -122,11 +122,11 @@ class Run {
   bool through_slab() noexcept;
   std::uint64_t gather_for_slab(GatheringLoan& loan, std::size_t room) noexcept;
   bool is_small_and_there(Entry& entry) noexcept;
-  bool is_plain(const Call& part, BufferTable::Pin& registration) noexcept;
-  bool is_in_step(const Call& part, std::uint64_t file_size) const noexcept;
+  bool is_plain(const request::Call& part, process::BufferTable::Pin& registration) noexcept;
+  bool is_in_step(const request::Call& part, std::uint64_t file_size) const noexcept;
 
-  Driver& driver_;
-  File& file_;
+  process::Driver& driver_;
+  process::File& file_;
   const VectoredCall& call_;
   observe::VectoredTransfer& seen_;
   const bool alone_only_;  // nothing goes together here
@@ -151,7 +151,7 @@ void Run::gather_for_device(GatheringLoan& loan) noexcept {
     Entry& entry = loan.add();
     entry.call = part_at(i, before);
     entry.file = survey.file_of(call_.handle);
-    if (entry.file && check(*entry.file, entry.call).ok()) survey.look_at(entry);
+    if (entry.file && request::check(*entry.file, entry.call).ok()) survey.look_at(entry);
     Together& together = entry.together;
     if (together.company == Company::cached && not_cached_) leave_cached(entry);
     const Together& first = loan->entries[0].together;
@@ -194,7 +194,7 @@ bool Run::settle(GatheringLoan& loan) noexcept {
                                 : ending.status == CUFILE_COMPLETE ? static_cast<std::uint64_t>(ending.result)
                                                                    : 0;
     moved += bytes;
-    seen_.add(entry.together.memory.device, bytes, by_drive, aligned(entry.call));
+    seen_.add(entry.together.memory.device, bytes, by_drive, request::aligned(entry.call));
     if (is_left) {
       if (entry.together.company == Company::disk && !not_cached_) {
         not_cached_ = true;
@@ -213,7 +213,7 @@ bool Run::settle(GatheringLoan& loan) noexcept {
 }
 
 // Host memory of the process, where whatever was registered there still holds all of the part.
-bool Run::is_plain(const Call& part, BufferTable::Pin& registration) noexcept {
+bool Run::is_plain(const request::Call& part, process::BufferTable::Pin& registration) noexcept {
   const auto base = reinterpret_cast<std::uint64_t>(part.base);
   const std::uint64_t address = base + static_cast<std::uint64_t>(part.buffer_offset);
   if (!facts::is_host(gpu::inspect(address).kind)) return false;
@@ -226,7 +226,7 @@ bool Run::is_plain(const Call& part, BufferTable::Pin& registration) noexcept {
 
 // As O_DIRECT wants it; and nothing is read that lies behind the last whole block of the file, since the kernel would
 // fill all of that block.
-bool Run::is_in_step(const Call& part, std::uint64_t file_size) const noexcept {
+bool Run::is_in_step(const request::Call& part, std::uint64_t file_size) const noexcept {
   if (!file_.facts.direct) return true;
   const std::uint64_t step = std::max({512U, file_.facts.offset_alignment, file_.facts.memory_alignment});
   const auto at = static_cast<std::uint64_t>(part.file_offset);
@@ -240,15 +240,15 @@ bool Run::is_in_step(const Call& part, std::uint64_t file_size) const noexcept {
 bool Run::straight() noexcept {
   constexpr auto furthest = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
   GatheringLoan loan;
-  if (!loan || !check(file_, part_at(next_)).ok()) return false;
+  if (!loan || !request::check(file_, part_at(next_)).ok()) return false;
   facts::Look now(file_.fd, file_.facts);
   if (!now.finds_the_file()) return false;
-  std::array<iovec, engine::most_in_a_vector> vector;
+  std::array<iovec, io::most_in_a_vector> vector;
   std::size_t count = 0;
   std::uint64_t wanted = 0;
   for (std::size_t i = next_; i < call_.parts.size() && !loan.is_full(); ++i) {
     if (call_.parts[i].len == 0) continue;
-    const Call part = part_at(i, wanted);
+    const request::Call part = part_at(i, wanted);
     const bool fits = part.size <= furthest - static_cast<std::uint64_t>(part.file_offset);
     if (!fits || !is_in_step(part, now.size()) || !is_plain(part, loan.add().registration)) break;
     vector[count++] = {static_cast<char*>(const_cast<void*>(part.base)) + part.buffer_offset, part.size};
@@ -257,8 +257,8 @@ bool Run::straight() noexcept {
   if (count < 2) return false;
   const base::FileOffset at{static_cast<std::uint64_t>(part_at(next_).file_offset)};
   const std::span parts(vector.data(), count);
-  const Outcome moved = call_.direction == Direction::read ? engine::read_vector(file_.fd, parts, at)
-                                                           : engine::write_vector(file_.fd, parts, at);
+  const Outcome moved =
+      call_.direction == Direction::read ? io::read_vector(file_.fd, parts, at) : io::write_vector(file_.fd, parts, at);
   // EIO of a read may be nobody's: whoever reads a part by itself finds out.
   const bool refused = !moved.ok() && !(call_.direction == Direction::read && moved.error() == EIO);
   if (refused) failure_ = moved;
@@ -267,7 +267,7 @@ bool Run::straight() noexcept {
       call_.direction == Direction::read && !file_.facts.direct && at.value + moved.count() >= now.size();
   ended_ = moved.count() < wanted && (refused || at_end);
   alone_ = moved.count() < wanted;
-  const request::Terms& terms = file_.life->terms;
+  const process::Terms& terms = file_.life->terms;
   if (moved.count() > 0 || ended_) {
     count_way(route::judge(file_.facts, {}, terms.machine, terms.rules, call_.direction, facts::Reach::untried),
               moved.count());
@@ -279,8 +279,8 @@ bool Run::straight() noexcept {
 // Plain memory all of which may be touched; larger parts are worth a transfer of their own.
 bool Run::is_small_and_there(Entry& entry) noexcept {
   constexpr std::uint64_t largest = 65536;
-  const Call& part = entry.call;
-  if (part.size > largest || !check(file_, part).ok()) return false;
+  const request::Call& part = entry.call;
+  if (part.size > largest || !request::check(file_, part).ok()) return false;
   if (is_plain(part, entry.registration)) return true;
   const auto base = reinterpret_cast<std::uint64_t>(part.base);
   const std::uint64_t address = base + static_cast<std::uint64_t>(part.buffer_offset);
@@ -289,7 +289,7 @@ bool Run::is_small_and_there(Entry& entry) noexcept {
   if (const auto range = driver_.ranges().find(base, address, part.size)) {
     entry.registration = driver_.buffers().pin(range->handle);
     if (!entry.registration) return false;
-    const Buffer& buffer = *entry.registration;
+    const process::Buffer& buffer = *entry.registration;
     const bool same = buffer.facts.kind == memory.kind && buffer.facts.id == memory.id;
     const bool inside = address >= buffer.base && part.size <= buffer.base + buffer.size - address;
     if (!same || !inside) return false;
@@ -322,17 +322,17 @@ std::uint64_t Run::gather_for_slab(GatheringLoan& loan, std::size_t room) noexce
 // What one transfer has brought is copied part by part; a part that its memory refuses goes by itself next, and finds
 // out.
 bool Run::through_slab() noexcept {
-  const request::Terms& terms = file_.life->terms;
+  const process::Terms& terms = file_.life->terms;
   if (!file_.facts.direct || !route::compat_is_allowed(terms.rules)) return false;
   GatheringLoan loan;
-  engine::Slab slab = engine::Slab::take();
+  staging::Slab slab = staging::Slab::take();
   if (!loan || !slab) return false;
   const std::uint64_t wanted = gather_for_slab(loan, slab.bytes().size());
   if (wanted == 0) return false;
-  const Call whole{call_.direction, call_.handle, slab.bytes().data(), wanted, part_at(next_).file_offset, 0};
+  const request::Call whole{call_.direction, call_.handle, slab.bytes().data(), wanted, part_at(next_).file_offset, 0};
   const bool reads = call_.direction == Direction::read;
   observe::VectoredTransfer of_slab;
-  Outcome moved = reads ? transfer_part(driver_, file_, whole, of_slab) : Outcome::bytes(wanted);
+  Outcome moved = reads ? request::transfer_part(driver_, file_, whole, of_slab) : Outcome::bytes(wanted);
   std::uint64_t copied = 0;
   for (std::size_t i = 0; i < loan.count() && copied < moved.count(); ++i) {
     const Entry& entry = loan->entries[i];
@@ -345,7 +345,7 @@ bool Run::through_slab() noexcept {
   }
   if (!reads) {
     if (copied < wanted) return false;
-    moved = transfer_part(driver_, file_, whole, of_slab);
+    moved = request::transfer_part(driver_, file_, whole, of_slab);
     copied = moved.count();
   }
   if (!moved.ok()) failure_ = moved;
@@ -353,7 +353,7 @@ bool Run::through_slab() noexcept {
     const Entry& entry = loan->entries[i];
     const bool on_device = !facts::is_host(entry.together.memory.kind);
     seen_.add(on_device ? entry.together.memory.device : -1, std::min(entry.call.size, copied - told), false,
-              aligned(entry.call));
+              request::aligned(entry.call));
   }
   alone_ = copied < moved.count();
   ended_ = !alone_ && moved.count() < wanted;
@@ -363,7 +363,7 @@ bool Run::through_slab() noexcept {
 
 }  // namespace
 
-Outcome transfer_vectored(Driver& driver, const VectoredCall& call) noexcept {
+Outcome transfer_vectored(process::Driver& driver, const VectoredCall& call) noexcept {
   const Outcome total = refusal_of(call.parts);
   observe::VectoredTransfer seen{.direction = call.direction, .requested = total.count()};
   const auto refused = [&seen](Outcome refusal) {
@@ -371,22 +371,22 @@ Outcome transfer_vectored(Driver& driver, const VectoredCall& call) noexcept {
     return refusal;
   };
   if (!total.ok()) return refused(total);
-  const InFlight in_flight;  // before the pin, as in transfer()
-  const FileTable::Pin file = driver.files().pin(call.handle);
+  const process::InFlight in_flight;  // before the pin, as in transfer()
+  const process::FileTable::Pin file = driver.files().pin(call.handle);
   if (!file) {
-    const bool was = driver.files().standing(call.handle) == Standing::retired;
+    const bool was = driver.files().standing(call.handle) == process::Standing::retired;
     return refused(was ? Outcome::refused(CU_FILE_HANDLE_NOT_REGISTERED) : Outcome::system_error(EINVAL));
   }
-  const Watch watch;
+  const request::Watch watch;
   const bool counting = observe::statistics_running();
   const auto begun = counting ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   const Outcome outcome = Run(driver, *file, call, seen).all();
-  const Call whole{call.direction, call.handle, nullptr, total.count(), call.file_offset, 0};
-  Watch::end(*file, whole, outcome, watch.so_far());
+  const request::Call whole{call.direction, call.handle, nullptr, total.count(), call.file_offset, 0};
+  request::Watch::end(*file, whole, outcome, watch.so_far());
   if (!counting) return outcome;
   seen.duration = std::chrono::steady_clock::now() - begun;
   observe::count_vectored(seen, outcome);
   return outcome;
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::batch

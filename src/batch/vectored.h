@@ -10,7 +10,7 @@
 #include "cufile.h"
 #include "process/driver.h"
 
-namespace sluice::core {
+namespace sluice::batch {
 
 struct VectoredCall {
   base::Direction direction = base::Direction::read;
@@ -21,6 +21,6 @@ struct VectoredCall {
 
 // Checks all parts before anything is moved, and moves them in their order, until one comes short. Answers how many
 // bytes from the start on are in place; an error only when there are none.
-base::Outcome transfer_vectored(Driver& driver, const VectoredCall& call) noexcept;
+base::Outcome transfer_vectored(process::Driver& driver, const VectoredCall& call) noexcept;
 
-}  // namespace sluice::core
+}  // namespace sluice::batch

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace sluice::engine {
+namespace sluice::gpu {
 
 namespace {
 
@@ -35,4 +35,4 @@ void unmap_staging(std::byte* memory, const StagingShape& shape) noexcept {
   unmap(memory, shape.size());
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::gpu

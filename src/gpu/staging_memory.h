@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-namespace sluice::engine {
+namespace sluice::gpu {
 
 // Three parts, one behind the other, each of whole pages. The bulk stands in huge pages, where the system has any: the
 // fewer pieces a disk's driver has to name of the memory that it reads into, the more requests it takes at a time. (The
@@ -23,4 +23,4 @@ inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 std::byte* map_staging(const StagingShape& shape) noexcept;
 void unmap_staging(std::byte* memory, const StagingShape& shape) noexcept;
 
-}  // namespace sluice::engine
+}  // namespace sluice::gpu

@@ -6,7 +6,7 @@
 
 #include "io/file_io.h"
 
-namespace sluice::engine {
+namespace sluice::io {
 
 namespace {
 
@@ -46,4 +46,4 @@ DirectResult move_direct(const Stretch& stretch, Direction direction, Completion
   return {move_in_turn(stretch, direction), false, unpollable};
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::io

@@ -6,7 +6,7 @@
 #include "io/direct_queue.h"
 #include "io/uring.h"
 
-namespace sluice::engine {
+namespace sluice::io {
 
 struct DirectResult {
   base::Outcome outcome = base::Outcome::bytes(0);
@@ -20,4 +20,4 @@ struct DirectResult {
 // pread and pwrite. A file that cannot be polled is waited for by interrupt.
 DirectResult move_direct(const Stretch& stretch, base::Direction direction, Completion completion) noexcept;
 
-}  // namespace sluice::engine
+}  // namespace sluice::io

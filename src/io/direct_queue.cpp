@@ -7,7 +7,7 @@
 
 #include "base/pause.h"
 
-namespace sluice::engine {
+namespace sluice::io {
 
 namespace {
 
@@ -65,7 +65,7 @@ void DirectQueue::settle(const UringAnswer& answer) noexcept {
   if (answer.result < 0) {
     const int error = -answer.result;
     const bool passing = error == EAGAIN || was_not_tried(error);
-    const bool again = error == EINTR || (passing && ++chunk.refusals < most_refusals_in_a_row);
+    const bool again = error == EINTR || (passing && ++chunk.refusals < base::most_refusals_in_a_row);
     return again ? submit(slot) : finish(chunk, error);
   }
   chunk.refusals = 0;
@@ -130,4 +130,4 @@ unsigned DirectQueue::step(std::span<Ended, most_under_way> ended) noexcept {
   return collect(ended);
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::io

@@ -11,7 +11,7 @@
 #include "base/strong.h"
 #include "io/uring.h"
 
-namespace sluice::engine {
+namespace sluice::io {
 
 // Where file and memory are, and what O_DIRECT wants of offsets and lengths.
 struct Stretch {
@@ -90,4 +90,4 @@ class DirectQueue {
   bool lost_ = false;
 };
 
-}  // namespace sluice::engine
+}  // namespace sluice::io

@@ -8,7 +8,7 @@
 
 #include "observe/log.h"
 
-namespace sluice::engine {
+namespace sluice::io {
 
 namespace {
 
@@ -71,4 +71,4 @@ void DiskQueue::refused(Completion completion, int error) noexcept {
   }
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::io

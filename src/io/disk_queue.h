@@ -9,7 +9,7 @@
 
 #include "io/uring.h"
 
-namespace sluice::engine {
+namespace sluice::io {
 
 enum class DiskWay : std::uint8_t {
   automatic,  // what has proved best: rings, and threads where the kernel has none
@@ -53,4 +53,4 @@ class DiskQueue {
   std::atomic<bool> unpollable_{false};
 };
 
-}  // namespace sluice::engine
+}  // namespace sluice::io

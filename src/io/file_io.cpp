@@ -11,7 +11,7 @@
 
 #include "base/pause.h"
 
-namespace sluice::engine {
+namespace sluice::io {
 
 namespace {
 
@@ -36,7 +36,7 @@ base::Outcome read_span(int fd, std::span<std::byte> into, base::FileOffset at, 
     if (got < 0) {
       const int error = errno;
       if (error == EINTR) continue;
-      if (error == EAGAIN && ++refusals < most_refusals_in_a_row) continue;
+      if (error == EAGAIN && ++refusals < base::most_refusals_in_a_row) continue;
       return done > 0 ? base::Outcome::bytes(done) : base::Outcome::system_error(error);
     }
     refusals = 0;
@@ -78,7 +78,7 @@ base::Outcome write_span(int fd, std::span<const std::byte> from, base::FileOffs
     if (put < 0) {
       const int error = errno;
       if (error == EINTR) continue;
-      if (error == EAGAIN && ++refusals < most_refusals_in_a_row) continue;
+      if (error == EAGAIN && ++refusals < base::most_refusals_in_a_row) continue;
       return done > 0 ? base::Outcome::bytes(done) : base::Outcome::system_error(error);
     }
     refusals = 0;
@@ -101,4 +101,4 @@ base::Outcome write_together(int fd, std::span<const std::span<const std::byte>>
   return another_way ? base::Outcome::bytes(0) : base::Outcome::system_error(error);
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::io

@@ -10,7 +10,7 @@
 #include "base/outcome.h"
 #include "base/strong.h"
 
-namespace sluice::engine {
+namespace sluice::io {
 
 // Reads until the span is full, the file ends, or the system refuses. Answers the bytes that arrived; a refusal only
 // when none did. `block` is what O_DIRECT wants of offsets and lengths, 1 for a buffered descriptor; then offset and
@@ -54,4 +54,4 @@ base::Outcome write_rest(std::span<const std::span<const std::byte>> from, base:
   return base::Outcome::bytes(taken);
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::io

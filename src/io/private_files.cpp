@@ -25,7 +25,7 @@
 #include "base/pause.h"
 #include "io/file_io.h"
 
-namespace sluice::engine {
+namespace sluice::io {
 
 namespace {
 
@@ -277,7 +277,7 @@ PrivateFile::~PrivateFile() {
     delete closing;
     return;
   }
-  closing->ended.wait_beyond(seen, in_time(longest_close));
+  closing->ended.wait_beyond(seen, base::in_time(longest_close));
   Closing::let_go(closing);
 }
 
@@ -342,4 +342,4 @@ void PrivateFile::after_fork(bool in_child) noexcept {
   desks.mutex.unlock();
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::io

@@ -14,7 +14,7 @@
 #include "base/outcome.h"
 #include "base/strong.h"
 
-namespace sluice::engine {
+namespace sluice::io {
 
 // One file's private description. Opened with the first use; closed when this goes, or soon after where its storage
 // does not answer.
@@ -27,7 +27,7 @@ class PrivateFile {
   PrivateFile(const PrivateFile&) = delete;
   PrivateFile& operator=(const PrivateFile&) = delete;
 
-  // As engine::read_span and write_span on a buffered descriptor. Any thread; requests for one storage are served in
+  // As io::read_span and write_span on a buffered descriptor. Any thread; requests for one storage are served in
   // turn. Where the file cannot be opened a second time (no /proc, permissions have changed) the caller's own
   // description is used, with O_DIRECT taken off it for the length of the call. EBADF where the descriptor belongs to
   // another file by now.
@@ -58,4 +58,4 @@ class PrivateFile {
   std::unique_ptr<Description> description_;  // touched by the serving thread only
 };
 
-}  // namespace sluice::engine
+}  // namespace sluice::io

@@ -19,7 +19,7 @@
 #include "base/never_destroyed.h"
 #include "observe/log.h"
 
-namespace sluice::engine {
+namespace sluice::io {
 
 namespace {
 
@@ -147,4 +147,4 @@ void sentinel_after_fork_in_child() noexcept {
   all.thread.store(GuardPost::Thread::none, std::memory_order_relaxed);
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::io

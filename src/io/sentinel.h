@@ -3,7 +3,7 @@
 // whether the reading gets on. It sleeps while there is nothing to look after.
 #pragma once
 
-namespace sluice::engine {
+namespace sluice::io {
 
 class Sentinel {
  public:
@@ -38,4 +38,4 @@ class Sentinel {
 // A child of fork starts without one.
 void sentinel_after_fork_in_child() noexcept;
 
-}  // namespace sluice::engine
+}  // namespace sluice::io

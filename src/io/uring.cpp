@@ -27,7 +27,7 @@
 #include "base/thread_end.h"
 #include "base/unique_fd.h"
 
-namespace sluice::engine {
+namespace sluice::io {
 
 namespace {
 
@@ -406,7 +406,7 @@ int Uring::visit(std::span<UringAnswer, depth> answers, unsigned least,
     if (error == EINTR) continue;
     // Short of something for a moment. While requests are on their way, their end may change that.
     const bool passing = error == EAGAIN || error == EBUSY || error == ENOMEM;
-    if (!passing || ++refusals >= most_refusals_in_a_row) refusal_ = error;
+    if (!passing || ++refusals >= base::most_refusals_in_a_row) refusal_ = error;
   }
   take_back_added();
   if (const unsigned taken = take_the_rest(answers, at_most); taken > 0 || in_flight_ > 0) {
@@ -442,4 +442,4 @@ void rings_after_fork(bool in_child) noexcept {
   if (in_child) forks_seen.fetch_add(1, std::memory_order_relaxed);
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::io

@@ -14,7 +14,7 @@
 
 #include "base/strong.h"
 
-namespace sluice::engine {
+namespace sluice::io {
 
 // How the ring learns that a transfer has ended.
 enum class Completion : std::uint8_t {
@@ -147,4 +147,4 @@ class Uring::Use {
 // A child of fork has none of its parent's rings: new ones are made there.
 void rings_after_fork(bool in_child) noexcept;
 
-}  // namespace sluice::engine
+}  // namespace sluice::io

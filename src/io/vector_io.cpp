@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-namespace sluice::engine {
+namespace sluice::io {
 
 using base::Outcome;
 
@@ -30,4 +30,4 @@ Outcome write_vector(int fd, std::span<const iovec> parts, base::FileOffset at) 
   return outcome_of(::pwritev(fd, parts.data(), static_cast<int>(parts.size()), static_cast<off_t>(at.value)));
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::io

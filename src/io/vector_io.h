@@ -9,7 +9,7 @@
 #include "base/outcome.h"
 #include "base/strong.h"
 
-namespace sluice::engine {
+namespace sluice::io {
 
 // That one call takes.
 inline constexpr std::size_t most_in_a_vector = 256;
@@ -19,4 +19,4 @@ inline constexpr std::size_t most_in_a_vector = 256;
 base::Outcome read_vector(int fd, std::span<const iovec> parts, base::FileOffset at) noexcept;
 base::Outcome write_vector(int fd, std::span<const iovec> parts, base::FileOffset at) noexcept;
 
-}  // namespace sluice::engine
+}  // namespace sluice::io

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-namespace sluice::engine {
+namespace sluice::io {
 
 namespace {
 
@@ -79,4 +79,4 @@ bool Warming::step() noexcept {
   return true;
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::io

@@ -14,7 +14,7 @@
 
 #include "base/strong.h"
 
-namespace sluice::engine {
+namespace sluice::io {
 
 // A file whose bytes are in the page cache, if they are at hand at all.
 struct Warmable {
@@ -60,4 +60,4 @@ bool goes_on(base::Direction direction, int fd, base::FileOffset at, std::uint64
 // microsecond where folios are large, and up to a dozen microseconds for a megabyte of single pages.
 bool is_cached(int fd, base::FileOffset at, std::uint64_t length) noexcept;
 
-}  // namespace sluice::engine
+}  // namespace sluice::io

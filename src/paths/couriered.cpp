@@ -25,13 +25,13 @@ constexpr std::uint64_t small_piece = 16 << 10;
 // Half of the places are on their way while the other half is written.
 constexpr std::uint64_t most_asked_for = gpu::errand_places;
 constexpr std::size_t most_at_once = gpu::errand_places / 2;
-static_assert(most_at_once <= engine::most_spans);
+static_assert(most_at_once <= io::most_spans);
 
 std::uint64_t piece_bytes(std::uint64_t length) noexcept {
   return length <= small_transfer ? small_piece : gpu::errand_bytes;
 }
 
-Outcome read_couriered(engine::Courier& courier, const Piece& piece, FileSide& file) noexcept {
+Outcome read_couriered(stream::Courier& courier, const Piece& piece, FileSide& file) noexcept {
   const std::uint64_t most = piece_bytes(piece.length);
   const std::uint64_t block = file.block();
   std::uint64_t done = 0;
@@ -56,7 +56,7 @@ Outcome read_couriered(engine::Courier& courier, const Piece& piece, FileSide& f
   return Outcome::bytes(done);
 }
 
-Outcome write_couriered(engine::Courier& courier, const Piece& piece, FileSide& file) noexcept {
+Outcome write_couriered(stream::Courier& courier, const Piece& piece, FileSide& file) noexcept {
   const std::uint64_t most = piece_bytes(piece.length);
   const std::uint64_t pieces = (piece.length + most - 1) / most;
   const auto length_of = [&](std::uint64_t index) { return std::min(most, piece.length - index * most); };
@@ -87,7 +87,7 @@ Outcome write_couriered(engine::Courier& courier, const Piece& piece, FileSide& 
 
 }  // namespace
 
-Outcome couriered(engine::Courier& courier, const facts::BufferFacts& memory, const Piece& piece,
+Outcome couriered(stream::Courier& courier, const facts::BufferFacts& memory, const Piece& piece,
                   FileSide& file) noexcept {
   if (piece.direction == base::Direction::write) {
     if (const auto bytes = courier.fetched(piece.address, piece.length)) {
@@ -109,7 +109,7 @@ Outcome couriered(engine::Courier& courier, const facts::BufferFacts& memory, co
   return many ? read_by_many_hands(courier, piece, file) : read_couriered(courier, piece, file);
 }
 
-Outcome bring(engine::Courier& courier, std::uint64_t address, std::span<std::byte> into) noexcept {
+Outcome bring(stream::Courier& courier, std::uint64_t address, std::span<std::byte> into) noexcept {
   if (const auto bytes = courier.fetched(address, into.size())) {
     std::memcpy(into.data(), bytes->data(), into.size());
     return Outcome::bytes(into.size());

@@ -26,13 +26,13 @@ class FileSide {
   // Where reads have to wait for a disk, and io_uring may do them: what that needs.
   struct Disk {
     int fd;
-    engine::DiskQueue& queue;
+    io::DiskQueue& queue;
   };
   virtual std::optional<Disk> disk() const noexcept { return std::nullopt; }
   // Several threads may read at once.
   virtual bool takes_many_readers() const noexcept = 0;
   virtual base::Outcome read(std::span<std::byte> into, base::FileOffset at) noexcept = 0;
-  // At most engine::most_spans, which lie one behind the other in the file.
+  // At most io::most_spans, which lie one behind the other in the file.
   virtual base::Outcome write(std::span<const std::span<const std::byte>> from, base::FileOffset at) noexcept = 0;
 
  protected:
@@ -40,10 +40,10 @@ class FileSide {
 };
 
 // As Path::move() answers. The bytes of a read are in place for what comes later in the stream.
-base::Outcome couriered(engine::Courier& courier, const facts::BufferFacts& memory, const Piece& piece,
+base::Outcome couriered(stream::Courier& courier, const facts::BufferFacts& memory, const Piece& piece,
                         FileSide& file) noexcept;
 
 // What device memory holds when all that went before is in place.
-base::Outcome bring(engine::Courier& courier, std::uint64_t address, std::span<std::byte> into) noexcept;
+base::Outcome bring(stream::Courier& courier, std::uint64_t address, std::span<std::byte> into) noexcept;
 
 }  // namespace sluice::paths

@@ -21,8 +21,8 @@ namespace sluice::paths {
 
 using base::FileOffset;
 using base::Outcome;
-using engine::Uring;
-using engine::UringAnswer;
+using io::Uring;
+using io::UringAnswer;
 
 namespace {
 
@@ -36,7 +36,7 @@ constexpr std::uint32_t chunks_in_a_group(std::uint32_t chunks) noexcept {
 
 class DiskRead {
  public:
-  DiskRead(engine::Courier& courier, const Piece& piece, FileSide& file, const FileSide::Disk& disk,
+  DiskRead(stream::Courier& courier, const Piece& piece, FileSide& file, const FileSide::Disk& disk,
            Uring& uring) noexcept
       : courier_(courier),
         piece_(piece),
@@ -48,7 +48,7 @@ class DiskRead {
         in_a_group_(chunks_in_a_group(chunks_)) {}
 
   Outcome run() noexcept {
-    engine::Patience patience;
+    base::Patience patience;
     while (on_their_way_ > 0 || !is_over()) {
       const bool sent = send_what_is_there();
       ask_for_more();
@@ -188,7 +188,7 @@ class DiskRead {
     return sent_ > before;
   }
 
-  engine::Courier& courier_;
+  stream::Courier& courier_;
   const Piece& piece_;
   FileSide& file_;
   const FileSide::Disk disk_;
@@ -212,15 +212,15 @@ class DiskRead {
 
 }  // namespace
 
-std::optional<Outcome> read_by_disk_queue(engine::Courier& courier, const Piece& piece, FileSide& file) noexcept {
+std::optional<Outcome> read_by_disk_queue(stream::Courier& courier, const Piece& piece, FileSide& file) noexcept {
   const std::optional<FileSide::Disk> disk = file.disk();
   if (!disk || chunk_bytes % file.block() != 0) return std::nullopt;
-  const engine::Completion completion = disk->queue.ring_to_use();
+  const io::Completion completion = disk->queue.ring_to_use();
   const Uring::Use uring = Uring::of_this_thread(completion);
   if (!uring) return std::nullopt;
   DiskRead read(courier, piece, file, *disk, *uring);
   const Outcome outcome = read.run();
-  if (engine::is_polled(completion) && read.was_refused()) disk->queue.cannot_be_polled();
+  if (io::is_polled(completion) && read.was_refused()) disk->queue.cannot_be_polled();
   return outcome;
 }
 

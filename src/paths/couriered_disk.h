@@ -8,6 +8,6 @@
 namespace sluice::paths {
 
 // Nothing where there is no io_uring, or it is not wanted.
-std::optional<base::Outcome> read_by_disk_queue(engine::Courier& courier, const Piece& piece, FileSide& file) noexcept;
+std::optional<base::Outcome> read_by_disk_queue(stream::Courier& courier, const Piece& piece, FileSide& file) noexcept;
 
 }  // namespace sluice::paths

@@ -34,15 +34,15 @@ const Share& share_for(std::uint64_t length) noexcept {
   return *std::find_if(shares.begin(), shares.end(), [&](const Share& share) { return length <= share.up_to; });
 }
 
-class CourieredRead final : public engine::Work {
+class CourieredRead final : public workers::Work {
  public:
-  CourieredRead(engine::Courier& courier, const Piece& piece, FileSide& file, const Share& share) noexcept
+  CourieredRead(stream::Courier& courier, const Piece& piece, FileSide& file, const Share& share) noexcept
       : courier_(courier),
         piece_(piece),
         file_(file),
         chunk_bytes_(share.chunk_bytes),
         chunks_(static_cast<std::uint32_t>((piece.length + share.chunk_bytes - 1) / share.chunk_bytes)),
-        hands_(engine::hands_for_a_stream(std::min(share.hands, chunks_ - 1))) {
+        hands_(stream::hands_for_a_stream(std::min(share.hands, chunks_ - 1))) {
     for (std::uint32_t ahead = 0; ahead < gpu::errand_places; ++ahead) {
       places_[ahead] = courier.place_ahead(ahead).data();
     }
@@ -50,8 +50,8 @@ class CourieredRead final : public engine::Work {
 
   Outcome run() noexcept {
     open_places();
-    const engine::Offer offer(*this, hands_);
-    engine::Patience patience;
+    const workers::Offer offer(*this, hands_);
+    base::Patience patience;
     while (sent_ < chunks_ && !ended_) {
       open_places();
       if (send_what_is_ready() || read_one()) {
@@ -67,7 +67,7 @@ class CourieredRead final : public engine::Work {
   }
 
   void lend_a_hand(unsigned /*number*/) noexcept override {
-    engine::Patience patience;
+    base::Patience patience;
     while (!over_.load(std::memory_order_acquire) && next_.load(std::memory_order_relaxed) < chunks_) {
       if (read_one()) {
         patience = {};
@@ -140,7 +140,7 @@ class CourieredRead final : public engine::Work {
     return any;
   }
 
-  engine::Courier& courier_;
+  stream::Courier& courier_;
   const Piece& piece_;
   FileSide& file_;
   const std::uint32_t chunk_bytes_;
@@ -163,7 +163,7 @@ class CourieredRead final : public engine::Work {
 
 }  // namespace
 
-Outcome read_by_many_hands(engine::Courier& courier, const Piece& piece, FileSide& file) noexcept {
+Outcome read_by_many_hands(stream::Courier& courier, const Piece& piece, FileSide& file) noexcept {
   return CourieredRead(courier, piece, file, share_for(piece.length)).run();
 }
 

@@ -8,6 +8,6 @@ namespace sluice::paths {
 // Below it one thread is as quick.
 inline constexpr std::uint64_t smallest_for_hands = 128 << 10;
 
-base::Outcome read_by_many_hands(engine::Courier& courier, const Piece& piece, FileSide& file) noexcept;
+base::Outcome read_by_many_hands(stream::Courier& courier, const Piece& piece, FileSide& file) noexcept;
 
 }  // namespace sluice::paths

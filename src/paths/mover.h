@@ -25,17 +25,17 @@ enum class Manner : std::uint8_t {
 // copies, there is time for the file.
 class Mover {
  public:
-  Mover(const facts::BufferFacts& memory, Manner manner, engine::Slab& slab) noexcept;
+  Mover(const facts::BufferFacts& memory, Manner manner, staging::Slab& slab) noexcept;
 
   base::Outcome to_memory(std::uint64_t address, std::span<const std::byte> from,
-                          engine::Meanwhile meanwhile = {}) noexcept;
-  base::Outcome from_memory(std::span<std::byte> to, std::uint64_t address, engine::Meanwhile meanwhile = {}) noexcept;
+                          staging::Meanwhile meanwhile = {}) noexcept;
+  base::Outcome from_memory(std::span<std::byte> to, std::uint64_t address, staging::Meanwhile meanwhile = {}) noexcept;
 
  private:
-  int end(int begun, std::uint64_t address, engine::Meanwhile& meanwhile) noexcept;
+  int end(int begun, std::uint64_t address, staging::Meanwhile& meanwhile) noexcept;
 
   Manner manner_;
-  engine::Slab& slab_;
+  staging::Slab& slab_;
   std::optional<gpu::Session> session_;  // none for host memory
   // Nothing that takes long has been done since the memory was looked up: no stream made, nothing pinned or copied.
   bool just_begun_ = false;

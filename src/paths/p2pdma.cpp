@@ -20,7 +20,7 @@ namespace {
 
 using base::FileOffset;
 using base::Outcome;
-using engine::Completion;
+using io::Completion;
 
 // A refusal says something of the pair when nothing else can be to blame: not the alignment, since the kernel may not
 // have told all of it, and not memory that the caller has freed meanwhile.
@@ -55,10 +55,9 @@ class P2pdma final : public Path {
     const std::uint32_t block = std::max(1u, file.facts.offset_alignment);
     const std::uint64_t length = usable_bytes(file.facts, window, piece.length);
     if (length == 0) return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
-    const bool poll = engine::is_polled(completion_) && file.pair->can_be_polled();
-    const engine::DirectResult result =
-        engine::move_direct({file.fd, piece.at, {window.address, length}, block}, piece.direction,
-                            poll ? completion_ : Completion::interrupt);
+    const bool poll = io::is_polled(completion_) && file.pair->can_be_polled();
+    const io::DirectResult result = io::move_direct({file.fd, piece.at, {window.address, length}, block},
+                                                    piece.direction, poll ? completion_ : Completion::interrupt);
     if (result.unpollable) file.pair->cannot_be_polled();
     if (result.outcome.ok()) file.pair->count_transfer(result.polled);
     return result.outcome;
@@ -70,9 +69,9 @@ class P2pdma final : public Path {
 }  // namespace
 
 Path& p2pdma(Completion completion) noexcept {
-  static std::array<P2pdma, engine::completion_kinds> paths{P2pdma{Completion::interrupt}, P2pdma{Completion::polled},
-                                                            P2pdma{Completion::polled_by_kernel},
-                                                            P2pdma{Completion::submitted_by_kernel}};
+  static std::array<P2pdma, io::completion_kinds> paths{P2pdma{Completion::interrupt}, P2pdma{Completion::polled},
+                                                        P2pdma{Completion::polled_by_kernel},
+                                                        P2pdma{Completion::submitted_by_kernel}};
   return paths[static_cast<std::size_t>(completion)];
 }
 

@@ -12,7 +12,7 @@ namespace sluice::paths {
 // promise: a count that is short says that something was in the way; asked for the rest, the path tells what. Short of
 // it: pieces behind one that failed may have arrived, so memory behind the count, within the piece, need not be as it
 // was.
-Path& p2pdma(engine::Completion completion) noexcept;
+Path& p2pdma(io::Completion completion) noexcept;
 
 // What an error of this path, on whole and aligned blocks, says of the pair; `proven` where it says nothing.
 facts::Reach reach_after(base::Outcome refusal) noexcept;

@@ -11,7 +11,7 @@ namespace sluice::paths {
 
 using base::FileOffset;
 using base::Outcome;
-using engine::DirectQueue;
+using io::DirectQueue;
 
 namespace {
 
@@ -23,10 +23,10 @@ Piece rest_of(const DirectMember& member) noexcept {
 
 }  // namespace
 
-void DirectCompany::run(std::span<DirectMember> members, engine::Uring& ring, engine::Completion completion,
+void DirectCompany::run(std::span<DirectMember> members, io::Uring& ring, io::Completion completion,
                         Listener& listener) noexcept {
   members_ = members;
-  polled_ = engine::is_polled(completion);
+  polled_ = io::is_polled(completion);
   next_ = again_count_ = mapped_ = whole_count_ = 0;
   DirectQueue queue(ring);
   for (;;) {

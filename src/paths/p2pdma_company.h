@@ -40,12 +40,11 @@ class DirectCompany {
 
   // At most `most` members; the ring is one for this way of completion. What is not done in the end and not stopped,
   // either, is to go by itself: the ring was lost, the file cannot be polled, or the pair was refused before its turn.
-  void run(std::span<DirectMember> members, engine::Uring& ring, engine::Completion completion,
-           Listener& listener) noexcept;
+  void run(std::span<DirectMember> members, io::Uring& ring, io::Completion completion, Listener& listener) noexcept;
 
  private:
-  bool begin_one(engine::DirectQueue& queue) noexcept;
-  void end_window(const engine::DirectQueue& queue, const engine::DirectQueue::Ended& ended) noexcept;
+  bool begin_one(io::DirectQueue& queue) noexcept;
+  void end_window(const io::DirectQueue& queue, const io::DirectQueue::Ended& ended) noexcept;
 
   std::span<DirectMember> members_;
   bool polled_ = false;
@@ -54,7 +53,7 @@ class DirectCompany {
   std::size_t again_count_ = 0;
   std::array<gpu::Window, most> windows_;
   std::size_t mapped_ = 0;
-  std::array<std::uint16_t, engine::DirectQueue::most_under_way> whole_;  // since the listener was told
+  std::array<std::uint16_t, io::DirectQueue::most_under_way> whole_;  // since the listener was told
   std::size_t whole_count_ = 0;
 };
 

@@ -24,14 +24,14 @@ class DirectPair;
 struct OpenFile {
   int fd;
   const facts::FileFacts& facts;
-  engine::PrivateFile& buffered;              // the same file without O_DIRECT
-  engine::DiskQueue& disk;                    // how reads that a disk has to bring are kept on their way
+  io::PrivateFile& buffered;                  // the same file without O_DIRECT
+  io::DiskQueue& disk;                        // how reads that a disk has to bring are kept on their way
   facts::Look& now;                           // the descriptor just now
   const CUfileFSOps_t* operations = nullptr;  // the caller's own, when the handle came with some
   void* handle = nullptr;                     // what they are called with
   DirectPair* pair = nullptr;                 // this file's storage and the request's device, where both are known
   // Of a transfer in a stream: what reaches device memory in the stream's order. Null: our own streams do.
-  engine::Courier* courier = nullptr;
+  stream::Courier* courier = nullptr;
   // Onto the memory of the request, where that is registered and has one.
   const gpu::CpuWindow* window = nullptr;
 };

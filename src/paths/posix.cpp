@@ -37,14 +37,14 @@ constexpr std::uint64_t smallest_to_be_warmed = std::uint64_t{128} << 10U;
 // What the CPU stores into a window by itself.
 constexpr std::uint64_t largest_for_window = std::uint64_t{16} << 10U;
 
-engine::Carrier carrier_of(Manner manner) {
+transfer::Carrier carrier_of(Manner manner) {
   switch (manner) {
     case Manner::kernel:
-      return engine::Carrier::kernel;
+      return transfer::Carrier::kernel;
     case Manner::copy_engine:
-      return engine::Carrier::engine;
+      return transfer::Carrier::engine;
     default:
-      return engine::Carrier::automatic;
+      return transfer::Carrier::automatic;
   }
 }
 
@@ -66,18 +66,18 @@ class DescriptorSide final : public FileSide {
   bool takes_many_readers() const noexcept override { return true; }
   Outcome read(std::span<std::byte> into, FileOffset at) noexcept override {
     Outcome got = Outcome::system_error(EINVAL);
-    if (!buffered_only_) got = engine::read_span(file_.fd, into, at, block_, file_.now.size());
+    if (!buffered_only_) got = io::read_span(file_.fd, into, at, block_, file_.now.size());
     return got.error() == EINVAL ? file_.buffered.read(into, at) : got;
   }
   Outcome write(std::span<const std::span<const std::byte>> from, FileOffset at) noexcept override {
     std::uint64_t length = 0;
     for (const std::span<const std::byte> span : from) length += span.size();
     if (file_.facts.direct || length < smallest_to_be_warmed) return write_all(from, at);
-    const engine::Headcount::Member writer(engine::headcounts::writers_of(number_of(file_.facts)));
+    const workers::Headcount::Member writer(workers::headcounts::writers_of(number_of(file_.facts)));
     if (writer.count() > 1) {
       // Others write to the file, too, and wait for it (transfer/device_write.cpp).
-      auto warming = engine::Warming::of_place(warmable_place(file_.fd, file_.facts), at, length,
-                                               engine::Warming::Step::of_four_pages);
+      auto warming =
+          io::Warming::of_place(warmable_place(file_.fd, file_.facts), at, length, io::Warming::Step::of_four_pages);
       while (warming.step()) {
       }
     }
@@ -87,15 +87,15 @@ class DescriptorSide final : public FileSide {
  private:
   Outcome write_all(std::span<const std::span<const std::byte>> from, FileOffset at) noexcept {
     const bool together = !buffered_only_ && from.size() > 1;
-    const Outcome taken = together ? engine::write_together(file_.fd, from, at) : Outcome::bytes(0);
+    const Outcome taken = together ? io::write_together(file_.fd, from, at) : Outcome::bytes(0);
     if (!taken.ok()) return taken;
-    return engine::write_rest(from, at, block_, taken.count(),
-                              [this](auto bytes, FileOffset there) { return write_one(bytes, there); });
+    return io::write_rest(from, at, block_, taken.count(),
+                          [this](auto bytes, FileOffset there) { return write_one(bytes, there); });
   }
 
   Outcome write_one(std::span<const std::byte> from, FileOffset at) noexcept {
     Outcome written = Outcome::system_error(EINVAL);
-    if (!buffered_only_) written = engine::write_span(file_.fd, from, at, block_);
+    if (!buffered_only_) written = io::write_span(file_.fd, from, at, block_);
     return written.error() == EINVAL ? file_.buffered.write(from, at) : written;
   }
 
@@ -144,7 +144,7 @@ class Posix final : public Path {
   // where it has just done so in front of the piece.
   std::uint64_t sequel_of(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) const noexcept {
     if (manner_ == Manner::plain || file.facts.direct || facts::is_host(memory.kind) ||
-        !engine::goes_on(piece.direction, file.fd, piece.at, piece.length)) {
+        !io::goes_on(piece.direction, file.fd, piece.at, piece.length)) {
       return 0;
     }
     if (piece.direction == Direction::write && piece.length <= largest_for_slab) return 0;  // nobody uses it
@@ -158,9 +158,9 @@ class Posix final : public Path {
     return file.now.asked() ? file.now.size() : ~std::uint64_t{0};
   }
 
-  static engine::Meanwhile warming_of_sequel(const OpenFile& file, const Piece& piece, std::uint64_t sequel) noexcept {
-    return {file.now, engine::Warming::of_sequel(warmable_sequel(file.fd, file.facts),
-                                                 FileOffset{piece.at.value + piece.length}, sequel)};
+  static staging::Meanwhile warming_of_sequel(const OpenFile& file, const Piece& piece, std::uint64_t sequel) noexcept {
+    return {file.now, io::Warming::of_sequel(warmable_sequel(file.fd, file.facts),
+                                             FileOffset{piece.at.value + piece.length}, sequel)};
   }
 
   bool is_cached_read(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) const noexcept {
@@ -175,7 +175,7 @@ class Posix final : public Path {
     if (file.window != nullptr && piece.length <= largest_for_window) {
       if (const auto moved = by_window(file, piece)) return *moved;
     }
-    const engine::InCrowd crowd;
+    const staging::InCrowd crowd;
     std::optional<Outcome> moved;
     if (piece.length > gpu::mailbox_bytes) {
       if (crowd.is_very_crowded() && small_reads_ != SmallReads::copied) {
@@ -187,7 +187,7 @@ class Posix final : public Path {
     return moved ? *moved : through_slab(file, memory, piece, sequel);
   }
 
-  bool takes_mailbox(const engine::InCrowd& crowd) const noexcept {
+  bool takes_mailbox(const staging::InCrowd& crowd) const noexcept {
     // Its kernel would stand behind the streams that wait for this transfer, and hold it up until it is called off.
     if (gpu::serves_waiting_streams()) return false;
     switch (small_reads_) {
@@ -208,7 +208,7 @@ class Posix final : public Path {
     std::byte* const place = file.window->at(piece.address, piece.length);
     if (place == nullptr) return std::nullopt;
     if (!file.now.finds_the_file()) return Outcome::system_error(EBADF);
-    const Outcome read = engine::read_span(file.fd, {place, piece.length}, piece.at, 1, file.now.size());
+    const Outcome read = io::read_span(file.fd, {place, piece.length}, piece.at, 1, file.now.size());
     if (!read.ok()) return std::nullopt;
     if (read.count() < piece.length && piece.at.value + read.count() < file.now.size()) return std::nullopt;
     gpu::send_stores();
@@ -220,13 +220,13 @@ class Posix final : public Path {
   [[gnu::noinline]] std::optional<Outcome> by_mailbox(const OpenFile& file, const facts::BufferFacts& memory,
                                                       const Piece& piece, std::uint64_t sequel) const noexcept {
     gpu::Session session(memory);
-    engine::Delivery delivery(session);
+    staging::Delivery delivery(session);
     if (!delivery) return std::nullopt;
     const Outcome read =
-        engine::read_span(file.fd, delivery.bytes(piece.address, piece.length), piece.at, 1, known_end(file));
+        io::read_span(file.fd, delivery.bytes(piece.address, piece.length), piece.at, 1, known_end(file));
     if (read.error() == EINVAL) return std::nullopt;
     if (!read.ok() || read.count() == 0) return read;
-    const engine::Meanwhile meanwhile = warming_of_sequel(file, piece, sequel);
+    const staging::Meanwhile meanwhile = warming_of_sequel(file, piece, sequel);
     const int result = small_reads_ == SmallReads::together
                            ? delivery.together(piece.address, read.count(), meanwhile)
                            : delivery.by_resident(piece.address, read.count(), meanwhile);
@@ -236,7 +236,7 @@ class Posix final : public Path {
   Outcome through_slab(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece,
                        std::uint64_t sequel) const noexcept {
     observe::count_carrier(observe::CarriedBy::slab);
-    engine::Slab slab = engine::Slab::take();
+    staging::Slab slab = staging::Slab::take();
     if (!slab) return Outcome::system_error(ENOMEM);
     Mover mover(memory, manner_, slab);
     return piece.direction == Direction::read ? read_bounced(file, mover, slab.bytes(), piece, sequel)
@@ -253,21 +253,21 @@ class Posix final : public Path {
     const bool asks = piece.direction == Direction::read && block_of(file, piece.carry) == 1;
     if (!asks && !file.now.finds_the_file()) return Outcome::system_error(EBADF);
     const gpu::Session session(memory);
-    engine::RingLoan ring = engine::RingLoan::take(session);
+    staging::RingLoan ring = staging::RingLoan::take(session);
     if (!ring || (unless == Unless::no_prompt_kernel && !ring.has_prompt_kernel())) return std::nullopt;
-    const engine::FileRange range{
+    const transfer::FileRange range{
         file.fd,       piece.at,  piece.length,          block_of(file, piece.carry),         known_end(file), file.now,
         file.buffered, file.disk, number_of(file.facts), warmable_place(file.fd, file.facts), sequel};
-    const engine::Target target{piece.address, memory.is_known_to_hold(piece.address, piece.length)};
-    return piece.direction == Direction::read ? engine::read_to_device(range, ring, target, carrier_of(manner_))
-                                              : engine::write_from_device(range, ring, piece.address);
+    const transfer::Target target{piece.address, memory.is_known_to_hold(piece.address, piece.length)};
+    return piece.direction == Direction::read ? transfer::read_to_device(range, ring, target, carrier_of(manner_))
+                                              : transfer::write_from_device(range, ring, piece.address);
   }
 
   // Where that is chosen, and the storage has queues for it as far as is known: plain reads of any size wait for an
   // interrupt.
   bool is_polled_for(const OpenFile& file, const Piece& piece) const noexcept {
     return piece.direction == Direction::read && manner_ == Manner::usual && block_of(file, piece.carry) > 1 &&
-           engine::is_polled(file.disk.completion());
+           io::is_polled(file.disk.completion());
   }
 
   static std::uint32_t block_of(const OpenFile& file, Carry carry) noexcept {
@@ -275,13 +275,12 @@ class Posix final : public Path {
   }
 
   static Outcome read_straight(const OpenFile& file, const Piece& piece) noexcept {
-    return engine::read_span(file.fd, caller_bytes(piece.address, piece.length), piece.at, block_of(file, piece.carry),
-                             file.now.size());
+    return io::read_span(file.fd, caller_bytes(piece.address, piece.length), piece.at, block_of(file, piece.carry),
+                         file.now.size());
   }
 
   static Outcome write_straight(const OpenFile& file, const Piece& piece) noexcept {
-    return engine::write_span(file.fd, caller_bytes(piece.address, piece.length), piece.at,
-                              block_of(file, piece.carry));
+    return io::write_span(file.fd, caller_bytes(piece.address, piece.length), piece.at, block_of(file, piece.carry));
   }
 
   static Outcome read_bounced(const OpenFile& file, Mover& mover, std::span<std::byte> slab, const Piece& piece,
@@ -297,7 +296,7 @@ class Posix final : public Path {
       const FileOffset from{position - skip};
       Outcome read = Outcome::system_error(EINVAL);
       if (piece.carry != Carry::bounce_buffered) {
-        read = engine::read_span(file.fd, slab.first(fetched), from, block, known_end(file));
+        read = io::read_span(file.fd, slab.first(fetched), from, block, known_end(file));
       }
       if (read.error() == EINVAL) read = file.buffered.read(slab.first(fetched), from);
       if (!read.ok()) return done > 0 ? Outcome::bytes(done) : read;
@@ -319,15 +318,14 @@ class Posix final : public Path {
     while (done < piece.length) {
       const auto chunk = slab.first(std::min<std::uint64_t>(piece.length - done, slab.size()));
       const FileOffset at{piece.at.value + done};
-      const engine::Meanwhile before(file.now,
-                                     engine::Warming::of_place(warmable_place(file.fd, file.facts), at, chunk.size(),
-                                                               engine::Warming::Step::of_a_page));
+      const staging::Meanwhile before(file.now, io::Warming::of_place(warmable_place(file.fd, file.facts), at,
+                                                                      chunk.size(), io::Warming::Step::of_a_page));
       const Outcome moved = mover.from_memory(chunk, piece.address + done, before);
       if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
       if (!file.now.finds_the_file()) return Outcome::system_error(EBADF);
       Outcome written = Outcome::system_error(EINVAL);
       if (piece.carry != Carry::bounce_buffered) {
-        written = engine::write_span(file.fd, chunk, at, block_of(file, piece.carry));
+        written = io::write_span(file.fd, chunk, at, block_of(file, piece.carry));
       }
       if (written.error() == EINVAL) written = file.buffered.write(chunk, at);
       if (!written.ok()) return done > 0 ? Outcome::bytes(done) : written;

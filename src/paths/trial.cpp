@@ -203,8 +203,8 @@ class Trial {
   bool is_stored(const Extent& read) const { return !is_regular() || facts::is_stored(file_.fd, read); }
 
   Outcome read_plainly_direct(const Extent& place, const HostPages& into) const {
-    return engine::read_span(file_.fd, into.all().first(place.length), FileOffset{place.begin},
-                             static_cast<std::uint32_t>(block_), file_.now.size());
+    return io::read_span(file_.fd, into.all().first(place.length), FileOffset{place.begin},
+                         static_cast<std::uint32_t>(block_), file_.now.size());
   }
 
   Verdict into_device(const Extent& place, std::span<std::byte> wanted) {
@@ -223,9 +223,9 @@ class Trial {
     const HostPages found(most_bytes);
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
       if (!poison(session, device, wanted, found)) return nothing("the device's memory cannot be written to");
-      const engine::Stretch stretch{file_.fd, FileOffset{place.begin}, device.pinnable().first(place.length),
-                                    static_cast<std::uint32_t>(block_)};
-      const Outcome read = engine::move_direct(stretch, Direction::read, engine::Completion::interrupt).outcome;
+      const io::Stretch stretch{file_.fd, FileOffset{place.begin}, device.pinnable().first(place.length),
+                                static_cast<std::uint32_t>(block_)};
+      const Outcome read = io::move_direct(stretch, Direction::read, io::Completion::interrupt).outcome;
       if (!read.ok()) return refused(read);
       if (session.copy_from_device(found.all().first(wanted.size()), device.address()) != cuda::success) {
         return nothing("the device's memory cannot be read back");

@@ -60,8 +60,8 @@ class OperationsSide final : public FileSide {
   bool takes_many_readers() const noexcept override { return false; }
   Outcome read(std::span<std::byte> into, FileOffset at) noexcept override { return read_all(file_, into, at); }
   Outcome write(std::span<const std::span<const std::byte>> from, FileOffset at) noexcept override {
-    return engine::write_rest(from, at, block(), 0,
-                              [this](auto bytes, FileOffset there) { return write_all(file_, bytes, there); });
+    return io::write_rest(from, at, block(), 0,
+                          [this](auto bytes, FileOffset there) { return write_all(file_, bytes, there); });
   }
 
  private:
@@ -81,7 +81,7 @@ class Userspace final : public Path {
       OperationsSide side(file);
       return couriered(*file.courier, memory, piece, side);
     }
-    engine::Slab slab = engine::Slab::take();
+    staging::Slab slab = staging::Slab::take();
     if (!slab) return Outcome::system_error(ENOMEM);
     Mover mover(memory, manner_, slab);
     std::uint64_t done = 0;

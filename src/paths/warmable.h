@@ -9,13 +9,13 @@
 namespace sluice::paths {
 
 // What a reader is likely to read next. With O_DIRECT bytes come from no cache.
-inline engine::Warmable warmable_sequel(int fd, const facts::FileFacts& file) noexcept {
+inline io::Warmable warmable_sequel(int fd, const facts::FileFacts& file) noexcept {
   return {file.direct ? -1 : fd, file.file_system == facts::FileSystem::memory};
 }
 
 // The place of a write, where that has been found to pay: reading must not have to wait for a writer, as on XFS, and a
 // descriptor that waits for its disk with each call wants few of them.
-inline engine::Warmable warmable_place(int fd, const facts::FileFacts& file) noexcept {
+inline io::Warmable warmable_place(int fd, const facts::FileFacts& file) noexcept {
   const bool pays = file.file_system == facts::FileSystem::ext4 || file.file_system == facts::FileSystem::memory;
   return {pays && !file.direct && file.sync_flags == 0 ? fd : -1, file.file_system == facts::FileSystem::memory};
 }

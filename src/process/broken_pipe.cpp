@@ -6,7 +6,7 @@
 #include <csignal>
 #include <ctime>
 
-namespace sluice::core {
+namespace sluice::process {
 
 namespace {
 
@@ -44,4 +44,4 @@ void BrokenPipeHeld::let_go() const noexcept {
   errno = answer;
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::process

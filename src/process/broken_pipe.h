@@ -5,7 +5,7 @@
 
 #include <atomic>
 
-namespace sluice::core {
+namespace sluice::process {
 
 // Whether a file that lies on such storage was registered.
 inline constinit std::atomic<bool> broken_pipes_expected{false};
@@ -32,4 +32,4 @@ class BrokenPipeHeld {
   bool waited_before_ = false;
 };
 
-}  // namespace sluice::core
+}  // namespace sluice::process

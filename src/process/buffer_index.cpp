@@ -6,7 +6,7 @@
 #include "base/backoff.h"
 #include "base/thread_number.h"
 
-namespace sluice::core {
+namespace sluice::process {
 
 BufferIndex::BufferIndex() : current_(new Entries) {}
 BufferIndex::~BufferIndex() {
@@ -104,4 +104,4 @@ void BufferIndex::after_fork(bool in_child) {
   mutex_.unlock();
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::process

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-namespace sluice::core {
+namespace sluice::process {
 
 struct RegisteredRange {
   std::uint64_t base = 0;
@@ -63,4 +63,4 @@ class BufferIndex {
   std::array<Readers, shard_count> readers_;
 };
 
-}  // namespace sluice::core
+}  // namespace sluice::process

@@ -4,12 +4,12 @@
 #include "paths/direct_pair.h"
 #include "paths/trial.h"
 
-namespace sluice::core {
+namespace sluice::process {
 
 using facts::Reach;
 
 paths::DirectPair* pair_of(File& file, const facts::BufferFacts& memory, base::Direction direction) noexcept {
-  const request::Terms& terms = file.life->terms;
+  const Terms& terms = file.life->terms;
   if (!terms.rules.use_pci_p2pdma || memory.kind != facts::MemoryKind::device) return nullptr;
   facts::FileFacts const& facts = file.facts;
   const auto slot = static_cast<std::size_t>(memory.device);
@@ -24,7 +24,7 @@ paths::DirectPair* pair_of(File& file, const facts::BufferFacts& memory, base::D
   return found;
 }
 
-Need need_of(const request::Terms& terms) noexcept {
+Need need_of(const Terms& terms) noexcept {
   return route::compat_is_allowed(terms.rules) ? Need::convenient : Need::absolute;
 }
 
@@ -39,4 +39,4 @@ void try_pair(const paths::OpenFile& file, const facts::BufferFacts& memory, Nee
   if (need == Need::absolute) pair.wait_for_trial();
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::process

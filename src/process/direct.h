@@ -4,7 +4,7 @@
 #include "paths/path.h"
 #include "process/records.h"
 
-namespace sluice::core {
+namespace sluice::process {
 
 // The pair of this file's storage and this memory's device; null where the direct path is out of the question whatever
 // a trial says. One load once a file and device have met. The I/O path.
@@ -16,9 +16,9 @@ enum class Need : std::uint8_t {
   pressing,    // asks again each time
   absolute,    // and waits for the other thread: there is no other way to go
 };
-Need need_of(const request::Terms& terms) noexcept;
+Need need_of(const Terms& terms) noexcept;
 
 // Makes the trial of the file's pair if nobody has, on the calling thread.
 void try_pair(const paths::OpenFile& file, const facts::BufferFacts& memory, Need need) noexcept;
 
-}  // namespace sluice::core
+}  // namespace sluice::process

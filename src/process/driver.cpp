@@ -30,7 +30,7 @@
 #include "workers/headcount.h"
 #include "workers/lanes.h"
 
-namespace sluice::core {
+namespace sluice::process {
 
 using base::Failure;
 
@@ -53,7 +53,7 @@ paths::SmallReads small_reads_of(const config::Config& config) {
 
 }  // namespace
 
-Driver::Driver() : batches_(std::make_unique<BatchTable>()), streams_(std::make_unique<Streams>()) {
+Driver::Driver() : batches_(std::make_unique<batch::BatchTable>()), streams_(std::make_unique<stream::Streams>()) {
   ::pthread_atfork([] { instance().prepare_fork(); }, [] { instance().resume_after_fork(false); },
                    [] { instance().resume_after_fork(true); });
 }
@@ -98,10 +98,10 @@ void Driver::open_locked() {
   life->denies = config::denies_anything(config);
   life->terms.manner = manner_of(config);
   life->terms.small_reads = small_reads_of(config);
-  life->terms.disk_way = engine::disk_way_named(config.text(config::key_at("sluice.disk_reads")));
+  life->terms.disk_way = io::disk_way_named(config.text(config::key_at("sluice.disk_reads")));
   life->terms.verify = config.verify;
   if (config.flag(CUFILE_PARAM_PROPERTIES_USE_POLL_MODE)) {
-    life->terms.completion = config.poll_thread ? engine::Completion::polled_by_kernel : engine::Completion::polled;
+    life->terms.completion = config.poll_thread ? io::Completion::polled_by_kernel : io::Completion::polled;
     life->terms.polled_up_to = std::uint64_t{config.size(CUFILE_PARAM_POLLTHRESHOLD_SIZE_KB)} * 1024;
   }
   const auto level = static_cast<int>(config.size(CUFILE_PARAM_PROFILE_STATS));
@@ -186,7 +186,7 @@ void Driver::close() {
   // something.
   const Patience patience = patience_now();
   if (patience != Patience::none) streams_->wait_for(nullptr);
-  for (void* batch : batches) end_batch(*batches_, batch, patience);
+  for (void* batch : batches) batch::end_batch(*batches_, batch, patience);
   for (void* file : files) files_.retire(file, patience);
   for (void* buffer : buffers) buffers_.retire(buffer, patience);
   forget_leaving(leaving);
@@ -206,7 +206,7 @@ FileTable::Pin Driver::forget_file(void* handle) {
 bool Driver::end_file(void* handle) {
   const Holding holding;
   const FileTable::Pin file = forget_file(handle);
-  if (file && file->life->config->explain) explain_unused(*file);
+  if (file && file->life->config->explain) request::explain_unused(*file);
   if (file) observe::log_debug("core", [&] { return fmt::format("descriptor {} deregistered", file->fd); });
   return static_cast<bool>(file);
 }
@@ -244,16 +244,16 @@ void Driver::prepare_fork() {
   files_.before_fork();
   buffers_.before_fork();
   batches_->before_fork();
-  errands_before_fork();
+  batch::errands_before_fork();
   ranges_.before_fork();
   streams_->before_fork();
   gpu::driver_before_fork();
   gpu::streams_before_fork();
-  engine::PrivateFile::before_fork();
-  engine::lanes_before_fork();
-  engine::slabs_before_fork();
+  io::PrivateFile::before_fork();
+  workers::lanes_before_fork();
+  staging::slabs_before_fork();
   if (life_) life_->pairs->before_fork();
-  engine::stations_before_fork();
+  stream::stations_before_fork();
   observe::statistics_before_fork();
   observe::log_before_fork();
 }
@@ -261,25 +261,25 @@ void Driver::prepare_fork() {
 void Driver::resume_after_fork(bool in_child) {
   observe::log_after_fork();
   observe::statistics_after_fork(in_child);
-  engine::stations_after_fork(in_child);
+  stream::stations_after_fork(in_child);
   if (life_) life_->pairs->after_fork();
-  engine::rings_after_fork(in_child);
-  engine::slabs_after_fork(in_child);
+  io::rings_after_fork(in_child);
+  staging::slabs_after_fork(in_child);
   if (in_child) {
     leaving_.clear();
-    engine::staging_after_fork_in_child();
-    engine::mailboxes_after_fork_in_child();
-    engine::sentinel_after_fork_in_child();
-    engine::headcounts::forget();
-    engine::disk_crowd.forget();
+    staging::staging_after_fork_in_child();
+    staging::mailboxes_after_fork_in_child();
+    io::sentinel_after_fork_in_child();
+    workers::headcounts::forget();
+    workers::disk_crowd.forget();
   }
-  engine::lanes_after_fork(in_child);
-  engine::PrivateFile::after_fork(in_child);
+  workers::lanes_after_fork(in_child);
+  io::PrivateFile::after_fork(in_child);
   gpu::streams_after_fork();
   gpu::driver_after_fork(in_child);
   streams_->after_fork(in_child);
   ranges_.after_fork(in_child);
-  errands_after_fork(in_child);
+  batch::errands_after_fork(in_child);
   batches_->after_fork(in_child);
   buffers_.after_fork(in_child);
   files_.after_fork(in_child);
@@ -291,4 +291,4 @@ void Driver::resume_after_fork(bool in_child) {
   transfers_after_fork_in_child();
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::process

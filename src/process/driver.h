@@ -15,10 +15,15 @@
 #include "process/buffer_index.h"
 #include "process/records.h"
 
-namespace sluice::core {
-
+namespace sluice::batch {
 class BatchTable;
+}
+
+namespace sluice::stream {
 class Streams;
+}
+
+namespace sluice::process {
 
 class Driver {
  public:
@@ -53,8 +58,8 @@ class Driver {
   FileTable& files() noexcept { return files_; }
   BufferTable& buffers() noexcept { return buffers_; }
   BufferIndex& ranges() noexcept { return ranges_; }
-  BatchTable& batches() noexcept { return *batches_; }
-  Streams& streams() noexcept { return *streams_; }
+  batch::BatchTable& batches() noexcept { return *batches_; }
+  stream::Streams& streams() noexcept { return *streams_; }
 
  private:
   Driver();
@@ -98,8 +103,8 @@ class Driver {
   FileTable files_;
   BufferTable buffers_;
   BufferIndex ranges_;
-  std::unique_ptr<BatchTable> batches_;
-  std::unique_ptr<Streams> streams_;
+  std::unique_ptr<batch::BatchTable> batches_;
+  std::unique_ptr<stream::Streams> streams_;
 };
 
-}  // namespace sluice::core
+}  // namespace sluice::process

@@ -16,7 +16,7 @@
 #include "gpu/loading.h"
 #include "observe/log.h"
 
-namespace sluice::core {
+namespace sluice::process {
 
 namespace {
 
@@ -180,4 +180,4 @@ void transfers_after_fork_in_child() noexcept {
   gpu::loading_after_fork_in_child();
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::process

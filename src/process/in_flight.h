@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace sluice::core {
+namespace sluice::process {
 
 // Lives as long as one transfer does on the calling thread; one within another counts once. Costs two plain stores
 // into memory of the thread's own.
@@ -44,4 +44,4 @@ bool may_begin(std::uint64_t queued) noexcept;
 // The child of a fork has none of its parent's other threads.
 void transfers_after_fork_in_child() noexcept;
 
-}  // namespace sluice::core
+}  // namespace sluice::process

@@ -5,7 +5,7 @@
 
 #include "route/route.h"
 
-namespace sluice::core {
+namespace sluice::process {
 
 namespace {
 
@@ -63,4 +63,4 @@ void Pairs::after_fork() {
   mutex_.unlock();
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::process

@@ -12,7 +12,7 @@
 #include "paths/direct_pair.h"
 #include "sluice.h"
 
-namespace sluice::core {
+namespace sluice::process {
 
 // What one pair has come to, as people are told.
 struct PairReport {
@@ -47,4 +47,4 @@ class Pairs {
 // What is tried once for all files on it: the file system, by its number; of a block device, its disk.
 std::string storage_key(const facts::FileFacts& file);
 
-}  // namespace sluice::core
+}  // namespace sluice::process

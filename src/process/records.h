@@ -15,12 +15,12 @@
 #include "process/slot_table.h"
 #include "process/terms.h"
 
-namespace sluice::core {
+namespace sluice::process {
 
 // From one open to its last close. Immutable; every file keeps the life that it was registered in.
 struct Life {
   std::shared_ptr<const config::Config> config;
-  request::Terms terms;
+  Terms terms;
   bool denies = false;                                       // some files, by where they are
   std::shared_ptr<Pairs> pairs = std::make_shared<Pairs>();  // what was found out on the way
 };
@@ -38,8 +38,8 @@ struct File {
   const CUfileFSOps_t* const operations;  // null unless the handle came with some
   const facts::FileFacts facts;
   const std::shared_ptr<const Life> life;
-  engine::PrivateFile buffered;
-  engine::DiskQueue disk;
+  io::PrivateFile buffered;
+  io::DiskQueue disk;
   std::atomic<bool> explained{false};                      // SLUICE_EXPLAIN has had its line
   std::array<std::atomic<paths::DirectPair*>, 8> pairs{};  // of this storage and each device; they live with the life
 };
@@ -55,4 +55,4 @@ struct Buffer {
 using FileTable = SlotTable<File, 0x5c, 16>;
 using BufferTable = SlotTable<Buffer, 0x5b, 4>;
 
-}  // namespace sluice::core
+}  // namespace sluice::process

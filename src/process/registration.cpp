@@ -20,7 +20,7 @@
 #include "stream/channel/station.h"
 #include "transfer/host_copy.h"
 
-namespace sluice::core {
+namespace sluice::process {
 
 using base::Failure;
 
@@ -65,7 +65,7 @@ bool lies_in_range(const facts::BufferFacts& memory, std::uint64_t address, std:
 }
 
 // For small reads by the CPU's stores, where they are asked for and everything is not to go one certain way.
-bool wants_window(const request::Terms& terms, const facts::BufferFacts& memory) {
+bool wants_window(const Terms& terms, const facts::BufferFacts& memory) {
   const bool free_to_choose = terms.manner == paths::Manner::usual || terms.manner == paths::Manner::kernel;
   return free_to_choose && terms.small_reads == paths::SmallReads::window && memory.kind == facts::MemoryKind::device;
 }
@@ -75,7 +75,7 @@ void prepare_kernels() noexcept {
   constexpr int wait_milliseconds = 500;
   gpu::Kernels* const kernels = gpu::current_kernels();
   if (kernels == nullptr) return;
-  engine::load_unless_streams_wait(*kernels);
+  stream::load_unless_streams_wait(*kernels);
   if (kernels->begun.load(std::memory_order_acquire)) gpu::wait_for(*kernels, wait_milliseconds);
 }
 
@@ -139,7 +139,7 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
   const std::uint64_t most = std::numeric_limits<std::uint64_t>::max() - address;
   if (!on_device) size = std::min<std::uint64_t>(size, std::max<std::uint64_t>(most, 1));
   std::byte first{};
-  if (!on_device && gpu::driver_is_lost() && !engine::copy_from_caller({&first, 1}, address).ok()) {
+  if (!on_device && gpu::driver_is_lost() && !transfer::copy_from_caller({&first, 1}, address).ok()) {
     throw Failure(CU_FILE_CUDA_DRIVER_ERROR,
                   "there is no memory at this address; memory of a device stays with the process that allocated it, a "
                   "child of fork cannot use it",
@@ -273,4 +273,4 @@ void Driver::deregister_buffer(const void* base) {
   }
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::process

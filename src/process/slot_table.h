@@ -14,7 +14,7 @@
 
 #include "base/thread_number.h"
 
-namespace sluice::core {
+namespace sluice::process {
 
 // Whether whoever ends a handle waits for those that use it.
 enum class Patience : std::uint8_t { until_the_last_user_left, none };
@@ -274,4 +274,4 @@ class SlotTable {
   std::array<std::atomic<Slot*>, chunk_count> chunks_{};
 };
 
-}  // namespace sluice::core
+}  // namespace sluice::process

@@ -10,7 +10,7 @@
 #include "paths/posix.h"
 #include "route/route.h"
 
-namespace sluice::request {
+namespace sluice::process {
 
 // How the driver's present life wants requests done.
 struct Terms {
@@ -18,10 +18,10 @@ struct Terms {
   facts::MachineFacts machine;
   paths::Manner manner = paths::Manner::usual;
   paths::SmallReads small_reads = paths::SmallReads::automatic;
-  engine::DiskWay disk_way = engine::DiskWay::automatic;
-  bool verify = false;                                            // SLUICE_VERIFY=1
-  engine::Completion completion = engine::Completion::interrupt;  // of direct transfers of at most this size:
-  std::uint64_t polled_up_to = 0;                                 // larger ones end by interrupt
+  io::DiskWay disk_way = io::DiskWay::automatic;
+  bool verify = false;                                    // SLUICE_VERIFY=1
+  io::Completion completion = io::Completion::interrupt;  // of direct transfers of at most this size:
+  std::uint64_t polled_up_to = 0;                         // larger ones end by interrupt
 };
 
-}  // namespace sluice::request
+}  // namespace sluice::process

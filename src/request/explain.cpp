@@ -14,7 +14,7 @@
 #include "request/transfer.h"
 #include "route/reasons.h"
 
-namespace sluice::core {
+namespace sluice::request {
 
 namespace {
 
@@ -70,18 +70,18 @@ void say(const std::string& line) {
 namespace {
 
 // Tries a direct path that nobody has tried.
-paths::DirectPair* tried_pair(File& file, const facts::BufferFacts& memory, base::Direction direction) {
-  paths::DirectPair* const pair = memory.device < 0 ? nullptr : pair_of(file, memory, direction);
+paths::DirectPair* tried_pair(process::File& file, const facts::BufferFacts& memory, base::Direction direction) {
+  paths::DirectPair* const pair = memory.device < 0 ? nullptr : process::pair_of(file, memory, direction);
   // A descriptor that belongs to another file by now would tell of that one's storage.
   facts::Look now(file.fd, file.facts);
   if (pair != nullptr && now.finds_the_file()) {
     const paths::OpenFile open{file.fd, file.facts, file.buffered, file.disk, now, nullptr, nullptr, pair};
-    try_pair(open, memory, Need::pressing);
+    process::try_pair(open, memory, process::Need::pressing);
   }
   return pair;
 }
 
-std::string detail_of(const File& file, const facts::BufferFacts& memory, const paths::DirectPair* pair) {
+std::string detail_of(const process::File& file, const facts::BufferFacts& memory, const paths::DirectPair* pair) {
   return fmt::format("{}, opened {}, {}{}{}{}", facts::describe_now(file.fd, file.facts, facts::Root{}),
                      file.facts.direct ? "with O_DIRECT" : "without O_DIRECT", name_of_memory(memory), words_of(pair),
                      paths_of(file.facts), remark(file.life->terms.machine));
@@ -89,16 +89,16 @@ std::string detail_of(const File& file, const facts::BufferFacts& memory, const 
 
 }  // namespace
 
-Explanation explain(File& file, const facts::BufferFacts& memory, const route::Shape& shape) {
-  const request::Terms& terms = file.life->terms;
+Explanation explain(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape) {
+  const process::Terms& terms = file.life->terms;
   const paths::DirectPair* const pair = tried_pair(file, memory, shape.direction);
   const facts::Reach reach = pair != nullptr ? pair->reach() : facts::Reach::untried;
   const route::Decision decision = route::decide(file.facts, memory, terms.machine, terms.rules, shape, reach);
   return {{decision.path, decision.reason}, detail_of(file, memory, pair)};
 }
 
-Reasons all_reasons(File& file, const facts::BufferFacts& memory, const route::Shape& shape) {
-  const request::Terms& terms = file.life->terms;
+Reasons all_reasons(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape) {
+  const process::Terms& terms = file.life->terms;
   const paths::DirectPair* const pair = tried_pair(file, memory, shape.direction);
   const facts::Reach reach = pair != nullptr ? pair->reach() : facts::Reach::untried;
   const route::Decision decision = route::decide(file.facts, memory, terms.machine, terms.rules, shape, reach);
@@ -109,7 +109,7 @@ Reasons all_reasons(File& file, const facts::BufferFacts& memory, const route::S
   return found;
 }
 
-void explain_once(File& file, const request::Request& request, const request::Result& result) noexcept {
+void explain_once(process::File& file, const request::Request& request, const request::Result& result) noexcept {
   if (file.explained.exchange(true, std::memory_order_relaxed)) return;
   try {
     const route::ReasonText* const text = route::reason_text(result.way.reason);
@@ -121,7 +121,7 @@ void explain_once(File& file, const request::Request& request, const request::Re
   }
 }
 
-void explain_unused(File& file) noexcept {
+void explain_unused(process::File& file) noexcept {
   if (file.explained.exchange(true, std::memory_order_relaxed)) return;
   try {
     say(fmt::format("sluice: {}: registered, nothing was read or written [{}]\n", name_of_file(file.fd),
@@ -130,4 +130,4 @@ void explain_unused(File& file) noexcept {
   }
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::request

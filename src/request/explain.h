@@ -7,7 +7,7 @@
 #include "process/driver.h"
 #include "request/request.h"
 
-namespace sluice::core {
+namespace sluice::request {
 
 // The verdict for a transfer between this file and this memory, and the facts that it rests on. A direct path that
 // nobody has tried yet is tried. A shape of no bytes stands for large, aligned transfers.
@@ -15,7 +15,7 @@ struct Explanation {
   route::Verdict verdict;
   std::string detail;
 };
-Explanation explain(File& file, const facts::BufferFacts& memory, const route::Shape& shape);
+Explanation explain(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape);
 
 // Every reason that keeps the bytes from a more direct path, in the order in which their remedies uncover them, and the
 // same facts. Memory of a device that is only supposed is on no device that could be tried.
@@ -23,11 +23,11 @@ struct Reasons {
   std::vector<route::Reason> reasons;
   std::string detail;
 };
-Reasons all_reasons(File& file, const facts::BufferFacts& memory, const route::Shape& shape);
+Reasons all_reasons(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape);
 
 // SLUICE_EXPLAIN=1: one line a handle on stderr, with its first transfer.
-void explain_once(File& file, const request::Request& request, const request::Result& result) noexcept;
+void explain_once(process::File& file, const request::Request& request, const request::Result& result) noexcept;
 // The line of a handle that goes without ever having moved a byte.
-void explain_unused(File& file) noexcept;
+void explain_unused(process::File& file) noexcept;
 
-}  // namespace sluice::core
+}  // namespace sluice::request

@@ -10,7 +10,7 @@
 #include "observe/log.h"
 #include "request/transfer.h"
 
-namespace sluice::core {
+namespace sluice::request {
 
 namespace {
 
@@ -21,7 +21,7 @@ std::int64_t coarse_milliseconds() noexcept {
   return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
 }
 
-void tell(const File& file, const Call& call, base::Outcome outcome, std::int64_t milliseconds) {
+void tell(const process::File& file, const Call& call, base::Outcome outcome, std::int64_t milliseconds) {
   const facts::BlockFacts& block = file.facts.block;
   const std::string paths =
       block.driver == "nvme" ? facts::describe_nvme_paths(block.name, facts::Root{}) : std::string();
@@ -41,7 +41,8 @@ std::int64_t Watch::so_far() const noexcept {
   return coarse_milliseconds() - began_;
 }
 
-void Watch::end(const File& file, const Call& call, base::Outcome outcome, std::int64_t milliseconds) noexcept {
+void Watch::end(const process::File& file, const Call& call, base::Outcome outcome,
+                std::int64_t milliseconds) noexcept {
   if (!is_late(call.size, milliseconds) || !observe::log_enabled(config::LogLevel::warn)) return;
   try {
     tell(file, call, outcome, milliseconds);
@@ -49,4 +50,4 @@ void Watch::end(const File& file, const Call& call, base::Outcome outcome, std::
   }
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::request

@@ -7,7 +7,7 @@
 #include "base/outcome.h"
 #include "process/records.h"
 
-namespace sluice::core {
+namespace sluice::request {
 
 struct Call;
 
@@ -24,10 +24,11 @@ class Watch {
   // Milliseconds until now: asked once for transfers that end together.
   std::int64_t so_far() const noexcept;
   // This one has taken so long.
-  static void end(const File& file, const Call& call, base::Outcome outcome, std::int64_t milliseconds) noexcept;
+  static void end(const process::File& file, const Call& call, base::Outcome outcome,
+                  std::int64_t milliseconds) noexcept;
 
  private:
   std::int64_t began_;
 };
 
-}  // namespace sluice::core
+}  // namespace sluice::request

@@ -25,18 +25,18 @@ namespace {
 struct Way {
   const Request& request;
   const paths::OpenFile& file;
-  const Terms& terms;
+  const process::Terms& terms;
 };
 
 // Of all segments that do not go direct.
-paths::Path& base_path(const route::Decision& decision, const Terms& terms) noexcept {
+paths::Path& base_path(const route::Decision& decision, const process::Terms& terms) noexcept {
   return decision.path == SLUICE_PATH_USERSPACE ? paths::userspace(terms.manner)
                                                 : paths::posix(terms.manner, terms.small_reads);
 }
 
 paths::Path& direct_path(const Way& way) noexcept {
   const bool small = way.request.size <= way.terms.polled_up_to;
-  return paths::p2pdma(small ? way.terms.completion : engine::Completion::interrupt);
+  return paths::p2pdma(small ? way.terms.completion : io::Completion::interrupt);
 }
 
 paths::Piece piece_of(const Request& request, const route::Segment& segment) noexcept {
@@ -125,7 +125,7 @@ Result rerouted(const Request& request, const paths::OpenFile& file, const Progr
   return {outcome, {SLUICE_PATH_POSIX, reason}, progress.direct};
 }
 
-Result attempt(const Request& request, const paths::OpenFile& file, const Terms& terms) noexcept {
+Result attempt(const Request& request, const paths::OpenFile& file, const process::Terms& terms) noexcept {
   // Only O_DIRECT asks where the file ends: what does not is not to wait for the answer.
   const std::uint64_t file_end = file.facts.direct ? file.now.size() : ~std::uint64_t{0};
   const route::Shape shape{request.direction, request.at.value, request.address, request.size, file_end};
@@ -144,7 +144,7 @@ Result attempt(const Request& request, const paths::OpenFile& file, const Terms&
 
 }  // namespace
 
-Result run(const Request& request, const paths::OpenFile& file, const Terms& terms) noexcept {
+Result run(const Request& request, const paths::OpenFile& file, const process::Terms& terms) noexcept {
   Result result = attempt(request, file, terms);
   // A program may have brought its driver along after this memory was looked up: what the kernel calls a bad address
   // may be a device's. Another thread may have found that driver meanwhile, so only what was known then counts.

@@ -29,6 +29,6 @@ struct Result {
 };
 
 // Runs on the calling thread and returns when the last byte is in place. No lock, no heap, no exception.
-Result run(const Request& request, const paths::OpenFile& file, const Terms& terms) noexcept;
+Result run(const Request& request, const paths::OpenFile& file, const process::Terms& terms) noexcept;
 
 }  // namespace sluice::request

@@ -18,7 +18,7 @@
 #include "request/late.h"
 #include "request/request.h"
 
-namespace sluice::core {
+namespace sluice::request {
 
 using base::Direction;
 using base::Outcome;
@@ -35,7 +35,7 @@ constexpr Access wrong_for(Direction direction) noexcept {
 // The memory of a transfer, resolved. A registered buffer stays pinned, so that deregistering it waits.
 struct Memory {
   facts::BufferFacts facts;
-  BufferTable::Pin registration;
+  process::BufferTable::Pin registration;
   bool inside = false;      // of the registered range, all of it
   std::uint64_t there = 0;  // bytes of the device, from the address on, where they are too few
 };
@@ -46,7 +46,7 @@ bool same_allocation(const facts::BufferFacts& registered, const facts::BufferFa
 
 // Memory that was freed and allocated again under a registration has another id. So has another piece of a registered
 // range that was mapped from several, and memory beside the range: then its base decides.
-bool still_there(const Buffer& buffer, const facts::BufferFacts& memory) noexcept {
+bool still_there(const process::Buffer& buffer, const facts::BufferFacts& memory) noexcept {
   return same_allocation(buffer.facts, memory) || same_allocation(buffer.facts, gpu::inspect(buffer.base));
 }
 
@@ -69,14 +69,14 @@ bool reaches_back(const Call& call, std::uint64_t address, const facts::BufferFa
 struct Origin {
   bool batch = false;
   Before before;
-  engine::Courier* courier = nullptr;
+  stream::Courier* courier = nullptr;
   bool in_stream = false;
   bool may_reach_back = false;  // by a negative offset, also from a pointer that was registered
 };
 
-Outcome resolve(Driver& driver, const Call& call, std::uint64_t address, const Origin& origin,
+Outcome resolve(process::Driver& driver, const Call& call, std::uint64_t address, const Origin& origin,
                 Memory& memory) noexcept {
-  const engine::Courier* const courier = origin.courier;
+  const stream::Courier* const courier = origin.courier;
   // What the call found stays until its stream has got beyond this transfer, also where the program has freed it behind
   // the transfer and the driver has forgotten it.
   const facts::BufferFacts* const remembered = courier != nullptr ? courier->remembers(address, call.size) : nullptr;
@@ -123,7 +123,7 @@ bool ends_within(facts::Look& now, std::uint64_t offset, std::uint64_t size) noe
 }
 
 // Is there nothing at all to be read? Then nothing is asked of the memory either.
-bool is_behind_the_end(File& file, const Call& call, facts::Look& now) noexcept {
+bool is_behind_the_end(process::File& file, const Call& call, facts::Look& now) noexcept {
   return call.direction == Direction::read && file.operations == nullptr && call.buffer_offset >= 0 &&
          call.file_offset >= 0 && ends_within(now, static_cast<std::uint64_t>(call.file_offset), 0);
 }
@@ -131,13 +131,14 @@ bool is_behind_the_end(File& file, const Call& call, facts::Look& now) noexcept 
 // What a call by a pointer that was registered is told before all else but a null pointer and the offset in the file:
 // NVIDIA's library adds offset and size as words, which may come round. Nothing where no such thing is registered, or
 // the call has to be looked at further.
-std::optional<Outcome> told_of_registration(Driver& driver, const File& file, const Call& call) noexcept {
+std::optional<Outcome> told_of_registration(process::Driver& driver, const process::File& file,
+                                            const Call& call) noexcept {
   if (call.base == nullptr || call.file_offset < 0) return std::nullopt;
   if (call.direction == Direction::read && file.facts.access == Access::write_only) return std::nullopt;
   const auto base = reinterpret_cast<std::uint64_t>(call.base);
   const auto range = driver.ranges().find(base, base, 1);
   if (!range || range->base != base) return std::nullopt;
-  const BufferTable::Pin buffer = driver.buffers().pin(range->handle);
+  const process::BufferTable::Pin buffer = driver.buffers().pin(range->handle);
   if (!buffer || !same_allocation(buffer->facts, gpu::inspect(base))) return std::nullopt;
   const auto offset = static_cast<std::uint64_t>(call.buffer_offset);
   if (offset + call.size > buffer->size) return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
@@ -151,7 +152,7 @@ struct Seen {
   bool by_drive = false;
 };
 
-Outcome run(Driver& driver, File& file, const Call& call, const Origin& origin, Seen& seen) noexcept {
+Outcome run(process::Driver& driver, process::File& file, const Call& call, const Origin& origin, Seen& seen) noexcept {
   const Outcome refusal = check(file, call);
   facts::Look now(file.fd, file.facts);
   if ((!refusal.ok() || call.size == 0 || call.buffer_offset < 0) && !origin.in_stream && !origin.batch) {
@@ -168,7 +169,7 @@ Outcome run(Driver& driver, File& file, const Call& call, const Origin& origin, 
   }
 
   Memory memory;
-  engine::Courier* const courier = origin.courier;
+  stream::Courier* const courier = origin.courier;
   const Outcome resolved = resolve(driver, bounded, address, origin, memory);
   seen.memory = memory.facts;
   if (!resolved.ok()) {
@@ -182,15 +183,16 @@ Outcome run(Driver& driver, File& file, const Call& call, const Origin& origin, 
   if (memory.facts.kind != facts::MemoryKind::plain_host) watch_exit_behind_the_driver();
   const request::Request request{call.direction, base::FileOffset{offset}, address, bounded.size,
                                  memory.facts,   origin.before.stopped};
-  const paths::OpenFile open{file.fd, file.facts,       file.buffered, file.disk,
-                             now,     file.operations,  call.handle,   pair_of(file, memory.facts, call.direction),
-                             courier, window_of(memory)};
+  const paths::OpenFile open{
+      file.fd, file.facts,       file.buffered, file.disk,
+      now,     file.operations,  call.handle,   process::pair_of(file, memory.facts, call.direction),
+      courier, window_of(memory)};
   // Between a submission and its turn, programs may well have closed a file.
   const bool in_time = call.direction == Direction::read && origin.batch;
   const bool later = !in_time && paths::looks_while_copying(open, memory.facts, call.direction, bounded.size);
   if (!later && !now.finds_the_file()) return Outcome::system_error(EBADF);
   // A trial copies on streams of our own, which may stand behind those that wait for this transfer.
-  if (courier == nullptr) try_pair(open, memory.facts, need_of(file.life->terms));
+  if (courier == nullptr) process::try_pair(open, memory.facts, process::need_of(file.life->terms));
   const request::Result result = request::run(request, open, file.life->terms);
   seen.by_drive = result.way.path == SLUICE_PATH_P2PDMA;
   if (file.life->config->explain) explain_once(file, request, result);
@@ -198,7 +200,7 @@ Outcome run(Driver& driver, File& file, const Call& call, const Origin& origin, 
   return result.outcome;
 }
 
-Outcome run_counted(Driver& driver, File& file, const Call& call, const Origin& origin) noexcept {
+Outcome run_counted(process::Driver& driver, process::File& file, const Call& call, const Origin& origin) noexcept {
   Seen seen;
   const std::uint64_t there = origin.before.there;
   const Call rest = rest_of(call, there);
@@ -216,16 +218,16 @@ Outcome run_counted(Driver& driver, File& file, const Call& call, const Origin& 
   return outcome;
 }
 
-bool leaves_its_registration(Driver& driver, const Call& call) noexcept {
+bool leaves_its_registration(process::Driver& driver, const Call& call) noexcept {
   const auto base = reinterpret_cast<std::uint64_t>(call.base);
   const auto range = driver.ranges().find(base, base, 1);
   if (!range) return false;
-  const BufferTable::Pin buffer = driver.buffers().pin(range->handle);
+  const process::BufferTable::Pin buffer = driver.buffers().pin(range->handle);
   return buffer && call.buffer_offset >= 0 && leaves_registered(*buffer, call);
 }
 
-Outcome run_watched(Driver& driver, File& file, const Call& call, const Origin& origin) noexcept {
-  const InFlight in_flight;  // for those who come with a pin
+Outcome run_watched(process::Driver& driver, process::File& file, const Call& call, const Origin& origin) noexcept {
+  const process::InFlight in_flight;  // for those who come with a pin
   const Watch watch;
   const Outcome outcome = run_counted(driver, file, call, origin);
   Watch::end(file, call, outcome, watch.so_far());
@@ -239,7 +241,7 @@ Outcome run_watched(Driver& driver, File& file, const Call& call, const Origin& 
 void watch_exit_behind_the_driver() noexcept {
   static std::atomic<bool> watched{false};
   if (watched.load(std::memory_order_relaxed) || watched.exchange(true)) return;
-  wait_for_transfers_at_exit();
+  process::wait_for_transfers_at_exit();
 }
 
 bool aligned(const Call& call) noexcept {
@@ -248,7 +250,7 @@ bool aligned(const Call& call) noexcept {
   return together % 4096 == 0;
 }
 
-bool leaves_registered(const Buffer& buffer, const Call& call) noexcept {
+bool leaves_registered(const process::Buffer& buffer, const Call& call) noexcept {
   if (buffer.base != reinterpret_cast<std::uint64_t>(call.base)) return false;
   const auto offset = static_cast<std::uint64_t>(call.buffer_offset);
   const bool inside = call.buffer_offset >= 0 && offset <= buffer.size && call.size <= buffer.size - offset;
@@ -260,7 +262,7 @@ bool ends_beyond_all_files(off_t offset, std::size_t size) noexcept {
   return size > largest_offset - static_cast<std::uint64_t>(offset);
 }
 
-Outcome check(const File& file, const Call& call) noexcept {
+Outcome check(const process::File& file, const Call& call) noexcept {
   if (call.base == nullptr) return Outcome::system_error(EINVAL);
   if (call.file_offset < 0) return Outcome::refused(CU_FILE_INVALID_VALUE);
   if (ends_beyond_all_files(call.file_offset, call.size)) return Outcome::refused(CU_FILE_INVALID_VALUE);
@@ -280,15 +282,15 @@ Outcome behind(std::uint64_t there, Outcome rest) noexcept {
   return there == 0 ? rest : Outcome::bytes(there + rest.count());
 }
 
-Outcome transfer(Driver& driver, File& file, const Call& call) noexcept {
+Outcome transfer(process::Driver& driver, process::File& file, const Call& call) noexcept {
   return run_watched(driver, file, call, {});
 }
 
-Outcome transfer_entry(Driver& driver, File& file, const Call& call, const Before& before) noexcept {
+Outcome transfer_entry(process::Driver& driver, process::File& file, const Call& call, const Before& before) noexcept {
   return run_watched(driver, file, call, {.batch = true, .before = before});
 }
 
-Outcome transfer_in_stream(Driver& driver, File& file, const Call& call, engine::Courier* courier,
+Outcome transfer_in_stream(process::Driver& driver, process::File& file, const Call& call, stream::Courier* courier,
                            OffsetsAre offset) noexcept {
   if (call.size == 0) return Outcome::bytes(0);  // nothing else of it is looked at
   const Outcome outcome = run_watched(
@@ -311,24 +313,25 @@ Outcome transfer_in_stream(Driver& driver, File& file, const Call& call, engine:
   }
 }
 
-Outcome transfer_part(Driver& driver, File& file, const Call& call, observe::VectoredTransfer& seen) noexcept {
+Outcome transfer_part(process::Driver& driver, process::File& file, const Call& call,
+                      observe::VectoredTransfer& seen) noexcept {
   Seen part;
   const Outcome outcome = run(driver, file, call, {}, part);
   seen.add(facts::is_host(part.memory.kind) ? -1 : part.memory.device, outcome.count(), part.by_drive, aligned(call));
   return outcome;
 }
 
-Outcome transfer(Driver& driver, const Call& call) noexcept {
+Outcome transfer(process::Driver& driver, const Call& call) noexcept {
   // Before the pin: a signal handler that ends the process must find it whenever it would find the pin.
-  const InFlight in_flight;
-  const FileTable::Pin file = driver.files().pin(call.handle);
+  const process::InFlight in_flight;
+  const process::FileTable::Pin file = driver.files().pin(call.handle);
   if (file) return transfer(driver, *file, call);
   Outcome refusal = Outcome::system_error(EINVAL);
-  if (driver.files().standing(call.handle) == Standing::retired) {
+  if (driver.files().standing(call.handle) == process::Standing::retired) {
     refusal = Outcome::refused(call.file_offset < 0 ? CU_FILE_INVALID_VALUE : CU_FILE_HANDLE_NOT_REGISTERED);
   }
   observe::count_transfer({.direction = call.direction, .requested = call.size}, refusal);
   return refusal;
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::request

@@ -12,7 +12,7 @@
 #include "process/driver.h"
 #include "stream/channel/courier.h"
 
-namespace sluice::core {
+namespace sluice::request {
 
 struct Call {
   base::Direction direction = base::Direction::read;
@@ -24,10 +24,10 @@ struct Call {
 };
 
 // Checks in the order of the contract, resolves file and memory, runs the request, records it. The I/O path.
-base::Outcome transfer(Driver& driver, const Call& call) noexcept;
+base::Outcome transfer(process::Driver& driver, const Call& call) noexcept;
 
 // The same on a file that is pinned already.
-base::Outcome transfer(Driver& driver, File& file, const Call& call) noexcept;
+base::Outcome transfer(process::Driver& driver, process::File& file, const Call& call) noexcept;
 
 // The same of a batch's entry that others have been at before. The outcome is that of the whole.
 struct Before {
@@ -35,11 +35,13 @@ struct Before {
   bool stopped = false;     // the drive moves nothing more of it
   bool begun() const noexcept { return there > 0 || stopped; }
 };
-base::Outcome transfer_entry(Driver& driver, File& file, const Call& call, const Before& before) noexcept;
+base::Outcome transfer_entry(process::Driver& driver, process::File& file, const Call& call,
+                             const Before& before) noexcept;
 
 // The same of a part of a vectored call, whose caller pins, watches and counts for all parts. `seen` is told what went
 // to or from a device.
-base::Outcome transfer_part(Driver& driver, File& file, const Call& call, observe::VectoredTransfer& seen) noexcept;
+base::Outcome transfer_part(process::Driver& driver, process::File& file, const Call& call,
+                            observe::VectoredTransfer& seen) noexcept;
 
 // What is left of a call behind so many bytes; and the outcome of the whole, when that was the rest's. An error counts
 // only where nothing had been moved.
@@ -50,17 +52,17 @@ base::Outcome behind(std::uint64_t there, base::Outcome rest) noexcept;
 // library has codes of its own here for memory that a call may not touch: so have we.
 // NVIDIA's library also looks less closely at offsets that are read when the stream gets there.
 enum class OffsetsAre : std::uint8_t { fixed, read_late };
-base::Outcome transfer_in_stream(Driver& driver, File& file, const Call& call, engine::Courier* courier,
-                                 OffsetsAre offset) noexcept;
+base::Outcome transfer_in_stream(process::Driver& driver, process::File& file, const Call& call,
+                                 stream::Courier* courier, OffsetsAre offset) noexcept;
 
 // What a call is refused for without looking at the memory: null buffer, negative offsets, wrong access mode. 0:
 // nothing.
-base::Outcome check(const File& file, const Call& call) noexcept;
+base::Outcome check(const process::File& file, const Call& call) noexcept;
 // No file has an offset that such a range ends at.
 bool ends_beyond_all_files(off_t offset, std::size_t size) noexcept;
 
 // Does a call by a pointer that was registered leave what was registered there, and is still there?
-bool leaves_registered(const Buffer& buffer, const Call& call) noexcept;
+bool leaves_registered(const process::Buffer& buffer, const Call& call) noexcept;
 
 // For whoever runs transfers in another way, and has to do these by himself.
 
@@ -69,4 +71,4 @@ void watch_exit_behind_the_driver() noexcept;
 // Offset, size and address all whole pages, as the statistics tell.
 bool aligned(const Call& call) noexcept;
 
-}  // namespace sluice::core
+}  // namespace sluice::request

@@ -24,7 +24,7 @@ void complain(config::LogLevel level, const std::string& text) noexcept {
   observe::log(level, "verify", text);
 }
 
-Outcome fetch(const Request& request, engine::Courier* courier, std::optional<gpu::Session>& session,
+Outcome fetch(const Request& request, stream::Courier* courier, std::optional<gpu::Session>& session,
               std::uint64_t offset, std::span<std::byte> into) {
   const std::uint64_t address = request.address + offset;
   // A courier that has not got the bytes there either says why.
@@ -35,12 +35,12 @@ Outcome fetch(const Request& request, engine::Courier* courier, std::optional<gp
     const int result = opened == cuda::success ? session->copy_from_device(into, address) : opened;
     return result == cuda::success ? Outcome::bytes(into.size()) : gpu::as_outcome(result);
   }
-  return engine::copy_from_caller(into, address);
+  return transfer::copy_from_caller(into, address);
 }
 
 Outcome compare(const Request& request, const paths::OpenFile& file, Outcome moved) {
-  const engine::Slab on_file = engine::Slab::take();
-  const engine::Slab in_memory = engine::Slab::take();
+  const staging::Slab on_file = staging::Slab::take();
+  const staging::Slab in_memory = staging::Slab::take();
   if (!on_file || !in_memory) return moved;
   std::optional<gpu::Session> session;
   const bool on_device = !facts::is_host(request.memory.kind);
@@ -48,7 +48,7 @@ Outcome compare(const Request& request, const paths::OpenFile& file, Outcome mov
     session.emplace(request.memory);
   }
   for (std::uint64_t offset = 0; offset < moved.count();) {
-    const std::uint64_t length = std::min<std::uint64_t>(moved.count() - offset, engine::slab_bytes);
+    const std::uint64_t length = std::min<std::uint64_t>(moved.count() - offset, staging::slab_bytes);
     const auto expected = on_file.bytes().first(length);
     const auto found = in_memory.bytes().first(length);
     const Outcome read = paths::read_plainly(file, expected, FileOffset{request.at.value + offset});

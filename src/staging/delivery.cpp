@@ -7,7 +7,7 @@
 #include "stream/channel/station.h"
 #include "workers/lanes.h"
 
-namespace sluice::engine {
+namespace sluice::staging {
 
 namespace {
 
@@ -18,9 +18,9 @@ constexpr gpu::Stay resident_stay{.idle = std::chrono::microseconds(200), .life 
 // Requests that are further apart than that would launch it each time, which takes longer than a copy.
 constexpr std::chrono::nanoseconds soon = resident_stay.idle;
 
-Waiting how_to_wait() noexcept {
-  static const unsigned processors = lane_count() + 1;
-  return headcounts::small_reads.now() > processors ? Waiting::politely : Waiting::busily;
+base::Waiting how_to_wait() noexcept {
+  static const unsigned processors = workers::lane_count() + 1;
+  return workers::headcounts::small_reads.now() > processors ? base::Waiting::politely : base::Waiting::busily;
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ Delivery::~Delivery() {
 bool Delivery::can_post(cuda::DevicePtr to, std::size_t length) const noexcept {
   const gpu::Mailboxes& device = box_->row->device;
   if (!device.can_serve()) {
-    load_unless_streams_wait(device.kernels());
+    stream::load_unless_streams_wait(device.kernels());
     return false;
   }
   if (to >= gpu::end_of_targets - gpu::mailbox_bytes || !session_.still_there(to)) return false;
@@ -74,7 +74,7 @@ int Delivery::together(cuda::DevicePtr to, std::size_t length, Meanwhile meanwhi
 std::optional<int> Delivery::wait_for_leader(cuda::DevicePtr to, std::size_t length) noexcept {
   std::atomic<bool>& leading = box_->row->leading;
   const auto stage = [&] { return box_->stage.load(std::memory_order_acquire); };
-  Patience patience;
+  base::Patience patience;
   while (stage() == Mailbox::Stage::queued) {
     if (leading.load(std::memory_order_relaxed) || leading.exchange(true, std::memory_order_acquire)) {
       patience.wait(how_to_wait());
@@ -155,4 +155,4 @@ bool Delivery::is_served_by_resident(cuda::DevicePtr to, std::size_t length, Mea
   return true;
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::staging

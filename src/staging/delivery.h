@@ -10,7 +10,7 @@
 #include "staging/meanwhile.h"
 #include "workers/headcount.h"
 
-namespace sluice::engine {
+namespace sluice::staging {
 
 // A thread inside a small read, for as long as this lives.
 class InCrowd {
@@ -21,7 +21,7 @@ class InCrowd {
   bool is_very_crowded() const noexcept { return member_.count() >= 4; }
 
  private:
-  const Headcount::Member member_{headcounts::small_reads};
+  const workers::Headcount::Member member_{workers::headcounts::small_reads};
 };
 
 // One request's use of a mailbox. Empty when there is none to be had.
@@ -59,4 +59,4 @@ class Delivery {
   Mailbox* box_;
 };
 
-}  // namespace sluice::engine
+}  // namespace sluice::staging

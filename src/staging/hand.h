@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace sluice::engine {
+namespace sluice::staging {
 
 struct Places {
   std::uint32_t count = 0;
@@ -64,4 +64,4 @@ inline Places Places::of_their_own(std::uint32_t count, std::uint32_t hands) noe
   return {.count = count, .own = share < Hand::most_of_its_own ? share : Hand::most_of_its_own};
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::staging

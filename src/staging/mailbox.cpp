@@ -11,7 +11,7 @@
 #include "observe/carriers.h"
 #include "workers/lanes.h"
 
-namespace sluice::engine {
+namespace sluice::staging {
 
 namespace {
 
@@ -41,7 +41,7 @@ void refuse(const gpu::Session& session) noexcept {
 
 // A kernel that has not begun by then waits for somebody else's to end; beside large requests of ours it takes a while.
 std::chrono::microseconds patience_with_mail() noexcept {
-  return std::chrono::microseconds(offers_now() > 0 ? 400 : 60);
+  return std::chrono::microseconds(workers::offers_now() > 0 ? 400 : 60);
 }
 
 // Which box of a row this thread had last.
@@ -98,12 +98,12 @@ bool take_all(MailboxRow& row) noexcept {
 }
 
 MailboxRow* make_row() noexcept {
-  constexpr StagingShape shape{.ahead = gpu::Mailboxes::memory_bytes};
-  std::byte* const memory = map_staging(shape);
+  constexpr gpu::StagingShape shape{.ahead = gpu::Mailboxes::memory_bytes};
+  std::byte* const memory = gpu::map_staging(shape);
   if (memory == nullptr) return nullptr;
   auto* const row = new (std::nothrow) MailboxRow;
   if (row == nullptr) {
-    unmap_staging(memory, shape);
+    gpu::unmap_staging(memory, shape);
     return nullptr;
   }
   row->memory = memory;
@@ -150,8 +150,8 @@ bool open_row(const gpu::Session& session) noexcept {
   if (attached) row->context.store(session.context(), std::memory_order_relaxed);
   for (Mailbox& box : row->boxes) give_back(box);
   // These take memory when they are asked for the first time.
-  static_cast<void>(offers_now());
-  static_cast<void>(lane_count());
+  static_cast<void>(workers::offers_now());
+  static_cast<void>(workers::lane_count());
   return attached;
 }
 
@@ -208,11 +208,12 @@ bool Mailbox::call_off() noexcept {
   return true;
 }
 
-bool Mailbox::await(const gpu::Session& session, cuda::DevicePtr to, Waiting waiting, Meanwhile& meanwhile) noexcept {
+bool Mailbox::await(const gpu::Session& session, cuda::DevicePtr to, base::Waiting waiting,
+                    Meanwhile& meanwhile) noexcept {
   constexpr int looks_a_clock = 64;
   constexpr int busy = 1000;  // from there on, looks are further apart
   bool begun = false;
-  Patience patience;
+  base::Patience patience;
   for (int looks = 1;; ++looks) {
     const std::uint64_t seen = answer();
     if (static_cast<std::uint32_t>(seen) == number) return true;
@@ -240,4 +241,4 @@ void mailboxes_after_fork_in_child() noexcept {
   refused_context.store(nullptr, std::memory_order_relaxed);
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::staging

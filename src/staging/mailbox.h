@@ -14,7 +14,7 @@
 #include "gpu/memory.h"
 #include "staging/meanwhile.h"
 
-namespace sluice::engine {
+namespace sluice::staging {
 
 struct MailboxRow;
 
@@ -34,14 +34,14 @@ struct alignas(64) Mailbox {
   std::chrono::steady_clock::time_point launched;
   std::chrono::steady_clock::time_point used;  // last served by a resident kernel, or in its place
   bool is_late = false;                        // the launch did not begin soon
-  TimedRest rest;                              // after such a launch
+  base::TimedRest rest;                        // after such a launch
 
   gpu::MailboxWords& words() const noexcept { return *reinterpret_cast<gpu::MailboxWords*>(memory); }
   // Where the bytes wait that go to this address.
   std::byte* place(cuda::DevicePtr to) const noexcept { return memory + gpu::mailbox_place + to % 16; }
 
   std::uint64_t answer() const noexcept { return std::atomic_ref(words().answer).load(std::memory_order_acquire); }
-  bool has_begun() const noexcept { return look(words().begun) == serial; }
+  bool has_begun() const noexcept { return base::look(words().begun) == serial; }
   // No launch is going to look at it.
   bool is_free() const noexcept { return serial == 0 || answer() >> 32U == serial; }
 
@@ -56,7 +56,7 @@ struct alignas(64) Mailbox {
   void post(cuda::DevicePtr to, std::size_t length) noexcept;
   // Waits for what was posted. False: it has not been served and will not be, because the launch has left or was called
   // off; or the device is lost, or the memory.
-  bool await(const gpu::Session& session, cuda::DevicePtr to, Waiting waiting, Meanwhile& meanwhile) noexcept;
+  bool await(const gpu::Session& session, cuda::DevicePtr to, base::Waiting waiting, Meanwhile& meanwhile) noexcept;
 
  private:
   bool call_off() noexcept;
@@ -82,4 +82,4 @@ void give_back(Mailbox& box) noexcept;
 // A child of fork has none of its parent's mailboxes.
 void mailboxes_after_fork_in_child() noexcept;
 
-}  // namespace sluice::engine
+}  // namespace sluice::staging

@@ -5,12 +5,12 @@
 #include "facts/look.h"
 #include "io/warming.h"
 
-namespace sluice::engine {
+namespace sluice::staging {
 
 class Meanwhile {
  public:
   Meanwhile() = default;  // nothing
-  Meanwhile(facts::Look& now, Warming warming) noexcept : now_(&now), warming_(warming) {}
+  Meanwhile(facts::Look& now, io::Warming warming) noexcept : now_(&now), warming_(warming) {}
 
   // False: nothing is left to do.
   bool step() noexcept {
@@ -22,7 +22,7 @@ class Meanwhile {
 
  private:
   facts::Look* now_ = nullptr;
-  Warming warming_;
+  io::Warming warming_;
 };
 
-}  // namespace sluice::engine
+}  // namespace sluice::staging

@@ -13,7 +13,7 @@
 #include "gpu/staging_memory.h"
 #include "stream/channel/station.h"
 
-namespace sluice::engine {
+namespace sluice::staging {
 
 namespace {
 
@@ -26,7 +26,7 @@ constexpr std::size_t roomy_bytes = std::size_t{8} << 20;
 constexpr std::size_t words_bytes = 24576;
 constexpr std::size_t spare_bytes = 65536;
 static_assert(sizeof(RingWords) <= words_bytes);
-static_assert(ring_bytes % huge_page_bytes == 0 && roomy_bytes % huge_page_bytes == 0);
+static_assert(ring_bytes % gpu::huge_page_bytes == 0 && roomy_bytes % gpu::huge_page_bytes == 0);
 
 }  // namespace
 
@@ -37,9 +37,9 @@ struct RingLoan::Ring {
   std::uint32_t next_number = 1;
   std::uint32_t serial = 0;
   std::uint32_t pending = 0;  // serial of the last launch that was called off; 0: none
-  Rest rest;                  // of the kernel, after a launch that was called off
-  Rest crowd_rest;            // in crowds, after one that began late
-  Crews crews;
+  base::Rest rest;            // of the kernel, after a launch that was called off
+  base::Rest crowd_rest;      // in crowds, after one that began late
+  workers::Crews crews;
   bool condemned = false;
 };
 
@@ -111,7 +111,7 @@ class Claim {
   bool kept_ = false;
 };
 
-constexpr StagingShape shape_of(std::size_t room) noexcept {
+constexpr gpu::StagingShape shape_of(std::size_t room) noexcept {
   return {.ahead = words_bytes, .bulk = room, .behind = spare_bytes};
 }
 
@@ -121,12 +121,12 @@ Ring* make_ring(cuda::Context context, unsigned long long id) noexcept {
   if (share == nullptr) return nullptr;
   Claim claim(*share);
   if (!claim.granted()) return nullptr;
-  const StagingShape shape = shape_of(claim.room());
-  std::byte* const memory = map_staging(shape);
+  const gpu::StagingShape shape = shape_of(claim.room());
+  std::byte* const memory = gpu::map_staging(shape);
   if (memory == nullptr) return nullptr;
   auto* const ring = new (std::nothrow) Ring;
   if (ring == nullptr) {
-    unmap_staging(memory, shape);
+    gpu::unmap_staging(memory, shape);
     return nullptr;
   }
   ring->memory = memory;
@@ -141,7 +141,7 @@ RingWords& words_of(const Ring& ring) noexcept {
 
 // Whoever holds the ring may ask.
 bool pending(Ring& ring) noexcept {
-  if (ring.pending != 0 && look(words_of(ring).launch.left) == ring.pending) ring.pending = 0;
+  if (ring.pending != 0 && base::look(words_of(ring).launch.left) == ring.pending) ring.pending = 0;
   return ring.pending != 0;
 }
 
@@ -208,7 +208,7 @@ RingLoan RingLoan::take(const gpu::Session& session, std::uint64_t bytes) noexce
       return RingLoan(nullptr);
     }
     ring->condemned = false;
-    load_unless_streams_wait(ring->device.kernels());
+    stream::load_unless_streams_wait(ring->device.kernels());
     return RingLoan(ring);
   }
   if (Clock::now().time_since_epoch().count() < no_attach_before.load(std::memory_order_relaxed)) {
@@ -227,7 +227,7 @@ RingLoan RingLoan::take(const gpu::Session& session, std::uint64_t bytes) noexce
   renewed.room = ring->room;
   renewed.device = ring->device;
   *ring = renewed;
-  load_unless_streams_wait(ring->device.kernels());
+  stream::load_unless_streams_wait(ring->device.kernels());
   return RingLoan(ring);
 }
 
@@ -304,13 +304,13 @@ void RingLoan::kernel_began(bool late) noexcept {
   }
 }
 
-Crew& RingLoan::crew_of(std::uint64_t bytes) noexcept {
+workers::Crew& RingLoan::crew_of(std::uint64_t bytes) noexcept {
   return ring_->crews.of_requests_of(bytes);
 }
 
-int RingLoan::await_copied(std::uint32_t count, Waiting waiting) const noexcept {
-  Patience patience;
-  while (look(words().copied) < count) {
+int RingLoan::await_copied(std::uint32_t count, base::Waiting waiting) const noexcept {
+  base::Patience patience;
+  while (base::look(words().copied) < count) {
     patience.wait(waiting);
     if (!patience.long_since()) continue;
     if (const int result = device().health(); result != cuda::success) return result;
@@ -337,4 +337,4 @@ void staging_after_fork_in_child() noexcept {
   made.store(0, std::memory_order_relaxed);
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::staging

@@ -15,7 +15,7 @@
 #include "gpu/staging.h"
 #include "workers/crew.h"
 
-namespace sluice::engine {
+namespace sluice::staging {
 
 // Each ring has so much room for chunks at least; one of a context has more (RingLoan::bytes).
 inline constexpr std::size_t ring_bytes = std::size_t{4} << 20;
@@ -68,9 +68,9 @@ class RingLoan {
   bool has_prompt_kernel() noexcept;
   void kernel_began(bool late) noexcept;
   // Of large requests that a kernel carries, and that are about as long.
-  Crew& crew_of(std::uint64_t bytes) noexcept;
+  workers::Crew& crew_of(std::uint64_t bytes) noexcept;
   // Waits until RingWords::copied has come to this. success, or what the device has died of meanwhile.
-  int await_copied(std::uint32_t count, Waiting waiting = Waiting::busily) const noexcept;
+  int await_copied(std::uint32_t count, base::Waiting waiting = base::Waiting::busily) const noexcept;
   // The device has refused something: the ring is not used again unless the device lives on.
   void condemn() noexcept;
   // The same, when copies may be on their way: these come to their end first.
@@ -101,4 +101,4 @@ std::size_t ring_count() noexcept;
 // A child of fork has none of its parent's rings.
 void staging_after_fork_in_child() noexcept;
 
-}  // namespace sluice::engine
+}  // namespace sluice::staging

@@ -12,7 +12,7 @@
 #include "gpu/memory.h"
 #include "gpu/staging_memory.h"
 
-namespace sluice::engine {
+namespace sluice::staging {
 
 namespace {
 
@@ -48,7 +48,7 @@ Pool& pool() {
 std::atomic<unsigned> forks{0};
 
 std::byte* make() noexcept {
-  std::byte* const memory = map_staging({.ahead = header_bytes + slab_bytes});
+  std::byte* const memory = gpu::map_staging({.ahead = header_bytes + slab_bytes});
   if (memory == nullptr) return nullptr;
   pool().slabs.fetch_add(1, std::memory_order_relaxed);
   new (memory) Header;
@@ -156,4 +156,4 @@ void slabs_after_fork(bool in_child) noexcept {
   pool().mutex.unlock();
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::staging

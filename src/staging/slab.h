@@ -11,7 +11,7 @@ namespace sluice::gpu {
 class Session;
 }
 
-namespace sluice::engine {
+namespace sluice::staging {
 
 inline constexpr std::size_t slab_bytes = std::size_t{1} << 20;
 
@@ -59,4 +59,4 @@ SlabCounts slab_counts() noexcept;
 void slabs_before_fork() noexcept;
 void slabs_after_fork(bool in_child) noexcept;
 
-}  // namespace sluice::engine
+}  // namespace sluice::staging

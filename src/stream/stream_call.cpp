@@ -12,7 +12,7 @@
 #include "process/direct.h"
 #include "process/in_flight.h"
 
-namespace sluice::core {
+namespace sluice::stream {
 
 using base::Direction;
 using base::Outcome;
@@ -37,7 +37,7 @@ unsigned blocks_for(std::size_t bytes) noexcept {
   constexpr std::size_t always = 4;
   const std::size_t wanted = std::max(least, bytes >> 15U);
   if (wanted <= always) return static_cast<unsigned>(wanted);
-  return static_cast<unsigned>(std::min(wanted, std::max<std::size_t>(always, together / engine::companion_streams())));
+  return static_cast<unsigned>(std::min(wanted, std::max<std::size_t>(always, together / companion_streams())));
 }
 
 // About as many as paths/couriered_hands.cpp will ask for.
@@ -48,7 +48,7 @@ unsigned hands_for(std::size_t bytes) noexcept {
 
 // Earlier work of the stream may be writing the parameters that are not fixed. Of these it is a guess, to plan by;
 // now() reads them again.
-[[gnu::no_sanitize_thread]] Call at_once(const LateCall& late) noexcept {
+[[gnu::no_sanitize_thread]] request::Call at_once(const LateCall& late) noexcept {
   return {late.direction, late.handle, late.base, *late.size, *late.file_offset, *late.buffer_offset};
 }
 
@@ -58,14 +58,14 @@ bool StreamTerms::fixes_all() const noexcept {
   return (flags & fixed_parameters) == fixed_parameters;
 }
 
-StreamCall::StreamCall(engine::Station& station, Driver& driver, const LateCall& call,
+StreamCall::StreamCall(Station& station, process::Driver& driver, const LateCall& call,
                        const StreamTerms& terms) noexcept
     : home_(station), driver_(driver), late_(call), terms_(terms), known_(at_once(call)) {
   subject = call.handle;
   told = call.moved;
 }
 
-StreamCall::Owner StreamCall::make(engine::Station& station, Driver& driver, const LateCall& call,
+StreamCall::Owner StreamCall::make(Station& station, process::Driver& driver, const LateCall& call,
                                    const StreamTerms& terms) {
   void* room = station.take_room();
   if (room == nullptr) room = ::operator new (sizeof(StreamCall), std::align_val_t{alignof(StreamCall)});
@@ -73,12 +73,12 @@ StreamCall::Owner StreamCall::make(engine::Station& station, Driver& driver, con
 }
 
 void StreamCall::Unmake::operator()(StreamCall* call) const noexcept {
-  engine::Station& station = call->home_;
+  Station& station = call->home_;
   call->~StreamCall();
   if (!station.keep_room(call)) ::operator delete (call, std::align_val_t{alignof(StreamCall)});
 }
 
-void StreamCall::plan(File& file, const facts::BufferFacts& memory, const engine::Station& station,
+void StreamCall::plan(process::File& file, const facts::BufferFacts& memory, const Station& station,
                       bool kernel) noexcept {
   const gpu::Errands& device = station.device();
   const bool ours = !facts::is_host(memory.kind) && memory.device == device.device() &&
@@ -102,28 +102,29 @@ void StreamCall::plan(File& file, const facts::BufferFacts& memory, const engine
   const bool by_io_uring = file.facts.direct && file.disk.takes_rings();
   if (late_.direction == Direction::read && !by_io_uring) hands = hands_for(known_.size);
   // Not where a drive would bring the bytes by itself: it does not wait for the stream.
-  const bool by_drive = file.facts.direct && pair_of(file, memory, Direction::read) != nullptr;
+  const bool by_drive = file.facts.direct && process::pair_of(file, memory, Direction::read) != nullptr;
   early = late_.direction == Direction::read && terms_.early_reads && terms_.fixes_all() && !file.life->terms.verify &&
           known_.size <= largest_early && !by_drive;
 }
 
-Call StreamCall::now() const noexcept {
-  Call call = known_;
+request::Call StreamCall::now() const noexcept {
+  request::Call call = known_;
   if (!terms_.fixes(CU_FILE_STREAM_FIXED_FILE_SIZE)) call.size = *late_.size;
   if (!terms_.fixes(CU_FILE_STREAM_FIXED_FILE_OFFSET)) call.file_offset = *late_.file_offset;
   if (!terms_.fixes(CU_FILE_STREAM_FIXED_BUF_OFFSET)) call.buffer_offset = *late_.buffer_offset;
   return call;
 }
 
-void StreamCall::run(engine::Courier& courier) noexcept {
-  const InFlight in_flight;  // until the count is told
-  const Call call = now();
+void StreamCall::run(Courier& courier) noexcept {
+  const process::InFlight in_flight;  // until the count is told
+  const request::Call call = now();
   Outcome outcome = Outcome::refused(CU_FILE_HANDLE_NOT_REGISTERED);
   if (const auto file = driver_.files().pin(call.handle)) {
     if (is_small_read && !looked_) is_quick();
     if (at_hand_) courier.open_soon();
-    outcome = transfer_in_stream(driver_, *file, call, courier.carries() ? &courier : nullptr,
-                                 terms_.fixes_all() ? OffsetsAre::fixed : OffsetsAre::read_late);
+    outcome =
+        request::transfer_in_stream(driver_, *file, call, courier.carries() ? &courier : nullptr,
+                                    terms_.fixes_all() ? request::OffsetsAre::fixed : request::OffsetsAre::read_late);
   } else {
     observe::count_transfer({.direction = call.direction, .requested = call.size}, outcome);
   }
@@ -134,7 +135,7 @@ void StreamCall::run(engine::Courier& courier) noexcept {
 
 bool StreamCall::is_quick() noexcept {
   looked_ = true;
-  const Call call = now();
+  const request::Call call = now();
   const auto file = driver_.files().pin(call.handle);
   if (!file) return true;
   if (file->operations != nullptr || file->facts.direct || file->facts.kind != facts::FileKind::regular) return false;
@@ -142,7 +143,7 @@ bool StreamCall::is_quick() noexcept {
   // Is its first byte in the page cache?
   std::byte byte{};
   const base::FileOffset first{static_cast<std::uint64_t>(call.file_offset)};
-  const Outcome got = engine::read_span_if_cached(file->fd, {&byte, 1}, first, ~std::uint64_t{0});
+  const Outcome got = io::read_span_if_cached(file->fd, {&byte, 1}, first, ~std::uint64_t{0});
   at_hand_ = got.ok();
   return at_hand_ && call.size <= largest_quick;
 }
@@ -151,4 +152,4 @@ void StreamCall::end() noexcept {
   Unmake()(this);
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::stream

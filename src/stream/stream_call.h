@@ -10,7 +10,7 @@
 #include "request/transfer.h"
 #include "stream/channel/station.h"
 
-namespace sluice::core {
+namespace sluice::stream {
 
 // The parameters of an asynchronous call: where they stand, since earlier work on the stream may write them.
 struct LateCall {
@@ -35,7 +35,7 @@ struct StreamTerms {
 
 // A task that lives until it has been run; one of a graph, for good. Its memory goes from one task of a stream to the
 // next: while they come one after the other, nothing is allocated.
-class alignas(64) StreamCall final : public engine::StreamTask {
+class alignas(64) StreamCall final : public StreamTask {
  public:
   // For one that no stream has taken.
   struct Unmake {
@@ -43,27 +43,27 @@ class alignas(64) StreamCall final : public engine::StreamTask {
   };
   using Owner = std::unique_ptr<StreamCall, Unmake>;
   // Throws when there is no memory.
-  static Owner make(engine::Station& station, Driver& driver, const LateCall& call, const StreamTerms& terms);
+  static Owner make(Station& station, process::Driver& driver, const LateCall& call, const StreamTerms& terms);
 
   // How the station is to carry it, by what is known of the memory now. `kernel`: there is one.
-  void plan(File& file, const facts::BufferFacts& memory, const engine::Station& station, bool kernel) noexcept;
+  void plan(process::File& file, const facts::BufferFacts& memory, const Station& station, bool kernel) noexcept;
 
-  void run(engine::Courier& courier) noexcept override;
+  void run(Courier& courier) noexcept override;
   bool is_quick() noexcept override;
   void end() noexcept override;
 
  private:
-  StreamCall(engine::Station& station, Driver& driver, const LateCall& call, const StreamTerms& terms) noexcept;
+  StreamCall(Station& station, process::Driver& driver, const LateCall& call, const StreamTerms& terms) noexcept;
   ~StreamCall() override = default;
-  Call now() const noexcept;
+  request::Call now() const noexcept;
 
-  engine::Station& home_;
-  Driver& driver_;
+  Station& home_;
+  process::Driver& driver_;
   const LateCall late_;
   const StreamTerms terms_;
-  bool looked_ = false;   // is_quick() has been asked
-  bool at_hand_ = false;  // the page cache has what is read, as far as its first byte tells
-  const Call known_;      // what the parameters were at the call
+  bool looked_ = false;        // is_quick() has been asked
+  bool at_hand_ = false;       // the page cache has what is read, as far as its first byte tells
+  const request::Call known_;  // what the parameters were at the call
 };
 
-}  // namespace sluice::core
+}  // namespace sluice::stream

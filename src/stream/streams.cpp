@@ -21,7 +21,7 @@
 #include "process/direct.h"
 #include "process/in_flight.h"
 
-namespace sluice::core {
+namespace sluice::stream {
 
 using base::Failure;
 using namespace std::chrono_literals;
@@ -68,7 +68,7 @@ bool comes_to_rest(cuda::Stream stream, std::chrono::milliseconds within) noexce
   const gpu::Driver& driver = *gpu::driver();
   if (driver.stream_query == nullptr) return false;
   const auto end = std::chrono::steady_clock::now() + within;
-  engine::Patience patience;
+  base::Patience patience;
   int state = driver.stream_query(stream);
   while (state == cuda::error_not_ready && std::chrono::steady_clock::now() < end) {
     patience.wait();
@@ -84,7 +84,7 @@ bool settle_kernels(const gpu::StreamScope& scope, cuda::Stream stream, std::opt
   if (kernels == nullptr) return false;
   if (!kernels->begun.load(std::memory_order_acquire)) {
     const bool patient = !kernels->rest_was_awaited.exchange(true);
-    if (comes_to_rest(stream, patient ? moment_to_come_to_rest : 0ms)) engine::load_unless_streams_wait(*kernels);
+    if (comes_to_rest(stream, patient ? moment_to_come_to_rest : 0ms)) load_unless_streams_wait(*kernels);
     if (auto held_off = gpu::GoingWithout::in(*kernels)) {
       without.emplace(std::move(*held_off));
       return true;
@@ -94,7 +94,8 @@ bool settle_kernels(const gpu::StreamScope& scope, cuda::Stream stream, std::opt
 }
 
 // In the plainest manner: waits, and moves the bytes on this thread.
-void transfer_behind(Driver& driver, cuda::Stream stream, const LateCall& call, File& file, OffsetsAre offsets) {
+void transfer_behind(process::Driver& driver, cuda::Stream stream, const LateCall& call, process::File& file,
+                     request::OffsetsAre offsets) {
   if (gpu::driver() != nullptr) {
     const int waited = gpu::wait_for_stream(stream);
     if (waited == cuda::error_stream_capture_unsupported)
@@ -102,8 +103,8 @@ void transfer_behind(Driver& driver, cuda::Stream stream, const LateCall& call, 
     if (waited != cuda::success) refuse(waited, "waiting for the stream failed: ");
   }
   // What earlier work wrote into the parameters is there.
-  const Call now{call.direction, call.handle, call.base, *call.size, *call.file_offset, *call.buffer_offset};
-  *call.moved = static_cast<ssize_t>(transfer_in_stream(driver, file, now, nullptr, offsets).value());
+  const request::Call now{call.direction, call.handle, call.base, *call.size, *call.file_offset, *call.buffer_offset};
+  *call.moved = static_cast<ssize_t>(request::transfer_in_stream(driver, file, now, nullptr, offsets).value());
 }
 
 // Of no bytes there is nothing that a handle would be needed for.
@@ -125,13 +126,13 @@ void transfer_behind(Driver& driver, cuda::Stream stream, const LateCall& call, 
 
 // A trial of the direct path copies on streams of our own, which may stand behind those that wait for us: it is made
 // when none does.
-void try_direct(File& file, const facts::BufferFacts& memory, base::Direction direction) noexcept {
-  if (facts::is_host(memory.kind) || !file.facts.direct || engine::busy_streams() > 0) return;
-  paths::DirectPair* const pair = pair_of(file, memory, direction);
+void try_direct(process::File& file, const facts::BufferFacts& memory, base::Direction direction) noexcept {
+  if (facts::is_host(memory.kind) || !file.facts.direct || busy_streams() > 0) return;
+  paths::DirectPair* const pair = process::pair_of(file, memory, direction);
   facts::Look now(file.fd, file.facts);
   if (pair == nullptr || !now.finds_the_file()) return;
-  try_pair({file.fd, file.facts, file.buffered, file.disk, now, file.operations, nullptr, pair}, memory,
-           need_of(file.life->terms));
+  process::try_pair({file.fd, file.facts, file.buffered, file.disk, now, file.operations, nullptr, pair}, memory,
+                    process::need_of(file.life->terms));
 }
 
 }  // namespace
@@ -146,7 +147,7 @@ class Streams::Use {
     entry_->users.fetch_add(1, std::memory_order_relaxed);
     if (entry_->station == nullptr) {
       streams.let_go_of_idle_locked(most_unregistered);
-      entry_->station = engine::Station::take(scope.context(), scope.context_id());
+      entry_->station = Station::take(scope.context(), scope.context_id());
     }
     terms_ = entry_->terms;
   }
@@ -155,7 +156,7 @@ class Streams::Use {
   Use& operator=(const Use&) = delete;
 
   // Null when there is no memory for one, or the driver refuses.
-  engine::Station* station() const noexcept { return entry_->station; }
+  Station* station() const noexcept { return entry_->station; }
   const StreamTerms& terms() const noexcept { return terms_; }
 
  private:
@@ -217,7 +218,7 @@ void Streams::add(cuda::Stream stream, unsigned flags) {
   entry.terms = StreamTerms{flags, false};
   if (usable && entry.station == nullptr) {
     let_go_of_idle_locked(most_unregistered);
-    entry.station = engine::Station::take(scope->context(), scope->context_id());
+    entry.station = Station::take(scope->context(), scope->context_id());
   }
 }
 
@@ -281,7 +282,7 @@ void Streams::clear() {
 }
 
 void Streams::wait_for(const void* handle) noexcept {
-  engine::wait_for_stream_tasks(handle, most_milliseconds_for_streams);
+  wait_for_stream_tasks(handle, most_milliseconds_for_streams);
 }
 
 void Streams::after_fork(bool in_child) {
@@ -289,10 +290,10 @@ void Streams::after_fork(bool in_child) {
   mutex_.unlock();
 }
 
-void Streams::put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call, File& file,
-                  const Use& use) {
-  engine::Station& station = *use.station();
-  const request::Terms& how = file.life->terms;
+void Streams::put(process::Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
+                  process::File& file, const Use& use) {
+  Station& station = *use.station();
+  const process::Terms& how = file.life->terms;
   const bool kernel = how.manner != paths::Manner::copy_engine;
   station.expect_room(sizeof(StreamCall));
   const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
@@ -306,15 +307,15 @@ void Streams::put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream st
 }
 
 // The task stays for as long as the graph may be replayed.
-void Streams::capture(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
-                      File& file, const StreamTerms& terms) {
+void Streams::capture(process::Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
+                      process::File& file, const StreamTerms& terms) {
   if (!terms.fixes_all()) {
     refuse_capture("a transfer becomes part of it when the stream was registered with fixed size and offsets");
   }
-  engine::Station* const station = engine::Station::take(scope.context(), scope.context_id());
+  Station* const station = Station::take(scope.context(), scope.context_id());
   if (station == nullptr) refuse_capture("there is no memory for a node of it");
   if (gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id())) {
-    engine::load_unless_streams_wait(*kernels);
+    load_unless_streams_wait(*kernels);
     if (kernels->begun.load(std::memory_order_acquire)) gpu::wait_for(*kernels, most_milliseconds_for_kernels);
   }
   StreamCall::Owner task = StreamCall::make(*station, driver, call, terms);
@@ -335,16 +336,16 @@ void Streams::capture(Driver& driver, const gpu::StreamScope& scope, cuda::Strea
 }
 
 // By the handle alone, for those that go without a station.
-OffsetsAre Streams::offsets_of(cuda::Stream stream) {
+request::OffsetsAre Streams::offsets_of(cuda::Stream stream) {
   const std::lock_guard lock(mutex_);
   const bool fixed = std::any_of(entries_.begin(), entries_.end(), [stream](const auto& known) {
     return known.second.registered && known.second.stream == stream && known.second.terms.fixes_all();
   });
-  return fixed ? OffsetsAre::fixed : OffsetsAre::read_late;
+  return fixed ? request::OffsetsAre::fixed : request::OffsetsAre::read_late;
 }
 
-void Streams::submit(Driver& driver, cuda::Stream stream, const LateCall& call) {
-  const Holding holding;
+void Streams::submit(process::Driver& driver, cuda::Stream stream, const LateCall& call) {
+  const process::Holding holding;
   const auto file = driver.files().pin(call.handle);
   if (!file) {
     driver.life_or_open();
@@ -352,7 +353,7 @@ void Streams::submit(Driver& driver, cuda::Stream stream, const LateCall& call) 
       *call.moved = 0;
       return;
     }
-    if (driver.files().standing(call.handle) == Standing::retired) {
+    if (driver.files().standing(call.handle) == process::Standing::retired) {
       *call.moved = -CU_FILE_HANDLE_NOT_REGISTERED;
       return;
     }
@@ -367,7 +368,7 @@ void Streams::submit(Driver& driver, cuda::Stream stream, const LateCall& call) 
   const gpu::StreamScope scope(stream, nullptr);
   if (scope.status() != cuda::success) refuse(scope.status(), "the stream cannot be used: ");
   const bool captured = is_captured(stream);
-  const bool attended = engine::streams_are_attended();
+  const bool attended = streams_are_attended();
   if (captured) {
     if (!attended) refuse_capture("no thread can be started that would attend to it");
     StreamTerms terms;
@@ -382,7 +383,7 @@ void Streams::submit(Driver& driver, cuda::Stream stream, const LateCall& call) 
     transfer_behind(driver, stream, call, *file, offsets_of(stream));
     return;
   }
-  if (file->life->config->flag(CUFILE_PARAM_STREAM_MEMOPS_BYPASS)) engine::Station::use_host_functions();
+  if (file->life->config->flag(CUFILE_PARAM_STREAM_MEMOPS_BYPASS)) Station::use_host_functions();
   // While they are being loaded, the driver waits for all streams, and next to nothing else goes on in it: no stream
   // may wait for us then.
   std::optional<gpu::GoingWithout> without;
@@ -398,4 +399,4 @@ void Streams::submit(Driver& driver, cuda::Stream stream, const LateCall& call) 
   put(driver, scope, stream, call, *file, use);
 }
 
-}  // namespace sluice::core
+}  // namespace sluice::stream

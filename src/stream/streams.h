@@ -12,7 +12,7 @@
 #include "process/driver.h"
 #include "stream/stream_call.h"
 
-namespace sluice::core {
+namespace sluice::stream {
 
 class Streams {
  public:
@@ -29,7 +29,7 @@ class Streams {
 
   // Throws base::Failure where the call itself is refused: unknown handle, CU_FILE_ASYNC_NOT_SUPPORTED for a stream
   // that is being captured and parameters that are not fixed. What the transfer comes to will stand in *moved.
-  void submit(Driver& driver, cuda::Stream stream, const LateCall& call);
+  void submit(process::Driver& driver, cuda::Stream stream, const LateCall& call);
 
   // Around fork: no child inherits the mutex locked, and streams of its parent mean nothing to it.
   void before_fork() { mutex_.lock(); }
@@ -52,26 +52,26 @@ class Streams {
     cuda::Stream stream = nullptr;  // of those that are registered
     StreamTerms terms;
     bool registered = false;
-    engine::Station* station = nullptr;
+    Station* station = nullptr;
     std::atomic<unsigned> users{0};  // calls that are putting something into the stream; they come with the mutex
   };
   class Use;
 
   static Key key_of(const gpu::StreamScope& scope, cuda::Stream stream);
   Entry& registered_entry(cuda::Stream stream);
-  OffsetsAre offsets_of(cuda::Stream stream);
+  request::OffsetsAre offsets_of(cuda::Stream stream);
   Entry* captured_entry(const gpu::StreamScope& scope, cuda::Stream stream);
   Entry* nameless_entry(cuda::Stream stream);
   void let_go_of_idle_locked(std::size_t most_kept);
 
-  static void put(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call, File& file,
-                  const Use& use);
-  void capture(Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call, File& file,
-               const StreamTerms& terms);
+  static void put(process::Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
+                  process::File& file, const Use& use);
+  void capture(process::Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
+               process::File& file, const StreamTerms& terms);
 
   std::mutex mutex_;
   std::map<Key, Entry> entries_;
   std::vector<StreamCall::Owner> of_graphs_;  // which nobody tells us to be gone: for good
 };
 
-}  // namespace sluice::core
+}  // namespace sluice::stream

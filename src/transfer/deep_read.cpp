@@ -13,7 +13,7 @@
 #include "gpu/memory.h"
 #include "observe/carriers.h"
 
-namespace sluice::engine {
+namespace sluice::transfer {
 
 using base::FileOffset;
 using base::Outcome;
@@ -36,10 +36,10 @@ std::span<std::byte> DeepRead::bytes_of(std::size_t place) const noexcept {
 }
 
 bool DeepRead::has_been_copied(std::uint32_t number) const noexcept {
-  return static_cast<std::int32_t>(look(ring_->words().copied) - number) >= 0;
+  return static_cast<std::int32_t>(base::look(ring_->words().copied) - number) >= 0;
 }
 
-void DeepRead::begin(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk) noexcept {
+void DeepRead::begin(std::span<DiskParcel> parcels, staging::RingLoan& ring, io::Uring& disk) noexcept {
   parcels_ = parcels;
   ring_ = &ring;
   disk_ = &disk;
@@ -51,7 +51,7 @@ void DeepRead::begin(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk)
     wanted.parcel.left_over = false;
   }
   place_bytes_ = std::min<std::size_t>(whole_blocks(longest, largest_disk_block), largest_place);
-  place_count_ = std::min(most_disk_places, ring_bytes / place_bytes_);
+  place_count_ = std::min(most_disk_places, staging::ring_bytes / place_bytes_);
   next_ = first_free_ = told_before_ = 0;
   reading_ = 0;
   quiet_ = false;
@@ -63,7 +63,8 @@ void DeepRead::begin(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk)
   std::atomic_ref(ring.words().copied).store(0, std::memory_order_relaxed);
 }
 
-void DeepRead::run(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk, Listener& listener, Bond bond) noexcept {
+void DeepRead::run(std::span<DiskParcel> parcels, staging::RingLoan& ring, io::Uring& disk, Listener& listener,
+                   Bond bond) noexcept {
   bond_ = bond;
   turn_ = 0;
   counted_ = false;
@@ -74,7 +75,7 @@ void DeepRead::run(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk, L
       wait_for_copies();  // every place waits for one
       continue;
     }
-    std::array<UringAnswer, Uring::depth> answers;
+    std::array<io::UringAnswer, io::Uring::depth> answers;
     const int count = await_answers(answers);
     if (count < 0) {
       lose_disk();
@@ -94,7 +95,7 @@ void DeepRead::run(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk, L
   }
 }
 
-int DeepRead::await_answers(std::span<UringAnswer, Uring::depth> answers) noexcept {
+int DeepRead::await_answers(std::span<io::UringAnswer, io::Uring::depth> answers) noexcept {
   if (quiet_) return disk_->wait(answers);
   return disk_->wait_a_while(answers, std::max(1U, reading_ / part_awaited), longest_company);
 }
@@ -108,7 +109,7 @@ bool DeepRead::has_more() noexcept {
 }
 
 void DeepRead::start_more() noexcept {
-  for (std::size_t tried = 0; tried < place_count_ && reading_ < Uring::depth && has_more(); ++tried) {
+  for (std::size_t tried = 0; tried < place_count_ && reading_ < io::Uring::depth && has_more(); ++tried) {
     const std::size_t index = first_free_;
     first_free_ = first_free_ + 1 == place_count_ ? 0 : first_free_ + 1;
     const Place& place = places_[index];
@@ -148,12 +149,12 @@ void DeepRead::submit(std::size_t index) noexcept {
               .tag = index});
 }
 
-void DeepRead::settle(const UringAnswer& answer) noexcept {
+void DeepRead::settle(const io::UringAnswer& answer) noexcept {
   const auto index = static_cast<std::size_t>(answer.tag);
   Place& place = places_[index];
   if (answer.result < 0) {
     const int error = -answer.result;
-    const bool again = error == EINTR || (error == EAGAIN && ++place.refusals < most_refusals_in_a_row);
+    const bool again = error == EINTR || (error == EAGAIN && ++place.refusals < base::most_refusals_in_a_row);
     return again ? submit(index) : arrive(index, error);
   }
   place.refusals = 0;
@@ -221,8 +222,8 @@ void DeepRead::hand_on(Place& place) noexcept {
   const int error = place.error;
   const bool stops_early = error == 0 && count < place.length && parcel.file_size != ~std::uint64_t{0} &&
                            parcel.at.value + place.offset + count < parcel.file_size;
-  parcel.left_over =
-      error == EINVAL || error == EOPNOTSUPP || error == ENOSYS || error == EIO || stops_early || was_not_tried(error);
+  parcel.left_over = error == EINVAL || error == EOPNOTSUPP || error == ENOSYS || error == EIO || stops_early ||
+                     io::was_not_tried(error);
   progress.over = parcel.left_over || count < place.length;
   if (count > 0 && !parcel.left_over && failure_ == cuda::success) copy(place, count);
   const std::uint64_t total = progress.copied;
@@ -302,4 +303,4 @@ void DeepRead::lose_disk() noexcept {
   }
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::transfer

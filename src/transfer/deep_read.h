@@ -12,7 +12,7 @@
 #include "transfer/bond.h"
 #include "transfer/scattered_read.h"
 
-namespace sluice::engine {
+namespace sluice::transfer {
 
 // One of the reads, by any descriptor; at most most_in_a_parcel bytes.
 struct DiskParcel {
@@ -37,7 +37,7 @@ class DeepRead {
 
   // With the ring's context current, to which all parcels' memory belongs; at most most_disk_parcels. What the disk's
   // ring refuses is left over; nobody is told of it.
-  void run(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk, Listener& listener,
+  void run(std::span<DiskParcel> parcels, staging::RingLoan& ring, io::Uring& disk, Listener& listener,
            Bond bond = Bond::none) noexcept;
 
  private:
@@ -76,14 +76,14 @@ class DeepRead {
     std::uint64_t from = 0;  // where the present request starts, at most `done`
   };
 
-  void begin(std::span<DiskParcel> parcels, RingLoan& ring, Uring& disk) noexcept;
+  void begin(std::span<DiskParcel> parcels, staging::RingLoan& ring, io::Uring& disk) noexcept;
   std::span<std::byte> bytes_of(std::size_t place) const noexcept;
   bool has_been_copied(std::uint32_t number) const noexcept;
   bool has_more() noexcept;
   void start_more() noexcept;
   void start(std::size_t place) noexcept;
   void submit(std::size_t place) noexcept;
-  void settle(const UringAnswer& answer) noexcept;
+  void settle(const io::UringAnswer& answer) noexcept;
   void arrive(std::size_t place, int error) noexcept;
   void hand_on(std::uint16_t parcel) noexcept;
   void hand_on_in_turn() noexcept;
@@ -96,12 +96,12 @@ class DeepRead {
   void wait_for_copies() noexcept;
   bool is_through(std::size_t parcel) const noexcept;
   void tell(Listener& listener) noexcept;
-  int await_answers(std::span<UringAnswer, Uring::depth> answers) noexcept;
+  int await_answers(std::span<io::UringAnswer, io::Uring::depth> answers) noexcept;
   void lose_disk() noexcept;
 
   std::span<DiskParcel> parcels_;
-  RingLoan* ring_ = nullptr;
-  Uring* disk_ = nullptr;
+  staging::RingLoan* ring_ = nullptr;
+  io::Uring* disk_ = nullptr;
   std::size_t place_bytes_ = 0;
   std::size_t place_count_ = 0;
   std::size_t next_ = 0;         // the first parcel that is not asked for as a whole
@@ -121,4 +121,4 @@ class DeepRead {
   std::array<Place, most_disk_places> places_;
 };
 
-}  // namespace sluice::engine
+}  // namespace sluice::transfer

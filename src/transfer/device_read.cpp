@@ -31,7 +31,7 @@
 #include "workers/lanes.h"
 #include "workers/naps.h"
 
-namespace sluice::engine {
+namespace sluice::transfer {
 
 using base::FileOffset;
 using base::Outcome;
@@ -43,7 +43,7 @@ namespace {
 std::chrono::microseconds patience_with_kernel(std::uint64_t bytes) noexcept {
   using std::chrono::microseconds;
   constexpr std::uint64_t bytes_a_microsecond = 8192;
-  if (offers_now() <= 1) return patience_with_kernel_of_one(bytes);
+  if (workers::offers_now() <= 1) return staging::patience_with_kernel_of_one(bytes);
   return std::clamp(microseconds(bytes / bytes_a_microsecond), microseconds(400), microseconds(3000));
 }
 
@@ -82,11 +82,12 @@ bool seems_cached(const FileRange& range) noexcept {
   return there < known_end && (there <= range.at.value || is_cached_at(range.fd, there - 1));
 }
 
-constinit thread_local Naps naps;
+constinit thread_local workers::Naps naps;
 
-class DeviceRead final : public Work, public Sentinel::Charge {
+class DeviceRead final : public workers::Work, public io::Sentinel::Charge {
  public:
-  DeviceRead(const FileRange& range, const ReadCut& cut, RingLoan& ring, cuda::DevicePtr to, bool by_kernel) noexcept
+  DeviceRead(const FileRange& range, const ReadCut& cut, staging::RingLoan& ring, cuda::DevicePtr to,
+             bool by_kernel) noexcept
       : range_(range),
         cut_(cut),
         ring_(ring),
@@ -99,13 +100,13 @@ class DeviceRead final : public Work, public Sentinel::Charge {
   Outcome run() noexcept {
     std::atomic_ref(words_.copied).store(0, std::memory_order_relaxed);
     {
-      const Offer offer(*this, cut_.hands);
+      const workers::Offer offer(*this, cut_.hands);
       if (by_kernel()) launch();
-      std::optional<Sentinel::Watch> watch;
+      std::optional<io::Sentinel::Watch> watch;
       if (by_kernel() && !watch.emplace(*this)) call_off();
       const auto began = std::chrono::steady_clock::now();
       // The first chunk is the caller's: calling a launch off needs its ticket (see call_off).
-      Hand hand(cut_.places, 0);
+      staging::Hand hand(cut_.places, 0);
       for (std::uint32_t chunk = 0; chunk < cut_.chunks; chunk = next_.fetch_add(1, std::memory_order_relaxed)) {
         wait_for_room(hand, chunk);
         if (is_lost()) break;
@@ -117,9 +118,9 @@ class DeviceRead final : public Work, public Sentinel::Charge {
           pump();
         }
       }
-      if (cut_.tells && by_kernel() && !comes_short() && offers_now() == 1) {
+      if (cut_.tells && by_kernel() && !comes_short() && workers::offers_now() == 1) {
         ring_.crew_of(range_.length)
-            .learn(std::chrono::steady_clock::now() - began, range_.length, cut_.hands < lane_count());
+            .learn(std::chrono::steady_clock::now() - began, range_.length, cut_.hands < workers::lane_count());
       }
       finish();
     }
@@ -127,13 +128,13 @@ class DeviceRead final : public Work, public Sentinel::Charge {
   }
 
   void lend_a_hand(unsigned number) noexcept override {
-    Hand hand(cut_.places, number);
+    staging::Hand hand(cut_.places, number);
     bool may_nap = cut_.hands_nap && naps.are_allowed();
     for (;;) {
       while (may_nap && is_ahead(hand)) may_nap = naps.take();
       const std::uint32_t chunk = next_.fetch_add(1, std::memory_order_relaxed);
       if (chunk >= cut_.chunks) return;
-      Patience patience;
+      base::Patience patience;
       while (!has_room(hand, chunk)) patience.wait();
       if (is_lost()) return;
       read(hand, chunk);
@@ -178,32 +179,32 @@ class DeviceRead final : public Work, public Sentinel::Charge {
   // By the kernel.
   bool is_drained(std::uint32_t chunk) const noexcept {
     // The last one of this slot, perhaps of an earlier request.
-    const std::uint32_t last = look(words_.drained[chunk % gpu::ticket_slots]) - first_number_;
+    const std::uint32_t last = base::look(words_.drained[chunk % gpu::ticket_slots]) - first_number_;
     return last < cut_.chunks && last >= chunk;
   }
-  bool has_room(const Hand& hand, std::uint32_t chunk) const noexcept {
+  bool has_room(const staging::Hand& hand, std::uint32_t chunk) const noexcept {
     if (chunk >= gpu::ticket_slots && !has_left(chunk - gpu::ticket_slots)) return false;
     const std::optional<std::uint32_t> before = hand.in_the_way_of(chunk);
     return !before || has_left(*before);
   }
 
   // Its places are full, and so much is unclaimed that the request will not end before the next nap does.
-  bool is_ahead(const Hand& hand) const noexcept {
+  bool is_ahead(const staging::Hand& hand) const noexcept {
     const std::optional<std::uint32_t> before = hand.in_the_way();
     return before && by_kernel() && !comes_short() &&
            next_.load(std::memory_order_relaxed) + cut_.places.count <= cut_.chunks && !has_left(*before);
   }
 
   // The caller's.
-  void wait_for_room(const Hand& hand, std::uint32_t chunk) noexcept {
+  void wait_for_room(const staging::Hand& hand, std::uint32_t chunk) noexcept {
     if (has_room(hand, chunk)) return;
-    Patience patience = patience_with_device();
+    base::Patience patience = patience_with_device();
     do {
       look_after_device(patience);
     } while (!has_room(hand, chunk));
   }
 
-  void read(Hand& hand, std::uint32_t chunk) noexcept {
+  void read(staging::Hand& hand, std::uint32_t chunk) noexcept {
     Slot& slot = this->slot(chunk);
     slot.place = hand.place_for(chunk);
     hand.has_read(chunk);
@@ -216,7 +217,7 @@ class DeviceRead final : public Work, public Sentinel::Charge {
       const std::uint64_t whole = (size + range_.block - 1) / range_.block * range_.block;
       const FileOffset at{range_.at.value - cut_.skip + std::uint64_t{chunk} * cut_.chunk_bytes + ahead};
       const std::span<std::byte> into_place{place(chunk) + ahead, whole};
-      Outcome got = read_span(range_.fd, into_place, at, range_.block, range_.file_size);
+      Outcome got = io::read_span(range_.fd, into_place, at, range_.block, range_.file_size);
       if (got.error() == EINVAL) got = range_.buffered.read(into_place, at);
       const std::uint64_t before = into(chunk) - ahead;
       slot.outcome = got.ok() ? static_cast<std::int64_t>(
@@ -290,7 +291,7 @@ class DeviceRead final : public Work, public Sentinel::Charge {
                                               .silent_up_to = cut_.places.enough_for(),
                                               .first_number = first_number_,
                                               .serial = serial_,
-                                              .most_blocks = blocks_for(cut_.chunk_bytes, offers_now())});
+                                              .most_blocks = blocks_for(cut_.chunk_bytes, workers::offers_now())});
     launched_ = std::chrono::steady_clock::now();
     if (result != cuda::success) kernels_.store(0, std::memory_order_release);
     begins_ = cut_.in_crowd ? Begin::awaited : Begin::of_no_interest;
@@ -299,7 +300,7 @@ class DeviceRead final : public Work, public Sentinel::Charge {
   // In a crowd: when does the kernel begin?
   void watch_for_begin() noexcept {
     if (begins_ != Begin::awaited) return;
-    if (look(words_.launch.begun) == serial_) {
+    if (base::look(words_.launch.begun) == serial_) {
       begins_ = Begin::in_time;
     } else if (std::chrono::steady_clock::now() - launched_ > late_in_crowd) {
       begins_ = Begin::late;
@@ -316,9 +317,10 @@ class DeviceRead final : public Work, public Sentinel::Charge {
   bool call_off() noexcept {
     if (turning_.exchange(true, std::memory_order_acquire)) return false;  // the sentinel is at it
     bool off = by_kernel() && mark_off();
-    if (off && look(words_.launch.begun) == serial_) {
-      Patience patience;
-      while (look(words_.launch.verdict) >> 2U != serial_ && (!patience.long_since() || is_healthy())) patience.wait();
+    if (off && base::look(words_.launch.begun) == serial_) {
+      base::Patience patience;
+      while (base::look(words_.launch.verdict) >> 2U != serial_ && (!patience.long_since() || is_healthy()))
+        patience.wait();
       off = has_verdict(Verdict::off);
     }
     if (off) {
@@ -342,7 +344,7 @@ class DeviceRead final : public Work, public Sentinel::Charge {
 
   enum class Verdict : std::uint32_t { go = 1, off = 2 };
   bool has_verdict(Verdict verdict) const noexcept {
-    return look(words_.launch.verdict) == (serial_ << 2U | static_cast<std::uint32_t>(verdict));
+    return base::look(words_.launch.verdict) == (serial_ << 2U | static_cast<std::uint32_t>(verdict));
   }
 
   // The caller's.
@@ -374,7 +376,7 @@ class DeviceRead final : public Work, public Sentinel::Charge {
     if (by_kernel() && first < cut_.chunks) {
       const bool marked = mark_off();
       bool off = marked;
-      if (marked && look(words_.launch.begun) == serial_) {
+      if (marked && base::look(words_.launch.begun) == serial_) {
         await_verdict();
         off = has_verdict(Verdict::off);
       }
@@ -427,12 +429,12 @@ class DeviceRead final : public Work, public Sentinel::Charge {
     copied_.store(lost, std::memory_order_release);
   }
 
-  void look_after_device(Patience& patience) noexcept {
+  void look_after_device(base::Patience& patience) noexcept {
     patience.wait();
     if (failure_ != cuda::success) return;
     if (!by_kernel()) {
       pump();
-    } else if (look(words_.launch.begun) != serial_) {
+    } else if (base::look(words_.launch.begun) != serial_) {
       watch_for_begin();
       if (std::chrono::steady_clock::now() - launched_ > patience_with_kernel(range_.length)) call_off();
     } else if (patience.long_since()) {
@@ -445,7 +447,7 @@ class DeviceRead final : public Work, public Sentinel::Charge {
     if (failure_ != cuda::success) return;
     const std::uint32_t first = kernels_.load(std::memory_order_acquire);
     issued_ = std::max(issued_, first);
-    copied_.store(look(words_.copied), std::memory_order_release);
+    copied_.store(base::look(words_.copied), std::memory_order_release);
     const std::uint32_t ready = released_.load(std::memory_order_acquire);
     const bool idle = cut_.less_when_idle && std::max(first, copied_.load(std::memory_order_relaxed)) == issued_;
     if (issued_ < ready && (idle || ready - issued_ >= cut_.chunks_a_copy || ready == cut_.chunks)) {
@@ -475,13 +477,14 @@ class DeviceRead final : public Work, public Sentinel::Charge {
   }
 
   // In a crowd the copies of all stand in one line.
-  Patience patience_with_device() const noexcept {
-    return cut_.in_crowd && !by_kernel() ? Patience(std::chrono::milliseconds(1)) : Patience();
+  base::Patience patience_with_device() const noexcept {
+    return cut_.in_crowd && !by_kernel() ? base::Patience(std::chrono::milliseconds(1)) : base::Patience();
   }
 
   void finish() noexcept {
-    Patience patience = patience_with_device();
-    while (failure_ == cuda::success && by_kernel() && look(words_.launch.done) != serial_) look_after_device(patience);
+    base::Patience patience = patience_with_device();
+    while (failure_ == cuda::success && by_kernel() && base::look(words_.launch.done) != serial_)
+      look_after_device(patience);
     if (by_kernel()) {
       observe::count_carrier(observe::CarriedBy::kernel);
       ring_.kernel_did_well();
@@ -491,7 +494,7 @@ class DeviceRead final : public Work, public Sentinel::Charge {
     while (failure_ == cuda::success && copied_.load(std::memory_order_relaxed) < cut_.chunks) {
       pump();
       const bool waits_for_storage = !cut_.cached && released_.load(std::memory_order_relaxed) < cut_.chunks;
-      patience.wait(waits_for_storage ? Waiting::asleep : Waiting::busily);
+      patience.wait(waits_for_storage ? base::Waiting::asleep : base::Waiting::busily);
       if (patience.long_since()) is_healthy();
     }
     await_kernel();
@@ -503,8 +506,8 @@ class DeviceRead final : public Work, public Sentinel::Charge {
     base::Backoff backoff;
     while (turning_.exchange(true, std::memory_order_acquire)) backoff.wait();
     if (ending_ == Ending::called_off) tell_that_it_is_off();
-    Patience patience;
-    while (failure_ == cuda::success && ending_ == Ending::cut && look(words_.launch.done) != serial_) {
+    base::Patience patience;
+    while (failure_ == cuda::success && ending_ == Ending::cut && base::look(words_.launch.done) != serial_) {
       publish_nothing();
       patience.wait();
       if (patience.long_since()) is_healthy();
@@ -519,8 +522,8 @@ class DeviceRead final : public Work, public Sentinel::Charge {
 
   const FileRange& range_;
   const ReadCut& cut_;
-  RingLoan& ring_;
-  RingWords& words_;
+  staging::RingLoan& ring_;
+  staging::RingWords& words_;
   std::byte* const places_;
   const cuda::DevicePtr target_;
   const std::uint32_t first_number_;
@@ -554,7 +557,8 @@ class DeviceRead final : public Work, public Sentinel::Charge {
 
 }  // namespace
 
-Outcome read_to_device(const FileRange& range, RingLoan& ring, const Target& target, Carrier carrier) noexcept {
+Outcome read_to_device(const FileRange& range, staging::RingLoan& ring, const Target& target,
+                       Carrier carrier) noexcept {
   const cuda::DevicePtr to = target.to;
   if (range.block > 1 && carrier != Carrier::kernel) {
     if (const std::optional<Outcome> read = read_from_disk(range, ring, to)) return *read;
@@ -566,13 +570,13 @@ Outcome read_to_device(const FileRange& range, RingLoan& ring, const Target& tar
                   .to = to,
                   .cached = seems_cached(range),
                   .by_kernel = false,
-                  .others = offers_now(),
-                  .lanes_go_round = lanes_go_round(offers_now() + 1),
-                  .lanes = lane_count(),
+                  .others = workers::offers_now(),
+                  .lanes_go_round = workers::lanes_go_round(workers::offers_now() + 1),
+                  .lanes = workers::lane_count(),
                   .beyond_usual = ring.crew_of(range.length).beyond_usual()};
   // Memory of several allocations, of which one went under its registration: the copy engine's answer is an error, a
   // kernel's the end of the context.
-  shape.by_kernel = carrier != Carrier::engine && Sentinel::is_there() &&
+  shape.by_kernel = carrier != Carrier::engine && io::Sentinel::is_there() &&
                     (shape.cached || carrier == Carrier::kernel) && can_be_gathered(range, to) &&
                     ring.device().can_gather() && ring.kernel_worth_trying(range.length) &&
                     (!shape.in_crowd() || ring.kernel_worth_trying_in_crowd()) &&
@@ -581,4 +585,4 @@ Outcome read_to_device(const FileRange& range, RingLoan& ring, const Target& tar
   return DeviceRead(range, cut, ring, to, shape.by_kernel).run();
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::transfer

@@ -11,20 +11,20 @@
 #include "io/warming.h"
 #include "staging/ring.h"
 
-namespace sluice::engine {
+namespace sluice::transfer {
 
 struct FileRange {
   int fd;
   base::FileOffset at;
   std::uint64_t length;
-  std::uint32_t block;      // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
-  std::uint64_t file_size;  // a hint; ~0 when unknown
-  facts::Look& now;         // a read into the device asks it, before any byte gets there
-  PrivateFile& buffered;    // for what O_DIRECT refuses after all
-  DiskQueue& disk;          // how O_DIRECT reads are kept on their way
+  std::uint32_t block;        // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
+  std::uint64_t file_size;    // a hint; ~0 when unknown
+  facts::Look& now;           // a read into the device asks it, before any byte gets there
+  io::PrivateFile& buffered;  // for what O_DIRECT refuses after all
+  io::DiskQueue& disk;        // how O_DIRECT reads are kept on their way
   // Of a write into the page cache:
   std::uint64_t file;    // the same for the same file, whatever descriptor it is written through
-  Warmable place;        // what may be warmed of it
+  io::Warmable place;    // what may be warmed of it
   std::uint64_t sequel;  // bytes behind the range that are likely to be written next; 0: nobody knows
 
   // Chunks of the range begin on multiples of it, but for the first one.
@@ -45,6 +45,7 @@ struct Target {
 };
 
 // Bytes in place: all of them, or up to the end of the file or the first error. Memory behind the count is as it was.
-base::Outcome read_to_device(const FileRange& range, RingLoan& ring, const Target& target, Carrier carrier) noexcept;
+base::Outcome read_to_device(const FileRange& range, staging::RingLoan& ring, const Target& target,
+                             Carrier carrier) noexcept;
 
-}  // namespace sluice::engine
+}  // namespace sluice::transfer

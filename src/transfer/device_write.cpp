@@ -27,7 +27,7 @@
 #include "workers/headcount.h"
 #include "workers/lanes.h"
 
-namespace sluice::engine {
+namespace sluice::transfer {
 
 using base::FileOffset;
 using base::Outcome;
@@ -53,7 +53,8 @@ constexpr std::uint64_t smallest_for_turns = 1 << 20;
 constexpr std::uint64_t smallest_for_three = 33 << 20;
 
 constexpr bool fits_the_ring(const Plan& plan) {
-  return ring_bytes % plan.whole == 0 && ring_bytes >= (plan.hands + 2) * plan.whole && plan.first <= plan.whole;
+  return staging::ring_bytes % plan.whole == 0 && staging::ring_bytes >= (plan.hands + 2) * plan.whole &&
+         plan.first <= plan.whole;
 }
 static_assert(fits_the_ring(buffered_alone) && fits_the_ring(direct) && fits_the_ring(in_crowd) &&
               fits_the_ring(beside_others) && fits_the_ring(in_turns) && fits_the_ring(in_turns_of_three));
@@ -61,25 +62,26 @@ static_assert(fits_the_ring(buffered_alone) && fits_the_ring(direct) && fits_the
 // Is the place at hand where writing begins and where it ends? What lies between is asked for piece by piece.
 bool place_seems_cached(const FileRange& range) noexcept {
   constexpr std::uint64_t end_bytes = 64 << 10;
-  return is_cached(range.place.fd, range.at, std::min(range.length, end_bytes)) &&
+  return io::is_cached(range.place.fd, range.at, std::min(range.length, end_bytes)) &&
          (range.length <= end_bytes ||
-          is_cached(range.place.fd, FileOffset{range.at.value + range.length - end_bytes}, end_bytes));
+          io::is_cached(range.place.fd, FileOffset{range.at.value + range.length - end_bytes}, end_bytes));
 }
 
 Plan plan_for(const FileRange& range, bool beside) noexcept {
   if (range.block > 1) return direct;
   if (beside && range.place.fd >= 0) return beside_others;
-  if (beside || (offers_now() > 0 && !lanes_go_round(offers_now() + 1))) return in_crowd;
-  if (range.length < smallest_for_turns || lane_count() == 0 || !place_seems_cached(range)) return buffered_alone;
+  if (beside || (workers::offers_now() > 0 && !workers::lanes_go_round(workers::offers_now() + 1))) return in_crowd;
+  if (range.length < smallest_for_turns || workers::lane_count() == 0 || !place_seems_cached(range))
+    return buffered_alone;
   return range.length < smallest_for_three ? in_turns : in_turns_of_three;
 }
 
-class DeviceWrite final : public Work {
+class DeviceWrite final : public workers::Work {
  public:
-  DeviceWrite(const FileRange& range, RingLoan& ring, cuda::DevicePtr from) noexcept
-      : writers_(headcounts::writers_of(range.file)),
+  DeviceWrite(const FileRange& range, staging::RingLoan& ring, cuda::DevicePtr from) noexcept
+      : writers_(workers::headcounts::writers_of(range.file)),
         writer_(writers_),
-        past_cache_(disk_crowd, range.block > 1 ? range.length : 0),
+        past_cache_(workers::disk_crowd, range.block > 1 ? range.length : 0),
         range_(range),
         ring_(ring),
         from_(from),
@@ -89,12 +91,12 @@ class DeviceWrite final : public Work {
     std::atomic_ref(ring_.words().copied).store(0, std::memory_order_relaxed);
     fetch_more();
     {
-      std::optional<Offer> offer;
+      std::optional<workers::Offer> offer;
       if (plan_.hands > 0) offer.emplace(*this, plan_.hands);
       take_turns(Who::caller);
       // The last turn is another hand's: time to warm where the caller is likely to write next.
-      Warming sequel = first_place_of_next();
-      Patience patience;
+      io::Warming sequel = first_place_of_next();
+      base::Patience patience;
       while (!is_over()) {
         if (sequel.step()) {
           fetch_more();
@@ -126,9 +128,9 @@ class DeviceWrite final : public Work {
   }
   FileOffset place_in_file(std::uint32_t piece) const noexcept { return {range_.at.value + beginning(piece)}; }
   std::span<std::byte> place(std::uint32_t piece) const noexcept {
-    return ring_.bytes().subspan(beginning(piece) % ring_bytes, length(piece));
+    return ring_.bytes().subspan(beginning(piece) % staging::ring_bytes, length(piece));
   }
-  std::uint32_t copied() const noexcept { return look(ring_.words().copied); }
+  std::uint32_t copied() const noexcept { return base::look(ring_.words().copied); }
   // Acquire: what the hands before this one have left.
   std::uint32_t turn() const noexcept { return turn_.load(std::memory_order_acquire); }
   bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
@@ -148,17 +150,17 @@ class DeviceWrite final : public Work {
     }
   }
 
-  Warming first_place_of_next() const noexcept {
+  io::Warming first_place_of_next() const noexcept {
     if (plan_.hands == 0) return {};
-    return Warming::of_place(range_.place, FileOffset{range_.at.value + range_.length},
-                             std::min(range_.sequel, plan_.first), Warming::Step::of_four_pages);
+    return io::Warming::of_place(range_.place, FileOffset{range_.at.value + range_.length},
+                                 std::min(range_.sequel, plan_.first), io::Warming::Step::of_four_pages);
   }
 
   // False: there will not be one.
   bool wait_for_turn(std::uint32_t piece, Who who) noexcept {
-    Warming warming =
-        Warming::of_place(range_.place, place_in_file(piece), length(piece), Warming::Step::of_four_pages);
-    Patience patience;
+    io::Warming warming =
+        io::Warming::of_place(range_.place, place_in_file(piece), length(piece), io::Warming::Step::of_four_pages);
+    base::Patience patience;
     while (!has_ended()) {
       if (may_write(piece)) {
         while (writers_.now() > 1 && warming.step()) {
@@ -178,7 +180,7 @@ class DeviceWrite final : public Work {
 
   // In its turn.
   void write(std::uint32_t piece) noexcept {
-    Outcome written = write_span(range_.fd, place(piece), place_in_file(piece), range_.block);
+    Outcome written = io::write_span(range_.fd, place(piece), place_in_file(piece), range_.block);
     if (written.error() == EINVAL) written = range_.buffered.write(place(piece), place_in_file(piece));
     if (!written.ok()) refusal_ = written;
     done_ += written.count();
@@ -196,7 +198,7 @@ class DeviceWrite final : public Work {
     }
   }
 
-  void look_after_device(Patience& patience) noexcept {
+  void look_after_device(base::Patience& patience) noexcept {
     fetch_more();
     patience.wait(past_cache_.waits());
     if (!patience.long_since() || copied() >= issued_ || failure_ != cuda::success) return;
@@ -209,11 +211,11 @@ class DeviceWrite final : public Work {
     ended_.store(true, std::memory_order_release);
   }
 
-  Headcount& writers_;  // to the file
-  const Headcount::Member writer_;
-  const DiskCrowd::Member past_cache_;  // if it goes there
+  workers::Headcount& writers_;  // to the file
+  const workers::Headcount::Member writer_;
+  const workers::DiskCrowd::Member past_cache_;  // if it goes there
   const FileRange& range_;
-  RingLoan& ring_;
+  staging::RingLoan& ring_;
   const cuda::DevicePtr from_;
   const Plan plan_;
   std::uint32_t issued_ = 0;
@@ -230,8 +232,8 @@ class DeviceWrite final : public Work {
 
 }  // namespace
 
-Outcome write_from_device(const FileRange& range, RingLoan& ring, cuda::DevicePtr from) noexcept {
+Outcome write_from_device(const FileRange& range, staging::RingLoan& ring, cuda::DevicePtr from) noexcept {
   return DeviceWrite(range, ring, from).run();
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::transfer

@@ -4,9 +4,9 @@
 
 #include "transfer/device_read.h"
 
-namespace sluice::engine {
+namespace sluice::transfer {
 
 // Bytes written: all of them, or up to the first refusal. With O_DIRECT, range and length are whole blocks.
-base::Outcome write_from_device(const FileRange& range, RingLoan& ring, cuda::DevicePtr from) noexcept;
+base::Outcome write_from_device(const FileRange& range, staging::RingLoan& ring, cuda::DevicePtr from) noexcept;
 
-}  // namespace sluice::engine
+}  // namespace sluice::transfer

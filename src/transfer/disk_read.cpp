@@ -20,7 +20,7 @@
 #include "observe/carriers.h"
 #include "workers/disk_crowd.h"
 
-namespace sluice::engine {
+namespace sluice::transfer {
 
 using base::Direction;
 using base::FileOffset;
@@ -35,15 +35,15 @@ std::uint32_t chunk_bytes_for(std::uint64_t total) {
 
 class DiskRead {
  public:
-  DiskRead(const FileRange& range, RingLoan& ring, cuda::DevicePtr to, Uring& uring) noexcept
-      : member_(disk_crowd, range.length),
+  DiskRead(const FileRange& range, staging::RingLoan& ring, cuda::DevicePtr to, io::Uring& uring) noexcept
+      : member_(workers::disk_crowd, range.length),
         range_(range),
         ring_(ring),
         uring_(uring),
         skip_(static_cast<std::uint32_t>(range.at.value % range.unit())),
         chunk_bytes_(std::max(chunk_bytes_for(skip_ + range.length), range.block)),
         chunks_(static_cast<std::uint32_t>((skip_ + range.length + chunk_bytes_ - 1) / chunk_bytes_)),
-        places_(std::min<std::uint32_t>(ring_bytes / chunk_bytes_, Uring::depth)),
+        places_(std::min<std::uint32_t>(staging::ring_bytes / chunk_bytes_, io::Uring::depth)),
         target_(to - skip_) {}
 
   Outcome run() noexcept {
@@ -95,7 +95,7 @@ class DiskRead {
   std::span<std::byte> memory(std::uint32_t chunk) const noexcept {
     return ring_.bytes().subspan(std::size_t{chunk % places_} * chunk_bytes_, whole_blocks(chunk));
   }
-  std::uint32_t copied() const noexcept { return look(ring_.words().copied); }
+  std::uint32_t copied() const noexcept { return base::look(ring_.words().copied); }
 
   // A place is free when what lay there has left for the device.
   void begin_more() noexcept {
@@ -122,13 +122,13 @@ class DiskRead {
   }
 
   void await_answers() noexcept {
-    std::array<UringAnswer, Uring::depth> answers;
+    std::array<io::UringAnswer, io::Uring::depth> answers;
     const int count = uring_.wait(answers);
     if (count < 0) return lost_uring();
     for (int i = 0; i < count; ++i) settle(answers[static_cast<std::size_t>(i)]);
   }
 
-  void settle(const UringAnswer& answer) noexcept {
+  void settle(const io::UringAnswer& answer) noexcept {
     Place& place = all_[answer.tag];
     if (answer.result < 0) {
       const int error = -answer.result;
@@ -137,8 +137,8 @@ class DiskRead {
         refused_ = true;
         return read_in_turn(place);
       }
-      if (was_not_tried(error)) return read_in_turn(place);
-      const bool again = error == EINTR || (error == EAGAIN && ++place.refusals < most_refusals_in_a_row);
+      if (io::was_not_tried(error)) return read_in_turn(place);
+      const bool again = error == EINTR || (error == EAGAIN && ++place.refusals < base::most_refusals_in_a_row);
       if (again) return submit(place.chunk);
       return error == EINVAL ? read_buffered(place) : arrive(place, error);
     }
@@ -174,8 +174,8 @@ class DiskRead {
   }
 
   void read_in_turn(Place& place) noexcept {
-    const Outcome got =
-        read_span(range_.fd, memory(place.chunk), FileOffset{position(place.chunk)}, range_.block, range_.file_size);
+    const Outcome got = io::read_span(range_.fd, memory(place.chunk), FileOffset{position(place.chunk)}, range_.block,
+                                      range_.file_size);
     if (got.error() == EINVAL) return read_buffered(place);
     place.done = static_cast<std::uint32_t>(got.count());
     arrive(place, got.error());
@@ -216,16 +216,16 @@ class DiskRead {
     return total_ == 0 && error_ != 0 ? Outcome::system_error(error_) : Outcome::bytes(total_);
   }
 
-  const DiskCrowd::Member member_;
+  const workers::DiskCrowd::Member member_;
   const FileRange& range_;
-  RingLoan& ring_;
-  Uring& uring_;
+  staging::RingLoan& ring_;
+  io::Uring& uring_;
   const std::uint32_t skip_;
   const std::uint32_t chunk_bytes_;
   const std::uint32_t chunks_;
   const std::uint32_t places_;
   const cuda::DevicePtr target_;
-  std::array<Place, Uring::depth> all_{};
+  std::array<Place, io::Uring::depth> all_{};
   std::uint32_t begun_ = 0;
   std::uint32_t handed_ = 0;
   unsigned on_their_way_ = 0;
@@ -239,15 +239,15 @@ class DiskRead {
 
 }  // namespace
 
-std::optional<Outcome> read_from_disk(const FileRange& range, RingLoan& ring, cuda::DevicePtr to) noexcept {
+std::optional<Outcome> read_from_disk(const FileRange& range, staging::RingLoan& ring, cuda::DevicePtr to) noexcept {
   if (!range.disk.takes_rings()) return std::nullopt;
-  const Completion completion = range.disk.ring_to_use();
-  const Uring::Use uring = Uring::of_this_thread(completion);
+  const io::Completion completion = range.disk.ring_to_use();
+  const io::Uring::Use uring = io::Uring::of_this_thread(completion);
   if (!uring) return std::nullopt;
   DiskRead read(range, ring, to, *uring);
   const Outcome outcome = read.run();
-  if (is_polled(completion) && read.was_refused()) range.disk.cannot_be_polled();
+  if (io::is_polled(completion) && read.was_refused()) range.disk.cannot_be_polled();
   return outcome;
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::transfer

@@ -8,9 +8,10 @@
 #include "staging/ring.h"
 #include "transfer/device_read.h"
 
-namespace sluice::engine {
+namespace sluice::transfer {
 
 // As read_to_device(), for a descriptor with O_DIRECT. Nothing where there is no io_uring, or it is not wanted.
-std::optional<base::Outcome> read_from_disk(const FileRange& range, RingLoan& ring, cuda::DevicePtr to) noexcept;
+std::optional<base::Outcome> read_from_disk(const FileRange& range, staging::RingLoan& ring,
+                                            cuda::DevicePtr to) noexcept;
 
-}  // namespace sluice::engine
+}  // namespace sluice::transfer

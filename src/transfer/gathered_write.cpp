@@ -14,7 +14,7 @@
 #include "observe/carriers.h"
 #include "workers/headcount.h"
 
-namespace sluice::engine {
+namespace sluice::transfer {
 
 using base::FileOffset;
 using base::Outcome;
@@ -98,8 +98,9 @@ void GatheredWrite::cut() noexcept {
   in_turns_ = can_take_turns();
   claimed_.store(streams_[0].next.load(std::memory_order_relaxed), std::memory_order_relaxed);
   const std::uint64_t window =
-      in_turns_ ? ring_bytes : std::min<std::uint64_t>(ring_bytes, std::uint64_t{window_of_one} * streams_count_);
-  place_count_ = std::min({most_places, static_cast<std::uint32_t>(window / place_bytes_), chunks_});
+      in_turns_ ? staging::ring_bytes
+                : std::min<std::uint64_t>(staging::ring_bytes, std::uint64_t{window_of_one} * streams_count_);
+  place_count_ = std::min({staging::most_places, static_cast<std::uint32_t>(window / place_bytes_), chunks_});
 }
 
 std::uint64_t GatheredWrite::begin_of(std::uint32_t chunk) const noexcept {
@@ -120,10 +121,10 @@ bool GatheredWrite::is_free(std::uint32_t chunk) const noexcept {
 }
 
 bool GatheredWrite::is_ready(std::uint32_t chunk) const noexcept {
-  return chunk != no_chunk && look(ring_->words().copied) > chunk;
+  return chunk != no_chunk && base::look(ring_->words().copied) > chunk;
 }
 
-void GatheredWrite::run(std::span<OutParcel> parcels, RingLoan& ring, Listener& listener, Bond bond) noexcept {
+void GatheredWrite::run(std::span<OutParcel> parcels, staging::RingLoan& ring, Listener& listener, Bond bond) noexcept {
   bond_ = bond;
   broken_.store(false, std::memory_order_relaxed);
   parcels_ = parcels;
@@ -134,15 +135,15 @@ void GatheredWrite::run(std::span<OutParcel> parcels, RingLoan& ring, Listener& 
   failure_ = cuda::success;
   lost_.store(false, std::memory_order_relaxed);
   through_.store(0, std::memory_order_relaxed);
-  const Headcount::Member writer(headcounts::writers_of(parcels.front().file));
+  const workers::Headcount::Member writer(workers::headcounts::writers_of(parcels.front().file));
   std::atomic_ref(ring.words().copied).store(0, std::memory_order_relaxed);
   for (std::uint32_t place = 0; place < place_count_; ++place) {
     written_[place].store(place, std::memory_order_relaxed);
   }
   {
-    const Offer offer(*this, in_turns_ ? hands_in_turns : std::min(most_writers, streams_count_));
+    const workers::Offer offer(*this, in_turns_ ? hands_in_turns : std::min(most_writers, streams_count_));
     Turn turn;
-    Patience patience;
+    base::Patience patience;
     while (told_ < parcels_.size() && failure_ == cuda::success) {
       const bool copied = copy_more();
       const bool did_something = in_turns_ ? take_turn(turn) : write_some(Holder::caller);
@@ -165,7 +166,7 @@ void GatheredWrite::run(std::span<OutParcel> parcels, RingLoan& ring, Listener& 
 // A hand stays while there is something to claim, or a stream that no other hand has.
 void GatheredWrite::lend_a_hand(unsigned /*number*/) noexcept {
   Turn turn;
-  Patience patience;
+  base::Patience patience;
   while (!lost_.load(std::memory_order_acquire)) {
     if (in_turns_ ? take_turn(turn) : write_some(Holder::hand)) {
       patience = {};
@@ -229,8 +230,8 @@ bool GatheredWrite::can_take_turns() const noexcept {
   const auto is_large = [](const OutParcel& parcel) {
     return parcel.block == 1 && parcel.place.fd >= 0 && parcel.length >= smallest_in_turns;
   };
-  const auto is_at_hand = [](const OutParcel& parcel) { return is_cached(parcel.fd, parcel.at, parcel.length); };
-  return streams_count_ == 1 && lane_count() > 0 && bytes >= smallest_run_in_turns &&
+  const auto is_at_hand = [](const OutParcel& parcel) { return io::is_cached(parcel.fd, parcel.at, parcel.length); };
+  return streams_count_ == 1 && workers::lane_count() > 0 && bytes >= smallest_run_in_turns &&
          std::all_of(parcels_.begin(), parcels_.end(), is_large) && is_at_hand(parcels_.front()) &&
          is_at_hand(parcels_.back());
 }
@@ -250,7 +251,7 @@ GatheredWrite::Group GatheredWrite::group_at(std::uint32_t first) const noexcept
   do {
     group.length += length_of(group.end);
     group.end = chunk_behind(group.end);
-  } while (++count < most_spans && goes_with(first, group.length, group.end) &&
+  } while (++count < io::most_spans && goes_with(first, group.length, group.end) &&
            group.length + length_of(group.end) <= most);
   return group;
 }
@@ -263,8 +264,9 @@ bool GatheredWrite::claim(Turn& turn) noexcept {
     if (first == no_chunk) return false;
     group = group_at(first);
   } while (!claimed_.compare_exchange_weak(first, group.end, std::memory_order_relaxed));
-  const Warmable place = parcels_[parcel_of_[first]].place;
-  turn = {first, group.end, Warming::of_place(place, place_of(first), group.length, Warming::Step::of_four_pages)};
+  const io::Warmable place = parcels_[parcel_of_[first]].place;
+  turn = {first, group.end,
+          io::Warming::of_place(place, place_of(first), group.length, io::Warming::Step::of_four_pages)};
   return true;
 }
 
@@ -290,21 +292,22 @@ std::uint32_t GatheredWrite::write_what_has_come(std::uint32_t first, Holder as)
   do {
     length += length_of(end);
     end = chunk_behind(end);
-  } while (++count < most_spans && is_ready(end) && goes_with(first, length, end) && length + length_of(end) <= most);
+  } while (++count < io::most_spans && is_ready(end) && goes_with(first, length, end) &&
+           length + length_of(end) <= most);
   write(first, end);
   return end;
 }
 
 // Chunks that lie one behind the other in the file, at most most_spans.
 void GatheredWrite::write(std::uint32_t first, std::uint32_t end) noexcept {
-  std::array<std::span<const std::byte>, most_spans> spans;
+  std::array<std::span<const std::byte>, io::most_spans> spans;
   std::size_t count = 0;
   for (std::uint32_t chunk = first; chunk != end; chunk = chunk_behind(chunk)) spans[count++] = bytes_of(chunk);
   Progress& of_first = progress_[parcel_of_[first]];
   if (is_broken()) of_first.came_short = true;
   Outcome together = Outcome::bytes(0);
   if (count > 1 && !of_first.came_short) {
-    together = write_together(parcels_[parcel_of_[first]].fd, std::span(spans).first(count), place_of(first));
+    together = io::write_together(parcels_[parcel_of_[first]].fd, std::span(spans).first(count), place_of(first));
   }
   if (!together.ok()) {
     of_first.came_short = true;
@@ -334,7 +337,7 @@ void GatheredWrite::write_rest_of(std::uint32_t chunk, std::uint64_t taken) noex
   if (!progress.came_short) {
     const std::span<std::byte> bytes = bytes_of(chunk).subspan(taken);
     const FileOffset at{place_of(chunk).value + taken};
-    Outcome written = write_span(parcel.fd, bytes, at, parcel.block);
+    Outcome written = io::write_span(parcel.fd, bytes, at, parcel.block);
     // The file system may want more of O_DIRECT than it told, and the descriptor may have got that flag meanwhile.
     if (written.error() == EINVAL) written = parcel.buffered->write(bytes, at);
     progress.done += written.count();
@@ -411,9 +414,9 @@ void GatheredWrite::tell(Listener& listener) noexcept {
   listener.through(std::span(news).first(count));
 }
 
-void GatheredWrite::look_after_device(Patience& patience) noexcept {
+void GatheredWrite::look_after_device(base::Patience& patience) noexcept {
   patience.wait();
-  if (!patience.long_since() || look(ring_->words().copied) >= issued_) return;
+  if (!patience.long_since() || base::look(ring_->words().copied) >= issued_) return;
   if (const int result = ring_->device().health(); result != cuda::success) give_up(result);
 }
 
@@ -424,4 +427,4 @@ void GatheredWrite::give_up(int result) noexcept {
   ring_->give_up();
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::transfer

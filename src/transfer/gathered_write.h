@@ -16,18 +16,18 @@
 #include "transfer/bond.h"
 #include "workers/lanes.h"
 
-namespace sluice::engine {
+namespace sluice::transfer {
 
 // One of the writes. With O_DIRECT, place and length are whole blocks.
 struct OutParcel {
   int fd = -1;
   base::FileOffset at;
   std::uint64_t length = 0;
-  std::uint32_t block = 1;          // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
-  PrivateFile* buffered = nullptr;  // the same file without O_DIRECT
+  std::uint32_t block = 1;              // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
+  io::PrivateFile* buffered = nullptr;  // the same file without O_DIRECT
   cuda::DevicePtr from = 0;
   std::uint64_t file = 0;  // the same for the same file, whatever descriptor it is written through
-  Warmable place;          // what may be warmed of it
+  io::Warmable place;      // what may be warmed of it
 
   // What came of it.
   base::Outcome outcome = base::Outcome::bytes(0);
@@ -38,7 +38,7 @@ inline constexpr std::uint64_t most_in_an_out_parcel = std::uint64_t{4} << 20U;
 inline constexpr std::size_t most_out_parcels = 128;
 
 // The state of such writes. Large; used again and again, for one run at a time.
-class GatheredWrite final : public Work {
+class GatheredWrite final : public workers::Work {
  public:
   // Told of parcels that are through while others are not, by the thread that runs.
   class Listener {
@@ -51,7 +51,7 @@ class GatheredWrite final : public Work {
 
   // With the ring's context current. All parcels' memory belongs to that context; at most most_out_parcels. Those that
   // the listener was not told of are left over.
-  void run(std::span<OutParcel> parcels, RingLoan& ring, Listener& listener, Bond bond = Bond::none) noexcept;
+  void run(std::span<OutParcel> parcels, staging::RingLoan& ring, Listener& listener, Bond bond = Bond::none) noexcept;
 
   void lend_a_hand(unsigned number) noexcept override;
 
@@ -90,7 +90,7 @@ class GatheredWrite final : public Work {
   struct Turn {
     std::uint32_t first = no_chunk;
     std::uint32_t end = no_chunk;
-    Warming warming;
+    io::Warming warming;
   };
 
   // Chunks that lie together in the file, and go into it with one call.
@@ -126,11 +126,11 @@ class GatheredWrite final : public Work {
   bool is_ready(std::uint32_t chunk) const noexcept;
   bool some_may_want_a_hand() const noexcept;
   void tell(Listener& listener) noexcept;
-  void look_after_device(Patience& patience) noexcept;
+  void look_after_device(base::Patience& patience) noexcept;
   void give_up(int result) noexcept;
 
   std::span<OutParcel> parcels_;
-  RingLoan* ring_ = nullptr;
+  staging::RingLoan* ring_ = nullptr;
   std::uint32_t place_bytes_ = 0;
   std::uint32_t place_count_ = 0;
   std::uint32_t chunks_ = 0;
@@ -145,9 +145,10 @@ class GatheredWrite final : public Work {
   bool in_turns_ = false;
   std::atomic<std::uint32_t> claimed_{0};  // the first chunk that nobody has claimed, where hands take turns
   std::array<std::uint16_t, most_chunks> parcel_of_;
-  std::array<std::atomic<std::uint32_t>, most_places> written_;  // the number of the next chunk that may come here
+  std::array<std::atomic<std::uint32_t>, staging::most_places>
+      written_;  // the number of the next chunk that may come here
   std::array<Progress, most_out_parcels> progress_;
   std::array<Stream, most_out_parcels> streams_;
 };
 
-}  // namespace sluice::engine
+}  // namespace sluice::transfer

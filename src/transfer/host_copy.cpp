@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace sluice::engine {
+namespace sluice::transfer {
 
 namespace {
 
@@ -48,4 +48,4 @@ base::Outcome copy_from_caller(std::span<std::byte> to, std::uint64_t address) n
   return answer(verdict, to.size());
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::transfer

@@ -7,10 +7,10 @@
 
 #include "base/outcome.h"
 
-namespace sluice::engine {
+namespace sluice::transfer {
 
 // Both answer the bytes copied (all of them), or EFAULT.
 base::Outcome copy_to_caller(std::uint64_t address, std::span<const std::byte> from) noexcept;
 base::Outcome copy_from_caller(std::span<std::byte> to, std::uint64_t address) noexcept;
 
-}  // namespace sluice::engine
+}  // namespace sluice::transfer

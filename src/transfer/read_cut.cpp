@@ -6,7 +6,7 @@
 #include "staging/ring.h"
 #include "workers/crew.h"
 
-namespace sluice::engine {
+namespace sluice::transfer {
 
 namespace {
 
@@ -20,7 +20,7 @@ struct Size {
 // and cost more processor time, unless they nap.
 constexpr std::array kernel_sizes{Size{224 << 10, 16 << 10, 3}, Size{384 << 10, 32 << 10, 3},
                                   Size{2 << 20, 32 << 10, 6},   Size{4 << 20, 32 << 10, 9},
-                                  Size{8 << 20, 64 << 10, 9},   Size{Crews::limits[0], 64 << 10, 7},
+                                  Size{8 << 20, 64 << 10, 9},   Size{workers::Crews::limits[0], 64 << 10, 7},
                                   Size{~0ULL, 64 << 10, 10}};
 // Requests that are no longer come here from many threads at once, which need no help.
 constexpr Size many_small{128 << 10, 16 << 10, 0};
@@ -43,7 +43,7 @@ constexpr unsigned fewest_hands_apart = 4;
 constexpr std::uint32_t times_around = 3;
 
 // Of shorter ones a nap is too large a part: at 16 MiB naps saved nothing.
-constexpr std::uint64_t longest_without_naps = Crews::limits[0];
+constexpr std::uint64_t longest_without_naps = workers::Crews::limits[0];
 
 template <typename Sizes>
 const Size& size_for(const Sizes& sizes, std::uint64_t length) {
@@ -67,7 +67,7 @@ ReadCut cut_read(const ReadShape& shape) noexcept {
   const Size& size = size_of(shape, in_copying_crowd);
   // O_DIRECT reads whole blocks, the copy engine begins when it is told to, and who reads alone gains nothing.
   if (shape.by_kernel && shape.block == 1 && size.hands > 0) {
-    const std::uint32_t spared = size.chunk_bytes - std::min(first_chunk_bytes, size.chunk_bytes / 2);
+    const std::uint32_t spared = size.chunk_bytes - std::min(staging::first_chunk_bytes, size.chunk_bytes / 2);
     skip += spared;
     total += spared;
   }
@@ -75,12 +75,12 @@ ReadCut cut_read(const ReadShape& shape) noexcept {
   made.skip = static_cast<std::uint32_t>(skip);
   made.chunk_bytes = size.chunk_bytes;
   made.chunks = static_cast<std::uint32_t>((total + size.chunk_bytes - 1) / size.chunk_bytes);
-  const std::uint32_t places = std::min<std::uint32_t>(ring_bytes / size.chunk_bytes, most_places);
+  const std::uint32_t places = std::min<std::uint32_t>(staging::ring_bytes / size.chunk_bytes, staging::most_places);
   const bool large = shape.by_kernel && made.chunks >= times_around * places;
   made.hands = std::min(size.hands + (large ? shape.beyond_usual : 0), made.chunks - 1);
   // The copy engine takes neighbours in one copy, and beside other requests hands are few.
   const bool apart = shape.by_kernel && made.hands >= fewest_hands_apart && shape.others == 0;
-  made.places = apart ? Places::of_their_own(places, shape.lanes + 1) : Places{.count = places};
+  made.places = apart ? staging::Places::of_their_own(places, shape.lanes + 1) : staging::Places{.count = places};
   made.tells = large && apart;
   made.hands_nap = made.tells && shape.length > longest_without_naps;
   made.cached = shape.cached;
@@ -91,4 +91,4 @@ ReadCut cut_read(const ReadShape& shape) noexcept {
   return made;
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::transfer

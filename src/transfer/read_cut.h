@@ -8,7 +8,7 @@
 #include "gpu/memory.h"
 #include "staging/hand.h"
 
-namespace sluice::engine {
+namespace sluice::transfer {
 
 // The read, and what goes on beside it.
 struct ReadShape {
@@ -34,7 +34,7 @@ struct ReadCut {
   std::uint32_t skip;
   std::uint32_t chunk_bytes;
   std::uint32_t chunks;
-  Places places;
+  staging::Places places;
   std::uint32_t shift;  // where the places begin, so that the kernel finds source and target alike aligned
   unsigned hands;
   bool cached;
@@ -48,4 +48,4 @@ struct ReadCut {
 
 ReadCut cut_read(const ReadShape& shape) noexcept;
 
-}  // namespace sluice::engine
+}  // namespace sluice::transfer

@@ -17,7 +17,7 @@
 #include "io/file_io.h"
 #include "observe/carriers.h"
 
-namespace sluice::engine {
+namespace sluice::transfer {
 
 using base::FileOffset;
 using base::Outcome;
@@ -29,7 +29,7 @@ constexpr std::uint32_t usual_chunk = 16 << 10;
 
 // Kernels of our own end soon.
 std::chrono::microseconds patience_with_launch(std::uint64_t bytes) noexcept {
-  return offers_now() > 1 ? std::chrono::microseconds(3000) : patience_with_kernel_of_one(bytes);
+  return workers::offers_now() > 1 ? std::chrono::microseconds(3000) : staging::patience_with_kernel_of_one(bytes);
 }
 
 std::uint32_t chunks_in(std::uint64_t length, std::uint32_t size) noexcept {
@@ -44,7 +44,8 @@ std::byte* ScatteredRead::bytes_of(std::uint32_t chunk) const noexcept {
 
 std::uint32_t ScatteredRead::wanted(std::uint32_t chunk) const noexcept {
   const std::uint64_t left = parcels_[parcel_of_[chunk]].length - begin_of(chunk);
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(left, chunk < heads_ ? first_chunk_bytes : chunk_bytes_));
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(left, chunk < heads_ ? staging::first_chunk_bytes : chunk_bytes_));
 }
 
 // As many parcels as one launch takes, and the size of their chunks: small ones start the device sooner, large ones
@@ -71,9 +72,9 @@ std::size_t ScatteredRead::cut(std::span<Parcel> parcels) noexcept {
 // Heads first, then what is left of each parcel.
 void ScatteredRead::number_chunks() noexcept {
   heads_ = 0;
-  if (chunk_bytes_ > first_chunk_bytes && !in_one_row_) {
+  if (chunk_bytes_ > staging::first_chunk_bytes && !in_one_row_) {
     for (std::size_t i = 0; i < parcels_.size() && heads_ < most_heads; ++i) {
-      if (parcels_[i].length > first_chunk_bytes) parcel_of_[heads_++] = static_cast<std::uint16_t>(i);
+      if (parcels_[i].length > staging::first_chunk_bytes) parcel_of_[heads_++] = static_cast<std::uint16_t>(i);
     }
   }
   chunks_ = heads_;
@@ -83,7 +84,7 @@ void ScatteredRead::number_chunks() noexcept {
     const bool has_head = head < heads_ && parcel_of_[head] == i;
     progress.first = chunks_;
     progress.begin = has_head ? head++ : chunks_;
-    progress.head_bytes = has_head ? first_chunk_bytes : 0;
+    progress.head_bytes = has_head ? staging::first_chunk_bytes : 0;
     progress.end = chunks_ + chunks_in(parcels_[i].length - progress.head_bytes, chunk_bytes_);
     progress.row_end = progress.end;
     progress.comes_short.store(progress.end, std::memory_order_relaxed);
@@ -110,7 +111,7 @@ void ScatteredRead::write_targets() noexcept {
   }
 }
 
-void ScatteredRead::run(std::span<Parcel> parcels, RingLoan& ring, Carrier carrier, Bond bond) noexcept {
+void ScatteredRead::run(std::span<Parcel> parcels, staging::RingLoan& ring, Carrier carrier, Bond bond) noexcept {
   in_one_row_ = bond == Bond::one_transfer;
   while (!parcels.empty()) {
     parcels = parcels.subspan(cut(parcels));
@@ -128,18 +129,18 @@ void ScatteredRead::run(std::span<Parcel> parcels, RingLoan& ring, Carrier carri
   }
 }
 
-void ScatteredRead::carry(RingLoan& ring, bool by_kernel) noexcept {
+void ScatteredRead::carry(staging::RingLoan& ring, bool by_kernel) noexcept {
   ring_ = &ring;
-  RingWords& words = ring.words();
+  staging::RingWords& words = ring.words();
   const std::uint32_t first_phase = target_of(0) % 16;
   const bool alike = std::all_of(parcels_.begin(), parcels_.end(),
                                  [&](const Parcel& parcel) { return parcel.to % 16 == first_phase; });
   // Where all lie alike, neighbours in the ring touch, and the copy engine takes them in one piece.
   places_ = ring.bytes().data();
   stride_ = alike ? chunk_bytes_ : chunk_bytes_ + 64;
-  const auto places = std::min(most_places, static_cast<std::uint32_t>((ring.bytes().size() - 16) / stride_));
-  const bool apart = by_kernel && chunk_bytes_ >= usual_chunk && chunks_ > most_hands && offers_now() == 0;
-  rooms_ = apart ? Places::of_their_own(places, lane_count() + 1) : Places{.count = places};
+  const auto places = std::min(staging::most_places, static_cast<std::uint32_t>((ring.bytes().size() - 16) / stride_));
+  const bool apart = by_kernel && chunk_bytes_ >= usual_chunk && chunks_ > most_hands && workers::offers_now() == 0;
+  rooms_ = apart ? staging::Places::of_their_own(places, workers::lane_count() + 1) : staging::Places{.count = places};
   first_number_ = ring.numbers(chunks_);
   std::atomic_ref(words.copied).store(0, std::memory_order_relaxed);
   renew_slots(first_number_);
@@ -148,11 +149,11 @@ void ScatteredRead::carry(RingLoan& ring, bool by_kernel) noexcept {
   copied_.store(0, std::memory_order_relaxed);
   by_kernel_.store(by_kernel, std::memory_order_relaxed);
   next_.store(1, std::memory_order_relaxed);  // the first is the caller's
-  const Offer offer(*this, std::min(most_hands, chunks_ - 1));
+  const workers::Offer offer(*this, std::min(most_hands, chunks_ - 1));
   if (by_kernel) launch();
-  Hand hand(rooms_, 0);
+  staging::Hand hand(rooms_, 0);
   for (std::uint32_t chunk = 0; chunk < chunks_; chunk = next_.fetch_add(1, std::memory_order_relaxed)) {
-    Patience patience;
+    base::Patience patience;
     while (!has_room(hand, chunk)) look_after_device(patience);
     if (is_lost()) break;
     read(hand, chunk);
@@ -172,11 +173,11 @@ void ScatteredRead::renew_slots(std::uint32_t first) noexcept {
 }
 
 void ScatteredRead::lend_a_hand(unsigned number) noexcept {
-  Hand hand(rooms_, number);
+  staging::Hand hand(rooms_, number);
   for (;;) {
     const std::uint32_t chunk = next_.fetch_add(1, std::memory_order_relaxed);
     if (chunk >= chunks_) return;
-    Patience patience;
+    base::Patience patience;
     while (!has_room(hand, chunk)) patience.wait();
     if (is_lost()) return;
     read(hand, chunk);
@@ -202,17 +203,17 @@ void ScatteredRead::settle() noexcept {
 bool ScatteredRead::has_left(std::uint32_t chunk) const noexcept {
   if (copied_.load(std::memory_order_acquire) > chunk) return true;
   // The last one of this slot, perhaps of an earlier launch.
-  const std::uint32_t last = look(ring_->words().drained[chunk % gpu::ticket_slots]) - first_number_;
+  const std::uint32_t last = base::look(ring_->words().drained[chunk % gpu::ticket_slots]) - first_number_;
   return last < chunks_ && last >= chunk;
 }
 
-bool ScatteredRead::has_room(const Hand& hand, std::uint32_t chunk) const noexcept {
+bool ScatteredRead::has_room(const staging::Hand& hand, std::uint32_t chunk) const noexcept {
   if (chunk >= gpu::ticket_slots && !has_left(chunk - gpu::ticket_slots)) return false;
   const std::optional<std::uint32_t> before = hand.in_the_way_of(chunk);
   return !before || has_left(*before);
 }
 
-void ScatteredRead::read(Hand& hand, std::uint32_t chunk) noexcept {
+void ScatteredRead::read(staging::Hand& hand, std::uint32_t chunk) noexcept {
   Slot& slot = this->slot(chunk);
   slot.place = hand.place_for(chunk);
   hand.has_read(chunk);
@@ -224,8 +225,8 @@ void ScatteredRead::read(Hand& hand, std::uint32_t chunk) noexcept {
   std::uint32_t known = row.comes_short.load(std::memory_order_relaxed);
   if (chunk < known) {
     const std::uint32_t size = wanted(chunk);
-    const Outcome got = read_span_if_cached(parcel.fd, {bytes_of(chunk), size},
-                                            FileOffset{parcel.at.value + begin_of(chunk)}, parcel.file_size);
+    const Outcome got = io::read_span_if_cached(parcel.fd, {bytes_of(chunk), size},
+                                                FileOffset{parcel.at.value + begin_of(chunk)}, parcel.file_size);
     slot.outcome = got.value();
     // EINVAL: the descriptor has got O_DIRECT since it was registered, which somebody else deals with.
     slot.left_over = got.error() == EAGAIN || got.error() == EINVAL;
@@ -284,7 +285,7 @@ void ScatteredRead::publish(std::uint32_t chunk, std::uint32_t length) noexcept 
 }
 
 void ScatteredRead::launch() noexcept {
-  RingWords& words = ring_->words();
+  staging::RingWords& words = ring_->words();
   serial_ = ring_->next_serial();
   write_targets();
   std::atomic_ref(words.tickets[0].value).store(0, std::memory_order_release);  // may still say called_off
@@ -309,20 +310,20 @@ void ScatteredRead::launch() noexcept {
 // what is there. Otherwise either the first block reads `called_off`, or this thread reads `begun`; a full fence on
 // both sides excludes that neither does.
 bool ScatteredRead::call_off() noexcept {
-  RingWords& words = ring_->words();
+  staging::RingWords& words = ring_->words();
   const std::atomic_ref ticket(words.tickets[0].value);
   std::uint64_t seen = ticket.load(std::memory_order_relaxed);
   do {
     if (seen != 0 && static_cast<std::uint32_t>(seen) != first_number_) return false;
   } while (!ticket.compare_exchange_weak(seen, gpu::called_off, std::memory_order_seq_cst));
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (look(words.launch.begun) == serial_) {
-    Patience patience;
-    while (look(words.launch.verdict) >> 2U != serial_) {
+  if (base::look(words.launch.begun) == serial_) {
+    base::Patience patience;
+    while (base::look(words.launch.verdict) >> 2U != serial_) {
       patience.wait();
       if (patience.long_since() && !is_healthy()) return false;
     }
-    if ((look(words.launch.verdict) & 3U) == 1) return false;
+    if ((base::look(words.launch.verdict) & 3U) == 1) return false;
   }
   ring_->called_off(serial_);
   observe::count_carrier(observe::CarriedBy::kernel_called_off);
@@ -346,12 +347,12 @@ void ScatteredRead::give_up(int result) noexcept {
   copied_.store(lost, std::memory_order_release);
 }
 
-void ScatteredRead::look_after_device(Patience& patience) noexcept {
+void ScatteredRead::look_after_device(base::Patience& patience) noexcept {
   patience.wait();
   if (failure_ != cuda::success) return;
   if (!by_kernel()) {
     pump();
-  } else if (look(ring_->words().launch.begun) != serial_) {
+  } else if (base::look(ring_->words().launch.begun) != serial_) {
     if (std::chrono::steady_clock::now() - launched_ > patience_with_launch(bytes())) call_off();
   } else if (patience.long_since()) {
     is_healthy();
@@ -376,7 +377,7 @@ void ScatteredRead::pump() noexcept {
       return;
     }
   }
-  copied_.store(look(ring_->words().copied), std::memory_order_release);
+  copied_.store(base::look(ring_->words().copied), std::memory_order_release);
 }
 
 // Neighbours on both sides in one copy; many copies in one call where the driver has it.
@@ -403,8 +404,8 @@ int ScatteredRead::copy_released(std::uint32_t end) noexcept {
 }
 
 void ScatteredRead::finish() noexcept {
-  Patience patience;
-  while (failure_ == cuda::success && by_kernel() && look(ring_->words().launch.done) != serial_) {
+  base::Patience patience;
+  while (failure_ == cuda::success && by_kernel() && base::look(ring_->words().launch.done) != serial_) {
     look_after_device(patience);
   }
   if (failure_ != cuda::success) return;
@@ -423,4 +424,4 @@ void ScatteredRead::finish() noexcept {
                          in_one_row_ ? 1 : parcels_.size());
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::transfer

@@ -17,7 +17,7 @@
 #include "transfer/device_read.h"
 #include "workers/lanes.h"
 
-namespace sluice::engine {
+namespace sluice::transfer {
 
 // One of the reads; of a buffered descriptor.
 struct Parcel {
@@ -36,10 +36,10 @@ struct Parcel {
 inline constexpr std::uint64_t most_in_a_parcel = std::uint64_t{4} << 20U;
 
 // The state of such reads. Large; used again and again, for one run at a time.
-class ScatteredRead final : public Work {
+class ScatteredRead final : public workers::Work {
  public:
   // With the ring's context current. All parcels' memory belongs to that context.
-  void run(std::span<Parcel> parcels, RingLoan& ring, Carrier carrier, Bond bond = Bond::none) noexcept;
+  void run(std::span<Parcel> parcels, staging::RingLoan& ring, Carrier carrier, Bond bond = Bond::none) noexcept;
 
   void lend_a_hand(unsigned number) noexcept override;
 
@@ -49,7 +49,7 @@ class ScatteredRead final : public Work {
   // begin with, short, one for each thread. So the device has something to carry as soon as it has begun. (The targets
   // are known beforehand.)
   static constexpr std::uint32_t most_heads = most_hands + 1;
-  static constexpr std::uint32_t most_chunks = most_targets - most_heads;
+  static constexpr std::uint32_t most_chunks = staging::most_targets - most_heads;
   static constexpr std::uint32_t largest_chunk = 64 << 10;
 
   // How a parcel of the present launch stands. Only the first line is looked at by threads that read. Chunks are
@@ -82,7 +82,7 @@ class ScatteredRead final : public Work {
   std::size_t cut(std::span<Parcel> parcels) noexcept;
   void number_chunks() noexcept;
   void write_targets() noexcept;
-  void carry(RingLoan& ring, bool by_kernel) noexcept;
+  void carry(staging::RingLoan& ring, bool by_kernel) noexcept;
   void settle() noexcept;
   void renew_slots(std::uint32_t first) noexcept;
 
@@ -106,13 +106,13 @@ class ScatteredRead final : public Work {
   static constexpr std::uint32_t lost = ~std::uint32_t{0};  // as a value of copied_
   bool is_lost() const noexcept { return copied_.load(std::memory_order_acquire) == lost; }
   bool has_left(std::uint32_t chunk) const noexcept;
-  bool has_room(const Hand& hand, std::uint32_t chunk) const noexcept;
+  bool has_room(const staging::Hand& hand, std::uint32_t chunk) const noexcept;
   bool is_released(std::uint32_t chunk) const noexcept;
   bool next_is_ready(const Progress& row) const noexcept;
   Progress& row_of(std::uint32_t parcel) noexcept { return progress_[in_one_row_ ? 0 : parcel]; }
   const Progress& row_of(std::uint32_t parcel) const noexcept { return progress_[in_one_row_ ? 0 : parcel]; }
 
-  void read(Hand& hand, std::uint32_t chunk) noexcept;
+  void read(staging::Hand& hand, std::uint32_t chunk) noexcept;
   void release(std::uint32_t parcel) noexcept;
   void release_next(Progress& row) noexcept;
   void publish(std::uint32_t chunk, std::uint32_t length) noexcept;
@@ -121,20 +121,20 @@ class ScatteredRead final : public Work {
   bool call_off() noexcept;
   bool is_healthy() noexcept;
   void give_up(int result) noexcept;
-  void look_after_device(Patience& patience) noexcept;
+  void look_after_device(base::Patience& patience) noexcept;
   void pump() noexcept;
   int copy_released(std::uint32_t end) noexcept;
   void finish() noexcept;
 
   std::span<Parcel> parcels_;  // of the present launch
   bool in_one_row_ = false;    // they are one transfer
-  RingLoan* ring_ = nullptr;
+  staging::RingLoan* ring_ = nullptr;
   std::byte* places_ = nullptr;
   std::uint32_t chunk_bytes_ = 0;
   std::uint32_t stride_ = 0;
   std::uint32_t heads_ = 0;  // come first among the chunks
   std::uint32_t chunks_ = 0;
-  Places rooms_;
+  staging::Places rooms_;
   std::uint32_t first_number_ = 0;
   std::uint32_t last_number_ = 0;  // of all chunks so far, the largest that a slot may have
   std::uint32_t serial_ = 0;
@@ -147,7 +147,7 @@ class ScatteredRead final : public Work {
   std::atomic<bool> by_kernel_{false};
   std::array<Slot, gpu::ticket_slots> slots_;
   std::array<Progress, most_chunks> progress_;
-  std::array<std::uint16_t, most_targets> parcel_of_{};
+  std::array<std::uint16_t, staging::most_targets> parcel_of_{};
 };
 
-}  // namespace sluice::engine
+}  // namespace sluice::transfer

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace sluice::engine {
+namespace sluice::workers {
 
 // For requests of about the same length.
 class Crew {
@@ -139,4 +139,4 @@ class Crews {
   std::array<Crew, limits.size() + 1> crews_;
 };
 
-}  // namespace sluice::engine
+}  // namespace sluice::workers

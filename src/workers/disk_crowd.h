@@ -12,7 +12,7 @@
 #include "base/pause.h"
 #include "workers/headcount.h"
 
-namespace sluice::engine {
+namespace sluice::workers {
 
 class DiskCrowd {
  public:
@@ -35,7 +35,9 @@ class DiskCrowd {
     Member(const Member&) = delete;
     Member& operator=(const Member&) = delete;
 
-    Waiting waits() const noexcept { return counted_ && crowd_.is_patient() ? Waiting::asleep : Waiting::busily; }
+    base::Waiting waits() const noexcept {
+      return counted_ && crowd_.is_patient() ? base::Waiting::asleep : base::Waiting::busily;
+    }
 
    private:
     DiskCrowd& crowd_;
@@ -60,4 +62,4 @@ class DiskCrowd {
 
 inline constinit DiskCrowd disk_crowd;
 
-}  // namespace sluice::engine
+}  // namespace sluice::workers

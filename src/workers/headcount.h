@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace sluice::engine {
+namespace sluice::workers {
 
 class Headcount {
  public:
@@ -55,4 +55,4 @@ inline void forget() noexcept {
 
 }  // namespace headcounts
 
-}  // namespace sluice::engine
+}  // namespace sluice::workers

@@ -30,7 +30,7 @@
 #include "observe/log.h"
 #include "workers/shares.h"
 
-namespace sluice::engine {
+namespace sluice::workers {
 
 namespace {
 
@@ -218,7 +218,7 @@ void look_around(Board& all, unsigned number) noexcept {
       until = now + attention;
       at_most = now + longest_attention;
     } else {
-      pause(16);
+      base::pause(16);
       now = std::chrono::steady_clock::now();
       if (all.offers.load(std::memory_order_relaxed) > 0) until = std::min(now + attention, at_most);
     }
@@ -317,7 +317,7 @@ Offer::~Offer() {
   std::uint64_t seen = place.word.load(std::memory_order_relaxed);
   while (!place.word.compare_exchange_weak(seen, seen - hands(seen) * one_hand + one_use, std::memory_order_acquire)) {
   }
-  Patience patience;
+  base::Patience patience;
   while (at_it(place.word.load(std::memory_order_acquire)) > 0) patience.wait();
   place.taken.store(false, std::memory_order_release);
 }
@@ -385,4 +385,4 @@ void lanes_after_fork(bool in_child) noexcept {
   all.starting.unlock();
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::workers

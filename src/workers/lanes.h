@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace sluice::engine {
+namespace sluice::workers {
 
 // Work that several threads can do at once.
 class Work {
@@ -60,4 +60,4 @@ unsigned lane_count() noexcept;
 void lanes_before_fork() noexcept;
 void lanes_after_fork(bool in_child) noexcept;
 
-}  // namespace sluice::engine
+}  // namespace sluice::workers

@@ -11,7 +11,7 @@
 
 #include "base/rest.h"
 
-namespace sluice::engine {
+namespace sluice::workers {
 
 // Of one thread.
 class Naps {
@@ -62,8 +62,8 @@ class Naps {
     ::prctl(PR_SET_TIMERSLACK, as_at_first, 0UL, 0UL, 0UL);
   }
 
-  Rest rest_;
+  base::Rest rest_;
   unsigned lateness_ = 0;
 };
 
-}  // namespace sluice::engine
+}  // namespace sluice::workers

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace sluice::engine {
+namespace sluice::workers {
 
 struct Workforce {
   unsigned processors;  // that the process may use
@@ -33,4 +33,4 @@ constexpr unsigned wanted_by_all(const Workforce& all, unsigned offers, unsigned
   return is_crowd(all, offers) ? std::min(wanted, hands_for_a_crowd(all, offers)) : wanted;
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::workers

@@ -20,7 +20,7 @@
 #include "stream/channel/courier.h"
 #include "workers/lanes.h"
 
-namespace sluice::engine {
+namespace sluice::stream {
 
 namespace {
 
@@ -64,7 +64,7 @@ void Attendants::announce(unsigned hands) noexcept {
 // Waking lanes takes longer than a stream takes to ring.
 void Attendants::rouse() noexcept {
   if (hands_announced_.load(std::memory_order_relaxed) == 0) return;
-  rouse_lanes(hands_announced_.exchange(0, std::memory_order_acquire));
+  workers::rouse_lanes(hands_announced_.exchange(0, std::memory_order_acquire));
 }
 
 bool Attendants::are_there() noexcept {
@@ -133,7 +133,7 @@ void Attendants::wake_one(std::unique_lock<base::AdaptiveMutex>& lock) {
 void Attendants::wake_companions(std::unique_lock<base::AdaptiveMutex>& lock) {
   const unsigned streams = companions();
   const auto at_work = static_cast<unsigned>(at_work_.size());
-  const unsigned wanted = std::min(streams > at_work ? streams - at_work : 1U, lane_count() + 1);
+  const unsigned wanted = std::min(streams > at_work ? streams - at_work : 1U, workers::lane_count() + 1);
   if (wanted > 1 && resting_ > 1) {
     news_.advance(static_cast<int>(wanted));
   } else {
@@ -240,12 +240,12 @@ void Attendants::rest(std::unique_lock<base::AdaptiveMutex>& lock, Clock::time_p
   somebody_is_awake_.store(true, std::memory_order_relaxed);
   while (news_.now() == seen && Clock::now() < awake_until) {
     rouse();
-    pause(16);
+    base::pause(16);
   }
   somebody_is_awake_.store(false, std::memory_order_relaxed);
   --looking_;
   rouse();
-  news_.wait_beyond(seen, deputy ? std::optional(in_time(between_deputy_looks)) : std::nullopt);
+  news_.wait_beyond(seen, deputy ? std::optional(base::in_time(between_deputy_looks)) : std::nullopt);
   lock.lock();
   --resting_;
   if (deputy) has_deputy_ = false;
@@ -324,9 +324,9 @@ bool Attendants::watch(std::unique_lock<base::AdaptiveMutex>& lock) {
     rouse();
     if (naps) {
       const auto nap = std::clamp<std::chrono::nanoseconds>(quiet / 16, shortest_nap, longest_nap);
-      if (watch_news_.wait_beyond(seen, in_time(nap))) last = Clock::now();
+      if (watch_news_.wait_beyond(seen, base::in_time(nap))) last = Clock::now();
     } else {
-      pause(16);
+      base::pause(16);
     }
     lock.lock();
     if (naps) watcher_naps_ = false;
@@ -344,7 +344,7 @@ bool Attendants::run(const Due& due) noexcept {
     return false;
   }
   // Of a task that a call has rung, the caller may still be putting the rest into the stream, or be kept from it.
-  Patience patience;
+  base::Patience patience;
   for (const auto begun = Clock::now(); !due.task->is_submitted(); patience.wait()) {
     if (!due.task->is_let_through() && Clock::now() - begun > usual_launch) due.station->let_through(*due.task);
   }
@@ -365,4 +365,4 @@ void Attendants::after_fork(bool in_child) noexcept {
   if (in_child) the_attendants().make_anew();
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::stream

@@ -15,7 +15,7 @@
 #include "base/event_count.h"
 #include "stream/channel/station.h"
 
-namespace sluice::engine {
+namespace sluice::stream {
 
 class Attendants {
  public:
@@ -126,4 +126,4 @@ class Attendants {
   base::EventCount ended_;
 };
 
-}  // namespace sluice::engine
+}  // namespace sluice::stream

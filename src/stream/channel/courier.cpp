@@ -8,7 +8,7 @@
 #include "gpu/memory.h"
 #include "observe/carriers.h"
 
-namespace sluice::engine {
+namespace sluice::stream {
 
 using gpu::ErrandKind;
 
@@ -69,18 +69,19 @@ std::byte* Courier::place_of(std::uint32_t number) const noexcept {
 }
 
 bool Courier::begun() const noexcept {
-  return gpu::is_told_of(look(words_.begun), first_);
+  return gpu::is_told_of(base::look(words_.begun), first_);
 }
 
 // A later launch can only have begun where this one has carried everything.
 Courier::Verdict Courier::verdict() const noexcept {
-  const std::uint32_t told = look(words_.verdict);
+  const std::uint32_t told = base::look(words_.verdict);
   if (!gpu::is_told_of(told, gpu::carrying(first_))) return Verdict::none_yet;
   return told == gpu::taken_back(first_) ? Verdict::taken_back : Verdict::carries;
 }
 
 bool Courier::carried_out(std::uint32_t number) const noexcept {
-  return called_off_ || number < carried_before_ || look(words_.acked[number % gpu::errand_places].number) == number;
+  return called_off_ || number < carried_before_ ||
+         base::look(words_.acked[number % gpu::errand_places].number) == number;
 }
 
 std::span<std::byte> Courier::place() noexcept {
@@ -95,7 +96,7 @@ bool Courier::is_free_ahead(std::uint32_t ahead) const noexcept {
   return number - first_ < gpu::errand_places || carried_out(number - gpu::errand_places);
 }
 
-bool Courier::wait_a_moment(Patience& patience) noexcept {
+bool Courier::wait_a_moment(base::Patience& patience) noexcept {
   if (gate_open_) {
     look_after(patience);
   } else {
@@ -159,12 +160,12 @@ void Courier::open_soon() noexcept {
 }
 
 bool Courier::wait_for(std::uint32_t number) noexcept {
-  Patience patience;
+  base::Patience patience;
   while (!carried_out(number) && failure_ == cuda::success) look_after(patience);
   return failure_ == cuda::success;
 }
 
-void Courier::look_after(Patience& patience) noexcept {
+void Courier::look_after(base::Patience& patience) noexcept {
   patience.wait();
   // A stream that has not got there yet must not see bytes.
   if (!early_ && !begun() && std::chrono::steady_clock::now() - opened_ > patience_with_errand) {
@@ -210,7 +211,7 @@ void Courier::call_off() noexcept {
   std::atomic_ref(slot.second_word).store(mark.second_word(), std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (begun()) {
-    Patience patience;
+    base::Patience patience;
     while (verdict() == Verdict::none_yet && failure_ == cuda::success) {
       patience.wait();
       if (patience.long_since()) ask_for_health();
@@ -245,7 +246,7 @@ std::optional<int> Courier::carry_by_engine(const gpu::ErrandCommand& command) n
   std::byte* const place = place_of(command.number);
   if (rescue_ == nullptr) return Rescue::carry(station_.device(), command, place);
   rescue_->ask(command, place);
-  Patience patience;
+  base::Patience patience;
   while (!rescue_->is_done()) {
     if (verdict() == Verdict::taken_back && rescue_->have_back()) return std::nullopt;
     patience.wait();
@@ -307,7 +308,7 @@ Courier::Kernel Courier::kernel(std::chrono::steady_clock::time_point now) noexc
   if (through_) return Kernel::through;
   if (has_kernel_ && !begun()) {
     if (early_) {
-      if (static_cast<std::int32_t>(look(words_.bell) - gate_value_) < 0) return Kernel::awaited;
+      if (static_cast<std::int32_t>(base::look(words_.bell) - gate_value_) < 0) return Kernel::awaited;
       early_ = false;
       opened_ = now;
     }
@@ -331,4 +332,4 @@ void Courier::call_off_late() noexcept {
   if (called_off_ || failure_ != cuda::success) resume();
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::stream

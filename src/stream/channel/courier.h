@@ -17,7 +17,11 @@
 #include "stream/channel/rescue.h"
 #include "stream/channel/station.h"
 
-namespace sluice::engine {
+namespace sluice::base {
+class Patience;
+}
+
+namespace sluice::stream {
 
 class Courier {
  public:
@@ -46,7 +50,7 @@ class Courier {
   }
   bool is_free_ahead(std::uint32_t ahead) const noexcept;
   // A moment's wait for the device. False: failed().
-  bool wait_a_moment(class Patience& patience) noexcept;
+  bool wait_a_moment(base::Patience& patience) noexcept;
   // What stands at `offset` of that place goes to the device.
   void send(std::uint32_t offset, std::uint32_t length, std::uint64_t address) noexcept;
 
@@ -93,7 +97,7 @@ class Courier {
   }
   bool carried_out(std::uint32_t number) const noexcept;
   bool wait_for(std::uint32_t number) noexcept;
-  void look_after(class Patience& patience) noexcept;
+  void look_after(base::Patience& patience) noexcept;
   bool grants_delay() noexcept;
   void ask_for_health() noexcept;
   void call_off() noexcept;
@@ -131,4 +135,4 @@ class Courier {
   std::array<gpu::ErrandCommand, gpu::errand_places> posted_{};
 };
 
-}  // namespace sluice::engine
+}  // namespace sluice::stream

@@ -12,7 +12,7 @@
 #include "base/pause.h"
 #include "observe/log.h"
 
-namespace sluice::engine {
+namespace sluice::stream {
 
 namespace {
 
@@ -79,7 +79,7 @@ void Rescue::end() noexcept {
 
 bool Rescue::wait_for_work() noexcept {
   constexpr int looks = 2000;  // what is asked for comes piece by piece
-  for (int i = 0; i < looks && step_.load(std::memory_order_relaxed) == Step::done; ++i) pause();
+  for (int i = 0; i < looks && step_.load(std::memory_order_relaxed) == Step::done; ++i) base::pause();
   for (;;) {
     const std::uint32_t seen = news_.now();
     const Step step = step_.load(std::memory_order_acquire);
@@ -110,4 +110,4 @@ int Rescue::carry(const gpu::Errands& device, const gpu::ErrandCommand& command,
   return result == cuda::success ? copy(device, command, place + command.offset) : result;
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::stream

@@ -13,7 +13,7 @@
 #include "base/event_count.h"
 #include "gpu/errand.h"
 
-namespace sluice::engine {
+namespace sluice::stream {
 
 class Rescue {
  public:
@@ -52,4 +52,4 @@ class Rescue {
   base::EventCount news_;
 };
 
-}  // namespace sluice::engine
+}  // namespace sluice::stream

@@ -13,14 +13,14 @@
 #include "stream/channel/courier.h"
 #include "workers/lanes.h"
 
-namespace sluice::engine {
+namespace sluice::stream {
 
 namespace {
 
 std::atomic<bool> host_functions{false};
 
 bool is_reached(const std::uint32_t& word, std::uint32_t value) noexcept {
-  return static_cast<std::int32_t>(look(word) - value) >= 0;
+  return static_cast<std::int32_t>(base::look(word) - value) >= 0;
 }
 
 }  // namespace
@@ -95,7 +95,7 @@ void Station::wait_at_gate_on_host(std::uint32_t value) const noexcept {
 }
 
 bool Station::is_kernel_inside() const noexcept {
-  return last_launch_ && !gpu::is_told_of(look(words().left), *last_launch_);
+  return last_launch_ && !gpu::is_told_of(base::look(words().left), *last_launch_);
 }
 
 bool Station::needs_gate(const StreamTask& task) const noexcept {
@@ -227,7 +227,7 @@ unsigned companion_streams() noexcept {
 
 unsigned hands_for_a_stream(unsigned wanted) noexcept {
   if (wanted == 0) return 0;
-  const unsigned processors = lane_count() + 1;
+  const unsigned processors = workers::lane_count() + 1;
   const unsigned theirs = processors > 2 ? processors - 2 : 1;
   const unsigned streams = std::min(companion_streams(), theirs);
   const unsigned spare = theirs - streams;
@@ -254,4 +254,4 @@ void stations_after_fork(bool in_child) noexcept {
   Attendants::after_fork(in_child);
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::stream

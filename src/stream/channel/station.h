@@ -21,7 +21,7 @@
 #include "gpu/errand.h"
 #include "stream/channel/task_queue.h"
 
-namespace sluice::engine {
+namespace sluice::stream {
 
 class Courier;
 class Station;
@@ -197,4 +197,4 @@ std::size_t station_count() noexcept;
 void stations_before_fork() noexcept;
 void stations_after_fork(bool in_child) noexcept;
 
-}  // namespace sluice::engine
+}  // namespace sluice::stream

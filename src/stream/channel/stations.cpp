@@ -8,7 +8,7 @@
 #include "stream/channel/attendants.h"
 #include "stream/channel/courier.h"
 
-namespace sluice::engine {
+namespace sluice::stream {
 
 namespace {
 
@@ -17,7 +17,8 @@ constexpr std::size_t usual_stations = 256;
 
 // Staging memory of three stations stands in two huge pages, and their words ahead of it.
 constexpr std::size_t stations_in_a_block = 3;
-constexpr StagingShape block_shape{.ahead = stations_in_a_block * gpu::errand_words_bytes, .bulk = 2 * huge_page_bytes};
+constexpr gpu::StagingShape block_shape{.ahead = stations_in_a_block * gpu::errand_words_bytes,
+                                        .bulk = 2 * gpu::huge_page_bytes};
 static_assert(stations_in_a_block * gpu::errand_staging_bytes <= block_shape.bulk);
 
 }  // namespace
@@ -27,7 +28,7 @@ gpu::ErrandMemory Attendants::take_memory() noexcept try {
   const std::lock_guard lock(mutex_);
   if (memory_.empty()) {
     memory_.reserve(stations_in_a_block);
-    std::byte* const block = map_staging(block_shape);
+    std::byte* const block = gpu::map_staging(block_shape);
     for (std::size_t left = block == nullptr ? 0 : stations_in_a_block; left > 0; --left) {
       memory_.push_back({block + (left - 1) * gpu::errand_words_bytes,
                          block + block_shape.ahead + (left - 1) * gpu::errand_staging_bytes});
@@ -183,7 +184,7 @@ void Attendants::collect() {
 }
 
 bool Attendants::is_rung(const Station& station, const StreamTask& task) noexcept {
-  return static_cast<std::int32_t>(look(station.words().bell) - task.gate_value_) >= 0;
+  return static_cast<std::int32_t>(base::look(station.words().bell) - task.gate_value_) >= 0;
 }
 
 // The same for one station, at which nobody is at work.
@@ -272,7 +273,7 @@ bool Attendants::pending(const void* subject) noexcept {
 }
 
 bool Attendants::wait_until_none(const void* subject, int milliseconds) noexcept {
-  timespec deadline = in_time(std::chrono::milliseconds(milliseconds));
+  timespec deadline = base::in_time(std::chrono::milliseconds(milliseconds));
   std::unique_lock lock(mutex_);
   ++awaited_;
   take_in();
@@ -285,7 +286,7 @@ bool Attendants::wait_until_none(const void* subject, int milliseconds) noexcept
     lock.lock();
     take_in();
     const std::size_t now = count_of(subject);
-    if (now < left) deadline = in_time(std::chrono::milliseconds(milliseconds));
+    if (now < left) deadline = base::in_time(std::chrono::milliseconds(milliseconds));
     left = std::min(left, now);
   }
   --awaited_;
@@ -297,4 +298,4 @@ std::size_t Attendants::station_count() noexcept {
   return stations_;
 }
 
-}  // namespace sluice::engine
+}  // namespace sluice::stream

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <utility>
 
-namespace sluice::engine {
+namespace sluice::stream {
 
 // What stands in a row.
 template <typename Task>
@@ -93,4 +93,4 @@ class Arrivals {
   std::atomic<Task*> newest_{nullptr};
 };
 
-}  // namespace sluice::engine
+}  // namespace sluice::stream

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace sluice::engine {
+namespace sluice::base {
 namespace {
 
 constexpr std::uint32_t longest = 64;
@@ -85,4 +85,4 @@ TEST(TimedRest, IsShortAgainOnceItWentWell) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::base

@@ -14,7 +14,7 @@
 #include <sstream>
 #include <string>
 
-namespace sluice::engine {
+namespace sluice::gpu {
 namespace {
 
 constexpr std::size_t page = 4096;
@@ -126,4 +126,4 @@ TEST(StagingMemory, IsNoneWhereThereIsNoRoom) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::gpu

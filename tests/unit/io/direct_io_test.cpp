@@ -22,7 +22,7 @@
 
 #include "base/unique_fd.h"
 
-namespace sluice::engine {
+namespace sluice::io {
 namespace {
 
 using base::Direction;
@@ -318,4 +318,4 @@ TEST(Uring, GivesWhatThereIsAfterAWhile) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::io

@@ -19,7 +19,7 @@
 #include "staging/slab.h"
 #include "transfer/host_copy.h"
 
-namespace sluice::engine {
+namespace sluice::io {
 namespace {
 
 using base::FileOffset;
@@ -206,8 +206,8 @@ TEST(HostCopies, AnswerBadAddressesInsteadOfCrashing) {
   ASSERT_NE(hole, MAP_FAILED);
   std::array<std::byte, 64> ours{};
   const auto address = reinterpret_cast<std::uint64_t>(hole);
-  EXPECT_EQ(copy_to_caller(address, ours), Outcome::system_error(EFAULT));
-  EXPECT_EQ(copy_from_caller(ours, address), Outcome::system_error(EFAULT));
+  EXPECT_EQ(transfer::copy_to_caller(address, ours), Outcome::system_error(EFAULT));
+  EXPECT_EQ(transfer::copy_from_caller(ours, address), Outcome::system_error(EFAULT));
   ::munmap(hole, 8192);
 }
 
@@ -215,33 +215,33 @@ TEST(HostCopies, CopyBothWays) {
   std::vector<char> theirs(100000, 'a');
   std::vector<char> ours(100000, 'b');
   const auto address = reinterpret_cast<std::uint64_t>(theirs.data());
-  EXPECT_EQ(copy_to_caller(address, bytes_of(ours)), Outcome::bytes(100000));
+  EXPECT_EQ(transfer::copy_to_caller(address, bytes_of(ours)), Outcome::bytes(100000));
   EXPECT_EQ(theirs, ours);
   theirs.assign(theirs.size(), 'c');
-  EXPECT_EQ(copy_from_caller(bytes_of(ours), address), Outcome::bytes(100000));
+  EXPECT_EQ(transfer::copy_from_caller(bytes_of(ours), address), Outcome::bytes(100000));
   EXPECT_EQ(theirs, ours);
 }
 
 TEST(Slabs, AreReusedByTheirThreadAndByThoseThatFollow) {
-  const auto exist = [] { return slab_counts().slabs; };
-  { const Slab warm = Slab::take(); }
+  const auto exist = [] { return staging::slab_counts().slabs; };
+  { const staging::Slab warm = staging::Slab::take(); }
   const std::size_t before = exist();
   for (int i = 0; i < 100; ++i) {
-    const Slab slab = Slab::take();
+    const staging::Slab slab = staging::Slab::take();
     ASSERT_TRUE(slab);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(slab.bytes().data()) % 4096, 0u);
-    EXPECT_EQ(slab.bytes().size(), slab_bytes);
+    EXPECT_EQ(slab.bytes().size(), staging::slab_bytes);
   }
   EXPECT_EQ(exist(), before);
-  for (int i = 0; i < 20; ++i) std::thread([] { const Slab slab = Slab::take(); }).join();
+  for (int i = 0; i < 20; ++i) std::thread([] { const staging::Slab slab = staging::Slab::take(); }).join();
   EXPECT_LE(exist(), before + 1) << "threads that follow each other share";
 }
 
 TEST(Slabs, TwoAtOnceAreDifferent) {
-  const Slab first = Slab::take();
-  const Slab second = Slab::take();
+  const staging::Slab first = staging::Slab::take();
+  const staging::Slab second = staging::Slab::take();
   EXPECT_NE(first.bytes().data(), second.bytes().data());
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::io

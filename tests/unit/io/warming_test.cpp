@@ -15,7 +15,7 @@
 
 #include "base/unique_fd.h"
 
-namespace sluice::engine {
+namespace sluice::io {
 namespace {
 
 using base::Direction;
@@ -138,4 +138,4 @@ TEST(Trail, OfReadsIsNoTrailOfWritesNorOfAnotherThread) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::io

@@ -13,7 +13,7 @@
 namespace {
 
 using sluice::base::Outcome;
-using sluice::core::BrokenPipeHeld;
+using sluice::process::BrokenPipeHeld;
 
 std::atomic<int> heard;
 
@@ -22,10 +22,10 @@ class BrokenPipe : public testing::Test {
   BrokenPipe() {
     heard = 0;
     before_ = std::signal(SIGPIPE, [](int /*signal*/) { ++heard; });
-    sluice::core::broken_pipes_expected = true;
+    sluice::process::broken_pipes_expected = true;
   }
   ~BrokenPipe() override {
-    sluice::core::broken_pipes_expected = false;
+    sluice::process::broken_pipes_expected = false;
     std::signal(SIGPIPE, before_);
   }
 
@@ -86,7 +86,7 @@ TEST_F(BrokenPipe, LeavesTheErrorOfTheCall) {
 }
 
 TEST_F(BrokenPipe, ReachesTheProgramWhereNoneIsExpected) {
-  sluice::core::broken_pipes_expected = false;
+  sluice::process::broken_pipes_expected = false;
   sluice::api::guarded("cuFileDriverOpen", [] { std::raise(SIGPIPE); });
   EXPECT_EQ(heard, 1);
 }

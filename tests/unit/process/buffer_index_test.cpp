@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-namespace sluice::core {
+namespace sluice::process {
 namespace {
 
 void* tag(std::uintptr_t value) {
@@ -114,4 +114,4 @@ TEST(BufferIndex, ReadersSeeWholeArraysWhileWritersReplaceThem) {
 }
 
 }  // namespace
-}  // namespace sluice::core
+}  // namespace sluice::process

@@ -9,7 +9,7 @@
 #include <memory>
 #include <thread>
 
-namespace sluice::core {
+namespace sluice::process {
 namespace {
 
 struct Thing {
@@ -293,4 +293,4 @@ TEST(SlotTable, AChildOfAForkDoesNotWaitForWhoeverWasEndingAHandle) {
 }
 
 }  // namespace
-}  // namespace sluice::core
+}  // namespace sluice::process

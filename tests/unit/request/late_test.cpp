@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace sluice::core {
+namespace sluice::request {
 namespace {
 
 TEST(Late, IsASmallTransferOfMoreThanASecond) {
@@ -25,4 +25,4 @@ TEST(Late, IsNothingByAClockThatStandsStill) {
 }
 
 }  // namespace
-}  // namespace sluice::core
+}  // namespace sluice::request

@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace sluice::engine {
+namespace sluice::staging {
 namespace {
 
 TEST(Hands, ThatShareAllPlacesFollowTheChunksNumbers) {
@@ -68,4 +68,4 @@ TEST(Hands, RememberNoMoreThanTheyCanHold) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::staging

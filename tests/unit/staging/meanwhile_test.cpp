@@ -10,7 +10,7 @@
 #include "base/unique_fd.h"
 #include "staging/meanwhile.h"
 
-namespace sluice::engine {
+namespace sluice::staging {
 namespace {
 
 using base::FileOffset;
@@ -26,10 +26,10 @@ class WhileADeviceCopies : public ::testing::Test {
     registered_ = facts::of_file(fd_.get(), facts::Root{});
   }
   void SetUp() override {
-    if (!is_cached(fd_.get(), FileOffset{0}, 2 * kPage)) GTEST_SKIP() << "cachestat() came with Linux 6.5";
+    if (!io::is_cached(fd_.get(), FileOffset{0}, 2 * kPage)) GTEST_SKIP() << "cachestat() came with Linux 6.5";
   }
-  Warming place() const {
-    return Warming::of_place({fd_.get(), true}, FileOffset{0}, 2 * kPage, Warming::Step::of_a_page);
+  io::Warming place() const {
+    return io::Warming::of_place({fd_.get(), true}, FileOffset{0}, 2 * kPage, io::Warming::Step::of_a_page);
   }
 
   UniqueFd fd_;
@@ -75,4 +75,4 @@ TEST_F(WhileADeviceCopies, NothingOfAnotherFileIsWarmed) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::staging

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-namespace sluice::engine {
+namespace sluice::stream {
 namespace {
 
 struct Numbered : InRow<Numbered> {
@@ -108,4 +108,4 @@ TEST(Arrivals, OfManyThreadsAreAllTakenAndThoseOfOneInOrder) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::stream

@@ -8,7 +8,7 @@
 
 #include "staging/ring.h"
 
-namespace sluice::engine {
+namespace sluice::transfer {
 namespace {
 
 using base::FileOffset;
@@ -43,7 +43,7 @@ void expect_to_fit(const ReadShape& shape) {
   EXPECT_LT(std::uint64_t{cut.chunks - 1} * cut.chunk_bytes, total);
   EXPECT_LT(cut.hands, cut.chunks) << "the caller reads, too";
   EXPECT_GT(cut.places.count, 0U);
-  EXPECT_LE(std::uint64_t{cut.places.count} * cut.chunk_bytes, ring_bytes);
+  EXPECT_LE(std::uint64_t{cut.places.count} * cut.chunk_bytes, staging::ring_bytes);
   EXPECT_LE(cut.places.own * (shape.lanes + 1), cut.places.count);
   EXPECT_GE(cut.chunks_a_copy, 1U);
   if (shape.block == 1) {
@@ -78,7 +78,7 @@ TEST(ReadCut, HasAShortFirstChunkWhereTheKernelWaitsForIt) {
     ReadShape shape = read_of(length);
     shape.at = FileOffset{5 * megabyte + 77};
     ReadCut cut = cut_read(shape);
-    const std::uint32_t first = std::min(first_chunk_bytes, cut.chunk_bytes / 2);
+    const std::uint32_t first = std::min(staging::first_chunk_bytes, cut.chunk_bytes / 2);
     EXPECT_LE(cut.chunk_bytes - cut.skip, first);
     EXPECT_GT(cut.chunk_bytes - cut.skip, first - shape.unit);
     shape.by_kernel = false;
@@ -157,4 +157,4 @@ TEST(ReadCut, OfACrowdThatTheCopyEngineServesIsCoarse) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::transfer

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace sluice::engine {
+namespace sluice::workers {
 namespace {
 
 using std::chrono::microseconds;
@@ -169,4 +169,4 @@ TEST(Crews, HasOneForEachRangeOfLengths) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::workers

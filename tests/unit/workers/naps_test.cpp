@@ -8,7 +8,7 @@
 #include <chrono>
 #include <thread>
 
-namespace sluice::engine {
+namespace sluice::workers {
 namespace {
 
 constexpr auto in_time = std::chrono::microseconds(30);
@@ -47,7 +47,7 @@ TEST(Naps, AreLetBeWhereTheThreadWakesLateTwiceInARow) {
   Naps naps;
   EXPECT_TRUE(naps.learn(late));
   EXPECT_FALSE(naps.learn(late));
-  EXPECT_EQ(requests_without(naps), Rest::shortest);
+  EXPECT_EQ(requests_without(naps), base::Rest::shortest);
 }
 
 TEST(Naps, AreLetBeForLongerWhereThatGoesOn) {
@@ -62,7 +62,7 @@ TEST(Naps, AreLetBeForLongerWhereThatGoesOn) {
   naps.learn(in_time);
   naps.learn(late);
   naps.learn(late);
-  EXPECT_EQ(requests_without(naps), Rest::shortest) << "one that came in time is believed";
+  EXPECT_EQ(requests_without(naps), base::Rest::shortest) << "one that came in time is believed";
 }
 
 TEST(Naps, LeaveTheThreadsTimersAsTheyWere) {
@@ -76,4 +76,4 @@ TEST(Naps, LeaveTheThreadsTimersAsTheyWere) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::workers

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace sluice::engine {
+namespace sluice::workers {
 namespace {
 
 constexpr Workforce large{.processors = 16, .lanes = 11};
@@ -54,4 +54,4 @@ TEST(Shares, LanesStayAwakeForWhatAllWant) {
 }
 
 }  // namespace
-}  // namespace sluice::engine
+}  // namespace sluice::workers
