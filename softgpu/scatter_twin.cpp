@@ -7,19 +7,19 @@ namespace sluice::softgpu::twin {
 
 // The parameters are in the kernel's order.
 void scatter(const Launch& launch) {
-  const auto places = launch.parameter<std::uint64_t>(0);
+  const auto slots = launch.parameter<std::uint64_t>(0);
   const auto targets = launch.parameter<std::uint64_t>(1);
   const auto stride = launch.parameter<std::uint32_t>(6);
   const Ticketed given{.tickets = launch.parameter<std::uint64_t>(2),
-                       .drained = launch.parameter<std::uint64_t>(3),
+                       .completed = launch.parameter<std::uint64_t>(3),
                        .words = launch.parameter<std::uint64_t>(4),
                        .chunks = launch.parameter<std::uint32_t>(7),
                        .silent_up_to = launch.parameter<std::uint32_t>(8),
                        .first_number = launch.parameter<std::uint32_t>(9),
-                       .serial = launch.parameter<std::uint32_t>(10)};
+                       .launch_id = launch.parameter<std::uint32_t>(10)};
   carry_ticketed(launch, given, [&](std::uint64_t chunk, std::uint64_t place, std::uint32_t length) {
     const auto target = launch.word<std::uint64_t>(targets + 8 * chunk).load(std::memory_order_relaxed);
-    launch.copy(target, places + place * stride + target % 16, length);
+    launch.copy(target, slots + place * stride + target % 16, length);
   });
 }
 

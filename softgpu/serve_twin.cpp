@@ -18,12 +18,12 @@ struct ServeArguments {
         high(launch.parameter<std::uint64_t>(2)),
         stride(launch.parameter<std::uint32_t>(3)),
         place(launch.parameter<std::uint32_t>(4)),
-        serial(launch.parameter<std::uint32_t>(5)),
+        launch_id(launch.parameter<std::uint32_t>(5)),
         idle(launch.parameter<std::uint32_t>(6)),
         life(launch.parameter<std::uint32_t>(7)) {}
 
   std::uint64_t boxes, low, high;
-  std::uint32_t stride, place, serial, idle, life;
+  std::uint32_t stride, place, launch_id, idle, life;
 };
 
 std::uint64_t nanoseconds_now() {
@@ -41,7 +41,7 @@ class ServedBox {
         answer_(word<std::uint64_t>(128)),
         born_(nanoseconds_now()),
         since_(born_) {
-    std::atomic_ref(*word<std::uint32_t>(136)).store(given.serial, std::memory_order_seq_cst);
+    std::atomic_ref(*word<std::uint32_t>(136)).store(given.launch_id, std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
 
@@ -61,7 +61,7 @@ class ServedBox {
       last_ = number;
     }
     if (fresh || leaving) {
-      std::atomic_ref(*answer_).store((leaving ? std::uint64_t{given_->serial} << 32U : 0) | last_,
+      std::atomic_ref(*answer_).store((leaving ? std::uint64_t{given_->launch_id} << 32U : 0) | last_,
                                       std::memory_order_release);
       since_ = nanoseconds_now();
     }

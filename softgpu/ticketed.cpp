@@ -11,13 +11,13 @@ namespace sluice::softgpu {
 
 namespace {
 
-constexpr std::uint32_t called_off = ~std::uint32_t{0};
+constexpr std::uint32_t revoked = ~std::uint32_t{0};
 constexpr std::uint64_t ticket_bytes = 64;  // from one to the next
 constexpr std::uint32_t ticket_slots = 256;
 constexpr std::uint32_t go = 1;
 constexpr std::uint32_t off = 2;
 
-constexpr int patience = 50;                // looks in vain, after which the slow block carries what it has
+constexpr int backoff = 50;                 // looks in vain, after which the slow block carries what it has
 constexpr std::size_t most_of_a_block = 2;  // the chunk that it carries, and one that it has drawn ahead
 
 std::uint64_t ticket_of(const Launch& launch, const Ticketed& given, std::uint32_t chunk) {
@@ -36,16 +36,16 @@ std::optional<std::uint64_t> await_ticket(const Launch& launch, const Ticketed& 
   for (int looks = 0; !launch.ended(); ++looks) {
     const std::uint64_t ticket = ticket_of(launch, given, chunk);
     if (is_ticket_of(given, chunk, ticket)) return ticket;
-    if (chunk == 0 && static_cast<std::uint32_t>(ticket) == called_off) return std::nullopt;
-    if (looks == patience) in_vain();
+    if (chunk == 0 && static_cast<std::uint32_t>(ticket) == revoked) return std::nullopt;
+    if (looks == backoff) in_vain();
     std::this_thread::yield();
   }
   return std::nullopt;
 }
 
-void tell_drained(const Launch& launch, const Ticketed& given, std::uint32_t chunk) {
+void store_completed(const Launch& launch, const Ticketed& given, std::uint32_t chunk) {
   if (given.chunks <= given.silent_up_to) return;
-  launch.word<std::uint32_t>(given.drained + 4 * std::uint64_t{chunk % ticket_slots})
+  launch.word<std::uint32_t>(given.completed + 4 * std::uint64_t{chunk % ticket_slots})
       .store(given.first_number + chunk, std::memory_order_release);
 }
 
@@ -55,18 +55,18 @@ void carry_ticketed(const Launch& launch, const Ticketed& given, const CarryChun
   const auto word = [&](std::uint64_t index) { return launch.word<std::uint32_t>(given.words + 4 * index); };
   const auto carry_one = [&](std::uint32_t chunk, std::uint64_t ticket) {
     carry(chunk, static_cast<std::uint32_t>(ticket >> 56U), static_cast<std::uint32_t>(ticket >> 32U) & 0xffffffU);
-    tell_drained(launch, given, chunk);
+    store_completed(launch, given, chunk);
   };
   std::vector<std::pair<std::uint32_t, std::uint64_t>> slow;  // what the slow block has: chunks and their tickets
   const auto carry_slow = [&] {
     for (const auto& [chunk, ticket] : std::exchange(slow, {})) carry_one(chunk, ticket);
   };
-  word(0).store(given.serial, std::memory_order_seq_cst);
+  word(0).store(given.launch_id, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   auto ticket = await_ticket(launch, given, 0, carry_slow);
   if (launch.ended()) return;
   const bool carries = ticket.has_value();
-  word(1).store(given.serial << 2U | (carries ? go : off), std::memory_order_release);
+  word(1).store(given.launch_id << 2U | (carries ? go : off), std::memory_order_release);
   for (std::uint32_t chunk = 0; carries && chunk < given.chunks; ++chunk) {
     if (chunk > 0) ticket = await_ticket(launch, given, chunk, carry_slow);
     if (!ticket) return;
@@ -78,8 +78,8 @@ void carry_ticketed(const Launch& launch, const Ticketed& given, const CarryChun
     }
   }
   carry_slow();
-  if (carries) word(2).store(given.serial, std::memory_order_release);
-  word(3).store(given.serial, std::memory_order_release);
+  if (carries) word(2).store(given.launch_id, std::memory_order_release);
+  word(3).store(given.launch_id, std::memory_order_release);
 }
 
 }  // namespace sluice::softgpu

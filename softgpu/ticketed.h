@@ -12,12 +12,12 @@ namespace sluice::softgpu {
 
 struct Ticketed {
   std::uint64_t tickets;
-  std::uint64_t drained;
+  std::uint64_t completed;
   std::uint64_t words;
   std::uint32_t chunks;
   std::uint32_t silent_up_to;
   std::uint32_t first_number;
-  std::uint32_t serial;
+  std::uint32_t launch_id;
 };
 
 // A chunk, in which place it lies, and how many of its bytes there are.

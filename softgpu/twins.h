@@ -7,7 +7,7 @@ class Launch;
 
 namespace twin {
 
-void errand(const Launch& launch);
+void stream_copy(const Launch& launch);
 void gather(const Launch& launch);
 void scatter(const Launch& launch);
 void probe_hold(const Launch& launch);

@@ -58,7 +58,7 @@ void decide(benchmark::State& state) {
     shape.file_offset = turn * 4096 + turn % 2;  // every second one is ragged
     shape.address = 1u << 21;
     shape.size = 1u << 20;
-    benchmark::DoNotOptimize(route::decide(file, buffer, machine, rules, shape, facts::Reach::proven));
+    benchmark::DoNotOptimize(route::decide(file, buffer, machine, rules, shape, facts::TrialResult::proven));
   });
 }
 

@@ -5,12 +5,12 @@
 #include "batch/batch_calls.h"
 #include "observe/log.h"
 #include "observe/statistics.h"
-#include "process/driver.h"
+#include "process/process.h"
 
 using sluice::api::guarded;
 using sluice::base::Failure;
 using sluice::observe::Operation;
-using sluice::process::Driver;
+using sluice::process::Process;
 
 namespace {
 
@@ -27,7 +27,7 @@ CUfileError_t cuFileBatchIOSetUp(CUfileBatchHandle_t* batch_idp, unsigned nr) {
   return counted(Operation::batch_setup, guarded("cuFileBatchIOSetUp", [&] {
                    if (batch_idp == nullptr)
                      throw Failure(CU_FILE_INVALID_VALUE, "the pointer for the batch handle is null");
-                   *batch_idp = sluice::batch::set_up_batch(Driver::instance(), nr);
+                   *batch_idp = sluice::batch::set_up_batch(Process::instance(), nr);
                  }));
 }
 
@@ -40,7 +40,7 @@ CUfileError_t cuFileBatchIOSubmit(CUfileBatchHandle_t batch_idp, unsigned nr, CU
                      static std::atomic<bool> told{false};
                      sluice::observe::log_once(told, "api", "cuFileBatchIOSubmit: no flags are defined; pass 0");
                    }
-                   sluice::batch::submit_batch(Driver::instance(), batch_idp, {iocbp, nr});
+                   sluice::batch::submit_batch(Process::instance(), batch_idp, {iocbp, nr});
                  }));
 }
 
@@ -51,18 +51,18 @@ CUfileError_t cuFileBatchIOGetStatus(CUfileBatchHandle_t batch_idp, unsigned min
     const auto limit = timeout == nullptr ? std::nullopt : std::optional<timespec>(*timeout);
     const std::size_t room = *nr;
     *nr = static_cast<unsigned>(
-        sluice::batch::collect_batch(Driver::instance(), batch_idp, min_nr, {iocbp, room}, limit));
+        sluice::batch::collect_batch(Process::instance(), batch_idp, min_nr, {iocbp, room}, limit));
   });
 }
 
 CUfileError_t cuFileBatchIOCancel(CUfileBatchHandle_t batch_idp) {
   return counted(Operation::batch_cancel,
-                 guarded("cuFileBatchIOCancel", [&] { sluice::batch::cancel_batch(Driver::instance(), batch_idp); }));
+                 guarded("cuFileBatchIOCancel", [&] { sluice::batch::cancel_batch(Process::instance(), batch_idp); }));
 }
 
 void cuFileBatchIODestroy(CUfileBatchHandle_t batch_idp) {
   counted(Operation::batch_destroy,
-          guarded("cuFileBatchIODestroy", [&] { sluice::batch::destroy_batch(Driver::instance(), batch_idp); }));
+          guarded("cuFileBatchIODestroy", [&] { sluice::batch::destroy_batch(Process::instance(), batch_idp); }));
 }
 
 }  // extern "C"

@@ -4,14 +4,14 @@
 #include <string>
 
 #include "api/funnel.h"
-#include "process/driver.h"
+#include "process/process.h"
 #include "sluice.h"
 
 using sluice::api::guarded;
 using sluice::base::Failure;
 using sluice::config::Key;
 using sluice::config::Setting;
-using sluice::process::Driver;
+using sluice::process::Process;
 
 namespace {
 
@@ -27,7 +27,7 @@ extern "C" {
 CUfileError_t sluice_configuration(sluice_setting_visitor_t visit, void* context) {
   return guarded("sluice_configuration", [&] {
     require_visitor(visit);
-    const auto config = Driver::instance().store().current();
+    const auto config = Process::instance().store().current();
     for (std::size_t i = 0; i < sluice::config::key_count; ++i) {
       const Key& key = sluice::config::keys[i];
       const Setting& setting = config->setting(i);
@@ -49,7 +49,7 @@ CUfileError_t sluice_configuration(sluice_setting_visitor_t visit, void* context
 CUfileError_t sluice_configuration_notes(sluice_note_visitor_t visit, void* context) {
   return guarded("sluice_configuration_notes", [&] {
     require_visitor(visit);
-    auto notes = Driver::instance().store().current()->notes;
+    auto notes = Process::instance().store().current()->notes;
     std::stable_sort(notes.begin(), notes.end(), [](const auto& a, const auto& b) { return a.level < b.level; });
     for (const auto& note : notes) visit(note.text.c_str(), context);
   });
@@ -57,7 +57,7 @@ CUfileError_t sluice_configuration_notes(sluice_note_visitor_t visit, void* cont
 
 CUfileError_t sluice_configuration_file(char* path, size_t room) {
   return guarded("sluice_configuration_file", [&] {
-    const std::string file = Driver::instance().store().current()->file;
+    const std::string file = Process::instance().store().current()->file;
     if (path == nullptr || room <= file.size()) {
       throw Failure(CU_FILE_INVALID_VALUE, "no room for the name of the configuration file");
     }

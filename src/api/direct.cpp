@@ -1,12 +1,12 @@
 // cuFileDriver*P2PFlags, cuFileExportPCIeTopology: what the direct paths are told and what they see.
 #include "api/funnel.h"
 #include "base/foreign_enum.h"
-#include "process/driver.h"
+#include "process/process.h"
 #include "topology/pci.h"
 
 using sluice::api::guarded;
 using sluice::base::Failure;
-using sluice::process::Driver;
+using sluice::process::Process;
 
 namespace {
 
@@ -31,7 +31,7 @@ CUfileError_t cuFileDriverSetP2PFlags(CUfileDriverStatusFlags_t status_flag, CUf
       throw Failure(CU_FILE_INVALID_VALUE,
                     "only PCI P2PDMA can be chosen on this platform; the other ways are reported");
     }
-    Driver::instance().set_p2p_mask(kind, mask);
+    Process::instance().set_p2p_mask(kind, mask);
   });
 }
 
@@ -39,7 +39,7 @@ CUfileError_t cuFileDriverGetP2PFlags(CUfileDriverStatusFlags_t status_flag, CUf
   return guarded("cuFileDriverGetP2PFlags", [&] {
     const std::size_t kind = kind_of(status_flag);
     if (p2p_flags == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "the pointer for the flags is null");
-    *p2p_flags = static_cast<CUfileP2PFlags_t>(Driver::instance().p2p_mask(kind));
+    *p2p_flags = static_cast<CUfileP2PFlags_t>(Process::instance().p2p_mask(kind));
   });
 }
 

@@ -6,11 +6,11 @@
 #include "api/window.h"
 #include "config/keys.h"
 #include "gpu/memory.h"
-#include "process/driver.h"
+#include "process/process.h"
 
 using sluice::api::guarded;
 using sluice::base::Failure;
-using sluice::process::Driver;
+using sluice::process::Process;
 
 namespace {
 
@@ -33,18 +33,18 @@ void adjust(CUFileSizeTConfigParameter_t id, std::size_t value, CUfileOpError to
   if (value > parameter.highest) complain(too_large);
   if (value % parameter.step != 0 || (value < parameter.lowest && value != 0))
     complain(CU_FILE_DRIVER_UNSUPPORTED_LIMIT);
-  Driver::instance().store().adjust(id, value);
+  Process::instance().store().adjust(id, value);
 }
 
 CUfileError_t close(const char* call) {
-  return guarded(call, [] { Driver::instance().close(); });
+  return guarded(call, [] { Process::instance().close(); });
 }
 
 // A drive has reached the memory of a device since the driver opened.
 bool has_proven_pair() {
-  const auto life = Driver::instance().life();
-  if (life == nullptr) return false;
-  const auto reports = life->pairs->reports();
+  const auto session = Process::instance().session();
+  if (session == nullptr) return false;
+  const auto reports = session->pairs->reports();
   return std::any_of(reports.begin(), reports.end(),
                      [](const auto& report) { return report.reason == SLUICE_REASON_DIRECT; });
 }
@@ -64,7 +64,7 @@ unsigned features() {
 extern "C" {
 
 CUfileError_t cuFileDriverOpen(void) {
-  return guarded("cuFileDriverOpen", [] { Driver::instance().open(); });
+  return guarded("cuFileDriverOpen", [] { Process::instance().open(); });
 }
 
 CUfileError_t cuFileDriverClose(void) {
@@ -76,21 +76,21 @@ CUfileError_t cuFileDriverClose_v2(void) {
 
 long cuFileUseCount(void) {
   long count = 0;
-  guarded("cuFileUseCount", [&] { count = Driver::instance().use_count(); });
+  guarded("cuFileUseCount", [&] { count = Process::instance().use_count(); });
   return count;
 }
 
 CUfileError_t cuFileGetVersion(int* version) {
   return guarded("cuFileGetVersion", [&] {
     require(version);
-    *version = Driver::instance().store().current()->api_version;
+    *version = Process::instance().store().current()->api_version;
   });
 }
 
 CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t* props) {
   return guarded("cuFileDriverGetProperties", [&] {
     require(props);
-    const auto config = Driver::instance().store().current();
+    const auto config = Process::instance().store().current();
     *props = {};
     if (has_proven_pair()) props->nvfs.dstatusflags |= 1u << CU_FILE_NVME_P2P_SUPPORTED;
     props->nvfs.poll_thresh_size = config->size(CUFILE_PARAM_POLLTHRESHOLD_SIZE_KB);
@@ -122,7 +122,7 @@ CUfileError_t cuFileDriverSetPollMode(bool poll, size_t poll_threshold_size) {
       throw Failure(CU_FILE_DRIVER_UNSUPPORTED_LIMIT, "a poll threshold of 0 KiB polls for nothing: use 4 or more");
     }
     adjust(CUFILE_PARAM_POLLTHRESHOLD_SIZE_KB, poll_threshold_size, CU_FILE_DRIVER_UNSUPPORTED_LIMIT);
-    Driver::instance().store().adjust(CUFILE_PARAM_PROPERTIES_USE_POLL_MODE, poll);
+    Process::instance().store().adjust(CUFILE_PARAM_PROPERTIES_USE_POLL_MODE, poll);
   });
 }
 
@@ -137,14 +137,14 @@ CUfileError_t cuFileDriverSetMaxDirectIOSize(size_t max_direct_io_size) {
 
 CUfileError_t cuFileDriverSetMaxCacheSize(size_t max_cache_size) {
   return guarded("cuFileDriverSetMaxCacheSize", [&] {
-    Driver::instance().life_or_open();
+    Process::instance().session_or_open();
     adjust(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_CACHE_SIZE_KB, max_cache_size, CU_FILE_INVALID_VALUE);
   });
 }
 
 CUfileError_t cuFileDriverSetMaxPinnedMemSize(size_t max_pinned_size) {
   return guarded("cuFileDriverSetMaxPinnedMemSize", [&] {
-    Driver::instance().life_or_open();
+    Process::instance().session_or_open();
     adjust(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB, max_pinned_size, CU_FILE_INVALID_VALUE);
   });
 }
@@ -152,7 +152,7 @@ CUfileError_t cuFileDriverSetMaxPinnedMemSize(size_t max_pinned_size) {
 CUfileError_t cuFileGetBARSizeInKB(int gpuIndex, size_t* barSize) {
   return guarded("cuFileGetBARSizeInKB", [&] {
     require(barSize);
-    Driver::instance().life_or_open();
+    Process::instance().session_or_open();
     if (gpuIndex < 0 || gpuIndex >= sluice::gpu::device_count()) {
       throw Failure(CU_FILE_INVALID_VALUE, "no device has the index " + std::to_string(gpuIndex));
     }

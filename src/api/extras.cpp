@@ -12,17 +12,17 @@
 #include "base/version.h"
 #include "batch/batch_calls.h"
 #include "gpu/memory.h"
-#include "observe/carriers.h"
+#include "observe/copy_counters.h"
 #include "observe/path_counters.h"
 #include "process/in_flight.h"
 #include "request/explain.h"
 #include "route/reasons.h"
-#include "staging/ring.h"
+#include "staging/staging_buffer.h"
 #include "stream/streams.h"
 
 using sluice::api::guarded;
 using sluice::base::Failure;
-using sluice::process::Driver;
+using sluice::process::Process;
 
 namespace {
 
@@ -97,8 +97,8 @@ CUfileError_t sluice_explain(CUfileHandle_t fh, const void* buf, int gpu, CUfile
   return guarded("sluice_explain", [&] {
     if (out == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "nowhere to write the explanation");
     const sluice::route::Shape shape = shape_of(opcode, buf, size, file_offset);
-    const sluice::process::Holding holding;
-    const auto file = Driver::instance().files().pin(fh);
+    const sluice::process::PinScope pins;
+    const auto file = Process::instance().files().pin(fh);
     if (!file) throw Failure(CU_FILE_HANDLE_NOT_REGISTERED, "this handle is not registered");
     const sluice::facts::BufferFacts memory = memory_at(buf, gpu);
     const auto explanation = sluice::request::explain(*file, memory, shape);
@@ -111,8 +111,8 @@ CUfileError_t sluice_explain_all(CUfileHandle_t fh, const void* buf, int gpu, CU
   return guarded("sluice_explain_all", [&] {
     if (visit == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "nobody to tell the explanations");
     const sluice::route::Shape shape = shape_of(opcode, buf, size, file_offset);
-    const sluice::process::Holding holding;
-    const auto file = Driver::instance().files().pin(fh);
+    const sluice::process::PinScope pins;
+    const auto file = Process::instance().files().pin(fh);
     if (!file) throw Failure(CU_FILE_HANDLE_NOT_REGISTERED, "this handle is not registered");
     const bool supposed = buf == nullptr && gpu == SLUICE_GPU_SUPPOSED;
     const sluice::facts::BufferFacts memory = supposed ? supposed_memory() : memory_at(buf, gpu);
@@ -127,21 +127,21 @@ CUfileError_t sluice_explain_all(CUfileHandle_t fh, const void* buf, int gpu, CU
 CUfileError_t sluice_carrier_counters(sluice_carrier_counts_t* counters) {
   return guarded("sluice_carrier_counters", [&] {
     if (counters == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "nowhere to write the counters");
-    *counters = sluice::observe::carrier_counters();
-    counters->rings = sluice::staging::ring_count();
-    counters->stations = sluice::stream::station_count();
+    *counters = sluice::observe::copy_counters();
+    counters->rings = sluice::staging::staging_buffer_count();
+    counters->stations = sluice::stream::stream_channel_count();
   });
 }
 
 CUfileError_t sluice_stream_read_early(CUstream stream, int allowed) {
   return guarded("sluice_stream_read_early",
-                 [&] { Driver::instance().streams().allow_early_reads(stream, allowed != 0); });
+                 [&] { Process::instance().streams().allow_early_reads(stream, allowed != 0); });
 }
 
 long sluice_batch_cancelled(CUfileBatchHandle_t batch) {
   long count = -1;
   guarded("sluice_batch_cancelled", [&] {
-    const auto cancelled = sluice::batch::cancelled_in_batch(Driver::instance(), batch);
+    const auto cancelled = sluice::batch::cancelled_in_batch(Process::instance(), batch);
     if (!cancelled) throw Failure(CU_FILE_INVALID_VALUE, "no such batch");
     count = static_cast<long>(*cancelled);
   });
@@ -162,9 +162,9 @@ CUfileError_t sluice_path_counters(sluice_path_counter_t* counters, size_t room,
 CUfileError_t sluice_direct_pairs(sluice_direct_pair_visitor_t visit, void* context) {
   return guarded("sluice_direct_pairs", [&] {
     if (visit == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "nobody to tell the pairs to");
-    const auto life = Driver::instance().life();
-    if (life == nullptr) return;
-    for (const sluice::process::PairReport& report : life->pairs->reports()) {
+    const auto session = Process::instance().session();
+    if (session == nullptr) return;
+    for (const sluice::process::PairReport& report : session->pairs->reports()) {
       sluice_direct_pair_t pair{};
       pair.gpu = report.device;
       const sluice::cuda::Uuid uuid = sluice::gpu::uuid_of(report.device);

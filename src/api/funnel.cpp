@@ -8,7 +8,7 @@
 #include <limits>
 #include <string>
 
-#include "gpu/driver.h"
+#include "gpu/cuda_api.h"
 #include "observe/log.h"
 #include "sluice.h"
 

@@ -8,7 +8,7 @@
 using sluice::api::guarded_transfer;
 using sluice::base::Direction;
 using sluice::base::Outcome;
-using sluice::process::Driver;
+using sluice::process::Process;
 using sluice::request::Call;
 
 namespace {
@@ -17,7 +17,7 @@ Outcome transfer_parts(Direction direction, CUfileHandle_t fh, const CUfileIOVec
                        off_t file_offset, unsigned flags) {
   if ((iov == nullptr && iovcnt > 0) || flags != 0) return Outcome::system_error(EINVAL);
   const sluice::batch::VectoredCall call{direction, fh, {iov, iovcnt}, file_offset};
-  return sluice::batch::transfer_vectored(Driver::instance(), call);
+  return sluice::batch::transfer_vectored(Process::instance(), call);
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ ssize_t cuFileRead(CUfileHandle_t fh, void* bufPtr_base, size_t size, off_t file
   return guarded_transfer("cuFileRead",
                           [&] {
                             const Call call{Direction::read, fh, bufPtr_base, size, file_offset, bufPtr_offset};
-                            return sluice::request::transfer(Driver::instance(), call);
+                            return sluice::request::transfer(Process::instance(), call);
                           },
                           {Direction::read, size});
 }
@@ -37,7 +37,7 @@ ssize_t cuFileWrite(CUfileHandle_t fh, const void* bufPtr_base, size_t size, off
   return guarded_transfer("cuFileWrite",
                           [&] {
                             const Call call{Direction::write, fh, bufPtr_base, size, file_offset, bufPtr_offset};
-                            return sluice::request::transfer(Driver::instance(), call);
+                            return sluice::request::transfer(Process::instance(), call);
                           },
                           {Direction::write, size});
 }

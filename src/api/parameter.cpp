@@ -6,17 +6,17 @@
 #include "api/funnel.h"
 #include "api/window.h"
 #include "base/foreign_enum.h"
-#include "process/driver.h"
+#include "process/process.h"
 
 using sluice::api::guarded;
 using sluice::base::Failure;
 using sluice::config::Slabs;
-using sluice::process::Driver;
+using sluice::process::Process;
 
 namespace {
 
 sluice::config::Store& store() {
-  return Driver::instance().store();
+  return Process::instance().store();
 }
 
 [[noreturn]] void refuse(const char* why) {
@@ -100,7 +100,7 @@ CUfileError_t cuFileGetParameterMinMaxValue(CUFileSizeTConfigParameter_t param, 
     const bool is_of_device_memory = *index == CUFILE_PARAM_PROPERTIES_MAX_DEVICE_CACHE_SIZE_KB ||
                                      *index == CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB;
     // What the first device shows of its memory, where there is one and it is known: from the first open on.
-    const std::uint64_t shown = is_of_device_memory && Driver::instance().was_open() ? sluice::api::window_kb(0) : 0;
+    const std::uint64_t shown = is_of_device_memory && Process::instance().was_open() ? sluice::api::window_kb(0) : 0;
     if (shown > 0) *max_value = shown;
   });
 }

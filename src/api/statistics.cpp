@@ -5,20 +5,20 @@
 #include <cstring>
 
 #include "api/funnel.h"
-#include "gpu/driver.h"
+#include "gpu/cuda_api.h"
 #include "gpu/memory.h"
-#include "process/driver.h"
+#include "process/process.h"
 
 using sluice::api::guarded;
 using sluice::base::Failure;
-using sluice::process::Driver;
+using sluice::process::Process;
 
 namespace observe = sluice::observe;
 
 namespace {
 
 void require_open() {
-  if (!Driver::instance().is_open()) {
+  if (!Process::instance().is_open()) {
     throw Failure(CU_FILE_DRIVER_NOT_INITIALIZED, "the driver is not open: statistics belong to an open one");
   }
 }
@@ -115,7 +115,7 @@ CUfileError_t read_level(const char* call, Stats* stats, int level) {
                     "the statistics are stopped or of a lower level: cuFileSetStatsLevel and cuFileStatsStart first");
     }
     if (level == 3) name_devices();
-    if (Driver::instance().store().current()->api_version >= 1190) {
+    if (Process::instance().store().current()->api_version >= 1190) {
       write_long(stats);
     } else {
       write_short(stats);
@@ -131,7 +131,7 @@ CUfileError_t cuFileSetStatsLevel(int level) {
   return guarded("cuFileSetStatsLevel", [&] {
     if (level < 0 || level > 3) throw Failure(CU_FILE_INVALID_VALUE, "statistics have levels 0 to 3");
     // Set before an open it holds for that life, over what the configuration says.
-    Driver::instance().store().adjust(CUFILE_PARAM_PROFILE_STATS, static_cast<std::size_t>(level));
+    Process::instance().store().adjust(CUFILE_PARAM_PROFILE_STATS, static_cast<std::size_t>(level));
     observe::set_statistics_level(level);
   });
 }

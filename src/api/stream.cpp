@@ -7,21 +7,21 @@
 using sluice::api::guarded;
 using sluice::base::Direction;
 using sluice::base::Failure;
-using sluice::process::Driver;
+using sluice::process::Process;
 using sluice::stream::LateCall;
 
 namespace {
 
 void run(CUstream stream, const LateCall& call) {
-  Driver& driver = Driver::instance();
+  Process& process = Process::instance();
   const bool complete = call.base != nullptr && call.size != nullptr && call.file_offset != nullptr &&
                         call.buffer_offset != nullptr && call.moved != nullptr;
   if (!complete) {
-    driver.life_or_open();
+    process.session_or_open();
     if (call.moved != nullptr) *call.moved = -EINVAL;  // for those who look at nothing else
     throw Failure(CU_FILE_INVALID_VALUE, "an argument is a null pointer");
   }
-  driver.streams().submit(driver, stream, call);
+  process.streams().submit(process, stream, call);
 }
 
 }  // namespace
@@ -43,11 +43,11 @@ CUfileError_t cuFileWriteAsync(CUfileHandle_t fh, void* bufPtr_base, size_t* siz
 }
 
 CUfileError_t cuFileStreamRegister(CUstream stream, unsigned flags) {
-  return guarded("cuFileStreamRegister", [&] { Driver::instance().streams().add(stream, flags); });
+  return guarded("cuFileStreamRegister", [&] { Process::instance().streams().add(stream, flags); });
 }
 
 CUfileError_t cuFileStreamDeregister(CUstream stream) {
-  return guarded("cuFileStreamDeregister", [&] { Driver::instance().streams().remove(stream); });
+  return guarded("cuFileStreamDeregister", [&] { Process::instance().streams().remove(stream); });
 }
 
 }  // extern "C"

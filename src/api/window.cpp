@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "gpu/driver.h"
+#include "gpu/cuda_api.h"
 #include "gpu/memory.h"
 #include "gpu/nvml.h"
 #include "topology/pci.h"
@@ -15,7 +15,7 @@ std::uint64_t window_kb(int gpu_index) {
   constexpr int window = 1;  // BAR1 is the one that shows device memory
   const std::string address = gpu::pci_address(gpu_index);
   std::uint64_t bytes = topology::bar_bytes(facts::Root{}, address, window);
-  if (bytes == 0) bytes = gpu::window_bytes_by_nvml(address, gpu::uuid_of(gpu_index));
+  if (bytes == 0) bytes = gpu::bar_bytes_by_nvml(address, gpu::uuid_of(gpu_index));
   return bytes / 1024;
 }
 

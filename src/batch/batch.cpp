@@ -11,13 +11,13 @@
 #include <numeric>
 #include <utility>
 
-#include "base/pause.h"
-#include "batch/errands.h"
+#include "base/spin_backoff.h"
+#include "batch/batch_run_queue.h"
 #include "observe/log.h"
 #include "process/broken_pipe.h"
 #include "process/in_flight.h"
 #include "request/transfer.h"
-#include "workers/lanes.h"
+#include "workers/work_queue.h"
 
 namespace sluice::batch {
 
@@ -46,7 +46,7 @@ bool is_nothing(const timespec& timeout) noexcept {
 
 // What an earlier company has put in place of it stays there, and is told.
 Ending cancelled(const Entry& entry) noexcept {
-  return {CUFILE_CANCELED, static_cast<std::int64_t>(entry.before.there)};
+  return {CUFILE_CANCELED, static_cast<std::int64_t>(entry.progress.there)};
 }
 
 // Some programs never look at an event's status: the log has the cause, too.
@@ -64,15 +64,16 @@ void log_if_failed(const Entry& entry, const Ending& ending) noexcept {
 
 }  // namespace
 
-Batch::Batch(process::Driver& driver, unsigned capacity, Events events)
-    : driver_(driver),
+Batch::Batch(process::Process& process, unsigned capacity, Events events)
+    : process_(process),
       capacity_(std::min(capacity, most_entries)),
       tells_(events),
       entries_(capacity_),
       free_(capacity_),
       waiting_(capacity_),
-      rows_{Row(entries_, capacity_, Company::cached), Row(entries_, capacity_, Company::direct),
-            Row(entries_, capacity_, Company::disk), Row(entries_, capacity_, Company::write)},
+      class_queues_{
+          ClassQueue(entries_, capacity_, BatchClass::cached), ClassQueue(entries_, capacity_, BatchClass::direct),
+          ClassQueue(entries_, capacity_, BatchClass::disk), ClassQueue(entries_, capacity_, BatchClass::write)},
       events_(capacity_),
       free_count_(capacity_) {
   // The slots that were used last come first: their memory is in a cache.
@@ -80,16 +81,17 @@ Batch::Batch(process::Driver& driver, unsigned capacity, Events events)
 }
 
 void Batch::queue(std::uint16_t slot) noexcept {
-  Company& company = entries_[slot].together.company;
-  if (company != Company::none && row(company).has_a_team()) return row(company).push(slot);
-  company = Company::none;
+  BatchClass& batch_class = entries_[slot].coalescing.batch_class;
+  if (batch_class != BatchClass::none && class_queue(batch_class).has_a_group())
+    return class_queue(batch_class).push(slot);
+  batch_class = BatchClass::none;
   waiting_.push(slot);
 }
 
 // What waits for others is not counted: whoever looked for work would look in vain, again and again.
 void Batch::count_waiting() noexcept {
   unsigned count = waiting_.count();
-  for (Row& row : rows_) count += row.ready();
+  for (ClassQueue& class_queue : class_queues_) count += class_queue.ready();
   waiting_count_.store(count, std::memory_order_relaxed);
 }
 
@@ -155,7 +157,7 @@ void Batch::finish(std::span<const std::uint16_t> slots, std::span<const Ending>
     posted_.fetch_add(static_cast<std::uint32_t>(slots.size()), std::memory_order_release);
     wake = sleepers_ > 0 && (event_count_ >= fewest_missing_ || event_count_ == outstanding_);
   }
-  if (wake) news_.advance();
+  if (wake) event_.advance();
 }
 
 bool Batch::run_one() noexcept {
@@ -172,7 +174,7 @@ bool Batch::run_one() noexcept {
   const Entry& entry = entries_[slot];
   Ending ending = cancelled(entry);
   if (process::may_begin(entry.queued)) {
-    const Outcome outcome = request::transfer_entry(driver_, *entry.file, entry.call, entry.before);
+    const Outcome outcome = request::transfer_entry(process_, *entry.file, entry.call, entry.progress);
     ending = {outcome.ok() ? CUFILE_COMPLETE : CUFILE_FAILED, outcome.value()};
     log_if_failed(entry, ending);
   }
@@ -181,34 +183,34 @@ bool Batch::run_one() noexcept {
 }
 
 // Gives entries of a team their events while the others are on their way.
-class Batch::Told final : public Convoy::Listener {
+class Batch::Notifier final : public GroupRunner::Listener {
  public:
-  Told(Batch& batch, Team& team) noexcept : batch_(batch), team_(team) {}
+  Notifier(Batch& batch, Group& group) noexcept : batch_(batch), group_(group) {}
   void ended(std::span<const std::uint16_t> numbers) noexcept override {
     std::array<std::uint16_t, most_in_a_batch> slots;
     std::array<Ending, most_in_a_batch> endings;
     std::size_t count = 0;
     for (const std::uint16_t number : numbers) {
-      team_.told[number] = true;
-      log_if_failed(batch_.entries_[team_.slots[number]], team_.endings[number]);
-      slots[count] = team_.slots[number];
-      endings[count++] = team_.endings[number];
+      group_.notified[number] = true;
+      log_if_failed(batch_.entries_[group_.slots[number]], group_.endings[number]);
+      slots[count] = group_.slots[number];
+      endings[count++] = group_.endings[number];
     }
     batch_.finish(std::span(slots).first(count), std::span(endings).first(count));
   }
 
  private:
   Batch& batch_;
-  Team& team_;
+  Group& group_;
 };
 
-void Batch::carry(Team& team) noexcept {
-  const std::span entries(team.entries.data(), team.count);
-  const std::span endings(team.endings.data(), team.count);
+void Batch::carry(Group& group) noexcept {
+  const std::span entries(group.entries.data(), group.count);
+  const std::span endings(group.endings.data(), group.count);
   bool begins = true;
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    entries[i] = &entries_[team.slots[i]];
-    team.told[i] = false;
+    entries[i] = &entries_[group.slots[i]];
+    group.notified[i] = false;
     begins = begins && process::may_begin(entries[i]->queued);
   }
   if (!begins) {
@@ -216,55 +218,55 @@ void Batch::carry(Team& team) noexcept {
     return;
   }
   std::fill(endings.begin(), endings.end(), Ending{CUFILE_WAITING, 0});
-  if (!team.convoy) team.convoy.reset(new (std::nothrow) Convoy);
-  if (!team.convoy) {
-    for (Entry* const entry : entries) entry->together.company = Company::none;
+  if (!group.runner) group.runner.reset(new (std::nothrow) GroupRunner);
+  if (!group.runner) {
+    for (Entry* const entry : entries) entry->coalescing.batch_class = BatchClass::none;
     return;
   }
-  const std::size_t fit = Convoy::part_as_submitted(entries, std::span(team.slots).first(team.count));
-  Told told(*this, team);
-  if (fit > 0) team.convoy->carry(entries.first(fit), endings.first(fit), told);
+  const std::size_t fit = GroupRunner::part_as_submitted(entries, std::span(group.slots).first(group.count));
+  Notifier notified(*this, group);
+  if (fit > 0) group.runner->carry(entries.first(fit), endings.first(fit), notified);
 }
 
-bool Batch::run_together(Company company) noexcept {
+bool Batch::run_group(BatchClass batch_class) noexcept {
   if (!has_waiting()) return false;
   const process::BrokenPipeHeld held;  // likewise
   const process::InFlight in_flight;   // before the look at what may begin
-  Team* team = nullptr;
+  Group* group = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    team = row(company).claim();
-    if (team == nullptr) return false;
+    group = class_queue(batch_class).claim();
+    if (group == nullptr) return false;
     count_waiting();
   }
-  carry(*team);
+  carry(*group);
   // Those that were not carried come to the end of a row, from where they go on in other company.
   std::array<std::uint16_t, most_in_a_batch> left;
   std::size_t left_count = 0;
   std::size_t carried = 0;
-  for (std::size_t i = 0; i < team->count; ++i) {
-    if (team->told[i]) continue;
-    const std::uint16_t slot = team->slots[i];
-    const Ending ending = team->endings[i];
+  for (std::size_t i = 0; i < group->count; ++i) {
+    if (group->notified[i]) continue;
+    const std::uint16_t slot = group->slots[i];
+    const Ending ending = group->endings[i];
     if (ending.status == CUFILE_WAITING) {
       left[left_count++] = slot;
       continue;
     }
     log_if_failed(entries_[slot], ending);
-    team->slots[carried] = slot;
-    team->endings[carried++] = ending;
+    group->slots[carried] = slot;
+    group->endings[carried++] = ending;
   }
-  finish(std::span(team->slots).first(carried), std::span(team->endings).first(carried));
+  finish(std::span(group->slots).first(carried), std::span(group->endings).first(carried));
   bool ends = false;
   {
     const std::lock_guard lock(mutex_);
     for (const std::uint16_t slot : std::span(left).first(left_count)) queue(slot);
-    row(company).give_back(*team);
+    class_queue(batch_class).give_back(*group);
     count_waiting();
     ends = ending_;
   }
   if (ends) end();
-  if (has_waiting()) post_errand(driver_, *this);
+  if (has_waiting()) schedule(process_, *this);
   return true;
 }
 
@@ -285,7 +287,7 @@ void Batch::cancel_waiting(bool and_end) noexcept {
       const auto sift = [&](auto& waiting) {
         for (unsigned left = waiting.count(); left > 0 && count < slots.size(); --left) {
           const std::uint16_t slot = waiting.pop();
-          if (entries_[slot].before.begun()) {
+          if (entries_[slot].progress.begun()) {
             waiting.push(slot);  // begun, and left by a company that could not end it
           } else {
             endings[count] = cancelled(entries_[slot]);
@@ -293,7 +295,7 @@ void Batch::cancel_waiting(bool and_end) noexcept {
           }
         }
       };
-      for (Row& row : rows_) sift(row);
+      for (ClassQueue& class_queue : class_queues_) sift(class_queue);
       sift(waiting_);
       count_waiting();
     }
@@ -339,7 +341,7 @@ bool Batch::take_events(std::size_t least, std::span<CUfileIOEvents_t> into, Wai
     waited.for_all = waited.missing >= outstanding_;
     waited.seen = posted_.load(std::memory_order_relaxed);
   }
-  if (wake) news_.advance();
+  if (wake) event_.advance();
   return waited.enough;
 }
 
@@ -350,17 +352,17 @@ bool Batch::sleep(const Waited& waited, const std::optional<timespec>& deadline)
     if (posted_.load(std::memory_order_relaxed) != waited.seen || outstanding_ == 0) return true;
     fewest_missing_ = sleepers_ == 0 ? waited.missing : std::min(fewest_missing_, waited.missing);
     ++sleepers_;
-    news = news_.now();
+    news = event_.now();
   }
-  const bool woken = news_.wait_beyond(news, deadline);
+  const bool woken = event_.wait_beyond(news, deadline);
   const std::lock_guard lock(mutex_);
   --sleepers_;
   return woken;
 }
 
 // What a convoy of this thread's has left over may be nobody else's to begin: the batch ends, or there are no lanes.
-bool Batch::run_left_over() noexcept {
-  return has_waiting() && !post_errand(driver_, *this) && run_some();
+bool Batch::run_remainder() noexcept {
+  return has_waiting() && !schedule(process_, *this) && run_some();
 }
 
 // Whoever waits for all, and for ever, loses nothing by doing some of it.
@@ -371,20 +373,20 @@ std::size_t Batch::collect(std::size_t least, std::span<CUfileIOEvents_t> into,
   const std::optional<timespec> deadline = timeout ? std::optional(deadline_after(*timeout)) : std::nullopt;
   bool helped = false;
   for (bool in_time = true; in_time;) {
-    if (!timeout && (waited.for_all ? run_some() : run_cached() || (helped && run_left_over()))) {
+    if (!timeout && (waited.for_all ? run_some() : run_cached() || (helped && run_remainder()))) {
       helped = true;
       if (take_events(least, into, waited)) break;
       continue;
     }
     const auto until = std::chrono::steady_clock::now() + short_while;
-    while (workers::lane_count() > 0 && posted_.load(std::memory_order_acquire) == waited.seen &&
+    while (workers::worker_count() > 0 && posted_.load(std::memory_order_acquire) == waited.seen &&
            std::chrono::steady_clock::now() < until) {
       base::pause(16);
     }
     in_time = sleep(waited, deadline);
     if (take_events(least, into, waited)) break;
   }
-  while (helped && run_left_over()) {
+  while (helped && run_remainder()) {
   }
   return waited.written;
 }

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "base/event_count.h"
+#include "batch/class_queue.h"
 #include "batch/entry.h"
-#include "batch/row.h"
 #include "cufile.h"
-#include "process/driver.h"
+#include "process/process.h"
 #include "process/slot_table.h"
 
 namespace sluice::batch {
@@ -31,7 +31,7 @@ class Batch {
   // asks for all: `sluice.batch_all_events`.
   enum class Events : std::uint8_t { of_what_ended_by_itself, of_all };
 
-  Batch(process::Driver& driver, unsigned capacity, Events events);
+  Batch(process::Process& process, unsigned capacity, Events events);
 
   // The batch's own handle; set before anybody else knows it.
   void set_handle(void* handle) noexcept { handle_ = handle; }
@@ -65,11 +65,11 @@ class Batch {
   // Begins what has waited longest and carries it to its event, on this thread: those that go together first. False
   // when nothing waits that this thread could begin.
   bool run_some() noexcept {
-    return run_cached() || run_together(Company::direct) || run_together(Company::disk) ||
-           run_together(Company::write) || run_one();
+    return run_cached() || run_group(BatchClass::direct) || run_group(BatchClass::disk) ||
+           run_group(BatchClass::write) || run_one();
   }
   // Only entries that wait for no disk.
-  bool run_cached() noexcept { return run_together(Company::cached); }
+  bool run_cached() noexcept { return run_group(BatchClass::cached); }
   unsigned waiting() const noexcept { return waiting_count_.load(std::memory_order_relaxed); }
   bool has_waiting() const noexcept { return waiting() > 0; }
 
@@ -86,7 +86,7 @@ class Batch {
   std::size_t collect(std::size_t least, std::span<CUfileIOEvents_t> into,
                       const std::optional<timespec>& timeout) noexcept;
 
-  // For batch/errands.h alone, under its lock.
+  // For batch/batch_run_queue.h alone, under its lock.
   struct Link {
     Batch* before = nullptr;
     Batch* next = nullptr;
@@ -105,11 +105,13 @@ class Batch {
     std::uint32_t seen = 0;
   };
   bool run_one() noexcept;
-  bool run_left_over() noexcept;
-  class Told;
-  bool run_together(Company company) noexcept;
-  void carry(Team& team) noexcept;
-  Row& row(Company company) noexcept { return rows_[static_cast<std::size_t>(company)]; }
+  bool run_remainder() noexcept;
+  class Notifier;
+  bool run_group(BatchClass batch_class) noexcept;
+  void carry(Group& group) noexcept;
+  ClassQueue& class_queue(BatchClass batch_class) noexcept {
+    return class_queues_[static_cast<std::size_t>(batch_class)];
+  }
   void queue(std::uint16_t slot) noexcept;  // with the mutex held
   void count_waiting() noexcept;            // with the mutex held
   // Entries are through, with their events. Their pins go first: who has the event may deregister.
@@ -119,7 +121,7 @@ class Batch {
   bool take_events(std::size_t least, std::span<CUfileIOEvents_t> into, Waited& waited) noexcept;
   bool sleep(const Waited& waited, const std::optional<timespec>& deadline) noexcept;
 
-  process::Driver& driver_;
+  process::Process& process_;
   const unsigned capacity_;
   const Events tells_;
   void* handle_ = nullptr;
@@ -128,7 +130,7 @@ class Batch {
   std::mutex mutex_;                 // all below
   std::vector<std::uint16_t> free_;  // a stack
   SlotQueue waiting_;                // each by itself
-  std::array<Row, companies> rows_;
+  std::array<ClassQueue, batch_classes> class_queues_;
   std::vector<CUfileIOEvents_t> events_;  // a ring
   unsigned free_count_;
   unsigned first_event_ = 0;
@@ -142,7 +144,7 @@ class Batch {
   bool ending_ = false;
   std::atomic<unsigned> waiting_count_{0};  // entries that could be begun now; written with the mutex held
   std::atomic<std::uint32_t> posted_{0};    // entries that have ended so far
-  base::EventCount news_;
+  base::EventCount event_;
 };
 
 class BatchTable : public process::SlotTable<Batch, 0x5d, 4> {};

@@ -9,8 +9,8 @@
 #include "base/failure.h"
 #include "base/foreign_enum.h"
 #include "batch/batch.h"
-#include "batch/errands.h"
-#include "batch/together.h"
+#include "batch/batch_run_queue.h"
+#include "batch/classifier.h"
 #include "observe/statistics.h"
 #include "process/in_flight.h"
 
@@ -55,9 +55,9 @@ bool is_dropped(const Batch& batch, const CUfileIOParams_t& entry) {
   return entry.u.batch.size == 0 && batch.tells() == Batch::Events::of_what_ended_by_itself;
 }
 
-void fill(process::Driver& driver, const Batch& batch, Batch::Room& room, std::span<const CUfileIOParams_t> entries) {
+void fill(process::Process& process, const Batch& batch, Batch::Room& room, std::span<const CUfileIOParams_t> entries) {
   const std::uint64_t queued = process::queue_number();
-  Survey survey(driver, room.count());
+  Classifier survey(process, room.count());
   std::size_t place = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (is_dropped(batch, entries[i])) continue;
@@ -68,8 +68,8 @@ void fill(process::Driver& driver, const Batch& batch, Batch::Room& room, std::s
     entry.cookie = entries[i].cookie;
     entry.number = static_cast<unsigned>(i);
     entry.queued = queued;
-    entry.together.company = Company::none;
-    entry.before = {};
+    entry.coalescing.batch_class = BatchClass::none;
+    entry.progress = {};
     survey.look_at(entry);
     // Of one that is not whole pages NVIDIA's library looks at the size alone: behind what was registered lies memory
     // like any other.
@@ -94,25 +94,25 @@ std::size_t largest_batch(const config::Config& config) {
 
 }  // namespace
 
-void* set_up_batch(process::Driver& driver, unsigned capacity) {
-  const std::size_t most = largest_batch(*driver.store().current());
+void* set_up_batch(process::Process& process, unsigned capacity) {
+  const std::size_t most = largest_batch(*process.store().current());
   if (capacity == 0 || capacity > most) {
     throw Failure(CU_FILE_INVALID_VALUE, "a batch holds 1 to " + std::to_string(most) +
                                              " entries (properties.io_batchsize), not " + std::to_string(capacity));
   }
-  const auto life = driver.life_or_open();
-  const bool all = life->config->flag(config::key_at("sluice.batch_all_events"));
+  const auto session = process.session_or_open();
+  const bool all = session->config->flag(config::key_at("sluice.batch_all_events"));
   auto made =
-      std::make_unique<Batch>(driver, capacity, all ? Batch::Events::of_all : Batch::Events::of_what_ended_by_itself);
+      std::make_unique<Batch>(process, capacity, all ? Batch::Events::of_all : Batch::Events::of_what_ended_by_itself);
   Batch& batch = *made;
-  void* const handle = driver.batches().insert(std::move(made));
+  void* const handle = process.batches().insert(std::move(made));
   batch.set_handle(handle);
   return handle;
 }
 
-void submit_batch(process::Driver& driver, void* handle, std::span<const CUfileIOParams_t> entries) {
+void submit_batch(process::Process& process, void* handle, std::span<const CUfileIOParams_t> entries) {
   const process::InFlight in_flight;  // before the pins, as in transfer()
-  const auto batch = driver.batches().pin(handle);
+  const auto batch = process.batches().pin(handle);
   if (!batch) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "no such batch");
   if (entries.empty()) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "a submission needs at least one entry");
   const auto dropped =
@@ -122,24 +122,24 @@ void submit_batch(process::Driver& driver, void* handle, std::span<const CUfileI
     throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR,
                   "more entries than the batch was set up for are outstanding; collect events first");
   }
-  fill(driver, *batch, room, entries);
+  fill(process, *batch, room, entries);
   const std::size_t enqueued = room.count();
   if (!room.enqueue()) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "the batch is being destroyed");
   if (enqueued == 0) return;
   observe::count(Operation::batch_enqueued, true, enqueued);
-  if (post_errand(driver, *batch)) return;
+  if (schedule(process, *batch)) return;
   while (batch->run_some()) {
   }
 }
 
-std::size_t collect_batch(process::Driver& driver, void* handle, std::size_t least, std::span<CUfileIOEvents_t> into,
+std::size_t collect_batch(process::Process& process, void* handle, std::size_t least, std::span<CUfileIOEvents_t> into,
                           const std::optional<timespec>& timeout) {
-  const process::Holding holding;
+  const process::PinScope pins;
   if (into.empty()) throw Failure(CU_FILE_INVALID_VALUE, "*nr leaves no room for events");
   if (least > into.size()) {
     throw Failure(CU_FILE_INVALID_VALUE, "min_nr is larger than the room for events in *nr");
   }
-  const auto batch = driver.batches().pin(handle);
+  const auto batch = process.batches().pin(handle);
   if (!batch) throw Failure(CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR, "no such batch");
   if (least > batch->capacity()) throw Failure(CU_FILE_INVALID_VALUE, "min_nr is larger than the batch");
   const std::size_t written = batch->collect(least, into, timeout);
@@ -147,32 +147,32 @@ std::size_t collect_batch(process::Driver& driver, void* handle, std::size_t lea
   return written;
 }
 
-void cancel_batch(process::Driver& driver, void* handle) {
-  const process::Holding holding;
-  if (const auto batch = driver.batches().pin(handle)) batch->cancel();
+void cancel_batch(process::Process& process, void* handle) {
+  const process::PinScope pins;
+  if (const auto batch = process.batches().pin(handle)) batch->cancel();
 }
 
-std::optional<unsigned> cancelled_in_batch(process::Driver& driver, void* handle) {
-  const process::Holding holding;
-  const auto batch = driver.batches().pin(handle);
+std::optional<unsigned> cancelled_in_batch(process::Process& process, void* handle) {
+  const process::PinScope pins;
+  const auto batch = process.batches().pin(handle);
   return batch ? std::optional(batch->cancelled_count()) : std::nullopt;
 }
 
-bool end_batch(BatchTable& batches, void* handle, process::Patience patience) {
+bool end_batch(BatchTable& batches, void* handle, process::DrainMode drain_mode) {
   if (const auto batch = batches.pin(handle)) {
     batch->end();
-    drop_errand(*batch);
+    unschedule(*batch);
     // What was begun, and left by a company that could not end it: nobody else comes for it any more.
     while (batch->run_some()) {
     }
   }
-  return batches.retire(handle, patience);
+  return batches.retire(handle, drain_mode);
 }
 
-void destroy_batch(process::Driver& driver, void* handle) {
-  const process::Patience patience =
-      process::waiting_can_end() ? process::Patience::until_the_last_user_left : process::Patience::none;
-  if (!end_batch(driver.batches(), handle, patience)) throw Failure(CU_FILE_INVALID_VALUE, "no such batch");
+void destroy_batch(process::Process& process, void* handle) {
+  const process::DrainMode drain_mode =
+      process::waiting_can_end() ? process::DrainMode::until_the_last_user_left : process::DrainMode::none;
+  if (!end_batch(process.batches(), handle, drain_mode)) throw Failure(CU_FILE_INVALID_VALUE, "no such batch");
 }
 
 }  // namespace sluice::batch

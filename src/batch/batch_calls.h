@@ -11,32 +11,32 @@
 #include "process/slot_table.h"
 
 namespace sluice::process {
-class Driver;
+class Process;
 }
 
 namespace sluice::batch {
 
 class BatchTable;
 
-void* set_up_batch(process::Driver& driver, unsigned capacity);
+void* set_up_batch(process::Process& process, unsigned capacity);
 
 // Checks every entry first: one that is wrong refuses all, and nothing is started. Returns without waiting for storage
 // or a device.
-void submit_batch(process::Driver& driver, void* handle, std::span<const CUfileIOParams_t> entries);
+void submit_batch(process::Process& process, void* handle, std::span<const CUfileIOParams_t> entries);
 
-std::size_t collect_batch(process::Driver& driver, void* handle, std::size_t least, std::span<CUfileIOEvents_t> into,
+std::size_t collect_batch(process::Process& process, void* handle, std::size_t least, std::span<CUfileIOEvents_t> into,
                           const std::optional<timespec>& timeout);
 
 // Entries that have not been begun end as cancelled, the others go on. A handle that names no batch has nothing to
 // cancel.
-void cancel_batch(process::Driver& driver, void* handle);
+void cancel_batch(process::Process& process, void* handle);
 
 // How many entries have ended without an event since they were cancelled; nullopt where there is no such batch.
-std::optional<unsigned> cancelled_in_batch(process::Driver& driver, void* handle);
+std::optional<unsigned> cancelled_in_batch(process::Process& process, void* handle);
 
 // Cancels, and waits for what has begun: afterwards nothing touches the memory of any entry.
-void destroy_batch(process::Driver& driver, void* handle);
+void destroy_batch(process::Process& process, void* handle);
 // The same of a handle that may name nothing: then false.
-bool end_batch(BatchTable& batches, void* handle, process::Patience patience);
+bool end_batch(BatchTable& batches, void* handle, process::DrainMode drain_mode);
 
 }  // namespace sluice::batch

@@ -12,28 +12,28 @@
 
 namespace sluice::batch {
 
-// With whom an entry goes (batch/together.h).
-enum class Company : std::uint8_t {
+// With whom an entry goes (batch/classifier.h).
+enum class BatchClass : std::uint8_t {
   cached,  // reads that the page cache has, as far as anybody knows
   direct,  // the drive moves them itself
   disk,    // reads that wait for a disk
   write,   // writes through staging memory
   none,    // by itself, as a call of its own would
 };
-inline constexpr std::size_t companies = 4;  // that are some
+inline constexpr std::size_t batch_classes = 4;  // that are some
 
 // What is known of an entry that goes with others.
-struct Together {
-  Company company = Company::none;
-  paths::Manner manner = paths::Manner::usual;
-  io::Completion completion = io::Completion::interrupt;  // of the drive's own transfers
-  std::uint8_t abreast = 1;   // how many companies of such entries may be under way at a time
-  std::uint64_t storage = 0;  // that it may wait for, and for how long nobody knows; 0: none
+struct Coalescing {
+  BatchClass batch_class = BatchClass::none;
+  paths::CopyMode copy_mode = paths::CopyMode::usual;
+  io::CompletionMode completion = io::CompletionMode::interrupt;  // of the drive's own transfers
+  std::uint8_t max_groups = 1;  // how many companies of such entries may be under way at a time
+  std::uint64_t storage = 0;    // that it may wait for, and for how long nobody knows; 0: none
   paths::DirectPair* pair = nullptr;
   std::uint64_t address = 0;
   std::uint64_t file_size = 0;  // when it is carried; ~0 where it means nothing, and before
   facts::BufferFacts memory;
-  route::Verdict way;
+  route::RouteChoice way;
 };
 
 struct Entry {
@@ -44,8 +44,8 @@ struct Entry {
   unsigned cancels = 0;      // of its batch, before it was submitted
   process::FileTable::Pin file;
   process::BufferTable::Pin registration;
-  Together together;
-  request::Before before;  // left by a company that did not carry all of it
+  Coalescing coalescing;
+  request::Progress progress;  // left by a company that did not carry all of it
 };
 
 // How an entry ended, as its event tells.

@@ -1,7 +1,6 @@
-// Parts go in stretches, in their order: device memory that goes together as entries of a batch do (batch/together.h),
-// host memory by one call of the system, ragged parts of an O_DIRECT file by one transfer of staging memory, everything
-// else by itself (request/transfer.cpp). It is counted and watched once
-// for all of them.
+// Parts go in stretches, in their order: device memory that goes together as entries of a batch do
+// (batch/classifier.h), host memory by one call of the system, ragged parts of an O_DIRECT file by one transfer of
+// staging memory, everything else by itself (request/transfer.cpp). It is counted and watched once for all of them.
 #include "batch/vectored.h"
 
 #include <algorithm>
@@ -13,20 +12,20 @@
 #include <span>
 #include <utility>
 
-#include "batch/gathering.h"
-#include "batch/together.h"
-#include "facts/look.h"
+#include "batch/classifier.h"
+#include "batch/vectored_group.h"
+#include "facts/descriptor_check.h"
 #include "gpu/memory.h"
 #include "gpu/settle.h"
 #include "io/vector_io.h"
 #include "observe/path_counters.h"
 #include "observe/statistics.h"
-#include "paths/mover.h"
+#include "paths/bounce_copier.h"
 #include "process/in_flight.h"
-#include "request/late.h"
+#include "request/slow_log.h"
 #include "request/transfer.h"
 #include "route/route.h"
-#include "staging/slab.h"
+#include "staging/bounce_buffer.h"
 
 namespace sluice::batch {
 
@@ -48,14 +47,15 @@ Outcome refusal_of(std::span<const CUfileIOVec_t> parts) noexcept {
 
 class Run {
  public:
-  Run(process::Driver& driver, process::File& file, const VectoredCall& call, observe::VectoredTransfer& seen) noexcept
-      : driver_(driver), file_(file), call_(call), seen_(seen), alone_only_(!allows_company(file)) {}
+  Run(process::Process& process, process::File& file, const VectoredCall& call,
+      observe::VectoredTransfer& seen) noexcept
+      : process_(process), file_(file), call_(call), seen_(seen), alone_only_(!may_coalesce(file)) {}
 
   Outcome all() noexcept {
     while (!ended_ && find_next()) {
       const bool several = !alone_only_ && !std::exchange(alone_, false) && next_ + 1 < call_.parts.size();
-      if (several && (through_staging() || straight() || through_slab())) continue;
-      take(request::transfer_part(driver_, file_, part_at(next_), seen_), part_at(next_).size);
+      if (several && (through_staging() || straight() || through_bounce_buffer())) continue;
+      take(request::transfer_part(process_, file_, part_at(next_), seen_), part_at(next_).size);
     }
     if (tally_.transfers > 0) observe::count_path(way_, tally_);
     return done_ > 0 ? Outcome::bytes(done_) : failure_;
@@ -102,7 +102,7 @@ class Run {
   }
 
   // Stretches that go the same way are one transfer in the counters.
-  void count_way(const route::Verdict& verdict, std::uint64_t bytes) noexcept {
+  void count_way(const route::RouteChoice& verdict, std::uint64_t bytes) noexcept {
     const observe::Way way{verdict.path, verdict.reason, call_.direction};
     if (tally_.transfers > 0 && way != way_) {
       observe::count_path(way_, tally_);
@@ -116,16 +116,16 @@ class Run {
 
   // False: nothing goes this way.
   bool through_staging() noexcept;
-  void gather_for_device(GatheringLoan& loan) noexcept;
-  bool settle(GatheringLoan& loan) noexcept;
+  void gather_for_device(VectoredLease& loan) noexcept;
+  bool settle(VectoredLease& loan) noexcept;
   bool straight() noexcept;
-  bool through_slab() noexcept;
-  std::uint64_t gather_for_slab(GatheringLoan& loan, std::size_t room) noexcept;
+  bool through_bounce_buffer() noexcept;
+  std::uint64_t gather_for_slab(VectoredLease& loan, std::size_t room) noexcept;
   bool is_small_and_there(Entry& entry) noexcept;
   bool is_plain(const request::Call& part, process::BufferTable::Pin& registration) noexcept;
   bool is_in_step(const request::Call& part, std::uint64_t file_size) const noexcept;
 
-  process::Driver& driver_;
+  process::Process& process_;
   process::File& file_;
   const VectoredCall& call_;
   observe::VectoredTransfer& seen_;
@@ -143,8 +143,8 @@ class Run {
 };
 
 // Parts from the next one on that go together.
-void Run::gather_for_device(GatheringLoan& loan) noexcept {
-  Survey survey(driver_, std::min<std::size_t>(call_.parts.size() - next_, most_in_a_batch));
+void Run::gather_for_device(VectoredLease& loan) noexcept {
+  Classifier survey(process_, std::min<std::size_t>(call_.parts.size() - next_, most_in_a_batch));
   std::uint64_t before = 0;
   for (std::size_t i = next_; i < call_.parts.size() && !loan.is_full(); ++i) {
     if (call_.parts[i].len == 0) continue;
@@ -152,19 +152,20 @@ void Run::gather_for_device(GatheringLoan& loan) noexcept {
     entry.call = part_at(i, before);
     entry.file = survey.file_of(call_.handle);
     if (entry.file && request::check(*entry.file, entry.call).ok()) survey.look_at(entry);
-    Together& together = entry.together;
-    if (together.company == Company::cached && not_cached_) leave_cached(entry);
-    const Together& first = loan->entries[0].together;
-    const bool joins = together.company != Company::none && loan.count() <= most_together(first.company) &&
-                       (loan.count() == 1 || go_together(first, together)) &&
-                       (together.company != Company::disk || !no_disk_ring_);
+    Coalescing& coalescing = entry.coalescing;
+    if (coalescing.batch_class == BatchClass::cached && not_cached_) leave_cached(entry);
+    const Coalescing& first = loan->entries[0].coalescing;
+    const bool joins = coalescing.batch_class != BatchClass::none &&
+                       loan.count() <= most_in_a_group(first.batch_class) &&
+                       (loan.count() == 1 || can_coalesce(first, coalescing)) &&
+                       (coalescing.batch_class != BatchClass::disk || !no_disk_ring_);
     if (!joins) return loan.drop_last();
     before += entry.call.size;
   }
 }
 
 bool Run::through_staging() noexcept {
-  GatheringLoan loan;
+  VectoredLease loan;
   if (!loan) return false;
   gather_for_device(loan);
   if (loan.count() < 2) return false;
@@ -174,15 +175,15 @@ bool Run::through_staging() noexcept {
     loan->slots[i] = static_cast<std::uint16_t>(i);
   }
   const std::span order(loan->order.data(), count);
-  if (Convoy::part_as_submitted(order, std::span(loan->slots).first(count)) < count) return false;
-  loan->convoy.carry_as_one(order, std::span(loan->endings).first(count));
+  if (GroupRunner::part_as_submitted(order, std::span(loan->slots).first(count)) < count) return false;
+  loan->runner.carry_as_one(order, std::span(loan->endings).first(count));
   return settle(loan);
 }
 
 // How far they have come, as one transfer. What was left over goes on in other company: what the page cache does not
 // have with those that wait for a disk, the rest by itself.
-bool Run::settle(GatheringLoan& loan) noexcept {
-  const Together first = loan->entries[0].together;
+bool Run::settle(VectoredLease& loan) noexcept {
+  const Coalescing first = loan->entries[0].coalescing;
   const bool by_drive = first.way.path == SLUICE_PATH_P2PDMA;
   std::uint64_t moved = 0;
   for (std::size_t i = 0; i < loan.count(); ++i) {
@@ -190,13 +191,13 @@ bool Run::settle(GatheringLoan& loan) noexcept {
     const Ending& ending = loan->endings[i];
     const bool is_left = ending.status == CUFILE_WAITING;
     if (ending.status == CUFILE_FAILED) failure_ = Outcome::system_error(static_cast<int>(-ending.result));
-    const std::uint64_t bytes = is_left                            ? entry.before.there
+    const std::uint64_t bytes = is_left                            ? entry.progress.there
                                 : ending.status == CUFILE_COMPLETE ? static_cast<std::uint64_t>(ending.result)
                                                                    : 0;
     moved += bytes;
-    seen_.add(entry.together.memory.device, bytes, by_drive, request::aligned(entry.call));
+    seen_.add(entry.coalescing.memory.device, bytes, by_drive, request::aligned(entry.call));
     if (is_left) {
-      if (entry.together.company == Company::disk && !not_cached_) {
+      if (entry.coalescing.batch_class == BatchClass::disk && !not_cached_) {
         not_cached_ = true;
       } else {
         alone_ = true;
@@ -217,9 +218,9 @@ bool Run::is_plain(const request::Call& part, process::BufferTable::Pin& registr
   const auto base = reinterpret_cast<std::uint64_t>(part.base);
   const std::uint64_t address = base + static_cast<std::uint64_t>(part.buffer_offset);
   if (!facts::is_host(gpu::inspect(address).kind)) return false;
-  const auto range = driver_.ranges().find(base, address, part.size);
+  const auto range = process_.ranges().find(base, address, part.size);
   if (!range) return true;
-  registration = driver_.buffers().pin(range->handle);
+  registration = process_.buffers().pin(range->handle);
   return registration && facts::is_host(registration->facts.kind) && address >= range->base && address < range->end &&
          part.size <= range->end - address;
 }
@@ -239,9 +240,9 @@ bool Run::is_in_step(const request::Call& part, std::uint64_t file_size) const n
 // Host memory, by one call of the system.
 bool Run::straight() noexcept {
   constexpr auto furthest = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
-  GatheringLoan loan;
+  VectoredLease loan;
   if (!loan || !request::check(file_, part_at(next_)).ok()) return false;
-  facts::Look now(file_.fd, file_.facts);
+  facts::DescriptorCheck now(file_.fd, file_.facts);
   if (!now.finds_the_file()) return false;
   std::array<iovec, io::most_in_a_vector> vector;
   std::size_t count = 0;
@@ -267,10 +268,11 @@ bool Run::straight() noexcept {
       call_.direction == Direction::read && !file_.facts.direct && at.value + moved.count() >= now.size();
   ended_ = moved.count() < wanted && (refused || at_end);
   alone_ = moved.count() < wanted;
-  const process::Terms& terms = file_.life->terms;
+  const process::Options& options = file_.session->options;
   if (moved.count() > 0 || ended_) {
-    count_way(route::judge(file_.facts, {}, terms.machine, terms.rules, call_.direction, facts::Reach::untried),
-              moved.count());
+    count_way(
+        route::judge(file_.facts, {}, options.machine, options.rules, call_.direction, facts::TrialResult::untried),
+        moved.count());
   }
   advance(moved.count());
   return true;
@@ -286,8 +288,8 @@ bool Run::is_small_and_there(Entry& entry) noexcept {
   const std::uint64_t address = base + static_cast<std::uint64_t>(part.buffer_offset);
   const facts::BufferFacts memory = gpu::inspect(address);
   if (memory.kind != facts::MemoryKind::device || gpu::contiguous_bytes(address, part.size) != part.size) return false;
-  if (const auto range = driver_.ranges().find(base, address, part.size)) {
-    entry.registration = driver_.buffers().pin(range->handle);
+  if (const auto range = process_.ranges().find(base, address, part.size)) {
+    entry.registration = process_.buffers().pin(range->handle);
     if (!entry.registration) return false;
     const process::Buffer& buffer = *entry.registration;
     const bool same = buffer.facts.kind == memory.kind && buffer.facts.id == memory.id;
@@ -295,13 +297,13 @@ bool Run::is_small_and_there(Entry& entry) noexcept {
     if (!same || !inside) return false;
   }
   gpu::settle(memory, address);
-  entry.together.memory = memory;
+  entry.coalescing.memory = memory;
   return true;
 }
 
 // How many bytes there are of parts that go together; 0 where none is ragged, or fewer than two go.
-std::uint64_t Run::gather_for_slab(GatheringLoan& loan, std::size_t room) noexcept {
-  facts::Look now(file_.fd, file_.facts);
+std::uint64_t Run::gather_for_slab(VectoredLease& loan, std::size_t room) noexcept {
+  facts::DescriptorCheck now(file_.fd, file_.facts);
   if (!now.finds_the_file()) return 0;
   std::uint64_t wanted = 0;
   bool ragged = false;
@@ -321,38 +323,39 @@ std::uint64_t Run::gather_for_slab(GatheringLoan& loan, std::size_t room) noexce
 
 // What one transfer has brought is copied part by part; a part that its memory refuses goes by itself next, and finds
 // out.
-bool Run::through_slab() noexcept {
-  const process::Terms& terms = file_.life->terms;
-  if (!file_.facts.direct || !route::compat_is_allowed(terms.rules)) return false;
-  GatheringLoan loan;
-  staging::Slab slab = staging::Slab::take();
+bool Run::through_bounce_buffer() noexcept {
+  const process::Options& options = file_.session->options;
+  if (!file_.facts.direct || !route::compat_is_allowed(options.rules)) return false;
+  VectoredLease loan;
+  staging::BounceBuffer slab = staging::BounceBuffer::take();
   if (!loan || !slab) return false;
   const std::uint64_t wanted = gather_for_slab(loan, slab.bytes().size());
   if (wanted == 0) return false;
   const request::Call whole{call_.direction, call_.handle, slab.bytes().data(), wanted, part_at(next_).file_offset, 0};
   const bool reads = call_.direction == Direction::read;
   observe::VectoredTransfer of_slab;
-  Outcome moved = reads ? request::transfer_part(driver_, file_, whole, of_slab) : Outcome::bytes(wanted);
+  Outcome moved = reads ? request::transfer_part(process_, file_, whole, of_slab) : Outcome::bytes(wanted);
   std::uint64_t copied = 0;
   for (std::size_t i = 0; i < loan.count() && copied < moved.count(); ++i) {
     const Entry& entry = loan->entries[i];
     const std::span bytes = slab.bytes().subspan(copied, std::min(entry.call.size, moved.count() - copied));
     const std::uint64_t address =
         reinterpret_cast<std::uint64_t>(entry.call.base) + static_cast<std::uint64_t>(entry.call.buffer_offset);
-    paths::Mover mover(entry.together.memory, terms.manner, slab);
+    paths::BounceCopier mover(entry.coalescing.memory, options.copy_mode, slab);
     if (!(reads ? mover.to_memory(address, bytes) : mover.from_memory(bytes, address)).ok()) break;
     copied += bytes.size();
   }
   if (!reads) {
     if (copied < wanted) return false;
-    moved = request::transfer_part(driver_, file_, whole, of_slab);
+    moved = request::transfer_part(process_, file_, whole, of_slab);
     copied = moved.count();
   }
   if (!moved.ok()) failure_ = moved;
-  for (std::size_t i = 0, told = 0; i < loan.count() && told < copied; told += loan->entries[i++].call.size) {
+  for (std::size_t i = 0, notified = 0; i < loan.count() && notified < copied;
+       notified += loan->entries[i++].call.size) {
     const Entry& entry = loan->entries[i];
-    const bool on_device = !facts::is_host(entry.together.memory.kind);
-    seen_.add(on_device ? entry.together.memory.device : -1, std::min(entry.call.size, copied - told), false,
+    const bool on_device = !facts::is_host(entry.coalescing.memory.kind);
+    seen_.add(on_device ? entry.coalescing.memory.device : -1, std::min(entry.call.size, copied - notified), false,
               request::aligned(entry.call));
   }
   alone_ = copied < moved.count();
@@ -363,7 +366,7 @@ bool Run::through_slab() noexcept {
 
 }  // namespace
 
-Outcome transfer_vectored(process::Driver& driver, const VectoredCall& call) noexcept {
+Outcome transfer_vectored(process::Process& process, const VectoredCall& call) noexcept {
   const Outcome total = refusal_of(call.parts);
   observe::VectoredTransfer seen{.direction = call.direction, .requested = total.count()};
   const auto refused = [&seen](Outcome refusal) {
@@ -372,17 +375,17 @@ Outcome transfer_vectored(process::Driver& driver, const VectoredCall& call) noe
   };
   if (!total.ok()) return refused(total);
   const process::InFlight in_flight;  // before the pin, as in transfer()
-  const process::FileTable::Pin file = driver.files().pin(call.handle);
+  const process::FileTable::Pin file = process.files().pin(call.handle);
   if (!file) {
-    const bool was = driver.files().standing(call.handle) == process::Standing::retired;
+    const bool was = process.files().standing(call.handle) == process::HandleState::retired;
     return refused(was ? Outcome::refused(CU_FILE_HANDLE_NOT_REGISTERED) : Outcome::system_error(EINVAL));
   }
-  const request::Watch watch;
+  const request::TransferTimer timer;
   const bool counting = observe::statistics_running();
   const auto begun = counting ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
-  const Outcome outcome = Run(driver, *file, call, seen).all();
+  const Outcome outcome = Run(process, *file, call, seen).all();
   const request::Call whole{call.direction, call.handle, nullptr, total.count(), call.file_offset, 0};
-  request::Watch::end(*file, whole, outcome, watch.so_far());
+  request::TransferTimer::end(*file, whole, outcome, timer.so_far());
   if (!counting) return outcome;
   seen.duration = std::chrono::steady_clock::now() - begun;
   observe::count_vectored(seen, outcome);

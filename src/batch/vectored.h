@@ -8,7 +8,7 @@
 #include "base/outcome.h"
 #include "base/strong.h"
 #include "cufile.h"
-#include "process/driver.h"
+#include "process/process.h"
 
 namespace sluice::batch {
 
@@ -21,6 +21,6 @@ struct VectoredCall {
 
 // Checks all parts before anything is moved, and moves them in their order, until one comes short. Answers how many
 // bytes from the start on are in place; an error only when there are none.
-base::Outcome transfer_vectored(process::Driver& driver, const VectoredCall& call) noexcept;
+base::Outcome transfer_vectored(process::Process& process, const VectoredCall& call) noexcept;
 
 }  // namespace sluice::batch

@@ -40,7 +40,7 @@ void apply_environment(const Sources& sources, Config& config) {
 }
 
 constexpr std::size_t slab_sizes = key_at("properties.gpu_bounce_buffer_slab_config.slab_size_kb");
-constexpr std::size_t slab_counts = key_at("properties.gpu_bounce_buffer_slab_config.slab_count");
+constexpr std::size_t bounce_buffer_counts = key_at("properties.gpu_bounce_buffer_slab_config.slab_count");
 constexpr std::array uniform_keys{key_at("properties.max_direct_io_size_kb"),
                                   key_at("properties.max_device_cache_size_kb"),
                                   key_at("properties.per_buffer_cache_size_kb")};
@@ -54,7 +54,7 @@ void follow_version(Config& config) {
   if (config.api_version < 1170) return;
   using Numbers = std::vector<std::int64_t>;
   by_default(slab_sizes, Numbers{1024, 8192, 16384, 65536});
-  by_default(slab_counts, Numbers{128, 8, 4, 2});
+  by_default(bounce_buffer_counts, Numbers{128, 8, 4, 2});
   for (const std::size_t key : uniform_keys) {
     if (!config.binds(key)) continue;
     config.notes.push_back(

@@ -34,7 +34,7 @@ std::string headline(const std::vector<Note>& notes) {
 
 }  // namespace
 
-std::shared_ptr<const Config> Store::begin_life(std::vector<Note>& fresh) {
+std::shared_ptr<const Config> Store::begin_session(std::vector<Note>& fresh) {
   const std::lock_guard lock(mutex_);
   running_ = std::make_shared<const Config>(make_config(sources_, staged_));
   has_run_ = true;
@@ -47,13 +47,13 @@ std::shared_ptr<const Config> Store::begin_life(std::vector<Note>& fresh) {
   return running_;
 }
 
-void Store::end_life() {
+void Store::end_session() {
   const std::lock_guard lock(mutex_);
   running_.reset();
   used_up_.clear();
 }
 
-void Store::refuse_life() {
+void Store::refuse_session() {
   const std::lock_guard lock(mutex_);
   running_.reset();
   staged_ = std::exchange(used_up_, {});

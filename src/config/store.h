@@ -19,11 +19,11 @@ class Store {
 
   // The Config to run with: file, environment, then what was staged, which is used up. Appends the notes that this
   // process has not had before, and says the first unusable thing of the file on stderr, once.
-  std::shared_ptr<const Config> begin_life(std::vector<Note>& fresh);
+  std::shared_ptr<const Config> begin_session(std::vector<Note>& fresh);
   // Back to staging; running setters are forgotten.
-  void end_life();
+  void end_session();
   // Back to staging, since the driver does not open this way: what was staged is staged again.
-  void refuse_life();
+  void refuse_session();
 
   // What runs, or what would if the driver opened now.
   std::shared_ptr<const Config> current();

@@ -51,7 +51,7 @@ std::uint64_t magic_of(int fd) noexcept;
 // Throws base::Failure(CU_FILE_IO_NOT_SUPPORTED) for pseudo file systems.
 FileFacts assemble(const Descriptor& descriptor, const std::optional<Mount>& mount, std::uint64_t magic,
                    const Root& root);
-struct Place;
-FileFacts assemble(const Descriptor& descriptor, const Place& place);
+struct Location;
+FileFacts assemble(const Descriptor& descriptor, const Location& place);
 
 }  // namespace sluice::facts

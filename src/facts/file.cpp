@@ -15,8 +15,8 @@
 #include "facts/block.h"
 #include "facts/descriptor.h"
 #include "facts/file_system.h"
+#include "facts/location.h"
 #include "facts/mount.h"
-#include "facts/place.h"
 
 namespace sluice::facts {
 
@@ -80,7 +80,7 @@ std::string members_of(const BlockFacts& block) {
 
 }  // namespace
 
-FileFacts assemble(const Descriptor& descriptor, const Place& place) {
+FileFacts assemble(const Descriptor& descriptor, const Location& place) {
   FileFacts facts;
   facts.access = access_in(descriptor.flags);
   facts.direct = (descriptor.flags & O_DIRECT) != 0;
@@ -111,7 +111,7 @@ FileFacts assemble(const Descriptor& descriptor, const std::optional<Mount>& mou
   // Where the node of a block device lies says nothing about the device: no mount.
   if (S_ISBLK(descriptor.mode))
     return assemble(descriptor,
-                    Place{.type = {}, .mount_point = {}, .block = block_with_number(descriptor.special, root)});
+                    Location{.type = {}, .mount_point = {}, .block = block_with_number(descriptor.special, root)});
   return assemble(descriptor, place_of(descriptor, mount, magic, root));
 }
 
@@ -123,7 +123,7 @@ FileFacts of_file(int fd, const Root& root) {
   return assemble(descriptor, mount, mount ? 0 : magic_of(fd), root);
 }
 
-FileFacts of_file(int fd, const Root& root, Places& places) {
+FileFacts of_file(int fd, const Root& root, Locations& places) {
   const Descriptor first = ask(fd, MountNumber::unique);
   require_usable(first);
   if (S_ISBLK(first.mode)) return assemble(first, std::nullopt, 0, root);
@@ -132,7 +132,7 @@ FileFacts of_file(int fd, const Root& root, Places& places) {
   // The mount stays as long as the file is open: what is the same before and after was the same meanwhile.
   const Descriptor listed = first.unique_mount ? ask(fd) : first;
   const std::optional<Mount> mount = mount_of(listed, root);
-  const auto place = std::make_shared<const Place>(place_of(listed, mount, mount ? 0 : magic_of(fd), root));
+  const auto place = std::make_shared<const Location>(place_of(listed, mount, mount ? 0 : magic_of(fd), root));
   if (mount && mount->id == listed.mount_id && is_same_file(listed, first) &&
       is_same_file(ask(fd, MountNumber::unique), first)) {
     places.keep(first, place);

@@ -67,9 +67,9 @@ struct FileFacts {
 // no server: attributes come from the cache, and no other file, mount or device is touched.
 FileFacts of_file(int fd, const Root& root);
 
-class Places;
+class Locations;
 // The same, with what is known of the place already: two system calls. But for the mount point, all is as it is now.
-FileFacts of_file(int fd, const Root& root, Places& places);
+FileFacts of_file(int fd, const Root& root, Locations& places);
 
 // One line for people: "ext4 on /data (nvme0n1, nvme, pcie)", "xfs on /srv (dm-0, device-mapper, over sda+sdb)",
 // "tmpfs on /dev/shm", "block device loop0 (loop)".

@@ -1,5 +1,5 @@
 // The part of GDRCopy's binary interface (libgdrapi.so.2) that Sluice speaks, in our own words. The library calls it
-// (gpu/cpu_window.h), the soft GPU's stand-in implements it (softgpu/gdr_calls.cpp).
+// (gpu/bar_mapping.h), the soft GPU's stand-in implements it (softgpu/gdr_calls.cpp).
 #pragma once
 
 #include <cstddef>

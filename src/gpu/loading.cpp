@@ -14,7 +14,7 @@
 #include <string>
 #include <thread>
 
-#include "gpu/driver.h"
+#include "gpu/cuda_api.h"
 #include "gpu/kernels.h"
 #include "observe/log.h"
 
@@ -28,7 +28,7 @@ struct Entry {
   std::atomic<cuda::Function> Kernels::*function;
 };
 
-cuda::Function load_one(const Driver& driver, cuda::Module machine_code, const Entry& entry) noexcept {
+cuda::Function load_one(const CudaApi& driver, cuda::Module machine_code, const Entry& entry) noexcept {
   cuda::Function function = nullptr;
   if (machine_code != nullptr && driver.module_get_function(&function, machine_code, entry.name) == cuda::success) {
     return function;
@@ -38,11 +38,11 @@ cuda::Function load_one(const Driver& driver, cuda::Module machine_code, const E
   return driver.module_get_function(&function, module, entry.name) == cuda::success ? function : nullptr;
 }
 
-void load_all(const Driver& driver, Kernels& kernels) noexcept {
+void load_all(const CudaApi& driver, Kernels& kernels) noexcept {
   const std::array entries{Entry{kernels::gather, "sluice_gather", &Kernels::gather},
                            Entry{kernels::scatter, "sluice_scatter", &Kernels::scatter},
                            Entry{kernels::serve, "sluice_serve", &Kernels::serve},
-                           Entry{kernels::errand, "sluice_errand", &Kernels::errand}};
+                           Entry{kernels::stream_copy, "sluice_errand", &Kernels::stream_copy}};
   cuda::Module machine_code = nullptr;
   if (driver.soft || driver.module_load_data(&machine_code, kernels::machine_code()) != cuda::success) {
     machine_code = nullptr;
@@ -67,7 +67,7 @@ Kernels* find(cuda::Context context, unsigned long long context_id) noexcept {
 
 // On a thread of its own: loading may wait for kernels of the program that are running, and such a kernel may wait for
 // the bytes that we are to read.
-void load(const Driver& driver, Kernels& kernels) noexcept {
+void load(const CudaApi& driver, Kernels& kernels) noexcept {
   cuda::Context popped = nullptr;
   int mode = cuda::capture_relaxed;
   driver.exchange_capture_mode(&mode);
@@ -80,7 +80,7 @@ void load(const Driver& driver, Kernels& kernels) noexcept {
   threads_loading.fetch_sub(1, std::memory_order_release);
 }
 
-void start_loading(const Driver& driver, Kernels& kernels) {
+void start_loading(const CudaApi& driver, Kernels& kernels) {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -114,7 +114,7 @@ Kernels* kernels_of(cuda::Context context, unsigned long long context_id) noexce
 }
 
 Kernels* current_kernels() noexcept {
-  const Driver* const driver = gpu::driver();
+  const CudaApi* const driver = gpu::driver();
   cuda::Context context = nullptr;
   unsigned long long id = 0;
   if (driver == nullptr || driver->ctx_get_current(&context) != cuda::success || context == nullptr) return nullptr;
@@ -124,7 +124,7 @@ Kernels* current_kernels() noexcept {
 
 void begin_loading(Kernels& kernels) noexcept {
   kernels.begun.store(true, std::memory_order_release);
-  const Driver* const driver = gpu::driver();
+  const CudaApi* const driver = gpu::driver();
   if (driver == nullptr || driver->module_load_data == nullptr || driver->module_get_function == nullptr ||
       driver->launch_kernel == nullptr) {
     kernels.tried.store(true);
@@ -137,17 +137,17 @@ void begin_loading(Kernels& kernels) noexcept {
   }
 }
 
-std::optional<GoingWithout> GoingWithout::in(Kernels& kernels) noexcept {
+std::optional<KernelLoadHold> KernelLoadHold::in(Kernels& kernels) noexcept {
   const std::lock_guard lock(kernels.deciding);
   if (kernels.begun.load(std::memory_order_relaxed)) return std::nullopt;
-  ++kernels.going_without;
-  return GoingWithout(kernels);
+  ++kernels.load_holds;
+  return KernelLoadHold(kernels);
 }
 
-GoingWithout::~GoingWithout() {
+KernelLoadHold::~KernelLoadHold() {
   if (kernels_ == nullptr) return;
   const std::lock_guard lock(kernels_->deciding);
-  --kernels_->going_without;
+  --kernels_->load_holds;
 }
 
 bool is_loading() noexcept {

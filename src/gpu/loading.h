@@ -1,8 +1,8 @@
 // Our kernels in a context: loaded once, on a thread of their own, and never taken away again.
 //
 // While a driver loads code it waits for every stream of the context, and holds up most other calls meanwhile. So
-// loading begins when no stream there waits for us, as far as somebody knows (stream/channel/station.h); until then
-// transfers do without.
+// loading begins when no stream there waits for us, as far as somebody knows (stream/channel/stream_channel.h); until
+// then transfers do without.
 #pragma once
 
 #include <atomic>
@@ -19,15 +19,15 @@ struct Kernels {
   std::atomic<cuda::Function> gather{nullptr};
   std::atomic<cuda::Function> scatter{nullptr};
   std::atomic<cuda::Function> serve{nullptr};
-  std::atomic<cuda::Function> errand{nullptr};
+  std::atomic<cuda::Function> stream_copy{nullptr};
 
   std::atomic<bool> begun{false};  // to be loaded; set with the mutex
   std::atomic<bool> tried{false};  // nothing of the above will change any more
   base::EventCount news;
-  std::atomic<bool> rest_was_awaited{false};  // somebody has given a busy stream the time to come to rest
+  std::atomic<bool> idle_was_awaited{false};  // somebody has given a busy stream the time to come to rest
 
-  std::mutex deciding;         // whether to begin
-  unsigned going_without = 0;  // calls that are putting something into streams; with the mutex
+  std::mutex deciding;      // whether to begin
+  unsigned load_holds = 0;  // calls that are putting something into streams; with the mutex
 
   const cuda::Context context;
   const unsigned long long context_id;
@@ -45,18 +45,18 @@ Kernels* current_kernels() noexcept;
 void begin_loading(Kernels& kernels) noexcept;
 
 // While one lives, nobody begins.
-class GoingWithout {
+class KernelLoadHold {
  public:
   // Nothing when somebody has begun.
-  static std::optional<GoingWithout> in(Kernels& kernels) noexcept;
-  GoingWithout(GoingWithout&& other) noexcept : kernels_(other.kernels_) { other.kernels_ = nullptr; }
-  GoingWithout& operator=(GoingWithout&&) = delete;
-  GoingWithout(const GoingWithout&) = delete;
-  GoingWithout& operator=(const GoingWithout&) = delete;
-  ~GoingWithout();
+  static std::optional<KernelLoadHold> in(Kernels& kernels) noexcept;
+  KernelLoadHold(KernelLoadHold&& other) noexcept : kernels_(other.kernels_) { other.kernels_ = nullptr; }
+  KernelLoadHold& operator=(KernelLoadHold&&) = delete;
+  KernelLoadHold(const KernelLoadHold&) = delete;
+  KernelLoadHold& operator=(const KernelLoadHold&) = delete;
+  ~KernelLoadHold();
 
  private:
-  explicit GoingWithout(Kernels& kernels) noexcept : kernels_(&kernels) {}
+  explicit KernelLoadHold(Kernels& kernels) noexcept : kernels_(&kernels) {}
   Kernels* kernels_;
 };
 

@@ -10,7 +10,7 @@ constexpr unsigned threads_a_mailbox = 512;  // as the kernel has it
 }  // namespace
 
 int Mailboxes::attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept {
-  const Driver* const driver = gpu::driver();
+  const CudaApi* const driver = gpu::driver();
   if (driver == nullptr) return cuda::error_not_initialized;
   if (driver->mem_host_get_device_pointer == nullptr || driver->stream_query == nullptr ||
       driver->launch_kernel == nullptr) {
@@ -49,7 +49,7 @@ bool Mailboxes::is_attached() const noexcept {
          type != 0 && owner == context_;
 }
 
-int Mailboxes::launch(std::span<const std::uint8_t> boxes, std::uint32_t serial, Stay stay,
+int Mailboxes::launch(std::span<const std::uint8_t> boxes, std::uint32_t launch_id, Stay stay,
                       cuda::Stream& stream) const noexcept {
   if (stream == nullptr) {
     if (const int result = driver_->stream_create(&stream, cuda::stream_non_blocking); result != cuda::success) {
@@ -60,7 +60,7 @@ int Mailboxes::launch(std::span<const std::uint8_t> boxes, std::uint32_t serial,
   cuda::DevicePtr base = device_base_;
   std::array<std::uint64_t, 2> indices{};  // a byte each
   for (std::size_t i = 0; i < boxes.size(); ++i) indices[i / 8] |= std::uint64_t{boxes[i]} << (i % 8 * 8);
-  std::array<std::uint32_t, 5> numbers{mailbox_stride, mailbox_place, serial,
+  std::array<std::uint32_t, 5> numbers{mailbox_stride, mailbox_data, launch_id,
                                        static_cast<std::uint32_t>(stay.idle.count()),
                                        static_cast<std::uint32_t>(stay.life.count())};
   std::array<void*, 8> arguments{&base,       &indices[0], &indices[1], &numbers[0],

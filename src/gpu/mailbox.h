@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "gpu/driver.h"
+#include "gpu/cuda_api.h"
 #include "gpu/staging.h"
 
 namespace sluice::gpu {
@@ -25,7 +25,7 @@ struct MailboxWords {
 };
 
 inline constexpr std::uint32_t mailbox_bytes = 64 << 10;                    // a request is at most so long
-inline constexpr std::uint32_t mailbox_place = sizeof(MailboxWords);        // of the bytes, behind the box's start
+inline constexpr std::uint32_t mailbox_data = sizeof(MailboxWords);         // of the bytes, behind the box's start
 inline constexpr std::uint32_t mailbox_stride = 256 + mailbox_bytes + 128;  // from one box to the next
 inline constexpr std::uint32_t most_mailboxes = 64;                         // in a row
 inline constexpr std::size_t most_served = 16;                              // by one launch
@@ -56,10 +56,11 @@ class Mailboxes {
 
   // Serves up to most_served boxes, a block each, on `stream`, which is made when it is null: one thread at a time for
   // each stream. None of the boxes is served by a launch that has not left yet.
-  int launch(std::span<const std::uint8_t> boxes, std::uint32_t serial, Stay stay, cuda::Stream& stream) const noexcept;
+  int launch(std::span<const std::uint8_t> boxes, std::uint32_t launch_id, Stay stay,
+             cuda::Stream& stream) const noexcept;
 
  private:
-  const Driver* driver_ = nullptr;
+  const CudaApi* driver_ = nullptr;
   cuda::Context context_ = nullptr;
   unsigned long long context_id_ = 0;
   std::span<std::byte> memory_;

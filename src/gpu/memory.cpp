@@ -35,7 +35,7 @@ std::uint64_t end_of_mapping(std::uint64_t address, std::uint64_t wanted) noexce
 
 BufferFacts inspect(std::uint64_t address) noexcept {
   BufferFacts memory;
-  const Driver* const driver = gpu::driver();
+  const CudaApi* const driver = gpu::driver();
   if (driver == nullptr) return memory;
   memory.asked = true;
 
@@ -95,7 +95,7 @@ std::uint64_t contiguous_bytes(std::uint64_t address, std::uint64_t wanted) noex
 bool outlives_its_streams(const BufferFacts& memory) noexcept {
   if (facts::is_host(memory.kind)) return false;
   if (memory.context != nullptr) return true;
-  const Driver* const driver = gpu::driver();
+  const CudaApi* const driver = gpu::driver();
   void* pool = nullptr;
   std::array<int, 1> attributes{cuda::pointer_attribute_mempool_handle};
   std::array<void*, 1> values{&pool};
@@ -117,7 +117,7 @@ BufferFacts memory_of_device(int ordinal) noexcept {
 cuda::Uuid uuid_of(int ordinal) noexcept {
   cuda::Uuid uuid{};
   cuda::Device device = 0;
-  const Driver* const driver = gpu::driver();
+  const CudaApi* const driver = gpu::driver();
   if (driver != nullptr && driver->device_get(&device, ordinal) == cuda::success) {
     driver->device_get_uuid(&uuid, device);
   }
@@ -127,7 +127,7 @@ cuda::Uuid uuid_of(int ordinal) noexcept {
 std::string pci_address(int ordinal) {
   std::array<char, 32> text{};
   cuda::Device device = 0;
-  const Driver* const driver = gpu::driver();
+  const CudaApi* const driver = gpu::driver();
   if (driver == nullptr || driver->device_get(&device, ordinal) != cuda::success) return {};
   if (driver->device_get_pci_bus_id(text.data(), static_cast<int>(text.size()), device) != cuda::success) return {};
   return text.data();

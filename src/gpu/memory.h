@@ -7,7 +7,7 @@
 
 #include "base/outcome.h"
 #include "facts/buffer.h"
-#include "gpu/driver.h"
+#include "gpu/cuda_api.h"
 
 namespace sluice::gpu {
 
@@ -78,7 +78,7 @@ class Session {
   int health(cuda::DevicePtr at) const noexcept;
 
  private:
-  const Driver* driver_;
+  const CudaApi* driver_;
   cuda::Context context_ = nullptr;
   unsigned long long context_id_ = 0;
   cuda::Stream stream_ = nullptr;

@@ -12,7 +12,7 @@ namespace {
 
 using Device = void*;
 
-struct WindowInfo {
+struct MappingInfo {
   unsigned long long total = 0;
   unsigned long long free = 0;
   unsigned long long used = 0;
@@ -37,7 +37,7 @@ Function* function(void* library, const char* name) {
 
 }  // namespace
 
-std::uint64_t window_bytes_by_nvml(const std::string& pci_address, const cuda::Uuid& uuid, const char* library) {
+std::uint64_t bar_bytes_by_nvml(const std::string& pci_address, const cuda::Uuid& uuid, const char* library) {
   const std::unique_ptr<void, int (*)(void*)> nvml(
       ::dlopen(library, RTLD_NOW | RTLD_LOCAL), [](void* opened) { return opened == nullptr ? 0 : ::dlclose(opened); });
   if (!nvml) return 0;
@@ -45,12 +45,12 @@ std::uint64_t window_bytes_by_nvml(const std::string& pci_address, const cuda::U
   auto* const end = function<int()>(nvml.get(), "nvmlShutdown");
   auto* const by_address = function<int(const char*, Device*)>(nvml.get(), "nvmlDeviceGetHandleByPciBusId_v2");
   auto* const by_uuid = function<int(const char*, Device*)>(nvml.get(), "nvmlDeviceGetHandleByUUID");
-  auto* const window = function<int(Device, WindowInfo*)>(nvml.get(), "nvmlDeviceGetBAR1MemoryInfo");
+  auto* const window = function<int(Device, MappingInfo*)>(nvml.get(), "nvmlDeviceGetBAR1MemoryInfo");
   const bool whole =
       begin != nullptr && end != nullptr && by_address != nullptr && by_uuid != nullptr && window != nullptr;
   if (!whole || begin() != 0) return 0;
   Device device = nullptr;
-  WindowInfo info;
+  MappingInfo info;
   const bool found = by_address(pci_address.c_str(), &device) == 0 || by_uuid(name_of(uuid).c_str(), &device) == 0;
   const bool told = found && window(device, &info) == 0;
   end();

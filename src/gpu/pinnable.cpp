@@ -22,8 +22,8 @@ enum class Backed : std::uint8_t { unknown, no, yes };
 std::array<std::atomic<Backed>, max_devices> backed{};
 
 // The host address of a piece of the soft GPU's memory, and how many bytes lie together from there.
-Window backing(std::uint64_t address, std::uint64_t size) noexcept {
-  const Driver* const driver = gpu::driver();
+P2pMapping backing(std::uint64_t address, std::uint64_t size) noexcept {
+  const CudaApi* const driver = gpu::driver();
   if (driver == nullptr || driver->soft_backing == nullptr) return {};
   void* host = nullptr;
   std::size_t length = 0;
@@ -41,11 +41,11 @@ class SoftBacking final : public Provider {
     return soft_device_is_backed(device) ? "" : "the soft GPU's memory is the driver's own (SLUICE_SOFTGPU_BACKING)";
   }
 
-  Window map(const BufferFacts& /*memory*/, std::uint64_t address, std::uint64_t size) noexcept override {
+  P2pMapping map(const BufferFacts& /*memory*/, std::uint64_t address, std::uint64_t size) noexcept override {
     return backing(address, size);
   }
 
-  void release(const Window& /*window*/) noexcept override {}
+  void release(const P2pMapping& /*window*/) noexcept override {}
 
   std::optional<Scratch> take_scratch(int device, std::uint64_t size) override {
     const std::lock_guard lock(mutex_);
@@ -55,7 +55,7 @@ class SoftBacking final : public Provider {
       all.pop_back();
       if (kept.size >= size && inspect(kept.raw).id == kept.id) return describe(kept, size);
     }
-    const Driver* const driver = gpu::driver();
+    const CudaApi* const driver = gpu::driver();
     Kept made{0, size + page, 0};
     if (driver->mem_alloc == nullptr || driver->mem_alloc(&made.raw, made.size) != cuda::success) return std::nullopt;
     made.id = inspect(made.raw).id;
@@ -102,7 +102,7 @@ SoftBacking& soft_backing() {
 }  // namespace
 
 Provider* provider() noexcept {
-  const Driver* const driver = gpu::driver();
+  const CudaApi* const driver = gpu::driver();
   if (driver == nullptr) return nullptr;
   return driver->soft ? static_cast<Provider*>(&soft_backing()) : &uvm_provider();
 }

@@ -8,12 +8,12 @@
 #include <string>
 
 #include "facts/buffer.h"
-#include "gpu/driver.h"
+#include "gpu/cuda_api.h"
 
 namespace sluice::gpu {
 
 // A piece of device memory where the kernel can pin it. Given back to the provider that made it.
-struct Window {
+struct P2pMapping {
   std::byte* address = nullptr;
   std::uint64_t length = 0;
   std::uintptr_t token = 0;  // the provider's own
@@ -46,8 +46,8 @@ class Provider {
   // From `address` on, at most `size` bytes of the memory, all of one allocation; fewer where they do not lie together
   // or not all can be mapped at a time: ask again behind them. Empty when this piece cannot be mapped. In force, and
   // the memory kept from being freed where the driver can do that, until it is released.
-  virtual Window map(const facts::BufferFacts& memory, std::uint64_t address, std::uint64_t size) noexcept = 0;
-  virtual void release(const Window& window) noexcept = 0;
+  virtual P2pMapping map(const facts::BufferFacts& memory, std::uint64_t address, std::uint64_t size) noexcept = 0;
+  virtual void release(const P2pMapping& window) noexcept = 0;
 
   // With a context of the device current. Empty when there is no memory.
   virtual std::optional<Scratch> take_scratch(int device, std::uint64_t size) = 0;

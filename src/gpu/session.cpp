@@ -81,7 +81,7 @@ constinit base::ThreadEnd thread_end{[](void*) {
 }};
 
 // The calling thread's stream in the current context, made when there is none.
-int own_stream(const Driver& driver, cuda::Context context, unsigned long long id, cuda::Stream& stream) {
+int own_stream(const CudaApi& driver, cuda::Context context, unsigned long long id, cuda::Stream& stream) {
   OwnStream& own = thread_stream.own;
   const bool urgent = thread_stream.urgent;
   if (!own.serves(context, id, urgent)) {
@@ -103,7 +103,7 @@ int own_stream(const Driver& driver, cuda::Context context, unsigned long long i
 std::array<std::atomic<cuda::Context>, max_devices> retained{};
 
 // Memory that no context owns (VMM, pools) is worked on in its device's primary context, which is kept from then on.
-int primary_context(const Driver& driver, int ordinal, cuda::Context& context) {
+int primary_context(const CudaApi& driver, int ordinal, cuda::Context& context) {
   if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= max_devices) return cuda::error_invalid_device;
   auto& slot = retained[static_cast<std::size_t>(ordinal)];
   context = slot.load(std::memory_order_acquire);
@@ -118,7 +118,7 @@ int primary_context(const Driver& driver, int ordinal, cuda::Context& context) {
 }
 
 // The context to work in: the one that owns the memory, else the current one when it is on the right device.
-int choose_context(const Driver& driver, const facts::BufferFacts& memory, cuda::Context current,
+int choose_context(const CudaApi& driver, const facts::BufferFacts& memory, cuda::Context current,
                    cuda::Context& context) {
   context = static_cast<cuda::Context>(memory.context);
   if (context != nullptr) return cuda::success;
@@ -247,7 +247,7 @@ void streams_after_fork() noexcept {
 }
 
 int wait_for_stream(cuda::Stream stream) noexcept {
-  const Driver* const driver = gpu::driver();
+  const CudaApi* const driver = gpu::driver();
   if (driver == nullptr) return cuda::error_not_initialized;
   int capturing = cuda::capture_none;
   const int asked = driver->stream_is_capturing(stream, &capturing);
@@ -261,7 +261,7 @@ int wait_for_stream(cuda::Stream stream) noexcept {
 
 unsigned long long stream_number(cuda::Stream stream) noexcept {
   unsigned long long number = 0;
-  const Driver* const driver = gpu::driver();
+  const CudaApi* const driver = gpu::driver();
   if (driver != nullptr && driver->stream_get_id != nullptr &&
       driver->stream_get_id(stream, &number) == cuda::success) {
     return number;

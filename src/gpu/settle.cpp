@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "gpu/driver.h"
+#include "gpu/cuda_api.h"
 #include "gpu/memory.h"
 
 namespace sluice::gpu {
@@ -14,7 +14,7 @@ constexpr auto longest = std::chrono::microseconds(100);
 
 // Any answer but "not ready" ends it. Asked about the legacy stream while another one is captured, a driver may break
 // that capture: so whether it may be asked is asked first.
-void await_idle(const Driver& driver, cuda::Stream stream) noexcept {
+void await_idle(const CudaApi& driver, cuda::Stream stream) noexcept {
   int capturing = cuda::capture_none;
   if (driver.stream_is_capturing(stream, &capturing) != cuda::success || capturing != cuda::capture_none) return;
   if (driver.stream_query(stream) != cuda::error_not_ready) return;
@@ -27,7 +27,7 @@ void await_idle(const Driver& driver, cuda::Stream stream) noexcept {
 
 void settle(const facts::BufferFacts& memory, std::uint64_t address) noexcept {
   if (memory.kind != facts::MemoryKind::device || memory.settled) return;
-  const Driver* const driver = gpu::driver();
+  const CudaApi* const driver = gpu::driver();
   if (driver == nullptr || driver->stream_query == nullptr) return;
   unsigned on = 1;
   const cuda::DevicePtr base = memory.base != 0 ? memory.base : address;

@@ -18,7 +18,7 @@ constexpr unsigned ushers_warp = 32;
 }  // namespace
 
 int Staging::attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept {
-  const Driver* const driver = gpu::driver();
+  const CudaApi* const driver = gpu::driver();
   if (driver == nullptr) return cuda::error_not_initialized;
   if (driver->stream_write_value_32 == nullptr || driver->mem_host_get_device_pointer == nullptr ||
       driver->stream_query == nullptr || driver->mem_alloc == nullptr) {
@@ -64,15 +64,15 @@ int Staging::copy_urgently(bool urgently) noexcept {
 }
 
 int Staging::launch(const Gather& gather) noexcept {
-  cuda::DevicePtr places = seen_by_device(gather.places);
+  cuda::DevicePtr slots = seen_by_device(gather.slots);
   cuda::DevicePtr target = gather.target;
   cuda::DevicePtr tickets = seen_by_device(gather.tickets);
-  cuda::DevicePtr drained = seen_by_device(gather.drained);
+  cuda::DevicePtr completed = seen_by_device(gather.completed);
   cuda::DevicePtr words = seen_by_device(gather.words);
   cuda::DevicePtr counters = counters_;
-  std::array<std::uint32_t, 7> numbers{gather.chunk_bytes,  gather.stride,       gather.skip,  gather.chunks,
-                                       gather.silent_up_to, gather.first_number, gather.serial};
-  std::array<void*, 13> arguments{&places,     &target,     &tickets,    &drained,    &words,
+  std::array<std::uint32_t, 7> numbers{gather.chunk_bytes,  gather.stride,       gather.skip,     gather.chunks,
+                                       gather.silent_up_to, gather.first_number, gather.launch_id};
+  std::array<void*, 13> arguments{&slots,      &target,     &tickets,    &completed,  &words,
                                   &counters,   &numbers[0], &numbers[1], &numbers[2], &numbers[3],
                                   &numbers[4], &numbers[5], &numbers[6]};
   const unsigned blocks = std::clamp(gather.chunks, 1U, std::max(1U, gather.most_blocks));
@@ -81,15 +81,15 @@ int Staging::launch(const Gather& gather) noexcept {
 }
 
 int Staging::launch(const Scatter& scatter) noexcept {
-  cuda::DevicePtr places = seen_by_device(scatter.places);
+  cuda::DevicePtr slots = seen_by_device(scatter.slots);
   cuda::DevicePtr targets = seen_by_device(scatter.targets);
   cuda::DevicePtr tickets = seen_by_device(scatter.tickets);
-  cuda::DevicePtr drained = seen_by_device(scatter.drained);
+  cuda::DevicePtr completed = seen_by_device(scatter.completed);
   cuda::DevicePtr words = seen_by_device(scatter.words);
   cuda::DevicePtr counters = counters_;
   std::array<std::uint32_t, 5> numbers{scatter.stride, scatter.chunks, scatter.silent_up_to, scatter.first_number,
-                                       scatter.serial};
-  std::array<void*, 11> arguments{&places,     &targets,    &tickets,    &drained,    &words,     &counters,
+                                       scatter.launch_id};
+  std::array<void*, 11> arguments{&slots,      &targets,    &tickets,    &completed,  &words,     &counters,
                                   &numbers[0], &numbers[1], &numbers[2], &numbers[3], &numbers[4]};
   // Measured: a chunk is a block's work, so small ones want many small blocks. More of the others would only take
   // processors from the program's own kernels.

@@ -7,21 +7,21 @@
 #include <cstdint>
 #include <span>
 
-#include "gpu/driver.h"
+#include "gpu/cuda_api.h"
 #include "gpu/loading.h"
 
 namespace sluice::gpu {
 
 // Where a launch of the gather kernel stands. In the ring's memory, written by the device.
 struct LaunchWords {
-  std::uint32_t begun;    // the launch's serial number, once its first block runs
-  std::uint32_t verdict;  // serial << 2 | 1: it carries; | 2: it was called off
-  std::uint32_t done;     // the serial number, once every byte is in place
-  std::uint32_t left;     // the serial number, once no block of it will look at anything again
+  std::uint32_t begun;   // the launch's serial number, once its first block runs
+  std::uint32_t commit;  // serial << 2 | 1: it carries; | 2: it was called off
+  std::uint32_t done;    // the serial number, once every byte is in place
+  std::uint32_t left;    // the serial number, once no block of it will look at anything again
 };
 
 // In the low half of the first chunk's ticket: a launch that has not begun is to leave without doing anything.
-inline constexpr std::uint32_t called_off = ~std::uint32_t{0};
+inline constexpr std::uint32_t revoked_ticket = ~std::uint32_t{0};
 
 // What tells the kernel that a chunk is there. A line of memory each: blocks look at theirs again and again, over the
 // link, and would hold up whoever writes another one in the same line.
@@ -29,16 +29,16 @@ struct alignas(64) Ticket {
   std::uint64_t value;
 };
 inline constexpr std::uint32_t ticket_slots = 256;  // chunk n has slot n % ticket_slots
-constexpr std::uint64_t ticket_of(std::uint32_t number, std::uint32_t length, std::uint32_t place) noexcept {
-  return std::uint64_t{place} << 56U | std::uint64_t{length} << 32U | number;  // 8, 24 and 32 bits
+constexpr std::uint64_t ticket_of(std::uint32_t number, std::uint32_t length, std::uint32_t slot) noexcept {
+  return std::uint64_t{slot} << 56U | std::uint64_t{length} << 32U | number;  // 8, 24 and 32 bits
 }
 
 // One launch of the gather kernel (kernels/gather.cu). All host addresses lie in the ring's memory.
 struct Gather {
-  const std::byte* places;       // a chunk waits in the place that its ticket tells
-  cuda::DevicePtr target;        // where chunk 0 would go if `skip` were 0
-  const Ticket* tickets;         // one a slot
-  const std::uint32_t* drained;  // one a slot: number of the last chunk that was taken
+  const std::byte* slots;          // a chunk waits in the place that its ticket tells
+  cuda::DevicePtr target;          // where chunk 0 would go if `skip` were 0
+  const Ticket* tickets;           // one a slot
+  const std::uint32_t* completed;  // one a slot: number of the last chunk that was taken
   const LaunchWords* words;
   std::uint32_t chunk_bytes;
   std::uint32_t stride;  // from one place to the next
@@ -46,7 +46,7 @@ struct Gather {
   std::uint32_t chunks;
   std::uint32_t silent_up_to;  // with so many chunks `drained` is left alone: no place is used twice
   std::uint32_t first_number;  // of chunk 0; no slot has ever had these numbers
-  std::uint32_t serial;        // of the launch; below 2^30
+  std::uint32_t launch_id;     // of the launch; below 2^30
   unsigned most_blocks;        // a chunk each at a time, in so many processors of the device at most
   // Source and target of a chunk must have the same distance from a 16-byte boundary.
 };
@@ -54,17 +54,17 @@ struct Gather {
 // One launch of the scatter kernel (kernels/scatter.cu), whose chunks have each a target of its own. All host addresses
 // lie in the ring's memory.
 struct Scatter {
-  const std::byte* places;       // the bytes begin there as far behind a 16-byte boundary as in their target
+  const std::byte* slots;        // the bytes begin there as far behind a 16-byte boundary as in their target
   const std::uint64_t* targets;  // one a chunk, all there before the launch
   const Ticket* tickets;         // as for the gather kernel
-  const std::uint32_t* drained;
+  const std::uint32_t* completed;
   const LaunchWords* words;
   std::uint32_t chunk_bytes;  // no chunk is longer
   std::uint32_t stride;       // from one place to the next, a multiple of 16
   std::uint32_t chunks;
   std::uint32_t silent_up_to;
   std::uint32_t first_number;
-  std::uint32_t serial;
+  std::uint32_t launch_id;
 };
 
 // One of several copies; the source lies in the ring's memory.
@@ -124,7 +124,7 @@ class Staging {
     return device_base_ + static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - memory_.data());
   }
 
-  const Driver* driver_ = nullptr;
+  const CudaApi* driver_ = nullptr;
   cuda::Context context_ = nullptr;
   unsigned long long context_id_ = 0;
   std::span<std::byte> memory_;

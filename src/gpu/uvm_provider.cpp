@@ -32,7 +32,7 @@ using facts::BufferFacts;
 using facts::MemoryKind;
 
 constexpr std::uint64_t creation_unit = std::uint64_t{2} << 20;  // what cuMemCreate hands out in
-constexpr std::uint64_t largest_window = std::uint64_t{256} << 20;
+constexpr std::uint64_t largest_mapping = std::uint64_t{256} << 20;
 constexpr int posix_descriptor = 1;    // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 constexpr int dma_buf_descriptor = 1;  // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
 
@@ -158,7 +158,7 @@ class Device {
   }
 
   static UniqueFd export_allocation(std::uint64_t address, std::string& refusal) {
-    const Driver& driver = *gpu::driver();
+    const CudaApi& driver = *gpu::driver();
     cuda::AllocationHandle allocation = 0;
     if (driver.mem_retain_handle == nullptr || driver.mem_export == nullptr) {
       refusal = "this driver has no virtual memory management";
@@ -206,7 +206,7 @@ class Device {
 
 // Device memory that can be exported, with a context of the device current.
 std::optional<Scratch> make_exportable(int device, std::string& refusal) {
-  const Driver& driver = *gpu::driver();
+  const CudaApi& driver = *gpu::driver();
   const bool complete = driver.mem_create != nullptr && driver.mem_release != nullptr &&
                         driver.mem_reserve != nullptr && driver.mem_map != nullptr && driver.mem_set_access != nullptr;
   if (!complete) {
@@ -243,7 +243,7 @@ bool holds(const BufferFacts& memory, std::uint64_t address) noexcept {
 // Offsets are reckoned from where the memory begins, which must be where the allocation behind `address` begins: a
 // wrong offset would be a window onto other bytes.
 bool begins_with_its_allocation(const BufferFacts& memory, std::uint64_t address) noexcept {
-  const Driver& driver = *gpu::driver();
+  const CudaApi& driver = *gpu::driver();
   if (!holds(memory, address) || driver.mem_retain_handle == nullptr || driver.mem_release == nullptr) return false;
   std::array<cuda::AllocationHandle, 2> found{};
   const std::array<std::uint64_t, 2> at{memory.base, address};
@@ -279,7 +279,7 @@ class Uvm final : public Provider {
     return mapped.refusal;
   }
 
-  Window map(const BufferFacts& request, std::uint64_t address, std::uint64_t size) noexcept override {
+  P2pMapping map(const BufferFacts& request, std::uint64_t address, std::uint64_t size) noexcept override {
     try {
       // A request may span several allocations that are mapped side by side: each has offsets of its own.
       const BufferFacts memory = holds(request, address) ? request : inspect(address);
@@ -289,10 +289,10 @@ class Uvm final : public Provider {
       const std::uint64_t first = (address - memory.base) / page * page;
       const std::uint64_t last = (end - memory.base + page - 1) / page * page;
       const std::lock_guard lock(mutex_);
-      Mapped mapped = device->map(address, first, std::min(last - first, largest_window));
+      Mapped mapped = device->map(address, first, std::min(last - first, largest_mapping));
       if (!mapped.refusal.empty()) return {};
       const std::uint64_t skipped = address - memory.base - first;
-      const Window window{mapped.base + skipped, std::min(end - address, mapped.length - skipped), ++last_token_};
+      const P2pMapping window{mapped.base + skipped, std::min(end - address, mapped.length - skipped), ++last_token_};
       mappings_[window.token] = {device, std::move(mapped)};
       return window;
     } catch (...) {
@@ -300,7 +300,7 @@ class Uvm final : public Provider {
     }
   }
 
-  void release(const Window& window) noexcept override {
+  void release(const P2pMapping& window) noexcept override {
     const std::lock_guard lock(mutex_);
     const auto found = mappings_.find(window.token);
     if (found == mappings_.end()) return;
@@ -323,7 +323,7 @@ class Uvm final : public Provider {
   }
 
   int export_dma_buf(const BufferFacts& /*memory*/, std::uint64_t address, std::uint64_t size) noexcept override {
-    const Driver* const driver = gpu::driver();
+    const CudaApi* const driver = gpu::driver();
     int fd = -1;
     if (driver == nullptr || driver->mem_handle_for_range == nullptr) return -1;
     return driver->mem_handle_for_range(&fd, address, size, dma_buf_descriptor, 0) == cuda::success ? fd : -1;

@@ -1,4 +1,4 @@
-// One stretch of an O_DIRECT file into or out of memory that the kernel pins: cut into chunks, many at a time.
+// One range of an O_DIRECT file into or out of memory that the kernel pins: cut into chunks, many at a time.
 #pragma once
 
 #include "base/outcome.h"
@@ -14,10 +14,10 @@ struct DirectResult {
   bool unpollable = false;  // polling was asked for, and the system cannot poll this file
 };
 
-// Moves the stretch, offset and length of which are whole blocks. Answers how much of it, from its start on, is in
+// Moves the range, offset and length of which are whole blocks. Answers how much of it, from its start on, is in
 // place: short at the end of the file, or where the system refuses in mid-way; an error says that nothing was moved.
 // By a ring of this thread's, whose interruptions and short transfers are dealt with here; where there is no ring, by
 // pread and pwrite. A file that cannot be polled is waited for by interrupt.
-DirectResult move_direct(const Stretch& stretch, base::Direction direction, Completion completion) noexcept;
+DirectResult move_direct(const IoRange& range, base::Direction direction, CompletionMode completion) noexcept;
 
 }  // namespace sluice::io

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/pause.h"
+#include "base/spin_backoff.h"
 
 namespace sluice::io {
 
@@ -19,47 +19,47 @@ constexpr std::uint64_t longest_chunk = std::uint64_t{1} << 20;
 
 }  // namespace
 
-void DirectQueue::add(const Stretch& stretch, Direction direction, std::uint32_t tag) noexcept {
+void DirectQueue::add(const IoRange& range, Direction direction, std::uint32_t tag) noexcept {
   std::size_t place = 0;
-  while (courses_[place].taken) ++place;
-  courses_[place] = {stretch, direction, tag, 0, stretch.memory.size(), 0, 0, true};
+  while (transfers_[place].taken) ++place;
+  transfers_[place] = {range, direction, tag, 0, range.memory.size(), 0, 0, true};
   ++underway_;
   cut_ = place;
   cut_more();
 }
 
-// Nothing is begun behind a place where the stretch has come to its end.
+// Nothing is begun behind a place where the range has come to its end.
 void DirectQueue::cut_more() noexcept {
   if (cut_ == nobody) return;
-  Course& course = courses_[cut_];
-  for (std::size_t slot = 0; slot < chunks_.size() && course.next < course.stop; ++slot) {
+  Transfer& transfer = transfers_[cut_];
+  for (std::size_t slot = 0; slot < chunks_.size() && transfer.next < transfer.stop; ++slot) {
     Chunk& chunk = chunks_[slot];
     if (chunk.busy) continue;
-    chunk = {cut_, course.next, std::min(longest_chunk, course.stretch.memory.size() - course.next), 0, 0, 0, true};
-    course.next += chunk.length;
-    ++course.busy;
+    chunk = {cut_, transfer.next, std::min(longest_chunk, transfer.range.memory.size() - transfer.next), 0, 0, 0, true};
+    transfer.next += chunk.length;
+    ++transfer.busy;
     ++busy_;
     submit(slot);
   }
-  if (course.next >= course.stop) cut_ = nobody;
+  if (transfer.next >= transfer.stop) cut_ = nobody;
 }
 
 // From the start of the block that the last answer stopped in: O_DIRECT knows whole blocks only.
 void DirectQueue::submit(std::size_t slot) noexcept {
   Chunk& chunk = chunks_[slot];
-  const Course& course = courses_[chunk.course];
-  const Stretch& stretch = course.stretch;
-  chunk.from = chunk.done - chunk.done % stretch.block;
+  const Transfer& transfer = transfers_[chunk.transfer];
+  const IoRange& range = transfer.range;
+  chunk.from = chunk.done - chunk.done % range.block;
   const std::uint64_t begin = chunk.begin + chunk.from;
-  ring_.add({.direction = course.direction,
-             .fd = stretch.fd,
-             .address = stretch.memory.data() + begin,
+  ring_.add({.direction = transfer.direction,
+             .fd = range.fd,
+             .address = range.memory.data() + begin,
              .length = static_cast<std::uint32_t>(chunk.length - chunk.from),
-             .at = FileOffset{stretch.at.value + begin},
+             .at = FileOffset{range.at.value + begin},
              .tag = slot});
 }
 
-void DirectQueue::settle(const UringAnswer& answer) noexcept {
+void DirectQueue::settle(const UringCompletion& answer) noexcept {
   const auto slot = static_cast<std::size_t>(answer.tag);
   Chunk& chunk = chunks_[slot];
   if (answer.result < 0) {
@@ -71,7 +71,7 @@ void DirectQueue::settle(const UringAnswer& answer) noexcept {
   chunk.refusals = 0;
   const std::uint64_t reached = chunk.from + static_cast<std::uint64_t>(answer.result);
   if (reached <= chunk.done) {
-    return finish(chunk, courses_[chunk.course].direction == Direction::write ? ENOSPC : 0);
+    return finish(chunk, transfers_[chunk.transfer].direction == Direction::write ? ENOSPC : 0);
   }
   chunk.done = std::min(reached, chunk.length);
   if (chunk.done < chunk.length) return submit(slot);
@@ -81,12 +81,12 @@ void DirectQueue::settle(const UringAnswer& answer) noexcept {
 void DirectQueue::finish(Chunk& chunk, int error) noexcept {
   chunk.busy = false;
   --busy_;
-  Course& course = courses_[chunk.course];
-  --course.busy;
+  Transfer& transfer = transfers_[chunk.transfer];
+  --transfer.busy;
   const std::uint64_t end = chunk.begin + chunk.done;
-  if (chunk.done < chunk.length && end < course.stop) {
-    course.stop = end;
-    course.error = error;
+  if (chunk.done < chunk.length && end < transfer.stop) {
+    transfer.stop = end;
+    transfer.error = error;
   }
 }
 
@@ -97,29 +97,29 @@ void DirectQueue::lose(int error) noexcept {
     if (chunk.busy) finish(chunk, error);
   }
   if (cut_ == nobody) return;
-  Course& course = courses_[cut_];
-  if (course.next < course.stop) {
-    course.stop = course.next;
-    course.error = error;
+  Transfer& transfer = transfers_[cut_];
+  if (transfer.next < transfer.stop) {
+    transfer.stop = transfer.next;
+    transfer.error = error;
   }
   cut_ = nobody;
 }
 
 unsigned DirectQueue::collect(std::span<Ended, most_under_way> ended) noexcept {
   unsigned count = 0;
-  for (std::size_t place = 0; place < courses_.size(); ++place) {
-    Course& course = courses_[place];
-    if (!course.taken || course.busy > 0 || place == cut_) continue;
-    const bool nothing = course.stop == 0 && course.error != 0;
-    ended[count++] = {course.tag, nothing ? Outcome::system_error(course.error) : Outcome::bytes(course.stop)};
-    course.taken = false;
+  for (std::size_t place = 0; place < transfers_.size(); ++place) {
+    Transfer& transfer = transfers_[place];
+    if (!transfer.taken || transfer.busy > 0 || place == cut_) continue;
+    const bool nothing = transfer.stop == 0 && transfer.error != 0;
+    ended[count++] = {transfer.tag, nothing ? Outcome::system_error(transfer.error) : Outcome::bytes(transfer.stop)};
+    transfer.taken = false;
     --underway_;
   }
   return count;
 }
 
 unsigned DirectQueue::step(std::span<Ended, most_under_way> ended) noexcept {
-  std::array<UringAnswer, Uring::depth> answers;
+  std::array<UringCompletion, Uring::depth> answers;
   const int count = ring_.wait(answers);
   if (count < 0) {
     lose(-count);

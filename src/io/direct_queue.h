@@ -14,7 +14,7 @@
 namespace sluice::io {
 
 // Where file and memory are, and what O_DIRECT wants of offsets and lengths.
-struct Stretch {
+struct IoRange {
   int fd = -1;
   base::FileOffset at;
   std::span<std::byte> memory;  // written to by a read, read from by a write
@@ -33,15 +33,15 @@ class DirectQueue {
 
   // All that was added has ended.
   bool is_empty() const noexcept { return underway_ == 0; }
-  // Another stretch would begin at once. No more after the ring was lost.
+  // Another range would begin at once. No more after the ring was lost.
   bool has_room() const noexcept { return !lost_ && cut_ == nobody && busy_ < most_under_way; }
   // The kernel took nothing more; nothing is on its way.
   bool lost() const noexcept { return lost_; }
 
   // With room for it. Not empty; offset and length are whole blocks.
-  void add(const Stretch& stretch, base::Direction direction, std::uint32_t tag) noexcept;
+  void add(const IoRange& range, base::Direction direction, std::uint32_t tag) noexcept;
 
-  // How much of a stretch, from its start on, is in place: short at the end of the file, or where the system refuses in
+  // How much of a range, from its start on, is in place: short at the end of the file, or where the system refuses in
   // mid-way; an error says that nothing was moved.
   struct Ended {
     std::uint32_t tag = 0;
@@ -52,9 +52,9 @@ class DirectQueue {
   unsigned step(std::span<Ended, most_under_way> ended) noexcept;
 
  private:
-  // A stretch that is under way. It has a chunk on its way, or is the one that is being cut.
-  struct Course {
-    Stretch stretch;
+  // A range that is under way. It has a chunk on its way, or is the one that is being cut.
+  struct Transfer {
+    IoRange range;
     base::Direction direction = base::Direction::read;
     std::uint32_t tag = 0;
     std::uint64_t next = 0;  // where the next chunk begins
@@ -64,7 +64,7 @@ class DirectQueue {
     bool taken = false;
   };
   struct Chunk {
-    std::size_t course = 0;
+    std::size_t transfer = 0;
     std::uint64_t begin = 0;
     std::uint64_t length = 0;
     std::uint64_t done = 0;  // from begin on
@@ -76,13 +76,13 @@ class DirectQueue {
 
   void cut_more() noexcept;
   void submit(std::size_t slot) noexcept;
-  void settle(const UringAnswer& answer) noexcept;
+  void settle(const UringCompletion& answer) noexcept;
   void finish(Chunk& chunk, int error) noexcept;
   void lose(int error) noexcept;
   unsigned collect(std::span<Ended, most_under_way> ended) noexcept;
 
   Uring& ring_;
-  std::array<Course, most_under_way> courses_{};
+  std::array<Transfer, most_under_way> transfers_{};
   std::array<Chunk, most_under_way> chunks_{};
   std::size_t cut_ = nobody;  // the course that is being cut
   unsigned underway_ = 0;     // courses

@@ -12,15 +12,15 @@ namespace sluice::io {
 
 namespace {
 
-std::array<std::atomic<bool>, completion_kinds> refusals_told{};
+std::array<std::atomic<bool>, completion_modes> refusals_told{};
 
-std::string_view name_of(Completion completion) noexcept {
+std::string_view name_of(CompletionMode completion) noexcept {
   switch (completion) {
-    case Completion::submitted_by_kernel:
+    case CompletionMode::submitted_by_kernel:
       return "sqpoll";
-    case Completion::polled:
+    case CompletionMode::polled:
       return "iopoll";
-    case Completion::polled_by_kernel:
+    case CompletionMode::polled_by_kernel:
       return "sqpoll+iopoll";
     default:
       return "io_uring";
@@ -34,19 +34,19 @@ DiskWay disk_way_named(std::string_view name) noexcept {
   return found == disk_way_names.end() ? DiskWay::automatic : static_cast<DiskWay>(found - disk_way_names.begin());
 }
 
-Completion DiskQueue::completion() const noexcept {
+CompletionMode DiskQueue::completion() const noexcept {
   const bool polls = way_ == DiskWay::polled || way_ == DiskWay::polled_by_kernel;
   if (!polls || unpollable_.load(std::memory_order_relaxed)) return unpolled();
-  return way_ == DiskWay::polled ? Completion::polled : Completion::polled_by_kernel;
+  return way_ == DiskWay::polled ? CompletionMode::polled : CompletionMode::polled_by_kernel;
 }
 
-Completion DiskQueue::ring_to_use() const noexcept {
-  const Completion chosen = completion();
-  if (chosen == Completion::interrupt) return chosen;
+CompletionMode DiskQueue::ring_to_use() const noexcept {
+  const CompletionMode chosen = completion();
+  if (chosen == CompletionMode::interrupt) return chosen;
   const Uring::Use ring = Uring::of_this_thread(chosen);
   if (ring) return chosen;
   if (ring.error() != 0) refused(chosen, ring.error());
-  return Completion::interrupt;
+  return CompletionMode::interrupt;
 }
 
 void DiskQueue::cannot_be_polled() noexcept {
@@ -61,7 +61,7 @@ void DiskQueue::cannot_be_polled() noexcept {
   }
 }
 
-void DiskQueue::refused(Completion completion, int error) noexcept {
+void DiskQueue::refused(CompletionMode completion, int error) noexcept {
   if (refusals_told[static_cast<std::size_t>(completion)].exchange(true, std::memory_order_relaxed)) return;
   try {
     observe::log(config::LogLevel::warn, "disk",

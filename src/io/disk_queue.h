@@ -34,19 +34,19 @@ class DiskQueue {
 
   bool takes_rings() const noexcept { return way_ != DiskWay::threads; }
   // The ring to try first.
-  Completion completion() const noexcept;
+  CompletionMode completion() const noexcept;
   // The kind of ring that this thread's reads of the file take: the chosen one, as far as kernel and storage go along.
-  Completion ring_to_use() const noexcept;
+  CompletionMode ring_to_use() const noexcept;
   // For reads of several files at once, some of which may not be polled for.
-  Completion unpolled() const noexcept {
-    return way_ == DiskWay::submitted ? Completion::submitted_by_kernel : Completion::interrupt;
+  CompletionMode unpolled() const noexcept {
+    return way_ == DiskWay::submitted ? CompletionMode::submitted_by_kernel : CompletionMode::interrupt;
   }
 
   // The storage has no queues for it: not tried again. Says so once.
   void cannot_be_polled() noexcept;
 
   // The kernel refuses a ring of that kind: says so once a process and kind.
-  static void refused(Completion completion, int error) noexcept;
+  static void refused(CompletionMode completion, int error) noexcept;
 
  private:
   const DiskWay way_;

@@ -9,7 +9,7 @@
 #include <array>
 #include <cerrno>
 
-#include "base/pause.h"
+#include "base/spin_backoff.h"
 
 namespace sluice::io {
 

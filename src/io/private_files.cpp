@@ -22,7 +22,7 @@
 #include <utility>
 
 #include "base/event_count.h"
-#include "base/pause.h"
+#include "base/spin_backoff.h"
 #include "io/file_io.h"
 
 namespace sluice::io {
@@ -73,25 +73,25 @@ struct PrivateFile::Closing {
 };
 
 // One storage's clerk.
-struct PrivateFile::Desk {
+struct PrivateFile::IoQueue {
   std::mutex mutex;  // guards the queue, starting the thread, and making descriptions
   Job* first = nullptr;
   Job* last = nullptr;
   bool running = false;
-  std::atomic<unsigned> rung{0};  // counts jobs handed in; the clerk sleeps on it
+  std::atomic<unsigned> posted{0};  // counts jobs handed in; the clerk sleeps on it
   // Whoever has O_DIRECT off a caller's description holds it, for the length of the I/O.
   std::mutex direct_off;
 };
 
 // Storages get desks as they come; those that come when there is none left share the last one.
-struct PrivateFile::Desks {
+struct PrivateFile::IoQueues {
   static constexpr std::size_t most = 32;
   std::mutex mutex;  // guards who sits where
   std::size_t taken = 0;
   std::array<dev_t, most> devices{};
-  std::array<Desk, most> all;
+  std::array<IoQueue, most> all;
 
-  Desk& of(dev_t device) noexcept {
+  IoQueue& of(dev_t device) noexcept {
     const std::lock_guard lock(mutex);
     const auto end = devices.begin() + static_cast<std::ptrdiff_t>(taken);
     const auto found = std::find(devices.begin(), end, device);
@@ -102,14 +102,14 @@ struct PrivateFile::Desks {
   }
 };
 
-constinit PrivateFile::Desks PrivateFile::desks;
+constinit PrivateFile::IoQueues PrivateFile::queues;
 
 // What the clerk of a desk does, and how it is asked.
-struct PrivateFile::Clerk {
+struct PrivateFile::BufferedIoThread {
   static void serve(Job& job);
-  static void* work(void* beginning);
-  static bool start(Desk& desk);
-  static bool hand_in(Desk& desk, Job& job);
+  static void* work(void* startup);
+  static bool start(IoQueue& queue);
+  static bool hand_in(IoQueue& queue, Job& job);
 };
 
 namespace {
@@ -155,7 +155,7 @@ base::Outcome without_direct(std::mutex& turn, int fd, std::span<std::byte> byte
 
 }  // namespace
 
-void PrivateFile::Clerk::serve(Job& job) {
+void PrivateFile::BufferedIoThread::serve(Job& job) {
   if (job.kind == Kind::close) {
     for (const int fd : {job.description->reading, job.description->writing}) {
       if (fd >= 0) ::close(fd);
@@ -177,31 +177,31 @@ void PrivateFile::Clerk::serve(Job& job) {
 }
 
 // What a clerk is told as it begins; gone when it has answered.
-struct PrivateFile::Beginning {
-  Desk& desk;
+struct PrivateFile::Startup {
+  IoQueue& queue;
   std::atomic<int> unshared{0};
 };
 
-void* PrivateFile::Clerk::work(void* beginning) {
+void* PrivateFile::BufferedIoThread::work(void* startup) {
   // From here on this thread's descriptors are its own: what it closes takes no lock of the process with it, and it
   // keeps none of the process's files open.
   const bool alone = ::syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_UNSHARE) == 0;
   if (alone) let_go_of_the_standard_ones();
-  auto& told = *static_cast<Beginning*>(beginning);
-  Desk& desk = told.desk;
+  auto& told = *static_cast<Startup*>(startup);
+  IoQueue& queue = told.queue;
   told.unshared.store(alone ? 1 : -1);
   told.unshared.notify_one();
   if (!alone) return nullptr;
   for (;;) {
-    const unsigned seen = desk.rung.load(std::memory_order_acquire);
+    const unsigned seen = queue.posted.load(std::memory_order_acquire);
     Job* job = nullptr;
     {
-      const std::lock_guard lock(desk.mutex);
-      job = std::exchange(desk.first, nullptr);
-      desk.last = nullptr;
+      const std::lock_guard lock(queue.mutex);
+      job = std::exchange(queue.first, nullptr);
+      queue.last = nullptr;
     }
     if (job == nullptr) {
-      desk.rung.wait(seen, std::memory_order_acquire);
+      queue.posted.wait(seen, std::memory_order_acquire);
       continue;
     }
     while (job != nullptr) {
@@ -223,8 +223,8 @@ void* PrivateFile::Clerk::work(void* beginning) {
 
 // With the desk's mutex held. False when there can be no such thread (no memory, a kernel before 5.9, a seccomp
 // filter).
-bool PrivateFile::Clerk::start(Desk& desk) {
-  Beginning beginning{.desk = desk};
+bool PrivateFile::BufferedIoThread::start(IoQueue& queue) {
+  Startup startup{.queue = queue};
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -234,57 +234,57 @@ bool PrivateFile::Clerk::start(Desk& desk) {
   pthread_attr_t attributes;
   ::pthread_attr_init(&attributes);
   ::pthread_attr_setstacksize(&attributes, stack_bytes);
-  const bool made = ::pthread_create(&thread, &attributes, &work, &beginning) == 0;
+  const bool made = ::pthread_create(&thread, &attributes, &work, &startup) == 0;
   ::pthread_attr_destroy(&attributes);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!made) return false;
   ::pthread_setname_np(thread, "sluice-files");
   ::pthread_detach(thread);
-  beginning.unshared.wait(0);
-  return beginning.unshared.load() == 1;
+  startup.unshared.wait(0);
+  return startup.unshared.load() == 1;
 }
 
 // True: the clerk has the job.
-bool PrivateFile::Clerk::hand_in(Desk& desk, Job& job) {
+bool PrivateFile::BufferedIoThread::hand_in(IoQueue& queue, Job& job) {
   {
-    const std::lock_guard lock(desk.mutex);
-    if (!desk.running && !start(desk)) return false;
-    desk.running = true;
-    (desk.last == nullptr ? desk.first : desk.last->next) = &job;
-    desk.last = &job;
+    const std::lock_guard lock(queue.mutex);
+    if (!queue.running && !start(queue)) return false;
+    queue.running = true;
+    (queue.last == nullptr ? queue.first : queue.last->next) = &job;
+    queue.last = &job;
   }
-  desk.rung.fetch_add(1, std::memory_order_release);
-  desk.rung.notify_one();
+  queue.posted.fetch_add(1, std::memory_order_release);
+  queue.posted.notify_one();
   return true;
 }
 
 PrivateFile::PrivateFile(int fd, dev_t device, ino_t inode, int extra_flags) noexcept
-    : caller_fd_(fd), device_(device), inode_(inode), extra_flags_(extra_flags), desk_(desks.of(device)) {}
+    : caller_fd_(fd), device_(device), inode_(inode), extra_flags_(extra_flags), queue_(queues.of(device)) {}
 
 PrivateFile::~PrivateFile() {
   if (!description_ || description_->born != generation.load()) return;
   auto* const closing = new (std::nothrow) Closing;
   if (closing == nullptr) {
     Job job{.kind = Kind::close, .description = description_.get()};
-    if (Clerk::hand_in(desk_, job)) job.done.wait(false, std::memory_order_acquire);
+    if (BufferedIoThread::hand_in(queue_, job)) job.done.wait(false, std::memory_order_acquire);
     return;
   }
   closing->description = std::move(description_);
   closing->job.description = closing->description.get();
   closing->job.closing = closing;
   const std::uint32_t seen = closing->ended.now();
-  if (!Clerk::hand_in(desk_, closing->job)) {
+  if (!BufferedIoThread::hand_in(queue_, closing->job)) {
     delete closing;
     return;
   }
-  closing->ended.wait_beyond(seen, base::in_time(longest_close));
+  closing->ended.wait_beyond(seen, base::deadline_in(longest_close));
   Closing::let_go(closing);
 }
 
 base::Outcome PrivateFile::ask(std::span<std::byte> bytes, base::FileOffset at, bool writing) noexcept {
   try {
     {
-      const std::lock_guard lock(desk_.mutex);
+      const std::lock_guard lock(queue_.mutex);
       if (!description_ || description_->born != generation.load()) {
         description_ = std::make_unique<Description>();
         description_->born = generation.load();
@@ -302,12 +302,12 @@ base::Outcome PrivateFile::ask(std::span<std::byte> bytes, base::FileOffset at, 
     job.description = description_.get();
     job.bytes = bytes;
     job.at = at;
-    if (Clerk::hand_in(desk_, job)) {
+    if (BufferedIoThread::hand_in(queue_, job)) {
       job.done.wait(false, std::memory_order_acquire);
       if (job.opened) return job.outcome;
     }
     if (!is_file(caller_fd_, device_, inode_)) return base::Outcome::system_error(EBADF);  // another file's flags
-    return without_direct(desk_.direct_off, caller_fd_, bytes, at, writing);
+    return without_direct(queue_.direct_off, caller_fd_, bytes, at, writing);
   } catch (...) {
     return base::Outcome::system_error(ENOMEM);
   }
@@ -323,23 +323,23 @@ base::Outcome PrivateFile::write(std::span<const std::byte> from, base::FileOffs
 }
 
 void PrivateFile::before_fork() noexcept {
-  desks.mutex.lock();
-  for (Desk& desk : desks.all) desk.mutex.lock();
+  queues.mutex.lock();
+  for (IoQueue& queue : queues.all) queue.mutex.lock();
 }
 
 void PrivateFile::after_fork(bool in_child) noexcept {
   if (in_child) generation.fetch_add(1);
-  for (Desk& desk : desks.all) {
+  for (IoQueue& queue : queues.all) {
     if (in_child) {
-      desk.first = nullptr;
-      desk.last = nullptr;
-      desk.running = false;
+      queue.first = nullptr;
+      queue.last = nullptr;
+      queue.running = false;
       // Held for as long as somebody's I/O takes, it is not waited for: the child's is a new one.
-      new (&desk.direct_off) std::mutex;
+      new (&queue.direct_off) std::mutex;
     }
-    desk.mutex.unlock();
+    queue.mutex.unlock();
   }
-  desks.mutex.unlock();
+  queues.mutex.unlock();
 }
 
 }  // namespace sluice::io

@@ -43,18 +43,18 @@ class PrivateFile {
   struct Description;
   struct Job;
   struct Closing;
-  struct Beginning;
-  struct Desk;
-  struct Desks;
-  struct Clerk;
-  static Desks desks;
+  struct Startup;
+  struct IoQueue;
+  struct IoQueues;
+  struct BufferedIoThread;
+  static IoQueues queues;
   base::Outcome ask(std::span<std::byte> bytes, base::FileOffset at, bool writing) noexcept;
 
   const int caller_fd_;
   const dev_t device_;
   const ino_t inode_;
   const int extra_flags_;
-  Desk& desk_;
+  IoQueue& queue_;
   std::unique_ptr<Description> description_;  // touched by the serving thread only
 };
 

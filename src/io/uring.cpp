@@ -23,7 +23,7 @@
 #include <new>
 #include <utility>
 
-#include "base/pause.h"
+#include "base/spin_backoff.h"
 #include "base/thread_end.h"
 #include "base/unique_fd.h"
 
@@ -105,8 +105,8 @@ std::byte* map_shared(int fd, std::size_t size, std::uint64_t which) noexcept {
 
 // The rings of one thread. Plain storage without a destructor: transfers of the thread's last destructors still use it.
 struct ThreadUrings {
-  std::array<Uring*, completion_kinds> rings;
-  std::array<int, completion_kinds> refused;  // the error of a refusal that stays; 0: none
+  std::array<Uring*, completion_modes> rings;
+  std::array<int, completion_modes> refused;  // the error of a refusal that stays; 0: none
   unsigned born;
   bool ending;
 
@@ -120,7 +120,7 @@ struct ThreadUrings {
   }
 
   // 0: there is a ring; else why not.
-  int provide(Completion completion) noexcept {
+  int provide(CompletionMode completion) noexcept {
     forget_the_parents();
     const auto kind = static_cast<std::size_t>(completion);
     if (rings[kind] != nullptr && rings[kind]->lost_ && !rings[kind]->in_use_) {
@@ -141,7 +141,7 @@ struct ThreadUrings {
     return error;
   }
 
-  Uring::Use take(Completion completion) noexcept {
+  Uring::Use take(CompletionMode completion) noexcept {
     if (const int error = provide(completion); error != 0) return Uring::Use(nullptr, error);
     Uring* const ring = rings[static_cast<std::size_t>(completion)];
     if (ring->in_use_) return Uring::Use(nullptr);
@@ -165,7 +165,7 @@ constinit base::ThreadEnd uring_thread_end{[](void*) { thread_rings.end(); }};
 
 }  // namespace
 
-Uring::Use Uring::of_this_thread(Completion completion) noexcept {
+Uring::Use Uring::of_this_thread(CompletionMode completion) noexcept {
   uring_thread_end.arm();
   return thread_rings.take(completion);
 }
@@ -185,16 +185,16 @@ bool Uring::set_up_as_asked(struct io_uring_params& params) noexcept {
   return true;
 }
 
-bool Uring::open(Completion completion) noexcept {
+bool Uring::open(CompletionMode completion) noexcept {
   struct io_uring_params params {};
   params.flags = IORING_SETUP_CLAMP;
   if (is_polled(completion)) params.flags |= IORING_SETUP_IOPOLL;
-  if (completion == Completion::polled_by_kernel || completion == Completion::submitted_by_kernel) {
+  if (completion == CompletionMode::polled_by_kernel || completion == CompletionMode::submitted_by_kernel) {
     params.flags |= IORING_SETUP_SQPOLL;
     params.sq_thread_idle = polling_ends_after_ms;
     by_kernel_ = true;
   }
-  if (completion != Completion::interrupt || !set_up_as_asked(params)) {
+  if (completion != CompletionMode::interrupt || !set_up_as_asked(params)) {
     fd_ = static_cast<int>(::syscall(SYS_io_uring_setup, depth, &params));
   }
   if (fd_ < 0) return false;
@@ -238,7 +238,7 @@ bool Uring::map(const struct io_uring_params& params) noexcept {
   cq_head_ = word_at(queues_, params.cq_off.head);
   cq_tail_ = word_at(queues_, params.cq_off.tail);
   cq_mask_ = *word_at(queues_, params.cq_off.ring_mask);
-  answers_ = reinterpret_cast<io_uring_cqe*>(queues_ + params.cq_off.cqes);
+  cqes_ = reinterpret_cast<io_uring_cqe*>(queues_ + params.cq_off.cqes);
   return true;
 }
 
@@ -264,36 +264,36 @@ bool Uring::make_table() noexcept {
   table_ = Table::refused;
   if (!may_lock_plenty()) return false;
   struct io_uring_rsrc_register empty {};
-  empty.nr = static_cast<__u32>(at_hand_.size());
+  empty.nr = static_cast<__u32>(registered_.size());
   empty.flags = IORING_RSRC_REGISTER_SPARSE;
   if (control(IORING_REGISTER_BUFFERS2, &empty, sizeof empty) == 0) table_ = Table::made;
   return table_ == Table::made;
 }
 
-void Uring::keep_at_hand(std::span<std::byte> memory) noexcept {
-  if (served_ < requests_before_table || at_hand_count_ == at_hand_.size()) return;
-  for (std::size_t i = 0; i < at_hand_count_; ++i) {
-    if (at_hand_[i].data() == memory.data()) return;
+void Uring::register_buffer(std::span<std::byte> memory) noexcept {
+  if (served_ < requests_before_table || registered_count_ == registered_.size()) return;
+  for (std::size_t i = 0; i < registered_count_; ++i) {
+    if (registered_[i].data() == memory.data()) return;
   }
   if (!make_table()) return;
   struct iovec where {
     memory.data(), memory.size()
   };
   struct io_uring_rsrc_update2 entry {};
-  entry.offset = static_cast<__u32>(at_hand_count_);
+  entry.offset = static_cast<__u32>(registered_count_);
   entry.data = reinterpret_cast<std::uint64_t>(&where);
   entry.nr = 1;
   if (control(IORING_REGISTER_BUFFERS_UPDATE, &entry, sizeof entry) != 1) {
     table_ = Table::refused;
     return;
   }
-  at_hand_[at_hand_count_++] = memory;
+  registered_[registered_count_++] = memory;
 }
 
 // -1: none.
 int Uring::buffer_of(const UringRequest& request) const noexcept {
-  for (std::size_t i = 0; i < at_hand_count_; ++i) {
-    const std::span<std::byte> memory = at_hand_[i];
+  for (std::size_t i = 0; i < registered_count_; ++i) {
+    const std::span<std::byte> memory = registered_[i];
     if (request.address >= memory.data() && request.address + request.length <= memory.data() + memory.size()) {
       return static_cast<int>(i);
     }
@@ -332,13 +332,13 @@ void Uring::add(const UringRequest& request) noexcept {
   ++added_;
 }
 
-unsigned Uring::take_answers(std::span<UringAnswer, depth> answers) noexcept {
+unsigned Uring::take_completions(std::span<UringCompletion, depth> completions) noexcept {
   unsigned head = *cq_head_;  // ours alone to write
   const unsigned tail = load(cq_tail_, std::memory_order_acquire);
   unsigned taken = 0;
   while (head != tail && taken < depth) {
-    const io_uring_cqe& answer = answers_[head & cq_mask_];
-    answers[taken++] = {answer.user_data, answer.res};
+    const io_uring_cqe& answer = cqes_[head & cq_mask_];
+    completions[taken++] = {answer.user_data, answer.res};
     ++head;
   }
   store(cq_head_, head);
@@ -384,22 +384,22 @@ void Uring::take_back_added() noexcept {
   }
 }
 
-int Uring::wait_a_while(std::span<UringAnswer, depth> answers, unsigned least,
+int Uring::wait_a_while(std::span<UringCompletion, depth> completions, unsigned least,
                         std::chrono::microseconds at_most) noexcept {
-  return visit(answers, least, takes_limits_ ? &at_most : nullptr);
+  return submit_and_wait(completions, least, takes_limits_ ? &at_most : nullptr);
 }
 
-int Uring::visit(std::span<UringAnswer, depth> answers, unsigned least,
-                 const std::chrono::microseconds* at_most) noexcept {
+int Uring::submit_and_wait(std::span<UringCompletion, depth> completions, unsigned least,
+                           const std::chrono::microseconds* at_most) noexcept {
   if (lost_) return -EIO;
   int refusals = 0;
   while (refusal_ == 0) {
     if (added_ == 0 || refusals > 0) {
-      if (const unsigned taken = take_answers(answers); taken > 0) return static_cast<int>(taken);
+      if (const unsigned taken = take_completions(completions); taken > 0) return static_cast<int>(taken);
     }
     if (enter(least, at_most) >= 0 || errno == ETIME) {
       refusals = 0;
-      if (at_most != nullptr && added_ == 0) return static_cast<int>(take_answers(answers));
+      if (at_most != nullptr && added_ == 0) return static_cast<int>(take_completions(completions));
       continue;
     }
     const int error = errno;
@@ -409,7 +409,7 @@ int Uring::visit(std::span<UringAnswer, depth> answers, unsigned least,
     if (!passing || ++refusals >= base::most_refusals_in_a_row) refusal_ = error;
   }
   take_back_added();
-  if (const unsigned taken = take_the_rest(answers, at_most); taken > 0 || in_flight_ > 0) {
+  if (const unsigned taken = take_late_completions(completions, at_most); taken > 0 || in_flight_ > 0) {
     return static_cast<int>(taken);
   }
   waited_ms_ = 0;
@@ -420,19 +420,19 @@ int Uring::visit(std::span<UringAnswer, depth> answers, unsigned least,
 // these come with a visit that hands nothing over. Where even that is refused (somebody closed the ring's descriptor,
 // where it is not hidden; a sandbox), most rings' answers still come into the queue that is mapped here. When they do
 // not, the ring is given up, and nothing counts as being on its way any more.
-unsigned Uring::take_the_rest(std::span<UringAnswer, depth> answers,
-                              const std::chrono::microseconds* at_most) noexcept {
+unsigned Uring::take_late_completions(std::span<UringCompletion, depth> completions,
+                                      const std::chrono::microseconds* at_most) noexcept {
   constexpr timespec pause{0, 1'000'000};
   while (in_flight_ > 0) {
-    if (const unsigned taken = take_answers(answers); taken > 0) return taken;
+    if (const unsigned taken = take_completions(completions); taken > 0) return taken;
     if (enter(1, at_most) >= 0 || errno == EINTR) continue;
-    if (errno == ETIME) return take_answers(answers);
+    if (errno == ETIME) return take_completions(completions);
     ::nanosleep(&pause, nullptr);
     if (++waited_ms_ >= longest_wait_ms) {
       in_flight_ = 0;
       lost_ = true;
     } else if (at_most != nullptr) {
-      return take_answers(answers);
+      return take_completions(completions);
     }
   }
   return 0;

@@ -17,16 +17,16 @@
 namespace sluice::io {
 
 // How the ring learns that a transfer has ended.
-enum class Completion : std::uint8_t {
+enum class CompletionMode : std::uint8_t {
   interrupt,            // the drive says so
   polled,               // this thread looks (IOPOLL): O_DIRECT on drives with queues for it
   polled_by_kernel,     // a thread of the kernel's submits and looks (SQPOLL and IOPOLL)
   submitted_by_kernel,  // a thread of the kernel's submits (SQPOLL), and the drive says so
 };
-inline constexpr std::size_t completion_kinds = 4;
+inline constexpr std::size_t completion_modes = 4;
 
-constexpr bool is_polled(Completion completion) noexcept {
-  return completion == Completion::polled || completion == Completion::polled_by_kernel;
+constexpr bool is_polled(CompletionMode completion) noexcept {
+  return completion == CompletionMode::polled || completion == CompletionMode::polled_by_kernel;
 }
 
 // The answer to a request that the kernel has not tried: it had to wait for something, and no thread that waits for it
@@ -45,7 +45,7 @@ struct UringRequest {
   std::uint64_t tag = 0;
 };
 
-struct UringAnswer {
+struct UringCompletion {
   std::uint64_t tag = 0;
   std::int32_t result = 0;  // a count, or -errno
 };
@@ -57,12 +57,12 @@ class Uring {
   // The calling thread's ring of this kind, made with its first use and ended with the thread. Null where the kernel
   // refuses one, and inside a use further up this thread's stack (a signal handler that makes a transfer).
   class Use;
-  static Use of_this_thread(Completion completion) noexcept;
+  static Use of_this_thread(CompletionMode completion) noexcept;
 
   // Requests inside this memory cost the kernel less from some requests on: it keeps the pages at hand (registered
   // buffers). The memory stays where it is as long as the process lives. Nothing comes of it where locked memory is
   // scarce or the kernel is older than 5.19; that makes no other difference.
-  void keep_at_hand(std::span<std::byte> memory) noexcept;
+  void register_buffer(std::span<std::byte> memory) noexcept;
 
   // At most `depth` requests may be on their way. What is added is submitted by the next wait().
   void add(const UringRequest& request) noexcept;
@@ -70,11 +70,12 @@ class Uring {
   // so for `least` of them. When the kernel takes nothing more, what is on its way is answered first, and then comes
   // -errno: all else that was added has not been tried. A ring whose answers do not come is lost: to whoever holds it
   // yet, it says so from then on.
-  int wait(std::span<UringAnswer, depth> answers, unsigned least = 1) noexcept {
-    return visit(answers, least, nullptr);
+  int wait(std::span<UringCompletion, depth> completions, unsigned least = 1) noexcept {
+    return submit_and_wait(completions, least, nullptr);
   }
   // The same, but after so long with what there is then, be it nothing. Kernels before 5.11 wait for `least`.
-  int wait_a_while(std::span<UringAnswer, depth> answers, unsigned least, std::chrono::microseconds at_most) noexcept;
+  int wait_a_while(std::span<UringCompletion, depth> completions, unsigned least,
+                   std::chrono::microseconds at_most) noexcept;
 
   Uring(const Uring&) = delete;
   Uring& operator=(const Uring&) = delete;
@@ -83,18 +84,20 @@ class Uring {
   friend struct ThreadUrings;
   Uring() = default;
   ~Uring();
-  bool open(Completion completion) noexcept;
+  bool open(CompletionMode completion) noexcept;
   bool set_up_as_asked(struct io_uring_params& params) noexcept;
   bool map(const struct io_uring_params& params) noexcept;
   void hide(const struct io_uring_params& params) noexcept;
   bool make_table() noexcept;
   int control(unsigned operation, void* argument, unsigned count) const noexcept;
   int buffer_of(const UringRequest& request) const noexcept;
-  int visit(std::span<UringAnswer, depth> answers, unsigned least, const std::chrono::microseconds* at_most) noexcept;
+  int submit_and_wait(std::span<UringCompletion, depth> completions, unsigned least,
+                      const std::chrono::microseconds* at_most) noexcept;
   long enter(unsigned least, const std::chrono::microseconds* at_most) noexcept;
   void take_back_added() noexcept;
-  unsigned take_answers(std::span<UringAnswer, depth> answers) noexcept;
-  unsigned take_the_rest(std::span<UringAnswer, depth> answers, const std::chrono::microseconds* at_most) noexcept;
+  unsigned take_completions(std::span<UringCompletion, depth> completions) noexcept;
+  unsigned take_late_completions(std::span<UringCompletion, depth> completions,
+                                 const std::chrono::microseconds* at_most) noexcept;
 
   int fd_ = -1;          // or the number that the kernel keeps the ring by
   bool hidden_ = false;  // the latter
@@ -103,9 +106,9 @@ class Uring {
   bool in_use_ = false;
   bool lost_ = false;  // answers of requests that were given up may still come: it is not used again
   enum class Table : std::uint8_t { untried, made, refused };
-  Table table_ = Table::untried;                 // of what is at hand
-  std::array<std::span<std::byte>, 4> at_hand_;  // as the table has it
-  std::size_t at_hand_count_ = 0;
+  Table table_ = Table::untried;                    // of what is at hand
+  std::array<std::span<std::byte>, 4> registered_;  // as the table has it
+  std::size_t registered_count_ = 0;
   unsigned served_ = 0;          // requests, up to `requests_before_table`
   unsigned added_ = 0;           // not submitted yet
   unsigned in_flight_ = 0;       // submitted, not answered yet
@@ -122,7 +125,7 @@ class Uring {
   unsigned* cq_head_ = nullptr;
   unsigned* cq_tail_ = nullptr;
   unsigned cq_mask_ = 0;
-  io_uring_cqe* answers_ = nullptr;
+  io_uring_cqe* cqes_ = nullptr;
 };
 
 // Holds the ring for as long as one transfer takes.

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <string>
 
-#include "facts/reach.h"
+#include "facts/trial_result.h"
 #include "gpu/pinnable.h"
 
 namespace sluice::paths {
@@ -18,10 +18,11 @@ class DirectPair {
   // `refusal` is the provider's; empty where it serves the device.
   DirectPair(gpu::Provider* provider, int device, std::string storage, const std::string& refusal)
       : provider_(provider), device_(device), storage_(std::move(storage)), words_(refusal) {
-    if (provider == nullptr || !refusal.empty()) reach_.store(facts::Reach::no_provider, std::memory_order_relaxed);
+    if (provider == nullptr || !refusal.empty())
+      reach_.store(facts::TrialResult::no_provider, std::memory_order_relaxed);
   }
 
-  facts::Reach reach() const noexcept { return reach_.load(std::memory_order_acquire); }
+  facts::TrialResult reach() const noexcept { return reach_.load(std::memory_order_acquire); }
   gpu::Provider& provider() const noexcept { return *provider_; }  // unless the reach is no_provider
   int device() const noexcept { return device_; }
   const std::string& storage() const noexcept { return storage_; }
@@ -29,37 +30,37 @@ class DirectPair {
   // True for the one who is to make the trial now: nobody has, nobody is at it, and it is not too soon after one that
   // could not be made. Whoever gets it calls settle() or postpone().
   bool claim_trial() noexcept {
-    if (reach() != facts::Reach::untried) return false;
+    if (reach() != facts::TrialResult::untried) return false;
     // After the first asking, the second, the fourth, ...: a file without data is looked at by few of its transfers.
     const std::uint64_t asked = asked_.fetch_add(1, std::memory_order_relaxed) + 1;
     if ((asked & (asked - 1)) != 0) return false;
-    facts::Reach expected = facts::Reach::untried;
-    return reach_.compare_exchange_strong(expected, facts::Reach::probing, std::memory_order_acq_rel);
+    facts::TrialResult expected = facts::TrialResult::untried;
+    return reach_.compare_exchange_strong(expected, facts::TrialResult::probing, std::memory_order_acq_rel);
   }
   // The same for somebody who wants to know, however often that was tried.
   bool claim_trial_at_once() noexcept {
-    facts::Reach expected = facts::Reach::untried;
-    return reach_.compare_exchange_strong(expected, facts::Reach::probing, std::memory_order_acq_rel);
+    facts::TrialResult expected = facts::TrialResult::untried;
+    return reach_.compare_exchange_strong(expected, facts::TrialResult::probing, std::memory_order_acq_rel);
   }
-  void settle(facts::Reach reach, const std::string& words) {
+  void settle(facts::TrialResult reach, const std::string& words) {
     say(words);
     reach_.store(reach);  // before the look whether anybody waits: no weaker order keeps these two apart
     reach_.notify_all();
   }
   // The same when there is not even memory to say so.
   void give_up() noexcept {
-    reach_.store(facts::Reach::untried);
+    reach_.store(facts::TrialResult::untried);
     reach_.notify_all();
   }
   // Returns when nobody is at the trial any more.
-  void wait_for_trial() const noexcept { reach_.wait(facts::Reach::probing, std::memory_order_acquire); }
+  void wait_for_trial() const noexcept { reach_.wait(facts::TrialResult::probing, std::memory_order_acquire); }
   // There was nothing to try it on: another file, or this one later, may do.
-  void postpone(const std::string& words) { settle(facts::Reach::untried, words); }
+  void postpone(const std::string& words) { settle(facts::TrialResult::untried, words); }
 
   // A transfer was refused after the trial had succeeded: from now on the others go by the CPU. True for the first one,
   // who then says so.
-  bool refuse(facts::Reach reach) noexcept {
-    facts::Reach expected = facts::Reach::proven;
+  bool refuse(facts::TrialResult reach) noexcept {
+    facts::TrialResult expected = facts::TrialResult::proven;
     return reach_.compare_exchange_strong(expected, reach, std::memory_order_acq_rel);
   }
   void say(const std::string& words) {
@@ -92,7 +93,7 @@ class DirectPair {
   gpu::Provider* const provider_;
   const int device_;
   const std::string storage_;
-  std::atomic<facts::Reach> reach_{facts::Reach::untried};
+  std::atomic<facts::TrialResult> reach_{facts::TrialResult::untried};
   std::atomic<std::uint64_t> asked_{0};
   std::atomic<std::uint64_t> transfers_{0};
   std::atomic<std::uint64_t> polled_{0};

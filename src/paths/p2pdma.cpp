@@ -20,7 +20,7 @@ namespace {
 
 using base::FileOffset;
 using base::Outcome;
-using io::Completion;
+using io::CompletionMode;
 
 // A refusal says something of the pair when nothing else can be to blame: not the alignment, since the kernel may not
 // have told all of it, and not memory that the caller has freed meanwhile.
@@ -32,14 +32,14 @@ bool blames_the_pair(const facts::BufferFacts& memory, const Piece& piece, Outco
 
 class P2pdma final : public Path {
  public:
-  explicit constexpr P2pdma(Completion completion) noexcept : completion_(completion) {}
+  explicit constexpr P2pdma(CompletionMode completion) noexcept : completion_(completion) {}
 
   Outcome move(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) noexcept override {
     std::uint64_t done = 0;
     while (done < piece.length) {
       const Piece rest{piece.direction, piece.carry, FileOffset{piece.at.value + done}, piece.address + done,
                        piece.length - done};
-      const gpu::Window window = file.pair->provider().map(memory, rest.address, rest.length);
+      const gpu::P2pMapping window = file.pair->provider().map(memory, rest.address, rest.length);
       const Outcome moved = window ? move_window(file, rest, window) : Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
       const std::uint64_t wanted = std::min(window.length, rest.length);
       if (window) file.pair->provider().release(window);
@@ -51,46 +51,46 @@ class P2pdma final : public Path {
   }
 
  private:
-  Outcome move_window(const OpenFile& file, const Piece& piece, const gpu::Window& window) const noexcept {
+  Outcome move_window(const OpenFile& file, const Piece& piece, const gpu::P2pMapping& window) const noexcept {
     const std::uint32_t block = std::max(1u, file.facts.offset_alignment);
     const std::uint64_t length = usable_bytes(file.facts, window, piece.length);
     if (length == 0) return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
     const bool poll = io::is_polled(completion_) && file.pair->can_be_polled();
     const io::DirectResult result = io::move_direct({file.fd, piece.at, {window.address, length}, block},
-                                                    piece.direction, poll ? completion_ : Completion::interrupt);
+                                                    piece.direction, poll ? completion_ : CompletionMode::interrupt);
     if (result.unpollable) file.pair->cannot_be_polled();
     if (result.outcome.ok()) file.pair->count_transfer(result.polled);
     return result.outcome;
   }
 
-  const Completion completion_;
+  const CompletionMode completion_;
 };
 
 }  // namespace
 
-Path& p2pdma(Completion completion) noexcept {
-  static std::array<P2pdma, io::completion_kinds> paths{P2pdma{Completion::interrupt}, P2pdma{Completion::polled},
-                                                        P2pdma{Completion::polled_by_kernel},
-                                                        P2pdma{Completion::submitted_by_kernel}};
+Path& p2pdma(CompletionMode completion) noexcept {
+  static std::array<P2pdma, io::completion_modes> paths{
+      P2pdma{CompletionMode::interrupt}, P2pdma{CompletionMode::polled}, P2pdma{CompletionMode::polled_by_kernel},
+      P2pdma{CompletionMode::submitted_by_kernel}};
   return paths[static_cast<std::size_t>(completion)];
 }
 
-facts::Reach reach_after(Outcome refusal) noexcept {
+facts::TrialResult reach_after(Outcome refusal) noexcept {
   switch (refusal.error()) {
     case EREMOTEIO:
-      return facts::Reach::pages_refused;
+      return facts::TrialResult::pages_refused;
     case EINVAL:
-      return facts::Reach::unreachable;
+      return facts::TrialResult::unreachable;
     case EFAULT:
-      return facts::Reach::pinning_refused;
+      return facts::TrialResult::pinning_refused;
     default:
-      return facts::Reach::proven;
+      return facts::TrialResult::proven;
   }
 }
 
 void refuse_pair(DirectPair& pair, Outcome refusal) noexcept {
-  const facts::Reach reach = reach_after(refusal);
-  if (reach == facts::Reach::proven || !pair.refuse(reach)) return;
+  const facts::TrialResult reach = reach_after(refusal);
+  if (reach == facts::TrialResult::proven || !pair.refuse(reach)) return;
   try {
     const std::string words =
         fmt::format("a transfer was answered {} after a trial had succeeded", ::strerrorname_np(refusal.error()));
@@ -107,7 +107,7 @@ void give_up_direct(DirectPair& pair, const facts::BufferFacts& memory, const Pi
 }
 
 // A provider may map memory at another place within a page than the device has it.
-std::uint64_t usable_bytes(const facts::FileFacts& file, const gpu::Window& window, std::uint64_t wanted) noexcept {
+std::uint64_t usable_bytes(const facts::FileFacts& file, const gpu::P2pMapping& window, std::uint64_t wanted) noexcept {
   const std::uint32_t alignment = std::max(route::trusted_memory_alignment, file.memory_alignment);
   if (reinterpret_cast<std::uintptr_t>(window.address) % alignment != 0) return 0;
   const std::uint64_t length = std::min(window.length, wanted);

@@ -1,7 +1,7 @@
 // The path `p2pdma`: the drive reads and writes device memory itself, through pages that the kernel can pin.
 #pragma once
 
-#include "facts/reach.h"
+#include "facts/trial_result.h"
 #include "gpu/pinnable.h"
 #include "io/uring.h"
 #include "paths/path.h"
@@ -12,10 +12,10 @@ namespace sluice::paths {
 // promise: a count that is short says that something was in the way; asked for the rest, the path tells what. Short of
 // it: pieces behind one that failed may have arrived, so memory behind the count, within the piece, need not be as it
 // was.
-Path& p2pdma(io::Completion completion) noexcept;
+Path& p2pdma(io::CompletionMode completion) noexcept;
 
 // What an error of this path, on whole and aligned blocks, says of the pair; `proven` where it says nothing.
-facts::Reach reach_after(base::Outcome refusal) noexcept;
+facts::TrialResult reach_after(base::Outcome refusal) noexcept;
 
 // Takes the pair out of use for such an error, and tells the log; nothing for any other.
 void refuse_pair(DirectPair& pair, base::Outcome refusal) noexcept;
@@ -27,6 +27,6 @@ void give_up_direct(DirectPair& pair, const facts::BufferFacts& memory, const Pi
 
 // How much of a window O_DIRECT can use for this file, at most `wanted`: whole blocks at an aligned address. 0:
 // nothing.
-std::uint64_t usable_bytes(const facts::FileFacts& file, const gpu::Window& window, std::uint64_t wanted) noexcept;
+std::uint64_t usable_bytes(const facts::FileFacts& file, const gpu::P2pMapping& window, std::uint64_t wanted) noexcept;
 
 }  // namespace sluice::paths

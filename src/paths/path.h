@@ -8,13 +8,13 @@
 #include "base/strong.h"
 #include "cufile.h"
 #include "facts/buffer.h"
+#include "facts/descriptor_check.h"
 #include "facts/file.h"
-#include "facts/look.h"
-#include "gpu/cpu_window.h"
+#include "gpu/bar_mapping.h"
 #include "io/disk_queue.h"
 #include "io/private_files.h"
 #include "route/decision.h"
-#include "stream/channel/courier.h"
+#include "stream/channel/stream_copier.h"
 
 namespace sluice::paths {
 
@@ -26,20 +26,20 @@ struct OpenFile {
   const facts::FileFacts& facts;
   io::PrivateFile& buffered;                  // the same file without O_DIRECT
   io::DiskQueue& disk;                        // how reads that a disk has to bring are kept on their way
-  facts::Look& now;                           // the descriptor just now
+  facts::DescriptorCheck& now;                // the descriptor just now
   const CUfileFSOps_t* operations = nullptr;  // the caller's own, when the handle came with some
   void* handle = nullptr;                     // what they are called with
   DirectPair* pair = nullptr;                 // this file's storage and the request's device, where both are known
   // Of a transfer in a stream: what reaches device memory in the stream's order. Null: our own streams do.
-  stream::Courier* courier = nullptr;
+  stream::StreamCopier* copier = nullptr;
   // Onto the memory of the request, where that is registered and has one.
-  const gpu::CpuWindow* window = nullptr;
+  const gpu::BarMapping* window = nullptr;
 };
 
 // What to move.
 struct Piece {
   base::Direction direction;
-  route::Carry carry;
+  route::SegmentMode carry;
   base::FileOffset at;
   std::uint64_t address;
   std::uint64_t length;

@@ -9,16 +9,16 @@
 #include <span>
 
 #include "io/file_io.h"
-#include "io/warming.h"
-#include "observe/carriers.h"
-#include "paths/couriered.h"
-#include "paths/mover.h"
-#include "paths/warmable.h"
-#include "staging/delivery.h"
-#include "staging/slab.h"
+#include "io/prefetch.h"
+#include "observe/copy_counters.h"
+#include "paths/bounce_copier.h"
+#include "paths/prefetch_range.h"
+#include "paths/stream_segment.h"
+#include "staging/bounce_buffer.h"
+#include "staging/mailbox_lease.h"
 #include "transfer/device_read.h"
 #include "transfer/device_write.h"
-#include "workers/headcount.h"
+#include "workers/active_count.h"
 
 namespace sluice::paths {
 
@@ -27,24 +27,24 @@ namespace {
 using base::Direction;
 using base::FileOffset;
 using base::Outcome;
-using route::Carry;
+using route::SegmentMode;
 
 // Up to here one read and one copy are the quickest for a thread that is alone; beyond it, doing both at once pays.
 // Among others, kernels are quicker than the copies of all of them, which the device makes one after the other.
-constexpr std::uint64_t largest_for_slab = std::uint64_t{128} << 10U;
+constexpr std::uint64_t largest_for_bounce_buffer = std::uint64_t{128} << 10U;
 // Of writes beside others: smaller ones gain nothing.
-constexpr std::uint64_t smallest_to_be_warmed = std::uint64_t{128} << 10U;
+constexpr std::uint64_t smallest_to_prefetch = std::uint64_t{128} << 10U;
 // What the CPU stores into a window by itself.
 constexpr std::uint64_t largest_for_window = std::uint64_t{16} << 10U;
 
-transfer::Carrier carrier_of(Manner manner) {
-  switch (manner) {
-    case Manner::kernel:
-      return transfer::Carrier::kernel;
-    case Manner::copy_engine:
-      return transfer::Carrier::engine;
+transfer::CopyEngine copy_engine_of(CopyMode copy_mode) {
+  switch (copy_mode) {
+    case CopyMode::kernel:
+      return transfer::CopyEngine::kernel;
+    case CopyMode::copy_engine:
+      return transfer::CopyEngine::engine;
     default:
-      return transfer::Carrier::automatic;
+      return transfer::CopyEngine::automatic;
   }
 }
 
@@ -72,13 +72,13 @@ class DescriptorSide final : public FileSide {
   Outcome write(std::span<const std::span<const std::byte>> from, FileOffset at) noexcept override {
     std::uint64_t length = 0;
     for (const std::span<const std::byte> span : from) length += span.size();
-    if (file_.facts.direct || length < smallest_to_be_warmed) return write_all(from, at);
-    const workers::Headcount::Member writer(workers::headcounts::writers_of(number_of(file_.facts)));
+    if (file_.facts.direct || length < smallest_to_prefetch) return write_all(from, at);
+    const workers::ActiveCount::Scope writer(workers::active_counts::writers_of(number_of(file_.facts)));
     if (writer.count() > 1) {
       // Others write to the file, too, and wait for it (transfer/device_write.cpp).
-      auto warming =
-          io::Warming::of_place(warmable_place(file_.fd, file_.facts), at, length, io::Warming::Step::of_four_pages);
-      while (warming.step()) {
+      auto prefetch = io::Prefetch::of_write_range(write_range_of_file(file_.fd, file_.facts), at, length,
+                                                   io::Prefetch::Step::of_four_pages);
+      while (prefetch.step()) {
       }
     }
     return write_all(from, at);
@@ -106,15 +106,16 @@ class DescriptorSide final : public FileSide {
 
 class Posix final : public Path {
  public:
-  constexpr Posix(Manner manner, SmallReads small_reads) noexcept : manner_(manner), small_reads_(small_reads) {}
+  constexpr Posix(CopyMode copy_mode, SmallReads small_reads) noexcept
+      : copy_mode_(copy_mode), small_reads_(small_reads) {}
 
   Outcome move(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) noexcept override {
     // The file system may want more of O_DIRECT than it told, and the descriptor may have got that flag since it was
     // registered: the buffered description takes any alignment.
     Outcome moved = attempt(file, memory, piece);
-    if (moved.error() == EINVAL && piece.carry == Carry::straight) {
+    if (moved.error() == EINVAL && piece.carry == SegmentMode::straight) {
       Piece buffered = piece;
-      buffered.carry = Carry::bounce_buffered;
+      buffered.carry = SegmentMode::bounce_buffered;
       moved = attempt(file, memory, buffered);
     }
     return file.now.finds_the_file() ? moved : Outcome::system_error(EBADF);
@@ -122,32 +123,33 @@ class Posix final : public Path {
 
  private:
   Outcome attempt(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) const noexcept {
-    if (piece.carry == Carry::straight) {
+    if (piece.carry == SegmentMode::straight) {
       return piece.direction == Direction::read ? read_straight(file, piece) : write_straight(file, piece);
     }
-    if (file.courier != nullptr && !facts::is_host(memory.kind)) {
-      DescriptorSide side(file, block_of(file, piece.carry), piece.carry == Carry::bounce_buffered);
-      return couriered(*file.courier, memory, piece, side);
+    if (file.copier != nullptr && !facts::is_host(memory.kind)) {
+      DescriptorSide side(file, block_of(file, piece.carry), piece.carry == SegmentMode::bounce_buffered);
+      return move_in_stream(*file.copier, memory, piece, side);
     }
-    const std::uint64_t sequel = sequel_of(file, memory, piece);
-    if (piece.length <= largest_for_slab && is_cached_read(file, memory, piece)) {
-      return read_small(file, memory, piece, sequel);
+    const std::uint64_t next_range = next_range_of(file, memory, piece);
+    if (piece.length <= largest_for_bounce_buffer && is_cached_read(file, memory, piece)) {
+      return read_small(file, memory, piece, next_range);
     }
-    if (piece.length > largest_for_slab || is_polled_for(file, piece)) {
-      if (const auto moved = through_ring(file, memory, piece, sequel)) return *moved;
+    if (piece.length > largest_for_bounce_buffer || is_polled_for(file, piece)) {
+      if (const auto moved = through_staging_buffer(file, memory, piece, next_range)) return *moved;
     }
-    if (piece.length > largest_for_slab && !file.now.finds_the_file()) return Outcome::system_error(EBADF);
-    return through_slab(file, memory, piece, sequel);
+    if (piece.length > largest_for_bounce_buffer && !file.now.finds_the_file()) return Outcome::system_error(EBADF);
+    return through_bounce_buffer(file, memory, piece, next_range);
   }
 
   // How many bytes behind the piece this thread will read or write next, as far as anybody can guess: as many again,
   // where it has just done so in front of the piece.
-  std::uint64_t sequel_of(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) const noexcept {
-    if (manner_ == Manner::plain || file.facts.direct || facts::is_host(memory.kind) ||
+  std::uint64_t next_range_of(const OpenFile& file, const facts::BufferFacts& memory,
+                              const Piece& piece) const noexcept {
+    if (copy_mode_ == CopyMode::plain || file.facts.direct || facts::is_host(memory.kind) ||
         !io::goes_on(piece.direction, file.fd, piece.at, piece.length)) {
       return 0;
     }
-    if (piece.direction == Direction::write && piece.length <= largest_for_slab) return 0;  // nobody uses it
+    if (piece.direction == Direction::write && piece.length <= largest_for_bounce_buffer) return 0;  // nobody uses it
     const std::uint64_t end = piece.at.value + piece.length;
     const std::uint64_t size = known_end(file);
     return end < size ? std::min(piece.length, size - end) : 0;
@@ -158,36 +160,37 @@ class Posix final : public Path {
     return file.now.asked() ? file.now.size() : ~std::uint64_t{0};
   }
 
-  static staging::Meanwhile warming_of_sequel(const OpenFile& file, const Piece& piece, std::uint64_t sequel) noexcept {
-    return {file.now, io::Warming::of_sequel(warmable_sequel(file.fd, file.facts),
-                                             FileOffset{piece.at.value + piece.length}, sequel)};
+  static staging::OverlapWork prefetch_of_next_range(const OpenFile& file, const Piece& piece,
+                                                     std::uint64_t next_range) noexcept {
+    return {file.now, io::Prefetch::of_next_range(next_range_of_file(file.fd, file.facts),
+                                                  FileOffset{piece.at.value + piece.length}, next_range)};
   }
 
   bool is_cached_read(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) const noexcept {
     return piece.direction == Direction::read && memory.kind == facts::MemoryKind::device &&
-           piece.carry == Carry::bounce && (manner_ == Manner::usual || manner_ == Manner::kernel) &&
+           piece.carry == SegmentMode::bounce && (copy_mode_ == CopyMode::usual || copy_mode_ == CopyMode::kernel) &&
            block_of(file, piece.carry) == 1;
   }
 
   // Out of line: others should not save registers for it.
   [[gnu::noinline]] Outcome read_small(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece,
-                                       std::uint64_t sequel) const noexcept {
+                                       std::uint64_t next_range) const noexcept {
     if (file.window != nullptr && piece.length <= largest_for_window) {
       if (const auto moved = by_window(file, piece)) return *moved;
     }
-    const staging::InCrowd crowd;
+    const staging::ActiveScope crowd;
     std::optional<Outcome> moved;
     if (piece.length > gpu::mailbox_bytes) {
       if (crowd.is_very_crowded() && small_reads_ != SmallReads::copied) {
-        moved = through_ring(file, memory, piece, sequel, Unless::no_prompt_kernel);
+        moved = through_staging_buffer(file, memory, piece, next_range, Unless::no_prompt_kernel);
       }
     } else if (takes_mailbox(crowd)) {
-      moved = by_mailbox(file, memory, piece, sequel);
+      moved = by_mailbox(file, memory, piece, next_range);
     }
-    return moved ? *moved : through_slab(file, memory, piece, sequel);
+    return moved ? *moved : through_bounce_buffer(file, memory, piece, next_range);
   }
 
-  bool takes_mailbox(const staging::InCrowd& crowd) const noexcept {
+  bool takes_mailbox(const staging::ActiveScope& crowd) const noexcept {
     // Its kernel would stand behind the streams that wait for this transfer, and hold it up until it is called off.
     if (gpu::serves_waiting_streams()) return false;
     switch (small_reads_) {
@@ -212,66 +215,70 @@ class Posix final : public Path {
     if (!read.ok()) return std::nullopt;
     if (read.count() < piece.length && piece.at.value + read.count() < file.now.size()) return std::nullopt;
     gpu::send_stores();
-    observe::count_carrier(observe::CarriedBy::cpu_window);
+    observe::count_copy(observe::CopyCounter::bar_mapping);
     return read;
   }
 
   // Nothing where a slab has to do: no mailbox to be had, or a descriptor that has got O_DIRECT meanwhile.
   [[gnu::noinline]] std::optional<Outcome> by_mailbox(const OpenFile& file, const facts::BufferFacts& memory,
-                                                      const Piece& piece, std::uint64_t sequel) const noexcept {
+                                                      const Piece& piece, std::uint64_t next_range) const noexcept {
     gpu::Session session(memory);
-    staging::Delivery delivery(session);
+    staging::MailboxLease delivery(session);
     if (!delivery) return std::nullopt;
     const Outcome read =
         io::read_span(file.fd, delivery.bytes(piece.address, piece.length), piece.at, 1, known_end(file));
     if (read.error() == EINVAL) return std::nullopt;
     if (!read.ok() || read.count() == 0) return read;
-    const staging::Meanwhile meanwhile = warming_of_sequel(file, piece, sequel);
+    const staging::OverlapWork overlap = prefetch_of_next_range(file, piece, next_range);
     const int result = small_reads_ == SmallReads::together
-                           ? delivery.together(piece.address, read.count(), meanwhile)
-                           : delivery.by_resident(piece.address, read.count(), meanwhile);
+                           ? delivery.by_combined_launch(piece.address, read.count(), overlap)
+                           : delivery.by_resident(piece.address, read.count(), overlap);
     return result == cuda::success ? read : gpu::as_outcome(result);
   }
 
-  Outcome through_slab(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece,
-                       std::uint64_t sequel) const noexcept {
-    observe::count_carrier(observe::CarriedBy::slab);
-    staging::Slab slab = staging::Slab::take();
+  Outcome through_bounce_buffer(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece,
+                                std::uint64_t next_range) const noexcept {
+    observe::count_copy(observe::CopyCounter::bounce_buffer);
+    staging::BounceBuffer slab = staging::BounceBuffer::take();
     if (!slab) return Outcome::system_error(ENOMEM);
-    Mover mover(memory, manner_, slab);
-    return piece.direction == Direction::read ? read_bounced(file, mover, slab.bytes(), piece, sequel)
+    BounceCopier mover(memory, copy_mode_, slab);
+    return piece.direction == Direction::read ? read_bounced(file, mover, slab.bytes(), piece, next_range)
                                               : write_bounced(file, mover, slab.bytes(), piece);
   }
 
   // Nothing where a slab has to do: host memory, the private description, no ring to be had.
   enum class Unless : std::uint8_t { no_ring, no_prompt_kernel };
-  std::optional<Outcome> through_ring(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece,
-                                      std::uint64_t sequel, Unless unless = Unless::no_ring) const noexcept {
-    if (manner_ == Manner::plain || memory.kind != facts::MemoryKind::device || piece.carry != Carry::bounce) {
+  std::optional<Outcome> through_staging_buffer(const OpenFile& file, const facts::BufferFacts& memory,
+                                                const Piece& piece, std::uint64_t next_range,
+                                                Unless unless = Unless::no_ring) const noexcept {
+    if (copy_mode_ == CopyMode::plain || memory.kind != facts::MemoryKind::device ||
+        piece.carry != SegmentMode::bounce) {
       return std::nullopt;
     }
     const bool asks = piece.direction == Direction::read && block_of(file, piece.carry) == 1;
     if (!asks && !file.now.finds_the_file()) return Outcome::system_error(EBADF);
     const gpu::Session session(memory);
-    staging::RingLoan ring = staging::RingLoan::take(session);
+    staging::StagingLease ring = staging::StagingLease::take(session);
     if (!ring || (unless == Unless::no_prompt_kernel && !ring.has_prompt_kernel())) return std::nullopt;
     const transfer::FileRange range{
-        file.fd,       piece.at,  piece.length,          block_of(file, piece.carry),         known_end(file), file.now,
-        file.buffered, file.disk, number_of(file.facts), warmable_place(file.fd, file.facts), sequel};
+        file.fd,   piece.at,      piece.length, block_of(file, piece.carry), known_end(file),
+        file.now,  file.buffered, file.disk,    number_of(file.facts),       write_range_of_file(file.fd, file.facts),
+        next_range};
     const transfer::Target target{piece.address, memory.is_known_to_hold(piece.address, piece.length)};
-    return piece.direction == Direction::read ? transfer::read_to_device(range, ring, target, carrier_of(manner_))
-                                              : transfer::write_from_device(range, ring, piece.address);
+    return piece.direction == Direction::read
+               ? transfer::read_to_device(range, ring, target, copy_engine_of(copy_mode_))
+               : transfer::write_from_device(range, ring, piece.address);
   }
 
   // Where that is chosen, and the storage has queues for it as far as is known: plain reads of any size wait for an
   // interrupt.
   bool is_polled_for(const OpenFile& file, const Piece& piece) const noexcept {
-    return piece.direction == Direction::read && manner_ == Manner::usual && block_of(file, piece.carry) > 1 &&
+    return piece.direction == Direction::read && copy_mode_ == CopyMode::usual && block_of(file, piece.carry) > 1 &&
            io::is_polled(file.disk.completion());
   }
 
-  static std::uint32_t block_of(const OpenFile& file, Carry carry) noexcept {
-    return file.facts.direct && carry != Carry::bounce_buffered ? std::max(1u, file.facts.offset_alignment) : 1;
+  static std::uint32_t block_of(const OpenFile& file, SegmentMode carry) noexcept {
+    return file.facts.direct && carry != SegmentMode::bounce_buffered ? std::max(1u, file.facts.offset_alignment) : 1;
   }
 
   static Outcome read_straight(const OpenFile& file, const Piece& piece) noexcept {
@@ -283,8 +290,8 @@ class Posix final : public Path {
     return io::write_span(file.fd, caller_bytes(piece.address, piece.length), piece.at, block_of(file, piece.carry));
   }
 
-  static Outcome read_bounced(const OpenFile& file, Mover& mover, std::span<std::byte> slab, const Piece& piece,
-                              std::uint64_t sequel) noexcept {
+  static Outcome read_bounced(const OpenFile& file, BounceCopier& mover, std::span<std::byte> slab, const Piece& piece,
+                              std::uint64_t next_range) noexcept {
     const std::uint32_t block = block_of(file, piece.carry);
     std::uint64_t done = 0;
     while (done < piece.length) {
@@ -292,19 +299,19 @@ class Posix final : public Path {
       const std::uint64_t skip = position % block;  // bytes of the first block that nobody asked for
       const std::uint64_t room = slab.size() - skip;
       const std::uint64_t wanted = std::min(piece.length - done, room);
-      const std::uint64_t fetched = (skip + wanted + block - 1) / block * block;
+      const std::uint64_t staged = (skip + wanted + block - 1) / block * block;
       const FileOffset from{position - skip};
       Outcome read = Outcome::system_error(EINVAL);
-      if (piece.carry != Carry::bounce_buffered) {
-        read = io::read_span(file.fd, slab.first(fetched), from, block, known_end(file));
+      if (piece.carry != SegmentMode::bounce_buffered) {
+        read = io::read_span(file.fd, slab.first(staged), from, block, known_end(file));
       }
-      if (read.error() == EINVAL) read = file.buffered.read(slab.first(fetched), from);
+      if (read.error() == EINVAL) read = file.buffered.read(slab.first(staged), from);
       if (!read.ok()) return done > 0 ? Outcome::bytes(done) : read;
       if (read.count() <= skip) break;
       const std::uint64_t arrived = std::min(read.count() - skip, wanted);
       const bool is_last = done + wanted == piece.length;
       const Outcome moved = mover.to_memory(piece.address + done, slab.subspan(skip, arrived),
-                                            warming_of_sequel(file, piece, is_last ? sequel : 0));
+                                            prefetch_of_next_range(file, piece, is_last ? next_range : 0));
       if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
       done += arrived;
       if (arrived < wanted) break;
@@ -312,19 +319,20 @@ class Posix final : public Path {
     return Outcome::bytes(done);
   }
 
-  static Outcome write_bounced(const OpenFile& file, Mover& mover, std::span<std::byte> slab,
+  static Outcome write_bounced(const OpenFile& file, BounceCopier& mover, std::span<std::byte> slab,
                                const Piece& piece) noexcept {
     std::uint64_t done = 0;
     while (done < piece.length) {
       const auto chunk = slab.first(std::min<std::uint64_t>(piece.length - done, slab.size()));
       const FileOffset at{piece.at.value + done};
-      const staging::Meanwhile before(file.now, io::Warming::of_place(warmable_place(file.fd, file.facts), at,
-                                                                      chunk.size(), io::Warming::Step::of_a_page));
+      const staging::OverlapWork before(
+          file.now, io::Prefetch::of_write_range(write_range_of_file(file.fd, file.facts), at, chunk.size(),
+                                                 io::Prefetch::Step::of_a_page));
       const Outcome moved = mover.from_memory(chunk, piece.address + done, before);
       if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
       if (!file.now.finds_the_file()) return Outcome::system_error(EBADF);
       Outcome written = Outcome::system_error(EINVAL);
-      if (piece.carry != Carry::bounce_buffered) {
+      if (piece.carry != SegmentMode::bounce_buffered) {
         written = io::write_span(file.fd, chunk, at, block_of(file, piece.carry));
       }
       if (written.error() == EINVAL) written = file.buffered.write(chunk, at);
@@ -335,7 +343,7 @@ class Posix final : public Path {
     return Outcome::bytes(done);
   }
 
-  Manner manner_;
+  CopyMode copy_mode_;
   SmallReads small_reads_;
 };
 
@@ -343,12 +351,12 @@ class Posix final : public Path {
 
 bool looks_while_copying(const OpenFile& file, const facts::BufferFacts& memory, base::Direction direction,
                          std::uint64_t length) noexcept {
-  return !facts::is_host(memory.kind) && (direction == Direction::read || length <= largest_for_slab) &&
-         !file.facts.direct && file.operations == nullptr && file.courier == nullptr;
+  return !facts::is_host(memory.kind) && (direction == Direction::read || length <= largest_for_bounce_buffer) &&
+         !file.facts.direct && file.operations == nullptr && file.copier == nullptr;
 }
 
-Path& posix(Manner manner, SmallReads small_reads) noexcept {
-  using enum Manner;
+Path& posix(CopyMode copy_mode, SmallReads small_reads) noexcept {
+  using enum CopyMode;
   using enum SmallReads;
   static constinit std::array<std::array<Posix, 5>, 4> all{
       {{Posix(usual, automatic), Posix(usual, copied), Posix(usual, together), Posix(usual, resident),
@@ -359,7 +367,7 @@ Path& posix(Manner manner, SmallReads small_reads) noexcept {
         Posix(copy_engine, resident), Posix(copy_engine, window)},
        {Posix(plain, automatic), Posix(plain, copied), Posix(plain, together), Posix(plain, resident),
         Posix(plain, window)}}};
-  return all[static_cast<std::size_t>(manner)][static_cast<std::size_t>(small_reads)];
+  return all[static_cast<std::size_t>(copy_mode)][static_cast<std::size_t>(small_reads)];
 }
 
 }  // namespace sluice::paths

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "paths/mover.h"
+#include "paths/bounce_copier.h"
 #include "paths/path.h"
 
 namespace sluice::paths {
@@ -24,6 +24,6 @@ enum class SmallReads : std::uint8_t {
 bool looks_while_copying(const OpenFile& file, const facts::BufferFacts& memory, base::Direction direction,
                          std::uint64_t length) noexcept;
 
-Path& posix(Manner manner, SmallReads small_reads) noexcept;
+Path& posix(CopyMode copy_mode, SmallReads small_reads) noexcept;
 
 }  // namespace sluice::paths

@@ -33,7 +33,7 @@ using base::Direction;
 using base::FileOffset;
 using base::Outcome;
 using facts::Extent;
-using facts::Reach;
+using facts::TrialResult;
 
 // Somebody may write to the file while it is looked at: a difference counts when the file has stayed the same.
 constexpr int most_attempts = 3;
@@ -41,7 +41,7 @@ constexpr int most_attempts = 3;
 constexpr std::uint64_t most_bytes = 65536;
 
 struct Verdict {
-  std::optional<Reach> reach;  // nothing: there was nothing to try on
+  std::optional<TrialResult> reach;  // nothing: there was nothing to try on
   std::string words;
 };
 
@@ -89,7 +89,7 @@ class DeviceBytes {
   gpu::Provider& provider_;
   std::uint64_t into_page_;
   gpu::Scratch scratch_;
-  gpu::Window window_;
+  gpu::P2pMapping window_;
 };
 
 bool only_zeros(std::span<const std::byte> bytes) {
@@ -129,10 +129,10 @@ class Trial {
     Verdict verdict = nothing("");
     for (const Extent& place : places) {
       verdict = try_at(place);
-      if (verdict.reach != Reach::proven) break;
+      if (verdict.reach != TrialResult::proven) break;
     }
-    if (verdict.reach == Reach::proven && places.size() > 1) verdict = of_each_drive(places, stripes.chunk);
-    if (verdict.reach == Reach::proven && (places.size() == 1 || stripes.mirrored)) return of_all_drives(verdict);
+    if (verdict.reach == TrialResult::proven && places.size() > 1) verdict = of_each_drive(places, stripes.chunk);
+    if (verdict.reach == TrialResult::proven && (places.size() == 1 || stripes.mirrored)) return of_all_drives(verdict);
     return verdict;
   }
 
@@ -151,8 +151,8 @@ class Trial {
     if (is_regular() && !facts::is_stored_together(file_.fd, {begin, places.back().begin + block_ - begin})) {
       return nothing(fmt::format("the bytes that were read need not lie on all {} drives", places.size()));
     }
-    return {Reach::proven, fmt::format("{} bytes of each of {} drives were verified",
-                                       std::min(chunk, places.back().length), places.size())};
+    return {TrialResult::proven, fmt::format("{} bytes of each of {} drives were verified",
+                                             std::min(chunk, places.back().length), places.size())};
   }
 
   // Whole blocks of stored bytes, as many as the scratch memory takes: of a striped array, on each of its drives.
@@ -223,9 +223,9 @@ class Trial {
     const HostPages found(most_bytes);
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
       if (!poison(session, device, wanted, found)) return nothing("the device's memory cannot be written to");
-      const io::Stretch stretch{file_.fd, FileOffset{place.begin}, device.pinnable().first(place.length),
+      const io::IoRange stretch{file_.fd, FileOffset{place.begin}, device.pinnable().first(place.length),
                                 static_cast<std::uint32_t>(block_)};
-      const Outcome read = io::move_direct(stretch, Direction::read, io::Completion::interrupt).outcome;
+      const Outcome read = io::move_direct(stretch, Direction::read, io::CompletionMode::interrupt).outcome;
       if (!read.ok()) return refused(read);
       if (session.copy_from_device(found.all().first(wanted.size()), device.address()) != cuda::success) {
         return nothing("the device's memory cannot be read back");
@@ -233,7 +233,7 @@ class Trial {
       const bool same = read.count() >= wanted.size() && std::equal(wanted.begin(), wanted.end(), found.all().begin());
       // A hole that was made meanwhile is filled by the CPU.
       if (same && !is_stored({place.begin, wanted.size()})) break;
-      if (same) return {Reach::proven, fmt::format("{} bytes at {} were verified", wanted.size(), place.begin)};
+      if (same) return {TrialResult::proven, fmt::format("{} bytes at {} were verified", wanted.size(), place.begin)};
       if (stays_the_same(place, wanted)) return lost(read, wanted, found);
     }
     return nothing("the file changes too quickly to try it with");
@@ -247,8 +247,8 @@ class Trial {
   }
 
   static Verdict refused(Outcome read) {
-    const Reach reach = reach_after(read);
-    if (reach == Reach::proven) return nothing("reading into device memory failed: " + error_text(read));
+    const TrialResult reach = reach_after(read);
+    if (reach == TrialResult::proven) return nothing("reading into device memory failed: " + error_text(read));
     return {reach, "the trial read answered " + error_text(read)};
   }
 
@@ -265,7 +265,7 @@ class Trial {
   static Verdict lost(Outcome read, std::span<const std::byte> wanted, const HostPages& found) {
     const auto arrived = static_cast<std::size_t>(
         std::mismatch(wanted.begin(), wanted.end(), found.all().begin()).first - wanted.begin());
-    return {Reach::data_lost, fmt::format("the trial read reported {} bytes; {} arrived", read.count(), arrived)};
+    return {TrialResult::data_lost, fmt::format("the trial read reported {} bytes; {} arrived", read.count(), arrived)};
   }
 
   const OpenFile& file_;
@@ -274,7 +274,7 @@ class Trial {
 };
 
 void tell(const DirectPair& pair, const Verdict& verdict) {
-  const bool proven = verdict.reach == Reach::proven;
+  const bool proven = verdict.reach == TrialResult::proven;
   observe::log(proven ? config::LogLevel::notice : config::LogLevel::warn, "p2pdma",
                fmt::format("device {} and {}: {} ({})", pair.device(), pair.storage(),
                            proven ? "the direct path is proven" : "not direct", verdict.words));

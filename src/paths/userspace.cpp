@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "io/file_io.h"
-#include "paths/couriered.h"
+#include "paths/stream_segment.h"
 
 namespace sluice::paths {
 
@@ -70,20 +70,20 @@ class OperationsSide final : public FileSide {
 
 class Userspace final : public Path {
  public:
-  explicit constexpr Userspace(Manner manner) noexcept : manner_(manner) {}
+  explicit constexpr Userspace(CopyMode copy_mode) noexcept : copy_mode_(copy_mode) {}
 
   Outcome move(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) noexcept override {
-    if (piece.carry == route::Carry::straight) {
+    if (piece.carry == route::SegmentMode::straight) {
       const std::span bytes(reinterpret_cast<std::byte*>(piece.address), piece.length);
       return piece.direction == Direction::read ? read_all(file, bytes, piece.at) : write_all(file, bytes, piece.at);
     }
-    if (file.courier != nullptr && !facts::is_host(memory.kind)) {
+    if (file.copier != nullptr && !facts::is_host(memory.kind)) {
       OperationsSide side(file);
-      return couriered(*file.courier, memory, piece, side);
+      return move_in_stream(*file.copier, memory, piece, side);
     }
-    staging::Slab slab = staging::Slab::take();
+    staging::BounceBuffer slab = staging::BounceBuffer::take();
     if (!slab) return Outcome::system_error(ENOMEM);
-    Mover mover(memory, manner_, slab);
+    BounceCopier mover(memory, copy_mode_, slab);
     std::uint64_t done = 0;
     while (done < piece.length) {
       const auto chunk = slab.bytes().first(std::min<std::uint64_t>(piece.length - done, slab.bytes().size()));
@@ -98,27 +98,27 @@ class Userspace final : public Path {
   }
 
  private:
-  static Outcome read_chunk(const OpenFile& file, Mover& mover, std::span<std::byte> chunk, FileOffset at,
+  static Outcome read_chunk(const OpenFile& file, BounceCopier& mover, std::span<std::byte> chunk, FileOffset at,
                             std::uint64_t address) noexcept {
     const Outcome read = read_all(file, chunk, at);
     return read.count() == 0 ? read : mover.to_memory(address, chunk.first(read.count()));
   }
 
-  static Outcome write_chunk(const OpenFile& file, Mover& mover, std::span<std::byte> chunk, FileOffset at,
+  static Outcome write_chunk(const OpenFile& file, BounceCopier& mover, std::span<std::byte> chunk, FileOffset at,
                              std::uint64_t address) noexcept {
-    const Outcome fetched = mover.from_memory(chunk, address);
-    return fetched.ok() ? write_all(file, chunk, at) : fetched;
+    const Outcome staged = mover.from_memory(chunk, address);
+    return staged.ok() ? write_all(file, chunk, at) : staged;
   }
 
-  Manner manner_;
+  CopyMode copy_mode_;
 };
 
 }  // namespace
 
-Path& userspace(Manner manner) noexcept {
-  static Userspace usual(Manner::usual);
-  static Userspace plain(Manner::plain);
-  return manner == Manner::plain ? plain : usual;
+Path& userspace(CopyMode copy_mode) noexcept {
+  static Userspace usual(CopyMode::usual);
+  static Userspace plain(CopyMode::plain);
+  return copy_mode == CopyMode::plain ? plain : usual;
 }
 
 Outcome read_plainly(const OpenFile& file, std::span<std::byte> into, FileOffset at) noexcept {

@@ -1,12 +1,12 @@
 // Files whose handle came with read and write operations of its own: those are called, with host memory.
 #pragma once
 
-#include "paths/mover.h"
+#include "paths/bounce_copier.h"
 #include "paths/path.h"
 
 namespace sluice::paths {
 
-Path& userspace(Manner manner) noexcept;
+Path& userspace(CopyMode copy_mode) noexcept;
 
 // A plain read of a file's bytes into host memory, by whoever serves them: the caller's own operation where there is
 // one, else the private description.

@@ -42,7 +42,7 @@ std::atomic<std::uint64_t> ended_up_to{0};  // what was queued until then does n
 struct Mine {
   Record* record;  // null: none yet, or there was no memory for one
   unsigned depth;
-  unsigned holding;
+  unsigned pins;
   bool ending;
 };
 constinit thread_local Mine mine{};
@@ -145,12 +145,12 @@ InFlight::~InFlight() {
   if (mine.ending) give_record_back();
 }
 
-Holding::Holding() noexcept {
-  ++mine.holding;
+PinScope::PinScope() noexcept {
+  ++mine.pins;
 }
 
-Holding::~Holding() {
-  --mine.holding;
+PinScope::~PinScope() {
+  --mine.pins;
 }
 
 void wait_for_transfers_at_exit() noexcept {
@@ -168,7 +168,7 @@ bool may_begin(std::uint64_t queued) noexcept {
 }
 
 bool waiting_can_end() noexcept {
-  return mine.depth == 0 && mine.holding == 0 && !given_up.load(std::memory_order_relaxed);
+  return mine.depth == 0 && mine.pins == 0 && !given_up.load(std::memory_order_relaxed);
 }
 
 void transfers_after_fork_in_child() noexcept {

@@ -18,12 +18,12 @@ class InFlight {
 
 // Lives as long as this thread holds a pin outside a transfer, perhaps for long: nobody waits for it, but the thread
 // itself must not (a signal handler in the midst of it that ends the process).
-class Holding {
+class PinScope {
  public:
-  Holding() noexcept;
-  ~Holding();
-  Holding(const Holding&) = delete;
-  Holding& operator=(const Holding&) = delete;
+  PinScope() noexcept;
+  ~PinScope();
+  PinScope(const PinScope&) = delete;
+  PinScope& operator=(const PinScope&) = delete;
 };
 
 // Makes exit() wait, before any handler and destructor that was registered earlier, for the transfers that are in

@@ -9,35 +9,36 @@
 #include "config/config.h"
 #include "facts/buffer.h"
 #include "facts/file.h"
-#include "gpu/cpu_window.h"
+#include "gpu/bar_mapping.h"
 #include "io/private_files.h"
+#include "process/options.h"
 #include "process/pairs.h"
 #include "process/slot_table.h"
-#include "process/terms.h"
 
 namespace sluice::process {
 
 // From one open to its last close. Immutable; every file keeps the life that it was registered in.
-struct Life {
+struct DriverSession {
   std::shared_ptr<const config::Config> config;
-  Terms terms;
+  Options options;
   bool denies = false;                                       // some files, by where they are
   std::shared_ptr<Pairs> pairs = std::make_shared<Pairs>();  // what was found out on the way
 };
 
 struct File {
-  File(int descriptor, facts::FileFacts known, std::shared_ptr<const Life> present, const CUfileFSOps_t* own_operations)
+  File(int descriptor, facts::FileFacts known, std::shared_ptr<const DriverSession> present,
+       const CUfileFSOps_t* own_operations)
       : fd(descriptor),
         operations(own_operations),
         facts(std::move(known)),
-        life(std::move(present)),
+        session(std::move(present)),
         buffered(descriptor, facts.device, facts.inode, facts.sync_flags),
-        disk(life->terms.disk_way) {}
+        disk(session->options.disk_way) {}
 
   const int fd;
   const CUfileFSOps_t* const operations;  // null unless the handle came with some
   const facts::FileFacts facts;
-  const std::shared_ptr<const Life> life;
+  const std::shared_ptr<const DriverSession> session;
   io::PrivateFile buffered;
   io::DiskQueue disk;
   std::atomic<bool> explained{false};                      // SLUICE_EXPLAIN has had its line
@@ -48,7 +49,7 @@ struct Buffer {
   std::uint64_t base = 0;
   std::uint64_t size = 0;
   facts::BufferFacts facts;  // of the first byte
-  gpu::CpuWindow window;     // empty unless the life asks for windows
+  gpu::BarMapping window;    // empty unless the life asks for windows
   bool is_whole = true;      // all of it was there; of a reservation, parts may be mapped later, or never
 };
 

@@ -13,11 +13,11 @@
 #include "observe/log.h"
 #include "observe/statistics.h"
 #include "process/broken_pipe.h"
-#include "process/driver.h"
 #include "process/in_flight.h"
+#include "process/process.h"
 #include "route/reasons.h"
 #include "route/route.h"
-#include "stream/channel/station.h"
+#include "stream/channel/stream_channel.h"
 #include "transfer/host_copy.h"
 
 namespace sluice::process {
@@ -44,13 +44,13 @@ void require_welcome(const config::Config& config, const facts::FileFacts& file)
 
 // Where the CPU must not move device memory, a file that leaves no other way is refused at once, and not with its first
 // transfer.
-void require_direct_way(const Life& life, const facts::FileFacts& file) {
+void require_direct_way(const DriverSession& session, const facts::FileFacts& file) {
   facts::BufferFacts device;
   device.kind = facts::MemoryKind::device;
-  const route::Rules& rules = life.terms.rules;
+  const route::Rules& rules = session.options.rules;
   for (const base::Direction direction : {base::Direction::read, base::Direction::write}) {
-    const route::Verdict verdict =
-        route::judge(file, device, life.terms.machine, rules, direction, facts::Reach::proven);
+    const route::RouteChoice verdict =
+        route::judge(file, device, session.options.machine, rules, direction, facts::TrialResult::proven);
     if (route::is_permitted(verdict, rules)) continue;
     const route::ReasonText& text = *route::reason_text(verdict.reason);
     throw Failure(CU_FILE_IO_NOT_SUPPORTED,
@@ -65,9 +65,10 @@ bool lies_in_range(const facts::BufferFacts& memory, std::uint64_t address, std:
 }
 
 // For small reads by the CPU's stores, where they are asked for and everything is not to go one certain way.
-bool wants_window(const Terms& terms, const facts::BufferFacts& memory) {
-  const bool free_to_choose = terms.manner == paths::Manner::usual || terms.manner == paths::Manner::kernel;
-  return free_to_choose && terms.small_reads == paths::SmallReads::window && memory.kind == facts::MemoryKind::device;
+bool wants_window(const Options& options, const facts::BufferFacts& memory) {
+  const bool free_to_choose =
+      options.copy_mode == paths::CopyMode::usual || options.copy_mode == paths::CopyMode::kernel;
+  return free_to_choose && options.small_reads == paths::SmallReads::window && memory.kind == facts::MemoryKind::device;
 }
 
 // Best now: later a stream may wait for us, or for what the program does next.
@@ -81,19 +82,19 @@ void prepare_kernels() noexcept {
 
 }  // namespace
 
-void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
+void* Process::register_file(int fd, const CUfileFSOps_t* operations) {
   if (fd < 0) throw Failure(CU_FILE_INVALID_VALUE, "a negative descriptor names no file");
-  const auto opened = life_or_open();  // before anything can fail: the log tells why
-  if (opened->terms.manner != paths::Manner::plain && gpu::attach_driver() != nullptr) prepare_kernels();
+  const auto opened = session_or_open();  // before anything can fail: the log tells why
+  if (opened->options.copy_mode != paths::CopyMode::plain && gpu::attach_driver() != nullptr) prepare_kernels();
   // A denylist is asked of the place as it is now.
   facts::FileFacts facts = facts_of(fd, opened->denies);
   facts.caller_reads = operations != nullptr && operations->read != nullptr;
   facts.caller_writes = operations != nullptr && operations->write != nullptr;
 
   const std::lock_guard lock(control_);
-  const auto life = ensure_open_locked();
-  require_welcome(*life->config, facts);
-  require_direct_way(*life, facts);
+  const auto session = ensure_open_locked();
+  require_welcome(*session->config, facts);
+  require_direct_way(*session, facts);
   if (const auto known = handles_by_fd_.find(fd); known != handles_by_fd_.end()) {
     const auto file = files_.pin(known->second);
     if (file && same_file(*file, facts)) {
@@ -104,13 +105,13 @@ void* Driver::register_file(int fd, const CUfileFSOps_t* operations) {
   }
   if (facts.block.over_tcp) broken_pipes_expected.store(true, std::memory_order_relaxed);
   observe::log_debug("core", [&] { return fmt::format("descriptor {} registered: {}", fd, facts::describe(facts)); });
-  void* const handle = files_.insert(std::make_unique<File>(fd, std::move(facts), life, operations));
+  void* const handle = files_.insert(std::make_unique<File>(fd, std::move(facts), session, operations));
   handles_by_fd_[fd] = handle;
   return handle;
 }
 
 // A number that is registered is told of first, whatever it means by now that cannot be registered.
-facts::FileFacts Driver::facts_of(int fd, bool place_as_it_is) {
+facts::FileFacts Process::facts_of(int fd, bool place_as_it_is) {
   try {
     return place_as_it_is ? facts::of_file(fd, facts::Root{}) : facts::of_file(fd, facts::Root{}, places_);
   } catch (const Failure& failure) {
@@ -124,8 +125,8 @@ facts::FileFacts Driver::facts_of(int fd, bool place_as_it_is) {
   }
 }
 
-void Driver::register_buffer(const void* base, std::size_t size, int flags) {
-  const auto life = life_or_open();  // also where the arguments are wrong
+void Process::register_buffer(const void* base, std::size_t size, int flags) {
+  const auto session = session_or_open();  // also where the arguments are wrong
   if (base == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "a null pointer is no buffer");
   if (size == 0) throw Failure(CU_FILE_INVALID_VALUE, "a buffer of no bytes cannot be registered");
   if ((flags & ~known_buffer_flags) != 0) {
@@ -155,14 +156,14 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
     throw Failure(CU_FILE_CUDA_POINTER_RANGE_ERROR,
                   "the buffer is longer than its allocation: register at most what was allocated");
   }
-  if (!on_device && !life->config->flag(CUFILE_PARAM_PROPERTIES_ALLOW_SYSTEM_MEMORY)) {
+  if (!on_device && !session->config->flag(CUFILE_PARAM_PROPERTIES_ALLOW_SYSTEM_MEMORY)) {
     throw Failure(CU_FILE_CUDA_MEMORY_TYPE_INVALID, "host memory is switched off by properties.allow_system_memory");
   }
 
   gpu::settle(facts, address);
   if (on_device) observe::name_device(facts.device, gpu::uuid_of(facts.device).bytes);
   auto buffer = std::make_unique<Buffer>(Buffer{address, size, facts, {}, is_whole});
-  if (is_whole && wants_window(life->terms, facts)) buffer->window = gpu::CpuWindow::onto(address, size);
+  if (is_whole && wants_window(session->options, facts)) buffer->window = gpu::BarMapping::onto(address, size);
   void* stale = nullptr;
   {
     const std::lock_guard lock(control_);
@@ -177,14 +178,14 @@ void Driver::register_buffer(const void* base, std::size_t size, int flags) {
     }
     if (on_device) observe::count_registered_bytes(facts.device, static_cast<std::int64_t>(size));
   }
-  if (stale != nullptr) buffers_.retire(stale, patience_now());
+  if (stale != nullptr) buffers_.retire(stale, drain_mode_now());
   observe::log_debug("core", [&] {
     return fmt::format("buffer {:#x} of {} bytes registered, device {}", address, size, facts.device);
   });
 }
 
 // A second registration is one whatever its length.
-void Driver::require_unknown(std::uint64_t address, const facts::BufferFacts& now) {
+void Process::require_unknown(std::uint64_t address, const facts::BufferFacts& now) {
   const std::lock_guard lock(control_);
   const auto known = ranges_.find(address, address, 1);
   if (!known || known->base != address) return;
@@ -195,13 +196,13 @@ void Driver::require_unknown(std::uint64_t address, const facts::BufferFacts& no
 }
 
 // Under the lock, so that the level is never below what is there.
-void Driver::count_out_locked(const Buffer& buffer) {
+void Process::count_out_locked(const Buffer& buffer) {
   if (facts::is_host(buffer.facts.kind)) return;
   observe::count_registered_bytes(buffer.facts.device, -static_cast<std::int64_t>(buffer.size));
 }
 
 // Without memory for it, the buffer is gone again.
-bool Driver::insert_range_locked(const RegisteredRange& range) {
+bool Process::insert_range_locked(const RegisteredRange& range) {
   try {
     return ranges_.insert(range);
   } catch (...) {
@@ -210,7 +211,7 @@ bool Driver::insert_range_locked(const RegisteredRange& range) {
   }
 }
 
-void* Driver::take_stale_locked(const RegisteredRange& range, const facts::BufferFacts& now) {
+void* Process::take_stale_locked(const RegisteredRange& range, const facts::BufferFacts& now) {
   const auto known = ranges_.find(range.base, range.base, 1);
   if (!known || known->base != range.base) return nullptr;
   {
@@ -223,7 +224,7 @@ void* Driver::take_stale_locked(const RegisteredRange& range, const facts::Buffe
   return known->handle;
 }
 
-RegisteredRange Driver::take_buffer(std::uint64_t base) {
+RegisteredRange Process::take_buffer(std::uint64_t base) {
   const std::lock_guard lock(control_);
   if (use_count_ == 0) {
     throw Failure(CU_FILE_DRIVER_CLOSING, was_open_ ? "the driver was closed, which deregistered all buffers"
@@ -240,7 +241,7 @@ RegisteredRange Driver::take_buffer(std::uint64_t base) {
   return *range;
 }
 
-void Driver::end_leaving(std::uint64_t base) {
+void Process::end_leaving(std::uint64_t base) {
   std::vector<void*> handles;
   {
     const std::lock_guard lock(control_);
@@ -248,10 +249,10 @@ void Driver::end_leaving(std::uint64_t base) {
       if (range.base == base) handles.push_back(range.handle);
     }
   }
-  for (void* handle : handles) buffers_.retire(handle, patience_now());
+  for (void* handle : handles) buffers_.retire(handle, drain_mode_now());
 }
 
-void Driver::forget_leaving(std::span<const RegisteredRange> ranges) {
+void Process::forget_leaving(std::span<const RegisteredRange> ranges) {
   const std::lock_guard lock(control_);
   std::erase_if(leaving_, [ranges](const RegisteredRange& one) {
     return std::any_of(ranges.begin(), ranges.end(), [&](const auto& ended) { return ended.handle == one.handle; });
@@ -259,13 +260,13 @@ void Driver::forget_leaving(std::span<const RegisteredRange> ranges) {
 }
 
 // Returns when no transfer touches the memory, also where it refuses: the caller may free it next.
-void Driver::deregister_buffer(const void* base) {
+void Process::deregister_buffer(const void* base) {
   if (base == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "a null pointer is no buffer");
   const auto address = reinterpret_cast<std::uint64_t>(base);
   try {
     const RegisteredRange range = take_buffer(address);
     observe::log_debug("core", [&] { return fmt::format("buffer {:#x} deregistered", address); });
-    buffers_.retire(range.handle, patience_now());
+    buffers_.retire(range.handle, drain_mode_now());
     forget_leaving({&range, 1});
   } catch (const Failure&) {
     end_leaving(address);

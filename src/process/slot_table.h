@@ -17,10 +17,10 @@
 namespace sluice::process {
 
 // Whether whoever ends a handle waits for those that use it.
-enum class Patience : std::uint8_t { until_the_last_user_left, none };
+enum class DrainMode : std::uint8_t { until_the_last_user_left, none };
 
 // What a pointer says of itself.
-enum class Standing : std::uint8_t { garbage, retired, live };
+enum class HandleState : std::uint8_t { garbage, retired, live };
 
 // `Tag` is the handle's top byte: it makes the pointer non-canonical and tells tables apart. `Shards` is how many
 // cache lines the count of users is spread over.
@@ -140,26 +140,26 @@ class SlotTable {
     return {};
   }
 
-  Standing standing(Handle handle) noexcept {
+  HandleState standing(Handle handle) noexcept {
     const auto place = unpack(handle);
     Slot* const slot = place ? slot_at(place->index) : nullptr;
-    if (slot == nullptr) return Standing::garbage;
+    if (slot == nullptr) return HandleState::garbage;
     const std::uint64_t word = slot->word.load();
-    if (word == word_of(place->generation, phase_live)) return Standing::live;
-    return place->generation <= word >> 2 ? Standing::retired : Standing::garbage;
+    if (word == word_of(place->generation, phase_live)) return HandleState::live;
+    return place->generation <= word >> 2 ? HandleState::retired : HandleState::garbage;
   }
 
   // Ends a handle: nobody new gets in, and once the last user has left the object is destroyed. Returns after that,
   // also where another thread has begun to end it. False when the handle was not live. Not to be called with a pin of
   // the same handle in hand, unless without patience: then it returns at once, and the slot is not used again.
-  bool retire(Handle handle, Patience patience = Patience::until_the_last_user_left) {
+  bool retire(Handle handle, DrainMode drain_mode = DrainMode::until_the_last_user_left) {
     const auto place = unpack(handle);
     Slot* const slot = place ? slot_at(place->index) : nullptr;
     if (slot == nullptr) return false;
     std::uint64_t expected = word_of(place->generation, phase_live);
     const bool was_live = slot->word.compare_exchange_strong(expected, word_of(place->generation, phase_dying));
     if (was_live) settle(*slot, place->generation);
-    if (patience == Patience::none) return was_live;
+    if (drain_mode == DrainMode::none) return was_live;
     const auto ends = [&](std::uint64_t word) { return word >> 2 == place->generation && is_about_to_end(word); };
     for (std::uint64_t word = slot->word.load(); ends(word); word = slot->word.load()) slot->word.wait(word);
     if (!was_live) return false;

@@ -6,11 +6,11 @@
 
 #include <array>
 
-#include "facts/look.h"
+#include "facts/descriptor_check.h"
 #include "facts/nvme_paths.h"
-#include "gpu/driver.h"
+#include "gpu/cuda_api.h"
 #include "paths/direct_pair.h"
-#include "process/direct.h"
+#include "process/pair_trial.h"
 #include "request/transfer.h"
 #include "route/reasons.h"
 
@@ -73,7 +73,7 @@ namespace {
 paths::DirectPair* tried_pair(process::File& file, const facts::BufferFacts& memory, base::Direction direction) {
   paths::DirectPair* const pair = memory.device < 0 ? nullptr : process::pair_of(file, memory, direction);
   // A descriptor that belongs to another file by now would tell of that one's storage.
-  facts::Look now(file.fd, file.facts);
+  facts::DescriptorCheck now(file.fd, file.facts);
   if (pair != nullptr && now.finds_the_file()) {
     const paths::OpenFile open{file.fd, file.facts, file.buffered, file.disk, now, nullptr, nullptr, pair};
     process::try_pair(open, memory, process::Need::pressing);
@@ -84,28 +84,28 @@ paths::DirectPair* tried_pair(process::File& file, const facts::BufferFacts& mem
 std::string detail_of(const process::File& file, const facts::BufferFacts& memory, const paths::DirectPair* pair) {
   return fmt::format("{}, opened {}, {}{}{}{}", facts::describe_now(file.fd, file.facts, facts::Root{}),
                      file.facts.direct ? "with O_DIRECT" : "without O_DIRECT", name_of_memory(memory), words_of(pair),
-                     paths_of(file.facts), remark(file.life->terms.machine));
+                     paths_of(file.facts), remark(file.session->options.machine));
 }
 
 }  // namespace
 
 Explanation explain(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape) {
-  const process::Terms& terms = file.life->terms;
+  const process::Options& options = file.session->options;
   const paths::DirectPair* const pair = tried_pair(file, memory, shape.direction);
-  const facts::Reach reach = pair != nullptr ? pair->reach() : facts::Reach::untried;
-  const route::Decision decision = route::decide(file.facts, memory, terms.machine, terms.rules, shape, reach);
+  const facts::TrialResult reach = pair != nullptr ? pair->reach() : facts::TrialResult::untried;
+  const route::Decision decision = route::decide(file.facts, memory, options.machine, options.rules, shape, reach);
   return {{decision.path, decision.reason}, detail_of(file, memory, pair)};
 }
 
 Reasons all_reasons(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape) {
-  const process::Terms& terms = file.life->terms;
+  const process::Options& options = file.session->options;
   const paths::DirectPair* const pair = tried_pair(file, memory, shape.direction);
-  const facts::Reach reach = pair != nullptr ? pair->reach() : facts::Reach::untried;
-  const route::Decision decision = route::decide(file.facts, memory, terms.machine, terms.rules, shape, reach);
+  const facts::TrialResult reach = pair != nullptr ? pair->reach() : facts::TrialResult::untried;
+  const route::Decision decision = route::decide(file.facts, memory, options.machine, options.rules, shape, reach);
   Reasons found{{decision.reason}, detail_of(file, memory, pair)};
   // What the handle's own operations carry, and what the shape of a request decides, has no other reason.
   if (decision.path == SLUICE_PATH_USERSPACE || decision.reason == SLUICE_REASON_RAGGED_REQUEST) return found;
-  found.reasons = route::all_reasons(file.facts, memory, terms.machine, terms.rules, reach);
+  found.reasons = route::all_reasons(file.facts, memory, options.machine, options.rules, reach);
   return found;
 }
 

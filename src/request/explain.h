@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "process/driver.h"
+#include "process/process.h"
 #include "request/request.h"
 
 namespace sluice::request {
@@ -12,7 +12,7 @@ namespace sluice::request {
 // The verdict for a transfer between this file and this memory, and the facts that it rests on. A direct path that
 // nobody has tried yet is tried. A shape of no bytes stands for large, aligned transfers.
 struct Explanation {
-  route::Verdict verdict;
+  route::RouteChoice verdict;
   std::string detail;
 };
 Explanation explain(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape);

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "facts/look.h"
+#include "facts/descriptor_check.h"
 
 namespace sluice::request {
 
 using base::FileOffset;
 using base::Outcome;
-using route::Carry;
+using route::SegmentMode;
 
 namespace {
 
@@ -21,9 +21,9 @@ bool tells_of_storage(Outcome moved) noexcept {
 }
 
 // What O_DIRECT refuses, or collides with, the page cache has. Places that are left over need not be whole blocks.
-Carry carry_for(const paths::OpenFile& file, const paths::Piece& piece, unsigned in_vain) noexcept {
+SegmentMode carry_for(const paths::OpenFile& file, const paths::Piece& piece, unsigned in_vain) noexcept {
   if (!file.facts.direct) return piece.carry;
-  return in_vain == 0 ? Carry::bounce : Carry::bounce_buffered;
+  return in_vain == 0 ? SegmentMode::bounce : SegmentMode::bounce_buffered;
 }
 
 }  // namespace
@@ -39,12 +39,12 @@ Outcome read_on(paths::Path& path, const paths::OpenFile& file, const facts::Buf
                 const paths::Piece& piece, Outcome moved) noexcept {
   std::uint64_t done = moved.count();
   for (unsigned in_vain = 0; done < piece.length && in_vain < most_in_vain && !tells_of_storage(moved);) {
-    facts::Look now(file.fd, file.facts);
+    facts::DescriptorCheck now(file.fd, file.facts);
     if (!now.finds_the_file()) break;
     const std::uint64_t at = piece.at.value + done;
     if (at >= now.size()) return Outcome::bytes(done);
-    const paths::OpenFile as_it_is{file.fd,         file.facts,  file.buffered, file.disk,    now,
-                                   file.operations, file.handle, file.pair,     file.courier, file.window};
+    const paths::OpenFile as_it_is{file.fd,         file.facts,  file.buffered, file.disk,   now,
+                                   file.operations, file.handle, file.pair,     file.copier, file.window};
     const std::uint64_t length = std::min(piece.length - done, now.size() - at);
     moved = path.move(as_it_is, memory,
                       {piece.direction, carry_for(file, piece, in_vain), FileOffset{at}, piece.address + done, length});

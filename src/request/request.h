@@ -7,7 +7,7 @@
 #include "base/strong.h"
 #include "facts/buffer.h"
 #include "paths/path.h"
-#include "process/terms.h"
+#include "process/options.h"
 #include "route/route.h"
 
 namespace sluice::request {
@@ -24,11 +24,11 @@ struct Request {
 // What came of a request, and which way it went: of one that changed its way, the last one.
 struct Result {
   base::Outcome outcome;
-  route::Verdict way;
+  route::RouteChoice way;
   std::uint64_t counted = 0;  // bytes of the outcome that went another way before, and are counted there
 };
 
 // Runs on the calling thread and returns when the last byte is in place. No lock, no heap, no exception.
-Result run(const Request& request, const paths::OpenFile& file, const process::Terms& terms) noexcept;
+Result run(const Request& request, const paths::OpenFile& file, const process::Options& options) noexcept;
 
 }  // namespace sluice::request

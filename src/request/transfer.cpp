@@ -7,16 +7,16 @@
 #include <limits>
 #include <optional>
 
-#include "facts/look.h"
+#include "facts/descriptor_check.h"
 #include "gpu/memory.h"
 #include "gpu/settle.h"
 #include "observe/statistics.h"
 #include "paths/posix.h"
-#include "process/direct.h"
 #include "process/in_flight.h"
+#include "process/pair_trial.h"
 #include "request/explain.h"
-#include "request/late.h"
 #include "request/request.h"
+#include "request/slow_log.h"
 
 namespace sluice::request {
 
@@ -51,7 +51,7 @@ bool still_there(const process::Buffer& buffer, const facts::BufferFacts& memory
 }
 
 // It shows the allocation that was registered: not another one that has come to its address, nor what is mapped behind.
-const gpu::CpuWindow* window_of(const Memory& memory) noexcept {
+const gpu::BarMapping* window_of(const Memory& memory) noexcept {
   if (!memory.inside || !memory.registration->window) return nullptr;
   return same_allocation(memory.registration->facts, memory.facts) ? &memory.registration->window : nullptr;
 }
@@ -66,26 +66,26 @@ bool reaches_back(const Call& call, std::uint64_t address, const facts::BufferFa
 }
 
 // Where a call comes from, and what has been done of it.
-struct Origin {
+struct Caller {
   bool batch = false;
-  Before before;
-  stream::Courier* courier = nullptr;
+  Progress progress;
+  stream::StreamCopier* copier = nullptr;
   bool in_stream = false;
   bool may_reach_back = false;  // by a negative offset, also from a pointer that was registered
 };
 
-Outcome resolve(process::Driver& driver, const Call& call, std::uint64_t address, const Origin& origin,
+Outcome resolve(process::Process& process, const Call& call, std::uint64_t address, const Caller& caller,
                 Memory& memory) noexcept {
-  const stream::Courier* const courier = origin.courier;
+  const stream::StreamCopier* const copier = caller.copier;
   // What the call found stays until its stream has got beyond this transfer, also where the program has freed it behind
   // the transfer and the driver has forgotten it.
-  const facts::BufferFacts* const remembered = courier != nullptr ? courier->remembers(address, call.size) : nullptr;
+  const facts::BufferFacts* const remembered = copier != nullptr ? copier->remembers(address, call.size) : nullptr;
   memory.facts = remembered != nullptr ? *remembered : gpu::inspect(address);
   const auto base = reinterpret_cast<std::uint64_t>(call.base);
-  if (const auto range = driver.ranges().find(base, address, call.size)) {
-    memory.registration = driver.buffers().pin(range->handle);
+  if (const auto range = process.ranges().find(base, address, call.size)) {
+    memory.registration = process.buffers().pin(range->handle);
     if (memory.registration && call.buffer_offset < 0 && leaves_registered(*memory.registration, call) &&
-        !(origin.may_reach_back && reaches_back(call, address, memory.facts))) {
+        !(caller.may_reach_back && reaches_back(call, address, memory.facts))) {
       return Outcome::refused(CU_FILE_INTERNAL_ERROR);
     }
     // Host memory may be registered as long as all addresses: a device's is not meant then.
@@ -98,7 +98,7 @@ Outcome resolve(process::Driver& driver, const Call& call, std::uint64_t address
       if (whole) return Outcome::bytes(0);
       // By the pointer that was registered a transfer has to stay inside. By any other one it is a transfer of memory
       // that lies where it lies, as with NVIDIA's library.
-      if (range->base == base && !memory.inside && call.buffer_offset >= 0 && !origin.batch) {
+      if (range->base == base && !memory.inside && call.buffer_offset >= 0 && !caller.batch) {
         return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
       }
     }
@@ -118,12 +118,12 @@ Outcome resolve(process::Driver& driver, const Call& call, std::uint64_t address
 }
 
 // A read may ask for more than its memory holds where the file has no more.
-bool ends_within(facts::Look& now, std::uint64_t offset, std::uint64_t size) noexcept {
+bool ends_within(facts::DescriptorCheck& now, std::uint64_t offset, std::uint64_t size) noexcept {
   return now.finds_the_file() && now.size() <= offset + size;
 }
 
 // Is there nothing at all to be read? Then nothing is asked of the memory either.
-bool is_behind_the_end(process::File& file, const Call& call, facts::Look& now) noexcept {
+bool is_behind_the_end(process::File& file, const Call& call, facts::DescriptorCheck& now) noexcept {
   return call.direction == Direction::read && file.operations == nullptr && call.buffer_offset >= 0 &&
          call.file_offset >= 0 && ends_within(now, static_cast<std::uint64_t>(call.file_offset), 0);
 }
@@ -131,14 +131,14 @@ bool is_behind_the_end(process::File& file, const Call& call, facts::Look& now) 
 // What a call by a pointer that was registered is told before all else but a null pointer and the offset in the file:
 // NVIDIA's library adds offset and size as words, which may come round. Nothing where no such thing is registered, or
 // the call has to be looked at further.
-std::optional<Outcome> told_of_registration(process::Driver& driver, const process::File& file,
+std::optional<Outcome> told_of_registration(process::Process& process, const process::File& file,
                                             const Call& call) noexcept {
   if (call.base == nullptr || call.file_offset < 0) return std::nullopt;
   if (call.direction == Direction::read && file.facts.access == Access::write_only) return std::nullopt;
   const auto base = reinterpret_cast<std::uint64_t>(call.base);
-  const auto range = driver.ranges().find(base, base, 1);
+  const auto range = process.ranges().find(base, base, 1);
   if (!range || range->base != base) return std::nullopt;
-  const process::BufferTable::Pin buffer = driver.buffers().pin(range->handle);
+  const process::BufferTable::Pin buffer = process.buffers().pin(range->handle);
   if (!buffer || !same_allocation(buffer->facts, gpu::inspect(base))) return std::nullopt;
   const auto offset = static_cast<std::uint64_t>(call.buffer_offset);
   if (offset + call.size > buffer->size) return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
@@ -152,11 +152,12 @@ struct Seen {
   bool by_drive = false;
 };
 
-Outcome run(process::Driver& driver, process::File& file, const Call& call, const Origin& origin, Seen& seen) noexcept {
+Outcome run(process::Process& process, process::File& file, const Call& call, const Caller& caller,
+            Seen& seen) noexcept {
   const Outcome refusal = check(file, call);
-  facts::Look now(file.fd, file.facts);
-  if ((!refusal.ok() || call.size == 0 || call.buffer_offset < 0) && !origin.in_stream && !origin.batch) {
-    if (const auto told = told_of_registration(driver, file, call)) return *told;
+  facts::DescriptorCheck now(file.fd, file.facts);
+  if ((!refusal.ok() || call.size == 0 || call.buffer_offset < 0) && !caller.in_stream && !caller.batch) {
+    if (const auto told = told_of_registration(process, file, call)) return *told;
     if (refusal.error() == EFAULT && is_behind_the_end(file, call, now)) return Outcome::bytes(0);
   }
   if (!refusal.ok() || call.size == 0) return refusal;
@@ -169,8 +170,8 @@ Outcome run(process::Driver& driver, process::File& file, const Call& call, cons
   }
 
   Memory memory;
-  stream::Courier* const courier = origin.courier;
-  const Outcome resolved = resolve(driver, bounded, address, origin, memory);
+  stream::StreamCopier* const copier = caller.copier;
+  const Outcome resolved = resolve(process, bounded, address, caller, memory);
   seen.memory = memory.facts;
   if (!resolved.ok()) {
     const bool fits = call.direction == Direction::read && file.operations == nullptr && call.buffer_offset >= 0 &&
@@ -179,58 +180,58 @@ Outcome run(process::Driver& driver, process::File& file, const Call& call, cons
     if (memory.there == 0) return Outcome::bytes(0);  // from its end on there is nothing to read
     bounded.size = memory.there;
   }
-  if (courier == nullptr) gpu::settle(memory.facts, address);
+  if (copier == nullptr) gpu::settle(memory.facts, address);
   if (memory.facts.kind != facts::MemoryKind::plain_host) watch_exit_behind_the_driver();
   const request::Request request{call.direction, base::FileOffset{offset}, address, bounded.size,
-                                 memory.facts,   origin.before.stopped};
+                                 memory.facts,   caller.progress.stopped};
   const paths::OpenFile open{
       file.fd, file.facts,       file.buffered, file.disk,
       now,     file.operations,  call.handle,   process::pair_of(file, memory.facts, call.direction),
-      courier, window_of(memory)};
+      copier,  window_of(memory)};
   // Between a submission and its turn, programs may well have closed a file.
-  const bool in_time = call.direction == Direction::read && origin.batch;
+  const bool in_time = call.direction == Direction::read && caller.batch;
   const bool later = !in_time && paths::looks_while_copying(open, memory.facts, call.direction, bounded.size);
   if (!later && !now.finds_the_file()) return Outcome::system_error(EBADF);
   // A trial copies on streams of our own, which may stand behind those that wait for this transfer.
-  if (courier == nullptr) process::try_pair(open, memory.facts, process::need_of(file.life->terms));
-  const request::Result result = request::run(request, open, file.life->terms);
+  if (copier == nullptr) process::try_pair(open, memory.facts, process::need_of(file.session->options));
+  const request::Result result = request::run(request, open, file.session->options);
   seen.by_drive = result.way.path == SLUICE_PATH_P2PDMA;
-  if (file.life->config->explain) explain_once(file, request, result);
+  if (file.session->config->explain) explain_once(file, request, result);
   if (result.outcome.error() == EFAULT && is_behind_the_end(file, call, now)) return Outcome::bytes(0);
   return result.outcome;
 }
 
-Outcome run_counted(process::Driver& driver, process::File& file, const Call& call, const Origin& origin) noexcept {
+Outcome run_counted(process::Process& process, process::File& file, const Call& call, const Caller& caller) noexcept {
   Seen seen;
-  const std::uint64_t there = origin.before.there;
+  const std::uint64_t there = caller.progress.there;
   const Call rest = rest_of(call, there);
-  if (!observe::statistics_running()) return behind(there, run(driver, file, rest, origin, seen));
+  if (!observe::statistics_running()) return after_prefix(there, run(process, file, rest, caller, seen));
   const auto begun = std::chrono::steady_clock::now();
-  const Outcome outcome = behind(there, run(driver, file, rest, origin, seen));
+  const Outcome outcome = after_prefix(there, run(process, file, rest, caller, seen));
   const observe::Transfer record{.direction = call.direction,
                                  .requested = call.size,
                                  .aligned = aligned(call),
                                  .device = facts::is_host(seen.memory.kind) ? -1 : seen.memory.device,
                                  .duration = std::chrono::steady_clock::now() - begun,
                                  .by_drive = seen.by_drive,
-                                 .in_batch = origin.batch};
+                                 .in_batch = caller.batch};
   observe::count_transfer(record, outcome);
   return outcome;
 }
 
-bool leaves_its_registration(process::Driver& driver, const Call& call) noexcept {
+bool leaves_its_registration(process::Process& process, const Call& call) noexcept {
   const auto base = reinterpret_cast<std::uint64_t>(call.base);
-  const auto range = driver.ranges().find(base, base, 1);
+  const auto range = process.ranges().find(base, base, 1);
   if (!range) return false;
-  const process::BufferTable::Pin buffer = driver.buffers().pin(range->handle);
+  const process::BufferTable::Pin buffer = process.buffers().pin(range->handle);
   return buffer && call.buffer_offset >= 0 && leaves_registered(*buffer, call);
 }
 
-Outcome run_watched(process::Driver& driver, process::File& file, const Call& call, const Origin& origin) noexcept {
+Outcome run_watched(process::Process& process, process::File& file, const Call& call, const Caller& caller) noexcept {
   const process::InFlight in_flight;  // for those who come with a pin
-  const Watch watch;
-  const Outcome outcome = run_counted(driver, file, call, origin);
-  Watch::end(file, call, outcome, watch.so_far());
+  const TransferTimer watch;
+  const Outcome outcome = run_counted(process, file, call, caller);
+  TransferTimer::end(file, call, outcome, watch.so_far());
   return outcome;
 }
 
@@ -278,56 +279,57 @@ Call rest_of(const Call& call, std::uint64_t there) noexcept {
   return rest;
 }
 
-Outcome behind(std::uint64_t there, Outcome rest) noexcept {
+Outcome after_prefix(std::uint64_t there, Outcome rest) noexcept {
   return there == 0 ? rest : Outcome::bytes(there + rest.count());
 }
 
-Outcome transfer(process::Driver& driver, process::File& file, const Call& call) noexcept {
-  return run_watched(driver, file, call, {});
+Outcome transfer(process::Process& process, process::File& file, const Call& call) noexcept {
+  return run_watched(process, file, call, {});
 }
 
-Outcome transfer_entry(process::Driver& driver, process::File& file, const Call& call, const Before& before) noexcept {
-  return run_watched(driver, file, call, {.batch = true, .before = before});
+Outcome transfer_entry(process::Process& process, process::File& file, const Call& call,
+                       const Progress& progress) noexcept {
+  return run_watched(process, file, call, {.batch = true, .progress = progress});
 }
 
-Outcome transfer_in_stream(process::Driver& driver, process::File& file, const Call& call, stream::Courier* courier,
-                           OffsetsAre offset) noexcept {
+Outcome transfer_in_stream(process::Process& process, process::File& file, const Call& call,
+                           stream::StreamCopier* copier, OffsetsAre offset) noexcept {
   if (call.size == 0) return Outcome::bytes(0);  // nothing else of it is looked at
   const Outcome outcome = run_watched(
-      driver, file, call,
-      {.before = {}, .courier = courier, .in_stream = true, .may_reach_back = offset == OffsetsAre::read_late});
+      process, file, call,
+      {.progress = {}, .copier = copier, .in_stream = true, .may_reach_back = offset == OffsetsAre::read_late});
   const bool reads = call.direction == Direction::read;
   switch (outcome.error()) {
     case CU_FILE_INVALID_MAPPING_RANGE:
       return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
     case CU_FILE_INVALID_FILE_OPEN_FLAG:
       if (reads) return outcome;
-      if (leaves_its_registration(driver, call)) return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
+      if (leaves_its_registration(process, call)) return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
       return Outcome::system_error(file.facts.direct ? EIO : EPERM);
     case CU_FILE_INVALID_VALUE:
       if (reads && file.facts.access == Access::write_only) return Outcome::refused(CU_FILE_INVALID_FILE_OPEN_FLAG);
-      if (leaves_its_registration(driver, call)) return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
+      if (leaves_its_registration(process, call)) return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
       return call.file_offset >= 0 || offset == OffsetsAre::read_late ? Outcome::system_error(EPERM) : outcome;
     default:
       return outcome;
   }
 }
 
-Outcome transfer_part(process::Driver& driver, process::File& file, const Call& call,
+Outcome transfer_part(process::Process& process, process::File& file, const Call& call,
                       observe::VectoredTransfer& seen) noexcept {
   Seen part;
-  const Outcome outcome = run(driver, file, call, {}, part);
+  const Outcome outcome = run(process, file, call, {}, part);
   seen.add(facts::is_host(part.memory.kind) ? -1 : part.memory.device, outcome.count(), part.by_drive, aligned(call));
   return outcome;
 }
 
-Outcome transfer(process::Driver& driver, const Call& call) noexcept {
+Outcome transfer(process::Process& process, const Call& call) noexcept {
   // Before the pin: a signal handler that ends the process must find it whenever it would find the pin.
   const process::InFlight in_flight;
-  const process::FileTable::Pin file = driver.files().pin(call.handle);
-  if (file) return transfer(driver, *file, call);
+  const process::FileTable::Pin file = process.files().pin(call.handle);
+  if (file) return transfer(process, *file, call);
   Outcome refusal = Outcome::system_error(EINVAL);
-  if (driver.files().standing(call.handle) == process::Standing::retired) {
+  if (process.files().standing(call.handle) == process::HandleState::retired) {
     refusal = Outcome::refused(call.file_offset < 0 ? CU_FILE_INVALID_VALUE : CU_FILE_HANDLE_NOT_REGISTERED);
   }
   observe::count_transfer({.direction = call.direction, .requested = call.size}, refusal);

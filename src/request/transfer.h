@@ -9,8 +9,8 @@
 #include "base/outcome.h"
 #include "base/strong.h"
 #include "observe/statistics.h"
-#include "process/driver.h"
-#include "stream/channel/courier.h"
+#include "process/process.h"
+#include "stream/channel/stream_copier.h"
 
 namespace sluice::request {
 
@@ -24,36 +24,36 @@ struct Call {
 };
 
 // Checks in the order of the contract, resolves file and memory, runs the request, records it. The I/O path.
-base::Outcome transfer(process::Driver& driver, const Call& call) noexcept;
+base::Outcome transfer(process::Process& process, const Call& call) noexcept;
 
 // The same on a file that is pinned already.
-base::Outcome transfer(process::Driver& driver, process::File& file, const Call& call) noexcept;
+base::Outcome transfer(process::Process& process, process::File& file, const Call& call) noexcept;
 
 // The same of a batch's entry that others have been at before. The outcome is that of the whole.
-struct Before {
+struct Progress {
   std::uint64_t there = 0;  // bytes from its start that are in place: fewer than it asks for
   bool stopped = false;     // the drive moves nothing more of it
   bool begun() const noexcept { return there > 0 || stopped; }
 };
-base::Outcome transfer_entry(process::Driver& driver, process::File& file, const Call& call,
-                             const Before& before) noexcept;
+base::Outcome transfer_entry(process::Process& process, process::File& file, const Call& call,
+                             const Progress& before) noexcept;
 
 // The same of a part of a vectored call, whose caller pins, watches and counts for all parts. `seen` is told what went
 // to or from a device.
-base::Outcome transfer_part(process::Driver& driver, process::File& file, const Call& call,
+base::Outcome transfer_part(process::Process& process, process::File& file, const Call& call,
                             observe::VectoredTransfer& seen) noexcept;
 
 // What is left of a call behind so many bytes; and the outcome of the whole, when that was the rest's. An error counts
 // only where nothing had been moved.
 Call rest_of(const Call& call, std::uint64_t there) noexcept;
-base::Outcome behind(std::uint64_t there, base::Outcome rest) noexcept;
+base::Outcome after_prefix(std::uint64_t there, base::Outcome rest) noexcept;
 
 // The same for a stream that has got there: device memory is reached through its courier, where there is one. NVIDIA's
 // library has codes of its own here for memory that a call may not touch: so have we.
 // NVIDIA's library also looks less closely at offsets that are read when the stream gets there.
 enum class OffsetsAre : std::uint8_t { fixed, read_late };
-base::Outcome transfer_in_stream(process::Driver& driver, process::File& file, const Call& call,
-                                 stream::Courier* courier, OffsetsAre offset) noexcept;
+base::Outcome transfer_in_stream(process::Process& process, process::File& file, const Call& call,
+                                 stream::StreamCopier* copier, OffsetsAre offset) noexcept;
 
 // What a call is refused for without looking at the memory: null buffer, negative offsets, wrong access mode. 0:
 // nothing.

@@ -8,9 +8,9 @@
 
 #include "gpu/memory.h"
 #include "observe/log.h"
-#include "paths/couriered.h"
+#include "paths/stream_segment.h"
 #include "paths/userspace.h"
-#include "staging/slab.h"
+#include "staging/bounce_buffer.h"
 #include "transfer/host_copy.h"
 
 namespace sluice::request {
@@ -24,11 +24,11 @@ void complain(config::LogLevel level, const std::string& text) noexcept {
   observe::log(level, "verify", text);
 }
 
-Outcome fetch(const Request& request, stream::Courier* courier, std::optional<gpu::Session>& session,
+Outcome fetch(const Request& request, stream::StreamCopier* copier, std::optional<gpu::Session>& session,
               std::uint64_t offset, std::span<std::byte> into) {
   const std::uint64_t address = request.address + offset;
   // A courier that has not got the bytes there either says why.
-  if (courier != nullptr && !facts::is_host(request.memory.kind)) return paths::bring(*courier, address, into);
+  if (copier != nullptr && !facts::is_host(request.memory.kind)) return paths::read_back(*copier, address, into);
   if (session) {
     // By a stream of our own: others may stand before what this is part of, in a stream of the program's.
     const int opened = session->status();
@@ -39,16 +39,16 @@ Outcome fetch(const Request& request, stream::Courier* courier, std::optional<gp
 }
 
 Outcome compare(const Request& request, const paths::OpenFile& file, Outcome moved) {
-  const staging::Slab on_file = staging::Slab::take();
-  const staging::Slab in_memory = staging::Slab::take();
+  const staging::BounceBuffer on_file = staging::BounceBuffer::take();
+  const staging::BounceBuffer in_memory = staging::BounceBuffer::take();
   if (!on_file || !in_memory) return moved;
   std::optional<gpu::Session> session;
   const bool on_device = !facts::is_host(request.memory.kind);
-  if (file.courier == nullptr && on_device) {
+  if (file.copier == nullptr && on_device) {
     session.emplace(request.memory);
   }
   for (std::uint64_t offset = 0; offset < moved.count();) {
-    const std::uint64_t length = std::min<std::uint64_t>(moved.count() - offset, staging::slab_bytes);
+    const std::uint64_t length = std::min<std::uint64_t>(moved.count() - offset, staging::bounce_buffer_bytes);
     const auto expected = on_file.bytes().first(length);
     const auto found = in_memory.bytes().first(length);
     const Outcome read = paths::read_plainly(file, expected, FileOffset{request.at.value + offset});
@@ -56,7 +56,7 @@ Outcome compare(const Request& request, const paths::OpenFile& file, Outcome mov
       complain(config::LogLevel::warn, "the file cannot be read back: this transfer is not verified");
       return moved;
     }
-    if (const Outcome fetched = fetch(request, file.courier, session, offset, found); !fetched.ok()) {
+    if (const Outcome fetched = fetch(request, file.copier, session, offset, found); !fetched.ok()) {
       complain(config::LogLevel::error, "the memory cannot be read back: this transfer is not verified");
       return fetched;
     }

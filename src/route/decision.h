@@ -14,7 +14,7 @@ using Path = sluice_path_t;
 using Reason = sluice_reason_t;
 
 // How one segment is carried. Only `direct` is not the posix path's.
-enum class Carry : std::uint8_t {
+enum class SegmentMode : std::uint8_t {
   straight,         // the kernel moves the bytes to or from the caller's memory
   bounce,           // through a slab, by the caller's own description; O_DIRECT reads may fetch whole blocks around it
   bounce_buffered,  // through a slab, by a private description without O_DIRECT: the ragged edges of a direct write
@@ -24,7 +24,7 @@ enum class Carry : std::uint8_t {
 struct Segment {
   std::uint64_t begin = 0;   // relative to the start of the request
   std::uint64_t length = 0;  // never 0
-  Carry carry = Carry::straight;
+  SegmentMode carry = SegmentMode::straight;
 
   friend bool operator==(const Segment&, const Segment&) = default;
 };

@@ -11,7 +11,7 @@ namespace sluice::route {
 
 using facts::FileSystem;
 using facts::MemoryKind;
-using facts::Reach;
+using facts::TrialResult;
 
 namespace {
 
@@ -49,7 +49,7 @@ bool has_no_drive(const facts::BlockFacts& block) noexcept {
 // lacks and what a trial has shown. Whoever removes the first reason by its remedy is told the next one.
 template <typename Tell>
 void tell_reasons(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
-                  const Rules& rules, facts::Reach reach, Tell tell) noexcept(noexcept(tell(Reason{}))) {
+                  const Rules& rules, facts::TrialResult reach, Tell tell) noexcept(noexcept(tell(Reason{}))) {
   if (is_host(buffer.kind) && tell(SLUICE_REASON_HOST_MEMORY)) return;
   if (rules.plain && tell(SLUICE_REASON_PLAIN_MODE)) return;
   if (rules.force_compat && tell(SLUICE_REASON_FORCED_BY_CONFIGURATION)) return;
@@ -61,13 +61,13 @@ void tell_reasons(const facts::FileFacts& file, const facts::BufferFacts& buffer
   if (!rules.use_pci_p2pdma && tell(SLUICE_REASON_DIRECT_PATH_OFF)) return;
   // What backs a soft GPU may be any memory, and the trial tells whether I/O gets there.
   if (!machine.kernel_has_p2pdma && !buffer.soft && tell(SLUICE_REASON_KERNEL_WITHOUT_P2PDMA)) return;
-  if (reach == Reach::no_provider && tell(SLUICE_REASON_NO_DIRECT_PROVIDER)) return;
+  if (reach == TrialResult::no_provider && tell(SLUICE_REASON_NO_DIRECT_PROVIDER)) return;
   if (!file.direct && tell(SLUICE_REASON_BUFFERED_DESCRIPTOR)) return;
-  if (reach != Reach::no_provider) tell(reason_of(reach));
+  if (reach != TrialResult::no_provider) tell(reason_of(reach));
 }
 
 Reason first_reason(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
-                    const Rules& rules, facts::Reach reach) noexcept {
+                    const Rules& rules, facts::TrialResult reach) noexcept {
   Reason first = SLUICE_REASON_NOT_PROVEN;
   tell_reasons(file, buffer, machine, rules, reach, [&first](Reason reason) noexcept {
     first = reason;
@@ -78,29 +78,29 @@ Reason first_reason(const facts::FileFacts& file, const facts::BufferFacts& buff
 
 }  // namespace
 
-Reason reason_of(Reach reach) noexcept {
+Reason reason_of(TrialResult reach) noexcept {
   switch (reach) {
-    case Reach::untried:
-    case Reach::probing:
+    case TrialResult::untried:
+    case TrialResult::probing:
       return SLUICE_REASON_NOT_PROVEN;
-    case Reach::no_provider:
+    case TrialResult::no_provider:
       return SLUICE_REASON_NO_DIRECT_PROVIDER;
-    case Reach::pages_refused:
+    case TrialResult::pages_refused:
       return SLUICE_REASON_PAGES_REFUSED;
-    case Reach::unreachable:
+    case TrialResult::unreachable:
       return SLUICE_REASON_UNREACHABLE_DEVICE;
-    case Reach::pinning_refused:
+    case TrialResult::pinning_refused:
       return SLUICE_REASON_PINNING_REFUSED;
-    case Reach::data_lost:
+    case TrialResult::data_lost:
       return SLUICE_REASON_DATA_LOST;
-    case Reach::proven:
+    case TrialResult::proven:
       return SLUICE_REASON_DIRECT;
   }
   return SLUICE_REASON_NOT_PROVEN;
 }
 
-Verdict judge(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
-              const Rules& rules, base::Direction direction, Reach reach) noexcept {
+RouteChoice judge(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
+                  const Rules& rules, base::Direction direction, TrialResult reach) noexcept {
   if (direction == base::Direction::read ? file.caller_reads : file.caller_writes)
     return {SLUICE_PATH_USERSPACE, SLUICE_REASON_CALLER_OPERATIONS};
   const Reason reason = first_reason(file, buffer, machine, rules, reach);
@@ -108,7 +108,7 @@ Verdict judge(const facts::FileFacts& file, const facts::BufferFacts& buffer, co
 }
 
 std::vector<Reason> all_reasons(const facts::FileFacts& file, const facts::BufferFacts& buffer,
-                                const facts::MachineFacts& machine, const Rules& rules, facts::Reach reach) {
+                                const facts::MachineFacts& machine, const Rules& rules, facts::TrialResult reach) {
   std::vector<Reason> reasons;
   tell_reasons(file, buffer, machine, rules, reach, [&reasons](Reason reason) {
     // A trial that nobody could make is no reason beside others; two facts may stand for one reason.
@@ -124,7 +124,7 @@ bool compat_is_allowed(const Rules& rules) noexcept {
   return rules.allow_compat || rules.force_compat || rules.plain;
 }
 
-bool is_permitted(const Verdict& verdict, const Rules& rules) noexcept {
+bool is_permitted(const RouteChoice& verdict, const Rules& rules) noexcept {
   return verdict.path != SLUICE_PATH_POSIX || verdict.reason == SLUICE_REASON_HOST_MEMORY || compat_is_allowed(rules);
 }
 

@@ -9,7 +9,7 @@
 #include "facts/buffer.h"
 #include "facts/file.h"
 #include "facts/machine.h"
-#include "facts/reach.h"
+#include "facts/trial_result.h"
 #include "route/decision.h"
 
 namespace sluice::route {
@@ -38,35 +38,35 @@ struct Shape {
 inline constexpr std::uint32_t trusted_memory_alignment = 512;
 
 // The verdict that holds for every request of one direction between this file and this kind of memory.
-struct Verdict {
+struct RouteChoice {
   Path path = SLUICE_PATH_POSIX;
   Reason reason = SLUICE_REASON_HOST_MEMORY;
 };
 
 // The path and the first reason, in the order of docs/reference/paths.md, that keeps the bytes from a more direct one.
 // It holds as long as its arguments do. `reach` is what is known of this device and this storage.
-Verdict judge(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
-              const Rules& rules, base::Direction direction, facts::Reach reach) noexcept;
+RouteChoice judge(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
+                  const Rules& rules, base::Direction direction, facts::TrialResult reach) noexcept;
 
 // Every such reason, in the same order; never empty. For people: not on the I/O path.
 std::vector<Reason> all_reasons(const facts::FileFacts& file, const facts::BufferFacts& buffer,
-                                const facts::MachineFacts& machine, const Rules& rules, facts::Reach reach);
+                                const facts::MachineFacts& machine, const Rules& rules, facts::TrialResult reach);
 
 // The reason for a reach.
-Reason reason_of(facts::Reach reach) noexcept;
+Reason reason_of(facts::TrialResult reach) noexcept;
 
 // Whether the configuration lets the CPU move the bytes of device memory. Who forces that allows it.
 bool compat_is_allowed(const Rules& rules) noexcept;
 
 // Whether a request with this verdict may be carried out. Host memory needs nobody's leave, nor do the operations of a
 // user-space file system.
-bool is_permitted(const Verdict& verdict, const Rules& rules) noexcept;
+bool is_permitted(const RouteChoice& verdict, const Rules& rules) noexcept;
 
 // Whether this machine can have a more direct path than posix at all, whatever the file.
 bool has_direct_way(const facts::MachineFacts& machine, const Rules& rules) noexcept;
 
 // judge(), and the request cut into segments. A request of which nothing can go direct gets the path posix.
 Decision decide(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
-                const Rules& rules, const Shape& shape, facts::Reach reach) noexcept;
+                const Rules& rules, const Shape& shape, facts::TrialResult reach) noexcept;
 
 }  // namespace sluice::route

@@ -20,7 +20,7 @@ constexpr std::uint64_t cache_page = 4096;
 constexpr std::uint64_t end_unknown = ~std::uint64_t{0};
 
 // Appends [from, to), if there is anything in it, to the segment before it when both are carried alike.
-void add(Decision& decision, std::uint64_t from, std::uint64_t to, Carry carry) noexcept {
+void add(Decision& decision, std::uint64_t from, std::uint64_t to, SegmentMode carry) noexcept {
   if (from >= to) return;
   if (decision.count > 0 && decision.storage[decision.count - 1].carry == carry) {
     decision.storage[decision.count - 1].length += to - from;
@@ -65,70 +65,70 @@ struct Alignment {
 };
 
 // `whole` says how the body goes where it can go there as it is: in place, or straight to the device.
-void cut_direct_read(Decision& decision, const Shape& shape, const Alignment& alignment, Carry whole) noexcept {
+void cut_direct_read(Decision& decision, const Shape& shape, const Alignment& alignment, SegmentMode whole) noexcept {
   const Body body = before_end(whole_blocks(shape, alignment.offset), shape, alignment.offset);
   const bool all = body.length() == shape.size;
   const bool fits = body.length() > 0 && is_aligned(shape.address, body.begin, alignment.memory) &&
                     (all || body.length() >= smallest_cut_body);
   if (!fits) {
-    add(decision, 0, shape.size, Carry::bounce);
+    add(decision, 0, shape.size, SegmentMode::bounce);
     return;
   }
-  add(decision, 0, body.begin, Carry::bounce);
+  add(decision, 0, body.begin, SegmentMode::bounce);
   add(decision, body.begin, body.end, whole);
-  add(decision, body.end, shape.size, Carry::bounce);
+  add(decision, body.end, shape.size, SegmentMode::bounce);
 }
 
 // A write may not touch the bytes around it, and fetching the blocks first would race with other writers (or be
 // refused by a descriptor without read access): the ragged edges go through the page cache. Whole pages only are
 // written past it, also where the device takes smaller blocks: a page that one writer has in the cache while another
 // writes a part of it past the cache would be written back with stale bytes.
-void cut_direct_write(Decision& decision, const Shape& shape, const Alignment& alignment, Carry whole) noexcept {
+void cut_direct_write(Decision& decision, const Shape& shape, const Alignment& alignment, SegmentMode whole) noexcept {
   const bool any_will_do = alignment.offset == 1;
   const Body body = whole_blocks(shape, any_will_do ? 1 : std::max(alignment.offset, cache_page));
   const bool fits = is_aligned(shape.address, body.begin, alignment.memory);
-  add(decision, 0, body.begin, Carry::bounce_buffered);
-  add(decision, body.begin, body.end, fits ? whole : Carry::bounce);
-  add(decision, body.end, shape.size, Carry::bounce_buffered);
+  add(decision, 0, body.begin, SegmentMode::bounce_buffered);
+  add(decision, body.begin, body.end, fits ? whole : SegmentMode::bounce);
+  add(decision, body.end, shape.size, SegmentMode::bounce_buffered);
 }
 
 // How the aligned body of an O_DIRECT request goes: device memory by the drive where that is the path, host memory in
 // place, all else through a slab.
-Carry carry_of_body(const Decision& decision, MemoryKind kind, const Rules& rules) noexcept {
-  if (decision.path == SLUICE_PATH_P2PDMA) return Carry::direct;
-  return is_host(kind) && !rules.plain ? Carry::straight : Carry::bounce;
+SegmentMode mode_of_body(const Decision& decision, MemoryKind kind, const Rules& rules) noexcept {
+  if (decision.path == SLUICE_PATH_P2PDMA) return SegmentMode::direct;
+  return is_host(kind) && !rules.plain ? SegmentMode::straight : SegmentMode::bounce;
 }
 
 void cut(Decision& decision, const facts::FileFacts& file, MemoryKind kind, const Rules& rules,
          const Shape& shape) noexcept {
   // The caller's own operations take any range; O_DIRECT is a matter of their descriptor.
   if (!file.direct || decision.path == SLUICE_PATH_USERSPACE) {
-    add(decision, 0, shape.size, is_host(kind) ? Carry::straight : Carry::bounce);
+    add(decision, 0, shape.size, is_host(kind) ? SegmentMode::straight : SegmentMode::bounce);
     return;
   }
-  const Carry whole = carry_of_body(decision, kind, rules);
-  const std::uint64_t least = whole == Carry::direct ? trusted_memory_alignment : 1;
+  const SegmentMode whole = mode_of_body(decision, kind, rules);
+  const std::uint64_t least = whole == SegmentMode::direct ? trusted_memory_alignment : 1;
   const Alignment alignment{std::max<std::uint64_t>(least, file.memory_alignment),
                             std::max<std::uint64_t>(1, file.offset_alignment)};
   if (shape.direction == base::Direction::write) {
     cut_direct_write(decision, shape, alignment, whole);
-  } else if (whole != Carry::bounce) {
+  } else if (whole != SegmentMode::bounce) {
     cut_direct_read(decision, shape, alignment, whole);
   } else {
     // One segment even when it is ragged: a slab has room for the whole blocks around it.
-    add(decision, 0, shape.size, Carry::bounce);
+    add(decision, 0, shape.size, SegmentMode::bounce);
   }
 }
 
 bool goes_direct(const Segment& segment) noexcept {
-  return segment.carry == Carry::direct;
+  return segment.carry == SegmentMode::direct;
 }
 
 }  // namespace
 
 Decision decide(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
-                const Rules& rules, const Shape& shape, facts::Reach reach) noexcept {
-  const Verdict verdict = judge(file, buffer, machine, rules, shape.direction, reach);
+                const Rules& rules, const Shape& shape, facts::TrialResult reach) noexcept {
+  const RouteChoice verdict = judge(file, buffer, machine, rules, shape.direction, reach);
   Decision decision;
   decision.path = verdict.path;
   decision.reason = verdict.reason;

@@ -8,8 +8,8 @@
 #include <new>
 
 #include "gpu/staging_memory.h"
-#include "observe/carriers.h"
-#include "workers/lanes.h"
+#include "observe/copy_counters.h"
+#include "workers/work_queue.h"
 
 namespace sluice::staging {
 
@@ -40,8 +40,8 @@ void refuse(const gpu::Session& session) noexcept {
 }
 
 // A kernel that has not begun by then waits for somebody else's to end; beside large requests of ours it takes a while.
-std::chrono::microseconds patience_with_mail() noexcept {
-  return std::chrono::microseconds(workers::offers_now() > 0 ? 400 : 60);
+std::chrono::microseconds mailbox_timeout() noexcept {
+  return std::chrono::microseconds(workers::active_jobs() > 0 ? 400 : 60);
 }
 
 // Which box of a row this thread had last.
@@ -140,26 +140,26 @@ bool open_row(const gpu::Session& session) noexcept {
   for (std::size_t i = 0; i < row->boxes.size(); ++i) {
     Mailbox& box = row->boxes[i];
     box.index = static_cast<std::uint8_t>(i);
-    box.number = box.serial = 0;
+    box.number = box.launch_id = 0;
     box.row = row;
     box.memory = row->memory + i * gpu::mailbox_stride;
     box.stream = nullptr;
     box.used = {};
-    box.rest = {};
+    box.cooldown = {};
   }
   if (attached) row->context.store(session.context(), std::memory_order_relaxed);
   for (Mailbox& box : row->boxes) give_back(box);
   // These take memory when they are asked for the first time.
-  static_cast<void>(workers::offers_now());
-  static_cast<void>(workers::lane_count());
+  static_cast<void>(workers::active_jobs());
+  static_cast<void>(workers::worker_count());
   return attached;
 }
 
 }  // namespace
 
-std::uint32_t MailboxRow::next_serial() noexcept {
-  const std::uint32_t next = last_serial.fetch_add(1, std::memory_order_relaxed) + 1;
-  return next != 0 ? next : next_serial();
+std::uint32_t MailboxRow::next_launch_id() noexcept {
+  const std::uint32_t next = last_launch_id.fetch_add(1, std::memory_order_relaxed) + 1;
+  return next != 0 ? next : next_launch_id();
 }
 
 Mailbox* take_mailbox(const gpu::Session& session) noexcept {
@@ -195,7 +195,7 @@ void Mailbox::post(cuda::DevicePtr to, std::size_t length) noexcept {
 // Either the kernel looks after this thread has taken the request away, and finds none; or it has said `begun` before
 // this thread looks. A full fence on both sides excludes that neither is so. Where both are, the request is put back:
 // the kernel serves a number once, whether it has seen it before or sees it now.
-bool Mailbox::call_off() noexcept {
+bool Mailbox::revoke() noexcept {
   const std::atomic_ref first(words().request[0]);
   const std::uint64_t request = first.load(std::memory_order_relaxed);
   first.store(0, std::memory_order_seq_cst);
@@ -204,33 +204,33 @@ bool Mailbox::call_off() noexcept {
     first.store(request, std::memory_order_release);
     return false;
   }
-  observe::count_carrier(observe::CarriedBy::kernel_called_off);
+  observe::count_copy(observe::CopyCounter::kernel_revoked);
   return true;
 }
 
-bool Mailbox::await(const gpu::Session& session, cuda::DevicePtr to, base::Waiting waiting,
-                    Meanwhile& meanwhile) noexcept {
+bool Mailbox::await(const gpu::Session& session, cuda::DevicePtr to, base::WaitMode waiting,
+                    OverlapWork& overlap) noexcept {
   constexpr int looks_a_clock = 64;
   constexpr int busy = 1000;  // from there on, looks are further apart
   bool begun = false;
-  base::Patience patience;
+  base::SpinBackoff backoff;
   for (int looks = 1;; ++looks) {
     const std::uint64_t seen = answer();
     if (static_cast<std::uint32_t>(seen) == number) return true;
-    if (seen >> 32U == serial) return false;
+    if (seen >> 32U == launch_id) return false;
     if (!begun && (looks % looks_a_clock == 0 || looks > busy)) {
       begun = has_begun();
-      if (!begun && Clock::now() - launched > patience_with_mail()) {
-        is_late = true;
-        rest.begin(Clock::now());
-        if (call_off()) return false;
+      if (!begun && Clock::now() - launched > mailbox_timeout()) {
+        is_slow = true;
+        cooldown.begin(Clock::now());
+        if (revoke()) return false;
         begun = true;
       }
     }
-    if (meanwhile.step()) continue;
-    patience.wait(waiting);
-    if (patience.long_since() && session.health(to) != cuda::success) {
-      if (!begun) call_off();  // or a kernel that begins later would take what is in the box by then
+    if (overlap.step()) continue;
+    backoff.wait(waiting);
+    if (backoff.long_since() && session.health(to) != cuda::success) {
+      if (!begun) revoke();  // or a kernel that begins later would take what is in the box by then
       return false;
     }
   }

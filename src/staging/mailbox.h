@@ -8,11 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/pause.h"
-#include "base/rest.h"
+#include "base/cooldown.h"
+#include "base/spin_backoff.h"
 #include "gpu/mailbox.h"
 #include "gpu/memory.h"
-#include "staging/meanwhile.h"
+#include "staging/overlap_work.h"
 
 namespace sluice::staging {
 
@@ -25,53 +25,55 @@ struct alignas(64) Mailbox {
   std::atomic<bool> taken{false};
   std::atomic<Stage> stage{Stage::refused};
   std::uint8_t index = 0;
-  std::uint32_t number = 0;  // of the last request
-  std::uint32_t serial = 0;  // of the last launch that serves it; 0: none
+  std::uint32_t number = 0;     // of the last request
+  std::uint32_t launch_id = 0;  // of the last launch that serves it; 0: none
   MailboxRow* row = nullptr;
   std::byte* memory = nullptr;
   Mailbox* next = nullptr;  // in MailboxRow::ready
   cuda::Stream stream = nullptr;
   std::chrono::steady_clock::time_point launched;
   std::chrono::steady_clock::time_point used;  // last served by a resident kernel, or in its place
-  bool is_late = false;                        // the launch did not begin soon
-  base::TimedRest rest;                        // after such a launch
+  bool is_slow = false;                        // the launch did not begin soon
+  base::TimedCooldown cooldown;                // after such a launch
 
   gpu::MailboxWords& words() const noexcept { return *reinterpret_cast<gpu::MailboxWords*>(memory); }
   // Where the bytes wait that go to this address.
-  std::byte* place(cuda::DevicePtr to) const noexcept { return memory + gpu::mailbox_place + to % 16; }
+  std::byte* data(cuda::DevicePtr to) const noexcept { return memory + gpu::mailbox_data + to % 16; }
 
   std::uint64_t answer() const noexcept { return std::atomic_ref(words().answer).load(std::memory_order_acquire); }
-  bool has_begun() const noexcept { return base::look(words().begun) == serial; }
+  bool has_begun() const noexcept { return base::load_acquire(words().begun) == launch_id; }
   // No launch is going to look at it.
-  bool is_free() const noexcept { return serial == 0 || answer() >> 32U == serial; }
+  bool is_free() const noexcept { return launch_id == 0 || answer() >> 32U == launch_id; }
 
   // A launch that does not begin soon has cost who waited for it time, and costs the program's kernels some when it
   // does begin: there is no other for a while.
-  bool rests() const noexcept { return rest.was_needed() && !rest.is_over(std::chrono::steady_clock::now()); }
+  bool is_cooling_down() const noexcept {
+    return cooldown.was_needed() && !cooldown.is_over(std::chrono::steady_clock::now());
+  }
   void has_served() noexcept {
-    if (!is_late) rest.forget();
+    if (!is_slow) cooldown.forget();
   }
 
   // The bytes are in their place. A kernel that looks takes them to `to`.
   void post(cuda::DevicePtr to, std::size_t length) noexcept;
   // Waits for what was posted. False: it has not been served and will not be, because the launch has left or was called
   // off; or the device is lost, or the memory.
-  bool await(const gpu::Session& session, cuda::DevicePtr to, base::Waiting waiting, Meanwhile& meanwhile) noexcept;
+  bool await(const gpu::Session& session, cuda::DevicePtr to, base::WaitMode waiting, OverlapWork& overlap) noexcept;
 
  private:
-  bool call_off() noexcept;
+  bool revoke() noexcept;
 };
 
 struct MailboxRow {
   std::atomic<cuda::Context> context{nullptr};  // a hint; certain is what `device` says to who has a box
   gpu::Mailboxes device;
   std::byte* memory = nullptr;
-  std::atomic<std::uint32_t> last_serial{0};
+  std::atomic<std::uint32_t> last_launch_id{0};
   std::array<Mailbox, gpu::most_mailboxes> boxes;
   alignas(64) std::atomic<Mailbox*> ready{nullptr};  // queued: posted, and waiting for a leader to launch
-  alignas(64) std::atomic<bool> leading{false};
+  alignas(64) std::atomic<bool> combining{false};
 
-  std::uint32_t next_serial() noexcept;
+  std::uint32_t next_launch_id() noexcept;
 };
 
 // A box in the session's context, with that context current. Null when there is none to be had. One that this thread

@@ -9,8 +9,8 @@
 #include "gpu/memory.h"
 #include "io/file_io.h"
 #include "observe/statistics.h"
-#include "process/direct.h"
 #include "process/in_flight.h"
+#include "process/pair_trial.h"
 
 namespace sluice::stream {
 
@@ -23,11 +23,11 @@ constexpr unsigned fixed_parameters =
     CU_FILE_STREAM_FIXED_BUF_OFFSET | CU_FILE_STREAM_FIXED_FILE_OFFSET | CU_FILE_STREAM_FIXED_FILE_SIZE;
 
 // Writes of up to this size are brought to the staging memory by the stream itself, by the copy engine.
-constexpr std::size_t largest_fetched = std::size_t{1} << 20;
+constexpr std::size_t largest_prestaged = std::size_t{1} << 20;
 // What the thread that watches the streams does by itself, where no disk has to be waited for.
 constexpr std::size_t largest_quick = std::size_t{64} << 10;
 // What fits into the staging places, so that reading early never waits for the stream.
-constexpr std::size_t largest_early = std::size_t{gpu::errand_places - 1} * (16 << 10);
+constexpr std::size_t largest_early = std::size_t{gpu::stream_copy_slots - 1} * (16 << 10);
 
 // A block for each piece, as far as the streams that are at it together take no more of the device than one request
 // alone does.
@@ -37,11 +37,11 @@ unsigned blocks_for(std::size_t bytes) noexcept {
   constexpr std::size_t always = 4;
   const std::size_t wanted = std::max(least, bytes >> 15U);
   if (wanted <= always) return static_cast<unsigned>(wanted);
-  return static_cast<unsigned>(std::min(wanted, std::max<std::size_t>(always, together / companion_streams())));
+  return static_cast<unsigned>(std::min(wanted, std::max<std::size_t>(always, together / peak_streams())));
 }
 
-// About as many as paths/couriered_hands.cpp will ask for.
-unsigned hands_for(std::size_t bytes) noexcept {
+// About as many as paths/stream_helper_read.cpp will ask for.
+unsigned helpers_for(std::size_t bytes) noexcept {
   constexpr std::size_t none_below = std::size_t{128} << 10;
   return bytes < none_below ? 0 : static_cast<unsigned>(std::min<std::size_t>(bytes >> 16U, 11));
 }
@@ -54,45 +54,45 @@ unsigned hands_for(std::size_t bytes) noexcept {
 
 }  // namespace
 
-bool StreamTerms::fixes_all() const noexcept {
+bool StreamOptions::fixes_all() const noexcept {
   return (flags & fixed_parameters) == fixed_parameters;
 }
 
-StreamCall::StreamCall(Station& station, process::Driver& driver, const LateCall& call,
-                       const StreamTerms& terms) noexcept
-    : home_(station), driver_(driver), late_(call), terms_(terms), known_(at_once(call)) {
+StreamCall::StreamCall(StreamChannel& channel, process::Process& process, const LateCall& call,
+                       const StreamOptions& options) noexcept
+    : home_(channel), process_(process), late_(call), options_(options), known_(at_once(call)) {
   subject = call.handle;
-  told = call.moved;
+  result_word = call.moved;
 }
 
-StreamCall::Owner StreamCall::make(Station& station, process::Driver& driver, const LateCall& call,
-                                   const StreamTerms& terms) {
-  void* room = station.take_room();
-  if (room == nullptr) room = ::operator new (sizeof(StreamCall), std::align_val_t{alignof(StreamCall)});
-  return Owner(new (room) StreamCall(station, driver, call, terms));
+StreamCall::Owner StreamCall::make(StreamChannel& channel, process::Process& process, const LateCall& call,
+                                   const StreamOptions& options) {
+  void* memory = channel.take_task_memory();
+  if (memory == nullptr) memory = ::operator new (sizeof(StreamCall), std::align_val_t{alignof(StreamCall)});
+  return Owner(new (memory) StreamCall(channel, process, call, options));
 }
 
 void StreamCall::Unmake::operator()(StreamCall* call) const noexcept {
-  Station& station = call->home_;
+  StreamChannel& channel = call->home_;
   call->~StreamCall();
-  if (!station.keep_room(call)) ::operator delete (call, std::align_val_t{alignof(StreamCall)});
+  if (!channel.keep_task_memory(call)) ::operator delete (call, std::align_val_t{alignof(StreamCall)});
 }
 
-void StreamCall::plan(process::File& file, const facts::BufferFacts& memory, const Station& station,
+void StreamCall::plan(process::File& file, const facts::BufferFacts& memory, const StreamChannel& channel,
                       bool kernel) noexcept {
-  const gpu::Errands& device = station.device();
+  const gpu::StreamCopy& device = channel.device();
   const bool ours = !facts::is_host(memory.kind) && memory.device == device.device() &&
                     (memory.context == nullptr || memory.context == device.context());
   if (!ours) return;
   const bool where_known =
-      terms_.fixes(CU_FILE_STREAM_FIXED_BUF_OFFSET) && terms_.fixes(CU_FILE_STREAM_FIXED_FILE_SIZE);
+      options_.fixes(CU_FILE_STREAM_FIXED_BUF_OFFSET) && options_.fixes(CU_FILE_STREAM_FIXED_FILE_SIZE);
   if (late_.direction == Direction::write && where_known && memory.kind == facts::MemoryKind::device &&
-      known_.size > 0 && known_.size <= largest_fetched && known_.buffer_offset >= 0) {
+      known_.size > 0 && known_.size <= largest_prestaged && known_.buffer_offset >= 0) {
     const std::uint64_t address =
         reinterpret_cast<std::uint64_t>(known_.base) + static_cast<std::uint64_t>(known_.buffer_offset);
     if (gpu::contiguous_bytes(address, known_.size) == known_.size) {
-      fetched_from = address;
-      fetched_bytes = static_cast<std::uint32_t>(known_.size);
+      prestaged_from = address;
+      prestaged_bytes = static_cast<std::uint32_t>(known_.size);
       return;
     }
   }
@@ -100,35 +100,35 @@ void StreamCall::plan(process::File& file, const facts::BufferFacts& memory, con
   blocks = blocks_for(known_.size);
   is_small_read = late_.direction == Direction::read && known_.size <= largest_quick;
   const bool by_io_uring = file.facts.direct && file.disk.takes_rings();
-  if (late_.direction == Direction::read && !by_io_uring) hands = hands_for(known_.size);
+  if (late_.direction == Direction::read && !by_io_uring) helpers = helpers_for(known_.size);
   // Not where a drive would bring the bytes by itself: it does not wait for the stream.
   const bool by_drive = file.facts.direct && process::pair_of(file, memory, Direction::read) != nullptr;
-  early = late_.direction == Direction::read && terms_.early_reads && terms_.fixes_all() && !file.life->terms.verify &&
-          known_.size <= largest_early && !by_drive;
+  early = late_.direction == Direction::read && options_.early_reads && options_.fixes_all() &&
+          !file.session->options.verify && known_.size <= largest_early && !by_drive;
 }
 
 request::Call StreamCall::now() const noexcept {
   request::Call call = known_;
-  if (!terms_.fixes(CU_FILE_STREAM_FIXED_FILE_SIZE)) call.size = *late_.size;
-  if (!terms_.fixes(CU_FILE_STREAM_FIXED_FILE_OFFSET)) call.file_offset = *late_.file_offset;
-  if (!terms_.fixes(CU_FILE_STREAM_FIXED_BUF_OFFSET)) call.buffer_offset = *late_.buffer_offset;
+  if (!options_.fixes(CU_FILE_STREAM_FIXED_FILE_SIZE)) call.size = *late_.size;
+  if (!options_.fixes(CU_FILE_STREAM_FIXED_FILE_OFFSET)) call.file_offset = *late_.file_offset;
+  if (!options_.fixes(CU_FILE_STREAM_FIXED_BUF_OFFSET)) call.buffer_offset = *late_.buffer_offset;
   return call;
 }
 
-void StreamCall::run(Courier& courier) noexcept {
+void StreamCall::run(StreamCopier& copier) noexcept {
   const process::InFlight in_flight;  // until the count is told
   const request::Call call = now();
   Outcome outcome = Outcome::refused(CU_FILE_HANDLE_NOT_REGISTERED);
-  if (const auto file = driver_.files().pin(call.handle)) {
+  if (const auto file = process_.files().pin(call.handle)) {
     if (is_small_read && !looked_) is_quick();
-    if (at_hand_) courier.open_soon();
+    if (is_cached_) copier.open_soon();
     outcome =
-        request::transfer_in_stream(driver_, *file, call, courier.carries() ? &courier : nullptr,
-                                    terms_.fixes_all() ? request::OffsetsAre::fixed : request::OffsetsAre::read_late);
+        request::transfer_in_stream(process_, *file, call, copier.carries() ? &copier : nullptr,
+                                    options_.fixes_all() ? request::OffsetsAre::fixed : request::OffsetsAre::read_late);
   } else {
     observe::count_transfer({.direction = call.direction, .requested = call.size}, outcome);
   }
-  looked_ = at_hand_ = false;  // one of a graph comes again
+  looked_ = is_cached_ = false;  // one of a graph comes again
   // A program may look at it without waiting for its stream: the bytes that this thread has moved come first.
   std::atomic_ref(*late_.moved).store(static_cast<ssize_t>(outcome.value()), std::memory_order_release);
 }
@@ -136,16 +136,16 @@ void StreamCall::run(Courier& courier) noexcept {
 bool StreamCall::is_quick() noexcept {
   looked_ = true;
   const request::Call call = now();
-  const auto file = driver_.files().pin(call.handle);
+  const auto file = process_.files().pin(call.handle);
   if (!file) return true;
   if (file->operations != nullptr || file->facts.direct || file->facts.kind != facts::FileKind::regular) return false;
-  if (call.direction == Direction::write) return fetched_bytes > 0 && call.size <= largest_quick;
+  if (call.direction == Direction::write) return prestaged_bytes > 0 && call.size <= largest_quick;
   // Is its first byte in the page cache?
   std::byte byte{};
   const base::FileOffset first{static_cast<std::uint64_t>(call.file_offset)};
   const Outcome got = io::read_span_if_cached(file->fd, {&byte, 1}, first, ~std::uint64_t{0});
-  at_hand_ = got.ok();
-  return at_hand_ && call.size <= largest_quick;
+  is_cached_ = got.ok();
+  return is_cached_ && call.size <= largest_quick;
 }
 
 void StreamCall::end() noexcept {

@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "gpu/cuda_abi.h"
-#include "process/driver.h"
+#include "process/process.h"
 #include "request/transfer.h"
-#include "stream/channel/station.h"
+#include "stream/channel/stream_channel.h"
 
 namespace sluice::stream {
 
@@ -24,7 +24,7 @@ struct LateCall {
 };
 
 // The flags of a registered stream (CU_FILE_STREAM_*), and what it asked for besides.
-struct StreamTerms {
+struct StreamOptions {
   unsigned flags = 0;
   bool early_reads = false;
 
@@ -43,26 +43,28 @@ class alignas(64) StreamCall final : public StreamTask {
   };
   using Owner = std::unique_ptr<StreamCall, Unmake>;
   // Throws when there is no memory.
-  static Owner make(Station& station, process::Driver& driver, const LateCall& call, const StreamTerms& terms);
+  static Owner make(StreamChannel& channel, process::Process& process, const LateCall& call,
+                    const StreamOptions& options);
 
   // How the station is to carry it, by what is known of the memory now. `kernel`: there is one.
-  void plan(process::File& file, const facts::BufferFacts& memory, const Station& station, bool kernel) noexcept;
+  void plan(process::File& file, const facts::BufferFacts& memory, const StreamChannel& channel, bool kernel) noexcept;
 
-  void run(Courier& courier) noexcept override;
+  void run(StreamCopier& copier) noexcept override;
   bool is_quick() noexcept override;
   void end() noexcept override;
 
  private:
-  StreamCall(Station& station, process::Driver& driver, const LateCall& call, const StreamTerms& terms) noexcept;
+  StreamCall(StreamChannel& channel, process::Process& process, const LateCall& call,
+             const StreamOptions& options) noexcept;
   ~StreamCall() override = default;
   request::Call now() const noexcept;
 
-  Station& home_;
-  process::Driver& driver_;
+  StreamChannel& home_;
+  process::Process& process_;
   const LateCall late_;
-  const StreamTerms terms_;
+  const StreamOptions options_;
   bool looked_ = false;        // is_quick() has been asked
-  bool at_hand_ = false;       // the page cache has what is read, as far as its first byte tells
+  bool is_cached_ = false;     // the page cache has what is read, as far as its first byte tells
   const request::Call known_;  // what the parameters were at the call
 };
 

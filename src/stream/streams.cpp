@@ -11,15 +11,15 @@
 #include <string>
 
 #include "base/failure.h"
-#include "base/pause.h"
+#include "base/spin_backoff.h"
 #include "base/thread_number.h"
-#include "facts/look.h"
-#include "gpu/driver.h"
+#include "facts/descriptor_check.h"
+#include "gpu/cuda_api.h"
 #include "gpu/loading.h"
 #include "gpu/memory.h"
 #include "observe/log.h"
-#include "process/direct.h"
 #include "process/in_flight.h"
+#include "process/pair_trial.h"
 
 namespace sluice::stream {
 
@@ -40,7 +40,7 @@ constexpr int most_milliseconds_for_streams = 2000;
 // Loading our kernels waits for the program's streams. One that is busy may be waiting for the caller, or for what the
 // caller does next: it is given a moment to come to rest, once in a context.
 constexpr int most_milliseconds_for_kernels = 2000;
-constexpr auto moment_to_come_to_rest = 50ms;
+constexpr auto moment_to_become_idle = 50ms;
 
 constexpr std::uintptr_t per_thread_stream = 2;
 
@@ -64,14 +64,14 @@ bool is_captured(cuda::Stream stream) {
   return capturing != cuda::capture_none;
 }
 
-bool comes_to_rest(cuda::Stream stream, std::chrono::milliseconds within) noexcept {
-  const gpu::Driver& driver = *gpu::driver();
+bool becomes_idle(cuda::Stream stream, std::chrono::milliseconds within) noexcept {
+  const gpu::CudaApi& driver = *gpu::driver();
   if (driver.stream_query == nullptr) return false;
   const auto end = std::chrono::steady_clock::now() + within;
-  base::Patience patience;
+  base::SpinBackoff backoff;
   int state = driver.stream_query(stream);
   while (state == cuda::error_not_ready && std::chrono::steady_clock::now() < end) {
-    patience.wait();
+    backoff.wait();
     state = driver.stream_query(stream);
   }
   return state == cuda::success;
@@ -79,13 +79,13 @@ bool comes_to_rest(cuda::Stream stream, std::chrono::milliseconds within) noexce
 
 // Has them loaded where that holds nobody up. A stream that is busy does without them, and nobody begins to load them
 // as long as `without` lives. False: they are being loaded, and that takes long.
-bool settle_kernels(const gpu::StreamScope& scope, cuda::Stream stream, std::optional<gpu::GoingWithout>& without) {
+bool settle_kernels(const gpu::StreamScope& scope, cuda::Stream stream, std::optional<gpu::KernelLoadHold>& without) {
   gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id());
   if (kernels == nullptr) return false;
   if (!kernels->begun.load(std::memory_order_acquire)) {
-    const bool patient = !kernels->rest_was_awaited.exchange(true);
-    if (comes_to_rest(stream, patient ? moment_to_come_to_rest : 0ms)) load_unless_streams_wait(*kernels);
-    if (auto held_off = gpu::GoingWithout::in(*kernels)) {
+    const bool patient = !kernels->idle_was_awaited.exchange(true);
+    if (becomes_idle(stream, patient ? moment_to_become_idle : 0ms)) load_unless_streams_wait(*kernels);
+    if (auto held_off = gpu::KernelLoadHold::in(*kernels)) {
       without.emplace(std::move(*held_off));
       return true;
     }
@@ -94,7 +94,7 @@ bool settle_kernels(const gpu::StreamScope& scope, cuda::Stream stream, std::opt
 }
 
 // In the plainest manner: waits, and moves the bytes on this thread.
-void transfer_behind(process::Driver& driver, cuda::Stream stream, const LateCall& call, process::File& file,
+void transfer_behind(process::Process& driver, cuda::Stream stream, const LateCall& call, process::File& file,
                      request::OffsetsAre offsets) {
   if (gpu::driver() != nullptr) {
     const int waited = gpu::wait_for_stream(stream);
@@ -129,10 +129,10 @@ void transfer_behind(process::Driver& driver, cuda::Stream stream, const LateCal
 void try_direct(process::File& file, const facts::BufferFacts& memory, base::Direction direction) noexcept {
   if (facts::is_host(memory.kind) || !file.facts.direct || busy_streams() > 0) return;
   paths::DirectPair* const pair = process::pair_of(file, memory, direction);
-  facts::Look now(file.fd, file.facts);
+  facts::DescriptorCheck now(file.fd, file.facts);
   if (pair == nullptr || !now.finds_the_file()) return;
   process::try_pair({file.fd, file.facts, file.buffered, file.disk, now, file.operations, nullptr, pair}, memory,
-                    process::need_of(file.life->terms));
+                    process::need_of(file.session->options));
 }
 
 }  // namespace
@@ -145,23 +145,23 @@ class Streams::Use {
     const std::lock_guard lock(streams.mutex_);
     entry_ = &streams.entries_[key];
     entry_->users.fetch_add(1, std::memory_order_relaxed);
-    if (entry_->station == nullptr) {
+    if (entry_->channel == nullptr) {
       streams.let_go_of_idle_locked(most_unregistered);
-      entry_->station = Station::take(scope.context(), scope.context_id());
+      entry_->channel = StreamChannel::take(scope.context(), scope.context_id());
     }
-    terms_ = entry_->terms;
+    options_ = entry_->options;
   }
   ~Use() { entry_->users.fetch_sub(1, std::memory_order_release); }
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
 
   // Null when there is no memory for one, or the driver refuses.
-  Station* station() const noexcept { return entry_->station; }
-  const StreamTerms& terms() const noexcept { return terms_; }
+  StreamChannel* channel() const noexcept { return entry_->channel; }
+  const StreamOptions& options() const noexcept { return options_; }
 
  private:
   Entry* entry_ = nullptr;  // with users, it is not erased
-  StreamTerms terms_;
+  StreamOptions options_;
 };
 
 Streams::Key Streams::key_of(const gpu::StreamScope& scope, cuda::Stream stream) {
@@ -176,12 +176,12 @@ void Streams::let_go_of_idle_locked(std::size_t most_kept) {
   for (auto entry = entries_.begin(); entry != entries_.end() && unregistered > most_kept;) {
     Entry& candidate = entry->second;
     const bool idle = !candidate.registered && candidate.users.load(std::memory_order_acquire) == 0 &&
-                      (candidate.station == nullptr || candidate.station->is_idle());
+                      (candidate.channel == nullptr || candidate.channel->is_idle());
     if (!idle) {
       ++entry;
       continue;
     }
-    if (candidate.station != nullptr) candidate.station->give_back();
+    if (candidate.channel != nullptr) candidate.channel->give_back();
     entry = entries_.erase(entry);
     --unregistered;
   }
@@ -189,8 +189,9 @@ void Streams::let_go_of_idle_locked(std::size_t most_kept) {
 
 void Streams::add(cuda::Stream stream, unsigned flags) {
   if ((flags & ~all_stream_flags) != 0) {
-    static std::atomic<bool> told{false};
-    observe::log_once(told, "core", "cuFileStreamRegister: flags beyond 0 to 15 have no meaning here and are ignored");
+    static std::atomic<bool> result_word{false};
+    observe::log_once(result_word, "core",
+                      "cuFileStreamRegister: flags beyond 0 to 15 have no meaning here and are ignored");
     flags &= all_stream_flags;
   }
   std::optional<gpu::StreamScope> scope;
@@ -199,7 +200,7 @@ void Streams::add(cuda::Stream stream, unsigned flags) {
   if (usable && is_captured(stream)) refuse_capture("register it before");
   const Key key = usable ? key_of(*scope, stream) : Key{.stream = gpu::stream_number(stream)};
   if (usable) {
-    std::optional<gpu::GoingWithout> without;
+    std::optional<gpu::KernelLoadHold> without;
     settle_kernels(*scope, stream, without);
   }
   const std::lock_guard lock(mutex_);
@@ -210,15 +211,15 @@ void Streams::add(cuda::Stream stream, unsigned flags) {
     if (older.stream == stream && other.context == key.context && other.thread == key.thread) {
       older.stream = nullptr;
       older.registered = false;
-      older.terms = {};
+      older.options = {};
     }
   }
   entry.registered = true;
   entry.stream = stream;
-  entry.terms = StreamTerms{flags, false};
-  if (usable && entry.station == nullptr) {
+  entry.options = StreamOptions{flags, false};
+  if (usable && entry.channel == nullptr) {
     let_go_of_idle_locked(most_unregistered);
-    entry.station = Station::take(scope->context(), scope->context_id());
+    entry.channel = StreamChannel::take(scope->context(), scope->context_id());
   }
 }
 
@@ -262,13 +263,13 @@ void Streams::remove(cuda::Stream stream) {
   Entry& entry = registered_entry(stream);
   entry.registered = false;
   entry.stream = nullptr;
-  entry.terms = {};
+  entry.options = {};
   let_go_of_idle_locked(most_unregistered);
 }
 
 void Streams::allow_early_reads(cuda::Stream stream, bool allowed) {
   const std::lock_guard lock(mutex_);
-  registered_entry(stream).terms.early_reads = allowed;
+  registered_entry(stream).options.early_reads = allowed;
 }
 
 void Streams::clear() {
@@ -276,7 +277,7 @@ void Streams::clear() {
   for (auto& [key, entry] : entries_) {
     entry.registered = false;
     entry.stream = nullptr;
-    entry.terms = {};
+    entry.options = {};
   }
   let_go_of_idle_locked(0);
 }
@@ -290,40 +291,40 @@ void Streams::after_fork(bool in_child) {
   mutex_.unlock();
 }
 
-void Streams::put(process::Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
+void Streams::put(process::Process& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
                   process::File& file, const Use& use) {
-  Station& station = *use.station();
-  const process::Terms& how = file.life->terms;
-  const bool kernel = how.manner != paths::Manner::copy_engine;
-  station.expect_room(sizeof(StreamCall));
+  StreamChannel& channel = *use.channel();
+  const process::Options& how = file.session->options;
+  const bool kernel = how.copy_mode != paths::CopyMode::copy_engine;
+  channel.prefetch_task_memory(sizeof(StreamCall));
   const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
-  StreamCall::Owner task = StreamCall::make(station, driver, call, use.terms());
+  StreamCall::Owner task = StreamCall::make(channel, driver, call, use.options());
   if (gpu::outlives_its_streams(memory)) task->remembered = memory;
-  task->plan(file, memory, station, kernel && station.has_kernel());
+  task->plan(file, memory, channel, kernel && channel.has_kernel());
   try_direct(file, memory, call.direction);
-  const int result = scope.status() == cuda::success ? station.submit(stream, *task) : scope.status();
+  const int result = scope.status() == cuda::success ? channel.submit(stream, *task) : scope.status();
   if (result != cuda::success) refuse(result, "the transfer cannot be put into the stream: ");
   static_cast<void>(task.release());  // the station has it
 }
 
 // The task stays for as long as the graph may be replayed.
-void Streams::capture(process::Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
-                      process::File& file, const StreamTerms& terms) {
-  if (!terms.fixes_all()) {
+void Streams::capture(process::Process& driver, const gpu::StreamScope& scope, cuda::Stream stream,
+                      const LateCall& call, process::File& file, const StreamOptions& options) {
+  if (!options.fixes_all()) {
     refuse_capture("a transfer becomes part of it when the stream was registered with fixed size and offsets");
   }
-  Station* const station = Station::take(scope.context(), scope.context_id());
-  if (station == nullptr) refuse_capture("there is no memory for a node of it");
+  StreamChannel* const channel = StreamChannel::take(scope.context(), scope.context_id());
+  if (channel == nullptr) refuse_capture("there is no memory for a node of it");
   if (gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id())) {
     load_unless_streams_wait(*kernels);
     if (kernels->begun.load(std::memory_order_acquire)) gpu::wait_for(*kernels, most_milliseconds_for_kernels);
   }
-  StreamCall::Owner task = StreamCall::make(*station, driver, call, terms);
+  StreamCall::Owner task = StreamCall::make(*channel, driver, call, options);
   const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
-  task->plan(file, memory, *station, true);
+  task->plan(file, memory, *channel, true);
   task->early = false;
-  if (task->blocks > 0 && !station->has_kernel()) {
-    station->give_back();
+  if (task->blocks > 0 && !channel->has_kernel()) {
+    channel->give_back();
     refuse_capture("the kernel that carries its bytes cannot be had");
   }
   StreamCall& kept = *task;
@@ -331,7 +332,7 @@ void Streams::capture(process::Driver& driver, const gpu::StreamScope& scope, cu
     const std::lock_guard lock(mutex_);
     of_graphs_.push_back(std::move(task));  // before the capture: part of it may be in the graph
   }
-  const int result = station->submit_captured(stream, kept);
+  const int result = channel->submit_captured(stream, kept);
   if (result != cuda::success) refuse(result, "the transfer cannot be captured: ");
 }
 
@@ -339,21 +340,21 @@ void Streams::capture(process::Driver& driver, const gpu::StreamScope& scope, cu
 request::OffsetsAre Streams::offsets_of(cuda::Stream stream) {
   const std::lock_guard lock(mutex_);
   const bool fixed = std::any_of(entries_.begin(), entries_.end(), [stream](const auto& known) {
-    return known.second.registered && known.second.stream == stream && known.second.terms.fixes_all();
+    return known.second.registered && known.second.stream == stream && known.second.options.fixes_all();
   });
   return fixed ? request::OffsetsAre::fixed : request::OffsetsAre::read_late;
 }
 
-void Streams::submit(process::Driver& driver, cuda::Stream stream, const LateCall& call) {
-  const process::Holding holding;
+void Streams::submit(process::Process& driver, cuda::Stream stream, const LateCall& call) {
+  const process::PinScope pins;
   const auto file = driver.files().pin(call.handle);
   if (!file) {
-    driver.life_or_open();
+    driver.session_or_open();
     if (is_nothing(call)) {
       *call.moved = 0;
       return;
     }
-    if (driver.files().standing(call.handle) == process::Standing::retired) {
+    if (driver.files().standing(call.handle) == process::HandleState::retired) {
       *call.moved = -CU_FILE_HANDLE_NOT_REGISTERED;
       return;
     }
@@ -361,38 +362,38 @@ void Streams::submit(process::Driver& driver, cuda::Stream stream, const LateCal
     throw Failure(CU_FILE_INVALID_VALUE, "this file handle is not registered");
   }
   look_at_size(call);
-  if (gpu::attach_driver() == nullptr || file->life->terms.manner == paths::Manner::plain) {
+  if (gpu::attach_driver() == nullptr || file->session->options.copy_mode == paths::CopyMode::plain) {
     transfer_behind(driver, stream, call, *file, offsets_of(stream));
     return;
   }
   const gpu::StreamScope scope(stream, nullptr);
   if (scope.status() != cuda::success) refuse(scope.status(), "the stream cannot be used: ");
   const bool captured = is_captured(stream);
-  const bool attended = streams_are_attended();
+  const bool has_workers = stream_workers_exist();
   if (captured) {
-    if (!attended) refuse_capture("no thread can be started that would attend to it");
-    StreamTerms terms;
+    if (!has_workers) refuse_capture("no thread can be started that would attend to it");
+    StreamOptions options;
     {
       const std::lock_guard lock(mutex_);
-      if (const Entry* const known = captured_entry(scope, stream)) terms = known->terms;
+      if (const Entry* const known = captured_entry(scope, stream)) options = known->options;
     }
-    capture(driver, scope, stream, call, *file, terms);
+    capture(driver, scope, stream, call, *file, options);
     return;
   }
-  if (!attended) {
+  if (!has_workers) {
     transfer_behind(driver, stream, call, *file, offsets_of(stream));
     return;
   }
-  if (file->life->config->flag(CUFILE_PARAM_STREAM_MEMOPS_BYPASS)) Station::use_host_functions();
+  if (file->session->config->flag(CUFILE_PARAM_STREAM_MEMOPS_BYPASS)) StreamChannel::use_host_functions();
   // While they are being loaded, the driver waits for all streams, and next to nothing else goes on in it: no stream
   // may wait for us then.
-  std::optional<gpu::GoingWithout> without;
+  std::optional<gpu::KernelLoadHold> without;
   if (!settle_kernels(scope, stream, without)) {
     transfer_behind(driver, stream, call, *file, offsets_of(stream));
     return;
   }
   const Use use(*this, scope, stream);
-  if (use.station() == nullptr) {
+  if (use.channel() == nullptr) {
     transfer_behind(driver, stream, call, *file, offsets_of(stream));
     return;
   }

@@ -1,5 +1,5 @@
 // Transfers ordered by CUDA streams. A call puts a transfer into its stream and returns; it is run when the stream gets
-// there, and the stream waits for it (stream/channel/station.h).
+// there, and the stream waits for it (stream/channel/stream_channel.h).
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gpu/cuda_abi.h"
-#include "process/driver.h"
+#include "process/process.h"
 #include "stream/stream_call.h"
 
 namespace sluice::stream {
@@ -29,7 +29,7 @@ class Streams {
 
   // Throws base::Failure where the call itself is refused: unknown handle, CU_FILE_ASYNC_NOT_SUPPORTED for a stream
   // that is being captured and parameters that are not fixed. What the transfer comes to will stand in *moved.
-  void submit(process::Driver& driver, cuda::Stream stream, const LateCall& call);
+  void submit(process::Process& process, cuda::Stream stream, const LateCall& call);
 
   // Around fork: no child inherits the mutex locked, and streams of its parent mean nothing to it.
   void before_fork() { mutex_.lock(); }
@@ -50,9 +50,9 @@ class Streams {
   // Streams that were not registered have one, too, until others need the station.
   struct Entry {
     cuda::Stream stream = nullptr;  // of those that are registered
-    StreamTerms terms;
+    StreamOptions options;
     bool registered = false;
-    Station* station = nullptr;
+    StreamChannel* channel = nullptr;
     std::atomic<unsigned> users{0};  // calls that are putting something into the stream; they come with the mutex
   };
   class Use;
@@ -64,10 +64,10 @@ class Streams {
   Entry* nameless_entry(cuda::Stream stream);
   void let_go_of_idle_locked(std::size_t most_kept);
 
-  static void put(process::Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
+  static void put(process::Process& process, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
                   process::File& file, const Use& use);
-  void capture(process::Driver& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
-               process::File& file, const StreamTerms& terms);
+  void capture(process::Process& process, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
+               process::File& file, const StreamOptions& options);
 
   std::mutex mutex_;
   std::map<Key, Entry> entries_;

@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/pause.h"
+#include "base/spin_backoff.h"
 #include "gpu/memory.h"
-#include "observe/carriers.h"
+#include "observe/copy_counters.h"
 
 namespace sluice::transfer {
 
@@ -25,112 +25,112 @@ std::uint64_t whole_blocks(std::uint64_t bytes, std::uint32_t block) noexcept {
 }
 
 // What is read for a parcel when it is read at once.
-std::uint64_t whole_blocks(const DiskParcel& wanted) noexcept {
-  return whole_blocks(wanted.parcel.at.value % wanted.block + wanted.parcel.length, wanted.block);
+std::uint64_t whole_blocks(const DiskReadItem& wanted) noexcept {
+  return whole_blocks(wanted.item.at.value % wanted.block + wanted.item.length, wanted.block);
 }
 
 }  // namespace
 
-std::span<std::byte> DeepRead::bytes_of(std::size_t place) const noexcept {
-  return ring_->bytes().subspan(place * place_bytes_, place_bytes_);
+std::span<std::byte> DeepRead::bytes_of(std::size_t slot) const noexcept {
+  return lease_->bytes().subspan(slot * slot_bytes_, slot_bytes_);
 }
 
 bool DeepRead::has_been_copied(std::uint32_t number) const noexcept {
-  return static_cast<std::int32_t>(base::look(ring_->words().copied) - number) >= 0;
+  return static_cast<std::int32_t>(base::load_acquire(lease_->words().copied) - number) >= 0;
 }
 
-void DeepRead::begin(std::span<DiskParcel> parcels, staging::RingLoan& ring, io::Uring& disk) noexcept {
-  parcels_ = parcels;
-  ring_ = &ring;
+void DeepRead::begin(std::span<DiskReadItem> items, staging::StagingLease& lease, io::Uring& disk) noexcept {
+  items_ = items;
+  lease_ = &lease;
   disk_ = &disk;
-  disk.keep_at_hand(ring.bytes());
+  disk.register_buffer(lease.bytes());
   std::uint64_t longest = 0;
-  for (DiskParcel& wanted : parcels) {
+  for (DiskReadItem& wanted : items) {
     longest = std::max(longest, whole_blocks(wanted));
-    wanted.parcel.outcome = Outcome::bytes(0);
-    wanted.parcel.left_over = false;
+    wanted.item.outcome = Outcome::bytes(0);
+    wanted.item.remains = false;
   }
-  place_bytes_ = std::min<std::size_t>(whole_blocks(longest, largest_disk_block), largest_place);
-  place_count_ = std::min(most_disk_places, staging::ring_bytes / place_bytes_);
-  next_ = first_free_ = told_before_ = 0;
+  slot_bytes_ = std::min<std::size_t>(whole_blocks(longest, largest_disk_block), largest_slot);
+  slot_count_ = std::min(most_disk_slots, staging::staging_bytes / slot_bytes_);
+  next_ = first_free_ = notified_before_ = 0;
   reading_ = 0;
   quiet_ = false;
   copies_ = marked_ = 0;
   waiting_count_ = 0;
   failure_ = cuda::success;
   progress_.fill({});
-  places_.fill({});
-  std::atomic_ref(ring.words().copied).store(0, std::memory_order_relaxed);
+  slots_.fill({});
+  std::atomic_ref(lease.words().copied).store(0, std::memory_order_relaxed);
 }
 
-void DeepRead::run(std::span<DiskParcel> parcels, staging::RingLoan& ring, io::Uring& disk, Listener& listener,
+void DeepRead::run(std::span<DiskReadItem> items, staging::StagingLease& lease, io::Uring& disk, Listener& listener,
                    Bond bond) noexcept {
   bond_ = bond;
   turn_ = 0;
   counted_ = false;
-  begin(parcels, ring, disk);
+  begin(items, lease, disk);
   while (has_more() || reading_ > 0) {
     start_more();
     if (reading_ == 0) {
       wait_for_copies();  // every place waits for one
       continue;
     }
-    std::array<io::UringAnswer, io::Uring::depth> answers;
-    const int count = await_answers(answers);
+    std::array<io::UringCompletion, io::Uring::depth> answers;
+    const int count = await_completions(answers);
     if (count < 0) {
       lose_disk();
       break;
     }
     for (int i = 0; i < count; ++i) settle(answers[static_cast<std::size_t>(i)]);
     mark_copies();
-    tell(listener);
+    notify(listener);
     quiet_ = count == 0 && (failure_ != cuda::success || has_been_copied(copies_));
   }
   wait_for_copies();
-  tell(listener);
-  for (std::size_t i = told_before_; i < parcels_.size(); ++i) {
-    if (progress_[i].told) continue;
-    parcels_[i].parcel.left_over = true;
-    if (failure_ != cuda::success) parcels_[i].parcel.outcome = gpu::as_outcome(failure_);
+  notify(listener);
+  for (std::size_t i = notified_before_; i < items_.size(); ++i) {
+    if (progress_[i].notified) continue;
+    items_[i].item.remains = true;
+    if (failure_ != cuda::success) items_[i].item.outcome = gpu::as_outcome(failure_);
   }
 }
 
-int DeepRead::await_answers(std::span<io::UringAnswer, io::Uring::depth> answers) noexcept {
+int DeepRead::await_completions(std::span<io::UringCompletion, io::Uring::depth> answers) noexcept {
   if (quiet_) return disk_->wait(answers);
-  return disk_->wait_a_while(answers, std::max(1U, reading_ / part_awaited), longest_company);
+  return disk_->wait_a_while(answers, std::max(1U, reading_ / part_awaited), longest_gathering);
 }
 
 bool DeepRead::has_more() noexcept {
-  for (; next_ < parcels_.size(); ++next_) {
+  for (; next_ < items_.size(); ++next_) {
     const Progress& progress = progress_[next_];
-    if (!progress.over && progress.asked < parcels_[next_].parcel.length) return failure_ == cuda::success;
+    if (!progress.over && progress.asked < items_[next_].item.length) return failure_ == cuda::success;
   }
   return false;
 }
 
 void DeepRead::start_more() noexcept {
-  for (std::size_t tried = 0; tried < place_count_ && reading_ < io::Uring::depth && has_more(); ++tried) {
+  for (std::size_t tried = 0; tried < slot_count_ && reading_ < io::Uring::depth && has_more(); ++tried) {
     const std::size_t index = first_free_;
-    first_free_ = first_free_ + 1 == place_count_ ? 0 : first_free_ + 1;
-    const Place& place = places_[index];
-    if (place.state == State::free && has_been_copied(place.copy)) start(index);
+    first_free_ = first_free_ + 1 == slot_count_ ? 0 : first_free_ + 1;
+    const Slot& slot = slots_[index];
+    if (slot.state == State::free && has_been_copied(slot.copy)) start(index);
   }
 }
 
 void DeepRead::start(std::size_t index) noexcept {
-  const DiskParcel& wanted = parcels_[next_];
+  const DiskReadItem& wanted = items_[next_];
   Progress& progress = progress_[next_];
-  const std::uint64_t at = wanted.parcel.at.value + progress.asked;
+  const std::uint64_t at = wanted.item.at.value + progress.asked;
   const std::uint64_t skip = at % wanted.block;
-  const std::uint64_t length = std::min<std::uint64_t>(place_bytes_ - skip, wanted.parcel.length - progress.asked);
-  places_[index] = {.state = State::reading,
-                    .parcel = static_cast<std::uint16_t>(next_),
-                    .copy = places_[index].copy,
-                    .offset = progress.asked,
-                    .length = length,
-                    .begin = at - skip,
-                    .skip = skip,
-                    .whole = whole_blocks(skip + length, wanted.block)};
+  const std::uint64_t length = std::min<std::uint64_t>(slot_bytes_ - skip, wanted.item.length - progress.asked);
+  slots_[index] = {.state = State::reading,
+                   .item = static_cast<std::uint16_t>(next_),
+                   .copy = slots_[index].copy,
+                   .offset = progress.asked,
+                   .length = length,
+                   .begin = at - skip,
+                   .skip = skip,
+                   .whole = whole_blocks(skip + length, wanted.block)};
   progress.asked += length;
   ++progress.pieces;
   ++reading_;
@@ -139,117 +139,115 @@ void DeepRead::start(std::size_t index) noexcept {
 
 // From the start of the block that the last answer stopped in: O_DIRECT knows whole blocks only.
 void DeepRead::submit(std::size_t index) noexcept {
-  Place& place = places_[index];
-  const DiskParcel& wanted = parcels_[place.parcel];
-  place.from = place.done - place.done % wanted.block;
-  disk_->add({.fd = wanted.parcel.fd,
-              .address = bytes_of(index).data() + place.from,
-              .length = static_cast<std::uint32_t>(place.whole - place.from),
-              .at = FileOffset{place.begin + place.from},
+  Slot& slot = slots_[index];
+  const DiskReadItem& wanted = items_[slot.item];
+  slot.from = slot.done - slot.done % wanted.block;
+  disk_->add({.fd = wanted.item.fd,
+              .address = bytes_of(index).data() + slot.from,
+              .length = static_cast<std::uint32_t>(slot.whole - slot.from),
+              .at = FileOffset{slot.begin + slot.from},
               .tag = index});
 }
 
-void DeepRead::settle(const io::UringAnswer& answer) noexcept {
+void DeepRead::settle(const io::UringCompletion& answer) noexcept {
   const auto index = static_cast<std::size_t>(answer.tag);
-  Place& place = places_[index];
+  Slot& slot = slots_[index];
   if (answer.result < 0) {
     const int error = -answer.result;
-    const bool again = error == EINTR || (error == EAGAIN && ++place.refusals < base::most_refusals_in_a_row);
+    const bool again = error == EINTR || (error == EAGAIN && ++slot.refusals < base::most_refusals_in_a_row);
     return again ? submit(index) : arrive(index, error);
   }
-  place.refusals = 0;
-  const std::uint64_t reached = place.from + static_cast<std::uint64_t>(answer.result);
-  if (reached <= place.done) return arrive(index, 0);  // the file ends here
-  place.done = std::min(reached, place.whole);
-  const bool at_end = place.begin + place.done >= parcels_[place.parcel].parcel.file_size;
-  if (place.done < place.whole && !at_end) return submit(index);
+  slot.refusals = 0;
+  const std::uint64_t reached = slot.from + static_cast<std::uint64_t>(answer.result);
+  if (reached <= slot.done) return arrive(index, 0);  // the file ends here
+  slot.done = std::min(reached, slot.whole);
+  const bool at_end = slot.begin + slot.done >= items_[slot.item].item.file_size;
+  if (slot.done < slot.whole && !at_end) return submit(index);
   arrive(index, 0);
 }
 
 void DeepRead::arrive(std::size_t index, int error) noexcept {
-  Place& place = places_[index];
-  place.error = error;
-  place.state = State::arrived;
+  Slot& slot = slots_[index];
+  slot.error = error;
+  slot.state = State::arrived;
   --reading_;
-  if (bond_ == Bond::one_transfer && !progress_[place.parcel].over) return hand_on_in_turn();
-  hand_on(place.parcel);
+  if (bond_ == Bond::one_transfer && !progress_[slot.item].over) return pass_on_in_order();
+  pass_on(slot.item);
 }
 
 // Of one transfer: what has arrived of the first parcel that is not whole, and of the next ones when it is.
-void DeepRead::hand_on_in_turn() noexcept {
-  while (turn_ < parcels_.size()) {
-    hand_on(turn_);
+void DeepRead::pass_on_in_order() noexcept {
+  while (turn_ < items_.size()) {
+    pass_on(turn_);
     const Progress& progress = progress_[turn_];
     if (progress.over) return end_behind(turn_);
-    if (progress.copied < parcels_[turn_].parcel.length) return;
+    if (progress.copied < items_[turn_].item.length) return;
     ++turn_;
   }
 }
 
 // It has come short: nothing is wanted any more of those behind it.
-void DeepRead::end_behind(std::uint16_t parcel) noexcept {
-  for (std::size_t i = parcel + std::size_t{1}; i < parcels_.size(); ++i) {
+void DeepRead::end_behind(std::uint16_t item) noexcept {
+  for (std::size_t i = item + std::size_t{1}; i < items_.size(); ++i) {
     progress_[i].over = true;
-    parcels_[i].parcel.left_over = parcels_[parcel].parcel.left_over;
-    hand_on(static_cast<std::uint16_t>(i));
+    items_[i].item.remains = items_[item].item.remains;
+    pass_on(static_cast<std::uint16_t>(i));
   }
 }
 
-DeepRead::Place* DeepRead::next_of(std::uint16_t parcel) noexcept {
-  const Progress& progress = progress_[parcel];
-  const auto end = places_.begin() + static_cast<std::ptrdiff_t>(place_count_);
-  const auto next = std::find_if(places_.begin(), end, [&](const Place& place) {
-    return place.state == State::arrived && place.parcel == parcel &&
-           (progress.over || place.offset == progress.copied);
+DeepRead::Slot* DeepRead::next_of(std::uint16_t item) noexcept {
+  const Progress& progress = progress_[item];
+  const auto end = slots_.begin() + static_cast<std::ptrdiff_t>(slot_count_);
+  const auto next = std::find_if(slots_.begin(), end, [&](const Slot& slot) {
+    return slot.state == State::arrived && slot.item == item && (progress.over || slot.offset == progress.copied);
   });
   return next != end ? &*next : nullptr;
 }
 
-void DeepRead::hand_on(std::uint16_t parcel) noexcept {
-  while (Place* const place = next_of(parcel)) {
-    place->state = State::free;
-    --progress_[parcel].pieces;
-    if (!progress_[parcel].over) hand_on(*place);
+void DeepRead::pass_on(std::uint16_t item) noexcept {
+  while (Slot* const slot = next_of(item)) {
+    slot->state = State::free;
+    --progress_[item].pieces;
+    if (!progress_[item].over) pass_on(*slot);
   }
 }
 
-void DeepRead::hand_on(Place& place) noexcept {
-  Parcel& parcel = parcels_[place.parcel].parcel;
-  Progress& progress = progress_[place.parcel];
-  const std::uint64_t count = std::min(place.done - std::min(place.done, place.skip), place.length);
+void DeepRead::pass_on(Slot& slot) noexcept {
+  ReadItem& item = items_[slot.item].item;
+  Progress& progress = progress_[slot.item];
+  const std::uint64_t count = std::min(slot.done - std::min(slot.done, slot.skip), slot.length);
   // What a descriptor or this kernel refuses in principle, another way may do. EIO, and an end where the file has none,
   // may be nobody's: who reads it by itself finds out.
-  const int error = place.error;
-  const bool stops_early = error == 0 && count < place.length && parcel.file_size != ~std::uint64_t{0} &&
-                           parcel.at.value + place.offset + count < parcel.file_size;
-  parcel.left_over = error == EINVAL || error == EOPNOTSUPP || error == ENOSYS || error == EIO || stops_early ||
-                     io::was_not_tried(error);
-  progress.over = parcel.left_over || count < place.length;
-  if (count > 0 && !parcel.left_over && failure_ == cuda::success) copy(place, count);
+  const int error = slot.error;
+  const bool stops_early = error == 0 && count < slot.length && item.file_size != ~std::uint64_t{0} &&
+                           item.at.value + slot.offset + count < item.file_size;
+  item.remains = error == EINVAL || error == EOPNOTSUPP || error == ENOSYS || error == EIO || stops_early ||
+                 io::was_not_tried(error);
+  progress.over = item.remains || count < slot.length;
+  if (count > 0 && !item.remains && failure_ == cuda::success) copy(slot, count);
   const std::uint64_t total = progress.copied;
-  parcel.outcome = total == 0 && error != 0 ? Outcome::system_error(error) : Outcome::bytes(total);
+  item.outcome = total == 0 && error != 0 ? Outcome::system_error(error) : Outcome::bytes(total);
 }
 
-void DeepRead::copy(Place& place, std::uint64_t count) noexcept {
-  const auto index = static_cast<std::size_t>(&place - places_.data());
-  Progress& progress = progress_[place.parcel];
-  waiting_[waiting_count_++] = {parcels_[place.parcel].parcel.to + place.offset, bytes_of(index).data() + place.skip,
-                                count};
+void DeepRead::copy(Slot& slot, std::uint64_t count) noexcept {
+  const auto index = static_cast<std::size_t>(&slot - slots_.data());
+  Progress& progress = progress_[slot.item];
+  waiting_[waiting_count_++] = {items_[slot.item].item.to + slot.offset, bytes_of(index).data() + slot.skip, count};
   progress.copied += count;
-  progress.copy = place.copy = ++copies_;
+  progress.copy = slot.copy = ++copies_;
 }
 
 void DeepRead::give_copies() noexcept {
   const auto copies = std::span(waiting_).first(std::exchange(waiting_count_, 0));
   if (failure_ != cuda::success || copies.empty()) return;
-  const int result = ring_->device().copy_to_device(copies);
+  const int result = lease_->device().copy_to_device(copies);
   if (result != cuda::success) failure_ = result;
 }
 
 void DeepRead::mark_copies() noexcept {
   give_copies();
   if (marked_ == copies_ || failure_ != cuda::success) return;
-  const int result = ring_->device().mark(&ring_->words().copied, copies_);
+  const int result = lease_->device().mark(&lease_->words().copied, copies_);
   if (result != cuda::success) failure_ = result;
   marked_ = copies_;
 }
@@ -257,49 +255,50 @@ void DeepRead::mark_copies() noexcept {
 // After a failure nothing is waited for but the device's own end of our copies.
 void DeepRead::wait_for_copies() noexcept {
   mark_copies();
-  if (failure_ == cuda::success) failure_ = ring_->await_copied(copies_);
+  if (failure_ == cuda::success) failure_ = lease_->await_copied(copies_);
   if (failure_ == cuda::success) return;
-  ring_->give_up();
-  for (Place& place : places_) place.copy = 0;
-  std::atomic_ref(ring_->words().copied).store(0, std::memory_order_relaxed);
+  lease_->give_up();
+  for (Slot& slot : slots_) slot.copy = 0;
+  std::atomic_ref(lease_->words().copied).store(0, std::memory_order_relaxed);
 }
 
 bool DeepRead::is_through(std::size_t index) const noexcept {
   const Progress& progress = progress_[index];
-  const bool all = progress.over || progress.copied == parcels_[index].parcel.length;
+  const bool all = progress.over || progress.copied == items_[index].item.length;
   return all && progress.pieces == 0 && has_been_copied(progress.copy);
 }
 
-void DeepRead::tell(Listener& listener) noexcept {
+void DeepRead::notify(Listener& listener) noexcept {
   if (failure_ != cuda::success) return;
-  std::array<std::uint16_t, most_disk_parcels> news;
+  std::array<std::uint16_t, most_disk_items> ended;
   std::size_t count = 0;
   std::size_t carried = 0;
-  for (std::size_t i = told_before_; i < std::min(next_ + 1, parcels_.size()); ++i) {
+  for (std::size_t i = notified_before_; i < std::min(next_ + 1, items_.size()); ++i) {
     Progress& progress = progress_[i];
-    if (progress.told || parcels_[i].parcel.left_over || !is_through(i)) continue;
-    progress.told = true;
+    if (progress.notified || items_[i].item.remains || !is_through(i)) continue;
+    progress.notified = true;
     if (progress.copied > 0) ++carried;
-    news[count++] = static_cast<std::uint16_t>(i);
+    ended[count++] = static_cast<std::uint16_t>(i);
   }
-  while (told_before_ < parcels_.size() && (progress_[told_before_].told || parcels_[told_before_].parcel.left_over)) {
-    ++told_before_;
+  while (notified_before_ < items_.size() &&
+         (progress_[notified_before_].notified || items_[notified_before_].item.remains)) {
+    ++notified_before_;
   }
   if (count == 0) return;
   // Before anybody hears of them: who has heard may look at the counters.
-  const bool at_once = ring_->device().can_copy_many();
-  observe::count_carrier(at_once ? observe::CarriedBy::many_copies : observe::CarriedBy::copy_engine,
-                         bond_ == Bond::none ? carried : std::size_t{carried > 0 && !std::exchange(counted_, true)});
-  listener.through(std::span(news).first(count));
+  const bool at_once = lease_->device().can_copy_many();
+  observe::count_copy(at_once ? observe::CopyCounter::many_copies : observe::CopyCounter::copy_engine,
+                      bond_ == Bond::none ? carried : std::size_t{carried > 0 && !std::exchange(counted_, true)});
+  listener.through(std::span(ended).first(count));
 }
 
 // The kernel takes nothing more, and has nothing of ours any more. What has arrived in front is in place all the same.
 void DeepRead::lose_disk() noexcept {
   reading_ = 0;
-  for (std::size_t i = 0; i < parcels_.size(); ++i) {
+  for (std::size_t i = 0; i < items_.size(); ++i) {
     const Progress& progress = progress_[i];
-    const bool all = progress.over || progress.copied == parcels_[i].parcel.length;
-    if (!all || progress.pieces > 0) parcels_[i].parcel.left_over = true;
+    const bool all = progress.over || progress.copied == items_[i].item.length;
+    if (!all || progress.pieces > 0) items_[i].item.remains = true;
   }
 }
 

@@ -8,20 +8,20 @@
 #include <span>
 
 #include "io/uring.h"
-#include "staging/ring.h"
+#include "staging/staging_buffer.h"
 #include "transfer/bond.h"
 #include "transfer/scattered_read.h"
 
 namespace sluice::transfer {
 
 // One of the reads, by any descriptor; at most most_in_a_parcel bytes.
-struct DiskParcel {
-  Parcel parcel;
+struct DiskReadItem {
+  ReadItem item;
   std::uint32_t block = 1;  // what O_DIRECT wants of offsets and lengths: at most largest_disk_block; 1 without it
 };
 
 inline constexpr std::uint32_t largest_disk_block = 4096;
-inline constexpr std::size_t most_disk_parcels = 48;
+inline constexpr std::size_t most_disk_items = 48;
 
 // The state of such reads, for one run at a time.
 class DeepRead {
@@ -29,7 +29,7 @@ class DeepRead {
   // Told of parcels that are through while others are not.
   class Listener {
    public:
-    virtual void through(std::span<const std::uint16_t> parcels) noexcept = 0;
+    virtual void through(std::span<const std::uint16_t> items) noexcept = 0;
 
    protected:
     ~Listener() = default;
@@ -37,16 +37,16 @@ class DeepRead {
 
   // With the ring's context current, to which all parcels' memory belongs; at most most_disk_parcels. What the disk's
   // ring refuses is left over; nobody is told of it.
-  void run(std::span<DiskParcel> parcels, staging::RingLoan& ring, io::Uring& disk, Listener& listener,
+  void run(std::span<DiskReadItem> items, staging::StagingLease& lease, io::Uring& disk, Listener& listener,
            Bond bond = Bond::none) noexcept;
 
  private:
-  static constexpr std::size_t largest_place = std::size_t{512} << 10U;
-  static constexpr std::size_t most_disk_places = 64;
+  static constexpr std::size_t largest_slot = std::size_t{512} << 10U;
+  static constexpr std::size_t most_disk_slots = 64;
   // A visit to the kernel waits for one in so many of what is on its way: visits, and copies, are cheaper together.
   static constexpr unsigned part_awaited = 3;
   // But not for long: it may be that nothing more comes, and events of what has come wait meanwhile.
-  static constexpr auto longest_company = std::chrono::milliseconds(4);
+  static constexpr auto longest_gathering = std::chrono::milliseconds(4);
 
   // How a parcel stands. It is read in pieces, and these are copied in the order of the file: what lies behind its end,
   // or behind an error, never reaches the device.
@@ -56,14 +56,14 @@ class DeepRead {
     std::uint32_t copy = 0;    // the number of the last copy
     std::uint32_t pieces = 0;  // on their way, or waiting for others in front of them
     bool over = false;         // nothing more is wanted of it
-    bool told = false;
+    bool notified = false;
   };
 
   // A place of the staging ring, and the piece that has it.
   enum class State : std::uint8_t { free, reading, arrived };
-  struct Place {
+  struct Slot {
     State state = State::free;
-    std::uint16_t parcel = 0;
+    std::uint16_t item = 0;
     int refusals = 0;
     int error = 0;
     std::uint32_t copy = 0;    // the number of the copy that empties it
@@ -76,40 +76,40 @@ class DeepRead {
     std::uint64_t from = 0;  // where the present request starts, at most `done`
   };
 
-  void begin(std::span<DiskParcel> parcels, staging::RingLoan& ring, io::Uring& disk) noexcept;
-  std::span<std::byte> bytes_of(std::size_t place) const noexcept;
+  void begin(std::span<DiskReadItem> items, staging::StagingLease& lease, io::Uring& disk) noexcept;
+  std::span<std::byte> bytes_of(std::size_t slot) const noexcept;
   bool has_been_copied(std::uint32_t number) const noexcept;
   bool has_more() noexcept;
   void start_more() noexcept;
-  void start(std::size_t place) noexcept;
-  void submit(std::size_t place) noexcept;
-  void settle(const io::UringAnswer& answer) noexcept;
-  void arrive(std::size_t place, int error) noexcept;
-  void hand_on(std::uint16_t parcel) noexcept;
-  void hand_on_in_turn() noexcept;
-  void end_behind(std::uint16_t parcel) noexcept;
-  Place* next_of(std::uint16_t parcel) noexcept;
-  void hand_on(Place& place) noexcept;
-  void copy(Place& place, std::uint64_t count) noexcept;
+  void start(std::size_t slot) noexcept;
+  void submit(std::size_t slot) noexcept;
+  void settle(const io::UringCompletion& answer) noexcept;
+  void arrive(std::size_t slot, int error) noexcept;
+  void pass_on(std::uint16_t item) noexcept;
+  void pass_on_in_order() noexcept;
+  void end_behind(std::uint16_t item) noexcept;
+  Slot* next_of(std::uint16_t item) noexcept;
+  void pass_on(Slot& slot) noexcept;
+  void copy(Slot& slot, std::uint64_t count) noexcept;
   void give_copies() noexcept;
   void mark_copies() noexcept;
   void wait_for_copies() noexcept;
-  bool is_through(std::size_t parcel) const noexcept;
-  void tell(Listener& listener) noexcept;
-  int await_answers(std::span<io::UringAnswer, io::Uring::depth> answers) noexcept;
+  bool is_through(std::size_t item) const noexcept;
+  void notify(Listener& listener) noexcept;
+  int await_completions(std::span<io::UringCompletion, io::Uring::depth> answers) noexcept;
   void lose_disk() noexcept;
 
-  std::span<DiskParcel> parcels_;
-  staging::RingLoan* ring_ = nullptr;
+  std::span<DiskReadItem> items_;
+  staging::StagingLease* lease_ = nullptr;
   io::Uring* disk_ = nullptr;
-  std::size_t place_bytes_ = 0;
-  std::size_t place_count_ = 0;
-  std::size_t next_ = 0;         // the first parcel that is not asked for as a whole
-  std::size_t first_free_ = 0;   // a place where a free one may be looked for first
-  std::size_t told_before_ = 0;  // parcels before it are told, or left over
+  std::size_t slot_bytes_ = 0;
+  std::size_t slot_count_ = 0;
+  std::size_t next_ = 0;             // the first parcel that is not asked for as a whole
+  std::size_t first_free_ = 0;       // a place where a free one may be looked for first
+  std::size_t notified_before_ = 0;  // parcels before it are told, or left over
   unsigned reading_ = 0;
-  bool quiet_ = false;                               // nothing came for a while, and nobody waits to hear of anything
-  std::array<gpu::Copy, most_disk_places> waiting_;  // copies that the device has not been given yet
+  bool quiet_ = false;                              // nothing came for a while, and nobody waits to hear of anything
+  std::array<gpu::Copy, most_disk_slots> waiting_;  // copies that the device has not been given yet
   std::size_t waiting_count_ = 0;
   std::uint32_t copies_ = 0;
   std::uint32_t marked_ = 0;
@@ -117,8 +117,8 @@ class DeepRead {
   Bond bond_ = Bond::none;
   bool counted_ = false;    // of one transfer: the carrier
   std::uint16_t turn_ = 0;  // of one transfer: parcels before it have been handed on whole
-  std::array<Progress, most_disk_parcels> progress_;
-  std::array<Place, most_disk_places> places_;
+  std::array<Progress, most_disk_items> progress_;
+  std::array<Slot, most_disk_slots> slots_;
 };
 
 }  // namespace sluice::transfer

@@ -5,11 +5,11 @@
 
 #include "base/outcome.h"
 #include "base/strong.h"
-#include "facts/look.h"
+#include "facts/descriptor_check.h"
 #include "io/disk_queue.h"
+#include "io/prefetch.h"
 #include "io/private_files.h"
-#include "io/warming.h"
-#include "staging/ring.h"
+#include "staging/staging_buffer.h"
 
 namespace sluice::transfer {
 
@@ -17,15 +17,15 @@ struct FileRange {
   int fd;
   base::FileOffset at;
   std::uint64_t length;
-  std::uint32_t block;        // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
-  std::uint64_t file_size;    // a hint; ~0 when unknown
-  facts::Look& now;           // a read into the device asks it, before any byte gets there
-  io::PrivateFile& buffered;  // for what O_DIRECT refuses after all
-  io::DiskQueue& disk;        // how O_DIRECT reads are kept on their way
+  std::uint32_t block;          // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
+  std::uint64_t file_size;      // a hint; ~0 when unknown
+  facts::DescriptorCheck& now;  // a read into the device asks it, before any byte gets there
+  io::PrivateFile& buffered;    // for what O_DIRECT refuses after all
+  io::DiskQueue& disk;          // how O_DIRECT reads are kept on their way
   // Of a write into the page cache:
-  std::uint64_t file;    // the same for the same file, whatever descriptor it is written through
-  io::Warmable place;    // what may be warmed of it
-  std::uint64_t sequel;  // bytes behind the range that are likely to be written next; 0: nobody knows
+  std::uint64_t file;        // the same for the same file, whatever descriptor it is written through
+  io::PrefetchRange place;   // what may be warmed of it
+  std::uint64_t next_range;  // bytes behind the range that are likely to be written next; 0: nobody knows
 
   // Chunks of the range begin on multiples of it, but for the first one.
   std::uint64_t unit() const noexcept { return block > page ? block : page; }
@@ -33,7 +33,7 @@ struct FileRange {
 };
 
 // Who carries bytes between the ring and the device.
-enum class Carrier : std::uint8_t {
+enum class CopyEngine : std::uint8_t {
   automatic,  // the kernel for what is cached, the copy engine for what a disk has to bring first
   kernel,     // the gather kernel wherever it can
   engine,     // the copy engine
@@ -45,7 +45,7 @@ struct Target {
 };
 
 // Bytes in place: all of them, or up to the end of the file or the first error. Memory behind the count is as it was.
-base::Outcome read_to_device(const FileRange& range, staging::RingLoan& ring, const Target& target,
-                             Carrier carrier) noexcept;
+base::Outcome read_to_device(const FileRange& range, staging::StagingLease& lease, const Target& target,
+                             CopyEngine engine) noexcept;
 
 }  // namespace sluice::transfer

@@ -18,14 +18,14 @@
 #include <cerrno>
 #include <optional>
 
-#include "base/pause.h"
+#include "base/spin_backoff.h"
 #include "gpu/memory.h"
 #include "io/file_io.h"
-#include "io/warming.h"
-#include "observe/carriers.h"
-#include "workers/disk_crowd.h"
-#include "workers/headcount.h"
-#include "workers/lanes.h"
+#include "io/prefetch.h"
+#include "observe/copy_counters.h"
+#include "workers/active_count.h"
+#include "workers/slow_disk_gauge.h"
+#include "workers/work_queue.h"
 
 namespace sluice::transfer {
 
@@ -37,7 +37,7 @@ namespace {
 struct Plan {
   std::uint64_t first;  // piece
   std::uint64_t whole;  // of all others
-  unsigned hands;       // besides the caller's
+  unsigned helpers;     // besides the caller's
 };
 constexpr Plan buffered_alone{128 << 10, 2 << 20, 0};
 constexpr Plan direct{1 << 20, 1 << 20, 0};
@@ -52,12 +52,12 @@ constexpr Plan in_turns_of_three{512 << 10, 512 << 10, 2};
 constexpr std::uint64_t smallest_for_turns = 1 << 20;
 constexpr std::uint64_t smallest_for_three = 33 << 20;
 
-constexpr bool fits_the_ring(const Plan& plan) {
-  return staging::ring_bytes % plan.whole == 0 && staging::ring_bytes >= (plan.hands + 2) * plan.whole &&
+constexpr bool fits_the_buffer(const Plan& plan) {
+  return staging::staging_bytes % plan.whole == 0 && staging::staging_bytes >= (plan.helpers + 2) * plan.whole &&
          plan.first <= plan.whole;
 }
-static_assert(fits_the_ring(buffered_alone) && fits_the_ring(direct) && fits_the_ring(in_crowd) &&
-              fits_the_ring(beside_others) && fits_the_ring(in_turns) && fits_the_ring(in_turns_of_three));
+static_assert(fits_the_buffer(buffered_alone) && fits_the_buffer(direct) && fits_the_buffer(in_crowd) &&
+              fits_the_buffer(beside_others) && fits_the_buffer(in_turns) && fits_the_buffer(in_turns_of_three));
 
 // Is the place at hand where writing begins and where it ends? What lies between is asked for piece by piece.
 bool place_seems_cached(const FileRange& range) noexcept {
@@ -70,52 +70,52 @@ bool place_seems_cached(const FileRange& range) noexcept {
 Plan plan_for(const FileRange& range, bool beside) noexcept {
   if (range.block > 1) return direct;
   if (beside && range.place.fd >= 0) return beside_others;
-  if (beside || (workers::offers_now() > 0 && !workers::lanes_go_round(workers::offers_now() + 1))) return in_crowd;
-  if (range.length < smallest_for_turns || workers::lane_count() == 0 || !place_seems_cached(range))
+  if (beside || (workers::active_jobs() > 0 && !workers::workers_suffice(workers::active_jobs() + 1))) return in_crowd;
+  if (range.length < smallest_for_turns || workers::worker_count() == 0 || !place_seems_cached(range))
     return buffered_alone;
   return range.length < smallest_for_three ? in_turns : in_turns_of_three;
 }
 
-class DeviceWrite final : public workers::Work {
+class DeviceWrite final : public workers::Job {
  public:
-  DeviceWrite(const FileRange& range, staging::RingLoan& ring, cuda::DevicePtr from) noexcept
-      : writers_(workers::headcounts::writers_of(range.file)),
+  DeviceWrite(const FileRange& range, staging::StagingLease& lease, cuda::DevicePtr from) noexcept
+      : writers_(workers::active_counts::writers_of(range.file)),
         writer_(writers_),
-        past_cache_(workers::disk_crowd, range.block > 1 ? range.length : 0),
+        past_cache_(workers::slow_disk_gauge, range.block > 1 ? range.length : 0),
         range_(range),
-        ring_(ring),
+        lease_(lease),
         from_(from),
         plan_(plan_for(range, writer_.count() > 1)) {}
 
   Outcome run() noexcept {
-    std::atomic_ref(ring_.words().copied).store(0, std::memory_order_relaxed);
+    std::atomic_ref(lease_.words().copied).store(0, std::memory_order_relaxed);
     fetch_more();
     {
-      std::optional<workers::Offer> offer;
-      if (plan_.hands > 0) offer.emplace(*this, plan_.hands);
+      std::optional<workers::JobScope> offer;
+      if (plan_.helpers > 0) offer.emplace(*this, plan_.helpers);
       take_turns(Who::caller);
       // The last turn is another hand's: time to warm where the caller is likely to write next.
-      io::Warming sequel = first_place_of_next();
-      base::Patience patience;
+      io::Prefetch next_range = first_place_of_next();
+      base::SpinBackoff backoff;
       while (!is_over()) {
-        if (sequel.step()) {
+        if (next_range.step()) {
           fetch_more();
         } else {
-          look_after_device(patience);
+          look_after_device(backoff);
         }
       }
     }
     // After a refusal a copy may still be on its way into the ring.
-    if (issued_ > 0 && copied() < issued_) ring_.device().finish_copies();
-    observe::count_carrier(observe::CarriedBy::copy_engine);
+    if (issued_ > 0 && copied() < issued_) lease_.device().finish_copies();
+    observe::count_copy(observe::CopyCounter::copy_engine);
     if (done_ > 0) return Outcome::bytes(done_);
     return failure_ != cuda::success ? gpu::as_outcome(failure_) : refusal_;
   }
 
-  void lend_a_hand(unsigned /*number*/) noexcept override { take_turns(Who::hand); }
+  void run_helper(unsigned /*number*/) noexcept override { take_turns(Who::cursor); }
 
  private:
-  enum class Who : std::uint8_t { caller, hand };
+  enum class Who : std::uint8_t { caller, cursor };
 
   // From the start of the range. The first two pieces make a whole one together, unless the first is one: none lies
   // across the ring's end, and neighbours lie apart.
@@ -128,14 +128,14 @@ class DeviceWrite final : public workers::Work {
   }
   FileOffset place_in_file(std::uint32_t piece) const noexcept { return {range_.at.value + beginning(piece)}; }
   std::span<std::byte> place(std::uint32_t piece) const noexcept {
-    return ring_.bytes().subspan(beginning(piece) % staging::ring_bytes, length(piece));
+    return lease_.bytes().subspan(beginning(piece) % staging::staging_bytes, length(piece));
   }
-  std::uint32_t copied() const noexcept { return base::look(ring_.words().copied); }
+  std::uint32_t copied() const noexcept { return base::load_acquire(lease_.words().copied); }
   // Acquire: what the hands before this one have left.
-  std::uint32_t turn() const noexcept { return turn_.load(std::memory_order_acquire); }
+  std::uint32_t claimed() const noexcept { return turn_.load(std::memory_order_acquire); }
   bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
-  bool is_over() const noexcept { return has_ended() || beginning(turn()) >= range_.length; }
-  bool may_write(std::uint32_t piece) const noexcept { return copied() > piece && turn() == piece; }
+  bool is_over() const noexcept { return has_ended() || beginning(claimed()) >= range_.length; }
+  bool may_write(std::uint32_t piece) const noexcept { return copied() > piece && claimed() == piece; }
 
   // The first piece is the caller's, who may have warmed its place already.
   void take_turns(Who who) noexcept {
@@ -150,29 +150,29 @@ class DeviceWrite final : public workers::Work {
     }
   }
 
-  io::Warming first_place_of_next() const noexcept {
-    if (plan_.hands == 0) return {};
-    return io::Warming::of_place(range_.place, FileOffset{range_.at.value + range_.length},
-                                 std::min(range_.sequel, plan_.first), io::Warming::Step::of_four_pages);
+  io::Prefetch first_place_of_next() const noexcept {
+    if (plan_.helpers == 0) return {};
+    return io::Prefetch::of_write_range(range_.place, FileOffset{range_.at.value + range_.length},
+                                        std::min(range_.next_range, plan_.first), io::Prefetch::Step::of_four_pages);
   }
 
   // False: there will not be one.
   bool wait_for_turn(std::uint32_t piece, Who who) noexcept {
-    io::Warming warming =
-        io::Warming::of_place(range_.place, place_in_file(piece), length(piece), io::Warming::Step::of_four_pages);
-    base::Patience patience;
+    io::Prefetch prefetch = io::Prefetch::of_write_range(range_.place, place_in_file(piece), length(piece),
+                                                         io::Prefetch::Step::of_four_pages);
+    base::SpinBackoff backoff;
     while (!has_ended()) {
       if (may_write(piece)) {
-        while (writers_.now() > 1 && warming.step()) {
+        while (writers_.now() > 1 && prefetch.step()) {
         }
         return true;
       }
       if (who == Who::caller) fetch_more();
-      if (warming.step()) continue;
+      if (prefetch.step()) continue;
       if (who == Who::caller) {
-        look_after_device(patience);
+        look_after_device(backoff);
       } else {
-        patience.wait();
+        backoff.wait();
       }
     }
     return false;
@@ -189,33 +189,33 @@ class DeviceWrite final : public workers::Work {
 
   // The caller's, as all that speaks to the device.
   void fetch_more() noexcept {
-    const std::uint32_t end = turn() + plan_.hands + 2;
+    const std::uint32_t end = claimed() + plan_.helpers + 2;
     while (issued_ < end && beginning(issued_) < range_.length && failure_ == cuda::success) {
-      gpu::Staging& device = ring_.device();
+      gpu::Staging& device = lease_.device();
       int result = device.copy_from_device(place(issued_), from_ + beginning(issued_));
-      if (result == cuda::success) result = device.mark(&ring_.words().copied, ++issued_);
+      if (result == cuda::success) result = device.mark(&lease_.words().copied, ++issued_);
       if (result != cuda::success) give_up(result);
     }
   }
 
-  void look_after_device(base::Patience& patience) noexcept {
+  void look_after_device(base::SpinBackoff& backoff) noexcept {
     fetch_more();
-    patience.wait(past_cache_.waits());
-    if (!patience.long_since() || copied() >= issued_ || failure_ != cuda::success) return;
-    if (const int result = ring_.device().health(); result != cuda::success) give_up(result);
+    backoff.wait(past_cache_.waits());
+    if (!backoff.long_since() || copied() >= issued_ || failure_ != cuda::success) return;
+    if (const int result = lease_.device().health(); result != cuda::success) give_up(result);
   }
 
   void give_up(int result) noexcept {
     failure_ = result;
-    ring_.give_up();
+    lease_.give_up();
     ended_.store(true, std::memory_order_release);
   }
 
-  workers::Headcount& writers_;  // to the file
-  const workers::Headcount::Member writer_;
-  const workers::DiskCrowd::Member past_cache_;  // if it goes there
+  workers::ActiveCount& writers_;  // to the file
+  const workers::ActiveCount::Scope writer_;
+  const workers::SlowDiskGauge::Scope past_cache_;  // if it goes there
   const FileRange& range_;
-  staging::RingLoan& ring_;
+  staging::StagingLease& lease_;
   const cuda::DevicePtr from_;
   const Plan plan_;
   std::uint32_t issued_ = 0;
@@ -232,8 +232,8 @@ class DeviceWrite final : public workers::Work {
 
 }  // namespace
 
-Outcome write_from_device(const FileRange& range, staging::RingLoan& ring, cuda::DevicePtr from) noexcept {
-  return DeviceWrite(range, ring, from).run();
+Outcome write_from_device(const FileRange& range, staging::StagingLease& lease, cuda::DevicePtr from) noexcept {
+  return DeviceWrite(range, lease, from).run();
 }
 
 }  // namespace sluice::transfer

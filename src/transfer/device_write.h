@@ -7,6 +7,6 @@
 namespace sluice::transfer {
 
 // Bytes written: all of them, or up to the first refusal. With O_DIRECT, range and length are whole blocks.
-base::Outcome write_from_device(const FileRange& range, staging::RingLoan& ring, cuda::DevicePtr from) noexcept;
+base::Outcome write_from_device(const FileRange& range, staging::StagingLease& lease, cuda::DevicePtr from) noexcept;
 
 }  // namespace sluice::transfer

@@ -5,13 +5,13 @@
 #include <optional>
 
 #include "base/outcome.h"
-#include "staging/ring.h"
+#include "staging/staging_buffer.h"
 #include "transfer/device_read.h"
 
 namespace sluice::transfer {
 
 // As read_to_device(), for a descriptor with O_DIRECT. Nothing where there is no io_uring, or it is not wanted.
-std::optional<base::Outcome> read_from_disk(const FileRange& range, staging::RingLoan& ring,
+std::optional<base::Outcome> read_from_disk(const FileRange& range, staging::StagingLease& lease,
                                             cuda::DevicePtr to) noexcept;
 
 }  // namespace sluice::transfer

@@ -11,8 +11,8 @@
 
 #include "gpu/memory.h"
 #include "io/file_io.h"
-#include "observe/carriers.h"
-#include "workers/headcount.h"
+#include "observe/copy_counters.h"
+#include "workers/active_count.h"
 
 namespace sluice::transfer {
 
@@ -31,23 +31,23 @@ constexpr std::uint64_t most_at_once_by_the_caller = 256 << 10;
 constexpr std::uint32_t most_in_the_first_group = 256 << 10;
 // In turns: what a hand writes at once, how many lend one, and from which parcels on it pays.
 constexpr std::uint64_t most_in_a_turn = 1 << 20;
-constexpr unsigned hands_in_turns = 2;
+constexpr unsigned helpers_in_turns = 2;
 constexpr std::uint64_t smallest_in_turns = 256 << 10;
 constexpr std::uint64_t smallest_run_in_turns = 2 << 20;
 // The first turn: it is short, so that writing begins soon.
 constexpr std::uint64_t most_in_the_first_turn = 512 << 10;
 // Of the ring, for each stream: bytes that a processor's cache still has are written sooner. Measured on an H200, one
 // stream: 1.05 times the speed that the whole ring gives.
-constexpr std::uint32_t window_of_one = 3 * (512 << 10);
+constexpr std::uint32_t span_of_one = 3 * (512 << 10);
 
 }  // namespace
 
 // Buffered parcels of one file share a stream.
-std::uint16_t GatheredWrite::stream_of(std::uint16_t parcel) noexcept {
-  const OutParcel& wanted = parcels_[parcel];
+std::uint16_t GatheredWrite::stream_of(std::uint16_t item) noexcept {
+  const WriteItem& wanted = items_[item];
   if (wanted.block == 1) {
     for (std::uint32_t i = 0; i < streams_count_; ++i) {
-      const OutParcel& last = parcels_[streams_[i].last];
+      const WriteItem& last = items_[streams_[i].last];
       if (last.block == 1 && last.file == wanted.file) return static_cast<std::uint16_t>(i);
     }
   }
@@ -55,16 +55,16 @@ std::uint16_t GatheredWrite::stream_of(std::uint16_t parcel) noexcept {
   stream.holder.store(Holder::nobody, std::memory_order_relaxed);
   stream.next.store(no_chunk, std::memory_order_relaxed);
   stream.last = none;
-  stream.parcels = 0;
+  stream.items = 0;
   return static_cast<std::uint16_t>(streams_count_++);
 }
 
 // Gives a parcel its chunks, behind those that have theirs.
-void GatheredWrite::append(std::uint16_t parcel) noexcept {
-  Progress& progress = progress_[parcel];
+void GatheredWrite::append(std::uint16_t item) noexcept {
+  Progress& progress = progress_[item];
   progress.first = chunks_;
-  progress.end = chunks_ + static_cast<std::uint32_t>((parcels_[parcel].length + place_bytes_ - 1) / place_bytes_);
-  for (; chunks_ < progress.end; ++chunks_) parcel_of_[chunks_] = parcel;
+  progress.end = chunks_ + static_cast<std::uint32_t>((items_[item].length + slot_bytes_ - 1) / slot_bytes_);
+  for (; chunks_ < progress.end; ++chunks_) item_of_[chunks_] = item;
   std::atomic<std::uint32_t>& next = streams_[progress.stream].next;
   if (next.load(std::memory_order_relaxed) == no_chunk) next.store(progress.first, std::memory_order_relaxed);
 }
@@ -72,13 +72,13 @@ void GatheredWrite::append(std::uint16_t parcel) noexcept {
 // The first parcels of all streams come first, then the second ones: the places of the ring hold work for many hands.
 void GatheredWrite::cut() noexcept {
   std::uint64_t longest = 0;
-  for (const OutParcel& parcel : parcels_) longest = std::max(longest, parcel.length);
-  place_bytes_ = static_cast<std::uint32_t>(
+  for (const WriteItem& item : items_) longest = std::max(longest, item.length);
+  slot_bytes_ = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(largest_chunk, (longest + page_bytes - 1) / page_bytes * page_bytes));
   chunks_ = 0;
   streams_count_ = 0;
-  std::array<std::uint32_t, most_out_parcels> order;
-  const auto count = static_cast<std::uint32_t>(parcels_.size());
+  std::array<std::uint32_t, most_write_items> order;
+  const auto count = static_cast<std::uint32_t>(items_.size());
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto index = static_cast<std::uint16_t>(i);
     Progress& progress = progress_[i];
@@ -86,102 +86,103 @@ void GatheredWrite::cut() noexcept {
     progress.next = none;
     progress.done = 0;
     progress.error = 0;
-    progress.came_short = progress.told = false;
+    progress.came_short = progress.notified = false;
     progress.is_through.store(false, std::memory_order_relaxed);
     Stream& stream = streams_[progress.stream];
     if (stream.last != none) progress_[stream.last].next = index;
     stream.last = index;
-    order[i] = stream.parcels++ << 16U | i;
+    order[i] = stream.items++ << 16U | i;
   }
   std::sort(order.begin(), order.begin() + count);
   for (std::uint32_t i = 0; i < count; ++i) append(static_cast<std::uint16_t>(order[i]));
   in_turns_ = can_take_turns();
   claimed_.store(streams_[0].next.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  const std::uint64_t window =
-      in_turns_ ? staging::ring_bytes
-                : std::min<std::uint64_t>(staging::ring_bytes, std::uint64_t{window_of_one} * streams_count_);
-  place_count_ = std::min({staging::most_places, static_cast<std::uint32_t>(window / place_bytes_), chunks_});
+  const std::uint64_t span =
+      in_turns_ ? staging::staging_bytes
+                : std::min<std::uint64_t>(staging::staging_bytes, std::uint64_t{span_of_one} * streams_count_);
+  slot_count_ = std::min({staging::most_slots, static_cast<std::uint32_t>(span / slot_bytes_), chunks_});
 }
 
 std::uint64_t GatheredWrite::begin_of(std::uint32_t chunk) const noexcept {
-  return std::uint64_t{chunk - progress_[parcel_of_[chunk]].first} * place_bytes_;
+  return std::uint64_t{chunk - progress_[item_of_[chunk]].first} * slot_bytes_;
 }
 
 std::uint32_t GatheredWrite::length_of(std::uint32_t chunk) const noexcept {
-  const std::uint64_t left = parcels_[parcel_of_[chunk]].length - begin_of(chunk);
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(left, place_bytes_));
+  const std::uint64_t left = items_[item_of_[chunk]].length - begin_of(chunk);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(left, slot_bytes_));
 }
 
 std::span<std::byte> GatheredWrite::bytes_of(std::uint32_t chunk) const noexcept {
-  return ring_->bytes().subspan(std::size_t{chunk % place_count_} * place_bytes_, length_of(chunk));
+  return lease_->bytes().subspan(std::size_t{chunk % slot_count_} * slot_bytes_, length_of(chunk));
 }
 
 bool GatheredWrite::is_free(std::uint32_t chunk) const noexcept {
-  return written_[chunk % place_count_].load(std::memory_order_acquire) == chunk;
+  return written_[chunk % slot_count_].load(std::memory_order_acquire) == chunk;
 }
 
 bool GatheredWrite::is_ready(std::uint32_t chunk) const noexcept {
-  return chunk != no_chunk && base::look(ring_->words().copied) > chunk;
+  return chunk != no_chunk && base::load_acquire(lease_->words().copied) > chunk;
 }
 
-void GatheredWrite::run(std::span<OutParcel> parcels, staging::RingLoan& ring, Listener& listener, Bond bond) noexcept {
+void GatheredWrite::run(std::span<WriteItem> items, staging::StagingLease& lease, Listener& listener,
+                        Bond bond) noexcept {
   bond_ = bond;
   broken_.store(false, std::memory_order_relaxed);
-  parcels_ = parcels;
-  ring_ = &ring;
+  items_ = items;
+  lease_ = &lease;
   cut();
   issued_ = 0;
-  told_ = 0;
+  notified_ = 0;
   failure_ = cuda::success;
   lost_.store(false, std::memory_order_relaxed);
   through_.store(0, std::memory_order_relaxed);
-  const workers::Headcount::Member writer(workers::headcounts::writers_of(parcels.front().file));
-  std::atomic_ref(ring.words().copied).store(0, std::memory_order_relaxed);
-  for (std::uint32_t place = 0; place < place_count_; ++place) {
+  const workers::ActiveCount::Scope writer(workers::active_counts::writers_of(items.front().file));
+  std::atomic_ref(lease.words().copied).store(0, std::memory_order_relaxed);
+  for (std::uint32_t place = 0; place < slot_count_; ++place) {
     written_[place].store(place, std::memory_order_relaxed);
   }
   {
-    const workers::Offer offer(*this, in_turns_ ? hands_in_turns : std::min(most_writers, streams_count_));
-    Turn turn;
-    base::Patience patience;
-    while (told_ < parcels_.size() && failure_ == cuda::success) {
+    const workers::JobScope scope(*this, in_turns_ ? helpers_in_turns : std::min(most_writers, streams_count_));
+    ClaimedRun claimed;
+    base::SpinBackoff backoff;
+    while (notified_ < items_.size() && failure_ == cuda::success) {
       const bool copied = copy_more();
-      const bool did_something = in_turns_ ? take_turn(turn) : write_some(Holder::caller);
-      tell(listener);
+      const bool did_something = in_turns_ ? take_turn(claimed) : write_some(Holder::caller);
+      notify(listener);
       if (copied || did_something) {
-        patience = {};
+        backoff = {};
       } else {
-        look_after_device(patience);
+        look_after_device(backoff);
       }
     }
   }
-  tell(listener);  // what hands have ended since
-  for (std::size_t i = 0; i < parcels_.size(); ++i) {
-    if (progress_[i].told) continue;
-    parcels_[i].outcome = Outcome::bytes(progress_[i].done);
-    parcels_[i].left_over = true;
+  notify(listener);  // what hands have ended since
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    if (progress_[i].notified) continue;
+    items_[i].outcome = Outcome::bytes(progress_[i].done);
+    items_[i].remains = true;
   }
 }
 
 // A hand stays while there is something to claim, or a stream that no other hand has.
-void GatheredWrite::lend_a_hand(unsigned /*number*/) noexcept {
-  Turn turn;
-  base::Patience patience;
+void GatheredWrite::run_helper(unsigned /*number*/) noexcept {
+  ClaimedRun claimed;
+  base::SpinBackoff backoff;
   while (!lost_.load(std::memory_order_acquire)) {
-    if (in_turns_ ? take_turn(turn) : write_some(Holder::hand)) {
-      patience = {};
-    } else if (in_turns_ ? turn.first != no_chunk : some_may_want_a_hand()) {
-      patience.wait();
+    if (in_turns_ ? take_turn(claimed) : write_some(Holder::cursor)) {
+      backoff = {};
+    } else if (in_turns_ ? claimed.first != no_chunk : some_may_want_a_helper()) {
+      backoff.wait();
     } else {
       return;
     }
   }
 }
 
-bool GatheredWrite::some_may_want_a_hand() const noexcept {
+bool GatheredWrite::some_may_want_a_helper() const noexcept {
   return std::any_of(streams_.begin(), streams_.begin() + streams_count_, [](const Stream& stream) {
     return stream.next.load(std::memory_order_relaxed) != no_chunk &&
-           stream.holder.load(std::memory_order_relaxed) != Holder::hand;
+           stream.holder.load(std::memory_order_relaxed) != Holder::cursor;
   });
 }
 
@@ -207,79 +208,79 @@ bool GatheredWrite::write_some(Holder as) noexcept {
 }
 
 std::uint32_t GatheredWrite::chunk_behind(std::uint32_t chunk) const noexcept {
-  const Progress& progress = progress_[parcel_of_[chunk]];
+  const Progress& progress = progress_[item_of_[chunk]];
   if (chunk + 1 < progress.end) return chunk + 1;
   return progress.next == none ? no_chunk : progress_[progress.next].first;
 }
 
 FileOffset GatheredWrite::place_of(std::uint32_t chunk) const noexcept {
-  return {parcels_[parcel_of_[chunk]].at.value + begin_of(chunk)};
+  return {items_[item_of_[chunk]].at.value + begin_of(chunk)};
 }
 
 // Is the chunk of a buffered file, behind `length` bytes of it that begin with `first`?
 bool GatheredWrite::goes_with(std::uint32_t first, std::uint64_t length, std::uint32_t chunk) const noexcept {
   if (chunk == no_chunk) return false;
-  const OutParcel& parcel = parcels_[parcel_of_[chunk]];
-  return parcel.block == 1 && parcel.fd == parcels_[parcel_of_[first]].fd &&
+  const WriteItem& item = items_[item_of_[chunk]];
+  return item.block == 1 && item.fd == items_[item_of_[first]].fd &&
          place_of(chunk).value == place_of(first).value + length;
 }
 
 bool GatheredWrite::can_take_turns() const noexcept {
   std::uint64_t bytes = 0;
-  for (const OutParcel& parcel : parcels_) bytes += parcel.length;
-  const auto is_large = [](const OutParcel& parcel) {
-    return parcel.block == 1 && parcel.place.fd >= 0 && parcel.length >= smallest_in_turns;
+  for (const WriteItem& item : items_) bytes += item.length;
+  const auto is_large = [](const WriteItem& item) {
+    return item.block == 1 && item.place.fd >= 0 && item.length >= smallest_in_turns;
   };
-  const auto is_at_hand = [](const OutParcel& parcel) { return io::is_cached(parcel.fd, parcel.at, parcel.length); };
-  return streams_count_ == 1 && workers::lane_count() > 0 && bytes >= smallest_run_in_turns &&
-         std::all_of(parcels_.begin(), parcels_.end(), is_large) && is_at_hand(parcels_.front()) &&
-         is_at_hand(parcels_.back());
+  const auto is_at_hand = [](const WriteItem& item) { return io::is_cached(item.fd, item.at, item.length); };
+  return streams_count_ == 1 && workers::worker_count() > 0 && bytes >= smallest_run_in_turns &&
+         std::all_of(items_.begin(), items_.end(), is_large) && is_at_hand(items_.front()) && is_at_hand(items_.back());
 }
 
 // Has all of it come? Copies come in the order of the chunks.
-bool GatheredWrite::is_group_ready(const Turn& turn) const noexcept {
-  std::uint32_t last = turn.first;
-  for (std::uint32_t chunk = last; chunk != turn.end; chunk = chunk_behind(chunk)) last = chunk;
+bool GatheredWrite::is_group_ready(const ClaimedRun& claimed) const noexcept {
+  std::uint32_t last = claimed.first;
+  for (std::uint32_t chunk = last; chunk != claimed.end; chunk = chunk_behind(chunk)) last = chunk;
   return is_ready(last);
 }
 
 // From this chunk on.
-GatheredWrite::Group GatheredWrite::group_at(std::uint32_t first) const noexcept {
+GatheredWrite::ChunkRun GatheredWrite::group_at(std::uint32_t first) const noexcept {
   const std::uint64_t most = first == 0 ? most_in_the_first_turn : most_in_a_turn;
-  Group group{first, 0};
+  ChunkRun run_of_chunks{first, 0};
   std::size_t count = 0;
   do {
-    group.length += length_of(group.end);
-    group.end = chunk_behind(group.end);
-  } while (++count < io::most_spans && goes_with(first, group.length, group.end) &&
-           group.length + length_of(group.end) <= most);
-  return group;
+    run_of_chunks.length += length_of(run_of_chunks.end);
+    run_of_chunks.end = chunk_behind(run_of_chunks.end);
+  } while (++count < io::most_spans && goes_with(first, run_of_chunks.length, run_of_chunks.end) &&
+           run_of_chunks.length + length_of(run_of_chunks.end) <= most);
+  return run_of_chunks;
 }
 
 // False: nothing is left.
-bool GatheredWrite::claim(Turn& turn) noexcept {
-  Group group{};
+bool GatheredWrite::claim(ClaimedRun& claimed) noexcept {
+  ChunkRun run_of_chunks{};
   std::uint32_t first = claimed_.load(std::memory_order_relaxed);
   do {
     if (first == no_chunk) return false;
-    group = group_at(first);
-  } while (!claimed_.compare_exchange_weak(first, group.end, std::memory_order_relaxed));
-  const io::Warmable place = parcels_[parcel_of_[first]].place;
-  turn = {first, group.end,
-          io::Warming::of_place(place, place_of(first), group.length, io::Warming::Step::of_four_pages)};
+    run_of_chunks = group_at(first);
+  } while (!claimed_.compare_exchange_weak(first, run_of_chunks.end, std::memory_order_relaxed));
+  const io::PrefetchRange place = items_[item_of_[first]].place;
+  claimed = {
+      first, run_of_chunks.end,
+      io::Prefetch::of_write_range(place, place_of(first), run_of_chunks.length, io::Prefetch::Step::of_four_pages)};
   return true;
 }
 
 // Writes what this hand has claimed when the stream has come there, claims the next when it has none, and warms
 // otherwise. False: it could do nothing just now.
-bool GatheredWrite::take_turn(Turn& turn) noexcept {
-  if (turn.first == no_chunk && !claim(turn)) return false;
+bool GatheredWrite::take_turn(ClaimedRun& claimed) noexcept {
+  if (claimed.first == no_chunk && !claim(claimed)) return false;
   std::atomic<std::uint32_t>& next = streams_[0].next;
   // Acquire: the stream as the hand before has left it.
-  if (next.load(std::memory_order_acquire) != turn.first || !is_group_ready(turn)) return turn.warming.step();
-  write(turn.first, turn.end);
-  next.store(turn.end, std::memory_order_release);
-  turn.first = no_chunk;
+  if (next.load(std::memory_order_acquire) != claimed.first || !is_group_ready(claimed)) return claimed.prefetch.step();
+  write(claimed.first, claimed.end);
+  next.store(claimed.end, std::memory_order_release);
+  claimed.first = no_chunk;
   return true;
 }
 
@@ -303,11 +304,11 @@ void GatheredWrite::write(std::uint32_t first, std::uint32_t end) noexcept {
   std::array<std::span<const std::byte>, io::most_spans> spans;
   std::size_t count = 0;
   for (std::uint32_t chunk = first; chunk != end; chunk = chunk_behind(chunk)) spans[count++] = bytes_of(chunk);
-  Progress& of_first = progress_[parcel_of_[first]];
+  Progress& of_first = progress_[item_of_[first]];
   if (is_broken()) of_first.came_short = true;
   Outcome together = Outcome::bytes(0);
   if (count > 1 && !of_first.came_short) {
-    together = io::write_together(parcels_[parcel_of_[first]].fd, std::span(spans).first(count), place_of(first));
+    together = io::write_together(items_[item_of_[first]].fd, std::span(spans).first(count), place_of(first));
   }
   if (!together.ok()) {
     of_first.came_short = true;
@@ -317,7 +318,7 @@ void GatheredWrite::write(std::uint32_t first, std::uint32_t end) noexcept {
   for (std::uint32_t chunk = first; chunk != end;) {
     const std::uint32_t next = chunk_behind(chunk);
     const std::uint64_t of_it = std::min<std::uint64_t>(taken, length_of(chunk));
-    Progress& progress = progress_[parcel_of_[chunk]];
+    Progress& progress = progress_[item_of_[chunk]];
     progress.done += of_it;
     if (of_it < length_of(chunk)) {
       if (is_broken()) progress.came_short = true;
@@ -331,15 +332,15 @@ void GatheredWrite::write(std::uint32_t first, std::uint32_t end) noexcept {
 }
 
 void GatheredWrite::write_rest_of(std::uint32_t chunk, std::uint64_t taken) noexcept {
-  const std::uint16_t index = parcel_of_[chunk];
+  const std::uint16_t index = item_of_[chunk];
   Progress& progress = progress_[index];
-  const OutParcel& parcel = parcels_[index];
+  const WriteItem& item = items_[index];
   if (!progress.came_short) {
     const std::span<std::byte> bytes = bytes_of(chunk).subspan(taken);
     const FileOffset at{place_of(chunk).value + taken};
-    Outcome written = io::write_span(parcel.fd, bytes, at, parcel.block);
+    Outcome written = io::write_span(item.fd, bytes, at, item.block);
     // The file system may want more of O_DIRECT than it told, and the descriptor may have got that flag meanwhile.
-    if (written.error() == EINVAL) written = parcel.buffered->write(bytes, at);
+    if (written.error() == EINVAL) written = item.buffered->write(bytes, at);
     progress.done += written.count();
     progress.came_short = written.count() < bytes.size();
     if (!written.ok()) progress.error = written.error();
@@ -347,9 +348,9 @@ void GatheredWrite::write_rest_of(std::uint32_t chunk, std::uint64_t taken) noex
 }
 
 void GatheredWrite::is_written(std::uint32_t chunk) noexcept {
-  Progress& progress = progress_[parcel_of_[chunk]];
+  Progress& progress = progress_[item_of_[chunk]];
   // Release: the next copy into this place comes after the write from it; the caller tells of bytes that are written.
-  written_[chunk % place_count_].store(chunk + place_count_, std::memory_order_release);
+  written_[chunk % slot_count_].store(chunk + slot_count_, std::memory_order_release);
   if (chunk + 1 < progress.end) return;
   progress.is_through.store(true, std::memory_order_release);
   through_.fetch_add(1, std::memory_order_release);
@@ -364,7 +365,7 @@ bool GatheredWrite::copy_more() noexcept {
     for (std::uint32_t bytes = 0; end < chunks_ && is_free(end) && bytes < most; ++end) bytes += length_of(end);
     if (end == issued_) break;
     int result = copy_group(end);
-    if (result == cuda::success) result = ring_->device().mark(&ring_->words().copied, issued_);
+    if (result == cuda::success) result = lease_->device().mark(&lease_->words().copied, issued_);
     if (result != cuda::success) give_up(result);
   }
   return issued_ > before;
@@ -378,7 +379,7 @@ int GatheredWrite::copy_group(std::uint32_t end) noexcept {
     std::size_t count = 0;
     for (; issued_ < end; ++issued_) {
       const std::span<std::byte> to = bytes_of(issued_);
-      const cuda::DevicePtr from = parcels_[parcel_of_[issued_]].from + begin_of(issued_);
+      const cuda::DevicePtr from = items_[item_of_[issued_]].from + begin_of(issued_);
       if (count > 0 && copies[count - 1].from + copies[count - 1].size == from &&
           copies[count - 1].to + copies[count - 1].size == to.data()) {
         copies[count - 1].size += to.size();
@@ -387,44 +388,44 @@ int GatheredWrite::copy_group(std::uint32_t end) noexcept {
       if (count == copies.size()) break;
       copies[count++] = {to.data(), from, to.size()};
     }
-    result = ring_->device().copy_from_device(std::span(copies).first(count));
+    result = lease_->device().copy_from_device(std::span(copies).first(count));
   }
   return result;
 }
 
-void GatheredWrite::tell(Listener& listener) noexcept {
-  if (told_ == through_.load(std::memory_order_acquire)) return;
-  std::array<std::uint16_t, most_out_parcels> news;
+void GatheredWrite::notify(Listener& listener) noexcept {
+  if (notified_ == through_.load(std::memory_order_acquire)) return;
+  std::array<std::uint16_t, most_write_items> ended;
   std::size_t count = 0;
-  for (std::size_t i = 0; i < parcels_.size(); ++i) {
+  for (std::size_t i = 0; i < items_.size(); ++i) {
     Progress& progress = progress_[i];
-    if (progress.told || !progress.is_through.load(std::memory_order_acquire)) continue;
-    progress.told = true;
+    if (progress.notified || !progress.is_through.load(std::memory_order_acquire)) continue;
+    progress.notified = true;
     const bool nothing = progress.done == 0 && progress.error != 0;
-    parcels_[i].outcome = nothing ? Outcome::system_error(progress.error) : Outcome::bytes(progress.done);
-    parcels_[i].left_over = false;
-    news[count++] = static_cast<std::uint16_t>(i);
+    items_[i].outcome = nothing ? Outcome::system_error(progress.error) : Outcome::bytes(progress.done);
+    items_[i].remains = false;
+    ended[count++] = static_cast<std::uint16_t>(i);
   }
   if (count == 0) return;
-  told_ += count;
+  notified_ += count;
   // Before anybody hears of them: who has heard may look at the counters.
-  const bool at_once = ring_->device().can_copy_many();
-  observe::count_carrier(at_once ? observe::CarriedBy::many_copies : observe::CarriedBy::copy_engine,
-                         bond_ == Bond::none ? count : std::size_t{told_ == count});
-  listener.through(std::span(news).first(count));
+  const bool at_once = lease_->device().can_copy_many();
+  observe::count_copy(at_once ? observe::CopyCounter::many_copies : observe::CopyCounter::copy_engine,
+                      bond_ == Bond::none ? count : std::size_t{notified_ == count});
+  listener.through(std::span(ended).first(count));
 }
 
-void GatheredWrite::look_after_device(base::Patience& patience) noexcept {
-  patience.wait();
-  if (!patience.long_since() || base::look(ring_->words().copied) >= issued_) return;
-  if (const int result = ring_->device().health(); result != cuda::success) give_up(result);
+void GatheredWrite::look_after_device(base::SpinBackoff& backoff) noexcept {
+  backoff.wait();
+  if (!backoff.long_since() || base::load_acquire(lease_->words().copied) >= issued_) return;
+  if (const int result = lease_->device().health(); result != cuda::success) give_up(result);
 }
 
 // What has not come by now does not come any more.
 void GatheredWrite::give_up(int result) noexcept {
   failure_ = result;
   lost_.store(true, std::memory_order_release);
-  ring_->give_up();
+  lease_->give_up();
 }
 
 }  // namespace sluice::transfer

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "staging/ring.h"
-#include "workers/crew.h"
+#include "staging/staging_buffer.h"
+#include "workers/helper_tuner.h"
 
 namespace sluice::transfer {
 
@@ -13,14 +13,14 @@ namespace {
 struct Size {
   std::uint64_t up_to;
   std::uint32_t chunk_bytes;
-  unsigned hands;
+  unsigned helpers;
 };
 
 // Measured on H200s and H100s. Smaller chunks start the device sooner, larger ones cost less; more hands are quicker
 // and cost more processor time, unless they nap.
 constexpr std::array kernel_sizes{Size{224 << 10, 16 << 10, 3}, Size{384 << 10, 32 << 10, 3},
                                   Size{2 << 20, 32 << 10, 6},   Size{4 << 20, 32 << 10, 9},
-                                  Size{8 << 20, 64 << 10, 9},   Size{workers::Crews::limits[0], 64 << 10, 7},
+                                  Size{8 << 20, 64 << 10, 9},   Size{workers::HelperTuners::limits[0], 64 << 10, 7},
                                   Size{~0ULL, 64 << 10, 10}};
 // Requests that are no longer come here from many threads at once, which need no help.
 constexpr Size many_small{128 << 10, 16 << 10, 0};
@@ -37,13 +37,13 @@ constexpr std::uint32_t worth_a_copy = 256 << 10;
 constexpr std::uint32_t worth_a_copy_in_crowd = 1 << 20;
 
 // So many have places of their own: fewer gain nothing by it.
-constexpr unsigned fewest_hands_apart = 4;
+constexpr unsigned fewest_helpers_apart = 4;
 
 // Who comes back to the same place so often learns whether the device or the readers are the slower ones.
 constexpr std::uint32_t times_around = 3;
 
 // Of shorter ones a nap is too large a part: at 16 MiB naps saved nothing.
-constexpr std::uint64_t longest_without_naps = workers::Crews::limits[0];
+constexpr std::uint64_t longest_without_sleep = workers::HelperTuners::limits[0];
 
 template <typename Sizes>
 const Size& size_for(const Sizes& sizes, std::uint64_t length) {
@@ -53,7 +53,7 @@ const Size& size_for(const Sizes& sizes, std::uint64_t length) {
 const Size& size_of(const ReadShape& shape, bool in_copying_crowd) {
   if (!shape.cached) return size_for(disk_sizes, shape.length);
   if (shape.by_kernel) return shape.length <= many_small.up_to ? many_small : size_for(kernel_sizes, shape.length);
-  if (in_copying_crowd) return shape.lanes_go_round ? helped_in_crowd : alone_in_crowd;
+  if (in_copying_crowd) return shape.workers_suffice ? helped_in_crowd : alone_in_crowd;
   return size_for(engine_sizes, shape.length);
 }
 
@@ -66,7 +66,7 @@ ReadCut cut_read(const ReadShape& shape) noexcept {
       shape.cached && !shape.by_kernel && shape.in_crowd() && shape.length >= worth_a_copy_in_crowd;
   const Size& size = size_of(shape, in_copying_crowd);
   // O_DIRECT reads whole blocks, the copy engine begins when it is told to, and who reads alone gains nothing.
-  if (shape.by_kernel && shape.block == 1 && size.hands > 0) {
+  if (shape.by_kernel && shape.block == 1 && size.helpers > 0) {
     const std::uint32_t spared = size.chunk_bytes - std::min(staging::first_chunk_bytes, size.chunk_bytes / 2);
     skip += spared;
     total += spared;
@@ -75,14 +75,15 @@ ReadCut cut_read(const ReadShape& shape) noexcept {
   made.skip = static_cast<std::uint32_t>(skip);
   made.chunk_bytes = size.chunk_bytes;
   made.chunks = static_cast<std::uint32_t>((total + size.chunk_bytes - 1) / size.chunk_bytes);
-  const std::uint32_t places = std::min<std::uint32_t>(staging::ring_bytes / size.chunk_bytes, staging::most_places);
-  const bool large = shape.by_kernel && made.chunks >= times_around * places;
-  made.hands = std::min(size.hands + (large ? shape.beyond_usual : 0), made.chunks - 1);
+  const std::uint32_t slots = std::min<std::uint32_t>(staging::staging_bytes / size.chunk_bytes, staging::most_slots);
+  const bool large = shape.by_kernel && made.chunks >= times_around * slots;
+  made.helpers = std::min(size.helpers + (large ? shape.extra_helpers : 0), made.chunks - 1);
   // The copy engine takes neighbours in one copy, and beside other requests hands are few.
-  const bool apart = shape.by_kernel && made.hands >= fewest_hands_apart && shape.others == 0;
-  made.places = apart ? staging::Places::of_their_own(places, shape.lanes + 1) : staging::Places{.count = places};
+  const bool apart = shape.by_kernel && made.helpers >= fewest_helpers_apart && shape.others == 0;
+  made.slots =
+      apart ? staging::SlotLayout::of_their_own(slots, shape.workers + 1) : staging::SlotLayout{.count = slots};
   made.tells = large && apart;
-  made.hands_nap = made.tells && shape.length > longest_without_naps;
+  made.helpers_sleep = made.tells && shape.length > longest_without_sleep;
   made.cached = shape.cached;
   made.in_crowd = shape.in_crowd();
   made.chunks_a_copy = std::max(1U, (in_copying_crowd ? worth_a_copy_in_crowd : worth_a_copy) / size.chunk_bytes);

@@ -6,7 +6,7 @@
 
 #include "base/strong.h"
 #include "gpu/memory.h"
-#include "staging/hand.h"
+#include "staging/slot_cursor.h"
 
 namespace sluice::transfer {
 
@@ -17,12 +17,12 @@ struct ReadShape {
   std::uint32_t block;  // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
   std::uint32_t unit;   // chunks begin on multiples of it, but for the first one
   cuda::DevicePtr to;
-  bool cached;            // no disk has to bring it first
-  bool by_kernel;         // which carries what has been read; else the copy engine does
-  unsigned others;        // requests that are under way
-  bool lanes_go_round;    // among them and this one
-  unsigned lanes;         // that there are
-  unsigned beyond_usual;  // hands that large reads have shown to be worth having (workers/crew.h)
+  bool cached;             // no disk has to bring it first
+  bool by_kernel;          // which carries what has been read; else the copy engine does
+  unsigned others;         // requests that are under way
+  bool workers_suffice;    // among them and this one
+  unsigned workers;        // that there are
+  unsigned extra_helpers;  // hands that large reads have shown to be worth having (workers/helper_tuner.h)
 
   // A request in a crowd is one of three at least.
   bool in_crowd() const noexcept { return others + 1 >= 3; }
@@ -34,13 +34,13 @@ struct ReadCut {
   std::uint32_t skip;
   std::uint32_t chunk_bytes;
   std::uint32_t chunks;
-  staging::Places places;
+  staging::SlotLayout slots;
   std::uint32_t shift;  // where the places begin, so that the kernel finds source and target alike aligned
-  unsigned hands;
+  unsigned helpers;
   bool cached;
   bool in_crowd;
-  bool tells;      // long enough, and alone, to tell whether its hands were enough
-  bool hands_nap;  // while their places are full
+  bool tells;          // long enough, and alone, to tell whether its hands were enough
+  bool helpers_sleep;  // while their places are full
   // For the copy engine: so many chunks at a time, and fewer where it has nothing of this request to do.
   std::uint32_t chunks_a_copy;
   bool less_when_idle;

@@ -9,18 +9,18 @@
 #include <span>
 
 #include "base/outcome.h"
-#include "base/pause.h"
+#include "base/spin_backoff.h"
 #include "base/strong.h"
-#include "staging/hand.h"
-#include "staging/ring.h"
+#include "staging/slot_cursor.h"
+#include "staging/staging_buffer.h"
 #include "transfer/bond.h"
 #include "transfer/device_read.h"
-#include "workers/lanes.h"
+#include "workers/work_queue.h"
 
 namespace sluice::transfer {
 
 // One of the reads; of a buffered descriptor.
-struct Parcel {
+struct ReadItem {
   int fd = -1;
   base::FileOffset at;
   std::uint64_t length = 0;
@@ -29,26 +29,26 @@ struct Parcel {
 
   // What came of it. Memory behind the count is as it was, but where it is left over for the device's sake.
   base::Outcome outcome = base::Outcome::bytes(0);
-  bool left_over = false;  // the rest is for others: the page cache does not have it, the device refused somebody's
+  bool remains = false;  // the rest is for others: the page cache does not have it, the device refused somebody's
 };
 
 // A parcel is at most so long.
-inline constexpr std::uint64_t most_in_a_parcel = std::uint64_t{4} << 20U;
+inline constexpr std::uint64_t most_in_a_read_item = std::uint64_t{4} << 20U;
 
 // The state of such reads. Large; used again and again, for one run at a time.
-class ScatteredRead final : public workers::Work {
+class ScatteredRead final : public workers::Job {
  public:
   // With the ring's context current. All parcels' memory belongs to that context.
-  void run(std::span<Parcel> parcels, staging::RingLoan& ring, Carrier carrier, Bond bond = Bond::none) noexcept;
+  void run(std::span<ReadItem> items, staging::StagingLease& lease, CopyEngine engine, Bond bond = Bond::none) noexcept;
 
-  void lend_a_hand(unsigned number) noexcept override;
+  void run_helper(unsigned number) noexcept override;
 
  private:
-  static constexpr unsigned most_hands = 11;
+  static constexpr unsigned most_helpers = 11;
   // A launch carries at most so many chunks of at most this size, and before them *heads*: what its first parcels
   // begin with, short, one for each thread. So the device has something to carry as soon as it has begun. (The targets
   // are known beforehand.)
-  static constexpr std::uint32_t most_heads = most_hands + 1;
+  static constexpr std::uint32_t most_heads = most_helpers + 1;
   static constexpr std::uint32_t most_chunks = staging::most_targets - most_heads;
   static constexpr std::uint32_t largest_chunk = 64 << 10;
 
@@ -64,80 +64,78 @@ class ScatteredRead final : public workers::Work {
     std::atomic<bool> releasing{false};
     std::uint32_t row_end = 0;  // of the chunks that are released in a row
     // Touched by the releasing thread alone, handed on with `releasing`.
-    bool ended = false;          // of the row
-    bool row_left_over = false;  // what has ended it is left over
-    bool left_over = false;
+    bool ended = false;        // of the row
+    bool row_remains = false;  // what has ended it is left over
+    bool remains = false;
     int error = 0;
     std::uint64_t total = 0;
   };
 
-  struct Slot {
+  struct ChunkState {
     std::atomic<std::uint32_t> ready{0};  // the number of the chunk that has been read
-    std::uint32_t place = 0;              // where it lies
+    std::uint32_t slot = 0;               // where it lies
     std::uint32_t length = 0;             // of what goes on to the device; final once released
-    bool left_over = false;
+    bool remains = false;
     std::int64_t outcome = 0;
   };
 
-  std::size_t cut(std::span<Parcel> parcels) noexcept;
+  std::size_t cut(std::span<ReadItem> items) noexcept;
   void number_chunks() noexcept;
   void write_targets() noexcept;
-  void carry(staging::RingLoan& ring, bool by_kernel) noexcept;
+  void carry(staging::StagingLease& lease, bool by_kernel) noexcept;
   void settle() noexcept;
-  void renew_slots(std::uint32_t first) noexcept;
+  void renew_states(std::uint32_t first) noexcept;
 
   bool by_kernel() const noexcept { return by_kernel_.load(std::memory_order_acquire); }
   std::uint32_t number(std::uint32_t chunk) const noexcept { return first_number_ + chunk; }
   std::uint64_t begin_of(std::uint32_t chunk) const noexcept {
     if (chunk < heads_) return 0;
-    const Progress& progress = progress_[parcel_of_[chunk]];
+    const Progress& progress = progress_[item_of_[chunk]];
     return progress.head_bytes + std::uint64_t{chunk - progress.first} * chunk_bytes_;
   }
-  cuda::DevicePtr target_of(std::uint32_t chunk) const noexcept {
-    return parcels_[parcel_of_[chunk]].to + begin_of(chunk);
-  }
+  cuda::DevicePtr target_of(std::uint32_t chunk) const noexcept { return items_[item_of_[chunk]].to + begin_of(chunk); }
   // Of all chunks of the launch, or a little more.
   std::uint64_t bytes() const noexcept { return std::uint64_t{chunks_} * chunk_bytes_; }
   // Of a chunk that has been read, or is being read by this thread.
-  Slot& slot(std::uint32_t chunk) noexcept { return slots_[chunk % gpu::ticket_slots]; }
-  const Slot& slot(std::uint32_t chunk) const noexcept { return slots_[chunk % gpu::ticket_slots]; }
+  ChunkState& state(std::uint32_t chunk) noexcept { return states_[chunk % gpu::ticket_slots]; }
+  const ChunkState& state(std::uint32_t chunk) const noexcept { return states_[chunk % gpu::ticket_slots]; }
   std::byte* bytes_of(std::uint32_t chunk) const noexcept;
   std::uint32_t wanted(std::uint32_t chunk) const noexcept;
   static constexpr std::uint32_t lost = ~std::uint32_t{0};  // as a value of copied_
   bool is_lost() const noexcept { return copied_.load(std::memory_order_acquire) == lost; }
   bool has_left(std::uint32_t chunk) const noexcept;
-  bool has_room(const staging::Hand& hand, std::uint32_t chunk) const noexcept;
+  bool has_room(const staging::SlotCursor& cursor, std::uint32_t chunk) const noexcept;
   bool is_released(std::uint32_t chunk) const noexcept;
   bool next_is_ready(const Progress& row) const noexcept;
-  Progress& row_of(std::uint32_t parcel) noexcept { return progress_[in_one_row_ ? 0 : parcel]; }
-  const Progress& row_of(std::uint32_t parcel) const noexcept { return progress_[in_one_row_ ? 0 : parcel]; }
+  Progress& row_of(std::uint32_t item) noexcept { return progress_[in_one_row_ ? 0 : item]; }
+  const Progress& row_of(std::uint32_t item) const noexcept { return progress_[in_one_row_ ? 0 : item]; }
 
-  void read(staging::Hand& hand, std::uint32_t chunk) noexcept;
-  void release(std::uint32_t parcel) noexcept;
+  void read(staging::SlotCursor& cursor, std::uint32_t chunk) noexcept;
+  void release(std::uint32_t item) noexcept;
   void release_next(Progress& row) noexcept;
   void publish(std::uint32_t chunk, std::uint32_t length) noexcept;
 
   void launch() noexcept;
-  bool call_off() noexcept;
+  bool revoke() noexcept;
   bool is_healthy() noexcept;
   void give_up(int result) noexcept;
-  void look_after_device(base::Patience& patience) noexcept;
+  void look_after_device(base::SpinBackoff& backoff) noexcept;
   void pump() noexcept;
   int copy_released(std::uint32_t end) noexcept;
   void finish() noexcept;
 
-  std::span<Parcel> parcels_;  // of the present launch
+  std::span<ReadItem> items_;  // of the present launch
   bool in_one_row_ = false;    // they are one transfer
-  staging::RingLoan* ring_ = nullptr;
-  std::byte* places_ = nullptr;
+  staging::StagingLease* lease_ = nullptr;
+  std::byte* slots_ = nullptr;
   std::uint32_t chunk_bytes_ = 0;
   std::uint32_t stride_ = 0;
   std::uint32_t heads_ = 0;  // come first among the chunks
   std::uint32_t chunks_ = 0;
-  staging::Places rooms_;
+  staging::SlotLayout layout_;
   std::uint32_t first_number_ = 0;
   std::uint32_t last_number_ = 0;  // of all chunks so far, the largest that a slot may have
-  std::uint32_t serial_ = 0;
+  std::uint32_t launch_id_ = 0;
   std::uint32_t issued_ = 0;
   std::chrono::steady_clock::time_point launched_;
   int failure_ = 0;
@@ -145,9 +143,9 @@ class ScatteredRead final : public workers::Work {
   alignas(64) std::atomic<std::uint32_t> next_{0};
   alignas(64) std::atomic<std::uint32_t> copied_{0};
   std::atomic<bool> by_kernel_{false};
-  std::array<Slot, gpu::ticket_slots> slots_;
+  std::array<ChunkState, gpu::ticket_slots> states_;
   std::array<Progress, most_chunks> progress_;
-  std::array<std::uint16_t, staging::most_targets> parcel_of_{};
+  std::array<std::uint16_t, staging::most_targets> item_of_{};
 };
 
 }  // namespace sluice::transfer

@@ -25,7 +25,7 @@ GOOD = {
     "src/route/route.cpp": '#include "route/route.h"\n\n#include "cufile.h"\n',
     "src/route/decision.h": "#pragma once\n",
     "src/gpu/cuda_abi.h": "#pragma once\n",
-    "src/gpu/driver.h": "#pragma once\n",
+    "src/gpu/cuda_api.h": "#pragma once\n",
     "src/paths/path.h": '#pragma once\n#include "route/decision.h"\n',
     "src/CMakeLists.txt": "target_sources(x PRIVATE route/route.cpp)\n",
     "docs/rooms.md": f"# Rooms\n{layers.BEGIN}\n{layers.table()}\n{layers.END}\n",
@@ -67,11 +67,11 @@ class Checks(unittest.TestCase):
     def test_layers(self):
         self.passes("layers.py")
         for name, text, expected in (
-                ("src/route/bad.cpp", '#include "gpu/driver.h"\n', "src/route may not include src/gpu/driver.h"),
+                ("src/route/bad.cpp", '#include "gpu/cuda_api.h"\n', "src/route may not include src/gpu/cuda_api.h"),
                 ("src/base/bad.h", '#include "route/route.h"\n', "src/base may not include src/route/route.h"),
                 ("src/io/bad.h", '  #  include "route/route.h"\n', "src/io may not include src/route/route.h"),
                 ("src/gpu/bad.h", '#include <route/route.h>\n', "src/gpu may not include src/route/route.h"),
-                ("softgpu/bad.cpp", '#include "gpu/driver.h"\n', "softgpu may not include src/gpu/driver.h"),
+                ("softgpu/bad.cpp", '#include "gpu/cuda_api.h"\n', "softgpu may not include src/gpu/cuda_api.h"),
                 ("tools/bad.cpp", '#include "../src/base/strong.h"\n', "tools may not include src/base/strong.h"),
                 ("tests/contract/bad.cpp", '#include "base/strong.h"\n', "tests/contract may not include"),
                 ("src/new/bad.cpp", '#include "base/strong.h"\n', "has no line in LAYERS"),

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A loop that yields is not a wait: in src nothing calls sched_yield or std::this_thread::yield but base/pause.h,
+"""A loop that yields is not a wait: in src nothing calls sched_yield or std::this_thread::yield but base/spin_backoff.h,
 whose yields are over after a fraction of a millisecond and sleep from then on."""
 
 import re
 
 from project import arguments, files, finish
 
-ALLOWED = "src/base/pause.h"
+ALLOWED = "src/base/spin_backoff.h"
 YIELDS = re.compile(r"\bsched_yield\s*\(|this_thread::yield\s*\(")
 
 

@@ -48,7 +48,7 @@ __device__ u32 place_in(u64 ticket) {
 // What the launch shares with the host, and what its blocks share.
 struct Shared {
   const volatile u64* tickets;
-  volatile u32* drained;
+  volatile u32* completed;
   volatile u32* word;
   volatile u32* counters;
   u32 chunks;
@@ -217,7 +217,8 @@ __device__ void carry(const char* ring, const Way& way, const Shared& shared) {
     if (atomicAdd(&through[n % desks], 1u) != warps - 1) continue;
     through[n % desks] = 0;
     // The bytes have been loaded (each store needed one): the place may be filled again.
-    if (shared.chunks > shared.silent_up_to) shared.drained[job.chunk % ticket_slots] = shared.first_number + job.chunk;
+    if (shared.chunks > shared.silent_up_to)
+      shared.completed[job.chunk % ticket_slots] = shared.first_number + job.chunk;
     __threadfence_block();
     atomicAdd(&finished, 1u);
   }

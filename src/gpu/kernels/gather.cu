@@ -20,9 +20,9 @@ struct OneRange {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(544)
-    sluice_gather(const char* ring, u64 target, const volatile u64* tickets, volatile u32* drained, volatile u32* word,
-                  volatile u32* counters, u32 chunk_bytes, u32 stride, u32 skip, u32 chunks, u32 silent_up_to,
-                  u32 first_number, u32 serial) {
+    sluice_gather(const char* ring, u64 target, const volatile u64* tickets, volatile u32* completed,
+                  volatile u32* word, volatile u32* counters, u32 chunk_bytes, u32 stride, u32 skip, u32 chunks,
+                  u32 silent_up_to, u32 first_number, u32 serial) {
   carry(ring, OneRange{target, chunk_bytes, stride, skip},
-        Shared{tickets, drained, word, counters, chunks, silent_up_to, first_number, serial});
+        Shared{tickets, completed, word, counters, chunks, silent_up_to, first_number, serial});
 }

@@ -25,9 +25,9 @@ struct ManyTargets {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(544)
-    sluice_scatter(const char* ring, const volatile u64* targets, const volatile u64* tickets, volatile u32* drained,
+    sluice_scatter(const char* ring, const volatile u64* targets, const volatile u64* tickets, volatile u32* completed,
                    volatile u32* word, volatile u32* counters, u32 stride, u32 chunks, u32 silent_up_to,
                    u32 first_number, u32 serial) {
   carry(ring, ManyTargets{targets, stride},
-        Shared{tickets, drained, word, counters, chunks, silent_up_to, first_number, serial});
+        Shared{tickets, completed, word, counters, chunks, silent_up_to, first_number, serial});
 }

@@ -9,7 +9,7 @@ namespace sluice::stream {
 
 // What stands in a row.
 template <typename Task>
-class InRow {
+class Linked {
  private:
   template <typename>
   friend class TaskQueue;
@@ -54,7 +54,7 @@ class TaskQueue {
   }
 
  private:
-  static Task*& link(Task& task) noexcept { return static_cast<InRow<Task>&>(task).next_; }
+  static Task*& link(Task& task) noexcept { return static_cast<Linked<Task>&>(task).next_; }
 
   Task* first_ = nullptr;
   Task* last_ = nullptr;
@@ -88,7 +88,7 @@ class Arrivals {
   }
 
  private:
-  static Task*& link(Task& task) noexcept { return static_cast<InRow<Task>&>(task).next_; }
+  static Task*& link(Task& task) noexcept { return static_cast<Linked<Task>&>(task).next_; }
 
   std::atomic<Task*> newest_{nullptr};
 };

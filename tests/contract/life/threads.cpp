@@ -139,7 +139,7 @@ int lanes_are_not_tied_like_the_thread_that_needs_them() {
   for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
     std::string name;
     std::getline(std::ifstream(thread.path() / "comm"), name);
-    if (!name.starts_with("sluice-lane")) continue;
+    if (!name.starts_with("sluice-work")) continue;
     ++lanes;
     cpu_set_t theirs;
     require(sched_getaffinity(std::stoi(thread.path().filename()), sizeof theirs, &theirs) == 0, "a lane's processors");

@@ -86,11 +86,11 @@ GatherRig::GatherRig() : ring_(ring_bytes), target_(target_bytes + 2 * guard), c
   std::memset(ring_.data(), 0, ring_.size());
   EXPECT_EQ(cuda::success, cuMemsetD8_v2(counters_.at(), 0, counters_.size()));
   EXPECT_EQ(cuda::success, cuCtxSynchronize());
-  drained_.assign(std::size(words().drained), 0);
+  drained_.assign(std::size(words().completed), 0);
 }
 
 void GatherRig::begin(const GatherCase& given) {
-  ++serial_;
+  ++launch_id_;
   first_number_ = next_number_;
   next_number_ += given.chunks();
   put(words().tickets[0].value, std::uint64_t{0});  // may still say that a launch is called off
@@ -100,12 +100,12 @@ int GatherRig::launch(const GatherCase& given, Ptr target) {
   const auto on_device = [](const void* address) { return reinterpret_cast<Ptr>(address); };
   Ptr places_address = on_device(places(given));
   Ptr tickets = on_device(words().tickets);
-  Ptr drained = on_device(words().drained);
+  Ptr completed = on_device(words().completed);
   Ptr launch_words = on_device(&words());
   Ptr counters = counters_.at();
   std::array<std::uint32_t, 7> numbers{given.chunk_bytes, given.stride,  given.skip, given.chunks(),
-                                       given.places,      first_number_, serial_};
-  std::array<void*, 13> parameters{&places_address, &target,     &tickets,    &drained,    &launch_words,
+                                       given.places,      first_number_, launch_id_};
+  std::array<void*, 13> parameters{&places_address, &target,     &tickets,    &completed,  &launch_words,
                                    &counters,       &numbers[0], &numbers[1], &numbers[2], &numbers[3],
                                    &numbers[4],     &numbers[5], &numbers[6]};
   return cuLaunchKernel(kernel_.function(), given.blocks, 1, 1, given.threads, 1, 1, 0, stream_.get(),
@@ -116,9 +116,9 @@ int GatherRig::launch(const GatherCase& given, Ptr target) {
 bool GatherRig::wait_for_place(const GatherCase& given, std::uint32_t chunk) const {
   if (chunk < given.places) return true;
   const std::uint32_t before = first_number_ + chunk - given.places;
-  std::uint32_t& drained = words().drained[(chunk - given.places) % gpu::ticket_slots];
-  while (look(drained) != before) {
-    if (cuStreamQuery(stream_.get()) != cuda::error_not_ready) return look(drained) == before;
+  std::uint32_t& completed = words().completed[(chunk - given.places) % gpu::ticket_slots];
+  while (look(completed) != before) {
+    if (cuStreamQuery(stream_.get()) != cuda::error_not_ready) return look(completed) == before;
   }
   return true;
 }
@@ -151,15 +151,15 @@ std::vector<std::uint64_t> GatherRig::tickets_now() const {
   return values;
 }
 
-void GatherRig::expect_words(std::uint32_t verdict, std::uint32_t done) const {
-  EXPECT_EQ(serial_, look(words().begun));
-  EXPECT_EQ(serial_ << 2U | verdict, look(words().verdict));
+void GatherRig::expect_words(std::uint32_t commit, std::uint32_t done) const {
+  EXPECT_EQ(launch_id_, look(words().begun));
+  EXPECT_EQ(launch_id_ << 2U | commit, look(words().commit));
   EXPECT_EQ(done, look(words().done));
-  EXPECT_EQ(serial_, look(words().left));
+  EXPECT_EQ(launch_id_, look(words().left));
 }
 
 void GatherRig::expect_drained(const GatherCase& given) const {
-  const std::vector<std::uint32_t> seen(std::begin(words().drained), std::end(words().drained));
+  const std::vector<std::uint32_t> seen(std::begin(words().completed), std::end(words().completed));
   EXPECT_EQ("", first_difference(drained_, seen)) << "drained, " << described(given);
 }
 
@@ -190,8 +190,8 @@ void GatherRig::carry(const GatherCase& given) {
   std::vector<std::uint8_t> whole(target_.size(), untouched);
   std::copy(expected_.begin(), expected_.end(), whole.begin() + static_cast<std::ptrdiff_t>(begins));
   EXPECT_EQ("", first_difference(whole, target_.bytes())) << "target from " << begins << ", " << described(given);
-  done_serial_ = serial_;
-  expect_words(go, done_serial_);
+  done_launch_id_ = launch_id_;
+  expect_words(go, done_launch_id_);
   expect_drained(given);
   expect_ring_untouched(given);
   expect_counters_at_rest();
@@ -209,11 +209,11 @@ void GatherRig::carry_to(const GatherCase& given, Ptr memory, std::uint64_t size
   std::vector<std::uint8_t> seen(size);
   ASSERT_EQ(cuda::success, cuMemcpyDtoH_v2(seen.data(), memory, size));
   EXPECT_EQ("", first_difference(expected_, seen)) << described(given);
-  done_serial_ = serial_;
-  expect_words(go, done_serial_);
+  done_launch_id_ = launch_id_;
+  expect_words(go, done_launch_id_);
 }
 
-void GatherRig::call_off_with_a_ticket(std::uint32_t chunks) {
+void GatherRig::revoke_with_a_ticket(std::uint32_t chunks) {
   GatherCase given;
   given.chunk_bytes = given.stride = given.threads = 64;
   given.places = 64;
@@ -223,36 +223,36 @@ void GatherRig::call_off_with_a_ticket(std::uint32_t chunks) {
   ASSERT_EQ(cuda::success, cuMemsetD8Async(target_.at(), untouched, given.target_bytes(), stream_.get()));
   publish(given);
   ASSERT_EQ(cuda::success, launch(given, target_.at()));
-  while (look(words().begun) != serial_ && cuStreamQuery(stream_.get()) == cuda::error_not_ready) {
+  while (look(words().begun) != launch_id_ && cuStreamQuery(stream_.get()) == cuda::error_not_ready) {
   }
-  put(words().tickets[0].value, std::uint64_t{gpu::called_off});
+  put(words().tickets[0].value, std::uint64_t{gpu::revoked_ticket});
   ASSERT_EQ(cuda::success, cuStreamSynchronize(stream_.get()));
-  const bool carried = look(words().verdict) == (serial_ << 2U | go);
-  if (carried) done_serial_ = serial_;
-  expect_words(carried ? go : off, done_serial_);
+  const bool carried = look(words().commit) == (launch_id_ << 2U | go);
+  if (carried) done_launch_id_ = launch_id_;
+  expect_words(carried ? go : off, done_launch_id_);
   std::vector<std::uint8_t> seen(given.target_bytes());
   ASSERT_EQ(cuda::success, cuMemcpyDtoH_v2(seen.data(), target_.at(), seen.size()));
   const std::vector<std::uint8_t> nothing(seen.size(), untouched);
   EXPECT_EQ("", first_difference(carried ? expected_ : nothing, seen)) << described(given);
 }
 
-void GatherRig::call_off(const GatherCase& given, CallOff when) {
+void GatherRig::revoke(const GatherCase& given, CallOff when) {
   ASSERT_EQ(cuda::success, cuMemsetD8_v2(target_.at(), untouched, target_.size()));
   ASSERT_EQ(cuda::success, cuCtxSynchronize());
   begin(given);
-  const std::uint64_t leave = std::uint64_t{gpu::called_off};
+  const std::uint64_t leave = std::uint64_t{gpu::revoked_ticket};
   if (when == CallOff::before_it_begins) {
     Gate gate(stream_.get());
     ASSERT_EQ(cuda::success, launch(given, target_.at(guard)));
     put(words().tickets[0].value, leave);
   } else {
     ASSERT_EQ(cuda::success, launch(given, target_.at(guard)));
-    while (look(words().begun) != serial_) ASSERT_EQ(cuda::error_not_ready, cuStreamQuery(stream_.get()));
+    while (look(words().begun) != launch_id_) ASSERT_EQ(cuda::error_not_ready, cuStreamQuery(stream_.get()));
     put(words().tickets[0].value, leave);
   }
   ASSERT_EQ(cuda::success, cuStreamSynchronize(stream_.get()));
   EXPECT_EQ("", first_difference(std::vector<std::uint8_t>(target_.size(), untouched), target_.bytes()));
-  expect_words(off, done_serial_);
+  expect_words(off, done_launch_id_);
   expect_drained(given);
   EXPECT_EQ(leave, look(words().tickets[0].value));
   expect_counters_at_rest();

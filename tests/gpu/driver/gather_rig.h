@@ -44,19 +44,19 @@ class GatherRig {
   void carry(const GatherCase& given);
   // The launch is told to leave: before it begins, or when it has begun and waits for its first ticket.
   enum class CallOff { before_it_begins, after_it_began };
-  void call_off(const GatherCase& given, CallOff when);
+  void revoke(const GatherCase& given, CallOff when);
   // The same while the first ticket is there: the launch leaves without having carried anything, or has read the ticket
   // and carries everything. `chunks` of 64 bytes, so that many can be tried.
-  void call_off_with_a_ticket(std::uint32_t chunks);
+  void revoke_with_a_ticket(std::uint32_t chunks);
   // The same as carry(), but the bytes go to memory of the caller's, without guards.
   void carry_to(const GatherCase& given, Ptr memory, std::uint64_t size);
 
  private:
   // The first bytes of the pinned memory, as the library lays its ring out: words, then places.
   struct Words {
-    std::uint32_t begun, verdict, done, left;
+    std::uint32_t begun, commit, done, left;
     gpu::Ticket tickets[gpu::ticket_slots];
-    std::uint32_t drained[gpu::ticket_slots];
+    std::uint32_t completed[gpu::ticket_slots];
   };
   static constexpr std::uint64_t guard = 256;
 
@@ -67,7 +67,7 @@ class GatherRig {
   void publish(const GatherCase& given);
   bool wait_for_place(const GatherCase& given, std::uint32_t chunk) const;
   std::vector<std::uint64_t> tickets_now() const;
-  void expect_words(std::uint32_t verdict, std::uint32_t done) const;
+  void expect_words(std::uint32_t commit, std::uint32_t done) const;
   void expect_ring_untouched(const GatherCase& given) const;
   void expect_drained(const GatherCase& given) const;
   void expect_counters_at_rest() const;
@@ -81,8 +81,8 @@ class GatherRig {
   DeviceBuffer target_;
   DeviceBuffer counters_;
   Stream stream_;
-  std::uint32_t serial_ = 0;
-  std::uint32_t done_serial_ = 0;  // of the last launch that carried
+  std::uint32_t launch_id_ = 0;
+  std::uint32_t done_launch_id_ = 0;  // of the last launch that carried
   std::uint32_t next_number_ = 1;
   std::uint32_t first_number_ = 0;
   std::vector<std::uint8_t> ring_then_;  // what the host left in the places

@@ -114,16 +114,16 @@ TEST_F(Gather, IsRightInEveryShape) {
 
 TEST_F(Gather, ThatIsCalledOffBeforeItBeginsTouchesNothing) {
   GatherRig rig;
-  rig.call_off(full_chunks(8, 4), GatherRig::CallOff::before_it_begins);
+  rig.revoke(full_chunks(8, 4), GatherRig::CallOff::before_it_begins);
   rig.carry(full_chunks(9, 4));
-  rig.call_off(full_chunks(1, 4), GatherRig::CallOff::before_it_begins);
+  rig.revoke(full_chunks(1, 4), GatherRig::CallOff::before_it_begins);
 }
 
 TEST_F(Gather, ThatHasBegunMayBeCalledOffUntilItsFirstChunkIsThere) {
   GatherRig rig;
-  rig.call_off(full_chunks(8, 4), GatherRig::CallOff::after_it_began);
+  rig.revoke(full_chunks(8, 4), GatherRig::CallOff::after_it_began);
   rig.carry(full_chunks(9, 4));
-  rig.call_off(full_chunks(33, 4), GatherRig::CallOff::after_it_began);
+  rig.revoke(full_chunks(33, 4), GatherRig::CallOff::after_it_began);
 }
 
 // What the launch has read, it keeps: the host may overwrite the ticket and only then see that it comes too late.
@@ -131,7 +131,7 @@ TEST_F(Gather, ThatIsCalledOffWhileItReadsItsFirstTicketCarriesAllOrNothing) {
   GatherRig rig;
   for (int round = 0; round < rounds_of_a_race && !HasFailure(); ++round) {
     SCOPED_TRACE(testing::Message() << "round " << round);
-    rig.call_off_with_a_ticket(1 + round % 3);
+    rig.revoke_with_a_ticket(1 + round % 3);
   }
 }
 
@@ -139,8 +139,8 @@ TEST_F(Gather, MayFollowLaunchesThatWereCalledOff) {
   GatherRig rig;
   for (unsigned seed = 1000; seed < 1030; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    rig.call_off(seeded_case(seed),
-                 seed % 2 == 0 ? GatherRig::CallOff::before_it_begins : GatherRig::CallOff::after_it_began);
+    rig.revoke(seeded_case(seed),
+               seed % 2 == 0 ? GatherRig::CallOff::before_it_begins : GatherRig::CallOff::after_it_began);
     rig.carry(seeded_case(seed + 100));
     if (HasFatalFailure()) return;
   }

@@ -60,7 +60,7 @@ ScatterRig::ScatterRig() : ring_(ring_bytes), target_(target_bytes), counters_(6
   std::memset(ring_.data(), 0, ring_.size());
   EXPECT_EQ(cuda::success, cuMemsetD8_v2(counters_.at(), 0, counters_.size()));
   EXPECT_EQ(cuda::success, cuCtxSynchronize());
-  drained_.assign(std::size(words().drained), 0);
+  drained_.assign(std::size(words().completed), 0);
 }
 
 void ScatterRig::begin(const ScatterCase& given) {
@@ -70,7 +70,7 @@ void ScatterRig::begin(const ScatterCase& given) {
   ASSERT_EQ(cuda::success, cuMemsetD8_v2(target_.at(), untouched, target_.size()));
   ASSERT_EQ(cuda::success, cuCtxSynchronize());
   expected_.assign(target_.size(), untouched);
-  ++serial_;
+  ++launch_id_;
   first_number_ = next_number_;
   next_number_ += given.count();
   for (std::uint32_t chunk = 0; chunk < given.count(); ++chunk) {
@@ -84,11 +84,11 @@ int ScatterRig::launch(const ScatterCase& given) {
   Ptr places = on_device(ring_.data() + places_at);
   Ptr targets = on_device(words().targets);
   Ptr tickets = on_device(words().tickets);
-  Ptr drained = on_device(words().drained);
+  Ptr completed = on_device(words().completed);
   Ptr launch_words = on_device(&words());
   Ptr counters = counters_.at();
-  std::array<std::uint32_t, 5> numbers{given.stride, given.count(), given.places, first_number_, serial_};
-  std::array<void*, 11> parameters{&places,     &targets,    &tickets,    &drained,    &launch_words, &counters,
+  std::array<std::uint32_t, 5> numbers{given.stride, given.count(), given.places, first_number_, launch_id_};
+  std::array<void*, 11> parameters{&places,     &targets,    &tickets,    &completed,  &launch_words, &counters,
                                    &numbers[0], &numbers[1], &numbers[2], &numbers[3], &numbers[4]};
   return cuLaunchKernel(kernel_.function(), given.blocks, 1, 1, given.threads, 1, 1, 0, stream_.get(),
                         parameters.data(), nullptr);
@@ -97,10 +97,10 @@ int ScatterRig::launch(const ScatterCase& given) {
 // False: the kernel has ended without taking the chunk before.
 bool ScatterRig::wait_for_place(const ScatterCase& given, std::uint32_t chunk) const {
   if (chunk < given.places) return true;
-  std::uint32_t& drained = words().drained[(chunk - given.places) % gpu::ticket_slots];
+  std::uint32_t& completed = words().completed[(chunk - given.places) % gpu::ticket_slots];
   const std::uint32_t before = first_number_ + chunk - given.places;
-  while (look(drained) != before) {
-    if (cuStreamQuery(stream_.get()) != cuda::error_not_ready) return look(drained) == before;
+  while (look(completed) != before) {
+    if (cuStreamQuery(stream_.get()) != cuda::error_not_ready) return look(completed) == before;
   }
   return true;
 }
@@ -130,12 +130,12 @@ void ScatterRig::publish_all(const ScatterCase& given, Order order) {
   }
 }
 
-void ScatterRig::expect_words(std::uint32_t verdict) const {
-  EXPECT_EQ(serial_, look(words().begun));
-  EXPECT_EQ(serial_ << 2U | verdict, look(words().verdict));
-  EXPECT_EQ(done_serial_, look(words().done));
-  EXPECT_EQ(serial_, look(words().left));
-  const std::vector<std::uint32_t> seen(std::begin(words().drained), std::end(words().drained));
+void ScatterRig::expect_words(std::uint32_t commit) const {
+  EXPECT_EQ(launch_id_, look(words().begun));
+  EXPECT_EQ(launch_id_ << 2U | commit, look(words().commit));
+  EXPECT_EQ(done_launch_id_, look(words().done));
+  EXPECT_EQ(launch_id_, look(words().left));
+  const std::vector<std::uint32_t> seen(std::begin(words().completed), std::end(words().completed));
   EXPECT_EQ(drained_, seen);
 }
 
@@ -155,36 +155,36 @@ void ScatterRig::carry(const ScatterCase& given, Order order) {
   const auto [left, right] = std::mismatch(expected_.begin(), expected_.end(), seen.begin(), seen.end());
   EXPECT_TRUE(left == expected_.end() && right == seen.end())
       << "at " << left - expected_.begin() << " of the target, " << described(given);
-  done_serial_ = serial_;
+  done_launch_id_ = launch_id_;
   expect_words(go);
   expect_counters_at_rest();
 }
 
-void ScatterRig::call_off_with_a_ticket(const ScatterCase& given) {
+void ScatterRig::revoke_with_a_ticket(const ScatterCase& given) {
   ASSERT_NO_FATAL_FAILURE(begin(given));
   const std::vector<std::uint8_t> nothing = expected_;
   publish_all(given, Order::forward);
   ASSERT_EQ(cuda::success, launch(given));
-  while (look(words().begun) != serial_ && cuStreamQuery(stream_.get()) == cuda::error_not_ready) {
+  while (look(words().begun) != launch_id_ && cuStreamQuery(stream_.get()) == cuda::error_not_ready) {
   }
-  put(words().tickets[0].value, std::uint64_t{gpu::called_off});
+  put(words().tickets[0].value, std::uint64_t{gpu::revoked_ticket});
   ASSERT_EQ(cuda::success, cuStreamSynchronize(stream_.get()));
-  const bool carried = look(words().verdict) == (serial_ << 2U | go);
-  if (carried) done_serial_ = serial_;
+  const bool carried = look(words().commit) == (launch_id_ << 2U | go);
+  if (carried) done_launch_id_ = launch_id_;
   expect_words(carried ? go : off);
   EXPECT_TRUE((carried ? expected_ : nothing) == target_.bytes()) << described(given);
 }
 
-void ScatterRig::call_off(const ScatterCase& given, Leave when) {
+void ScatterRig::revoke(const ScatterCase& given, Leave when) {
   ASSERT_NO_FATAL_FAILURE(begin(given));
-  const std::uint64_t leave = std::uint64_t{gpu::called_off};
+  const std::uint64_t leave = std::uint64_t{gpu::revoked_ticket};
   if (when == Leave::before_it_begins) {
     Gate gate(stream_.get());
     ASSERT_EQ(cuda::success, launch(given));
     put(words().tickets[0].value, leave);
   } else {
     ASSERT_EQ(cuda::success, launch(given));
-    while (look(words().begun) != serial_) ASSERT_EQ(cuda::error_not_ready, cuStreamQuery(stream_.get()));
+    while (look(words().begun) != launch_id_) ASSERT_EQ(cuda::error_not_ready, cuStreamQuery(stream_.get()));
     put(words().tickets[0].value, leave);
   }
   ASSERT_EQ(cuda::success, cuStreamSynchronize(stream_.get()));

@@ -49,19 +49,19 @@ class ScatterRig {
   void carry(const ScatterCase& given, Order order = Order::forward);
   // The launch is told to leave: before it begins, or when it has begun and waits for its first ticket.
   enum class Leave { before_it_begins, after_it_began };
-  void call_off(const ScatterCase& given, Leave when);
+  void revoke(const ScatterCase& given, Leave when);
   // The same while the first ticket is there: the launch leaves without having carried anything, or has read the ticket
   // and carries everything.
-  void call_off_with_a_ticket(const ScatterCase& given);
+  void revoke_with_a_ticket(const ScatterCase& given);
 
   static constexpr std::size_t target_bytes = std::size_t{1} << 20U;
 
  private:
   // The first bytes of the pinned memory, as the library lays its ring out: words, then places.
   struct Words {
-    std::uint32_t begun, verdict, done, left;
+    std::uint32_t begun, commit, done, left;
     gpu::Ticket tickets[gpu::ticket_slots];
-    std::uint32_t drained[gpu::ticket_slots];
+    std::uint32_t completed[gpu::ticket_slots];
     std::uint64_t targets[256];
   };
   static constexpr std::size_t places_at = 20480;
@@ -73,7 +73,7 @@ class ScatterRig {
   void publish(const ScatterCase& given, std::uint32_t chunk);
   void publish_all(const ScatterCase& given, Order order);
   bool wait_for_place(const ScatterCase& given, std::uint32_t chunk) const;
-  void expect_words(std::uint32_t verdict) const;
+  void expect_words(std::uint32_t commit) const;
   void expect_counters_at_rest() const;
 
   ScatterKernel kernel_;
@@ -81,8 +81,8 @@ class ScatterRig {
   DeviceBuffer target_;
   DeviceBuffer counters_;
   Stream stream_;
-  std::uint32_t serial_ = 0;
-  std::uint32_t done_serial_ = 0;  // of the last launch that carried
+  std::uint32_t launch_id_ = 0;
+  std::uint32_t done_launch_id_ = 0;  // of the last launch that carried
   std::uint32_t next_number_ = 1;
   std::uint32_t first_number_ = 0;
   std::vector<std::uint32_t> drained_;  // what it ought to be

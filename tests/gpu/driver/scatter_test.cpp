@@ -91,11 +91,11 @@ TEST_F(Scatter, IsRightInEveryShape) {
 
 TEST_F(Scatter, ThatIsCalledOffTouchesNothing) {
   ScatterRig rig;
-  rig.call_off(equal_chunks(8, 4), ScatterRig::Leave::before_it_begins);
+  rig.revoke(equal_chunks(8, 4), ScatterRig::Leave::before_it_begins);
   rig.carry(equal_chunks(9, 4));
-  rig.call_off(equal_chunks(8, 4), ScatterRig::Leave::after_it_began);
+  rig.revoke(equal_chunks(8, 4), ScatterRig::Leave::after_it_began);
   rig.carry(equal_chunks(1, 4));
-  rig.call_off(equal_chunks(33, 4), ScatterRig::Leave::after_it_began);
+  rig.revoke(equal_chunks(33, 4), ScatterRig::Leave::after_it_began);
 }
 
 // What the launch has read, it keeps: the host may overwrite the ticket and only then see that it comes too late.
@@ -103,7 +103,7 @@ TEST_F(Scatter, ThatIsCalledOffWhileItReadsItsFirstTicketCarriesAllOrNothing) {
   ScatterRig rig;
   for (unsigned round = 0; round < rounds_of_a_race && !HasFailure(); ++round) {
     SCOPED_TRACE(testing::Message() << "round " << round);
-    rig.call_off_with_a_ticket(equal_chunks(1 + round % 3, 4));
+    rig.revoke_with_a_ticket(equal_chunks(1 + round % 3, 4));
   }
 }
 
@@ -111,8 +111,8 @@ TEST_F(Scatter, MayFollowLaunchesThatWereCalledOff) {
   ScatterRig rig;
   for (unsigned seed = 1000; seed < 1030; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    rig.call_off(seeded_scatter(seed),
-                 seed % 2 == 0 ? ScatterRig::Leave::before_it_begins : ScatterRig::Leave::after_it_began);
+    rig.revoke(seeded_scatter(seed),
+               seed % 2 == 0 ? ScatterRig::Leave::before_it_begins : ScatterRig::Leave::after_it_began);
     rig.carry(seeded_scatter(seed + 100));
     if (HasFatalFailure()) return;
   }

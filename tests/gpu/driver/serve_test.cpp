@@ -44,11 +44,11 @@ class ServeRig {
   }
 
   int launch(std::span<const std::uint8_t> boxes, gpu::Stay stay) {
-    ++serial_;
+    ++launch_id_;
     Ptr base = row_.at();
     std::array<std::uint64_t, 2> indices{};
     for (std::size_t i = 0; i < boxes.size(); ++i) indices[i / 8] |= std::uint64_t{boxes[i]} << (i % 8 * 8);
-    std::array<std::uint32_t, 5> numbers{gpu::mailbox_stride, gpu::mailbox_place, serial_,
+    std::array<std::uint32_t, 5> numbers{gpu::mailbox_stride, gpu::mailbox_data, launch_id_,
                                          static_cast<std::uint32_t>(stay.idle.count()),
                                          static_cast<std::uint32_t>(stay.life.count())};
     std::array<void*, 8> parameters{&base,       &indices[0], &indices[1], &numbers[0],
@@ -61,7 +61,7 @@ class ServeRig {
   // Bytes, and what the model makes of them.
   void fill(const Request& request) {
     const auto bytes = pattern(request.length, ++seed_);
-    std::copy(bytes.begin(), bytes.end(), row_.data() + begin_of(request.box) + gpu::mailbox_place + request.distance);
+    std::copy(bytes.begin(), bytes.end(), row_.data() + begin_of(request.box) + gpu::mailbox_data + request.distance);
     expect(request, bytes);
   }
   void show(const Request& request, std::uint32_t number) {
@@ -75,7 +75,7 @@ class ServeRig {
   }
   // Other bytes lie there, which nobody has asked for.
   void spoil(std::uint8_t box) {
-    std::memset(row_.data() + begin_of(box) + gpu::mailbox_place, untouched + 1, gpu::mailbox_bytes);
+    std::memset(row_.data() + begin_of(box) + gpu::mailbox_data, untouched + 1, gpu::mailbox_bytes);
   }
   void withdraw(std::uint8_t box) { put(words(box).request[0], std::uint64_t{0}); }
 
@@ -84,17 +84,17 @@ class ServeRig {
     for (;;) {
       const std::uint64_t answer = look(words(box).answer);
       if (static_cast<std::uint32_t>(answer) == number) return true;
-      if (answer >> 32U == serial_) return false;
+      if (answer >> 32U == launch_id_) return false;
       if (cuStreamQuery(stream_.get()) == cuda::error_not_ready) continue;
       // It has ended: what it has said is there.
       return static_cast<std::uint32_t>(look(words(box).answer)) == number;
     }
   }
   void wait_until_begun(std::uint8_t box) {
-    while (look(words(box).begun) != serial_) {
+    while (look(words(box).begun) != launch_id_) {
       if (cuStreamQuery(stream_.get()) == cuda::error_not_ready) continue;
       // It may have begun, idled, and ended between the two looks.
-      ASSERT_EQ(serial_, look(words(box).begun));
+      ASSERT_EQ(launch_id_, look(words(box).begun));
     }
   }
   void finish() { ASSERT_EQ(cuda::success, cuStreamSynchronize(stream_.get())); }
@@ -107,10 +107,10 @@ class ServeRig {
   }
   // The kernel has left, and the last that it served was this one.
   void expect_left(std::uint8_t box, std::uint32_t number) const {
-    EXPECT_EQ(serial_, look(words(box).begun));
-    EXPECT_EQ(std::uint64_t{serial_} << 32U | number, look(words(box).answer));
+    EXPECT_EQ(launch_id_, look(words(box).begun));
+    EXPECT_EQ(std::uint64_t{launch_id_} << 32U | number, look(words(box).answer));
   }
-  bool has_left(std::uint8_t box) const { return look(words(box).answer) >> 32U == serial_; }
+  bool has_left(std::uint8_t box) const { return look(words(box).answer) >> 32U == launch_id_; }
   // As if the bytes had not been asked for.
   void expect_nothing_of(const Request& request) {
     expect(request, std::vector<std::uint8_t>(request.length, untouched));
@@ -150,7 +150,7 @@ class ServeRig {
   PinnedBuffer row_;
   DeviceBuffer target_;
   Stream stream_;
-  std::uint32_t serial_ = 0;
+  std::uint32_t launch_id_ = 0;
   std::uint32_t number_ = 0;
   unsigned seed_ = 0;
   std::vector<std::uint8_t> expected_;

@@ -94,7 +94,7 @@ TEST(Precedence, IsParameterThenEnvironmentThenFileThenDefault) {
     const char* level = parameter ? "TRACE" : environment ? "DEBUG" : file ? "INFO" : "ERROR";
     const bool p2pdma = parameter || (!environment && file);
     std::vector<Note> notes;
-    for (const auto& config : {store.current(), store.begin_life(notes), store.current()}) {
+    for (const auto& config : {store.current(), store.begin_session(notes), store.current()}) {
       EXPECT_EQ(config->log_level, level) << speakers;
       EXPECT_EQ(config->setting(key_at("logging.level")).origin, origin) << speakers;
       EXPECT_EQ(config->flag(CUFILE_PARAM_USE_PCIP2PDMA), p2pdma) << speakers;
@@ -238,9 +238,9 @@ TEST(Staging, IsUsedUpByTheNextLifeAndWinsOverTheDefaults) {
   store.set(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS, 7);
   store.set(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS, 8);
   EXPECT_EQ(store.current()->size(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS), 8u);
-  EXPECT_EQ(store.begin_life(notes)->size(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS), 8u);
-  store.end_life();
-  EXPECT_EQ(store.begin_life(notes)->size(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS), 4u);
+  EXPECT_EQ(store.begin_session(notes)->size(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS), 8u);
+  store.end_session();
+  EXPECT_EQ(store.begin_session(notes)->size(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS), 4u);
 }
 
 TEST(Staging, KeepsEverythingElseToTheFileOfTheTimeOfOpening) {
@@ -250,7 +250,7 @@ TEST(Staging, KeepsEverythingElseToTheFileOfTheTimeOfOpening) {
   store.set(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS, 8);
   machine.write(R"({"execution": {"max_io_threads": 6, "max_io_queue_depth": 60}})");
   std::vector<Note> notes;
-  const auto config = store.begin_life(notes);
+  const auto config = store.begin_session(notes);
   EXPECT_EQ(config->size(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS), 8u);
   EXPECT_EQ(config->size(CUFILE_PARAM_EXECUTION_MAX_IO_QUEUE_DEPTH), 60u);
 }
@@ -290,10 +290,10 @@ TEST(Shown, IsWhatNvidiasLibraryTellsOfADriverThatIsNotOpen) {
   EXPECT_EQ(store.shown_log_level(), "INFO");
   EXPECT_TRUE(store.shown(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE));
   std::vector<Note> notes;
-  store.begin_life(notes);
+  store.begin_session(notes);
   EXPECT_EQ(store.shown(CUFILE_PARAM_PROPERTIES_MAX_DIRECT_IO_SIZE_KB), 16384u);
   EXPECT_TRUE(store.shown_posix_slabs());
-  store.end_life();
+  store.end_session();
   EXPECT_THAT(sizes(), ElementsAre(0, 128, 0, 1024, 0, 1024, 131072, 1024, 18014398509481980u, 128, 4, 5));
 }
 
@@ -301,7 +301,7 @@ TEST(Staging, IsClosedWhileTheDriverRuns) {
   Pretended machine;
   Store store(machine.sources());
   std::vector<Note> notes;
-  store.begin_life(notes);
+  store.begin_session(notes);
   EXPECT_EQ(code_of([&] { store.set(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS, 8); }), CU_FILE_DRIVER_ALREADY_OPEN);
   EXPECT_EQ(code_of([&] { store.set(CUFILE_PARAM_FORCE_COMPAT_MODE, true); }), CU_FILE_DRIVER_ALREADY_OPEN);
   EXPECT_EQ(code_of([&] { store.set(CUFILE_PARAM_LOGGING_LEVEL, "INFO"); }), CU_FILE_DRIVER_ALREADY_OPEN);
@@ -324,7 +324,7 @@ TEST(Staging, TakesWhatCannotBeUsedAndTellsItOnce) {
   store.set(CUFILE_PARAM_LOG_DIR, "/no/such/folder");
   store.set_posix_slabs({{4, 6, 7}, {1, 1, 1}});
   std::vector<Note> notes;
-  store.begin_life(notes);
+  store.begin_session(notes);
   ASSERT_EQ(notes.size(), 3u);
   for (const Note& note : notes) EXPECT_EQ(note.level, LogLevel::notice);
   EXPECT_EQ(notes[0].text, "logging.dir: there is no folder /no/such/folder; it stays as it was");
@@ -339,14 +339,14 @@ TEST(Adjusting, ShowsAtOnceAndLeavesValuesThatAreHeldAlone) {
   Pretended machine;
   Store store(machine.sources());
   std::vector<Note> notes;
-  const auto held = store.begin_life(notes);
+  const auto held = store.begin_session(notes);
   store.adjust(CUFILE_PARAM_PROPERTIES_MAX_DIRECT_IO_SIZE_KB, 1024);
   store.adjust(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB, ~std::size_t{0});
   EXPECT_EQ(store.current()->size(CUFILE_PARAM_PROPERTIES_MAX_DIRECT_IO_SIZE_KB), 1024u);
   EXPECT_EQ(store.current()->size(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB), ~std::size_t{0});
   EXPECT_EQ(store.current()->setting(key_at("properties.max_direct_io_size_kb")).origin, Origin::parameter);
   EXPECT_EQ(held->size(CUFILE_PARAM_PROPERTIES_MAX_DIRECT_IO_SIZE_KB), 16384u);
-  store.end_life();
+  store.end_session();
   EXPECT_EQ(store.current()->size(CUFILE_PARAM_PROPERTIES_MAX_DIRECT_IO_SIZE_KB), 16384u);
 }
 
@@ -355,7 +355,7 @@ TEST(Adjusting, BeforeTheOpenIsStaged) {
   Store store(machine.sources());
   std::vector<Note> notes;
   store.adjust(CUFILE_PARAM_PROPERTIES_USE_POLL_MODE, true);
-  EXPECT_TRUE(store.begin_life(notes)->flag(CUFILE_PARAM_PROPERTIES_USE_POLL_MODE));
+  EXPECT_TRUE(store.begin_session(notes)->flag(CUFILE_PARAM_PROPERTIES_USE_POLL_MODE));
 }
 
 TEST(Lives, ReadTheFileAnew) {
@@ -364,11 +364,11 @@ TEST(Lives, ReadTheFileAnew) {
   std::vector<Note> notes;
   for (std::size_t level = 0; level < 4; ++level) {
     machine.write("{\"profile\": {\"cufile_stats\": " + std::to_string(level) + "}}");
-    const auto config = store.begin_life(notes);
+    const auto config = store.begin_session(notes);
     machine.write("{\"profile\": {\"cufile_stats\": 0}}");
     EXPECT_EQ(store.current()->size(CUFILE_PARAM_PROFILE_STATS), level) << "what runs does not change";
     EXPECT_EQ(config, store.current());
-    store.end_life();
+    store.end_session();
   }
   EXPECT_THAT(notes, IsEmpty());
 }
@@ -379,8 +379,8 @@ TEST(Lives, SayOneLineAboutABrokenFileAndOnlyOnce) {
   Store store(machine.sources());
   std::vector<Note> notes;
   for (int life = 0; life < 3; ++life) {
-    EXPECT_EQ(store.begin_life(notes)->size(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS), 4u);
-    store.end_life();
+    EXPECT_EQ(store.begin_session(notes)->size(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS), 4u);
+    store.end_session();
   }
   ASSERT_THAT(machine.said(), SizeIs(1));
   EXPECT_THAT(machine.said()[0], StartsWith("sluice: " + machine.folder() + "/cufile.json:3: "));
@@ -394,7 +394,7 @@ TEST(Lives, CountFurtherFaultsInTheOneLine) {
   machine.write("{\"execution\": {\"max_io_threads\": 99,\n\"parallel_io\": 1,\n\"max_io_queue_depth\": 0}}");
   Store store(machine.sources());
   std::vector<Note> notes;
-  store.begin_life(notes);
+  store.begin_session(notes);
   ASSERT_THAT(machine.said(), SizeIs(1));
   EXPECT_THAT(machine.said()[0], HasSubstr("cufile.json:1: execution.max_io_threads"));
   EXPECT_THAT(machine.said()[0], HasSubstr("(2 more: "));
@@ -408,8 +408,8 @@ TEST(Lives, SayNothingOnStderrAboutUnknownKeysAndWarnOnce) {
   Store store(machine.sources());
   std::vector<Note> notes;
   for (int life = 0; life < 3; ++life) {
-    store.begin_life(notes);
-    store.end_life();
+    store.begin_session(notes);
+    store.end_session();
   }
   EXPECT_THAT(machine.said(), IsEmpty());
   EXPECT_THAT(notes, SizeIs(2));
@@ -443,8 +443,8 @@ TEST(Lives, MayBeginAndEndWhileOthersAskAndSet) {
   });
   std::vector<Note> notes;
   for (int i = 0; i < 200; ++i) {
-    store.begin_life(notes);
-    store.end_life();
+    store.begin_session(notes);
+    store.end_session();
   }
   asking.join();
   setting.join();

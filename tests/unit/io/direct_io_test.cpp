@@ -58,7 +58,7 @@ class Pages {
   std::size_t size_;
 };
 
-class DirectIo : public ::testing::TestWithParam<Completion> {
+class DirectIo : public ::testing::TestWithParam<CompletionMode> {
  protected:
   void SetUp() override {
     path_ = testing::TempDir() + "sluice-direct-XXXXXX";
@@ -146,24 +146,25 @@ TEST_P(DirectIo, SaysThatItPolledOnlyWhereItWasAskedTo) {
   const Pages memory(block);
   const DirectResult result = move(Direction::write, memory.all());
   EXPECT_EQ(result.outcome, Outcome::bytes(block));
-  if (GetParam() == Completion::interrupt) {
+  if (GetParam() == CompletionMode::interrupt) {
     EXPECT_FALSE(result.polled);
   }
 }
 
-std::string name_of(const ::testing::TestParamInfo<Completion>& completion) {
+std::string name_of(const ::testing::TestParamInfo<CompletionMode>& completion) {
   constexpr std::array names{"ByInterrupt", "Polled", "PolledByTheKernel"};
   return names[static_cast<std::size_t>(completion.param)];
 }
 
 INSTANTIATE_TEST_SUITE_P(Uring, DirectIo,
-                         ::testing::Values(Completion::interrupt, Completion::polled, Completion::polled_by_kernel),
+                         ::testing::Values(CompletionMode::interrupt, CompletionMode::polled,
+                                           CompletionMode::polled_by_kernel),
                          name_of);
 
 TEST(Uring, IsNotLentTwiceToOneThread) {
-  const Uring::Use outer = Uring::of_this_thread(Completion::interrupt);
+  const Uring::Use outer = Uring::of_this_thread(CompletionMode::interrupt);
   if (!outer) GTEST_SKIP() << "this kernel or sandbox has no io_uring";
-  EXPECT_FALSE(Uring::of_this_thread(Completion::interrupt));
+  EXPECT_FALSE(Uring::of_this_thread(CompletionMode::interrupt));
 }
 
 int open_rings() {
@@ -193,7 +194,7 @@ TEST(Uring, EndsWithItsThread) {
   const int open_before = open_rings();
   const int mapped_before = mapped_queues();
   std::thread([mapped_before] {
-    const Uring::Use ring = Uring::of_this_thread(Completion::interrupt);
+    const Uring::Use ring = Uring::of_this_thread(CompletionMode::interrupt);
     if (!ring) GTEST_SKIP() << "this kernel or sandbox has no io_uring";
     EXPECT_GT(mapped_queues(), mapped_before);
   }).join();
@@ -214,7 +215,7 @@ TEST(Uring, LeavesNoDescriptorThatTheProgramCouldClose) {
   if (!kernel_keeps_rings_by_number()) GTEST_SKIP() << "kernels before 6.3 want a descriptor";
   std::thread([] {
     const int before = open_rings();
-    const Uring::Use ring = Uring::of_this_thread(Completion::interrupt);
+    const Uring::Use ring = Uring::of_this_thread(CompletionMode::interrupt);
     if (!ring) GTEST_SKIP() << "this kernel or sandbox has no io_uring";
     EXPECT_EQ(open_rings(), before);
   }).join();
@@ -223,10 +224,10 @@ TEST(Uring, LeavesNoDescriptorThatTheProgramCouldClose) {
 TEST(Uring, OfManyThreadsInTurnAllWork) {
   for (int turn = 0; turn < 40; ++turn) {
     std::thread([] {
-      const Uring::Use ring = Uring::of_this_thread(Completion::interrupt);
+      const Uring::Use ring = Uring::of_this_thread(CompletionMode::interrupt);
       if (!ring) GTEST_SKIP() << "this kernel or sandbox has no io_uring";
       (*ring).add({.fd = -1, .tag = 7});
-      std::array<UringAnswer, Uring::depth> answers;
+      std::array<UringCompletion, Uring::depth> answers;
       ASSERT_EQ((*ring).wait(answers), 1);
       EXPECT_EQ(answers[0].tag, 7U);
       EXPECT_EQ(answers[0].result, -EBADF);
@@ -248,7 +249,7 @@ struct Pipe {
 };
 
 TEST(Uring, FillsSeveralPiecesWithOneRequest) {
-  const Uring::Use ring = Uring::of_this_thread(Completion::interrupt);
+  const Uring::Use ring = Uring::of_this_thread(CompletionMode::interrupt);
   if (!ring) GTEST_SKIP() << "this kernel or sandbox has no io_uring";
   const Pipe pipe;
   pipe.put("abcdefg");
@@ -256,7 +257,7 @@ TEST(Uring, FillsSeveralPiecesWithOneRequest) {
   std::array<char, 8> second{};
   const std::array<iovec, 2> pieces{iovec{first.data(), first.size()}, iovec{second.data(), second.size()}};
   (*ring).add({.fd = pipe.from.get(), .vectors = pieces, .tag = 5});
-  std::array<UringAnswer, Uring::depth> answers;
+  std::array<UringCompletion, Uring::depth> answers;
   ASSERT_EQ((*ring).wait(answers), 1);
   EXPECT_EQ(answers[0].tag, 5U);
   EXPECT_EQ(answers[0].result, 7);
@@ -280,7 +281,7 @@ void wait_until_asleep(pid_t thread) {
 }
 
 TEST(Uring, AwaitsAsManyAnswersAsAreAskedFor) {
-  const Uring::Use ring = Uring::of_this_thread(Completion::interrupt);
+  const Uring::Use ring = Uring::of_this_thread(CompletionMode::interrupt);
   if (!ring) GTEST_SKIP() << "this kernel or sandbox has no io_uring";
   const std::array<Pipe, 2> pipes;
   std::array<std::array<std::byte, 8>, 2> bytes{};
@@ -292,20 +293,20 @@ TEST(Uring, AwaitsAsManyAnswersAsAreAskedFor) {
     wait_until_asleep(waiter);
     pipes[1].put("two");
   });
-  std::array<UringAnswer, Uring::depth> answers;
+  std::array<UringCompletion, Uring::depth> answers;
   EXPECT_EQ((*ring).wait(answers, 2), 2);
   later.join();
 }
 
 TEST(Uring, GivesWhatThereIsAfterAWhile) {
-  const Uring::Use ring = Uring::of_this_thread(Completion::interrupt);
+  const Uring::Use ring = Uring::of_this_thread(CompletionMode::interrupt);
   if (!ring) GTEST_SKIP() << "this kernel or sandbox has no io_uring";
   const std::array<Pipe, 2> pipes;
   std::array<std::array<std::byte, 8>, 2> bytes{};
   for (std::size_t i = 0; i < pipes.size(); ++i) {
     (*ring).add({.fd = pipes[i].from.get(), .address = bytes[i].data(), .length = 8, .tag = i});
   }
-  std::array<UringAnswer, Uring::depth> answers;
+  std::array<UringCompletion, Uring::depth> answers;
   EXPECT_EQ((*ring).wait_a_while(answers, 1, std::chrono::microseconds(10)), 0);
   EXPECT_EQ((*ring).wait_a_while(answers, 1, std::chrono::microseconds(10)), 0) << "with nothing new to submit";
   pipes[1].put("two");

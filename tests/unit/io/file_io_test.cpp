@@ -16,7 +16,7 @@
 
 #include "base/unique_fd.h"
 #include "io/private_files.h"
-#include "staging/slab.h"
+#include "staging/bounce_buffer.h"
 #include "transfer/host_copy.h"
 
 namespace sluice::io {
@@ -223,23 +223,24 @@ TEST(HostCopies, CopyBothWays) {
 }
 
 TEST(Slabs, AreReusedByTheirThreadAndByThoseThatFollow) {
-  const auto exist = [] { return staging::slab_counts().slabs; };
-  { const staging::Slab warm = staging::Slab::take(); }
+  const auto exist = [] { return staging::bounce_buffer_counts().buffers; };
+  { const staging::BounceBuffer warm = staging::BounceBuffer::take(); }
   const std::size_t before = exist();
   for (int i = 0; i < 100; ++i) {
-    const staging::Slab slab = staging::Slab::take();
+    const staging::BounceBuffer slab = staging::BounceBuffer::take();
     ASSERT_TRUE(slab);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(slab.bytes().data()) % 4096, 0u);
-    EXPECT_EQ(slab.bytes().size(), staging::slab_bytes);
+    EXPECT_EQ(slab.bytes().size(), staging::bounce_buffer_bytes);
   }
   EXPECT_EQ(exist(), before);
-  for (int i = 0; i < 20; ++i) std::thread([] { const staging::Slab slab = staging::Slab::take(); }).join();
+  for (int i = 0; i < 20; ++i)
+    std::thread([] { const staging::BounceBuffer slab = staging::BounceBuffer::take(); }).join();
   EXPECT_LE(exist(), before + 1) << "threads that follow each other share";
 }
 
 TEST(Slabs, TwoAtOnceAreDifferent) {
-  const staging::Slab first = staging::Slab::take();
-  const staging::Slab second = staging::Slab::take();
+  const staging::BounceBuffer first = staging::BounceBuffer::take();
+  const staging::BounceBuffer second = staging::BounceBuffer::take();
   EXPECT_NE(first.bytes().data(), second.bytes().data());
 }
 

@@ -30,7 +30,7 @@ TEST(SlotTable, FindsWhatWasInserted) {
   void* const handle = table.insert(std::make_unique<Thing>(7));
   ASSERT_TRUE(table.pin(handle));
   EXPECT_EQ(table.pin(handle)->value, 7);
-  EXPECT_EQ(table.standing(handle), Standing::live);
+  EXPECT_EQ(table.standing(handle), HandleState::live);
 }
 
 TEST(SlotTable, RecognisesForgedHandles) {
@@ -40,7 +40,7 @@ TEST(SlotTable, RecognisesForgedHandles) {
   for (void* garbage : {static_cast<void*>(nullptr), static_cast<void*>(&local), reinterpret_cast<void*>(0x77),
                         reinterpret_cast<void*>(~std::uint64_t{0}), reinterpret_cast<void*>(0x77ffffffffffffffULL)}) {
     EXPECT_FALSE(table.pin(garbage));
-    EXPECT_EQ(table.standing(garbage), Standing::garbage);
+    EXPECT_EQ(table.standing(garbage), HandleState::garbage);
     EXPECT_FALSE(table.retire(garbage));
   }
 }
@@ -56,7 +56,7 @@ TEST(SlotTable, RecognisesForgedHandlesOfEveryIndex) {
   for (std::uint64_t index = 0; index < 1U << 20; index += 63) {
     void* const forged = reinterpret_cast<void*>(0x77ULL << 56 | 1ULL << 24 | index << 4 | 0x5);
     ASSERT_FALSE(surrounded->table.pin(forged)) << index;
-    ASSERT_EQ(surrounded->table.standing(forged), Standing::garbage) << index;
+    ASSERT_EQ(surrounded->table.standing(forged), HandleState::garbage) << index;
     ASSERT_FALSE(surrounded->table.retire(forged)) << index;
   }
 }
@@ -66,7 +66,7 @@ TEST(SlotTable, TablesDoNotTakeEachOthersHandles) {
   SlotTable<Thing, 0x78, 4> other;
   table.insert(std::make_unique<Thing>(1));
   void* const foreign = other.insert(std::make_unique<Thing>(2));
-  EXPECT_EQ(table.standing(foreign), Standing::garbage);
+  EXPECT_EQ(table.standing(foreign), HandleState::garbage);
 }
 
 TEST(SlotTable, ARetiredHandleStaysRetiredWhenItsSlotIsUsedAgain) {
@@ -77,7 +77,7 @@ TEST(SlotTable, ARetiredHandleStaysRetiredWhenItsSlotIsUsedAgain) {
   void* const next = table.insert(std::make_unique<Thing>(2));
   EXPECT_NE(old, next);
   EXPECT_FALSE(table.pin(old));
-  EXPECT_EQ(table.standing(old), Standing::retired);
+  EXPECT_EQ(table.standing(old), HandleState::retired);
   EXPECT_EQ(table.pin(next)->value, 2);
 }
 
@@ -99,7 +99,7 @@ TEST(SlotTable, RetiringWaitsForTheLastUser) {
     table.retire(handle);
     retired = true;
   });
-  while (table.standing(handle) == Standing::live) std::this_thread::yield();
+  while (table.standing(handle) == HandleState::live) std::this_thread::yield();
   EXPECT_FALSE(table.pin(handle)) << "nobody new gets in";
   EXPECT_FALSE(retired);
   EXPECT_TRUE(pin->alive);
@@ -112,8 +112,8 @@ TEST(SlotTable, RetiringWaitsForTheLastUserAlsoWhereAnotherHasBegunIt) {
   Table table;
   void* const handle = table.insert(std::make_unique<Thing>(1));
   auto pin = table.pin(handle);
-  ASSERT_TRUE(table.retire(handle, Patience::none));
-  EXPECT_FALSE(table.retire(handle, Patience::none)) << "without patience at once";
+  ASSERT_TRUE(table.retire(handle, DrainMode::none));
+  EXPECT_FALSE(table.retire(handle, DrainMode::none)) << "without patience at once";
   EXPECT_EQ(table.handles(), std::vector<void*>{handle}) << "it has yet to end";
   std::atomic<bool> left{false};
   std::atomic<bool> asked{false};
@@ -162,13 +162,13 @@ TEST(SlotTable, RetiredWithoutPatienceReturnsAtOnceAndTheLastUserDestroys) {
   void* const handle = table.insert(std::make_unique<Thing>(1, &destroyed));
   {
     const auto user = table.pin(handle);
-    EXPECT_TRUE(table.retire(handle, Patience::none));
+    EXPECT_TRUE(table.retire(handle, DrainMode::none));
     EXPECT_FALSE(table.pin(handle));
     EXPECT_EQ(destroyed, 0);
     EXPECT_TRUE(user->alive);
   }
   EXPECT_EQ(destroyed, 1);
-  EXPECT_EQ(table.standing(handle), Standing::retired);
+  EXPECT_EQ(table.standing(handle), HandleState::retired);
 }
 
 TEST(SlotTable, APinTakenAgainKeepsTheObjectWhenTheFirstIsGone) {
@@ -176,7 +176,7 @@ TEST(SlotTable, APinTakenAgainKeepsTheObjectWhenTheFirstIsGone) {
   std::atomic<int> destroyed{0};
   void* const handle = table.insert(std::make_unique<Thing>(7, &destroyed));
   Table::Pin first = table.pin(handle);
-  table.retire(handle, Patience::none);
+  table.retire(handle, DrainMode::none);
   Table::Pin second = first.again();  // though nobody new gets in
   EXPECT_FALSE(table.pin(handle));
   first = {};
@@ -194,7 +194,7 @@ TEST(SlotTable, APinThatStandsForSeveralIsGivenOutOneByOne) {
   void* const handle = table.insert(std::make_unique<Thing>(7, &destroyed));
   Table::Pin first = table.pin(handle);
   Table::Pin several = first.again(3);
-  table.retire(handle, Patience::none);
+  table.retire(handle, DrainMode::none);
   first = {};
   std::array<Table::Pin, 3> given;
   for (Table::Pin& one : given) one = several.split();
@@ -233,14 +233,14 @@ TEST(SlotTable, PinsThatWereJoinedEndTogether) {
   EXPECT_FALSE(joined);
   for (int i = 0; i < 3; ++i) joined.join(table.pin(handle));
   joined.join({});
-  table.retire(handle, Patience::none);
+  table.retire(handle, DrainMode::none);
   ASSERT_TRUE(joined);
   EXPECT_EQ(7, joined->value);
   EXPECT_EQ(0, destroyed);
   joined.join(table.pin(other));  // ends the three
   EXPECT_EQ(1, destroyed);
   EXPECT_EQ(8, joined->value);
-  table.retire(other, Patience::none);
+  table.retire(other, DrainMode::none);
   EXPECT_EQ(0, others_destroyed);
   joined = {};
   EXPECT_EQ(1, others_destroyed);
@@ -253,7 +253,7 @@ TEST(SlotTable, AbandonedHandlesNameNothingAndTheirObjectsAreLeftAlone) {
   void* const handle = table.insert(std::unique_ptr<Thing>(thing));
   table.abandon_all();
   EXPECT_FALSE(table.pin(handle));
-  EXPECT_EQ(table.standing(handle), Standing::retired);
+  EXPECT_EQ(table.standing(handle), HandleState::retired);
   EXPECT_FALSE(table.retire(handle));
   EXPECT_TRUE(table.handles().empty());
   EXPECT_EQ(destroyed, 0);
@@ -285,8 +285,8 @@ TEST(SlotTable, AChildOfAForkDoesNotWaitForWhoeverWasEndingAHandle) {
   table.before_fork();
   table.after_fork(true);
   EXPECT_TRUE(table.handles().empty());
-  EXPECT_FALSE(table.retire(handle, Patience::none));
-  EXPECT_EQ(table.standing(handle), Standing::retired);
+  EXPECT_FALSE(table.retire(handle, DrainMode::none));
+  EXPECT_EQ(table.standing(handle), HandleState::retired);
   go_on = true;
   go_on.notify_all();
   retiring.join();

@@ -21,10 +21,10 @@ struct Situation {
   facts::BufferFacts buffer;
   facts::MachineFacts machine;
   Rules rules;
-  facts::Reach reach = facts::Reach::proven;
+  facts::TrialResult reach = facts::TrialResult::proven;
   Shape shape;
 
-  Verdict verdict(base::Direction direction = base::Direction::read) const {
+  RouteChoice verdict(base::Direction direction = base::Direction::read) const {
     return judge(file, buffer, machine, rules, direction, reach);
   }
   // Of a whole request, which may be too ragged for the path that its verdict promises.
@@ -92,25 +92,25 @@ void impose(Situation& situation, Reason reason) {
       situation.machine.kernel_has_p2pdma = false;
       return;
     case SLUICE_REASON_NO_DIRECT_PROVIDER:
-      situation.reach = facts::Reach::no_provider;
+      situation.reach = facts::TrialResult::no_provider;
       return;
     case SLUICE_REASON_BUFFERED_DESCRIPTOR:
       situation.file.direct = false;
       return;
     case SLUICE_REASON_PAGES_REFUSED:
-      situation.reach = facts::Reach::pages_refused;
+      situation.reach = facts::TrialResult::pages_refused;
       return;
     case SLUICE_REASON_UNREACHABLE_DEVICE:
-      situation.reach = facts::Reach::unreachable;
+      situation.reach = facts::TrialResult::unreachable;
       return;
     case SLUICE_REASON_PINNING_REFUSED:
-      situation.reach = facts::Reach::pinning_refused;
+      situation.reach = facts::TrialResult::pinning_refused;
       return;
     case SLUICE_REASON_DATA_LOST:
-      situation.reach = facts::Reach::data_lost;
+      situation.reach = facts::TrialResult::data_lost;
       return;
     case SLUICE_REASON_NOT_PROVEN:
-      situation.reach = facts::Reach::untried;
+      situation.reach = facts::TrialResult::untried;
       return;
     case SLUICE_REASON_RAGGED_REQUEST:
       situation.shape.address = 1;
@@ -208,7 +208,7 @@ TEST(Judge, TakesThePosixPathUnlessATrialHasProvenTheDirectOne) {
 
 TEST(Judge, TrustsNoTrialThatIsUnderWay) {
   Situation situation = ideal();
-  situation.reach = facts::Reach::probing;
+  situation.reach = facts::TrialResult::probing;
   EXPECT_EQ(situation.verdict().path, SLUICE_PATH_POSIX);
   EXPECT_EQ(name(situation.verdict().reason), "not_proven");
 }
@@ -281,7 +281,7 @@ TEST(Judge, GoesWithoutNvidiaFs) {
 
 TEST(Reasons, AreToldInTheOrderInWhichTheirRemediesUncoverThem) {
   Situation situation = ideal();
-  const auto names = [&situation](facts::Reach reach) {
+  const auto names = [&situation](facts::TrialResult reach) {
     std::vector<std::string> found;
     for (const Reason reason :
          all_reasons(situation.file, situation.buffer, situation.machine, situation.rules, reach)) {
@@ -289,17 +289,18 @@ TEST(Reasons, AreToldInTheOrderInWhichTheirRemediesUncoverThem) {
     }
     return found;
   };
-  EXPECT_THAT(names(facts::Reach::proven), testing::ElementsAre("direct"));
-  EXPECT_THAT(names(facts::Reach::untried), testing::ElementsAre("not_proven"));
+  EXPECT_THAT(names(facts::TrialResult::proven), testing::ElementsAre("direct"));
+  EXPECT_THAT(names(facts::TrialResult::untried), testing::ElementsAre("not_proven"));
   situation.rules.use_pci_p2pdma = false;
   situation.rules.force_compat = true;
   situation.file.direct = false;
   situation.file.file_system = facts::FileSystem::btrfs;
   situation.file.direct_is_copied = true;
-  EXPECT_THAT(names(facts::Reach::proven), testing::ElementsAre("forced_by_configuration", "unsupported_file_system",
-                                                                "direct_path_off", "buffered_descriptor"));
-  EXPECT_THAT(names(facts::Reach::pages_refused), testing::Contains("pages_refused"));
-  EXPECT_THAT(names(facts::Reach::untried), testing::Not(testing::Contains("not_proven")));
+  EXPECT_THAT(names(facts::TrialResult::proven),
+              testing::ElementsAre("forced_by_configuration", "unsupported_file_system", "direct_path_off",
+                                   "buffered_descriptor"));
+  EXPECT_THAT(names(facts::TrialResult::pages_refused), testing::Contains("pages_refused"));
+  EXPECT_THAT(names(facts::TrialResult::untried), testing::Not(testing::Contains("not_proven")));
 }
 
 TEST(Compatibility, IsAllowedUnlessItIsSwitchedOff) {
@@ -324,7 +325,7 @@ TEST(Compatibility, SwitchedOffForbidsTheCpuToMoveDeviceMemory) {
   Rules rules;
   rules.allow_compat = false;
   for (int reason = 0; reason < SLUICE_REASON_COUNT; ++reason) {
-    const Verdict verdict{SLUICE_PATH_POSIX, static_cast<Reason>(reason)};
+    const RouteChoice verdict{SLUICE_PATH_POSIX, static_cast<Reason>(reason)};
     EXPECT_EQ(is_permitted(verdict, rules), reason == SLUICE_REASON_HOST_MEMORY) << reason;
   }
   for (const Path path : {SLUICE_PATH_P2PDMA, SLUICE_PATH_NVFS, SLUICE_PATH_USERSPACE}) {

@@ -49,7 +49,8 @@ struct Request {
     rules.use_pci_p2pdma = proven;
     facts::MachineFacts machine;
     machine.kernel_has_p2pdma = true;
-    return decide(file, buffer, machine, rules, shape, proven ? facts::Reach::proven : facts::Reach::untried);
+    return decide(file, buffer, machine, rules, shape,
+                  proven ? facts::TrialResult::proven : facts::TrialResult::untried);
   }
 
   std::vector<Segment> segments() const {
@@ -73,17 +74,17 @@ std::string text_of(const Request& request) {
 }
 
 constexpr Segment straight(std::uint64_t begin, std::uint64_t length) {
-  return {begin, length, Carry::straight};
+  return {begin, length, SegmentMode::straight};
 }
 constexpr Segment bounce(std::uint64_t begin, std::uint64_t length) {
-  return {begin, length, Carry::bounce};
+  return {begin, length, SegmentMode::bounce};
 }
 constexpr Segment buffered(std::uint64_t begin, std::uint64_t length) {
-  return {begin, length, Carry::bounce_buffered};
+  return {begin, length, SegmentMode::bounce_buffered};
 }
 
 constexpr Segment by_drive(std::uint64_t begin, std::uint64_t length) {
-  return {begin, length, Carry::direct};
+  return {begin, length, SegmentMode::direct};
 }
 
 Request request(Direction direction, std::uint64_t file_offset, std::uint64_t address, std::uint64_t size) {
@@ -311,7 +312,7 @@ void expect_sound(const Request& made) {
   const Decision decision = made.decision();
   ASSERT_LE(decision.count, decision.storage.size());
   std::uint64_t covered = 0;
-  Carry before = Carry::straight;
+  SegmentMode before = SegmentMode::straight;
   for (std::size_t index = 0; index < decision.count; ++index) {
     const Segment& segment = decision.storage[index];
     ASSERT_EQ(segment.begin, covered) << text_of(made);
@@ -321,30 +322,30 @@ void expect_sound(const Request& made) {
     before = segment.carry;
 
     const bool host = facts::is_host(made.kind);
-    if (segment.carry == Carry::straight) {
+    if (segment.carry == SegmentMode::straight) {
       ASSERT_TRUE(host) << text_of(made);
     }
-    if (segment.carry == Carry::direct) {
+    if (segment.carry == SegmentMode::direct) {
       ASSERT_EQ(made.kind, MemoryKind::device) << text_of(made);
       ASSERT_TRUE(made.proven && made.direct) << text_of(made);
       ASSERT_EQ(decision.path, SLUICE_PATH_P2PDMA) << text_of(made);
     }
     if (!made.direct) {
-      ASSERT_NE(segment.carry, Carry::bounce_buffered) << text_of(made);
+      ASSERT_NE(segment.carry, SegmentMode::bounce_buffered) << text_of(made);
       continue;
     }
     const std::uint64_t file_offset = made.shape.file_offset + segment.begin;
     const bool whole_blocks = file_offset % made.offset_alignment == 0 && segment.length % made.offset_alignment == 0;
-    if (segment.carry == Carry::straight || segment.carry == Carry::direct) {
+    if (segment.carry == SegmentMode::straight || segment.carry == SegmentMode::direct) {
       ASSERT_FALSE(made.plain) << text_of(made);
       ASSERT_TRUE(whole_blocks) << text_of(made);
       ASSERT_EQ((made.shape.address + segment.begin) % made.memory_alignment, 0u) << text_of(made);
       if (made.shape.direction == Direction::read && made.offset_alignment > 1) {
         ASSERT_LE(file_offset + segment.length, made.shape.file_end) << text_of(made);
       }
-    } else if (segment.carry == Carry::bounce && made.shape.direction == Direction::write) {
+    } else if (segment.carry == SegmentMode::bounce && made.shape.direction == Direction::write) {
       ASSERT_TRUE(whole_blocks) << "a direct write of a partial block: " << text_of(made);
-    } else if (segment.carry == Carry::bounce_buffered) {
+    } else if (segment.carry == SegmentMode::bounce_buffered) {
       ASSERT_EQ(made.shape.direction, Direction::write) << text_of(made);
       // Two edges that meet make less than two blocks (whole pages at least); one edge is less than one.
       const std::uint64_t block = std::max<std::uint64_t>(made.offset_alignment, page);

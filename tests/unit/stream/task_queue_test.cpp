@@ -11,7 +11,7 @@
 namespace sluice::stream {
 namespace {
 
-struct Numbered : InRow<Numbered> {
+struct Numbered : Linked<Numbered> {
   explicit Numbered(int its_number = 0) : number(its_number) {}
   int number;
 };

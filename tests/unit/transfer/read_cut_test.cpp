@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "staging/ring.h"
+#include "staging/staging_buffer.h"
 
 namespace sluice::transfer {
 namespace {
@@ -26,9 +26,9 @@ ReadShape read_of(std::uint64_t length) {
           .cached = true,
           .by_kernel = true,
           .others = 0,
-          .lanes_go_round = true,
-          .lanes = 11,
-          .beyond_usual = 0};
+          .workers_suffice = true,
+          .workers = 11,
+          .extra_helpers = 0};
 }
 
 void expect_to_fit(const ReadShape& shape) {
@@ -41,10 +41,10 @@ void expect_to_fit(const ReadShape& shape) {
   EXPECT_LT(cut.skip, cut.chunk_bytes);
   EXPECT_GE(std::uint64_t{cut.chunks} * cut.chunk_bytes, total);
   EXPECT_LT(std::uint64_t{cut.chunks - 1} * cut.chunk_bytes, total);
-  EXPECT_LT(cut.hands, cut.chunks) << "the caller reads, too";
-  EXPECT_GT(cut.places.count, 0U);
-  EXPECT_LE(std::uint64_t{cut.places.count} * cut.chunk_bytes, staging::ring_bytes);
-  EXPECT_LE(cut.places.own * (shape.lanes + 1), cut.places.count);
+  EXPECT_LT(cut.helpers, cut.chunks) << "the caller reads, too";
+  EXPECT_GT(cut.slots.count, 0U);
+  EXPECT_LE(std::uint64_t{cut.slots.count} * cut.chunk_bytes, staging::staging_bytes);
+  EXPECT_LE(cut.slots.own * (shape.workers + 1), cut.slots.count);
   EXPECT_GE(cut.chunks_a_copy, 1U);
   if (shape.block == 1) {
     EXPECT_EQ((cut.shift + cut.skip) % 16, shape.to % 16) << "source and target are alike aligned";
@@ -63,7 +63,7 @@ TEST(ReadCut, CoversEveryRange) {
           shape.others = others;
           shape.cached = (bits & 1) != 0;
           shape.by_kernel = (bits & 2) != 0;
-          shape.lanes_go_round = (bits & 4) != 0;
+          shape.workers_suffice = (bits & 4) != 0;
           expect_to_fit(shape);
           shape.block = shape.unit = 4096;
           expect_to_fit(shape);
@@ -91,36 +91,36 @@ TEST(ReadCut, HasAShortFirstChunkWhereTheKernelWaitsForIt) {
   }
 }
 
-TEST(ReadCut, AsksForMoreHandsForLargerReads) {
-  EXPECT_LT(cut_read(read_of(256 * kilobyte)).hands, cut_read(read_of(megabyte)).hands);
-  EXPECT_LT(cut_read(read_of(megabyte)).hands, cut_read(read_of(4 * megabyte)).hands);
+TEST(ReadCut, AsksForMoreHelpersForLargerReads) {
+  EXPECT_LT(cut_read(read_of(256 * kilobyte)).helpers, cut_read(read_of(megabyte)).helpers);
+  EXPECT_LT(cut_read(read_of(megabyte)).helpers, cut_read(read_of(4 * megabyte)).helpers);
 }
 
 TEST(ReadCut, OfManySmallReadsHasNoHelp) {
-  EXPECT_EQ(cut_read(read_of(128 * kilobyte)).hands, 0U);
+  EXPECT_EQ(cut_read(read_of(128 * kilobyte)).helpers, 0U);
   EXPECT_EQ(cut_read(read_of(128 * kilobyte)).skip, 0U) << "a short first chunk is one chunk more";
 }
 
-TEST(ReadCut, GivesHandsPlacesOfTheirOwnWhereTheReadIsAlone) {
+TEST(ReadCut, GivesHelpersSlotsOfTheirOwnWhereTheReadIsAlone) {
   ReadShape shape = read_of(megabyte);
-  EXPECT_GT(cut_read(shape).places.own, 0U);
+  EXPECT_GT(cut_read(shape).slots.own, 0U);
   shape.others = 1;
-  EXPECT_EQ(cut_read(shape).places.own, 0U);
+  EXPECT_EQ(cut_read(shape).slots.own, 0U);
   shape.others = 0;
   shape.by_kernel = false;
-  EXPECT_EQ(cut_read(shape).places.own, 0U) << "the copy engine takes neighbours in one copy";
+  EXPECT_EQ(cut_read(shape).slots.own, 0U) << "the copy engine takes neighbours in one copy";
 }
 
-TEST(ReadCut, AddsHandsThatHaveShownTheirWorthToLargeReadsOnly) {
+TEST(ReadCut, AddsHelpersThatHaveShownTheirWorthToLargeReadsOnly) {
   for (const std::uint64_t length : {megabyte, 64 * megabyte}) {
     ReadShape shape = read_of(length);
-    const unsigned usual = cut_read(shape).hands;
-    shape.beyond_usual = 2;
-    EXPECT_EQ(cut_read(shape).hands, usual + (length > megabyte ? 2 : 0));
+    const unsigned usual = cut_read(shape).helpers;
+    shape.extra_helpers = 2;
+    EXPECT_EQ(cut_read(shape).helpers, usual + (length > megabyte ? 2 : 0));
   }
 }
 
-TEST(ReadCut, TellsOfItsHandsWhenItIsLongAndAlone) {
+TEST(ReadCut, TellsOfItsHelpersWhenItIsLongAndAlone) {
   EXPECT_TRUE(cut_read(read_of(16 * megabyte)).tells);
   EXPECT_FALSE(cut_read(read_of(4 * megabyte)).tells);
   ReadShape shape = read_of(16 * megabyte);
@@ -128,19 +128,19 @@ TEST(ReadCut, TellsOfItsHandsWhenItIsLongAndAlone) {
   EXPECT_FALSE(cut_read(shape).tells);
 }
 
-TEST(ReadCut, LetsHandsNapWhereTheReadIsVeryLongAndAlone) {
-  EXPECT_TRUE(cut_read(read_of(64 * megabyte)).hands_nap);
+TEST(ReadCut, LetsHelpersSleepWhereTheReadIsVeryLongAndAlone) {
+  EXPECT_TRUE(cut_read(read_of(64 * megabyte)).helpers_sleep);
   ReadShape shape = read_of(32 * megabyte);
-  EXPECT_FALSE(cut_read(shape).hands_nap);
-  const unsigned hands = cut_read(shape).hands;
+  EXPECT_FALSE(cut_read(shape).helpers_sleep);
+  const unsigned helpers = cut_read(shape).helpers;
   shape.at = FileOffset{1};
-  EXPECT_EQ(cut_read(shape).hands, hands) << "as many as nap or as do not, wherever it begins";
+  EXPECT_EQ(cut_read(shape).helpers, helpers) << "as many as nap or as do not, wherever it begins";
   shape = read_of(64 * megabyte);
   shape.others = 1;
-  EXPECT_FALSE(cut_read(shape).hands_nap);
+  EXPECT_FALSE(cut_read(shape).helpers_sleep);
   shape.others = 0;
   shape.by_kernel = false;
-  EXPECT_FALSE(cut_read(shape).hands_nap);
+  EXPECT_FALSE(cut_read(shape).helpers_sleep);
 }
 
 TEST(ReadCut, OfACrowdThatTheCopyEngineServesIsCoarse) {
@@ -152,8 +152,8 @@ TEST(ReadCut, OfACrowdThatTheCopyEngineServesIsCoarse) {
   EXPECT_TRUE(helped.in_crowd);
   EXPECT_GT(helped.chunks_a_copy * helped.chunk_bytes, alone.chunks_a_copy * alone.chunk_bytes);
   EXPECT_FALSE(helped.less_when_idle);
-  shape.lanes_go_round = false;
-  EXPECT_EQ(cut_read(shape).hands, 0U) << "each has one reader, its caller";
+  shape.workers_suffice = false;
+  EXPECT_EQ(cut_read(shape).helpers, 0U) << "each has one reader, its caller";
 }
 
 }  // namespace

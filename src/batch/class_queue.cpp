@@ -1,0 +1,69 @@
+// Who goes with whom, and who waits for whom.
+#include "batch/class_queue.h"
+
+#include <algorithm>
+#include <new>
+
+#include "batch/classifier.h"
+
+namespace sluice::batch {
+
+bool ClassQueue::provide(std::unique_ptr<Group>& group) noexcept {
+  if (!group) group.reset(new (std::nothrow) Group);
+  return group != nullptr;
+}
+
+// Null when as many are under way as there may be, or there is no memory for one more.
+Group* ClassQueue::idle_group() noexcept {
+  for (std::unique_ptr<Group>& group : groups_) {
+    if (provide(group) && !group->busy) return group.get();
+  }
+  return nullptr;
+}
+
+bool ClassQueue::nobody_is_under_way() const noexcept {
+  return std::none_of(groups_.begin(), groups_.end(),
+                      [](const std::unique_ptr<Group>& group) { return group && group->busy; });
+}
+
+bool ClassQueue::waits_for_a_group(const Entry& entry) const noexcept {
+  const auto alike = std::count_if(groups_.begin(), groups_.end(), [&](const std::unique_ptr<Group>& group) {
+    return group && group->busy && can_coalesce(group->first, entry.coalescing);
+  });
+  return alike >= entry.coalescing.max_groups;
+}
+
+unsigned ClassQueue::ready() noexcept {
+  if (!changed_) return ready_;
+  changed_ = false;
+  ready_ = 0;
+  if (waiting_.count() == 0 || idle_group() == nullptr) return 0;
+  if (nobody_is_under_way()) return ready_ = waiting_.count();
+  for (unsigned i = 0; i < waiting_.count(); ++i) {
+    if (!waits_for_a_group(entries_[waiting_.at(i)])) ++ready_;
+  }
+  return ready_;
+}
+
+Group* ClassQueue::claim() noexcept {
+  if (ready() == 0) return nullptr;
+  Group* const group = idle_group();
+  changed_ = true;
+  group->count = 0;
+  for (unsigned left = waiting_.count(); left > 0; --left) {
+    const std::uint16_t slot = waiting_.pop();
+    const Entry& entry = entries_[slot];
+    const bool joins = group->count == 0 ? !waits_for_a_group(entry)
+                                         : group->count < most_ && can_coalesce(group->first, entry.coalescing);
+    if (!joins) {
+      waiting_.push(slot);
+      continue;
+    }
+    if (group->count == 0) group->first = entry.coalescing;
+    group->slots[group->count++] = slot;
+  }
+  group->busy = true;
+  return group;
+}
+
+}  // namespace sluice::batch

@@ -1,0 +1,74 @@
+// Which entries of a batch go together, and with whom.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "batch/entry.h"
+#include "process/process.h"
+
+namespace sluice::batch {
+
+// Whether the file, and the terms it is used on, let anything go together at all.
+bool may_coalesce(const process::File& file) noexcept;
+
+// Looks at the entries of one submission, and asks kernel and driver once for what holds for several.
+class Classifier {
+ public:
+  Classifier(process::Process& process, std::size_t entries) noexcept
+      : process_(process), left_(static_cast<std::uint32_t>(entries)) {}
+
+  // The file of the entry that is looked at next.
+  process::FileTable::Pin file_of(void* handle) noexcept;
+
+  // Pins the registration that the entry's memory lies in, and tells with whom the entry goes.
+  void look_at(Entry& entry) noexcept;
+
+ private:
+  // A stretch of plain device memory without a gap, of one allocation.
+  struct Range {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    facts::BufferFacts facts;
+
+    bool covers(std::uint64_t address, std::uint64_t size) const noexcept {
+      return address >= begin && address < end && size <= end - address;
+    }
+  };
+  const facts::BufferFacts* memory_of(const Entry& entry, std::uint64_t address) noexcept;
+  const facts::BufferFacts* memory_anew(std::uint64_t address, std::uint64_t size) noexcept;
+  bool registration_allows(const Entry& entry, std::uint64_t address) const noexcept;
+  std::optional<std::uint64_t> end_of(const process::File& file) noexcept;
+
+  process::BufferTable::Pin registration_of(const Entry& entry, std::uint64_t address, bool& known) noexcept;
+  bool is_alike(const Entry& entry) const noexcept;
+
+  process::Process& process_;
+  std::uint32_t left_;                 // entries, with the one that is looked at
+  const Entry* before_ = nullptr;      // most entries have the file and the buffer of the one before
+  process::FileTable::Pin file_pins_;  // for those, counted at once
+  process::BufferTable::Pin registration_pins_;
+  Range range_;
+  // What was found of an entry with a buffered file holds for all others of that file, direction and stretch, up to a
+  // size.
+  struct Alike {
+    const process::File* file = nullptr;
+    base::Direction direction = base::Direction::read;
+    std::uint64_t largest = 0;
+    Coalescing coalescing;
+  } alike_;
+  const process::File* file_ = nullptr;  // of which file_end_ is
+  std::optional<std::uint64_t> file_end_;
+};
+
+// Whether two entries may go with each other. What waits for one storage never goes with what waits for another: a
+// storage that does not answer holds nobody else's.
+bool can_coalesce(const Coalescing& one, const Coalescing& other) noexcept;
+
+// Gives an entry that the page cache does not have after all the company of others that wait for a disk, or none.
+void leave_cached(Entry& entry) noexcept;
+
+// What O_DIRECT wants of the file's offsets and lengths; 1 for a buffered descriptor.
+std::uint32_t block_of(const process::File& file) noexcept;
+
+}  // namespace sluice::batch

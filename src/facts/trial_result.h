@@ -1,0 +1,19 @@
+// What is known of I/O between the memory of one device and one file system or block device, by having tried it.
+#pragma once
+
+#include <cstdint>
+
+namespace sluice::facts {
+
+enum class TrialResult : std::uint8_t {
+  untried,          // nobody has tried, or what was there to try on was not enough
+  probing,          // somebody is trying it now
+  no_provider,      // nothing hands this device's memory to the kernel
+  pages_refused,    // the queue takes no pages of device memory: EREMOTEIO
+  unreachable,      // the kernel knows no way between drive and device: EINVAL on whole, aligned blocks
+  pinning_refused,  // the pages cannot be pinned: EFAULT
+  data_lost,        // success was reported and the bytes were not there
+  proven,           // the bytes were there
+};
+
+}  // namespace sluice::facts

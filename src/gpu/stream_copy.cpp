@@ -1,0 +1,234 @@
+// Made once for each piece of pinned memory and never given back: at exit the driver may be gone before us.
+#include "gpu/stream_copy.h"
+
+#include <algorithm>
+
+namespace sluice::gpu {
+
+namespace {
+
+constexpr unsigned stream_copy_threads = 512;
+
+// Behind these, CUDA says, nothing runs in the context any more.
+bool ends_contexts(int result) noexcept {
+  constexpr std::array ends{cuda::error_deinitialized,
+                            cuda::error_uncorrectable_memory,
+                            cuda::error_contained,
+                            cuda::error_uncorrectable_link,
+                            cuda::error_illegal_address,
+                            cuda::error_launch_timeout,
+                            cuda::error_assertion,
+                            cuda::error_context_is_destroyed,
+                            cuda::error_hardware_stack,
+                            cuda::error_illegal_instruction,
+                            cuda::error_misaligned_address,
+                            cuda::error_invalid_address_space,
+                            cuda::error_invalid_program_counter,
+                            cuda::error_launch_failed,
+                            cuda::error_tensor_memory_leak,
+                            cuda::error_mps_client_terminated,
+                            cuda::error_external_device};
+  return std::find(ends.begin(), ends.end(), result) != ends.end();
+}
+
+}  // namespace
+
+int StreamCopy::attach(cuda::Context context, unsigned long long context_id, const StreamCopyMemory& memory) noexcept {
+  const CudaApi* const driver = gpu::driver();
+  if (driver == nullptr) return cuda::error_not_initialized;
+  if (driver->mem_host_get_device_pointer == nullptr || driver->mem_alloc == nullptr ||
+      driver->stream_query == nullptr) {
+    return cuda::error_not_supported;
+  }
+  // What a context that is gone had went with it; the pins may have survived.
+  unpin();
+  *this = {};
+  driver_ = driver;
+  memory_ = memory;
+  int result = pin(memory.all_words(), device_words_);
+  if (result == cuda::success) result = pin(memory.all_staging(), device_staging_);
+  if (result == cuda::success) result = prepare();
+  if (result == cuda::success) {
+    kernels_ = kernels_of(context, context_id);
+    if (kernels_ == nullptr) result = cuda::error_out_of_memory;
+  }
+  if (result != cuda::success) {
+    undo();
+    return result;
+  }
+  context_ = context;
+  context_id_ = context_id;
+  return cuda::success;
+}
+
+// Of what was made, the counters stay: freeing device memory waits for all streams, which may wait for the caller.
+void StreamCopy::undo() noexcept {
+  if (rescue_ != nullptr && driver_->stream_destroy != nullptr) driver_->stream_destroy(rescue_);
+  unpin();
+  *this = {};
+}
+
+int StreamCopy::pin(std::span<std::byte> memory, cuda::DevicePtr& seen) const noexcept {
+  int result = driver_->mem_host_register(memory.data(), memory.size(), cuda::host_register_portable);
+  if (result != cuda::success) return result;
+  result = driver_->mem_host_get_device_pointer(&seen, memory.data(), 0);
+  if (result != cuda::success) driver_->mem_host_unregister(memory.data());
+  return result;
+}
+
+void StreamCopy::unpin() const noexcept {
+  if (device_words_ != 0) driver_->mem_host_unregister(memory_.words);
+  if (device_staging_ != 0) driver_->mem_host_unregister(memory_.staging);
+}
+
+int StreamCopy::prepare() noexcept {
+  words().first_counters = {};
+  words().first_counters[0] = first_stream_copy;
+  words().first_counters[1] = first_stream_copy;
+  words().first_counters[5] = first_stream_copy;
+  words().begun = words().left = first_stream_copy - 1;
+  words().commit = committed_launch(first_stream_copy) - 1;
+  int result = driver_->ctx_get_device(&device_);
+  if (result == cuda::success) result = make_urgent_stream(*driver_, rescue_);
+  if (result == cuda::success) result = driver_->mem_alloc(&counters_, sizeof words().first_counters);
+  if (result == cuda::success) {
+    result =
+        driver_->memcpy_htod_async(counters_, words().first_counters.data(), sizeof words().first_counters, rescue_);
+  }
+  return result == cuda::success ? driver_->stream_synchronize(rescue_) : result;
+}
+
+int StreamCopy::ring_and_wait(cuda::Stream stream, std::uint32_t value) const noexcept {
+  if (driver_->stream_batch_mem_op != nullptr) {
+    std::array<cuda::BatchMemoryOperation, 2> both{
+        {{cuda::batch_write_value_32, seen_by_device(&words().doorbell), value, cuda::write_value_default, 0, 0},
+         {cuda::batch_wait_value_32, seen_by_device(&words().gate), value, cuda::wait_value_geq, 0, 0}}};
+    return driver_->stream_batch_mem_op(stream, both.size(), both.data(), 0);
+  }
+  const int result = ring_doorbell(stream, value);
+  return result == cuda::success ? wait_at_gate(stream, value) : result;
+}
+
+int StreamCopy::ring_doorbell(cuda::Stream stream, std::uint32_t value) const noexcept {
+  if (driver_->stream_write_value_32 == nullptr) return cuda::error_not_supported;
+  return driver_->stream_write_value_32(stream, seen_by_device(&words().doorbell), value, cuda::write_value_default);
+}
+
+int StreamCopy::write_gate(cuda::Stream stream, std::uint32_t value) const noexcept {
+  if (driver_->stream_write_value_32 == nullptr) return cuda::error_not_supported;
+  return driver_->stream_write_value_32(stream, seen_by_device(&words().gate), value, cuda::write_value_default);
+}
+
+int StreamCopy::wait_at_gate(cuda::Stream stream, std::uint32_t value) const noexcept {
+  if (driver_->stream_wait_value_32 == nullptr) return cuda::error_not_supported;
+  return driver_->stream_wait_value_32(stream, seen_by_device(&words().gate), value, cuda::wait_value_geq);
+}
+
+bool StreamCopy::has_kernel() const noexcept {
+  return kernels_->stream_copy.load(std::memory_order_acquire) != nullptr;
+}
+
+int StreamCopy::launch(cuda::Stream stream, unsigned blocks) const noexcept {
+  StreamCopyWords& shared = words();
+  cuda::DevicePtr ring = device_staging_;
+  cuda::DevicePtr commands = seen_by_device(shared.commands.data());
+  cuda::DevicePtr acked = seen_by_device(shared.acked.data());
+  cuda::DevicePtr launch_words = seen_by_device(&shared.begun);
+  cuda::DevicePtr resume = seen_by_device(&shared.resume);
+  cuda::DevicePtr counters = counters_;
+  std::uint32_t place_bytes = stream_copy_slot_bytes;
+  std::uint32_t places = stream_copy_slots;
+  std::array<void*, 8> arguments{&ring, &commands, &acked, &launch_words, &resume, &counters, &place_bytes, &places};
+  return driver_->launch_kernel(kernels_->stream_copy.load(std::memory_order_acquire), blocks, 1, 1,
+                                stream_copy_threads, 1, 1, 0, stream, arguments.data(), nullptr);
+}
+
+int StreamCopy::copy_to_host(cuda::Stream stream, std::span<std::byte> to, cuda::DevicePtr from) const noexcept {
+  return driver_->memcpy_dtoh_async(to.data(), from, to.size(), stream);
+}
+
+int StreamCopy::fallback_to_device(cuda::DevicePtr to, std::span<const std::byte> from) const noexcept {
+  const int result = driver_->memcpy_htod_async(to, from.data(), from.size(), rescue_);
+  const int waited = driver_->stream_synchronize(rescue_);
+  return result != cuda::success ? result : waited;
+}
+
+int StreamCopy::fallback_from_device(std::span<std::byte> to, cuda::DevicePtr from) const noexcept {
+  const int result = driver_->memcpy_dtoh_async(to.data(), from, to.size(), rescue_);
+  const int waited = driver_->stream_synchronize(rescue_);
+  return result != cuda::success ? result : waited;
+}
+
+int StreamCopy::await_driver() const noexcept {
+  const auto unused = counters_ + sizeof words().first_counters - sizeof(std::uint32_t);
+  return driver_->memcpy_htod_async(unused, &words().first_counters.back(), sizeof(std::uint32_t), rescue_);
+}
+
+Health StreamCopy::health() const noexcept {
+  if (!is_attached()) return {cuda::error_context_is_destroyed, true};
+  // Drivers crash on a stream that went with its context; they do know that memory is gone.
+  unsigned type = 0;
+  cuda::Context owner = nullptr;
+  std::array<int, 2> attributes{cuda::pointer_attribute_memory_type, cuda::pointer_attribute_context};
+  std::array<void*, 2> values{&type, &owner};
+  const int known = driver_->pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(),
+                                                    values.data(), counters_);
+  if (known != cuda::success) return {known, known == cuda::error_invalid_value || ends_contexts(known)};
+  if (type == 0 || owner != context_) return {cuda::error_context_is_destroyed, true};
+  // A primary context that was reset has the handle of the one before it, and soon its addresses.
+  unsigned long long id = 0;
+  const bool told = driver_->ctx_get_id != nullptr && driver_->ctx_get_id(owner, &id) == cuda::success;
+  if (told && id != context_id_) return {cuda::error_context_is_destroyed, true};
+  const int result = driver_->stream_query(rescue_);
+  if (result == cuda::error_not_ready) return {};
+  return {result, result == cuda::error_invalid_handle || ends_contexts(result)};
+}
+
+StreamScope::StreamScope(cuda::Stream stream, cuda::Context otherwise) noexcept : driver_(gpu::driver()) {
+  if (driver_ == nullptr) {
+    status_ = cuda::error_not_initialized;
+    return;
+  }
+  mode_changed_ = driver_->exchange_capture_mode(&capture_mode_) == cuda::success;
+  constexpr std::uintptr_t last_default_stream = 2;
+  if (reinterpret_cast<std::uintptr_t>(stream) > last_default_stream) {
+    status_ = driver_->stream_get_ctx(stream, &context_);
+  } else {
+    driver_->ctx_get_current(&context_);
+    if (context_ == nullptr) context_ = otherwise;
+    if (context_ == nullptr) status_ = cuda::error_invalid_context;
+  }
+  enter();
+}
+
+StreamScope::StreamScope(cuda::Context context) noexcept : driver_(gpu::driver()), context_(context) {
+  if (driver_ == nullptr) {
+    status_ = cuda::error_not_initialized;
+    return;
+  }
+  mode_changed_ = driver_->exchange_capture_mode(&capture_mode_) == cuda::success;
+  enter();
+}
+
+void StreamScope::enter() noexcept {
+  if (status_ != cuda::success) return;
+  cuda::Context current = nullptr;
+  driver_->ctx_get_current(&current);
+  if (context_ != current) {
+    status_ = driver_->ctx_push(context_);
+    pushed_ = status_ == cuda::success;
+  }
+  // A stream that is known by another number than its context's would not be found again.
+  if (status_ == cuda::success && driver_->ctx_get_id != nullptr) status_ = driver_->ctx_get_id(context_, &context_id_);
+}
+
+StreamScope::~StreamScope() {
+  if (driver_ == nullptr) return;
+  if (pushed_) {
+    cuda::Context popped = nullptr;
+    driver_->ctx_pop(&popped);
+  }
+  if (mode_changed_) driver_->exchange_capture_mode(&capture_mode_);
+}
+
+}  // namespace sluice::gpu

@@ -1,0 +1,52 @@
+// Shards, as for the paths.
+#include "observe/copy_counters.h"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+
+#include "base/thread_number.h"
+#include "observe/statistics.h"
+
+namespace sluice::observe {
+
+namespace {
+
+constexpr std::size_t copy_shard_count = 8;
+
+struct alignas(64) CopyShard {
+  std::array<std::atomic<std::uint64_t>, SLUICE_STATS_CARRIER_COUNT> counts;
+};
+
+constinit std::array<CopyShard, copy_shard_count> copy_shards{};
+
+std::uint64_t sum(CopyCounter who) noexcept {
+  std::uint64_t total = 0;
+  for (const CopyShard& shard : copy_shards)
+    total += shard.counts[static_cast<std::size_t>(who)].load(std::memory_order_relaxed);
+  return total;
+}
+
+}  // namespace
+
+void count_copy(CopyCounter who, std::uint64_t times) noexcept {
+  copy_shards[base::thread_number() % copy_shard_count].counts[static_cast<std::size_t>(who)].fetch_add(
+      times, std::memory_order_relaxed);
+  count_carried(static_cast<sluice_stats_carrier>(who), times);
+}
+
+sluice_carrier_counts_t copy_counters() noexcept {
+  sluice_carrier_counts_t counters{};
+  counters.kernel = sum(CopyCounter::kernel);
+  counters.kernel_called_off = sum(CopyCounter::kernel_revoked);
+  counters.copy_engine = sum(CopyCounter::copy_engine);
+  counters.scatter_kernel = sum(CopyCounter::scatter_kernel);
+  counters.many_copies = sum(CopyCounter::many_copies);
+  counters.slab = sum(CopyCounter::bounce_buffer);
+  counters.resident_kernel = sum(CopyCounter::resident_kernel);
+  counters.small_together = sum(CopyCounter::combined_reads);
+  counters.cpu_window = sum(CopyCounter::bar_mapping);
+  return counters;
+}
+
+}  // namespace sluice::observe

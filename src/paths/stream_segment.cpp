@@ -1,0 +1,128 @@
+// A read puts each piece into the courier's next place, as far from a 16-byte boundary as it lies in memory; a write
+// has as many pieces on their way from the device as there are places, and writes with one call those that have come.
+#include "paths/stream_segment.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "gpu/memory.h"
+#include "io/file_io.h"
+#include "paths/stream_disk_read.h"
+#include "paths/stream_helper_read.h"
+
+namespace sluice::paths {
+
+using base::FileOffset;
+using base::Outcome;
+
+namespace {
+
+// Several blocks of the kernel share what is not much.
+constexpr std::uint64_t small_transfer = 256 << 10;
+constexpr std::uint64_t small_piece = 16 << 10;
+// Half of the places are on their way while the other half is written.
+constexpr std::uint64_t most_asked_for = gpu::stream_copy_slots;
+constexpr std::size_t most_at_once = gpu::stream_copy_slots / 2;
+static_assert(most_at_once <= io::most_spans);
+
+std::uint64_t piece_bytes(std::uint64_t length) noexcept {
+  return length <= small_transfer ? small_piece : gpu::stream_copy_bytes;
+}
+
+Outcome read_by_one(stream::StreamCopier& copier, const Piece& piece, FileSide& file) noexcept {
+  const std::uint64_t most = piece_bytes(piece.length);
+  const std::uint64_t block = file.block();
+  std::uint64_t done = 0;
+  while (done < piece.length) {
+    const std::span<std::byte> place = copier.slot();
+    if (place.empty()) return copier.failed();
+    const std::uint64_t position = piece.at.value + done;
+    const std::uint64_t address = piece.address + done;
+    const std::uint64_t skip = position % block;  // bytes of the first block that nobody asked for
+    const std::uint64_t shift = block == 1 ? address % 16 : 0;
+    const std::uint64_t wanted = std::min(piece.length - done, most);
+    const std::uint64_t staged = (skip + wanted + block - 1) / block * block;
+    if (shift + staged > place.size()) return Outcome::system_error(EINVAL);
+    const Outcome read = file.read(place.subspan(shift, staged), FileOffset{position - skip});
+    if (!read.ok()) return done > 0 ? Outcome::bytes(done) : read;
+    if (read.count() <= skip) break;
+    const std::uint64_t arrived = std::min(read.count() - skip, wanted);
+    copier.send(static_cast<std::uint32_t>(shift + skip), static_cast<std::uint32_t>(arrived), address);
+    done += arrived;
+    if (arrived < wanted) break;
+  }
+  return Outcome::bytes(done);
+}
+
+Outcome write_by_one(stream::StreamCopier& copier, const Piece& piece, FileSide& file) noexcept {
+  const std::uint64_t most = piece_bytes(piece.length);
+  const std::uint64_t pieces = (piece.length + most - 1) / most;
+  const auto length_of = [&](std::uint64_t index) { return std::min(most, piece.length - index * most); };
+  std::uint64_t asked = 0;
+  std::uint32_t first = 0;
+  std::uint64_t done = 0;
+  for (std::uint64_t index = 0; index < pieces;) {
+    for (; asked < std::min(pieces, index + most_asked_for); ++asked) {
+      const std::uint32_t number =
+          copier.ask(piece.address + asked * most, static_cast<std::uint32_t>(length_of(asked)));
+      if (asked == 0) first = number;
+    }
+    const std::uint64_t begin = index * most;
+    std::array<std::span<const std::byte>, most_at_once> come;
+    std::size_t count = 0;
+    do {
+      come[count] = copier.answer_to(first + static_cast<std::uint32_t>(index));
+      if (come[count].empty()) return done > 0 ? Outcome::bytes(done) : copier.failed();
+      ++count, ++index;
+    } while (count < come.size() && index < asked && copier.has_answer_to(first + static_cast<std::uint32_t>(index)));
+    const Outcome written = file.write(std::span(come).first(count), FileOffset{piece.at.value + begin});
+    if (!written.ok()) return done > 0 ? Outcome::bytes(done) : written;
+    done += written.count();
+    if (done < std::min(index * most, piece.length)) break;
+  }
+  return Outcome::bytes(done);
+}
+
+}  // namespace
+
+Outcome move_in_stream(stream::StreamCopier& copier, const facts::BufferFacts& memory, const Piece& piece,
+                       FileSide& file) noexcept {
+  if (piece.direction == base::Direction::write) {
+    if (const auto bytes = copier.prestaged(piece.address, piece.length)) {
+      const std::span<const std::byte> all = *bytes;
+      return file.write(std::span(&all, 1), piece.at);
+    }
+  }
+  if (!copier.reaches(memory)) return Outcome::system_error(EFAULT);
+  // A kernel that touches what is not there ends the program's context.
+  const bool is_there = copier.remembers(piece.address, piece.length) != nullptr ||
+                        gpu::contiguous_bytes(piece.address, piece.length) == piece.length;
+  if (!is_there) return Outcome::system_error(EFAULT);
+  if (piece.direction == base::Direction::write) return write_by_one(copier, piece, file);
+  if (file.block() > 1) copier.waits_for_storage();
+  if (piece.length > smallest_for_helpers) {
+    if (const auto read = read_by_disk_queue(copier, piece, file)) return *read;
+  }
+  const bool many = file.takes_many_readers() && piece.length >= smallest_for_helpers;
+  return many ? read_by_helpers(copier, piece, file) : read_by_one(copier, piece, file);
+}
+
+Outcome read_back(stream::StreamCopier& copier, std::uint64_t address, std::span<std::byte> into) noexcept {
+  if (const auto bytes = copier.prestaged(address, into.size())) {
+    std::memcpy(into.data(), bytes->data(), into.size());
+    return Outcome::bytes(into.size());
+  }
+  if (!copier.settle()) return copier.failed();
+  for (std::size_t done = 0; done < into.size();) {
+    const std::size_t length = std::min<std::size_t>(into.size() - done, gpu::stream_copy_bytes);
+    const auto bytes = copier.answer_to(copier.ask(address + done, static_cast<std::uint32_t>(length)));
+    if (bytes.empty()) return copier.failed();
+    std::memcpy(into.data() + done, bytes.data(), length);
+    done += length;
+  }
+  return Outcome::bytes(into.size());
+}
+
+}  // namespace sluice::paths

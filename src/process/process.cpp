@@ -1,0 +1,296 @@
+// Opening, closing, and living through fork.
+#include "process/process.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <vector>
+
+#include "base/failure.h"
+#include "batch/batch.h"
+#include "batch/batch_calls.h"
+#include "batch/batch_run_queue.h"
+#include "config/denylist.h"
+#include "facts/root.h"
+#include "gpu/cuda_api.h"
+#include "gpu/memory.h"
+#include "io/sentinel.h"
+#include "io/uring.h"
+#include "observe/log.h"
+#include "observe/statistics.h"
+#include "process/in_flight.h"
+#include "request/explain.h"
+#include "staging/bounce_buffer.h"
+#include "staging/mailbox.h"
+#include "staging/staging_buffer.h"
+#include "stream/channel/stream_channel.h"
+#include "stream/streams.h"
+#include "workers/active_count.h"
+#include "workers/slow_disk_gauge.h"
+#include "workers/work_queue.h"
+
+namespace sluice::process {
+
+using base::Failure;
+
+namespace {
+
+paths::CopyMode copy_mode_of(const config::Config& config) {
+  if (config.plain) return paths::CopyMode::plain;
+  const std::string& copy = config.text(config::key_at("sluice.copy"));
+  if (copy == "kernel") return paths::CopyMode::kernel;
+  return copy == "engine" ? paths::CopyMode::copy_engine : paths::CopyMode::usual;
+}
+
+paths::SmallReads small_reads_of(const config::Config& config) {
+  const std::string_view chosen = config.text(config::key_at("sluice.small_reads"));
+  if (chosen == "copy") return paths::SmallReads::copied;
+  if (chosen == "together") return paths::SmallReads::together;
+  if (chosen == "resident") return paths::SmallReads::resident;
+  return chosen == "window" ? paths::SmallReads::window : paths::SmallReads::automatic;
+}
+
+}  // namespace
+
+Process::Process() : batches_(std::make_unique<batch::BatchTable>()), streams_(std::make_unique<stream::Streams>()) {
+  ::pthread_atfork([] { instance().prepare_fork(); }, [] { instance().resume_after_fork(false); },
+                   [] { instance().resume_after_fork(true); });
+}
+
+Process& Process::instance() {
+  static auto* const process = new Process;
+  return *process;
+}
+
+void Process::open_locked() {
+  std::vector<config::Note> notes;
+  auto session = std::make_shared<DriverSession>();
+  session->config = store_.begin_session(notes);
+  const config::Config& config = *session->config;
+  if (std::string refusal = observe::open_log(config); !refusal.empty()) {
+    // There is no log that could tell it.
+    static std::atomic<bool> told{false};
+    if (!told.exchange(true)) config::say_on_stderr("sluice: the log: " + refusal + "\n");
+    notes.push_back({config::LogLevel::warn, std::move(refusal)});
+  }
+  for (const config::Note& note : notes) observe::log(note.level, "config", note.text);
+  if (const std::string refusal = gpu::driver_refusal(); !refusal.empty()) {
+    observe::log(config::LogLevel::error, "gpu", refusal);
+  }
+
+  session->options.rules.plain = config.plain;
+  session->options.rules.force_compat =
+      config.flag(CUFILE_PARAM_FORCE_COMPAT_MODE) || config.flag(CUFILE_PARAM_PROPERTIES_POSIX_IO_MODE);
+  session->options.rules.use_pci_p2pdma = config.flag(CUFILE_PARAM_USE_PCIP2PDMA);
+  session->options.rules.allow_compat = config.flag(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE);
+  // Kernel symbols take a while to search: only for those who want to know.
+  session->options.machine =
+      facts::of_machine(facts::Root{}, session->options.rules.use_pci_p2pdma ? facts::KernelSearch::symbols
+                                                                             : facts::KernelSearch::configuration);
+  if (!route::compat_is_allowed(session->options.rules) &&
+      !route::has_direct_way(session->options.machine, session->options.rules)) {
+    store_.refuse_session();
+    throw Failure(CU_FILE_DRIVER_NOT_INITIALIZED,
+                  "properties.allow_compat_mode is off, and this machine has no way to device memory but through the "
+                  "CPU: switch it on (CUFILE_ALLOW_COMPAT_MODE=true), load nvidia-fs.ko, or switch "
+                  "properties.use_pci_p2pdma on where the kernel has PCI_P2PDMA");
+  }
+  session->denies = config::denies_anything(config);
+  session->options.copy_mode = copy_mode_of(config);
+  session->options.small_reads = small_reads_of(config);
+  session->options.disk_way = io::disk_way_named(config.text(config::key_at("sluice.disk_reads")));
+  session->options.verify = config.verify;
+  if (config.flag(CUFILE_PARAM_PROPERTIES_USE_POLL_MODE)) {
+    session->options.completion =
+        config.poll_thread ? io::CompletionMode::polled_by_kernel : io::CompletionMode::polled;
+    session->options.polled_up_to = std::uint64_t{config.size(CUFILE_PARAM_POLLTHRESHOLD_SIZE_KB)} * 1024;
+  }
+  const auto level = static_cast<int>(config.size(CUFILE_PARAM_PROFILE_STATS));
+  observe::set_statistics_level(level);
+  if (level > 0) observe::start_statistics();
+  session_ = std::move(session);
+  if (!was_open_) wait_for_transfers_at_exit();
+  was_open_ = true;
+  observe::log(config::LogLevel::notice, "core",
+               session_->options.rules.use_pci_p2pdma
+                   ? "driver opened: the path p2pdma is used wherever a trial succeeds"
+                   : "driver opened in compatibility mode: use_pci_p2pdma is off, so transfers take the posix path");
+}
+
+void Process::open() {
+  gpu::attach_driver();
+  const std::lock_guard lock(control_);
+  if (use_count_ == 0) open_locked();
+  ++use_count_;
+}
+
+const std::shared_ptr<const DriverSession>& Process::ensure_open_locked() {
+  if (use_count_ == 0) {
+    open_locked();
+    use_count_ = 1;
+  }
+  return session_;
+}
+
+std::shared_ptr<const DriverSession> Process::session_or_open() {
+  // Without the lock: the loader has one of its own, and a library's constructor may call us while it holds that.
+  gpu::attach_driver();
+  const std::lock_guard lock(control_);
+  return ensure_open_locked();
+}
+
+std::shared_ptr<const DriverSession> Process::session() {
+  const std::lock_guard lock(control_);
+  return session_;
+}
+
+bool Process::was_open() {
+  const std::lock_guard lock(control_);
+  return was_open_;
+}
+
+long Process::use_count() {
+  const std::lock_guard lock(control_);
+  return use_count_;
+}
+
+void Process::close() {
+  std::vector<void*> files;
+  std::vector<void*> buffers;
+  std::vector<void*> batches;
+  std::vector<RegisteredRange> leaving;
+  {
+    const std::lock_guard lock(control_);
+    if (use_count_ == 0) throw Failure(CU_FILE_DRIVER_NOT_INITIALIZED, "the driver is not open: nothing to close");
+    if (use_count_ > 1) {
+      --use_count_;
+      return;
+    }
+    // Where there is no memory for these, the driver stays open.
+    files = files_.handles();
+    buffers = buffers_.handles();
+    batches = batches_->handles();
+    leaving_.reserve(leaving_.size() + buffers.size());
+    leaving = ranges_.clear();
+    use_count_ = 0;
+    handles_by_fd_.clear();
+    p2p_masks_ = {};
+    for (const RegisteredRange& range : leaving) {
+      if (const auto buffer = buffers_.pin(range.handle)) count_out_locked(*buffer);
+    }
+    leaving_.insert(leaving_.end(), leaving.begin(), leaving.end());
+    streams_->clear();
+    session_.reset();
+    store_.end_session();
+  }
+  // Outside the lock: each waits for the transfers that use it, and those may belong to threads that want to register
+  // something.
+  const DrainMode drain_mode = drain_mode_now();
+  if (drain_mode != DrainMode::none) streams_->wait_for(nullptr);
+  for (void* batch : batches) batch::end_batch(*batches_, batch, drain_mode);
+  for (void* file : files) files_.retire(file, drain_mode);
+  for (void* buffer : buffers) buffers_.retire(buffer, drain_mode);
+  forget_leaving(leaving);
+  observe::log(config::LogLevel::info, "core", "driver closed");
+}
+
+FileTable::Pin Process::forget_file(void* handle) {
+  const std::lock_guard lock(control_);
+  auto file = files_.pin(handle);
+  if (!file) return file;
+  if (const auto known = handles_by_fd_.find(file->fd); known != handles_by_fd_.end() && known->second == handle) {
+    handles_by_fd_.erase(known);
+  }
+  return file;
+}
+
+bool Process::end_file(void* handle) {
+  const PinScope pins;
+  const FileTable::Pin file = forget_file(handle);
+  if (file && file->session->config->explain) request::explain_unused(*file);
+  if (file) observe::log_debug("core", [&] { return fmt::format("descriptor {} deregistered", file->fd); });
+  return static_cast<bool>(file);
+}
+
+void Process::deregister_file(void* handle) {
+  if (!end_file(handle)) {
+    files_.retire(handle, drain_mode_now());  // nothing but a wait for who has begun to end it
+    throw Failure(
+        CU_FILE_HANDLE_NOT_REGISTERED,
+        "this handle is not registered: it was deregistered already, or never came from cuFileHandleRegister");
+  }
+  // What stands in streams may still want the file. It waits for streams that may wait for the caller: so not for long.
+  if (drain_mode_now() != DrainMode::none) streams_->wait_for(handle);
+  files_.retire(handle, drain_mode_now());
+}
+
+DrainMode Process::drain_mode_now() noexcept {
+  return waiting_can_end() ? DrainMode::until_the_last_user_left : DrainMode::none;
+}
+
+void Process::set_p2p_mask(std::size_t kind, unsigned mask) {
+  const std::lock_guard lock(control_);
+  p2p_masks_[kind] = mask;
+}
+
+unsigned Process::p2p_mask(std::size_t kind) {
+  const std::lock_guard lock(control_);
+  return p2p_masks_[kind];
+}
+
+void Process::prepare_fork() {
+  control_.lock();
+  store_.before_fork();
+  places_.before_fork();
+  files_.before_fork();
+  buffers_.before_fork();
+  batches_->before_fork();
+  batch::run_queue_before_fork();
+  ranges_.before_fork();
+  streams_->before_fork();
+  gpu::driver_before_fork();
+  gpu::streams_before_fork();
+  io::PrivateFile::before_fork();
+  workers::workers_before_fork();
+  staging::bounce_buffers_before_fork();
+  if (session_) session_->pairs->before_fork();
+  stream::channels_before_fork();
+  observe::statistics_before_fork();
+  observe::log_before_fork();
+}
+
+void Process::resume_after_fork(bool in_child) {
+  observe::log_after_fork();
+  observe::statistics_after_fork(in_child);
+  stream::channels_after_fork(in_child);
+  if (session_) session_->pairs->after_fork();
+  io::rings_after_fork(in_child);
+  staging::bounce_buffers_after_fork(in_child);
+  if (in_child) {
+    leaving_.clear();
+    staging::staging_after_fork_in_child();
+    staging::mailboxes_after_fork_in_child();
+    io::sentinel_after_fork_in_child();
+    workers::active_counts::forget();
+    workers::slow_disk_gauge.forget();
+  }
+  workers::workers_after_fork(in_child);
+  io::PrivateFile::after_fork(in_child);
+  gpu::streams_after_fork();
+  gpu::driver_after_fork(in_child);
+  streams_->after_fork(in_child);
+  ranges_.after_fork(in_child);
+  batch::run_queue_after_fork(in_child);
+  batches_->after_fork(in_child);
+  buffers_.after_fork(in_child);
+  files_.after_fork(in_child);
+  places_.after_fork();
+  store_.after_fork();
+  control_.unlock();
+  if (!in_child) return;
+  batches_->abandon_all();
+  transfers_after_fork_in_child();
+}
+
+}  // namespace sluice::process

@@ -1,0 +1,258 @@
+// What goes into a stream, in this order: the bytes of a write that is known by then, the bell, the gate, the kernel.
+//
+// The gate is for the device's sake: a kernel that stands behind it takes none of its processors while a disk is read.
+// Before small reads of a file that had its bytes at hand the last time it is left out, and the kernel awaits them.
+#include "stream/channel/stream_channel.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/fetch_ahead.h"
+#include "base/spin_backoff.h"
+#include "stream/channel/stream_copier.h"
+#include "stream/channel/stream_workers.h"
+#include "workers/work_queue.h"
+
+namespace sluice::stream {
+
+namespace {
+
+std::atomic<bool> host_functions{false};
+
+bool is_reached(const std::uint32_t& word, std::uint32_t value) noexcept {
+  return static_cast<std::int32_t>(base::load_acquire(word) - value) >= 0;
+}
+
+}  // namespace
+
+StreamChannel::StreamChannel(const gpu::StreamCopyMemory& memory)
+    : memory_(memory), copier_(std::make_unique<StreamCopier>(*this)) {
+  constexpr std::size_t more_than_ring_at_once = 16;  // with the lock of all attendants, where nothing may be refused
+  rung_.reserve(more_than_ring_at_once);
+}
+StreamChannel::~StreamChannel() = default;
+
+StreamChannel* StreamChannel::take(cuda::Context context, unsigned long long context_id) noexcept {
+  return StreamWorkers::instance().take_channel(context, context_id);
+}
+
+void StreamChannel::give_back() noexcept {
+  StreamWorkers::instance().give_back(*this);
+}
+
+bool StreamChannel::is_idle() noexcept {
+  return StreamWorkers::instance().is_idle(*this);
+}
+
+void* StreamChannel::take_task_memory() noexcept {
+  for (std::atomic<void*>& slot : task_memory_) {
+    void* const memory = slot.exchange(nullptr, std::memory_order_acquire);
+    if (memory == nullptr) continue;
+    last_task_memory_.store(memory, std::memory_order_relaxed);
+    return memory;
+  }
+  return nullptr;
+}
+
+// The room may be gone: fetching ahead from nowhere does nothing.
+void StreamChannel::prefetch_task_memory(std::size_t size) const noexcept {
+  base::fetch_to_write(&task_memory_);
+  const auto* const memory = static_cast<const std::byte*>(last_task_memory_.load(std::memory_order_relaxed));
+  for (std::size_t at = 0; memory != nullptr && at < size; at += line) base::fetch_to_write(memory + at);
+}
+
+bool StreamChannel::keep_task_memory(void* memory) noexcept {
+  return std::any_of(task_memory_.begin(), task_memory_.end(), [memory](std::atomic<void*>& slot) {
+    void* none = nullptr;
+    return slot.compare_exchange_strong(none, memory, std::memory_order_release, std::memory_order_relaxed);
+  });
+}
+
+void StreamChannel::use_host_functions() noexcept {
+  host_functions.store(true);
+}
+
+// On a thread of CUDA's, for a graph: the stream itself waits at the gate.
+void StreamChannel::doorbell_by_call(void* task) {
+  auto& rung = *static_cast<StreamTask*>(task);
+  StreamWorkers::instance().doorbell_rung(*rung.channel_, rung);
+}
+
+// Where streams cannot wait for a value: this thread waits in the place of the stream.
+void StreamChannel::doorbell_and_wait_by_call(void* task) {
+  auto& rung = *static_cast<StreamTask*>(task);
+  StreamChannel& channel = *rung.channel_;
+  const std::uint32_t value = rung.gate_value_;
+  StreamWorkers::instance().doorbell_rung(channel, rung);  // the task may be gone from here on
+  channel.wait_at_gate_on_host(value);
+}
+
+void StreamChannel::wait_at_gate_on_host(std::uint32_t value) const noexcept {
+  for (;;) {
+    const std::uint32_t seen = gate_event_.now();
+    if (is_reached(words().gate, value)) return;
+    gate_event_.wait_beyond(seen, std::nullopt);
+  }
+}
+
+bool StreamChannel::is_kernel_inside() const noexcept {
+  return last_launch_ && !gpu::has_reached(base::load_acquire(words().left), *last_launch_);
+}
+
+bool StreamChannel::needs_gate(const StreamTask& task) const noexcept {
+  return task.blocks == 0 || task.early || !task.is_small_read ||
+         task.subject != cached_of_.load(std::memory_order_relaxed);
+}
+
+int StreamChannel::put_into_stream(cuda::Stream stream, StreamTask& task) noexcept {
+  if (task.prestaged_bytes > 0) {
+    const int result = device_.copy_to_host(stream, staging().first(task.prestaged_bytes), task.prestaged_from);
+    if (result != cuda::success) return result;
+  }
+  if (!task.repeats && !host_functions.load(std::memory_order_relaxed)) {
+    task.gated_ = needs_gate(task);
+    const int result =
+        task.gated_ ? device_.ring_and_wait(stream, task.gate_value_) : device_.ring_doorbell(stream, task.gate_value_);
+    if (result != cuda::error_not_supported) return result;
+    host_functions.store(true);
+  }
+  task.gated_ = true;
+  const gpu::CudaApi& driver = *gpu::driver();
+  if (driver.launch_host_function == nullptr) return cuda::error_not_supported;
+  task.rung_by_call_ = true;
+  task.early = false;  // no bell would say that the stream has got there
+  if (!task.repeats) {
+    StreamWorkers::instance().expect_call(*this, task);
+    const int result = driver.launch_host_function(stream, &StreamChannel::doorbell_and_wait_by_call, &task);
+    if (result != cuda::success) StreamWorkers::instance().forget(*this, task);
+    return result;
+  }
+  int result = device_.write_gate(stream, task.gate_value_ - 1);
+  if (result == cuda::success) result = driver.launch_host_function(stream, &StreamChannel::doorbell_by_call, &task);
+  if (result == cuda::success) result = device_.wait_at_gate(stream, task.gate_value_);
+  return result;
+}
+
+// Where the driver refuses, the task does without a kernel.
+int StreamChannel::launch(cuda::Stream stream, StreamTask& task) noexcept {
+  int result = cuda::success;
+  if (task.blocks > 0 && device_.launch(stream, task.blocks) != cuda::success) {
+    kernel_refused_.store(true);
+    task.blocks = 0;
+    // Nothing else would hold the stream until its bytes are there.
+    if (!std::exchange(task.gated_, true)) result = device_.wait_at_gate(stream, task.gate_value_);
+  }
+  if (task.blocks == 0) task.early = false;  // no kernel keeps its bytes from the memory until the stream gets there
+  return result;
+}
+
+// One that was let through, and has no kernel that would keep the stream, gets another gate. Where a call rang the
+// bell, an attendant has the task already, and the caller waits at that gate in the stream's place.
+int StreamChannel::end_submission(cuda::Stream stream, StreamTask& task) noexcept {
+  if (task.becomes(StreamTask::Stage::submitted)) return cuda::success;
+  task.gated_ = task.blocks == 0;
+  const bool waits_here = task.gated_ && task.rung_by_call_;
+  if (task.gated_) task.gate_value_ = ++sequence_;
+  const std::uint32_t value = task.gate_value_;
+  if (task.gated_ && !waits_here) {
+    const int result = device_.ring_and_wait(stream, value);
+    if (result != cuda::success) return result;
+  }
+  task.stage_.store(StreamTask::Stage::submitted, std::memory_order_release);
+  if (waits_here) wait_at_gate_on_host(value);
+  return cuda::success;
+}
+
+void StreamChannel::release_gate(StreamTask& task) noexcept {
+  const std::uint32_t value = task.gate_value_;
+  if (!task.becomes(StreamTask::Stage::release_gate)) return;
+  std::atomic_ref(words().gate).store(value, std::memory_order_release);
+  if (task.rung_by_call_) gate_event_.advance();
+}
+
+int StreamChannel::submit(cuda::Stream stream, StreamTask& task) noexcept try {
+  StreamWorkers::instance().announce(helpers_for_a_stream(task.helpers));
+  const std::lock_guard lock(submitting_);
+  task.channel_ = this;
+  task.gate_value_ = ++sequence_;
+  if (task.blocks > 0 && !has_kernel()) task.blocks = 0;
+  int result = put_into_stream(stream, task);
+  if (result != cuda::success) return result;
+  // One that a call has rung is known already, and may be gone once it is submitted.
+  const bool kept_by_gate = task.gated_ && task.blocks > 0 && !task.rung_by_call_;
+  const bool expected = !task.rung_by_call_ && !kept_by_gate;
+  if (kept_by_gate) StreamWorkers::instance().expect(task);
+  result = launch(stream, task);
+  if (result == cuda::success) result = end_submission(stream, task);
+  if (result != cuda::success) {
+    if (kept_by_gate) StreamWorkers::instance().forget(*this, task);
+    return result;
+  }
+  if (expected) StreamWorkers::instance().expect(task);
+  return cuda::success;
+} catch (...) {
+  return cuda::error_out_of_memory;
+}
+
+int StreamChannel::submit_captured(cuda::Stream stream, StreamTask& task) noexcept {
+  const std::lock_guard lock(submitting_);
+  task.channel_ = this;
+  task.gate_value_ = 1;
+  task.repeats = true;
+  if (task.blocks > 0 && !has_kernel()) return cuda::error_not_supported;
+  int result = put_into_stream(stream, task);
+  if (result == cuda::success && task.blocks > 0) result = device_.launch(stream, task.blocks);
+  task.stage_.store(StreamTask::Stage::submitted, std::memory_order_release);
+  return result;
+}
+
+bool stream_tasks_pending(const void* subject) noexcept {
+  return StreamWorkers::instance().pending(subject);
+}
+
+bool wait_for_stream_tasks(const void* subject, int milliseconds) noexcept {
+  return StreamWorkers::instance().wait_until_none(subject, milliseconds);
+}
+
+bool stream_workers_exist() noexcept {
+  return StreamWorkers::instance().are_there();
+}
+
+unsigned busy_streams() noexcept {
+  return StreamWorkers::instance().busy();
+}
+
+unsigned peak_streams() noexcept {
+  return StreamWorkers::instance().peak_streams();
+}
+
+unsigned helpers_for_a_stream(unsigned wanted) noexcept {
+  if (wanted == 0) return 0;
+  const unsigned processors = workers::worker_count() + 1;
+  const unsigned theirs = processors > 2 ? processors - 2 : 1;
+  const unsigned streams = std::min(peak_streams(), theirs);
+  const unsigned spare = theirs - streams;
+  return std::min(wanted, spare >= streams ? (spare + streams - 1) / streams : 0);
+}
+
+void load_unless_streams_wait(gpu::Kernels& kernels) noexcept {
+  if (kernels.begun.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(kernels.deciding);
+  const bool nobody_waits =
+      kernels.load_holds == 0 && !StreamWorkers::instance().any_busy(kernels.context, kernels.context_id);
+  if (nobody_waits && !kernels.begun.load(std::memory_order_relaxed)) gpu::begin_loading(kernels);
+}
+
+std::size_t stream_channel_count() noexcept {
+  return StreamWorkers::instance().stream_channel_count();
+}
+
+void channels_before_fork() noexcept {
+  StreamWorkers::before_fork();
+}
+
+void channels_after_fork(bool in_child) noexcept {
+  StreamWorkers::after_fork(in_child);
+}
+
+}  // namespace sluice::stream

@@ -1,0 +1,200 @@
+// What one stream of the program's works with while it has transfers of ours: pinned staging memory of its own with the
+// bell, the gate and the commands in it, and the transfers that stand in the stream. Gated work takes from no pool that
+// others need, so any number of streams may wait.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/event_count.h"
+#include "facts/buffer.h"
+#include "gpu/stream_copy.h"
+#include "stream/channel/task_queue.h"
+
+namespace sluice::stream {
+
+class StreamCopier;
+class StreamChannel;
+
+// One transfer in a stream. It is run once the stream has got there, by an attendant.
+class StreamTask : public Linked<StreamTask> {
+ public:
+  StreamTask() = default;
+  virtual ~StreamTask() = default;
+  StreamTask(const StreamTask&) = delete;
+  StreamTask& operator=(const StreamTask&) = delete;
+
+  // Moves the bytes and says what came of it, before later work of the stream runs.
+  virtual void run(StreamCopier& copier) noexcept = 0;
+  // Will run() be over in some microseconds, as far as can be told? Asked at its turn, outside of all locks.
+  virtual bool is_quick() noexcept = 0;
+  // It will not be run again. Destroys it.
+  virtual void end() noexcept = 0;
+
+  // What the task is to do with, for those who ask whether anything of it is still waiting.
+  const void* subject = nullptr;
+  // How many blocks carry, where the kernel does; 0: there is nothing to carry, or not by it.
+  unsigned blocks = 0;
+  // How many threads should help, where the file has the bytes at hand.
+  unsigned helpers = 0;
+  // Memory whose bytes the stream itself puts into the staging memory on its way: of a write that is known by then.
+  std::uint64_t prestaged_from = 0;
+  std::uint32_t prestaged_bytes = 0;
+  // What its memory was at the call, where that stays until the stream has got beyond the task, also when the program
+  // frees it behind the task and the driver forgets it at once.
+  facts::BufferFacts remembered;
+  // Where it says how many bytes were moved, or why none.
+  ssize_t* result_word = nullptr;
+  // The file may be read before the stream gets there.
+  bool early = false;
+  // A small read: where the file has its bytes at hand, the kernel need not wait for them at the gate.
+  bool is_small_read = false;
+  // A node of a graph: run with every replay, never ended.
+  bool repeats = false;
+
+ private:
+  friend class StreamWorkers;
+  friend class StreamCopier;
+  friend class StreamChannel;
+  StreamChannel* channel_ = nullptr;
+  std::uint32_t gate_value_ = 0;
+  bool gated_ = true;  // the stream waits at the gate; otherwise its kernel alone keeps it
+  bool rung_by_call_ = false;
+
+  // While its kernel is being launched behind the gate, a driver may wait for that very stream before it launches
+  // anything. So the stream is let through in the end: its kernel alone keeps it then.
+  enum class Stage { submitting, release_gate, submitted };
+  bool is_submitted() const noexcept { return stage_.load(std::memory_order_acquire) == Stage::submitted; }
+  bool is_released() const noexcept { return stage_.load(std::memory_order_acquire) == Stage::release_gate; }
+  // Submitting is over, or lets through. No: the other came first.
+  bool becomes(Stage stage) noexcept {
+    Stage submitting = Stage::submitting;
+    return stage_.compare_exchange_strong(submitting, stage);
+  }
+  std::atomic<Stage> stage_{Stage::submitting};
+  // While submitting; guarded by the attendants' lock.
+  std::optional<std::chrono::steady_clock::time_point> rung_since_;
+};
+
+class StreamChannel {
+ public:
+  // For a stream of that context; with the context current. Null when there is no memory to be had.
+  static StreamChannel* take(cuda::Context context, unsigned long long context_id) noexcept;
+  // When the last task is through, it serves the next stream. (A task that repeats has its station for good.)
+  void give_back() noexcept;
+
+  // Nothing of ours stands in its stream.
+  bool is_idle() noexcept;
+
+  // Puts the task into the stream: behind what stands there, before what comes. Answers the driver's refusal; then
+  // nothing has happened. With the context current.
+  int submit(cuda::Stream stream, StreamTask& task) noexcept;
+  // The same while the stream is being captured into a graph.
+  int submit_captured(cuda::Stream stream, StreamTask& task) noexcept;
+
+  // By host functions and not by stream memory operations, from now on.
+  static void use_host_functions() noexcept;
+
+  bool has_kernel() const noexcept {
+    return !condemned_.load(std::memory_order_relaxed) && !kernel_refused_.load(std::memory_order_relaxed) &&
+           device_.has_kernel();
+  }
+  const gpu::StreamCopy& device() const noexcept { return device_; }
+
+  // Memory of tasks that are gone, for the next ones; of one size, since one class of tasks keeps it here. Null: there
+  // is none. No: there is room enough.
+  void* take_task_memory() noexcept;
+  bool keep_task_memory(void* memory) noexcept;
+  // Fetches so many bytes of what take_room() is likely to answer into this processor's caches, while the caller does
+  // something else: an attendant has written there last.
+  void prefetch_task_memory(std::size_t size) const noexcept;
+
+ private:
+  friend class StreamWorkers;
+  friend class StreamCopier;
+  explicit StreamChannel(const gpu::StreamCopyMemory& memory);
+  ~StreamChannel();
+
+  gpu::StreamCopyWords& words() const noexcept { return *reinterpret_cast<gpu::StreamCopyWords*>(memory_.words); }
+  std::span<std::byte> staging() const noexcept { return memory_.all_staging(); }
+  int put_into_stream(cuda::Stream stream, StreamTask& task) noexcept;
+  bool needs_gate(const StreamTask& task) const noexcept;
+  int launch(cuda::Stream stream, StreamTask& task) noexcept;
+  int end_submission(cuda::Stream stream, StreamTask& task) noexcept;
+  void release_gate(StreamTask& task) noexcept;
+  // The last launch may still look at the words.
+  bool is_kernel_inside() const noexcept;
+  void wait_at_gate_on_host(std::uint32_t value) const noexcept;
+  static void doorbell_by_call(void* task);
+  static void doorbell_and_wait_by_call(void* task);
+
+  // Calls and attendants each write lines of memory that the other does not look at all the time.
+  static constexpr std::size_t line = 64;
+
+  gpu::StreamCopyMemory memory_;
+  gpu::StreamCopy device_;
+
+  // Of calls:
+  alignas(line) std::mutex submitting_;  // what stands in the stream and what stands in `pending_` have one order
+  std::uint32_t sequence_ = 0;
+  std::atomic<void*> last_task_memory_{nullptr};
+
+  // Of both:
+  alignas(line) std::atomic<bool> condemned_{false};
+  std::atomic<bool> kernel_refused_{false};      // to the stream that it serves
+  std::atomic<const void*> cached_of_{nullptr};  // whose bytes were at hand at the last task, where they were
+  // Where one task follows the other: the next comes before the attendant has ended the one before, and no third.
+  std::array<std::atomic<void*>, 2> task_memory_{};
+
+  // Of attendants:
+  alignas(line) base::EventCount gate_event_;           // for host functions that wait at the gate
+  std::uint32_t next_number_ = gpu::first_stream_copy;  // of the one task that runs
+  // Guarded by the attendants' lock:
+  TaskQueue<StreamTask> pending_;
+  std::vector<StreamTask*> rung_;  // by a call, while the task before was still at work; one of a graph twice, perhaps
+  std::unique_ptr<StreamCopier> copier_;
+  bool busy_ = false;  // it counts as such
+  bool running_ = false;
+  bool departing_ = false;  // the last task is over but for its kernel, which may have to be called off
+  bool polled_ = false;
+  bool kept_ = true;                          // by the stream that it serves
+  std::optional<std::uint32_t> last_launch_;  // the number that it begins with; none that looks at the words any more
+};
+
+// Is any task with this subject waiting or running? Control plane.
+bool stream_tasks_pending(const void* subject) noexcept;
+// Waits until none is, as long as one of them ends every so many milliseconds. Answers whether none is.
+bool wait_for_stream_tasks(const void* subject, int milliseconds) noexcept;
+
+// Is there a thread that would attend to a stream? Without one nothing may be put into it that waits for us.
+bool stream_workers_exist() noexcept;
+
+// How many streams have work of ours now; and at a time, as far as can be told.
+unsigned busy_streams() noexcept;
+unsigned peak_streams() noexcept;
+// How many helpers each of them may have, so that all of them together, the program's thread and the one that watches
+// find a processor.
+unsigned helpers_for_a_stream(unsigned wanted) noexcept;
+
+// Begins to load the kernels of a context unless one of its streams waits for us: the driver would wait for that
+// stream, and most of its other calls would wait for the driver.
+void load_unless_streams_wait(gpu::Kernels& kernels) noexcept;
+
+// How many stations there are, in use or not: what is pinned for streams.
+std::size_t stream_channel_count() noexcept;
+
+// Around fork: the child has no streams.
+void channels_before_fork() noexcept;
+void channels_after_fork(bool in_child) noexcept;
+
+}  // namespace sluice::stream

@@ -1,0 +1,368 @@
+// One lock guards the lists; it is held for some looks at words in memory, never while bytes move. The watcher does
+// what is quick by itself. For anything else it leaves watching to the next, who is woken for it.
+#include "stream/channel/stream_workers.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <new>
+#include <thread>
+#include <utility>
+
+#include "base/never_destroyed.h"
+#include "base/spin_backoff.h"
+#include "gpu/memory.h"
+#include "observe/log.h"
+#include "stream/channel/stream_copier.h"
+#include "workers/work_queue.h"
+
+namespace sluice::stream {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Streams that share hardware queues are blocked by as many tasks as there are queues, so this many is plenty.
+constexpr unsigned most_workers = 64;
+// After something has happened: looks without a pause, and then naps that grow with the time that nothing happens.
+constexpr auto eager = std::chrono::microseconds(100);
+constexpr auto eager_after_storage = std::chrono::microseconds(40);  // had to be waited for
+constexpr auto shortest_sleep = std::chrono::microseconds(20);
+constexpr auto longest_sleep = std::chrono::milliseconds(8);
+constexpr auto between_health_checks = std::chrono::milliseconds(500);
+// What the watcher does by itself should be over by then; the deputy who looks after it sleeps that long.
+constexpr auto longest_quick = std::chrono::milliseconds(2);
+constexpr auto between_watchdog_looks = std::chrono::milliseconds(25);
+// When nothing has happened for so long, the deputy sleeps, too, until the watcher has something to do.
+constexpr auto long_quiet = std::chrono::seconds(1);
+
+base::NeverDestroyed<StreamWorkers>& the_workers() {
+  static base::NeverDestroyed<StreamWorkers> instance;
+  return instance;
+}
+
+}  // namespace
+
+StreamWorkers& StreamWorkers::instance() noexcept {
+  return the_workers().get();
+}
+
+void StreamWorkers::announce(unsigned helpers) noexcept {
+  if (helpers == 0) return;
+  helpers_announced_.store(helpers, std::memory_order_release);
+  if (poller_sleeps_.load(std::memory_order_relaxed)) {
+    poller_event_.advance();
+  } else if (!somebody_is_awake_.load(std::memory_order_relaxed)) {
+    event_.advance(1);
+  }
+}
+
+// Waking lanes takes longer than a stream takes to ring.
+void StreamWorkers::rouse() noexcept {
+  if (helpers_announced_.load(std::memory_order_relaxed) == 0) return;
+  workers::wake_workers(helpers_announced_.exchange(0, std::memory_order_acquire));
+}
+
+bool StreamWorkers::are_there() noexcept {
+  if (started_.load(std::memory_order_relaxed)) return true;
+  const std::lock_guard lock(mutex_);
+  if (started_.load(std::memory_order_relaxed)) return true;
+  if (start_one()) ++threads_;
+  return started_.load(std::memory_order_relaxed);
+}
+
+void StreamWorkers::expect(StreamTask& task) {
+  // The task may be over at once.
+  arrivals_.put(task);
+  if (poller_sees_.load(std::memory_order_seq_cst)) return;
+  std::unique_lock lock(mutex_);
+  take_in();
+  if (!has_poller_) {
+    wake_one(lock);
+  } else if (poller_sleeps_) {
+    poller_event_.advance();
+  }
+}
+
+void StreamWorkers::expect_call(StreamChannel& channel, StreamTask& task) {
+  const std::lock_guard lock(mutex_);
+  take_in();
+  put_behind(channel, task);
+}
+
+void StreamWorkers::forget(StreamChannel& channel, StreamTask& task) noexcept {
+  const std::lock_guard lock(mutex_);
+  take_in();
+  channel.pending_.erase(task);
+}
+
+void StreamWorkers::doorbell_rung(StreamChannel& channel, StreamTask& task) noexcept {
+  std::unique_lock lock(mutex_);
+  take_in();
+  channel.pending_.erase(task);
+  // The stream may be here before the attendant of the task before has put its things in order.
+  if (channel.running_) {
+    channel.rung_.push_back(&task);
+    return;
+  }
+  channel.running_ = true;
+  due_.push_back({&channel, &task});
+  wake_one(lock);
+}
+
+// With the lock, which is let go for a moment. Somebody will look at what is due, or watch.
+void StreamWorkers::wake_one(std::unique_lock<base::AdaptiveMutex>& lock) {
+  if (sleeping_ > 0) {
+    event_.advance(looking_ > 0 ? 0 : 1);  // who looks around sees it without being woken
+    return;
+  }
+  if (threads_ >= most_workers) return;
+  ++threads_;
+  lock.unlock();
+  const bool started = start_one();
+  lock.lock();
+  if (!started) --threads_;
+}
+
+// With the lock. Somebody is to watch in our place; and where several streams have work, they will need a thread each
+// soon: waking takes a while, so all are woken at once.
+void StreamWorkers::wake_peers(std::unique_lock<base::AdaptiveMutex>& lock) {
+  const unsigned streams = peak_streams();
+  const auto at_work = static_cast<unsigned>(at_work_.size());
+  const unsigned wanted = std::min(streams > at_work ? streams - at_work : 1U, workers::worker_count() + 1);
+  if (wanted > 1 && sleeping_ > 1) {
+    event_.advance(static_cast<int>(wanted));
+  } else {
+    wake_one(lock);
+  }
+}
+
+bool StreamWorkers::start_one() noexcept {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool started = true;
+  try {
+    std::thread thread([this] { run_worker(); });
+    ::pthread_setname_np(thread.native_handle(), "sluice-streams");
+    thread.detach();
+    started_.store(true, std::memory_order_relaxed);
+  } catch (const std::exception& failure) {
+    observe::log_failure(config::LogLevel::error, "engine", "no thread can be started to attend to streams",
+                         failure.what());
+    started = false;
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
+void StreamWorkers::run_worker() noexcept {
+  gpu::serve_waiting_streams();
+  int mode = cuda::capture_relaxed;
+  if (const gpu::CudaApi* const driver = gpu::driver()) driver->exchange_capture_mode(&mode);
+  std::unique_lock lock(mutex_);
+  auto last = Clock::now();  // when this thread had something to do
+  for (;;) {
+    if (has_poller_ && poller_is_stuck()) {
+      ++poll_turn_;
+      has_poller_ = false;
+      inside_since_.reset();
+      look_away();
+    }
+    if (!due_.empty()) {
+      watchdog_called_ = false;  // whom the watcher called may be this thread, and is no deputy now
+      const Due due = take_due();
+      // Whoever is next: for what else is due, to watch, or to look after the one who watches.
+      const bool poller_is_alone = inside_since_ && !has_watchdog_;
+      if (!due_.empty() || (!has_poller_ && !polled_.empty()) || poller_is_alone) wake_one(lock);
+      const bool waited = serve(lock, due);
+      last = looks_around_after(waited) ? Clock::now() : Clock::time_point{};
+    } else if (!has_poller_ && !polled_.empty()) {
+      const bool waited = poll(lock);
+      last = looks_around_after(waited) ? Clock::now() : Clock::time_point{};
+    } else {
+      sleep_until_news(lock, last + eagerness_);
+    }
+  }
+}
+
+// With the lock.
+StreamWorkers::Due StreamWorkers::take_due() {
+  const Due due = due_.front();
+  due_.erase(due_.begin());
+  at_work_.push_back(due);
+  return due;
+}
+
+// With the lock. Does a thread that has just served something look around, before it goes to sleep? Where storage was
+// waited for, the next may be long in coming, and one who looks around is enough.
+bool StreamWorkers::looks_around_after(bool waited) const noexcept {
+  return !waited || (looking_ == 0 && !has_poller_);
+}
+
+// With the lock, which is let go meanwhile. Answers whether the task has waited for its storage.
+bool StreamWorkers::serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& due) {
+  lock.unlock();
+  const bool waited = run(due);
+  lock.lock();
+  eagerness_ = waited ? eager_after_storage : eager;
+  StreamChannel& channel = *due.channel;
+  std::erase_if(at_work_, [&](const Due& one) { return one.channel == &channel && one.task == due.task; });
+  if (due.task != nullptr && !due.task->repeats) due.task->end();
+  if (channel.rung_.empty()) {
+    take_in();  // the station's next task, perhaps
+    channel.running_ = false;
+    channel.departing_ = channel.copier_->kernel(Clock::now()) != StreamCopier::Kernel::through;
+    settle_channel(channel);
+  } else {
+    due_.push_back({&channel, channel.rung_.front()});
+    channel.rung_.erase(channel.rung_.begin());
+  }
+  if (awaited_ > 0) ended_.advance();
+  return waited;
+}
+
+// With the lock, which is let go meanwhile. While somebody watches, one of those who rest looks now and then whether he
+// has got stuck in what he took for quick: with the last stream that there was to watch, too.
+void StreamWorkers::sleep_until_news(std::unique_lock<base::AdaptiveMutex>& lock, Clock::time_point awake_until) {
+  const std::uint32_t seen = event_.now();
+  const bool watchdog = !has_watchdog_ && has_poller_ && !nothing_happens_;
+  if (watchdog) has_watchdog_ = true;
+  if (watchdog || nothing_happens_) watchdog_called_ = false;
+  ++sleeping_;
+  ++looking_;
+  lock.unlock();
+  somebody_is_awake_.store(true, std::memory_order_relaxed);
+  while (event_.now() == seen && Clock::now() < awake_until) {
+    rouse();
+    base::pause(16);
+  }
+  somebody_is_awake_.store(false, std::memory_order_relaxed);
+  --looking_;
+  rouse();
+  event_.wait_beyond(seen, watchdog ? std::optional(base::deadline_in(between_watchdog_looks)) : std::nullopt);
+  lock.lock();
+  --sleeping_;
+  if (watchdog) has_watchdog_ = false;
+}
+
+// With the lock, by the one who watches or takes his place. Whoever puts a task into a stream from here on makes sure
+// himself that somebody will see it; what was put there before is taken in. Answers whether there was any.
+bool StreamWorkers::look_away() {
+  poller_sees_.store(false, std::memory_order_seq_cst);
+  const bool any = !arrivals_.empty();
+  take_in();
+  return any;
+}
+
+// The same, where nothing is left.
+bool StreamWorkers::something_to_poll() {
+  take_in();
+  if (!polled_.empty()) return true;
+  look_away();
+  if (polled_.empty()) return false;
+  poller_sees_.store(true, std::memory_order_seq_cst);
+  return true;
+}
+
+bool StreamWorkers::poller_is_stuck() const noexcept {
+  return inside_since_ && Clock::now() - *inside_since_ > longest_quick;
+}
+
+// With the lock: watches until there is something that is not quick, which it serves, or nothing left to watch. Answers
+// as serve() does.
+bool StreamWorkers::poll(std::unique_lock<base::AdaptiveMutex>& lock) {
+  const unsigned turn = ++poll_turn_;
+  has_poller_ = true;
+  watchdog_called_ = false;
+  somebody_is_awake_.store(true, std::memory_order_relaxed);
+  auto last = Clock::now();
+  auto checked = last;
+  nothing_happens_ = false;
+  poller_sees_.store(true, std::memory_order_seq_cst);
+  while (something_to_poll()) {
+    if (std::exchange(something_arrived_, false)) last = Clock::now();
+    collect();
+    while (!due_.empty()) {
+      const Due due = take_due();
+      nothing_happens_ = false;
+      if (!has_watchdog_ && !watchdog_called_) {
+        watchdog_called_ = true;
+        wake_one(lock);
+      }
+      inside_since_ = Clock::now();
+      lock.unlock();
+      const bool quick = due.task != nullptr && due.task->is_quick();
+      lock.lock();
+      if (!quick && turn == poll_turn_) {
+        has_poller_ = false;
+        inside_since_.reset();
+        look_away();
+        wake_peers(lock);
+      }
+      const bool waited = serve(lock, due);
+      if (!quick || turn != poll_turn_) return waited;
+      inside_since_.reset();
+      last = Clock::now();
+    }
+    const auto now = Clock::now();
+    if (now - checked > between_health_checks) {
+      drop_the_dead();
+      checked = now;
+    }
+    const auto quiet = now - last;
+    const std::uint32_t seen = poller_event_.now();
+    nothing_happens_ = quiet > long_quiet;
+    const bool sleeps = quiet > eagerness_ && !look_away();
+    if (sleeps) poller_sleeps_ = true;
+    lock.unlock();
+    rouse();
+    if (sleeps) {
+      const auto sleep_time = std::clamp<std::chrono::nanoseconds>(quiet / 16, shortest_sleep, longest_sleep);
+      if (poller_event_.wait_beyond(seen, base::deadline_in(sleep_time))) last = Clock::now();
+    } else {
+      base::pause(16);
+    }
+    lock.lock();
+    if (sleeps) poller_sleeps_ = false;
+    if (!poller_sees_.load(std::memory_order_relaxed)) poller_sees_.store(true, std::memory_order_seq_cst);
+  }
+  nothing_happens_ = false;
+  has_poller_ = false;
+  return false;
+}
+
+bool StreamWorkers::run(const Due& due) noexcept {
+  StreamCopier& copier = *due.channel->copier_;
+  if (due.task == nullptr) {
+    copier.revoke_late();
+    return false;
+  }
+  // Of a task that a call has rung, the caller may still be putting the rest into the stream, or be kept from it.
+  base::SpinBackoff backoff;
+  for (const auto begun = Clock::now(); !due.task->is_submitted(); backoff.wait()) {
+    if (!due.task->is_released() && Clock::now() - begun > usual_launch) due.channel->release_gate(*due.task);
+  }
+  if (due.task->blocks > 0) due.channel->last_launch_ = due.channel->next_number_;
+  copier.begin(*due.task);
+  due.task->run(copier);
+  copier.finish();
+  return copier.waited_for_storage();
+}
+
+void StreamWorkers::before_fork() noexcept {
+  instance().mutex_.lock();
+}
+
+void StreamWorkers::after_fork(bool in_child) noexcept {
+  instance().mutex_.unlock();
+  // The threads and the streams were the parent's. What they worked with is not even mapped here.
+  if (in_child) the_workers().make_anew();
+}
+
+}  // namespace sluice::stream

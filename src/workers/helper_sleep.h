@@ -1,0 +1,69 @@
+// Naps of a hand that is ahead of the device: its places are full, what it has not claimed nobody waits for, and the
+// ring keeps the device busy for longer than a nap takes. So hands that a large request can do without for a moment
+// cost no processor time then, and there may be as many as it needs in its slower moments.
+#pragma once
+
+#include <sys/prctl.h>
+#include <time.h>
+
+#include <chrono>
+#include <cstdint>
+
+#include "base/cooldown.h"
+
+namespace sluice::workers {
+
+// Of one thread.
+class HelperSleep {
+ public:
+  // They take 25 to 40 us where timers are good. What lies in the ring lasts for some 70, and other hands go on.
+  static constexpr auto too_long = std::chrono::microseconds(150);
+  // A thread may lose its processor for once. One that wakes late twice in a row stays awake, and so does one that is
+  // late with every eighth nap.
+  static constexpr unsigned late_step = 8;
+  static constexpr unsigned too_late = 16;
+  static constexpr std::uint32_t longest_cooldown = 256;
+
+  // Asked once a request.
+  bool is_allowed() noexcept { return cooldown_.is_over(); }
+
+  // False: this thread wakes late, and stays awake for the rest of the request and for some more.
+  bool take() noexcept {
+    const auto began = std::chrono::steady_clock::now();
+    sleep();
+    return learn(std::chrono::steady_clock::now() - began);
+  }
+
+  bool learn(std::chrono::nanoseconds took) noexcept {
+    if (took <= too_long) {
+      if (lateness_ == 0) {
+        cooldown_.forget();
+      } else {
+        --lateness_;
+      }
+      return true;
+    }
+    lateness_ += late_step;
+    if (lateness_ < too_late) return true;
+    lateness_ = 0;
+    cooldown_.begin(longest_cooldown);
+    return false;
+  }
+
+ private:
+  // The kernel rings up to 50 us late, unless a thread says that it minds. For threads of ours: 0 is what they began
+  // with.
+  static void sleep() noexcept {
+    constexpr timespec some{0, 15'000};
+    constexpr unsigned long hardly_late = 1'000;
+    constexpr unsigned long as_at_first = 0;
+    ::prctl(PR_SET_TIMERSLACK, hardly_late, 0UL, 0UL, 0UL);
+    ::nanosleep(&some, nullptr);
+    ::prctl(PR_SET_TIMERSLACK, as_at_first, 0UL, 0UL, 0UL);
+  }
+
+  base::Cooldown cooldown_;
+  unsigned lateness_ = 0;
+};
+
+}  // namespace sluice::workers
