@@ -33,7 +33,7 @@ void* map(std::uint64_t size, int protection) {
 
 }  // namespace
 
-Window::Window(std::uint64_t size) : size_(size) {
+AddressRange::AddressRange(std::uint64_t size) : size_(size) {
   void* const reserved = map(size + device_page, PROT_NONE);
   const auto first = reinterpret_cast<std::uint64_t>(reserved);
   start_ = rounded_up(first, device_page);
@@ -45,7 +45,7 @@ Window::Window(std::uint64_t size) : size_(size) {
 }
 
 DeviceMemory::DeviceMemory(int ordinal, const Knobs& knobs)
-    : backstore_(backstore_of(ordinal, knobs)), window_(backstore_.size()), ranges_(0, backstore_.size()) {}
+    : backstore_(backstore_of(ordinal, knobs)), range_(backstore_.size()), ranges_(0, backstore_.size()) {}
 
 std::uint64_t DeviceMemory::available() const {
   const std::lock_guard lock(mutex_);

@@ -16,15 +16,15 @@ namespace sluice::softgpu {
 // What a page of device memory is: cuMemAlloc's large allocations and VMM work in multiples of it.
 inline constexpr std::uint64_t device_page = std::uint64_t{2} << 20U;
 
-// A reserved stretch of the process's address space, aligned to device_page, in which every host access faults. Never
+// A reserved range of the process's address space, aligned to device_page, in which every host access faults. Never
 // given back: a device address never turns into somebody's host memory.
-class Window {
+class AddressRange {
  public:
   // Throws Refusal (out of memory) when the process has no room for it.
-  explicit Window(std::uint64_t size);
-  Window(const Window&) = delete;
-  Window& operator=(const Window&) = delete;
-  ~Window() = default;
+  explicit AddressRange(std::uint64_t size);
+  AddressRange(const AddressRange&) = delete;
+  AddressRange& operator=(const AddressRange&) = delete;
+  ~AddressRange() = default;
 
   std::uint64_t start() const { return start_; }
   std::uint64_t size() const { return size_; }
@@ -49,11 +49,11 @@ class Backstore {
 
   std::byte* bytes() const { return bytes_; }
   std::uint64_t size() const { return size_; }
-  // Whether it is a file or device mapping that somebody else gave, so that I/O into it reaches what he sees.
+  // Whether it is a file or device mapping that somebody else gave, so that I/O into it reaches what the giver sees.
   bool is_given() const { return given_; }
   // Not so where it is the memory of another device, which is mapped as a whole.
   bool has_file() const { return file_ >= 0; }
-  // A second mapping of a stretch of it. Throws Refusal (operating system) where a device mapping was given.
+  // A second mapping of a range of it. Throws Refusal (operating system) where a device mapping was given.
   std::byte* map_again(std::uint64_t first, std::uint64_t size) const;
   // Nobody needs what is there any more. What was given is left as it is.
   void forget(std::uint64_t first, std::uint64_t last) const noexcept;
@@ -66,7 +66,7 @@ class Backstore {
   std::byte* bytes_ = nullptr;
 };
 
-// A device's memory. The program gets addresses in a window in which nothing is mapped, so a stray host access faults
+// A device's memory. The program gets addresses in a range in which nothing is mapped, so a stray host access faults
 // as it would on a GPU; the bytes are in the backstore.
 class DeviceMemory {
  public:
@@ -75,9 +75,9 @@ class DeviceMemory {
   DeviceMemory& operator=(const DeviceMemory&) = delete;
   ~DeviceMemory() = default;
 
-  std::uint64_t size() const { return window_.size(); }
+  std::uint64_t size() const { return range_.size(); }
   std::uint64_t available() const;
-  bool contains(std::uint64_t address) const { return window_.contains(address); }
+  bool contains(std::uint64_t address) const { return range_.contains(address); }
   bool is_given() const { return backstore_.is_given(); }
   bool has_file() const { return backstore_.has_file(); }
 
@@ -85,15 +85,15 @@ class DeviceMemory {
   std::uint64_t take(std::uint64_t size, std::uint64_t alignment);
   void give_back(std::uint64_t offset, std::uint64_t size) noexcept;
 
-  std::uint64_t address(std::uint64_t offset) const { return window_.start() + offset; }
+  std::uint64_t address(std::uint64_t offset) const { return range_.start() + offset; }
   std::byte* map_again(std::uint64_t address, std::uint64_t size) const {
-    return backstore_.map_again(address - window_.start(), size);
+    return backstore_.map_again(address - range_.start(), size);
   }
   std::byte* bytes(std::uint64_t offset) const { return backstore_.bytes() + offset; }
 
  private:
   Backstore backstore_;
-  Window window_;
+  AddressRange range_;
   mutable std::mutex mutex_;
   Ranges ranges_;
 };
@@ -110,7 +110,7 @@ class DeviceStorage {
   std::byte* bytes() const { return memory_.bytes(offset_); }
   std::uint64_t size() const { return size_; }
 
-  // A view of the pages from this address on, which may lie before the storage: taken back when the storage goes.
+  // A view of the pages from this address on, which may lie before the storage: withdrawn when the storage goes.
   std::shared_ptr<HostView> view_from(std::uint64_t address, std::uint64_t size);
 
  private:

@@ -1,4 +1,4 @@
-// Who is let in.
+// What is let in.
 #include "answer.h"
 
 #include <algorithm>

@@ -25,7 +25,7 @@ class Descriptor {
   int number_;
 };
 
-// Readable and writable, shared with all who map the file, but for forked children and core dumps. Throws Refusal.
+// Readable and writable, shared with all that map the file, but for forked children and core dumps. Throws Refusal.
 std::byte* map_shared(int file, std::uint64_t offset, std::uint64_t size);
 
 }  // namespace sluice::softgpu

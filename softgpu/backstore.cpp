@@ -66,7 +66,7 @@ Stretch stretch_of_device(int file, const Backing& backing, std::uint64_t most) 
   return {backing.offset, size / device_page * device_page};
 }
 
-// Held by the open file: until the process has ended, and whoever it has forked.
+// Held by the open file: until the process has ended, and all that it has forked.
 bool lock(int file, const Stretch& stretch) {
   struct flock wanted {};
   wanted.l_type = F_WRLCK;
@@ -76,7 +76,7 @@ bool lock(int file, const Stretch& stretch) {
   return ::fcntl(file, F_OFD_SETLK, &wanted) == 0;
 }
 
-// Processes that run at the same time have devices of their own, as on any machine: each takes the first stretch that
+// Processes that run at the same time have devices of their own, as on any machine: each takes the first range that
 // nobody holds. A file that ends before is made longer.
 Stretch stretch_of_file(int file, const Backing& backing, std::uint64_t most) {
   constexpr std::uint64_t most_processes = 4096;

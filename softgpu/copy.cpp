@@ -43,7 +43,7 @@ bool must_wait(const Place& to, const Place& from, CopyCall call) {
   return to.side != Side::device || from.side != Side::device || to.sync_memops || from.sync_memops;
 }
 
-// The place's bytes in a buffer of our own, so that the caller may reuse his at once.
+// The place's bytes in a buffer of our own, so that the caller may reuse its own at once.
 std::shared_ptr<void> stage(Place& from) {
   auto staged = std::make_shared<std::vector<std::byte>>(from.pieces.front().bytes,
                                                          from.pieces.front().bytes + from.pieces.front().size);

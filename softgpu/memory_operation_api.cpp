@@ -20,7 +20,7 @@ struct Word {
   Width width;
 
   void* address() const { return place.pieces.front().bytes; }
-  // Acquire and release: what was written before the value is seen by whoever saw the value.
+  // Acquire and release: what was written before the value is seen by a thread that saw the value.
   std::uint64_t load() const {
     if (width == Width::bits_32) return __atomic_load_n(static_cast<std::uint32_t*>(address()), __ATOMIC_ACQUIRE);
     return __atomic_load_n(static_cast<std::uint64_t*>(address()), __ATOMIC_ACQUIRE);

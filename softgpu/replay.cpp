@@ -1,4 +1,4 @@
-// Lanes, and the order of replays.
+// Chains, and the order of replays.
 #include "replay.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace sluice::softgpu {
 
 GraphExec::GraphExec(const Graph& graph) {
-  std::vector<std::size_t> tails;  // the last node of each lane
+  std::vector<std::size_t> tails;  // the last node of each chain
   for (std::size_t node = 0; node < graph.nodes.size(); ++node) {
     const GraphNode& given = graph.nodes[node];
     const auto tail = std::find_first_of(tails.begin(), tails.end(), given.after.begin(), given.after.end());
@@ -19,18 +19,18 @@ GraphExec::GraphExec(const Graph& graph) {
       *tail = node;
     }
     std::copy_if(given.after.begin(), given.after.end(), std::back_inserter(step.after),
-                 [&](std::size_t before) { return steps_[before].lane != step.lane; });
+                 [&](std::size_t before) { return steps_[before].chain != step.chain; });
     steps_.push_back(std::move(step));
   }
-  for (std::size_t lane = 1; lane < tails.size(); ++lane) {
-    lanes_.push_back(std::make_shared<Channel>());
+  for (std::size_t chain = 1; chain < tails.size(); ++chain) {
+    chains_.push_back(std::make_shared<Channel>());
     // Its thread is made now: a replay could tell nobody that there is none.
-    lanes_.back()->submit({{}, nullptr, std::make_shared<Completion>(), std::make_shared<Health>()});
+    chains_.back()->submit({{}, nullptr, std::make_shared<Completion>(), std::make_shared<Health>()});
   }
 }
 
 GraphExec::~GraphExec() {
-  for (const auto& lane : lanes_) lane->close();
+  for (const auto& chain : chains_) chain->close();
 }
 
 void GraphExec::launch(const std::shared_ptr<GraphExec>& exec, const StreamUse& use) {
@@ -46,25 +46,25 @@ void GraphExec::launch(const std::shared_ptr<GraphExec>& exec, const StreamUse& 
 }
 
 void GraphExec::run(const std::shared_ptr<const Health>& health) const {
-  if (!lanes_.empty()) return run_in_lanes(health);
+  if (!chains_.empty()) return run_in_chains(health);
   for (const Step& step : steps_) {
     if (!health->broken()) step.body();
   }
 }
 
-void GraphExec::run_in_lanes(const std::shared_ptr<const Health>& health) const {
+void GraphExec::run_in_chains(const std::shared_ptr<const Health>& health) const {
   std::vector<std::shared_ptr<Completion>> done(steps_.size());
   std::generate(done.begin(), done.end(), [] { return std::make_shared<Completion>(); });
   for (std::size_t index = 0; index < steps_.size(); ++index) {
     const Step& step = steps_[index];
-    if (step.lane == 0) continue;
+    if (step.chain == 0) continue;
     std::vector<std::shared_ptr<Completion>> after;
     for (const std::size_t before : step.after) after.push_back(done[before]);
-    lanes_[step.lane - 1]->submit({std::move(after), [&step] { step.body(); }, done[index], health});
+    chains_[step.chain - 1]->submit({std::move(after), [&step] { step.body(); }, done[index], health});
   }
   for (std::size_t index = 0; index < steps_.size(); ++index) {
     const Step& step = steps_[index];
-    if (step.lane != 0) continue;
+    if (step.chain != 0) continue;
     for (const std::size_t before : step.after) done[before]->wait();
     if (!health->broken()) step.body();
     done[index]->mark();

@@ -14,9 +14,9 @@ namespace sluice::softgpu {
 
 struct StreamUse;
 
-// The nodes of a graph, put into lanes: a node stands behind one that it depends on, in its lane, where nobody else
-// does yet, and begins a lane otherwise. Lanes run at the same time, each on a thread of its own; the first one on the
-// thread of the stream. Never changed after it was made.
+// The nodes of a graph, put into chains: a node stands behind one that it depends on, in its chain, where nobody else
+// does yet, and begins a chain otherwise. Chains run at the same time, each on a thread of its own; the first one on
+// the thread of the stream. Never changed after it was made.
 class GraphExec {
  public:
   // Throws Refusal (out of memory) where a thread cannot be had.
@@ -32,15 +32,15 @@ class GraphExec {
  private:
   struct Step {
     std::function<void()> body;
-    std::size_t lane;
-    std::vector<std::size_t> after;  // in other lanes
+    std::size_t chain;
+    std::vector<std::size_t> after;  // in other chains
   };
 
   void run(const std::shared_ptr<const Health>& health) const;
-  void run_in_lanes(const std::shared_ptr<const Health>& health) const;
+  void run_in_chains(const std::shared_ptr<const Health>& health) const;
 
-  std::vector<Step> steps_;                      // in an order in which each comes behind what it depends on
-  std::vector<std::shared_ptr<Channel>> lanes_;  // all but the first
+  std::vector<Step> steps_;                       // in an order in which each comes behind what it depends on
+  std::vector<std::shared_ptr<Channel>> chains_;  // all but the first
   std::mutex mutex_;
   std::shared_ptr<Completion> last_;  // of the replay before
 };

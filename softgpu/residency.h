@@ -25,7 +25,7 @@ class Residency {
   const unsigned most_;
   std::mutex mutex_;
   Condition changed_;
-  std::deque<const void*> line_;  // who waits, the first in front
+  std::deque<const void*> line_;  // the waiters, the first in front
   unsigned resident_ = 0;
 };
 

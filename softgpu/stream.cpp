@@ -1,4 +1,4 @@
-// Who waits for whom.
+// What waits for what.
 #include "stream.h"
 
 #include <utility>

@@ -63,7 +63,7 @@ bool wait_for_command(const Launch& launch, const StreamCopy& given, std::uint32
   return false;
 }
 
-// What the host says to a launch that was called off, one of both. Neither: the context is gone.
+// What the host says to a launch that was revoked, one of both. Neither: the context is gone.
 struct Resumed {
   std::uint32_t over = 0;  // nothing is left, and here the next one begins
   std::uint32_t from = 0;  // it carries after all, from this number on
@@ -135,7 +135,7 @@ void stream_copy(const Launch& launch) {
   word(0).store(first, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   Command command;
-  // One that was called off before it began has nothing to stand still in: the copy engine has done its work.
+  // One that was revoked before it began has nothing to stand still in: the copy engine has done its work.
   if (early_admission("sluice_errand") != cuda::success &&
       !(look(launch, given, number, command) && command.kind == kind_revoked)) {
     return stand_still(launch);
@@ -146,7 +146,7 @@ void stream_copy(const Launch& launch) {
   const Resumed resumed = off ? wait_until_resumed(launch, given) : Resumed{.from = first};
   if (resumed.from != 0) {
     number = resumed.from;
-    // One that was not called off keeps what it has read: by now, the mark may stand there.
+    // One that was not revoked keeps what it has read: by now, the mark may stand there.
     if (off && !wait_for_command(launch, given, number, command)) return;
     number = carry_all(launch, given, number, command);
     if (number == 0) return;

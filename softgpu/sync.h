@@ -26,7 +26,7 @@ class Condition {
   pthread_cond_t condition_ = PTHREAD_COND_INITIALIZER;
 };
 
-// Goes from pending to done once. What the marking thread wrote before is seen by whoever saw it done.
+// Goes from pending to done once. What the marking thread wrote before is seen by a thread that saw it done.
 class Completion {
  public:
   bool done() const noexcept { return state_.load(std::memory_order_acquire) != 0; }

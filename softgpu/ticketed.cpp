@@ -29,7 +29,7 @@ bool is_ticket_of(const Ticketed& given, std::uint32_t chunk, std::uint64_t tick
   return static_cast<std::uint32_t>(ticket) == given.first_number + chunk;
 }
 
-// Nothing: the launch was called off, which only shows instead of the first ticket, or its context is gone.
+// Nothing: the launch was revoked, which only shows instead of the first ticket, or its context is gone.
 template <typename InVain>
 std::optional<std::uint64_t> await_ticket(const Launch& launch, const Ticketed& given, std::uint32_t chunk,
                                           InVain in_vain) {

@@ -1,6 +1,6 @@
-// What the twins of the gather and of the scatter kernel have in common: chunks that lie in a ring are carried, each
-// when its ticket is there, unless the host calls the launch off. src/gpu/kernels/carrying.cuh says how. There are
-// two blocks, of which one is as slow as it may be: what it has may be overtaken by all that comes behind.
+// What the twins of the gather and of the scatter kernel have in common: chunks that lie in a staging buffer are
+// carried, each when its ticket is there, unless the host calls the launch off. src/gpu/kernels/carrying.cuh says how.
+// There are two blocks, of which one is as slow as it may be: what it has may be overtaken by all that comes behind.
 #pragma once
 
 #include <cstdint>

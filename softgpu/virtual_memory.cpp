@@ -29,9 +29,9 @@ std::uint64_t VirtualMemory::reserve(std::uint64_t size, std::uint64_t alignment
   require(size != 0 && size % device_page == 0 && (alignment == 0 || std::has_single_bit(alignment)));
   const std::lock_guard lock(mutex_);
   if (!addresses_) {
-    auto window = std::make_unique<Window>(window_size_);
+    auto window = std::make_unique<AddressRange>(window_size_);
     addresses_.emplace(window->start(), window->size());
-    window_.store(window.release(), std::memory_order_release);
+    range_.store(window.release(), std::memory_order_release);
   }
   std::uint64_t start = wanted;
   if (wanted == 0 || wanted % device_page != 0 || !addresses_->take_at(wanted, size)) {
@@ -53,7 +53,7 @@ void VirtualMemory::free_reservation(std::uint64_t start, std::uint64_t size) {
 }
 
 bool VirtualMemory::contains(std::uint64_t address) const {
-  const Window* const window = window_.load(std::memory_order_acquire);
+  const AddressRange* const window = range_.load(std::memory_order_acquire);
   return window != nullptr && window->contains(address);
 }
 

@@ -62,7 +62,7 @@ class VirtualMemory {
   cuda::AllocationHandle keep(std::shared_ptr<PhysicalMemory> made);
 
   std::uint64_t window_size_;
-  std::atomic<const Window*> window_{nullptr};  // never freed
+  std::atomic<const AddressRange*> range_{nullptr};  // never freed
   mutable std::mutex mutex_;
   std::optional<Ranges> addresses_;
   std::map<std::uint64_t, std::uint64_t> reservations_;  // start -> size

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "api/bar_size.h"
 #include "api/funnel.h"
-#include "api/window.h"
 #include "config/keys.h"
 #include "gpu/memory.h"
 #include "process/process.h"
@@ -156,7 +156,7 @@ CUfileError_t cuFileGetBARSizeInKB(int gpuIndex, size_t* barSize) {
     if (gpuIndex < 0 || gpuIndex >= sluice::gpu::device_count()) {
       throw Failure(CU_FILE_INVALID_VALUE, "no device has the index " + std::to_string(gpuIndex));
     }
-    *barSize = sluice::api::window_kb(gpuIndex);
+    *barSize = sluice::api::bar_kb(gpuIndex);
   });
 }
 

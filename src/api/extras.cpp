@@ -102,7 +102,7 @@ CUfileError_t sluice_explain(CUfileHandle_t fh, const void* buf, int gpu, CUfile
     if (!file) throw Failure(CU_FILE_HANDLE_NOT_REGISTERED, "this handle is not registered");
     const sluice::facts::BufferFacts memory = memory_at(buf, gpu);
     const auto explanation = sluice::request::explain(*file, memory, shape);
-    *out = words_for(explanation.verdict.path, explanation.verdict.reason, memory, explanation.detail);
+    *out = words_for(explanation.choice.path, explanation.choice.reason, memory, explanation.detail);
   });
 }
 

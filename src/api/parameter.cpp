@@ -3,8 +3,8 @@
 #include <cstring>
 #include <string>
 
+#include "api/bar_size.h"
 #include "api/funnel.h"
-#include "api/window.h"
 #include "base/foreign_enum.h"
 #include "process/process.h"
 
@@ -100,7 +100,7 @@ CUfileError_t cuFileGetParameterMinMaxValue(CUFileSizeTConfigParameter_t param, 
     const bool is_of_device_memory = *index == CUFILE_PARAM_PROPERTIES_MAX_DEVICE_CACHE_SIZE_KB ||
                                      *index == CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB;
     // What the first device shows of its memory, where there is one and it is known: from the first open on.
-    const std::uint64_t shown = is_of_device_memory && Process::instance().was_open() ? sluice::api::window_kb(0) : 0;
+    const std::uint64_t shown = is_of_device_memory && Process::instance().was_open() ? sluice::api::bar_kb(0) : 0;
     if (shown > 0) *max_value = shown;
   });
 }

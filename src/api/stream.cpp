@@ -18,7 +18,7 @@ void run(CUstream stream, const LateCall& call) {
                         call.buffer_offset != nullptr && call.moved != nullptr;
   if (!complete) {
     process.session_or_open();
-    if (call.moved != nullptr) *call.moved = -EINVAL;  // for those who look at nothing else
+    if (call.moved != nullptr) *call.moved = -EINVAL;  // for those that look at nothing else
     throw Failure(CU_FILE_INVALID_VALUE, "an argument is a null pointer");
   }
   process.streams().submit(process, stream, call);

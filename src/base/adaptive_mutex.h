@@ -1,4 +1,4 @@
-// A mutex for what is held for less than a microsecond: whoever finds it taken looks some times more before it sleeps.
+// A mutex for what is held for less than a microsecond: a thread that finds it taken spins before it sleeps.
 #pragma once
 
 #include <pthread.h>

@@ -18,9 +18,9 @@ class Backoff {
       relax();
       return;
     }
-    const timespec nap{0, nap_ns_};
-    ::nanosleep(&nap, nullptr);
-    nap_ns_ = std::min(2 * nap_ns_, longest_nap_ns);
+    const timespec sleep_for{0, sleep_ns_};
+    ::nanosleep(&sleep_for, nullptr);
+    sleep_ns_ = std::min(2 * sleep_ns_, longest_sleep_ns);
   }
 
  private:
@@ -33,9 +33,9 @@ class Backoff {
   }
 
   static constexpr int most_looks = 200;  // what is held for less than a microsecond is let go by then
-  static constexpr long longest_nap_ns = 1'000'000;
+  static constexpr long longest_sleep_ns = 1'000'000;
   int looks_ = 0;
-  long nap_ns_ = 20'000;
+  long sleep_ns_ = 20'000;
 };
 
 }  // namespace sluice::base

@@ -18,11 +18,11 @@ class EventCount {
  public:
   std::uint32_t now() const noexcept { return count_.load(std::memory_order_acquire); }
 
-  // What was written before advance() is visible to whoever sees the new number. `most` of those that wait are woken;
+  // What was written before advance() is visible where the new number is seen. `most` of those that wait are woken;
   // none, where somebody looks by himself.
   void advance(int most = INT32_MAX) noexcept {
     count_.fetch_add(1, std::memory_order_seq_cst);
-    // Whoever is not counted yet has its look at the number still before it.
+    // A waiter that is not counted yet has its look at the number still before it.
     if (most == 0 || waiting_.load(std::memory_order_seq_cst) == 0) return;
     ::syscall(SYS_futex, &count_, FUTEX_WAKE_PRIVATE, most, nullptr, nullptr, 0);
   }

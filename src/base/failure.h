@@ -1,5 +1,5 @@
 // How the control plane fails: one exception type that carries what the C API has to answer and a sentence for the
-// person who reads the log. Thrown anywhere above the I/O path, translated once, by the funnel in api/.
+// reader of the log. Thrown anywhere above the I/O path, translated once, by the funnel in api/.
 #pragma once
 
 #include <exception>

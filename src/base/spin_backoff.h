@@ -43,17 +43,17 @@ inline std::uint32_t load_acquire(const std::uint32_t& word) noexcept {
 
 enum class WaitMode : std::uint8_t {
   spin,
-  yield,  // threads that wait outnumber processors: who is waited for may need this one
+  yield,  // threads that wait outnumber processors: the one that is waited for may need this one
   sleep,  // it takes its time, and nobody minds 70 us more
 };
 
 // One wait, from its first look to its last: busy for some microseconds, then lets others run, for a while that is over
-// soon, then naps. Naps grow with the wait, so that who waits for storage that does not answer costs nothing worth
+// soon, then sleeps. Sleeps grow with the wait, so that a wait for storage that does not answer costs nothing worth
 // mentioning.
 class SpinBackoff {
  public:
   SpinBackoff() = default;
-  // Naps only after so long: they take some 70 us at least.
+  // Sleeps only after so long: they take some 70 us at least.
   explicit SpinBackoff(std::chrono::microseconds awake) noexcept : awake_(awake) {}
   void wait(WaitMode waiting = WaitMode::spin) noexcept {
     if (waiting == WaitMode::sleep) return sleep();
@@ -71,17 +71,17 @@ class SpinBackoff {
       ::sched_yield();
       return;
     }
-    nap(std::clamp(waited / part_of_wait, shortest_nap, longest_nap));
+    sleep_for(std::clamp(waited / part_of_wait, shortest_sleep, longest_sleep));
   }
   // Long enough that asking the driver for its health costs nothing worth mentioning.
   bool long_since() const noexcept { return looks_ > busy_looks && looks_ % 64 == 0; }
 
  private:
-  static void nap(std::chrono::nanoseconds length = shortest_nap) noexcept {
+  static void sleep_for(std::chrono::nanoseconds length = shortest_sleep) noexcept {
     const timespec some{0, static_cast<long>(length.count())};
     ::nanosleep(&some, nullptr);
   }
-  // Naps come sooner than to one that waits busily.
+  // Sleeps come sooner than to one that waits busily.
   void make_way() noexcept {
     looks_ += 8;
     ::sched_yield();
@@ -89,12 +89,12 @@ class SpinBackoff {
   void sleep() noexcept {
     looks_ += looks_a_sleep;
     const std::chrono::nanoseconds length = std::chrono::microseconds(2) * (looks_ / looks_a_sleep);
-    nap(std::clamp(length, shortest_nap, longest_nap));
+    sleep_for(std::clamp(length, shortest_sleep, longest_sleep));
   }
 
   static constexpr int busy_looks = 2000;
-  static constexpr std::chrono::nanoseconds shortest_nap = std::chrono::microseconds(20);
-  static constexpr std::chrono::nanoseconds longest_nap = std::chrono::microseconds(500);
+  static constexpr std::chrono::nanoseconds shortest_sleep = std::chrono::microseconds(20);
+  static constexpr std::chrono::nanoseconds longest_sleep = std::chrono::microseconds(500);
   static constexpr int part_of_wait = 32;
   static constexpr int looks_a_sleep = 64;
   int looks_ = 0;

@@ -1,4 +1,4 @@
-// A file descriptor that is closed by whoever holds it last.
+// A file descriptor that its last holder closes.
 #pragma once
 
 #include <unistd.h>

@@ -44,7 +44,7 @@ bool is_nothing(const timespec& timeout) noexcept {
   return timeout.tv_sec <= 0 && timeout.tv_nsec <= 0;
 }
 
-// What an earlier company has put in place of it stays there, and is told.
+// What an earlier group has put in place of it stays there, and is told.
 Ending cancelled(const Entry& entry) noexcept {
   return {CUFILE_CANCELED, static_cast<std::int64_t>(entry.progress.there)};
 }
@@ -88,7 +88,7 @@ void Batch::queue(std::uint16_t slot) noexcept {
   waiting_.push(slot);
 }
 
-// What waits for others is not counted: whoever looked for work would look in vain, again and again.
+// What waits for others is not counted: a look for work would be in vain, again and again.
 void Batch::count_waiting() noexcept {
   unsigned count = waiting_.count();
   for (ClassQueue& class_queue : class_queues_) count += class_queue.ready();
@@ -182,7 +182,7 @@ bool Batch::run_one() noexcept {
   return true;
 }
 
-// Gives entries of a team their events while the others are on their way.
+// Gives entries of a group their events while the others are on their way.
 class Batch::Notifier final : public GroupRunner::Listener {
  public:
   Notifier(Batch& batch, Group& group) noexcept : batch_(batch), group_(group) {}
@@ -240,7 +240,7 @@ bool Batch::run_group(BatchClass batch_class) noexcept {
     count_waiting();
   }
   carry(*group);
-  // Those that were not carried come to the end of a row, from where they go on in other company.
+  // Those that were not carried come to the end of a queue, from where they go on in another class.
   std::array<std::uint16_t, most_in_a_batch> left;
   std::size_t left_count = 0;
   std::size_t carried = 0;
@@ -288,7 +288,7 @@ void Batch::cancel_waiting(bool and_end) noexcept {
         for (unsigned left = waiting.count(); left > 0 && count < slots.size(); --left) {
           const std::uint16_t slot = waiting.pop();
           if (entries_[slot].progress.begun()) {
-            waiting.push(slot);  // begun, and left by a company that could not end it
+            waiting.push(slot);  // begun, and left by a group that could not end it
           } else {
             endings[count] = cancelled(entries_[slot]);
             slots[count++] = slot;
@@ -360,12 +360,12 @@ bool Batch::sleep(const Waited& waited, const std::optional<timespec>& deadline)
   return woken;
 }
 
-// What a convoy of this thread's has left over may be nobody else's to begin: the batch ends, or there are no lanes.
+// What a group of this thread has left may be for this thread to begin: the batch ends, or there are no workers.
 bool Batch::run_remainder() noexcept {
   return has_waiting() && !schedule(process_, *this) && run_some();
 }
 
-// Whoever waits for all, and for ever, loses nothing by doing some of it.
+// A thread that waits for all, and for ever, loses nothing by doing some of it.
 std::size_t Batch::collect(std::size_t least, std::span<CUfileIOEvents_t> into,
                            const std::optional<timespec>& timeout) noexcept {
   Waited waited;

@@ -1,6 +1,6 @@
 // A batch: entries that wait, entries that somebody is at, events that wait to be collected, each once. All its memory
-// is there from the start, but for what teams travel with (row.h), which is made with its first use and kept. Any
-// number of threads may use it at a time.
+// is there from the start, but for what groups travel with (class_queue.h), which is made with its first use and kept.
+// Any number of threads may use it at a time.
 #pragma once
 
 #include <time.h>
@@ -62,7 +62,7 @@ class Batch {
     std::unique_ptr<std::uint16_t[]> many_;  // where that is too little
   };
 
-  // Begins what has waited longest and carries it to its event, on this thread: those that go together first. False
+  // Begins what has waited longest and carries it to its event, on this thread: those that are coalesced first. False
   // when nothing waits that this thread could begin.
   bool run_some() noexcept {
     return run_cached() || run_group(BatchClass::direct) || run_group(BatchClass::disk) ||
@@ -82,7 +82,7 @@ class Batch {
   void end() noexcept;
 
   // Moves up to into.size() events out, after waiting for `least` of them (never for more than are outstanding).
-  // `timeout` nullopt waits for ever, and lends a hand meanwhile. The number of events written.
+  // `timeout` nullopt waits for ever, and helps meanwhile. The number of events written.
   std::size_t collect(std::size_t least, std::span<CUfileIOEvents_t> into,
                       const std::optional<timespec>& timeout) noexcept;
 
@@ -114,7 +114,7 @@ class Batch {
   }
   void queue(std::uint16_t slot) noexcept;  // with the mutex held
   void count_waiting() noexcept;            // with the mutex held
-  // Entries are through, with their events. Their pins go first: who has the event may deregister.
+  // Entries are through, with their events. Their pins go first: the receiver of the event may deregister.
   void finish(std::span<const std::uint16_t> slots, std::span<const Ending> endings) noexcept;
   void cancel_waiting(bool and_end) noexcept;
   void drop_events() noexcept;
@@ -125,13 +125,13 @@ class Batch {
   const unsigned capacity_;
   const Events tells_;
   void* handle_ = nullptr;
-  std::vector<Entry> entries_;  // a slot each; who has taken its number out of free_ or waiting_ may use it
+  std::vector<Entry> entries_;  // a slot each; used by the thread that has taken its number out of free_ or waiting_
 
   std::mutex mutex_;                 // all below
   std::vector<std::uint16_t> free_;  // a stack
   SlotQueue waiting_;                // each by itself
   std::array<ClassQueue, batch_classes> class_queues_;
-  std::vector<CUfileIOEvents_t> events_;  // a ring
+  std::vector<CUfileIOEvents_t> events_;  // cyclic
   unsigned free_count_;
   unsigned first_event_ = 0;
   unsigned event_count_ = 0;

@@ -57,12 +57,12 @@ bool is_dropped(const Batch& batch, const CUfileIOParams_t& entry) {
 
 void fill(process::Process& process, const Batch& batch, Batch::Room& room, std::span<const CUfileIOParams_t> entries) {
   const std::uint64_t queued = process::queue_number();
-  Classifier survey(process, room.count());
+  Classifier classifier(process, room.count());
   std::size_t place = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (is_dropped(batch, entries[i])) continue;
     Entry& entry = room.entry(place++);
-    entry.file = survey.file_of(entries[i].fh);
+    entry.file = classifier.file_of(entries[i].fh);
     if (const char* const reason = objection(entries[i], entry.file)) refuse_entry(i, reason);
     entry.call = call_of(entries[i]);
     entry.cookie = entries[i].cookie;
@@ -70,7 +70,7 @@ void fill(process::Process& process, const Batch& batch, Batch::Room& room, std:
     entry.queued = queued;
     entry.coalescing.batch_class = BatchClass::none;
     entry.progress = {};
-    survey.look_at(entry);
+    classifier.look_at(entry);
     // Of one that is not whole pages NVIDIA's library looks at the size alone: behind what was registered lies memory
     // like any other.
     const bool asked =
@@ -162,7 +162,7 @@ bool end_batch(BatchTable& batches, void* handle, process::DrainMode drain_mode)
   if (const auto batch = batches.pin(handle)) {
     batch->end();
     unschedule(*batch);
-    // What was begun, and left by a company that could not end it: nobody else comes for it any more.
+    // What was begun, and left by a group that could not end it: nobody else comes for it any more.
     while (batch->run_some()) {
     }
   }

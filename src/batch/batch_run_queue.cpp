@@ -1,4 +1,4 @@
-// One list for the process. A lock is taken by a batch that is posted and by a lane that looks for a batch; never for
+// One list for the process. A lock is taken by a batch that is posted and by a worker that looks for a batch; never for
 // an entry.
 #include "batch/batch_run_queue.h"
 
@@ -54,8 +54,8 @@ class BatchRunQueue final : public workers::Job {
   }
 
  private:
-  // The next batch in turn that has something to begin. Whoever ends a batch drops it from the list with a pin of it in
-  // hand, so all that are listed exist.
+  // The next batch in turn that has something to begin. A batch is dropped from the list, with a pin of it held,
+  // before it ends, so all that are listed exist.
   BatchTable::Pin next() noexcept {
     const std::lock_guard lock(mutex_);
     while (first_ != nullptr) {

@@ -1,4 +1,4 @@
-// Batches that have entries waiting to be begun. Lanes come for them, take entry after entry, and go to sleep when
+// Batches that have entries waiting to be begun. Workers come for them, take entry after entry, and go to sleep when
 // there is none left.
 #pragma once
 
@@ -10,11 +10,11 @@ namespace sluice::batch {
 
 class Batch;
 
-// The batch has something to begin. False: there are no lanes, or the batch was dropped; whoever calls does the work.
+// The batch has something to begin. False: there are no workers, or the batch was dropped; the caller does the work.
 // With a pin of the batch.
 bool schedule(process::Process& process, Batch& batch) noexcept;
 
-// For the end of a batch, with a pin of it: no lane comes to it any more; those that are at it have pins.
+// For the end of a batch, with a pin of it: no worker comes to it any more; those that are at it have pins.
 void unschedule(Batch& batch) noexcept;
 
 // Around fork: the child has no batches.

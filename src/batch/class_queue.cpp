@@ -1,4 +1,4 @@
-// Who goes with whom, and who waits for whom.
+// What is grouped with what, and what waits for what.
 #include "batch/class_queue.h"
 
 #include <algorithm>

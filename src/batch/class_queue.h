@@ -1,5 +1,5 @@
-// Entries of one company that wait to go together, and the teams of them that are under way. All under the batch's
-// lock, but for what is said to be a team's own.
+// Entries of one class that wait to be coalesced, and the groups of them that are under way. All under the batch's
+// lock, but for what is said to be a group's own.
 #pragma once
 
 #include <array>
@@ -71,7 +71,7 @@ class ClassQueue {
     return waiting_.pop();
   }
 
-  // How many could begin now. What could go with teams that are under way may have to wait for one to end: more will
+  // How many could begin now. What could go with groups that are under way may have to wait for one to end: more will
   // have come by then, and they share a launch.
   unsigned ready() noexcept;
   // All that may go with the first one that could begin; the others keep their order. Null: there is none.

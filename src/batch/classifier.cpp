@@ -1,5 +1,5 @@
 // What holds for one transfer alone is left to request/transfer.cpp: wherever anything is out of the ordinary, an entry
-// does not go together with others.
+// is not coalesced with others.
 #include "batch/classifier.h"
 
 #include <algorithm>
@@ -56,13 +56,13 @@ io::CompletionMode completion_of(const process::Options& options, const paths::D
   return polled ? options.completion : io::CompletionMode::interrupt;
 }
 
-// Drives serve more than one thread hands them; what is cached shares launches, and a buffered file has one writer.
+// Drives serve more than one thread gives them; what is cached shares launches, and a buffered file has one writer.
 std::uint8_t max_groups_of(BatchClass batch_class, const process::File& file) noexcept {
   const bool one = batch_class == BatchClass::cached || (batch_class == BatchClass::write && !file.facts.direct);
   return one ? 1 : 2;
 }
 
-// The largest that goes in such company.
+// The largest of such a class.
 std::uint64_t largest_in(BatchClass batch_class) noexcept {
   return batch_class == BatchClass::write ? transfer::most_in_a_write_item : transfer::most_in_a_read_item;
 }
@@ -72,7 +72,7 @@ bool was_one_allocation(const process::Buffer& buffer) noexcept {
   return buffer.facts.kind == facts::MemoryKind::device && buffer.facts.is_known_to_hold(buffer.base, buffer.size);
 }
 
-// With whom an entry goes whose way is this one.
+// The class of an entry whose way is this one.
 BatchClass class_of(const route::Decision& decision, const process::File& file, const request::Call& call) noexcept {
   if (decision.count != 1) return BatchClass::none;
   const route::SegmentMode carry = decision.storage[0].carry;
@@ -95,8 +95,8 @@ bool may_coalesce(const process::File& file) noexcept {
          !file.session->config->explain;
 }
 
-// Null when it is not all plain device memory without a gap. What its registration knows is not asked again: whoever
-// carries the entry sees whether it still holds.
+// Null when it is not all plain device memory without a gap. What its registration knows is not asked again: the
+// group runner sees whether it still holds.
 const facts::BufferFacts* Classifier::memory_of(const Entry& entry, std::uint64_t address) noexcept {
   if (range_.covers(address, entry.call.size)) return &range_.facts;
   if (entry.registration && was_one_allocation(*entry.registration)) {

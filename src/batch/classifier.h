@@ -1,4 +1,4 @@
-// Which entries of a batch go together, and with whom.
+// Which entries of a batch are coalesced, and with which.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace sluice::batch {
 
-// Whether the file, and the terms it is used on, let anything go together at all.
+// Whether the file, and the terms it is used on, let anything be coalesced at all.
 bool may_coalesce(const process::File& file) noexcept;
 
 // Looks at the entries of one submission, and asks kernel and driver once for what holds for several.
@@ -21,11 +21,11 @@ class Classifier {
   // The file of the entry that is looked at next.
   process::FileTable::Pin file_of(void* handle) noexcept;
 
-  // Pins the registration that the entry's memory lies in, and tells with whom the entry goes.
+  // Pins the registration that the entry's memory lies in, and classifies the entry.
   void look_at(Entry& entry) noexcept;
 
  private:
-  // A stretch of plain device memory without a gap, of one allocation.
+  // A range of plain device memory without a gap, of one allocation.
   struct Range {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
@@ -49,7 +49,7 @@ class Classifier {
   process::FileTable::Pin file_pins_;  // for those, counted at once
   process::BufferTable::Pin registration_pins_;
   Range range_;
-  // What was found of an entry with a buffered file holds for all others of that file, direction and stretch, up to a
+  // What was found of an entry with a buffered file holds for all others of that file, direction and range, up to a
   // size.
   struct Alike {
     const process::File* file = nullptr;
@@ -65,7 +65,7 @@ class Classifier {
 // storage that does not answer holds nobody else's.
 bool can_coalesce(const Coalescing& one, const Coalescing& other) noexcept;
 
-// Gives an entry that the page cache does not have after all the company of others that wait for a disk, or none.
+// Gives an entry that the page cache does not have after all the class of those that wait for a disk, or none.
 void leave_cached(Entry& entry) noexcept;
 
 // What O_DIRECT wants of the file's offsets and lengths; 1 for a buffered descriptor.

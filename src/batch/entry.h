@@ -12,7 +12,7 @@
 
 namespace sluice::batch {
 
-// With whom an entry goes (batch/classifier.h).
+// Which entries it may be coalesced with (batch/classifier.h).
 enum class BatchClass : std::uint8_t {
   cached,  // reads that the page cache has, as far as anybody knows
   direct,  // the drive moves them itself
@@ -27,7 +27,7 @@ struct Coalescing {
   BatchClass batch_class = BatchClass::none;
   paths::CopyMode copy_mode = paths::CopyMode::usual;
   io::CompletionMode completion = io::CompletionMode::interrupt;  // of the drive's own transfers
-  std::uint8_t max_groups = 1;  // how many companies of such entries may be under way at a time
+  std::uint8_t max_groups = 1;  // how many groups of such entries may be under way at a time
   std::uint64_t storage = 0;    // that it may wait for, and for how long nobody knows; 0: none
   paths::DirectPair* pair = nullptr;
   std::uint64_t address = 0;
@@ -45,7 +45,7 @@ struct Entry {
   process::FileTable::Pin file;
   process::BufferTable::Pin registration;
   Coalescing coalescing;
-  request::Progress progress;  // left by a company that did not carry all of it
+  request::Progress progress;  // left by a group that did not carry all of it
 };
 
 // How an entry ended, as its event tells.

@@ -1,4 +1,4 @@
-// From entries to the parcels and pieces of the engine and the paths, and back.
+// From entries to the items of transfer/ and paths/, and back.
 #include "batch/group_runner.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ transfer::CopyEngine copy_engine_of(paths::CopyMode copy_mode) noexcept {
   return copy_mode == paths::CopyMode::copy_engine ? transfer::CopyEngine::engine : transfer::CopyEngine::automatic;
 }
 
-// Where an entry goes that the company did not carry to its end. One that changes its way counts on both.
+// The class of an entry that its group did not carry to its end. One that changes its way counts on both.
 void demote(Entry& entry, transfer::Bond bond = transfer::Bond::none) noexcept {
   if (entry.coalescing.batch_class == BatchClass::cached) {
     leave_cached(entry);
@@ -63,7 +63,7 @@ Ending ended(const Entry& entry, Outcome rest) noexcept {
   return {whole.ok() ? CUFILE_COMPLETE : CUFILE_FAILED, whole.value()};
 }
 
-// EIO, and an end where the file has none, may be nobody's: who reads the rest by itself finds out.
+// EIO, and an end where the file has none, may be nobody's: a read of the rest by itself finds out.
 bool stops_early(const transfer::ReadItem& item) noexcept {
   return item.outcome.error() == EIO || (item.outcome.ok() && item.file_size != ~std::uint64_t{0} &&
                                          item.at.value + item.outcome.count() < item.file_size);
@@ -138,7 +138,7 @@ std::size_t GroupRunner::pack() noexcept {
   return count;
 }
 
-// What came short in the middle of a parcel says nothing of the entries behind: the end of the file, or an error that
+// What came short in the middle of an item says nothing of the entries behind: the end of the file, or an error that
 // each of them has to hear of. The one in the middle keeps what it has got: whatever becomes of the rest, these bytes
 // count.
 void GroupRunner::unpack() noexcept {
@@ -271,7 +271,7 @@ void GroupRunner::carry_by_staging(Listener& listener) noexcept {
   const bool cached = entries_.front()->coalescing.batch_class == BatchClass::cached;
   staging::StagingLease lease = staging::StagingLease::take(session, cached ? bytes() : 0);
   if (!lease) {
-    // Nor would there be a ring for the disk's company.
+    // Nor would there be an io_uring for the disk.
     for (Entry* const entry : entries_) entry->coalescing.batch_class = BatchClass::none;
   } else if (cached) {
     run_cached_reads(lease);

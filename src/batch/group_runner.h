@@ -1,5 +1,5 @@
-// Entries of a batch on their way together: reads and writes of plain device memory, many through one staging ring, and
-// transfers between drives and device memory, of which many share one io_uring.
+// Entries of a batch on their way together: reads and writes of plain device memory, many through one staging buffer,
+// and transfers between drives and device memory, of which many share one io_uring.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ namespace sluice::batch {
 
 inline constexpr unsigned most_in_a_batch = 256;
 
-// How many go together at most.
+// How many are coalesced at most.
 constexpr unsigned most_in_a_group(BatchClass batch_class) noexcept {
   switch (batch_class) {
     case BatchClass::cached:
@@ -34,7 +34,7 @@ constexpr unsigned most_in_a_group(BatchClass batch_class) noexcept {
   }
 }
 
-// Carries entries that go together; for one thread at a time. Large.
+// Carries coalesced entries; for one thread at a time. Large.
 class GroupRunner {
  public:
   // Told of entries that have ended while others are on their way: their numbers among those that are carried.
@@ -51,8 +51,8 @@ class GroupRunner {
   // transfer tells what is wrong. Answers how many are as they were submitted, and notes where their files end.
   static std::size_t part_as_submitted(std::span<Entry*> entries, std::span<std::uint16_t> slots) noexcept;
 
-  // All are begun, as they were submitted, and of one company. Writes how each ended; an entry whose status stays
-  // CUFILE_WAITING was not carried, and is to be carried by others: its company has been changed.
+  // All are begun, as they were submitted, and of one class. Writes how each ended; an entry whose status stays
+  // CUFILE_WAITING was not carried, and is to be carried by others: its class has been changed.
   void carry(std::span<Entry* const> entries, std::span<Ending> endings, Listener& listener) noexcept;
 
   // The same of entries that are one transfer, in their order (transfer/bond.h; what a drive moves itself has no
@@ -71,7 +71,7 @@ class GroupRunner {
   void carry_from_disk(staging::StagingLease& lease, Listener& listener) noexcept;
   void carry_written(staging::StagingLease& lease, Listener& listener) noexcept;
   void carry_direct(Listener& listener) noexcept;
-  // Entries that follow each other in file and memory make one parcel.
+  // Entries that follow each other in file and memory make one item.
   std::size_t pack() noexcept;
   void unpack() noexcept;
   void record(std::size_t number, std::int64_t milliseconds) noexcept;
@@ -91,7 +91,7 @@ class GroupRunner {
   observe::Tally tally_;
 
   std::array<transfer::ReadItem, most_in_a_batch> items_;
-  std::array<std::uint16_t, most_in_a_batch> members_;  // how many entries a parcel is made of
+  std::array<std::uint16_t, most_in_a_batch> members_;  // how many entries an item is made of
   std::size_t item_count_ = 0;
   std::unique_ptr<transfer::ScatteredRead> cached_;
   std::array<transfer::DiskReadItem, most_in_a_group(BatchClass::disk)> disk_items_;

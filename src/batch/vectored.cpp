@@ -1,4 +1,4 @@
-// Parts go in stretches, in their order: device memory that goes together as entries of a batch do
+// Parts go in ranges, in their order: device memory that is coalesced as entries of a batch do
 // (batch/classifier.h), host memory by one call of the system, ragged parts of an O_DIRECT file by one transfer of
 // staging memory, everything else by itself (request/transfer.cpp). It is counted and watched once for all of them.
 #include "batch/vectored.h"
@@ -94,7 +94,7 @@ class Run {
     }
   }
 
-  // The answer of one who was asked for `wanted` bytes and has tried all ways.
+  // The answer of a carrier that was asked for `wanted` bytes and has tried all ways.
   void take(Outcome moved, std::uint64_t wanted) noexcept {
     if (!moved.ok()) failure_ = moved;
     ended_ = moved.count() < wanted;
@@ -102,8 +102,8 @@ class Run {
   }
 
   // Stretches that go the same way are one transfer in the counters.
-  void count_way(const route::RouteChoice& verdict, std::uint64_t bytes) noexcept {
-    const observe::Way way{verdict.path, verdict.reason, call_.direction};
+  void count_way(const route::RouteChoice& choice, std::uint64_t bytes) noexcept {
+    const observe::Way way{choice.path, choice.reason, call_.direction};
     if (tally_.transfers > 0 && way != way_) {
       observe::count_path(way_, tally_);
       tally_ = {};
@@ -120,7 +120,7 @@ class Run {
   bool settle(VectoredLease& loan) noexcept;
   bool straight() noexcept;
   bool through_bounce_buffer() noexcept;
-  std::uint64_t gather_for_slab(VectoredLease& loan, std::size_t room) noexcept;
+  std::uint64_t gather_for_bounce(VectoredLease& loan, std::size_t room) noexcept;
   bool is_small_and_there(Entry& entry) noexcept;
   bool is_plain(const request::Call& part, process::BufferTable::Pin& registration) noexcept;
   bool is_in_step(const request::Call& part, std::uint64_t file_size) const noexcept;
@@ -129,7 +129,7 @@ class Run {
   process::File& file_;
   const VectoredCall& call_;
   observe::VectoredTransfer& seen_;
-  const bool alone_only_;  // nothing goes together here
+  const bool alone_only_;  // nothing is coalesced here
   std::size_t next_ = 0;   // part
   std::uint64_t inside_ = 0;
   std::uint64_t done_ = 0;
@@ -142,16 +142,16 @@ class Run {
   observe::Tally tally_;
 };
 
-// Parts from the next one on that go together.
+// Parts from the next one on that are coalesced.
 void Run::gather_for_device(VectoredLease& loan) noexcept {
-  Classifier survey(process_, std::min<std::size_t>(call_.parts.size() - next_, most_in_a_batch));
+  Classifier classifier(process_, std::min<std::size_t>(call_.parts.size() - next_, most_in_a_batch));
   std::uint64_t before = 0;
   for (std::size_t i = next_; i < call_.parts.size() && !loan.is_full(); ++i) {
     if (call_.parts[i].len == 0) continue;
     Entry& entry = loan.add();
     entry.call = part_at(i, before);
-    entry.file = survey.file_of(call_.handle);
-    if (entry.file && request::check(*entry.file, entry.call).ok()) survey.look_at(entry);
+    entry.file = classifier.file_of(call_.handle);
+    if (entry.file && request::check(*entry.file, entry.call).ok()) classifier.look_at(entry);
     Coalescing& coalescing = entry.coalescing;
     if (coalescing.batch_class == BatchClass::cached && not_cached_) leave_cached(entry);
     const Coalescing& first = loan->entries[0].coalescing;
@@ -180,7 +180,7 @@ bool Run::through_staging() noexcept {
   return settle(loan);
 }
 
-// How far they have come, as one transfer. What was left over goes on in other company: what the page cache does not
+// How far they have come, as one transfer. What was left goes on in another class: what the page cache does not
 // have with those that wait for a disk, the rest by itself.
 bool Run::settle(VectoredLease& loan) noexcept {
   const Coalescing first = loan->entries[0].coalescing;
@@ -260,7 +260,7 @@ bool Run::straight() noexcept {
   const std::span parts(vector.data(), count);
   const Outcome moved =
       call_.direction == Direction::read ? io::read_vector(file_.fd, parts, at) : io::write_vector(file_.fd, parts, at);
-  // EIO of a read may be nobody's: whoever reads a part by itself finds out.
+  // EIO of a read may be nobody's: a read of a part by itself finds out.
   const bool refused = !moved.ok() && !(call_.direction == Direction::read && moved.error() == EIO);
   if (refused) failure_ = moved;
   // A buffered read that got to the end of the file has its answer; what else came short is asked for again.
@@ -301,8 +301,8 @@ bool Run::is_small_and_there(Entry& entry) noexcept {
   return true;
 }
 
-// How many bytes there are of parts that go together; 0 where none is ragged, or fewer than two go.
-std::uint64_t Run::gather_for_slab(VectoredLease& loan, std::size_t room) noexcept {
+// How many bytes there are of parts that are coalesced; 0 where none is ragged, or fewer than two go.
+std::uint64_t Run::gather_for_bounce(VectoredLease& loan, std::size_t room) noexcept {
   facts::DescriptorCheck now(file_.fd, file_.facts);
   if (!now.finds_the_file()) return 0;
   std::uint64_t wanted = 0;
@@ -327,27 +327,28 @@ bool Run::through_bounce_buffer() noexcept {
   const process::Options& options = file_.session->options;
   if (!file_.facts.direct || !route::compat_is_allowed(options.rules)) return false;
   VectoredLease loan;
-  staging::BounceBuffer slab = staging::BounceBuffer::take();
-  if (!loan || !slab) return false;
-  const std::uint64_t wanted = gather_for_slab(loan, slab.bytes().size());
+  staging::BounceBuffer bounce = staging::BounceBuffer::take();
+  if (!loan || !bounce) return false;
+  const std::uint64_t wanted = gather_for_bounce(loan, bounce.bytes().size());
   if (wanted == 0) return false;
-  const request::Call whole{call_.direction, call_.handle, slab.bytes().data(), wanted, part_at(next_).file_offset, 0};
+  const request::Call whole{
+      call_.direction, call_.handle, bounce.bytes().data(), wanted, part_at(next_).file_offset, 0};
   const bool reads = call_.direction == Direction::read;
-  observe::VectoredTransfer of_slab;
-  Outcome moved = reads ? request::transfer_part(process_, file_, whole, of_slab) : Outcome::bytes(wanted);
+  observe::VectoredTransfer of_bounce;
+  Outcome moved = reads ? request::transfer_part(process_, file_, whole, of_bounce) : Outcome::bytes(wanted);
   std::uint64_t copied = 0;
   for (std::size_t i = 0; i < loan.count() && copied < moved.count(); ++i) {
     const Entry& entry = loan->entries[i];
-    const std::span bytes = slab.bytes().subspan(copied, std::min(entry.call.size, moved.count() - copied));
+    const std::span bytes = bounce.bytes().subspan(copied, std::min(entry.call.size, moved.count() - copied));
     const std::uint64_t address =
         reinterpret_cast<std::uint64_t>(entry.call.base) + static_cast<std::uint64_t>(entry.call.buffer_offset);
-    paths::BounceCopier mover(entry.coalescing.memory, options.copy_mode, slab);
-    if (!(reads ? mover.to_memory(address, bytes) : mover.from_memory(bytes, address)).ok()) break;
+    paths::BounceCopier bounce_copier(entry.coalescing.memory, options.copy_mode, bounce);
+    if (!(reads ? bounce_copier.to_memory(address, bytes) : bounce_copier.from_memory(bytes, address)).ok()) break;
     copied += bytes.size();
   }
   if (!reads) {
     if (copied < wanted) return false;
-    moved = request::transfer_part(process_, file_, whole, of_slab);
+    moved = request::transfer_part(process_, file_, whole, of_bounce);
     copied = moved.count();
   }
   if (!moved.ok()) failure_ = moved;

@@ -1,4 +1,4 @@
-// Where parts of one vectored call stand while they go together. Large: a few are kept and lent.
+// Where parts of one vectored call stand while they are coalesced. Large: a few are kept and lent.
 #pragma once
 
 #include <array>

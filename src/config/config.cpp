@@ -1,4 +1,4 @@
-// One value from four sources; who comes later wins.
+// One value from four sources; the later one wins.
 #include "config/config.h"
 
 #include <sys/stat.h>

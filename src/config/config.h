@@ -17,7 +17,7 @@ namespace sluice::config {
 // In the order of sluice_origin_t.
 enum class Origin : std::uint8_t { built_in, file, environment, parameter };
 
-// What holds for one key, and who said so.
+// What holds for one key, and which source said so.
 struct Setting {
   Value value;
   Origin origin = Origin::built_in;
@@ -67,7 +67,7 @@ struct Config {
   std::vector<Note> notes;
   std::string file;  // the configuration file that was read; "" when there is none
 
-  // What follows from the settings, for those who ask often. Kept by set().
+  // What follows from the settings, for those that ask often. Kept by set().
   bool plain = false;        // sluice.mode is "plain": one thread, one copy, nothing clever
   bool verify = false;       // every transfer is compared with a second, plain read
   bool explain = false;      // one line a handle on stderr

@@ -7,7 +7,7 @@
 
 namespace sluice::facts {
 
-// The system is asked once, by whoever first wants to know.
+// The system is asked once, when it is first needed.
 class DescriptorCheck {
  public:
   DescriptorCheck(int fd, const FileFacts& registered) noexcept : fd_(fd), registered_(registered) {}

@@ -48,7 +48,7 @@ struct FileFacts {
   // O_DIRECT is accepted on this file, and the CPU moves the bytes: ext4 with journalled, verified or inline data, DAX.
   bool direct_is_copied = false;
   int sync_flags = 0;          // of O_SYNC and O_DSYNC, those that it was opened with
-  bool caller_reads = false;   // the handle came with a read operation of its own; set by whoever registers it
+  bool caller_reads = false;   // the handle came with a read operation of its own; set when it is registered
   bool caller_writes = false;  // likewise for writing
   // What O_DIRECT wants of addresses, and of offsets and lengths: whole pages (or larger blocks) where the kernel does
   // not say, 1 where any will do.

@@ -24,7 +24,7 @@ namespace sluice::gpu {
 
 namespace {
 
-// Opened with the first window of the process and never let go.
+// Opened with the first mapping of the process and never let go.
 struct Gdr {
   gdr::Calls calls;
   gdr::Connection* connection = nullptr;
@@ -35,7 +35,7 @@ enum class Search : std::uint8_t { not_begun, found, in_vain };
 std::atomic<Search> search{Search::not_begun};
 std::mutex gdr_mutex;  // libgdrapi takes one call at a time
 
-// Never destroyed: windows may be let go while the process ends.
+// Never destroyed: mappings may be let go while the process ends.
 Gdr& opened() {
   static base::NeverDestroyed<Gdr> instance;
   return instance.get();
@@ -148,22 +148,22 @@ View pin_and_map(const Gdr& gdr, std::uint64_t address, std::uint64_t size) {
 }  // namespace
 
 BarMapping BarMapping::onto(std::uint64_t address, std::uint64_t size) noexcept try {
-  BarMapping window;
+  BarMapping mapping;
   const CudaApi* const driver = gpu::driver();
   const Gdr* const gdr = driver != nullptr ? find_gdr(*driver) : nullptr;
-  if (gdr == nullptr) return window;
+  if (gdr == nullptr) return mapping;
   const View view = pin_and_map(*gdr, address, size);
   if (!view.refusal.empty()) {
     observe::log(config::LogLevel::info, "gpu",
                  fmt::format("no window onto a registered buffer of {} bytes: {}", size, view.refusal));
-    return window;
+    return mapping;
   }
-  window.place_ = view.place;
-  window.start_ = view.start;
-  window.begin_ = address;
-  window.end_ = address + size;
-  window.pinned_ = view.pinned;
-  return window;
+  mapping.place_ = view.place;
+  mapping.start_ = view.start;
+  mapping.begin_ = address;
+  mapping.end_ = address + size;
+  mapping.pinned_ = view.pinned;
+  return mapping;
 } catch (...) {  // no memory to say why not
   return {};
 }

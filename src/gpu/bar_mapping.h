@@ -25,18 +25,18 @@ class BarMapping {
 
   explicit operator bool() const noexcept { return place_ != nullptr; }
 
-  // Where the CPU reaches so many bytes from a device address on; null when the window does not show all of them.
+  // Where the CPU reaches so many bytes from a device address on; null when the mapping does not show all of them.
   std::byte* at(std::uint64_t address, std::uint64_t length) const noexcept;
 
  private:
   std::byte* place_ = nullptr;  // of the mapping, whose first byte is that of the device address `start_`
   std::uint64_t start_ = 0;
-  std::uint64_t begin_ = 0;  // the device addresses that the window was asked for
+  std::uint64_t begin_ = 0;  // the device addresses that the mapping was asked for
   std::uint64_t end_ = 0;
   gdr::Handle pinned_{};
 };
 
-// What this thread has had stored through windows is on its way to the device, before anything that it does next.
+// What this thread has had stored through mappings is on its way to the device, before anything that it does next.
 void send_stores() noexcept;
 
 }  // namespace sluice::gpu

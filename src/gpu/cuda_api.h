@@ -57,7 +57,7 @@ struct CudaApi {
   int (*mem_set_access)(cuda::DevicePtr, std::size_t, const cuda::AccessDescription*, std::size_t) = nullptr;
   int (*mem_handle_for_range)(void*, cuda::DevicePtr, std::size_t, int, unsigned long long) = nullptr;
 
-  // For staging rings (gpu/staging.h). All optional: without them every copy goes through a slab.
+  // For staging buffers (gpu/staging.h). All optional: without them every copy goes through a bounce buffer.
   int (*mem_host_get_device_pointer)(cuda::DevicePtr*, void*, unsigned) = nullptr;
   int (*memcpy_batch_async)(cuda::DevicePtr*, cuda::DevicePtr*, std::size_t*, std::size_t, cuda::CopyAttributes*,
                             std::size_t*, std::size_t, std::size_t*, cuda::Stream) = nullptr;  // 12.8

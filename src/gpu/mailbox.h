@@ -19,9 +19,9 @@ struct MailboxWords {
   // By the host. [0]: low half of the number << 48 | target; [1]: number << 32 | length. A request is there when both
   // have the same number, whose low half is not 0. Target and bytes are equally far behind a 16-byte boundary.
   std::array<std::uint64_t, 2> request;
-  // By the device. High half: the launch's serial number once it has left; low half: the last number that it served.
+  // By the device. High half: the launch's id once it has left; low half: the last number that it served.
   alignas(128) std::uint64_t answer;
-  std::uint32_t begun;  // the launch's serial number, once it looks for requests
+  std::uint32_t begun;  // the launch's id, once it looks for requests
 };
 
 inline constexpr std::uint32_t mailbox_bytes = 64 << 10;                    // a request is at most so long

@@ -61,8 +61,8 @@ class Session {
   // Both return when the bytes are in place.
   int copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
   int copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept;
-  // The same in two steps, for who has a better way to wait than the driver's: a word that the device writes behind the
-  // copies so far. finish() waits for all of them; where nothing has begun there is nothing to wait for.
+  // The same in two steps, for a caller that has a better way to wait than the driver's: a word that the device writes
+  // behind the copies so far. finish() waits for all of them; where nothing has begun there is nothing to wait for.
   int begin_copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
   int begin_copy_from_device(std::span<std::byte> to, cuda::DevicePtr from, Asked memory = Asked::a_while_ago) noexcept;
   int mark(cuda::DevicePtr word, std::uint32_t value) noexcept;

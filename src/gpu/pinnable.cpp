@@ -31,7 +31,7 @@ P2pMapping backing(std::uint64_t address, std::uint64_t size) noexcept {
   return {static_cast<std::byte*>(host), length, 0};
 }
 
-// What SLUICE_SOFTGPU_BACKING names is mapped by the soft driver, once and for all: nothing to do for a window. Where
+// What SLUICE_SOFTGPU_BACKING names is mapped by the soft driver, once and for all: nothing to do for a mapping. Where
 // the memory is that of a PCI device, the kernel's P2PDMA gives its pages like any GPU's.
 class SoftBacking final : public Provider {
  public:

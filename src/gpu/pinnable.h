@@ -1,4 +1,4 @@
-// Device memory as host addresses that O_DIRECT can pin: whoever can give them for a device is its provider. Two are
+// Device memory as host addresses that O_DIRECT can pin: what can give them for a device is its provider. Two are
 // known: what backs the soft GPU, and NVIDIA's UVM driver (gpu/uvm_provider.h).
 #pragma once
 
@@ -47,7 +47,7 @@ class Provider {
   // or not all can be mapped at a time: ask again behind them. Empty when this piece cannot be mapped. In force, and
   // the memory kept from being freed where the driver can do that, until it is released.
   virtual P2pMapping map(const facts::BufferFacts& memory, std::uint64_t address, std::uint64_t size) noexcept = 0;
-  virtual void release(const P2pMapping& window) noexcept = 0;
+  virtual void release(const P2pMapping& mapping) noexcept = 0;
 
   // With a context of the device current. Empty when there is no memory.
   virtual std::optional<Scratch> take_scratch(int device, std::uint64_t size) = 0;

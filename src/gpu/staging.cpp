@@ -1,4 +1,5 @@
-// Streams, counters and kernel are made once a ring and never given back: at exit the driver may be gone before us.
+// Streams, counters and kernel are made once a staging buffer and never given back: at exit the driver may be gone
+// before us.
 #include "gpu/staging.h"
 
 #include <algorithm>
@@ -24,7 +25,7 @@ int Staging::attach(cuda::Context context, unsigned long long context_id, std::s
       driver->stream_query == nullptr || driver->mem_alloc == nullptr) {
     return cuda::error_not_supported;
   }
-  // What a ring had in a context that is gone went with it; the registration may have survived.
+  // What a staging buffer had in a context that is gone went with it; the registration may have survived.
   if (driver_ != nullptr) driver->mem_host_unregister(memory.data());
   *this = {};
   int result = driver->mem_host_register(memory.data(), memory.size(), cuda::host_register_portable);

@@ -1,5 +1,5 @@
-// What a device needs to work on a staging ring, a piece of pinned host memory: streams that are nobody else's, words
-// in the ring's memory that tell how far it is, and the gather kernel.
+// What a device needs to work on a staging buffer, a piece of pinned host memory: streams that are nobody else's, words
+// in the buffer's memory that tell how far it is, and the gather kernel.
 #pragma once
 
 #include <atomic>
@@ -12,19 +12,19 @@
 
 namespace sluice::gpu {
 
-// Where a launch of the gather kernel stands. In the ring's memory, written by the device.
+// Where a launch of the gather kernel stands. In the buffer's memory, written by the device.
 struct LaunchWords {
-  std::uint32_t begun;   // the launch's serial number, once its first block runs
-  std::uint32_t commit;  // serial << 2 | 1: it carries; | 2: it was called off
-  std::uint32_t done;    // the serial number, once every byte is in place
-  std::uint32_t left;    // the serial number, once no block of it will look at anything again
+  std::uint32_t begun;   // the launch's id, once its first block runs
+  std::uint32_t commit;  // launch_id << 2 | 1: it carries; | 2: it was revoked
+  std::uint32_t done;    // the launch id, once every byte is in place
+  std::uint32_t left;    // the launch id, once no block of it will look at anything again
 };
 
 // In the low half of the first chunk's ticket: a launch that has not begun is to leave without doing anything.
 inline constexpr std::uint32_t revoked_ticket = ~std::uint32_t{0};
 
 // What tells the kernel that a chunk is there. A line of memory each: blocks look at theirs again and again, over the
-// link, and would hold up whoever writes another one in the same line.
+// link, and would hold up the writer of another one in the same line.
 struct alignas(64) Ticket {
   std::uint64_t value;
 };
@@ -33,7 +33,7 @@ constexpr std::uint64_t ticket_of(std::uint32_t number, std::uint32_t length, st
   return std::uint64_t{slot} << 56U | std::uint64_t{length} << 32U | number;  // 8, 24 and 32 bits
 }
 
-// One launch of the gather kernel (kernels/gather.cu). All host addresses lie in the ring's memory.
+// One launch of the gather kernel (kernels/gather.cu). All host addresses lie in the buffer's memory.
 struct Gather {
   const std::byte* slots;          // a chunk waits in the place that its ticket tells
   cuda::DevicePtr target;          // where chunk 0 would go if `skip` were 0
@@ -44,7 +44,7 @@ struct Gather {
   std::uint32_t stride;  // from one place to the next
   std::uint32_t skip;    // how far into its place and its target chunk 0 begins
   std::uint32_t chunks;
-  std::uint32_t silent_up_to;  // with so many chunks `drained` is left alone: no place is used twice
+  std::uint32_t silent_up_to;  // with so many chunks `completed` is left alone: no place is used twice
   std::uint32_t first_number;  // of chunk 0; no slot has ever had these numbers
   std::uint32_t launch_id;     // of the launch; below 2^30
   unsigned most_blocks;        // a chunk each at a time, in so many processors of the device at most
@@ -52,7 +52,7 @@ struct Gather {
 };
 
 // One launch of the scatter kernel (kernels/scatter.cu), whose chunks have each a target of its own. All host addresses
-// lie in the ring's memory.
+// lie in the buffer's memory.
 struct Scatter {
   const std::byte* slots;        // the bytes begin there as far behind a 16-byte boundary as in their target
   const std::uint64_t* targets;  // one a chunk, all there before the launch
@@ -67,14 +67,14 @@ struct Scatter {
   std::uint32_t launch_id;
 };
 
-// One of several copies; the source lies in the ring's memory.
+// One of several copies; the source lies in the buffer's memory.
 struct Copy {
   cuda::DevicePtr to;
   const std::byte* from;
   std::size_t size;  // not 0
 };
 
-// The other way: the target lies in the ring's memory.
+// The other way: the target lies in the buffer's memory.
 struct CopyBack {
   std::byte* to;
   cuda::DevicePtr from;
@@ -102,7 +102,7 @@ class Staging {
   bool can_scatter() const noexcept { return kernels_there_->scatter.load(std::memory_order_acquire) != nullptr; }
   int launch(const Scatter& scatter) noexcept;
 
-  // In the order of the calls, on streams of their own. Source or target lies in the ring's memory.
+  // In the order of the calls, on streams of their own. Source or target lies in the buffer's memory.
   int copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
   // At most 64 copies; by one call of the driver where it has one for that.
   int copy_to_device(std::span<const Copy> copies) noexcept;
@@ -114,7 +114,7 @@ class Staging {
 
   // For long waits: has the device died on us? success: still at work, or at rest.
   int health() const noexcept;
-  // Waits until nothing of ours touches memory any more, except for launches that have been called off.
+  // Waits until nothing of ours touches memory any more, except for launches that have been revoked.
   int finish_copies() noexcept;
 
  private:

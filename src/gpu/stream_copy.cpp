@@ -63,7 +63,7 @@ int StreamCopy::attach(cuda::Context context, unsigned long long context_id, con
 
 // Of what was made, the counters stay: freeing device memory waits for all streams, which may wait for the caller.
 void StreamCopy::undo() noexcept {
-  if (rescue_ != nullptr && driver_->stream_destroy != nullptr) driver_->stream_destroy(rescue_);
+  if (fallback_stream_ != nullptr && driver_->stream_destroy != nullptr) driver_->stream_destroy(fallback_stream_);
   unpin();
   *this = {};
 }
@@ -89,13 +89,13 @@ int StreamCopy::prepare() noexcept {
   words().begun = words().left = first_stream_copy - 1;
   words().commit = committed_launch(first_stream_copy) - 1;
   int result = driver_->ctx_get_device(&device_);
-  if (result == cuda::success) result = make_urgent_stream(*driver_, rescue_);
+  if (result == cuda::success) result = make_urgent_stream(*driver_, fallback_stream_);
   if (result == cuda::success) result = driver_->mem_alloc(&counters_, sizeof words().first_counters);
   if (result == cuda::success) {
-    result =
-        driver_->memcpy_htod_async(counters_, words().first_counters.data(), sizeof words().first_counters, rescue_);
+    result = driver_->memcpy_htod_async(counters_, words().first_counters.data(), sizeof words().first_counters,
+                                        fallback_stream_);
   }
-  return result == cuda::success ? driver_->stream_synchronize(rescue_) : result;
+  return result == cuda::success ? driver_->stream_synchronize(fallback_stream_) : result;
 }
 
 int StreamCopy::ring_and_wait(cuda::Stream stream, std::uint32_t value) const noexcept {
@@ -148,20 +148,20 @@ int StreamCopy::copy_to_host(cuda::Stream stream, std::span<std::byte> to, cuda:
 }
 
 int StreamCopy::fallback_to_device(cuda::DevicePtr to, std::span<const std::byte> from) const noexcept {
-  const int result = driver_->memcpy_htod_async(to, from.data(), from.size(), rescue_);
-  const int waited = driver_->stream_synchronize(rescue_);
+  const int result = driver_->memcpy_htod_async(to, from.data(), from.size(), fallback_stream_);
+  const int waited = driver_->stream_synchronize(fallback_stream_);
   return result != cuda::success ? result : waited;
 }
 
 int StreamCopy::fallback_from_device(std::span<std::byte> to, cuda::DevicePtr from) const noexcept {
-  const int result = driver_->memcpy_dtoh_async(to.data(), from, to.size(), rescue_);
-  const int waited = driver_->stream_synchronize(rescue_);
+  const int result = driver_->memcpy_dtoh_async(to.data(), from, to.size(), fallback_stream_);
+  const int waited = driver_->stream_synchronize(fallback_stream_);
   return result != cuda::success ? result : waited;
 }
 
 int StreamCopy::await_driver() const noexcept {
   const auto unused = counters_ + sizeof words().first_counters - sizeof(std::uint32_t);
-  return driver_->memcpy_htod_async(unused, &words().first_counters.back(), sizeof(std::uint32_t), rescue_);
+  return driver_->memcpy_htod_async(unused, &words().first_counters.back(), sizeof(std::uint32_t), fallback_stream_);
 }
 
 Health StreamCopy::health() const noexcept {
@@ -179,7 +179,7 @@ Health StreamCopy::health() const noexcept {
   unsigned long long id = 0;
   const bool told = driver_->ctx_get_id != nullptr && driver_->ctx_get_id(owner, &id) == cuda::success;
   if (told && id != context_id_) return {cuda::error_context_is_destroyed, true};
-  const int result = driver_->stream_query(rescue_);
+  const int result = driver_->stream_query(fallback_stream_);
   if (result == cuda::error_not_ready) return {};
   return {result, result == cuda::error_invalid_handle || ends_contexts(result)};
 }

@@ -1,5 +1,5 @@
-// Work on a stream that is the program's own: a bell that the stream rings, a gate that it waits at, and a kernel that
-// runs errands behind the gate: carries what the host's commands say, until one says that it is over. The words and the
+// Work on a stream that is the program's own: a doorbell that the stream writes, a gate that it waits at, and a kernel
+// that copies behind the gate: carries what the host's commands say, until one says that it is over. The words and the
 // staging places lie in pinned memory that host and device share.
 #pragma once
 
@@ -22,7 +22,7 @@ inline constexpr std::uint32_t stream_copy_slot_bytes = stream_copy_bytes + 8192
 
 enum class StreamCopyKind : std::uint32_t { end = 0, to_device = 1, from_device = 2, revoked = 3 };
 
-// As kernels/errand.cu reads it. The address has 56 bits.
+// As kernels/stream_copy.cu reads it. The address has 56 bits.
 struct StreamCopyCommand {
   std::uint64_t address = 0;
   std::uint32_t number = 0;
@@ -36,7 +36,7 @@ struct StreamCopyCommand {
   }
 };
 
-// A line of memory each: whoever looks for one does not hold up who writes another.
+// A line of memory each: a look for one does not hold up the writer of another.
 struct alignas(64) StreamCopySlot {
   std::uint64_t first_word;
   std::uint64_t second_word;
@@ -53,7 +53,7 @@ struct StreamCopyWords {
   alignas(64) std::uint32_t begun;  // once a block of it runs
   std::uint32_t commit;             // carrying() or taken_back()
   std::uint32_t left;               // once no block of it will look at anything again
-  // What a launch that was called off is told in the end, one of both.
+  // What a launch that was revoked is told in the end, one of both.
   alignas(64) std::uint32_t resume;  // all is done, and the next number to begin with
   std::uint32_t carry_on;            // it carries after all, from this number on
   alignas(64) std::uint32_t doorbell;
@@ -90,7 +90,7 @@ inline constexpr std::uint32_t first_stream_copy = end_of_numbers - 512;
 constexpr bool has_reached(std::uint32_t word, std::uint32_t number) noexcept {
   return static_cast<std::int32_t>(word - number) >= 0;
 }
-// The verdict of the launch that begins with `number`.
+// The commit word of the launch that begins with `number`.
 constexpr std::uint32_t committed_launch(std::uint32_t number) noexcept {
   return number << 1U;
 }
@@ -108,7 +108,7 @@ struct Health {
 };
 
 // The device's side of such memory, in one context for good. Calls with that context current and in
-// relaxed capture mode; one thread at a time, but for the rescue, which may go on beside the rest.
+// relaxed capture mode; one thread at a time, but for the fallback copier, which may go on beside the rest.
 class StreamCopy {
  public:
   // Pins the memory. Answers why not; then nothing is to be undone.
@@ -160,7 +160,7 @@ class StreamCopy {
   cuda::DevicePtr device_words_ = 0;  // 0 as long as they are not pinned
   cuda::DevicePtr device_staging_ = 0;
   cuda::DevicePtr counters_ = 0;
-  cuda::Stream rescue_ = nullptr;
+  cuda::Stream fallback_stream_ = nullptr;
   const Kernels* kernels_ = nullptr;
 };
 

@@ -1,5 +1,5 @@
-// A UVM descriptor and an RM client of our own for each device; each window is an allocation imported into that client,
-// handed to UVM, and mapped. The program's own descriptors, address space and memory policy are left alone.
+// A UVM descriptor and an RM client of our own for each device; each mapping is an allocation imported into that
+// client, handed to UVM, and mapped. The program's own descriptors, address space and memory policy are left alone.
 #include "gpu/uvm_provider.h"
 
 #include <fcntl.h>
@@ -100,7 +100,7 @@ std::byte* reserve(std::uint64_t size) {
   return reinterpret_cast<std::byte*>(start);
 }
 
-// A mapping of one stretch of one allocation.
+// A mapping of one range of one allocation.
 struct Mapped {
   std::byte* base = nullptr;
   std::uint64_t length = 0;
@@ -241,7 +241,7 @@ bool holds(const BufferFacts& memory, std::uint64_t address) noexcept {
 }
 
 // Offsets are reckoned from where the memory begins, which must be where the allocation behind `address` begins: a
-// wrong offset would be a window onto other bytes.
+// wrong offset would be a mapping onto other bytes.
 bool begins_with_its_allocation(const BufferFacts& memory, std::uint64_t address) noexcept {
   const CudaApi& driver = *gpu::driver();
   if (!holds(memory, address) || driver.mem_retain_handle == nullptr || driver.mem_release == nullptr) return false;
@@ -292,17 +292,17 @@ class Uvm final : public Provider {
       Mapped mapped = device->map(address, first, std::min(last - first, largest_mapping));
       if (!mapped.refusal.empty()) return {};
       const std::uint64_t skipped = address - memory.base - first;
-      const P2pMapping window{mapped.base + skipped, std::min(end - address, mapped.length - skipped), ++last_token_};
-      mappings_[window.token] = {device, std::move(mapped)};
-      return window;
+      const P2pMapping mapping{mapped.base + skipped, std::min(end - address, mapped.length - skipped), ++last_token_};
+      mappings_[mapping.token] = {device, std::move(mapped)};
+      return mapping;
     } catch (...) {
       return {};
     }
   }
 
-  void release(const P2pMapping& window) noexcept override {
+  void release(const P2pMapping& mapping) noexcept override {
     const std::lock_guard lock(mutex_);
-    const auto found = mappings_.find(window.token);
+    const auto found = mappings_.find(mapping.token);
     if (found == mappings_.end()) return;
     found->second.device->unmap(found->second.mapped);
     mappings_.erase(found);

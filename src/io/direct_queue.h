@@ -21,10 +21,10 @@ struct IoRange {
   std::uint32_t block = 4096;
 };
 
-// For one thread, which holds the ring meanwhile. Who drops it before it is empty has requests in flight.
+// For one thread, which holds the ring meanwhile. One that is dropped before it is empty leaves requests in flight.
 class DirectQueue {
  public:
-  static constexpr std::size_t most_under_way = 16;  // stretches, and chunks
+  static constexpr std::size_t most_under_way = 16;  // ranges, and chunks
   static_assert(most_under_way <= Uring::depth);
 
   explicit DirectQueue(Uring& ring) noexcept : ring_(ring) {}
@@ -47,7 +47,7 @@ class DirectQueue {
     std::uint32_t tag = 0;
     base::Outcome outcome = base::Outcome::bytes(0);
   };
-  // Submits, waits until something has happened, and answers how many stretches have ended, which may be none. With a
+  // Submits, waits until something has happened, and answers how many ranges have ended, which may be none. With a
   // queue that is not empty.
   unsigned step(std::span<Ended, most_under_way> ended) noexcept;
 
@@ -84,8 +84,8 @@ class DirectQueue {
   Uring& ring_;
   std::array<Transfer, most_under_way> transfers_{};
   std::array<Chunk, most_under_way> chunks_{};
-  std::size_t cut_ = nobody;  // the course that is being cut
-  unsigned underway_ = 0;     // courses
+  std::size_t cut_ = nobody;  // the transfer that is being cut
+  unsigned underway_ = 0;     // transfers
   unsigned busy_ = 0;         // chunks
   bool lost_ = false;
 };

@@ -13,7 +13,7 @@ namespace sluice::io {
 
 enum class DiskWay : std::uint8_t {
   automatic,  // what has proved best: rings, and threads where the kernel has none
-  threads,    // lanes, each of which waits in a read of its own
+  threads,    // workers, each of which waits in a read of its own
   rings,      // io_uring, which ends by interrupt
   submitted,  // the same, submitted by a thread of the kernel's (SQPOLL)
   polled,     // io_uring that is polled (IOPOLL)

@@ -1,6 +1,6 @@
 // Bytes of a file brought into the cache of this thread's processor, in moments in which the thread has nothing else to
 // do: what a read of the page cache, or a write into it, costs is for the most part waiting for memory. Nothing but
-// time depends on it: the bytes are thrown away, and whoever wants them reads them when it is their turn.
+// time depends on it: the bytes are thrown away, and are read again when it is their turn.
 //
 // No disk is waited for. What comes next of a file that is read is asked for with RWF_NOWAIT: where the page cache does
 // not have it, the kernel begins to fetch it, as it would a moment later. The place of a write must not be fetched,
@@ -16,9 +16,9 @@
 
 namespace sluice::io {
 
-// A file whose bytes are in the page cache, if they are at hand at all.
+// A file whose bytes are in the page cache, if they are in memory at all.
 struct PrefetchRange {
-  int fd = -1;             // -1: there is nothing to be warmed
+  int fd = -1;             // -1: there is nothing to be prefetched
   bool in_memory = false;  // the file system has no other place for it, and does not know RWF_NOWAIT
 };
 
@@ -38,7 +38,7 @@ class Prefetch {
   }
 
   bool is_over() const noexcept { return at_ >= end_; }
-  // False: nothing is left that could be warmed.
+  // False: nothing is left that could be prefetched.
   bool step() noexcept;
 
  private:

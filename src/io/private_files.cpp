@@ -1,5 +1,5 @@
-// Clerks: threads with a descriptor table of their own and a queue each, one for each file system or device that there
-// is work on, since what one of these keeps waiting must not keep waiting what another has to do. A clerk sleeps in a
+// Threads with a descriptor table of their own and a queue each, one for each file system or device that there
+// is work on, since what one of these keeps waiting must not keep waiting what another has to do. A thread sleeps in a
 // futex while there is nothing to do.
 #include "io/private_files.h"
 
@@ -30,14 +30,14 @@ namespace sluice::io {
 namespace {
 
 constexpr std::size_t stack_bytes = std::size_t{256} << 10;
-// A file is closed by its clerk, who may be busy with storage that does not answer: then later, by himself.
+// A file is closed by its thread, which may be busy with storage that does not answer: then later, without a waiter.
 constexpr auto longest_close = std::chrono::seconds(1);
 
 }  // namespace
 
 enum class PrivateFile::Kind : std::uint8_t { read, write, close };
 
-// Descriptor numbers in the clerk's table. A description belongs to the process that opened it.
+// Descriptor numbers in the thread's table. A description belongs to the process that opened it.
 struct PrivateFile::Description {
   int reading = -1;
   int writing = -1;
@@ -60,33 +60,33 @@ struct PrivateFile::Job {
   Closing* closing = nullptr;  // nobody may be waiting for it any more
 };
 
-// What is left of a file that goes: closed by its clerk, perhaps when whoever waited has lost patience.
+// What is left of a file that goes: closed by its thread, perhaps after the waiter has given up.
 struct PrivateFile::Closing {
   Job job{.kind = Kind::close};
   std::unique_ptr<Description> description;
   base::EventCount ended;
-  std::atomic<int> keepers{2};  // the clerk, and whoever waits
+  std::atomic<int> keepers{2};  // the thread, and the waiter
 
   static void let_go(Closing* closing) noexcept {
     if (closing->keepers.fetch_sub(1) == 1) delete closing;
   }
 };
 
-// One storage's clerk.
+// One storage's queue.
 struct PrivateFile::IoQueue {
   std::mutex mutex;  // guards the queue, starting the thread, and making descriptions
   Job* first = nullptr;
   Job* last = nullptr;
   bool running = false;
-  std::atomic<unsigned> posted{0};  // counts jobs handed in; the clerk sleeps on it
-  // Whoever has O_DIRECT off a caller's description holds it, for the length of the I/O.
+  std::atomic<unsigned> posted{0};  // counts jobs handed in; the thread sleeps on it
+  // Held while O_DIRECT is off a caller's description, for the length of the I/O.
   std::mutex direct_off;
 };
 
-// Storages get desks as they come; those that come when there is none left share the last one.
+// Storages get queues as they come; those that come when there is none left share the last one.
 struct PrivateFile::IoQueues {
   static constexpr std::size_t most = 32;
-  std::mutex mutex;  // guards who sits where
+  std::mutex mutex;  // guards which storage has which queue
   std::size_t taken = 0;
   std::array<dev_t, most> devices{};
   std::array<IoQueue, most> all;
@@ -104,12 +104,12 @@ struct PrivateFile::IoQueues {
 
 constinit PrivateFile::IoQueues PrivateFile::queues;
 
-// What the clerk of a desk does, and how it is asked.
+// What the thread of a queue does, and how it is asked.
 struct PrivateFile::BufferedIoThread {
   static void serve(Job& job);
   static void* work(void* startup);
   static bool start(IoQueue& queue);
-  static bool hand_in(IoQueue& queue, Job& job);
+  static bool submit(IoQueue& queue, Job& job);
 };
 
 namespace {
@@ -176,7 +176,7 @@ void PrivateFile::BufferedIoThread::serve(Job& job) {
   job.outcome = reads ? read_span(fd, job.bytes, job.at, 1) : write_span(fd, job.bytes, job.at, 1);
 }
 
-// What a clerk is told as it begins; gone when it has answered.
+// What a thread is told as it begins; gone when it has answered.
 struct PrivateFile::Startup {
   IoQueue& queue;
   std::atomic<int> unshared{0};
@@ -221,7 +221,7 @@ void* PrivateFile::BufferedIoThread::work(void* startup) {
   }
 }
 
-// With the desk's mutex held. False when there can be no such thread (no memory, a kernel before 5.9, a seccomp
+// With the queue's mutex held. False when there can be no such thread (no memory, a kernel before 5.9, a seccomp
 // filter).
 bool PrivateFile::BufferedIoThread::start(IoQueue& queue) {
   Startup startup{.queue = queue};
@@ -244,8 +244,8 @@ bool PrivateFile::BufferedIoThread::start(IoQueue& queue) {
   return startup.unshared.load() == 1;
 }
 
-// True: the clerk has the job.
-bool PrivateFile::BufferedIoThread::hand_in(IoQueue& queue, Job& job) {
+// True: the thread has the job.
+bool PrivateFile::BufferedIoThread::submit(IoQueue& queue, Job& job) {
   {
     const std::lock_guard lock(queue.mutex);
     if (!queue.running && !start(queue)) return false;
@@ -266,14 +266,14 @@ PrivateFile::~PrivateFile() {
   auto* const closing = new (std::nothrow) Closing;
   if (closing == nullptr) {
     Job job{.kind = Kind::close, .description = description_.get()};
-    if (BufferedIoThread::hand_in(queue_, job)) job.done.wait(false, std::memory_order_acquire);
+    if (BufferedIoThread::submit(queue_, job)) job.done.wait(false, std::memory_order_acquire);
     return;
   }
   closing->description = std::move(description_);
   closing->job.description = closing->description.get();
   closing->job.closing = closing;
   const std::uint32_t seen = closing->ended.now();
-  if (!BufferedIoThread::hand_in(queue_, closing->job)) {
+  if (!BufferedIoThread::submit(queue_, closing->job)) {
     delete closing;
     return;
   }
@@ -302,7 +302,7 @@ base::Outcome PrivateFile::ask(std::span<std::byte> bytes, base::FileOffset at, 
     job.description = description_.get();
     job.bytes = bytes;
     job.at = at;
-    if (BufferedIoThread::hand_in(queue_, job)) {
+    if (BufferedIoThread::submit(queue_, job)) {
       job.done.wait(false, std::memory_order_acquire);
       if (job.opened) return job.outcome;
     }
@@ -318,7 +318,7 @@ base::Outcome PrivateFile::read(std::span<std::byte> into, base::FileOffset at) 
 }
 
 base::Outcome PrivateFile::write(std::span<const std::byte> from, base::FileOffset at) noexcept {
-  // The clerk writes from these bytes and never into them.
+  // The thread writes from these bytes and never into them.
   return ask({const_cast<std::byte*>(from.data()), from.size()}, at, true);
 }
 

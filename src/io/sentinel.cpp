@@ -23,7 +23,7 @@ namespace sluice::io {
 
 namespace {
 
-// Who has not got on from one look to the next is stuck.
+// A reader that has not got on from one look to the next is stuck.
 constexpr auto between_guards_looks = std::chrono::milliseconds(4);
 // Then it sleeps: the next request of a loop finds it awake.
 constexpr unsigned looks_in_vain = 25;
@@ -68,12 +68,12 @@ void stand_guard() noexcept {
   for (;;) {
     all.awake.store(true, std::memory_order_seq_cst);
     for (unsigned in_vain = 0; in_vain < looks_in_vain;) {
-      constexpr timespec nap{0, std::chrono::nanoseconds(between_guards_looks).count()};
-      ::nanosleep(&nap, nullptr);
+      constexpr timespec sleep_for{0, std::chrono::nanoseconds(between_guards_looks).count()};
+      ::nanosleep(&sleep_for, nullptr);
       in_vain = look_after_all(all) ? 0 : in_vain + 1;
     }
     const std::uint32_t seen = all.news.now();
-    // Either whoever comes now sees that nobody is awake, or it is seen here.
+    // Either the one that comes now sees that nobody is awake, or it is seen here.
     all.awake.store(false, std::memory_order_seq_cst);
     if (!look_after_all(all)) all.news.wait_beyond(seen, std::nullopt);
   }

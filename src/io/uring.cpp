@@ -1,8 +1,8 @@
 // The two queues of a ring, shared with the kernel.
 //
-// Who must see what: the kernel reads an entry after it has seen our store to the submission tail, so that store is a
-// release; we read an answer after we have seen the kernel's store to the completion tail, so that load is an acquire;
-// our store to the completion head is a release, since the kernel may then write over the answers.
+// What must be seen when: the kernel reads an entry after it has seen our store to the submission tail, so that store
+// is a release; we read an answer after we have seen the kernel's store to the completion tail, so that load is an
+// acquire; our store to the completion head is a release, since the kernel may then write over the answers.
 #include "io/uring.h"
 
 #include <fcntl.h>
@@ -210,7 +210,7 @@ bool Uring::open(CompletionMode completion) noexcept {
 }
 
 // The kernel keeps the ring by a number that is this thread's alone. No descriptor is left that the program could close
-// (daemons close all that they did not open), take for its own, or hand to a child. Older kernels leave us the
+// (daemons close all that they did not open), take for its own, or give to a child. Older kernels leave us the
 // descriptor.
 void Uring::hide(const struct io_uring_params& params) noexcept {
   if ((params.features & feature_register_by_number) == 0) return;
@@ -417,7 +417,7 @@ int Uring::submit_and_wait(std::span<UringCompletion, depth> completions, unsign
 }
 
 // The kernel takes nothing more although requests are on their way. Their memory is in use until there are answers, and
-// these come with a visit that hands nothing over. Where even that is refused (somebody closed the ring's descriptor,
+// these come with a call that submits nothing. Where even that is refused (somebody closed the ring's descriptor,
 // where it is not hidden; a sandbox), most rings' answers still come into the queue that is mapped here. When they do
 // not, the ring is given up, and nothing counts as being on its way any more.
 unsigned Uring::take_late_completions(std::span<UringCompletion, depth> completions,

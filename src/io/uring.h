@@ -59,17 +59,17 @@ class Uring {
   class Use;
   static Use of_this_thread(CompletionMode completion) noexcept;
 
-  // Requests inside this memory cost the kernel less from some requests on: it keeps the pages at hand (registered
-  // buffers). The memory stays where it is as long as the process lives. Nothing comes of it where locked memory is
-  // scarce or the kernel is older than 5.19; that makes no other difference.
+  // Requests inside this memory cost the kernel less from some requests on: it keeps the pages in the page cache
+  // (registered buffers). The memory stays where it is as long as the process lives. Nothing comes of it where locked
+  // memory is scarce or the kernel is older than 5.19; that makes no other difference.
   void register_buffer(std::span<std::byte> memory) noexcept;
 
   // At most `depth` requests may be on their way. What is added is submitted by the next wait().
   void add(const UringRequest& request) noexcept;
   // Submits, waits until something has ended, and answers how many answers were written. Where it has to wait, it does
   // so for `least` of them. When the kernel takes nothing more, what is on its way is answered first, and then comes
-  // -errno: all else that was added has not been tried. A ring whose answers do not come is lost: to whoever holds it
-  // yet, it says so from then on.
+  // -errno: all else that was added has not been tried. A ring whose answers do not come is lost: to a holder
+  // it says so from then on.
   int wait(std::span<UringCompletion, depth> completions, unsigned least = 1) noexcept {
     return submit_and_wait(completions, least, nullptr);
   }
@@ -106,7 +106,7 @@ class Uring {
   bool in_use_ = false;
   bool lost_ = false;  // answers of requests that were given up may still come: it is not used again
   enum class Table : std::uint8_t { untried, made, refused };
-  Table table_ = Table::untried;                    // of what is at hand
+  Table table_ = Table::untried;                    // of what is in the page cache
   std::array<std::span<std::byte>, 4> registered_;  // as the table has it
   std::size_t registered_count_ = 0;
   unsigned served_ = 0;          // requests, up to `requests_before_table`

@@ -1,4 +1,4 @@
-// Who carried bytes between host and device. Always counted: one relaxed addition a request.
+// What carried bytes between host and device. Always counted: one relaxed addition a request.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace sluice::observe {
 
 enum class CopyCounter : std::uint8_t {
   kernel = SLUICE_STATS_KERNEL,                     // requests whose bytes the gather kernel fetched
-  kernel_revoked = SLUICE_STATS_KERNEL_CALLED_OFF,  // launches taken back because the device did not begin them soon
-  copy_engine = SLUICE_STATS_COPY_ENGINE,           // requests through a staging ring by the copy engine
+  kernel_revoked = SLUICE_STATS_KERNEL_CALLED_OFF,  // launches revoked because the device did not begin them soon
+  copy_engine = SLUICE_STATS_COPY_ENGINE,           // requests through a staging buffer by the copy engine
   scatter_kernel = SLUICE_STATS_SCATTER_KERNEL,     // entries of batches whose bytes the scatter kernel fetched
   many_copies = SLUICE_STATS_MANY_COPIES,           // entries of batches that the copy engine took, many with one call
-  bounce_buffer = SLUICE_STATS_SLAB,  // requests, or parts of them, through one slab, a copy after the other
+  bounce_buffer = SLUICE_STATS_SLAB,  // requests, or parts of them, through one bounce buffer, a copy after the other
   resident_kernel = SLUICE_STATS_RESIDENT_KERNEL,  // small reads that a kernel took that stays for the next one
   combined_reads = SLUICE_STATS_SMALL_TOGETHER,    // small reads of several threads that went by one launch
   bar_mapping = SLUICE_STATS_CPU_WINDOW,           // small reads that the CPU stored into device memory

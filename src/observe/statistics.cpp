@@ -1,4 +1,4 @@
-// Shards of plain words, added up by whoever reads. Rates are over the time that the statistics have been running.
+// Shards of plain words, added up by the reader. Rates are over the time that the statistics have been running.
 #include "observe/statistics.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto relaxed = std::memory_order_relaxed;
 
-// Held by those who start, stop and reset, by registrations and over a fork; never by a transfer.
+// Held by those that start, stop and reset, by registrations and over a fork; never by a transfer.
 constinit std::mutex statistics_control;
 constinit std::atomic<int> current_level{0};
 constinit std::atomic<bool> started{false};

@@ -10,10 +10,10 @@
 
 namespace sluice::observe {
 
-// One load. Whoever counts may hold the reference for as long as that takes, across a move and a fork as well.
+// One load. The counter may hold the reference for as long as that takes, across a move and a fork as well.
 sluice_stats_region& statistics_region() noexcept;
 
-// A word of it, as all who share it have to touch it.
+// A word of it, as all that share it have to touch it.
 inline std::atomic_ref<std::uint64_t> word(std::uint64_t& counter) noexcept {
   return std::atomic_ref<std::uint64_t>(counter);
 }

@@ -22,13 +22,13 @@ Outcome answer(int result, std::size_t size) noexcept {
 
 }  // namespace
 
-BounceCopier::BounceCopier(const facts::BufferFacts& memory, CopyMode copy_mode, staging::BounceBuffer& slab) noexcept
-    : copy_mode_(copy_mode), buffer_(slab) {
+BounceCopier::BounceCopier(const facts::BufferFacts& memory, CopyMode copy_mode, staging::BounceBuffer& bounce) noexcept
+    : copy_mode_(copy_mode), buffer_(bounce) {
   if (facts::is_host(memory.kind)) return;
   session_.emplace(memory);
   just_begun_ = !session_->took_long();
   if (session_->status() != cuda::success || copy_mode == CopyMode::plain) return;
-  if (slab.pin(*session_)) just_begun_ = false;
+  if (bounce.pin(*session_)) just_begun_ = false;
 }
 
 // Waits for the copy. A word that the device writes is seen sooner than the driver says so: 6.9 us in place of 7.7 for

@@ -1,4 +1,4 @@
-// Between a slab and the memory of a request, whatever that memory is.
+// Between a bounce buffer and the memory of a request, whatever that memory is.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@ enum class CopyMode : std::uint8_t {
   usual,
   kernel,       // sluice.copy: the gather kernel carries large reads wherever it can
   copy_engine,  // sluice.copy: the copy engine carries everything
-  plain,        // SLUICE_MODE=plain: pageable slabs and the driver's plainest copies
+  plain,        // SLUICE_MODE=plain: pageable bounce buffers and the driver's plainest copies
 };
 
 // Lives as long as one piece is being moved: it keeps a context current. Answers all bytes, or why none. While a device
 // copies, there is time for the file.
 class BounceCopier {
  public:
-  BounceCopier(const facts::BufferFacts& memory, CopyMode copy_mode, staging::BounceBuffer& slab) noexcept;
+  BounceCopier(const facts::BufferFacts& memory, CopyMode copy_mode, staging::BounceBuffer& bounce) noexcept;
 
   base::Outcome to_memory(std::uint64_t address, std::span<const std::byte> from,
                           staging::OverlapWork overlap = {}) noexcept;

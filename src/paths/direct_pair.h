@@ -27,8 +27,8 @@ class DirectPair {
   int device() const noexcept { return device_; }
   const std::string& storage() const noexcept { return storage_; }
 
-  // True for the one who is to make the trial now: nobody has, nobody is at it, and it is not too soon after one that
-  // could not be made. Whoever gets it calls settle() or postpone().
+  // True for the one that is to make the trial now: nobody has, nobody is at it, and it is not too soon after one that
+  // could not be made. It then calls settle() or postpone().
   bool claim_trial() noexcept {
     if (reach() != facts::TrialResult::untried) return false;
     // After the first asking, the second, the fourth, ...: a file without data is looked at by few of its transfers.
@@ -37,7 +37,7 @@ class DirectPair {
     facts::TrialResult expected = facts::TrialResult::untried;
     return reach_.compare_exchange_strong(expected, facts::TrialResult::probing, std::memory_order_acq_rel);
   }
-  // The same for somebody who wants to know, however often that was tried.
+  // The same where the answer is needed, however often that was tried.
   bool claim_trial_at_once() noexcept {
     facts::TrialResult expected = facts::TrialResult::untried;
     return reach_.compare_exchange_strong(expected, facts::TrialResult::probing, std::memory_order_acq_rel);
@@ -58,7 +58,7 @@ class DirectPair {
   void postpone(const std::string& words) { settle(facts::TrialResult::untried, words); }
 
   // A transfer was refused after the trial had succeeded: from now on the others go by the CPU. True for the first one,
-  // who then says so.
+  // which then says so.
   bool refuse(facts::TrialResult reach) noexcept {
     facts::TrialResult expected = facts::TrialResult::proven;
     return reach_.compare_exchange_strong(expected, reach, std::memory_order_acq_rel);

@@ -1,4 +1,4 @@
-// Window by window: a device may map less of its memory than a request takes (a BAR of 256 MiB).
+// Mapping by mapping: a device may map less of its memory than a request takes (a BAR of 256 MiB).
 #include "paths/p2pdma.h"
 
 #include <fmt/format.h>
@@ -39,10 +39,11 @@ class P2pdma final : public Path {
     while (done < piece.length) {
       const Piece rest{piece.direction, piece.carry, FileOffset{piece.at.value + done}, piece.address + done,
                        piece.length - done};
-      const gpu::P2pMapping window = file.pair->provider().map(memory, rest.address, rest.length);
-      const Outcome moved = window ? move_window(file, rest, window) : Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
-      const std::uint64_t wanted = std::min(window.length, rest.length);
-      if (window) file.pair->provider().release(window);
+      const gpu::P2pMapping mapping = file.pair->provider().map(memory, rest.address, rest.length);
+      const Outcome moved =
+          mapping ? move_mapping(file, rest, mapping) : Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
+      const std::uint64_t wanted = std::min(mapping.length, rest.length);
+      if (mapping) file.pair->provider().release(mapping);
       if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
       done += moved.count();
       if (moved.count() < wanted) break;
@@ -51,12 +52,12 @@ class P2pdma final : public Path {
   }
 
  private:
-  Outcome move_window(const OpenFile& file, const Piece& piece, const gpu::P2pMapping& window) const noexcept {
+  Outcome move_mapping(const OpenFile& file, const Piece& piece, const gpu::P2pMapping& mapping) const noexcept {
     const std::uint32_t block = std::max(1u, file.facts.offset_alignment);
-    const std::uint64_t length = usable_bytes(file.facts, window, piece.length);
+    const std::uint64_t length = usable_bytes(file.facts, mapping, piece.length);
     if (length == 0) return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
     const bool poll = io::is_polled(completion_) && file.pair->can_be_polled();
-    const io::DirectResult result = io::move_direct({file.fd, piece.at, {window.address, length}, block},
+    const io::DirectResult result = io::move_direct({file.fd, piece.at, {mapping.address, length}, block},
                                                     piece.direction, poll ? completion_ : CompletionMode::interrupt);
     if (result.unpollable) file.pair->cannot_be_polled();
     if (result.outcome.ok()) file.pair->count_transfer(result.polled);
@@ -107,10 +108,11 @@ void give_up_direct(DirectPair& pair, const facts::BufferFacts& memory, const Pi
 }
 
 // A provider may map memory at another place within a page than the device has it.
-std::uint64_t usable_bytes(const facts::FileFacts& file, const gpu::P2pMapping& window, std::uint64_t wanted) noexcept {
+std::uint64_t usable_bytes(const facts::FileFacts& file, const gpu::P2pMapping& mapping,
+                           std::uint64_t wanted) noexcept {
   const std::uint32_t alignment = std::max(route::trusted_memory_alignment, file.memory_alignment);
-  if (reinterpret_cast<std::uintptr_t>(window.address) % alignment != 0) return 0;
-  const std::uint64_t length = std::min(window.length, wanted);
+  if (reinterpret_cast<std::uintptr_t>(mapping.address) % alignment != 0) return 0;
+  const std::uint64_t length = std::min(mapping.length, wanted);
   return length - length % std::max(1u, file.offset_alignment);
 }
 

@@ -25,8 +25,8 @@ void refuse_pair(DirectPair& pair, base::Outcome refusal) noexcept;
 void give_up_direct(DirectPair& pair, const facts::BufferFacts& memory, const Piece& piece,
                     base::Outcome refusal) noexcept;
 
-// How much of a window O_DIRECT can use for this file, at most `wanted`: whole blocks at an aligned address. 0:
+// How much of a mapping O_DIRECT can use for this file, at most `wanted`: whole blocks at an aligned address. 0:
 // nothing.
-std::uint64_t usable_bytes(const facts::FileFacts& file, const gpu::P2pMapping& window, std::uint64_t wanted) noexcept;
+std::uint64_t usable_bytes(const facts::FileFacts& file, const gpu::P2pMapping& mapping, std::uint64_t wanted) noexcept;
 
 }  // namespace sluice::paths

@@ -1,4 +1,4 @@
-// Each member goes window by window, as a transfer by itself does (p2pdma.cpp), and ends as that one would.
+// Each member goes mapping by mapping, as a transfer by itself does (p2pdma.cpp), and ends as that one would.
 #include "paths/p2pdma_group.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ void DirectGroup::run(std::span<DirectMember> members, io::Uring& ring, io::Comp
     if (queue.is_empty()) break;
     std::array<DirectQueue::Ended, DirectQueue::most_under_way> ended;
     const unsigned count = queue.step(ended);
-    for (unsigned i = 0; i < count; ++i) end_window(queue, ended[i]);
+    for (unsigned i = 0; i < count; ++i) end_mapping(queue, ended[i]);
     if (whole_count_ > 0) listener.in_place(std::span(whole_).first(whole_count_));
     whole_count_ = 0;
   }
@@ -49,31 +49,31 @@ bool DirectGroup::begin_one(DirectQueue& queue) noexcept {
   if (member.pair->reach() != facts::TrialResult::proven) return true;  // refused meanwhile: from then on the CPU's
   const Piece rest = rest_of(member);
   gpu::Provider& provider = member.pair->provider();
-  const gpu::P2pMapping window = provider.map(*member.memory, rest.address, rest.length);
-  if (!window && mapped_ > 0) {
-    // A device that maps little at a time may have room when another window is gone.
+  const gpu::P2pMapping mapping = provider.map(*member.memory, rest.address, rest.length);
+  if (!mapping && mapped_ > 0) {
+    // A device that maps little at a time may have room when another mapping is gone.
     again_[again_count_++] = index;
     return false;
   }
-  const std::uint64_t length = window ? usable_bytes(*member.facts, window, rest.length) : 0;
+  const std::uint64_t length = mapping ? usable_bytes(*member.facts, mapping, rest.length) : 0;
   if (length == 0) {
-    if (window) provider.release(window);
+    if (mapping) provider.release(mapping);
     give_up_direct(*member.pair, *member.memory, rest, Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE));
     member.stopped = true;
     return true;
   }
-  windows_[index] = window;
+  mappings_[index] = mapping;
   ++mapped_;
-  queue.add({member.fd, rest.at, {window.address, length}, std::max(1U, member.facts->offset_alignment)},
+  queue.add({member.fd, rest.at, {mapping.address, length}, std::max(1U, member.facts->offset_alignment)},
             rest.direction, index);
   return true;
 }
 
-void DirectGroup::end_window(const DirectQueue& queue, const DirectQueue::Ended& ended) noexcept {
+void DirectGroup::end_mapping(const DirectQueue& queue, const DirectQueue::Ended& ended) noexcept {
   const auto index = static_cast<std::uint16_t>(ended.tag);
   DirectMember& member = members_[index];
   const Outcome moved = ended.outcome;
-  member.pair->provider().release(windows_[index]);
+  member.pair->provider().release(mappings_[index]);
   --mapped_;
   if (moved.ok()) member.pair->count_transfer(polled_);
   const Piece asked = rest_of(member);

@@ -45,14 +45,14 @@ class DirectGroup {
 
  private:
   bool begin_one(io::DirectQueue& queue) noexcept;
-  void end_window(const io::DirectQueue& queue, const io::DirectQueue::Ended& ended) noexcept;
+  void end_mapping(const io::DirectQueue& queue, const io::DirectQueue::Ended& ended) noexcept;
 
   std::span<DirectMember> members_;
   bool polled_ = false;
   std::size_t next_ = 0;
-  std::array<std::uint16_t, most> again_;  // members that want another window; a stack
+  std::array<std::uint16_t, most> again_;  // members that want another mapping; a stack
   std::size_t again_count_ = 0;
-  std::array<gpu::P2pMapping, most> windows_;
+  std::array<gpu::P2pMapping, most> mappings_;
   std::size_t mapped_ = 0;
   std::array<std::uint16_t, io::DirectQueue::most_under_way> whole_;  // since the listener was told
   std::size_t whole_count_ = 0;

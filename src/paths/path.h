@@ -33,7 +33,7 @@ struct OpenFile {
   // Of a transfer in a stream: what reaches device memory in the stream's order. Null: our own streams do.
   stream::StreamCopier* copier = nullptr;
   // Onto the memory of the request, where that is registered and has one.
-  const gpu::BarMapping* window = nullptr;
+  const gpu::BarMapping* mapping = nullptr;
 };
 
 // What to move.

@@ -1,5 +1,6 @@
-// Each chunk is read into a slab and copied on, or copied into a slab and written. O_DIRECT is met half-way: reads
-// fetch the whole blocks around a range, the edges of writes go by the file's private, buffered description.
+// Each chunk is read into a bounce buffer and copied on, or copied into a bounce buffer and written. O_DIRECT is met
+// half-way: reads fetch the whole blocks around a range, the edges of writes go by the file's private, buffered
+// description.
 #include "paths/posix.h"
 
 #include <algorithm>
@@ -34,8 +35,8 @@ using route::SegmentMode;
 constexpr std::uint64_t largest_for_bounce_buffer = std::uint64_t{128} << 10U;
 // Of writes beside others: smaller ones gain nothing.
 constexpr std::uint64_t smallest_to_prefetch = std::uint64_t{128} << 10U;
-// What the CPU stores into a window by itself.
-constexpr std::uint64_t largest_for_window = std::uint64_t{16} << 10U;
+// What the CPU stores into a mapping by itself.
+constexpr std::uint64_t largest_for_bar_mapping = std::uint64_t{16} << 10U;
 
 transfer::CopyEngine copy_engine_of(CopyMode copy_mode) {
   switch (copy_mode) {
@@ -52,7 +53,7 @@ std::span<std::byte> caller_bytes(std::uint64_t address, std::uint64_t length) {
   return {reinterpret_cast<std::byte*>(address), length};
 }
 
-// What a courier's pieces are read from and written to.
+// What a copier's pieces are read from and written to.
 class DescriptorSide final : public FileSide {
  public:
   DescriptorSide(const OpenFile& file, std::uint32_t block, bool buffered_only) noexcept
@@ -155,7 +156,7 @@ class Posix final : public Path {
     return end < size ? std::min(piece.length, size - end) : 0;
   }
 
-  // Where the file ends, if anybody has asked. Who has not finds out when nothing more comes.
+  // Where the file ends, if anybody has asked. Otherwise the read finds out when nothing more comes.
   static std::uint64_t known_end(const OpenFile& file) noexcept {
     return file.now.asked() ? file.now.size() : ~std::uint64_t{0};
   }
@@ -175,8 +176,8 @@ class Posix final : public Path {
   // Out of line: others should not save registers for it.
   [[gnu::noinline]] Outcome read_small(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece,
                                        std::uint64_t next_range) const noexcept {
-    if (file.window != nullptr && piece.length <= largest_for_window) {
-      if (const auto moved = by_window(file, piece)) return *moved;
+    if (file.mapping != nullptr && piece.length <= largest_for_bar_mapping) {
+      if (const auto moved = by_bar_mapping(file, piece)) return *moved;
     }
     const staging::ActiveScope crowd;
     std::optional<Outcome> moved;
@@ -191,14 +192,14 @@ class Posix final : public Path {
   }
 
   bool takes_mailbox(const staging::ActiveScope& crowd) const noexcept {
-    // Its kernel would stand behind the streams that wait for this transfer, and hold it up until it is called off.
+    // Its kernel would stand behind the streams that wait for this transfer, and hold it up until it is revoked.
     if (gpu::serves_waiting_streams()) return false;
     switch (small_reads_) {
       case SmallReads::copied:
         return false;
       case SmallReads::resident:
         return true;
-      case SmallReads::together:
+      case SmallReads::combined:
         return crowd.is_very_crowded();
       default:
         return crowd.is_crowded();
@@ -207,8 +208,8 @@ class Posix final : public Path {
 
   // Nothing where the piece has to go another way: all of it, when not all came that the file has of it. The kernel
   // stores, since it survives that the memory is freed meanwhile.
-  [[gnu::noinline]] static std::optional<Outcome> by_window(const OpenFile& file, const Piece& piece) noexcept {
-    std::byte* const place = file.window->at(piece.address, piece.length);
+  [[gnu::noinline]] static std::optional<Outcome> by_bar_mapping(const OpenFile& file, const Piece& piece) noexcept {
+    std::byte* const place = file.mapping->at(piece.address, piece.length);
     if (place == nullptr) return std::nullopt;
     if (!file.now.finds_the_file()) return Outcome::system_error(EBADF);
     const Outcome read = io::read_span(file.fd, {place, piece.length}, piece.at, 1, file.now.size());
@@ -219,7 +220,7 @@ class Posix final : public Path {
     return read;
   }
 
-  // Nothing where a slab has to do: no mailbox to be had, or a descriptor that has got O_DIRECT meanwhile.
+  // Nothing where a bounce buffer has to do: no mailbox to be had, or a descriptor that has got O_DIRECT meanwhile.
   [[gnu::noinline]] std::optional<Outcome> by_mailbox(const OpenFile& file, const facts::BufferFacts& memory,
                                                       const Piece& piece, std::uint64_t next_range) const noexcept {
     gpu::Session session(memory);
@@ -230,7 +231,7 @@ class Posix final : public Path {
     if (read.error() == EINVAL) return std::nullopt;
     if (!read.ok() || read.count() == 0) return read;
     const staging::OverlapWork overlap = prefetch_of_next_range(file, piece, next_range);
-    const int result = small_reads_ == SmallReads::together
+    const int result = small_reads_ == SmallReads::combined
                            ? delivery.by_combined_launch(piece.address, read.count(), overlap)
                            : delivery.by_resident(piece.address, read.count(), overlap);
     return result == cuda::success ? read : gpu::as_outcome(result);
@@ -239,14 +240,14 @@ class Posix final : public Path {
   Outcome through_bounce_buffer(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece,
                                 std::uint64_t next_range) const noexcept {
     observe::count_copy(observe::CopyCounter::bounce_buffer);
-    staging::BounceBuffer slab = staging::BounceBuffer::take();
-    if (!slab) return Outcome::system_error(ENOMEM);
-    BounceCopier mover(memory, copy_mode_, slab);
-    return piece.direction == Direction::read ? read_bounced(file, mover, slab.bytes(), piece, next_range)
-                                              : write_bounced(file, mover, slab.bytes(), piece);
+    staging::BounceBuffer bounce = staging::BounceBuffer::take();
+    if (!bounce) return Outcome::system_error(ENOMEM);
+    BounceCopier bounce_copier(memory, copy_mode_, bounce);
+    return piece.direction == Direction::read ? read_bounced(file, bounce_copier, bounce.bytes(), piece, next_range)
+                                              : write_bounced(file, bounce_copier, bounce.bytes(), piece);
   }
 
-  // Nothing where a slab has to do: host memory, the private description, no ring to be had.
+  // Nothing where a bounce buffer has to do: host memory, the private description, no ring to be had.
   enum class Unless : std::uint8_t { no_ring, no_prompt_kernel };
   std::optional<Outcome> through_staging_buffer(const OpenFile& file, const facts::BufferFacts& memory,
                                                 const Piece& piece, std::uint64_t next_range,
@@ -290,28 +291,28 @@ class Posix final : public Path {
     return io::write_span(file.fd, caller_bytes(piece.address, piece.length), piece.at, block_of(file, piece.carry));
   }
 
-  static Outcome read_bounced(const OpenFile& file, BounceCopier& mover, std::span<std::byte> slab, const Piece& piece,
-                              std::uint64_t next_range) noexcept {
+  static Outcome read_bounced(const OpenFile& file, BounceCopier& bounce_copier, std::span<std::byte> bounce,
+                              const Piece& piece, std::uint64_t next_range) noexcept {
     const std::uint32_t block = block_of(file, piece.carry);
     std::uint64_t done = 0;
     while (done < piece.length) {
       const std::uint64_t position = piece.at.value + done;
       const std::uint64_t skip = position % block;  // bytes of the first block that nobody asked for
-      const std::uint64_t room = slab.size() - skip;
+      const std::uint64_t room = bounce.size() - skip;
       const std::uint64_t wanted = std::min(piece.length - done, room);
       const std::uint64_t staged = (skip + wanted + block - 1) / block * block;
       const FileOffset from{position - skip};
       Outcome read = Outcome::system_error(EINVAL);
       if (piece.carry != SegmentMode::bounce_buffered) {
-        read = io::read_span(file.fd, slab.first(staged), from, block, known_end(file));
+        read = io::read_span(file.fd, bounce.first(staged), from, block, known_end(file));
       }
-      if (read.error() == EINVAL) read = file.buffered.read(slab.first(staged), from);
+      if (read.error() == EINVAL) read = file.buffered.read(bounce.first(staged), from);
       if (!read.ok()) return done > 0 ? Outcome::bytes(done) : read;
       if (read.count() <= skip) break;
       const std::uint64_t arrived = std::min(read.count() - skip, wanted);
       const bool is_last = done + wanted == piece.length;
-      const Outcome moved = mover.to_memory(piece.address + done, slab.subspan(skip, arrived),
-                                            prefetch_of_next_range(file, piece, is_last ? next_range : 0));
+      const Outcome moved = bounce_copier.to_memory(piece.address + done, bounce.subspan(skip, arrived),
+                                                    prefetch_of_next_range(file, piece, is_last ? next_range : 0));
       if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
       done += arrived;
       if (arrived < wanted) break;
@@ -319,16 +320,16 @@ class Posix final : public Path {
     return Outcome::bytes(done);
   }
 
-  static Outcome write_bounced(const OpenFile& file, BounceCopier& mover, std::span<std::byte> slab,
+  static Outcome write_bounced(const OpenFile& file, BounceCopier& bounce_copier, std::span<std::byte> bounce,
                                const Piece& piece) noexcept {
     std::uint64_t done = 0;
     while (done < piece.length) {
-      const auto chunk = slab.first(std::min<std::uint64_t>(piece.length - done, slab.size()));
+      const auto chunk = bounce.first(std::min<std::uint64_t>(piece.length - done, bounce.size()));
       const FileOffset at{piece.at.value + done};
       const staging::OverlapWork before(
           file.now, io::Prefetch::of_write_range(write_range_of_file(file.fd, file.facts), at, chunk.size(),
                                                  io::Prefetch::Step::of_a_page));
-      const Outcome moved = mover.from_memory(chunk, piece.address + done, before);
+      const Outcome moved = bounce_copier.from_memory(chunk, piece.address + done, before);
       if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
       if (!file.now.finds_the_file()) return Outcome::system_error(EBADF);
       Outcome written = Outcome::system_error(EINVAL);
@@ -359,14 +360,14 @@ Path& posix(CopyMode copy_mode, SmallReads small_reads) noexcept {
   using enum CopyMode;
   using enum SmallReads;
   static constinit std::array<std::array<Posix, 5>, 4> all{
-      {{Posix(usual, automatic), Posix(usual, copied), Posix(usual, together), Posix(usual, resident),
-        Posix(usual, window)},
-       {Posix(kernel, automatic), Posix(kernel, copied), Posix(kernel, together), Posix(kernel, resident),
-        Posix(kernel, window)},
-       {Posix(copy_engine, automatic), Posix(copy_engine, copied), Posix(copy_engine, together),
-        Posix(copy_engine, resident), Posix(copy_engine, window)},
-       {Posix(plain, automatic), Posix(plain, copied), Posix(plain, together), Posix(plain, resident),
-        Posix(plain, window)}}};
+      {{Posix(usual, automatic), Posix(usual, copied), Posix(usual, combined), Posix(usual, resident),
+        Posix(usual, bar_mapping)},
+       {Posix(kernel, automatic), Posix(kernel, copied), Posix(kernel, combined), Posix(kernel, resident),
+        Posix(kernel, bar_mapping)},
+       {Posix(copy_engine, automatic), Posix(copy_engine, copied), Posix(copy_engine, combined),
+        Posix(copy_engine, resident), Posix(copy_engine, bar_mapping)},
+       {Posix(plain, automatic), Posix(plain, copied), Posix(plain, combined), Posix(plain, resident),
+        Posix(plain, bar_mapping)}}};
   return all[static_cast<std::size_t>(copy_mode)][static_cast<std::size_t>(small_reads)];
 }
 

@@ -1,4 +1,4 @@
-// The path that everybody gets: pread and pwrite, and for device memory a slab in between.
+// The path that everybody gets: pread and pwrite, and for device memory a bounce buffer in between.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace sluice::paths {
 // Reads of up to 64 KiB, of what the page cache may have, into device memory.
 // The values of sluice.small_reads.
 enum class SmallReads : std::uint8_t {
-  automatic,  // a copy; where several threads are at it, by kernels that stay for the next one
-  copied,     // a copy each
-  together,   // a copy each; those of many threads at once by one launch of a kernel
-  resident,   // by kernels that stay, also for a lone thread
-  window,     // by the CPU's stores, into registered memory that has a window; the rest as automatic
+  automatic,    // a copy; where several threads are at it, by kernels that stay for the next one
+  copied,       // a copy each
+  combined,     // a copy each; those of many threads at once by one launch of a kernel
+  resident,     // by kernels that stay, also for a lone thread
+  bar_mapping,  // by the CPU's stores, into registered memory that has a mapping; the rest as automatic
 };
 
 // Does that path itself ask whether the descriptor is still the file's? It does so while a device copies or begins to:

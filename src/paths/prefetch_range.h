@@ -1,4 +1,4 @@
-// Which bytes of a file may be warmed (io/prefetch.h).
+// Which bytes of a file may be prefetched (io/prefetch.h).
 #pragma once
 
 #include <cstdint>

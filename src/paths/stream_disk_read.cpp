@@ -5,7 +5,7 @@
 //
 //   open_    chunks before it have a place that is free; the device leaves places in any order
 //   asked_   chunks before it are on their way to their places, or there
-//   sent_    chunks before it have been given to the courier
+//   sent_    chunks before it have been given to the copier
 #include "paths/stream_disk_read.h"
 
 #include <sys/uio.h>

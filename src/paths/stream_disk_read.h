@@ -1,4 +1,4 @@
-// A read for a stream that waits for a disk: one thread keeps many places of the courier on their way by io_uring.
+// A read for a stream that waits for a disk: one thread keeps many places of the copier on their way by io_uring.
 #pragma once
 
 #include <optional>

@@ -4,7 +4,7 @@
 //   next_   the first chunk that nobody has claimed
 //   open_   chunks before it have a place that is free
 //
-// The calling thread alone speaks to the courier: it opens places, sends, and reads like everybody else.
+// The calling thread alone speaks to the copier: it opens places, sends, and reads like everybody else.
 #include "paths/stream_helper_read.h"
 
 #include <algorithm>
@@ -94,7 +94,7 @@ class HelperRead final : public workers::Job {
     return file_.block() == 1 ? (piece_.address + begin_of(chunk)) % 16 : 0;
   }
 
-  // Release: whoever claims a chunk finds its place left by the device.
+  // Release: the claimer of a chunk finds its slot left by the device.
   void open_places() noexcept {
     std::uint32_t open = open_.load(std::memory_order_relaxed);
     while (open < chunks_ && copier_.is_free_ahead(open - sent_)) ++open;

@@ -1,4 +1,4 @@
-// A large read for a stream: many hands fill the courier's places.
+// A large read for a stream: many helpers fill the copier's places.
 #pragma once
 
 #include "paths/stream_segment.h"

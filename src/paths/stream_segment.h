@@ -1,4 +1,4 @@
-// Pieces of a file to and from device memory by a stream's courier.
+// Pieces of a file to and from device memory by a stream's copier.
 #pragma once
 
 #include <cstddef>

@@ -40,12 +40,12 @@ constexpr int most_attempts = 3;
 
 constexpr std::uint64_t most_bytes = 65536;
 
-struct Verdict {
+struct Finding {
   std::optional<TrialResult> reach;  // nothing: there was nothing to try on
   std::string words;
 };
 
-Verdict nothing(std::string words) {
+Finding nothing(std::string words) {
   return {std::nullopt, std::move(words)};
 }
 
@@ -63,16 +63,16 @@ class HostPages {
   std::size_t size_;
 };
 
-// Given back, and its window released, whatever happens.
+// Given back, and its mapping released, whatever happens.
 class DeviceBytes {
  public:
   DeviceBytes(gpu::Provider& provider, gpu::Scratch scratch, std::uint64_t into_page)
       : provider_(provider),
         into_page_(into_page),
         scratch_(scratch),
-        window_(provider.map(scratch.memory, scratch.address, scratch.size)) {}
+        mapping_(provider.map(scratch.memory, scratch.address, scratch.size)) {}
   ~DeviceBytes() {
-    if (window_) provider_.release(window_);
+    if (mapping_) provider_.release(mapping_);
     provider_.give_back(scratch_);
   }
   DeviceBytes(const DeviceBytes&) = delete;
@@ -81,15 +81,15 @@ class DeviceBytes {
   std::uint64_t address() const noexcept { return scratch_.address + into_page_; }
   // Where the kernel can pin it; shorter than asked for when it does not lie together.
   std::span<std::byte> pinnable() const noexcept {
-    if (window_.length <= into_page_) return {};
-    return {window_.address + into_page_, window_.length - into_page_};
+    if (mapping_.length <= into_page_) return {};
+    return {mapping_.address + into_page_, mapping_.length - into_page_};
   }
 
  private:
   gpu::Provider& provider_;
   std::uint64_t into_page_;
   gpu::Scratch scratch_;
-  gpu::P2pMapping window_;
+  gpu::P2pMapping mapping_;
 };
 
 bool only_zeros(std::span<const std::byte> bytes) {
@@ -116,7 +116,7 @@ class Trial {
   Trial(const OpenFile& file, const facts::BufferFacts& memory)
       : file_(file), memory_(memory), block_(std::max(1u, file.facts.offset_alignment)) {}
 
-  Verdict make() {
+  Finding make() {
     if (file_.facts.access == facts::Access::write_only) return nothing("this descriptor may not read");
     if (block_ > most_bytes) return nothing(fmt::format("its blocks of {} bytes are too large", block_));
     const facts::Stripes stripes = stripes_below(file_.facts);
@@ -126,26 +126,26 @@ class Trial {
                          ? "no stored bytes in this file to try it with"
                          : fmt::format("no stored bytes in this file that lie on all {} drives", stripes.drives));
     }
-    Verdict verdict = nothing("");
+    Finding finding = nothing("");
     for (const Extent& place : places) {
-      verdict = try_at(place);
-      if (verdict.reach != TrialResult::proven) break;
+      finding = try_at(place);
+      if (finding.reach != TrialResult::proven) break;
     }
-    if (verdict.reach == TrialResult::proven && places.size() > 1) verdict = of_each_drive(places, stripes.chunk);
-    if (verdict.reach == TrialResult::proven && (places.size() == 1 || stripes.mirrored)) return of_all_drives(verdict);
-    return verdict;
+    if (finding.reach == TrialResult::proven && places.size() > 1) finding = of_each_drive(places, stripes.chunk);
+    if (finding.reach == TrialResult::proven && (places.size() == 1 || stripes.mirrored)) return of_all_drives(finding);
+    return finding;
   }
 
  private:
   // Of a mirror, and of several paths, one that the kernel chose has served the trial: the others are alike only where
   // the IOMMU, which is what loses bytes, treats them alike.
-  Verdict of_all_drives(const Verdict& verdict) const {
+  Finding of_all_drives(const Finding& finding) const {
     const std::vector<std::string> domains = facts::iommu_domains(file_.facts.block, facts::Root{});
-    if (domains.size() < 2) return verdict;
+    if (domains.size() < 2) return finding;
     return nothing("one of its drives or paths was tried, and others stand in another kind of IOMMU domain");
   }
 
-  Verdict of_each_drive(const std::vector<Extent>& places, std::uint64_t chunk) const {
+  Finding of_each_drive(const std::vector<Extent>& places, std::uint64_t chunk) const {
     // A file system that had not placed all the bytes yet may have put them elsewhere.
     const std::uint64_t begin = places.front().begin;
     if (is_regular() && !facts::is_stored_together(file_.fd, {begin, places.back().begin + block_ - begin})) {
@@ -167,7 +167,7 @@ class Trial {
     return places;
   }
 
-  // The first stretch of whole blocks, at least so long, that lies together on the device.
+  // The first range of whole blocks, at least so long, that lies together on the device.
   std::optional<Extent> find_stretch(std::uint64_t least) const {
     if (file_.facts.kind == facts::FileKind::block_device) return Extent{0, least - block_ + most_bytes};
     for (std::uint64_t from = 0;;) {
@@ -185,7 +185,7 @@ class Trial {
     }
   }
 
-  Verdict try_at(const Extent& place) {
+  Finding try_at(const Extent& place) {
     const HostPages before(most_bytes);
     const Outcome expected = read_plainly_direct(place, before);
     if (!expected.ok()) return nothing("the file cannot be read with O_DIRECT: " + error_text(expected));
@@ -207,7 +207,7 @@ class Trial {
                          static_cast<std::uint32_t>(block_), file_.now.size());
   }
 
-  Verdict into_device(const Extent& place, std::span<std::byte> wanted) {
+  Finding into_device(const Extent& place, std::span<std::byte> wanted) {
     gpu::Session session(memory_);
     if (session.status() != cuda::success) {
       return nothing("the device's context cannot be used: " + gpu::error_name(session.status()));
@@ -246,7 +246,7 @@ class Trial {
     return session.copy_to_device(device.address(), pages.all().first(wanted.size())) == cuda::success;
   }
 
-  static Verdict refused(Outcome read) {
+  static Finding refused(Outcome read) {
     const TrialResult reach = reach_after(read);
     if (reach == TrialResult::proven) return nothing("reading into device memory failed: " + error_text(read));
     return {reach, "the trial read answered " + error_text(read)};
@@ -262,7 +262,7 @@ class Trial {
     return same;
   }
 
-  static Verdict lost(Outcome read, std::span<const std::byte> wanted, const HostPages& found) {
+  static Finding lost(Outcome read, std::span<const std::byte> wanted, const HostPages& found) {
     const auto arrived = static_cast<std::size_t>(
         std::mismatch(wanted.begin(), wanted.end(), found.all().begin()).first - wanted.begin());
     return {TrialResult::data_lost, fmt::format("the trial read reported {} bytes; {} arrived", read.count(), arrived)};
@@ -273,11 +273,11 @@ class Trial {
   const std::uint64_t block_;
 };
 
-void tell(const DirectPair& pair, const Verdict& verdict) {
-  const bool proven = verdict.reach == TrialResult::proven;
+void tell(const DirectPair& pair, const Finding& finding) {
+  const bool proven = finding.reach == TrialResult::proven;
   observe::log(proven ? config::LogLevel::notice : config::LogLevel::warn, "p2pdma",
                fmt::format("device {} and {}: {} ({})", pair.device(), pair.storage(),
-                           proven ? "the direct path is proven" : "not direct", verdict.words));
+                           proven ? "the direct path is proven" : "not direct", finding.words));
 }
 
 }  // namespace
@@ -285,12 +285,12 @@ void tell(const DirectPair& pair, const Verdict& verdict) {
 void make_trial(const OpenFile& file, const facts::BufferFacts& memory) noexcept {
   DirectPair& pair = *file.pair;
   try {
-    const Verdict verdict = Trial(file, memory).make();
-    tell(pair, verdict);
-    if (verdict.reach) {
-      pair.settle(*verdict.reach, verdict.words);
+    const Finding finding = Trial(file, memory).make();
+    tell(pair, finding);
+    if (finding.reach) {
+      pair.settle(*finding.reach, finding.words);
     } else {
-      pair.postpone(verdict.words);
+      pair.postpone(finding.words);
     }
   } catch (...) {  // no memory for a trial
     pair.give_up();

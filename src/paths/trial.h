@@ -6,8 +6,8 @@
 namespace sluice::paths {
 
 // Reads some bytes of the file twice, into host memory and, by the drive, into device memory that held their opposite,
-// and compares. Settles the file's pair, or postpones it where this file is nothing to try on. For whoever has claimed
-// the trial. `memory`: of the device, its context decides which one is used. Writes to no file.
+// and compares. Settles the file's pair, or postpones it where this file is nothing to try on. For the thread that has
+// claimed the trial. `memory`: of the device, its context decides which one is used. Writes to no file.
 void make_trial(const OpenFile& file, const facts::BufferFacts& memory) noexcept;
 
 }  // namespace sluice::paths

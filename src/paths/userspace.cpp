@@ -81,15 +81,16 @@ class Userspace final : public Path {
       OperationsSide side(file);
       return move_in_stream(*file.copier, memory, piece, side);
     }
-    staging::BounceBuffer slab = staging::BounceBuffer::take();
-    if (!slab) return Outcome::system_error(ENOMEM);
-    BounceCopier mover(memory, copy_mode_, slab);
+    staging::BounceBuffer bounce = staging::BounceBuffer::take();
+    if (!bounce) return Outcome::system_error(ENOMEM);
+    BounceCopier bounce_copier(memory, copy_mode_, bounce);
     std::uint64_t done = 0;
     while (done < piece.length) {
-      const auto chunk = slab.bytes().first(std::min<std::uint64_t>(piece.length - done, slab.bytes().size()));
-      const Outcome moved = piece.direction == Direction::read
-                                ? read_chunk(file, mover, chunk, {piece.at.value + done}, piece.address + done)
-                                : write_chunk(file, mover, chunk, {piece.at.value + done}, piece.address + done);
+      const auto chunk = bounce.bytes().first(std::min<std::uint64_t>(piece.length - done, bounce.bytes().size()));
+      const Outcome moved =
+          piece.direction == Direction::read
+              ? read_chunk(file, bounce_copier, chunk, {piece.at.value + done}, piece.address + done)
+              : write_chunk(file, bounce_copier, chunk, {piece.at.value + done}, piece.address + done);
       if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
       done += moved.count();
       if (moved.count() < chunk.size()) break;
@@ -98,15 +99,15 @@ class Userspace final : public Path {
   }
 
  private:
-  static Outcome read_chunk(const OpenFile& file, BounceCopier& mover, std::span<std::byte> chunk, FileOffset at,
-                            std::uint64_t address) noexcept {
+  static Outcome read_chunk(const OpenFile& file, BounceCopier& bounce_copier, std::span<std::byte> chunk,
+                            FileOffset at, std::uint64_t address) noexcept {
     const Outcome read = read_all(file, chunk, at);
-    return read.count() == 0 ? read : mover.to_memory(address, chunk.first(read.count()));
+    return read.count() == 0 ? read : bounce_copier.to_memory(address, chunk.first(read.count()));
   }
 
-  static Outcome write_chunk(const OpenFile& file, BounceCopier& mover, std::span<std::byte> chunk, FileOffset at,
-                             std::uint64_t address) noexcept {
-    const Outcome staged = mover.from_memory(chunk, address);
+  static Outcome write_chunk(const OpenFile& file, BounceCopier& bounce_copier, std::span<std::byte> chunk,
+                             FileOffset at, std::uint64_t address) noexcept {
+    const Outcome staged = bounce_copier.from_memory(chunk, address);
     return staged.ok() ? write_all(file, chunk, at) : staged;
   }
 

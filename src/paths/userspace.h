@@ -8,7 +8,7 @@ namespace sluice::paths {
 
 Path& userspace(CopyMode copy_mode) noexcept;
 
-// A plain read of a file's bytes into host memory, by whoever serves them: the caller's own operation where there is
+// A plain read of a file's bytes into host memory, by what serves them: the caller's own operation where there is
 // one, else the private description.
 base::Outcome read_plainly(const OpenFile& file, std::span<std::byte> into, base::FileOffset at) noexcept;
 

@@ -1,6 +1,6 @@
 // A record a thread, in a list that only grows; records of ended threads serve new ones. A record's number of turns is
-// odd while its thread is inside a transfer, and no number comes twice: so whoever remembers an odd one sees that very
-// transfer end, whatever the thread begins next.
+// odd while its thread is inside a transfer, and no number comes twice: so a thread that remembers an odd one sees that
+// very transfer end, whatever the thread begins next.
 #include "process/in_flight.h"
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ struct alignas(64) Record {
   Record* next = nullptr;     // written before the record is published
 
   bool busy() const noexcept { return (turns.load(std::memory_order_relaxed) & 1) != 0; }
-  // Release: whoever sees the turn end sees the bytes in place.
+  // Release: a thread that sees the turn end sees the bytes in place.
   void turn() noexcept { turns.store(turns.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 };
 
@@ -65,7 +65,7 @@ Record* take_record() noexcept {
   auto* const record = new (std::nothrow) Record;
   if (record == nullptr) return nullptr;
   record->next = all_records.load(std::memory_order_relaxed);
-  // Release: the record is whole for whoever finds it in the list.
+  // Release: the record is whole when it is found in the list.
   while (!all_records.compare_exchange_weak(record->next, record, std::memory_order_release)) {
   }
   return record;
@@ -106,8 +106,8 @@ void wait_at_exit() {
   if (given_up.load()) return;
   int before = PTHREAD_CANCEL_ENABLE;
   ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-  // Whoever begins something queued shows itself first and then looks here; this looks for it afterwards. So one of
-  // them sees the other.
+  // A thread that begins something queued shows itself first and then looks here; this looks for it afterwards. So one
+  // of them sees the other.
   ended_up_to.store(last_queued.load(std::memory_order_relaxed), std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (Record* record = all_records.load(std::memory_order_acquire); record != nullptr; record = record->next) {

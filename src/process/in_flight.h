@@ -36,8 +36,8 @@ void wait_for_transfers_at_exit() noexcept;
 // ends and has given up on those that are left.
 bool waiting_can_end() noexcept;
 
-// What is queued now, to begin later, perhaps on another thread, gets a number. With an InFlight that lives since, may
-// it begin? Not when exit() has come meanwhile: nobody would wait for it.
+// What is queued now, to begin later, perhaps on another thread, gets a number. May this queued work start,
+// with an InFlight that lives since? Not when exit() has come meanwhile: nobody would wait for it.
 std::uint64_t queue_number() noexcept;
 bool may_begin(std::uint64_t queued) noexcept;
 

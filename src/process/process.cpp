@@ -46,9 +46,9 @@ paths::CopyMode copy_mode_of(const config::Config& config) {
 paths::SmallReads small_reads_of(const config::Config& config) {
   const std::string_view chosen = config.text(config::key_at("sluice.small_reads"));
   if (chosen == "copy") return paths::SmallReads::copied;
-  if (chosen == "together") return paths::SmallReads::together;
+  if (chosen == "together") return paths::SmallReads::combined;
   if (chosen == "resident") return paths::SmallReads::resident;
-  return chosen == "window" ? paths::SmallReads::window : paths::SmallReads::automatic;
+  return chosen == "window" ? paths::SmallReads::bar_mapping : paths::SmallReads::automatic;
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ void Process::open_locked() {
       config.flag(CUFILE_PARAM_FORCE_COMPAT_MODE) || config.flag(CUFILE_PARAM_PROPERTIES_POSIX_IO_MODE);
   session->options.rules.use_pci_p2pdma = config.flag(CUFILE_PARAM_USE_PCIP2PDMA);
   session->options.rules.allow_compat = config.flag(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE);
-  // Kernel symbols take a while to search: only for those who want to know.
+  // Kernel symbols take a while to search: only where that is asked for.
   session->options.machine =
       facts::of_machine(facts::Root{}, session->options.rules.use_pci_p2pdma ? facts::KernelSearch::symbols
                                                                              : facts::KernelSearch::configuration);
@@ -215,7 +215,7 @@ bool Process::end_file(void* handle) {
 
 void Process::deregister_file(void* handle) {
   if (!end_file(handle)) {
-    files_.retire(handle, drain_mode_now());  // nothing but a wait for who has begun to end it
+    files_.retire(handle, drain_mode_now());  // nothing but a wait for the thread that has begun to end it
     throw Failure(
         CU_FILE_HANDLE_NOT_REGISTERED,
         "this handle is not registered: it was deregistered already, or never came from cuFileHandleRegister");

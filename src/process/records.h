@@ -49,7 +49,7 @@ struct Buffer {
   std::uint64_t base = 0;
   std::uint64_t size = 0;
   facts::BufferFacts facts;  // of the first byte
-  gpu::BarMapping window;    // empty unless the life asks for windows
+  gpu::BarMapping mapping;   // empty unless the life asks for mappings
   bool is_whole = true;      // all of it was there; of a reservation, parts may be mapped later, or never
 };
 

@@ -49,10 +49,10 @@ void require_direct_way(const DriverSession& session, const facts::FileFacts& fi
   device.kind = facts::MemoryKind::device;
   const route::Rules& rules = session.options.rules;
   for (const base::Direction direction : {base::Direction::read, base::Direction::write}) {
-    const route::RouteChoice verdict =
+    const route::RouteChoice choice =
         route::judge(file, device, session.options.machine, rules, direction, facts::TrialResult::proven);
-    if (route::is_permitted(verdict, rules)) continue;
-    const route::ReasonText& text = *route::reason_text(verdict.reason);
+    if (route::is_permitted(choice, rules)) continue;
+    const route::ReasonText& text = *route::reason_text(choice.reason);
     throw Failure(CU_FILE_IO_NOT_SUPPORTED,
                   "properties.allow_compat_mode is off, and only the CPU reaches this file. " +
                       std::string(text.sentence) + " " + text.remedy);
@@ -65,10 +65,11 @@ bool lies_in_range(const facts::BufferFacts& memory, std::uint64_t address, std:
 }
 
 // For small reads by the CPU's stores, where they are asked for and everything is not to go one certain way.
-bool wants_window(const Options& options, const facts::BufferFacts& memory) {
+bool wants_bar_mapping(const Options& options, const facts::BufferFacts& memory) {
   const bool free_to_choose =
       options.copy_mode == paths::CopyMode::usual || options.copy_mode == paths::CopyMode::kernel;
-  return free_to_choose && options.small_reads == paths::SmallReads::window && memory.kind == facts::MemoryKind::device;
+  return free_to_choose && options.small_reads == paths::SmallReads::bar_mapping &&
+         memory.kind == facts::MemoryKind::device;
 }
 
 // Best now: later a stream may wait for us, or for what the program does next.
@@ -163,7 +164,7 @@ void Process::register_buffer(const void* base, std::size_t size, int flags) {
   gpu::settle(facts, address);
   if (on_device) observe::name_device(facts.device, gpu::uuid_of(facts.device).bytes);
   auto buffer = std::make_unique<Buffer>(Buffer{address, size, facts, {}, is_whole});
-  if (is_whole && wants_window(session->options, facts)) buffer->window = gpu::BarMapping::onto(address, size);
+  if (is_whole && wants_bar_mapping(session->options, facts)) buffer->mapping = gpu::BarMapping::onto(address, size);
   void* stale = nullptr;
   {
     const std::lock_guard lock(control_);

@@ -16,7 +16,7 @@
 
 namespace sluice::process {
 
-// Whether whoever ends a handle waits for those that use it.
+// Whether the end of a handle waits for those that use it.
 enum class DrainMode : std::uint8_t { until_the_last_user_left, none };
 
 // What a pointer says of itself.
@@ -44,7 +44,7 @@ class SlotTable {
 
   struct Slot {
     std::atomic<std::uint64_t> word{word_of(1, phase_free)};
-    std::unique_ptr<Object> object;  // written while free; destroyed by whoever ends the dying phase
+    std::unique_ptr<Object> object;  // written while free; destroyed at the end of the dying phase
     std::array<Count, Shards> counts;
   };
 
@@ -151,7 +151,7 @@ class SlotTable {
 
   // Ends a handle: nobody new gets in, and once the last user has left the object is destroyed. Returns after that,
   // also where another thread has begun to end it. False when the handle was not live. Not to be called with a pin of
-  // the same handle in hand, unless without patience: then it returns at once, and the slot is not used again.
+  // the same handle held, unless without waiting: then it returns at once, and the slot is not used again.
   bool retire(Handle handle, DrainMode drain_mode = DrainMode::until_the_last_user_left) {
     const auto place = unpack(handle);
     Slot* const slot = place ? slot_at(place->index) : nullptr;
@@ -194,7 +194,7 @@ class SlotTable {
   }
 
   // Around fork: no child inherits the mutex locked, and users that the child's other threads were do not exist there.
-  // Nor do those who were ending a handle: it has ended, and its object and slot are left as they are.
+  // Nor do those that were ending a handle: it has ended, and its object and slot are left as they are.
   void before_fork() { mutex_.lock(); }
   void after_fork(bool in_child) {
     if (in_child) {
@@ -253,15 +253,15 @@ class SlotTable {
     if ((word & phase_mask) == phase_dying) settle(slot, static_cast<std::uint32_t>(word >> 2));
   }
 
-  // Ends the dying phase when nobody is left. Everyone who leaves a dying slot comes here, so the last one does.
-  // Users only leave in this phase (those who come look at the word and leave at once), so counts that are all seen
+  // Ends the dying phase when nobody is left. Every user that leaves a dying slot comes here, so the last one does.
+  // Users only leave in this phase (those that come look at the word and leave at once), so counts that are all seen
   // to be zero, one after the other, were all zero in the end.
   static void settle(Slot& slot, std::uint32_t generation) noexcept {
     for (const Count& count : slot.counts) {
       if (count.users.load() != 0) return;
     }
     std::uint64_t dying = word_of(generation, phase_dying);
-    // Two may get here at once: the exchange picks the one who destroys.
+    // Two may get here at once: the exchange picks the one that destroys.
     if (!slot.word.compare_exchange_strong(dying, word_of(generation, phase_ending))) return;
     slot.object.reset();
     slot.word.store(word_of(generation + 1, phase_free));

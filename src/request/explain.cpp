@@ -1,4 +1,4 @@
-// Sentences from verdicts. Not on the I/O path but for the one line that SLUICE_EXPLAIN asks for.
+// Sentences from choices. Not on the I/O path but for the one line that SLUICE_EXPLAIN asks for.
 #include "request/explain.h"
 
 #include <fmt/format.h>

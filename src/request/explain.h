@@ -9,10 +9,10 @@
 
 namespace sluice::request {
 
-// The verdict for a transfer between this file and this memory, and the facts that it rests on. A direct path that
+// The choice for a transfer between this file and this memory, and the facts that it rests on. A direct path that
 // nobody has tried yet is tried. A shape of no bytes stands for large, aligned transfers.
 struct Explanation {
-  route::RouteChoice verdict;
+  route::RouteChoice choice;
   std::string detail;
 };
 Explanation explain(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape);

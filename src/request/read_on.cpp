@@ -20,7 +20,7 @@ bool tells_of_storage(Outcome moved) noexcept {
   return !moved.ok() && moved.error() != EIO;
 }
 
-// What O_DIRECT refuses, or collides with, the page cache has. Places that are left over need not be whole blocks.
+// What O_DIRECT refuses, or collides with, the page cache has. Places that are left need not be whole blocks.
 SegmentMode carry_for(const paths::OpenFile& file, const paths::Piece& piece, unsigned in_vain) noexcept {
   if (!file.facts.direct) return piece.carry;
   return in_vain == 0 ? SegmentMode::bounce : SegmentMode::bounce_buffered;
@@ -44,7 +44,7 @@ Outcome read_on(paths::Path& path, const paths::OpenFile& file, const facts::Buf
     const std::uint64_t at = piece.at.value + done;
     if (at >= now.size()) return Outcome::bytes(done);
     const paths::OpenFile as_it_is{file.fd,         file.facts,  file.buffered, file.disk,   now,
-                                   file.operations, file.handle, file.pair,     file.copier, file.window};
+                                   file.operations, file.handle, file.pair,     file.copier, file.mapping};
     const std::uint64_t length = std::min(piece.length - done, now.size() - at);
     moved = path.move(as_it_is, memory,
                       {piece.direction, carry_for(file, piece, in_vain), FileOffset{at}, piece.address + done, length});

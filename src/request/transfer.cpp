@@ -51,9 +51,9 @@ bool still_there(const process::Buffer& buffer, const facts::BufferFacts& memory
 }
 
 // It shows the allocation that was registered: not another one that has come to its address, nor what is mapped behind.
-const gpu::BarMapping* window_of(const Memory& memory) noexcept {
-  if (!memory.inside || !memory.registration->window) return nullptr;
-  return same_allocation(memory.registration->facts, memory.facts) ? &memory.registration->window : nullptr;
+const gpu::BarMapping* bar_mapping_of(const Memory& memory) noexcept {
+  if (!memory.inside || !memory.registration->mapping) return nullptr;
+  return same_allocation(memory.registration->facts, memory.facts) ? &memory.registration->mapping : nullptr;
 }
 
 // A negative offset stays in the memory that its pointer means: nothing but device memory lies between the two, or host
@@ -184,10 +184,11 @@ Outcome run(process::Process& process, process::File& file, const Call& call, co
   if (memory.facts.kind != facts::MemoryKind::plain_host) watch_exit_behind_the_driver();
   const request::Request request{call.direction, base::FileOffset{offset}, address, bounded.size,
                                  memory.facts,   caller.progress.stopped};
-  const paths::OpenFile open{
-      file.fd, file.facts,       file.buffered, file.disk,
-      now,     file.operations,  call.handle,   process::pair_of(file, memory.facts, call.direction),
-      copier,  window_of(memory)};
+  const paths::OpenFile open{file.fd,       file.facts,
+                             file.buffered, file.disk,
+                             now,           file.operations,
+                             call.handle,   process::pair_of(file, memory.facts, call.direction),
+                             copier,        bar_mapping_of(memory)};
   // Between a submission and its turn, programs may well have closed a file.
   const bool in_time = call.direction == Direction::read && caller.batch;
   const bool later = !in_time && paths::looks_while_copying(open, memory.facts, call.direction, bounded.size);
@@ -228,7 +229,7 @@ bool leaves_its_registration(process::Process& process, const Call& call) noexce
 }
 
 Outcome run_watched(process::Process& process, process::File& file, const Call& call, const Caller& caller) noexcept {
-  const process::InFlight in_flight;  // for those who come with a pin
+  const process::InFlight in_flight;  // for callers that come with a pin
   const TransferTimer watch;
   const Outcome outcome = run_counted(process, file, call, caller);
   TransferTimer::end(file, call, outcome, watch.so_far());

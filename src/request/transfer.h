@@ -48,7 +48,7 @@ base::Outcome transfer_part(process::Process& process, process::File& file, cons
 Call rest_of(const Call& call, std::uint64_t there) noexcept;
 base::Outcome after_prefix(std::uint64_t there, base::Outcome rest) noexcept;
 
-// The same for a stream that has got there: device memory is reached through its courier, where there is one. NVIDIA's
+// The same for a stream that has got there: device memory is reached through its copier, where there is one. NVIDIA's
 // library has codes of its own here for memory that a call may not touch: so have we.
 // NVIDIA's library also looks less closely at offsets that are read when the stream gets there.
 enum class OffsetsAre : std::uint8_t { fixed, read_late };
@@ -64,7 +64,7 @@ bool ends_beyond_all_files(off_t offset, std::size_t size) noexcept;
 // Does a call by a pointer that was registered leave what was registered there, and is still there?
 bool leaves_registered(const process::Buffer& buffer, const Call& call) noexcept;
 
-// For whoever runs transfers in another way, and has to do these by himself.
+// For the batch runner.
 
 // Before the first use of device memory: exit() is to wait for transfers before the driver goes.
 void watch_exit_behind_the_driver() noexcept;

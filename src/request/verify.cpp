@@ -1,4 +1,4 @@
-// Two slabs side by side: one from the file, one from the memory. Slow, and nothing clever, on purpose.
+// Two bounce buffers side by side: one from the file, one from the memory. Slow, and nothing clever, on purpose.
 #include "request/verify.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ void complain(config::LogLevel level, const std::string& text) noexcept {
 Outcome fetch(const Request& request, stream::StreamCopier* copier, std::optional<gpu::Session>& session,
               std::uint64_t offset, std::span<std::byte> into) {
   const std::uint64_t address = request.address + offset;
-  // A courier that has not got the bytes there either says why.
+  // A copier that has not got the bytes there either says why.
   if (copier != nullptr && !facts::is_host(request.memory.kind)) return paths::read_back(*copier, address, into);
   if (session) {
     // By a stream of our own: others may stand before what this is part of, in a stream of the program's.

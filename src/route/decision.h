@@ -15,9 +15,10 @@ using Reason = sluice_reason_t;
 
 // How one segment is carried. Only `direct` is not the posix path's.
 enum class SegmentMode : std::uint8_t {
-  straight,         // the kernel moves the bytes to or from the caller's memory
-  bounce,           // through a slab, by the caller's own description; O_DIRECT reads may fetch whole blocks around it
-  bounce_buffered,  // through a slab, by a private description without O_DIRECT: the ragged edges of a direct write
+  straight,  // the kernel moves the bytes to or from the caller's memory
+  bounce,  // through a bounce buffer, by the caller's own description; O_DIRECT reads may fetch whole blocks around it
+  bounce_buffered,  // through a bounce buffer, by a private description without O_DIRECT: the ragged edges of a direct
+                    // write
   direct,           // the drive itself reads or writes device memory
 };
 

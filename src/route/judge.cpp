@@ -46,7 +46,7 @@ bool has_no_drive(const facts::BlockFacts& block) noexcept {
 
 // Calls `tell` with one reason after the other until it answers that it has enough. The order is the contract
 // (docs/reference/paths.md): from what the caller chose, over what the memory and the file are, to what the machine
-// lacks and what a trial has shown. Whoever removes the first reason by its remedy is told the next one.
+// lacks and what a trial has shown. When the first reason is removed by its remedy, the next one is told.
 template <typename Tell>
 void tell_reasons(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
                   const Rules& rules, facts::TrialResult reach, Tell tell) noexcept(noexcept(tell(Reason{}))) {
@@ -124,8 +124,8 @@ bool compat_is_allowed(const Rules& rules) noexcept {
   return rules.allow_compat || rules.force_compat || rules.plain;
 }
 
-bool is_permitted(const RouteChoice& verdict, const Rules& rules) noexcept {
-  return verdict.path != SLUICE_PATH_POSIX || verdict.reason == SLUICE_REASON_HOST_MEMORY || compat_is_allowed(rules);
+bool is_permitted(const RouteChoice& choice, const Rules& rules) noexcept {
+  return choice.path != SLUICE_PATH_POSIX || choice.reason == SLUICE_REASON_HOST_MEMORY || compat_is_allowed(rules);
 }
 
 bool has_direct_way(const facts::MachineFacts& machine, const Rules& rules) noexcept {

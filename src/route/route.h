@@ -1,4 +1,4 @@
-// Facts + rules + the shape of a request -> Decision. Pure functions: no I/O, no state, nothing from paths/, engine/
+// Facts + rules + the shape of a request -> Decision. Pure functions: no I/O, no state, nothing from paths/, io/
 // or gpu/.
 #pragma once
 
@@ -28,8 +28,8 @@ struct Shape {
   std::uint64_t address = 0;  // of the first byte in memory
   std::uint64_t size = 0;     // 0: only path and reason are decided, no segments
   // Where the file ends now. An O_DIRECT read that gets there fills the rest of the last block behind the bytes that
-  // it counts: for host memory, what lies behind the last whole block goes through a slab. Unknown or a block device:
-  // leave it.
+  // it counts: for host memory, what lies behind the last whole block goes through a bounce buffer. Unknown or a block
+  // device: leave it.
   std::uint64_t file_end = ~std::uint64_t{0};
 };
 
@@ -37,7 +37,7 @@ struct Shape {
 // is about host memory, and what a trial has not shown is not trusted.
 inline constexpr std::uint32_t trusted_memory_alignment = 512;
 
-// The verdict that holds for every request of one direction between this file and this kind of memory.
+// The choice that holds for every request of one direction between this file and this kind of memory.
 struct RouteChoice {
   Path path = SLUICE_PATH_POSIX;
   Reason reason = SLUICE_REASON_HOST_MEMORY;
@@ -55,12 +55,12 @@ std::vector<Reason> all_reasons(const facts::FileFacts& file, const facts::Buffe
 // The reason for a reach.
 Reason reason_of(facts::TrialResult reach) noexcept;
 
-// Whether the configuration lets the CPU move the bytes of device memory. Who forces that allows it.
+// Whether the configuration lets the CPU move the bytes of device memory. Forcing it allows it.
 bool compat_is_allowed(const Rules& rules) noexcept;
 
-// Whether a request with this verdict may be carried out. Host memory needs nobody's leave, nor do the operations of a
+// Whether a request with this choice may be carried out. Host memory needs nobody's leave, nor do the operations of a
 // user-space file system.
-bool is_permitted(const RouteChoice& verdict, const Rules& rules) noexcept;
+bool is_permitted(const RouteChoice& choice, const Rules& rules) noexcept;
 
 // Whether this machine can have a more direct path than posix at all, whatever the file.
 bool has_direct_way(const facts::MachineFacts& machine, const Rules& rules) noexcept;

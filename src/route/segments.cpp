@@ -93,7 +93,7 @@ void cut_direct_write(Decision& decision, const Shape& shape, const Alignment& a
 }
 
 // How the aligned body of an O_DIRECT request goes: device memory by the drive where that is the path, host memory in
-// place, all else through a slab.
+// place, all else through a bounce buffer.
 SegmentMode mode_of_body(const Decision& decision, MemoryKind kind, const Rules& rules) noexcept {
   if (decision.path == SLUICE_PATH_P2PDMA) return SegmentMode::direct;
   return is_host(kind) && !rules.plain ? SegmentMode::straight : SegmentMode::bounce;
@@ -115,7 +115,7 @@ void cut(Decision& decision, const facts::FileFacts& file, MemoryKind kind, cons
   } else if (whole != SegmentMode::bounce) {
     cut_direct_read(decision, shape, alignment, whole);
   } else {
-    // One segment even when it is ragged: a slab has room for the whole blocks around it.
+    // One segment even when it is ragged: a bounce buffer has room for the whole blocks around it.
     add(decision, 0, shape.size, SegmentMode::bounce);
   }
 }
@@ -128,10 +128,10 @@ bool goes_direct(const Segment& segment) noexcept {
 
 Decision decide(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
                 const Rules& rules, const Shape& shape, facts::TrialResult reach) noexcept {
-  const RouteChoice verdict = judge(file, buffer, machine, rules, shape.direction, reach);
+  const RouteChoice choice = judge(file, buffer, machine, rules, shape.direction, reach);
   Decision decision;
-  decision.path = verdict.path;
-  decision.reason = verdict.reason;
+  decision.path = choice.path;
+  decision.reason = choice.reason;
   if (shape.size > 0) cut(decision, file, buffer.kind, rules, shape);
   const auto segments = decision.segments();
   if (decision.path == SLUICE_PATH_P2PDMA && shape.size > 0 &&

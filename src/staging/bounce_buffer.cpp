@@ -1,5 +1,5 @@
-// The pool behind the slabs. Memory that is pinned stays pinned: registering is dear, and at exit the driver may be
-// gone before us.
+// The pool behind the bounce buffers. Memory that is pinned stays pinned: registering is dear, and at exit the driver
+// may be gone before us.
 #include "staging/bounce_buffer.h"
 
 #include <atomic>
@@ -16,7 +16,7 @@ namespace sluice::staging {
 
 namespace {
 
-// Lives in the page before the slab's bytes, so that idle slabs need no memory of their own.
+// Lives in the page before the bounce buffer's bytes, so that idle bounce buffers need no memory of their own.
 struct Header {
   Header* next = nullptr;
   bool pin_tried = false;
@@ -44,7 +44,7 @@ Pool& pool() {
   return instance.get();
 }
 
-// Counts the forks that led to this process: slabs from before the last one belong to an ancestor.
+// Counts the forks that led to this process: bounce buffers from before the last one belong to an ancestor.
 std::atomic<unsigned> forks{0};
 
 std::byte* make() noexcept {
@@ -62,9 +62,9 @@ void give_to_pool(std::byte* memory) noexcept {
   pool().idle = header;
 }
 
-// The slab that this thread used last. It has no destructor: transfers of the thread's last destructors and of exit
-// handlers still look at it.
-struct ThreadSlab {
+// The bounce buffer that this thread used last. It has no destructor: transfers of the thread's last destructors and of
+// exit handlers still look at it.
+struct ThreadBuffer {
   std::byte* memory;
   unsigned born;
   bool armed;  // the end of this thread will be noticed
@@ -75,7 +75,7 @@ struct ThreadSlab {
     return born == forks.load(std::memory_order_relaxed) ? own : nullptr;
   }
 };
-constinit thread_local ThreadSlab thread_buffer{};
+constinit thread_local ThreadBuffer thread_buffer{};
 
 // Slabs that the thread takes afterwards go straight back to the pool.
 constinit base::ThreadEnd buffer_thread_end{[](void*) {

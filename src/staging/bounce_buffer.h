@@ -15,7 +15,7 @@ namespace sluice::staging {
 
 inline constexpr std::size_t bounce_buffer_bytes = std::size_t{1} << 20;
 
-// A slab on loan. Empty when there was no memory.
+// A bounce buffer on loan. Empty when there was no memory.
 class BounceBuffer {
  public:
   // From this thread's own, else from those that ended threads left behind, else new.
@@ -30,11 +30,11 @@ class BounceBuffer {
   std::span<std::byte> bytes() const noexcept { return {memory_, memory_ == nullptr ? 0 : bounce_buffer_bytes}; }
 
   // Makes copies to and from devices run at the link's speed. In the session's context; a refusal (memlock, no
-  // driver) costs speed only. Once a slab: true when that was now, which takes long.
+  // driver) costs speed only. Once a bounce buffer: true when that was now, which takes long.
   bool pin(const gpu::Session& session) noexcept;
 
-  // A word beside the slab's bytes that a device may write when its copies have come so far, and what it is to write
-  // next. Only in the context that the slab was pinned in: when that goes, a device finds nothing there.
+  // A word beside the bounce buffer's bytes that a device may write when its copies have come so far, and what it is to
+  // write next. Only in the context that the bounce buffer was pinned in: when that goes, a device finds nothing there.
   struct Mark {
     const std::uint32_t* word;
     std::uint64_t seen_by_device;
@@ -54,8 +54,8 @@ struct BounceBufferCounts {
 };
 BounceBufferCounts bounce_buffer_counts() noexcept;
 
-// A child of fork has none of its parent's slabs (they are not even mapped there): all is forgotten, nothing is freed.
-// The pool is locked from before until after, so that no child inherits a lock that somebody held.
+// A child of fork has none of its parent's bounce buffers (they are not even mapped there): all is forgotten, nothing
+// is freed. The pool is locked from before until after, so that no child inherits a lock that somebody held.
 void bounce_buffers_before_fork() noexcept;
 void bounce_buffers_after_fork(bool in_child) noexcept;
 

@@ -1,5 +1,5 @@
 // Mailboxes: pieces of pinned memory, each a little more than a small request, which a kernel of ours takes bytes from.
-// A context has a row of them; whoever gets none does without.
+// A context has a row of them; a read that gets none does without.
 #pragma once
 
 #include <array>
@@ -45,7 +45,7 @@ struct alignas(64) Mailbox {
   // No launch is going to look at it.
   bool is_free() const noexcept { return launch_id == 0 || answer() >> 32U == launch_id; }
 
-  // A launch that does not begin soon has cost who waited for it time, and costs the program's kernels some when it
+  // A launch that does not begin soon has cost its waiter time, and costs the program's kernels some when it
   // does begin: there is no other for a while.
   bool is_cooling_down() const noexcept {
     return cooldown.was_needed() && !cooldown.is_over(std::chrono::steady_clock::now());
@@ -65,7 +65,7 @@ struct alignas(64) Mailbox {
 };
 
 struct MailboxRow {
-  std::atomic<cuda::Context> context{nullptr};  // a hint; certain is what `device` says to who has a box
+  std::atomic<cuda::Context> context{nullptr};  // a hint; certain is what `device` says to the holder of a box
   gpu::Mailboxes device;
   std::byte* memory = nullptr;
   std::atomic<std::uint32_t> last_launch_id{0};

@@ -1,6 +1,7 @@
-// Together: a thread puts its box into the row's list of ready ones. Whoever finds nobody leading takes the whole list,
-// launches the kernel for it, and stops leading; then it waits for its own box like everybody else. While it launches,
-// the next list grows. So nobody depends on a leader for longer than a launch, or one plain copy.
+// A combined launch: a thread puts its box into the row's list of ready ones. The first that finds no combiner becomes
+// it, takes the whole list, launches the kernel for it, and combines no more; then it waits for its own box like the
+// others. While it launches, the next list grows. So nobody depends on a combiner for longer than a launch, or one
+// plain copy.
 #include "staging/mailbox_lease.h"
 
 #include "observe/copy_counters.h"
@@ -50,14 +51,14 @@ int MailboxLease::by_copy(cuda::DevicePtr to, std::size_t length) noexcept {
 }
 
 int MailboxLease::by_combined_launch(cuda::DevicePtr to, std::size_t length, OverlapWork overlap) noexcept {
-  // A launch that was called off and has yet to begin makes the box useless to others.
+  // A launch that was revoked and has yet to begin makes the box useless to others.
   if (!box_->is_free() || box_->is_cooling_down() || !can_post(to, length)) return by_copy(to, length);
   box_->post(to, length);
   box_->is_slow = false;
   box_->stage.store(Mailbox::Stage::queued, std::memory_order_relaxed);
   std::atomic<Mailbox*>& ready = box_->row->ready;
   box_->next = ready.load(std::memory_order_relaxed);
-  // Release: the leader sees the box as it is now.
+  // Release: the combiner sees the box as it is now.
   while (!ready.compare_exchange_weak(box_->next, box_, std::memory_order_release, std::memory_order_relaxed)) {
   }
   if (const auto copied = wait_for_combiner(to, length)) return *copied;
@@ -83,7 +84,7 @@ std::optional<int> MailboxLease::wait_for_combiner(cuda::DevicePtr to, std::size
     std::optional<int> copied;
     if (stage() == Mailbox::Stage::queued) {
       combine();
-      // Copied while still leading: meanwhile others come together.
+      // Copied while still the combiner: meanwhile others queue up.
       if (stage() == Mailbox::Stage::alone) copied = by_copy(to, length);
     }
     combining.store(false, std::memory_order_release);

@@ -1,4 +1,4 @@
-// Which places of a staging ring a thread reads chunks into.
+// Which places of a staging buffer a thread reads chunks into.
 //
 // Usually chunk n lies in place n % count. Where several threads share one request and no other is under way, each has
 // places of its own, the same ones with every request: what it wrote there last lies in the cache of its processor, and
@@ -13,9 +13,9 @@ namespace sluice::staging {
 
 struct SlotLayout {
   std::uint32_t count = 0;
-  std::uint32_t own = 0;  // of each hand; 0: they share all
+  std::uint32_t own = 0;  // of each helper; 0: they share all
 
-  // `count` places, divided among so many hands; shared where a hand would have too few to go on with.
+  // `count` places, divided among so many helpers; shared where a helper would have too few to go on with.
   static SlotLayout of_their_own(std::uint32_t count, std::uint32_t helpers) noexcept;
   // When no more chunks than this are read, no place is used twice.
   std::uint32_t enough_for() const noexcept { return own != 0 ? own : count; }

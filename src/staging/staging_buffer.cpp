@@ -1,4 +1,4 @@
-// The rings stand in a row of slots; taking one is an exchange, and nobody waits.
+// The buffers stand in a row of slots; taking one is an exchange, and nobody waits.
 #include "staging/staging_buffer.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::size_t most_buffers = 64;
 constexpr unsigned most_in_a_context = 8;
-// One of them has more room, for large batches, whose many hands would wait for places else. Lone reads are slower when
-// they use so much, and in crowds no ring is full.
+// One of them has more room, for large batches, whose many helpers would wait for places else. Lone reads are slower
+// when they use so much, and in crowds no buffer is full.
 constexpr unsigned large_in_a_context = 1;
 constexpr std::size_t large_bytes = std::size_t{8} << 20;
 constexpr std::size_t words_bytes = 24576;
@@ -36,8 +36,8 @@ struct StagingLease::StagingBuffer {
   gpu::Staging device;
   std::uint32_t next_number = 1;
   std::uint32_t launch_id = 0;
-  std::uint32_t pending = 0;      // serial of the last launch that was called off; 0: none
-  base::Cooldown cooldown;        // of the kernel, after a launch that was called off
+  std::uint32_t pending = 0;      // id of the last launch that was revoked; 0: none
+  base::Cooldown cooldown;        // of the kernel, after a launch that was revoked
   base::Cooldown crowd_cooldown;  // in crowds, after one that began late
   workers::HelperTuners tuners;
   bool condemned = false;
@@ -51,11 +51,11 @@ using Clock = std::chrono::steady_clock;
 
 std::array<std::atomic<StagingBuffer*>, most_buffers> idle{};
 std::atomic<std::size_t> made{0};
-// A device that has no memory for a ring is not asked with every request: that takes a millisecond or so.
+// A device that has no memory for a staging buffer is not asked with every request: that takes a millisecond or so.
 constexpr auto after_failed_attach = std::chrono::milliseconds(100);
 std::atomic<Clock::rep> no_attach_before{0};
 
-// How many rings a context has. SlotLayout are taken for good: contexts come and go, ids do not come again.
+// How many buffers a context has. Slots are taken for good: contexts come and go, ids do not come again.
 struct Share {
   std::atomic<cuda::Context> context{nullptr};
   std::atomic<unsigned long long> id{0};
@@ -86,7 +86,7 @@ Share* share_of(cuda::Context context, unsigned long long id) noexcept {
   return nullptr;
 }
 
-// One more ring of a context and of the process, given back unless it was made.
+// One more buffer of a context and of the process, given back unless it was made.
 class Claim {
  public:
   explicit Claim(Share& share) noexcept
@@ -106,7 +106,7 @@ class Claim {
 
  private:
   Share& share_;
-  const unsigned before_;  // rings of the context
+  const unsigned before_;  // buffers of the context
   const bool in_process_;
   bool kept_ = false;
 };
@@ -139,7 +139,7 @@ StagingWords& words_of(const StagingBuffer& buffer) noexcept {
   return *reinterpret_cast<StagingWords*>(buffer.memory);
 }
 
-// Whoever holds the ring may ask.
+// The holder of the buffer may ask.
 bool pending(StagingBuffer& buffer) noexcept {
   if (buffer.pending != 0 && base::load_acquire(words_of(buffer).launch.left) == buffer.pending) buffer.pending = 0;
   return buffer.pending != 0;
@@ -198,9 +198,9 @@ StagingLease StagingLease::take(const gpu::Session& session, std::uint64_t bytes
     buffer = take_idle(session.context(), session.context_id(), Whose::any);
   }
   if (buffer == nullptr) return StagingLease(nullptr);
-  // A device that refused something and lives on has nothing of ours under way but launches that were called off.
-  // Taking such a ring from the driver to make it anew would wait for whatever keeps the device busy, and that may wait
-  // for us.
+  // A device that refused something and lives on has nothing of ours under way but launches that were revoked.
+  // Taking such a staging buffer from the driver to make it anew would wait for whatever keeps the device busy, and
+  // that may wait for us.
   if (buffer->device.serves(session.context(), session.context_id()) &&
       (!buffer->condemned || buffer->device.health() == cuda::success)) {
     if (buffer->device.copy_urgently(gpu::serves_waiting_streams()) != cuda::success) {
@@ -251,7 +251,7 @@ gpu::Staging& StagingLease::device() const noexcept {
 
 std::uint32_t StagingLease::numbers(std::uint32_t count) noexcept {
   // Starting over needs places that remember nothing, but for what tells a launch that has yet to begin that it was
-  // called off; a number must never look like that either.
+  // revoked; a number must never look like that either.
   if (buffer_->next_number > gpu::revoked_ticket - count - 1 || buffer_->next_number + count < count) {
     const gpu::Ticket first_of_pending = words().tickets[0];
     words().tickets = {};

@@ -1,5 +1,5 @@
-// Staging rings: pinned memory that requests are carried through in chunks, with what a device needs to work on it.
-// A context has few; whoever gets none does without.
+// Staging buffers: pinned memory that requests are carried through in chunks, with what a device needs to work on it.
+// A context has few; a request that gets none does without.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,13 @@
 
 namespace sluice::staging {
 
-// Each ring has so much room for chunks at least; one of a context has more (RingLoan::bytes).
+// Each buffer has so much room for chunks at least; one of a context has more (StagingLease::bytes).
 inline constexpr std::size_t staging_bytes = std::size_t{4} << 20;
 inline constexpr std::uint32_t most_slots = 256;
 static_assert(most_slots <= gpu::ticket_slots);
 inline constexpr std::uint32_t most_targets = 524;
 
-// The words that host and device share; in the ring's pinned memory, before its bytes.
+// The words that host and device share; in the buffer's pinned memory, before its bytes.
 struct StagingWords {
   std::array<gpu::Ticket, gpu::ticket_slots> tickets;
   std::array<std::uint32_t, gpu::ticket_slots> completed;
@@ -32,7 +32,7 @@ struct StagingWords {
   alignas(64) std::array<std::uint64_t, most_targets> targets;  // of a scatter launch, one a chunk
 };
 
-// One request's use of a ring. Empty when all are taken or none can be had in this context.
+// One request's use of a staging buffer. Empty when all are taken or none can be had in this context.
 class StagingLease {
  public:
   // With the session's context current. The one that has more room than others, when it is free and `bytes` would fill
@@ -51,13 +51,13 @@ class StagingLease {
   StagingWords& words() const noexcept;
   gpu::Staging& device() const noexcept;
 
-  // Numbers that none of the ring's places has had, `count` of them in a row.
+  // Numbers that none of the buffer's places has had, `count` of them in a row.
   std::uint32_t numbers(std::uint32_t count) noexcept;
   std::uint32_t next_launch_id() noexcept;
 
-  // A launch was called off: it may look at the words until the device gets to it. Until then there is no other.
+  // A launch was revoked: it may look at the words until the device gets to it. Until then there is no other.
   void revoked(std::uint32_t launch_id) noexcept;
-  // After a launch that was called off the kernel is left alone for a number of requests, the longer the more often; a
+  // After a launch that was revoked the kernel is left alone for a number of requests, the longer the more often; a
   // request of many megabytes counts for several, as without the kernel it takes twice its time.
   bool kernel_worth_trying(std::uint64_t bytes) noexcept;
   void kernel_did_well() noexcept;
@@ -69,9 +69,9 @@ class StagingLease {
   void kernel_began(bool late) noexcept;
   // Of large requests that a kernel carries, and that are about as long.
   workers::HelperTuner& tuner_for(std::uint64_t bytes) noexcept;
-  // Waits until RingWords::copied has come to this. success, or what the device has died of meanwhile.
+  // Waits until StagingWords::copied has come to this. success, or what the device has died of meanwhile.
   int await_copied(std::uint32_t count, base::WaitMode waiting = base::WaitMode::spin) const noexcept;
-  // The device has refused something: the ring is not used again unless the device lives on.
+  // The device has refused something: the staging buffer is not used again unless the device lives on.
   void condemn() noexcept;
   // The same, when copies may be on their way: these come to their end first.
   void give_up() noexcept;
@@ -83,8 +83,8 @@ class StagingLease {
   StagingBuffer* buffer_;
 };
 
-// The device begins when it has the first chunk, and that is the caller's, who reads it behind the launch: other hands
-// have read some by then. So it is a short one.
+// The device begins when it has the first chunk, and that is the caller's, which reads it behind the launch: other
+// helpers have read some by then. So it is a short one.
 inline constexpr std::uint32_t first_chunk_bytes = 16 << 10;
 
 // A kernel that has not begun by then waits for somebody else's to end, or for the device to turn to this process. A
@@ -98,7 +98,7 @@ constexpr std::chrono::microseconds lone_kernel_start_timeout(std::uint64_t byte
 
 std::size_t staging_buffer_count() noexcept;
 
-// A child of fork has none of its parent's rings.
+// A child of fork has none of its parent's buffers.
 void staging_after_fork_in_child() noexcept;
 
 }  // namespace sluice::staging

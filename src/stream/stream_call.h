@@ -46,7 +46,7 @@ class alignas(64) StreamCall final : public StreamTask {
   static Owner make(StreamChannel& channel, process::Process& process, const LateCall& call,
                     const StreamOptions& options);
 
-  // How the station is to carry it, by what is known of the memory now. `kernel`: there is one.
+  // How the channel is to carry it, by what is known of the memory now. `kernel`: there is one.
   void plan(process::File& file, const facts::BufferFacts& memory, const StreamChannel& channel, bool kernel) noexcept;
 
   void run(StreamCopier& copier) noexcept override;

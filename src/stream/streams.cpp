@@ -1,4 +1,4 @@
-// Which stream has which terms and which station, and what a call puts into it.
+// Which stream has which terms and which channel, and what a call puts into it.
 #include "stream/streams.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ namespace {
 constexpr unsigned all_stream_flags = CU_FILE_STREAM_FIXED_BUF_OFFSET | CU_FILE_STREAM_FIXED_FILE_OFFSET |
                                       CU_FILE_STREAM_FIXED_FILE_SIZE | CU_FILE_STREAM_PAGE_ALIGNED_INPUTS;
 
-// So many streams that were not registered keep their stations while nothing of theirs is under way.
+// So many streams that were not registered keep their channels while nothing of theirs is under way.
 constexpr std::size_t most_unregistered = 16;
 
 // How long ending a file or the driver waits for the next of what stands in streams to end.
@@ -137,7 +137,7 @@ void try_direct(process::File& file, const facts::BufferFacts& memory, base::Dir
 
 }  // namespace
 
-// A stream's station while something is being put into the stream.
+// A stream's channel while something is being put into the stream.
 class Streams::Use {
  public:
   Use(Streams& streams, const gpu::StreamScope& scope, cuda::Stream stream) {
@@ -169,7 +169,7 @@ Streams::Key Streams::key_of(const gpu::StreamScope& scope, cuda::Stream stream)
   return {gpu::stream_number(stream), scope.context(), scope.context_id(), own ? base::thread_number() + 1 : 0};
 }
 
-// So many of those that were not registered keep their stations.
+// So many of those that were not registered keep their channels.
 void Streams::let_go_of_idle_locked(std::size_t most_kept) {
   std::size_t unregistered = 0;
   for (const auto& [key, entry] : entries_) unregistered += entry.registered ? 0 : 1;
@@ -206,7 +206,7 @@ void Streams::add(cuda::Stream stream, unsigned flags) {
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[key];
   if (entry.registered) throw Failure(CU_FILE_INVALID_VALUE, "this stream is registered already");
-  // What had this handle before is gone, and its station free for others.
+  // What had this handle before is gone, and its channel free for others.
   for (auto& [other, older] : entries_) {
     if (older.stream == stream && other.context == key.context && other.thread == key.thread) {
       older.stream = nullptr;
@@ -304,7 +304,7 @@ void Streams::put(process::Process& driver, const gpu::StreamScope& scope, cuda:
   try_direct(file, memory, call.direction);
   const int result = scope.status() == cuda::success ? channel.submit(stream, *task) : scope.status();
   if (result != cuda::success) refuse(result, "the transfer cannot be put into the stream: ");
-  static_cast<void>(task.release());  // the station has it
+  static_cast<void>(task.release());  // the channel has it
 }
 
 // The task stays for as long as the graph may be replayed.
@@ -336,7 +336,7 @@ void Streams::capture(process::Process& driver, const gpu::StreamScope& scope, c
   if (result != cuda::success) refuse(result, "the transfer cannot be captured: ");
 }
 
-// By the handle alone, for those that go without a station.
+// By the handle alone, for those that go without a channel.
 request::OffsetsAre Streams::offsets_of(cuda::Stream stream) {
   const std::lock_guard lock(mutex_);
   const bool fixed = std::any_of(entries_.begin(), entries_.end(), [stream](const auto& known) {

@@ -47,7 +47,7 @@ class Streams {
              std::tie(other.stream, other.context, other.context_id, other.thread);
     }
   };
-  // Streams that were not registered have one, too, until others need the station.
+  // Streams that were not registered have one, too, until others need the channel.
   struct Entry {
     cuda::Stream stream = nullptr;  // of those that are registered
     StreamOptions options;

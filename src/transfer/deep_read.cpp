@@ -1,6 +1,6 @@
 // Places are filled by io_uring and emptied by the copy engine. Copies are numbered in the order in which they are
-// given to the device, which tells by RingWords::copied how many are through; those of answers that come together are
-// given with one call. There are more places than requests on their way, so that the disk has work while the device
+// given to the device, which tells by StagingWords::copied how many are through; those of answers that come together
+// are given with one call. There are more places than requests on their way, so that the disk has work while the device
 // copies.
 #include "transfer/deep_read.h"
 
@@ -24,7 +24,7 @@ std::uint64_t whole_blocks(std::uint64_t bytes, std::uint32_t block) noexcept {
   return (bytes + block - 1) / block * block;
 }
 
-// What is read for a parcel when it is read at once.
+// What is read for an item when it is read at once.
 std::uint64_t whole_blocks(const DiskReadItem& wanted) noexcept {
   return whole_blocks(wanted.item.at.value % wanted.block + wanted.item.length, wanted.block);
 }
@@ -175,7 +175,7 @@ void DeepRead::arrive(std::size_t index, int error) noexcept {
   pass_on(slot.item);
 }
 
-// Of one transfer: what has arrived of the first parcel that is not whole, and of the next ones when it is.
+// Of one transfer: what has arrived of the first item that is not whole, and of the next ones when it is.
 void DeepRead::pass_on_in_order() noexcept {
   while (turn_ < items_.size()) {
     pass_on(turn_);
@@ -217,7 +217,7 @@ void DeepRead::pass_on(Slot& slot) noexcept {
   Progress& progress = progress_[slot.item];
   const std::uint64_t count = std::min(slot.done - std::min(slot.done, slot.skip), slot.length);
   // What a descriptor or this kernel refuses in principle, another way may do. EIO, and an end where the file has none,
-  // may be nobody's: who reads it by itself finds out.
+  // may be nobody's: a read by itself finds out.
   const int error = slot.error;
   const bool stops_early = error == 0 && count < slot.length && item.file_size != ~std::uint64_t{0} &&
                            item.at.value + slot.offset + count < item.file_size;
@@ -285,7 +285,7 @@ void DeepRead::notify(Listener& listener) noexcept {
     ++notified_before_;
   }
   if (count == 0) return;
-  // Before anybody hears of them: who has heard may look at the counters.
+  // Before anybody hears of them, and may look at the counters.
   const bool at_once = lease_->device().can_copy_many();
   observe::count_copy(at_once ? observe::CopyCounter::many_copies : observe::CopyCounter::copy_engine,
                       bond_ == Bond::none ? carried : std::size_t{carried > 0 && !std::exchange(counted_, true)});

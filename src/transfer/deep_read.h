@@ -26,7 +26,7 @@ inline constexpr std::size_t most_disk_items = 48;
 // The state of such reads, for one run at a time.
 class DeepRead {
  public:
-  // Told of parcels that are through while others are not.
+  // Told of items that are through while others are not.
   class Listener {
    public:
     virtual void through(std::span<const std::uint16_t> items) noexcept = 0;
@@ -35,8 +35,8 @@ class DeepRead {
     ~Listener() = default;
   };
 
-  // With the ring's context current, to which all parcels' memory belongs; at most most_disk_parcels. What the disk's
-  // ring refuses is left over; nobody is told of it.
+  // With the buffer's context current, to which all items' memory belongs; at most most_disk_parcels. What the disk's
+  // ring refuses is left; nobody is told of it.
   void run(std::span<DiskReadItem> items, staging::StagingLease& lease, io::Uring& disk, Listener& listener,
            Bond bond = Bond::none) noexcept;
 
@@ -48,7 +48,7 @@ class DeepRead {
   // But not for long: it may be that nothing more comes, and events of what has come wait meanwhile.
   static constexpr auto longest_gathering = std::chrono::milliseconds(4);
 
-  // How a parcel stands. It is read in pieces, and these are copied in the order of the file: what lies behind its end,
+  // How an item stands. It is read in pieces, and these are copied in the order of the file: what lies behind its end,
   // or behind an error, never reaches the device.
   struct Progress {
     std::uint64_t asked = 0;   // for bytes in front of it
@@ -59,7 +59,7 @@ class DeepRead {
     bool notified = false;
   };
 
-  // A place of the staging ring, and the piece that has it.
+  // A place of the staging buffer, and the piece that has it.
   enum class State : std::uint8_t { free, reading, arrived };
   struct Slot {
     State state = State::free;
@@ -67,7 +67,7 @@ class DeepRead {
     int refusals = 0;
     int error = 0;
     std::uint32_t copy = 0;    // the number of the copy that empties it
-    std::uint64_t offset = 0;  // into the parcel, where the piece starts
+    std::uint64_t offset = 0;  // into the item, where the piece starts
     std::uint64_t length = 0;  // of the piece
     std::uint64_t begin = 0;   // in the file, where a block begins
     std::uint64_t skip = 0;    // bytes from there that belong to no piece
@@ -104,9 +104,9 @@ class DeepRead {
   io::Uring* disk_ = nullptr;
   std::size_t slot_bytes_ = 0;
   std::size_t slot_count_ = 0;
-  std::size_t next_ = 0;             // the first parcel that is not asked for as a whole
+  std::size_t next_ = 0;             // the first item that is not asked for as a whole
   std::size_t first_free_ = 0;       // a place where a free one may be looked for first
-  std::size_t notified_before_ = 0;  // parcels before it are told, or left over
+  std::size_t notified_before_ = 0;  // items before it are told, or left
   unsigned reading_ = 0;
   bool quiet_ = false;                              // nothing came for a while, and nobody waits to hear of anything
   std::array<gpu::Copy, most_disk_slots> waiting_;  // copies that the device has not been given yet
@@ -116,7 +116,7 @@ class DeepRead {
   int failure_ = 0;
   Bond bond_ = Bond::none;
   bool counted_ = false;    // of one transfer: the carrier
-  std::uint16_t turn_ = 0;  // of one transfer: parcels before it have been handed on whole
+  std::uint16_t turn_ = 0;  // of one transfer: items before it have been handed on whole
   std::array<Progress, most_disk_items> progress_;
   std::array<Slot, most_disk_slots> slots_;
 };

@@ -1,10 +1,11 @@
-// One request, cut into chunks, which are read into places of the ring (staging/slot_cursor.h). Chunks are read in any
-// order and released in file order, so nothing behind the end of the file, or behind an error, ever reaches the device.
+// One request, cut into chunks, which are read into places of the staging buffer (staging/slot_cursor.h). Chunks are
+// read in any order and released in file order, so nothing behind the end of the file, or behind an error, ever reaches
+// the device.
 //
 //   next_        the first chunk that nobody has claimed
 //   released_    chunks before it hold their final bytes; those behind may be half read
 //   kernels_     chunks before it are the kernel's, all others the copy engine's
-//   copied_      of these, chunks before it have left the ring (the kernel tells by RingWords::drained)
+//   copied_      of these, chunks before it have left the staging buffer (the kernel tells by StagingWords::completed)
 //
 // The calling thread launches, reads like everybody else, and looks after the device. It may be stuck in its storage
 // while the kernel waits; then the sentinel takes the rest away from the kernel, and what is read later is copied.
@@ -77,7 +78,8 @@ bool seems_cached(const FileRange& range) noexcept {
   const std::uint64_t end = range.at.value + range.length;
   const std::uint64_t known_end = std::min(end, range.file_size);
   if (known_end <= range.at.value || is_cached_at(range.fd, known_end - 1)) return true;
-  // Some kernels have nothing behind the end of a file, either, and say so. Who has not asked where that is asks now.
+  // Some kernels have nothing behind the end of a file, either, and say so. Where nobody has asked where the file ends,
+  // this does.
   const std::uint64_t there = std::min(end, range.now.size());
   return there < known_end && (there <= range.at.value || is_cached_at(range.fd, there - 1));
 }
@@ -105,7 +107,7 @@ class DeviceRead final : public workers::Job, public io::Sentinel::Charge {
       std::optional<io::Sentinel::Watch> watch;
       if (by_kernel() && !watch.emplace(*this)) revoke();
       const auto began = std::chrono::steady_clock::now();
-      // The first chunk is the caller's: calling a launch off needs its ticket (see call_off).
+      // The first chunk is the caller's: revoking a launch needs its ticket (see revoke).
       staging::SlotCursor cursor(cut_.slots, 0);
       for (std::uint32_t chunk = 0; chunk < cut_.chunks; chunk = next_.fetch_add(1, std::memory_order_relaxed)) {
         wait_for_room(cursor, chunk);
@@ -174,10 +176,10 @@ class DeviceRead final : public workers::Job, public io::Sentinel::Charge {
     const std::uint32_t copied = copied_.load(std::memory_order_acquire);
     if (copied == lost) return true;
     if (chunk >= kernels_.load(std::memory_order_acquire)) return copied > chunk;
-    return is_drained(chunk);
+    return is_completed(chunk);
   }
   // By the kernel.
-  bool is_drained(std::uint32_t chunk) const noexcept {
+  bool is_completed(std::uint32_t chunk) const noexcept {
     // The last one of this slot, perhaps of an earlier request.
     const std::uint32_t last = base::load_acquire(words_.completed[chunk % gpu::ticket_slots]) - first_number_;
     return last < cut_.chunks && last >= chunk;
@@ -188,7 +190,7 @@ class DeviceRead final : public workers::Job, public io::Sentinel::Charge {
     return !before || has_left(*before);
   }
 
-  // Its places are full, and so much is unclaimed that the request will not end before the next nap does.
+  // Its places are full, and so much is unclaimed that the request will not end before the next sleep does.
   bool is_ahead(const staging::SlotCursor& cursor) const noexcept {
     const std::optional<std::uint32_t> before = cursor.in_the_way();
     return before && by_kernel() && !comes_short() &&
@@ -244,7 +246,7 @@ class DeviceRead final : public workers::Job, public io::Sentinel::Charge {
     return chunk < cut_.chunks && state(chunk).ready.load(std::memory_order_seq_cst) == number(chunk);
   }
 
-  // One thread releases at a time; whoever finds it busy leaves its chunk to it. Nobody's chunk is forgotten: it was
+  // One thread releases at a time; others leave their chunks to it. Nobody's chunk is forgotten: it was
   // made ready before the flag was looked at, and the releasing thread looks again after it has taken its flag down.
   void release() noexcept {
     while (next_is_ready() && !releasing_.exchange(true, std::memory_order_seq_cst)) {
@@ -272,13 +274,13 @@ class DeviceRead final : public workers::Job, public io::Sentinel::Charge {
   void publish(std::uint32_t chunk, std::uint64_t value) noexcept {
     const std::atomic_ref ticket(words_.tickets[chunk % gpu::ticket_slots].value);
     if (chunk > 0) return ticket.store(value, std::memory_order_release);
-    std::uint64_t none = 0;  // unless a call_off() came between
+    std::uint64_t none = 0;  // unless a revoke() came between
     ticket.compare_exchange_strong(none, value, std::memory_order_release, std::memory_order_relaxed);
   }
 
   void launch() noexcept {
     launch_id_ = lease_.next_launch_id();
-    std::atomic_ref(words_.tickets[0].value).store(0, std::memory_order_release);  // may still say called_off
+    std::atomic_ref(words_.tickets[0].value).store(0, std::memory_order_release);  // may still say revoked
     const int result = lease_.device().launch({.slots = slots_,
                                                .target = target_,
                                                .tickets = words_.tickets.data(),
@@ -310,10 +312,10 @@ class DeviceRead final : public workers::Job, public io::Sentinel::Charge {
   // Takes the work back from a kernel that has not begun. False: it has.
   //
   // Chunk 0's ticket is exchanged, not overwritten: when its slot has been used again the kernel has begun, and needs
-  // what is there. Otherwise either the first block reads `called_off`, or this thread reads `begun`; a full
+  // what is there. Otherwise either the first block reads `revoked`, or this thread reads `begun`; a full
   // fence on both sides excludes that neither does. Afterwards nobody writes a ticket into slot 0 while the launch is
   // pending: a later chunk gets that slot only after the copy engine has emptied it, which is after by_kernel_ was
-  // taken back.
+  // revoked.
   bool revoke() noexcept {
     if (turning_.exchange(true, std::memory_order_acquire)) return false;  // the sentinel is at it
     bool off = by_kernel() && mark_off();
@@ -353,7 +355,7 @@ class DeviceRead final : public workers::Job, public io::Sentinel::Charge {
     observe::count_copy(observe::CopyCounter::kernel_revoked);
   }
 
-  // By the sentinel. Whoever reads the chunk that the kernel waits for has been at it for a while, in a storage.
+  // By the sentinel. The reader of the chunk that the kernel waits for has been at it for a while, in a storage.
   void look_in() noexcept override {
     const std::uint32_t chunk = released_.load(std::memory_order_acquire);
     const bool is_being_read = by_kernel() && chunk < cut_.chunks &&
@@ -406,7 +408,7 @@ class DeviceRead final : public workers::Job, public io::Sentinel::Charge {
   void publish_nothing() noexcept {
     for (; next_nothing_ < cut_.chunks; ++next_nothing_) {
       const std::uint32_t slots = gpu::ticket_slots;
-      if (next_nothing_ >= slots && !is_drained(next_nothing_ - slots)) return;
+      if (next_nothing_ >= slots && !is_completed(next_nothing_ - slots)) return;
       const std::atomic_ref ticket(words_.tickets[next_nothing_ % slots].value);
       ticket.store(gpu::ticket_of(number(next_nothing_), 0, 0), std::memory_order_release);
     }
@@ -419,8 +421,8 @@ class DeviceRead final : public workers::Job, public io::Sentinel::Charge {
     return false;
   }
 
-  // The device is lost to this context. Whoever waits for a place is let go, and leaves it as it is: what lies there
-  // may not have been released yet.
+  // The device is lost to this context. A thread that waits for a slot is let go, and leaves it as it is: what lies
+  // there may not have been released yet.
   void give_up(int result) noexcept {
     failure_ = result;
     lease_.condemn();
@@ -534,7 +536,7 @@ class DeviceRead final : public workers::Job, public io::Sentinel::Charge {
   int failure_ = cuda::success;
   std::uint32_t issued_ = 0;
 
-  // Of whoever has set turning_: the caller, or the sentinel.
+  // Of the thread that has set turning_: the caller, or the sentinel.
   static constexpr int most_looks_at_the_commit = 1000;
   enum class Ending : std::uint8_t { of_its_own, revoked, cut };
   std::atomic<bool> turning_{false};

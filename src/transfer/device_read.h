@@ -1,4 +1,4 @@
-// Reading a range of a file into device memory: many hands fill a staging ring, the device empties it meanwhile.
+// Reading a range of a file into device memory: many helpers fill a staging buffer, the device empties it meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct FileRange {
   io::DiskQueue& disk;          // how O_DIRECT reads are kept on their way
   // Of a write into the page cache:
   std::uint64_t file;        // the same for the same file, whatever descriptor it is written through
-  io::PrefetchRange place;   // what may be warmed of it
+  io::PrefetchRange place;   // what may be prefetched of it
   std::uint64_t next_range;  // bytes behind the range that are likely to be written next; 0: nobody knows
 
   // Chunks of the range begin on multiples of it, but for the first one.
@@ -32,7 +32,7 @@ struct FileRange {
   static constexpr std::uint32_t page = 4096;
 };
 
-// Who carries bytes between the ring and the device.
+// What carries bytes between the staging buffer and the device.
 enum class CopyEngine : std::uint8_t {
   automatic,  // the kernel for what is cached, the copy engine for what a disk has to bring first
   kernel,     // the gather kernel wherever it can
@@ -41,7 +41,7 @@ enum class CopyEngine : std::uint8_t {
 
 struct Target {
   cuda::DevicePtr to;
-  bool is_one_allocation;  // is known to be just now; else whoever cares asks
+  bool is_one_allocation;  // is known to be just now; else it is asked where it matters
 };
 
 // Bytes in place: all of them, or up to the end of the file or the first error. Memory behind the count is as it was.

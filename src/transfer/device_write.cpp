@@ -1,12 +1,13 @@
 // One piece is on its way from the device while another is being written. A file system lets one writer at a time into
-// a file that it buffers, and what the writer does there is for the most part waiting for memory. So hands take turns
-// at a large write into the page cache: each warms the place that its piece goes to while another one writes, and when
-// its turn comes it is through in half the time or less. Nobody warms anything while it could write, but beside writers
-// of other requests: those wait for the file, too, and what is warmed outside keeps nobody waiting inside.
+// a file that it buffers, and what the writer does there is for the most part waiting for memory. So helpers take turns
+// at a large write into the page cache: each prefetches the place that its piece goes to while another one writes, and
+// when its turn comes it is through in half the time or less. Nobody prefetches anything while it could write, but
+// beside writers of other requests: those wait for the file, too, and what is prefetched outside keeps nobody waiting
+// inside.
 //
 //   next_        the first piece that nobody has claimed
-//   turn_        pieces before it are written; its hand may write, nobody else
-//   RingWords::copied   pieces before it have come from the device
+//   turn_        pieces before it are written; its helper may write, nobody else
+//   StagingWords::copied   pieces before it have come from the device
 //
 // Alone, a writer begins with a small piece, so that writing begins soon; all others are large, since each costs two
 // calls of the driver, made by the calling thread, and a call of the file system's, whose price does not depend on the
@@ -41,14 +42,14 @@ struct Plan {
 };
 constexpr Plan buffered_alone{128 << 10, 2 << 20, 0};
 constexpr Plan direct{1 << 20, 1 << 20, 0};
-// Where others are at work and lanes do not go round: the file system may keep us waiting, and each call more is one
+// Where others are at work and workers do not go round: the file system may keep us waiting, and each call more is one
 // turn more to wait for.
 constexpr Plan in_crowd{1 << 20, 2 << 20, 0};
 // Beside others that write to the same file: a piece and its place fit into the cache of one processor.
 constexpr Plan beside_others{1 << 20, 1 << 20, 0};
 constexpr Plan in_turns{512 << 10, 512 << 10, 1};
 constexpr Plan in_turns_of_three{512 << 10, 512 << 10, 2};
-// Measured on an H200: a third hand makes 16 MiB a sixth quicker and costs a third more processor time.
+// Measured on an H200: a third helper makes 16 MiB a sixth quicker and costs a third more processor time.
 constexpr std::uint64_t smallest_for_turns = 1 << 20;
 constexpr std::uint64_t smallest_for_three = 33 << 20;
 
@@ -59,7 +60,7 @@ constexpr bool fits_the_buffer(const Plan& plan) {
 static_assert(fits_the_buffer(buffered_alone) && fits_the_buffer(direct) && fits_the_buffer(in_crowd) &&
               fits_the_buffer(beside_others) && fits_the_buffer(in_turns) && fits_the_buffer(in_turns_of_three));
 
-// Is the place at hand where writing begins and where it ends? What lies between is asked for piece by piece.
+// Is the place in the page cache where writing begins and where it ends? What lies between is asked for piece by piece.
 bool place_seems_cached(const FileRange& range) noexcept {
   constexpr std::uint64_t end_bytes = 64 << 10;
   return io::is_cached(range.place.fd, range.at, std::min(range.length, end_bytes)) &&
@@ -91,10 +92,10 @@ class DeviceWrite final : public workers::Job {
     std::atomic_ref(lease_.words().copied).store(0, std::memory_order_relaxed);
     fetch_more();
     {
-      std::optional<workers::JobScope> offer;
-      if (plan_.helpers > 0) offer.emplace(*this, plan_.helpers);
+      std::optional<workers::JobScope> scope;
+      if (plan_.helpers > 0) scope.emplace(*this, plan_.helpers);
       take_turns(Who::caller);
-      // The last turn is another hand's: time to warm where the caller is likely to write next.
+      // The last turn is another helper's: time to prefetch where the caller is likely to write next.
       io::Prefetch next_range = first_place_of_next();
       base::SpinBackoff backoff;
       while (!is_over()) {
@@ -105,7 +106,7 @@ class DeviceWrite final : public workers::Job {
         }
       }
     }
-    // After a refusal a copy may still be on its way into the ring.
+    // After a refusal a copy may still be on its way into the staging buffer.
     if (issued_ > 0 && copied() < issued_) lease_.device().finish_copies();
     observe::count_copy(observe::CopyCounter::copy_engine);
     if (done_ > 0) return Outcome::bytes(done_);
@@ -118,7 +119,7 @@ class DeviceWrite final : public workers::Job {
   enum class Who : std::uint8_t { caller, cursor };
 
   // From the start of the range. The first two pieces make a whole one together, unless the first is one: none lies
-  // across the ring's end, and neighbours lie apart.
+  // across the buffer's end, and neighbours lie apart.
   std::uint64_t beginning(std::uint32_t piece) const noexcept {
     if (piece < 2) return piece * plan_.first;
     return (piece - (plan_.first < plan_.whole ? 1 : 0)) * plan_.whole;
@@ -131,13 +132,13 @@ class DeviceWrite final : public workers::Job {
     return lease_.bytes().subspan(beginning(piece) % staging::staging_bytes, length(piece));
   }
   std::uint32_t copied() const noexcept { return base::load_acquire(lease_.words().copied); }
-  // Acquire: what the hands before this one have left.
+  // Acquire: what the helpers before this one have left.
   std::uint32_t claimed() const noexcept { return turn_.load(std::memory_order_acquire); }
   bool has_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
   bool is_over() const noexcept { return has_ended() || beginning(claimed()) >= range_.length; }
   bool may_write(std::uint32_t piece) const noexcept { return copied() > piece && claimed() == piece; }
 
-  // The first piece is the caller's, who may have warmed its place already.
+  // The first piece is the caller's, which may have prefetched its place already.
   void take_turns(Who who) noexcept {
     const auto claim = [this] { return next_.fetch_add(1, std::memory_order_relaxed); };
     for (std::uint32_t piece = who == Who::caller ? 0 : claim(); beginning(piece) < range_.length; piece = claim()) {
@@ -221,7 +222,7 @@ class DeviceWrite final : public workers::Job {
   std::uint32_t issued_ = 0;
   int failure_ = cuda::success;
 
-  // Of whoever has the turn, handed on with turn_.
+  // Of the thread that has the turn, passed on with turn_.
   std::uint64_t done_ = 0;
   Outcome refusal_ = Outcome::bytes(0);
 

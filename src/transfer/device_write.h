@@ -1,4 +1,4 @@
-// Writing device memory into a file: the copy engine fills a staging ring, the calling thread and lanes empty it
+// Writing device memory into a file: the copy engine fills a staging buffer, the calling thread and workers empty it
 // meanwhile.
 #pragma once
 

@@ -1,10 +1,10 @@
-// The range is cut into chunks of whole blocks. Chunk n is read into place n % places of the staging ring. Reads end in
-// any order; chunks go on to the device in file order, so nothing behind the end of the file, or behind an error, ever
-// reaches it.
+// The range is cut into chunks of whole blocks. Chunk n is read into place n % places of the staging buffer. Reads end
+// in any order; chunks go on to the device in file order, so nothing behind the end of the file, or behind an error,
+// ever reaches it.
 //
 //   begun_    chunks before it have been asked for
 //   handed_   chunks before it have been given to the copy engine
-//   copied    RingWords::copied: chunks before it have left the staging ring
+//   copied    StagingWords::copied: chunks before it have left the staging buffer
 #include "transfer/disk_read.h"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ class DiskRead {
         await_copies_before(begun_ - slots_ + 1);  // every place waits for the copy engine
       }
       pass_on();
-      // Nobody leaves while the kernel may still write into the staging ring.
+      // Nobody leaves while the kernel may still write into the staging buffer.
     } while (on_their_way_ > 0 || (!over() && passed_ < chunks_));
     await_copies_before(passed_);
     observe::count_copy(observe::CopyCounter::copy_engine);

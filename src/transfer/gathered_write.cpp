@@ -1,7 +1,7 @@
-// Parcels are cut into chunks. Chunk n lies in place n % place_count of the ring, and is given to the copy engine when
-// the chunk before it has been written from there. The engine copies in the order of the chunks and tells by
-// RingWords::copied how many are there; so whoever may write one only looks at that word. Each stream is written by one
-// thread at a time, in the order of its chunks: what lies behind an error in a parcel is not written.
+// Items are cut into chunks. Chunk n lies in place n % place_count of the staging buffer, and is given to the copy
+// engine when the chunk before it has been written from there. The engine copies in the order of the chunks and tells
+// by StagingWords::copied how many are there; so a writer only looks at that word. Each stream is written by one thread
+// at a time, in the order of its chunks: what lies behind an error in an item is not written.
 //
 // The thread that calls run() gives the copy engine its work, writes like everybody else, and tells what is through.
 #include "transfer/gathered_write.h"
@@ -25,24 +25,24 @@ constexpr std::uint32_t page_bytes = 4096;
 constexpr unsigned most_writers = 11;
 // Of one call to the driver: writing begins when all of them have come.
 constexpr std::uint32_t most_in_a_group = 1 << 20;
-// Of one call to the file system. The caller keeps his short: he gives the device its work.
+// Of one call to the file system. The caller's are short: it gives the device its work.
 constexpr std::uint64_t most_at_once = 512 << 10;
 constexpr std::uint64_t most_at_once_by_the_caller = 256 << 10;
 constexpr std::uint32_t most_in_the_first_group = 256 << 10;
-// In turns: what a hand writes at once, how many lend one, and from which parcels on it pays.
+// In turns: what a helper writes at once, how many there are, and from which items on it pays.
 constexpr std::uint64_t most_in_a_turn = 1 << 20;
 constexpr unsigned helpers_in_turns = 2;
 constexpr std::uint64_t smallest_in_turns = 256 << 10;
 constexpr std::uint64_t smallest_run_in_turns = 2 << 20;
 // The first turn: it is short, so that writing begins soon.
 constexpr std::uint64_t most_in_the_first_turn = 512 << 10;
-// Of the ring, for each stream: bytes that a processor's cache still has are written sooner. Measured on an H200, one
-// stream: 1.05 times the speed that the whole ring gives.
+// Of the staging buffer, for each stream: bytes that a processor's cache still has are written sooner. Measured on an
+// H200, one stream: 1.05 times the speed that the whole buffer gives.
 constexpr std::uint32_t span_of_one = 3 * (512 << 10);
 
 }  // namespace
 
-// Buffered parcels of one file share a stream.
+// Buffered items of one file share a stream.
 std::uint16_t GatheredWrite::stream_of(std::uint16_t item) noexcept {
   const WriteItem& wanted = items_[item];
   if (wanted.block == 1) {
@@ -59,7 +59,7 @@ std::uint16_t GatheredWrite::stream_of(std::uint16_t item) noexcept {
   return static_cast<std::uint16_t>(streams_count_++);
 }
 
-// Gives a parcel its chunks, behind those that have theirs.
+// Gives an item its chunks, behind those that have theirs.
 void GatheredWrite::append(std::uint16_t item) noexcept {
   Progress& progress = progress_[item];
   progress.first = chunks_;
@@ -69,7 +69,8 @@ void GatheredWrite::append(std::uint16_t item) noexcept {
   if (next.load(std::memory_order_relaxed) == no_chunk) next.store(progress.first, std::memory_order_relaxed);
 }
 
-// The first parcels of all streams come first, then the second ones: the places of the ring hold work for many hands.
+// The first items of all streams come first, then the second ones: the places of the staging buffer hold work for many
+// helpers.
 void GatheredWrite::cut() noexcept {
   std::uint64_t longest = 0;
   for (const WriteItem& item : items_) longest = std::max(longest, item.length);
@@ -156,7 +157,7 @@ void GatheredWrite::run(std::span<WriteItem> items, staging::StagingLease& lease
       }
     }
   }
-  notify(listener);  // what hands have ended since
+  notify(listener);  // what helpers have ended since
   for (std::size_t i = 0; i < items_.size(); ++i) {
     if (progress_[i].notified) continue;
     items_[i].outcome = Outcome::bytes(progress_[i].done);
@@ -164,7 +165,7 @@ void GatheredWrite::run(std::span<WriteItem> items, staging::StagingLease& lease
   }
 }
 
-// A hand stays while there is something to claim, or a stream that no other hand has.
+// A helper stays while there is something to claim, or a stream that no other helper has.
 void GatheredWrite::run_helper(unsigned /*number*/) noexcept {
   ClaimedRun claimed;
   base::SpinBackoff backoff;
@@ -231,9 +232,10 @@ bool GatheredWrite::can_take_turns() const noexcept {
   const auto is_large = [](const WriteItem& item) {
     return item.block == 1 && item.place.fd >= 0 && item.length >= smallest_in_turns;
   };
-  const auto is_at_hand = [](const WriteItem& item) { return io::is_cached(item.fd, item.at, item.length); };
+  const auto is_in_cache = [](const WriteItem& item) { return io::is_cached(item.fd, item.at, item.length); };
   return streams_count_ == 1 && workers::worker_count() > 0 && bytes >= smallest_run_in_turns &&
-         std::all_of(items_.begin(), items_.end(), is_large) && is_at_hand(items_.front()) && is_at_hand(items_.back());
+         std::all_of(items_.begin(), items_.end(), is_large) && is_in_cache(items_.front()) &&
+         is_in_cache(items_.back());
 }
 
 // Has all of it come? Copies come in the order of the chunks.
@@ -271,12 +273,12 @@ bool GatheredWrite::claim(ClaimedRun& claimed) noexcept {
   return true;
 }
 
-// Writes what this hand has claimed when the stream has come there, claims the next when it has none, and warms
+// Writes what this helper has claimed when the stream has come there, claims the next when it has none, and prefetches
 // otherwise. False: it could do nothing just now.
 bool GatheredWrite::take_turn(ClaimedRun& claimed) noexcept {
   if (claimed.first == no_chunk && !claim(claimed)) return false;
   std::atomic<std::uint32_t>& next = streams_[0].next;
-  // Acquire: the stream as the hand before has left it.
+  // Acquire: the stream as the helper before has left it.
   if (next.load(std::memory_order_acquire) != claimed.first || !is_group_ready(claimed)) return claimed.prefetch.step();
   write(claimed.first, claimed.end);
   next.store(claimed.end, std::memory_order_release);
@@ -408,7 +410,7 @@ void GatheredWrite::notify(Listener& listener) noexcept {
   }
   if (count == 0) return;
   notified_ += count;
-  // Before anybody hears of them: who has heard may look at the counters.
+  // Before anybody hears of them, and may look at the counters.
   const bool at_once = lease_->device().can_copy_many();
   observe::count_copy(at_once ? observe::CopyCounter::many_copies : observe::CopyCounter::copy_engine,
                       bond_ == Bond::none ? count : std::size_t{notified_ == count});

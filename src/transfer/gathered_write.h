@@ -1,5 +1,5 @@
-// Many writes from device memory at once: the copy engine brings their bytes into one staging ring, many with one call,
-// and many hands write what has come.
+// Many writes from device memory at once: the copy engine brings their bytes into one staging buffer, many with one
+// call, and many helpers write what has come.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ struct WriteItem {
   io::PrivateFile* buffered = nullptr;  // the same file without O_DIRECT
   cuda::DevicePtr from = 0;
   std::uint64_t file = 0;   // the same for the same file, whatever descriptor it is written through
-  io::PrefetchRange place;  // what may be warmed of it
+  io::PrefetchRange place;  // what may be prefetched of it
 
   // What came of it.
   base::Outcome outcome = base::Outcome::bytes(0);
@@ -40,7 +40,7 @@ inline constexpr std::size_t most_write_items = 128;
 // The state of such writes. Large; used again and again, for one run at a time.
 class GatheredWrite final : public workers::Job {
  public:
-  // Told of parcels that are through while others are not, by the thread that runs.
+  // Told of items that are through while others are not, by the thread that runs.
   class Listener {
    public:
     virtual void through(std::span<const std::uint16_t> items) noexcept = 0;
@@ -49,8 +49,8 @@ class GatheredWrite final : public workers::Job {
     ~Listener() = default;
   };
 
-  // With the ring's context current. All parcels' memory belongs to that context; at most most_out_parcels. Those that
-  // the listener was not told of are left over.
+  // With the buffer's context current. All items' memory belongs to that context; at most most_out_parcels. Those that
+  // the listener was not told of are left.
   void run(std::span<WriteItem> items, staging::StagingLease& lease, Listener& listener,
            Bond bond = Bond::none) noexcept;
 
@@ -61,12 +61,12 @@ class GatheredWrite final : public workers::Job {
   static constexpr std::uint32_t most_chunks = most_write_items * (most_in_a_write_item / largest_chunk);
   static constexpr std::uint16_t none = 0xffff;
 
-  // How a parcel stands. Of the thread that has its stream, but for `is_through`.
+  // How an item stands. Of the thread that has its stream, but for `is_through`.
   struct Progress {
     std::uint32_t first = 0;  // of its chunks
     std::uint32_t end = 0;
     std::uint16_t stream = 0;
-    std::uint16_t next = none;  // parcel of the stream
+    std::uint16_t next = none;  // item of the stream
     std::uint64_t done = 0;
     int error = 0;
     bool came_short = false;
@@ -75,19 +75,19 @@ class GatheredWrite final : public workers::Job {
   };
 
   // Chunks that are written one after the other: of one buffered file, since a file system lets one writer at a time
-  // into it; else of one parcel.
+  // into it; else of one item.
   enum class Holder : std::uint8_t { nobody, caller, cursor };
   struct alignas(64) Stream {
     std::atomic<Holder> holder{Holder::nobody};
     std::atomic<std::uint32_t> next{0};  // chunk; written by the holder
-    std::uint16_t last = none;           // parcel, while the streams are being made
+    std::uint16_t last = none;           // item, while the streams are being made
     std::uint32_t items = 0;
   };
   static constexpr std::uint32_t no_chunk = ~std::uint32_t{0};
 
-  // Where there is one stream, of large parcels whose places can be warmed, several hands write it in turn
-  // (transfer/device_write.cpp tells why): each claims what lies together in the file, and warms its place until the
-  // stream has come there. Then nobody holds the stream.
+  // Where there is one stream, of large items whose places can be prefetched, several helpers write it in turn
+  // (transfer/device_write.cpp tells why): each claims what lies together in the file, and prefetches its place until
+  // the stream has come there. Then nobody holds the stream.
   struct ClaimedRun {
     std::uint32_t first = no_chunk;
     std::uint32_t end = no_chunk;
@@ -135,16 +135,16 @@ class GatheredWrite final : public workers::Job {
   std::uint32_t slot_bytes_ = 0;
   std::uint32_t slot_count_ = 0;
   std::uint32_t chunks_ = 0;
-  std::uint32_t issued_ = 0;  // chunks before it are on their way to the ring, or there
+  std::uint32_t issued_ = 0;  // chunks before it are on their way to the staging buffer, or there
   std::uint32_t streams_count_ = 0;
   std::size_t notified_ = 0;
   int failure_ = 0;
   std::atomic<bool> lost_{false};
   Bond bond_ = Bond::none;
   std::atomic<bool> broken_{false};        // a part of one transfer has come short
-  std::atomic<std::uint32_t> through_{0};  // parcels
+  std::atomic<std::uint32_t> through_{0};  // items
   bool in_turns_ = false;
-  std::atomic<std::uint32_t> claimed_{0};  // the first chunk that nobody has claimed, where hands take turns
+  std::atomic<std::uint32_t> claimed_{0};  // the first chunk that nobody has claimed, where helpers take turns
   std::array<std::uint16_t, most_chunks> item_of_;
   std::array<std::atomic<std::uint32_t>, staging::most_slots>
       written_;  // the number of the next chunk that may come here

@@ -16,8 +16,8 @@ struct Size {
   unsigned helpers;
 };
 
-// Measured on H200s and H100s. Smaller chunks start the device sooner, larger ones cost less; more hands are quicker
-// and cost more processor time, unless they nap.
+// Measured on H200s and H100s. Smaller chunks start the device sooner, larger ones cost less; more helpers are quicker
+// and cost more processor time, unless they sleep.
 constexpr std::array kernel_sizes{Size{224 << 10, 16 << 10, 3}, Size{384 << 10, 32 << 10, 3},
                                   Size{2 << 20, 32 << 10, 6},   Size{4 << 20, 32 << 10, 9},
                                   Size{8 << 20, 64 << 10, 9},   Size{workers::HelperTuners::limits[0], 64 << 10, 7},
@@ -27,8 +27,8 @@ constexpr Size many_small{128 << 10, 16 << 10, 0};
 constexpr std::array engine_sizes{Size{384 << 10, 32 << 10, 3}, Size{2 << 20, 32 << 10, 7}, Size{~0ULL, 32 << 10, 11}};
 constexpr std::array disk_sizes{Size{1 << 20, 256 << 10, 3}, Size{4 << 20, 512 << 10, 5}, Size{~0ULL, 1 << 20, 7}};
 
-// Cached reads of a crowd by the copy engine: it has enough to do, and large pieces keep it at that. Where lanes do not
-// go round, each request has one reader, its caller.
+// Cached reads of a crowd by the copy engine: it has enough to do, and large pieces keep it at that. Where workers do
+// not go round, each request has one reader, its caller.
 constexpr Size helped_in_crowd{~0ULL, 64 << 10, 3};
 constexpr Size alone_in_crowd{~0ULL, 256 << 10, 0};
 
@@ -39,10 +39,10 @@ constexpr std::uint32_t worth_a_copy_in_crowd = 1 << 20;
 // So many have places of their own: fewer gain nothing by it.
 constexpr unsigned fewest_helpers_apart = 4;
 
-// Who comes back to the same place so often learns whether the device or the readers are the slower ones.
+// A helper that comes back to the same slot so often learns whether the device or the readers are the slower ones.
 constexpr std::uint32_t times_around = 3;
 
-// Of shorter ones a nap is too large a part: at 16 MiB naps saved nothing.
+// Of shorter ones a sleep is too large a part: at 16 MiB sleeps saved nothing.
 constexpr std::uint64_t longest_without_sleep = workers::HelperTuners::limits[0];
 
 template <typename Sizes>
@@ -65,7 +65,7 @@ ReadCut cut_read(const ReadShape& shape) noexcept {
   const bool in_copying_crowd =
       shape.cached && !shape.by_kernel && shape.in_crowd() && shape.length >= worth_a_copy_in_crowd;
   const Size& size = size_of(shape, in_copying_crowd);
-  // O_DIRECT reads whole blocks, the copy engine begins when it is told to, and who reads alone gains nothing.
+  // O_DIRECT reads whole blocks, the copy engine begins when it is told to, and a lone reader gains nothing.
   if (shape.by_kernel && shape.block == 1 && size.helpers > 0) {
     const std::uint32_t spared = size.chunk_bytes - std::min(staging::first_chunk_bytes, size.chunk_bytes / 2);
     skip += spared;
@@ -78,7 +78,7 @@ ReadCut cut_read(const ReadShape& shape) noexcept {
   const std::uint32_t slots = std::min<std::uint32_t>(staging::staging_bytes / size.chunk_bytes, staging::most_slots);
   const bool large = shape.by_kernel && made.chunks >= times_around * slots;
   made.helpers = std::min(size.helpers + (large ? shape.extra_helpers : 0), made.chunks - 1);
-  // The copy engine takes neighbours in one copy, and beside other requests hands are few.
+  // The copy engine takes neighbours in one copy, and beside other requests helpers are few.
   const bool apart = shape.by_kernel && made.helpers >= fewest_helpers_apart && shape.others == 0;
   made.slots =
       apart ? staging::SlotLayout::of_their_own(slots, shape.workers + 1) : staging::SlotLayout{.count = slots};

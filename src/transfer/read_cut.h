@@ -1,5 +1,5 @@
-// How a read into device memory is cut into chunks, how many hands read them, and into which places. A pure function of
-// what is known when the read begins.
+// How a read into device memory is cut into chunks, how many helpers read them, and into which places. A pure function
+// of what is known when the read begins.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct ReadShape {
   unsigned others;         // requests that are under way
   bool workers_suffice;    // among them and this one
   unsigned workers;        // that there are
-  unsigned extra_helpers;  // hands that large reads have shown to be worth having (workers/helper_tuner.h)
+  unsigned extra_helpers;  // helpers that large reads have shown to be worth having (workers/helper_tuner.h)
 
   // A request in a crowd is one of three at least.
   bool in_crowd() const noexcept { return others + 1 >= 3; }
@@ -39,7 +39,7 @@ struct ReadCut {
   unsigned helpers;
   bool cached;
   bool in_crowd;
-  bool tells;          // long enough, and alone, to tell whether its hands were enough
+  bool tells;          // long enough, and alone, to tell whether its helpers were enough
   bool helpers_sleep;  // while their places are full
   // For the copy engine: so many chunks at a time, and fewer where it has nothing of this request to do.
   std::uint32_t chunks_a_copy;

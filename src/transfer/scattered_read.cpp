@@ -1,10 +1,11 @@
-// Parcels are cut into chunks, which are claimed in order and read in any order. Those of one parcel are released in
-// its file's order, so nothing behind an end of a file, or behind an error, reaches the device; parcels do not wait for
+// Items are cut into chunks, which are claimed in order and read in any order. Those of one item are released in
+// its file's order, so nothing behind an end of a file, or behind an error, reaches the device; items do not wait for
 // each other, unless they are one transfer: then there are no heads, so that places come free in the order of release.
 // Places and words are those of transfer/device_read.cpp.
 //
 //   next_     the first chunk that nobody has claimed
-//   copied_   chunks before it have left the ring by the copy engine (the kernel tells by RingWords::drained)
+//   copied_   chunks before it have left the staging buffer by the copy engine (the kernel tells by
+//   StagingWords::completed)
 //
 // The thread that calls run() launches, reads like everybody else, and looks after the device.
 #include "transfer/scattered_read.h"
@@ -48,8 +49,8 @@ std::uint32_t ScatteredRead::wanted(std::uint32_t chunk) const noexcept {
       std::min<std::uint64_t>(left, chunk < heads_ ? staging::first_chunk_bytes : chunk_bytes_));
 }
 
-// As many parcels as one launch takes, and the size of their chunks: small ones start the device sooner, large ones
-// cost less. Answers how many parcels these are.
+// As many items as one launch takes, and the size of their chunks: small ones start the device sooner, large ones
+// cost less. Answers how many items these are.
 std::size_t ScatteredRead::cut(std::span<ReadItem> items) noexcept {
   std::size_t count = 0;
   std::uint32_t large_chunks = 0;
@@ -69,7 +70,7 @@ std::size_t ScatteredRead::cut(std::span<ReadItem> items) noexcept {
   return count;
 }
 
-// Heads first, then what is left of each parcel.
+// Heads first, then what is left of each item.
 void ScatteredRead::number_chunks() noexcept {
   heads_ = 0;
   if (chunk_bytes_ > staging::first_chunk_bytes && !in_one_row_) {
@@ -136,7 +137,7 @@ void ScatteredRead::carry(staging::StagingLease& lease, bool by_kernel) noexcept
   const std::uint32_t first_phase = target_of(0) % 16;
   const bool alike =
       std::all_of(items_.begin(), items_.end(), [&](const ReadItem& item) { return item.to % 16 == first_phase; });
-  // Where all lie alike, neighbours in the ring touch, and the copy engine takes them in one piece.
+  // Where all lie alike, neighbours in the staging buffer touch, and the copy engine takes them in one piece.
   slots_ = lease.bytes().data();
   stride_ = alike ? chunk_bytes_ : chunk_bytes_ + 64;
   const auto slots = std::min(staging::most_slots, static_cast<std::uint32_t>((lease.bytes().size() - 16) / stride_));
@@ -165,8 +166,8 @@ void ScatteredRead::carry(staging::StagingLease& lease, bool by_kernel) noexcept
   finish();
 }
 
-// Each ring counts for itself: what lies here of another one's chunks may have the numbers of these. Whoever read a
-// chunk has its slot in a cache: they are left alone as long as numbers grow.
+// Each buffer counts for itself: what lies here of another one's chunks may have the numbers of these. The reader of a
+// chunk has its state in a cache: they are left alone as long as numbers grow.
 void ScatteredRead::renew_states(std::uint32_t first) noexcept {
   if (first <= last_number_) {
     for (ChunkState& state : states_) state.ready.store(0, std::memory_order_relaxed);
@@ -245,7 +246,7 @@ bool ScatteredRead::next_is_ready(const Progress& row) const noexcept {
   return chunk < row.row_end && state(chunk).ready.load(std::memory_order_seq_cst) == number(chunk);
 }
 
-// One thread releases chunks of a row at a time; whoever finds it busy leaves its chunk to it. Nobody's chunk is
+// One thread releases chunks of a row at a time; others leave their chunks to it. Nobody's chunk is
 // forgotten: it was made ready before the flag was looked at, and the releasing thread looks again after it has taken
 // its flag down.
 void ScatteredRead::release(std::uint32_t item) noexcept {
@@ -274,14 +275,14 @@ void ScatteredRead::release_next(Progress& row) noexcept {
   row.released.store(chunk < heads_ ? row.first : chunk + 1, std::memory_order_release);
 }
 
-// The kernel's turn, unless the launch was called off. The bytes were written by a thread that made the chunk ready
+// The kernel's turn, unless the launch was revoked. The bytes were written by a thread that made the chunk ready
 // after them; what is read here in that order, the device reads in that order.
 void ScatteredRead::publish(std::uint32_t chunk, std::uint32_t length) noexcept {
   if (!by_kernel()) return;
   const std::atomic_ref ticket(lease_->words().tickets[chunk % gpu::ticket_slots].value);
   const std::uint64_t value = gpu::ticket_of(number(chunk), length, state(chunk).slot);
   if (chunk > 0) return ticket.store(value, std::memory_order_release);
-  // In this one place a call_off() may come between.
+  // In this one place a revoke() may come between.
   std::uint64_t none = 0;
   ticket.compare_exchange_strong(none, value, std::memory_order_release, std::memory_order_relaxed);
 }
@@ -290,7 +291,7 @@ void ScatteredRead::launch() noexcept {
   staging::StagingWords& words = lease_->words();
   launch_id_ = lease_->next_launch_id();
   write_targets();
-  std::atomic_ref(words.tickets[0].value).store(0, std::memory_order_release);  // may still say called_off
+  std::atomic_ref(words.tickets[0].value).store(0, std::memory_order_release);  // may still say revoked
   const int result = lease_->device().launch(gpu::Scatter{.slots = slots_,
                                                           .targets = words.targets.data(),
                                                           .tickets = words.tickets.data(),
@@ -309,7 +310,7 @@ void ScatteredRead::launch() noexcept {
 // Takes the work back from a kernel that has not begun. False: it has.
 //
 // The first ticket is exchanged, not overwritten: when its slot has been used again the kernel has begun, and needs
-// what is there. Otherwise either the first block reads `called_off`, or this thread reads `begun`; a full fence on
+// what is there. Otherwise either the first block reads `revoked`, or this thread reads `begun`; a full fence on
 // both sides excludes that neither does.
 bool ScatteredRead::revoke() noexcept {
   staging::StagingWords& words = lease_->words();
@@ -340,8 +341,8 @@ bool ScatteredRead::is_healthy() noexcept {
   return false;
 }
 
-// The device is lost to this context. Whoever waits for a place is let go, and leaves it as it is: what lies there may
-// not have been released yet.
+// The device is lost to this context. A thread that waits for a slot is let go, and leaves it as it is: what lies there
+// may not have been released yet.
 void ScatteredRead::give_up(int result) noexcept {
   failure_ = result;
   lease_->condemn();

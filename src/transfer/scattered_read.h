@@ -1,5 +1,5 @@
-// Many reads into device memory at once, each to a place of its own: many hands fill a staging ring chunk by chunk, one
-// launch of the scatter kernel takes the chunks to where they belong.
+// Many reads into device memory at once, each to a place of its own: many helpers fill a staging buffer chunk by chunk,
+// one launch of the scatter kernel takes the chunks to where they belong.
 #pragma once
 
 #include <array>
@@ -27,33 +27,33 @@ struct ReadItem {
   std::uint64_t file_size = 0;  // a hint; ~0 when unknown
   cuda::DevicePtr to = 0;
 
-  // What came of it. Memory behind the count is as it was, but where it is left over for the device's sake.
+  // What came of it. Memory behind the count is as it was, but where it is left for the device's sake.
   base::Outcome outcome = base::Outcome::bytes(0);
   bool remains = false;  // the rest is for others: the page cache does not have it, the device refused somebody's
 };
 
-// A parcel is at most so long.
+// A item is at most so long.
 inline constexpr std::uint64_t most_in_a_read_item = std::uint64_t{4} << 20U;
 
 // The state of such reads. Large; used again and again, for one run at a time.
 class ScatteredRead final : public workers::Job {
  public:
-  // With the ring's context current. All parcels' memory belongs to that context.
+  // With the buffer's context current. All items' memory belongs to that context.
   void run(std::span<ReadItem> items, staging::StagingLease& lease, CopyEngine engine, Bond bond = Bond::none) noexcept;
 
   void run_helper(unsigned number) noexcept override;
 
  private:
   static constexpr unsigned most_helpers = 11;
-  // A launch carries at most so many chunks of at most this size, and before them *heads*: what its first parcels
+  // A launch carries at most so many chunks of at most this size, and before them *heads*: what its first items
   // begin with, short, one for each thread. So the device has something to carry as soon as it has begun. (The targets
   // are known beforehand.)
   static constexpr std::uint32_t most_heads = most_helpers + 1;
   static constexpr std::uint32_t most_chunks = staging::most_targets - most_heads;
   static constexpr std::uint32_t largest_chunk = 64 << 10;
 
-  // How a parcel of the present launch stands. Only the first line is looked at by threads that read. Chunks are
-  // released parcel by parcel; those of one transfer in one row, which the first parcel's words tell of.
+  // How an item of the present launch stands. Only the first line is looked at by threads that read. Chunks are
+  // released item by item; those of one transfer in one row, which the first item's words tell of.
   struct Progress {
     std::uint32_t begin = 0;  // the first of its chunks: its head, or the same as `first`
     std::uint32_t first = 0;  // of the others, which follow each other
@@ -65,7 +65,7 @@ class ScatteredRead final : public workers::Job {
     std::uint32_t row_end = 0;  // of the chunks that are released in a row
     // Touched by the releasing thread alone, handed on with `releasing`.
     bool ended = false;        // of the row
-    bool row_remains = false;  // what has ended it is left over
+    bool row_remains = false;  // what has ended it is left
     bool remains = false;
     int error = 0;
     std::uint64_t total = 0;

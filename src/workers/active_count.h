@@ -38,7 +38,7 @@ class ActiveCount {
 namespace active_counts {
 
 inline constinit ActiveCount small_reads;    // of buffered files, into device memory
-inline constinit ActiveCount bounce_copies;  // between a slab and a device
+inline constinit ActiveCount bounce_copies;  // between a bounce buffer and a device
 
 // Writes of some size into the page cache, by the number of the file that they go to (FileRange::file). Two files may
 // share a count now and then.

@@ -1,6 +1,6 @@
-// Naps of a hand that is ahead of the device: its places are full, what it has not claimed nobody waits for, and the
-// ring keeps the device busy for longer than a nap takes. So hands that a large request can do without for a moment
-// cost no processor time then, and there may be as many as it needs in its slower moments.
+// The sleep of a helper that is ahead of the device: its slots are full, nobody waits for what it has not claimed, and
+// the staging buffer keeps the device busy for longer than the sleep takes. So helpers that a large request can spare
+// for a moment cost no processor time then, and there may be as many as it needs in its slower moments.
 #pragma once
 
 #include <sys/prctl.h>
@@ -16,10 +16,11 @@ namespace sluice::workers {
 // Of one thread.
 class HelperSleep {
  public:
-  // They take 25 to 40 us where timers are good. What lies in the ring lasts for some 70, and other hands go on.
+  // They take 25 to 40 us where timers are good. What lies in the staging buffer lasts for some 70, and other helpers
+  // go on.
   static constexpr auto too_long = std::chrono::microseconds(150);
   // A thread may lose its processor for once. One that wakes late twice in a row stays awake, and so does one that is
-  // late with every eighth nap.
+  // late with every eighth sleep.
   static constexpr unsigned late_step = 8;
   static constexpr unsigned too_late = 16;
   static constexpr std::uint32_t longest_cooldown = 256;
@@ -51,8 +52,7 @@ class HelperSleep {
   }
 
  private:
-  // The kernel rings up to 50 us late, unless a thread says that it minds. For threads of ours: 0 is what they began
-  // with.
+  // Timers fire up to 50 us late unless timer slack is lowered. For threads of ours: 0 is what they began with.
   static void sleep() noexcept {
     constexpr timespec some{0, 15'000};
     constexpr unsigned long hardly_late = 1'000;

@@ -1,9 +1,9 @@
-// How many hands a large request is given beyond the usual number. Usual is what keeps a device busy from the page
-// cache of most file systems; where reading is slower, as from the small pages of tmpfs, more hands cost no more
+// How many helpers a large request is given beyond the usual number. Usual is what keeps a device busy from the page
+// cache of most file systems; where reading is slower, as from the small pages of tmpfs, more helpers cost no more
 // processor time: together they spend what the bytes take, only sooner.
 //
-// Nothing but trial tells where that is so. Requests wait for the device, and for a hand that lost its processor for a
-// moment, and both look the same to them.
+// Nothing but trial tells where that is so. Requests wait for the device, and for a helper that lost its processor for
+// a moment, and both look the same to them.
 #pragma once
 
 #include <algorithm>
@@ -25,15 +25,15 @@ class HelperTuner {
   static constexpr unsigned sample_size_of_long = 4;
   static constexpr std::uint64_t sample_bytes = std::uint64_t{512} << 20;
   // After a trial that was in vain, so many times as many go by before the next one of its kind; then twice that. One
-  // hand more than is of use costs some processor time, and one too few makes requests slower: whether one less is
-  // missed is tried less often, and the less so the more hands have been of use.
+  // helper too many costs some processor time, and one too few makes requests slower: fewer helpers are tried rarely,
+  // and the more rarely the more of them have been of use.
   static constexpr unsigned pause_after_more = 1;
   static constexpr unsigned pause_after_less = 16;
   static constexpr unsigned longest_pause = 128;
 
   unsigned extra_helpers() const noexcept { return extra_; }
 
-  // A request of so many bytes took so long. One more could come, or there are no more hands.
+  // A request of so many bytes took so long. One more could come, or there are no more helpers.
   void learn(std::chrono::nanoseconds whole, std::uint64_t bytes, bool one_more_could_come) noexcept {
     const double pace = static_cast<double>(whole.count()) / static_cast<double>(std::max<std::uint64_t>(1, bytes));
     quickest_ = std::min(quickest_, pace);
@@ -81,10 +81,10 @@ class HelperTuner {
     Trial next = trial_;  // one that was not in vain is followed by another
     if (next == Trial::one_more) {
       of_more_.begin_anew();
-      of_less_.was_in_vain();  // would have been: this hand is of use
+      of_less_.was_in_vain();  // would have been: this helper is of use
     } else if (next == Trial::one_less) {
       of_less_.begin_anew();
-      of_more_.begin_anew();  // its pauses were another hand's
+      of_more_.begin_anew();  // its pauses were another helper's
     } else {
       const bool less = of_less_.are_due();
       if (may_grow && of_more_.are_due()) {

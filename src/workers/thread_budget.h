@@ -1,6 +1,5 @@
-// How many lanes help a request when others are under way. Callers have hands, too: no more threads are asked to work
-// than there are lanes and a caller. Where these would not go round, half of the processors that nobody has give a hand
-// here and there.
+// How many workers help a request when others are under way. Callers work, too: no more threads are asked than there
+// are workers and a caller. Where workers do not suffice for all requests, half of the idle processors help.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +11,7 @@ struct ThreadBudget {
   unsigned workers;     // never more than that, less one
 };
 
-// `offers`: requests under way that want hands; at least 1.
+// `jobs`: requests under way that want helpers; at least 1.
 constexpr bool is_crowd(const ThreadBudget& all, unsigned jobs) {
   return all.workers + 1 < 2 * jobs;
 }
@@ -27,7 +26,7 @@ constexpr unsigned helpers_for_one(const ThreadBudget& all, unsigned jobs, unsig
   return workers_at_work < helpers_for_a_crowd(all, jobs) ? 1 : 0;
 }
 
-// How many lanes there is work for, when each offer wants `wanted_by_one`.
+// How many workers there is work for, when each job wants `wanted_by_one`.
 constexpr unsigned wanted_by_all(const ThreadBudget& all, unsigned jobs, unsigned wanted_by_one) {
   const unsigned wanted = wanted_by_one * jobs;
   return is_crowd(all, jobs) ? std::min(wanted, helpers_for_a_crowd(all, jobs)) : wanted;

@@ -1,8 +1,8 @@
-// A board of places; each is one word, so that joining is one compare-and-swap:
-//   bits 0..7   lanes that are at it
-//   bits 8..15  hands still wanted
-//   bits 16..   how often this place was used: an old observation cannot join new work
-// Whoever has counted itself in keeps the offer, and so the work, from ending.
+// A queue of slots; each is one word, so that joining a job is one compare-and-swap:
+//   bits 0..7   workers that are at it
+//   bits 8..15  helpers still wanted
+//   bits 16..   how often this slot was used: an old observation cannot join a new job
+// A worker that has counted itself in keeps the job from ending.
 #include "workers/work_queue.h"
 
 #include <pthread.h>
@@ -35,15 +35,15 @@ namespace sluice::workers {
 namespace {
 
 constexpr unsigned most_workers = 11;
-// Where errands may wait for storage, more of them than there are processors are under way at once.
+// Background jobs may wait for storage: more workers than there are processors are at them at once.
 constexpr unsigned fewest_for_background = 4;
 constexpr std::uint64_t one_at_it = 1;
 constexpr std::uint64_t one_helper = 1U << 8U;
 constexpr std::uint64_t one_use = 1U << 16U;
 
-// A lane that has just worked looks around for this long before it sleeps: the next request of a loop finds it awake.
-// While requests stand, the next one of a loop is still to come: the device may be some 100 us behind who reads. So it
-// is from their end on, but no longer after its own work than the second one.
+// A worker that has just worked looks around for this long before it sleeps: the next request of a loop finds it awake.
+// While requests stand, the next one of a loop is still to come: the device may be some 100 us behind the readers. So
+// the window begins with their end, but lasts no longer after its own work than the second one.
 constexpr auto spin_window = std::chrono::microseconds(60);
 constexpr auto longest_spin_window = std::chrono::microseconds(200);
 
@@ -65,13 +65,13 @@ struct WorkQueue {
   JobSlot background;  // of call_lanes(); its work never changes once there is one
   base::EventCount event;
   std::atomic<int> sleeping{0};
-  base::EventCount background_event;  // lanes that take no offers sleep by themselves: they swallow no news of one
+  base::EventCount background_event;  // workers that take no jobs sleep by themselves: they swallow no event of one
   std::atomic<int> background_sleeping{0};
-  std::atomic<unsigned> jobs{0};    // on the board just now
-  std::atomic<unsigned> demand{0};  // hands that the last offer asked for
-  std::atomic<int> busy{0};         // lanes that are at some work
+  std::atomic<unsigned> jobs{0};    // in the queue just now
+  std::atomic<unsigned> demand{0};  // helpers that the last job asked for
+  std::atomic<int> busy{0};         // workers that are at some work
   std::mutex starting;
-  std::atomic<unsigned> tried{0};    // lanes that were started, or could not be
+  std::atomic<unsigned> tried{0};    // workers that were started, or could not be
   std::atomic<unsigned> running{0};  // of these, those that were
 };
 
@@ -122,14 +122,14 @@ ThreadBudget workforce() noexcept {
   return {processor_count(), worker_count()};
 }
 
-// How many lanes all requests together want: those that are awake may be at another's.
+// How many workers all requests together want: those that are awake may be at another's.
 unsigned wanted_by_all(const WorkQueue& all) noexcept {
   const unsigned jobs = std::max(1U, all.jobs.load(std::memory_order_relaxed));
   return wanted_by_all(workforce(), jobs, all.demand.load(std::memory_order_relaxed));
 }
 
-// Offers are for as many lanes as there are processors, errands for all. At least one takes no offers: those that do
-// may all be held by files that do not answer.
+// Jobs are for as many workers as there are processors, the background job for all. At least one takes nothing else:
+// those that do may all be held by files that do not answer.
 unsigned background_worker_count() noexcept {
   return std::max(worker_count() + 1, fewest_for_background);
 }
@@ -137,20 +137,20 @@ bool takes_jobs(unsigned number) noexcept {
   return number < worker_count();
 }
 
-// Of those that take offers.
+// Of those that take jobs.
 int awake_workers(const WorkQueue& all) noexcept {
   const unsigned there_are = std::min(all.running.load(std::memory_order_relaxed), worker_count());
   return static_cast<int>(there_are) - all.sleeping.load(std::memory_order_seq_cst);
 }
 
-// As many as are wanted and not awake already. Waking costs the offerer some microseconds each, so it wakes one, which
-// wakes the next.
+// As many as are wanted and not awake already. Waking costs the submitter some microseconds each, so it wakes one,
+// which wakes the next.
 void wake(WorkQueue& all) noexcept {
   if (all.sleeping.load(std::memory_order_seq_cst) == 0) return;
   if (awake_workers(all) < static_cast<int>(wanted_by_all(all))) all.event.advance(1);
 }
 
-// Nobody else does an errand that no lane comes to: one that sleeps is woken unless one looks around just now.
+// Nobody else does what is in the background: one worker that sleeps is woken unless one spins just now.
 void wake_for_background(WorkQueue& all) noexcept {
   const int sleeping = all.sleeping.load(std::memory_order_seq_cst);
   const int others = all.background_sleeping.load(std::memory_order_seq_cst);
@@ -168,28 +168,28 @@ bool wants_a_helper(const JobSlot& slot) noexcept {
   return helpers(slot.word.load(std::memory_order_seq_cst)) > 0;
 }
 
-// Joins the work of one place and does its share. False when no hand is wanted there.
+// Joins the job of one slot and does its share. False when no helper is wanted there.
 bool help_at(WorkQueue& all, JobSlot& slot, unsigned number) noexcept {
   std::uint64_t seen = slot.word.load(std::memory_order_relaxed);
   while (helpers(seen) > 0) {
-    // Acquire: the work as it was when its hands were asked for.
+    // Acquire: the job as it was when its helpers were asked for.
     if (!slot.word.compare_exchange_weak(seen, seen - one_helper + one_at_it, std::memory_order_acquire)) continue;
-    // Counted before the look at the errands: whoever calls for hands there counts on this lane no more, or this lane
-    // sees the call.
+    // Counted before the look at the background: a caller that schedules there counts on this worker no more, or this
+    // worker sees the call.
     all.busy.fetch_add(1, std::memory_order_seq_cst);
     if (helpers(seen) > 1 && &slot != &all.background) wake(all);
     if (wants_a_helper(all.background)) wake_for_background(all);
     slot.job.load(std::memory_order_relaxed)->run_helper(number + 1);
     all.busy.fetch_sub(1, std::memory_order_relaxed);
-    // Release: what this lane did is seen by the offerer that finds nobody at it.
+    // Release: what this worker did is seen by the submitter that finds nobody at it.
     slot.word.fetch_sub(one_at_it, std::memory_order_release);
     return true;
   }
   return false;
 }
 
-// Joins the first work that wants a hand, does its share. False when nobody wants one. Offers come first: somebody
-// waits for them.
+// Joins the first job that wants a helper, does its share. False when nobody wants one. Jobs come before the
+// background: somebody waits for them.
 bool help_once(WorkQueue& all, unsigned number) noexcept {
   const bool helped = takes_jobs(number) && std::any_of(all.slots.begin(), all.slots.end(),
                                                         [&](JobSlot& slot) { return help_at(all, slot, number); });
@@ -201,7 +201,7 @@ bool any_job_wants_a_helper(const WorkQueue& all, unsigned number) noexcept {
          (takes_jobs(number) && std::any_of(all.slots.begin(), all.slots.end(), wants_a_helper));
 }
 
-// The lanes of low numbers stay awake between requests, as many as the last request wanted; the others go to sleep as
+// The workers of low numbers stay awake between requests, as many as the last request wanted; the others go to sleep as
 // soon as nobody wants them.
 bool may_stay_awake(const WorkQueue& all, unsigned number) noexcept {
   return number < wanted_by_all(all);
@@ -232,7 +232,7 @@ void run_worker(unsigned number) noexcept {
   for (;;) {
     spin_for_work(all, number);
     const std::uint32_t seen = event.now();
-    // Counted before the last look: an offer made after it finds somebody to wake.
+    // Counted before the last look: a job submitted after it finds somebody to wake.
     sleeping.fetch_add(1, std::memory_order_seq_cst);
     if (!any_job_wants_a_helper(all, number)) event.wait_beyond(seen, std::nullopt);
     sleeping.fetch_sub(1, std::memory_order_relaxed);
@@ -302,8 +302,8 @@ JobScope::JobScope(Job& job, unsigned helpers_wanted) noexcept {
     if (slot.taken.load(std::memory_order_relaxed) || slot.taken.exchange(true, std::memory_order_acquire)) continue;
     slot_ = static_cast<int>(i);
     slot.job.store(&job, std::memory_order_relaxed);
-    // Release: a lane that sees the hands sees the work, too. Sequentially consistent with a lane's going to sleep:
-    // either it sees the hands, or it is counted among the sleeping here.
+    // Release: a worker that sees the helpers wanted sees the job, too. Sequentially consistent with a worker's going
+    // to sleep: either it sees them, or it is counted among the sleeping here.
     slot.word.fetch_add(most * one_helper, std::memory_order_seq_cst);
     wake(all);
     return;
@@ -332,7 +332,7 @@ bool schedule_background(Job& job, unsigned helpers_wanted) noexcept {
   slot.job.store(&job, std::memory_order_relaxed);
   const std::uint64_t wanted = std::clamp(helpers_wanted, 1U, there_may_be);
   std::uint64_t seen = slot.word.load(std::memory_order_relaxed);
-  // Sequentially consistent with a lane's going to sleep and with its beginning of other work, as for offers.
+  // Sequentially consistent with a worker's going to sleep and with its beginning of other work, as for jobs.
   while (!slot.word.compare_exchange_weak(seen, seen + (wanted - std::min(wanted, helpers(seen))) * one_helper,
                                           std::memory_order_seq_cst)) {
   }
@@ -371,7 +371,7 @@ void workers_before_fork() noexcept {
 void workers_after_fork(bool in_child) noexcept {
   WorkQueue& all = work_queue();
   if (in_child) {
-    // The work on the board was that of threads that this process does not have.
+    // The work in the queue was that of threads that this process does not have.
     for (JobSlot& slot : all.slots) {
       slot.word.store(0, std::memory_order_relaxed);
       slot.taken.store(false, std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// Worker threads that lend a hand with work that somebody waits for. They sleep while there is nothing to do; the
-// thread that offers work does not depend on them.
+// Worker threads, and the queue of jobs that they help with. They sleep while there is nothing to do; the thread that
+// submits a job does not depend on them.
 #pragma once
 
 #include <atomic>
@@ -14,20 +14,21 @@ class Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  // Does a share of it, and returns when there is nothing left to begin. Called by lanes, concurrently; no two that are
-  // at it have the same number, a lane always has the same, and 0 is the offerer's.
+  // Does a share of it, and returns when there is nothing left to begin. Called by workers, concurrently; no two that
+  // are at it have the same number, a worker always has the same, and 0 is the submitter's.
   virtual void run_helper(unsigned number) noexcept = 0;
 
  protected:
   ~Job() = default;
 };
 
-// Work on offer for as long as this lives. Its end waits for the lanes that are at it, which have at most one piece
-// to finish each. A piece may have to wait for storage: a lane that writes into the page cache is gone for as long as
-// the kernel keeps writers back.
+// A job that is in the queue for as long as this lives. Its end waits for the workers that are at it, which have at
+// most one piece to finish each. A piece may have to wait for storage: a worker that writes into the page cache is gone
+// for as long as the kernel keeps writers back.
 class JobScope {
  public:
-  // For up to `hands` lanes. Without a free place on the board, or without lanes, the offerer does all by itself.
+  // For up to `helpers` workers. Without a free slot in the queue, or without workers, the submitter does all by
+  // itself.
   JobScope(Job& job, unsigned helpers) noexcept;
   JobScope(const JobScope&) = delete;
   JobScope& operator=(const JobScope&) = delete;
@@ -37,26 +38,26 @@ class JobScope {
   int slot_ = -1;
 };
 
-// Has lanes do work that nobody waits for on the spot. There is one such work in a process, which lives as long as the
-// process: up to `hands` lanes come to it, at least one whatever else they are asked for, and each leaves when there is
-// nothing left to begin. For work that may wait for storage there are some lanes more than for offers. False: there
-// are no lanes, and there will not be any; the caller does the work.
+// Has workers do a job that nobody waits for on the spot, in the background. There is one such job in a process, which
+// lives as long as the process: up to `helpers` workers come to it, at least one whatever else they are asked for, and
+// each leaves when there is nothing left to begin. As it may wait for storage, there are some workers more than for
+// other jobs. False: there are no workers, and there will not be any; the caller does the work.
 bool schedule_background(Job& job, unsigned helpers) noexcept;
 
-// An offer for that many hands will come within microseconds: lanes that sleep are woken now, all at once.
+// A job for that many helpers will come within microseconds: workers that sleep are woken now, all at once.
 void wake_workers(unsigned helpers) noexcept;
 
-// How many offers stand on the board just now: how many requests are under way that want hands.
+// How many jobs are in the queue just now: how many requests are under way that want helpers.
 unsigned active_jobs() noexcept;
 
-// Would each of so many offers have a lane's help?
+// Would each of so many jobs have a helper?
 bool workers_suffice(unsigned jobs) noexcept;
 
-// How many lanes work is offered to at most here: what the process may use of the machine's processors, less the
+// How many workers may help a job at most: what the process may use of the machine's processors, less the
 // caller's own. 0: none.
 unsigned worker_count() noexcept;
 
-// Around fork: the child starts without lanes and makes its own when it needs some.
+// Around fork: the child starts without workers and makes its own when it needs some.
 void workers_before_fork() noexcept;
 void workers_after_fork(bool in_child) noexcept;
 

@@ -1,23 +1,24 @@
-// What the gather and the scatter kernel have in common: chunks wait in a staging ring in pinned host memory, and each
-// is carried to device memory as soon as it is filled. Included by both, each in a namespace of its own; so it has no
-// guard.
+// What the gather and the scatter kernel have in common: chunks wait in a staging buffer in pinned host memory, and
+// each is carried to device memory as soon as it is filled. Included by both, each in a namespace of its own; so it has
+// no guard.
 //
 // A block is warps of *copiers*, one at least, and one more, whose first thread is its *usher*: it draws chunks and
 // waits for their tickets, one ahead of the copiers. Both are trips over a link that is full of bytes, and copiers that
 // made them themselves stood still for as long. Each warp of copiers goes from chunk to chunk at its own pace; the last
 // one of the block to be done with a chunk tells the host.
 //
-// Who waits for whom, and why it cannot hang:
+// What waits for what, and why it cannot hang:
 //   - Blocks draw chunks from a counter, in order. So one resident block is enough, however many were launched.
-//   - What a block has drawn ahead keeps nobody from its present chunk: copiers wait for ushers, ushers for copiers who
+//   - What a block has drawn ahead keeps nobody from its present chunk: copiers wait for ushers, ushers for copiers
+//   that
 //     are a chunk behind, and those for nobody.
 //   - The host may call a launch off as long as no block has begun. The block that draws chunk 0 first says `begun` and
 //     then looks for the host's mark; the host first sets its mark and then looks for `begun`. With a full fence
 //     between on both sides, at least one of them sees the other. The host's mark takes the place of chunk 0's ticket:
-//     one read over the link, not two. The other blocks store nothing before that block has given its verdict.
+//     one read over the link, not two. The other blocks store nothing before that block has given its commit word.
 //   - A chunk's ticket, in slot n % ticket_slots for chunk n, is a number that this slot never had before (low half),
 //     the chunk's length and the place where it lies (8 bits), written in one store after the chunk's bytes. Each has a
-//     line of the host's memory to itself: looks at its neighbours would hold up whoever writes it.
+//     line of the host's memory to itself: looks at its neighbours would hold up its writer.
 //   - Every chunk gets a ticket in the end: one of length 0 when there was nothing to read.
 
 #include "loads.cuh"
@@ -27,8 +28,8 @@ using u64 = unsigned long long;
 
 namespace {
 
-constexpr u32 called_off = 0xffffffffu;  // in the low half of chunk 0's ticket
-constexpr u32 ticket_words = 8;          // from one ticket to the next: a line each
+constexpr u32 revoked = 0xffffffffu;  // in the low half of chunk 0's ticket
+constexpr u32 ticket_words = 8;       // from one ticket to the next: a line each
 constexpr u32 ticket_slots = 256;
 constexpr u32 warp = 32;
 constexpr u32 long_chunk = 65536;
@@ -54,11 +55,11 @@ struct Shared {
   u32 chunks;
   u32 silent_up_to;
   u32 first_number;
-  u32 serial;
+  u32 launch_id;
 
-  // All counters are 0 between launches; the verdict carries its launch's serial number.
+  // All counters are 0 between launches; the commit word carries its launch's id.
   __device__ u32* draws() const { return const_cast<u32*>(counters + 0); }
-  __device__ volatile u32& verdict() const { return const_cast<volatile u32&>(counters[1]); }
+  __device__ volatile u32& commit() const { return const_cast<volatile u32&>(counters[1]); }
   __device__ u32* done() const { return const_cast<u32*>(counters + 2); }
   __device__ u32* left() const { return const_cast<u32*>(counters + 3); }
 };
@@ -81,28 +82,28 @@ class Usher {
     u64 ticket = 0;
     u64 to = 0;
     if (chunk == 0) {
-      shared_.word[0] = shared_.serial;  // begun
+      shared_.word[0] = shared_.launch_id;  // begun
       __threadfence_system();
       to = way_.target(0);
       do {
         ticket = shared_.tickets[0];
-      } while (number_in(ticket) != shared_.first_number && number_in(ticket) != called_off);
-      const u32 verdict = number_in(ticket) == called_off ? off : go;
-      shared_.verdict() = shared_.serial << 2 | verdict;
-      shared_.word[1] = shared_.serial << 2 | verdict;
-      if (verdict == off) chunk = shared_.chunks;
+      } while (number_in(ticket) != shared_.first_number && number_in(ticket) != revoked);
+      const u32 commit = number_in(ticket) == revoked ? off : go;
+      shared_.commit() = shared_.launch_id << 2 | commit;
+      shared_.word[1] = shared_.launch_id << 2 | commit;
+      if (commit == off) chunk = shared_.chunks;
     } else {
-      // Its own ticket is awaited meanwhile; a launch that was called off gets none.
-      u32 verdict = 0;
+      // Its own ticket is awaited meanwhile; a launch that was revoked gets none.
+      u32 commit = 0;
       if (chunk < shared_.chunks) to = way_.target(chunk);
       for (;;) {
         if (chunk < shared_.chunks && number_in(ticket) != shared_.first_number + chunk) ticket = look(chunk);
-        if (verdict == 0) {
-          const u32 seen = shared_.verdict();
-          if (seen >> 2 == (shared_.serial << 2) >> 2) verdict = seen & 3;
+        if (commit == 0) {
+          const u32 seen = shared_.commit();
+          if (seen >> 2 == (shared_.launch_id << 2) >> 2) commit = seen & 3;
         }
-        if (verdict == off) chunk = shared_.chunks;
-        if (verdict != 0 && (chunk >= shared_.chunks || number_in(ticket) == shared_.first_number + chunk)) break;
+        if (commit == off) chunk = shared_.chunks;
+        if (commit != 0 && (chunk >= shared_.chunks || number_in(ticket) == shared_.first_number + chunk)) break;
       }
     }
     return job(chunk, to, ticket);
@@ -156,28 +157,28 @@ __device__ void copy(char* to, const char* from, u32 length, u32 count) {
 
 // The block has carried so many chunks and looks at nothing any more.
 __device__ void leave(const Shared& shared, u32 carried) {
-  // This block's bytes are in place, for whoever looks, before they are counted; and the host hears of it when all
+  // This block's bytes are in place, for every reader, before they are counted; and the host hears of it when all
   // have been counted.
   __threadfence_system();
-  if (carried > 0 && atomicAdd(shared.done(), carried) + carried == shared.chunks) shared.word[2] = shared.serial;
+  if (carried > 0 && atomicAdd(shared.done(), carried) + carried == shared.chunks) shared.word[2] = shared.launch_id;
   if (atomicAdd(shared.left(), 1u) == gridDim.x - 1) {
     *shared.draws() = 0;
     *shared.done() = 0;
     *shared.left() = 0;
     __threadfence_system();
-    shared.word[3] = shared.serial;  // left: nobody of this launch will look at anything again
+    shared.word[3] = shared.launch_id;  // left: nobody of this launch will look at anything again
   }
 }
 
 template <typename Way>
 __device__ void carry(const char* ring, const Way& way, const Shared& shared) {
-  constexpr u32 desks = 2;  // where jobs wait: job n at n % desks
-  __shared__ Job jobs[desks];
-  __shared__ u32 posted[desks];   // the number of the job that lies there, plus one
-  __shared__ u32 through[desks];  // warps that are done with it
-  __shared__ u32 finished;        // jobs that all warps are done with
-  __shared__ u32 gone;            // warps that have found no more
-  if (threadIdx.x < desks) posted[threadIdx.x] = through[threadIdx.x] = 0;
+  constexpr u32 job_slots = 2;  // where jobs wait: job n at n % job_slots
+  __shared__ Job jobs[job_slots];
+  __shared__ u32 posted[job_slots];   // the number of the job that lies there, plus one
+  __shared__ u32 through[job_slots];  // warps that are done with it
+  __shared__ u32 finished;            // jobs that all warps are done with
+  __shared__ u32 gone;                // warps that have found no more
+  if (threadIdx.x < job_slots) posted[threadIdx.x] = through[threadIdx.x] = 0;
   if (threadIdx.x == 0) finished = gone = 0;
   __syncthreads();
   const u32 copiers = blockDim.x - warp;
@@ -187,23 +188,23 @@ __device__ void carry(const char* ring, const Way& way, const Shared& shared) {
     Usher<Way> usher(way, shared);
     for (u32 n = 0;; ++n) {
       const volatile u32& done = finished;
-      while (done + desks <= n) __nanosleep(32);
+      while (done + job_slots <= n) __nanosleep(32);
       const Job job = n == 0 ? usher.first() : usher.next();
-      jobs[n % desks] = job;
+      jobs[n % job_slots] = job;
       __threadfence_block();
-      static_cast<volatile u32&>(posted[n % desks]) = n + 1;
+      static_cast<volatile u32&>(posted[n % job_slots]) = n + 1;
       if (job.chunk >= shared.chunks) return;
     }
   }
   const bool speaks = threadIdx.x % warp == 0;  // for its warp
   for (u32 n = 0;; ++n) {
     if (speaks) {
-      const volatile u32& there = posted[n % desks];
+      const volatile u32& there = posted[n % job_slots];
       while (there != n + 1) __nanosleep(32);
       __threadfence_block();
     }
     __syncwarp();
-    const Job job = jobs[n % desks];
+    const Job job = jobs[n % job_slots];
     if (job.chunk >= shared.chunks) {
       if (!speaks) return;
       __threadfence();
@@ -214,8 +215,8 @@ __device__ void carry(const char* ring, const Way& way, const Shared& shared) {
     __syncwarp();
     if (!speaks) continue;
     __threadfence_block();
-    if (atomicAdd(&through[n % desks], 1u) != warps - 1) continue;
-    through[n % desks] = 0;
+    if (atomicAdd(&through[n % job_slots], 1u) != warps - 1) continue;
+    through[n % job_slots] = 0;
     // The bytes have been loaded (each store needed one): the place may be filled again.
     if (shared.chunks > shared.silent_up_to)
       shared.completed[job.chunk % ticket_slots] = shared.first_number + job.chunk;

@@ -1,5 +1,5 @@
-// Carries chunks from a staging ring in pinned host memory to device memory, each to a target of its own, as soon as it
-// is filled: many small reads with one launch.
+// Carries chunks from a staging buffer in pinned host memory to device memory, each to a target of its own, as soon as
+// it is filled: many small reads with one launch.
 //
 // This is the source; what the library ships is the text that nvcc makes of it (scatter.ptx, by make_ptx.sh).
 // gpu/staging.h explains the arguments, carrying.cuh what the blocks do; the soft GPU does the same steps by ordinary
@@ -27,7 +27,7 @@ struct ManyTargets {
 extern "C" __global__ void __launch_bounds__(544)
     sluice_scatter(const char* ring, const volatile u64* targets, const volatile u64* tickets, volatile u32* completed,
                    volatile u32* word, volatile u32* counters, u32 stride, u32 chunks, u32 silent_up_to,
-                   u32 first_number, u32 serial) {
+                   u32 first_number, u32 launch_id) {
   carry(ring, ManyTargets{targets, stride},
-        Shared{tickets, completed, word, counters, chunks, silent_up_to, first_number, serial});
+        Shared{tickets, completed, word, counters, chunks, silent_up_to, first_number, launch_id});
 }

@@ -6,13 +6,13 @@
 // gpu/mailbox.h explains the arguments and the words; the soft GPU does the same steps by ordinary code: change all
 // three together.
 //
-// Who waits for whom, and why no request is lost or carried twice:
+// What waits for what, and why no request is lost or carried twice:
 //   - A request is two words of 8 bytes, fetched by one load: target and length, and in both the request's number. The
 //     bytes lie there before it. Half a request has two numbers that differ and is none, as is one of number 0 in the
 //     first word. A block serves a number once.
 //   - The block's last look at the request comes after it has decided to leave, and `gone` after that look. So the host
 //     posts and waits for either: served, or gone without having been seen; then it launches anew, or copies.
-//   - A launch that does not begin has its requests taken back. The block says `begun` and then looks for a request;
+//   - A launch that does not begin has its requests revoked. The block says `begun` and then looks for a request;
 //     the host takes the request away and then looks for `begun`. With a full fence between on both sides, at least one
 //     of them sees the other. A host that finds the kernel begun puts the request back (it may have been seen or not)
 //     and waits as above.
@@ -79,7 +79,7 @@ __device__ void copy(char* to, const char* from, u32 length) {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(threads)
-    sluice_serve(char* boxes, u64 low, u64 high, u32 stride, u32 place, u32 serial, u32 idle, u32 life) {
+    sluice_serve(char* boxes, u64 low, u64 high, u32 stride, u32 place, u32 launch_id, u32 idle, u32 life) {
   __shared__ u64 target;
   __shared__ u32 length;
   __shared__ bool leaving;
@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(threads)
   u64 born = 0;
   u64 since = 0;
   if (threadIdx.x == 0) {
-    *reinterpret_cast<volatile u32*>(box + 136) = serial;  // begun
+    *reinterpret_cast<volatile u32*>(box + 136) = launch_id;  // begun
     __threadfence_system();
     born = since = nanoseconds();
   }
@@ -116,14 +116,14 @@ extern "C" __global__ void __launch_bounds__(threads)
     copy(reinterpret_cast<char*>(target), box + place + (target & 15), length);
     __syncthreads();
     if (threadIdx.x == 0) {
-      // The whole block's bytes are in place, for whoever looks, before the host hears of it. Releasing is enough, and
+      // The whole block's bytes are in place, for every reader, before the host hears of it. Releasing is enough, and
       // costs less than a full fence.
       asm volatile("fence.acq_rel.sys;" ::: "memory");
-      *answer = (last_one ? static_cast<u64>(serial) << 32 : 0) | number;
+      *answer = (last_one ? static_cast<u64>(launch_id) << 32 : 0) | number;
       last = number;
       since = nanoseconds();
     }
     if (last_one) return;
   }
-  if (threadIdx.x == 0) *answer = static_cast<u64>(serial) << 32 | last;
+  if (threadIdx.x == 0) *answer = static_cast<u64>(launch_id) << 32 | last;
 }

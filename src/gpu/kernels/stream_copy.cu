@@ -1,27 +1,27 @@
-// Runs errands between pinned host memory and device memory, in the order of the program's own stream: carries what the
+// Copies between pinned host memory and device memory, in the order of the program's own stream: carries what the
 // host's commands say until the one that says it is over.
 //
-// This is the source; what the library ships is the text that nvcc makes of it (errand.ptx, by make_ptx.sh).
+// This is the source; what the library ships is the text that nvcc makes of it (stream_copy.ptx, by make_ptx.sh).
 // gpu/stream_copy.h explains the arguments; the soft GPU does the same steps by ordinary code: change all three
 // together.
 //
-// Who waits for whom, and why it cannot hang:
+// What waits for what, and why it cannot hang:
 //   - Commands have consecutive numbers; command n stands in slot n % places, its bytes in the place of that number.
 //     Blocks draw numbers from a counter, in order, so one resident block is enough. Numbers go on from launch to
 //     launch, and begin anew between two launches before they would come round.
 //   - A command is two words in a line of the host's memory of its own, as is the answer to it: looks at its neighbours
-//     would hold up whoever writes it. Both words carry (part of) its number, so it does not matter in which order they
+//     would hold up its writer. Both words carry (part of) its number, so it does not matter in which order they
 //     are seen.
 //   - The last command says `end`. The block that draws it tells the others, which wait for commands that never come:
-//     those with higher numbers. Whoever has drawn a lower one stays until its command has been seen and carried out.
+//     those with higher numbers. One that has drawn a lower one stays until its command has been seen and carried out.
 //   - What a launch says of itself is told by the number that it begins with: the host need not have taken notice of
 //   one
 //     launch before the next one begins.
 //   - The host may take everything back as long as no block has begun. The block that draws the first number says
 //   `begun`
-//     and then looks at the first command; the host first makes that command `called_off` and then looks for `begun`.
+//     and then looks at the first command; the host first makes that command `revoked` and then looks for `begun`.
 //     With a full fence between on both sides, at least one of them sees the other. The other blocks store nothing
-//     before that block has given its verdict. A launch that was called off stays until the host has done the work
+//     before that block has given its commit word. A launch that was revoked stays until the host has done the work
 //     itself, since what comes next in the stream may run when it leaves; or until the host, whose driver does not copy
 //     now, leaves it the rest of the commands.
 
@@ -37,7 +37,7 @@ constexpr u32 kind_to_device = 1;
 [[maybe_unused]] constexpr u32 kind_from_device = 2;
 constexpr u32 kind_revoked = 3;
 
-// The verdict on a launch: this, or the number from which on it carries. Numbers begin beyond.
+// The commit word on a launch: this, or the number from which on it carries. Numbers begin beyond.
 constexpr u32 off = 1;
 
 // A launch does not begin with this number or a later one, but anew, with a small one of the same last byte: what a
@@ -47,14 +47,14 @@ constexpr u32 end_of_numbers = 0xe0000000u;
 constexpr u32 line_bytes = 64;  // from one command to the next, and from one answer to the next
 
 // The counters, in device memory.
-constexpr u32 at_draws = 0;    // the next number to be drawn
-constexpr u32 at_first = 1;    // the first number of this launch
-constexpr u32 at_verdict = 2;  // 0 while unknown
-constexpr u32 at_left = 3;     // blocks that have left
-constexpr u32 at_next = 4;     // the first number of the next launch; 0 while this one goes on
-constexpr u32 at_posted = 5;   // commands before this number have been seen by somebody: they are there
+constexpr u32 at_draws = 0;   // the next number to be drawn
+constexpr u32 at_first = 1;   // the first number of this launch
+constexpr u32 at_commit = 2;  // 0 while unknown
+constexpr u32 at_left = 3;    // blocks that have left
+constexpr u32 at_next = 4;    // the first number of the next launch; 0 while this one goes on
+constexpr u32 at_posted = 5;  // commands before this number have been seen by somebody: they are there
 
-// What the host says to a launch that was called off, one of both: nothing is left, and where the next one begins; or
+// What the host says to a launch that was revoked, one of both: nothing is left, and where the next one begins; or
 // the number from which on it is to carry after all.
 constexpr u32 at_over = 0;
 constexpr u32 at_from = 1;
@@ -101,7 +101,7 @@ __device__ bool is_next(const volatile u32* counters, u32 number) {
   return number < counters[at_posted] + lookouts;
 }
 
-// Of a launch that was called off: its verdict.
+// Of a launch that was revoked: its commit word.
 __device__ u32 wait_for_answer(const volatile u32* resume, volatile u32* counters) {
   for (;;) {
     const u32 over = resume[at_over];
@@ -169,10 +169,10 @@ extern "C" __global__ void __launch_bounds__(512)
       words[1] = mine << 1 | (ready ? 0u : 1u);
       commit = ready ? mine : wait_for_answer(resume, counters);
       __threadfence();
-      counters[at_verdict] = commit;
+      counters[at_commit] = commit;
     }
     for (;;) {
-      if (commit == 0) commit = counters[at_verdict];
+      if (commit == 0) commit = counters[at_commit];
       leave = commit == off;
       if (leave) break;
       // Commands before are done: nobody waits for this block to carry one.
@@ -232,7 +232,7 @@ extern "C" __global__ void __launch_bounds__(512)
       counters[at_draws] = next;
       counters[at_first] = next;
       counters[at_posted] = next;
-      counters[at_verdict] = 0;
+      counters[at_commit] = 0;
       counters[at_left] = 0;
       counters[at_next] = 0;
       __threadfence_system();

@@ -1,5 +1,5 @@
-// What the attendants keep in order, and look at in turn: the stations, the bells of their streams, the kernels that
-// have yet to begin. Threads are in attendants.cpp.
+// What the stream workers keep in order, and look at in turn: the channels, the doorbells of their streams, the kernels
+// that have yet to begin. Threads are in stream_workers.cpp.
 #include <algorithm>
 #include <new>
 
@@ -12,10 +12,10 @@ namespace sluice::stream {
 
 namespace {
 
-// Beyond so many stations those of contexts that are gone are used again.
+// Beyond so many channels those of contexts that are gone are used again.
 constexpr std::size_t usual_channels = 256;
 
-// Staging memory of three stations stands in two huge pages, and their words ahead of it.
+// Staging memory of three channels stands in two huge pages, and their words ahead of it.
 constexpr std::size_t channels_in_a_block = 3;
 constexpr gpu::StagingShape block_shape{.ahead = channels_in_a_block * gpu::stream_copy_words_bytes,
                                         .bulk = 2 * gpu::huge_page_bytes};
@@ -187,7 +187,7 @@ bool StreamWorkers::is_rung(const StreamChannel& channel, const StreamTask& task
   return static_cast<std::int32_t>(base::load_acquire(channel.words().doorbell) - task.gate_value_) >= 0;
 }
 
-// The same for one station, at which nobody is at work.
+// The same for one channel, at which nobody is at work.
 void StreamWorkers::look_at(StreamChannel& channel) {
   if (channel.pending_.empty()) {
     if (channel.departing_) follow_departure(channel);
@@ -225,7 +225,7 @@ void StreamWorkers::release_gate_in_time(StreamChannel& channel, StreamTask& tas
   if (now - *task.rung_since_ > usual_launch) channel.release_gate(task);
 }
 
-// A kernel that does not begin for long is called off, by somebody who has the time.
+// A kernel that does not begin for long is revoked, by a thread that has the time.
 void StreamWorkers::follow_departure(StreamChannel& channel) {
   const StreamCopier::Kernel kernel = channel.copier_->kernel(std::chrono::steady_clock::now());
   channel.departing_ = kernel != StreamCopier::Kernel::through;

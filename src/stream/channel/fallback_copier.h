@@ -1,4 +1,4 @@
-// The copy engine's work for a courier whose kernel has been called off, on a thread of its own: while a driver frees
+// The copy engine's work for a copier whose kernel has been revoked, on a thread of its own: while a driver frees
 // memory or loads code for the program, it takes no copies before all streams of the context have come to rest, and one
 // of these waits for the very bytes. So the driver is first asked for something that does nothing. As long as it has
 // not answered that, the work can be had back, and a kernel that has begun meanwhile may do it; work out of a device
@@ -43,7 +43,7 @@ class FallbackCopier {
   void run_worker() noexcept;
   bool wait_for_work() noexcept;
 
-  const gpu::StreamCopy device_;  // the station may serve another context before the driver has answered
+  const gpu::StreamCopy device_;  // the channel may serve another context before the driver has answered
   gpu::StreamCopyCommand command_;
   std::byte* place_ = nullptr;
   std::vector<std::byte> read_back_;  // out of the device: the place may be in use again when the driver has answered

@@ -1,7 +1,9 @@
-// What goes into a stream, in this order: the bytes of a write that is known by then, the bell, the gate, the kernel.
+// What goes into a stream, in this order: the bytes of a write that is known by then, the doorbell, the gate, the
+// kernel.
 //
 // The gate is for the device's sake: a kernel that stands behind it takes none of its processors while a disk is read.
-// Before small reads of a file that had its bytes at hand the last time it is left out, and the kernel awaits them.
+// Before small reads of a file that had its bytes in the page cache the last time it is left out, and the kernel awaits
+// them.
 #include "stream/channel/stream_channel.h"
 
 #include <algorithm>
@@ -27,7 +29,8 @@ bool is_reached(const std::uint32_t& word, std::uint32_t value) noexcept {
 
 StreamChannel::StreamChannel(const gpu::StreamCopyMemory& memory)
     : memory_(memory), copier_(std::make_unique<StreamCopier>(*this)) {
-  constexpr std::size_t more_than_ring_at_once = 16;  // with the lock of all attendants, where nothing may be refused
+  constexpr std::size_t more_than_ring_at_once =
+      16;  // with the lock of all stream workers, where nothing may be refused
   rung_.reserve(more_than_ring_at_once);
 }
 StreamChannel::~StreamChannel() = default;
@@ -120,7 +123,7 @@ int StreamChannel::put_into_stream(cuda::Stream stream, StreamTask& task) noexce
   const gpu::CudaApi& driver = *gpu::driver();
   if (driver.launch_host_function == nullptr) return cuda::error_not_supported;
   task.rung_by_call_ = true;
-  task.early = false;  // no bell would say that the stream has got there
+  task.early = false;  // no doorbell would say that the stream has got there
   if (!task.repeats) {
     StreamWorkers::instance().expect_call(*this, task);
     const int result = driver.launch_host_function(stream, &StreamChannel::doorbell_and_wait_by_call, &task);
@@ -147,7 +150,7 @@ int StreamChannel::launch(cuda::Stream stream, StreamTask& task) noexcept {
 }
 
 // One that was let through, and has no kernel that would keep the stream, gets another gate. Where a call rang the
-// bell, an attendant has the task already, and the caller waits at that gate in the stream's place.
+// doorbell, a stream worker has the task already, and the caller waits at that gate in the stream's place.
 int StreamChannel::end_submission(cuda::Stream stream, StreamTask& task) noexcept {
   if (task.becomes(StreamTask::Stage::submitted)) return cuda::success;
   task.gated_ = task.blocks == 0;

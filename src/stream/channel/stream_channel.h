@@ -1,6 +1,6 @@
 // What one stream of the program's works with while it has transfers of ours: pinned staging memory of its own with the
-// bell, the gate and the commands in it, and the transfers that stand in the stream. Gated work takes from no pool that
-// others need, so any number of streams may wait.
+// doorbell, the gate and the commands in it, and the transfers that stand in the stream. Gated work takes from no pool
+// that others need, so any number of streams may wait.
 #pragma once
 
 #include <sys/types.h>
@@ -26,7 +26,7 @@ namespace sluice::stream {
 class StreamCopier;
 class StreamChannel;
 
-// One transfer in a stream. It is run once the stream has got there, by an attendant.
+// One transfer in a stream. It is run once the stream has got there, by a stream worker.
 class StreamTask : public Linked<StreamTask> {
  public:
   StreamTask() = default;
@@ -41,11 +41,11 @@ class StreamTask : public Linked<StreamTask> {
   // It will not be run again. Destroys it.
   virtual void end() noexcept = 0;
 
-  // What the task is to do with, for those who ask whether anything of it is still waiting.
+  // What the task is to do with, for those that ask whether anything of it is still waiting.
   const void* subject = nullptr;
   // How many blocks carry, where the kernel does; 0: there is nothing to carry, or not by it.
   unsigned blocks = 0;
-  // How many threads should help, where the file has the bytes at hand.
+  // How many threads should help, where the file has the bytes in the page cache.
   unsigned helpers = 0;
   // Memory whose bytes the stream itself puts into the staging memory on its way: of a write that is known by then.
   std::uint64_t prestaged_from = 0;
@@ -57,7 +57,7 @@ class StreamTask : public Linked<StreamTask> {
   ssize_t* result_word = nullptr;
   // The file may be read before the stream gets there.
   bool early = false;
-  // A small read: where the file has its bytes at hand, the kernel need not wait for them at the gate.
+  // A small read: where the file has its bytes in the page cache, the kernel need not wait for them at the gate.
   bool is_small_read = false;
   // A node of a graph: run with every replay, never ended.
   bool repeats = false;
@@ -82,7 +82,7 @@ class StreamTask : public Linked<StreamTask> {
     return stage_.compare_exchange_strong(submitting, stage);
   }
   std::atomic<Stage> stage_{Stage::submitting};
-  // While submitting; guarded by the attendants' lock.
+  // While submitting; guarded by the stream workers' lock.
   std::optional<std::chrono::steady_clock::time_point> rung_since_;
 };
 
@@ -90,7 +90,7 @@ class StreamChannel {
  public:
   // For a stream of that context; with the context current. Null when there is no memory to be had.
   static StreamChannel* take(cuda::Context context, unsigned long long context_id) noexcept;
-  // When the last task is through, it serves the next stream. (A task that repeats has its station for good.)
+  // When the last task is through, it serves the next stream. (A task that repeats has its channel for good.)
   void give_back() noexcept;
 
   // Nothing of ours stands in its stream.
@@ -116,7 +116,7 @@ class StreamChannel {
   void* take_task_memory() noexcept;
   bool keep_task_memory(void* memory) noexcept;
   // Fetches so many bytes of what take_room() is likely to answer into this processor's caches, while the caller does
-  // something else: an attendant has written there last.
+  // something else: a stream worker has written there last.
   void prefetch_task_memory(std::size_t size) const noexcept;
 
  private:
@@ -138,7 +138,7 @@ class StreamChannel {
   static void doorbell_by_call(void* task);
   static void doorbell_and_wait_by_call(void* task);
 
-  // Calls and attendants each write lines of memory that the other does not look at all the time.
+  // Calls and stream workers each write lines of memory that the other does not look at all the time.
   static constexpr std::size_t line = 64;
 
   gpu::StreamCopyMemory memory_;
@@ -152,20 +152,20 @@ class StreamChannel {
   // Of both:
   alignas(line) std::atomic<bool> condemned_{false};
   std::atomic<bool> kernel_refused_{false};      // to the stream that it serves
-  std::atomic<const void*> cached_of_{nullptr};  // whose bytes were at hand at the last task, where they were
-  // Where one task follows the other: the next comes before the attendant has ended the one before, and no third.
+  std::atomic<const void*> cached_of_{nullptr};  // whose bytes were in the page cache at the last task, where they were
+  // Where one task follows the other: the next comes before the stream worker has ended the one before, and no third.
   std::array<std::atomic<void*>, 2> task_memory_{};
 
-  // Of attendants:
+  // Of stream workers:
   alignas(line) base::EventCount gate_event_;           // for host functions that wait at the gate
   std::uint32_t next_number_ = gpu::first_stream_copy;  // of the one task that runs
-  // Guarded by the attendants' lock:
+  // Guarded by the stream workers' lock:
   TaskQueue<StreamTask> pending_;
   std::vector<StreamTask*> rung_;  // by a call, while the task before was still at work; one of a graph twice, perhaps
   std::unique_ptr<StreamCopier> copier_;
   bool busy_ = false;  // it counts as such
   bool running_ = false;
-  bool departing_ = false;  // the last task is over but for its kernel, which may have to be called off
+  bool departing_ = false;  // the last task is over but for its kernel, which may have to be revoked
   bool polled_ = false;
   bool kept_ = true;                          // by the stream that it serves
   std::optional<std::uint32_t> last_launch_;  // the number that it begins with; none that looks at the words any more
@@ -190,7 +190,7 @@ unsigned helpers_for_a_stream(unsigned wanted) noexcept;
 // stream, and most of its other calls would wait for the driver.
 void load_unless_streams_wait(gpu::Kernels& kernels) noexcept;
 
-// How many stations there are, in use or not: what is pinned for streams.
+// How many channels there are, in use or not: what is pinned for streams.
 std::size_t stream_channel_count() noexcept;
 
 // Around fork: the child has no streams.

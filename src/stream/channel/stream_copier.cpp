@@ -1,4 +1,4 @@
-// The host's side of kernels/errand.cu, which explains who waits for whom.
+// The host's side of kernels/stream_copy.cu, which explains what waits for what.
 #include "stream/channel/stream_copier.h"
 
 #include <algorithm>
@@ -200,7 +200,7 @@ void StreamCopier::ask_for_health() noexcept {
   }
 }
 
-// Takes the work back from a kernel that has not begun. Either its first block reads `called_off` in place of the first
+// Takes the work back from a kernel that has not begun. Either its first block reads `revoked` in place of the first
 // command, or this thread reads `begun`; a full fence on both sides excludes that neither does. That block alone reads
 // this slot, and it keeps what it has read. Where nothing has been posted yet, the first word is still an older
 // command's, and the block would look past the mark for ever.
@@ -235,7 +235,7 @@ bool StreamCopier::fall_back(const gpu::StreamCopyCommand& command) noexcept {
   if (!result) return false;
   if (*result == cuda::success) return true;
   refused_late_ = task_ == nullptr && result_word_ != nullptr;
-  // Of memory that is not there the station knows no harm.
+  // Of memory that is not there the channel knows no harm.
   if (*result == cuda::error_invalid_value) {
     failure_ = *result;
   } else {
@@ -266,7 +266,7 @@ void StreamCopier::leave_to_kernel(std::uint32_t number) noexcept {
   put(words_.carry_on, number);
 }
 
-// Of a launch that was called off: nothing is left.
+// Of a launch that was revoked: nothing is left.
 void StreamCopier::resume() noexcept {
   observe::count_copy(observe::CopyCounter::copy_engine);
   if (fallback_ != nullptr) fallback_->end();

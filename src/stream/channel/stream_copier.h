@@ -1,6 +1,6 @@
-// Between the staging places of a station and the memory of a device, for one task: each piece is handed to the kernel
+// Between the staging places of a channel and the memory of a device, for one task: each piece is handed to the kernel
 // that stands in the program's stream, which carries it in the stream's order. Where the device does not begin the
-// kernel soon, the work is taken back and the copy engine does it; what the driver does not take before the kernel has
+// kernel soon, the work is revoked and the copy engine does it; what the driver does not take before the kernel has
 // begun after all, the kernel does.
 #pragma once
 
@@ -68,7 +68,7 @@ class StreamCopier {
   bool settle() noexcept;
   base::Outcome failed() const noexcept { return gpu::as_outcome(failure_); }
 
-  // The file has its bytes at hand: the kernel may come meanwhile, and will not wait for long.
+  // The file has its bytes in the page cache: the kernel may come meanwhile, and will not wait for long.
   void open_soon() noexcept;
 
   // The task is a while at its storage: by then, nobody looks around any more.
@@ -78,7 +78,7 @@ class StreamCopier {
   // Nothing more comes: lets the stream go on. The task has said what came of it, and is not needed any more.
   void finish() noexcept;
   // Behind that: does the kernel still have to begin? Then somebody has to look again, since one that does not begin
-  // for long is to be called off.
+  // for long is to be revoked.
   enum class Kernel { through, awaited, overdue };
   Kernel kernel(std::chrono::steady_clock::time_point now) noexcept;
   void revoke_late() noexcept;
@@ -120,7 +120,7 @@ class StreamCopier {
   bool is_cached_ = false;  // the file has the bytes
   bool waits_for_storage_ = false;
   bool revoked_ = false;
-  bool carries_on_ = false;           // the kernel was called off, and has the rest after all
+  bool carries_on_ = false;           // the kernel was revoked, and has the rest after all
   std::uint32_t carried_before_ = 0;  // commands before that number were carried out when it got it
   std::shared_ptr<FallbackCopier> fallback_;
   bool through_ = true;

@@ -1,5 +1,5 @@
-// One lock guards the lists; it is held for some looks at words in memory, never while bytes move. The watcher does
-// what is quick by itself. For anything else it leaves watching to the next, who is woken for it.
+// One lock guards the lists; it is held for some looks at words in memory, never while bytes move. The poller does
+// what is quick by itself. For anything else it leaves polling to the next, which is woken for it.
 #include "stream/channel/stream_workers.h"
 
 #include <pthread.h>
@@ -28,16 +28,16 @@ using Clock = std::chrono::steady_clock;
 
 // Streams that share hardware queues are blocked by as many tasks as there are queues, so this many is plenty.
 constexpr unsigned most_workers = 64;
-// After something has happened: looks without a pause, and then naps that grow with the time that nothing happens.
+// After something has happened: looks without a pause, and then sleeps that grow with the time that nothing happens.
 constexpr auto eager = std::chrono::microseconds(100);
 constexpr auto eager_after_storage = std::chrono::microseconds(40);  // had to be waited for
 constexpr auto shortest_sleep = std::chrono::microseconds(20);
 constexpr auto longest_sleep = std::chrono::milliseconds(8);
 constexpr auto between_health_checks = std::chrono::milliseconds(500);
-// What the watcher does by itself should be over by then; the deputy who looks after it sleeps that long.
+// What the poller does by itself should be over by then; the watchdog that looks after it sleeps that long.
 constexpr auto longest_quick = std::chrono::milliseconds(2);
 constexpr auto between_watchdog_looks = std::chrono::milliseconds(25);
-// When nothing has happened for so long, the deputy sleeps, too, until the watcher has something to do.
+// When nothing has happened for so long, the watchdog sleeps, too, until the poller has something to do.
 constexpr auto long_quiet = std::chrono::seconds(1);
 
 base::NeverDestroyed<StreamWorkers>& the_workers() {
@@ -61,7 +61,7 @@ void StreamWorkers::announce(unsigned helpers) noexcept {
   }
 }
 
-// Waking lanes takes longer than a stream takes to ring.
+// Waking workers takes longer than a stream takes to its doorbell.
 void StreamWorkers::rouse() noexcept {
   if (helpers_announced_.load(std::memory_order_relaxed) == 0) return;
   workers::wake_workers(helpers_announced_.exchange(0, std::memory_order_acquire));
@@ -104,7 +104,7 @@ void StreamWorkers::doorbell_rung(StreamChannel& channel, StreamTask& task) noex
   std::unique_lock lock(mutex_);
   take_in();
   channel.pending_.erase(task);
-  // The stream may be here before the attendant of the task before has put its things in order.
+  // The stream may be here before the stream worker of the task before has put its things in order.
   if (channel.running_) {
     channel.rung_.push_back(&task);
     return;
@@ -117,7 +117,7 @@ void StreamWorkers::doorbell_rung(StreamChannel& channel, StreamTask& task) noex
 // With the lock, which is let go for a moment. Somebody will look at what is due, or watch.
 void StreamWorkers::wake_one(std::unique_lock<base::AdaptiveMutex>& lock) {
   if (sleeping_ > 0) {
-    event_.advance(looking_ > 0 ? 0 : 1);  // who looks around sees it without being woken
+    event_.advance(looking_ > 0 ? 0 : 1);  // a spinning one sees it without being woken
     return;
   }
   if (threads_ >= most_workers) return;
@@ -175,9 +175,9 @@ void StreamWorkers::run_worker() noexcept {
       look_away();
     }
     if (!due_.empty()) {
-      watchdog_called_ = false;  // whom the watcher called may be this thread, and is no deputy now
+      watchdog_called_ = false;  // the one that the poller called may be this thread, and is no watchdog now
       const Due due = take_due();
-      // Whoever is next: for what else is due, to watch, or to look after the one who watches.
+      // The next one: for what else is due, to poll, or to look after the poller.
       const bool poller_is_alone = inside_since_ && !has_watchdog_;
       if (!due_.empty() || (!has_poller_ && !polled_.empty()) || poller_is_alone) wake_one(lock);
       const bool waited = serve(lock, due);
@@ -200,7 +200,7 @@ StreamWorkers::Due StreamWorkers::take_due() {
 }
 
 // With the lock. Does a thread that has just served something look around, before it goes to sleep? Where storage was
-// waited for, the next may be long in coming, and one who looks around is enough.
+// waited for, the next may be long in coming, and one that spins is enough.
 bool StreamWorkers::looks_around_after(bool waited) const noexcept {
   return !waited || (looking_ == 0 && !has_poller_);
 }
@@ -215,7 +215,7 @@ bool StreamWorkers::serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due
   std::erase_if(at_work_, [&](const Due& one) { return one.channel == &channel && one.task == due.task; });
   if (due.task != nullptr && !due.task->repeats) due.task->end();
   if (channel.rung_.empty()) {
-    take_in();  // the station's next task, perhaps
+    take_in();  // the channel's next task, perhaps
     channel.running_ = false;
     channel.departing_ = channel.copier_->kernel(Clock::now()) != StreamCopier::Kernel::through;
     settle_channel(channel);
@@ -227,8 +227,8 @@ bool StreamWorkers::serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due
   return waited;
 }
 
-// With the lock, which is let go meanwhile. While somebody watches, one of those who rest looks now and then whether he
-// has got stuck in what he took for quick: with the last stream that there was to watch, too.
+// With the lock, which is let go meanwhile. While there is a poller, one of those that sleep checks now and then
+// whether it is stuck in what it took for quick: with the last stream that there was to poll, too.
 void StreamWorkers::sleep_until_news(std::unique_lock<base::AdaptiveMutex>& lock, Clock::time_point awake_until) {
   const std::uint32_t seen = event_.now();
   const bool watchdog = !has_watchdog_ && has_poller_ && !nothing_happens_;
@@ -251,8 +251,8 @@ void StreamWorkers::sleep_until_news(std::unique_lock<base::AdaptiveMutex>& lock
   if (watchdog) has_watchdog_ = false;
 }
 
-// With the lock, by the one who watches or takes his place. Whoever puts a task into a stream from here on makes sure
-// himself that somebody will see it; what was put there before is taken in. Answers whether there was any.
+// With the lock, by the poller or its successor. A call that puts a task into a stream from here on makes sure itself
+// that somebody will see it; what was put there before is taken in. Answers whether there was any.
 bool StreamWorkers::look_away() {
   poller_sees_.store(false, std::memory_order_seq_cst);
   const bool any = !arrivals_.empty();

@@ -1,4 +1,4 @@
-// Threads that attend to streams: one of them watches for bells, and whoever is free runs what a stream has got to.
+// The stream workers: threads of which one polls the doorbells, and a free one runs what a stream has got to.
 // They are made when they are needed, sleep while no stream has work of ours, and cost next to nothing while streams
 // wait.
 #pragma once
@@ -29,9 +29,9 @@ class StreamWorkers {
   // stream.
   bool are_there() noexcept;
 
-  // A task stands in its stream; its bell will be rung by the stream.
+  // A task stands in its stream; its doorbell will be rung by the stream.
   void expect(StreamTask& task);
-  // A task whose bell is rung by a call stands in its stream. The count keeps those who ask about subjects right.
+  // A task whose doorbell is rung by a call stands in its stream. The count keeps those that ask about subjects right.
   void expect_call(StreamChannel& channel, StreamTask& task);
   void forget(StreamChannel& channel, StreamTask& task) noexcept;
   void doorbell_rung(StreamChannel& channel, StreamTask& task) noexcept;
@@ -45,7 +45,7 @@ class StreamWorkers {
   unsigned peak_streams() const noexcept {
     return std::max({1U, busy(), peak_.load(std::memory_order_relaxed), last_peak_.load(std::memory_order_relaxed)});
   }
-  // A task that will want so many hands is about to be put into a stream.
+  // A task that will want so many helpers is about to be put into a stream.
   void announce(unsigned helpers) noexcept;
 
   bool pending(const void* subject) noexcept;
@@ -58,7 +58,7 @@ class StreamWorkers {
  private:
   struct Due {
     StreamChannel* channel;
-    StreamTask* task;  // null: its kernel is to be called off
+    StreamTask* task;  // null: its kernel is to be revoked
   };
 
   StreamChannel* make_channel() noexcept;
@@ -92,7 +92,7 @@ class StreamWorkers {
   std::size_t count_of(const void* subject) const;
 
   std::atomic<bool> started_{false};  // a thread; every call asks
-  // What calls and the watcher pass to each other, apart from what the watcher alone writes all the time.
+  // What calls and the poller pass to each other, apart from what the poller alone writes all the time.
   static constexpr std::size_t line = 64;
   alignas(line) Arrivals<StreamTask> arrivals_;  // in their streams, and not yet behind those that stand there before
   std::atomic<bool> poller_sees_{false};         // and will see what arrives
@@ -102,7 +102,7 @@ class StreamWorkers {
   std::vector<Due> due_;  // the oldest first; few, and its memory stays
   std::vector<Due> at_work_;
   std::size_t channels_ = 0;
-  std::vector<gpu::StreamCopyMemory> memory_;  // mapped for stations that there may be
+  std::vector<gpu::StreamCopyMemory> memory_;  // mapped for channels that there may be
   std::atomic<unsigned> busy_{0};
   std::atomic<unsigned> peak_{0};  // of busy_ since it was 0
   std::atomic<unsigned> last_peak_{0};
@@ -110,18 +110,18 @@ class StreamWorkers {
   unsigned threads_ = 0;
   unsigned sleeping_ = 0;
   std::atomic<unsigned> looking_{0};  // of those that rest: not asleep
-  bool something_arrived_ = false;    // since the watcher looked at this
+  bool something_arrived_ = false;    // since the poller looked at this
   bool has_poller_ = false;
   std::atomic<bool> poller_sleeps_ = false;
   std::atomic<bool> somebody_is_awake_ = false;  // and will see what is announced
   bool has_watchdog_ = false;
   bool watchdog_called_ = false;
   std::chrono::microseconds eagerness_{};  // how long one looks without a pause after something has happened
-  bool nothing_happens_ = false;           // nor has for a while: no deputy is needed
+  bool nothing_happens_ = false;           // nor has for a while: no watchdog is needed
   unsigned poll_turn_ = 0;                 // whose the present watch is
-  std::optional<std::chrono::steady_clock::time_point> inside_since_;  // the watcher is at work by itself
+  std::optional<std::chrono::steady_clock::time_point> inside_since_;  // the poller is at work by itself
   unsigned awaited_ = 0;                                               // threads in wait_until_none()
-  base::EventCount event_;                                             // for those who rest
+  base::EventCount event_;                                             // for those that rest
   base::EventCount poller_event_;                                      // for the one that watches
   base::EventCount ended_;
 };

@@ -60,13 +60,14 @@ class TaskQueue {
   Task* last_ = nullptr;
 };
 
-// Any thread puts in, without a lock; who takes, takes all.
+// Any thread puts in, without a lock; the taker takes all.
 template <typename Task>
 class Arrivals {
  public:
   bool empty() const noexcept { return newest_.load(std::memory_order_seq_cst) == nullptr; }
 
-  // Sequentially consistent: who puts something in and then finds nobody looking has put it in before the last look.
+  // Sequentially consistent: a thread that puts something in and then finds nobody polling has put it in before the
+  // last look.
   void put(Task& task) noexcept {
     Task* newest = newest_.load(std::memory_order_relaxed);
     do {

@@ -24,7 +24,7 @@ struct Situation {
   facts::TrialResult reach = facts::TrialResult::proven;
   Shape shape;
 
-  RouteChoice verdict(base::Direction direction = base::Direction::read) const {
+  RouteChoice choice(base::Direction direction = base::Direction::read) const {
     return judge(file, buffer, machine, rules, direction, reach);
   }
   // Of a whole request, which may be too ragged for the path that its verdict promises.
@@ -147,8 +147,8 @@ std::vector<Reason> documented_order() {
 TEST(Judge, LeavesAFileToTheCpuWhoseODirectIsACopy) {
   Situation situation = ideal();
   situation.file.direct_is_copied = true;
-  EXPECT_EQ(situation.verdict().path, SLUICE_PATH_POSIX);
-  EXPECT_EQ(situation.verdict().reason, SLUICE_REASON_UNSUPPORTED_FILE_SYSTEM);
+  EXPECT_EQ(situation.choice().path, SLUICE_PATH_POSIX);
+  EXPECT_EQ(situation.choice().reason, SLUICE_REASON_UNSUPPORTED_FILE_SYSTEM);
 }
 
 TEST(Judge, ReachesEveryReason) {
@@ -188,10 +188,10 @@ TEST(Judge, TellsTheNextReasonWhenTheFirstIsRemedied) {
 TEST(Judge, TakesTheCallersOperationsForThePathOfTheirOwn) {
   Situation situation = ideal();
   situation.file.caller_reads = true;
-  EXPECT_EQ(situation.verdict().path, SLUICE_PATH_USERSPACE);
-  EXPECT_EQ(situation.verdict(base::Direction::write).path, SLUICE_PATH_P2PDMA) << "it does not offer writing";
+  EXPECT_EQ(situation.choice().path, SLUICE_PATH_USERSPACE);
+  EXPECT_EQ(situation.choice(base::Direction::write).path, SLUICE_PATH_P2PDMA) << "it does not offer writing";
   situation.file.caller_writes = true;
-  EXPECT_EQ(situation.verdict(base::Direction::write).path, SLUICE_PATH_USERSPACE);
+  EXPECT_EQ(situation.choice(base::Direction::write).path, SLUICE_PATH_USERSPACE);
 }
 
 TEST(Judge, TakesThePosixPathUnlessATrialHasProvenTheDirectOne) {
@@ -209,24 +209,24 @@ TEST(Judge, TakesThePosixPathUnlessATrialHasProvenTheDirectOne) {
 TEST(Judge, TrustsNoTrialThatIsUnderWay) {
   Situation situation = ideal();
   situation.reach = facts::TrialResult::probing;
-  EXPECT_EQ(situation.verdict().path, SLUICE_PATH_POSIX);
-  EXPECT_EQ(name(situation.verdict().reason), "not_proven");
+  EXPECT_EQ(situation.choice().path, SLUICE_PATH_POSIX);
+  EXPECT_EQ(name(situation.choice().reason), "not_proven");
 }
 
 TEST(Judge, TakesTheSoftGpuForAnyOtherWhereItsMemoryWasGiven) {
   Situation situation = ideal();
   situation.buffer.soft = true;
   situation.buffer.backed = true;
-  EXPECT_EQ(situation.verdict().path, SLUICE_PATH_P2PDMA);
+  EXPECT_EQ(situation.choice().path, SLUICE_PATH_P2PDMA);
   situation.machine.kernel_has_p2pdma = false;
-  EXPECT_EQ(situation.verdict().path, SLUICE_PATH_P2PDMA) << "what backs it may be any memory";
+  EXPECT_EQ(situation.choice().path, SLUICE_PATH_P2PDMA) << "what backs it may be any memory";
 }
 
 TEST(Judge, KnowsBothKindsOfHostMemory) {
   for (const MemoryKind kind : {MemoryKind::plain_host, MemoryKind::pinned_host}) {
     Situation situation = ideal();
     situation.buffer.kind = kind;
-    EXPECT_EQ(situation.verdict().reason, SLUICE_REASON_HOST_MEMORY);
+    EXPECT_EQ(situation.choice().reason, SLUICE_REASON_HOST_MEMORY);
   }
 }
 
@@ -245,7 +245,7 @@ TEST(Judge, HasAnAnswerForEveryFileSystem) {
         Case{FileSystem::other, SLUICE_REASON_UNSUPPORTED_FILE_SYSTEM}}) {
     Situation situation = ideal();
     situation.file.file_system = known.file_system;
-    EXPECT_EQ(name(situation.verdict().reason), name(known.reason));
+    EXPECT_EQ(name(situation.choice().reason), name(known.reason));
   }
 }
 
@@ -259,7 +259,7 @@ TEST(Judge, LeavesItToATrialWhatADevicePassesOn) {
     Situation situation = ideal();
     situation.file.block.driver = known.driver;
     situation.file.block.transport = known.transport;
-    EXPECT_EQ(name(situation.verdict().reason), "direct") << known.driver << " " << known.transport;
+    EXPECT_EQ(name(situation.choice().reason), "direct") << known.driver << " " << known.transport;
   }
 }
 
@@ -267,7 +267,7 @@ TEST(Judge, TriesNothingWhereNoDriveIsBelow) {
   for (const char* const driver : {"brd", "zram", "null_blk", "ublk", "nbd", "rbd", "drbd"}) {
     Situation situation = ideal();
     situation.file.block.driver = driver;
-    EXPECT_EQ(name(situation.verdict().reason), "unsupported_device") << driver;
+    EXPECT_EQ(name(situation.choice().reason), "unsupported_device") << driver;
   }
 }
 
@@ -276,7 +276,7 @@ TEST(Judge, GoesWithoutNvidiaFs) {
   situation.rules.use_pci_p2pdma = false;
   situation.machine.kernel_has_p2pdma = false;
   situation.machine.nvfs_loaded = true;
-  EXPECT_EQ(name(situation.verdict().reason), "direct_path_off");
+  EXPECT_EQ(name(situation.choice().reason), "direct_path_off");
 }
 
 TEST(Reasons, AreToldInTheOrderInWhichTheirRemediesUncoverThem) {
@@ -325,8 +325,8 @@ TEST(Compatibility, SwitchedOffForbidsTheCpuToMoveDeviceMemory) {
   Rules rules;
   rules.allow_compat = false;
   for (int reason = 0; reason < SLUICE_REASON_COUNT; ++reason) {
-    const RouteChoice verdict{SLUICE_PATH_POSIX, static_cast<Reason>(reason)};
-    EXPECT_EQ(is_permitted(verdict, rules), reason == SLUICE_REASON_HOST_MEMORY) << reason;
+    const RouteChoice choice{SLUICE_PATH_POSIX, static_cast<Reason>(reason)};
+    EXPECT_EQ(is_permitted(choice, rules), reason == SLUICE_REASON_HOST_MEMORY) << reason;
   }
   for (const Path path : {SLUICE_PATH_P2PDMA, SLUICE_PATH_NVFS, SLUICE_PATH_USERSPACE}) {
     EXPECT_TRUE(is_permitted({path, SLUICE_REASON_CALLER_OPERATIONS}, rules)) << path;

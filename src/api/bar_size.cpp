@@ -1,5 +1,5 @@
 // Asked of sysfs, else of NVIDIA's management library: in a virtual machine sysfs may not know the device's address.
-#include "api/window.h"
+#include "api/bar_size.h"
 
 #include <string>
 
@@ -10,7 +10,7 @@
 
 namespace sluice::api {
 
-std::uint64_t window_kb(int gpu_index) {
+std::uint64_t bar_kb(int gpu_index) {
   if (gpu::driver() == nullptr) return 0;
   constexpr int window = 1;  // BAR1 is the one that shows device memory
   const std::string address = gpu::pci_address(gpu_index);

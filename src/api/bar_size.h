@@ -1,4 +1,4 @@
-// The size of the window (BAR1) through which a GPU shows its memory.
+// The size of BAR1, through which a GPU shows its memory.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,6 @@
 namespace sluice::api {
 
 // In KiB, of the device with that index; 0 where there is none, or nobody knows it.
-std::uint64_t window_kb(int gpu_index);
+std::uint64_t bar_kb(int gpu_index);
 
 }  // namespace sluice::api
