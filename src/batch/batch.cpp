@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "base/spin_backoff.h"
-#include "batch/batch_run_queue.h"
 #include "observe/log.h"
 #include "process/broken_pipe.h"
 #include "process/in_flight.h"
@@ -64,10 +63,11 @@ void log_if_failed(const Entry& entry, const Ending& ending) noexcept {
 
 }  // namespace
 
-Batch::Batch(process::Process& process, unsigned capacity, Events events)
+Batch::Batch(process::Process& process, unsigned capacity, Events events, Schedule schedule)
     : process_(process),
       capacity_(std::min(capacity, most_entries)),
       tells_(events),
+      schedule_(schedule),
       entries_(capacity_),
       free_(capacity_),
       waiting_(capacity_),
@@ -266,7 +266,7 @@ bool Batch::run_group(BatchClass batch_class) noexcept {
     ends = ending_;
   }
   if (ends) end();
-  if (has_waiting()) schedule(process_, *this);
+  if (has_waiting()) schedule_(process_, *this);
   return true;
 }
 
@@ -362,7 +362,7 @@ bool Batch::sleep(const Waited& waited, const std::optional<timespec>& deadline)
 
 // What a group of this thread has left may be for this thread to begin: the batch ends, or there are no workers.
 bool Batch::run_remainder() noexcept {
-  return has_waiting() && !schedule(process_, *this) && run_some();
+  return has_waiting() && !schedule_(process_, *this) && run_some();
 }
 
 // A thread that waits for all, and for ever, loses nothing by doing some of it.

@@ -31,7 +31,10 @@ class Batch {
   // asks for all: `sluice.batch_all_events`.
   enum class Events : std::uint8_t { of_what_ended_by_itself, of_all };
 
-  Batch(process::Process& process, unsigned capacity, Events events);
+  // Has other threads begin what waits; with a pin of the batch. False: nobody else will.
+  using Schedule = bool (*)(process::Process&, Batch&) noexcept;
+
+  Batch(process::Process& process, unsigned capacity, Events events, Schedule schedule);
 
   // The batch's own handle; set before anybody else knows it.
   void set_handle(void* handle) noexcept { handle_ = handle; }
@@ -124,6 +127,7 @@ class Batch {
   process::Process& process_;
   const unsigned capacity_;
   const Events tells_;
+  const Schedule schedule_;
   void* handle_ = nullptr;
   std::vector<Entry> entries_;  // a slot each; used by the thread that has taken its number out of free_ or waiting_
 

@@ -249,10 +249,10 @@ void GroupRunner::carry_written(staging::StagingLease& lease, Listener& listener
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = *entries_[i];
     const facts::FileFacts& file = entry.file->facts;
-    items[i] = {entry.file->fd,         base::FileOffset{static_cast<std::uint64_t>(entry.call.file_offset)},
-                entry.call.size,        block_of(*entry.file),
-                &entry.file->buffered,  entry.coalescing.address,
-                paths::number_of(file), paths::write_range_of_file(entry.file->fd, file)};
+    items[i] = {entry.file->fd,           base::FileOffset{static_cast<std::uint64_t>(entry.call.file_offset)},
+                entry.call.size,          block_of(*entry.file),
+                &entry.file->buffered,    entry.coalescing.address,
+                facts::file_number(file), paths::write_range_of_file(entry.file->fd, file)};
   }
   Written notified(*this, listener);
   written_->run(items, lease, notified, bond_);

@@ -79,4 +79,11 @@ std::string describe(const FileFacts& facts);
 // registered.
 std::string describe_now(int fd, const FileFacts& registered, const Root& root);
 
+// The same for the same file, however often it is opened and registered; for two files different, but for bad luck.
+inline std::uint64_t file_number(const FileFacts& file) noexcept {
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
+  const std::uint64_t mixed = (static_cast<std::uint64_t>(file.device) * odd ^ file.inode) * odd;
+  return mixed ^ mixed >> 32U;
+}
+
 }  // namespace sluice::facts

@@ -74,7 +74,7 @@ class DescriptorSide final : public FileSide {
     std::uint64_t length = 0;
     for (const std::span<const std::byte> span : from) length += span.size();
     if (file_.facts.direct || length < smallest_to_prefetch) return write_all(from, at);
-    const workers::ActiveCount::Scope writer(workers::active_counts::writers_of(number_of(file_.facts)));
+    const workers::ActiveCount::Scope writer(workers::active_counts::writers_of(facts::file_number(file_.facts)));
     if (writer.count() > 1) {
       // Others write to the file, too, and wait for it (transfer/device_write.cpp).
       auto prefetch = io::Prefetch::of_write_range(write_range_of_file(file_.fd, file_.facts), at, length,
@@ -261,10 +261,17 @@ class Posix final : public Path {
     const gpu::Session session(memory);
     staging::StagingLease ring = staging::StagingLease::take(session);
     if (!ring || (unless == Unless::no_prompt_kernel && !ring.has_prompt_kernel())) return std::nullopt;
-    const transfer::FileRange range{
-        file.fd,   piece.at,      piece.length, block_of(file, piece.carry), known_end(file),
-        file.now,  file.buffered, file.disk,    number_of(file.facts),       write_range_of_file(file.fd, file.facts),
-        next_range};
+    const transfer::FileRange range{file.fd,
+                                    piece.at,
+                                    piece.length,
+                                    block_of(file, piece.carry),
+                                    known_end(file),
+                                    file.now,
+                                    file.buffered,
+                                    file.disk,
+                                    facts::file_number(file.facts),
+                                    write_range_of_file(file.fd, file.facts),
+                                    next_range};
     const transfer::Target target{piece.address, memory.is_known_to_hold(piece.address, piece.length)};
     return piece.direction == Direction::read
                ? transfer::read_to_device(range, ring, target, copy_engine_of(copy_mode_))

@@ -20,11 +20,4 @@ inline io::PrefetchRange write_range_of_file(int fd, const facts::FileFacts& fil
   return {pays && !file.direct && file.sync_flags == 0 ? fd : -1, file.file_system == facts::FileSystem::memory};
 }
 
-// The same for the same file, however often it is opened and registered; for two files different, but for bad luck.
-inline std::uint64_t number_of(const facts::FileFacts& file) noexcept {
-  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
-  const std::uint64_t mixed = (static_cast<std::uint64_t>(file.device) * odd ^ file.inode) * odd;
-  return mixed ^ mixed >> 32U;
-}
-
 }  // namespace sluice::paths

@@ -17,6 +17,7 @@
 #include "gpu/cuda_api.h"
 #include "gpu/loading.h"
 #include "gpu/memory.h"
+#include "gpu/stream_scope.h"
 #include "observe/log.h"
 #include "process/in_flight.h"
 #include "process/pair_trial.h"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gpu/cuda_abi.h"
+#include "gpu/stream_scope.h"
 #include "process/process.h"
 #include "stream/stream_call.h"
 

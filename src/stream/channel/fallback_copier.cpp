@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/spin_backoff.h"
+#include "gpu/stream_scope.h"
 #include "observe/log.h"
 
 namespace sluice::stream {
