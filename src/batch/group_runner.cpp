@@ -11,6 +11,7 @@
 #include "batch/classifier.h"
 #include "facts/descriptor_check.h"
 #include "gpu/memory.h"
+#include "gpu/session.h"
 #include "observe/statistics.h"
 #include "observe/trace.h"
 #include "paths/prefetch_range.h"

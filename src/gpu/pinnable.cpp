@@ -8,6 +8,7 @@
 
 #include "base/never_destroyed.h"
 #include "gpu/memory.h"
+#include "gpu/session.h"
 #include "gpu/uvm_provider.h"
 
 namespace sluice::gpu {

@@ -1,5 +1,7 @@
 // Being a guest in somebody's CUDA program: the right context for as long as we need it, our own stream, and the
 // thread left as it was.
+#include "gpu/session.h"
+
 #include <array>
 #include <atomic>
 #include <mutex>

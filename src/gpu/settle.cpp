@@ -5,6 +5,7 @@
 
 #include "gpu/cuda_api.h"
 #include "gpu/memory.h"
+#include "gpu/session.h"
 
 namespace sluice::gpu {
 

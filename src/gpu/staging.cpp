@@ -6,6 +6,7 @@
 #include <array>
 
 #include "gpu/memory.h"
+#include "gpu/session.h"
 
 namespace sluice::gpu {
 

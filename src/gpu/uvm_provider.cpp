@@ -22,6 +22,7 @@
 #include "base/unique_fd.h"
 #include "gpu/memory.h"
 #include "gpu/rm_client.h"
+#include "gpu/session.h"
 
 namespace sluice::gpu {
 

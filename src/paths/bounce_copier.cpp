@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/spin_backoff.h"
+#include "gpu/session.h"
 #include "transfer/host_copy.h"
 #include "workers/active_count.h"
 

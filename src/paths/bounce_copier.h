@@ -9,6 +9,7 @@
 #include "base/outcome.h"
 #include "facts/buffer.h"
 #include "gpu/memory.h"
+#include "gpu/session.h"
 #include "staging/bounce_buffer.h"
 #include "staging/overlap_work.h"
 

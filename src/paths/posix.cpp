@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "gpu/session.h"
 #include "io/file_io.h"
 #include "io/prefetch.h"
 #include "observe/copy_counters.h"

@@ -18,6 +18,7 @@
 #include "facts/iommu.h"
 #include "facts/stripes.h"
 #include "gpu/memory.h"
+#include "gpu/session.h"
 #include "io/direct_io.h"
 #include "io/file_io.h"
 #include "observe/log.h"

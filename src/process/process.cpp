@@ -15,6 +15,7 @@
 #include "facts/root.h"
 #include "gpu/cuda_api.h"
 #include "gpu/memory.h"
+#include "gpu/session.h"
 #include "io/sentinel.h"
 #include "io/uring.h"
 #include "observe/log.h"

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "gpu/memory.h"
+#include "gpu/session.h"
 #include "observe/log.h"
 #include "paths/stream_segment.h"
 #include "paths/userspace.h"

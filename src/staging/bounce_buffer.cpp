@@ -10,6 +10,7 @@
 #include "base/thread_end.h"
 #include "gpu/cuda_api.h"
 #include "gpu/memory.h"
+#include "gpu/session.h"
 #include "gpu/staging_memory.h"
 
 namespace sluice::staging {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <new>
 
+#include "gpu/session.h"
 #include "gpu/staging_memory.h"
 #include "observe/copy_counters.h"
 #include "workers/work_queue.h"

@@ -12,6 +12,7 @@
 #include "base/spin_backoff.h"
 #include "gpu/mailbox.h"
 #include "gpu/memory.h"
+#include "gpu/session.h"
 #include "staging/overlap_work.h"
 
 namespace sluice::staging {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "gpu/session.h"
 #include "staging/mailbox.h"
 #include "staging/overlap_work.h"
 #include "workers/active_count.h"

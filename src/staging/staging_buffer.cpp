@@ -10,6 +10,7 @@
 #include "base/cooldown.h"
 #include "base/spin_backoff.h"
 #include "base/thread_number.h"
+#include "gpu/session.h"
 #include "gpu/staging_memory.h"
 #include "stream/channel/stream_channel.h"
 

@@ -12,6 +12,7 @@
 
 #include "base/spin_backoff.h"
 #include "gpu/memory.h"
+#include "gpu/session.h"
 #include "gpu/staging.h"
 #include "workers/helper_tuner.h"
 

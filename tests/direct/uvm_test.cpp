@@ -8,6 +8,7 @@
 #include "base/unique_fd.h"
 #include "gpu/memory.h"
 #include "gpu/pinnable.h"
+#include "gpu/session.h"
 #include "gpu/uvm_provider.h"
 
 namespace sluice::gpu {

@@ -16,6 +16,7 @@
 #include "base/never_destroyed.h"
 #include "base/spin_backoff.h"
 #include "gpu/memory.h"
+#include "gpu/session.h"
 #include "observe/log.h"
 #include "stream/channel/stream_copier.h"
 #include "workers/work_queue.h"
