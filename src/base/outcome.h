@@ -10,7 +10,7 @@ namespace sluice::base {
 
 // One signed number, as batches and streams deliver it through memory: >= 0 is a count, -errno is the system's
 // refusal, -50xx is cuFile's.
-class Outcome {
+class [[nodiscard]] Outcome {
  public:
   static constexpr Outcome bytes(std::uint64_t count) noexcept { return Outcome(static_cast<std::int64_t>(count)); }
   static constexpr Outcome system_error(int error) noexcept { return Outcome(-static_cast<std::int64_t>(error)); }

@@ -78,7 +78,7 @@ struct ThreadBuffer {
 };
 constinit thread_local ThreadBuffer thread_buffer{};
 
-// Slabs that the thread takes afterwards go straight back to the pool.
+// Bounce buffers that the thread takes afterwards go straight back to the pool.
 constinit base::ThreadEnd buffer_thread_end{[](void*) {
   thread_buffer.ending = true;
   if (std::byte* left = thread_buffer.release()) give_to_pool(left);

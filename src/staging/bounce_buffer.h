@@ -47,7 +47,7 @@ class BounceBuffer {
   std::byte* memory_;
 };
 
-// Slabs that exist, on loan or idle, and how many of them are pinned.
+// Bounce buffers that exist, on loan or idle, and how many of them are pinned.
 struct BounceBufferCounts {
   std::size_t buffers;
   std::size_t pinned;

@@ -14,7 +14,7 @@
 
 namespace sluice::transfer {
 
-// One of the reads, by any descriptor; at most most_in_a_parcel bytes.
+// One of the reads, by any descriptor; at most most_in_a_read_item bytes.
 struct DiskReadItem {
   ReadItem item;
   std::uint32_t block = 1;  // what O_DIRECT wants of offsets and lengths: at most largest_disk_block; 1 without it
@@ -35,7 +35,7 @@ class DeepRead {
     ~Listener() = default;
   };
 
-  // With the buffer's context current, to which all items' memory belongs; at most most_disk_parcels. What the disk's
+  // With the buffer's context current, to which all items' memory belongs; at most most_disk_items. What the disk's
   // ring refuses is left; nobody is told of it.
   void run(std::span<DiskReadItem> items, staging::StagingLease& lease, io::Uring& disk, Listener& listener,
            Bond bond = Bond::none) noexcept;

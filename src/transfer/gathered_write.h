@@ -49,7 +49,7 @@ class GatheredWrite final : public workers::Job {
     ~Listener() = default;
   };
 
-  // With the buffer's context current. All items' memory belongs to that context; at most most_out_parcels. Those that
+  // With the buffer's context current. All items' memory belongs to that context; at most most_write_items. Those that
   // the listener was not told of are left.
   void run(std::span<WriteItem> items, staging::StagingLease& lease, Listener& listener,
            Bond bond = Bond::none) noexcept;

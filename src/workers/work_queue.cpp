@@ -62,7 +62,7 @@ struct alignas(64) JobSlot {
 
 struct WorkQueue {
   std::array<JobSlot, 32> slots;
-  JobSlot background;  // of call_lanes(); its work never changes once there is one
+  JobSlot background;  // of schedule_background(); its work never changes once there is one
   base::EventCount event;
   std::atomic<int> sleeping{0};
   base::EventCount background_event;  // workers that take no jobs sleep by themselves: they swallow no event of one

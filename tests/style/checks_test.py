@@ -122,6 +122,19 @@ class Checks(unittest.TestCase):
             with self.subTest(text=text):
                 self.fails("links.py", {**good, name: text}, expected)
 
+    def test_plain_words(self):
+        self.passes("plain_words.py", {"src/gpu/entry.h": "// Entry sluice_errand.\n", "tools/doctor/a.cpp": "int lanes;\n"})
+        for name, text, expected in (
+                ("src/workers/bad.h", "unsigned lane_count();\n", "write worker"),
+                ("src/workers/bad.cpp", "class KernelLane {};\n", "write worker"),
+                ("softgpu/bad.h", "// Whoever reads it waits.\n", "the thing itself"),
+                ("tools/bad.cpp", "int x;  // of a parcel\n", "write item"),
+                ("docs/bad.md", "The courier brings it.\n", "write stream copier"),
+                ("src/stream/station.h", "#pragma once\n", "write stream channel"),
+                ("src/io/bad.cpp", "// The launch was called off.\n", "revoke")):
+            with self.subTest(name=name):
+                self.fails("plain_words.py", {name: text}, expected)
+
     def test_rows(self):
         files = {"docs/reference/differences.md": "| x | y | z | `Own.Thing` |\n",
                  "tests/contract/a.cpp": "TEST_F(Own, Thing) {}\nTEST(Common, Thing) {}\n"}

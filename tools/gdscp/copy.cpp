@@ -60,12 +60,12 @@ class Copying {
       : gpu_(&gpu), source_(&source), target_(&target), pieces_(std::move(pieces)), room_(room) {}
 
   void run(unsigned threads) {
-    std::vector<std::thread> crew;
+    std::vector<std::thread> workers;
     const std::size_t count = std::clamp<std::size_t>(pieces_.size(), 1, threads);
     open_ = count;
-    for (std::size_t i = 0; i < count; ++i) crew.emplace_back([this] { live(); });
+    for (std::size_t i = 0; i < count; ++i) workers.emplace_back([this] { live(); });
     watch();
-    for (std::thread& thread : crew) thread.join();
+    for (std::thread& thread : workers) thread.join();
     if (failure_) std::rethrow_exception(failure_);
   }
 

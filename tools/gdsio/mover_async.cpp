@@ -78,33 +78,33 @@ class Batch final : public Mover {
 class OnStreams final : public Mover {
  public:
   OnStreams(const Gpu& gpu, TransferMemory& memory, unsigned depth) : memory_(&memory) {
-    for (unsigned i = 0; i < depth; ++i) lanes_.push_back(std::make_unique<Lane>(gpu));
+    for (unsigned i = 0; i < depth; ++i) slots_.push_back(std::make_unique<StreamSlot>(gpu));
   }
 
   void move(std::span<Piece> pieces) override {
     const auto begin = AsyncClock::now();
-    for (std::size_t i = 0; i < pieces.size(); ++i) lanes_[i]->start(pieces[i], memory_->address());
+    for (std::size_t i = 0; i < pieces.size(); ++i) slots_[i]->start(pieces[i], memory_->address());
     for (std::size_t i = 0; i < pieces.size(); ++i) {
-      Lane& lane = *lanes_[i];
-      lane.stream.wait();
-      pieces[i].done = lane.done == -1 ? -EIO : lane.done;
+      StreamSlot& slot = *slots_[i];
+      slot.stream.wait();
+      pieces[i].done = slot.done == -1 ? -EIO : slot.done;
       pieces[i].time = AsyncClock::now() - begin;
     }
   }
 
  private:
   // What an operation points to has to live until its stream has passed.
-  struct Lane {
-    explicit Lane(const Gpu& gpu) : stream(gpu) {
+  struct StreamSlot {
+    explicit StreamSlot(const Gpu& gpu) : stream(gpu) {
       // All of it is known at the call.
       want_cufile(
           cuFileStreamRegister(stream.get(), CU_FILE_STREAM_FIXED_BUF_OFFSET | CU_FILE_STREAM_FIXED_FILE_OFFSET |
                                                  CU_FILE_STREAM_FIXED_FILE_SIZE),
           "cuFileStreamRegister");
     }
-    Lane(const Lane&) = delete;
-    Lane& operator=(const Lane&) = delete;
-    ~Lane() { cuFileStreamDeregister(stream.get()); }
+    StreamSlot(const StreamSlot&) = delete;
+    StreamSlot& operator=(const StreamSlot&) = delete;
+    ~StreamSlot() { cuFileStreamDeregister(stream.get()); }
 
     void start(const Piece& piece, void* base) {
       size = piece.size;
@@ -131,7 +131,7 @@ class OnStreams final : public Mover {
   };
 
   TransferMemory* memory_;
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<std::unique_ptr<StreamSlot>> slots_;
 };
 
 }  // namespace

@@ -63,9 +63,9 @@ Stage set_up(const Settings& settings) {
 }
 
 // The threads of a pass, from their start to their end.
-class Crew {
+class WorkerThreads {
  public:
-  Crew(const Settings& settings, Stage& stage)
+  WorkerThreads(const Settings& settings, Stage& stage)
       : settings_(&settings),
         stage_(&stage),
         ready_(static_cast<std::ptrdiff_t>(stage.workers.size())),
@@ -173,7 +173,7 @@ PassResult run_pass(const Settings& settings) {
     for (const auto& target : targets) size += target->size();
   }
   const WayCounts ways;
-  const double seconds = Crew(settings, stage).run(size);
+  const double seconds = WorkerThreads(settings, stage).run(size);
   PassResult result = collect(settings, stage);
   result.seconds = seconds;
   result.library_tells = ways.known();

@@ -41,8 +41,8 @@ class StreamCopier {
   // and may have forgotten it. Null: it has to be.
   const facts::BufferFacts* remembers(std::uint64_t address, std::uint64_t length) const noexcept;
 
-  // A place of gpu::errand_place_bytes on a page, for the next send(). Empty: failed(). Waits for the device when all
-  // are taken.
+  // A place of gpu::stream_copy_slot_bytes on a page, for the next send(). Empty: failed(). Waits for the device when
+  // all are taken.
   std::span<std::byte> slot() noexcept;
   // The same for those to come, `ahead` of the next one: where it is, and whether it is free. Without waiting.
   std::span<std::byte> slot_ahead(std::uint32_t ahead) const noexcept {
@@ -54,8 +54,8 @@ class StreamCopier {
   // What stands at `offset` of that place goes to the device.
   void send(std::uint32_t offset, std::uint32_t length, std::uint64_t address) noexcept;
 
-  // Asks for at most gpu::errand_bytes of device memory; answers under which number. At most so many at a time as there
-  // are places, and each is good until as many others have been asked for.
+  // Asks for at most gpu::stream_copy_bytes of device memory; answers under which number. At most so many at a time as
+  // there are places, and each is good until as many others have been asked for.
   std::uint32_t ask(std::uint64_t address, std::uint32_t length) noexcept;
   // Waits for it. Empty: failed().
   std::span<const std::byte> answer_to(std::uint32_t number) noexcept;
