@@ -199,6 +199,15 @@ TEST_F(Parameters, SizesReadBackAsSetAndHoldWhenOpen) {
   for (const SizeParameter& size : kSizeParameters) EXPECT_EQ(get(size.parameter), size.other) << size.parameter;
 }
 
+TEST_F(Parameters, MayBeSetAfterThePropertiesWereAskedFor) {
+  CUfileDrvProps_t properties{};
+  ASSERT_EQ(code(cuFileDriverGetProperties(&properties)), CU_FILE_SUCCESS);
+  const auto depth = CUFILE_PARAM_EXECUTION_MAX_IO_QUEUE_DEPTH;
+  EXPECT_EQ(code(cuFileSetParameterSizeT(depth, 32)), CU_FILE_SUCCESS);
+  ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+  EXPECT_EQ(get(depth), 32U);
+}
+
 TEST_F(Parameters, ASetNumberHoldsWhenOpen) {
   EXPECT_EQ(code(cuFileSetParameterSizeT(CUFILE_PARAM_EXECUTION_MAX_IO_THREADS, 8)), CU_FILE_SUCCESS);
   cuFileDriverOpen();
