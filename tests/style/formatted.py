@@ -15,7 +15,7 @@ import project
 
 VERSION = 14
 AT_A_TIME = 25  # starting the formatter takes longer than what it does
-FOLDERS = ["bench", "examples", "include", "python", "samples", "softgpu", "src", "tests", "tools"]
+FOLDERS = ["bench", "deploy", "examples", "include", "python", "samples", "softgpu", "src", "tests", "tools"]
 
 
 def formatter():

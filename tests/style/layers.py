@@ -21,7 +21,7 @@ BEGIN = "<!-- The rooms: made from tests/style/layers.json by tests/style/layers
 END = "<!-- end of the rooms -->"
 
 # Where the compiler looks for our headers, besides the folder of the file that includes.
-SEARCH = [".", "include", "src", "softgpu", "tools", "bench", "tests", "tests/unit"]
+SEARCH = [".", "include", "src", "softgpu", "tools", "bench", "tests", "tests/unit", "deploy/csi"]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
@@ -101,7 +101,7 @@ def main():
                   for room, entries in LAYERS.items() for entry in entries
                   if entry != "src" and not any(is_within(pathlib.Path(entry), other)
                                                 for other in rooms[:rooms.index(room)])]
-    sources = project.files(top, ["include", "src", "softgpu", "tools", "bench", "samples", "examples", "tests"],
+    sources = project.files(top, ["include", "src", "softgpu", "tools", "deploy", "bench", "samples", "examples", "tests"],
                             {".h", ".c", ".cpp", ".inc"})
     includes = 0
     for source in sources:

@@ -9,7 +9,7 @@ import re
 
 import project
 
-FOLDERS = ["bench", "examples", "samples", "softgpu", "src", "tests", "tools"]
+FOLDERS = ["bench", "deploy", "examples", "samples", "softgpu", "src", "tests", "tools"]
 
 
 def is_named(source, lists):

@@ -20,14 +20,14 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ("src", "softgpu", "tools")
+FOLDERS = ("src", "softgpu", "tools", "deploy/csi/core", "deploy/csi/server")
 COMPILER_WARNINGS = ("-Wreserved-identifier", "-Wreserved-macro-identifier")
 # The file that stands for a folder includes sources, as nothing else does.
 ONE_FOR_ALL = "-bugprone-suspicious-include"
 
 
 def is_ours(path):
-    return path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in FOLDERS
+    return any(path.is_relative_to(ROOT / folder) for folder in FOLDERS)
 
 
 def included_headers(build):

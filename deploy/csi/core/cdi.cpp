@@ -1,0 +1,49 @@
+#include "core/cdi.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/mounts.h"
+#include "core/record.h"
+#include "facts/read.h"
+
+namespace sluice::csi {
+namespace {
+
+constexpr const char* inside = "/usr/lib/sluice";  // where a pod finds the kit
+
+}  // namespace
+
+std::string cdi_name(const CdiOptions& options) {
+  return options.kind + "=all";
+}
+
+std::string cdi_spec(const CdiOptions& options) {
+  using Json = nlohmann::ordered_json;
+  Json edits;
+  edits["env"] = {std::string("CUFILE_ENV_PATH_JSON=") + inside + "/cufile.json"};
+  Json nodes = Json::array();
+  for (const std::string& name : facts::list_names(options.root.at("/dev"))) {
+    if (name.starts_with("nvidia-fs")) nodes.push_back({{"path", "/dev/" + name}});
+  }
+  if (!nodes.empty()) edits["deviceNodes"] = nodes;
+  edits["mounts"] = {
+      {{"hostPath", options.kit}, {"containerPath", inside}, {"options", {"ro", "nosuid", "nodev", "rbind"}}}};
+  Json spec;
+  spec["cdiVersion"] = "0.5.0";
+  spec["kind"] = options.kind;
+  spec["devices"] = {{{"name", "all"}, {"containerEdits", edits}}};
+  return spec.dump(2) + "\n";
+}
+
+void write_cdi_spec(const CdiOptions& options) {
+  std::string name = options.kind + ".json";
+  std::replace(name.begin(), name.end(), '/', '-');
+  const std::string path = options.folder + "/" + name;
+  const std::string spec = cdi_spec(options);
+  if (facts::read_text(path) == spec) return;
+  make_folder(options.folder, 0755);
+  write_durably(path, spec, Readers::everybody);
+}
+
+}  // namespace sluice::csi

@@ -1,0 +1,27 @@
+// The CDI spec of this node: what a container runtime puts into a pod that asks for sluice.dev/gds.
+#pragma once
+
+#include <string>
+
+#include "facts/root.h"
+
+namespace sluice::csi {
+
+struct CdiOptions {
+  std::string folder = "/var/run/cdi";
+  std::string kind = "sluice.dev/gds";
+  std::string kit;   // on the host
+  facts::Root root;  // where /dev/nvidia-fs* are looked for
+};
+
+// The library's folder, read-only, the variable that names its configuration, and the nodes of nvidia-fs where there
+// are any. Version 0.5.0 and no field beyond it: readers refuse a whole file for one that they do not know.
+std::string cdi_spec(const CdiOptions& options);
+
+// Writes it beside its place and renames it. Nothing is written where it stands already.
+void write_cdi_spec(const CdiOptions& options);
+
+// "sluice.dev/gds=all"
+std::string cdi_name(const CdiOptions& options);
+
+}  // namespace sluice::csi

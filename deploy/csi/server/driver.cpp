@@ -1,0 +1,64 @@
+#include "server/driver.h"
+
+#include "core/affinity.h"
+#include "core/block_volume.h"
+#include "core/directory_backend.h"
+#include "core/fabrics_backend.h"
+#include "core/log.h"
+#include "core/refusal.h"
+
+namespace sluice::csi {
+namespace {
+
+// A pool that names its drive is formatted if it is blank, and mounted if it is not; the mount outlives this process.
+std::string brought_up(const std::string& pool, QuotaWish quota) {
+  const std::size_t equal = pool.find('=');
+  const std::string path = pool.substr(0, equal);
+  if (equal == std::string::npos || mount_at(all_mounts(), path)) return path;
+  const std::string drive = pool.substr(equal + 1);
+  const std::optional<BlockDevice> device = block_device_at(drive);
+  if (!device)
+    refuse(Code::failed_precondition, drive + " is no block device. Name the drive in the pool as it is in /dev.");
+  want_file_system(*device, "xfs", {});
+  MountPlan plan;
+  if (quota == QuotaWish::require) plan.data = "prjquota";
+  mount_volume(*device, path, "xfs", plan);
+  log_line("info", drive + " is mounted at " + path + ".");
+  return path;
+}
+
+}  // namespace
+
+DriverState::DriverState(Settings settings)
+    : settings_(std::move(settings)),
+      trials_({settings_.sluice, {}}),
+      controller_(settings_.service, volumes_, locks_),
+      node_(settings_.service, volumes_, locks_, trials_),
+      missing_(settings_.pools) {
+  settings_.service.affinity = [](const std::string& drive) { return affinity_of(drive, {}); };
+  if (settings_.service.driver != Driver::fabrics || settings_.mode != Mode::node) return;
+  volumes_.add(std::make_unique<FabricsBackend>(
+      FabricsOptions{settings_.state, settings_.service.names, "/dev", {}, {}}, std::make_unique<KernelNvmePort>()));
+}
+
+std::string DriverState::why_not_ready() {
+  const std::lock_guard lock(mutex_);
+  std::string why;
+  std::vector<std::string> still;
+  for (const std::string& pool : missing_) {
+    try {
+      volumes_.add(
+          std::make_unique<DirectoryBackend>(DirectoryOptions{brought_up(pool, settings_.quota), settings_.quota, {}}));
+      log_line("info", "The pool " + pool + " is in use.");
+    } catch (const std::exception& error) {
+      still.push_back(pool);
+      why += (why.empty() ? "" : " ") + std::string(error.what());
+    }
+  }
+  missing_ = std::move(still);
+  if (!why.empty() && why != last_told_) log_line("error", "This node cannot be used: " + why);
+  last_told_ = why;
+  return why;
+}
+
+}  // namespace sluice::csi

@@ -1,0 +1,59 @@
+// What one process of the driver has: its settings, its backends, and whether the node can be used yet.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/controller_service.h"
+#include "core/locks.h"
+#include "core/node_service.h"
+#include "core/quota.h"
+#include "core/trial.h"
+#include "core/volumes.h"
+
+namespace sluice::csi {
+
+enum class Mode : std::uint8_t { node, controller };
+
+struct Settings {
+  Mode mode = Mode::node;
+  ServiceOptions service;
+  std::string endpoint;  // a path
+  std::chrono::seconds lock_wait{10};
+  std::vector<std::string> pools;  // "PATH", or "PATH=DEVICE"
+  QuotaWish quota = QuotaWish::require;
+  std::string state = "/var/lib/sluice-csi";  // records of drives over fabrics
+  std::string sluice = "sluice";
+  std::string device_plugins;  // kubelet's folder; "" for no device plugin
+  std::string cdi = "/var/run/cdi";
+  std::string registration;      // kubelet's plugins_registry; "" to be registered by another program
+  std::string kubelet_endpoint;  // the socket's path as kubelet sees it; "" when it is the same
+};
+
+class DriverState {
+ public:
+  explicit DriverState(Settings settings);
+
+  // "" when every backend is there; else what is missing. Asking tries again.
+  std::string why_not_ready();
+
+  const Settings& settings() const { return settings_; }
+  ControllerService& controller() { return controller_; }
+  NodeService& node() { return node_; }
+
+ private:
+  Settings settings_;
+  Volumes volumes_;
+  OperationLocks locks_;
+  Trials trials_;
+  ControllerService controller_;
+  NodeService node_;
+  std::mutex mutex_;
+  std::vector<std::string> missing_;  // pools that could not be opened
+  std::string last_told_;
+};
+
+}  // namespace sluice::csi

@@ -1,0 +1,199 @@
+// sluice-csi: the CSI driver. One binary for nodes and for the controller.
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+#include <csi.grpc.pb.h>
+#include "base/version.h"
+#include "core/log.h"
+#include "core/refusal.h"
+#include "server/convert.h"
+#include "server/device_plugin.h"
+#include "server/driver.h"
+#include "server/services.h"
+#include "server/socket.h"
+
+namespace sluice::csi {
+namespace {
+
+struct CommandLine {
+  Settings settings;
+  std::string endpoint = "unix:///csi/csi.sock";
+  std::string probe;
+  bool alive = false;
+  std::string mode = "node";
+  std::string driver = "local";
+  std::string quota = "require";
+  unsigned lock_wait = 10;
+};
+
+constexpr const char* description =
+    "The CSI driver of Sluice: volumes on local NVMe drives and on NVMe over fabrics, for pods with GPUs.\n"
+    "A node's driver serves Identity, Controller and Node: volumes are made where their drives are. The controller's\n"
+    "driver stands beside external-resizer. docs/guide/kubernetes.md begins with nothing and ends with a pod.";
+
+void describe(CLI::App& app, CommandLine& line) {
+  app.set_version_flag("--version", SLUICE_VERSION_TEXT);
+  app.add_option("--mode", line.mode, "node or controller")
+      ->check(CLI::IsMember({"node", "controller"}))
+      ->default_val("node");
+  app.add_option("--driver", line.driver, "local (csi.DOMAIN) or fabrics (nvmf.csi.DOMAIN)")
+      ->check(CLI::IsMember({"local", "fabrics"}))
+      ->default_val("local");
+  app.add_option("--domain", line.settings.service.names.domain, "Of the driver's name and its labels")
+      ->default_val("sluice.dev");
+  app.add_option("--endpoint", line.endpoint, "The socket to serve: unix:///csi/csi.sock")->envname("CSI_ENDPOINT");
+  app.add_option("--node", line.settings.service.node, "This node's name")->envname("NODE_NAME");
+  app.add_option(
+      "--pool", line.settings.pools,
+      "Where a drive's xfs is mounted with prjquota, or PATH=DEVICE to format a blank drive and mount it; as often as "
+      "there are drives");
+  app.add_option("--quota", line.quota, "require, or none: limits of volumes are told and not enforced")
+      ->check(CLI::IsMember({"require", "none"}))
+      ->default_val("require");
+  app.add_option("--state", line.settings.state, "The folder for records of volumes over fabrics")
+      ->default_val("/var/lib/sluice-csi");
+  app.add_option("--kit", line.settings.service.kit, "The folder with the library that inline volumes show");
+  app.add_option("--features", line.settings.service.features,
+                 "node-feature-discovery's folder features.d, to label the node DOMAIN/direct-path=verified");
+  app.add_option("--sluice", line.settings.sluice, "The tool that tries the direct path")->default_val("sluice");
+  app.add_option("--registration", line.settings.registration, "kubelet's folder plugins_registry, to register there");
+  app.add_option("--kubelet-endpoint", line.settings.kubelet_endpoint, "The socket's path as kubelet sees it");
+  app.add_option("--device-plugins", line.settings.device_plugins,
+                 "kubelet's folder device-plugins, to offer DOMAIN/gds there");
+  app.add_option("--cdi", line.settings.cdi, "The folder for the CDI spec of that resource")
+      ->default_val("/var/run/cdi");
+  app.add_option("--lock-wait", line.lock_wait, "Seconds to wait for an older process to leave the socket")
+      ->default_val(10);
+  app.add_option("--probe", line.probe,
+                 "Ask the driver that serves this socket whether it is ready, and leave: 0 or 1");
+  app.add_flag("--alive", line.alive, "With --probe: whether it answers at all");
+}
+
+std::string path_of(const std::string& endpoint) {
+  constexpr std::string_view scheme = "unix://";
+  return endpoint.starts_with(scheme) ? endpoint.substr(scheme.size()) : endpoint;
+}
+
+int probe(const std::string& endpoint, bool alive) {
+  const auto channel = grpc::CreateChannel("unix:" + path_of(endpoint), grpc::InsecureChannelCredentials());
+  const auto stub = ::csi::v1::Identity::NewStub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(3));
+  ::csi::v1::ProbeResponse response;
+  const grpc::Status status = stub->Probe(&context, {}, &response);
+  if (!status.ok()) fmt::print(stderr, "sluice-csi: nobody answers at {}: {}\n", endpoint, status.error_message());
+  if (status.ok() && alive) return EXIT_SUCCESS;
+  if (status.ok() && !response.ready().value())
+    fmt::print(stderr, "sluice-csi: not ready; the driver's log says why\n");
+  return status.ok() && response.ready().value() ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+std::unique_ptr<grpc::Server> listen(const std::string& path, const std::vector<grpc::Service*>& services) {
+  grpc::ResourceQuota quota;
+  quota.SetMaxThreads(32);
+  grpc::ServerBuilder builder;
+  builder.SetResourceQuota(quota);
+  builder.SetMaxReceiveMessageSize(1 << 20);
+  builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials());
+  for (grpc::Service* const each : services) builder.RegisterService(each);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (!server)
+    refuse(Code::failed_precondition, "Nothing can be served at " + path + ". Is its folder there and writable?");
+  return server;
+}
+
+int serve(const Settings& settings, const sigset_t& ends) {
+  umask(0077);
+  const SocketLock lock(settings.endpoint, settings.lock_wait);
+  DriverState driver(settings);
+  driver.why_not_ready();
+  const auto identity = identity_service(driver);
+  const auto controller = controller_service(driver);
+  const auto node = node_service(driver);
+  std::vector<grpc::Service*> services = {identity.get(), controller.get()};
+  if (settings.mode == Mode::node) services.push_back(node.get());
+  const auto server = listen(settings.endpoint, services);
+
+  // Last: kubelet calls as soon as it sees this socket.
+  const auto registration = registration_service(driver.settings());
+  std::unique_ptr<SocketLock> registration_lock;
+  std::unique_ptr<grpc::Server> registering;
+  if (!settings.registration.empty()) {
+    const std::string path =
+        settings.registration + "/" + settings.service.names.of(settings.service.driver) + "-reg.sock";
+    registration_lock = std::make_unique<SocketLock>(path, settings.lock_wait);
+    registering = listen(path, {registration.get()});
+  }
+  std::unique_ptr<DevicePlugin> device_plugin;
+  if (!settings.device_plugins.empty()) {
+    device_plugin = std::make_unique<DevicePlugin>(DevicePluginOptions{
+        settings.device_plugins, {settings.cdi, settings.service.names.domain + "/gds", settings.service.kit, {}}});
+  }
+  log_line("info",
+           fmt::format("{} {} serves {} as {}.", settings.service.names.of(settings.service.driver),
+                       SLUICE_VERSION_TEXT, settings.endpoint, settings.mode == Mode::node ? "node" : "controller"));
+  int signal = 0;
+  sigwait(&ends, &signal);
+  log_line("info", "The driver ends. Mounts stay, and the next one takes them over.");
+  // Calls are waited for; clients that keep a connection open without one are not.
+  wait_for_calls(std::chrono::seconds(20));
+  const auto deadline = std::chrono::system_clock::now() + std::chrono::milliseconds(100);
+  if (registering) registering->Shutdown(deadline);
+  server->Shutdown(deadline);
+  return EXIT_SUCCESS;
+}
+
+void check(const CommandLine& line) {
+  const Settings& settings = line.settings;
+  if (settings.mode == Mode::node && settings.service.node.empty()) {
+    refuse(Code::invalid_argument, "The node's name is missing. Give --node NAME, or NODE_NAME in the environment.");
+  }
+  if (!settings.device_plugins.empty() && settings.service.kit.empty()) {
+    refuse(Code::invalid_argument, "--device-plugins offers the library, and none is named. Give --kit, too.");
+  }
+  for (const std::string& pool : settings.pools) {
+    if (pool.front() != '/') refuse(Code::invalid_argument, "--pool wants an absolute path, and not " + pool + ".");
+  }
+}
+
+int run(int count, char** words) {
+  CLI::App app(description, "sluice-csi");
+  CommandLine line;
+  describe(app, line);
+  CLI11_PARSE(app, count, words);
+  if (!line.probe.empty()) return probe(line.probe, line.alive);
+  line.settings.mode = line.mode == "node" ? Mode::node : Mode::controller;
+  line.settings.service.driver = line.driver == "local" ? Driver::local : Driver::fabrics;
+  line.settings.quota = line.quota == "require" ? QuotaWish::require : QuotaWish::none;
+  line.settings.lock_wait = std::chrono::seconds(line.lock_wait);
+  line.settings.endpoint = path_of(line.endpoint);
+  check(line);
+  // Before any thread: all inherit it, and one waits.
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  return serve(line.settings, ends);
+}
+
+}  // namespace
+}  // namespace sluice::csi
+
+int main(int count, char** words) {
+  try {
+    return sluice::csi::run(count, words);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "sluice-csi: {}\n", error.what());
+    return EXIT_FAILURE;
+  }
+}

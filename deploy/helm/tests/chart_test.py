@@ -1,0 +1,205 @@
+"""The chart, and every example of the guide: what helm makes of it, and whether Kubernetes knows each of its fields.
+
+Each test_* function is a test. 77: something is missing here; the reason is printed. SLUICE_WRITE_CHART=1 writes the stored
+outputs anew, to be read in the diff.
+"""
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+PROJECT = HERE.parents[2]
+CHART = HERE.parent / "sluice"
+GUIDE = PROJECT / "docs/guide/kubernetes.md"
+SKIPPED = 77
+OUTPUTS = {"default.yaml": [], "full.yaml": ["-f", str(HERE / "full-values.yaml")]}
+# Fields that are newer than the Debian package of the Python client (22.6, Kubernetes 1.22).
+NEWER = {"V1CSIDriverSpec": {"seLinuxMount"}}
+# Kinds that are no built-in types of that client.
+UNKNOWN_KINDS = {"VolumeSnapshotClass", "VolumeSnapshot", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(SKIPPED)
+
+
+def need(module, package):
+    """Where another Python comes first in PATH, the system's has the packages."""
+    if importlib.util.find_spec(module):
+        return
+    system = "/usr/bin/python3"
+    if os.path.exists(system) and os.environ.get("SLUICE_CHART_AGAIN") is None:
+        os.environ["SLUICE_CHART_AGAIN"] = "1"
+        os.execv(system, [system, "-B", *sys.argv])
+    skip(f"the Python module {module} is not installed (package {package})")
+
+
+def helm(*words, status=0):
+    build = pathlib.Path(os.environ.get("SLUICE_BUILD", PROJECT / "build/release"))
+    candidates = [build.parent / "helm/helm", shutil.which("helm")]
+    program = next((str(each) for each in candidates if each and os.access(each, os.X_OK)), None)
+    if program is None:
+        skip("helm is not installed (deploy/helm/fetch.sh build/helm)")
+    run = subprocess.run([program, *words], capture_output=True, text=True, timeout=60, check=False)
+    if (run.returncode == 0) != (status == 0):
+        raise AssertionError(f"helm {' '.join(words)}: {run.returncode}\n{run.stdout}{run.stderr}")
+    return run.stdout + run.stderr
+
+
+def rendered(more):
+    return helm("template", "sluice", str(CHART), "-n", "sluice-system", *more)
+
+
+def documents(text):
+    need("yaml", "python3-yaml")
+    import yaml
+    return [each for each in yaml.safe_load_all(text) if each]
+
+
+def stored():
+    return [(name, each) for name in OUTPUTS for each in documents((HERE / name).read_text(encoding="utf-8"))]
+
+
+def examples():
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    found = [(f"{GUIDE.name}", each) for block in blocks for each in documents(block) if "kind" in each]
+    if len(found) < 3:
+        raise AssertionError(f"{GUIDE} has {len(found)} examples: are their blocks marked yaml?")
+    return found
+
+
+def test_helm_finds_nothing_to_complain_about():
+    helm("lint", "--strict", str(CHART))
+    helm("lint", "--strict", str(CHART), "-f", str(HERE / "full-values.yaml"))
+
+
+def test_the_outputs_are_the_stored_ones():
+    for name, more in OUTPUTS.items():
+        text = rendered(more)
+        if os.environ.get("SLUICE_WRITE_CHART"):
+            (HERE / name).write_text(text, encoding="utf-8")
+        elif text != (HERE / name).read_text(encoding="utf-8"):
+            raise AssertionError(f"{name} is another one now. If that is meant: SLUICE_WRITE_CHART=1 ctest -R csi.chart")
+
+
+def test_misspelt_values_are_refused():
+    for wrong in ("pools[0].pth=/x", "quota=maybe", "storageClasses[0].directPaht=off", "nothing=1"):
+        said = helm("template", "sluice", str(CHART), "--set", wrong, status=1)
+        if "values don't meet the specifications" not in said:
+            raise AssertionError(f"{wrong}: {said}")
+
+
+def unknown_fields(value, kind, where, models):
+    """The paths of fields that a type of the client does not have."""
+    nested = re.match(r"list\[(.+)\]$", kind)
+    if nested:
+        if not isinstance(value, list):
+            return [f"{where} is no list"]
+        return [each for i, item in enumerate(value) for each in unknown_fields(item, nested[1], f"{where}[{i}]", models)]
+    nested = re.match(r"dict\(str, (.+)\)$", kind)
+    if nested:
+        return [each for key, item in value.items() for each in unknown_fields(item, nested[1], f"{where}.{key}", models)]
+    model = getattr(models, kind, None)
+    if model is None:
+        scalars = {"str": str, "int": int, "bool": bool}
+        if kind in scalars and type(value) is not scalars[kind]:
+            return [f"{where} is {value!r}, and has to be {kind}"]
+        return []
+    if not isinstance(value, dict):
+        return [f"{where} is {value!r}, and has to be {kind}"]
+    names = {json: python for python, json in model.attribute_map.items()}
+    found = []
+    for key, item in value.items():
+        if key in names:
+            found += unknown_fields(item, model.openapi_types[names[key]], f"{where}.{key}", models)
+        elif key not in NEWER.get(kind, ()):
+            found.append(f"{where}.{key} is no field of {kind}")
+    return found
+
+
+def complaints_about(document, models):
+    kind = document["kind"]
+    if kind in UNKNOWN_KINDS:
+        return []
+    version = document["apiVersion"].split("/")[-1]
+    name = f"{version[0].upper()}{version[1:]}{kind}"
+    if getattr(models, name, None) is None:
+        return [f"there is no {kind} in {document['apiVersion']}"]
+    return unknown_fields(document, name, kind, models)
+
+
+def test_kubernetes_knows_every_field_of_the_chart_and_of_the_guide():
+    need("kubernetes", "python3-kubernetes")
+    from kubernetes.client import models
+    complaints = [f"{name}: {text}" for name, each in stored() + examples() for text in complaints_about(each, models)]
+    if complaints:
+        raise AssertionError("\n".join(complaints))
+    misspelt = {"kind": "StorageClass", "apiVersion": "storage.k8s.io/v1", "provisioner": "x", "volumeBindingModes": "x"}
+    if not complaints_about(misspelt, models):
+        raise AssertionError("a misspelt field is not noticed")
+
+
+def pod_specs(document):
+    if document["kind"] == "Pod":
+        return [document["spec"]]
+    return [document["spec"]["template"]["spec"]] if document["kind"] in ("DaemonSet", "Deployment", "Job") else []
+
+
+def test_only_the_drivers_of_nodes_are_privileged():
+    privileged = set()
+    for _, document in stored():
+        for spec in pod_specs(document):
+            for container in spec.get("initContainers", []) + spec["containers"]:
+                if container.get("securityContext", {}).get("privileged"):
+                    privileged.add((document["kind"], container["name"]))
+    if privileged != {("DaemonSet", "driver"), ("DaemonSet", "fabrics")}:
+        raise AssertionError(f"privileged are {privileged}")
+    for _, document in stored():
+        for rule in document.get("rules", []):
+            if "secrets" in rule["resources"] or "*" in rule["resources"] or "*" in rule["verbs"]:
+                raise AssertionError(f"{document['metadata']['name']} has a right that it does not need: {rule}")
+
+
+def test_the_guides_pods_are_what_pod_security_restricted_admits():
+    for name, document in examples():
+        for spec in pod_specs(document):
+            pod = spec.get("securityContext", {})
+            wrong = [f"a volume of type {key}" for volume in spec.get("volumes", []) for key in volume
+                     if key not in ("name", "persistentVolumeClaim", "csi", "emptyDir", "configMap", "ephemeral")]
+            wrong += [key for key in ("hostNetwork", "hostPID", "hostIPC") if spec.get(key)]
+            for container in spec["containers"]:
+                own = {**pod, **container.get("securityContext", {})}
+                wrong += [] if own.get("runAsNonRoot") else ["runs as root"]
+                wrong += [] if own.get("allowPrivilegeEscalation") is False else ["may gain privileges"]
+                wrong += [] if own.get("capabilities", {}).get("drop") == ["ALL"] else ["keeps capabilities"]
+                wrong += [] if own.get("seccompProfile", {}).get("type") == "RuntimeDefault" else ["has no seccomp profile"]
+                wrong += ["is privileged"] if own.get("privileged") else []
+            if wrong:
+                raise AssertionError(f"{name}, {document['metadata']['name']}: {', '.join(wrong)}")
+
+
+def test_the_driver_knows_every_flag_that_the_chart_gives_it():
+    program = pathlib.Path(os.environ.get("SLUICE_BUILD", PROJECT / "build/release")) / "bin/sluice-csi"
+    if not program.exists():
+        skip(f"{program.name} is not built (-DSLUICE_CSI=ON)")
+    known = set(re.findall(r"--[a-z-]+", subprocess.run([program, "--help"], capture_output=True, text=True, check=True,
+                                                        timeout=20).stdout))
+    given = set()
+    for _, document in stored():
+        for spec in pod_specs(document):
+            for container in spec["containers"]:
+                if container.get("command") == ["sluice-csi"]:
+                    given |= {word.split("=")[0] for word in container["args"]}
+                probes = [container.get(probe, {}).get("exec", {}).get("command", []) for probe in ("livenessProbe", "readinessProbe")]
+                given |= {word for words in probes for word in words if word.startswith("--")}
+    if not given or not given <= known:
+        raise AssertionError(f"sluice-csi does not know {given - known}")
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
