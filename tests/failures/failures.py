@@ -151,9 +151,11 @@ def sample_of(plays, kind, seed):
 
 def named(build, struck):
     """The library's functions on the way to the call."""
-    if not struck or " in " in struck[0] or shutil.which("addr2line") is None:
+    if not struck:
         return ""
     call, *places = struck[0].split()
+    if call in ("the", "a", "rings:") or shutil.which("addr2line") is None:
+        return struck[0]
     places = [hex(int(place, 16) - 1) for place in places]
     lines = subprocess.run(["addr2line", "-Cfi", "-e", str(build / "lib/libcufile.so.0"), *places], stdout=subprocess.PIPE,
                            text=True, check=False).stdout.splitlines()

@@ -4,10 +4,10 @@
 //
 //   failing_storage RECORD DIR PHASE KIND SITE TURN CODE
 //     PHASE  as in play.cpp
-//     KIND   storage: the call number TURN; SITE is odd for reads and even for writes, and says what happens to it, as
-//     `ways`
-//            lists them; SITE 0: they are counted. rings: SITE 1: the visit number TURN to io_uring fails with the
-//            errno CODE; 2: no ring is to be had at all, for that reason; 0: visits are counted
+//     KIND   storage: the call number TURN; SITE is odd for reads and even for writes, and tells what happens to
+//            it, in the order of `ways`; SITE 0: they are counted.
+//            rings: SITE 1: the visit number TURN to io_uring fails with the errno CODE; SITE 2: no ring is to be
+//            had at all, for that reason; SITE 0: visits are counted
 #include <array>
 #include <atomic>
 #include <cerrno>
