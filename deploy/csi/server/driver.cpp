@@ -13,7 +13,7 @@ namespace {
 // A pool that names its drive is formatted if it is blank, and mounted if it is not; the mount outlives this process.
 std::string brought_up(const std::string& pool, QuotaWish quota) {
   const std::size_t equal = pool.find('=');
-  const std::string path = pool.substr(0, equal);
+  std::string path = pool.substr(0, equal);
   if (equal == std::string::npos || mount_at(all_mounts(), path)) return path;
   const std::string drive = pool.substr(equal + 1);
   const std::optional<BlockDevice> device = block_device_at(drive);

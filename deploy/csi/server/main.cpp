@@ -193,7 +193,9 @@ int main(int count, char** words) {
   try {
     return sluice::csi::run(count, words);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "sluice-csi: {}\n", error.what());
-    return EXIT_FAILURE;
+    std::fprintf(stderr, "sluice-csi: %s\n", error.what());
+  } catch (...) {
+    std::fputs("sluice-csi: it ends by an exception that nobody knows\n", stderr);
   }
+  return EXIT_FAILURE;
 }
