@@ -94,7 +94,7 @@ typedef struct sluice_carrier_counts {
   uint64_t scatter_kernel;    /* reads of batches, fetched from staging memory together, by the scatter kernel */
   uint64_t many_copies;       /* entries of batches, by the copy engine, many with one call of the driver */
   uint64_t resident_kernel;   /* small reads, fetched by a kernel that stays for the next (sluice.small_reads) */
-  uint64_t small_together;    /* small reads of several threads at once, fetched with one launch of a kernel */
+  uint64_t small_together;    /* 0: small reads of several threads are no longer fetched with one launch */
   uint64_t stations;          /* pieces of staging memory for streams that there are by now, 1.3 MiB each */
   uint64_t cpu_window;        /* small reads into registered memory, by the CPU's own stores (sluice.small_reads) */
 } sluice_carrier_counts_t;

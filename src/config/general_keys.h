@@ -32,11 +32,11 @@ inline constexpr std::array general_keys{
     Key{.name = "sluice.small_reads",
         .kind = Kind::choice,
         .standard = "\"auto\"",
-        .choices = "auto|copy|together|resident|window",
+        .choices = "auto|copy|resident|window",
         .environment = "SLUICE_SMALL_READS",
         .effect = Effect::obeyed,
-        .meaning = "Who carries reads of up to 64 KiB that the page cache has: a copy each, one launch of a kernel for "
-                   "several, a kernel that stays, or the CPU itself.",
+        .meaning = "Who carries reads of up to 64 KiB that the page cache has: a copy each, a kernel that stays, or "
+                   "the CPU itself.",
         .here =
             "resident keeps one block on the GPU for each thread that reads, for 0.2 ms after a read and 0.5 ms in "
             "all; what waits for the whole device waits for it. auto does so where two threads and more read at "

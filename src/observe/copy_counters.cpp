@@ -44,7 +44,6 @@ sluice_carrier_counts_t copy_counters() noexcept {
   counters.many_copies = sum(CopyCounter::many_copies);
   counters.slab = sum(CopyCounter::bounce_buffer);
   counters.resident_kernel = sum(CopyCounter::resident_kernel);
-  counters.small_together = sum(CopyCounter::combined_reads);
   counters.cpu_window = sum(CopyCounter::bar_mapping);
   return counters;
 }

@@ -16,7 +16,6 @@ enum class CopyCounter : std::uint8_t {
   many_copies = SLUICE_STATS_MANY_COPIES,           // entries of batches that the copy engine took, many with one call
   bounce_buffer = SLUICE_STATS_SLAB,  // requests, or parts of them, through one bounce buffer, a copy after the other
   resident_kernel = SLUICE_STATS_RESIDENT_KERNEL,  // small reads that a kernel took that stays for the next one
-  combined_reads = SLUICE_STATS_SMALL_TOGETHER,    // small reads of several threads that went by one launch
   bar_mapping = SLUICE_STATS_CPU_WINDOW,           // small reads that the CPU stored into device memory
 };
 

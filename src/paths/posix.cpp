@@ -200,8 +200,6 @@ class Posix final : public Path {
         return false;
       case SmallReads::resident:
         return true;
-      case SmallReads::combined:
-        return crowd.is_very_crowded();
       default:
         return crowd.is_crowded();
     }
@@ -232,9 +230,7 @@ class Posix final : public Path {
     if (read.error() == EINVAL) return std::nullopt;
     if (!read.ok() || read.count() == 0) return read;
     const staging::OverlapWork overlap = prefetch_of_next_range(file, piece, next_range);
-    const int result = small_reads_ == SmallReads::combined
-                           ? delivery.by_combined_launch(piece.address, read.count(), overlap)
-                           : delivery.by_resident(piece.address, read.count(), overlap);
+    const int result = delivery.by_resident(piece.address, read.count(), overlap);
     return result == cuda::success ? read : gpu::as_outcome(result);
   }
 
@@ -367,15 +363,12 @@ bool looks_while_copying(const OpenFile& file, const facts::BufferFacts& memory,
 Path& posix(CopyMode copy_mode, SmallReads small_reads) noexcept {
   using enum CopyMode;
   using enum SmallReads;
-  static constinit std::array<std::array<Posix, 5>, 4> all{
-      {{Posix(usual, automatic), Posix(usual, copied), Posix(usual, combined), Posix(usual, resident),
-        Posix(usual, bar_mapping)},
-       {Posix(kernel, automatic), Posix(kernel, copied), Posix(kernel, combined), Posix(kernel, resident),
-        Posix(kernel, bar_mapping)},
-       {Posix(copy_engine, automatic), Posix(copy_engine, copied), Posix(copy_engine, combined),
-        Posix(copy_engine, resident), Posix(copy_engine, bar_mapping)},
-       {Posix(plain, automatic), Posix(plain, copied), Posix(plain, combined), Posix(plain, resident),
-        Posix(plain, bar_mapping)}}};
+  static constinit std::array<std::array<Posix, 4>, 4> all{
+      {{Posix(usual, automatic), Posix(usual, copied), Posix(usual, resident), Posix(usual, bar_mapping)},
+       {Posix(kernel, automatic), Posix(kernel, copied), Posix(kernel, resident), Posix(kernel, bar_mapping)},
+       {Posix(copy_engine, automatic), Posix(copy_engine, copied), Posix(copy_engine, resident),
+        Posix(copy_engine, bar_mapping)},
+       {Posix(plain, automatic), Posix(plain, copied), Posix(plain, resident), Posix(plain, bar_mapping)}}};
   return all[static_cast<std::size_t>(copy_mode)][static_cast<std::size_t>(small_reads)];
 }
 

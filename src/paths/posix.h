@@ -13,7 +13,6 @@ namespace sluice::paths {
 enum class SmallReads : std::uint8_t {
   automatic,    // a copy; where several threads are at it, by kernels that stay for the next one
   copied,       // a copy each
-  combined,     // a copy each; those of many threads at once by one launch of a kernel
   resident,     // by kernels that stay, also for a lone thread
   bar_mapping,  // by the CPU's stores, into registered memory that has a mapping; the rest as automatic
 };

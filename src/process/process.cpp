@@ -47,7 +47,6 @@ paths::CopyMode copy_mode_of(const config::Config& config) {
 paths::SmallReads small_reads_of(const config::Config& config) {
   const std::string_view chosen = config.text(config::key_at("sluice.small_reads"));
   if (chosen == "copy") return paths::SmallReads::copied;
-  if (chosen == "together") return paths::SmallReads::combined;
   if (chosen == "resident") return paths::SmallReads::resident;
   return chosen == "window" ? paths::SmallReads::bar_mapping : paths::SmallReads::automatic;
 }

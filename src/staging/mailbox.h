@@ -19,18 +19,14 @@ namespace sluice::staging {
 
 struct MailboxRow;
 
-// Belongs to the thread that has taken it, but for what the leader of a launch writes while it is queued.
+// Belongs to the thread that has taken it.
 struct alignas(64) Mailbox {
-  enum class Stage : std::uint8_t { queued, launched, alone, refused };
-
   std::atomic<bool> taken{false};
-  std::atomic<Stage> stage{Stage::refused};
   std::uint8_t index = 0;
   std::uint32_t number = 0;     // of the last request
   std::uint32_t launch_id = 0;  // of the last launch that serves it; 0: none
   MailboxRow* row = nullptr;
   std::byte* memory = nullptr;
-  Mailbox* next = nullptr;  // in MailboxRow::ready
   cuda::Stream stream = nullptr;
   std::chrono::steady_clock::time_point launched;
   std::chrono::steady_clock::time_point used;  // last served by a resident kernel, or in its place
@@ -71,8 +67,6 @@ struct MailboxRow {
   std::byte* memory = nullptr;
   std::atomic<std::uint32_t> last_launch_id{0};
   std::array<Mailbox, gpu::most_mailboxes> boxes;
-  alignas(64) std::atomic<Mailbox*> ready{nullptr};  // queued: posted, and waiting for a leader to launch
-  alignas(64) std::atomic<bool> combining{false};
 
   std::uint32_t next_launch_id() noexcept;
 };

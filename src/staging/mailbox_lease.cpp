@@ -1,7 +1,3 @@
-// A combined launch: a thread puts its box into the row's list of ready ones. The first that finds no combiner becomes
-// it, takes the whole list, launches the kernel for it, and combines no more; then it waits for its own box like the
-// others. While it launches, the next list grows. So nobody depends on a combiner for longer than a launch, or one
-// plain copy.
 #include "staging/mailbox_lease.h"
 
 #include "observe/copy_counters.h"
@@ -48,77 +44,6 @@ bool MailboxLease::can_post(cuda::DevicePtr to, std::size_t length) const noexce
 int MailboxLease::by_copy(cuda::DevicePtr to, std::size_t length) noexcept {
   observe::count_copy(observe::CopyCounter::bounce_buffer);
   return session_.copy_to_device(to, bytes(to, length));
-}
-
-int MailboxLease::by_combined_launch(cuda::DevicePtr to, std::size_t length, OverlapWork overlap) noexcept {
-  // A launch that was revoked and has yet to begin makes the box useless to others.
-  if (!box_->is_free() || box_->is_cooling_down() || !can_post(to, length)) return by_copy(to, length);
-  box_->post(to, length);
-  box_->is_slow = false;
-  box_->stage.store(Mailbox::Stage::queued, std::memory_order_relaxed);
-  std::atomic<Mailbox*>& ready = box_->row->ready;
-  box_->next = ready.load(std::memory_order_relaxed);
-  // Release: the combiner sees the box as it is now.
-  while (!ready.compare_exchange_weak(box_->next, box_, std::memory_order_release, std::memory_order_relaxed)) {
-  }
-  if (const auto copied = wait_for_combiner(to, length)) return *copied;
-  if (box_->stage.load(std::memory_order_relaxed) == Mailbox::Stage::refused ||
-      !box_->await(session_, to, how_to_wait(), overlap)) {
-    return by_copy(to, length);
-  }
-  box_->has_served();
-  observe::count_copy(observe::CopyCounter::combined_reads);
-  return cuda::success;
-}
-
-// Until the box has been taken from the list, by this thread or another. With a result where it was the only one.
-std::optional<int> MailboxLease::wait_for_combiner(cuda::DevicePtr to, std::size_t length) noexcept {
-  std::atomic<bool>& combining = box_->row->combining;
-  const auto stage = [&] { return box_->stage.load(std::memory_order_acquire); };
-  base::SpinBackoff backoff;
-  while (stage() == Mailbox::Stage::queued) {
-    if (combining.load(std::memory_order_relaxed) || combining.exchange(true, std::memory_order_acquire)) {
-      backoff.wait(how_to_wait());
-      continue;
-    }
-    std::optional<int> copied;
-    if (stage() == Mailbox::Stage::queued) {
-      combine();
-      // Copied while still the combiner: meanwhile others queue up.
-      if (stage() == Mailbox::Stage::alone) copied = by_copy(to, length);
-    }
-    combining.store(false, std::memory_order_release);
-    return copied;
-  }
-  return std::nullopt;
-}
-
-void MailboxLease::combine() noexcept {
-  MailboxRow& row = *box_->row;
-  Mailbox* list = row.ready.exchange(nullptr, std::memory_order_acquire);
-  if (list == box_ && box_->next == nullptr) {
-    box_->stage.store(Mailbox::Stage::alone, std::memory_order_relaxed);
-    return;
-  }
-  while (list != nullptr) {
-    std::array<Mailbox*, gpu::most_served> group{};
-    std::array<std::uint8_t, gpu::most_served> indices{};
-    std::size_t count = 0;
-    for (; list != nullptr && count < group.size(); list = list->next, ++count) {
-      group[count] = list;
-      indices[count] = list->index;
-    }
-    const std::uint32_t launch_id = row.next_launch_id();
-    const bool launched =
-        row.device.launch(std::span(indices).first(count), launch_id, gpu::Stay{}, box_->stream) == cuda::success;
-    const auto now = steady_clock::now();
-    for (Mailbox* const box : std::span(group).first(count)) {
-      box->launch_id = launched ? launch_id : 0;
-      box->launched = now;
-      // From here on the box is its owner's.
-      box->stage.store(launched ? Mailbox::Stage::launched : Mailbox::Stage::refused, std::memory_order_release);
-    }
-  }
 }
 
 int MailboxLease::by_resident(cuda::DevicePtr to, std::size_t length, OverlapWork overlap) noexcept {

@@ -1,9 +1,7 @@
-// Small reads into device memory without a copy for each: many threads' bytes by one launch of a kernel, or one
-// thread's by a kernel that stays for the next.
+// Small reads into device memory without a copy for each: by a kernel that stays for the next.
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <span>
 
 #include "gpu/session.h"
@@ -39,11 +37,9 @@ class MailboxLease {
   // Where the bytes for this address are put; at most gpu::mailbox_bytes.
   std::span<std::byte> bytes(cuda::DevicePtr to, std::size_t length) const noexcept { return {box_->data(to), length}; }
 
-  // All return when the bytes are in place: success; or why they are not. While a kernel is at work there is time for
+  // Both return when the bytes are in place: success; or why they are not. While a kernel is at work there is time for
   // the file.
   //
-  // What other threads have ready goes with the same launch; a thread that finds itself alone makes a plain copy.
-  int by_combined_launch(cuda::DevicePtr to, std::size_t length, OverlapWork overlap) noexcept;
   // By the resident kernel, which is launched for the second of two requests that follow each other soon.
   int by_resident(cuda::DevicePtr to, std::size_t length, OverlapWork overlap) noexcept;
   int by_copy(cuda::DevicePtr to, std::size_t length) noexcept;
@@ -51,8 +47,6 @@ class MailboxLease {
  private:
   bool can_post(cuda::DevicePtr to, std::size_t length) const noexcept;
   bool is_served_by_resident(cuda::DevicePtr to, std::size_t length, OverlapWork& overlap) noexcept;
-  std::optional<int> wait_for_combiner(cuda::DevicePtr to, std::size_t length) noexcept;
-  void combine() noexcept;
 
   gpu::Session& session_;
   Mailbox* box_;

@@ -136,26 +136,6 @@ TEST_F(SmallReads, OfManyThreadsDoNotMix) {
   }
 }
 
-TEST_F(SmallReads, OfManyThreadsGoTogether) {
-  if (!counts() || !run_asks_for("SLUICE_SMALL_READS", "together")) GTEST_SKIP() << "nothing goes together in this run";
-  const ScratchFile file(1 << 20);
-  const Fd fd = file.open(O_RDONLY);
-  const Handle handle(fd);
-  const auto before = small_carriers();
-  // The kernel is loaded in the background, with the first crowd in a context.
-  const KernelWait waiting;
-  std::atomic<bool> gone{false};
-  many_threads(12, [&](unsigned number, const Memory& memory) {
-    for (unsigned round = 0; !gone.load() && !waiting.is_over(); ++round) {
-      const std::size_t from = (number * 37 + round) % 200 * 4096;
-      ASSERT_EQ(read_file(handle.get(), memory.address(), 4096, static_cast<off_t>(from)), moved(4096));
-      if (round % 64 == 0 && small_carriers().small_together > before.small_together) gone.store(true);
-    }
-    read_and_look(handle.get(), file.content(), memory, number * 4096, number, 4096);
-  });
-  if (small_carriers().small_together == before.small_together) waiting.give_up("no reads have gone together");
-}
-
 TEST_F(SmallReads, OneAfterTheOtherAreCarriedByTheResidentKernel) {
   if (!counts() || !stays_resident()) GTEST_SKIP() << "this run asks for no resident kernel";
   const ScratchFile file(1 << 20);
@@ -214,8 +194,7 @@ TEST_F(SmallReads, GoOnInAContextAfterOthersWereDestroyed) {
     // The kernel is loaded for each context; where there is one to wait for, it is at work in the end.
     const auto served = [&] {
       const auto now = small_carriers();
-      return !counts() || !is_sure_of_kernels() ||
-             now.small_together + now.resident_kernel > before.small_together + before.resident_kernel;
+      return !counts() || !is_sure_of_kernels() || now.resident_kernel > before.resident_kernel;
     };
     std::vector<std::thread> threads;
     for (CudaAddress part = 1; part < 6; ++part) {
@@ -340,8 +319,7 @@ TEST_F(SmallReads, AreCopiedWhereTheDeviceBeginsNoKernel) {
   read_with_all();
   const auto after = small_carriers();
   // Until what keeps the device busy had begun itself, a kernel may have had its turn.
-  EXPECT_EQ(after.slab + after.small_together + after.resident_kernel,
-            before.slab + before.small_together + before.resident_kernel + threads * rounds);
+  EXPECT_EQ(after.slab + after.resident_kernel, before.slab + before.resident_kernel + threads * rounds);
   EXPECT_GT(after.slab, before.slab);
   busy->let_go();
   for (unsigned number = 0; number < threads; ++number) {

@@ -384,7 +384,7 @@ class VectorCounted : public Vector {
     sluice_carrier_counts_t counts{};
     entry<decltype(sluice_carrier_counters)>("sluice_carrier_counters")(&counts);
     return counts.kernel + counts.scatter_kernel + counts.many_copies + counts.copy_engine + counts.slab +
-           counts.resident_kernel + counts.small_together + counts.cpu_window;
+           counts.resident_kernel + counts.cpu_window;
   }
   static std::uint64_t on_all_paths() {
     auto* const ask = entry<decltype(sluice_path_counters)>("sluice_path_counters");

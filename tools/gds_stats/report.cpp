@@ -45,13 +45,13 @@ void carrier_row(Text out, const Sample& sample) {
   std::uint64_t all = 0;
   for (const std::uint64_t count : carriers) all += count;
   if (all == 0) return;
-  fmt::format_to(
-      out,
-      "\ncarried by: gather kernel {} (called off {}), copy engine {}, "
-      "slabs {}; of batches: scatter kernel {}, copy engine {}; small ones: resident kernel {}, together {}, CPU {}\n",
-      carriers[SLUICE_STATS_KERNEL], carriers[SLUICE_STATS_KERNEL_CALLED_OFF], carriers[SLUICE_STATS_COPY_ENGINE],
-      carriers[SLUICE_STATS_SLAB], carriers[SLUICE_STATS_SCATTER_KERNEL], carriers[SLUICE_STATS_MANY_COPIES],
-      carriers[SLUICE_STATS_RESIDENT_KERNEL], carriers[SLUICE_STATS_SMALL_TOGETHER], carriers[SLUICE_STATS_CPU_WINDOW]);
+  fmt::format_to(out,
+                 "\ncarried by: gather kernel {} (called off {}), copy engine {}, "
+                 "slabs {}; of batches: scatter kernel {}, copy engine {}; small ones: resident kernel {}, CPU {}\n",
+                 carriers[SLUICE_STATS_KERNEL], carriers[SLUICE_STATS_KERNEL_CALLED_OFF],
+                 carriers[SLUICE_STATS_COPY_ENGINE], carriers[SLUICE_STATS_SLAB], carriers[SLUICE_STATS_SCATTER_KERNEL],
+                 carriers[SLUICE_STATS_MANY_COPIES], carriers[SLUICE_STATS_RESIDENT_KERNEL],
+                 carriers[SLUICE_STATS_CPU_WINDOW]);
 }
 
 void call_row(Text out, const char* name, const sluice_stats_pair& pair) {
