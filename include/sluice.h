@@ -181,10 +181,8 @@ CUfileError_t sluice_path_counters(sluice_path_counter_t* counters, size_t room,
 /* The counters by carrier. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE (counters is NULL). */
 CUfileError_t sluice_carrier_counters(sluice_carrier_counts_t* counters);
 
-/* Allows, or forbids again, that reads in a registered stream begin before the stream gets there: the file is read with
- * the call and the bytes wait for the stream. For files that nobody changes meanwhile. It counts for later reads of up
- * to 496 KiB into device memory whose size and offsets are fixed by the stream's flags; their *bytes may be written
- * early, too. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE (the stream is not registered). */
+/* Does nothing any more: reads in a stream begin when the stream gets there. Kept for programs that call it. Returns
+ * CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE (the stream is not registered). */
 CUfileError_t sluice_stream_read_early(CUstream stream, int allowed);
 
 /* How many entries of a batch have ended without an event, since cuFileBatchIOCancel() came before their events were

@@ -134,8 +134,10 @@ CUfileError_t sluice_carrier_counters(sluice_carrier_counts_t* counters) {
 }
 
 CUfileError_t sluice_stream_read_early(CUstream stream, int allowed) {
-  return guarded("sluice_stream_read_early",
-                 [&] { Process::instance().streams().allow_early_reads(stream, allowed != 0); });
+  return guarded("sluice_stream_read_early", [&] {
+    static_cast<void>(allowed);
+    Process::instance().streams().want_registered(stream);
+  });
 }
 
 long sluice_batch_cancelled(CUfileBatchHandle_t batch) {

@@ -26,8 +26,6 @@ constexpr unsigned fixed_parameters =
 constexpr std::size_t largest_prestaged = std::size_t{1} << 20;
 // What the thread that watches the streams does by itself, where no disk has to be waited for.
 constexpr std::size_t largest_quick = std::size_t{64} << 10;
-// What fits into the staging places, so that reading early never waits for the stream.
-constexpr std::size_t largest_early = std::size_t{gpu::stream_copy_slots - 1} * (16 << 10);
 
 // A block for each piece, as far as the streams that are at it together take no more of the device than one request
 // alone does.
@@ -101,10 +99,6 @@ void StreamCall::plan(process::File& file, const facts::BufferFacts& memory, con
   is_small_read = late_.direction == Direction::read && known_.size <= largest_quick;
   const bool by_io_uring = file.facts.direct && file.disk.takes_rings();
   if (late_.direction == Direction::read && !by_io_uring) helpers = helpers_for(known_.size);
-  // Not where a drive would bring the bytes by itself: it does not wait for the stream.
-  const bool by_drive = file.facts.direct && process::pair_of(file, memory, Direction::read) != nullptr;
-  early = late_.direction == Direction::read && options_.early_reads && options_.fixes_all() &&
-          !file.session->options.verify && known_.size <= largest_early && !by_drive;
 }
 
 request::Call StreamCall::now() const noexcept {

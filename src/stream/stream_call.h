@@ -23,10 +23,9 @@ struct LateCall {
   ssize_t* moved = nullptr;
 };
 
-// The flags of a registered stream (CU_FILE_STREAM_*), and what it asked for besides.
+// The flags of a registered stream (CU_FILE_STREAM_*).
 struct StreamOptions {
   unsigned flags = 0;
-  bool early_reads = false;
 
   bool fixes(unsigned flag) const noexcept { return (flags & flag) != 0; }
   // Nothing of a call may change until the stream gets there.

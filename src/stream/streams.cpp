@@ -217,7 +217,7 @@ void Streams::add(cuda::Stream stream, unsigned flags) {
   }
   entry.registered = true;
   entry.stream = stream;
-  entry.options = StreamOptions{flags, false};
+  entry.options = StreamOptions{flags};
   if (usable && entry.channel == nullptr) {
     let_go_of_idle_locked(most_unregistered);
     entry.channel = StreamChannel::take(scope->context(), scope->context_id());
@@ -268,9 +268,9 @@ void Streams::remove(cuda::Stream stream) {
   let_go_of_idle_locked(most_unregistered);
 }
 
-void Streams::allow_early_reads(cuda::Stream stream, bool allowed) {
+void Streams::want_registered(cuda::Stream stream) {
   const std::lock_guard lock(mutex_);
-  registered_entry(stream).options.early_reads = allowed;
+  static_cast<void>(registered_entry(stream));
 }
 
 void Streams::clear() {
@@ -323,7 +323,6 @@ void Streams::capture(process::Process& driver, const gpu::StreamScope& scope, c
   StreamCall::Owner task = StreamCall::make(*channel, driver, call, options);
   const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
   task->plan(file, memory, *channel, true);
-  task->early = false;
   if (task->blocks > 0 && !channel->has_kernel()) {
     channel->give_back();
     refuse_capture("the kernel that carries its bytes cannot be had");

@@ -22,7 +22,7 @@ class Streams {
   void remove(cuda::Stream stream);
   void clear();
   // Reads of a registered stream whose parameters are all fixed may begin before the stream gets there.
-  void allow_early_reads(cuda::Stream stream, bool allowed);
+  void want_registered(cuda::Stream stream);
 
   // Waits until no transfer of that file stands in a stream (null: of any), for a while: the stream may be waiting for
   // the caller.

@@ -340,13 +340,13 @@ INSTANTIATE_TEST_SUITE_P(By, LifeStreamHeld,
                                            Refusal{"cuStreamBatchMemOp:1+:801,cuStreamQuery:1+"}),
                          name_of_refusal);
 
-using LifeStreamEarly = LifeStreamRefused;
+using LifeStreamWithoutKernel = LifeStreamRefused;
 
-TEST_P(LifeStreamEarly, WaitsForItsStreamWhenNoKernelStandsThere) {
-  expect_to_say("an_early_read_whose_kernel_is_refused", "it has waited\n");
+TEST_P(LifeStreamWithoutKernel, ReadsWhenItsStreamGetsThere) {
+  expect_to_say("a_read_whose_kernel_is_refused", "it has waited\n");
 }
 
-INSTANTIATE_TEST_SUITE_P(By, LifeStreamEarly, ::testing::Values(Refusal{"cuLaunchKernel:1+"}), name_of_refusal);
+INSTANTIATE_TEST_SUITE_P(By, LifeStreamWithoutKernel, ::testing::Values(Refusal{"cuLaunchKernel:1+"}), name_of_refusal);
 
 using LifeStreamUngated = LifeStreamRefused;
 

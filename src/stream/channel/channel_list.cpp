@@ -204,9 +204,7 @@ void StreamWorkers::look_at(StreamChannel& channel) {
     release_gate_in_time(channel, task);
     return;
   }
-  const bool rung = is_rung(channel, task);
-  const bool may_begin = task.early && !channel.is_kernel_inside();
-  if (rung || may_begin) {
+  if (is_rung(channel, task)) {
     if (channel.departing_) follow_departure(channel);
     if (channel.running_) return;
     channel.pending_.pop_front();

@@ -103,8 +103,7 @@ bool StreamChannel::is_kernel_inside() const noexcept {
 }
 
 bool StreamChannel::needs_gate(const StreamTask& task) const noexcept {
-  return task.blocks == 0 || task.early || !task.is_small_read ||
-         task.subject != cached_of_.load(std::memory_order_relaxed);
+  return task.blocks == 0 || !task.is_small_read || task.subject != cached_of_.load(std::memory_order_relaxed);
 }
 
 int StreamChannel::put_into_stream(cuda::Stream stream, StreamTask& task) noexcept {
@@ -123,7 +122,6 @@ int StreamChannel::put_into_stream(cuda::Stream stream, StreamTask& task) noexce
   const gpu::CudaApi& driver = *gpu::driver();
   if (driver.launch_host_function == nullptr) return cuda::error_not_supported;
   task.rung_by_call_ = true;
-  task.early = false;  // no doorbell would say that the stream has got there
   if (!task.repeats) {
     StreamWorkers::instance().expect_call(*this, task);
     const int result = driver.launch_host_function(stream, &StreamChannel::doorbell_and_wait_by_call, &task);
@@ -145,7 +143,6 @@ int StreamChannel::launch(cuda::Stream stream, StreamTask& task) noexcept {
     // Nothing else would hold the stream until its bytes are there.
     if (!std::exchange(task.gated_, true)) result = device_.wait_at_gate(stream, task.gate_value_);
   }
-  if (task.blocks == 0) task.early = false;  // no kernel keeps its bytes from the memory until the stream gets there
   return result;
 }
 

@@ -55,8 +55,6 @@ class StreamTask : public Linked<StreamTask> {
   facts::BufferFacts remembered;
   // Where it says how many bytes were moved, or why none.
   ssize_t* result_word = nullptr;
-  // The file may be read before the stream gets there.
-  bool early = false;
   // A small read: where the file has its bytes in the page cache, the kernel need not wait for them at the gate.
   bool is_small_read = false;
   // A node of a graph: run with every replay, never ended.

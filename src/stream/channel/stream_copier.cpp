@@ -35,7 +35,6 @@ void StreamCopier::begin(const StreamTask& task) noexcept {
   next_ = first_;
   gate_value_ = task.gate_value_;
   has_kernel_ = task.blocks > 0;
-  early_ = task.early;
   gate_open_ = !task.gated_;
   opened_ = std::chrono::steady_clock::now();
   is_cached_ = waits_for_storage_ = false;
@@ -158,7 +157,7 @@ void StreamCopier::open_gate() noexcept {
 
 void StreamCopier::open_soon() noexcept {
   is_cached_ = true;
-  if (has_kernel_ && !early_ && !gate_open_) open_gate();
+  if (has_kernel_ && !gate_open_) open_gate();
 }
 
 bool StreamCopier::wait_for(std::uint32_t number) noexcept {
@@ -169,8 +168,7 @@ bool StreamCopier::wait_for(std::uint32_t number) noexcept {
 
 void StreamCopier::look_after(base::SpinBackoff& backoff) noexcept {
   backoff.wait();
-  // A stream that has not got there yet must not see bytes.
-  if (!early_ && !begun() && std::chrono::steady_clock::now() - opened_ > kernel_start_timeout) {
+  if (!begun() && std::chrono::steady_clock::now() - opened_ > kernel_start_timeout) {
     if (!grants_delay()) revoke();
   } else if (backoff.long_since()) {
     ask_for_health();
@@ -193,7 +191,7 @@ void StreamCopier::ask_for_health() noexcept {
   const auto now = std::chrono::steady_clock::now();
   if (health.is_good()) {
     doubted_since_.reset();
-  } else if (health.is_gone || (!early_ && now - doubted_since_.value_or(now) > doubt_timeout)) {
+  } else if (health.is_gone || now - doubted_since_.value_or(now) > doubt_timeout) {
     give_up(health.result);
   } else if (!doubted_since_) {
     doubted_since_ = now;
@@ -309,11 +307,6 @@ void StreamCopier::finish() noexcept {
 StreamCopier::Kernel StreamCopier::kernel(std::chrono::steady_clock::time_point now) noexcept {
   if (through_) return Kernel::through;
   if (has_kernel_ && !begun()) {
-    if (early_) {
-      if (static_cast<std::int32_t>(base::load_acquire(words_.doorbell) - gate_value_) < 0) return Kernel::awaited;
-      early_ = false;
-      opened_ = now;
-    }
     return now - opened_ > kernel_start_timeout ? Kernel::overdue : Kernel::awaited;
   }
   through_ = true;

@@ -115,7 +115,6 @@ class StreamCopier {
   std::uint32_t next_ = 0;
   std::uint32_t gate_value_ = 0;
   bool has_kernel_ = false;
-  bool early_ = false;  // and the stream has not got there yet, as far as we know
   bool gate_open_ = false;
   bool is_cached_ = false;  // the file has the bytes
   bool waits_for_storage_ = false;

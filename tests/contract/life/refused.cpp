@@ -201,9 +201,8 @@ int held_streams_with_refused_calls() {
   return 0;
 }
 
-// A read that may come early has its kernel refused: then nothing keeps its bytes from the memory until the stream gets
-// there, so it waits for that.
-int an_early_read_whose_kernel_is_refused() {
+// Nothing stands in the stream that would keep a read's bytes from the memory until the stream gets there.
+int a_read_whose_kernel_is_refused() {
   if (cuda() == nullptr) skip("no CUDA device");
   if (!cuda()->soft) skip("only the soft GPU refuses calls on request");
   constexpr std::size_t size = 4096;
@@ -217,13 +216,12 @@ int an_early_read_whose_kernel_is_refused() {
   const Memory memory(MemoryKind::device, size);
   memory.fill(untouched);
   require(code(cuFileStreamRegister(stream.get(), 15)) == CU_FILE_SUCCESS, "registering a stream");
-  require(code(sluice_stream_read_early(stream.get(), 1)) == CU_FILE_SUCCESS, "allowing early reads");
   gate.hold(stream.get());
   Asked read{size};
   require(code(cuFileReadAsync(handle, memory.address(), &read.size, &read.file_offset, &read.buffer_offset,
                                &read.moved, stream.get())) == CU_FILE_SUCCESS,
           "asking for a read");
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // for somebody who does not wait for his turn
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // for a thread that would not wait
   require(std::atomic_ref(read.moved).load() == -77, "it has not waited for the stream");
   require(all_bytes(untouched, memory.get()), "memory was written before the stream got there");
   gate.open();
@@ -428,7 +426,7 @@ int a_kernel_that_stands_still() {
 constexpr Scenario all[] = {{"streams_with_refused_calls", streams_with_refused_calls},
                             {"a_stream_that_nothing_serves", a_stream_that_nothing_serves},
                             {"held_streams_with_refused_calls", held_streams_with_refused_calls},
-                            {"an_early_read_whose_kernel_is_refused", an_early_read_whose_kernel_is_refused},
+                            {"a_read_whose_kernel_is_refused", a_read_whose_kernel_is_refused},
                             {"small_reads_of_a_cached_file", small_reads_of_a_cached_file},
                             {"streams_of_a_context_that_is_lost", streams_of_a_context_that_is_lost},
                             {"small_copies_in_a_context_that_is_lost", small_copies_in_a_context_that_is_lost},
