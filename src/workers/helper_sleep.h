@@ -19,10 +19,8 @@ class HelperSleep {
   // They take 25 to 40 us where timers are good. What lies in the staging buffer lasts for some 70, and other helpers
   // go on.
   static constexpr auto too_long = std::chrono::microseconds(150);
-  // A thread may lose its processor for once. One that wakes late twice in a row stays awake, and so does one that is
-  // late with every eighth sleep.
-  static constexpr unsigned late_step = 8;
-  static constexpr unsigned too_late = 16;
+  // A thread may lose its processor once; one that wakes late twice in a row always does.
+  static constexpr unsigned late_enough = 2;
   static constexpr std::uint32_t longest_cooldown = 256;
 
   // Asked once a request.
@@ -37,16 +35,12 @@ class HelperSleep {
 
   bool learn(std::chrono::nanoseconds took) noexcept {
     if (took <= too_long) {
-      if (lateness_ == 0) {
-        cooldown_.forget();
-      } else {
-        --lateness_;
-      }
+      late_in_a_row_ = 0;
+      cooldown_.forget();
       return true;
     }
-    lateness_ += late_step;
-    if (lateness_ < too_late) return true;
-    lateness_ = 0;
+    if (++late_in_a_row_ < late_enough) return true;
+    late_in_a_row_ = 0;
     cooldown_.begin(longest_cooldown);
     return false;
   }
@@ -63,7 +57,7 @@ class HelperSleep {
   }
 
   base::Cooldown cooldown_;
-  unsigned lateness_ = 0;
+  unsigned late_in_a_row_ = 0;
 };
 
 }  // namespace sluice::workers
