@@ -165,10 +165,10 @@ TEST_F(BatchSetUp, ASubmissionThatTheSimpleCallsWouldRefuseStartsNothing) {
 
 TEST_F(BatchSetUp, ASubmissionThatLeavesARegisteredRangeStartsNothing) {
   memory_.fill(1);
-  const Registration registration(memory_.address(), 8192);
-  CUfileIOParams_t too_large = good_entry();
-  too_large.u.batch.size = 8193;
-  CUfileIOParams_t behind = good_entry();
+  const Memory of_whole_pages(usual_memory(), std::size_t{2} << 20);  // a driver begins these on a page
+  const Registration registration(of_whole_pages.address(), 8192);
+  CUfileIOParams_t too_large = entry_of(handle_, of_whole_pages.address(), 8193);
+  CUfileIOParams_t behind = entry_of(handle_, of_whole_pages.address(), 4096);
   behind.u.batch.devPtr_offset = 8192;
   expect_refused(too_large);
   expect_refused(behind);

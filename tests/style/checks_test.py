@@ -15,7 +15,7 @@ import project
 
 HERE = pathlib.Path(__file__).resolve().parent
 COMPILER = "c++"
-FOLDERS_WITH_SOURCES = ["bench", "examples", "include", "samples", "softgpu", "src", "tests", "tools"]
+FOLDERS_WITH_SOURCES = ["bench", "deploy", "examples", "include", "python", "samples", "softgpu", "src", "tests", "tools"]
 
 GOOD = {
     "include/cufile.h": "#ifndef CUFILE_H\n#define CUFILE_H\ntypedef int CUresult;\n#endif\n",
