@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cufile_bench in another process, for as long as a comparison lasts."""
 
 import json

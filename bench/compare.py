@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares two libcufile.so.0 row by row, in turns, and says which floors are met.
 
 Both libraries run at the same time, each in a cufile_bench of its own; one of them moves bytes while the other rests.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The CPU side, which needs no GPU: what loading, registering, looking up, deciding and small transfers cost.
 
 Prints load times, nanoseconds and heap allocations a call for one thread and for several, and instructions a call.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows that are compared, and what has to hold for each.
 
 A requirement names what our row is held against:

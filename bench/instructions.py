@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Instructions per call, counted by callgrind: exact where nanoseconds waver. Counted are those of the library alone
 (it is linked into the program), not those of the C library, the kernel or the driver.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long a program waits for the library: loading it, opening the driver, registering the first file. Each figure is
 // the median over fresh processes, since only a process's first time counts. Text, or JSON with --json; with --limits
 // the exit status says whether loading and opening keep what the project promises (2 ms, 5 ms with a CUDA context).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statistics of paired measurements: what can be said with 95 % certainty of a ratio that was measured several times.
 
 Two libraries are measured in turns; each turn gives one ratio. Ratios multiply, so their logarithms are averaged, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slices of a virtual machine whose host gives its processors to others now and then."""
 
 import os

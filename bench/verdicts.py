@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From samples to verdicts: each requirement of a row with its estimate, its 95 % bound and whether it is met."""
 
 import dataclasses

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Builds the wheel of the Python package, with the standard library alone.
 
     build_wheel.py --build build/release --out dist

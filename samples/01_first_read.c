@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The shortest way: open a file, register it, read it into GPU memory. Nothing has to be opened or set up before. */
 #include "sample.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The other way: GPU memory into a file. The count says how much was written; fsync makes it last. */
 #include "sample.h"
 

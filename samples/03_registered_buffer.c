@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is used often is registered once. The calls then name its base and an offset. */
 #include "sample.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a failure looks like: -1 and errno, which holds a system error or a cuFile code; a short count at the end of the
  * file is none. */
 #include "sample.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Offsets and sizes need no alignment, not even with O_DIRECT: the library sees to the ragged edges. Whole blocks of
  * 4096 are quicker. */
 #include "sample.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One handle, many threads: each reads its own part into its own part of the memory. */
 #include "sample.h"
 

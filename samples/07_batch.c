@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Many small transfers in one call. Events come in any order; the cookie tells which transfer each belongs to. */
 #include "sample.h"
 

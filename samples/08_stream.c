@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Transfers in the order of a CUDA stream: the call returns at once, and whatever comes behind it on the stream finds
  * the bytes. The arguments stand behind pointers, and live until the stream has passed. */
 #include "sample.h"

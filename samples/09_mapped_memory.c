@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that grows: an address range is reserved, and pieces are mapped into it as they are needed (cuMemCreate,
  * cuMemMap). A read may span pieces. */
 #include "sample.h"

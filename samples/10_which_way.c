@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which way do the bytes of a file go, and why? These calls are Sluice's own (<sluice.h>). */
 #include "sample.h"
 #include "sluice.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A read that is part of a CUDA graph: captured once, done again with every replay. Its stream is registered with size
  * and offsets fixed, since a replay has no call in which they could change. */
 #include "sample.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the samples share: the few calls of the CUDA driver that they need, a file to read, and a way to stop with a
  * sentence. With a CUDA toolkit the declarations come from <cuda.h>; without one they stand here. */
 #ifndef SAMPLE_H

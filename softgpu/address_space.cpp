@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reserving addresses and handing out pieces of a device.
 #include "address_space.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device's memory, and address ranges in which nothing is mapped for the host.
 #pragma once
 

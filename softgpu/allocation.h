@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every range of memory that the driver knows, by address.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is let in.
 #include "answer.h"
 

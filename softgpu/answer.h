@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The way into every entry point: is the driver usable, is this call to fail on request, and every exception becomes
 // a CUDA result.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entry points that copy areas: rows of bytes at a pitch, and slices of rows.
 #include <algorithm>
 

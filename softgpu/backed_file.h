@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files that memory of devices consists of.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mapping what a device's memory consists of.
 #include <fcntl.h>
 #include <linux/magic.h>

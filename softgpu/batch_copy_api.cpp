@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entry points that take many copies at once.
 #include "answer.h"
 #include "copy.h"

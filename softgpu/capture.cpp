@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Capturing streams into a graph: what joins a capture, what ends it, what breaks it.
 #include <algorithm>
 #include <utility>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A queue of work with a thread of its own: what a hardware queue is to a GPU.
 #pragma once
 

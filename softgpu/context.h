@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contexts: the handle that programs hold, and what lives behind it while it is alive.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entry points that copy. The synchronous ones work on the default stream, the per-thread one for _ptds.
 #include "answer.h"
 #include "copy.h"

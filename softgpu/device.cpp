@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device's identity, primary context and queues.
 #include "device.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One device: its memory, its primary context, its queues.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entry points about devices.
 #include <algorithm>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The attributes of a soft GPU. Those of the machine it imitates are those of a plausible data-centre GPU; those that
 // a program decides by (which calls work) tell the truth about this driver.
 #include "device_attributes.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every function that the soft GPU exports, with the signatures that CUDA gives them. A name ending in _ptds or _ptsz
 // is the same call for programs compiled for per-thread default streams.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The names of CUDA's results, and what each means in a few words.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events: a point in a stream, and the time when the stream passed it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entry points about events.
 #include "answer.h"
 #include "entry_points.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entry points that fill memory with a value.
 #include "answer.h"
 #include "copy.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The twin of src/gpu/kernels/gather.cu.
 #include "kernels.h"
 #include "ticketed.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls of GDRCopy over the soft GPU's memory, for the libgdrapi.so.2 that lies beside this library. Of each
 // connection one call at a time, as with GDRCopy: nothing here keeps two threads apart.
 #include <cerrno>

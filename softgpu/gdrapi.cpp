@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stand-in for GDRCopy's libgdrapi.so.2, which maps the memory of the soft GPU and of no other: where the process has
 // another driver, or none, gdr_open answers NULL.
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Graphs: work that was captured from streams, to be replayed.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entry points of stream capture and graphs.
 #include <algorithm>
 

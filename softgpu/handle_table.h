@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handles that programs hold: the address of an object, valid for as long as the object is in the table.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entry points for pinned host memory.
 #include <sys/mman.h>
 

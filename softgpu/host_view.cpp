@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The end of a second mapping, and the time between the memory's end and that.
 #include "host_view.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device memory mapped a second time, for a program that asks for it as it asks gdrdrv for a GPU's.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuInit, and what works before it.
 #include "answer.h"
 #include "entry_points.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels that the soft GPU can run: host twins of the PTX that Sluice ships, found by the name of the entry point.
 //
 // A twin does what one whole launch does, blocks and threads one after the other or in any order that the PTX allows.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading the knobs. A value that cannot be read counts as not given: a driver has nobody to complain to.
 #include "knobs.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the environment says about the soft GPU. Read once, by cuInit; docs/reference/softgpu.md describes each.
 #pragma once
 

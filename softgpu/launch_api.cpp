@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entry points about functions: what they are, and launching them.
 #include <algorithm>
 #include <cstring>

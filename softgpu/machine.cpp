@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Start of the soft GPU, and its end in a forked child.
 #include "machine.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entry points about where managed memory should be. It never moves here, so they check what they are given, and keep
 // their place in the stream.
 #include "answer.h"

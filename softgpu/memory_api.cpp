@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entry points for device and managed memory.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entry points that make a stream write a value to memory, or wait until memory has one.
 #include <time.h>  // NOLINT(modernize-deprecated-headers): nanosleep is POSIX
 

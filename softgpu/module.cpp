@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loading code, which is finding the twins of its kernels.
 #include "module.h"
 

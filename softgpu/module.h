@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Code that a program has loaded: modules, which belong to a context, and libraries, which belong to none.
 #pragma once
 

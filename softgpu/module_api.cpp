@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entry points that load code and find functions in it.
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The entry points for programs compiled for per-thread default streams: a null stream is the thread's own.
 #include "entry_points.h"
 #include "stream_use.h"

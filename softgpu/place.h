@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the bytes of an operand are: addresses that a program gave, resolved and checked.
 #pragma once
 

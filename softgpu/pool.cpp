@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeping and reusing memory.
 #include "pool.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory pools: what stream-ordered allocation takes from and gives back to.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an allocation from a pool holds on to.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entry points about primary contexts.
 #include "answer.h"
 #include "device.h"

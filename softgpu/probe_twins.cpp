@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Twins of the kernels that the tests launch.
 #include <thread>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuGetProcAddress: names without versions, and the version of CUDA that a caller was compiled for.
 #include <array>
 #include <string_view>

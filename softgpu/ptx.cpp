@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PTX as a sequence of words: directives, names, punctuation. What stands inside of function bodies is passed over.
 #include "ptx.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading PTX as far as the soft GPU needs it: which entry points there are, and what parameters they take.
 #pragma once
 

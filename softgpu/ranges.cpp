@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // First fit over a map of holes.
 #include "ranges.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handing out ranges of a line: offsets of a device's memory, or addresses of its address space.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Why a call is refused. Thrown inside, turned into the CUresult by answer().
 #pragma once
 

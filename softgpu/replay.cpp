@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chains, and the order of replays.
 #include "replay.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many kernels a device runs at a time. A GPU whose multiprocessors are all taken starts no other kernel until one
 // ends; SLUICE_SOFTGPU_SMS says so many launches fit.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The twin of src/gpu/kernels/serve.cu: one thread that looks at one mailbox after the other.
 #include <algorithm>
 #include <chrono>

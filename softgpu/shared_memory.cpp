@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Behind the memory's own pages the file has one more, which tells the receiver of a descriptor what it is. It is
 // sealed: no process can shorten it beneath another one.
 #include "shared_memory.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that processes share: a memory file of its own, of which cuMemExportToShareableHandle gives descriptors.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams, and the order among the streams of one context.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The twin of src/gpu/kernels/stream_copy.cu, as two blocks: one that carries what comes, and one that is as slow as it
 // may be. What the first one has left may be overtaken by all that comes behind it, which devices do now and then.
 #include <chrono>

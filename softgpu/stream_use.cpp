@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a handle to a stream.
 #include "stream_use.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stream handle as the program gave it, resolved for one call.
 #pragma once
 

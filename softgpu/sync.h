@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waiting: a condition variable for std::mutex, and a one-shot completion that threads and queues wait for.
 #pragma once
 

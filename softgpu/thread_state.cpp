@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pthread key instead of a thread_local object: the main thread's thread_local objects are destroyed while exit
 // handlers that still use CUDA are waiting for their turn; its key values are not.
 #include "thread_state.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What belongs to one thread of the program: its stack of contexts, its default streams, its capture mode.
 #pragma once
 

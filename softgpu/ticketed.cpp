@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each ticket is read once. When the first has been read, the host may still put its mark over it; that comes too late.
 #include "ticketed.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the twins of the gather and of the scatter kernel have in common: chunks that lie in a staging buffer are
 // carried, each when its ticket is there, unless the host calls the launch off. src/gpu/kernels/carrying.cuh says how.
 // There are two blocks, of which one is as slow as it may be: what it has may be overtaken by all that comes behind.

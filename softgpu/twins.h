@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The twins of our kernels, one for each file of PTX in src/gpu/kernels, which describes what both do.
 #pragma once
 

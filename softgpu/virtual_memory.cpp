@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reservations, handles and mappings.
 #include "virtual_memory.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Virtual memory management: address ranges that a program reserves, memory without an address, and the mappings that
 // bring the two together.
 #pragma once

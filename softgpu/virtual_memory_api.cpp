@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entry points of virtual memory management. None needs a current context.
 #include <algorithm>
 #include <cstring>

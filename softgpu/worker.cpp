@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Starting a thread that is no business of the host program: its signals go to the program's own threads.
 #include "worker.h"
 

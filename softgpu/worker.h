@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads of the soft GPU: detached, all signals blocked, named.
 #pragma once
 

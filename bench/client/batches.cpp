@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows of batches: all entries submitted at once and awaited together. Reads lie at random places of the file; each
 // entry that writes has a part of the file of its own.
 #include <fmt/format.h>

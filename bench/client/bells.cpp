@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The least that reads in streams take where the stream says how far it has got and a kernel brings the bytes: each
 // stream writes a word (the bell), a thread that watches for it puts the bytes into pinned memory and answers by
 // another word, for which a kernel in that stream waits before it fetches them. No library, no file: what bounds async

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What rows share, made with the first that needs it; and which family makes which row.
 #include "client/job.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A lone copy between pinned memory and the device: the least that a transfer of its size takes, whoever makes it.
 #include <algorithm>
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The whole life of a handle a step, as caches of small files have it: a file of the set is opened, registered, read
 // from its start to its end, deregistered and closed. And the same by the plain calls.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file that rows read, whose bytes follow the pattern, and the file beside it that rows write; sets of files.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The driver's calls, resolved; what is allocated through them, given back.
 #include "client/gpu.h"
 

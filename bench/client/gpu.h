@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The GPU by the driver API alone, found at run time: no toolkit is needed to build, and the soft GPU serves as well.
 #pragma once
 

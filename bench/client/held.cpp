@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The row that waits: streams that the program holds, a read behind each, and what the process costs until they go on,
 // the calls included.
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A row made ready: memory allocated, files and buffers registered, bytes checked; then measured as often as wanted.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A kernel from PTX text, which the driver assembles when this is made.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The libcufile.so.0 that the loader has chosen, and what is registered with it. Everything here throws Trouble.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The link as a kernel uses it: what bounds a library whose kernels fetch the bytes, where link-h2d says what the copy
 // engine would make of them.
 #include <fmt/format.h>

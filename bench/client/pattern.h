@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes that differ from place to place, so that a piece at the wrong offset, a stale one or a missing one is noticed.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work for every multiprocessor of the device: multiplications and additions as in a matrix product, with as many
 // threads as fit, counted so that the product itself tells how much anything else slows it down.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows without cuFile: what the storage alone and the link alone reach, on the same files and the same kind of memory.
 #include <unistd.h>
 

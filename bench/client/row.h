@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A row: what is measured, spelled as its name. The grammar is
 //   OPERATION[-write][-rand][-SIZE][-xCOUNT][-unreg][-fixed][-matmul|-hog]
 // for example read-1M, read-rand-4K-x16, batch-64K-x64, async-write-1M-x8-fixed, pread-16M-x8, link-h2d, copy-out-4K,

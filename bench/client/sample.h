@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One measurement: how much was moved in which time, at what cost.
 #pragma once
 

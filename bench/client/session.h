@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the client does with rows: measure a list of them once, or serve somebody who alternates between libraries.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a virtual machine did not get of its own processors.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a stream moves next, as the calls on streams want to have it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows of stream calls: one read on each stream, or one write into a part of the file of its own, then all streams
 // awaited; one thread does it.
 #include <random>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows of cuFileRead and cuFileWrite: a thread a request, each with memory of its own.
 #include <optional>
 #include <random>

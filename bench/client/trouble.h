@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one exception of the client: a sentence for whoever reads the answer.
 #pragma once
 

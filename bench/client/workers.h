@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads that live as long as the client, as those of a real program do: what a library keeps for a thread is made
 // once and not in each measurement.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts what the calling thread takes from the heap: this program's malloc and operator new stand before the C
 // library's and the C++ library's.
 #pragma once

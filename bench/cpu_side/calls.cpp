@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a call of the public API costs the processor, through the whole library; device memory is the soft GPU's where
 // there is no other. Each thread has a file and memory of its own.
 #include <benchmark/benchmark.h>

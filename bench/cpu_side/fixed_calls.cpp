@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fixed number of one call, for a tool that counts instructions: fixed_calls NAME COUNT. bench/instructions.py
 // takes the difference of two counts, so that what happens once drops out.
 #include <charconv>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CPU-side suite. bench/cpu_suite.py runs it and reads its JSON.
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pure parts on the way of every request: a handle looked up, a buffer looked up, the way decided.
 #include <benchmark/benchmark.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loop of a measurement: nanoseconds and heap allocations a call, as counters of Google Benchmark's.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the CPU-side measurements call: a cached file of a few megabytes, registered, and memory to move it to.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """cufile_bench and compare.py as whole programs, on the soft GPU, with small files and short slices."""
 
 import json

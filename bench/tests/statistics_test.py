@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The statistics of a comparison, its verdicts and its resuming: without a client, on numbers made for the purpose."""
 
 import json

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A small cuFile program in C11: reads a file into memory through the public API, prints its size and checksum, and
  * says which way the bytes came. Usage: reader FILE
  *

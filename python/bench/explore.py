@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What decides how the loader works: one sweep on the machine at hand, as rows of JSON.
 
 The link by piece size; memory by the allocator; ways of making tensors; threads and slices of cuFileRead; windows and

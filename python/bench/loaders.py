@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loaders that are compared: each a function of files and a device that returns the tensors by name.
 
 One that is not installed raises ImportError, and the table says so.

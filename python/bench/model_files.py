@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Model files to measure with: the shapes of known models, filled with bytes that nothing can compress.
 
 The names and shapes follow published configurations; the contents are random.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares loaders of model files, in turns, and finds out what ours should do.
 
   models.py make KIND FOLDER [--layers N] [--files N]    writes a model: dense (16 GB, 4 files), experts (61 GB, 16 files,

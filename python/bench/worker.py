@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One loader in a process of its own: loads when told to, answers with what it took, one line of JSON each.
 
     worker.py LOADER DEVICE      commands on stdin: load FILE... | verify | free | quit

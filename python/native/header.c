@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The plain case of a header: no escapes, no unknown keys, whole numbers, every tensor sound. All else is _header.py's:
  * this accepts a part of what that accepts, with the same result, so what is a sound file is decided in one place. */
 #include "header.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Reads the header of a safetensors file: the plain case, quickly. */
 #ifndef SLUICE_NATIVE_HEADER_H
 #define SLUICE_NATIVE_HEADER_H

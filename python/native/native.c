@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The extension of the Python package: what is done for each slice and each tensor, without Python in between.
  *
  * One file for every CPython from 3.9 on (limited API). Where it cannot be loaded (free-threaded builds, PyPy), the

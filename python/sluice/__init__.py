@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sluice for Python: files into GPU memory and back, and the way they went.
 
     import sluice

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python -m sluice: run a program on Sluice's library, or ask it something."""
 
 from __future__ import annotations

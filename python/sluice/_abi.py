@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C interface of libcufile.so.0, as ctypes sees it: types, prototypes, constants.
 
 Nothing is loaded here; `bind()` gives a loaded library its prototypes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CUDA driver, through ctypes: contexts, memory, copies, streams. No CUDA package is needed.
 
 Every call here makes the device's primary context current for its own duration and puts back what was current.

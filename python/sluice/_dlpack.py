@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DLPack by ctypes: capsules that hand our memory to other packages, and pointers out of theirs.
 
 A capsule's deleter is called by whoever consumed it, on any thread, at any time. Ours takes Python's lock by itself; at

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The types of safetensors files, and what each is called elsewhere."""
 
 from __future__ import annotations

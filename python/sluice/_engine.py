@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Carries many ranges of many files into many places: the plan.
 
 A plan takes ranges, cuts them into slices, and lets a few threads carry the slices by `cuFileRead` and `cuFileWrite`,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What goes wrong, as exceptions that name the cause and a remedy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which way bytes go, and why; counters; a look at the machine. Thin wraps of sluice.h."""
 
 from __future__ import annotations

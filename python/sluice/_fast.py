@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The extension for what is done per tensor and per request, or the same in Python where it cannot be loaded."""
 
 from __future__ import annotations

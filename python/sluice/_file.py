@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files read and written into any array, at once or in the background: `sluice.File`, in the shape of kvikio.CuFile."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The header of a safetensors file: read with limits, checked, never believed.
 
 A file is 8 bytes N (little-endian), N bytes of JSON, then the data. What the JSON says is checked against the file

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes this process use Sluice's libcufile.so.0, also in packages that load one by themselves.
 
 The loader serves a request for `libcufile.so.0` by the first library of that name in the process. So ours has to be

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loads into tensors that are there already: parameters of a model, entries of a state dict.
 
 What fits as it lies (same shape and type, contiguous) is read straight into its memory where it is large; small ones

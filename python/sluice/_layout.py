@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the bytes of a file's tensors go: groups of a bounded size, each with one buffer and a few ranges to read.
 
 Tensors keep the order and the distances that they have in the file, so that a group is one large range. Where the next

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which libcufile.so.0 this process uses, and how it is loaded.
 
 One process works with one library: two would double threads, staging memory and statistics. So a copy of Sluice that is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loader: headers, layout, memory, one plan, tensors. `safetensors.py` is the face of it.
 
 The steps overlap: while a file's bytes are on their way, its tensors are made and the next header is read.

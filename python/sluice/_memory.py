@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory that tensors lie in: from PyTorch's allocator where PyTorch is used, else from the driver or the system.
 
 A `Buffer` owns its bytes. Tensors hold on to their buffer, so they outlive files, contexts and loaders.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`safe_open`: a file opened for reading tensor by tensor, in the shape that the package safetensors has."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a load did: bytes, time by phase, the path and the reason, the share of the link."""
 
 from __future__ import annotations

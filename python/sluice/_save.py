@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes safetensors files straight from device memory: all or nothing.
 
 The bytes go to a temporary file beside the target, are made durable, and take the target's name in one step. Until

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans that carry by the copy engine: threads read into pinned windows, and the engine copies from there.
 
 Where the CPU has to move the bytes anyhow (files in memory and in the page cache), the engine reaches more of the link

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors over buffers: PyTorch's, numpy's, JAX's, and our own for everybody else.
 
 A maker belongs to one buffer and is asked once per tensor, so it does what it can beforehand: for PyTorch one view of

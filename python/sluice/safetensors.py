@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loads and saves safetensors files, straight between storage and device memory.
 
     import sluice.safetensors as st

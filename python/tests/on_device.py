@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The Python package beside the real packages, on a machine with a GPU: torch.cuda.gds, safetensors, transformers,
 torch.distributed.checkpoint, CuPy, JAX. Prints a line for each; what is not installed is named. No pytest, no network.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs a test of the Python package by every Python that is here, over the soft GPU.
 
     run_tests.py --build build/release FILE...       e.g. test_load.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch for the CPU, made to believe that the soft GPU is its CUDA device: memory of "cuda" comes from the soft GPU.
 
 It is managed memory, which the host reaches, so tensors over it work, though they say that they are on the CPU. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stand-ins of other packages' interfaces, as far as our adapters touch them: the names, arguments and habits that their
 sources show. They are put into sys.modules, and taken out again by what `installed()` returns.
 """

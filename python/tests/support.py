@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests share: the soft GPU as device, model files, a folder for each test."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adapters against stand-ins of the interfaces that they serve (stand_ins.py)."""
 
 from __future__ import annotations

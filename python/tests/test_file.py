@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sluice.File: any array, at once, in the background, in a stream; and the module that LMCache imports."""
 
 from __future__ import annotations

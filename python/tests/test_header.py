@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Headers: sound ones are read, and those that lie are refused before anything is read by them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """install(): packages that ask for libcufile.so.0 get ours; where another is there already, that is said."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loading into tensors that are there: straight into their memory, or converted, or refused before anything is read."""
 
 from __future__ import annotations

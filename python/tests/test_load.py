@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loading: every byte is there, tensors own their memory, and what cannot be done is said."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Saving: what is written is what is loaded again, and the old file stays until the new one is complete."""
 
 from __future__ import annotations

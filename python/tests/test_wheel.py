@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wheel: its record is right, its bytes depend on its contents alone, and pip installs it."""
 
 from __future__ import annotations

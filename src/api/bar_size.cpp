@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asked of sysfs, else of NVIDIA's management library: in a virtual machine sysfs may not know the device's address.
 #include "api/bar_size.h"
 

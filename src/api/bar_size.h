@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The size of BAR1, through which a GPU shows its memory.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuFileBufRegister, cuFileBufDeregister.
 #include "api/funnel.h"
 #include "observe/statistics.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sluice_configuration*: the configuration as the library sees it.
 #include <algorithm>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuFileDriver*P2PFlags, cuFileExportPCIeTopology: what the direct paths are told and what they see.
 #include "api/funnel.h"
 #include "base/foreign_enum.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuFileDriver*, cuFileUseCount, cuFileGetVersion: the driver's life cycle and its properties.
 #include <algorithm>
 #include <limits>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuFileHandleRegister, cuFileHandleDeregister.
 #include "api/funnel.h"
 #include "base/foreign_enum.h"

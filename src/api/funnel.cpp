@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeping the cause. The I/O path stores a number; the sentence is made when somebody asks.
 #include "api/funnel.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one place where C++ ends and C begins: exceptions become error codes, outcomes become counts and errno, and the
 // cause is kept for sluice_last_error() and written to the log. No thread is cancelled inside, and no SIGPIPE of the
 // storage's comes out.

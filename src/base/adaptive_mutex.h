@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A mutex for what is held for less than a microsecond: a thread that finds it taken spins before it sleeps.
 #pragma once
 

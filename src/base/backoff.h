@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waiting for something that another thread is about to do and does not signal: a bounded spin, then sleeps that grow.
 // A loop that only yields is no wait: on a busy machine, among priorities, the thread that yields may be the next to
 // run.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For how many requests, or for how long, something is left alone after it did not go well: the longer, the more often
 // that happens in a row.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A number that only grows, and waiting until it does, with a deadline. (The standard library's waits either have no
 // deadline or need a newer libstdc++ than we may ask for.) Advancing costs no system call when nobody waits.
 #pragma once

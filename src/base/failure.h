@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the control plane fails: one exception type that carries what the C API has to answer and a sentence for the
 // reader of the log. Thrown anywhere above the I/O path, translated once, by the funnel in api/.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that this processor is about to write, and another one has written: asked for ahead of time.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Enumerations as they come through the C ABI, where a caller may pass any integer: reading one that is no enumerator
 // is undefined in C++, so its bytes are read instead.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a process has one of and works with to its very end: exit handlers and the last destructors of threads still use
 // it. It stands in static memory, so that there is nothing to allocate the first time that it is asked for.
 #pragma once

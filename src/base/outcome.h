@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the I/O path answers: the bytes that were moved, or the one reason why none were. A value, never an exception.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waiting for something that another processor, or a device, is about to do.
 #pragma once
 

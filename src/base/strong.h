@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Offsets that must not be swapped, and the two directions of a transfer.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Something to do when a thread ends. Not a thread_local object with a destructor: registering one takes memory, and
 // where there is none the process is ended; it also counts as destroyed when the thread that calls exit() has come to
 // its handlers, which may still make calls.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A number a thread, small and dense, to spread counters over cache lines: threads that count the same thing at the
 // same time rarely touch the same line.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The life of the entries: free, waiting, begun, event, free. A step is taken under the batch's lock; the work of an
 // entry is done without it.
 #include "batch/batch.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A batch: entries that wait, entries that somebody is at, events that wait to be collected, each once. All its memory
 // is there from the start, but for what groups travel with (class_queue.h), which is made with its first use and kept.
 // Any number of threads may use it at a time.

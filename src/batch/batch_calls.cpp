@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the arguments of the C calls to a batch's verbs.
 #include "batch/batch_calls.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The C API's verbs for batches. All throw base::Failure with the code of the call.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One list for the process. A lock is taken by a batch that is posted and by a worker that looks for a batch; never for
 // an entry.
 #include "batch/batch_run_queue.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches that have entries waiting to be begun. Workers come for them, take entry after entry, and go to sleep when
 // there is none left.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is grouped with what, and what waits for what.
 #include "batch/class_queue.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entries of one class that wait to be coalesced, and the groups of them that are under way. All under the batch's
 // lock, but for what is said to be a group's own.
 #pragma once

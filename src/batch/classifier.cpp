@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What holds for one transfer alone is left to request/transfer.cpp: wherever anything is out of the ordinary, an entry
 // is not coalesced with others.
 #include "batch/classifier.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which entries of a batch are coalesced, and with which.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An entry of a submission, with the right to use what it names.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From entries to the items of transfer/ and paths/, and back.
 #include "batch/group_runner.h"
 

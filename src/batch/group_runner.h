@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entries of a batch on their way together: reads and writes of plain device memory, many through one staging buffer,
 // and transfers between drives and device memory, of which many share one io_uring.
 #pragma once

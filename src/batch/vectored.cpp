@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parts go in ranges, in their order: device memory that is coalesced as entries of a batch do
 // (batch/classifier.h), host memory by one call of the system, ragged parts of an O_DIRECT file by one transfer of
 // staging memory, everything else by itself (request/transfer.cpp). It is counted and watched once for all of them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuFileReadv and cuFileWritev: memory in several parts, one range of the file, one transfer.
 #pragma once
 

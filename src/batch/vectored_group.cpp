@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One place a thread in the usual case; the first user of a place makes what is lent there.
 #include "batch/vectored_group.h"
 

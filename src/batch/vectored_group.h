@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where parts of one vectored call stand while they are coalesced. Large: a few are kept and lent.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One value from four sources; the later one wins.
 #include "config/config.h"
 

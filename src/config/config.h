@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the library has been told to do: one immutable value a driver life, made from the built-in defaults, the
 // configuration file, the environment and the staged parameters, in rising order of authority.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entries are compared as a person would write them: with or without /dev/, with or without a slash at the end.
 #include "config/denylist.h"
 

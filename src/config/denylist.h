@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Places that the denylists of the configuration keep the library away from.
 #pragma once
 

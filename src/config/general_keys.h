@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The keys that are about the library as a whole: ours, logging, profile, execution, properties.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recursive descent, one byte at a time. An error is thrown inside and caught at the door: a file has one.
 #include "config/json.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON with // and /* */ comments, read into a tree that remembers where everything stood. Nothing is interpreted: a
 // number keeps its spelling. Strict otherwise, since a file that means something else than it says helps nobody.
 #pragma once

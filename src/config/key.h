@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is known of one key of cufile.json. The rows are in general_keys.h and storage_keys.h; keys.h puts them
 // together. Reader, documentation and gdscheck all live on them.
 #pragma once

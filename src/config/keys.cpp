@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finding keys by exact, other, misplaced and misspelt names.
 #include "config/keys.h"
 

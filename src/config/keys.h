@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All keys of cufile.json: the one table that reading, documentation and gdscheck share, and how a name is found in it.
 #pragma once
 

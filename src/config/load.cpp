@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tree is walked once. Each value is set as it is met, unless the same key has been met under a better name.
 #include "config/load.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names meet numbers at compile time; ranges and standards come from the table of keys.
 #include "config/parameters.h"
 

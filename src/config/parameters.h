@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which keys cuFileSetParameter* and cuFileDriverSet* can change: their numbers in the C API, from the table of keys.
 #pragma once
 

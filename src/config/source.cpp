@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plain system calls: the library brings no stream objects along.
 #include "config/source.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the configuration comes from: the environment, and one file.
 #pragma once
 

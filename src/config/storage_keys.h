@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The keys that are about where files live: RDMA, file systems, block devices, denylists, and the rest.
 #pragma once
 

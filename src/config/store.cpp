@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Staging and running configuration. A change to the running one makes a new value; readers keep the one they hold.
 #include "config/store.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the configuration lives between calls: what has been staged before the driver opens, and the one Config that
 // it runs with. Control plane only: every call takes the store's mutex.
 #pragma once

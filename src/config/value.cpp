@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From JSON and words to typed values, and back to text.
 #include "config/value.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The value of a key: what it may be, how it is read, how it is written.
 #pragma once
 

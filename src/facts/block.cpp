@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a device number to the disk, its driver and what it stands on.
 //
 // sysfs is walked by its own links, which are relative: /sys/dev/block/259:2 -> ../../devices/.../nvme0n1/nvme0n1p2.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The block device below a file, from sysfs. Nothing is opened under /dev.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is true of a piece of memory that a caller hands us. Filled by gpu/ (the driver knows), read by route/.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What system calls on a descriptor tell, before any file of procfs or sysfs is read.
 #pragma once
 

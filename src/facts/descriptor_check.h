@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A registered descriptor as it is just now.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // By the FIEMAP call: it needs no more than a descriptor, and moves nobody's file position.
 #include "facts/extents.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a file's bytes lie on its device, as far as the file system tells.
 #pragma once
 

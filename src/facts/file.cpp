@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Putting together what is true of a file.
 #include "facts/file.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is true of an open file: what kind of thing it is, where it lives, how it was opened. Collected once, at
 // registration, by reading; no file of the user's is opened, nothing is changed.
 #pragma once

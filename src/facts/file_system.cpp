@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tables of known file systems.
 #include "facts/file_system.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a file system is to us, by the name in mountinfo or, where there is none, by the number that statfs gives.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A PCI device names its group, the group the kind of its domain. An NVMe disk hangs on its controller, the head of
 // several paths on a subsystem that holds the controllers.
 #include "facts/iommu.h"

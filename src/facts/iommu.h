@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the IOMMU treats the drives below a disk.
 #pragma once
 

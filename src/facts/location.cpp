@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Places, and which of them are known already.
 #include "facts/location.h"
 

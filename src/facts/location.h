@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where files live: what is true of all files of one mount that show the same device number. A remount changes none of
 // it; what it does change (options) is nowhere kept, and the mount point, which can be moved, is for people.
 #pragma once

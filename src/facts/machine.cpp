@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts of the machine, from files.
 #include "facts/machine.h"
 

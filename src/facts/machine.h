@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is true of the machine: can storage reach device memory at all? Collected when the driver opens.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parsing of mountinfo: "36 35 98:0 /root /point rw,noatime master:1 - ext4 /dev/sda1 rw,errors=continue".
 #include "facts/mount.h"
 

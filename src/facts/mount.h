@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The mount a file lives on, as /proc/self/mountinfo tells it. Parsing only: the text comes from the caller.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading /sys/block/DISK/device: a controller, or the subsystem whose controllers lead to the disk.
 #include "facts/nvme_paths.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How an NVMe drive is reached at this moment: its controllers, their transport and the state of each path.
 #pragma once
 

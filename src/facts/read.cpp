@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small readers of procfs, sysfs and text files.
 #include "facts/read.h"
 

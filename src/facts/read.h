@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small readers of procfs, sysfs and text files. What is missing or unreadable is "it does not tell", never a failure.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where facts are read from: the machine's own tree, or one that a test has laid out.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading /sys/block/DISK/md; levels without stripes have a chunk size of 0.
 #include "facts/stripes.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How an array deals the bytes of a disk out to its drives.
 #pragma once
 

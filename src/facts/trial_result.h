@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is known of I/O between the memory of one device and one file system or block device, by having tried it.
 #pragma once
 

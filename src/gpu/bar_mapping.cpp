@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finding libgdrapi.so.2, and pinning and mapping with it.
 #include "gpu/bar_mapping.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device memory where the CPU can store into it: a mapping of the GPU's BAR, which GDRCopy's driver gdrdrv makes.
 #pragma once
 

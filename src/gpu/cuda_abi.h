@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of the CUDA driver's binary interface that Sluice speaks, in our own words: types, constants and
 // structures as libcuda.so.1 has them since CUDA 12. The library calls them (gpu/), the soft GPU implements them
 // (softgpu/). No CUDA toolkit is needed to build; tests/gpu compares this page with <cuda.h> where one is installed.

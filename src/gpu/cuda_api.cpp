@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finding libcuda.so.1. Attached once a process and never let go.
 #include "gpu/cuda_api.h"
 

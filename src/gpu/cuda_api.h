@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CUDA driver, found at run time. One table of functions; absent, the library serves host memory.
 #pragma once
 

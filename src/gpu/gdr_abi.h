@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of GDRCopy's binary interface (libgdrapi.so.2) that Sluice speaks, in our own words. The library calls it
 // (gpu/bar_mapping.h), the soft GPU's stand-in implements it (softgpu/gdr_calls.cpp).
 #pragma once

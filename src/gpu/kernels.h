@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Our kernels: as machine code for the usual devices, and as text (PTX), which any driver compiles for the device it
 // has.
 #pragma once

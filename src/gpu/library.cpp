@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asking the loader, and finding the soft GPU beside this library.
 #include "gpu/library.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which libcuda.so.1 this process works with: the one that the program has loaded, or, where SLUICE_SOFTGPU=1 asks for
 // it, our stand-in. Never two of them in one process.
 #pragma once

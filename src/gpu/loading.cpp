@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The machine code comes along for the usual devices; any other device's driver compiles the text, which takes some
 // fifty milliseconds a kernel where it does not remember having done so.
 #include "gpu/loading.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Our kernels in a context: loaded once, on a thread of their own, and never taken away again.
 //
 // While a driver loads code it waits for every stream of the context, and holds up most other calls meanwhile. So

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams are made once a box and never given back: at exit the driver may be gone before us.
 #include "gpu/mailbox.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A row of mailboxes in pinned host memory, and the kernel that serves them (kernels/serve.cu): small requests, each
 // with its bytes in its box, that go to device memory without the copy engine.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Looking addresses up in the driver.
 #include "gpu/memory.h"
 

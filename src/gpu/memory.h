@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the driver knows of an address, and working on the context that the address belongs to.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Five functions of a library with a stable C interface, found by name.
 #include "gpu/nvml.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What NVIDIA's management library tells and the CUDA driver does not. It is loaded for the question alone.
 #pragma once
 

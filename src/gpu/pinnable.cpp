@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The soft GPU as a provider, and the choice of one.
 #include "gpu/pinnable.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device memory as host addresses that O_DIRECT can pin: what can give them for a device is its provider. Two are
 // known: what backs the soft GPU, and NVIDIA's UVM driver (gpu/uvm_provider.h).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls, and their structures in our own words. Sizes and offsets are the kernel's, so they are asserted.
 #include "gpu/rm_client.h"
 

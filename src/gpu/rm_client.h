@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A client of our own at NVIDIA's kernel driver (resource manager, RM): objects of the program's CUDA are imported into
 // it by descriptor, and nothing of the program's own state is touched. Only what gpu/uvm_provider.h needs; by the
 // structures that the open kernel modules publish.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Working in the context that some memory belongs to.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Marking memory, and the moment that copies under way are given.
 #include "gpu/settle.h"
 

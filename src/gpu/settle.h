@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a program's own copies and fills owe us. A driver's "synchronous" copy of up to 64 KiB out of pageable memory,
 // and a fill, may return before the device has the bytes. Work that follows in the program's streams is behind them;
 // our streams wait for nobody's. So with the first transfer of an allocation, or its registration, the driver is told

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams, counters and kernel are made once a staging buffer and never given back: at exit the driver may be gone
 // before us.
 #include "gpu/staging.h"

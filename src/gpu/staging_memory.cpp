@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // More is mapped than asked for, and what lies around the place where the bulk begins on a huge page is given back.
 #include "gpu/staging_memory.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Host memory that devices are to reach, before it is pinned. A child of fork does not have it: a page that a device
 // may write to must not become copy-on-write under it.
 #pragma once

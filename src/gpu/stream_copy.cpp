@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Made once for each piece of pinned memory and never given back: at exit the driver may be gone before us.
 #include "gpu/stream_copy.h"
 

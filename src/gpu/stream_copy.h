@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work on a stream that is the program's own: a doorbell that the stream writes, a gate that it waits at, and a kernel
 // that copies behind the gate: carries what the host's commands say, until one says that it is over. The words and the
 // staging places lie in pinned memory that host and device share.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which context that is: the stream tells, or the thread, or the memory.
 #include "gpu/stream_scope.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The context that a stream of the program belongs to, while something is put into it.
 #pragma once
 

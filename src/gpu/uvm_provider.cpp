@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A UVM descriptor and an RM client of our own for each device; each mapping is an allocation imported into that
 // client, handed to UVM, and mapped. The program's own descriptors, address space and memory policy are left alone.
 #include "gpu/uvm_provider.h"

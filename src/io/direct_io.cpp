@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One range by itself: by a ring of this thread's, else in turn.
 #include "io/direct_io.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One range of an O_DIRECT file into or out of memory that the kernel pins: cut into chunks, many at a time.
 #pragma once
 

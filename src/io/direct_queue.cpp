@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chunks in flight, each carried to its end. There are as many places for ranges as for chunks: one that is cut to
 // its end has a chunk on its way, and while one is being cut no other is added.
 #include "io/direct_queue.h"

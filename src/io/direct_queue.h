@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stretches of O_DIRECT files into or out of memory that the kernel pins, of which many are on their way at a time, by
 // one thread and one ring. Each is cut into chunks.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is chosen, and what is said where it cannot be had.
 #include "io/disk_queue.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How reads that a disk has to bring are kept on their way: what the configuration has chosen, and what a file's
 // storage has turned out to take.
 #pragma once

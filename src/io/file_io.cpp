@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // pread and pwrite, to the end. Cancelling a thread inside these must not unwind through us: api/ has switched
 // cancellation off.
 #include "io/file_io.h"

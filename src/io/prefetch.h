@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes of a file brought into the cache of this thread's processor, in moments in which the thread has nothing else to
 // do: what a read of the page cache, or a write into it, costs is for the most part waiting for memory. Nothing but
 // time depends on it: the bytes are thrown away, and are read again when it is their turn.

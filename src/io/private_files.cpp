@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads with a descriptor table of their own and a queue each, one for each file system or device that there
 // is work on, since what one of these keeps waiting must not keep waiting what another has to do. A thread sleeps in a
 // futex while there is nothing to do.

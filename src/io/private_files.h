@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private descriptions of the caller's files, without O_DIRECT: for the ragged edges of a direct write, which the
 // caller's own descriptor cannot do. Closing any descriptor of an inode drops the process's POSIX record locks on it,
 // so these live in threads that have descriptor tables of their own (CLOSE_RANGE_UNSHARE), and these threads do the

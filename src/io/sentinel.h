@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A kernel that waits for bytes keeps everybody waiting that synchronises with its device, or frees memory there; and
 // the reader of the bytes may be stuck in a storage that does not answer. So another thread looks, every few
 // milliseconds, whether the reading gets on. It sleeps while there is nothing to look after.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two queues of a ring, shared with the kernel.
 //
 // What must be seen when: the kernel reads an entry after it has seen our store to the submission tail, so that store

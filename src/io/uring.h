@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A ring of the kernel's (io_uring) for one thread: no lock, no sharing. By raw system calls; where the kernel or a
 // sandbox has no io_uring there is no ring, and callers use pread and pwrite.
 #pragma once

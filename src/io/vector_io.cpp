@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // preadv and pwritev, once.
 #include "io/vector_io.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One call for memory in several parts, between a descriptor and host memory.
 #pragma once
 

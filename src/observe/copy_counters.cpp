@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shards, as for the paths.
 #include "observe/copy_counters.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What carried bytes between host and device. Always counted: one relaxed addition a request.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One descriptor, one write() a line: lines of several threads and processes never mix, and nothing is buffered that
 // a crash could lose. The number of the descriptor never changes, since other threads may be writing to it: a new file
 // takes the place of the old one behind it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The log: lines in the incumbent's layout, in a file that somebody asked for. Nothing is written anywhere else, and
 // on the I/O path only at level TRACE (observe/trace.h).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shards of plain atomics in static storage: nothing to allocate, nothing to tear down.
 #include "observe/path_counters.h"
 

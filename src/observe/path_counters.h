@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What each path has carried for which reason. Always running: a relaxed addition or two per transfer.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shards of plain words, added up by the reader. Rates are over the time that the statistics have been running.
 #include "observe/statistics.h"
 

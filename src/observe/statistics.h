@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cuFile statistics of levels 1 to 3. Off (level 0, or stopped) they cost one load a call. Once they run, other
 // programs can look at them (statistics_region.h).
 #pragma once

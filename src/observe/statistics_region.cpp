@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One pointer. It moves once, from private memory to the memfd's mapping, which is never unmapped: a child of fork maps
 // its own memfd over the same addresses, so that a pointer in the hand of a signal handler's victim stays good.
 #include "observe/statistics_region.h"

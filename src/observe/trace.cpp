@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Formatting what was asked to be traced.
 #include "observe/trace.h"
 

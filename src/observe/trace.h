@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // At level TRACE of the log: one line a transfer, when it has ended. At every other level this costs a load.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device memory by the driver, host memory by the kernel.
 #include "paths/bounce_copier.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Between a bounce buffer and the memory of a request, whatever that memory is.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is known of I/O between the memory of one device and one file system or block device, and what has come of it.
 // Lives as long as the driver's life; read by every transfer, written by trials and refusals.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mapping by mapping: a device may map less of its memory than a request takes (a BAR of 256 MiB).
 #include "paths/p2pdma.h"
 

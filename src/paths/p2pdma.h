@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The path `p2pdma`: the drive reads and writes device memory itself, through pages that the kernel can pin.
 #pragma once
 

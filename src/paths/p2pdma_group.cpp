@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each member goes mapping by mapping, as a transfer by itself does (p2pdma.cpp), and ends as that one would.
 #include "paths/p2pdma_group.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many pieces on the path `p2pdma` at a time, by one thread and one ring.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One way of moving bytes. Small on purpose: a path gets one segment of a request and answers how much of it, from its
 // start on, is in place.
 #pragma once

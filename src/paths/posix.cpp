@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each chunk is read into a bounce buffer and copied on, or copied into a bounce buffer and written. O_DIRECT is met
 // half-way: reads fetch the whole blocks around a range, the edges of writes go by the file's private, buffered
 // description.

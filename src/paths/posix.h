@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The path that everybody gets: pread and pwrite, and for device memory a bounce buffer in between.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which bytes of a file may be prefetched (io/prefetch.h).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The piece is cut into chunks of whole blocks, of which chunk n goes into the place that is n ahead of the first. A
 // group of neighbours is read with one request, for which the disk does as much as for a single one. Groups end in any
 // order; chunks are sent in file order, so nothing behind the end of the file, or behind an error, ever reaches the

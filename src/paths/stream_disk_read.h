@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A read for a stream that waits for a disk: one thread keeps many places of the copier on their way by io_uring.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chunk n goes into the place that is n ahead of the first. Chunks are read in any order and sent in file order, so
 // nothing behind the end of the file, or behind an error, ever reaches the device.
 //

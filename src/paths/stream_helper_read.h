@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A large read for a stream: many helpers fill the copier's places.
 #pragma once
 

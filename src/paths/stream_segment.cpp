@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A read puts each piece into the copier's next place, as far from a 16-byte boundary as it lies in memory; a write
 // has as many pieces on their way from the device as there are places, and writes with one call those that have come.
 #include "paths/stream_segment.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pieces of a file to and from device memory by a stream's copier.
 #pragma once
 

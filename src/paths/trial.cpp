@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Success alone proves nothing: an IOMMU can lose the bytes of a transfer that everybody calls done, and a file system
 // can serve O_DIRECT by a copy of the CPU's, or fill holes by it. So the bytes have to be stored on the device, and to
 // be found in device memory afterwards.

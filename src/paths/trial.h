@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The trial before trust: one verified read from a file into device memory of our own.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The caller's operations may move less than they were asked for; they are asked again until nothing more comes.
 #include "paths/userspace.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files whose handle came with read and write operations of its own: those are called, with host memory.
 #pragma once
 

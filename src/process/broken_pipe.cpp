@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "process/broken_pipe.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SIGPIPE from storage. The kernel's driver for NVMe/TCP sends requests in the thread that makes them, and when the
 // connection breaks just then, that thread gets the signal, as if it had written to the socket. Its transfer goes on by
 // another path, or when the connection is back; the program, which knows of no socket, would be ended.

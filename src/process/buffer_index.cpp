@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // See the header for the protocol; the comments here say which store must be seen by whom.
 #include "process/buffer_index.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which registered buffer an address lies in. Looked up on the I/O path without a lock; changed rarely, under one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A record a thread, in a list that only grows; records of ended threads serve new ones. A record's number of turns is
 // odd while its thread is inside a transfer, and no number comes twice: so a thread that remembers an odd one sees that
 // very transfer end, whatever the thread begins next.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which threads are inside a transfer: for the end of the process, which waits for them, and for a thread that ends
 // something in the middle of its own transfer, which must not wait for itself.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one life of the driver does for all of its requests.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pairs that files keep, and the moment of their trial: the first transfer or explanation that comes by.
 #include "process/pair_trial.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a file and some device memory have been tried against each other, and trying it.
 #pragma once
 

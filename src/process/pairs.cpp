@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Looking pairs up by device and storage.
 #include "process/pairs.h"
 

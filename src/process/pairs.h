@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All pairs of device and storage that one life of the driver has come by.
 #pragma once
 

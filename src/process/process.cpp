@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening, closing, and living through fork.
 #include "process/process.h"
 

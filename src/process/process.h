@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one driver of a process: how often it is open, which files and buffers it knows, what it is told to do. Made
 // with the first call that needs it, never destroyed.
 #pragma once

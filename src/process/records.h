@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the tables hold: one record a registered file, a registered buffer; and the terms of one driver life.
 #pragma once
 

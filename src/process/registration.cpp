@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registering and deregistering files and buffers.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Objects that the C API names by a handle. A handle is a slot's index and generation, packed into a pointer that is
 // no address: stale handles and garbage are recognised without being dereferenced. Looking one up takes no lock.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sentences from choices. Not on the I/O path but for the one line that SLUICE_EXPLAIN asks for.
 #include "request/explain.h"
 

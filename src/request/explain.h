@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Telling people which way the bytes of a file go.
 #pragma once
 

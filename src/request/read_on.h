@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A read that came short, or met EIO, while the file goes on: a short count means the end of the file, and EIO means
 // the storage. File systems have other reasons for both: XFS answers EIO to an O_DIRECT read across the end of a file
 // for which it has set space aside that buffered writes may need, and to one that meets such a write.

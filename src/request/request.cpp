@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The synchronous sink: everything on the caller's thread.
 #include "request/request.h"
 

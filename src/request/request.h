@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A request's life: decided, carried segment by segment, checked where asked for, counted.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The paths of the drive are told as they are when the transfer has ended.
 #include "request/slow_log.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transfers that take much longer than their bytes explain: a path that was lost and found again, a drive that was
 // reset. The log tells of each when it has ended.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the arguments of a call to a request, and back.
 #include "request/transfer.h"
 

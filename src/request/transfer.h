@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One synchronous transfer, from a call's arguments to its answer.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two bounce buffers side by side: one from the file, one from the memory. Slow, and nothing clever, on purpose.
 #include "request/verify.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SLUICE_VERIFY=1: the second opinion on a transfer.
 #pragma once
 

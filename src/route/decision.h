@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The answer to "which way do these bytes go, and why?".
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which path, and why not a more direct one.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The texts. docs/reference/paths.md holds the same ones, and a test compares them: change both.
 #include "route/reasons.h"
 

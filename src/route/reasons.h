@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The closed enumerations of paths and reasons, with their names, sentences and remedies.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Facts + rules + the shape of a request -> Decision. Pure functions: no I/O, no state, nothing from paths/, io/
 // or gpu/.
 #pragma once

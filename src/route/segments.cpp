@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a request is cut for its path.
 //
 // Everything is reckoned relative to the start of the request, by remainders only: file_offset + size is never formed,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pool behind the bounce buffers. Memory that is pinned stays pinned: registering is dear, and at exit the driver
 // may be gone before us.
 #include "staging/bounce_buffer.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Staging memory: page-aligned pieces of host memory, pinned where a driver lets us, kept by the thread that used
 // them last. Taking one costs nothing once the thread has had one.
 #pragma once

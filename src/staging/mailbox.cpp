@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows stand in a list that only grows. Taking a box is an exchange, and nobody waits. A thread that has all boxes of a
 // row has the row: so it changes its context.
 #include "staging/mailbox.h"

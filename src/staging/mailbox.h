@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mailboxes: pieces of pinned memory, each a little more than a small request, which a kernel of ours takes bytes from.
 // A context has a row of them; a read that gets none does without.
 #pragma once

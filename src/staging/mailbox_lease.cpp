@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "staging/mailbox_lease.h"
 
 #include "observe/copy_counters.h"

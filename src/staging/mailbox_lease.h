@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small reads into device memory without a copy for each: by a kernel that stays for the next.
 #pragma once
 

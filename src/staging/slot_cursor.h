@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which places of a staging buffer a thread reads chunks into.
 //
 // Usually chunk n lies in place n % count. Where several threads share one request and no other is under way, each has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The buffers stand in a row of slots; taking one is an exchange, and nobody waits.
 #include "staging/staging_buffer.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Staging buffers: pinned memory that requests are carried through in chunks, with what a device needs to work on it.
 // A context has few; a request that gets none does without.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The handle is looked up when the stream gets there: a file that was deregistered meanwhile is not touched.
 #include "stream/stream_call.h"
 

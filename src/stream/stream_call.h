@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One cuFileReadAsync or cuFileWriteAsync on its way through a stream.
 #pragma once
 

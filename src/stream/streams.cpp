@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which stream has which terms and which channel, and what a call puts into it.
 #include "stream/streams.h"
 

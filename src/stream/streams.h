@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transfers ordered by CUDA streams. A call puts a transfer into its stream and returns; it is run when the stream gets
 // there, and the stream waits for it (stream/channel/stream_channel.h).
 #pragma once

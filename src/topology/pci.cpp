@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small reader of /sys/bus/pci: links tell the tree, one-line files the rest.
 #include "topology/pci.h"
 

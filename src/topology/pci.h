@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The PCI devices that matter for storage and GPUs, as sysfs shows them.
 #pragma once
 

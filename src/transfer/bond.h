@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How transfers that are carried at once hang together.
 #pragma once
 

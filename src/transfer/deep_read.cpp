@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Places are filled by io_uring and emptied by the copy engine. Copies are numbered in the order in which they are
 // given to the device, which tells by StagingWords::copied how many are through; those of answers that come together
 // are given with one call. There are more places than requests on their way, so that the disk has work while the device

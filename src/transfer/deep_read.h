@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads into device memory that wait for a disk: one thread keeps many of them on their way, and copies each to its
 // place when it has come.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One request, cut into chunks, which are read into places of the staging buffer (staging/slot_cursor.h). Chunks are
 // read in any order and released in file order, so nothing behind the end of the file, or behind an error, ever reaches
 // the device.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading a range of a file into device memory: many helpers fill a staging buffer, the device empties it meanwhile.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One piece is on its way from the device while another is being written. A file system lets one writer at a time into
 // a file that it buffers, and what the writer does there is for the most part waiting for memory. So helpers take turns
 // at a large write into the page cache: each prefetches the place that its piece goes to while another one writes, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writing device memory into a file: the copy engine fills a staging buffer, the calling thread and workers empty it
 // meanwhile.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The range is cut into chunks of whole blocks. Chunk n is read into place n % places of the staging buffer. Reads end
 // in any order; chunks go on to the device in file order, so nothing behind the end of the file, or behind an error,
 // ever reaches it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading what a disk has to bring first into device memory: many reads on their way at a time, by io_uring, and the
 // copy engine behind them. One thread does it, and sleeps while the disk works.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Items are cut into chunks. Chunk n lies in place n % place_count of the staging buffer, and is given to the copy
 // engine when the chunk before it has been written from there. The engine copies in the order of the chunks and tells
 // by StagingWords::copied how many are there; so a writer only looks at that word. Each stream is written by one thread

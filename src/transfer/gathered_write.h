@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many writes from device memory at once: the copy engine brings their bytes into one staging buffer, many with one
 // call, and many helpers write what has come.
 #pragma once

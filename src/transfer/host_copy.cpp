@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernel copies within this process and checks the addresses as it goes.
 #include "transfer/host_copy.h"
 

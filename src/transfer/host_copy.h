@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copying to and from memory of the caller that may not be there: a bad address is an answer, not a crash.
 #pragma once
 

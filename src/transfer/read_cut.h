@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a read into device memory is cut into chunks, how many helpers read them, and into which places. A pure function
 // of what is known when the read begins.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Items are cut into chunks, which are claimed in order and read in any order. Those of one item are released in
 // its file's order, so nothing behind an end of a file, or behind an error, reaches the device; items do not wait for
 // each other, unless they are one transfer: then there are no heads, so that places come free in the order of release.

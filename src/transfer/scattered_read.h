@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many reads into device memory at once, each to a place of its own: many helpers fill a staging buffer chunk by chunk,
 // one launch of the scatter kernel takes the chunks to where they belong.
 #pragma once

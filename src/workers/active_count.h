@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many threads are at the same thing at once: what suits one that is alone rarely suits a crowd.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How transfers past the page cache wait for the device. One alone looks for the end of its last copy all the time.
 // Where several large ones are under way and the disk keeps each of them for long, their bytes come when they come, and
 // a copy of what a host has just written for a virtual disk takes 100 us and more, of which looking would take a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many workers help a request when others are under way. Callers work, too: no more threads are asked than there
 // are workers and a caller. Where workers do not suffice for all requests, half of the idle processors help.
 #pragma once

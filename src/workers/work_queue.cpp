@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A queue of slots; each is one word, so that joining a job is one compare-and-swap:
 //   bits 0..7   workers that are at it
 //   bits 8..15  helpers still wanted

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Worker threads, and the queue of jobs that they help with. They sleep while there is nothing to do; the thread that
 // submits a job does not depend on them.
 #pragma once

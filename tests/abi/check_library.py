@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Looks at a built shared library from outside, with nm and readelf.
 
     check_library.py exports LIBRARY --list FACTS... --header sluice.h   what it shows is the public set, unversioned

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks that <cudafile.h> has a cudaFileX for each public cuFileX, and an alias for each public type.
 
     check_spelling.py cudafile.h cufile.h FACTS...

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Turns a list of ABI facts into macro calls, one a fact, for list_holds.inc to include.
 
     generate_assertions.py LIST OUTPUT

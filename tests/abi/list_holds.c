@@ -1,2 +1,3 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The lists of ABI facts, asserted as C11. */
 #include "list_holds.inc"

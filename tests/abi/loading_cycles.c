@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loads and unloads the library a hundred times. After the first ten cycles, which fill the C library's own caches of
  * freed memory, the process must not grow: no descriptor, thread, mapping or heap memory more.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loads the library and compares the process before and after: no thread, no open descriptor, no file in the places
  * where libraries like to drop them, no word on stdout or stderr, less than 1 MiB of memory.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Watches every system call that loading the library makes, as a debugger would. A load may read files and map what it
  * read; it must not create or change a file, start a thread or a program, write anything, or ask for memory of 1 MiB
  * and more. This sees what comparing before and after cannot: what was undone again.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the loading tests ask the kernel about their own process. */
 #include "process.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Loads the library lazily, as most programs do, and looks every public function up by its name, as programs do that
  * have no header. Under LD_BIND_NOW=1 the load itself resolves all that the library needs.
  *

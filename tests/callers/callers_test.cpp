@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each caller in each environment that real ones run in: right to the last byte, or refused aloud; never wrong, never
 // hung. The callers are programs of their own, which check every byte; one that hangs is killed, and told of.
 #include <gtest/gtest.h>

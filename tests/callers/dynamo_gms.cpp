@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Dynamo's GPU memory service: one process owns the memory of all devices, made by cuMemCreate, and hands descriptors
 // of it over a socket to another, which maps it, registers each range and lets NIXL's GDS_MT read shard files into it.
 // What arrives is what the owner sees.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fio's libcufile engine: jobs are threads, the first opens the driver and the last closes it. Each job registers one
 // piece of device memory and names parts of it by offsets, copies what it writes there and what it reads from there,
 // and goes on with what came short. -1 is errno; another negative count goes to the header's texts.

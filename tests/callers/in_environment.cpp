@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // in_environment [LIMIT...] -- PROGRAM ARGUMENT...: runs a program as containers and clusters run it.
 //   without_udev           /run is an empty directory, of this program alone
 //   without_locked_memory  RLIMIT_MEMLOCK is 0, and nothing exempts the program from it

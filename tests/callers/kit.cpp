@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files, threads and the end of a program that plays a caller.
 #include "callers/kit.h"
 

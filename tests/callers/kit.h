@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the programs of this folder share, each of which plays a real caller of cuFile: memory that can be looked at,
 // files, bytes that are known, and an end that says what was wrong. Nothing here calls cuFile: how that is loaded and
 // called is each caller's own manner.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // KvikIO: it loads libcufile.so.0 and all that it uses by name, opens each file a second time without O_DIRECT, cuts
 // transfers into tasks for its threads and sums what they say, lets the driver come back by itself after a close, and
 // has examples of batches and streams that hold us to more than its transfers do.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // llm-d's file-system back end: it loads libcufile.so, else libcufile.so.0, by declarations of its own, in which
 // CUfileError_t is four bytes, and closes by the first of the two names. A file a block of the cache, written under
 // another name and renamed: opened for reading and writing, registered, one synchronous transfer for each layer from

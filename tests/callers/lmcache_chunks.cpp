@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LMCache's file a chunk: each is opened, registered, read or written, deregistered and closed by itself. The memory of
 // all chunks is one registered buffer, and a chunk goes to an offset in it; its data lie behind a header of 4 KiB,
 // which is written without cuFile.

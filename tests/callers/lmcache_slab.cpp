@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LMCache's slab: one large file by O_DIRECT, allocated at once; staging slots of up to 16 MiB, each registered; a
 // stream that is registered; many ReadAsync or WriteAsync, then one synchronise, and only then the counts.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libcufile as programs have it that are not linked with it: loaded by name, each function found by its name.
 #pragma once
 

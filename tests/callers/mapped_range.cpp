@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUmemAllocationProp and CUmemAccessDesc are spelled out as far as they are needed.
 #include "callers/mapped_range.h"
 

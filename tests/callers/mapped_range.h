@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device memory that lies one piece behind the other in one reserved range, each piece with a cuMemCreate handle of its
 // own: made here, or come from another process as a descriptor.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NIXL's GDS plugin: sixteen batches of 128 entries that are set up at the start and reused for ever, transfers that
 // are split at 16 MiB, interior pointers of registered buffers with offset 0. Releases differ in how they wait: the
 // older for all of a batch at once and without a timeout, the newer by polls that submit again what came short.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NIXL's GDS_MT plugin: a pool of threads, each with a plain cuFileRead or cuFileWrite of a whole descriptor. A failure
 // is told by strerror(errno), a short count is an error, and a registration that fails is fatal.
 #include <dlfcn.h>

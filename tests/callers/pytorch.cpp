@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PyTorch's torch.cuda.gds: O_DIRECT files, storages that its allocator cuts out of larger blocks, each registered and
 // saved or loaded whole. Only the host orders the calls. A count that is not the whole storage is an error.
 #include <cerrno>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // vLLM's GDS tier: the cache's tensors are registered at the start, and a pool of threads stores and loads blocks, a
 // file each, while others do so at the same time: a block is read while its neighbour is written, and blocks come and
 // go.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches against a model: thousands of submissions, polls, cancellations, destructions and closes in an order that a
 // seed draws. The model knows what every piece of memory and every file must hold.
 #include <gtest/gtest.h>

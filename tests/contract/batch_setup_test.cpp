@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches: setting up, what a submission refuses, asking for events, cancelling and destroying.
 #include <gtest/gtest.h>
 

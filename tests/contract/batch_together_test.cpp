@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads of a batch that go together: cached files, device memory. Every byte is right whoever carries it, wherever
 // files end and however targets lie, and the counters tell who did.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches: the transfers themselves and the events that tell of them.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes of a batch that go together: device memory, files of both kinds. Every byte is where it belongs, none beside
 // it, whoever wrote it and however the entries lie; and the counters tell who carried them.
 #include <fcntl.h>

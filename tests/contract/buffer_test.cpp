@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registering memory: what is taken, what is refused, and which ranges a transfer may touch.
 #include <gtest/gtest.h>
 #include <sys/mman.h>

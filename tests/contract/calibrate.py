@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the tests behind rows.txt against two libraries, ours and NVIDIA's, and compares the answers with the rows.
 
 Each test runs in a process of its own, because NVIDIA's library crashes, aborts or hangs in some; many run at a time.

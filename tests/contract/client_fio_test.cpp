@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What fio's libcufile engine and PyTorch's torch.cuda.gds rely on, played as they do it.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What NIXL's GDS plugin relies on, played as it does it.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What NVIDIA's samples do beyond what other tests hold: memory that grows, small crooked entries beside each other in
 // a batch, polling for events.
 #include <gtest/gtest.h>

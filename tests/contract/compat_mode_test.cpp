@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // allow_compat_mode: where the CPU must not move the bytes and nothing else can, that is said at once.
 #include <gtest/gtest.h>
 #include <sys/mman.h>

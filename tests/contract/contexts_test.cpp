@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA contexts: a transfer works whatever is current on the calling thread, and leaves it so.
 #include <gtest/gtest.h>
 

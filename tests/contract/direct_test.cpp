@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files opened with O_DIRECT, where the ragged edges of a transfer need another way than its body.
 #include <gtest/gtest.h>
 #include <unistd.h>

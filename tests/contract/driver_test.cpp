@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening and closing the driver: use counts, re-opening, what a close takes with it.
 #include <dlfcn.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ends of files, holes, and files that grow.
 #include <gtest/gtest.h>
 #include <unistd.h>

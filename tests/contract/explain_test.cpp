@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which way the bytes go and why: sluice_explain, the counters by path and reason, the names of both.
 #include "sluice.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // first_use: what the first transfers of a process answer when several threads make them at once. Every case is played
 // by fresh processes, since a process has its first transfer once.
 //

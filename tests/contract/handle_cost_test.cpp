@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the life of a handle asks of the kernel, as a debugger sees it: open, register, read, deregister and close of a
 // file on a file system that the library has met.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What may be registered as a file, what is refused and how, and what a handle means afterwards.
 #include <gtest/gtest.h>
 #include <sys/mman.h>

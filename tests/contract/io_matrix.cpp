@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The I/O matrix: a test a place and direction, each running its cases through cuFileRead or cuFileWrite and comparing
 // every byte in and around the range, in memory and in the file, with a model.
 //

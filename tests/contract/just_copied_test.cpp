@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program's own "synchronous" copies of little may end after their calls; transfers that follow keep their order.
 #include <optional>
 

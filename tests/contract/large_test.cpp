@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transfers and offsets beyond 4 GiB. The transfers need as much memory; they are skipped where there is too little.
 #include <gtest/gtest.h>
 #include <sys/statvfs.h>

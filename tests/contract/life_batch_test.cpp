@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches whose entries stand still: what may be done to them meanwhile, and who waits for whom.
 #include <gtest/gtest.h>
 #include <time.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // pthread_cancel: inside a call nothing is cut off; the thread ends at its next cancellation point, or on the way out.
 #include <gtest/gtest.h>
 #include <pthread.h>

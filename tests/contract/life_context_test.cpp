@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA contexts that go while the library knows memory of theirs, and several of them at once. A reset of a whole
 // device, which only a process of its own can bear, is a scenario of life_program.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Descriptors that are closed, used again for something else, or changed under their handle.
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fork: the child moves bytes between files and host memory, or hears clearly why not; what the parent does goes on.
 #include <gtest/gtest.h>
 #include <unistd.h>

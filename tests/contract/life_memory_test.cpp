@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that goes and comes back at the same address while it is registered, and while a transfer uses it.
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ways for a process to end, to become another, to live on little, and to see its devices reset: each in a process of
 // its own, played by life_program.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes that end, fork and synchronise while a kernel of the library stays for the next small read. Each is a
 // process of its own, played by life_program.
 #include <gtest/gtest.h>

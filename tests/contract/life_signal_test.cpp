@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Signals: a thread under a storm of them gets its bytes whole; the library's own threads never take one.
 #include <gtest/gtest.h>
 #include <pthread.h>

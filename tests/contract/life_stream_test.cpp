@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams with work of ours standing in them: what may happen to the process, the driver and the memory meanwhile, and
 // what comes of calls that the driver refuses.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Windows onto device memory go with their registrations; a child of fork has none of its parent's, and leaves alone
 // what came into their places.
 #include <gtest/gtest.h>

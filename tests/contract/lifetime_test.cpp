@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Things that end while transfers run: nothing crashes, nothing hangs, and each transfer is either whole or says why
 // not.
 #include <gtest/gtest.h>

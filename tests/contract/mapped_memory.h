@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device memory by cuMemCreate and cuMemMap: physical pieces that lie one behind the other in a reserved range.
 #pragma once
 

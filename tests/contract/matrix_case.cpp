@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Generation of the matrix.
 #include "contract/matrix_case.h"
 

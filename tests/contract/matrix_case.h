@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cases of the I/O matrix: every combination of place, direction, open flags, memory, alignment and size that makes
 // sense, each with a name from which, with the seed, its exact offsets follow.
 #pragma once

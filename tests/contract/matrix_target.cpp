@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files and memory for the matrix.
 #include "contract/matrix_target.h"
 

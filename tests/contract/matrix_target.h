@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two ends of a case: the file, and the memory of each kind.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parameters, properties and their setters over many lives of the driver: in any order, and from many threads at once.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuFileSetParameter and cuFileGetParameter: defaults, limits, when a change is allowed.
 #include <gtest/gtest.h>
 #include <sys/wait.h>

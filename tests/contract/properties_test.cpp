@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The driver's properties: their defaults, their limits, and that a change shows.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process's POSIX record locks vanish when it closes any descriptor of the file. The library may open files on its
 // own; the user's locks must outlive that.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What transfers have in common with the incumbent's: bytes and counts, and nothing that lies around them, where the
 // two differ on purpose (rows.txt).
 #include <gtest/gtest.h>

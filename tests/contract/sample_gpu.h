@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* What the two C samples need of a GPU: memory and copies, by the CUDA driver when it is there, else by malloc. Plain
  * C11 against no CUDA header at all. */
 #pragma once

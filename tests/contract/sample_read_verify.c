@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A first cuFile program in C: reads a file into GPU memory in one call and verifies it.
  *
  *   sample_read_verify FILE     creates FILE, reads it, removes it; exits with 0 when every byte was right */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A second cuFile program in C: a registered buffer, written to a file piece by piece at offsets in both, then read
  * back into another place of the same buffer.
  *

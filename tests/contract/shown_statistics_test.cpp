@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a process shows of its statistics to others (sluice_stats.h): when, whose, and what it costs the process. Each
 // test is a child: a process shows its statistics from the first start of them on.
 #include <dirent.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parameters that are arrays, the P2P flags, and the exported topology.
 #include <gtest/gtest.h>
 

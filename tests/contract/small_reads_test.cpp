@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small cached reads into device memory: many threads' together, or one thread's by a kernel that stays. Every byte is
 // right whoever carries it, and the counters tell who did.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Large transfers of device memory go through a staging ring, and the counters tell who carried them. Every byte is
 // right whoever does, wherever the file ends and however the ends are aligned.
 #include <gtest/gtest.h>

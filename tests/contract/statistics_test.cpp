@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The statistics: levels, when they can be asked for, and what they count.
 #include <gtest/gtest.h>
 

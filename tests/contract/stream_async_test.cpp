@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transfers in streams that have not got there yet: nothing waits, nothing is touched too early, everything has its
 // order.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transfers in the order of a stream.
 #include <gtest/gtest.h>
 

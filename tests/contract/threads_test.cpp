@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many threads at once: on one handle, on many, with and without contexts, while other threads open and close things.
 #include <gtest/gtest.h>
 

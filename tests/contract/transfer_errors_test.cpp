@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What cuFileRead and cuFileWrite refuse, and which refusal wins where several apply.
 #include <gtest/gtest.h>
 #include <sys/mman.h>

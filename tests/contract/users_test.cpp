@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What has hurt users of the incumbent, as they reported it. Much of it is held elsewhere; this is the rest.
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handles that come with a file system's own operations.
 #include <gtest/gtest.h>
 

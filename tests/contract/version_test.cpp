@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The version that the library answers for, and what follows from it.
 #include <gtest/gtest.h>
 

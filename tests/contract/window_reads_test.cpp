@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small cached reads into registered device memory by the CPU's own stores: which go that way, that every byte is
 // right, and that memory which is freed or used by others meanwhile does no harm.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a script's calls have answered so far. It lies in one array, so that a signal handler can still write it out.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The first pass: processes that play shares of the scripts against one library each, and what their answers show.
 
 Neither library waits for the other: the scripts go out in chunks by number, the answers come back and are compared once

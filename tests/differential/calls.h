@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls that scripts may make, a table a family.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the answers of two libraries to one script part, and what is known of that."""
 
 import pathlib

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CUDA driver as the player needs it, from whichever libcuda.so.1 the loader finds: a GPU's or the soft GPU's.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Plays random scripts of cuFile calls against two libraries and tells where their answers part.
 
     differential.py --player build/release/test-bin/differential_player --ours OURS.so --theirs THEIRS.so \\

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening and closing, properties and their setters.
 #include <array>
 #include <cstring>

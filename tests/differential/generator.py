@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scripts of cuFile calls, drawn by a seed: mostly sensible sequences, with arguments at and beyond every edge.
 
 A script is (mode, calls): "life" begins as a process does that has not called the library, "open" with the driver open,

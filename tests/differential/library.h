@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A libcufile, whichever it is: the entry points that the player calls, found by name. What a library lacks is null.
 // Enumerations are passed as the integers that they are, since scripts hold values that no enumeration has.
 #pragma once

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes one report of several runs of differential.py over different scripts, and tells which classes have no row.
 
     merge.py REPORT.json [REPORT.json ...] [--json FILE]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The configuration: numbers, switches, texts, slabs.
 #include <algorithm>
 #include <array>

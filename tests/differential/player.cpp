@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plays scripts of cuFile calls against any libcufile and answers what each call did.
 //
 //   player --library=FILE --folder=DIR [--seconds=N]

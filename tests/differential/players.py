@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Players at work: processes that play scripts against one library, started anew when one has ended."""
 
 import collections

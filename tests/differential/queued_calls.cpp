@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches and streams.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers of a library, kept: lines of [seed, mode, calls, answers] in files of a size that can be carried."""
 
 import contextlib

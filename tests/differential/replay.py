@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Plays recorded scripts against our library alone, and tells where its answers part from those that were recorded.
 
     replay.py --player PLAYER --ours OURS.so [--folder DIR] [--only WORD] [--json FILE] answers.0.xz ...

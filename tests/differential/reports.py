@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report of a run, as a document and as text; and several runs as one."""
 
 import collections

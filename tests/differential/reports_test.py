@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Several reports as one, and records of answers: what is added up, and what is refused."""
 
 import pathlib

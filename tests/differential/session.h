@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One script in one library: its handles, batches and streams by name, and the calls that scripts may make.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a library is set to, so that one process can play many scripts: each finds what the first one found.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How often scripts do what: by their subject, and what is drawn seldom because it is dangerous."""
 
 # What costs NVIDIA's library an open, or its process: the chance of each where it could be drawn.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registering files and memory; reads and writes.
 #include <cerrno>
 #include <cstring>

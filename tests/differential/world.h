@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What scripts work on: memory of every kind and files of every sort, by name, the same for every script. What a script
 // uses is put into its first state when the script first names it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the kernel can do to entries that are on their way to a drive together: each entry ends as a transfer by itself
 // would, on the path and for the reason that one has, and the others are whole.
 #include <gtest/gtest.h>

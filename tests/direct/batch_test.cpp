@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches on the direct path: entries of all shapes in one submission, each with the right bytes, and counted where it
 // went.
 #include <gtest/gtest.h>

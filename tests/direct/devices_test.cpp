@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several devices: each is tried for itself, and one whose memory I/O cannot reach is left to the CPU.
 #include <gtest/gtest.h>
 

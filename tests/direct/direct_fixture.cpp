@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asking the library what it knows and counted.
 #include "direct/direct_fixture.h"
 

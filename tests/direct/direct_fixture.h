@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the tests of the direct path share: files, device memory that I/O can reach, and what the library counted.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the kernel can do to a direct transfer: refuse it at the trial or in mid-way, or report success and lose the
 // bytes. Each has its reason, and the bytes arrive all the same.
 #include <gtest/gtest.h>

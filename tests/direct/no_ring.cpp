@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A kernel without io_uring: the program's own syscall() refuses to set a ring up, and the library goes by pread and
 // pwrite, which fault/interpose.cpp has in its hands. All other calls pass, by the bare instruction, since this is the
 // function that others would use.

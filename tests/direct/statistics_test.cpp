@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the statistics of a program say of the direct path.
 #include <gtest/gtest.h>
 

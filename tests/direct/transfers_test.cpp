@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transfers on the direct path: the right bytes, nothing else, and counted where they went.
 #include <gtest/gtest.h>
 #include <sys/wait.h>

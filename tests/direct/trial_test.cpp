@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The trial before trust: what is tried, on what, and what is said of it.
 #include <gtest/gtest.h>
 #include <unistd.h>

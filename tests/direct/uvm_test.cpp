@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NVIDIA's UVM driver as a provider, on a machine that has it: as far as that driver lets it go, step by step. What it
 // refuses is no failure of this test; not saying which step it was is.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory, as the program hands it out: the loader gives these functions to libcufile and to the C++ library. A
 // library's own mappings are system calls (system_calls.cpp).
 #include <cerrno>

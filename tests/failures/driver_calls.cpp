@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The driver's functions, as libcufile finds them: dlsym() hands it one of ours for each, which fails or calls the
 // driver's. What the test calls itself goes to the driver as ever.
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every call fails once: a workload is played in a process of its own for each place of the library that calls the C
 library, the system or the driver, and there one call fails. The process must neither crash nor hang, tell nothing
 untrue, and do everything right afterwards.

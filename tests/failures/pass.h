@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One pass over the library's calls, always the same: handles and buffers are registered, transfers of every kind and
 // of ragged and whole ranges are made and looked at, the library is asked what it knows, and all is given back. What is
 // refused is asked for again; what fails once must work then.

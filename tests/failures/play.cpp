@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // failing_calls: one process in which one call fails, and what becomes of it. failures.py starts it and reads the
 // record.
 //

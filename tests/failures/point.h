@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one call that fails. The program defines what the library asks of the C and C++ libraries (allocations.cpp,
 // system_calls.cpp) and hands it the driver's functions (driver_calls.cpp); all of them ask here whether it is their
 // turn.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "failures/record.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a play tells the program that started it: lines in a file that is mapped before anything fails, so that telling
 // needs no memory and no system call, and outlives a crash.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // System calls that the kernel refuses this process from some time on, as a sandbox's filter does.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // failing_storage: as failing_calls (play.cpp), but what fails is the storage or io_uring: of the reads and writes on
 // the file, by system call or by request, one does not do what it was asked. failures.py starts it and reads the
 // record.

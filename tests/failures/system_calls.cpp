@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The C library's functions that enter the kernel, each with the error that it may have. They are defined under names
 // of their own and exported under the C library's: all of their arguments are integers and pointers, which go through
 // as they came. Not here: what cannot fail, close(), whose descriptor is gone whatever it answers, and waiting on a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a play works on: a file, seen through a mapping that was made before anything fails, memory of every kind, a
 // stream; and a model of what the file holds. Looking at any of it needs no memory and as few system calls as can be.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults among the entries of a batch: each is told by its own event, the others are whole, and nothing behind a count
 // is touched.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How O_DIRECT reads into device memory are kept on their way (sluice.disk_reads), as the kernel sees it: which
 // rings are made, and what they are asked for.
 #include <gtest/gtest.h>

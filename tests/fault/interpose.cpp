@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interposed functions. They end in raw system calls, so that neither a sanitizer's nor glibc's wrapper stands
 // between the plan and the kernel.
 #include "fault/interpose.h"

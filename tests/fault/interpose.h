@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults between the library and the kernel. The test program defines pread, pwrite and their relatives itself, and the
 // loader gives them to the library; a Plan says what the calls on one file are to do.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A driver that comes late: a program registers its file first and loads CUDA afterwards, and several threads make the
 // first transfers of device memory at once. Each test plays in a child, since a process loads its driver once.
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that is not there, or not all of it, or not writable: an error or what could be moved, never a crash.
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A disk that is really full: a tmpfs of 1 MiB.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A system that gives the library no threads: a limit on processes, say. The program defines pthread_create() itself,
 // and lets everybody else have theirs.
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams where no thread can be started that would attend to them (no_threads.cpp): the call waits for its stream and
 // does the transfer itself, and nothing is left in a stream that nobody would serve.
 #include <gtest/gtest.h>

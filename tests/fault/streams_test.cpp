@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Failures of the file under transfers in streams: the count tells what was moved, or why nothing was, bytes behind it
 // are as they were, and the stream goes on.
 #include <gtest/gtest.h>

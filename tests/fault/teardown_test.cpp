@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Deregistering and closing while a transfer stands still in the kernel: once the call has returned, the transfer
 // touches neither memory nor file any more.
 #include <gtest/gtest.h>

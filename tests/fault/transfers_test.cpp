@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Short transfers, interruptions and errors on the way: a transfer is continued where it can be, and what was moved
 // before an error is told, exactly.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Large writes into the page cache, which several threads make in turn: whatever one of them meets, the bytes up to the
 // count are in the file, in order, and nothing behind it is.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plan's steps for what goes by io_uring. The program defines syscall() and mmap() itself, so it sees where the
 // library's queues lie, and what it asks for with each visit to the kernel. A request that is to fail becomes one that
 // does nothing, which the kernel answers in the same visit; that answer is then rewritten before the library sees it.

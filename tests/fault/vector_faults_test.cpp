@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Vectored calls whose file fails or comes short somewhere in the middle: the count is a prefix in the order of the
 // parts, what lies in front of it is exact, and nothing behind it was touched.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What may happen to a small read while it is on its way into a window: it goes the usual way then, all of it, and the
 // answer is the usual one.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Drawing, calling and judging: what the families of calls share.
 #include "fuzz/actor.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One source of calls: its own random numbers, memory and streams. In a run with threads each has a thread to itself;
 // in a sequential run they take turns.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches: an actor's own, where every event is known, and those that all share, where anybody submits, collects,
 // cancels and destroys.
 #include <time.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches without end take no more of anything: pinned memory, heap, descriptors, threads, device memory are those that
 // the first rounds took. A million entries with SLUICE_TEST_FULL=1 (./run check --full), a tenth of that otherwise.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registering and deregistering memory: anybody's, since only its owner touches it.
 #include <limits>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Read from /proc/self.
 #include "fuzz/census.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a process holds: to be counted before and after, where nothing may be left behind.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening and closing, properties, P2P flags, the exported topology.
 #define CUFILE_NO_CLOSE_V2_RENAME
 #include "fuzz/enumerators.h"

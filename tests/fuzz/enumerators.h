@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers in the place of enumerators, as a C program may pass them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of calls and their weights. Transfers and registrations are frequent; what ends everything is rare, so that
 // there is something to end.
 #include "fuzz/families.h"

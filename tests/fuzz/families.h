@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls that are drawn, by family. Each function makes one call, or a few that belong together, with arguments of
 // which some are valid, some stale and some garbage, and judges the answers.
 #pragma once

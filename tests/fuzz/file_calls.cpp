@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registering and deregistering descriptors.
 #include <fcntl.h>
 #include <sys/socket.h>

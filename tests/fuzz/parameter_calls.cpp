@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The configuration: reading it, and staging changes, which are refused while the driver is open.
 #include <algorithm>
 #include <array>

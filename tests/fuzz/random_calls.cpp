@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random calls over the whole public interface, with valid, stale, garbage and null arguments, from many threads that
 // share files, handles, buffers, batches and streams. Nothing may crash, hang or leak; no answer may be one that its
 // call does not have; bytes that are known are checked.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transfers in the order of a stream. Streams live as long as the actors: to destroy one in use is the caller's fault.
 #include <algorithm>
 #include <atomic>

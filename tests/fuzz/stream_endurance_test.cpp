@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transfers in streams without end take no more of anything: staging memory, heap, descriptors, threads, device memory
 // are those that the first rounds took. A hundred thousand with SLUICE_TEST_FULL=1 (./run check --full), some thousand
 // otherwise. Streams come and go, registered and not, and so do handles.

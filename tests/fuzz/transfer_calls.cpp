@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuFileRead, cuFileWrite and their vectored forms. What is known is checked: every byte that was read, every byte
 // around it, and every byte that was written.
 #include <algorithm>

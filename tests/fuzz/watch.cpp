@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The watch looks once in each span of patience: a call that it finds twice has taken longer than that.
 #include "fuzz/watch.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who is in which call, and an end for a run that hangs: when one call has not returned for a long time, what every
 // actor is doing is printed and the process aborts, so that a core or a debugger shows where.
 #pragma once

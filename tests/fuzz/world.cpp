@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Making and taking apart what the actors share.
 #include "fuzz/world.h"
 

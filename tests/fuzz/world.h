@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What all actors share: files whose bytes are known, descriptors that come and go, handles, batches, and the memory
 // of batch entries. Everything here may be used by any thread at any time; what belongs to one actor is in actor.h.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The entries of a batch: all of a CUfileIOParams_t but the handle and the memory comes from the input. What lies
 // beside the memory that the entries name stays as it was, and everything that was submitted ends.
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cufile.json: JSON, then keys, then what follows from them.
 #include "config/config.h"
 #include "config/load.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs the fuzzers of a build and tells what each did.
 
   ./run fuzz                      each for 60 seconds

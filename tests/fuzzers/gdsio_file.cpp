@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A .gdsio file.
 #include "common/error.h"
 #include "gdsio/command_line.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a fuzzer is given, as text, and as files of its own.
 #pragma once
 

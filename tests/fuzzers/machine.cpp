@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // /proc, /sys and /etc of a machine: one file of a recorded tree holds what the input says, and the doctor examines the
 // machine. An input is the file's path, a line end, its content. SLUICE_FUZZ_TREE is the folder of the tree.
 #include <filesystem>

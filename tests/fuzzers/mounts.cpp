@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // /proc/self/mountinfo and fdinfo. The first line of the input is the number of the mount that is looked for.
 #include <cstdlib>
 

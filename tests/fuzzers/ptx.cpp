@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The PTX text that a program hands to the soft GPU.
 #include "ptx.h"
 #include "input.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A tar file that somebody sent: unpacking it never writes outside its folder.
 #include <filesystem>
 #include <stdexcept>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The statistics that another process shows: every byte of the region may be anything.
 #include "gds_stats/report.h"
 #include "gds_stats/sample.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares gpu/cuda_abi.h with NVIDIA's <cuda.h>, while compiling. Running it says whether there was one.
 #include <cstdio>
 

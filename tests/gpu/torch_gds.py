@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's torch.cuda.gds on our library: storages of 1 byte to 1 GiB to a file and back, every byte compared.
 
 Run it as `sluice run -- python3 tests/gpu/torch_gds.py [FOLDER]`. Ends with 77 and the reason where there is no PyTorch

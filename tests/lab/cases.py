@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cases: one boot each. A new one is an entry in CASES and a script in guest/.
 
 All of them take as long as a build does, so the check boots those that a change can touch: each case names the folders

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the drives did, from QEMU's trace: each command's namespace and the memory that its data lay in.
 
 The trace is written by one thread, command after command: the segments that follow a command are that command's. A

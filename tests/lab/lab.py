@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Boots a real kernel with emulated drives, and shows what it does with device memory, and what we do on it.
 
 Every case is one boot (cases.py). Rows come from the guest's output and, for the transfers that the guest made promises

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A guest: which drives it has, how they hang together, and one boot of it."""
 
 from __future__ import annotations

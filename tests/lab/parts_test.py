@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The lab's own parts: what a guest prints is read as meant, and a DMA promise that is not kept is noticed."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a guest printed, as rows; and rows as the report that ctest's own would be."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread of the model: it has a part of a file that others have parts of, too, and knows what has to be in there.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads that share a file, each with a part of its own that begins and ends where no block does: a short count is the
 // end of the file, an error is the storage's, and nobody's bytes are touched by what goes on beside them.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whatever ails the storage, a transfer ends with the right bytes or an error, and the next one of a healthy file is as
 // good as ever.
 #include <fcntl.h>

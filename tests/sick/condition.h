@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What ails a file of the sick file system: written by the test, read by the server, in memory that both map.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A read into device memory that is stuck in its storage keeps nobody from using the device.
 #include <fcntl.h>
 #include <gtest/gtest.h>

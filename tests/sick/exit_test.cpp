@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The end of a process in the midst of transfers that are stuck in their storage.
 #include <fcntl.h>
 #include <gtest/gtest.h>

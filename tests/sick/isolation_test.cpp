@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One ragged O_DIRECT write that is stuck in its storage holds nobody who has to do with another one.
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file system in user space that falls ill when it is told to: `sick_server MEMORY DEVICE`, two descriptors: what
 // condition.h describes, and /dev/fuse as it was mounted. It speaks the kernel's protocol itself. What it keeps to
 // itself it answers when the file is well again.

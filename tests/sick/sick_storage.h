@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A sick file system beside healthy storage, and threads that are stuck in it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `stuck_at_exit READ DIRECT`, two descriptors of files that do not answer: begins transfers of them, and ends when its
 // standard input does. Behind all other exit handlers it writes a byte to its standard output: from then on the kernel
 // alone keeps it, which lets no thread go that waits for a server of FUSE with a request that this one has taken.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A sick file system, mounted for one test, with the server that answers for it in a process of its own.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The style checks notice what they are there for: each runs on a small tree that breaks its rule, and on one that
 does not."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What the check leaves out rests on what has changed: tools/dev/changed.py finds that, and tools/dev/tidy.py looks at
 each file that a change touches."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Each row of docs/reference/differences.md names tests, and each of those exists in tests/contract."""
 
 import re

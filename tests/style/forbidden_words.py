@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """No word that marks unfinished work, and no path that exists on one machine only, in anything we write."""
 
 import re

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every source is formatted by the repository's .clang-format.
 
 Versions of clang-format disagree about details; VERSION decides. Without it the check is skipped. With --fix the

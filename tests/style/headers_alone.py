@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every header compiles on its own, included twice: none leans on what its user happened to include before.
 
 Private headers as C++20; the public ones as C11 and C++17, pedantically, with and without CUFILE_NO_CUDA_H.

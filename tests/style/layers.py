@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Which folder may include which: reads every #include of the project's own headers and holds it against layers.json.
 
 A room may include itself and what its line lists, nothing else. Entries are folders, or single headers where a room

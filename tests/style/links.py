@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """No dead link: every file, folder and heading that a page links to is there, and so is every page of docs/ that
 anything in the project names."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Well-known things go by the field's own names: no private word that was given up comes back, in names or comments.
 
 A word counts wherever it stands: alone, in a name (kernel_lane, LaneCount), in a comment, in the name of a file. Each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the style checks share: the project's files, and how a check ends."""
 
 import argparse

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Each row of tests/contract/rows.txt names tests that exist, or says why it is open. A test of a "same" row holds
 nothing that we do differently: it stands in no row of another kind, and docs/reference/differences.md does not name it."""
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A loop that yields is not a wait: in src nothing calls sched_yield or std::this_thread::yield but base/spin_backoff.h,
 whose yields are over after a fraction of a millisecond and sleep from then on."""
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events come in any order.
 #include "support/batch.h"
 

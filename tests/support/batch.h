@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A batch as the tests like it: entries are put together one by one, go in one submission, and answer by their numbers.
 #pragma once
 

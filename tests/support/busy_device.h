@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device that begins nobody's kernel: one of ours holds every multiprocessor until it is let go.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls, their printing, and the fixture.
 #include "support/calls.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuFile's calls as the tests like them: results that compare and print well, registrations that end with their scope,
 // and the fixture that leaves the driver closed.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the driver's entry points and keeps one primary context a device.
 #include "support/cuda_driver.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CUDA driver as the tests call it: the few functions they need, found in libcuda.so.1 at run time, so that one
 // binary runs on a real GPU, on the soft GPU and without either.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long a test tries to have something carried by a kernel of the library. Launches that the device does not begin
 // in time are called off, and then the library rests, for longer and longer: on a busy machine there may be none that
 // carries.

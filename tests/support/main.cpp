@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // main() of the test programs that have none of their own: they take nothing but GoogleTest's arguments.
 #include <gtest/gtest.h>
 

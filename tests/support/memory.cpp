@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Allocation and plain copies by kind. A copy into device memory may return before the bytes are in place, and the
 // library works on streams of its own: every change of device memory therefore ends with a synchronisation.
 #include "support/memory.h"

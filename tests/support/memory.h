@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of every kind that cuFile takes, with the same face: put bytes in, get bytes out.
 #pragma once
 

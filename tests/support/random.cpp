@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The seed of the run and what is derived from it.
 #include "support/random.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Seeded randomness: every run prints its seed, SLUICE_TEST_SEED repeats a run.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The banner of a test program, and what becomes of a test that hangs.
 #include "support/run.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a test program starts: it says what it runs on, then runs its tests.
 #pragma once
 

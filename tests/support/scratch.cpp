@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Places, scratch files, and plain system calls as the reference that results are compared with.
 #include "support/scratch.h"
 

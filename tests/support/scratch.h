@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where tests keep their files: the places that scratch_fs.sh has made, and files in them that vanish with their scope.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stream that waits until the test lets it go, and what else of a driver the tests of streams call.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A system call by the bare instruction, for programs that define syscall() and its like themselves.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The counter, the variable, and where the stand-in lies.
 #include "support/windows.h"
 

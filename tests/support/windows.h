@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small reads by the CPU's stores into device memory (sluice.small_reads: window), as tests ask for them and count
 // them.
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A cuFile program that was linked with another libcufile.so.0, for tests of `sluice run`.
  *
  *   client words [WORD...]   prints each word in brackets, a line each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """gdscp, `sluice cp`, gdsio_verify and `sluice stats`: copies, comparisons and counts of whole programs."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`sluice demo`: verified bytes and a screenful, for everybody and on file systems that cuFile users meet."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`sluice doctor`: recorded machines and their verdicts (tests/fixtures/machines), recording, probes, trials."""
 import json
 import os

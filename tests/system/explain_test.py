@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`sluice explain`: the path, the reason and the remedy, for people and for programs."""
 import json
 import os

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A libcufile.so.0 that is not Sluice's: it answers a version of its own, so that a test can tell whom a program runs
  * on, and nothing else. */
 #include <stddef.h>

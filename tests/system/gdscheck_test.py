@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`gdscheck`: its layout, what it says of a configuration, and the line on stderr for a file that cannot be used."""
 import json
 import re

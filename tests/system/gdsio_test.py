@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """gdsio: every flag, its lines against the contract, what it says to wrong arguments, with and without a terminal."""
 import ctypes
 import json

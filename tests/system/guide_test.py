@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every command of docs/guide works as it stands there.
 
 Blocks of the guide that are marked ```sh are run, one after the other in one shell a page, in a folder that looks like this

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `cmake --install` lays out: a project builds with it, it can be moved, and it shadows no real driver."""
 import json
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Man pages and shell completion: made for every tool and every function, readable, and of use to a shell."""
 import json
 import os

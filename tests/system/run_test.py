@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`sluice run`: an unmodified program on our library, and nothing else about it changed."""
 import os
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """gds_perf.sh, gds_log_collection.py and gdscheck.py, as they lie in the build's bin folder."""
 import os
 import re

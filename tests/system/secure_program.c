@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a program with privileges of its own takes from its caller: prints the size of the buffer cache that the
  * configuration gives. With the word "region": how many bytes the statistics of a process have. */
 #include <cufile.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may make the library do what: programs with privileges of their own, and files of others."""
 import io
 import json

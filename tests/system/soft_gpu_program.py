@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program of the driver API and of cuFile, as a user has it: reads a file into device memory and copies it back.
 
 Takes the file's name. Prints the name of the device, how many bytes arrived, and whether they are the file's. Leaves

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The soft GPU for programs of others: by `sluice run --soft-gpu`, and by SLUICE_SOFTGPU=1."""
 import os
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program that is looked at while it runs: it does what stands on its standard input, a line each, and answers each line
 with its own number (of the process) and "done".
 

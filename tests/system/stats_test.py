@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """gds_stats and `sluice stats PID`: what they show of a process that runs, and what they say when there is nothing."""
 import contextlib
 import json

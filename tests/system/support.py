@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of whole programs share: where things were built, running, skipping, scratch folders."""
 import contextlib
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program that reads a file of 4 KiB ten times into registered device memory. Takes the file's name. Prints how many
 reads the CPU stored by itself, and whether the bytes are the file's."""
 import ctypes

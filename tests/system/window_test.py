@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small reads by the CPU's stores into device memory (sluice.small_reads: window): which libgdrapi.so.2 a program gets, and
 what the log says where it gets none."""
 import os

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What cuFile answers, in words, and its driver, open as long as a tool needs it. For tools that run on any
 // libcufile.so.0: nothing here is Sluice's own.
 #pragma once

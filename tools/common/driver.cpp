@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The few calls of the CUDA driver API that the tools make, resolved at run time.
 #include "common/driver.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CUDA driver that a tool of ours works with: the machine's own, or the soft GPU when there is none that works.
 //
 // The choice is made once, before the first cuFile call: the library asks the loader for "libcuda.so.1" later and gets

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a tool fails: one sentence, one remedy, one exit status.
 #pragma once
 

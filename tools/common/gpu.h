@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Devices as tools that move bytes need them: a context a device, memory of several kinds, streams. All of it by the
 // driver that choose_driver() has found, real or soft, resolved at run time.
 #pragma once

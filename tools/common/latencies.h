@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long operations took, kept so that percentiles of any number of them fit into a few pages: in classes whose
 // bounds lie 3 % apart.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Starts from two facts, the path of this executable and the path of the library it is linked with, and finds the
 // rest next to them.
 #include "common/layout.h"

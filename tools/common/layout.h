@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the files that belong to this tool lie: in the build tree and, laid out alike, in an installed one.
 #pragma once
 

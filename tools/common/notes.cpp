@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The notes of the library, filtered.
 #include "common/notes.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a tool tells of the configuration before it goes to work.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes that tell where in a file they belong, so that a piece at the wrong place, a stale one or a missing one is
 // seen.
 #pragma once

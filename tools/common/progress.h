@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The line that tells, on a terminal, how far a run of some length has come; anywhere else nothing is written.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file as a careful cuFile program opens it.
 #include "common/registered_file.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file as a careful cuFile program opens it: with O_DIRECT where the file system takes it, registered, and asked
 // which way its bytes go.
 #pragma once

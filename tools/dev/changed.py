@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Tells which files have changed since the main branch, committed or not: one path a line.
 
 The check looks at these alone where looking at everything takes long. The main branch is origin/main, or main where there

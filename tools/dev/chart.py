@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Draws the README's chart, and writes the tables of measured speed, from one comparison in bench/results.
 
     tools/dev/chart.py              draws docs/images/speed-light.svg and speed-dark.svg, and writes the tables into the

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Sums up `./run check`: its steps and the tests of every build.
 
 Reads DIR/steps (lines "passed|failed|skipped, name, reason" with bars between) and DIR/*.xml (what ctest wrote).

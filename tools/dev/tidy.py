@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs clang-tidy over the product's sources, where anything has changed since they were last found clean.
 
 It reads what the compiler read: where the build compiles the sources of a folder as one file, so does this, and nearly

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One rule a kind of name, each a pattern of which the second group is replaced.
 #include "doctor/anonymous.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What tells one machine from all others of its make, replaced: the same thing by the same stand-in everywhere.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Section config: what the file says, by the library's own reader, and whether this machine can do what it wants.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Section container: what this container was given and what it does not need.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calling the sections; rendering.
 #include "doctor/doctor.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The examination as a whole, and its three forms: lines for people, JSON, a script.
 #pragma once
 

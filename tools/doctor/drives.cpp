@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NVMe drives and the queues in front of them.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Section fabrics: NVMe subsystems with their paths, as `nvme list-subsys` draws them.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What can be found on a machine: one row a finding, with the words that people read.
 #pragma once
 

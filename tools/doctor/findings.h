@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one table of findings: report, JSON, fix script and docs/reference/doctor.md are made of it.
 #pragma once
 

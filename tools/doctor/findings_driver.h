@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Findings about the GPU, nvidia-fs, P2PDMA and the trial. Facts: the reference pages of the project.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Findings about virtual machines, containers, io_uring, the configuration and the topology.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Findings about file systems, drives, fabrics and RDMA.
 #pragma once
 

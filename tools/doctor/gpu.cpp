@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Section gpu: is there a device, does its driver start, is it as wide and as visible as it can be.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading .modinfo without a tool: it is a row of "field=value" texts, each with an end of its own.
 #include "doctor/kernel_modules.h"
 

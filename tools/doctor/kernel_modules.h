@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a module on the disk says of itself (modinfo), and what DKMS knows of it.
 #pragma once
 

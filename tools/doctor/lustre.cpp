@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The numbers of the layout are little-endian. Layouts of Lustre from 1.8 on; those of pieces come from 2.10 on.
 #include "doctor/lustre.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How Lustre spreads a file over its servers: the extended attribute "lustre.lov", and what is to be said of it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading cards, drives, mounts and what kind of machine this is.
 #include "doctor/machine.h"
 

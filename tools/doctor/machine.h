@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What several sections want to know of a machine, read once.
 #pragma once
 

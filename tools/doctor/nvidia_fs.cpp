@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Section nvidia-fs: why it does not load, or what is wrong with it once it has.
 #include <fmt/format.h>
 

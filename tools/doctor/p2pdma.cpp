@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Section p2pdma: can drives reach GPU memory by the kernel's PCI P2PDMA, as far as files tell.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the sections' findings and the machine to rows.
 #include "doctor/platform.h"
 

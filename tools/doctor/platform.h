@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What gdscheck prints of the machine: the facts behind its rows.
 #pragma once
 

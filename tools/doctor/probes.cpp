@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tries. CUDA is asked in a child, so that a driver that hangs or crashes takes nothing along.
 #include "doctor/probes.h"
 

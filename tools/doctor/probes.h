@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What no file tells and has to be tried: does CUDA start, which forms of io_uring are there, how much may be locked.
 // On the machine itself they are tried; a recorded tree has the answers in /sluice/probes, one a line: "key words...".
 #pragma once

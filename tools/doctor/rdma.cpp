@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Section rdma: can network cards reach GPU memory, and by which of the two ways.
 #include <fmt/format.h>
 

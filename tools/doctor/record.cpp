@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is recorded is a list of patterns: what no section reads does not leave the machine.
 #include "doctor/record.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A machine as a tar file: what the sections read, and nothing that is secret.
 #pragma once
 

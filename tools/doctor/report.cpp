@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Words for findings; order; exit status.
 #include "doctor/report.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What was found, in words, and what it means for the exit status.
 #pragma once
 

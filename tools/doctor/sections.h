@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sections of the examination. Each is a function of what was read: it reports facts and findings, changes nothing.
 #pragma once
 

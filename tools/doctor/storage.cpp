@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Section storage: every mount, and what it lies on.
 #include <fmt/format.h>
 

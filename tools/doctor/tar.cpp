@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Headers of 512 bytes, contents in blocks of 512.
 #include "doctor/tar.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The little of the tar format (ustar) that recorded machines need: folders, small files, symbolic links.
 #pragma once
 

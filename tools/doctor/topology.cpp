@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Section topology: which drive and which card is near which GPU.
 #include <fmt/format.h>
 

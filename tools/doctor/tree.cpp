@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small readers over facts/read.h, and cutting text into pieces.
 #include "doctor/tree.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading a machine: its own files, or those of a recorded tree. What is missing or unreadable is "it does not tell".
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a trial with real bytes came to. The tool makes it (it needs the library and a GPU); judging it is here.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Section uring: which forms of io_uring this process gets, and who refuses the others.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Section vm: guests, and hosts that hold devices for guests.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The same for programs. Numbers are bytes, seconds and microseconds.
 #include "gds_stats/report.h"
 

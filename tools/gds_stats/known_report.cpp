@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The lines that scripts know of gds_stats. What Sluice has no part for (pools, RDMA, a pool of threads) has no lines.
 #include <fmt/format.h>
 

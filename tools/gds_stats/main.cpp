@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gds_stats: what a running process does through cuFile.
 #include <fmt/format.h>
 

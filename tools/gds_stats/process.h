@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process that is looked at from outside, through /proc: what it has mapped, what it shows, when it ends.
 #pragma once
 

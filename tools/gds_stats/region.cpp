@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Nothing in a region is trusted but its size, and that only when the kernel keeps it: the process is another's
 // program.
 #include "gds_stats/region.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory in which a process shows its statistics, opened for reading.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tables for people.
 #include "gds_stats/report.h"
 

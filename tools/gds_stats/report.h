@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A sample, for people, for scripts that know gds_stats, and for programs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "gds_stats/sample.h"
 
 #include <time.h>

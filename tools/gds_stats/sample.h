@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the statistics of a process were at one moment: the shards of all its regions added up.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The statistics of a running process, once or again and again. What gds_stats and `sluice stats PID` do.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What sluice_configuration() tells, in two layouts: the one that scripts know, and the whole truth.
 #include <fmt/format.h>
 

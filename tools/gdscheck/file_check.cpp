@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gdscheck -f FILE: one registration, and which way the file's bytes would go.
 #include <fcntl.h>
 #include <fmt/format.h>

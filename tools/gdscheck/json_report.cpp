@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gdscheck -p --json: the report for programs.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A server and a client on one card, one after the other for each pair. Both end with this function.
 #include "gdscheck/latency.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gdscheck -e latency: how long a small RDMA read of GPU memory takes, from each network card, by perftest's
 // ib_read_lat.
 #pragma once

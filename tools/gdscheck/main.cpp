@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gdscheck: is the platform fit, what is configured, can this file be registered.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the machine, the driver and the library say of themselves.
 #include <fmt/format.h>
 #include <sys/utsname.h>

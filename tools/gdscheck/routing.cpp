@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Dynamic routing and the topology: what is configured, and the tree that it would follow.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of gdscheck's report. Each prints on stdout; lines begin with a blank, titles stand between rules.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads take pieces of the data from a list; each reads into device memory of its own and writes from there. The
 // new file grows under a name of its own and takes the destination's at the end.
 #include "gdscp/copy.h"

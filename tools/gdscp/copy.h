@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file copied to another one through GPU memory. What gdscp and `sluice cp` do.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two ends of a copy: the file that is read, with its holes, and the one that comes to be.
 #pragma once
 

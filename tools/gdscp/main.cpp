@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gdscp: a file to a file, through GPU memory.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every flag takes its value as text, so that each sentence about a wrong one is ours.
 #include "gdsio/command_line.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gdsio's command line and its configuration files.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `.gdsio` files: sections in brackets, key=value, comments behind '#'.
 #include <fmt/format.h>
 

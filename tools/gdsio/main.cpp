@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gdsio: measures reads and writes between files and GPU memory, and tells of them in the line that scripts know.
 #include <fmt/format.h>
 

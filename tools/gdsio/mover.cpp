@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The synchronous kinds. On the processor's ways device memory is reached through pinned memory of the thread's own.
 #include "gdsio/mover.h"
 

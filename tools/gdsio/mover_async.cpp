@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "gdsio/mover_async.h"
 
 #include <fmt/format.h>

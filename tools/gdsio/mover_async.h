@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kinds that have several transfers under way: batches, and operations on streams.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one run of gdsio is to do, and how flags and keys of a configuration file become that.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file that a job reads or writes: open, of a known size, and known to cuFile where cuFile moves the bytes.
 #pragma once
 

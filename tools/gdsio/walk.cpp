@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "gdsio/walk.h"
 
 #include <algorithm>

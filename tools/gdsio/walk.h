@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The way through a part of a file: where the next transfer lies and how large it is.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sluice's own functions are looked up by name: the program has to run on libraries that do not have them.
 #include "gdsio/ways.h"
 

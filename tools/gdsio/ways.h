@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which paths the library took, where the library is one that counts them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread of a job: its memory, its way through its files, and the loop that is measured.
 #pragma once
 

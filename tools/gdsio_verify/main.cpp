@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gdsio_verify: reads a file through GPU memory and compares every byte with what plain reads give.
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """gds_log_collection.py: what a bug report about GPUDirect Storage needs, in one archive.
 
 Gathers facts about the machine, its GPUs, storage, kernel and libraries, and the log and configuration of cuFile. What

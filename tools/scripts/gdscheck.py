@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """gdscheck.py: gdscheck under the name that scripts call. All options are gdscheck's; `gdscheck.py -h` tells them."""
 
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes man pages and shell completion from what is written already: the comments of the public headers, and the
 --help of the tools. So there is one source of each text.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The subcommands: what each wants to know, and the function that does it. Each returns the exit status of the tool
 // and throws ToolError for what it cannot do.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `sluice stats` tells at the end of a program.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `sluice demo`: a file into GPU memory, through the public cuFile API, checked byte for byte and told in a screenful.
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `sluice doctor`: what is wrong with this machine, or with a recorded one, why, and what mends it.
 #include <fmt/format.h>
 #include <sys/stat.h>

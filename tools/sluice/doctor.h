@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The trial of `sluice doctor`: bytes of a file into GPU memory through the library, and compared.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One read of up to 1 MiB by cuFileRead, beside one by pread.
 #include <fcntl.h>
 #include <fmt/format.h>

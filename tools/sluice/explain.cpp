@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `sluice explain`: which way the bytes of files go, and why, without moving any.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The `sluice` command: reads the command line, calls the subcommand, says in one sentence what went wrong.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the first bytes of a program: an ELF file without an interpreter is loaded by the kernel alone, and nobody
 // reads LD_PRELOAD.
 #include "sluice/preload_check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Can a library be preloaded into this program at all? Answered by looking, before it is started.
 #pragma once
 

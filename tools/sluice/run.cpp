@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `sluice run`: starts a program with our library preloaded, stands between it and its caller without being noticed,
 // and says at the end which libcufile was mapped.
 //

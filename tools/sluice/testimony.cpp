@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The witness cannot speak for a process that is killed or leaves by _exit after it has opened one more libcufile;
 // the maps, read now and then, can.
 #include "sluice/testimony.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `sluice run` learns about the libcufile of the program and its children: by the witness's reports, and by
 // looking at the maps of processes that are still there.
 #pragma once

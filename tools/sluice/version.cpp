@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `sluice version`: what is installed here and what it found.
 #include <fmt/format.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the witness in a program tells `sluice run`: datagrams of text lines, sent to an abstract Unix socket whose name
 // stands in the environment. Lines of one datagram belong to one process; the kernel adds who sent them.
 //

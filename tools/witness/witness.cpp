@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The witness: preloaded next to the library by `sluice run`, it reports which libcufile a process has mapped, once
 // when the process starts and once, with the counters, when it leaves.
 //

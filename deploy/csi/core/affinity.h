@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How near a drive is to a GPU, by where both hang in the PCI tree.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where volumes come from. A backend makes, finds, changes and removes them, and brings them to a path of this node.
 #pragma once
 

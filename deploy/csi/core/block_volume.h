@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What volumes with a device of their own have in common: a file system made once, mounts that are compared with what
 // was asked, raw devices, growth, health.
 #pragma once

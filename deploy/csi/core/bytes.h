@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sizes: as people write them, and rounded to what a backend can give.
 #pragma once
 

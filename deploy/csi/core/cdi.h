@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CDI spec of this node: what a container runtime puts into a pod that asks for sluice.dev/gds.
 #pragma once
 

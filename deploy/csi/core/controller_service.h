@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The controller's calls, without gRPC: what is asked is checked, and given to a backend.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies a folder so that both sides share their blocks: how snapshots and clones are made on xfs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Volumes that are directories of one xfs: a drive's, or a stripe's. Each has a project quota as its limit; snapshots
 // and clones share blocks. All state lies on the drive itself, so that it moves with it.
 #pragma once

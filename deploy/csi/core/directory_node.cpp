@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The node's side of volumes that are directories: bind mounts.
 #include <fmt/format.h>
 #include <sys/mount.h>

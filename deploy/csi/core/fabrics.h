@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NVMe over fabrics, by /dev/nvme-fabrics and sysfs: connecting, finding a namespace, the state of its paths, letting
 // go.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Volumes that are namespaces of NVMe subsystems. The volume's attributes name subsystem, addresses and namespace; the
 // node connects when it stages, and lets go after the last volume of the subsystem.
 #pragma once

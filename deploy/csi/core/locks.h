@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One call at a time for a volume: a second one is answered ABORTED, and the caller comes again.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One JSON object a line, on standard error: what a cluster's log collector reads. No secret comes here, because the
 // services are never given one.
 #pragma once

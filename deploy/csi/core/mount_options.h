@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mount options as a StorageClass gives them: which are the mount's, which the file system's, and which are left out.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is mounted, as the kernel tells it, and the few ways in which the driver changes that.
 #pragma once
 

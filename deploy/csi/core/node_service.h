@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The node's calls, without gRPC. What is true is asked of the kernel each time: which mounts there are, and of what.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a StorageClass, a VolumeAttributesClass and a volume's attributes say, checked.
 #pragma once
 

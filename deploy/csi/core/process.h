@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a program, with a limit of time, and takes what it prints.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Project quotas: the hard limit of a volume that is a directory.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one small file that a volume or a snapshot has: what the kernel does not keep. Written beside its place, then
 // renamed, so that a reader sees the old one or the new one whole.
 #pragma once

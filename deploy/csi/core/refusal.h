@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A call that is answered by an error: the code that the protocol wants, the cause, and what to do about it.
 #pragma once
 

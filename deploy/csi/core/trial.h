@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Does a read of this drive really end in the memory of a GPU, past the CPU, with every byte right? `sluice doctor`
 // tries it; nothing is written, and an answer that a call succeeded is no proof.
 #pragma once

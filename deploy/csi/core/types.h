@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the services speak of, without gRPC: capabilities, sizes, contents, conditions.
 #pragma once
 

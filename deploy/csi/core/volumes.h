@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All backends of this driver, as one place to look for volumes. Backends come and never go. From any thread.
 #pragma once
 

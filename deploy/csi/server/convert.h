@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Between the protocol's messages and our own types. Secrets are not converted: nothing behind this line ever holds
 // one.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "server/device_plugin.h"
 
 #include <device_plugin.grpc.pb.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device plugin of kubelet: pods ask for sluice.dev/gds, and kubelet tells the runtime which CDI device that is. No
 // device is shared out by it, so there are many equal ones.
 #pragma once

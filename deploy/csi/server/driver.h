@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one process of the driver has: its settings, its backends, and whether the node can be used yet.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sluice-csi: the CSI driver. One binary for nodes and for the controller.
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <csi.grpc.pb.h>
 #include "server/convert.h"
 #include "server/services.h"

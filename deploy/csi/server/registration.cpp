@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <plugin_registration.grpc.pb.h>
 #include "core/log.h"
 #include "server/services.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The services that are served, each behind a thin adapter in a file of its own.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A unix socket that belongs to one process: a lock beside it is taken before listening. Without, a second server takes
 // the path over in silence, and the first one removes the second one's socket when it ends.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The controller's calls over the socket: codes, idempotency, lists, room, snapshots and clones.
 #include <gmock/gmock.h>
 

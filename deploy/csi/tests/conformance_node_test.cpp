@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The node's calls over the socket: bytes, options, order, repeats, health, growth, inline volumes, and what a restart
 // keeps.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device plugin against a kubelet of the test's own, which starts anew as the real one does: its folder emptied
 // first.
 #include <device_plugin.grpc.pb.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The directory backend on a real xfs: crashes between any two steps, contents, room.
 #include "core/directory_backend.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The driver as a process, and a client of its socket as kubelet and the sidecars are.
 #pragma once
 

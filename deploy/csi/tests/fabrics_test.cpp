@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Drives over fabrics against a kernel of the test's own: a tree of sysfs files that answers as the real one does,
 // whose namespaces are loop devices.
 #include "core/fabrics.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random calls against a model: after each, the answer, the list of volumes, the room and the bytes are those that the
 // model expects. SLUICE_TEST_FULL=1 makes a hundred thousand calls; SLUICE_CSI_SEED repeats a run.
 #include <gtest/gtest.h>

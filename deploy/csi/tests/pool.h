@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An xfs of its own for a test, on a loop device, in a mount namespace of the test's process: nothing is left behind,
 // however the test ends.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records, lists, locks, programs and trials: what needs no file system of its own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The chart, and every example of the guide: what helm makes of it, and whether Kubernetes knows each of its fields.
 
 Each test_* function is a test. 77: something is missing here; the reason is printed. SLUICE_WRITE_CHART=1 writes the stored

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adapters: other packages' loaders, carried by Sluice. Each is thin, and imports its package only when it is used.
 
     vllm            `--load-format sluice` (found by vLLM itself through the package's entry point)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch.distributed.checkpoint: a writer and a reader that move device memory without a copy on the way.
 
     import torch.distributed.checkpoint as dcp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A copier for fastsafetensors: its loaders and its sharing among GPUs, with the bytes carried by Sluice.
 
     import sluice.adapters.fastsafetensors as copier

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """transformers and accelerate: `with sluice.patch(device="cuda"): model = AutoModel.from_pretrained(...)`.
 
 Neither has a place to plug a loader in. Both open files by safetensors.safe_open and safetensors.torch.load_file, under

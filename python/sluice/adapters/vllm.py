@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """vLLM's load format "sluice": `vllm serve MODEL --load-format sluice`.
 
 vLLM finds `register()` through the entry point of this package and calls it in each of its processes. Which files are

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The module `cufile` in the shape that LMCache imports: a driver object, and files read into raw addresses.
 
 `sluice.install()` offers it as `cufile` where no package of that name is installed.

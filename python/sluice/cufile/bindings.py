@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The calls of `cufile.bindings` that LMCache makes, by address and size."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the gather and the scatter kernel have in common: chunks wait in a staging buffer in pinned host memory, and
 // each is carried to device memory as soon as it is filled. Included by both, each in a namespace of its own; so it has
 // no guard.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Carries chunks from a staging buffer in pinned host memory to consecutive device memory, each as soon as it is
 // filled.
 //

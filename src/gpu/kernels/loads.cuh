@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads from pinned host memory, whose places are used again and again: none may be answered by a cache. Included by
 // each kernel in a namespace of its own; so it has no guard.
 //

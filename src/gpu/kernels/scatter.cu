@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Carries chunks from a staging buffer in pinned host memory to device memory, each to a target of its own, as soon as
 // it is filled: many small reads with one launch.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Serves mailboxes: takes small requests that the host posts in pinned memory to device memory. One block a mailbox;
 // either for the one request that is there (many threads' reads with one launch), or for as long as requests keep
 // coming (a resident kernel, which leaves by itself).

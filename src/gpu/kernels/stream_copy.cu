@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies between pinned host memory and device memory, in the order of the program's own stream: carries what the
 // host's commands say until the one that says it is over.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the stream workers keep in order, and look at in turn: the channels, the doorbells of their streams, the kernels
 // that have yet to begin. Threads are in stream_workers.cpp.
 #include <algorithm>

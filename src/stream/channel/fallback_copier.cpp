@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "stream/channel/fallback_copier.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The copy engine's work for a copier whose kernel has been revoked, on a thread of its own: while a driver frees
 // memory or loads code for the program, it takes no copies before all streams of the context have come to rest, and one
 // of these waits for the very bytes. So the driver is first asked for something that does nothing. As long as it has

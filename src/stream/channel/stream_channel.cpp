@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What goes into a stream, in this order: the bytes of a write that is known by then, the doorbell, the gate, the
 // kernel.
 //

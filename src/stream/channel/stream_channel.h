@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one stream of the program's works with while it has transfers of ours: pinned staging memory of its own with the
 // doorbell, the gate and the commands in it, and the transfers that stand in the stream. Gated work takes from no pool
 // that others need, so any number of streams may wait.

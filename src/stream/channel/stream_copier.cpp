@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The host's side of kernels/stream_copy.cu, which explains what waits for what.
 #include "stream/channel/stream_copier.h"
 

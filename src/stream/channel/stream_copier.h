@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Between the staging places of a channel and the memory of a device, for one task: each piece is handed to the kernel
 // that stands in the program's stream, which carries it in the stream's order. Where the device does not begin the
 // kernel soon, the work is revoked and the copy engine does it; what the driver does not take before the kernel has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One lock guards the lists; it is held for some looks at words in memory, never while bytes move. The poller does
 // what is quick by itself. For anything else it leaves polling to the next, which is woken for it.
 #include "stream/channel/stream_workers.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stream workers: threads of which one polls the doorbells, and a free one runs what a stream has got to.
 // They are made when they are needed, sleep while no stream has work of ours, and cost next to nothing while streams
 // wait.

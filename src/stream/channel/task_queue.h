@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tasks of streams in a row. Nothing is allocated: each task has the link to the next one, and stands in one row at a
 // time.
 #pragma once

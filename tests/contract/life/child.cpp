@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Forking, starting, collecting. What a child says comes through a pipe.
 #include "contract/life/child.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Other processes in a test: a forked child that says what it did not like, and the program of scenarios beside this
 // one.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a process may end with the library in use: each way there is, with transfers in flight and without.
 #include <pthread.h>
 #include <signal.h>

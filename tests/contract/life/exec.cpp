@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // exec while the library is in use: the new program starts clean and works.
 #include <fcntl.h>
 #include <signal.h>

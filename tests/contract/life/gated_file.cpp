@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The operations find the one file by a pointer, as their own argument is the library's handle.
 #include "contract/life/gated_file.h"
 

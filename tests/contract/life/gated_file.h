@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file whose transfers stand still until they are let go: a handle with operations of its own. What a test wants to
 // do to a transfer in flight it does between wait_until_inside() and open().
 #pragma once

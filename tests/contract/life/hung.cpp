@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From /proc alone: machines that only run tests have no debugger.
 #include "contract/life/hung.h"
 

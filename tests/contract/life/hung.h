@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a process is doing that should have ended long ago.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resource limits at nothing: the library does without, or says clearly what it could not get, and works again once
 // there is some.
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // life_program NAME: plays one scenario that needs a process of its own. Exit status 0: as expected; 77: cannot be
 // played here; anything else: the output says what went wrong.
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transfers under a driver that refuses calls: the soft GPU does so on request (SLUICE_SOFTGPU_FAIL). Whatever is
 // refused, a call is refused clearly or works by another way, and nobody waits for ever.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Devices that are reset under the library, when all memory, streams and registrations on them go at once, and the
 // start of CUDA in a child. Other tests of one process would suffer from it, so each of these has a process of its own.
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What becomes of a process while a kernel of the library stays on the device for the next small read: the scenarios
 // are played with SLUICE_SMALL_READS=resident.
 #include <sys/wait.h>

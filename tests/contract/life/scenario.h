@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the scenarios of life_program share. A scenario prints nothing when all is well, but for the lines that its test
 // expects; what it does not like it says, and ends the process at once.
 #pragma once

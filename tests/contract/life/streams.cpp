@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work that stands in a stream, or is just being done for one, while its process, its context or its stream ends.
 #include <dlfcn.h>
 #include <unistd.h>

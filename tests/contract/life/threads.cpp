@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a thread leaves behind when it ends, calls that it makes in the last moment, and what the library's own threads
 // take over from it.
 #include <sched.h>

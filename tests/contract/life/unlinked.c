@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* life_unlinked LIBCUFILE [stream]: a program that is not linked with the library. It loads it, closes it while one
    thread is inside a transfer and another opens and closes it all the time, and ends with everything open. `stream`:
    it closes it while a transfer waits in a stream; status 77 where there is no device. */

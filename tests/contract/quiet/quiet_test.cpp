@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The I/O path takes no lock and no memory: whatever a transfer needs, it had before. What the driver does is its own
 // affair.
 #include <gtest/gtest.h>

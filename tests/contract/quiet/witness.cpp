@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program defines the functions in question and exports them, so that the loader gives them to libcufile.
 #include "contract/quiet/witness.h"
 

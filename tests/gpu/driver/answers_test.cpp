@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What drivers answer where the documentation leaves it open, as seen on an H200: programs, and we, come across these.
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies of areas: rows at a pitch, slices of rows.
 #include "fixture.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many copies by one call: both forms of cuMemcpyBatchAsync.
 #include <array>
 

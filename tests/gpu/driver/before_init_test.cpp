@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What holds before cuInit. Each check runs in a process of its own, in which nobody has called it.
 #include <unistd.h>
 

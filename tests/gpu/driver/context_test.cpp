@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contexts and the stack of them that each thread has.
 #include <thread>
 

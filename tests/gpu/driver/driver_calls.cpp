@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening the driver under test.
 #include "driver_calls.h"
 

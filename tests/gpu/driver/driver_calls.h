@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The calls of the driver under test, found in libcuda.so.1 when the program starts: the soft GPU's through
 // LD_LIBRARY_PATH, a real driver's otherwise. A call that the driver lacks is a null pointer.
 #pragma once

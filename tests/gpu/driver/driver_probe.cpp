@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Questions about a driver that its documentation leaves open, each with the answer that the driver at hand gives. No
 // test: run it on the soft GPU and on a real driver and compare the lines; where they differ the soft GPU is changed,
 // and what matters to us moves into the suite.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the probe asks and tells.
 #pragma once
 

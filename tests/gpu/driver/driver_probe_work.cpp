@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The probe's questions about what devices do: kernels, copies, memory operations, and what their attributes are.
 #include "driver_probe.h"
 #include "gpu/driver/kernel_texts.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One suite, two drivers: what Sluice relies on in a CUDA driver. Runs on the soft GPU and, carried to a machine that
 // has one, on a real driver; a difference is a bug of the soft one.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Filling memory with a value.
 #include "fixture.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Set-up and clean-up of the tests of the driver.
 #include "fixture.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the tests of the driver share: a context, memory and streams that clean up, and a gate that holds a stream.
 #pragma once
 

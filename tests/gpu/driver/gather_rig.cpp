@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The host's side of the kernel's protocol, and its model.
 #include "gather_rig.h"
 

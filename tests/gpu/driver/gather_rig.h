@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gather kernel as the library ships it, the memory that it works on, and what a host would have done in its place.
 #pragma once
 

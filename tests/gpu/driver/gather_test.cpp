@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gather kernel: every byte of what it carries, every byte beside it, and every word that it says.
 #include "gather_rig.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Capturing streams into graphs, and replaying them.
 #include <thread>
 

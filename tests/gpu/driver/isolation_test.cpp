@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device memory is not the host's, and a forked child has no device.
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): sigaction is POSIX
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Launching kernels: their order among other work, their parameters, graphs of them.
 #include <unistd.h>
 

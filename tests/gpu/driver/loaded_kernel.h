@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A kernel of ours, loaded from its PTX for as long as this lives.
 #pragma once
 

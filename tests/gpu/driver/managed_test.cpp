@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Managed memory: reached by the host and by devices, at one address.
 #include "loaded_kernel.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams that write a value to memory, and streams that wait for one.
 #include <array>
 

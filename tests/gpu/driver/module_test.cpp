@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loading code and finding kernels in it.
 #include <unistd.h>
 

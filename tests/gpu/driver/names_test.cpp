@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names: of errors, and of entry points.
 #include <string>
 

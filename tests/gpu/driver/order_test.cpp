@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who waits for whom: streams among themselves, the default streams, the host.
 #include <thread>
 

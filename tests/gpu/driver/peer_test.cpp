@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two devices. Skipped where there is one.
 #include "fixture.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls that wait until all streams of the context have come to rest: what other calls wait for that, and what goes on
 // meanwhile. Streams that wait for a host which is kept by its driver never come to rest.
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A word of pinned memory, which the host and the device share.
 #pragma once
 

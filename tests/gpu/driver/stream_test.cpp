@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams: making them, asking them, putting host functions into them.
 #include <set>
 #include <thread>

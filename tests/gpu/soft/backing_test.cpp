@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SLUICE_SOFTGPU_BACKING: device memory that is a file or device mapping.
 #include <fcntl.h>
 #include <sys/mman.h>

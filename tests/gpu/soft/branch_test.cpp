@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Branches of a graph that run at the same time. CUDA leaves that open; a program that finds it on a GPU, and relies on
 // it, must not hang here.
 #include <atomic>

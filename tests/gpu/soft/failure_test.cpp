@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Failures on request: SLUICE_SOFTGPU_FAIL.
 #include "scenario.h"
 

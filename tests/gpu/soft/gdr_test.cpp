@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stand-in for GDRCopy: which memory it pins, what it maps, and that a mapping goes with the memory.
 #include <dlfcn.h>
 #include <sys/mman.h>

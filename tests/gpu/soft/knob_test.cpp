@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Number of devices, their memory, their links.
 #include <algorithm>
 #include <array>

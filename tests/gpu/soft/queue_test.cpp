@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hardware queues: streams that share one wait for each other, as on a GPU that has fewer queues than streams.
 #include <array>
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SLUICE_SOFTGPU_SMS: how many kernels run at a time.
 #include <array>
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A check that needs a fresh process with knobs of its own.
 #pragma once
 

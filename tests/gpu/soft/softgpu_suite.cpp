@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What only the soft GPU has: its knobs. No check here runs on a real driver.
 #include <gtest/gtest.h>
 

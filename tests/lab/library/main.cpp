@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lab_library: reads and writes a file through the public C API, on device memory that lies in a PCI device.
 //
 //   lab_library NAME FILE direct|copied|unpromised [fixed]

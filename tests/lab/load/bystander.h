@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the rest of a program does with the library while a load waits for its drive.
 #pragma once
 

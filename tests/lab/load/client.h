@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a load moves its bytes: by plain system calls, or by the library.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lab_load: writes and reads a block device until its standard input ends, and verifies every byte.
 //
 //   lab_load CLIENT TARGET PROGRESS      CLIENT: pread or cufile (client.h)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernel offers a provider's memory in the file p2pmem/allocate: mapped shared from offset 0, each mapping gets
 // pages of its own.
 #include "lab/probe/device_memory.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of a PCI device, as the kernel hands it to a process: the nearest thing to a GPU's memory on a machine
 // without a GPU. A drive whose controller memory buffer is published stands for the GPU.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where files end, where they have nothing stored, and where a request does not fit the blocks.
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What device memory refuses by its nature, whatever the target.
 #include <fcntl.h>
 #include <sys/mman.h>

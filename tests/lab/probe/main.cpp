@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lab_probe: what does the kernel of this guest do with device memory?
 //
 //   lab_probe transfers NAME TARGET EXPECTATION      large NAME TARGET       limits NAME

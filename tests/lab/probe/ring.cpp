@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The submission ring, the completion ring and the entries are memory that the kernel shares with us. With one request
 // at a time our side is: store the entry, then the tail (release); wait; load the completion's tail (acquire).
 #include "lab/probe/ring.h"

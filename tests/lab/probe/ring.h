@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One request at a time through io_uring, by the bare system calls: the lab asks what the kernel does.
 #pragma once
 

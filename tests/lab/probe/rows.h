@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the lab's programs tell what they found: a line a row, for tests/lab/rows.py to read.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "lab/probe/system.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each check puts one pattern where the bytes come from and another where they go, so that bytes that never moved are
 // told from bytes that did.
 #include <fcntl.h>

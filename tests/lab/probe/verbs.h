@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the probe can be asked: each verb prints rows, named after the row it is given.
 #pragma once
 

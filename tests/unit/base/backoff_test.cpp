@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who waits this way gives its processor away, whatever else wants it.
 #include "base/backoff.h"
 

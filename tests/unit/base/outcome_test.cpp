@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The I/O path's answer.
 #include "base/outcome.h"
 

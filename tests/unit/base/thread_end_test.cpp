@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is done when threads end.
 #include "base/thread_end.h"
 

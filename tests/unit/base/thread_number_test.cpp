@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers of threads.
 #include "base/thread_number.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who closes a descriptor.
 #include "base/unique_fd.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who wins, what binds, and how long it lasts: defaults, file, environment, parameters, driver lives.
 #include "config/config.h"
 

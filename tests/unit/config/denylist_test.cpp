@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which places the denylists mean.
 #include "config/denylist.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Configuration files: what is read from them, and what is said about those that cannot be used.
 #include <fcntl.h>
 #include <gmock/gmock.h>

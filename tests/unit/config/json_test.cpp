@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reader of JSON with comments: what it takes, what it refuses, and where it says the fault lies.
 #include "config/json.h"
 

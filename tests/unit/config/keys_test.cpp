@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of keys agrees with itself, and names lead to the right row.
 #include "config/keys.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Thousands of damaged configuration files: none crashes, none hangs, and whatever was read lies within its range.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of docs/reference/configuration.md that is made from the table of keys.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // docs/reference/configuration.md and the table of keys say the same. To write the page anew:
 //   SLUICE_WRITE_PAGES=1 unit_tests --gtest_filter='ConfigurationPage.*'
 #include "config/page.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The product asks by plain function pointers, so what they lead to is global.
 #include "config/sources.h"
 

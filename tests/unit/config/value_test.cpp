@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What each key takes, up to the ends of its range, and what it refuses.
 #include "config/value.h"
 

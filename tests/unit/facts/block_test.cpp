@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Disks, partitions, mappings, arrays and drives over networks, as sysfs lays them out.
 #include "facts/block.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What system calls tell of a descriptor, and what is refused because of it.
 #include "facts/descriptor.h"
 

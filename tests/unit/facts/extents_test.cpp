@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a file's bytes lie, by the machine's own file systems.
 #include "facts/extents.h"
 

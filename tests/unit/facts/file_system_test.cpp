@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Knowing file systems by name and by number.
 #include "facts/file_system.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is true of a file: put together from a laid-out tree, and asked of the machine's own files.
 #include "facts/file.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kinds of IOMMU domain below a disk, from a laid-out tree.
 #include "facts/iommu.h"
 

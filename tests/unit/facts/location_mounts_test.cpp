@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Known places while file systems come and go: in a child with a mount table of its own. Needs the right to mount.
 #include <fcntl.h>
 #include <gtest/gtest.h>

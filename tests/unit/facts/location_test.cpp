@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Places that are known already: when they are taken for known, and when they are asked for anew.
 #include "facts/location.h"
 

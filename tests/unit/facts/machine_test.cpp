@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the machine's files tell about the kernel and nvidia-fs.ko.
 #include "facts/machine.h"
 

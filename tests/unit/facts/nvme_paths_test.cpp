@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a drive is told to be reached: one controller, or a subsystem with several.
 #include "facts/nvme_paths.h"
 

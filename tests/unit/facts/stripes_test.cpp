@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How an array deals out its bytes, as sysfs tells it.
 #include "facts/stripes.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Laying out a tree.
 #include "facts/tree.h"
 

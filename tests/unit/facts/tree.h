@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A throw-away tree that stands for the machine's /proc, /sys and /dev.
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A management library with two devices: one is found by its address on the bus, the other one by its UUID alone. */
 #include <string.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is asked of NVIDIA's management library, by one that the test brings along.
 #include "gpu/nvml.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stretches through a ring: every way of completion, the edges of its depth, the end of the file, refusals, and a child
 // of fork.
 #include "io/direct_io.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole spans on real files, private descriptions, and copies that survive bad addresses.
 #include "io/file_io.h"
 

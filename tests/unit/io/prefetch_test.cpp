@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What warming reads, and what it leaves alone; and who goes through a file piece by piece.
 #include "io/prefetch.h"
 

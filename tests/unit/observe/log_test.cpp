@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The log's layout and the files that it refuses.
 #include "observe/log.h"
 

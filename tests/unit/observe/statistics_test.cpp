@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Buckets, levels, and what is counted when.
 #include "observe/statistics.h"
 

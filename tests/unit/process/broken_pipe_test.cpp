@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the kernel does to a thread when an NVMe/TCP connection breaks is played by raise(): both send to the thread.
 #include "process/broken_pipe.h"
 

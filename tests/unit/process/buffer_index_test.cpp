@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which registration an address belongs to, overlaps included, also while others register.
 #include "process/buffer_index.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handles that are stale, forged or in use; and the promise that an object outlives its last user.
 #include "process/slot_table.h"
 

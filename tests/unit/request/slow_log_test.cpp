@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When a transfer took so long that the log tells of it.
 #include "request/slow_log.h"
 

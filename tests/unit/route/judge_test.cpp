@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Path and reason. The order of reasons that these tests hold judge() to is the one in docs/reference/paths.md.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading the page: "## Section", "### `name`", and list items "- Why:", "- Remedy:", "- When:" that may go on over
 // indented lines.
 #include "route/paths_page.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The texts of paths and reasons, and that docs/reference/paths.md holds the same.
 #include "route/reasons.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a request is cut: the rows of the table in docs/reference/paths.md, and what must hold for every request.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a thread does for a file while a device copies.
 #include <fcntl.h>
 #include <gtest/gtest.h>

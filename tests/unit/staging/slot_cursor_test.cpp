@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "staging/slot_cursor.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What launches of the errand kernel tell of themselves, by numbers that go on from launch to launch.
 #include <gtest/gtest.h>
 

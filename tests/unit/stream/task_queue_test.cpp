@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rows that tasks of streams stand in.
 #include "stream/channel/task_queue.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PCI devices read from a tree that the test lays out.
 #include "topology/pci.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whatever the size and the company: chunks cover the range, and nobody is asked for help who would find nothing to do.
 #include "transfer/read_cut.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "workers/helper_sleep.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "workers/slow_disk_gauge.h"
 
 #include <gtest/gtest.h>

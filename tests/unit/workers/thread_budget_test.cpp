@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How many hands requests get, alone and in a crowd.
 #include "workers/thread_budget.h"
 
