@@ -41,6 +41,7 @@ struct StagingLease::StagingBuffer {
   std::uint32_t pending = 0;      // id of the last launch that was revoked; 0: none
   base::Cooldown cooldown;        // of the kernel, after a launch that was revoked
   base::Cooldown crowd_cooldown;  // in crowds, after one that began late
+  workers::HelperTuners tuners;
   bool condemned = false;
 };
 
@@ -303,6 +304,10 @@ void StagingLease::kernel_began(bool late) noexcept {
   } else {
     buffer_->crowd_cooldown.forget();
   }
+}
+
+workers::HelperTuner& StagingLease::tuner_for(std::uint64_t bytes) noexcept {
+  return buffer_->tuners.for_requests_of(bytes);
 }
 
 int StagingLease::await_copied(std::uint32_t count, base::WaitMode waiting) const noexcept {

@@ -15,6 +15,7 @@
 #include "gpu/memory.h"
 #include "gpu/session.h"
 #include "gpu/staging.h"
+#include "workers/helper_tuner.h"
 
 namespace sluice::staging {
 
@@ -68,6 +69,8 @@ class StagingLease {
   // Would read_to_device() have a kernel carry what the page cache has for one of many threads?
   bool has_prompt_kernel() noexcept;
   void kernel_began(bool late) noexcept;
+  // Of large requests that a kernel carries, and that are about as long.
+  workers::HelperTuner& tuner_for(std::uint64_t bytes) noexcept;
   // Waits until StagingWords::copied has come to this. success, or what the device has died of meanwhile.
   int await_copied(std::uint32_t count, base::WaitMode waiting = base::WaitMode::spin) const noexcept;
   // The device has refused something: the staging buffer is not used again unless the device lives on.

@@ -107,6 +107,7 @@ class DeviceRead final : public workers::Job, public io::Sentinel::Charge {
       if (by_kernel()) launch();
       std::optional<io::Sentinel::Watch> watch;
       if (by_kernel() && !watch.emplace(*this)) revoke();
+      const auto began = std::chrono::steady_clock::now();
       // The first chunk is the caller's: revoking a launch needs its ticket (see revoke).
       staging::SlotCursor cursor(cut_.slots, 0);
       for (std::uint32_t chunk = 0; chunk < cut_.chunks; chunk = next_.fetch_add(1, std::memory_order_relaxed)) {
@@ -119,6 +120,10 @@ class DeviceRead final : public workers::Job, public io::Sentinel::Charge {
         } else {
           pump();
         }
+      }
+      if (cut_.tells && by_kernel() && !comes_short() && workers::active_jobs() == 1) {
+        lease_.tuner_for(range_.length)
+            .learn(std::chrono::steady_clock::now() - began, range_.length, cut_.helpers < workers::worker_count());
       }
       finish();
     }
@@ -572,7 +577,7 @@ Outcome read_to_device(const FileRange& range, staging::StagingLease& lease, con
                   .others = workers::active_jobs(),
                   .workers_suffice = workers::workers_suffice(workers::active_jobs() + 1),
                   .workers = workers::worker_count(),
-                  .in_memory = range.place.in_memory};
+                  .extra_helpers = lease.tuner_for(range.length).extra_helpers()};
   // Memory of several allocations, of which one went under its registration: the copy engine's answer is an error, a
   // kernel's the end of the context.
   shape.by_kernel = engine != CopyEngine::engine && io::Sentinel::is_there() &&

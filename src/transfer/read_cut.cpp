@@ -5,6 +5,7 @@
 #include <array>
 
 #include "staging/staging_buffer.h"
+#include "workers/helper_tuner.h"
 
 namespace sluice::transfer {
 
@@ -16,17 +17,11 @@ struct Size {
   unsigned helpers;
 };
 
-// Of shorter ones a sleep is too large a part: at 16 MiB sleeps saved nothing.
-constexpr std::uint64_t longest_without_sleep = std::uint64_t{32} << 20;
-
-// Large reads of files in memory, whose small pages take longer to copy, have so many more.
-constexpr unsigned more_in_memory = 2;
-
 // Measured on H200s and H100s. Smaller chunks start the device sooner, larger ones cost less; more helpers are quicker
 // and cost more processor time, unless they sleep.
 constexpr std::array kernel_sizes{Size{224 << 10, 16 << 10, 3}, Size{384 << 10, 32 << 10, 3},
                                   Size{2 << 20, 32 << 10, 6},   Size{4 << 20, 32 << 10, 9},
-                                  Size{8 << 20, 64 << 10, 9},   Size{longest_without_sleep, 64 << 10, 8},
+                                  Size{8 << 20, 64 << 10, 9},   Size{workers::HelperTuners::limits[0], 64 << 10, 7},
                                   Size{~0ULL, 64 << 10, 10}};
 // Requests that are no longer come here from many threads at once, which need no help.
 constexpr Size many_small{128 << 10, 16 << 10, 0};
@@ -45,8 +40,11 @@ constexpr std::uint32_t worth_a_copy_in_crowd = 1 << 20;
 // So many have places of their own: fewer gain nothing by it.
 constexpr unsigned fewest_helpers_apart = 4;
 
-// A read that comes back to each place so often is a large one.
+// A helper that comes back to the same slot so often learns whether the device or the readers are the slower ones.
 constexpr std::uint32_t times_around = 3;
+
+// Of shorter ones a sleep is too large a part: at 16 MiB sleeps saved nothing.
+constexpr std::uint64_t longest_without_sleep = workers::HelperTuners::limits[0];
 
 template <typename Sizes>
 const Size& size_for(const Sizes& sizes, std::uint64_t length) {
@@ -80,12 +78,13 @@ ReadCut cut_read(const ReadShape& shape) noexcept {
   made.chunks = static_cast<std::uint32_t>((total + size.chunk_bytes - 1) / size.chunk_bytes);
   const std::uint32_t slots = std::min<std::uint32_t>(staging::staging_bytes / size.chunk_bytes, staging::most_slots);
   const bool large = shape.by_kernel && made.chunks >= times_around * slots;
-  made.helpers = std::min(size.helpers + (large && shape.in_memory ? more_in_memory : 0), made.chunks - 1);
+  made.helpers = std::min(size.helpers + (large ? shape.extra_helpers : 0), made.chunks - 1);
   // The copy engine takes neighbours in one copy, and beside other requests helpers are few.
   const bool apart = shape.by_kernel && made.helpers >= fewest_helpers_apart && shape.others == 0;
   made.slots =
       apart ? staging::SlotLayout::of_their_own(slots, shape.workers + 1) : staging::SlotLayout{.count = slots};
-  made.helpers_sleep = large && apart && shape.length > longest_without_sleep;
+  made.tells = large && apart;
+  made.helpers_sleep = made.tells && shape.length > longest_without_sleep;
   made.cached = shape.cached;
   made.in_crowd = shape.in_crowd();
   made.chunks_a_copy = std::max(1U, (in_copying_crowd ? worth_a_copy_in_crowd : worth_a_copy) / size.chunk_bytes);

@@ -18,12 +18,12 @@ struct ReadShape {
   std::uint32_t block;  // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
   std::uint32_t unit;   // chunks begin on multiples of it, but for the first one
   cuda::DevicePtr to;
-  bool cached;           // no disk has to bring it first
-  bool by_kernel;        // which carries what has been read; else the copy engine does
-  unsigned others;       // requests that are under way
-  bool workers_suffice;  // among them and this one
-  unsigned workers;      // that there are
-  bool in_memory;        // the file system keeps files in memory alone
+  bool cached;             // no disk has to bring it first
+  bool by_kernel;          // which carries what has been read; else the copy engine does
+  unsigned others;         // requests that are under way
+  bool workers_suffice;    // among them and this one
+  unsigned workers;        // that there are
+  unsigned extra_helpers;  // helpers that large reads have shown to be worth having (workers/helper_tuner.h)
 
   // A request in a crowd is one of three at least.
   bool in_crowd() const noexcept { return others + 1 >= 3; }
@@ -40,6 +40,7 @@ struct ReadCut {
   unsigned helpers;
   bool cached;
   bool in_crowd;
+  bool tells;          // long enough, and alone, to tell whether its helpers were enough
   bool helpers_sleep;  // while their places are full
   // For the copy engine: so many chunks at a time, and fewer where it has nothing of this request to do.
   std::uint32_t chunks_a_copy;

@@ -29,7 +29,7 @@ ReadShape read_of(std::uint64_t length) {
           .others = 0,
           .workers_suffice = true,
           .workers = 11,
-          .in_memory = false};
+          .extra_helpers = 0};
 }
 
 void expect_to_fit(const ReadShape& shape) {
@@ -112,13 +112,21 @@ TEST(ReadCut, GivesHelpersSlotsOfTheirOwnWhereTheReadIsAlone) {
   EXPECT_EQ(cut_read(shape).slots.own, 0U) << "the copy engine takes neighbours in one copy";
 }
 
-TEST(ReadCut, AddsHandsToLargeReadsOfFilesInMemoryOnly) {
+TEST(ReadCut, AddsHelpersThatHaveShownTheirWorthToLargeReadsOnly) {
   for (const std::uint64_t length : {megabyte, 64 * megabyte}) {
     ReadShape shape = read_of(length);
     const unsigned usual = cut_read(shape).helpers;
-    shape.in_memory = true;
+    shape.extra_helpers = 2;
     EXPECT_EQ(cut_read(shape).helpers, usual + (length > megabyte ? 2 : 0));
   }
+}
+
+TEST(ReadCut, TellsOfItsHelpersWhenItIsLongAndAlone) {
+  EXPECT_TRUE(cut_read(read_of(16 * megabyte)).tells);
+  EXPECT_FALSE(cut_read(read_of(4 * megabyte)).tells);
+  ReadShape shape = read_of(16 * megabyte);
+  shape.others = 1;
+  EXPECT_FALSE(cut_read(shape).tells);
 }
 
 TEST(ReadCut, LetsHelpersSleepWhereTheReadIsVeryLongAndAlone) {
