@@ -151,12 +151,12 @@ class CopyEngine(TestCase):
         self.assertIn("error: No host memory could be pinned", out)
         self.assertIn("engine=\"cufile\"", out)
 
-    def test_small_loads_and_the_soft_gpu_go_by_the_library(self):
+    def test_loads_go_by_the_library_unless_something_else_is_asked_for(self):
         from sluice._load import Options
 
-        self.assertEqual(Options().engine_for(0, 1 << 40), "cufile")
-        self.assertEqual(Options(engine="staged").engine_for(0, 1), "staged")
-        self.assertEqual(Options(engine="staged", direct=True).engine_for(0, 1), "cufile")
+        self.assertEqual(Options().engine_for(0), "cufile")
+        self.assertEqual(Options(engine="staged").engine_for(0), "staged")
+        self.assertEqual(Options(engine="staged", direct=True).engine_for(0), "cufile")
         with self.assertRaisesRegex(ValueError, "no engine"):
             Options(engine="faster")
 
