@@ -92,7 +92,7 @@ def main() -> None:
     try:
         worker = Worker(*sys.argv[1:3])
         first = {"ready": True}
-    except Exception as error:  # noqa: B902 - told to whoever asked
+    except Exception as error:  # noqa: B902 - told to the caller
         worker, first = None, {"error": f"{type(error).__name__}: {error}"}
     print(json.dumps(first), file=answers, flush=True)
     for line in sys.stdin:
@@ -103,7 +103,7 @@ def main() -> None:
             answer = worker.load(words[1:]) if words[0] == "load" else getattr(worker, words[0])()
         except ImportError as error:
             answer = {"missing": str(error)}
-        except Exception as error:  # noqa: B902 - told to whoever asked
+        except Exception as error:  # noqa: B902 - told to the caller
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), file=answers, flush=True)
 

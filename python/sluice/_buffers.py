@@ -118,5 +118,5 @@ def _of_dlpack(array: Any) -> View:
     if kind not in (_dlpack.KDL_CPU, _dlpack.KDL_CUDA, _dlpack.KDL_CUDA_HOST, _dlpack.KDL_CUDA_MANAGED):
         raise BufferError(f"the array is on a device of DLPack's kind {kind}: only CUDA and host memory are served")
     host = kind in (_dlpack.KDL_CPU, _dlpack.KDL_CUDA_HOST)
-    # Whoever is asked without a stream orders its work before the default stream.
+    # An exporter that is asked without a stream orders its work before the default stream.
     return View(taken.pointer, taken.size, CPU if host else number, taken, None if host else LEGACY_STREAM)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """DLPack by ctypes: capsules that hand our memory to other packages, and pointers out of theirs.
 
-A capsule's deleter is called by whoever consumed it, on any thread, at any time. Ours takes Python's lock by itself; at
+A capsule's deleter is called by its consumer, on any thread, at any time. Ours takes Python's lock by itself; at
 the end of the process, when there is no Python any more, the deleters still out there are exchanged for C's free().
 """
 
