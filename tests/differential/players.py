@@ -67,7 +67,7 @@ def describe(process):
         if kernel and not kernel.startswith("("):
             lines.append("    kernel: " + " ".join(part.split()[-1] for part in kernel.splitlines()))
         words = call.split()
-        if len(words) >= 3:
+        if len(words) >= 3 and words[-2].startswith("0x"):  # else contents() says why it cannot be read
             lines.append("    stack: " + " ".join(stack_of(process, int(words[-2], 16), maps)))
     return lines
 
