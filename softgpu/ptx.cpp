@@ -2,6 +2,7 @@
 // PTX as a sequence of words: directives, names, punctuation. What stands inside of function bodies is passed over.
 #include "ptx.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -74,8 +75,9 @@ int version_in(std::string_view text) {
   const std::size_t point = text.find('.');
   const auto major = number_at<int>(text.substr(0, point));
   const auto minor = point != std::string_view::npos ? number_at<int>(text.substr(point + 1)) : std::nullopt;
-  require(major && minor, cuda::error_invalid_ptx);
-  return *major * 10 + *minor;
+  require(major && minor && *major >= 0 && *minor >= 0 && *minor < 10, cuda::error_invalid_ptx);
+  constexpr int beyond_all = 1000;
+  return std::min(*major, beyond_all) * 10 + *minor;
 }
 
 // ".u64" is 8; 0 for what is no type.

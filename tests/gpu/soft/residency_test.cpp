@@ -124,6 +124,17 @@ Verdict foreign_kernels_are_refused() {
   return "";
 }
 
+Verdict versions_that_no_driver_knows_are_refused() {
+  cuda::Module module = nullptr;
+  AND_THAT(cuModuleLoadData(&module, ".version 999999999.9\n.target sm_60\n") == cuda::error_unsupported_ptx_version);
+  AND_THAT(cuModuleLoadData(&module, ".version -9.9\n.target sm_60\n") == cuda::error_invalid_ptx);
+  return "";
+}
+
+TEST(Kernels, OfVersionsThatNoDriverKnowsAreRefused) {
+  EXPECT_HOLDS({}, versions_that_no_driver_knows_are_refused);
+}
+
 TEST(Kernels, OfOthersAreRefused) {
   EXPECT_HOLDS({}, foreign_kernels_are_refused);
 }
