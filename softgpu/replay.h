@@ -15,7 +15,7 @@ namespace sluice::softgpu {
 
 struct StreamUse;
 
-// The nodes of a graph, put into chains: a node stands behind one that it depends on, in its chain, where nobody else
+// The nodes of a graph, put into chains: a node stands behind one that it depends on, in its chain, where no other
 // does yet, and begins a chain otherwise. Chains run at the same time, each on a thread of its own; the first one on
 // the thread of the stream. Never changed after it was made.
 class GraphExec {

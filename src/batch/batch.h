@@ -32,7 +32,7 @@ class Batch {
   // asks for all: `sluice.batch_all_events`.
   enum class Events : std::uint8_t { of_what_ended_by_itself, of_all };
 
-  // Has other threads begin what waits; with a pin of the batch. False: nobody else will.
+  // Has other threads begin what waits; with a pin of the batch. False: the caller has to.
   using Schedule = bool (*)(process::Process&, Batch&) noexcept;
 
   Batch(process::Process& process, unsigned capacity, Events events, Schedule schedule);

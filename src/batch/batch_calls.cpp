@@ -163,7 +163,7 @@ bool end_batch(BatchTable& batches, void* handle, process::DrainMode drain_mode)
   if (const auto batch = batches.pin(handle)) {
     batch->end();
     unschedule(*batch);
-    // What was begun, and left by a group that could not end it: nobody else comes for it any more.
+    // What was begun, and left by a group that could not end it: no worker comes for it any more.
     while (batch->run_some()) {
     }
   }

@@ -63,7 +63,7 @@ class Classifier {
 };
 
 // Whether two entries may go with each other. What waits for one storage never goes with what waits for another: a
-// storage that does not answer holds nobody else's.
+// storage that does not answer holds transfers of that storage alone.
 bool can_coalesce(const Coalescing& one, const Coalescing& other) noexcept;
 
 // Gives an entry that the page cache does not have after all the class of those that wait for a disk, or none.

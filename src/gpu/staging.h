@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a device needs to work on a staging buffer, a piece of pinned host memory: streams that are nobody else's, words
+// What a device needs to work on a staging buffer, a piece of pinned host memory: streams of its own, words
 // in the buffer's memory that tell how far it is, and the gather kernel.
 #pragma once
 

@@ -78,6 +78,7 @@ class LateAnswer {
  private:
   void run() {
     while (!over_ && !plan_.has_blocked()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    // Storage that is late is what is played: longer than a launch waits for its first chunk.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     plan_.release();
   }

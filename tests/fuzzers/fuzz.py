@@ -6,8 +6,8 @@
   ./run fuzz --seconds 600 ptx    one of them, longer
   ./run fuzz --list               their names, and what each reads
 
-What a fuzzer finds interesting is kept in build/fuzz/work/corpus/NAME, and the next run goes on from there. An input that
-breaks something is kept in build/fuzz/work/found, and the line that is printed runs it once more.
+What a fuzzer finds interesting is kept in build/fuzz/inputs/corpus/NAME, and the next run goes on from there. An input that
+breaks something is kept in build/fuzz/inputs/found, and the line that is printed runs it once more.
 """
 import argparse
 import os

@@ -222,7 +222,7 @@ int a_read_whose_kernel_is_refused() {
   require(code(cuFileReadAsync(handle, memory.address(), &read.size, &read.file_offset, &read.buffer_offset,
                                &read.moved, stream.get())) == CU_FILE_SUCCESS,
           "asking for a read");
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // for a thread that would not wait
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // by then a thread that does not wait has moved bytes
   require(std::atomic_ref(read.moved).load() == -77, "it has not waited for the stream");
   require(all_bytes(untouched, memory.get()), "memory was written before the stream got there");
   gate.open();
