@@ -3,6 +3,13 @@
 add_library(sluice_standards INTERFACE)
 target_compile_features(sluice_standards INTERFACE c_std_11 cxx_std_20)
 
+# Where it was built says nothing about what was built: two folders give the same bytes. Debuggers then look for sources below
+# the folder that they are started in.
+if(SLUICE_REPRODUCIBLE)
+  target_compile_options(sluice_standards INTERFACE
+    "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=." "-ffile-prefix-map=${PROJECT_BINARY_DIR}=build")
+endif()
+
 # The flags alone are for tests that compile the public headers as older C++.
 add_library(sluice_warning_flags INTERFACE)
 target_compile_options(sluice_warning_flags INTERFACE

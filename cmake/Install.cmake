@@ -1,52 +1,91 @@
 # `cmake --install`: the library under the names that programs ask for, headers, the tools, what finds them (pkg-config,
-# find_package), and the soft GPU where no loader looks by itself.
+# find_package), and the soft GPU where no loader looks by itself. Components, for packages and images: runtime, development,
+# documentation; csi, which is installed only when it is named. The target `uninstall` takes away what was installed last.
 include(CMakePackageConfigHelpers)
 
-set(sluice_private_libdir ${CMAKE_INSTALL_LIBDIR}/sluice)
-set(sluice_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Sluice)
+set(sluice_cmake_dir ${SLUICE_INSTALL_LIBDIR}/cmake/Sluice)
+set(sluice_pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-install(TARGETS cufile cufile_static
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# Debug information makes nine tenths of a build. CMake strips programs and shared libraries when this is set.
+if(SLUICE_STRIP AND CMAKE_STRIP)
+  install(CODE "set(CMAKE_INSTALL_DO_STRIP TRUE)" ALL_COMPONENTS)
+endif()
+
+install(TARGETS cufile
+  LIBRARY DESTINATION ${SLUICE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
+install(TARGETS cufile_static ARCHIVE DESTINATION ${SLUICE_INSTALL_LIBDIR} COMPONENT development)
+# It leaves archives as they are, whose symbols are needed to link them; the rest of the debug information is not.
+if(SLUICE_STRIP AND CMAKE_STRIP)
+  install(CODE "execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-debug --enable-deterministic-archives
+    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${SLUICE_INSTALL_LIBDIR}/libcufile_static.a\" COMMAND_ERROR_IS_FATAL ANY)"
+    COMPONENT development)
+endif()
 install(FILES include/cufile.h include/cudafile.h include/sluice.h include/sluice_stats.h
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  DESTINATION ${SLUICE_INSTALL_INCLUDEDIR} COMPONENT development)
 
-install(TARGETS sluice gds_stats gdscheck gdscp gdsio gdsio_verify RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS sluice gds_stats gdscheck gdscp gdsio gdsio_verify
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 install(PROGRAMS tools/scripts/gds_perf.sh tools/scripts/gds_log_collection.py tools/scripts/gdscheck.py
-  DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS sluice_witness LIBRARY DESTINATION ${sluice_private_libdir})
-install(FILES packaging/cufile.json DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice)
+  DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+install(TARGETS sluice_witness LIBRARY DESTINATION ${sluice_private_libdir} COMPONENT runtime)
+install(FILES packaging/cufile.json DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice COMPONENT runtime)
 
 # Never next to the library: it would shadow a real driver.
-install(TARGETS softcuda softgdr LIBRARY DESTINATION ${sluice_private_libdir}/softgpu NAMELINK_SKIP)
+install(TARGETS softcuda softgdr
+  LIBRARY DESTINATION ${sluice_private_libdir}/softgpu COMPONENT runtime NAMELINK_SKIP)
 
 # The package is written by hand, not exported: the static library is one archive of our objects, and its users need
 # none of the build's own targets.
 configure_package_config_file(packaging/SluiceConfig.cmake.in ${PROJECT_BINARY_DIR}/packaging/SluiceConfig.cmake
   INSTALL_DESTINATION ${sluice_cmake_dir}
-  PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_BINDIR)
+  PATH_VARS SLUICE_INSTALL_INCLUDEDIR SLUICE_INSTALL_LIBDIR sluice_private_libdir CMAKE_INSTALL_BINDIR)
 # Before 1.0 a minor version may change what programs see.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/packaging/SluiceConfigVersion.cmake
   VERSION ${PROJECT_VERSION} COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/packaging/SluiceConfig.cmake ${PROJECT_BINARY_DIR}/packaging/SluiceConfigVersion.cmake
-  DESTINATION ${sluice_cmake_dir})
+  DESTINATION ${sluice_cmake_dir} COMPONENT development)
 
 # pkg-config follows the folder that the file lies in, so an installation can be moved.
-file(RELATIVE_PATH sluice_prefix_from_pc "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+file(RELATIVE_PATH sluice_prefix_from_pc "/${sluice_pkgconfig_dir}" "/")
 string(REGEX REPLACE "/$" "" sluice_prefix_from_pc "${sluice_prefix_from_pc}")
 configure_file(packaging/cufile.pc.in ${PROJECT_BINARY_DIR}/packaging/cufile.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/packaging/cufile.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/packaging/cufile.pc DESTINATION ${sluice_pkgconfig_dir} COMPONENT development)
 
 # Made where there was a Python to make them (tools/CMakeLists.txt).
 if(TARGET manual)
-  install(DIRECTORY ${PROJECT_BINARY_DIR}/manual/man1 ${PROJECT_BINARY_DIR}/manual/man3 ${PROJECT_BINARY_DIR}/manual/man5
-    DESTINATION ${CMAKE_INSTALL_MANDIR})
-  install(DIRECTORY ${PROJECT_BINARY_DIR}/manual/bash/ DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-  install(DIRECTORY ${PROJECT_BINARY_DIR}/manual/zsh/ DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  set(manual ${PROJECT_BINARY_DIR}/manual)
+  install(DIRECTORY ${manual}/man1 ${manual}/man3 ${manual}/man5 DESTINATION ${CMAKE_INSTALL_MANDIR}
+    COMPONENT documentation PATTERN "sluice-csi*" EXCLUDE)
+  install(DIRECTORY ${manual}/bash/ DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+    COMPONENT documentation PATTERN "sluice-csi" EXCLUDE)
+  install(DIRECTORY ${manual}/zsh/ DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions
+    COMPONENT documentation PATTERN "_sluice-csi" EXCLUDE)
 endif()
 
-install(DIRECTORY samples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice/samples
+install(DIRECTORY samples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice/samples COMPONENT development
   FILES_MATCHING PATTERN "*.c" PATTERN "*.h" PATTERN "Makefile")
 
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md" PATTERN "*.schema.json" PATTERN "*.svg")
+# The pages, whose links lead to what is installed; without a Python as they are.
+if(TARGET pages)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/pages/ DESTINATION ${SLUICE_INSTALL_PAGES} COMPONENT documentation PATTERN "made" EXCLUDE)
+else()
+  install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE DESTINATION ${SLUICE_INSTALL_PAGES} COMPONENT documentation)
+  install(DIRECTORY docs DESTINATION ${SLUICE_INSTALL_PAGES} COMPONENT documentation
+    FILES_MATCHING PATTERN "*.md" PATTERN "*.schema.json" PATTERN "*.svg")
+endif()
+
+# The driver for Kubernetes and its chart, where they were asked for.
+if(TARGET sluice-csi)
+  install(TARGETS sluice-csi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT csi EXCLUDE_FROM_ALL)
+  install(DIRECTORY deploy/helm/sluice DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice/helm COMPONENT csi EXCLUDE_FROM_ALL)
+  if(TARGET manual)
+    install(FILES ${manual}/man1/sluice-csi.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT csi EXCLUDE_FROM_ALL)
+    install(FILES ${manual}/bash/sluice-csi DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT csi EXCLUDE_FROM_ALL)
+    install(FILES ${manual}/zsh/_sluice-csi DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT csi EXCLUDE_FROM_ALL)
+  endif()
+endif()
+
+install(CODE "file(WRITE \"${PROJECT_BINARY_DIR}/install_prefix.txt\" \"\${CMAKE_INSTALL_PREFIX}\\n\")" ALL_COMPONENTS)
+add_custom_target(uninstall
+  COMMAND ${CMAKE_COMMAND} -D manifests=${PROJECT_BINARY_DIR} -P ${CMAKE_CURRENT_LIST_DIR}/Uninstall.cmake
+  COMMENT "Taking away what was installed last" VERBATIM)

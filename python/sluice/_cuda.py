@@ -62,9 +62,9 @@ _driver: "Driver | None" = None
 
 
 def _soft_gpu() -> "str | None":
-    """The soft GPU beside the library: below its folder when installed, beside it in a build folder."""
+    """The soft GPU beside the library: below it or in its folder when installed, beside that in a build folder."""
     folder = pathlib.Path(_library.library().path).resolve().parent
-    for path in (folder / "sluice/softgpu/libcuda.so.1", folder.parent / "softgpu/libcuda.so.1"):
+    for path in (folder / "sluice/softgpu/libcuda.so.1", folder / "softgpu/libcuda.so.1", folder.parent / "softgpu/libcuda.so.1"):
         if path.exists():
             return str(path)
     return None

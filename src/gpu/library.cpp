@@ -61,14 +61,15 @@ std::string path_of(const void* address) {
   return address != nullptr && ::dladdr(address, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : soname;
 }
 
-// The stand-in as it lies in an installation (below the library) and in a build folder (beside its folder); empty when
-// it is in neither place.
+// The stand-in as it lies in an installation (below the library), in a distribution's package (below the library's own
+// folder) and in a build folder (beside its folder); empty when it is in none of these places.
 std::string soft_gpu_path() {
   static const char here = 0;
   std::error_code ignored;
   const std::filesystem::path library = std::filesystem::canonical(path_of(&here), ignored);
   const std::filesystem::path folder = library.parent_path();
-  for (const auto& candidate : {folder / "sluice/softgpu" / soname, folder.parent_path() / "softgpu" / soname}) {
+  for (const auto& candidate :
+       {folder / "sluice/softgpu" / soname, folder / "softgpu" / soname, folder.parent_path() / "softgpu" / soname}) {
     if (std::filesystem::exists(candidate, ignored)) return candidate.string();
   }
   return {};

@@ -4,8 +4,9 @@ import json
 import os
 import re
 import shutil
+import sys
 
-from support import BUILD, SOURCE, contains, environment, equal, main, run, scratch, skip_when_sanitized
+from support import BUILD, SOURCE, contains, environment, equal, everything_in, main, run, scratch, skip_when_sanitized
 
 
 def install(folder):
@@ -41,6 +42,60 @@ def test_installed_package_builds_and_runs():
         for program in (folder / "build/reader", example / "reader"):
             needed = run("readelf", "-d", program).stdout
             contains(needed, "[libcufile.so.0]")
+
+
+def test_installation_is_stripped_and_small():
+    skip_when_sanitized()
+    with scratch() as folder:
+        prefix = install(folder)
+        size = sum(path.stat().st_size for path in prefix.rglob("*") if path.is_file() and not path.is_symlink())
+        equal((size, size <= 12 * 1024 * 1024), (size, True))
+        for path in prefix.rglob("*"):
+            if path.is_file() and not path.is_symlink() and path.read_bytes()[:4] == b"\x7fELF":
+                equal((path.name, ".debug_info" in run("readelf", "-SW", path).stdout), (path.name, False))
+
+
+def test_uninstalling_leaves_what_others_have_put_there():
+    with scratch() as folder:
+        # As `cmake --install`, but its list of files is this test's own: other tests install from this build, too.
+        script = (BUILD / "cmake_install.cmake").read_text(encoding="utf-8").replace(f"{BUILD}/install_prefix", f"{folder}/install_prefix")
+        (folder / "install.cmake").write_text(script.replace(f"{BUILD}/${{CMAKE_INSTALL_MANIFEST}}", f"{folder}/${{CMAKE_INSTALL_MANIFEST}}"),
+                                              encoding="utf-8")
+        prefix = folder / "prefix"
+        run("cmake", f"-DCMAKE_INSTALL_PREFIX={prefix}", "-P", folder / "install.cmake")
+        (prefix / "bin/.of-others").write_text("")
+        (prefix / "bin/gdsio").unlink()
+        uninstall = ("cmake", "-D", f"manifests={folder}", "-P", SOURCE / "cmake/Uninstall.cmake")
+        said = run(*uninstall)
+        equal(said.stderr, "")
+        contains(said.stdout, "files were taken away")
+        equal(everything_in(prefix), ["bin", "bin/.of-others"])
+        contains(run(*uninstall, status=1).stderr, "Nothing was installed")
+        contains(run("ninja", "-C", BUILD, "-t", "query", "uninstall").stdout, "uninstall")
+
+
+def test_links_of_the_installed_pages_lead_somewhere():
+    sys.path.insert(0, str(SOURCE / "tests/style"))
+    import links  # noqa: E402  the folder is known only now
+    with scratch() as folder:
+        prefix = install(folder).resolve()
+        pages = sorted(prefix.rglob("*.md"))
+        equal(len(pages) > 40, True)
+        equal([(page.name, dead) for page in pages
+               for dead in links.dead_links(prefix, page.relative_to(prefix), page.read_text(encoding="utf-8"))], [])
+        (readme,) = prefix.glob("share/doc/*/README.md")
+        contains(readme.read_text(encoding="utf-8"), "](docs/guide/install.md)")
+
+
+def test_pkg_config_tells_the_version_of_the_interface():
+    with scratch() as folder:
+        prefix = install(folder)
+        (package,) = prefix.rglob("cufile.pc")
+        env = environment(PKG_CONFIG_PATH=str(package.parent))
+        answer = json.loads(run(prefix / "bin/sluice", "version", "--json").stdout)
+        api = answer["cufile_api"]
+        equal(run("pkg-config", "--modversion", "cufile", env=env).stdout.strip(), f"{api // 1000}.{api % 1000 // 10}")
+        equal(run("pkg-config", "--variable=sluice_version", "cufile", env=env).stdout.strip(), answer["sluice"])
 
 
 def test_installed_package_tells_its_version():

@@ -12,6 +12,8 @@ from support import BUILD, SOURCE, contains, environment, equal, main, run, scra
 
 MANUAL = BUILD / "manual"
 TOOLS = ["gds_log_collection.py", "gds_perf.sh", "gds_stats", "gdscheck", "gdscheck.py", "gdscp", "gdsio", "gdsio_verify", "sluice"]
+# Built where it was asked for, and installed by a component of its own.
+CSI = ["sluice-csi"] if (BUILD / "bin/sluice-csi").exists() else []
 
 
 def made():
@@ -48,12 +50,12 @@ def test_every_man_page_is_read_without_a_warning():
 
 def test_every_tool_has_a_man_page_with_its_help():
     made()
-    equal(sorted(page.name for page in (MANUAL / "man1").iterdir()), [f"{tool}.1" for tool in TOOLS])
+    equal(sorted(page.name for page in (MANUAL / "man1").iterdir()), sorted(f"{tool}.1" for tool in TOOLS + CSI))
     page = (MANUAL / "man1/gdsio.1").read_text(encoding="utf-8")
     contains(page, "gdsio \\- Measures reads and writes between files and GPU memory")
     contains((MANUAL / "man1/sluice.1").read_text(encoding="utf-8"), ".SH SLUICE EXPLAIN")
     contains((MANUAL / "man1/gdscheck.py.1").read_text(encoding="utf-8"), "\ngdscheck.py \\- the platform and the conf")
-    for tool in TOOLS:
+    for tool in TOOLS + CSI:
         contains((MANUAL / f"man1/{tool}.1").read_text(encoding="utf-8"), "Examples:")
 
 

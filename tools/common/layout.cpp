@@ -45,8 +45,9 @@ Layout layout() {
   found.library = mapped_library();
   const fs::path lib = fs::path(found.library).parent_path();
   const fs::path prefix = fs::path(found.tool).parent_path().parent_path();
-  found.soft_gpu = first_file({lib / "sluice/softgpu/libcuda.so.1", prefix / "softgpu/libcuda.so.1"});
-  found.witness = first_file({lib / "sluice/libsluice_witness.so"});
+  found.soft_gpu =
+      first_file({lib / "sluice/softgpu/libcuda.so.1", lib / "softgpu/libcuda.so.1", prefix / "softgpu/libcuda.so.1"});
+  found.witness = first_file({lib / "sluice/libsluice_witness.so", lib / "libsluice_witness.so"});
   found.configuration = first_file({prefix / "share/sluice/cufile.json"});
   return found;
 }

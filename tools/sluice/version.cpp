@@ -7,6 +7,7 @@
 #include "common/driver.h"
 #include "common/layout.h"
 #include "common/registered_file.h"
+#include "sluice/build_facts.h"
 #include "sluice/commands.h"
 
 namespace sluice::tools {
@@ -37,11 +38,13 @@ int version_command(Output output) {
   int api = 0;
   check(cuFileGetVersion(&api), "the library does not tell its version");
   const Layout files = layout();
+  const BuildFacts build = build_facts();
   if (output == Output::text) {
     fmt::print("Sluice     {}\n", sluice_version());
     fmt::print("cuFile API {}.{} ({})\n", api / 1000, api % 1000 / 10, api);
     fmt::print("library    {}\n", files.library);
     fmt::print("driver     {}\n", driver_words(driver));
+    fmt::print("built      from {} by {}, {} for {}\n", build.description, build.compiler, build.type, build.machine);
     return 0;
   }
   nlohmann::ordered_json json;
@@ -53,6 +56,14 @@ int version_command(Output output) {
   json["driver_version"] = driver.version;
   json["devices"] = driver.devices;
   json["why_not_real"] = driver.why_not_real;
+  json["build"] = {
+      {"description", build.description},
+      {"compiler", build.compiler},
+      {"machine", build.machine},
+      {"type", build.type},
+      {"flags", build.flags},
+      {"options",
+       {{"sanitizers", build.sanitizers}, {"by_folders", build.by_folders}, {"reproducible", build.reproducible}}}};
   fmt::print("{}\n", json.dump(2));
   return 0;
 }

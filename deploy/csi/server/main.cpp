@@ -41,7 +41,14 @@ constexpr const char* description =
     "A node's driver serves Identity, Controller and Node: volumes are made where their drives are. The controller's\n"
     "driver stands beside external-resizer. docs/guide/kubernetes.md begins with nothing and ends with a pod.";
 
+constexpr const char* examples =
+    "Examples:\n"
+    "  sluice-csi --node a --pool /var/lib/sluice/pools/nvme0        a node's driver, for volumes on this drive\n"
+    "  sluice-csi --mode controller                                  the driver beside external-resizer\n"
+    "  sluice-csi --probe unix:///csi/csi.sock                       is it ready?";
+
 void describe(CLI::App& app, CommandLine& line) {
+  app.footer(examples);
   app.set_version_flag("--version", SLUICE_VERSION_TEXT);
   app.add_option("--mode", line.mode, "node or controller")
       ->check(CLI::IsMember({"node", "controller"}))

@@ -1,0 +1,21 @@
+# Writes what git calls the sources that are built, as a string of C++; the file is touched only when that changes. A tree
+# without git, as the source archive is, has the answer in a file. Usage: cmake -D source=DIR -D out=FILE -P Description.cmake
+cmake_minimum_required(VERSION 3.25)
+set(description unknown)
+if(EXISTS ${source}/packaging/description)
+  file(STRINGS ${source}/packaging/description description LIMIT_COUNT 1)
+elseif(EXISTS ${source}/.git)
+  execute_process(COMMAND git -C ${source} describe --tags --always --dirty --abbrev=12 --match v[0-9]*
+    OUTPUT_VARIABLE answer OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
+  if(status EQUAL 0 AND answer MATCHES "^[-+.A-Za-z0-9]+$")
+    set(description ${answer})
+  endif()
+endif()
+set(text "// What git calls the sources.\n#include \"sluice/build_facts.h\"\n\nnamespace sluice::tools {\nconst char* build_description() {\n  return \"${description}\";\n}\n}  // namespace sluice::tools\n")
+set(before)
+if(EXISTS ${out})
+  file(READ ${out} before)
+endif()
+if(NOT before STREQUAL text)
+  file(WRITE ${out} "${text}")
+endif()
