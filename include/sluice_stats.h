@@ -10,25 +10,38 @@
  * All words are counters of eight bytes that are each read and written as a whole; between two of them a transfer may
  * be counted. A reader checks `magic` (written last), then `version`, then `size`, and that the pid is the process's
  * own.
+ *
+ * Head and shards are those of version 4: `version` and `size` say so, and a reader of version 4 reads them as ever.
+ * What came later lies behind them: `extent_version` and `extent_size` tell how far it goes. Later versions add at its
+ * end, so that a reader takes what it knows of it. A process of version 4 has zeros there.
  */
 #ifndef SLUICE_STATS_H
 #define SLUICE_STATS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "sluice.h"
 
 #define SLUICE_STATS_NAME "sluice-stats"
 #define SLUICE_STATS_MAGIC UINT64_C(0x5354415453434c53)
-/* Changes with the meaning of anything below. */
-#define SLUICE_STATS_VERSION 4u
+/* Of head and shards. Changes with the meaning of anything in them. */
+#define SLUICE_STATS_BASE_VERSION 4u
+#define SLUICE_STATS_BASE_SIZE offsetof(sluice_stats_region_t, flows)
+/* Of all of it. Raised when something is added. */
+#define SLUICE_STATS_VERSION 5u
 
 enum {
   SLUICE_STATS_SHARD_COUNT = 8,   /* threads share them out among themselves */
   SLUICE_STATS_DEVICE_COUNT = 16, /* by ordinal; what lies behind counts in the totals alone */
   SLUICE_STATS_SIZE_COUNT = 32,   /* 0 for less than 4 KiB, 1 for 4 to 8 KiB, doubling */
   SLUICE_STATS_OPERATION_COUNT = 10,
-  SLUICE_STATS_CARRIER_COUNT = 9
+  SLUICE_STATS_CARRIER_COUNT = 9,
+  SLUICE_STATS_LATENCY_SHARD_COUNT = 4,
+  SLUICE_STATS_CLASS_COUNT = 8,     /* 0 for less than 4 KiB, 1 for 4 to 16 KiB, fourfold each, 7 from 16 MiB on */
+  SLUICE_STATS_LATENCY_COUNT = 252, /* see sluice_stats_latency_begin() */
+  SLUICE_STATS_LATENCY_FIRST = 9,   /* 2^9 ns: what is faster is in place 0 */
+  SLUICE_STATS_LATENCY_STEPS = 10   /* equal ones to each doubling */
 };
 
 /* Calls that are counted as good or failed. */
@@ -115,12 +128,50 @@ typedef struct sluice_stats_head {
     uint64_t registered_bytes;
     uint64_t uuid[2]; /* its 16 bytes */
   } devices[SLUICE_STATS_DEVICE_COUNT];
-  uint64_t room[4];
+  uint32_t extent_version, extent_size; /* of all of the region; zeros in version 4 */
+  uint64_t resets;                      /* how often the counters were set to zero: by the program */
+  uint64_t registered_host_bytes;
+  uint64_t room[1];
 } sluice_stats_head_t;
+
+/* Transfers under way, reads and writes: their number in the upper 24 bits, what they ask for in the lower 40. The
+ * words of all shards are added up as they are; a sum with its highest bit set means none. */
+typedef struct sluice_stats_flow {
+  uint64_t under_way[2];
+  uint64_t room[6];
+} sluice_stats_flow_t;
+
+/* How long good transfers took: by direction, path, class of size, and time. A vectored call counts once. */
+typedef struct sluice_stats_latencies {
+  uint64_t counts[2][SLUICE_PATH_COUNT][SLUICE_STATS_CLASS_COUNT][SLUICE_STATS_LATENCY_COUNT];
+} sluice_stats_latencies_t;
+
+/* The number of a device's place on the PCI bus: domain << 16 | bus << 8 | slot << 3 | function, with this bit set. */
+#define SLUICE_STATS_PCI_KNOWN (UINT64_C(1) << 63)
 
 typedef struct sluice_stats_region {
   sluice_stats_head_t head;
   sluice_stats_shard_t shards[SLUICE_STATS_SHARD_COUNT];
+  /* From here on: since version 5. */
+  sluice_stats_flow_t flows[SLUICE_STATS_SHARD_COUNT];
+  uint64_t pci[SLUICE_STATS_DEVICE_COUNT];
+  sluice_stats_latencies_t latencies[SLUICE_STATS_LATENCY_SHARD_COUNT];
 } sluice_stats_region_t;
+
+/* The shortest time, in nanoseconds, that a place of the latencies counts; each ends where the next one begins. Place 0
+ * begins at 0, place 1 at 512 ns; from there each doubling has ten equal steps, so that none is wider than 10.2 % of
+ * its begin. The last place holds all from 17 s on. */
+static inline uint64_t sluice_stats_latency_begin(unsigned place) {
+  uint64_t octave;
+  if (place == 0) return 0;
+  octave = UINT64_C(1) << (SLUICE_STATS_LATENCY_FIRST + (place - 1) / SLUICE_STATS_LATENCY_STEPS);
+  return octave + (octave * ((place - 1) % SLUICE_STATS_LATENCY_STEPS) + SLUICE_STATS_LATENCY_STEPS - 1) /
+                      SLUICE_STATS_LATENCY_STEPS;
+}
+
+/* The smallest size, in bytes, of a class of sizes. */
+static inline uint64_t sluice_stats_class_begin(unsigned size_class) {
+  return size_class == 0 ? 0 : UINT64_C(1024) << (2 * size_class);
+}
 
 #endif

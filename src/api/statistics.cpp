@@ -7,7 +7,7 @@
 
 #include "api/funnel.h"
 #include "gpu/cuda_api.h"
-#include "gpu/memory.h"
+#include "gpu/introduce.h"
 #include "process/process.h"
 
 using sluice::api::guarded;
@@ -102,7 +102,7 @@ void write_short(CUfileStatsLevel3_t* out) {
 
 void name_devices() {
   const int devices = sluice::gpu::device_count();
-  for (int i = 0; i < devices; ++i) observe::name_device(i, sluice::gpu::uuid_of(i).bytes);
+  for (int i = 0; i < devices; ++i) sluice::gpu::introduce_device(i);
 }
 
 // The version that is reported decides how long the structures are: a caller of 1.15 has no room for more.

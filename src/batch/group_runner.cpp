@@ -11,6 +11,7 @@
 
 #include "batch/classifier.h"
 #include "facts/descriptor_check.h"
+#include "gpu/introduce.h"
 #include "gpu/memory.h"
 #include "gpu/session.h"
 #include "observe/statistics.h"
@@ -27,6 +28,12 @@ namespace {
 transfer::CopyEngine copy_engine_of(paths::CopyMode copy_mode) noexcept {
   if (copy_mode == paths::CopyMode::kernel) return transfer::CopyEngine::kernel;
   return copy_mode == paths::CopyMode::copy_engine ? transfer::CopyEngine::engine : transfer::CopyEngine::automatic;
+}
+
+std::uint64_t bytes_of(std::span<Entry* const> entries) noexcept {
+  std::uint64_t bytes = 0;
+  for (const Entry* const entry : entries) bytes += entry->call.size;
+  return bytes;
 }
 
 // The class of an entry that its group did not carry to its end. One that changes its way counts on both.
@@ -325,8 +332,9 @@ void GroupRunner::record(std::size_t number, std::int64_t milliseconds) noexcept
                                  .aligned = request::aligned(entry.call),
                                  .device = entry.coalescing.memory.device,
                                  .duration = std::chrono::steady_clock::now() - begun_,
-                                 .by_drive = entry.coalescing.way.path == SLUICE_PATH_P2PDMA,
+                                 .path = entry.coalescing.way.path,
                                  .in_batch = true};
+  gpu::introduce_if_new(record.device);
   observe::count_transfer(record, outcome);
 }
 
@@ -363,6 +371,7 @@ void GroupRunner::carry(std::span<Entry* const> entries, std::span<Ending> endin
   const request::TransferTimer timer;
   timer_ = &timer;
   counting_ = observe::statistics_running();
+  const observe::UnderWay under_way(entries.front()->call.direction, counting_ ? bytes_of(entries) : 0, entries.size());
   if (counting_) begun_ = std::chrono::steady_clock::now();
   const bool notified = entries.front()->coalescing.batch_class != BatchClass::cached;  // of those that have ended
   carry_all(listener);

@@ -185,7 +185,6 @@ bool Run::through_staging() noexcept {
 // have with those that wait for a disk, the rest by itself.
 bool Run::settle(VectoredLease& loan) noexcept {
   const Coalescing first = loan->entries[0].coalescing;
-  const bool by_drive = first.way.path == SLUICE_PATH_P2PDMA;
   std::uint64_t moved = 0;
   for (std::size_t i = 0; i < loan.count(); ++i) {
     const Entry& entry = loan->entries[i];
@@ -196,7 +195,7 @@ bool Run::settle(VectoredLease& loan) noexcept {
                                 : ending.status == CUFILE_COMPLETE ? static_cast<std::uint64_t>(ending.result)
                                                                    : 0;
     moved += bytes;
-    seen_.add(entry.coalescing.memory.device, bytes, by_drive, request::aligned(entry.call));
+    seen_.add(entry.coalescing.memory.device, bytes, first.way.path, request::aligned(entry.call));
     if (is_left) {
       if (entry.coalescing.batch_class == BatchClass::disk && !not_cached_) {
         not_cached_ = true;
@@ -357,8 +356,8 @@ bool Run::through_bounce_buffer() noexcept {
        notified += loan->entries[i++].call.size) {
     const Entry& entry = loan->entries[i];
     const bool on_device = !facts::is_host(entry.coalescing.memory.kind);
-    seen_.add(on_device ? entry.coalescing.memory.device : -1, std::min(entry.call.size, copied - notified), false,
-              request::aligned(entry.call));
+    seen_.add(on_device ? entry.coalescing.memory.device : -1, std::min(entry.call.size, copied - notified),
+              SLUICE_PATH_POSIX, request::aligned(entry.call));
   }
   alone_ = copied < moved.count();
   ended_ = !alone_ && moved.count() < wanted;
@@ -384,6 +383,7 @@ Outcome transfer_vectored(process::Process& process, const VectoredCall& call) n
   }
   const request::TransferTimer timer;
   const bool counting = observe::statistics_running();
+  const observe::UnderWay under_way(call.direction, total.count());
   const auto begun = counting ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   const Outcome outcome = Run(process, *file, call, seen).all();
   const request::Call whole{call.direction, call.handle, nullptr, total.count(), call.file_offset, 0};

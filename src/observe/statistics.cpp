@@ -7,16 +7,15 @@
 #include <bit>
 #include <cstring>
 #include <mutex>
-#include <span>
 
 #include "base/thread_number.h"
-#include "observe/statistics_region.h"
+#include "observe/statistics_latency.h"
+#include "observe/statistics_words.h"
 
 namespace sluice::observe {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr auto relaxed = std::memory_order_relaxed;
 
 // Held by those that start, stop and reset, by registrations and over a fork; never by a transfer.
@@ -26,24 +25,20 @@ constinit std::atomic<bool> started{false};
 constinit std::atomic<bool> stopped{false};  // the level that was chosen is not shown until the next start
 bool ran_before = false;                     // in this process or the one that it was forked from
 
-void add(std::uint64_t& counter, std::uint64_t amount) noexcept {
-  word(counter).fetch_add(amount, relaxed);
-}
-
-std::uint64_t value(std::uint64_t& counter) noexcept {
-  return word(counter).load(relaxed);
-}
-
-void set(std::uint64_t& counter, std::uint64_t amount) noexcept {
-  word(counter).store(amount, relaxed);
-}
-
 sluice_stats_shard& own_shard() noexcept {
   return statistics_region().shards[base::thread_number() % SLUICE_STATS_SHARD_COUNT];
 }
 
 sluice_stats_head& head() noexcept {
   return statistics_region().head;
+}
+
+sluice_stats_flow& own_flow() noexcept {
+  return statistics_region().flows[base::thread_number() % SLUICE_STATS_SHARD_COUNT];
+}
+
+bool is_by_drive(sluice_path_t path) noexcept {
+  return path == SLUICE_PATH_P2PDMA;
 }
 
 bool is_counted(int device) noexcept {
@@ -54,19 +49,27 @@ void count(sluice_stats_pair& pair, bool ok, std::uint64_t times = 1) noexcept {
   add(ok ? pair.ok : pair.err, times);
 }
 
-std::uint64_t now() noexcept {
-  return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
-}
-
 // With the lock held.
 void end_run() noexcept {
-  if (started.exchange(false, relaxed)) add(head().ran, now() - value(head().started_at));
+  if (started.exchange(false, relaxed)) add(head().ran, nanoseconds_now() - value(head().started_at));
   set(head().started_at, 0);
 }
 
+void count_latency(base::Direction direction, sluice_path_t path, std::size_t bucket,
+                   std::chrono::nanoseconds duration) noexcept {
+  sluice_stats_latencies& latencies =
+      statistics_region().latencies[base::thread_number() % SLUICE_STATS_LATENCY_SHARD_COUNT];
+  const auto nanoseconds = static_cast<std::uint64_t>(duration.count());
+  add(latencies.counts[static_cast<std::size_t>(direction)][path][class_of(bucket)][latency_place(nanoseconds)], 1);
+}
+
+// A number above, bytes below.
+constexpr unsigned flow_shift = 40;
+constexpr std::uint64_t most_flow_bytes = std::uint64_t{1} << 36;
+
 void count_in_batch(sluice_stats_shard& shard, const Transfer& transfer, base::Outcome outcome) noexcept {
   count(shard.batch_processed, outcome.ok());
-  if (transfer.by_drive) count(shard.batch_processed_by_drive, outcome.ok());
+  if (is_by_drive(transfer.path)) count(shard.batch_processed_by_drive, outcome.ok());
   const auto direction = static_cast<std::size_t>(transfer.direction);
   add(shard.directions[direction].batch_bytes, outcome.count());
   set(head().last_batch_bytes[direction], outcome.count());
@@ -77,147 +80,8 @@ void count_on_device(sluice_stats_device_direction& part, const Transfer& transf
   add(part.total, 1);
   add(part.bytes, outcome.count());
   add(part.nanoseconds, static_cast<std::uint64_t>(transfer.duration.count()));
-  if (transfer.by_drive) add(part.by_drive, 1);
+  if (is_by_drive(transfer.path)) add(part.by_drive, 1);
   if (!transfer.aligned) add(part.unaligned, 1);
-}
-
-// All of a shard is words.
-std::span<std::uint64_t> words_of(sluice_stats_shard& shard) noexcept {
-  return {reinterpret_cast<std::uint64_t*>(&shard), sizeof shard / sizeof(std::uint64_t)};
-}
-
-sluice_stats_shard totals(Vectored vectored) noexcept {
-  sluice_stats_shard sum{};
-  for (sluice_stats_shard& shard : statistics_region().shards) {
-    const std::span words = words_of(shard);
-    const std::span sums = words_of(sum);
-    for (std::size_t i = 0; i < words.size(); ++i) sums[i] += value(words[i]);
-  }
-  if (vectored == Vectored::apart) return sum;
-  for (std::size_t i = 0; i < 2; ++i) {
-    const sluice_stats_vectored& more = sum.vectored[i];
-    sluice_stats_direction& all = sum.directions[i];
-    all.operations.ok += more.operations.ok;
-    all.operations.err += more.operations.err;
-    all.bytes += more.bytes;
-    all.nanoseconds += more.nanoseconds;
-  }
-  return sum;
-}
-
-CUfileOpCounter_t pair_of(const sluice_stats_pair& pair) noexcept {
-  CUfileOpCounter_t counter{};
-  counter.ok = pair.ok;
-  counter.err = pair.err;
-  return counter;
-}
-
-// Whole seconds would round short runs away: rates are computed in floating point.
-double running_seconds() noexcept {
-  std::uint64_t nanoseconds = value(head().ran);
-  if (const std::uint64_t since = value(head().started_at); since != 0) nanoseconds += now() - since;
-  return std::max(1e-9, static_cast<double>(nanoseconds) / 1e9);
-}
-
-std::uint64_t per_second(std::uint64_t amount, double seconds) {
-  return static_cast<std::uint64_t>(static_cast<double>(amount) / seconds);
-}
-
-std::uint64_t average(std::uint64_t sum, std::uint64_t count) {
-  return count == 0 ? 0 : sum / count;
-}
-
-void fill(CUfileStatsLevel1_t& out, const sluice_stats_shard& sum, double seconds) noexcept {
-  const sluice_stats_direction& reads = sum.directions[0];
-  const sluice_stats_direction& writes = sum.directions[1];
-  const auto operation = [&sum](Operation which) { return pair_of(sum.operations[static_cast<std::size_t>(which)]); };
-  out.read_ops = pair_of(reads.operations);
-  out.write_ops = pair_of(writes.operations);
-  out.hdl_register_ops = operation(Operation::handle_register);
-  out.hdl_deregister_ops = operation(Operation::handle_deregister);
-  out.buf_register_ops = operation(Operation::buffer_register);
-  out.buf_deregister_ops = operation(Operation::buffer_deregister);
-  out.read_bytes = reads.bytes;
-  out.write_bytes = writes.bytes;
-  out.read_bw_bytes_per_sec = per_second(out.read_bytes, seconds);
-  out.write_bw_bytes_per_sec = per_second(out.write_bytes, seconds);
-  out.read_lat_sum_us = reads.nanoseconds / 1000;
-  out.write_lat_sum_us = writes.nanoseconds / 1000;
-  out.read_lat_avg_us = average(out.read_lat_sum_us, out.read_ops.ok);
-  out.write_lat_avg_us = average(out.write_lat_sum_us, out.write_ops.ok);
-  out.read_ops_per_sec = per_second(out.read_ops.ok, seconds);
-  out.write_ops_per_sec = per_second(out.write_ops.ok, seconds);
-  out.batch_submit_ops = operation(Operation::batch_submit);
-  out.batch_complete_ops = operation(Operation::batch_complete);
-  out.batch_setup_ops = operation(Operation::batch_setup);
-  out.batch_cancel_ops = operation(Operation::batch_cancel);
-  out.batch_destroy_ops = operation(Operation::batch_destroy);
-  out.batch_enqueued_ops = operation(Operation::batch_enqueued);
-  out.batch_processed_ops = pair_of(sum.batch_processed);
-  const CUfileOpCounter_t by_drive = pair_of(sum.batch_processed_by_drive);
-  out.batch_posix_processed_ops.ok = out.batch_processed_ops.ok - by_drive.ok;
-  out.batch_posix_processed_ops.err = out.batch_processed_ops.err - by_drive.err;
-  // Which way an entry goes is known when it has gone.
-  out.batch_posix_enqueued_ops = out.batch_enqueued_ops;
-  out.batch_posix_enqueued_ops.ok -= std::min(by_drive.ok + by_drive.err, out.batch_enqueued_ops.ok);
-  out.batch_total_submit_ops = out.batch_submit_ops;
-  out.batch_read_bytes = reads.batch_bytes;
-  out.batch_write_bytes = writes.batch_bytes;
-  out.batch_read_bw_bytes = per_second(out.batch_read_bytes, seconds);
-  out.batch_write_bw_bytes = per_second(out.batch_write_bytes, seconds);
-  out.batch_submit_ops_per_sec = per_second(out.batch_submit_ops.ok, seconds);
-  out.batch_complete_ops_per_sec = per_second(out.batch_complete_ops.ok, seconds);
-  out.last_batch_read_bytes = value(head().last_batch_bytes[0]);
-  out.last_batch_write_bytes = value(head().last_batch_bytes[1]);
-}
-
-void fill(CUfileStatsLevel2_t& out, const sluice_stats_shard& sum, double seconds) noexcept {
-  fill(out.basic, sum, seconds);
-  for (std::size_t i = 0; i < SLUICE_STATS_SIZE_COUNT; ++i) {
-    const std::size_t bin = std::min(i, size_bins_in_use - 1);
-    out.read_size_kb_hist[bin] += sum.directions[0].sizes[i];
-    out.write_size_kb_hist[bin] += sum.directions[1].sizes[i];
-  }
-}
-
-std::uint64_t utilization(std::uint64_t nanoseconds, double seconds) noexcept {
-  return static_cast<std::uint64_t>(static_cast<double>(nanoseconds) / 1e7 / seconds);  // percent of the time
-}
-
-void fill(CUfilePerGpuStats_t& gpu, const sluice_stats_device& device, double seconds) noexcept {
-  const sluice_stats_device_direction& reads = device.directions[0];
-  gpu.read_bytes = reads.bytes;
-  gpu.read_bw_bytes_per_sec = per_second(gpu.read_bytes, seconds);
-  gpu.read_utilization = utilization(reads.nanoseconds, seconds);
-  gpu.read_duration_us = reads.nanoseconds / 1000;
-  gpu.n_total_reads = reads.total;
-  gpu.n_p2p_reads = reads.by_drive;
-  gpu.n_posix_reads = gpu.n_total_reads - std::min(gpu.n_p2p_reads, gpu.n_total_reads);
-  gpu.n_unaligned_reads = reads.unaligned;
-  gpu.n_reads_err = reads.errors;
-  const sluice_stats_device_direction& writes = device.directions[1];
-  gpu.writes_bytes = writes.bytes;
-  gpu.write_bw_bytes_per_sec = per_second(gpu.writes_bytes, seconds);
-  gpu.write_utilization = utilization(writes.nanoseconds, seconds);
-  gpu.write_duration_us = writes.nanoseconds / 1000;
-  gpu.n_total_writes = writes.total;
-  gpu.n_p2p_writes = writes.by_drive;
-  gpu.n_posix_writes = gpu.n_total_writes - std::min(gpu.n_p2p_writes, gpu.n_total_writes);
-  gpu.n_unaligned_writes = writes.unaligned;
-  gpu.n_writes_err = writes.errors;
-  gpu.n_mmap = device.registrations;
-  gpu.n_mmap_ok = gpu.n_mmap;
-  gpu.n_mmap_free = device.deregistrations;
-}
-
-bool is_named(std::size_t device) noexcept {
-  auto& uuid = head().devices[device].uuid;
-  return (value(uuid[0]) | value(uuid[1])) != 0;
-}
-
-bool has_been_used(const sluice_stats_device& device) noexcept {
-  const auto any = [](const sluice_stats_device_direction& part) { return part.total + part.errors != 0; };
-  return any(device.directions[0]) || any(device.directions[1]) || device.registrations + device.deregistrations != 0;
 }
 
 }  // namespace
@@ -243,7 +107,7 @@ void start_statistics() noexcept {
   if (started.load(relaxed)) return;
   show_statistics_region();
   ran_before = true;
-  set(head().started_at, now());
+  set(head().started_at, nanoseconds_now());
   started.store(true, relaxed);
 }
 
@@ -256,11 +120,18 @@ void stop_statistics() noexcept {
 void reset_statistics() noexcept {
   const std::lock_guard lock(statistics_control);
   set(head().ran, 0);
-  if (started.load(relaxed)) set(head().started_at, now());
+  if (started.load(relaxed)) set(head().started_at, nanoseconds_now());
   for (std::uint64_t& bytes : head().last_batch_bytes) set(bytes, 0);
   for (sluice_stats_shard& shard : statistics_region().shards) {
     for (std::uint64_t& counter : words_of(shard)) set(counter, 0);
   }
+  // What has never been counted stays untouched memory.
+  for (sluice_stats_latencies& latencies : statistics_region().latencies) {
+    for (std::uint64_t& counter : words_of(latencies)) {
+      if (value(counter) != 0) set(counter, 0);
+    }
+  }
+  add(head().resets, 1);
 }
 
 bool statistics_running() noexcept {
@@ -275,7 +146,7 @@ void statistics_after_fork(bool in_child) noexcept {
   if (in_child && ran_before) {
     renew_statistics_region_in_child();
     set(head().ran, 0);
-    set(head().started_at, started.load(relaxed) ? now() : 0);
+    set(head().started_at, started.load(relaxed) ? nanoseconds_now() : 0);
   }
   statistics_control.unlock();
 }
@@ -294,7 +165,9 @@ void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept {
   if (outcome.ok()) {
     add(sum.bytes, outcome.count());
     add(sum.nanoseconds, static_cast<std::uint64_t>(transfer.duration.count()));
-    add(sum.sizes[size_bucket(transfer.requested)], 1);
+    const std::size_t bucket = size_bucket(transfer.requested);
+    add(sum.sizes[bucket], 1);
+    count_latency(transfer.direction, transfer.path, bucket, transfer.duration);
   }
   if (transfer.in_batch) count_in_batch(shard, transfer, outcome);
   if (is_counted(transfer.device)) {
@@ -311,7 +184,9 @@ void count_vectored(const VectoredTransfer& transfer, base::Outcome outcome) noe
   if (outcome.ok()) {
     add(sum.bytes, outcome.count());
     add(sum.nanoseconds, static_cast<std::uint64_t>(transfer.duration.count()));
-    add(shard.directions[direction].sizes[size_bucket(transfer.requested)], 1);
+    const std::size_t bucket = size_bucket(transfer.requested);
+    add(shard.directions[direction].sizes[bucket], 1);
+    count_latency(transfer.direction, transfer.path, bucket, transfer.duration);
   }
   for (std::size_t device = 0; device < transfer.devices.size(); ++device) {
     const VectoredTransfer::Share& share = transfer.devices[device];
@@ -339,68 +214,38 @@ void count_carried(sluice_stats_carrier carrier, std::uint64_t times) noexcept {
 }
 
 void count_registered_bytes(int device, std::int64_t bytes) noexcept {
-  if (!is_counted(device)) return;
   const std::lock_guard lock(statistics_control);
   // Registered memory is a level, not an event: it is kept whether or not the statistics run.
+  if (device < 0) return add(head().registered_host_bytes, static_cast<std::uint64_t>(bytes));
+  if (!is_counted(device)) return;
   add(head().devices[device].registered_bytes, static_cast<std::uint64_t>(bytes));
   if (!statistics_running()) return;
   sluice_stats_device& entry = own_shard().devices[device];
   add(bytes >= 0 ? entry.registrations : entry.deregistrations, 1);
 }
 
-void name_device(int device, const unsigned char (&uuid)[16]) noexcept {
+bool knows_device(int device) noexcept {
+  if (!is_counted(device)) return true;  // nothing is to be told of it
+  return value(statistics_region().pci[device]) != 0;
+}
+
+void name_device(int device, const unsigned char (&uuid)[16], std::uint64_t pci) noexcept {
   if (!is_counted(device)) return;
-  const std::lock_guard lock(statistics_control);
   std::uint64_t words[2];
   std::memcpy(words, uuid, sizeof uuid);
   for (std::size_t i = 0; i < 2; ++i) set(head().devices[device].uuid[i], words[i]);
+  set(statistics_region().pci[device], pci);
 }
 
-void read_statistics(CUfileStatsLevel1_t& out, Vectored vectored) noexcept {
-  out = {};
-  fill(out, totals(vectored), running_seconds());
+UnderWay::UnderWay(base::Direction direction, std::uint64_t bytes, std::uint64_t transfers) noexcept
+    : direction_(direction) {
+  if (!statistics_running()) return;
+  amount_ = (transfers << flow_shift) + std::min(bytes, most_flow_bytes);
+  add(own_flow().under_way[static_cast<std::size_t>(direction_)], amount_);
 }
 
-void read_statistics(CUfileStatsLevel2_t& out, Vectored vectored) noexcept {
-  out = {};
-  fill(out, totals(vectored), running_seconds());
-}
-
-void read_statistics(VectoredCounters& out) noexcept {
-  const double seconds = running_seconds();
-  const sluice_stats_shard sum = totals(Vectored::apart);
-  const sluice_stats_vectored& reads = sum.vectored[0];
-  const sluice_stats_vectored& writes = sum.vectored[1];
-  out.readv_ops = pair_of(reads.operations);
-  out.writev_ops = pair_of(writes.operations);
-  out.readv_bytes = reads.bytes;
-  out.writev_bytes = writes.bytes;
-  out.readv_bw_bytes_per_sec = per_second(reads.bytes, seconds);
-  out.writev_bw_bytes_per_sec = per_second(writes.bytes, seconds);
-  out.readv_lat_sum_us = reads.nanoseconds / 1000;
-  out.writev_lat_sum_us = writes.nanoseconds / 1000;
-  out.readv_lat_avg_us = average(out.readv_lat_sum_us, reads.operations.ok);
-  out.writev_lat_avg_us = average(out.writev_lat_sum_us, writes.operations.ok);
-  out.readv_ops_per_sec = per_second(reads.operations.ok, seconds);
-  out.writev_ops_per_sec = per_second(writes.operations.ok, seconds);
-}
-
-void read_statistics(CUfileStatsLevel3_t& out, Vectored vectored) noexcept {
-  out = {};
-  const double seconds = running_seconds();
-  const sluice_stats_shard sum = totals(vectored);
-  fill(out.detailed, sum, seconds);
-  for (std::size_t ordinal = 0; ordinal < SLUICE_STATS_DEVICE_COUNT; ++ordinal) {
-    if (!has_been_used(sum.devices[ordinal]) && !is_named(ordinal)) continue;
-    CUfilePerGpuStats_t& gpu = out.per_gpu_stats[out.num_gpus++];
-    fill(gpu, sum.devices[ordinal], seconds);
-    auto& device = head().devices[ordinal];
-    gpu.reg_bytes = value(device.registered_bytes);
-    for (std::size_t i = 0; i < 2; ++i) {
-      const std::uint64_t part = value(device.uuid[i]);
-      std::memcpy(gpu.uuid + i * sizeof part, &part, sizeof part);
-    }
-  }
+UnderWay::~UnderWay() {
+  if (amount_ != 0) add(own_flow().under_way[static_cast<std::size_t>(direction_)], 0 - amount_);
 }
 
 std::size_t size_bucket(std::uint64_t bytes) noexcept {

@@ -37,7 +37,7 @@ struct Transfer {
   bool aligned = true;
   int device = -1;  // -1: host memory
   std::chrono::nanoseconds duration{};
-  bool by_drive = false;  // storage and device exchanged it; else the CPU carried it
+  sluice_path_t path = SLUICE_PATH_POSIX;
   bool in_batch = false;
 };
 
@@ -53,13 +53,15 @@ struct VectoredTransfer {
     bool aligned = true;
   };
   std::array<Share, SLUICE_STATS_DEVICE_COUNT> devices{};
+  sluice_path_t path = SLUICE_PATH_POSIX;  // of the last part that moved something
 
   // Of a part; device -1: host memory.
-  void add(int device, std::uint64_t bytes, bool by_drive, bool aligned) noexcept {
+  void add(int device, std::uint64_t bytes, sluice_path_t way, bool aligned) noexcept {
+    if (bytes > 0) path = way;
     if (device < 0 || device >= SLUICE_STATS_DEVICE_COUNT) return;
     Share& share = devices[static_cast<std::size_t>(device)];
     share.bytes += bytes;
-    share.by_drive = share.by_drive || by_drive;
+    share.by_drive = share.by_drive || way == SLUICE_PATH_P2PDMA;
     share.aligned = share.aligned && aligned;
   }
 };
@@ -86,9 +88,24 @@ void count_vectored(const VectoredTransfer& transfer, base::Outcome outcome) noe
 void count_way(const Way& way, const Tally& tally) noexcept;
 void count_carried(sluice_stats_carrier carrier, std::uint64_t times) noexcept;
 
+// Device -1: host memory.
 void count_registered_bytes(int device, std::int64_t bytes) noexcept;
-// What level 3 shows of a device; called when it is first seen.
-void name_device(int device, const unsigned char (&uuid)[16]) noexcept;
+// What others are told of a device: `pci` as sluice_stats_region has it, never 0. Both may be called from any thread.
+bool knows_device(int device) noexcept;
+void name_device(int device, const unsigned char (&uuid)[16], std::uint64_t pci) noexcept;
+
+// Lives on one thread while transfers are under way: one, or those of a group with their bytes together.
+class UnderWay {
+ public:
+  UnderWay(base::Direction direction, std::uint64_t bytes, std::uint64_t transfers = 1) noexcept;
+  ~UnderWay();
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+
+ private:
+  base::Direction direction_;
+  std::uint64_t amount_ = 0;
+};
 
 // Of the 32 bins that level 2 has room for, the last one also counts what is larger: NVIDIA's library fills no more.
 inline constexpr std::size_t size_bins_in_use = 16;

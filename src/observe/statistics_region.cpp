@@ -18,6 +18,7 @@
 
 #include "base/version.h"
 #include "observe/log.h"
+#include "observe/statistics_words.h"
 
 namespace sluice::observe {
 
@@ -29,6 +30,7 @@ constexpr int seal_future_write = 0x10;
 constexpr std::size_t region_size = sizeof(sluice_stats_region);
 
 static_assert(offsetof(sluice_stats_region, shards) % 64 == 0 && sizeof(sluice_stats_shard) % 64 == 0);
+static_assert(offsetof(sluice_stats_region, latencies) % 64 == 0 && sizeof(sluice_stats_latencies) % 64 == 0);
 static_assert(region_size % sizeof(std::uint64_t) == 0);
 
 alignas(64) constinit sluice_stats_region private_region{};
@@ -93,17 +95,19 @@ sluice_stats_region* map_memfd(int fd, void* place) noexcept {
 
 // Counters of transfers that ended late may still change: words are read as whole ones.
 void copy_words(sluice_stats_region& from, sluice_stats_region& to) noexcept {
-  auto* const source = reinterpret_cast<std::uint64_t*>(&from);
-  auto* const target = reinterpret_cast<std::uint64_t*>(&to);
-  for (std::size_t i = 0; i < region_size / sizeof *source; ++i) {
-    word(target[i]).store(word(source[i]).load(std::memory_order_relaxed), std::memory_order_relaxed);
+  const std::span source = words_of(from);
+  const std::span target = words_of(to);
+  for (std::size_t i = 0; i < source.size(); ++i) {
+    if (const std::uint64_t counted = value(source[i]); counted != 0) set(target[i], counted);
   }
 }
 
 void introduce(sluice_stats_region& region) noexcept {
   sluice_stats_head& head = region.head;
-  head.version = SLUICE_STATS_VERSION;
-  head.size = region_size;
+  head.version = SLUICE_STATS_BASE_VERSION;
+  head.size = SLUICE_STATS_BASE_SIZE;
+  head.extent_version = SLUICE_STATS_VERSION;
+  head.extent_size = region_size;
   head.pid = static_cast<std::uint64_t>(::getpid());
   constexpr const char* text = SLUICE_VERSION_TEXT;
   std::memcpy(head.library, text, std::min(std::strlen(text), sizeof head.library - 1));
@@ -144,7 +148,10 @@ void renew_statistics_region_in_child() noexcept {
   sluice_stats_region* const parents = current_region.load(std::memory_order_relaxed);
   sluice_stats_head head = parents->head;
   head.magic = 0;
-  std::memset(static_cast<void*>(&private_region), 0, sizeof private_region);
+  // Most of it was never touched, and is to stay that way.
+  for (std::uint64_t& counter : words_of(private_region)) {
+    if (counter != 0) counter = 0;
+  }
   if (parents == &private_region) {
     private_region.head = head;
     return;

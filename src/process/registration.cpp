@@ -8,6 +8,7 @@
 
 #include "base/failure.h"
 #include "config/denylist.h"
+#include "gpu/introduce.h"
 #include "gpu/loading.h"
 #include "gpu/memory.h"
 #include "gpu/settle.h"
@@ -163,7 +164,7 @@ void Process::register_buffer(const void* base, std::size_t size, int flags) {
   }
 
   gpu::settle(facts, address);
-  if (on_device) observe::name_device(facts.device, gpu::uuid_of(facts.device).bytes);
+  if (on_device) gpu::introduce_device(facts.device);
   auto buffer = std::make_unique<Buffer>(Buffer{address, size, facts, {}, is_whole});
   if (is_whole && wants_bar_mapping(session->options, facts)) buffer->mapping = gpu::BarMapping::onto(address, size);
   void* stale = nullptr;
@@ -178,7 +179,7 @@ void Process::register_buffer(const void* base, std::size_t size, int flags) {
         throw Failure(CU_FILE_MEMORY_ALREADY_REGISTERED, "a buffer with this address is registered already");
       }
     }
-    if (on_device) observe::count_registered_bytes(facts.device, static_cast<std::int64_t>(size));
+    observe::count_registered_bytes(on_device ? facts.device : -1, static_cast<std::int64_t>(size));
   }
   if (stale != nullptr) buffers_.retire(stale, drain_mode_now());
   observe::log_debug("core", [&] {
@@ -199,8 +200,8 @@ void Process::require_unknown(std::uint64_t address, const facts::BufferFacts& n
 
 // Under the lock, so that the level is never below what is there.
 void Process::count_out_locked(const Buffer& buffer) {
-  if (facts::is_host(buffer.facts.kind)) return;
-  observe::count_registered_bytes(buffer.facts.device, -static_cast<std::int64_t>(buffer.size));
+  const int device = facts::is_host(buffer.facts.kind) ? -1 : buffer.facts.device;
+  observe::count_registered_bytes(device, -static_cast<std::int64_t>(buffer.size));
 }
 
 // Without memory for it, the buffer is gone again.

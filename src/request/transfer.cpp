@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "facts/descriptor_check.h"
+#include "gpu/introduce.h"
 #include "gpu/memory.h"
 #include "gpu/settle.h"
 #include "observe/statistics.h"
@@ -150,7 +151,7 @@ std::optional<Outcome> told_of_registration(process::Process& process, const pro
 // What the statistics want to know of a transfer besides.
 struct Seen {
   facts::BufferFacts memory;
-  bool by_drive = false;
+  sluice_path_t path = SLUICE_PATH_POSIX;
 };
 
 Outcome run(process::Process& process, process::File& file, const Call& call, const Caller& caller,
@@ -197,7 +198,7 @@ Outcome run(process::Process& process, process::File& file, const Call& call, co
   // A trial copies on streams of our own, which may stand behind those that wait for this transfer.
   if (copier == nullptr) process::try_pair(open, memory.facts, process::need_of(file.session->options));
   const request::Result result = request::run(request, open, file.session->options);
-  seen.by_drive = result.way.path == SLUICE_PATH_P2PDMA;
+  seen.path = result.way.path;
   if (file.session->config->explain) explain_once(file, request, result);
   if (result.outcome.error() == EFAULT && is_behind_the_end(file, call, now)) return Outcome::bytes(0);
   return result.outcome;
@@ -208,6 +209,7 @@ Outcome run_counted(process::Process& process, process::File& file, const Call& 
   const std::uint64_t there = caller.progress.there;
   const Call rest = rest_of(call, there);
   if (!observe::statistics_running()) return after_prefix(there, run(process, file, rest, caller, seen));
+  const observe::UnderWay under_way(call.direction, rest.size);
   const auto begun = std::chrono::steady_clock::now();
   const Outcome outcome = after_prefix(there, run(process, file, rest, caller, seen));
   const observe::Transfer record{.direction = call.direction,
@@ -215,8 +217,9 @@ Outcome run_counted(process::Process& process, process::File& file, const Call& 
                                  .aligned = aligned(call),
                                  .device = facts::is_host(seen.memory.kind) ? -1 : seen.memory.device,
                                  .duration = std::chrono::steady_clock::now() - begun,
-                                 .by_drive = seen.by_drive,
+                                 .path = seen.path,
                                  .in_batch = caller.batch};
+  gpu::introduce_if_new(record.device);
   observe::count_transfer(record, outcome);
   return outcome;
 }
@@ -321,7 +324,7 @@ Outcome transfer_part(process::Process& process, process::File& file, const Call
                       observe::VectoredTransfer& seen) noexcept {
   Seen part;
   const Outcome outcome = run(process, file, call, {}, part);
-  seen.add(facts::is_host(part.memory.kind) ? -1 : part.memory.device, outcome.count(), part.by_drive, aligned(call));
+  seen.add(facts::is_host(part.memory.kind) ? -1 : part.memory.device, outcome.count(), part.path, aligned(call));
   return outcome;
 }
 

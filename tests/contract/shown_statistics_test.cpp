@@ -62,8 +62,8 @@ sluice_stats_region look() {
   sluice_stats_region copy;
   std::memcpy(&copy, memory, sizeof copy);
   munmap(memory, sizeof copy);
-  if (copy.head.magic != SLUICE_STATS_MAGIC || copy.head.version != SLUICE_STATS_VERSION ||
-      copy.head.size != sizeof copy || copy.head.pid != static_cast<std::uint64_t>(getpid())) {
+  if (copy.head.magic != SLUICE_STATS_MAGIC || copy.head.version != SLUICE_STATS_BASE_VERSION ||
+      copy.head.extent_size != sizeof copy || copy.head.pid != static_cast<std::uint64_t>(getpid())) {
     throw std::runtime_error("another head");
   }
   return copy;
@@ -247,6 +247,94 @@ TEST_F(ShownStatistics, MayBeStartedWhileOthersReadAndLookAtThem) {
               const Seen seen = sum(look());
               if (seen.reads != stats.read_ops.ok || seen.bytes != stats.read_bytes) complaints += text_of(seen);
               return complaints;
+            }),
+            "");
+}
+
+// As the header of version 4 had it, for readers that were built with that one.
+namespace version4 {
+struct Pair {
+  std::uint64_t ok, err;
+};
+struct Direction {
+  Pair operations;
+  std::uint64_t bytes, nanoseconds, batch_bytes, sizes[32];
+};
+struct Shard {
+  Direction directions[2];
+  struct {
+    Pair operations;
+    std::uint64_t bytes, nanoseconds;
+  } vectored[2];
+  Pair operations[10], batch_processed, batch_processed_by_drive;
+  struct {
+    std::uint64_t directions[2][6], registrations, deregistrations;
+  } devices[16];
+  std::uint64_t ways[4][24][5], carriers[9], room[5];
+};
+struct Region {
+  std::uint64_t magic;
+  std::uint32_t version, size;
+  std::uint64_t pid;
+  char library[32];
+  std::uint64_t level, started_at, ran, last_batch_bytes[2];
+  struct {
+    std::uint64_t registered_bytes, uuid[2];
+  } devices[16];
+  std::uint64_t room[4];
+  Shard shards[8];
+};
+}  // namespace version4
+
+TEST_F(ShownStatistics, AreReadByReadersOfVersion4AsEver) {
+  EXPECT_EQ(in_child([&] {
+              std::string complaints = open_at(3);
+              const Fd fd = file_.open(O_RDONLY);
+              const Handle handle(fd);
+              complaints += read(handle.get(), 3);
+              void* const memory =
+                  mmap(nullptr, sizeof(version4::Region), PROT_READ, MAP_SHARED, shown_descriptors().at(0), 0);
+              if (memory == MAP_FAILED) return std::string("no mapping");
+              const auto& old = *static_cast<const version4::Region*>(memory);
+              if (old.magic != SLUICE_STATS_MAGIC || old.version != 4 || old.size != sizeof old ||
+                  old.pid != static_cast<std::uint64_t>(getpid()) || old.level != 3 || old.started_at == 0) {
+                complaints += "another head; ";
+              }
+              std::uint64_t reads = 0, bytes = 0, sized = 0, by_way = 0, registered = 0;
+              for (const version4::Shard& shard : old.shards) {
+                reads += shard.directions[0].operations.ok;
+                bytes += shard.directions[0].bytes;
+                sized += shard.directions[0].sizes[5];
+                by_way += shard.ways[0][0][0];
+                registered += shard.operations[0].ok;
+              }
+              if (reads != 3 || bytes != 3 * kSize || sized != 3 || by_way != 3 || registered != 1) {
+                complaints += "another sum; ";
+              }
+              return complaints;
+            }),
+            "");
+}
+
+TEST_F(ShownStatistics, TellLatenciesOfEachTransferAndWhatIsRegistered) {
+  EXPECT_EQ(in_child([&] {
+              std::string complaints = open_at(1);
+              const Fd fd = file_.open(O_RDONLY);
+              const Handle handle(fd);
+              complaints += read(handle.get(), 5);
+              std::uint64_t timed = 0;
+              for (const sluice_stats_latencies& shard : look().latencies) {
+                for (const std::uint64_t count : shard.counts[0][SLUICE_PATH_POSIX][3]) timed += count;
+              }
+              if (timed != 5) complaints += std::to_string(timed) + " latencies; ";
+              std::uint64_t under_way = 0;
+              for (const sluice_stats_flow& flow : look().flows) under_way += flow.under_way[0];
+              if (under_way != 0) complaints += "something is under way; ";
+              const Memory memory(MemoryKind::plain, kSize);
+              cuFileBufRegister(memory.address(), kSize, 0);
+              if (look().head.registered_host_bytes != kSize) complaints += "not registered; ";
+              cuFileBufDeregister(memory.address());
+              return complaints + (look().head.registered_host_bytes == 0 ? "" : "still registered");
             }),
             "");
 }

@@ -68,11 +68,11 @@ def test_a_recorded_machine_is_unpacked_inside_its_folder_alone():
 # Shows a region of statistics full of ones; the last word is 1 when it is sealed.
 HOSTILE_PROCESS = """
 import fcntl, mmap, os, sys
-version, size, seals = map(int, sys.argv[1:])
+version, size, whole, seals = map(int, sys.argv[1:])
 fd = os.memfd_create("sluice-stats", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-os.ftruncate(fd, size)
-memory = mmap.mmap(fd, size)
-memory[:] = b"\\xff" * size
+os.ftruncate(fd, whole)
+memory = mmap.mmap(fd, whole)
+memory[:] = b"\\xff" * whole
 head = (0x5354415453434c53).to_bytes(8, "little") + version.to_bytes(4, "little") + size.to_bytes(4, "little")
 memory[0:24] = head + os.getpid().to_bytes(8, "little")
 if seals:
@@ -84,10 +84,10 @@ sys.stdin.read()
 
 def test_statistics_that_lie_harm_no_reader():
     header = (support.SOURCE / "include/sluice_stats.h").read_text(encoding="utf-8")
-    version = header.split("SLUICE_STATS_VERSION ")[1].split("u")[0]
-    size = run(PROGRAM, "region").stdout.strip()
+    version = header.split("SLUICE_STATS_BASE_VERSION ")[1].split("u")[0]
+    sizes = run(PROGRAM, "region").stdout.split()
     for sealed in ("0", "1"):
-        with subprocess.Popen([sys.executable, "-c", HOSTILE_PROCESS, version, size, sealed], env=environment(),
+        with subprocess.Popen([sys.executable, "-c", HOSTILE_PROCESS, version, *sizes, sealed], env=environment(),
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
             equal(child.stdout.readline().strip(), "ready")
             for words in ((), ("--json",), ("--level", "3")):

@@ -331,6 +331,31 @@ def test_stats_that_another_version_shows_or_nobody_are_refused():
             pretending.communicate("\n", timeout=60)
 
 
+# Shows a region of version 4: three reads of 64 KiB, level 2.
+VERSION_4 = """
+import fcntl, mmap, os, sys
+fd = os.memfd_create("sluice-stats", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+os.ftruncate(fd, 53248)
+memory = mmap.mmap(fd, 53248)
+words = {0: 0x5354415453434c53, 8: 4 | 53248 << 32, 16: os.getpid(), 24: 0x302e312e30, 56: 2, 512: 3, 528: 3 * 65536,
+         592: 3}
+for place, word in words.items():
+    memory[place:place + 8] = word.to_bytes(8, "little")
+fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_stats_of_a_process_on_version_4_are_read():
+    with subprocess.Popen([PYTHON, "-c", VERSION_4], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as old:
+        equal(old.stdout.readline(), "ready\n")
+        answer = shown(old.pid)
+        equal(counts(answer), (3, 0, 3 * SIZE, 0))
+        equal((answer["library"], answer["level"], answer["sizes"]),
+              ("0.1.0", 2, [{"from_bytes": SIZE, "reads": 3, "writes": 0}]))
+
+
 def test_stats_command_line_is_held_to_what_it_says():
     refusal(2**22 + 1, "There is no process", "pgrep -a NAME")
     for words, part in (((), "--pid is required"), (("-p", "x"), "x"), (("-p", "0"), "0 is no number of a process"),

@@ -133,11 +133,11 @@ std::unique_ptr<ShownRegion> read_memory(const WatchedProcess& process, const Sh
 }
 
 void want_layout(const WatchedProcess& process, const sluice_stats_head& head) {
-  if (head.version == SLUICE_STATS_VERSION && head.size == region_size) return;
+  if (head.version == SLUICE_STATS_BASE_VERSION && head.size == SLUICE_STATS_BASE_SIZE) return;
   throw ToolError(
       fmt::format("Process {} runs on another version of Sluice: its statistics have layout {} of {} bytes, this tool "
                   "reads layout {} of {}.",
-                  process.name(), head.version, head.size, SLUICE_STATS_VERSION, region_size),
+                  process.name(), head.version, head.size, SLUICE_STATS_BASE_VERSION, SLUICE_STATS_BASE_SIZE),
       "Use the sluice or gds_stats that was installed with the library that the process runs on.");
 }
 

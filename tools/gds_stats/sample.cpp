@@ -16,10 +16,35 @@ std::span<std::uint64_t> words(sluice_stats_shard& shard) {
   return {reinterpret_cast<std::uint64_t*>(&shard), sizeof shard / sizeof(std::uint64_t)};
 }
 
+std::span<const std::uint64_t> words(const sluice_stats_shard& shard) {
+  return {reinterpret_cast<const std::uint64_t*>(&shard), sizeof shard / sizeof(std::uint64_t)};
+}
+
 std::uint64_t nanoseconds_now() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+constexpr std::size_t latency_words = sizeof(sluice_stats_latencies) / sizeof(std::uint64_t);
+
+void add_flows(const sluice_stats_region& region, Sample& sample) {
+  for (std::size_t direction = 0; direction < 2; ++direction) {
+    std::uint64_t sum = 0;
+    for (const sluice_stats_flow& flow : region.flows) sum += flow.under_way[direction];
+    if (sum >> 63 != 0) continue;
+    sample.under_way[direction] += sum >> 40;
+    sample.bytes_under_way[direction] += sum & ((std::uint64_t{1} << 40) - 1);
+  }
+}
+
+void add_latencies(const sluice_stats_region& region, Sample& sample) {
+  if (region.head.extent_version == 0) return;
+  sample.latencies.resize(latency_words);
+  for (const sluice_stats_latencies& shard : region.latencies) {
+    const auto* const counts = &shard.counts[0][0][0][0];
+    for (std::size_t i = 0; i < latency_words; ++i) sample.latencies[i] += counts[i];
+  }
 }
 
 void add_head(const sluice_stats_head& head, Sample& sample) {
@@ -34,11 +59,21 @@ void add_head(const sluice_stats_head& head, Sample& sample) {
   sample.seconds = std::max(sample.seconds, static_cast<double>(nanoseconds) / 1e9);
   for (std::size_t i = 0; i < 2; ++i)
     sample.last_batch_bytes[i] = std::max(sample.last_batch_bytes[i], head.last_batch_bytes[i]);
+  sample.resets += head.resets;
+  sample.registered_host_bytes += head.registered_host_bytes;
   for (std::size_t i = 0; i < SLUICE_STATS_DEVICE_COUNT; ++i) {
     sample.registered_bytes[i] += head.devices[i].registered_bytes;
     if (head.devices[i].uuid[0] != 0 || head.devices[i].uuid[1] != 0) {
       std::memcpy(sample.uuids[i].data(), head.devices[i].uuid, sizeof head.devices[i].uuid);
     }
+  }
+}
+
+// Where they were reset meanwhile, all count from zero. A counter that has fallen without that does so alone.
+void subtract(std::span<std::uint64_t> now, std::span<const std::uint64_t> earlier, bool reset) {
+  if (reset || now.size() != earlier.size()) return;
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (now[i] >= earlier[i]) now[i] -= earlier[i];
   }
 }
 
@@ -59,10 +94,15 @@ void fold_vectored(sluice_stats_shard& sum) {
 Sample take_sample(std::vector<std::unique_ptr<ShownRegion>>& regions) {
   Sample sample;
   for (const std::unique_ptr<ShownRegion>& region : regions) {
-    sluice_stats_region copy = region->read();
+    const sluice_stats_region& copy = region->read();
     add_head(copy.head, sample);
+    add_flows(copy, sample);
+    add_latencies(copy, sample);
+    for (std::size_t i = 0; i < SLUICE_STATS_DEVICE_COUNT; ++i) {
+      if ((copy.pci[i] & SLUICE_STATS_PCI_KNOWN) != 0) sample.pci[i] = copy.pci[i];
+    }
     const std::span sums = words(sample.sum);
-    for (sluice_stats_shard& shard : copy.shards) {
+    for (const sluice_stats_shard& shard : copy.shards) {
       const std::span counters = words(shard);
       for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += counters[i];
     }
@@ -74,11 +114,22 @@ Sample take_sample(std::vector<std::unique_ptr<ShownRegion>>& regions) {
 Sample since(const Sample& now, const Sample& earlier, double seconds) {
   Sample difference = now;
   difference.seconds = seconds;
-  sluice_stats_shard before = earlier.sum;
-  const std::span then = words(before);
-  const std::span rest = words(difference.sum);
-  for (std::size_t i = 0; i < rest.size(); ++i) rest[i] = rest[i] >= then[i] ? rest[i] - then[i] : rest[i];
+  subtract(words(difference.sum), words(earlier.sum), now.resets != earlier.resets);
+  subtract(difference.latencies, earlier.latencies, now.resets != earlier.resets);
   return difference;
+}
+
+std::span<const std::uint64_t> latencies_of(const Sample& sample, std::size_t direction, std::size_t path,
+                                            std::size_t size_class) {
+  if (sample.latencies.empty()) return {};
+  const std::size_t row = (direction * SLUICE_PATH_COUNT + path) * SLUICE_STATS_CLASS_COUNT + size_class;
+  return std::span(sample.latencies).subspan(row * SLUICE_STATS_LATENCY_COUNT, SLUICE_STATS_LATENCY_COUNT);
+}
+
+std::uint64_t batch_entries_waiting(const Sample& sample) {
+  const std::uint64_t submitted = sample.sum.operations[SLUICE_STATS_BATCH_ENQUEUED].ok;
+  const std::uint64_t ended = sample.sum.batch_processed.ok + sample.sum.batch_processed.err;
+  return submitted - std::min(submitted, ended);
 }
 
 Rates rates_of(const sluice_stats_direction& direction, double seconds) {

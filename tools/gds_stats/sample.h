@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,16 @@ struct Sample {
   std::size_t libraries = 0;  // copies of it in the process
   std::uint64_t level = 0;
   bool running = false;
-  double seconds = 0;  // that they have run
+  double seconds = 0;        // that they have run
+  std::uint64_t resets = 0;  // how often the counters were set to zero; each process begins at 0
   sluice_stats_shard sum{};
+  std::vector<std::uint64_t> latencies;  // as sluice_stats_latencies lays them out; see latencies_of()
+  std::array<std::uint64_t, 2> under_way{};
+  std::array<std::uint64_t, 2> bytes_under_way{};
   std::array<std::uint64_t, 2> last_batch_bytes{};
+  std::uint64_t registered_host_bytes = 0;
   std::array<std::uint64_t, SLUICE_STATS_DEVICE_COUNT> registered_bytes{};
+  std::array<std::uint64_t, SLUICE_STATS_DEVICE_COUNT> pci{};
   std::array<std::array<unsigned char, 16>, SLUICE_STATS_DEVICE_COUNT> uuids{};
 };
 
@@ -38,6 +45,13 @@ struct Rates {
   double microseconds = 0;  // each, on average
 };
 Rates rates_of(const sluice_stats_direction& direction, double seconds);
+
+// The counts of one direction, path and class of sizes; empty where the process has no latencies (version 4).
+std::span<const std::uint64_t> latencies_of(const Sample& sample, std::size_t direction, std::size_t path,
+                                            std::size_t size_class);
+
+// Entries of batches that were submitted and have not ended.
+std::uint64_t batch_entries_waiting(const Sample& sample);
 
 bool has_been_used(const sluice_stats_device& device);
 

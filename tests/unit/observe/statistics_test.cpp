@@ -66,8 +66,8 @@ TEST_F(Statistics, TellDevicesApartAndLeaveHostMemoryOut) {
 }
 
 TEST_F(Statistics, TellWhatTheDriveMovedFromWhatTheCpuCarried) {
-  count_transfer({.requested = 4096, .device = 2, .by_drive = true}, Outcome::bytes(4096));
-  count_transfer({.requested = 4096, .device = 2, .by_drive = true, .in_batch = true}, Outcome::bytes(4096));
+  count_transfer({.requested = 4096, .device = 2, .path = SLUICE_PATH_P2PDMA}, Outcome::bytes(4096));
+  count_transfer({.requested = 4096, .device = 2, .path = SLUICE_PATH_P2PDMA, .in_batch = true}, Outcome::bytes(4096));
   count_transfer({.requested = 4096, .device = 2, .in_batch = true}, Outcome::bytes(4096));
   count_transfer({.requested = 4096, .device = 2, .in_batch = true}, Outcome::system_error(EIO));
   count(Operation::batch_enqueued, true, 3);
