@@ -2,48 +2,11 @@
 // Reading a range of a file into device memory: many helpers fill a staging buffer, the device empties it meanwhile.
 #pragma once
 
-#include <cstdint>
-
 #include "base/outcome.h"
-#include "base/strong.h"
-#include "facts/descriptor_check.h"
-#include "io/disk_queue.h"
-#include "io/prefetch.h"
-#include "io/private_files.h"
 #include "staging/staging_buffer.h"
+#include "transfer/file_range.h"
 
 namespace sluice::transfer {
-
-struct FileRange {
-  int fd;
-  base::FileOffset at;
-  std::uint64_t length;
-  std::uint32_t block;          // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
-  std::uint64_t file_size;      // a hint; ~0 when unknown
-  facts::DescriptorCheck& now;  // a read into the device asks it, before any byte gets there
-  io::PrivateFile& buffered;    // for what O_DIRECT refuses after all
-  io::DiskQueue& disk;          // how O_DIRECT reads are kept on their way
-  // Of a write into the page cache:
-  std::uint64_t file;        // the same for the same file, whatever descriptor it is written through
-  io::PrefetchRange place;   // what may be prefetched of it
-  std::uint64_t next_range;  // bytes behind the range that are likely to be written next; 0: nobody knows
-
-  // Chunks of the range begin on multiples of it, but for the first one.
-  std::uint64_t unit() const noexcept { return block > page ? block : page; }
-  static constexpr std::uint32_t page = 4096;
-};
-
-// What carries bytes between the staging buffer and the device.
-enum class CopyEngine : std::uint8_t {
-  automatic,  // the kernel for what is cached, the copy engine for what a disk has to bring first
-  kernel,     // the gather kernel wherever it can
-  engine,     // the copy engine
-};
-
-struct Target {
-  cuda::DevicePtr to;
-  bool is_one_allocation;  // is known to be just now; else it is asked where it matters
-};
 
 // Bytes in place: all of them, or up to the end of the file or the first error. Memory behind the count is as it was.
 base::Outcome read_to_device(const FileRange& range, staging::StagingLease& lease, const Target& target,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transfer/read_cut.h"
+#include "transfer/plan.h"
 
 #include <algorithm>
 #include <array>
@@ -37,6 +37,11 @@ constexpr Size alone_in_crowd{~0ULL, 256 << 10, 0};
 constexpr std::uint32_t worth_a_copy = 256 << 10;
 constexpr std::uint32_t worth_a_copy_in_crowd = 1 << 20;
 
+// Chunks of many reads that go together.
+constexpr std::uint32_t smallest_scattered = 4096;
+constexpr std::uint32_t usual_scattered = 16 << 10;
+constexpr std::uint32_t largest_scattered = 64 << 10;
+
 // So many have places of their own: fewer gain nothing by it.
 constexpr unsigned fewest_helpers_apart = 4;
 
@@ -60,7 +65,7 @@ const Size& size_of(const ReadShape& shape, bool in_copying_crowd) {
 
 }  // namespace
 
-ReadCut cut_read(const ReadShape& shape) noexcept {
+ReadPlan plan_read(const ReadShape& shape) noexcept {
   std::uint64_t skip = shape.at.value % shape.unit;
   std::uint64_t total = skip + shape.length;
   const bool in_copying_crowd =
@@ -72,7 +77,9 @@ ReadCut cut_read(const ReadShape& shape) noexcept {
     skip += spared;
     total += spared;
   }
-  ReadCut made{};
+  ReadPlan made{};
+  made.bytes = shape.length;
+  made.stride = size.chunk_bytes;
   made.skip = static_cast<std::uint32_t>(skip);
   made.chunk_bytes = size.chunk_bytes;
   made.chunks = static_cast<std::uint32_t>((total + size.chunk_bytes - 1) / size.chunk_bytes);
@@ -90,6 +97,62 @@ ReadCut cut_read(const ReadShape& shape) noexcept {
   made.chunks_a_copy = std::max(1U, (in_copying_crowd ? worth_a_copy_in_crowd : worth_a_copy) / size.chunk_bytes);
   made.less_when_idle = !in_copying_crowd;
   made.shift = shape.block == 1 ? static_cast<std::uint32_t>((shape.to - skip) % 16) : 0;
+  return made;
+}
+
+std::chrono::microseconds gather_start_timeout(std::uint64_t bytes, unsigned jobs) noexcept {
+  using std::chrono::microseconds;
+  constexpr std::uint64_t bytes_a_microsecond = 8192;
+  if (jobs <= 1) return staging::lone_kernel_start_timeout(bytes);
+  return std::clamp(microseconds(bytes / bytes_a_microsecond), microseconds(400), microseconds(3000));
+}
+
+// Kernels of our own end soon.
+std::chrono::microseconds scatter_start_timeout(std::uint64_t bytes, unsigned jobs) noexcept {
+  return jobs > 1 ? std::chrono::microseconds(3000) : staging::lone_kernel_start_timeout(bytes);
+}
+
+// Enough to keep the link busy; more only take processors from the program's own kernels. Of small chunks each block is
+// on its way to the next one more often.
+unsigned gather_blocks(std::uint32_t chunk_bytes, unsigned requests) noexcept {
+  constexpr unsigned fewest_blocks = 4;
+  const unsigned for_all = chunk_bytes < (64U << 10U) ? 32 : 16;
+  return std::max(fewest_blocks, for_all / std::max(1U, requests));
+}
+
+// Small chunks start the device sooner, large ones cost less.
+LaunchCut cut_launch(std::span<const ReadItem> items) noexcept {
+  LaunchCut made{};
+  std::uint32_t large_chunks = 0;
+  std::uint32_t usual_chunks = 0;
+  std::uint64_t longest = 0;
+  for (; made.items < items.size(); ++made.items) {
+    const std::uint64_t length = items[made.items].length;
+    if (large_chunks + chunks_in(length, largest_scattered) > most_scatter_chunks) break;
+    large_chunks += chunks_in(length, largest_scattered);
+    usual_chunks += chunks_in(length, usual_scattered);
+    longest = std::max(longest, length);
+  }
+  const std::uint32_t whole = chunks_in(longest, smallest_scattered) * smallest_scattered;
+  made.chunk_bytes = std::min(usual_chunks <= most_scatter_chunks ? usual_scattered : largest_scattered, whole);
+  return made;
+}
+
+// Where all targets lie alike, neighbours in the staging buffer touch, and the copy engine takes them in one piece.
+ReadPlan plan_scatter(const ScatterShape& shape) noexcept {
+  ReadPlan made{};
+  made.bytes = shape.bytes;
+  made.chunk_bytes = shape.chunk_bytes;
+  made.chunks = shape.chunks;
+  made.stride = shape.alike_aligned ? shape.chunk_bytes : shape.chunk_bytes + 64;
+  made.helpers = std::min(most_scatter_helpers, shape.chunks - 1);
+  made.cached = true;
+  made.chunks_a_copy = 1;
+  const auto slots = std::min(staging::most_slots, static_cast<std::uint32_t>((shape.room - 16) / made.stride));
+  const bool apart = shape.by_kernel && shape.chunk_bytes >= usual_scattered && shape.chunks > most_scatter_helpers &&
+                     shape.others == 0;
+  made.slots =
+      apart ? staging::SlotLayout::of_their_own(slots, shape.workers + 1) : staging::SlotLayout{.count = slots};
   return made;
 }
 

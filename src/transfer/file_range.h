@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a transfer between a file and device memory is asked for.
+#pragma once
+
+#include <cstdint>
+
+#include "base/outcome.h"
+#include "base/strong.h"
+#include "facts/descriptor_check.h"
+#include "gpu/memory.h"
+#include "io/disk_queue.h"
+#include "io/prefetch.h"
+#include "io/private_files.h"
+
+namespace sluice::transfer {
+
+struct FileRange {
+  int fd;
+  base::FileOffset at;
+  std::uint64_t length;
+  std::uint32_t block;          // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
+  std::uint64_t file_size;      // a hint; ~0 when unknown
+  facts::DescriptorCheck& now;  // a read into the device asks it, before any byte gets there
+  io::PrivateFile& buffered;    // for what O_DIRECT refuses after all
+  io::DiskQueue& disk;          // how O_DIRECT reads are kept on their way
+  // Of a write into the page cache:
+  std::uint64_t file;        // the same for the same file, whatever descriptor it is written through
+  io::PrefetchRange place;   // what may be prefetched of it
+  std::uint64_t next_range;  // bytes behind the range that are likely to be written next; 0: nobody knows
+
+  // Chunks of the range begin on multiples of it, but for the first one.
+  std::uint64_t unit() const noexcept { return block > page ? block : page; }
+  static constexpr std::uint32_t page = 4096;
+};
+
+// One of many reads into device memory that go together; of a buffered descriptor.
+struct ReadItem {
+  int fd = -1;
+  base::FileOffset at;
+  std::uint64_t length = 0;
+  std::uint64_t file_size = 0;  // a hint; ~0 when unknown
+  cuda::DevicePtr to = 0;
+
+  // What came of it. Memory behind the count is as it was, but where it is left for the device's sake.
+  base::Outcome outcome = base::Outcome::bytes(0);
+  bool remains = false;  // the rest is for others: the page cache does not have it, the device refused somebody's
+};
+
+inline constexpr std::uint64_t most_in_a_read_item = std::uint64_t{4} << 20U;
+
+// What carries bytes between the staging buffer and the device.
+enum class CopyEngine : std::uint8_t {
+  automatic,  // the kernel for what is cached, the copy engine for what a disk has to bring first
+  kernel,     // the gather kernel wherever it can
+  engine,     // the copy engine
+};
+
+struct Target {
+  cuda::DevicePtr to;
+  bool is_one_allocation;  // is known to be just now; else it is asked where it matters
+};
+
+}  // namespace sluice::transfer

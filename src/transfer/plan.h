@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who carries a transfer, in which chunks, with how many helpers and into which places. Pure functions of what is known
+// when it begins.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/strong.h"
+#include "gpu/memory.h"
+#include "staging/slot_cursor.h"
+#include "staging/staging_buffer.h"
+#include "transfer/file_range.h"
+
+namespace sluice::transfer {
+
+// The read, and what goes on beside it.
+struct ReadShape {
+  base::FileOffset at;
+  std::uint64_t length;
+  std::uint32_t block;  // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
+  std::uint32_t unit;   // chunks begin on multiples of it, but for the first one
+  cuda::DevicePtr to;
+  bool cached;             // no disk has to bring it first
+  bool by_kernel;          // which carries what has been read; else the copy engine does
+  unsigned others;         // requests that are under way
+  bool workers_suffice;    // among them and this one
+  unsigned workers;        // that there are
+  unsigned extra_helpers;  // helpers that large reads have shown to be worth having (workers/helper_tuner.h)
+
+  // A request in a crowd is one of three at least.
+  bool in_crowd() const noexcept { return others + 1 >= 3; }
+};
+
+struct ReadPlan {
+  std::uint64_t bytes;
+  // Bytes before the range in chunk 0, so that all others begin on a page of the file, and this one is short where the
+  // device waits for it.
+  std::uint32_t skip;
+  std::uint32_t chunk_bytes;
+  std::uint32_t chunks;
+  staging::SlotLayout slots;
+  std::uint32_t stride;  // from one place to the next
+  std::uint32_t shift;   // where the places begin, so that the kernel finds source and target alike aligned
+  unsigned helpers;
+  bool cached;
+  bool in_crowd;
+  bool tells;          // long enough, and alone, to tell whether its helpers were enough
+  bool helpers_sleep;  // while their places are full
+  // For the copy engine: so many chunks at a time, and fewer where it has nothing of this request to do.
+  std::uint32_t chunks_a_copy;
+  bool less_when_idle;
+};
+
+ReadPlan plan_read(const ReadShape& shape) noexcept;
+
+// May the gather kernel carry a read? Whether it is worth trying just now, the staging buffer tells.
+struct KernelFacts {
+  CopyEngine wanted;
+  bool has_sentinel;  // without it no kernel may wait for storage
+  bool cached;
+  bool alike_aligned;  // the places and the target, on 16 bytes
+  bool is_loaded;
+};
+constexpr bool kernel_may_carry(const KernelFacts& facts) noexcept {
+  return facts.wanted != CopyEngine::engine && facts.has_sentinel &&
+         (facts.cached || facts.wanted == CopyEngine::kernel) && facts.alike_aligned && facts.is_loaded;
+}
+// The kernel takes source and target alike aligned; O_DIRECT wants its places on a page.
+constexpr bool can_be_gathered(const FileRange& range, cuda::DevicePtr to) noexcept {
+  return range.block == 1 || (to - range.at.value % range.unit()) % 16 == 0;
+}
+
+// How long a launch may take to begin, among so many requests under way, before it is revoked. Beside others a kernel
+// takes its time, and the copy engine gets little of a link that they fill: it is worth as long as its bytes would
+// take.
+std::chrono::microseconds gather_start_timeout(std::uint64_t bytes, unsigned jobs) noexcept;
+std::chrono::microseconds scatter_start_timeout(std::uint64_t bytes, unsigned jobs) noexcept;
+
+// Blocks of the gather kernel, for all requests that are under way together.
+unsigned gather_blocks(std::uint32_t chunk_bytes, unsigned requests) noexcept;
+
+// Many reads: as many of them as one launch takes, and the size of their chunks.
+inline constexpr unsigned most_scatter_helpers = 11;
+inline constexpr std::uint32_t most_scatter_chunks = staging::most_targets - most_scatter_helpers - 1;
+constexpr std::uint32_t chunks_in(std::uint64_t length, std::uint32_t size) noexcept {
+  return static_cast<std::uint32_t>((length + size - 1) / size);
+}
+struct LaunchCut {
+  std::size_t items;
+  std::uint32_t chunk_bytes;
+};
+LaunchCut cut_launch(std::span<const ReadItem> items) noexcept;
+
+// The launch, with so many bytes of room in the staging buffer.
+struct ScatterShape {
+  std::uint64_t bytes;
+  std::uint64_t room;
+  std::uint32_t chunk_bytes;
+  std::uint32_t chunks;
+  bool alike_aligned;  // all targets, on 16 bytes
+  bool by_kernel;
+  unsigned others;  // requests that are under way
+  unsigned workers;
+};
+ReadPlan plan_scatter(const ScatterShape& shape) noexcept;
+
+}  // namespace sluice::transfer
