@@ -58,11 +58,12 @@ struct KernelSymbols {
 
 // "ffffffff81a0b000 T pci_p2pdma_add_resource". The addresses may be hidden from ordinary users, the names are not.
 // Other symbols with p2pdma in their names exist in kernels without it. Of dma-bufs the part that rings and drivers
-// share is looked for, by the name that it has in the patches; released kernels have none of it yet.
+// share is looked for, by the names under which it was merged for Linux 7.4: io_release_dmabuf is older, and the
+// network's.
 KernelSymbols symbols_of(const Root& root) {
-  const std::vector<bool> found =
-      file_contains(root.at("/proc/kallsyms"), {" pci_p2pdma_add_resource\n", " io_dmabuf_token_"});
-  return {found[0], found[1]};
+  const std::vector<bool> found = file_contains(
+      root.at("/proc/kallsyms"), {" pci_p2pdma_add_resource\n", " dma_buf_io_ctx_create\n", " __io_register_dmabuf\n"});
+  return {found[0], found[1] || found[2]};
 }
 
 // Both are built into a kernel or not, so once is enough: the list is long.
