@@ -20,9 +20,9 @@ void gather(const Launch& launch) {
                        .silent_up_to = launch.parameter<std::uint32_t>(10),
                        .first_number = launch.parameter<std::uint32_t>(11),
                        .launch_id = launch.parameter<std::uint32_t>(12)};
-  carry_ticketed(launch, given, [&](std::uint64_t chunk, std::uint64_t place, std::uint32_t length) {
+  carry_ticketed(launch, given, [&](std::uint64_t chunk, std::uint64_t slot, std::uint32_t length) {
     const std::uint64_t into = chunk == 0 ? skip : 0;
-    launch.copy(target + chunk * chunk_bytes + into, slots + place * stride + into, length);
+    launch.copy(target + chunk * chunk_bytes + into, slots + slot * stride + into, length);
   });
 }
 

@@ -2,8 +2,10 @@
 // The twin of src/gpu/kernels/serve.cu: one thread that looks at one mailbox after the other.
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <thread>
 
+#include "gpu/kernel_protocol.h"
 #include "kernels.h"
 #include "twins.h"
 
@@ -18,13 +20,13 @@ struct ServeArguments {
         low(launch.parameter<std::uint64_t>(1)),
         high(launch.parameter<std::uint64_t>(2)),
         stride(launch.parameter<std::uint32_t>(3)),
-        place(launch.parameter<std::uint32_t>(4)),
+        data(launch.parameter<std::uint32_t>(4)),
         launch_id(launch.parameter<std::uint32_t>(5)),
         idle(launch.parameter<std::uint32_t>(6)),
         life(launch.parameter<std::uint32_t>(7)) {}
 
   std::uint64_t boxes, low, high;
-  std::uint32_t stride, place, launch_id, idle, life;
+  std::uint32_t stride, data, launch_id, idle, life;
 };
 
 std::uint64_t nanoseconds_now() {
@@ -38,11 +40,12 @@ class ServedBox {
       : launch_(&launch),
         given_(&given),
         box_(given.boxes + ((block < 8 ? given.low : given.high) >> (block % 8 * 8) & 255U) * given.stride),
-        words_{word<std::uint64_t>(0), word<std::uint64_t>(8)},
-        answer_(word<std::uint64_t>(128)),
+        request_{word<std::uint64_t>(0), word<std::uint64_t>(sizeof(std::uint64_t))},
+        answer_(word<std::uint64_t>(offsetof(gpu::MailboxWords, answer))),
         born_(nanoseconds_now()),
         since_(born_) {
-    std::atomic_ref(*word<std::uint32_t>(136)).store(given.launch_id, std::memory_order_seq_cst);
+    std::atomic_ref(*word<std::uint32_t>(offsetof(gpu::MailboxWords, begun)))
+        .store(given.launch_id, std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
 
@@ -50,19 +53,16 @@ class ServedBox {
   bool serve() {
     const std::uint64_t now = nanoseconds_now();
     const bool leaving = now - since_ >= given_->idle || now - born_ >= given_->life;
-    const std::uint64_t to = std::atomic_ref(*words_[0]).load(std::memory_order_acquire);
-    const std::uint64_t what = std::atomic_ref(*words_[1]).load(std::memory_order_acquire);
-    const auto number = static_cast<std::uint32_t>(what >> 32U);
-    const std::uint64_t stamp = to >> 48U;
-    const bool fresh = stamp != 0 && stamp == (number & 0xffffU) && number != last_;
+    const std::uint64_t where = std::atomic_ref(*request_[0]).load(std::memory_order_acquire);
+    const gpu::MailboxRequest seen{where, std::atomic_ref(*request_[1]).load(std::memory_order_acquire)};
+    const bool fresh = seen.is_whole() && seen.number() != last_;
     if (fresh) {
-      const std::uint64_t target = to & 0xffffffffffffU;
-      const std::uint64_t length = what & 0xffffffffU;
-      if (length > 0) launch_->copy(target, box_ + given_->place + target % 16, length);
-      last_ = number;
+      const std::uint64_t target = seen.target();
+      if (seen.length() > 0) launch_->copy(target, box_ + given_->data + target % 16, seen.length());
+      last_ = seen.number();
     }
     if (fresh || leaving) {
-      std::atomic_ref(*answer_).store((leaving ? std::uint64_t{given_->launch_id} << 32U : 0) | last_,
+      std::atomic_ref(*answer_).store(gpu::mailbox_answer(leaving ? given_->launch_id : 0, last_),
                                       std::memory_order_release);
       since_ = nanoseconds_now();
     }
@@ -78,7 +78,7 @@ class ServedBox {
   const Launch* launch_;
   const ServeArguments* given_;
   std::uint64_t box_;
-  std::uint64_t* words_[2];
+  std::uint64_t* request_[2];
   std::uint64_t* answer_;
   std::uint32_t last_ = 0;
   std::uint64_t born_;

@@ -2,24 +2,18 @@
 // The twin of src/gpu/kernels/stream_copy.cu, as two blocks: one that carries what comes, and one that is as slow as it
 // may be. What the first one has left may be overtaken by all that comes behind it, which devices do now and then.
 #include <chrono>
+#include <cstddef>
 #include <thread>
 #include <utility>
 
 #include "answer.h"
+#include "gpu/kernel_protocol.h"
 #include "kernels.h"
 #include "twins.h"
 
 namespace sluice::softgpu::twin {
 
 namespace {
-
-constexpr std::uint32_t kind_end = 0;
-constexpr std::uint32_t kind_to_device = 1;
-constexpr std::uint32_t kind_revoked = 3;
-
-constexpr std::uint32_t end_of_numbers = 0xe0000000U;  // a launch begins anew instead
-
-constexpr std::uint64_t line_bytes = 64;  // from one command to the next, and from one answer to the next
 
 // The parameters, in the kernel's order.
 struct StreamCopy {
@@ -37,21 +31,18 @@ struct StreamCopy {
   std::uint32_t slot_bytes, slots;
 };
 
-struct Command {
-  std::uint64_t address = 0;
-  std::uint32_t kind = 0;
-  std::uint32_t offset = 0;
-  std::uint32_t length = 0;
-};
+using Command = gpu::StreamCopyCommand;
+using Kind = gpu::StreamCopyKind;
 
 // Asks once.
 bool look(const Launch& launch, const StreamCopy& given, std::uint32_t number, Command& seen) {
-  const std::uint64_t slot = given.commands + line_bytes * std::uint64_t{number % given.slots};
-  const std::uint64_t what = launch.word<std::uint64_t>(slot + 8).load(std::memory_order_acquire);
-  const std::uint64_t where = launch.word<std::uint64_t>(slot).load(std::memory_order_acquire);
-  if (what >> 32U != number || where >> 56U != (number & 0xffU)) return false;
-  const auto low = static_cast<std::uint32_t>(what);
-  seen = {where & 0x00ffffffffffffffU, low >> 30U, low >> 17U & 0x1fffU, low & 0x1ffffU};
+  using Slot = gpu::StreamCopySlot;
+  const std::uint64_t slot = given.commands + sizeof(Slot) * std::uint64_t{number % given.slots};
+  const auto word = [&](std::size_t offset) { return launch.word<std::uint64_t>(slot + offset); };
+  const std::uint64_t second = word(offsetof(Slot, second_word)).load(std::memory_order_acquire);
+  const std::uint64_t first = word(offsetof(Slot, first_word)).load(std::memory_order_acquire);
+  if (!gpu::has_number(first, second, number)) return false;
+  seen = gpu::command_of(first, second);
   return true;
 }
 
@@ -82,12 +73,12 @@ Resumed wait_until_resumed(const Launch& launch, const StreamCopy& given) {
 
 void carry(const Launch& launch, const StreamCopy& given, std::uint32_t number, const Command& command) {
   const std::uint64_t slot = given.ring + std::uint64_t{number % given.slots} * given.slot_bytes + command.offset;
-  if (command.kind == kind_to_device) {
+  if (command.kind == Kind::to_device) {
     launch.copy(command.address, slot, command.length);
   } else {
     launch.copy(slot, command.address, command.length);
   }
-  launch.word<std::uint32_t>(given.acked + line_bytes * std::uint64_t{number % given.slots})
+  launch.word<std::uint32_t>(given.acked + sizeof(gpu::StreamCopyAck) * std::uint64_t{number % given.slots})
       .store(number, std::memory_order_release);
 }
 
@@ -95,13 +86,13 @@ void carry(const Launch& launch, const StreamCopy& given, std::uint32_t number, 
 std::uint32_t carry_all(const Launch& launch, const StreamCopy& given, std::uint32_t number, Command command) {
   constexpr int backoff = 50;  // looks in vain, after which the slow block carries what it has
   std::uint32_t slow_number = 0;
-  Command slow;
+  Command slow{};
   bool has_slow = false;
   const auto carry_slow = [&] {
     if (std::exchange(has_slow, false)) carry(launch, given, slow_number, slow);
   };
-  while (command.kind != kind_end) {
-    Command next;
+  while (command.kind != Kind::end) {
+    Command next{};
     if (!has_slow && look(launch, given, number + 1, next)) {
       slow_number = number;
       slow = command;
@@ -131,19 +122,19 @@ void stream_copy(const Launch& launch) {
   const StreamCopy given(launch);
   const auto word = [&](std::uint64_t index) { return launch.word<std::uint32_t>(given.words + 4 * index); };
   const auto counter = [&](std::uint64_t index) { return launch.word<std::uint32_t>(given.counters + 4 * index); };
-  const std::uint32_t first = counter(1).load();
+  const std::uint32_t first = counter(gpu::at_first).load();
   std::uint32_t number = first;
   word(0).store(first, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  Command command;
+  Command command{};
   // One that was revoked before it began has nothing to stand still in: the copy engine has done its work.
-  if (early_admission("sluice_errand") != cuda::success &&
-      !(look(launch, given, number, command) && command.kind == kind_revoked)) {
+  if (early_admission("sluice_stream_copy") != cuda::success &&
+      !(look(launch, given, number, command) && command.kind == Kind::revoked)) {
     return stand_still(launch);
   }
   if (!wait_for_command(launch, given, number, command)) return;
-  const bool off = command.kind == kind_revoked;
-  word(1).store(first << 1U | (off ? 1U : 0U), std::memory_order_release);
+  const bool off = command.kind == Kind::revoked;
+  word(1).store(off ? gpu::revoked_launch(first) : gpu::committed_launch(first), std::memory_order_release);
   const Resumed resumed = off ? wait_until_resumed(launch, given) : Resumed{.from = first};
   if (resumed.from != 0) {
     number = resumed.from;
@@ -156,9 +147,9 @@ void stream_copy(const Launch& launch) {
     number = resumed.over;
     if (number == 0) return;
   }
-  if (number >= end_of_numbers) number = 0x100U | (number & 0xffU);
-  counter(0).store(number);
-  counter(1).store(number);
+  number = gpu::following_launch(number);
+  counter(gpu::at_draws).store(number);
+  counter(gpu::at_first).store(number);
   word(2).store(first, std::memory_order_release);
 }
 

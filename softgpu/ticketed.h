@@ -21,8 +21,8 @@ struct Ticketed {
   std::uint32_t launch_id;
 };
 
-// A chunk, in which place it lies, and how many of its bytes there are.
-using CarryChunk = std::function<void(std::uint32_t chunk, std::uint32_t place, std::uint32_t length)>;
+// A chunk, in which slot it lies, and how many of its bytes there are.
+using CarryChunk = std::function<void(std::uint32_t chunk, std::uint32_t slot, std::uint32_t length)>;
 
 void carry_ticketed(const Launch& launch, const Ticketed& given, const CarryChunk& carry);
 

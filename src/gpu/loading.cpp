@@ -43,7 +43,7 @@ void load_all(const CudaApi& driver, Kernels& kernels) noexcept {
   const std::array entries{Entry{kernels::gather, "sluice_gather", &Kernels::gather},
                            Entry{kernels::scatter, "sluice_scatter", &Kernels::scatter},
                            Entry{kernels::serve, "sluice_serve", &Kernels::serve},
-                           Entry{kernels::stream_copy, "sluice_errand", &Kernels::stream_copy}};
+                           Entry{kernels::stream_copy, "sluice_stream_copy", &Kernels::stream_copy}};
   cuda::Module machine_code = nullptr;
   if (driver.soft || driver.module_load_data(&machine_code, kernels::machine_code()) != cuda::success) {
     machine_code = nullptr;

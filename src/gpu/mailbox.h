@@ -3,7 +3,6 @@
 // with its bytes in its box, that go to device memory without the copy engine.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -11,27 +10,13 @@
 #include <span>
 
 #include "gpu/cuda_api.h"
-#include "gpu/staging.h"
+#include "gpu/kernel_protocol.h"
+#include "gpu/loading.h"
 
 namespace sluice::gpu {
 
-// At the start of a box. Host and device write a line each.
-struct MailboxWords {
-  // By the host. [0]: low half of the number << 48 | target; [1]: number << 32 | length. A request is there when both
-  // have the same number, whose low half is not 0. Target and bytes are equally far behind a 16-byte boundary.
-  std::array<std::uint64_t, 2> request;
-  // By the device. High half: the launch's id once it has left; low half: the last number that it served.
-  alignas(128) std::uint64_t answer;
-  std::uint32_t begun;  // the launch's id, once it looks for requests
-};
-
-inline constexpr std::uint32_t mailbox_bytes = 64 << 10;                    // a request is at most so long
-inline constexpr std::uint32_t mailbox_data = sizeof(MailboxWords);         // of the bytes, behind the box's start
-inline constexpr std::uint32_t mailbox_stride = 256 + mailbox_bytes + 128;  // from one box to the next
-inline constexpr std::uint32_t most_mailboxes = 64;                         // in a row
-inline constexpr std::size_t most_served = 16;                              // by one launch
-inline constexpr std::uint64_t end_of_targets = std::uint64_t{1} << 48U;    // addresses from there on fit in no request
-static_assert(sizeof(MailboxWords) == 256 && mailbox_stride % 128 == 0);
+inline constexpr std::uint32_t most_mailboxes = 64;  // in a row
+inline constexpr std::size_t most_served = 16;       // by one launch
 
 // How long a launch looks for requests: until there has been none for `idle`, at most for `life`. Nothing: one look.
 struct Stay {

@@ -9,30 +9,10 @@
 #include <span>
 
 #include "gpu/cuda_api.h"
+#include "gpu/kernel_protocol.h"
 #include "gpu/loading.h"
 
 namespace sluice::gpu {
-
-// Where a launch of the gather kernel stands. In the buffer's memory, written by the device.
-struct LaunchWords {
-  std::uint32_t begun;   // the launch's id, once its first block runs
-  std::uint32_t commit;  // launch_id << 2 | 1: it carries; | 2: it was revoked
-  std::uint32_t done;    // the launch id, once every byte is in place
-  std::uint32_t left;    // the launch id, once no block of it will look at anything again
-};
-
-// In the low half of the first chunk's ticket: a launch that has not begun is to leave without doing anything.
-inline constexpr std::uint32_t revoked_ticket = ~std::uint32_t{0};
-
-// What tells the kernel that a chunk is there. A line of memory each: blocks look at theirs again and again, over the
-// link, and would hold up the writer of another one in the same line.
-struct alignas(64) Ticket {
-  std::uint64_t value;
-};
-inline constexpr std::uint32_t ticket_slots = 256;  // chunk n has slot n % ticket_slots
-constexpr std::uint64_t ticket_of(std::uint32_t number, std::uint32_t length, std::uint32_t slot) noexcept {
-  return std::uint64_t{slot} << 56U | std::uint64_t{length} << 32U | number;  // 8, 24 and 32 bits
-}
 
 // One launch of the gather kernel (kernels/gather.cu). All host addresses lie in the buffer's memory.
 struct Gather {

@@ -84,9 +84,9 @@ void StreamCopy::unpin() const noexcept {
 
 int StreamCopy::prepare() noexcept {
   words().first_counters = {};
-  words().first_counters[0] = first_stream_copy;
-  words().first_counters[1] = first_stream_copy;
-  words().first_counters[5] = first_stream_copy;
+  words().first_counters[at_draws] = first_stream_copy;
+  words().first_counters[at_first] = first_stream_copy;
+  words().first_counters[at_posted] = first_stream_copy;
   words().begun = words().left = first_stream_copy - 1;
   words().commit = committed_launch(first_stream_copy) - 1;
   int result = driver_->ctx_get_device(&device_);

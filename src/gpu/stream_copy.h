@@ -11,6 +11,7 @@
 #include <span>
 
 #include "gpu/cuda_api.h"
+#include "gpu/kernel_protocol.h"
 #include "gpu/loading.h"
 
 namespace sluice::gpu {
@@ -20,31 +21,6 @@ inline constexpr std::uint32_t stream_copy_slots = 32;
 // place as they do in memory.
 inline constexpr std::uint32_t stream_copy_bytes = 32768;
 inline constexpr std::uint32_t stream_copy_slot_bytes = stream_copy_bytes + 8192;
-
-enum class StreamCopyKind : std::uint32_t { end = 0, to_device = 1, from_device = 2, revoked = 3 };
-
-// As kernels/stream_copy.cu reads it. The address has 56 bits.
-struct StreamCopyCommand {
-  std::uint64_t address = 0;
-  std::uint32_t number = 0;
-  StreamCopyKind kind = StreamCopyKind::end;
-  std::uint32_t offset = 0;  // into the place
-  std::uint32_t length = 0;
-
-  std::uint64_t first_word() const noexcept { return address | std::uint64_t{number & 0xffU} << 56U; }
-  std::uint64_t second_word() const noexcept {
-    return std::uint64_t{number} << 32U | static_cast<std::uint32_t>(kind) << 30U | offset << 17U | length;
-  }
-};
-
-// A line of memory each: a look for one does not hold up the writer of another.
-struct alignas(64) StreamCopySlot {
-  std::uint64_t first_word;
-  std::uint64_t second_word;
-};
-struct alignas(64) StreamCopyAck {
-  std::uint32_t number;  // of the last command carried out at this place
-};
 
 // Those that the device writes have lines of their own.
 struct StreamCopyWords {
@@ -68,21 +44,13 @@ inline constexpr std::size_t stream_copy_staging_bytes = std::size_t{stream_copy
 // Two pieces of whole pages. Measured: where the words stand in a huge page, the driver takes 0.2 µs longer to put a
 // write of one into a stream (of 1.3 on an H100).
 struct StreamCopyMemory {
-  std::byte* words = nullptr;  // errand_words_bytes, zeros
+  std::byte* words = nullptr;  // stream_copy_words_bytes, zeros
   std::byte* staging = nullptr;
 
   std::span<std::byte> all_words() const noexcept { return {words, stream_copy_words_bytes}; }
   std::span<std::byte> all_staging() const noexcept { return {staging, stream_copy_staging_bytes}; }
 };
 
-// Commands have consecutive numbers, from launch to launch. A launch that would begin with this one or a later one
-// begins anew instead: within a launch numbers never come round. The last byte goes on as it was, since the first word
-// of a command has no more of its number.
-inline constexpr std::uint32_t end_of_numbers = 0xe0000000U;
-constexpr std::uint32_t following_launch(std::uint32_t next) noexcept {
-  constexpr std::uint32_t values = 0x100;  // of a byte
-  return next < end_of_numbers ? next : values + next % values;
-}
 // The first number that a command has: close before that end, so that beginning anew is nothing that happens for the
 // first time after weeks.
 inline constexpr std::uint32_t first_stream_copy = end_of_numbers - 512;
@@ -91,14 +59,6 @@ inline constexpr std::uint32_t first_stream_copy = end_of_numbers - 512;
 constexpr bool has_reached(std::uint32_t word, std::uint32_t number) noexcept {
   return static_cast<std::int32_t>(word - number) >= 0;
 }
-// The commit word of the launch that begins with `number`.
-constexpr std::uint32_t committed_launch(std::uint32_t number) noexcept {
-  return number << 1U;
-}
-constexpr std::uint32_t revoked_launch(std::uint32_t number) noexcept {
-  return number << 1U | 1U;
-}
-
 // What a driver says of a context. An answer that does not end contexts leaves open how it is: its streams may get
 // everywhere all the same.
 struct Health {

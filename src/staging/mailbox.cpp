@@ -187,9 +187,9 @@ void give_back(Mailbox& box) noexcept {
 void Mailbox::post(cuda::DevicePtr to, std::size_t length) noexcept {
   // The low half is never 0: that is how no request looks.
   if ((++number & 0xffffU) == 0) ++number;
-  auto& request = words().request;
-  std::atomic_ref(request[1]).store(std::uint64_t{number} << 32U | length, std::memory_order_release);
-  std::atomic_ref(request[0]).store(std::uint64_t{number & 0xffffU} << 48U | to, std::memory_order_release);
+  const auto request = gpu::mailbox_request(number, to, static_cast<std::uint32_t>(length));
+  std::atomic_ref(words().request[1]).store(request.what, std::memory_order_release);
+  std::atomic_ref(words().request[0]).store(request.where, std::memory_order_release);
 }
 
 // Takes the request back from a kernel that has not begun. False: it has, and the request stands.

@@ -382,8 +382,8 @@ TEST_P(LifeStreamInDoubt, IsGivenUpAfterTwoSeconds) {
 }
 
 // (The first query is whether the stream is at rest, so that the kernel can be loaded.)
-INSTANTIATE_TEST_SUITE_P(By, LifeStreamInDoubt, ::testing::Values(Refusal{"sluice_errand:1+,cuStreamQuery:2+:304"}),
-                         name_of_refusal);
+INSTANTIATE_TEST_SUITE_P(By, LifeStreamInDoubt,
+                         ::testing::Values(Refusal{"sluice_stream_copy:1+,cuStreamQuery:2+:304"}), name_of_refusal);
 
 using LifeCopiesLost = LifeStreamRefused;
 

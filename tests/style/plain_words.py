@@ -57,10 +57,6 @@ ALLOWED = [
     ("tools/gds_stats/", r"slabs?"),
     ("docs/", r"slabs?"),
     ("docs/reference/statistics.md", r"stations?"),
-    # The entry of the kernel, as the machine code has it that is shipped.
-    ("src/gpu/", r"errand"),
-    ("softgpu/", r"errand"),
-    ("docs/reference/softgpu.md", r"errand"),
     # Of a PCIe link.
     ("tools/doctor/", r"lanes?"),
     ("docs/guide/trouble.md", r"lanes?"),

@@ -18,40 +18,27 @@
 //     between on both sides, at least one of them sees the other. The host's mark takes the place of chunk 0's ticket:
 //     one read over the link, not two. The other blocks store nothing before that block has given its commit word.
 //   - A chunk's ticket, in slot n % ticket_slots for chunk n, is a number that this slot never had before (low half),
-//     the chunk's length and the place where it lies (8 bits), written in one store after the chunk's bytes. Each has a
+//     the chunk's length and the staging slot where it lies (8 bits), written in one store after the chunk's bytes. Each has a
 //     line of the host's memory to itself: looks at its neighbours would hold up its writer.
 //   - Every chunk gets a ticket in the end: one of length 0 when there was nothing to read.
 
+#include "../kernel_protocol.h"
 #include "loads.cuh"
 
+using namespace sluice::gpu;
 using u32 = unsigned int;
 using u64 = unsigned long long;
 
 namespace {
 
-constexpr u32 revoked = 0xffffffffu;  // in the low half of chunk 0's ticket
-constexpr u32 ticket_words = 8;       // from one ticket to the next: a line each
-constexpr u32 ticket_slots = 256;
 constexpr u32 warp = 32;
 constexpr u32 long_chunk = 65536;
 
-__device__ u32 number_in(u64 ticket) {
-  return static_cast<u32>(ticket);
-}
-
-__device__ u32 length_in(u64 ticket) {
-  return static_cast<u32>(ticket >> 32) & 0xffffffu;
-}
-
-__device__ u32 place_in(u64 ticket) {
-  return static_cast<u32>(ticket >> 56);
-}
-
 // What the launch shares with the host, and what its blocks share.
 struct Shared {
-  const volatile u64* tickets;
+  const volatile Ticket* tickets;
   volatile u32* completed;
-  volatile u32* word;
+  volatile LaunchWords* words;
   volatile u32* counters;
   u32 chunks;
   u32 silent_up_to;
@@ -72,7 +59,7 @@ struct Job {
   u64 from;
 };
 
-// A chunk's way: where it goes, which may have to be asked for, and how far into its place it begins.
+// A chunk's way: where it goes, which may have to be asked for, and how far into its slot it begins.
 template <typename Way>
 class Usher {
  public:
@@ -83,28 +70,32 @@ class Usher {
     u64 ticket = 0;
     u64 to = 0;
     if (chunk == 0) {
-      shared_.word[0] = shared_.launch_id;  // begun
+      shared_.words->begun = shared_.launch_id;
       __threadfence_system();
       to = way_.target(0);
       do {
-        ticket = shared_.tickets[0];
-      } while (number_in(ticket) != shared_.first_number && number_in(ticket) != revoked);
-      const u32 commit = number_in(ticket) == revoked ? off : go;
-      shared_.commit() = shared_.launch_id << 2 | commit;
-      shared_.word[1] = shared_.launch_id << 2 | commit;
-      if (commit == off) chunk = shared_.chunks;
+        ticket = shared_.tickets[0].value;
+      } while (ticket_number(ticket) != shared_.first_number && ticket_number(ticket) != revoked_ticket);
+      const LaunchCommit commit =
+          ticket_number(ticket) == revoked_ticket ? LaunchCommit::revoked : LaunchCommit::carries;
+      shared_.commit() = commit_word(shared_.launch_id, commit);
+      shared_.words->commit = commit_word(shared_.launch_id, commit);
+      if (commit == LaunchCommit::revoked) chunk = shared_.chunks;
     } else {
       // Its own ticket is awaited meanwhile; a launch that was revoked gets none.
-      u32 commit = 0;
+      LaunchCommit commit = LaunchCommit::none_yet;
       if (chunk < shared_.chunks) to = way_.target(chunk);
       for (;;) {
-        if (chunk < shared_.chunks && number_in(ticket) != shared_.first_number + chunk) ticket = look(chunk);
-        if (commit == 0) {
+        if (chunk < shared_.chunks && ticket_number(ticket) != shared_.first_number + chunk) ticket = look(chunk);
+        if (commit == LaunchCommit::none_yet) {
           const u32 seen = shared_.commit();
-          if (seen >> 2 == (shared_.launch_id << 2) >> 2) commit = seen & 3;
+          if (is_commit_of(seen, shared_.launch_id)) commit = commit_in(seen);
         }
-        if (commit == off) chunk = shared_.chunks;
-        if (commit != 0 && (chunk >= shared_.chunks || number_in(ticket) == shared_.first_number + chunk)) break;
+        if (commit == LaunchCommit::revoked) chunk = shared_.chunks;
+        if (commit != LaunchCommit::none_yet &&
+            (chunk >= shared_.chunks || ticket_number(ticket) == shared_.first_number + chunk)) {
+          break;
+        }
       }
     }
     return job(chunk, to, ticket);
@@ -117,17 +108,14 @@ class Usher {
     u64 ticket;
     do {
       ticket = look(chunk);
-    } while (number_in(ticket) != shared_.first_number + chunk);
+    } while (ticket_number(ticket) != shared_.first_number + chunk);
     return job(chunk, to, ticket);
   }
 
  private:
-  static constexpr u32 go = 1;
-  static constexpr u32 off = 2;
-
-  __device__ u64 look(u32 chunk) const { return shared_.tickets[chunk % ticket_slots * ticket_words]; }
+  __device__ u64 look(u32 chunk) const { return shared_.tickets[chunk % ticket_slots].value; }
   __device__ Job job(u32 chunk, u64 to, u64 ticket) const {
-    return {chunk, length_in(ticket), to, static_cast<u64>(place_in(ticket)) * way_.stride + way_.into(chunk, to)};
+    return {chunk, ticket_length(ticket), to, static_cast<u64>(ticket_slot(ticket)) * way_.stride + way_.into(chunk, to)};
   }
 
   const Way& way_;
@@ -161,13 +149,13 @@ __device__ void leave(const Shared& shared, u32 carried) {
   // This block's bytes are in place, for every reader, before they are counted; and the host hears of it when all
   // have been counted.
   __threadfence_system();
-  if (carried > 0 && atomicAdd(shared.done(), carried) + carried == shared.chunks) shared.word[2] = shared.launch_id;
+  if (carried > 0 && atomicAdd(shared.done(), carried) + carried == shared.chunks) shared.words->done = shared.launch_id;
   if (atomicAdd(shared.left(), 1u) == gridDim.x - 1) {
     *shared.draws() = 0;
     *shared.done() = 0;
     *shared.left() = 0;
     __threadfence_system();
-    shared.word[3] = shared.launch_id;  // left: nobody of this launch will look at anything again
+    shared.words->left = shared.launch_id;
   }
 }
 
@@ -218,7 +206,7 @@ __device__ void carry(const char* ring, const Way& way, const Shared& shared) {
     __threadfence_block();
     if (atomicAdd(&through[n % job_slots], 1u) != warps - 1) continue;
     through[n % job_slots] = 0;
-    // The bytes have been loaded (each store needed one): the place may be filled again.
+    // The bytes have been loaded (each store needed one): the slot may be filled again.
     if (shared.chunks > shared.silent_up_to)
       shared.completed[job.chunk % ticket_slots] = shared.first_number + job.chunk;
     __threadfence_block();

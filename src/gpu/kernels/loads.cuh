@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads from pinned host memory, whose places are used again and again: none may be answered by a cache. Included by
+// Loads from pinned host memory, whose slots are used again and again: none may be answered by a cache. Included by
 // each kernel in a namespace of its own; so it has no guard.
 //
 // Volatile loads would do, but those of one thread wait for each other, a trip over the link each. These do not: how

@@ -7,6 +7,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 together=$(mktemp -d)
+# Once for all, outside of their namespaces.
+printf '#include "%s"\n' "$PWD/../kernel_protocol.h" >"$together/kernels.cu"
 trap 'rm -rf "$together"' EXIT
 for source in *.cu; do
   text=${source%.cu}.ptx

@@ -9,8 +9,8 @@
 // What differs from the gather kernel:
 //   - Chunk n goes to targets[n], which the host has written before the launch. It is asked for before the ticket is
 //     waited for, so that it costs no trip over the link of its own.
-//   - The bytes begin in their place as far behind a 16-byte boundary as in their target.
-//   - Chunks are of different lengths, and none begins later in its place for a part that was skipped.
+//   - The bytes begin in their slot as far behind a 16-byte boundary as in their target.
+//   - Chunks are of different lengths, and none begins later in its slot for a part that was skipped.
 #include "carrying.cuh"
 
 namespace {
@@ -26,9 +26,9 @@ struct ManyTargets {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(544)
-    sluice_scatter(const char* ring, const volatile u64* targets, const volatile u64* tickets, volatile u32* completed,
-                   volatile u32* word, volatile u32* counters, u32 stride, u32 chunks, u32 silent_up_to,
+    sluice_scatter(const char* ring, const volatile u64* targets, const volatile Ticket* tickets, volatile u32* completed,
+                   volatile LaunchWords* words, volatile u32* counters, u32 stride, u32 chunks, u32 silent_up_to,
                    u32 first_number, u32 launch_id) {
   carry(ring, ManyTargets{targets, stride},
-        Shared{tickets, completed, word, counters, chunks, silent_up_to, first_number, launch_id});
+        Shared{tickets, completed, words, counters, chunks, silent_up_to, first_number, launch_id});
 }

@@ -20,7 +20,10 @@
 //   - It leaves when there has been nothing to do for `idle`, and after `life` whatever there is to do. With 0 for both
 //     it looks once.
 
+#include "../kernel_protocol.h"
 #include "loads.cuh"
+
+using namespace sluice::gpu;
 
 using u32 = unsigned int;
 using u64 = unsigned long long;
@@ -80,19 +83,19 @@ __device__ void copy(char* to, const char* from, u32 length) {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(threads)
-    sluice_serve(char* boxes, u64 low, u64 high, u32 stride, u32 place, u32 launch_id, u32 idle, u32 life) {
+    sluice_serve(char* boxes, u64 low, u64 high, u32 stride, u32 data, u32 launch_id, u32 idle, u32 life) {
   __shared__ u64 target;
   __shared__ u32 length;
   __shared__ bool leaving;
   const u32 index = static_cast<u32>((blockIdx.x < 8 ? low : high) >> (blockIdx.x % 8 * 8)) & 255u;
   char* const box = boxes + static_cast<u64>(index) * stride;
-  volatile u64* const answer = reinterpret_cast<volatile u64*>(box + 128);
+  volatile MailboxWords* const words = reinterpret_cast<MailboxWords*>(box);
   u32 last = 0;
   u32 number = 0;
   u64 born = 0;
   u64 since = 0;
   if (threadIdx.x == 0) {
-    *reinterpret_cast<volatile u32*>(box + 136) = launch_id;  // begun
+    words->begun = launch_id;
     __threadfence_system();
     born = since = nanoseconds();
   }
@@ -103,28 +106,28 @@ extern "C" __global__ void __launch_bounds__(threads)
         const u64 now = nanoseconds();
         leaving = now - since >= idle || now - born >= life;
         const ulonglong2 seen = look_at_both(box);
-        number = static_cast<u32>(seen.y >> 32);
-        const u64 stamp = seen.x >> 48;
-        if (stamp != 0 && stamp == (number & 0xffffu) && number != last) {
-          target = seen.x & 0xffffffffffffull;
-          length = static_cast<u32>(seen.y);
+        const MailboxRequest request{seen.x, seen.y};
+        number = request.number();
+        if (request.is_whole() && number != last) {
+          target = request.target();
+          length = request.length();
         }
       } while (length == nothing && !leaving);
     }
     __syncthreads();
     const bool last_one = leaving;
     if (length == nothing) break;
-    copy(reinterpret_cast<char*>(target), box + place + (target & 15), length);
+    copy(reinterpret_cast<char*>(target), box + data + (target & 15), length);
     __syncthreads();
     if (threadIdx.x == 0) {
       // The whole block's bytes are in place, for every reader, before the host hears of it. Releasing is enough, and
       // costs less than a full fence.
       asm volatile("fence.acq_rel.sys;" ::: "memory");
-      *answer = (last_one ? static_cast<u64>(launch_id) << 32 : 0) | number;
+      words->answer = mailbox_answer(last_one ? launch_id : 0, number);
       last = number;
       since = nanoseconds();
     }
     if (last_one) return;
   }
-  if (threadIdx.x == 0) *answer = static_cast<u64>(launch_id) << 32 | last;
+  if (threadIdx.x == 0) words->answer = mailbox_answer(launch_id, last);
 }

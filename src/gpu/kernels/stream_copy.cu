@@ -7,7 +7,7 @@
 // together.
 //
 // What waits for what, and why it cannot hang:
-//   - Commands have consecutive numbers; command n stands in slot n % places, its bytes in the place of that number.
+//   - Commands have consecutive numbers; command n stands in slot n % slots, its bytes in the staging slot of that number.
 //     Blocks draw numbers from a counter, in order, so one resident block is enough. Numbers go on from launch to
 //     launch, and begin anew between two launches before they would come round.
 //   - A command is two words in a line of the host's memory of its own, as is the answer to it: looks at its neighbours
@@ -26,34 +26,18 @@
 //     itself, since what comes next in the stream may run when it leaves; or until the host, whose driver does not copy
 //     now, leaves it the rest of the commands.
 
+#include "../kernel_protocol.h"
 #include "loads.cuh"
+
+using namespace sluice::gpu;
 
 using u32 = unsigned int;
 using u64 = unsigned long long;
 
 namespace {
 
-constexpr u32 kind_end = 0;
-constexpr u32 kind_to_device = 1;
-[[maybe_unused]] constexpr u32 kind_from_device = 2;
-constexpr u32 kind_revoked = 3;
-
 // The commit word on a launch: this, or the number from which on it carries. Numbers begin beyond.
 constexpr u32 off = 1;
-
-// A launch does not begin with this number or a later one, but anew, with a small one of the same last byte: what a
-// slot shows of its numbers goes on as it was.
-constexpr u32 end_of_numbers = 0xe0000000u;
-
-constexpr u32 line_bytes = 64;  // from one command to the next, and from one answer to the next
-
-// The counters, in device memory.
-constexpr u32 at_draws = 0;   // the next number to be drawn
-constexpr u32 at_first = 1;   // the first number of this launch
-constexpr u32 at_commit = 2;  // 0 while unknown
-constexpr u32 at_left = 3;    // blocks that have left
-constexpr u32 at_next = 4;    // the first number of the next launch; 0 while this one goes on
-constexpr u32 at_posted = 5;  // commands before this number have been seen by somebody: they are there
 
 // What the host says to a launch that was revoked, one of both: nothing is left, and where the next one begins; or
 // the number from which on it is to carry after all.
@@ -64,13 +48,6 @@ constexpr u32 at_from = 1;
 // only the blocks that are next look there, the others wait for news in device memory.
 constexpr u32 lookouts = 6;
 
-struct Command {
-  u64 address;
-  u32 kind;
-  u32 offset;
-  u32 length;
-};
-
 // Both words of 8 bytes by one load. (A load that only passes the caches would not do: compilers may take one before a
 // loop for all in it.)
 __device__ ulonglong2 look_at_both(const void* words) {
@@ -80,15 +57,10 @@ __device__ ulonglong2 look_at_both(const void* words) {
 }
 
 // Asks once.
-__device__ bool look(const u64* commands, u32 places, u32 number, Command& seen) {
-  const ulonglong2 slot = look_at_both(commands + number % places * (line_bytes / sizeof(u64)));
-  const u64 where = slot.x;
-  const u64 what = slot.y;
-  if (static_cast<u32>(what >> 32) != number || static_cast<u32>(where >> 56) != (number & 0xffu)) return false;
-  seen.address = where & 0x00ffffffffffffffull;
-  seen.kind = static_cast<u32>(what) >> 30;
-  seen.offset = static_cast<u32>(what) >> 17 & 0x1fffu;
-  seen.length = static_cast<u32>(what) & 0x1ffffu;
+__device__ bool look(const StreamCopySlot* commands, u32 slots, u32 number, StreamCopyCommand& seen) {
+  const ulonglong2 words = look_at_both(commands + number % slots);
+  if (!has_number(words.x, words.y, number)) return false;
+  seen = command_of(words.x, words.y);
   return true;
 }
 
@@ -119,7 +91,7 @@ __device__ u32 wait_for_answer(const volatile u32* resume, volatile u32* counter
   }
 }
 
-// Loads pass the caches: places are used again and again, and other blocks write what is read back.
+// Loads pass the caches: slots are used again and again, and other blocks write what is read back.
 __device__ void copy_alike(char* to, const char* from, u32 length) {
   const u32 head = min(length, static_cast<u32>(-reinterpret_cast<u64>(to)) & 15u);
   for (u32 i = threadIdx.x; i < head; i += blockDim.x) to[i] = __ldcv(from + i);
@@ -147,9 +119,9 @@ __device__ void copy(char* to, const char* from, u32 length) {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(512)
-    sluice_errand(char* ring, const u64* commands, volatile u32* acked, volatile u32* words, const volatile u32* resume,
-                  volatile u32* counters, u32 place_bytes, u32 places) {
-  __shared__ Command command;
+    sluice_stream_copy(char* staging, const StreamCopySlot* commands, volatile StreamCopyAck* acked, volatile u32* words,
+                       const volatile u32* resume, volatile u32* counters, u32 slot_bytes, u32 slots) {
+  __shared__ StreamCopyCommand command;
   __shared__ u32 number;
   __shared__ bool over;
   u32* const draws = const_cast<u32*>(counters + at_draws);
@@ -157,17 +129,17 @@ extern "C" __global__ void __launch_bounds__(512)
   u32* const posted = const_cast<u32*>(counters + at_posted);
   if (threadIdx.x == 0) {
     u32 mine = atomicAdd(draws, 1u);
-    Command seen{};
+    StreamCopyCommand seen;
     u32 commit = 0;
     bool ready = false;
     bool leave = false;
     if (mine == counters[at_first]) {
       words[0] = mine;  // begun
       __threadfence_system();
-      while (!look(commands, places, mine, seen)) {
+      while (!look(commands, slots, mine, seen)) {
       }
-      ready = seen.kind != kind_revoked;
-      words[1] = mine << 1 | (ready ? 0u : 1u);
+      ready = seen.kind != StreamCopyKind::revoked;
+      words[1] = ready ? committed_launch(mine) : revoked_launch(mine);
       commit = ready ? mine : wait_for_answer(resume, counters);
       __threadfence();
       counters[at_commit] = commit;
@@ -181,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(512)
         mine = atomicAdd(draws, 1u);
         ready = false;
       }
-      if (!ready && is_next(counters, mine)) ready = look(commands, places, mine, seen);
+      if (!ready && is_next(counters, mine)) ready = look(commands, slots, mine, seen);
       if (commit == 0) continue;
       leave = !ready && is_beyond_the_end(counters, mine);
       if (leave || ready) break;
@@ -192,28 +164,28 @@ extern "C" __global__ void __launch_bounds__(512)
     over = leave;
   }
   __syncthreads();
-  while (!over && command.kind != kind_end) {
-    char* const place = ring + static_cast<u64>(number % places) * place_bytes + command.offset;
+  while (!over && command.kind != StreamCopyKind::end) {
+    char* const slot = staging + static_cast<u64>(number % slots) * slot_bytes + command.offset;
     char* const memory = reinterpret_cast<char*>(command.address);
-    if (command.kind == kind_to_device) {
-      copy(memory, place, command.length);
+    if (command.kind == StreamCopyKind::to_device) {
+      copy(memory, slot, command.length);
     } else {
-      copy(place, memory, command.length);
+      copy(slot, memory, command.length);
     }
     __syncthreads();
     if (threadIdx.x == 0) {
       // Before the host hears of it, this block's bytes are in place: for the host itself, or for other blocks, which
       // may be told to fetch them.
-      if (command.kind == kind_to_device) {
+      if (command.kind == StreamCopyKind::to_device) {
         __threadfence();
       } else {
         __threadfence_system();
       }
-      acked[number % places * (line_bytes / sizeof(u32))] = number;
+      acked[number % slots].number = number;
       const u32 mine = atomicAdd(draws, 1u);
-      Command seen{};
+      StreamCopyCommand seen;
       bool leave = false;
-      while (!leave && !(is_next(counters, mine) && look(commands, places, mine, seen))) {
+      while (!leave && !(is_next(counters, mine) && look(commands, slots, mine, seen))) {
         leave = is_beyond_the_end(counters, mine);
       }
       if (!leave) atomicMax(posted, mine + 1);
@@ -228,8 +200,7 @@ extern "C" __global__ void __launch_bounds__(512)
     __threadfence_system();
     if (atomicAdd(left, 1u) == gridDim.x - 1) {
       const u32 first = counters[at_first];
-      const u32 after = counters[at_next];
-      const u32 next = after < end_of_numbers ? after : 0x100u | (after & 0xffu);
+      const u32 next = following_launch(counters[at_next]);
       counters[at_draws] = next;
       counters[at_first] = next;
       counters[at_posted] = next;

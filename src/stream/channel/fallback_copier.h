@@ -45,7 +45,7 @@ class FallbackCopier {
   bool wait_for_work() noexcept;
 
   const gpu::StreamCopy device_;  // the channel may serve another context before the driver has answered
-  gpu::StreamCopyCommand command_;
+  gpu::StreamCopyCommand command_{};
   std::byte* place_ = nullptr;
   std::vector<std::byte> read_back_;  // out of the device: the place may be in use again when the driver has answered
   int result_ = cuda::success;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What launches of the errand kernel tell of themselves, by numbers that go on from launch to launch.
+// What launches of the stream copy kernel tell of themselves, by numbers that go on from launch to launch.
 #include <gtest/gtest.h>
 
 #include "gpu/stream_copy.h"
@@ -25,8 +25,10 @@ TEST(StreamCopyNumbers, ThatBeginAnewAreNotTakenForThoseThatTheirSlotsHad) {
     const std::uint32_t anew = following_launch(next);
     EXPECT_EQ(anew % stream_copy_slots, next % stream_copy_slots);
     const std::uint32_t before = next - stream_copy_slots;  // the last one of the slot
-    const StreamCopyCommand stale{.number = before};
-    const StreamCopyCommand fresh{.number = anew};
+    StreamCopyCommand stale{};
+    stale.number = before;
+    StreamCopyCommand fresh{};
+    fresh.number = anew;
     EXPECT_NE(fresh.first_word(), stale.first_word());
     EXPECT_NE(fresh.second_word(), stale.second_word());
   }
