@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "cpu_side/repeat.h"
+#include "paths/table.h"
 #include "process/buffer_index.h"
 #include "process/slot_table.h"
-#include "route/route.h"
 
 namespace sluice::bench {
 namespace {
@@ -52,14 +52,14 @@ void decide(benchmark::State& state) {
   facts::BufferFacts buffer;
   buffer.kind = facts::MemoryKind::device;
   buffer.device = 0;
-  const facts::MachineFacts machine;
-  const route::Rules rules;
+  const paths::Options options;
+  const paths::File open(-1, file, options, nullptr);
   repeat(state, [&](std::uint64_t turn) {
     route::Shape shape;
     shape.file_offset = turn * 4096 + turn % 2;  // every second one is ragged
     shape.address = 1u << 21;
     shape.size = 1u << 20;
-    benchmark::DoNotOptimize(route::decide(file, buffer, machine, rules, shape, facts::TrialResult::proven));
+    benchmark::DoNotOptimize(paths::decide({open, buffer, shape.direction}, shape));
   });
 }
 

@@ -45,7 +45,7 @@ CUfileError_t close(const char* call) {
 bool has_proven_pair() {
   const auto session = Process::instance().session();
   if (session == nullptr) return false;
-  const auto reports = session->pairs->reports();
+  const auto reports = session->pair_reports();
   return std::any_of(reports.begin(), reports.end(),
                      [](const auto& report) { return report.reason == SLUICE_REASON_DIRECT; });
 }

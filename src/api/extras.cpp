@@ -60,11 +60,6 @@ sluice::facts::BufferFacts supposed_memory() {
   return memory;
 }
 
-sluice_path_t path_for(sluice::route::Reason reason) {
-  if (reason == SLUICE_REASON_CALLER_OPERATIONS) return SLUICE_PATH_USERSPACE;
-  return reason == SLUICE_REASON_DIRECT ? SLUICE_PATH_P2PDMA : SLUICE_PATH_POSIX;
-}
-
 sluice_explanation_t words_for(sluice_path_t path, sluice::route::Reason reason,
                                const sluice::facts::BufferFacts& memory, const std::string& detail) {
   sluice_explanation_t words{};
@@ -119,7 +114,7 @@ CUfileError_t sluice_explain_all(CUfileHandle_t fh, const void* buf, int gpu, CU
     const sluice::facts::BufferFacts memory = supposed ? supposed_memory() : memory_at(buf, gpu);
     const auto found = sluice::request::all_reasons(*file, memory, shape);
     for (const sluice::route::Reason reason : found.reasons) {
-      const sluice_explanation_t words = words_for(path_for(reason), reason, memory, found.detail);
+      const sluice_explanation_t words = words_for(found.path, reason, memory, found.detail);
       visit(&words, found.detail.c_str(), context);
     }
   });
@@ -167,7 +162,7 @@ CUfileError_t sluice_direct_pairs(sluice_direct_pair_visitor_t visit, void* cont
     if (visit == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "nobody to tell the pairs to");
     const auto session = Process::instance().session();
     if (session == nullptr) return;
-    for (const sluice::process::PairReport& report : session->pairs->reports()) {
+    for (const sluice::paths::PairReport& report : session->pair_reports()) {
       sluice_direct_pair_t pair{};
       pair.gpu = report.device;
       const sluice::cuda::Uuid uuid = sluice::gpu::uuid_of(report.device);

@@ -9,10 +9,7 @@
 #include "facts/descriptor_check.h"
 #include "gpu/memory.h"
 #include "gpu/settle.h"
-#include "paths/direct_pair.h"
-#include "process/pair_trial.h"
-#include "transfer/deep_read.h"
-#include "transfer/gathered_write.h"
+#include "paths/table.h"
 
 namespace sluice::batch {
 
@@ -21,13 +18,6 @@ using base::Direction;
 namespace {
 
 constexpr auto end_of_files = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
-
-// What the page cache does not have after all is read ahead by the kernel where one thread reads much of it.
-constexpr std::uint64_t largest_left_over = std::uint64_t{512} << 10U;
-bool fits_disk_item(const process::File& file, std::uint64_t size) noexcept {
-  return block_of(file) <= transfer::largest_disk_block &&
-         size <= (file.facts.direct ? transfer::most_in_a_read_item : largest_left_over);
-}
 
 // A cached read waits for nobody where the file system tells what it has; others may keep the reader waiting.
 bool may_wait_for_cached(facts::FileSystem file_system) noexcept {
@@ -50,48 +40,15 @@ std::uint64_t storage_of(const facts::FileFacts& file) noexcept {
   return std::uint64_t{file.device} << 32U ^ node;
 }
 
-// Asked for by the terms, for transfers of this size, and possible as far as anybody knows.
-io::CompletionMode completion_of(const process::Options& options, const paths::DirectPair* pair,
-                                 std::uint64_t size) noexcept {
-  const bool polled = pair != nullptr && size <= options.polled_up_to && pair->can_be_polled();
-  return polled ? options.completion : io::CompletionMode::interrupt;
-}
-
-// Drives serve more than one thread gives them; what is cached shares launches, and a buffered file has one writer.
-std::uint8_t max_groups_of(BatchClass batch_class, const process::File& file) noexcept {
-  const bool one = batch_class == BatchClass::cached || (batch_class == BatchClass::write && !file.facts.direct);
-  return one ? 1 : 2;
-}
-
-// The largest of such a class.
-std::uint64_t largest_in(BatchClass batch_class) noexcept {
-  return batch_class == BatchClass::write ? transfer::most_in_a_write_item : transfer::most_in_a_read_item;
-}
-
 // Was it all plain device memory of one allocation when it was registered?
 bool was_one_allocation(const process::Buffer& buffer) noexcept {
   return buffer.facts.kind == facts::MemoryKind::device && buffer.facts.is_known_to_hold(buffer.base, buffer.size);
 }
 
-// The class of an entry whose way is this one.
-BatchClass class_of(const route::Decision& decision, const process::File& file, const request::Call& call) noexcept {
-  if (decision.count != 1) return BatchClass::none;
-  const route::SegmentMode carry = decision.storage[0].carry;
-  if (decision.path == SLUICE_PATH_P2PDMA)
-    return carry == route::SegmentMode::direct ? BatchClass::direct : BatchClass::none;
-  if (decision.path != SLUICE_PATH_POSIX || carry != route::SegmentMode::bounce) return BatchClass::none;
-  if (call.direction == Direction::write) {
-    return call.size <= largest_in(BatchClass::write) ? BatchClass::write : BatchClass::none;
-  }
-  if (call.size > largest_in(BatchClass::cached)) return BatchClass::none;
-  if (!file.facts.direct) return BatchClass::cached;
-  return fits_disk_item(file, call.size) ? BatchClass::disk : BatchClass::none;
-}
-
 }  // namespace
 
 bool may_coalesce(const process::File& file) noexcept {
-  const process::Options& options = file.session->options;
+  const process::Options& options = file.options;
   return options.copy_mode != paths::CopyMode::plain && !options.verify && file.operations == nullptr &&
          !file.session->config->explain;
 }
@@ -161,7 +118,7 @@ bool Classifier::is_alike(const Entry& entry) const noexcept {
 std::optional<std::uint64_t> Classifier::end_of(const process::File& file) noexcept {
   if (!file.facts.direct) return route::Shape{}.file_end;
   if (file_ != &file) {
-    facts::DescriptorCheck now(file.fd, file.facts);
+    facts::DescriptorCheck now(file.descriptor(), file.facts);
     file_ = &file;
     file_end_ = now.finds_the_file() ? std::optional(now.size()) : std::nullopt;
   }
@@ -191,32 +148,25 @@ void Classifier::look_at(Entry& entry) noexcept {
   }
   const std::optional<std::uint64_t> end = end_of(file);
   if (!end) return;
-  const process::Options& options = file.session->options;
-  paths::DirectPair* const pair = process::pair_of(file, *memory, call.direction);
-  const facts::TrialResult reach = pair != nullptr ? pair->reach() : facts::TrialResult::untried;
+  const paths::Facts facts{file, *memory, call.direction};
+  const paths::Decision decision = paths::decide(facts, {call.direction, offset, address, call.size, *end});
   // A trial is made by one that goes by itself.
-  const bool settled = reach != facts::TrialResult::untried && reach != facts::TrialResult::probing;
-  if (pair != nullptr && file.facts.direct && !settled) return;
-  const route::Decision decision = route::decide(file.facts, *memory, options.machine, options.rules,
-                                                 {call.direction, offset, address, call.size, *end}, reach);
-  const route::RouteChoice way{decision.path, decision.reason};
-  const BatchClass batch_class = class_of(decision, file, call);
-  if (batch_class == BatchClass::none || !route::is_permitted(way, options.rules)) return;
+  if (decision.reason == SLUICE_REASON_NOT_PROVEN || decision.segments.count != 1) return;
+  const paths::Grouping grouping = decision.path->grouping(facts, decision.segments.storage[0]);
+  if (grouping.group_class == BatchClass::none || !paths::is_permitted(decision, file.options.rules)) return;
   request::watch_exit_behind_the_driver();
-  const bool waits = batch_class != BatchClass::cached || may_wait_for_cached(file.facts.file_system);
-  entry.coalescing = {batch_class,
-                      options.copy_mode,
-                      completion_of(options, pair, call.size),
-                      max_groups_of(batch_class, file),
+  const bool waits = grouping.group_class != BatchClass::cached || may_wait_for_cached(file.facts.file_system);
+  entry.coalescing = {grouping.group_class,
+                      file.options.copy_mode,
+                      grouping.completion,
+                      grouping.max_groups,
                       waits ? storage_of(file.facts) : 0,
-                      pair,
                       address,
                       ~std::uint64_t{0},
                       *memory,
-                      way};
-  if (!file.facts.direct && pair == nullptr) {
-    alike_ = {&file, call.direction, largest_in(batch_class), entry.coalescing};
-  }
+                      decision.path,
+                      decision.reason};
+  if (!file.facts.direct) alike_ = {&file, call.direction, paths::largest_in(grouping.group_class), entry.coalescing};
 }
 
 bool can_coalesce(const Coalescing& one, const Coalescing& other) noexcept {
@@ -228,13 +178,10 @@ bool can_coalesce(const Coalescing& one, const Coalescing& other) noexcept {
 
 void leave_cached(Entry& entry) noexcept {
   const process::File& file = *entry.file;
-  entry.coalescing.batch_class = fits_disk_item(file, entry.call.size) ? BatchClass::disk : BatchClass::none;
+  entry.coalescing.batch_class =
+      paths::fits(BatchClass::disk, file, entry.call.size) ? BatchClass::disk : BatchClass::none;
   entry.coalescing.storage = storage_of(file.facts);
-  entry.coalescing.max_groups = max_groups_of(entry.coalescing.batch_class, file);
-}
-
-std::uint32_t block_of(const process::File& file) noexcept {
-  return file.facts.direct ? std::max(1U, file.facts.offset_alignment) : 1;
+  entry.coalescing.max_groups = paths::max_groups_of(entry.coalescing.batch_class, file);
 }
 
 }  // namespace sluice::batch

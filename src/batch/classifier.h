@@ -69,7 +69,4 @@ bool can_coalesce(const Coalescing& one, const Coalescing& other) noexcept;
 // Gives an entry that the page cache does not have after all the class of those that wait for a disk, or none.
 void leave_cached(Entry& entry) noexcept;
 
-// What O_DIRECT wants of the file's offsets and lengths; 1 for a buffered descriptor.
-std::uint32_t block_of(const process::File& file) noexcept;
-
 }  // namespace sluice::batch

@@ -7,6 +7,7 @@
 #include "cufile.h"
 #include "facts/buffer.h"
 #include "io/uring.h"
+#include "paths/path.h"
 #include "process/records.h"
 #include "request/transfer.h"
 #include "route/route.h"
@@ -14,14 +15,8 @@
 namespace sluice::batch {
 
 // Which entries it may be coalesced with (batch/classifier.h).
-enum class BatchClass : std::uint8_t {
-  cached,  // reads that the page cache has, as far as anybody knows
-  direct,  // the drive moves them itself
-  disk,    // reads that wait for a disk
-  write,   // writes through staging memory
-  none,    // by itself, as a call of its own would
-};
-inline constexpr std::size_t batch_classes = 4;  // that are some
+using BatchClass = paths::GroupClass;
+inline constexpr std::size_t batch_classes = paths::group_classes;
 
 // What is known of an entry that goes with others.
 struct Coalescing {
@@ -30,11 +25,11 @@ struct Coalescing {
   io::CompletionMode completion = io::CompletionMode::interrupt;  // of the drive's own transfers
   std::uint8_t max_groups = 1;  // how many groups of such entries may be under way at a time
   std::uint64_t storage = 0;    // that it may wait for, and for how long nobody knows; 0: none
-  paths::DirectPair* pair = nullptr;
   std::uint64_t address = 0;
   std::uint64_t file_size = 0;  // when it is carried; ~0 where it means nothing, and before
   facts::BufferFacts memory;
-  route::RouteChoice way;
+  const paths::Path* path = nullptr;
+  route::Reason reason = SLUICE_REASON_HOST_MEMORY;
 };
 
 struct Entry {

@@ -16,6 +16,7 @@
 #include "gpu/session.h"
 #include "observe/statistics.h"
 #include "observe/trace.h"
+#include "paths/p2pdma/p2pdma.h"
 #include "paths/prefetch_range.h"
 #include "request/transfer.h"
 
@@ -45,22 +46,22 @@ void demote(Entry& entry, transfer::Bond bond = transfer::Bond::none) noexcept {
   }
   if (entry.coalescing.batch_class != BatchClass::none || entry.progress.there == 0 || bond != transfer::Bond::none)
     return;
-  observe::count_path(entry.coalescing.way.path, entry.coalescing.way.reason, entry.call.direction,
+  observe::count_path(entry.coalescing.path->traits.id, entry.coalescing.reason, entry.call.direction,
                       Outcome::bytes(entry.progress.there));
 }
 
 // All of it, or what is left of it.
 transfer::ReadItem item_of(const Entry& entry) noexcept {
   const request::Call rest = request::rest_of(entry.call, entry.progress.there);
-  return {entry.file->fd, base::FileOffset{static_cast<std::uint64_t>(rest.file_offset)}, rest.size,
+  return {entry.file->descriptor(), base::FileOffset{static_cast<std::uint64_t>(rest.file_offset)}, rest.size,
           entry.coalescing.file_size, entry.coalescing.address + entry.progress.there};
 }
 
 paths::DirectMember member_of(const Entry& entry) noexcept {
-  return {entry.file->fd,
+  return {entry.file->descriptor(),
           &entry.file->facts,
           &entry.coalescing.memory,
-          entry.coalescing.pair,
+          paths::pair_of(*entry.file, entry.coalescing.memory),
           {entry.call.direction, route::SegmentMode::direct,
            base::FileOffset{static_cast<std::uint64_t>(entry.call.file_offset)}, entry.coalescing.address,
            entry.call.size}};
@@ -94,7 +95,7 @@ class Revalidation {
   bool finds(Entry& entry) noexcept {
     const facts::BufferFacts& memory = entry.coalescing.memory;
     if (before_ == nullptr || &*before_->file != &*entry.file) {
-      facts::DescriptorCheck now(entry.file->fd, entry.file->facts);
+      facts::DescriptorCheck now(entry.file->descriptor(), entry.file->facts);
       if (!now.finds_the_file()) return false;
       entry.coalescing.file_size = now.size();
     } else {
@@ -240,7 +241,7 @@ void GroupRunner::carry_from_disk(staging::StagingLease& lease, Listener& listen
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = *entries_[i];
     disk_items_[i].item = item_of(entry);
-    disk_items_[i].block = block_of(*entry.file);
+    disk_items_[i].block = paths::block_of(*entry.file);
   }
   FromDisk notified(*this, listener);
   disk_.run(std::span(disk_items_).first(entries_.size()), lease, *disk, notified, bond_);
@@ -258,10 +259,10 @@ void GroupRunner::carry_written(staging::StagingLease& lease, Listener& listener
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = *entries_[i];
     const facts::FileFacts& file = entry.file->facts;
-    items[i] = {entry.file->fd,           base::FileOffset{static_cast<std::uint64_t>(entry.call.file_offset)},
-                entry.call.size,          block_of(*entry.file),
+    items[i] = {entry.file->descriptor(), base::FileOffset{static_cast<std::uint64_t>(entry.call.file_offset)},
+                entry.call.size,          paths::block_of(*entry.file),
                 &entry.file->buffered,    entry.coalescing.address,
-                facts::file_number(file), paths::write_range_of_file(entry.file->fd, file)};
+                facts::file_number(file), paths::write_range_of_file(entry.file->descriptor(), file)};
   }
   Written notified(*this, listener);
   written_->run(items, lease, notified, bond_);
@@ -316,13 +317,13 @@ void GroupRunner::record(std::size_t number, std::int64_t milliseconds) noexcept
   const Ending& ending = endings_[number];
   const Outcome outcome = ending.status == CUFILE_COMPLETE ? Outcome::bytes(static_cast<std::uint64_t>(ending.result))
                                                            : Outcome::system_error(static_cast<int>(-ending.result));
-  const observe::Way way{entry.coalescing.way.path, entry.coalescing.way.reason, entry.call.direction};
+  const observe::Way way{entry.coalescing.path->traits.id, entry.coalescing.reason, entry.call.direction};
   if (way != way_) {
     count();
     way_ = way;
   }
   tally_.add(outcome);
-  observe::trace({entry.call.direction, entry.file->fd, static_cast<std::uint64_t>(entry.call.file_offset),
+  observe::trace({entry.call.direction, entry.file->descriptor(), static_cast<std::uint64_t>(entry.call.file_offset),
                   entry.call.size, way.path, way.reason},
                  outcome);
   request::TransferTimer::end(*entry.file, entry.call, outcome, milliseconds);
@@ -332,7 +333,7 @@ void GroupRunner::record(std::size_t number, std::int64_t milliseconds) noexcept
                                  .aligned = request::aligned(entry.call),
                                  .device = entry.coalescing.memory.device,
                                  .duration = std::chrono::steady_clock::now() - begun_,
-                                 .path = entry.coalescing.way.path,
+                                 .path = entry.coalescing.path->traits.id,
                                  .in_batch = true};
   gpu::introduce_if_new(record.device);
   observe::count_transfer(record, outcome);

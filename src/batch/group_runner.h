@@ -11,7 +11,7 @@
 
 #include "batch/entry.h"
 #include "observe/path_counters.h"
-#include "paths/p2pdma_group.h"
+#include "paths/p2pdma/group.h"
 #include "request/slow_log.h"
 #include "transfer/deep_read.h"
 #include "transfer/gathered_write.h"

@@ -22,6 +22,7 @@
 #include "observe/path_counters.h"
 #include "observe/statistics.h"
 #include "paths/bounce_copier.h"
+#include "paths/table.h"
 #include "process/in_flight.h"
 #include "request/slow_log.h"
 #include "request/transfer.h"
@@ -195,7 +196,7 @@ bool Run::settle(VectoredLease& loan) noexcept {
                                 : ending.status == CUFILE_COMPLETE ? static_cast<std::uint64_t>(ending.result)
                                                                    : 0;
     moved += bytes;
-    seen_.add(entry.coalescing.memory.device, bytes, first.way.path, request::aligned(entry.call));
+    seen_.add(entry.coalescing.memory.device, bytes, first.path->traits.id, request::aligned(entry.call));
     if (is_left) {
       if (entry.coalescing.batch_class == BatchClass::disk && !not_cached_) {
         not_cached_ = true;
@@ -208,7 +209,7 @@ bool Run::settle(VectoredLease& loan) noexcept {
     ended_ = bytes < entry.call.size;
     if (ended_) break;
   }
-  if (moved > 0 || ended_) count_way(first.way, moved);
+  if (moved > 0 || ended_) count_way({first.path->traits.id, first.reason}, moved);
   advance(moved);
   return true;
 }
@@ -242,7 +243,7 @@ bool Run::straight() noexcept {
   constexpr auto furthest = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
   VectoredLease loan;
   if (!loan || !request::check(file_, part_at(next_)).ok()) return false;
-  facts::DescriptorCheck now(file_.fd, file_.facts);
+  facts::DescriptorCheck now(file_.descriptor(), file_.facts);
   if (!now.finds_the_file()) return false;
   std::array<iovec, io::most_in_a_vector> vector;
   std::size_t count = 0;
@@ -258,8 +259,8 @@ bool Run::straight() noexcept {
   if (count < 2) return false;
   const base::FileOffset at{static_cast<std::uint64_t>(part_at(next_).file_offset)};
   const std::span parts(vector.data(), count);
-  const Outcome moved =
-      call_.direction == Direction::read ? io::read_vector(file_.fd, parts, at) : io::write_vector(file_.fd, parts, at);
+  const Outcome moved = call_.direction == Direction::read ? io::read_vector(file_.descriptor(), parts, at)
+                                                           : io::write_vector(file_.descriptor(), parts, at);
   // EIO of a read may be nobody's: a read of a part by itself finds out.
   const bool refused = !moved.ok() && !(call_.direction == Direction::read && moved.error() == EIO);
   if (refused) failure_ = moved;
@@ -268,11 +269,8 @@ bool Run::straight() noexcept {
       call_.direction == Direction::read && !file_.facts.direct && at.value + moved.count() >= now.size();
   ended_ = moved.count() < wanted && (refused || at_end);
   alone_ = moved.count() < wanted;
-  const process::Options& options = file_.session->options;
   if (moved.count() > 0 || ended_) {
-    count_way(
-        route::judge(file_.facts, {}, options.machine, options.rules, call_.direction, facts::TrialResult::untried),
-        moved.count());
+    count_way(paths::decide({file_, {}, call_.direction}, {.direction = call_.direction}).choice(), moved.count());
   }
   advance(moved.count());
   return true;
@@ -303,7 +301,7 @@ bool Run::is_small_and_there(Entry& entry) noexcept {
 
 // How many bytes there are of parts that are coalesced; 0 where none is ragged, or fewer than two go.
 std::uint64_t Run::gather_for_bounce(VectoredLease& loan, std::size_t room) noexcept {
-  facts::DescriptorCheck now(file_.fd, file_.facts);
+  facts::DescriptorCheck now(file_.descriptor(), file_.facts);
   if (!now.finds_the_file()) return 0;
   std::uint64_t wanted = 0;
   bool ragged = false;
@@ -357,7 +355,7 @@ bool Run::through_bounce_buffer() noexcept {
     const Entry& entry = loan->entries[i];
     const bool on_device = !facts::is_host(entry.coalescing.memory.kind);
     seen_.add(on_device ? entry.coalescing.memory.device : -1, std::min(entry.call.size, copied - notified),
-              SLUICE_PATH_POSIX, request::aligned(entry.call));
+              paths::last_path().traits.id, request::aligned(entry.call));
   }
   alone_ = copied < moved.count();
   ended_ = !alone_ && moved.count() < wanted;

@@ -11,17 +11,11 @@
 #include "facts/buffer.h"
 #include "gpu/memory.h"
 #include "gpu/session.h"
+#include "paths/options.h"
 #include "staging/bounce_buffer.h"
 #include "staging/overlap_work.h"
 
 namespace sluice::paths {
-
-enum class CopyMode : std::uint8_t {
-  usual,
-  kernel,       // sluice.copy: the gather kernel carries large reads wherever it can
-  copy_engine,  // sluice.copy: the copy engine carries everything
-  plain,        // SLUICE_MODE=plain: pageable bounce buffers and the driver's plainest copies
-};
 
 // Lives as long as one piece is being moved: it keeps a context current. Answers all bytes, or why none. While a device
 // copies, there is time for the file.

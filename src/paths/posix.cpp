@@ -9,14 +9,15 @@
 #include <cerrno>
 #include <optional>
 #include <span>
+#include <utility>
 
+#include "gpu/bar_mapping.h"
 #include "gpu/session.h"
 #include "io/file_io.h"
 #include "io/prefetch.h"
 #include "observe/copy_counters.h"
 #include "paths/bounce_copier.h"
 #include "paths/prefetch_range.h"
-#include "paths/stream_segment.h"
 #include "staging/bounce_buffer.h"
 #include "staging/mailbox_lease.h"
 #include "transfer/device_read.h"
@@ -58,18 +59,18 @@ std::span<std::byte> caller_bytes(std::uint64_t address, std::uint64_t length) {
 // What a copier's pieces are read from and written to.
 class DescriptorSide final : public FileSide {
  public:
-  DescriptorSide(const OpenFile& file, std::uint32_t block, bool buffered_only) noexcept
-      : file_(file), block_(block), buffered_only_(buffered_only) {}
+  DescriptorSide(const Ends& ends, std::uint32_t block, bool buffered_only) noexcept
+      : file_(ends.file), now_(ends.now), block_(block), buffered_only_(buffered_only) {}
 
   std::uint32_t block() const noexcept override { return block_; }
   std::optional<Disk> disk() const noexcept override {
     if (block_ == 1 || !file_.disk.takes_rings()) return std::nullopt;
-    return Disk{file_.fd, file_.disk};
+    return Disk{file_.descriptor(), file_.disk};
   }
   bool takes_many_readers() const noexcept override { return true; }
   Outcome read(std::span<std::byte> into, FileOffset at) noexcept override {
     Outcome got = Outcome::system_error(EINVAL);
-    if (!buffered_only_) got = io::read_span(file_.fd, into, at, block_, file_.now.size());
+    if (!buffered_only_) got = io::read_span(file_.descriptor(), into, at, block_, now_.size());
     return got.error() == EINVAL ? file_.buffered.read(into, at) : got;
   }
   Outcome write(std::span<const std::span<const std::byte>> from, FileOffset at) noexcept override {
@@ -79,7 +80,7 @@ class DescriptorSide final : public FileSide {
     const workers::ActiveCount::Scope writer(workers::active_counts::writers_of(facts::file_number(file_.facts)));
     if (writer.count() > 1) {
       // Others write to the file, too, and wait for it (transfer/device_write.cpp).
-      auto prefetch = io::Prefetch::of_write_range(write_range_of_file(file_.fd, file_.facts), at, length,
+      auto prefetch = io::Prefetch::of_write_range(write_range_of_file(file_.descriptor(), file_.facts), at, length,
                                                    io::Prefetch::Step::of_four_pages);
       while (prefetch.step()) {
       }
@@ -90,7 +91,7 @@ class DescriptorSide final : public FileSide {
  private:
   Outcome write_all(std::span<const std::span<const std::byte>> from, FileOffset at) noexcept {
     const bool together = !buffered_only_ && from.size() > 1;
-    const Outcome taken = together ? io::write_together(file_.fd, from, at) : Outcome::bytes(0);
+    const Outcome taken = together ? io::write_together(file_.descriptor(), from, at) : Outcome::bytes(0);
     if (!taken.ok()) return taken;
     return io::write_rest(from, at, block_, taken.count(),
                           [this](auto bytes, FileOffset there) { return write_one(bytes, there); });
@@ -98,105 +99,115 @@ class DescriptorSide final : public FileSide {
 
   Outcome write_one(std::span<const std::byte> from, FileOffset at) noexcept {
     Outcome written = Outcome::system_error(EINVAL);
-    if (!buffered_only_) written = io::write_span(file_.fd, from, at, block_);
+    if (!buffered_only_) written = io::write_span(file_.descriptor(), from, at, block_);
     return written.error() == EINVAL ? file_.buffered.write(from, at) : written;
   }
 
-  const OpenFile& file_;
+  File& file_;
+  facts::DescriptorCheck& now_;
   const std::uint32_t block_;
   const bool buffered_only_;
 };
 
-class Posix final : public Path {
- public:
-  constexpr Posix(CopyMode copy_mode, SmallReads small_reads) noexcept
-      : copy_mode_(copy_mode), small_reads_(small_reads) {}
+// What small reads may store into.
+struct MappedBuffer final : Attachment {
+  explicit MappedBuffer(gpu::BarMapping made) noexcept : mapping(std::move(made)) {}
+  gpu::BarMapping mapping;
+};
 
-  Outcome move(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) noexcept override {
+const gpu::BarMapping* mapping_of(const Ends& ends) noexcept {
+  const Attachment* const kept = ends.registered != nullptr ? ends.registered->of(SLUICE_PATH_POSIX) : nullptr;
+  return kept != nullptr ? &static_cast<const MappedBuffer*>(kept)->mapping : nullptr;
+}
+
+// Of one request.
+class ByCpu {
+ public:
+  explicit ByCpu(const Ends& ends) noexcept
+      : ends_(ends), file_(ends.file), now_(ends.now), memory_(ends.memory), copy_mode_(file_.options.copy_mode) {}
+
+  Outcome move(const Piece& piece) const noexcept {
     // The file system may want more of O_DIRECT than it told, and the descriptor may have got that flag since it was
     // registered: the buffered description takes any alignment.
-    Outcome moved = attempt(file, memory, piece);
+    Outcome moved = attempt(piece);
     if (moved.error() == EINVAL && piece.carry == SegmentMode::straight) {
       Piece buffered = piece;
       buffered.carry = SegmentMode::bounce_buffered;
-      moved = attempt(file, memory, buffered);
+      moved = attempt(buffered);
     }
-    return file.now.finds_the_file() ? moved : Outcome::system_error(EBADF);
+    return now_.finds_the_file() ? moved : Outcome::system_error(EBADF);
   }
 
  private:
-  Outcome attempt(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) const noexcept {
+  Outcome attempt(const Piece& piece) const noexcept {
     if (piece.carry == SegmentMode::straight) {
-      return piece.direction == Direction::read ? read_straight(file, piece) : write_straight(file, piece);
+      return piece.direction == Direction::read ? read_straight(piece) : write_straight(piece);
     }
-    if (file.copier != nullptr && !facts::is_host(memory.kind)) {
-      DescriptorSide side(file, block_of(file, piece.carry), piece.carry == SegmentMode::bounce_buffered);
-      return move_in_stream(*file.copier, memory, piece, side);
+    if (ends_.device != nullptr && !facts::is_host(memory_.kind)) {
+      DescriptorSide side(ends_, block_of(piece.carry), piece.carry == SegmentMode::bounce_buffered);
+      return ends_.device->move(memory_, piece, side);
     }
-    const std::uint64_t next_range = next_range_of(file, memory, piece);
-    if (piece.length <= largest_for_bounce_buffer && is_cached_read(file, memory, piece)) {
-      return read_small(file, memory, piece, next_range);
+    const std::uint64_t next_range = next_range_of(piece);
+    if (piece.length <= largest_for_bounce_buffer && is_cached_read(piece)) {
+      return read_small(piece, next_range);
     }
-    if (piece.length > largest_for_bounce_buffer || is_polled_for(file, piece)) {
-      if (const auto moved = through_staging_buffer(file, memory, piece, next_range)) return *moved;
+    if (piece.length > largest_for_bounce_buffer || is_polled_for(piece)) {
+      if (const auto moved = through_staging_buffer(piece, next_range)) return *moved;
     }
-    if (piece.length > largest_for_bounce_buffer && !file.now.finds_the_file()) return Outcome::system_error(EBADF);
-    return through_bounce_buffer(file, memory, piece, next_range);
+    if (piece.length > largest_for_bounce_buffer && !now_.finds_the_file()) return Outcome::system_error(EBADF);
+    return through_bounce_buffer(piece, next_range);
   }
 
   // How many bytes behind the piece this thread will read or write next, as far as anybody can guess: as many again,
   // where it has just done so in front of the piece.
-  std::uint64_t next_range_of(const OpenFile& file, const facts::BufferFacts& memory,
-                              const Piece& piece) const noexcept {
-    if (copy_mode_ == CopyMode::plain || file.facts.direct || facts::is_host(memory.kind) ||
-        !io::goes_on(piece.direction, file.fd, piece.at, piece.length)) {
+  std::uint64_t next_range_of(const Piece& piece) const noexcept {
+    if (copy_mode_ == CopyMode::plain || file_.facts.direct || facts::is_host(memory_.kind) ||
+        !io::goes_on(piece.direction, file_.descriptor(), piece.at, piece.length)) {
       return 0;
     }
     if (piece.direction == Direction::write && piece.length <= largest_for_bounce_buffer) return 0;  // nobody uses it
     const std::uint64_t end = piece.at.value + piece.length;
-    const std::uint64_t size = known_end(file);
+    const std::uint64_t size = known_end();
     return end < size ? std::min(piece.length, size - end) : 0;
   }
 
   // Where the file ends, if anybody has asked. Otherwise the read finds out when nothing more comes.
-  static std::uint64_t known_end(const OpenFile& file) noexcept {
-    return file.now.asked() ? file.now.size() : ~std::uint64_t{0};
+  std::uint64_t known_end() const noexcept { return now_.asked() ? now_.size() : ~std::uint64_t{0}; }
+
+  staging::OverlapWork prefetch_of_next_range(const Piece& piece, std::uint64_t next_range) const noexcept {
+    return {now_, io::Prefetch::of_next_range(next_range_of_file(file_.descriptor(), file_.facts),
+                                              FileOffset{piece.at.value + piece.length}, next_range)};
   }
 
-  static staging::OverlapWork prefetch_of_next_range(const OpenFile& file, const Piece& piece,
-                                                     std::uint64_t next_range) noexcept {
-    return {file.now, io::Prefetch::of_next_range(next_range_of_file(file.fd, file.facts),
-                                                  FileOffset{piece.at.value + piece.length}, next_range)};
-  }
-
-  bool is_cached_read(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece) const noexcept {
-    return piece.direction == Direction::read && memory.kind == facts::MemoryKind::device &&
+  bool is_cached_read(const Piece& piece) const noexcept {
+    return piece.direction == Direction::read && memory_.kind == facts::MemoryKind::device &&
            piece.carry == SegmentMode::bounce && (copy_mode_ == CopyMode::usual || copy_mode_ == CopyMode::kernel) &&
-           block_of(file, piece.carry) == 1;
+           block_of(piece.carry) == 1;
   }
 
   // Out of line: others should not save registers for it.
-  [[gnu::noinline]] Outcome read_small(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece,
-                                       std::uint64_t next_range) const noexcept {
-    if (file.mapping != nullptr && piece.length <= largest_for_bar_mapping) {
-      if (const auto moved = by_bar_mapping(file, piece)) return *moved;
+  [[gnu::noinline]] Outcome read_small(const Piece& piece, std::uint64_t next_range) const noexcept {
+    if (piece.length <= largest_for_bar_mapping) {
+      if (const gpu::BarMapping* const mapping = mapping_of(ends_)) {
+        if (const auto moved = by_bar_mapping(*mapping, piece)) return *moved;
+      }
     }
     const staging::ActiveScope crowd;
     std::optional<Outcome> moved;
     if (piece.length > gpu::mailbox_bytes) {
-      if (crowd.is_very_crowded() && small_reads_ != SmallReads::copied) {
-        moved = through_staging_buffer(file, memory, piece, next_range, Unless::no_prompt_kernel);
+      if (crowd.is_very_crowded() && file_.options.small_reads != SmallReads::copied) {
+        moved = through_staging_buffer(piece, next_range, Unless::no_prompt_kernel);
       }
     } else if (takes_mailbox(crowd)) {
-      moved = by_mailbox(file, memory, piece, next_range);
+      moved = by_mailbox(piece, next_range);
     }
-    return moved ? *moved : through_bounce_buffer(file, memory, piece, next_range);
+    return moved ? *moved : through_bounce_buffer(piece, next_range);
   }
 
   bool takes_mailbox(const staging::ActiveScope& crowd) const noexcept {
     // Its kernel would stand behind the streams that wait for this transfer, and hold it up until it is revoked.
     if (gpu::serves_waiting_streams()) return false;
-    switch (small_reads_) {
+    switch (file_.options.small_reads) {
       case SmallReads::copied:
         return false;
       case SmallReads::resident:
@@ -208,69 +219,67 @@ class Posix final : public Path {
 
   // Nothing where the piece has to go another way: all of it, when not all came that the file has of it. The kernel
   // stores, since it survives that the memory is freed meanwhile.
-  [[gnu::noinline]] static std::optional<Outcome> by_bar_mapping(const OpenFile& file, const Piece& piece) noexcept {
-    std::byte* const place = file.mapping->at(piece.address, piece.length);
+  [[gnu::noinline]] std::optional<Outcome> by_bar_mapping(const gpu::BarMapping& mapping,
+                                                          const Piece& piece) const noexcept {
+    std::byte* const place = mapping.at(piece.address, piece.length);
     if (place == nullptr) return std::nullopt;
-    if (!file.now.finds_the_file()) return Outcome::system_error(EBADF);
-    const Outcome read = io::read_span(file.fd, {place, piece.length}, piece.at, 1, file.now.size());
+    if (!now_.finds_the_file()) return Outcome::system_error(EBADF);
+    const Outcome read = io::read_span(file_.descriptor(), {place, piece.length}, piece.at, 1, now_.size());
     if (!read.ok()) return std::nullopt;
-    if (read.count() < piece.length && piece.at.value + read.count() < file.now.size()) return std::nullopt;
+    if (read.count() < piece.length && piece.at.value + read.count() < now_.size()) return std::nullopt;
     gpu::send_stores();
     observe::count_copy(observe::CopyCounter::bar_mapping);
     return read;
   }
 
   // Nothing where a bounce buffer has to do: no mailbox to be had, or a descriptor that has got O_DIRECT meanwhile.
-  [[gnu::noinline]] std::optional<Outcome> by_mailbox(const OpenFile& file, const facts::BufferFacts& memory,
-                                                      const Piece& piece, std::uint64_t next_range) const noexcept {
-    gpu::Session session(memory);
+  [[gnu::noinline]] std::optional<Outcome> by_mailbox(const Piece& piece, std::uint64_t next_range) const noexcept {
+    gpu::Session session(memory_);
     staging::MailboxLease delivery(session);
     if (!delivery) return std::nullopt;
     const Outcome read =
-        io::read_span(file.fd, delivery.bytes(piece.address, piece.length), piece.at, 1, known_end(file));
+        io::read_span(file_.descriptor(), delivery.bytes(piece.address, piece.length), piece.at, 1, known_end());
     if (read.error() == EINVAL) return std::nullopt;
     if (!read.ok() || read.count() == 0) return read;
-    const staging::OverlapWork overlap = prefetch_of_next_range(file, piece, next_range);
+    const staging::OverlapWork overlap = prefetch_of_next_range(piece, next_range);
     const int result = delivery.by_resident(piece.address, read.count(), overlap);
     return result == cuda::success ? read : gpu::as_outcome(result);
   }
 
-  Outcome through_bounce_buffer(const OpenFile& file, const facts::BufferFacts& memory, const Piece& piece,
-                                std::uint64_t next_range) const noexcept {
+  Outcome through_bounce_buffer(const Piece& piece, std::uint64_t next_range) const noexcept {
     observe::count_copy(observe::CopyCounter::bounce_buffer);
     staging::BounceBuffer bounce = staging::BounceBuffer::take();
     if (!bounce) return Outcome::system_error(ENOMEM);
-    BounceCopier bounce_copier(memory, copy_mode_, bounce);
-    return piece.direction == Direction::read ? read_bounced(file, bounce_copier, bounce.bytes(), piece, next_range)
-                                              : write_bounced(file, bounce_copier, bounce.bytes(), piece);
+    BounceCopier bounce_copier(memory_, copy_mode_, bounce);
+    return piece.direction == Direction::read ? read_bounced(bounce_copier, bounce.bytes(), piece, next_range)
+                                              : write_bounced(bounce_copier, bounce.bytes(), piece);
   }
 
   // Nothing where a bounce buffer has to do: host memory, the private description, no ring to be had.
   enum class Unless : std::uint8_t { no_ring, no_prompt_kernel };
-  std::optional<Outcome> through_staging_buffer(const OpenFile& file, const facts::BufferFacts& memory,
-                                                const Piece& piece, std::uint64_t next_range,
+  std::optional<Outcome> through_staging_buffer(const Piece& piece, std::uint64_t next_range,
                                                 Unless unless = Unless::no_ring) const noexcept {
-    if (copy_mode_ == CopyMode::plain || memory.kind != facts::MemoryKind::device ||
+    if (copy_mode_ == CopyMode::plain || memory_.kind != facts::MemoryKind::device ||
         piece.carry != SegmentMode::bounce) {
       return std::nullopt;
     }
-    const bool asks = piece.direction == Direction::read && block_of(file, piece.carry) == 1;
-    if (!asks && !file.now.finds_the_file()) return Outcome::system_error(EBADF);
-    const gpu::Session session(memory);
+    const bool asks = piece.direction == Direction::read && block_of(piece.carry) == 1;
+    if (!asks && !now_.finds_the_file()) return Outcome::system_error(EBADF);
+    const gpu::Session session(memory_);
     staging::StagingLease ring = staging::StagingLease::take(session);
     if (!ring || (unless == Unless::no_prompt_kernel && !ring.has_prompt_kernel())) return std::nullopt;
-    const transfer::FileRange range{file.fd,
+    const transfer::FileRange range{file_.descriptor(),
                                     piece.at,
                                     piece.length,
-                                    block_of(file, piece.carry),
-                                    known_end(file),
-                                    file.now,
-                                    file.buffered,
-                                    file.disk,
-                                    facts::file_number(file.facts),
-                                    write_range_of_file(file.fd, file.facts),
+                                    block_of(piece.carry),
+                                    known_end(),
+                                    now_,
+                                    file_.buffered,
+                                    file_.disk,
+                                    facts::file_number(file_.facts),
+                                    write_range_of_file(file_.descriptor(), file_.facts),
                                     next_range};
-    const transfer::Target target{piece.address, memory.is_known_to_hold(piece.address, piece.length)};
+    const transfer::Target target{piece.address, memory_.is_known_to_hold(piece.address, piece.length)};
     return piece.direction == Direction::read
                ? transfer::read_to_device(range, ring, target, copy_engine_of(copy_mode_))
                : transfer::write_from_device(range, ring, piece.address);
@@ -278,27 +287,28 @@ class Posix final : public Path {
 
   // Where that is chosen, and the storage has queues for it as far as is known: plain reads of any size wait for an
   // interrupt.
-  bool is_polled_for(const OpenFile& file, const Piece& piece) const noexcept {
-    return piece.direction == Direction::read && copy_mode_ == CopyMode::usual && block_of(file, piece.carry) > 1 &&
-           io::is_polled(file.disk.completion());
+  bool is_polled_for(const Piece& piece) const noexcept {
+    return piece.direction == Direction::read && copy_mode_ == CopyMode::usual && block_of(piece.carry) > 1 &&
+           io::is_polled(file_.disk.completion());
   }
 
-  static std::uint32_t block_of(const OpenFile& file, SegmentMode carry) noexcept {
-    return file.facts.direct && carry != SegmentMode::bounce_buffered ? std::max(1u, file.facts.offset_alignment) : 1;
+  std::uint32_t block_of(SegmentMode carry) const noexcept {
+    return file_.facts.direct && carry != SegmentMode::bounce_buffered ? std::max(1u, file_.facts.offset_alignment) : 1;
   }
 
-  static Outcome read_straight(const OpenFile& file, const Piece& piece) noexcept {
-    return io::read_span(file.fd, caller_bytes(piece.address, piece.length), piece.at, block_of(file, piece.carry),
-                         file.now.size());
+  Outcome read_straight(const Piece& piece) const noexcept {
+    return io::read_span(file_.descriptor(), caller_bytes(piece.address, piece.length), piece.at, block_of(piece.carry),
+                         now_.size());
   }
 
-  static Outcome write_straight(const OpenFile& file, const Piece& piece) noexcept {
-    return io::write_span(file.fd, caller_bytes(piece.address, piece.length), piece.at, block_of(file, piece.carry));
+  Outcome write_straight(const Piece& piece) const noexcept {
+    return io::write_span(file_.descriptor(), caller_bytes(piece.address, piece.length), piece.at,
+                          block_of(piece.carry));
   }
 
-  static Outcome read_bounced(const OpenFile& file, BounceCopier& bounce_copier, std::span<std::byte> bounce,
-                              const Piece& piece, std::uint64_t next_range) noexcept {
-    const std::uint32_t block = block_of(file, piece.carry);
+  Outcome read_bounced(BounceCopier& bounce_copier, std::span<std::byte> bounce, const Piece& piece,
+                       std::uint64_t next_range) const noexcept {
+    const std::uint32_t block = block_of(piece.carry);
     std::uint64_t done = 0;
     while (done < piece.length) {
       const std::uint64_t position = piece.at.value + done;
@@ -309,15 +319,15 @@ class Posix final : public Path {
       const FileOffset from{position - skip};
       Outcome read = Outcome::system_error(EINVAL);
       if (piece.carry != SegmentMode::bounce_buffered) {
-        read = io::read_span(file.fd, bounce.first(staged), from, block, known_end(file));
+        read = io::read_span(file_.descriptor(), bounce.first(staged), from, block, known_end());
       }
-      if (read.error() == EINVAL) read = file.buffered.read(bounce.first(staged), from);
+      if (read.error() == EINVAL) read = file_.buffered.read(bounce.first(staged), from);
       if (!read.ok()) return done > 0 ? Outcome::bytes(done) : read;
       if (read.count() <= skip) break;
       const std::uint64_t arrived = std::min(read.count() - skip, wanted);
       const bool is_last = done + wanted == piece.length;
       const Outcome moved = bounce_copier.to_memory(piece.address + done, bounce.subspan(skip, arrived),
-                                                    prefetch_of_next_range(file, piece, is_last ? next_range : 0));
+                                                    prefetch_of_next_range(piece, is_last ? next_range : 0));
       if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
       done += arrived;
       if (arrived < wanted) break;
@@ -325,23 +335,22 @@ class Posix final : public Path {
     return Outcome::bytes(done);
   }
 
-  static Outcome write_bounced(const OpenFile& file, BounceCopier& bounce_copier, std::span<std::byte> bounce,
-                               const Piece& piece) noexcept {
+  Outcome write_bounced(BounceCopier& bounce_copier, std::span<std::byte> bounce, const Piece& piece) const noexcept {
     std::uint64_t done = 0;
     while (done < piece.length) {
       const auto chunk = bounce.first(std::min<std::uint64_t>(piece.length - done, bounce.size()));
       const FileOffset at{piece.at.value + done};
       const staging::OverlapWork before(
-          file.now, io::Prefetch::of_write_range(write_range_of_file(file.fd, file.facts), at, chunk.size(),
-                                                 io::Prefetch::Step::of_a_page));
+          now_, io::Prefetch::of_write_range(write_range_of_file(file_.descriptor(), file_.facts), at, chunk.size(),
+                                             io::Prefetch::Step::of_a_page));
       const Outcome moved = bounce_copier.from_memory(chunk, piece.address + done, before);
       if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
-      if (!file.now.finds_the_file()) return Outcome::system_error(EBADF);
+      if (!now_.finds_the_file()) return Outcome::system_error(EBADF);
       Outcome written = Outcome::system_error(EINVAL);
       if (piece.carry != SegmentMode::bounce_buffered) {
-        written = io::write_span(file.fd, chunk, at, block_of(file, piece.carry));
+        written = io::write_span(file_.descriptor(), chunk, at, block_of(piece.carry));
       }
-      if (written.error() == EINVAL) written = file.buffered.write(chunk, at);
+      if (written.error() == EINVAL) written = file_.buffered.write(chunk, at);
       if (!written.ok()) return done > 0 ? Outcome::bytes(done) : written;
       done += written.count();
       if (written.count() < chunk.size()) break;
@@ -349,28 +358,52 @@ class Posix final : public Path {
     return Outcome::bytes(done);
   }
 
-  CopyMode copy_mode_;
-  SmallReads small_reads_;
+  const Ends& ends_;
+  File& file_;
+  facts::DescriptorCheck& now_;
+  const facts::BufferFacts& memory_;
+  const CopyMode copy_mode_;
 };
 
 }  // namespace
 
-bool looks_while_copying(const OpenFile& file, const facts::BufferFacts& memory, base::Direction direction,
-                         std::uint64_t length) noexcept {
-  return !facts::is_host(memory.kind) && (direction == Direction::read || length <= largest_for_bounce_buffer) &&
-         !file.facts.direct && file.operations == nullptr && file.copier == nullptr;
+constinit const Posix posix;
+
+std::unique_ptr<Attachment> Posix::of_buffer(std::uint64_t address, std::uint64_t size, const facts::BufferFacts& facts,
+                                             const Options& options) const {
+  // Not where everything is to go one certain way.
+  const bool free_to_choose = options.copy_mode == CopyMode::usual || options.copy_mode == CopyMode::kernel;
+  if (!free_to_choose || options.small_reads != SmallReads::bar_mapping || facts.kind != facts::MemoryKind::device) {
+    return nullptr;
+  }
+  gpu::BarMapping mapping = gpu::BarMapping::onto(address, size);
+  return mapping ? std::make_unique<MappedBuffer>(std::move(mapping)) : nullptr;
 }
 
-Path& posix(CopyMode copy_mode, SmallReads small_reads) noexcept {
-  using enum CopyMode;
-  using enum SmallReads;
-  static constinit std::array<std::array<Posix, 4>, 4> all{
-      {{Posix(usual, automatic), Posix(usual, copied), Posix(usual, resident), Posix(usual, bar_mapping)},
-       {Posix(kernel, automatic), Posix(kernel, copied), Posix(kernel, resident), Posix(kernel, bar_mapping)},
-       {Posix(copy_engine, automatic), Posix(copy_engine, copied), Posix(copy_engine, resident),
-        Posix(copy_engine, bar_mapping)},
-       {Posix(plain, automatic), Posix(plain, copied), Posix(plain, resident), Posix(plain, bar_mapping)}}};
-  return all[static_cast<std::size_t>(copy_mode)][static_cast<std::size_t>(small_reads)];
+std::optional<route::Reason> Posix::refuses(const Facts& /*facts*/) const noexcept {
+  return std::nullopt;
+}
+
+route::Cutting Posix::cutting(const Facts& facts) const noexcept {
+  return route::cut_for_cpu(facts.file.facts, facts.memory.kind, facts.file.options.rules);
+}
+
+bool Posix::checks_descriptor(const Ends& ends, Direction direction, std::uint64_t length) const noexcept {
+  return !facts::is_host(ends.memory.kind) && (direction == Direction::read || length <= largest_for_bounce_buffer) &&
+         !ends.file.facts.direct && ends.file.operations == nullptr && ends.device == nullptr;
+}
+
+Grouping Posix::grouping(const Facts& facts, const route::Segment& all) const noexcept {
+  if (all.carry != SegmentMode::bounce) return {};
+  const GroupClass usual = facts.direction == Direction::write ? GroupClass::write
+                           : facts.file.facts.direct           ? GroupClass::disk
+                                                               : GroupClass::cached;
+  if (all.length > largest_in(usual) || !fits(usual, facts.file, all.length)) return {};
+  return {.group_class = usual, .max_groups = max_groups_of(usual, facts.file)};
+}
+
+void Posix::move(std::span<Item> items, Completion& /*completion*/) const noexcept {
+  for (Item& item : items) item.outcome = ByCpu(*item.ends).move(item.piece);
 }
 
 }  // namespace sluice::paths

@@ -2,15 +2,24 @@
 // Files whose handle came with read and write operations of its own: those are called, with host memory.
 #pragma once
 
-#include "paths/bounce_copier.h"
 #include "paths/path.h"
 
 namespace sluice::paths {
 
-Path& userspace(CopyMode copy_mode) noexcept;
+class Userspace final : public Path {
+ public:
+  // Callers hear of their own operations as these answer, so a short count is taken for what it says.
+  constexpr Userspace() noexcept : Path({.id = SLUICE_PATH_USERSPACE, .taken = SLUICE_REASON_CALLER_OPERATIONS}) {}
+
+  std::optional<route::Reason> refuses(const Facts& facts) const noexcept override;
+  route::Cutting cutting(const Facts& facts) const noexcept override;
+  void move(std::span<Item> items, Completion& completion) const noexcept override;
+};
+
+extern const Userspace userspace;
 
 // A plain read of a file's bytes into host memory, by what serves them: the caller's own operation where there is
 // one, else the private description.
-base::Outcome read_plainly(const OpenFile& file, std::span<std::byte> into, base::FileOffset at) noexcept;
+base::Outcome read_plainly(const Ends& ends, std::span<std::byte> into, base::FileOffset at) noexcept;
 
 }  // namespace sluice::paths

@@ -107,6 +107,7 @@ void Process::open_locked() {
         config.poll_thread ? io::CompletionMode::polled_by_kernel : io::CompletionMode::polled;
     session->options.polled_up_to = std::uint64_t{config.size(CUFILE_PARAM_POLLTHRESHOLD_SIZE_KB)} * 1024;
   }
+  session->attachments = paths::attachments_of_session(session->options);
   const auto level = static_cast<int>(config.size(CUFILE_PARAM_PROFILE_STATS));
   observe::set_statistics_level(level);
   if (level > 0) observe::start_statistics();
@@ -200,7 +201,8 @@ FileTable::Pin Process::forget_file(void* handle) {
   const std::lock_guard lock(control_);
   auto file = files_.pin(handle);
   if (!file) return file;
-  if (const auto known = handles_by_fd_.find(file->fd); known != handles_by_fd_.end() && known->second == handle) {
+  if (const auto known = handles_by_fd_.find(file->descriptor());
+      known != handles_by_fd_.end() && known->second == handle) {
     handles_by_fd_.erase(known);
   }
   return file;
@@ -210,7 +212,7 @@ bool Process::end_file(void* handle) {
   const PinScope pins;
   const FileTable::Pin file = forget_file(handle);
   if (file && file->session->config->explain) request::explain_unused(*file);
-  if (file) observe::log_debug("core", [&] { return fmt::format("descriptor {} deregistered", file->fd); });
+  if (file) observe::log_debug("core", [&] { return fmt::format("descriptor {} deregistered", file->descriptor()); });
   return static_cast<bool>(file);
 }
 
@@ -240,6 +242,29 @@ unsigned Process::p2p_mask(std::size_t kind) {
   return p2p_masks_[kind];
 }
 
+std::vector<paths::PairReport> DriverSession::pair_reports() const {
+  std::vector<paths::PairReport> all;
+  for (const auto& attachment : attachments) {
+    if (!attachment) continue;
+    for (paths::PairReport& report : attachment->reports()) all.push_back(std::move(report));
+  }
+  return all;
+}
+
+void Process::attachments_before_fork() {
+  if (!session_) return;
+  for (const auto& attachment : session_->attachments) {
+    if (attachment) attachment->before_fork();
+  }
+}
+
+void Process::attachments_after_fork() {
+  if (!session_) return;
+  for (const auto& attachment : session_->attachments) {
+    if (attachment) attachment->after_fork();
+  }
+}
+
 void Process::prepare_fork() {
   control_.lock();
   store_.before_fork();
@@ -255,7 +280,7 @@ void Process::prepare_fork() {
   io::PrivateFile::before_fork();
   workers::workers_before_fork();
   staging::bounce_buffers_before_fork();
-  if (session_) session_->pairs->before_fork();
+  attachments_before_fork();
   stream::channels_before_fork();
   observe::statistics_before_fork();
   observe::log_before_fork();
@@ -265,7 +290,7 @@ void Process::resume_after_fork(bool in_child) {
   observe::log_after_fork();
   observe::statistics_after_fork(in_child);
   stream::channels_after_fork(in_child);
-  if (session_) session_->pairs->after_fork();
+  attachments_after_fork();
   io::rings_after_fork(in_child);
   staging::bounce_buffers_after_fork(in_child);
   if (in_child) {

@@ -88,6 +88,9 @@ class Process {
   static void count_out_locked(const Buffer& buffer);
   // Ending something waits for the transfers that use it, for as long as that can come to an end.
   static DrainMode drain_mode_now() noexcept;
+  // What paths keep with the session.
+  void attachments_before_fork();
+  void attachments_after_fork();
   void prepare_fork();
   void resume_after_fork(bool in_child);
 

@@ -14,11 +14,11 @@
 #include "gpu/settle.h"
 #include "observe/log.h"
 #include "observe/statistics.h"
+#include "paths/table.h"
 #include "process/broken_pipe.h"
 #include "process/in_flight.h"
 #include "process/process.h"
 #include "route/reasons.h"
-#include "route/route.h"
 #include "stream/channel/stream_channel.h"
 #include "transfer/host_copy.h"
 
@@ -46,15 +46,14 @@ void require_welcome(const config::Config& config, const facts::FileFacts& file)
 
 // Where the CPU must not move device memory, a file that leaves no other way is refused at once, and not with its first
 // transfer.
-void require_direct_way(const DriverSession& session, const facts::FileFacts& file) {
+void require_direct_way(const File& file) {
   facts::BufferFacts device;
   device.kind = facts::MemoryKind::device;
-  const route::Rules& rules = session.options.rules;
   for (const base::Direction direction : {base::Direction::read, base::Direction::write}) {
-    const route::RouteChoice choice =
-        route::judge(file, device, session.options.machine, rules, direction, facts::TrialResult::proven);
-    if (route::is_permitted(choice, rules)) continue;
-    const route::ReasonText& text = *route::reason_text(choice.reason);
+    const paths::Facts facts{file, device, direction, false, paths::Trust::what_is_hoped_for};
+    const paths::Decision decision = paths::decide(facts, {.direction = direction});
+    if (paths::is_permitted(decision, file.options.rules)) continue;
+    const route::ReasonText& text = *route::reason_text(decision.reason);
     throw Failure(CU_FILE_IO_NOT_SUPPORTED,
                   "properties.allow_compat_mode is off, and only the CPU reaches this file. " +
                       std::string(text.sentence) + " " + text.remedy);
@@ -64,14 +63,6 @@ void require_direct_way(const DriverSession& session, const facts::FileFacts& fi
 // Of the allocation, or of the reservation, that memory belongs to: mapped or not.
 bool lies_in_range(const facts::BufferFacts& memory, std::uint64_t address, std::uint64_t size) {
   return address >= memory.base && address - memory.base < memory.size && size <= memory.size - (address - memory.base);
-}
-
-// For small reads by the CPU's stores, where they are asked for and everything is not to go one certain way.
-bool wants_bar_mapping(const Options& options, const facts::BufferFacts& memory) {
-  const bool free_to_choose =
-      options.copy_mode == paths::CopyMode::usual || options.copy_mode == paths::CopyMode::kernel;
-  return free_to_choose && options.small_reads == paths::SmallReads::bar_mapping &&
-         memory.kind == facts::MemoryKind::device;
 }
 
 // Best now: later a stream may wait for us, or for what the program does next.
@@ -97,18 +88,20 @@ void* Process::register_file(int fd, const CUfileFSOps_t* operations) {
   const std::lock_guard lock(control_);
   const auto session = ensure_open_locked();
   require_welcome(*session->config, facts);
-  require_direct_way(*session, facts);
+  auto made = std::make_unique<File>(fd, std::move(facts), session, operations);
+  require_direct_way(*made);
   if (const auto known = handles_by_fd_.find(fd); known != handles_by_fd_.end()) {
     const auto file = files_.pin(known->second);
-    if (file && same_file(*file, facts)) {
+    if (file && same_file(*file, made->facts)) {
       throw Failure(CU_FILE_HANDLE_ALREADY_REGISTERED,
                     "descriptor " + std::to_string(fd) + " is registered already: use its handle, or deregister it");
     }
     // The number was closed and belongs to another file now. The old handle stays, and answers EBADF.
   }
-  if (facts.block.over_tcp) broken_pipes_expected.store(true, std::memory_order_relaxed);
-  observe::log_debug("core", [&] { return fmt::format("descriptor {} registered: {}", fd, facts::describe(facts)); });
-  void* const handle = files_.insert(std::make_unique<File>(fd, std::move(facts), session, operations));
+  if (made->facts.block.over_tcp) broken_pipes_expected.store(true, std::memory_order_relaxed);
+  observe::log_debug("core",
+                     [&] { return fmt::format("descriptor {} registered: {}", fd, facts::describe(made->facts)); });
+  void* const handle = files_.insert(std::move(made));
   handles_by_fd_[fd] = handle;
   return handle;
 }
@@ -165,8 +158,8 @@ void Process::register_buffer(const void* base, std::size_t size, int flags) {
 
   gpu::settle(facts, address);
   if (on_device) gpu::introduce_device(facts.device);
-  auto buffer = std::make_unique<Buffer>(Buffer{address, size, facts, {}, is_whole});
-  if (is_whole && wants_bar_mapping(session->options, facts)) buffer->mapping = gpu::BarMapping::onto(address, size);
+  auto buffer = std::make_unique<Buffer>(Buffer{address, size, facts, is_whole, {}});
+  if (is_whole) buffer->attachments = paths::attachments_of_buffer(address, size, facts, session->options);
   void* stale = nullptr;
   {
     const std::lock_guard lock(control_);

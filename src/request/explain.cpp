@@ -10,8 +10,7 @@
 #include "facts/descriptor_check.h"
 #include "facts/nvme_paths.h"
 #include "gpu/cuda_api.h"
-#include "paths/direct_pair.h"
-#include "process/pair_trial.h"
+#include "paths/table.h"
 #include "request/transfer.h"
 #include "route/reasons.h"
 
@@ -48,12 +47,6 @@ std::string remark(const facts::MachineFacts& machine) {
   return text;
 }
 
-// What the trial of the direct path saw, or why there was none.
-std::string words_of(const paths::DirectPair* pair) {
-  const std::string words = pair != nullptr ? pair->words() : "";
-  return words.empty() ? words : "; direct path: " + words;
-}
-
 // How an NVMe drive with several controllers, or behind a network, is reached just now.
 std::string paths_of(const facts::FileFacts& file) {
   if (file.block.driver != "nvme") return "";
@@ -70,54 +63,42 @@ void say(const std::string& line) {
 
 namespace {
 
-// Tries a direct path that nobody has tried.
-paths::DirectPair* tried_pair(process::File& file, const facts::BufferFacts& memory, base::Direction direction) {
-  paths::DirectPair* const pair = memory.device < 0 ? nullptr : process::pair_of(file, memory, direction);
-  // A descriptor that belongs to another file by now would tell of that one's storage.
-  facts::DescriptorCheck now(file.fd, file.facts);
-  if (pair != nullptr && now.finds_the_file()) {
-    const paths::OpenFile open{file.fd, file.facts, file.buffered, file.disk, now, nullptr, nullptr, pair};
-    process::try_pair(open, memory, process::Need::pressing);
-  }
-  return pair;
+// With the trials that are missing.
+paths::Decision decide(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape) {
+  facts::DescriptorCheck now(file.descriptor(), file.facts);
+  const paths::Ends ends{file, now, memory};
+  return paths::decide({file, memory, shape.direction}, shape, {&ends, paths::Need::pressing});
 }
 
-std::string detail_of(const process::File& file, const facts::BufferFacts& memory, const paths::DirectPair* pair) {
-  return fmt::format("{}, opened {}, {}{}{}{}", facts::describe_now(file.fd, file.facts, facts::Root{}),
-                     file.facts.direct ? "with O_DIRECT" : "without O_DIRECT", name_of_memory(memory), words_of(pair),
-                     paths_of(file.facts), remark(file.session->options.machine));
+std::string detail_of(const process::File& file, const facts::BufferFacts& memory, base::Direction direction) {
+  return fmt::format("{}, opened {}, {}{}{}{}", facts::describe_now(file.descriptor(), file.facts, facts::Root{}),
+                     file.facts.direct ? "with O_DIRECT" : "without O_DIRECT", name_of_memory(memory),
+                     paths::words_of_trials({file, memory, direction}), paths_of(file.facts),
+                     remark(file.options.machine));
 }
 
 }  // namespace
 
 Explanation explain(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape) {
-  const process::Options& options = file.session->options;
-  const paths::DirectPair* const pair = tried_pair(file, memory, shape.direction);
-  const facts::TrialResult reach = pair != nullptr ? pair->reach() : facts::TrialResult::untried;
-  const route::Decision decision = route::decide(file.facts, memory, options.machine, options.rules, shape, reach);
-  return {{decision.path, decision.reason}, detail_of(file, memory, pair)};
+  const paths::Decision decision = decide(file, memory, shape);
+  return {decision.choice(), detail_of(file, memory, shape.direction)};
 }
 
 Reasons all_reasons(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape) {
-  const process::Options& options = file.session->options;
-  const paths::DirectPair* const pair = tried_pair(file, memory, shape.direction);
-  const facts::TrialResult reach = pair != nullptr ? pair->reach() : facts::TrialResult::untried;
-  const route::Decision decision = route::decide(file.facts, memory, options.machine, options.rules, shape, reach);
-  Reasons found{{decision.reason}, detail_of(file, memory, pair)};
-  // What the handle's own operations carry, and what the shape of a request decides, has no other reason.
-  if (decision.path == SLUICE_PATH_USERSPACE || decision.reason == SLUICE_REASON_RAGGED_REQUEST) return found;
-  found.reasons = route::all_reasons(file.facts, memory, options.machine, options.rules, reach);
-  return found;
+  const paths::Decision decision = decide(file, memory, shape);
+  return {decision.path->traits.id, paths::all_reasons({file, memory, shape.direction}, decision),
+          detail_of(file, memory, shape.direction)};
 }
 
-void explain_once(process::File& file, const request::Request& request, const request::Result& result) noexcept {
+void explain_once(process::File& file, const request::Request& request, const facts::BufferFacts& memory,
+                  const request::Result& result) noexcept {
   if (file.explained.exchange(true, std::memory_order_relaxed)) return;
   try {
-    const route::ReasonText* const text = route::reason_text(result.way.reason);
+    const route::ReasonText* const text = route::reason_text(result.reason);
     const route::Shape shape{request.direction, request.at.value, request.address, request.size};
-    say(fmt::format("sluice: {}: path {}, because {}: {} [{}]\n", name_of_file(file.fd),
-                    route::path_name(result.way.path), text->name, text->sentence,
-                    explain(file, request.memory, shape).detail));
+    say(fmt::format("sluice: {}: path {}, because {}: {} [{}]\n", name_of_file(file.descriptor()),
+                    route::path_name(result.path->traits.id), text->name, text->sentence,
+                    explain(file, memory, shape).detail));
   } catch (...) {  // NOLINT(bugprone-empty-catch): an explanation that cannot be made must not fail the transfer
   }
 }
@@ -125,8 +106,8 @@ void explain_once(process::File& file, const request::Request& request, const re
 void explain_unused(process::File& file) noexcept {
   if (file.explained.exchange(true, std::memory_order_relaxed)) return;
   try {
-    say(fmt::format("sluice: {}: registered, nothing was read or written [{}]\n", name_of_file(file.fd),
-                    facts::describe_now(file.fd, file.facts, facts::Root{})));
+    say(fmt::format("sluice: {}: registered, nothing was read or written [{}]\n", name_of_file(file.descriptor()),
+                    facts::describe_now(file.descriptor(), file.facts, facts::Root{})));
   } catch (...) {  // NOLINT(bugprone-empty-catch): as above
   }
 }

@@ -21,13 +21,15 @@ Explanation explain(process::File& file, const facts::BufferFacts& memory, const
 // Every reason that keeps the bytes from a more direct path, in the order in which their remedies uncover them, and the
 // same facts. Memory of a device that is only supposed is on no device that could be tried.
 struct Reasons {
+  route::Path path;
   std::vector<route::Reason> reasons;
   std::string detail;
 };
 Reasons all_reasons(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape);
 
 // SLUICE_EXPLAIN=1: one line a handle on stderr, with its first transfer.
-void explain_once(process::File& file, const request::Request& request, const request::Result& result) noexcept;
+void explain_once(process::File& file, const request::Request& request, const facts::BufferFacts& memory,
+                  const request::Result& result) noexcept;
 // The line of a handle that goes without ever having moved a byte.
 void explain_unused(process::File& file) noexcept;
 

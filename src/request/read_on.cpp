@@ -22,33 +22,43 @@ bool tells_of_storage(Outcome moved) noexcept {
 }
 
 // What O_DIRECT refuses, or collides with, the page cache has. Places that are left need not be whole blocks.
-SegmentMode carry_for(const paths::OpenFile& file, const paths::Piece& piece, unsigned in_vain) noexcept {
+SegmentMode carry_for(const paths::File& file, const paths::Piece& piece, unsigned in_vain) noexcept {
   if (!file.facts.direct) return piece.carry;
   return in_vain == 0 ? SegmentMode::bounce : SegmentMode::bounce_buffered;
 }
 
+class NobodyElse final : public paths::Completion {
+ public:
+  void ended(std::span<const std::uint16_t> /*items*/) noexcept override {}
+};
+
 }  // namespace
 
-bool reads_on(const paths::OpenFile& file, const paths::Piece& piece, Outcome moved) noexcept {
+Outcome move(const paths::Path& path, const paths::Ends& ends, const paths::Piece& piece) noexcept {
+  paths::Item item{&ends, piece};
+  NobodyElse nobody;
+  path.move({&item, 1}, nobody);
+  return item.outcome;
+}
+
+bool reads_on(const paths::Ends& ends, const paths::Piece& piece, Outcome moved) noexcept {
   if (piece.direction != base::Direction::read || tells_of_storage(moved)) return false;
   if (!moved.ok()) return true;
   // A device has no size to hold it against: its short count is its end.
-  return file.now.size() != no_size && piece.at.value + moved.count() < file.now.size();
+  return ends.now.size() != no_size && piece.at.value + moved.count() < ends.now.size();
 }
 
-Outcome read_on(paths::Path& path, const paths::OpenFile& file, const facts::BufferFacts& memory,
-                const paths::Piece& piece, Outcome moved) noexcept {
+Outcome read_on(const paths::Path& path, const paths::Ends& ends, const paths::Piece& piece, Outcome moved) noexcept {
   std::uint64_t done = moved.count();
   for (unsigned in_vain = 0; done < piece.length && in_vain < most_in_vain && !tells_of_storage(moved);) {
-    facts::DescriptorCheck now(file.fd, file.facts);
+    facts::DescriptorCheck now(ends.file.descriptor(), ends.file.facts);
     if (!now.finds_the_file()) break;
     const std::uint64_t at = piece.at.value + done;
     if (at >= now.size()) return Outcome::bytes(done);
-    const paths::OpenFile as_it_is{file.fd,         file.facts,  file.buffered, file.disk,   now,
-                                   file.operations, file.handle, file.pair,     file.copier, file.mapping};
+    const paths::Ends as_it_is{ends.file, now, ends.memory, ends.handle, ends.registered, ends.device};
     const std::uint64_t length = std::min(piece.length - done, now.size() - at);
-    moved = path.move(as_it_is, memory,
-                      {piece.direction, carry_for(file, piece, in_vain), FileOffset{at}, piece.address + done, length});
+    moved = move(path, as_it_is,
+                 {piece.direction, carry_for(ends.file, piece, in_vain), FileOffset{at}, piece.address + done, length});
     done += moved.count();
     in_vain = moved.count() > 0 ? 0 : in_vain + 1;
   }

@@ -5,17 +5,19 @@
 #pragma once
 
 #include "base/outcome.h"
-#include "facts/buffer.h"
 #include "paths/path.h"
 
 namespace sluice::request {
 
-// Whether what `path` has answered for a piece to be read leaves something to be asked for again.
-bool reads_on(const paths::OpenFile& file, const paths::Piece& piece, base::Outcome moved) noexcept;
+// By one path, alone.
+base::Outcome move(const paths::Path& path, const paths::Ends& ends, const paths::Piece& piece) noexcept;
+
+// Whether what a path has answered for a piece to be read leaves something to be asked for again.
+bool reads_on(const paths::Ends& ends, const paths::Piece& piece, base::Outcome moved) noexcept;
 
 // The same piece up to where the file ends by now: once more as it was, at last by the buffered private description.
 // Answers for all of it, what was moved before included. Ends: each turn brings bytes, or is one of two in vain.
-base::Outcome read_on(paths::Path& path, const paths::OpenFile& file, const facts::BufferFacts& memory,
-                      const paths::Piece& piece, base::Outcome moved) noexcept;
+base::Outcome read_on(const paths::Path& path, const paths::Ends& ends, const paths::Piece& piece,
+                      base::Outcome moved) noexcept;
 
 }  // namespace sluice::request

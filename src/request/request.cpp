@@ -8,10 +8,6 @@
 #include "gpu/settle.h"
 #include "observe/path_counters.h"
 #include "observe/trace.h"
-#include "paths/direct_pair.h"
-#include "paths/p2pdma.h"
-#include "paths/posix.h"
-#include "paths/userspace.h"
 #include "request/read_on.h"
 #include "request/verify.h"
 
@@ -22,83 +18,41 @@ using base::Outcome;
 
 namespace {
 
-// Everything that a request needs on its way.
-struct Way {
-  const Request& request;
-  const paths::OpenFile& file;
-  const process::Options& options;
-};
-
-// Of all segments that do not go direct.
-paths::Path& base_path(const route::Decision& decision, const process::Options& options) noexcept {
-  return decision.path == SLUICE_PATH_USERSPACE ? paths::userspace(options.copy_mode)
-                                                : paths::posix(options.copy_mode, options.small_reads);
-}
-
-paths::Path& direct_path(const Way& way) noexcept {
-  const bool small = way.request.size <= way.options.polled_up_to;
-  return paths::p2pdma(small ? way.options.completion : io::CompletionMode::interrupt);
-}
-
 paths::Piece piece_of(const Request& request, const route::Segment& segment) noexcept {
   return {request.direction, segment.carry, FileOffset{request.at.value + segment.begin},
           request.address + segment.begin, segment.length};
 }
 
-struct Carried {
-  std::uint64_t count = 0;
-  bool complete = false;
-};
-
-// The drive's part of one segment, as far as it gets.
-Carried carry_direct(const Way& way, const route::Segment& segment) noexcept {
-  paths::Path& path = direct_path(way);
-  paths::DirectPair& pair = *way.file.pair;
-  Carried carried;
-  while (carried.count < segment.length) {
-    const paths::Piece rest =
-        piece_of(way.request, {segment.begin + carried.count, segment.length - carried.count, segment.carry});
-    const Outcome moved = path.move(way.file, way.request.memory, rest);
-    carried.count += moved.count();
-    if (moved.count() > 0) continue;
-    paths::give_up_direct(pair, way.request.memory, rest, moved);
-    return carried;
-  }
-  carried.complete = true;
-  return carried;
-}
-
 struct Moved {
   Outcome outcome = Outcome::bytes(0);
-  std::uint64_t direct = 0;  // of its bytes, those that the drive moved
+  std::uint64_t whole_blocks = 0;  // of its bytes, those that went as whole blocks, where the rest goes another way
   bool rerouted = false;
 };
 
-// What the drive does not move of its segment the CPU does, and its answer counts: the end of the file, a broken
-// medium.
-Moved carry(const Way& way, const route::Decision& decision) noexcept {
-  paths::Path& base = base_path(decision, way.options);
+// What a path of whole blocks leaves of its segment, and the edges, the last path does, and its answer counts: the end
+// of the file, a broken medium.
+Moved carry(const Request& request, const paths::Ends& ends, const paths::Decision& decision) noexcept {
+  const paths::Path& rest_path = decision.path->traits.whole_blocks_only ? paths::last_path() : *decision.path;
   Moved progress;
   std::uint64_t done = 0;
-  for (route::Segment segment : decision.segments()) {
+  for (route::Segment segment : decision.segments.all()) {
     if (segment.carry == route::SegmentMode::direct) {
       const std::uint64_t end = segment.begin + segment.length;
-      const Carried carried = carry_direct(way, segment);
-      progress.direct += carried.count;
-      done += carried.count;
-      if (carried.complete) continue;
+      const std::uint64_t count = move(*decision.path, ends, piece_of(request, segment)).count();
+      progress.whole_blocks += count;
+      done += count;
+      if (count == segment.length) continue;
       progress.rerouted = true;
-      if (!route::compat_is_allowed(way.options.rules)) {
+      if (!route::compat_is_allowed(ends.file.options.rules)) {
         progress.outcome = done > 0 ? Outcome::bytes(done) : Outcome::refused(CU_FILE_IO_NOT_SUPPORTED);
         return progress;
       }
       segment = {done, end - done, route::SegmentMode::bounce};
     }
-    const paths::Piece piece = piece_of(way.request, segment);
-    Outcome moved = base.move(way.file, way.request.memory, piece);
-    // Of their own operations callers hear as these answer.
-    if (moved.count() < piece.length && decision.path != SLUICE_PATH_USERSPACE && reads_on(way.file, piece, moved)) {
-      moved = read_on(base, way.file, way.request.memory, piece, moved);
+    const paths::Piece piece = piece_of(request, segment);
+    Outcome moved = move(rest_path, ends, piece);
+    if (moved.count() < piece.length && rest_path.traits.doubts_short && reads_on(ends, piece, moved)) {
+      moved = read_on(rest_path, ends, piece, moved);
     }
     if (!moved.ok()) {
       progress.outcome = done > 0 ? Outcome::bytes(done) : moved;
@@ -111,59 +65,61 @@ Moved carry(const Way& way, const route::Decision& decision) noexcept {
   return progress;
 }
 
-facts::TrialResult reach_of(const paths::OpenFile& file) noexcept {
-  return file.pair != nullptr ? file.pair->reach() : facts::TrialResult::untried;
-}
-
-// A request that changed its way counts on both: what the drive moved here, the rest where it ended.
-Result rerouted(const Request& request, const paths::OpenFile& file, const Moved& progress, Outcome outcome) noexcept {
-  if (progress.direct > 0) {
-    observe::count_path(SLUICE_PATH_P2PDMA, SLUICE_REASON_DIRECT, request.direction, Outcome::bytes(progress.direct));
+// A request that changed its way counts on both: what was moved here, the rest where it ended.
+Result rerouted(const Request& request, const paths::Ends& ends, const paths::Path& before, const Moved& progress,
+                Outcome outcome) noexcept {
+  if (progress.whole_blocks > 0) {
+    observe::count_path(before.traits.id, before.traits.taken, request.direction,
+                        Outcome::bytes(progress.whole_blocks));
   }
-  const facts::TrialResult now = reach_of(file);
-  const route::Reason reason =
-      now == facts::TrialResult::proven ? SLUICE_REASON_STOPPED_IN_FLIGHT : route::reason_of(now);
-  return {outcome, {SLUICE_PATH_POSIX, reason}, progress.direct};
+  const auto refusal = before.refuses({ends.file, ends.memory, request.direction, true});
+  return {outcome, &paths::last_path(), refusal.value_or(SLUICE_REASON_STOPPED_IN_FLIGHT), progress.whole_blocks};
 }
 
-Result attempt(const Request& request, const paths::OpenFile& file, const process::Options& options) noexcept {
+Result attempt(const Request& request, const paths::Ends& ends) noexcept {
+  const paths::File& file = ends.file;
   // Only O_DIRECT asks where the file ends: what does not is not to wait for the answer.
-  const std::uint64_t file_end = file.facts.direct ? file.now.size() : ~std::uint64_t{0};
+  const std::uint64_t file_end = file.facts.direct ? ends.now.size() : ~std::uint64_t{0};
   const route::Shape shape{request.direction, request.at.value, request.address, request.size, file_end};
-  const facts::TrialResult reach = reach_of(file);
-  // What the drive has given up is not asked of it again.
-  const bool stopped = request.stopped && reach == facts::TrialResult::proven;
-  const route::Decision decision = route::decide(file.facts, request.memory, options.machine, options.rules, shape,
-                                                 stopped ? facts::TrialResult::untried : reach);
-  const route::RouteChoice way{decision.path, stopped ? SLUICE_REASON_STOPPED_IN_FLIGHT : decision.reason};
-  if (!route::is_permitted(way, options.rules)) return {Outcome::refused(CU_FILE_IO_NOT_SUPPORTED), way};
-  const Moved progress = carry({request, file, options}, decision);
+  // A trial copies on streams of our own, which may stand behind those that wait for this transfer.
+  const paths::Trying trying{ends.device == nullptr ? &ends : nullptr, paths::need_of(file.options.rules)};
+  const paths::Decision decision =
+      paths::decide({file, ends.memory, request.direction, request.stopped}, shape, trying);
+  // Between a submission and its turn, programs may well have closed a file: what it is now is not to be read.
+  const bool may_be_late = !(request.queued && request.direction == base::Direction::read) &&
+                           decision.path->checks_descriptor(ends, request.direction, request.size);
+  if (!may_be_late && !ends.now.finds_the_file()) return {.outcome = Outcome::system_error(EBADF)};
+  if (!paths::is_permitted(decision, file.options.rules)) {
+    return {Outcome::refused(CU_FILE_IO_NOT_SUPPORTED), decision.path, decision.reason};
+  }
+  const Moved progress = carry(request, ends, decision);
   Outcome outcome = progress.outcome;
-  if (options.verify && outcome.count() > 0) outcome = verified(request, file, outcome);
-  return progress.rerouted ? rerouted(request, file, progress, outcome) : Result{outcome, way};
+  if (file.options.verify && outcome.count() > 0) outcome = verified(request, ends, outcome);
+  return progress.rerouted ? rerouted(request, ends, *decision.path, progress, outcome)
+                           : Result{outcome, decision.path, decision.reason};
 }
 
 }  // namespace
 
-Result run(const Request& request, const paths::OpenFile& file, const process::Options& options) noexcept {
-  Result result = attempt(request, file, options);
+Result run(const Request& request, const paths::Ends& ends) noexcept {
+  Result result = attempt(request, ends);
   // A program may have brought its driver along after this memory was looked up: what the kernel calls a bad address
   // may be a device's. Another thread may have found that driver meanwhile, so only what was known then counts.
-  if (result.outcome.error() == EFAULT && !request.memory.asked && gpu::attach_driver() != nullptr) {
-    Request seen_again = request;
-    seen_again.memory = gpu::inspect(request.address);
-    if (!facts::is_host(seen_again.memory.kind) &&
-        gpu::contiguous_bytes(request.address, request.size) < request.size) {
+  if (result.outcome.error() == EFAULT && !ends.memory.asked && gpu::attach_driver() != nullptr) {
+    const facts::BufferFacts memory = gpu::inspect(request.address);
+    if (!facts::is_host(memory.kind) && gpu::contiguous_bytes(request.address, request.size) < request.size) {
       result.outcome = Outcome::refused(CU_FILE_CUDA_POINTER_RANGE_ERROR);
-    } else if (seen_again.memory.kind != facts::MemoryKind::plain_host) {
-      gpu::settle(seen_again.memory, request.address);
-      result = attempt(seen_again, file, options);
+    } else if (memory.kind != facts::MemoryKind::plain_host) {
+      gpu::settle(memory, request.address);
+      result = attempt(request, {ends.file, ends.now, memory, ends.handle, ends.registered, ends.device});
     }
   }
+  if (result.path == nullptr) return result;
   const bool counted_in_part = result.outcome.ok() && result.counted > 0;
-  observe::count_path(result.way.path, result.way.reason, request.direction,
+  const sluice_path_t path = result.path->traits.id;
+  observe::count_path(path, result.reason, request.direction,
                       counted_in_part ? Outcome::bytes(result.outcome.count() - result.counted) : result.outcome);
-  observe::trace({request.direction, file.fd, request.at.value, request.size, result.way.path, result.way.reason},
+  observe::trace({request.direction, ends.file.descriptor(), request.at.value, request.size, path, result.reason},
                  result.outcome);
   return result;
 }

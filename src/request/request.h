@@ -6,9 +6,8 @@
 
 #include "base/outcome.h"
 #include "base/strong.h"
-#include "facts/buffer.h"
 #include "paths/path.h"
-#include "process/options.h"
+#include "paths/table.h"
 #include "route/route.h"
 
 namespace sluice::request {
@@ -18,18 +17,19 @@ struct Request {
   base::FileOffset at;
   std::uint64_t address = 0;
   std::uint64_t size = 0;
-  facts::BufferFacts memory;
-  bool stopped = false;  // the rest of one that the drive did not move all of: it is the CPU's
+  bool stopped = false;  // the rest of one that a path has begun and does not go on with
+  bool queued = false;   // it has waited since the program asked for it
 };
 
 // What came of a request, and which way it went: of one that changed its way, the last one.
 struct Result {
   base::Outcome outcome;
-  route::RouteChoice way;
+  const paths::Path* path = nullptr;  // none: the descriptor was another file's, and nothing was begun
+  route::Reason reason = SLUICE_REASON_HOST_MEMORY;
   std::uint64_t counted = 0;  // bytes of the outcome that went another way before, and are counted there
 };
 
 // Runs on the calling thread and returns when the last byte is in place. No lock, no heap, no exception.
-Result run(const Request& request, const paths::OpenFile& file, const process::Options& options) noexcept;
+Result run(const Request& request, const paths::Ends& ends) noexcept;
 
 }  // namespace sluice::request

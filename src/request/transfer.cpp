@@ -13,9 +13,8 @@
 #include "gpu/memory.h"
 #include "gpu/settle.h"
 #include "observe/statistics.h"
-#include "paths/posix.h"
+#include "paths/path.h"
 #include "process/in_flight.h"
-#include "process/pair_trial.h"
 #include "request/explain.h"
 #include "request/request.h"
 #include "request/slow_log.h"
@@ -52,10 +51,11 @@ bool still_there(const process::Buffer& buffer, const facts::BufferFacts& memory
   return same_allocation(buffer.facts, memory) || same_allocation(buffer.facts, gpu::inspect(buffer.base));
 }
 
-// It shows the allocation that was registered: not another one that has come to its address, nor what is mapped behind.
-const gpu::BarMapping* bar_mapping_of(const Memory& memory) noexcept {
-  if (!memory.inside || !memory.registration->mapping) return nullptr;
-  return same_allocation(memory.registration->facts, memory.facts) ? &memory.registration->mapping : nullptr;
+// Paths have attached something to the allocation that was registered: not to another one that has come to its address,
+// nor to what is mapped behind.
+const paths::Attachments* attachments_of(const Memory& memory) noexcept {
+  if (!memory.inside || !same_allocation(memory.registration->facts, memory.facts)) return nullptr;
+  return &memory.registration->attachments;
 }
 
 // A negative offset stays in the memory that its pointer means: nothing but device memory lies between the two, or host
@@ -71,17 +71,17 @@ bool reaches_back(const Call& call, std::uint64_t address, const facts::BufferFa
 struct Caller {
   bool batch = false;
   Progress progress;
-  stream::StreamCopier* copier = nullptr;
+  paths::DeviceSide* device = nullptr;
   bool in_stream = false;
   bool may_reach_back = false;  // by a negative offset, also from a pointer that was registered
 };
 
 Outcome resolve(process::Process& process, const Call& call, std::uint64_t address, const Caller& caller,
                 Memory& memory) noexcept {
-  const stream::StreamCopier* const copier = caller.copier;
   // What the call found stays until its stream has got beyond this transfer, also where the program has freed it behind
   // the transfer and the driver has forgotten it.
-  const facts::BufferFacts* const remembered = copier != nullptr ? copier->remembers(address, call.size) : nullptr;
+  const facts::BufferFacts* const remembered =
+      caller.device != nullptr ? caller.device->remembers(address, call.size) : nullptr;
   memory.facts = remembered != nullptr ? *remembered : gpu::inspect(address);
   const auto base = reinterpret_cast<std::uint64_t>(call.base);
   if (const auto range = process.ranges().find(base, address, call.size)) {
@@ -157,7 +157,7 @@ struct Seen {
 Outcome run(process::Process& process, process::File& file, const Call& call, const Caller& caller,
             Seen& seen) noexcept {
   const Outcome refusal = check(file, call);
-  facts::DescriptorCheck now(file.fd, file.facts);
+  facts::DescriptorCheck now(file.descriptor(), file.facts);
   if ((!refusal.ok() || call.size == 0 || call.buffer_offset < 0) && !caller.in_stream && !caller.batch) {
     if (const auto told = told_of_registration(process, file, call)) return *told;
     if (refusal.error() == EFAULT && is_behind_the_end(file, call, now)) return Outcome::bytes(0);
@@ -172,7 +172,6 @@ Outcome run(process::Process& process, process::File& file, const Call& call, co
   }
 
   Memory memory;
-  stream::StreamCopier* const copier = caller.copier;
   const Outcome resolved = resolve(process, bounded, address, caller, memory);
   seen.memory = memory.facts;
   if (!resolved.ok()) {
@@ -182,24 +181,14 @@ Outcome run(process::Process& process, process::File& file, const Call& call, co
     if (memory.there == 0) return Outcome::bytes(0);  // from its end on there is nothing to read
     bounded.size = memory.there;
   }
-  if (copier == nullptr) gpu::settle(memory.facts, address);
+  if (caller.device == nullptr) gpu::settle(memory.facts, address);
   if (memory.facts.kind != facts::MemoryKind::plain_host) watch_exit_behind_the_driver();
-  const request::Request request{call.direction, base::FileOffset{offset}, address, bounded.size,
-                                 memory.facts,   caller.progress.stopped};
-  const paths::OpenFile open{file.fd,       file.facts,
-                             file.buffered, file.disk,
-                             now,           file.operations,
-                             call.handle,   process::pair_of(file, memory.facts, call.direction),
-                             copier,        bar_mapping_of(memory)};
-  // Between a submission and its turn, programs may well have closed a file.
-  const bool in_time = call.direction == Direction::read && caller.batch;
-  const bool later = !in_time && paths::looks_while_copying(open, memory.facts, call.direction, bounded.size);
-  if (!later && !now.finds_the_file()) return Outcome::system_error(EBADF);
-  // A trial copies on streams of our own, which may stand behind those that wait for this transfer.
-  if (copier == nullptr) process::try_pair(open, memory.facts, process::need_of(file.session->options));
-  const request::Result result = request::run(request, open, file.session->options);
-  seen.path = result.way.path;
-  if (file.session->config->explain) explain_once(file, request, result);
+  const request::Request request{call.direction, base::FileOffset{offset}, address,
+                                 bounded.size,   caller.progress.stopped,  caller.batch};
+  const paths::Ends ends{file, now, memory.facts, call.handle, attachments_of(memory), caller.device};
+  const request::Result result = request::run(request, ends);
+  if (result.path != nullptr) seen.path = result.path->traits.id;
+  if (file.session->config->explain && result.path != nullptr) explain_once(file, request, memory.facts, result);
   if (result.outcome.error() == EFAULT && is_behind_the_end(file, call, now)) return Outcome::bytes(0);
   return result.outcome;
 }
@@ -297,12 +286,12 @@ Outcome transfer_entry(process::Process& process, process::File& file, const Cal
   return run_watched(process, file, call, {.batch = true, .progress = progress});
 }
 
-Outcome transfer_in_stream(process::Process& process, process::File& file, const Call& call,
-                           stream::StreamCopier* copier, OffsetsAre offset) noexcept {
+Outcome transfer_in_stream(process::Process& process, process::File& file, const Call& call, paths::DeviceSide* device,
+                           OffsetsAre offset) noexcept {
   if (call.size == 0) return Outcome::bytes(0);  // nothing else of it is looked at
   const Outcome outcome = run_watched(
       process, file, call,
-      {.progress = {}, .copier = copier, .in_stream = true, .may_reach_back = offset == OffsetsAre::read_late});
+      {.progress = {}, .device = device, .in_stream = true, .may_reach_back = offset == OffsetsAre::read_late});
   const bool reads = call.direction == Direction::read;
   switch (outcome.error()) {
     case CU_FILE_INVALID_MAPPING_RANGE:

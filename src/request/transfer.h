@@ -10,8 +10,8 @@
 #include "base/outcome.h"
 #include "base/strong.h"
 #include "observe/statistics.h"
+#include "paths/path.h"
 #include "process/process.h"
-#include "stream/channel/stream_copier.h"
 
 namespace sluice::request {
 
@@ -49,12 +49,12 @@ base::Outcome transfer_part(process::Process& process, process::File& file, cons
 Call rest_of(const Call& call, std::uint64_t there) noexcept;
 base::Outcome after_prefix(std::uint64_t there, base::Outcome rest) noexcept;
 
-// The same for a stream that has got there: device memory is reached through its copier, where there is one. NVIDIA's
+// The same for a stream that has got there: device memory is reached in its order, where something keeps that. NVIDIA's
 // library has codes of its own here for memory that a call may not touch: so have we.
 // NVIDIA's library also looks less closely at offsets that are read when the stream gets there.
 enum class OffsetsAre : std::uint8_t { fixed, read_late };
 base::Outcome transfer_in_stream(process::Process& process, process::File& file, const Call& call,
-                                 stream::StreamCopier* copier, OffsetsAre offset) noexcept;
+                                 paths::DeviceSide* device, OffsetsAre offset) noexcept;
 
 // What a call is refused for without looking at the memory: null buffer, negative offsets, wrong access mode. 0:
 // nothing.

@@ -10,7 +10,6 @@
 #include "gpu/memory.h"
 #include "gpu/session.h"
 #include "observe/log.h"
-#include "paths/stream_segment.h"
 #include "paths/userspace.h"
 #include "staging/bounce_buffer.h"
 #include "transfer/host_copy.h"
@@ -26,11 +25,11 @@ void complain(config::LogLevel level, const std::string& text) noexcept {
   observe::log(level, "verify", text);
 }
 
-Outcome fetch(const Request& request, stream::StreamCopier* copier, std::optional<gpu::Session>& session,
+Outcome fetch(const Request& request, const paths::Ends& ends, std::optional<gpu::Session>& session,
               std::uint64_t offset, std::span<std::byte> into) {
   const std::uint64_t address = request.address + offset;
-  // A copier that has not got the bytes there either says why.
-  if (copier != nullptr && !facts::is_host(request.memory.kind)) return paths::read_back(*copier, address, into);
+  // What has not got the bytes there either says why.
+  if (ends.device != nullptr && !facts::is_host(ends.memory.kind)) return ends.device->read_back(address, into);
   if (session) {
     // By a stream of our own: others may stand before what this is part of, in a stream of the program's.
     const int opened = session->status();
@@ -40,25 +39,25 @@ Outcome fetch(const Request& request, stream::StreamCopier* copier, std::optiona
   return transfer::copy_from_caller(into, address);
 }
 
-Outcome compare(const Request& request, const paths::OpenFile& file, Outcome moved) {
+Outcome compare(const Request& request, const paths::Ends& ends, Outcome moved) {
   const staging::BounceBuffer on_file = staging::BounceBuffer::take();
   const staging::BounceBuffer in_memory = staging::BounceBuffer::take();
   if (!on_file || !in_memory) return moved;
   std::optional<gpu::Session> session;
-  const bool on_device = !facts::is_host(request.memory.kind);
-  if (file.copier == nullptr && on_device) {
-    session.emplace(request.memory);
+  const bool on_device = !facts::is_host(ends.memory.kind);
+  if (ends.device == nullptr && on_device) {
+    session.emplace(ends.memory);
   }
   for (std::uint64_t offset = 0; offset < moved.count();) {
     const std::uint64_t length = std::min<std::uint64_t>(moved.count() - offset, staging::bounce_buffer_bytes);
     const auto expected = on_file.bytes().first(length);
     const auto found = in_memory.bytes().first(length);
-    const Outcome read = paths::read_plainly(file, expected, FileOffset{request.at.value + offset});
+    const Outcome read = paths::read_plainly(ends, expected, FileOffset{request.at.value + offset});
     if (!read.ok()) {
       complain(config::LogLevel::warn, "the file cannot be read back: this transfer is not verified");
       return moved;
     }
-    if (const Outcome fetched = fetch(request, file.copier, session, offset, found); !fetched.ok()) {
+    if (const Outcome fetched = fetch(request, ends, session, offset, found); !fetched.ok()) {
       complain(config::LogLevel::error, "the memory cannot be read back: this transfer is not verified");
       return fetched;
     }
@@ -78,9 +77,9 @@ Outcome compare(const Request& request, const paths::OpenFile& file, Outcome mov
 
 }  // namespace
 
-base::Outcome verified(const Request& request, const paths::OpenFile& file, base::Outcome moved) noexcept {
+base::Outcome verified(const Request& request, const paths::Ends& ends, base::Outcome moved) noexcept {
   try {
-    return compare(request, file, moved);
+    return compare(request, ends, moved);
   } catch (...) {
     return moved;  // no memory for a sentence: the transfer itself has succeeded
   }

@@ -10,6 +10,6 @@ namespace sluice::request {
 // refusal with CU_FILE_IO_ERROR and a line in the log that says where the first difference is. What cannot be read
 // back (a descriptor and a file that nobody may read) is left unverified, which the log says. A file that somebody
 // else writes to at the same time may differ without fault.
-base::Outcome verified(const Request& request, const paths::OpenFile& file, base::Outcome moved) noexcept;
+base::Outcome verified(const Request& request, const paths::Ends& ends, base::Outcome moved) noexcept;
 
 }  // namespace sluice::request

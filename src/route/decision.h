@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answer to "which way do these bytes go, and why?".
+// Which way bytes go, and why; and in which segments.
 #pragma once
 
 #include <array>
@@ -31,14 +31,12 @@ struct Segment {
   friend bool operator==(const Segment&, const Segment&) = default;
 };
 
-struct Decision {
-  Path path = SLUICE_PATH_POSIX;
-  Reason reason = SLUICE_REASON_HOST_MEMORY;
+// A request, cut. In file order, without gaps; together they cover it.
+struct Segments {
   std::array<Segment, 3> storage{};  // ragged head, aligned body, ragged tail
   std::size_t count = 0;
 
-  // In file order, without gaps; together they cover the request.
-  std::span<const Segment> segments() const noexcept { return {storage.data(), count}; }
+  std::span<const Segment> all() const noexcept { return {storage.data(), count}; }
 };
 
 }  // namespace sluice::route

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts + rules + the shape of a request -> Decision. Pure functions: no I/O, no state, nothing from paths/, io/
-// or gpu/.
+// Facts + rules -> reasons; a shape -> segments. Pure functions: no I/O, no state, nothing from paths/, io/ or gpu/.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/strong.h"
@@ -27,7 +27,7 @@ struct Shape {
   base::Direction direction = base::Direction::read;
   std::uint64_t file_offset = 0;
   std::uint64_t address = 0;  // of the first byte in memory
-  std::uint64_t size = 0;     // 0: only path and reason are decided, no segments
+  std::uint64_t size = 0;     // 0: any; there are no segments then
   // Where the file ends now. An O_DIRECT read that gets there fills the rest of the last block behind the bytes that
   // it counts: for host memory, what lies behind the last whole block goes through a bounce buffer. Unknown or a block
   // device: leave it.
@@ -44,10 +44,13 @@ struct RouteChoice {
   Reason reason = SLUICE_REASON_HOST_MEMORY;
 };
 
-// The path and the first reason, in the order of docs/reference/paths.md, that keeps the bytes from a more direct one.
-// It holds as long as its arguments do. `reach` is what is known of this device and this storage.
-RouteChoice judge(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
-                  const Rules& rules, base::Direction direction, facts::TrialResult reach) noexcept;
+// The reasons why a drive does not move the bytes of device memory itself, in the order of docs/reference/paths.md.
+
+// The first of those that no trial is needed for.
+std::optional<Reason> kept_from_drive(const facts::FileFacts& file, const facts::BufferFacts& buffer,
+                                      const facts::MachineFacts& machine, const Rules& rules) noexcept;
+// Where there is none: what a trial of this device and this storage says. SLUICE_REASON_DIRECT: nothing is in the way.
+Reason after_trial(const facts::FileFacts& file, facts::TrialResult reach) noexcept;
 
 // Every such reason, in the same order; never empty. For people: not on the I/O path.
 std::vector<Reason> all_reasons(const facts::FileFacts& file, const facts::BufferFacts& buffer,
@@ -59,15 +62,27 @@ Reason reason_of(facts::TrialResult reach) noexcept;
 // Whether the configuration lets the CPU move the bytes of device memory. Forcing it allows it.
 bool compat_is_allowed(const Rules& rules) noexcept;
 
-// Whether a request with this choice may be carried out. Host memory needs nobody's leave, nor do the operations of a
-// user-space file system.
-bool is_permitted(const RouteChoice& choice, const Rules& rules) noexcept;
+// The same of a request that the CPU is to move for this reason. Host memory needs nobody's leave.
+bool cpu_may_move(Reason reason, const Rules& rules) noexcept;
 
-// Whether this machine can have a more direct path than posix at all, whatever the file.
+// Whether this machine can have a more direct path than the CPU's at all, whatever the file.
 bool has_direct_way(const facts::MachineFacts& machine, const Rules& rules) noexcept;
 
-// judge(), and the request cut into segments. A request of which nothing can go direct gets the path posix.
-Decision decide(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
-                const Rules& rules, const Shape& shape, facts::TrialResult reach) noexcept;
+// How a path wants requests cut.
+struct Cutting {
+  bool by_blocks = false;                     // otherwise one segment, whatever is asked for
+  SegmentMode whole = SegmentMode::straight;  // how that one goes, or the whole blocks do
+  std::uint64_t memory_alignment = 1;         // what the whole blocks need of addresses,
+  std::uint64_t offset_alignment = 1;         // and of offsets and lengths
+};
+// As one: host memory in place, device memory through a bounce buffer.
+Cutting uncut(facts::MemoryKind kind) noexcept;
+// For the CPU: what O_DIRECT takes as it is goes in place.
+Cutting cut_for_cpu(const facts::FileFacts& file, facts::MemoryKind kind, const Rules& rules) noexcept;
+// For the drive.
+Cutting cut_for_drive(const facts::FileFacts& file) noexcept;
+
+// Of a request of some bytes.
+Segments cut(const Cutting& cutting, const Shape& shape) noexcept;
 
 }  // namespace sluice::route

@@ -21,13 +21,13 @@ constexpr std::uint64_t cache_page = 4096;
 constexpr std::uint64_t end_unknown = ~std::uint64_t{0};
 
 // Appends [from, to), if there is anything in it, to the segment before it when both are carried alike.
-void add(Decision& decision, std::uint64_t from, std::uint64_t to, SegmentMode carry) noexcept {
+void add(Segments& segments, std::uint64_t from, std::uint64_t to, SegmentMode carry) noexcept {
   if (from >= to) return;
-  if (decision.count > 0 && decision.storage[decision.count - 1].carry == carry) {
-    decision.storage[decision.count - 1].length += to - from;
+  if (segments.count > 0 && segments.storage[segments.count - 1].carry == carry) {
+    segments.storage[segments.count - 1].length += to - from;
     return;
   }
-  decision.storage[decision.count++] = {from, to - from, carry};
+  segments.storage[segments.count++] = {from, to - from, carry};
 }
 
 // The part of a request that consists of whole blocks of the file; empty where there is none.
@@ -60,87 +60,63 @@ bool is_aligned(std::uint64_t address, std::uint64_t distance, std::uint64_t ali
   return (address % alignment + distance % alignment) % alignment == 0;
 }
 
-struct Alignment {
-  std::uint64_t memory;
-  std::uint64_t offset;
-};
-
-// `whole` says how the body goes where it can go there as it is: in place, or straight to the device.
-void cut_direct_read(Decision& decision, const Shape& shape, const Alignment& alignment, SegmentMode whole) noexcept {
-  const Body body = before_end(whole_blocks(shape, alignment.offset), shape, alignment.offset);
+void cut_read(Segments& segments, const Cutting& cutting, const Shape& shape) noexcept {
+  const Body body = before_end(whole_blocks(shape, cutting.offset_alignment), shape, cutting.offset_alignment);
   const bool all = body.length() == shape.size;
-  const bool fits = body.length() > 0 && is_aligned(shape.address, body.begin, alignment.memory) &&
+  const bool fits = body.length() > 0 && is_aligned(shape.address, body.begin, cutting.memory_alignment) &&
                     (all || body.length() >= smallest_cut_body);
   if (!fits) {
-    add(decision, 0, shape.size, SegmentMode::bounce);
+    add(segments, 0, shape.size, SegmentMode::bounce);
     return;
   }
-  add(decision, 0, body.begin, SegmentMode::bounce);
-  add(decision, body.begin, body.end, whole);
-  add(decision, body.end, shape.size, SegmentMode::bounce);
+  add(segments, 0, body.begin, SegmentMode::bounce);
+  add(segments, body.begin, body.end, cutting.whole);
+  add(segments, body.end, shape.size, SegmentMode::bounce);
 }
 
 // A write may not touch the bytes around it, and fetching the blocks first would race with other writers (or be
 // refused by a descriptor without read access): the ragged edges go through the page cache. Whole pages only are
 // written past it, also where the device takes smaller blocks: a page that one writer has in the cache while another
 // writes a part of it past the cache would be written back with stale bytes.
-void cut_direct_write(Decision& decision, const Shape& shape, const Alignment& alignment, SegmentMode whole) noexcept {
-  const bool any_will_do = alignment.offset == 1;
-  const Body body = whole_blocks(shape, any_will_do ? 1 : std::max(alignment.offset, cache_page));
-  const bool fits = is_aligned(shape.address, body.begin, alignment.memory);
-  add(decision, 0, body.begin, SegmentMode::bounce_buffered);
-  add(decision, body.begin, body.end, fits ? whole : SegmentMode::bounce);
-  add(decision, body.end, shape.size, SegmentMode::bounce_buffered);
-}
-
-// How the aligned body of an O_DIRECT request goes: device memory by the drive where that is the path, host memory in
-// place, all else through a bounce buffer.
-SegmentMode mode_of_body(const Decision& decision, MemoryKind kind, const Rules& rules) noexcept {
-  if (decision.path == SLUICE_PATH_P2PDMA) return SegmentMode::direct;
-  return is_host(kind) && !rules.plain ? SegmentMode::straight : SegmentMode::bounce;
-}
-
-void cut(Decision& decision, const facts::FileFacts& file, MemoryKind kind, const Rules& rules,
-         const Shape& shape) noexcept {
-  // The caller's own operations take any range; O_DIRECT is a matter of their descriptor.
-  if (!file.direct || decision.path == SLUICE_PATH_USERSPACE) {
-    add(decision, 0, shape.size, is_host(kind) ? SegmentMode::straight : SegmentMode::bounce);
-    return;
-  }
-  const SegmentMode whole = mode_of_body(decision, kind, rules);
-  const std::uint64_t least = whole == SegmentMode::direct ? trusted_memory_alignment : 1;
-  const Alignment alignment{std::max<std::uint64_t>(least, file.memory_alignment),
-                            std::max<std::uint64_t>(1, file.offset_alignment)};
-  if (shape.direction == base::Direction::write) {
-    cut_direct_write(decision, shape, alignment, whole);
-  } else if (whole != SegmentMode::bounce) {
-    cut_direct_read(decision, shape, alignment, whole);
-  } else {
-    // One segment even when it is ragged: a bounce buffer has room for the whole blocks around it.
-    add(decision, 0, shape.size, SegmentMode::bounce);
-  }
-}
-
-bool goes_direct(const Segment& segment) noexcept {
-  return segment.carry == SegmentMode::direct;
+void cut_write(Segments& segments, const Cutting& cutting, const Shape& shape) noexcept {
+  const bool any_will_do = cutting.offset_alignment == 1;
+  const Body body = whole_blocks(shape, any_will_do ? 1 : std::max(cutting.offset_alignment, cache_page));
+  const bool fits = is_aligned(shape.address, body.begin, cutting.memory_alignment);
+  add(segments, 0, body.begin, SegmentMode::bounce_buffered);
+  add(segments, body.begin, body.end, fits ? cutting.whole : SegmentMode::bounce);
+  add(segments, body.end, shape.size, SegmentMode::bounce_buffered);
 }
 
 }  // namespace
 
-Decision decide(const facts::FileFacts& file, const facts::BufferFacts& buffer, const facts::MachineFacts& machine,
-                const Rules& rules, const Shape& shape, facts::TrialResult reach) noexcept {
-  const RouteChoice choice = judge(file, buffer, machine, rules, shape.direction, reach);
-  Decision decision;
-  decision.path = choice.path;
-  decision.reason = choice.reason;
-  if (shape.size > 0) cut(decision, file, buffer.kind, rules, shape);
-  const auto segments = decision.segments();
-  if (decision.path == SLUICE_PATH_P2PDMA && shape.size > 0 &&
-      std::none_of(segments.begin(), segments.end(), goes_direct)) {
-    decision.path = SLUICE_PATH_POSIX;
-    decision.reason = SLUICE_REASON_RAGGED_REQUEST;
+Cutting uncut(MemoryKind kind) noexcept {
+  return {false, is_host(kind) ? SegmentMode::straight : SegmentMode::bounce};
+}
+
+Cutting cut_for_cpu(const facts::FileFacts& file, MemoryKind kind, const Rules& rules) noexcept {
+  if (!file.direct) return uncut(kind);
+  return {true, is_host(kind) && !rules.plain ? SegmentMode::straight : SegmentMode::bounce,
+          std::max<std::uint64_t>(1, file.memory_alignment), std::max<std::uint64_t>(1, file.offset_alignment)};
+}
+
+Cutting cut_for_drive(const facts::FileFacts& file) noexcept {
+  return {true, SegmentMode::direct, std::max<std::uint64_t>(trusted_memory_alignment, file.memory_alignment),
+          std::max<std::uint64_t>(1, file.offset_alignment)};
+}
+
+Segments cut(const Cutting& cutting, const Shape& shape) noexcept {
+  Segments segments;
+  if (!cutting.by_blocks) {
+    add(segments, 0, shape.size, cutting.whole);
+  } else if (shape.direction == base::Direction::write) {
+    cut_write(segments, cutting, shape);
+  } else if (cutting.whole != SegmentMode::bounce) {
+    cut_read(segments, cutting, shape);
+  } else {
+    // One segment even when it is ragged: a bounce buffer has room for the whole blocks around it.
+    add(segments, 0, shape.size, SegmentMode::bounce);
   }
-  return decision;
+  return segments;
 }
 
 }  // namespace sluice::route

@@ -10,8 +10,9 @@
 #include "gpu/memory.h"
 #include "io/file_io.h"
 #include "observe/statistics.h"
+#include "paths/stream_segment.h"
 #include "process/in_flight.h"
-#include "process/pair_trial.h"
+#include "stream/channel/stream_copier.h"
 
 namespace sluice::stream {
 
@@ -50,6 +51,24 @@ unsigned helpers_for(std::size_t bytes) noexcept {
 [[gnu::no_sanitize_thread]] request::Call at_once(const LateCall& late) noexcept {
   return {late.direction, late.handle, late.base, *late.size, *late.file_offset, *late.buffer_offset};
 }
+
+// Device memory in the order of the stream.
+class InOrder final : public paths::DeviceSide {
+ public:
+  explicit InOrder(StreamCopier& copier) noexcept : copier_(copier) {}
+  const facts::BufferFacts* remembers(std::uint64_t address, std::uint64_t length) const noexcept override {
+    return copier_.remembers(address, length);
+  }
+  Outcome move(const facts::BufferFacts& memory, const paths::Piece& piece, paths::FileSide& file) noexcept override {
+    return paths::move_in_stream(copier_, memory, piece, file);
+  }
+  Outcome read_back(std::uint64_t address, std::span<std::byte> into) noexcept override {
+    return paths::read_back(copier_, address, into);
+  }
+
+ private:
+  StreamCopier& copier_;
+};
 
 }  // namespace
 
@@ -117,8 +136,9 @@ void StreamCall::run(StreamCopier& copier) noexcept {
   if (const auto file = process_.files().pin(call.handle)) {
     if (is_small_read && !looked_) is_quick();
     if (is_cached_) copier.open_soon();
+    InOrder device(copier);
     outcome =
-        request::transfer_in_stream(process_, *file, call, copier.carries() ? &copier : nullptr,
+        request::transfer_in_stream(process_, *file, call, copier.carries() ? &device : nullptr,
                                     options_.fixes_all() ? request::OffsetsAre::fixed : request::OffsetsAre::read_late);
   } else {
     observe::count_transfer({.direction = call.direction, .requested = call.size}, outcome);
@@ -138,7 +158,7 @@ bool StreamCall::is_quick() noexcept {
   // Is its first byte in the page cache?
   std::byte byte{};
   const base::FileOffset first{static_cast<std::uint64_t>(call.file_offset)};
-  const Outcome got = io::read_span_if_cached(file->fd, {&byte, 1}, first, ~std::uint64_t{0});
+  const Outcome got = io::read_span_if_cached(file->descriptor(), {&byte, 1}, first, ~std::uint64_t{0});
   is_cached_ = got.ok();
   return is_cached_ && call.size <= largest_quick;
 }

@@ -20,8 +20,8 @@
 #include "gpu/memory.h"
 #include "gpu/stream_scope.h"
 #include "observe/log.h"
+#include "paths/table.h"
 #include "process/in_flight.h"
-#include "process/pair_trial.h"
 
 namespace sluice::stream {
 
@@ -126,15 +126,12 @@ void transfer_behind(process::Process& driver, cuda::Stream stream, const LateCa
   throw Failure(CU_FILE_INVALID_VALUE, "no count tells of so many bytes");
 }
 
-// A trial of the direct path copies on streams of our own, which may stand behind those that wait for us: it is made
-// when none does.
-void try_direct(process::File& file, const facts::BufferFacts& memory, base::Direction direction) noexcept {
+// A trial copies on streams of our own, which may stand behind those that wait for us: it is made when none does.
+void try_paths(process::File& file, const facts::BufferFacts& memory, base::Direction direction) noexcept {
   if (facts::is_host(memory.kind) || !file.facts.direct || busy_streams() > 0) return;
-  paths::DirectPair* const pair = process::pair_of(file, memory, direction);
-  facts::DescriptorCheck now(file.fd, file.facts);
-  if (pair == nullptr || !now.finds_the_file()) return;
-  process::try_pair({file.fd, file.facts, file.buffered, file.disk, now, file.operations, nullptr, pair}, memory,
-                    process::need_of(file.session->options));
+  facts::DescriptorCheck now(file.descriptor(), file.facts);
+  const paths::Ends ends{file, now, memory};
+  paths::decide({file, memory, direction}, {.direction = direction}, {&ends, paths::need_of(file.options.rules)});
 }
 
 }  // namespace
@@ -303,7 +300,7 @@ void Streams::put(process::Process& driver, const gpu::StreamScope& scope, cuda:
   StreamCall::Owner task = StreamCall::make(channel, driver, call, use.options());
   if (gpu::outlives_its_streams(memory)) task->remembered = memory;
   task->plan(file, memory, channel, kernel && channel.has_kernel());
-  try_direct(file, memory, call.direction);
+  try_paths(file, memory, call.direction);
   const int result = scope.status() == cuda::success ? channel.submit(stream, *task) : scope.status();
   if (result != cuda::success) refuse(result, "the transfer cannot be put into the stream: ");
   static_cast<void>(task.release());  // the channel has it

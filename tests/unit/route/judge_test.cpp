@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Path and reason. The order of reasons that these tests hold judge() to is the one in docs/reference/paths.md.
+// Path and reason. The order of reasons that these tests hold the table to is the one in docs/reference/paths.md.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "paths/decided.h"
+#include "paths/table.h"
 #include "route/paths_page.h"
 #include "route/reasons.h"
 #include "route/route.h"
@@ -17,19 +19,16 @@ using facts::FileKind;
 using facts::FileSystem;
 using facts::MemoryKind;
 
-struct Situation {
-  facts::FileFacts file;
-  facts::BufferFacts buffer;
-  facts::MachineFacts machine;
-  Rules rules;
-  facts::TrialResult reach = facts::TrialResult::proven;
+struct Situation : paths::Situation {
   Shape shape;
 
   RouteChoice choice(base::Direction direction = base::Direction::read) const {
-    return judge(file, buffer, machine, rules, direction, reach);
+    const paths::Decided decided = paths::decided(*this, {.direction = direction});
+    return {decided.path, decided.reason};
   }
   // Of a whole request, which may be too ragged for the path that its verdict promises.
-  Reason reason() const { return decide(file, buffer, machine, rules, shape, reach).reason; }
+  paths::Decided decision() const { return paths::decided(*this, shape); }
+  Reason reason() const { return decision().reason; }
 };
 
 // Everything that can be in favour of a direct path.
@@ -43,6 +42,7 @@ Situation ideal() {
   situation.buffer.device = 0;
   situation.machine.kernel_has_p2pdma = true;
   situation.rules.use_pci_p2pdma = true;
+  situation.reach = facts::TrialResult::proven;
   situation.shape.size = 65536;
   return situation;
 }
@@ -201,9 +201,8 @@ TEST(Judge, TakesThePosixPathUnlessATrialHasProvenTheDirectOne) {
     if (reason == SLUICE_REASON_CALLER_OPERATIONS || !can_be_decided(reason)) continue;
     Situation situation = ideal();
     impose(situation, reason);
-    const Decision decision =
-        decide(situation.file, situation.buffer, situation.machine, situation.rules, situation.shape, situation.reach);
-    EXPECT_EQ(decision.path, reason == SLUICE_REASON_DIRECT ? SLUICE_PATH_P2PDMA : SLUICE_PATH_POSIX) << name(reason);
+    EXPECT_EQ(situation.decision().path, reason == SLUICE_REASON_DIRECT ? SLUICE_PATH_P2PDMA : SLUICE_PATH_POSIX)
+        << name(reason);
   }
 }
 
@@ -326,14 +325,14 @@ TEST(Compatibility, SwitchedOffForbidsTheCpuToMoveDeviceMemory) {
   Rules rules;
   rules.allow_compat = false;
   for (int reason = 0; reason < SLUICE_REASON_COUNT; ++reason) {
-    const RouteChoice choice{SLUICE_PATH_POSIX, static_cast<Reason>(reason)};
-    EXPECT_EQ(is_permitted(choice, rules), reason == SLUICE_REASON_HOST_MEMORY) << reason;
+    EXPECT_EQ(cpu_may_move(static_cast<Reason>(reason), rules), reason == SLUICE_REASON_HOST_MEMORY) << reason;
   }
-  for (const Path path : {SLUICE_PATH_P2PDMA, SLUICE_PATH_NVFS, SLUICE_PATH_USERSPACE}) {
-    EXPECT_TRUE(is_permitted({path, SLUICE_REASON_CALLER_OPERATIONS}, rules)) << path;
+  for (const paths::Path* const path : paths::table) {
+    const bool by_cpu = path->traits.id == SLUICE_PATH_POSIX;
+    EXPECT_EQ(paths::is_permitted({path, SLUICE_REASON_MEMORY_FILE_SYSTEM, {}}, rules), !by_cpu) << path->traits.id;
   }
   rules.allow_compat = true;
-  EXPECT_TRUE(is_permitted({SLUICE_PATH_POSIX, SLUICE_REASON_MEMORY_FILE_SYSTEM}, rules));
+  EXPECT_TRUE(paths::is_permitted({&paths::last_path(), SLUICE_REASON_MEMORY_FILE_SYSTEM, {}}, rules));
 }
 
 TEST(DirectWays, NeedAKernelThatHasOneAndLeaveToUseIt) {

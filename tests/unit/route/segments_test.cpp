@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "paths/decided.h"
 #include "route/route.h"
 
 namespace sluice::route {
@@ -35,7 +36,7 @@ struct Request {
   bool caller_operations = false;
   bool proven = false;  // the storage and the device are, and the path is asked for
 
-  Decision decision() const {
+  paths::Decided decision() const {
     facts::FileFacts file;
     file.direct = direct;
     file.file_system = facts::FileSystem::ext4;
@@ -45,17 +46,18 @@ struct Request {
     file.caller_writes = caller_operations;
     facts::BufferFacts buffer;
     buffer.kind = kind;
+    buffer.device = kind == MemoryKind::device ? 0 : -1;
     Rules rules;
     rules.plain = plain;
     rules.use_pci_p2pdma = proven;
     facts::MachineFacts machine;
     machine.kernel_has_p2pdma = true;
-    return decide(file, buffer, machine, rules, shape,
-                  proven ? facts::TrialResult::proven : facts::TrialResult::untried);
+    const auto reach = proven ? facts::TrialResult::proven : facts::TrialResult::untried;
+    return paths::decided({file, buffer, machine, rules, reach}, shape);
   }
 
   std::vector<Segment> segments() const {
-    const Decision decided = decision();
+    const paths::Decided decided = decision();
     return {decided.segments().begin(), decided.segments().end()};
   }
 };
@@ -310,12 +312,12 @@ TEST(Segments, DoNotOverflowAtTheEndOfTheOffsets) {
 
 // What paths rely on for every request there can be.
 void expect_sound(const Request& made) {
-  const Decision decision = made.decision();
-  ASSERT_LE(decision.count, decision.storage.size());
+  const paths::Decided decision = made.decision();
+  ASSERT_LE(decision.cut.count, decision.cut.storage.size());
   std::uint64_t covered = 0;
   SegmentMode before = SegmentMode::straight;
-  for (std::size_t index = 0; index < decision.count; ++index) {
-    const Segment& segment = decision.storage[index];
+  for (std::size_t index = 0; index < decision.cut.count; ++index) {
+    const Segment& segment = decision.cut.storage[index];
     ASSERT_EQ(segment.begin, covered) << text_of(made);
     ASSERT_GT(segment.length, 0u) << text_of(made);
     ASSERT_TRUE(index == 0 || segment.carry != before) << "two of a kind in a row: " << text_of(made);
@@ -350,7 +352,7 @@ void expect_sound(const Request& made) {
       ASSERT_EQ(made.shape.direction, Direction::write) << text_of(made);
       // Two edges that meet make less than two blocks (whole pages at least); one edge is less than one.
       const std::uint64_t block = std::max<std::uint64_t>(made.offset_alignment, page);
-      ASSERT_LT(segment.length, (decision.count == 1 ? 2 : 1) * block) << text_of(made);
+      ASSERT_LT(segment.length, (decision.cut.count == 1 ? 2 : 1) * block) << text_of(made);
     }
   }
   ASSERT_EQ(covered, made.shape.size) << text_of(made);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each member goes mapping by mapping, as a transfer by itself does (p2pdma.cpp), and ends as that one would.
-#include "paths/p2pdma_group.h"
+#include "paths/p2pdma/group.h"
 
 #include <algorithm>
 #include <cerrno>
 
-#include "paths/direct_pair.h"
-#include "paths/p2pdma.h"
+#include "paths/p2pdma/direct_pair.h"
+#include "paths/p2pdma/p2pdma.h"
 
 namespace sluice::paths {
 

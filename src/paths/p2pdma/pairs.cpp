@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Looking pairs up by device and storage.
-#include "process/pairs.h"
+#include "paths/p2pdma/pairs.h"
 
 #include <utility>
 
 #include "route/route.h"
 
-namespace sluice::process {
+namespace sluice::paths {
 
 namespace {
 
@@ -24,7 +24,7 @@ std::string storage_key(const facts::FileFacts& file) {
   return "node " + std::to_string(file.device) + " " + std::to_string(file.inode);
 }
 
-paths::DirectPair* Pairs::find(const facts::FileFacts& file, const facts::BufferFacts& memory) noexcept {
+DirectPair* Pairs::find(const facts::FileFacts& file, const facts::BufferFacts& memory) noexcept {
   try {
     std::pair<int, std::string> key(memory.device, storage_key(file));
     {
@@ -43,11 +43,20 @@ paths::DirectPair* Pairs::find(const facts::FileFacts& file, const facts::Buffer
   }
 }
 
+DirectPair* PairsOfFile::with(const facts::FileFacts& file, const facts::BufferFacts& memory) noexcept {
+  const auto slot = static_cast<std::size_t>(memory.device);
+  if (slot >= known_.size()) return all_.find(file, memory);
+  if (DirectPair* const known = known_[slot].load(std::memory_order_acquire)) return known;
+  DirectPair* const found = all_.find(file, memory);
+  known_[slot].store(found, std::memory_order_release);
+  return found;
+}
+
 std::vector<PairReport> Pairs::reports() {
   const std::lock_guard lock(mutex_);
   std::vector<PairReport> reports;
   reports.reserve(pairs_.size());
-  for (const paths::DirectPair& pair : pairs_) {
+  for (const DirectPair& pair : pairs_) {
     reports.push_back({pair.device(), pair.storage(), route::reason_of(pair.reach()), pair.words(), pair.transfers(),
                        pair.polled(), pair.rerouted()});
   }
@@ -56,12 +65,12 @@ std::vector<PairReport> Pairs::reports() {
 
 void Pairs::before_fork() {
   mutex_.lock();
-  for (paths::DirectPair& pair : pairs_) pair.before_fork();
+  for (DirectPair& pair : pairs_) pair.before_fork();
 }
 
 void Pairs::after_fork() {
-  for (paths::DirectPair& pair : pairs_) pair.after_fork();
+  for (DirectPair& pair : pairs_) pair.after_fork();
   mutex_.unlock();
 }
 
-}  // namespace sluice::process
+}  // namespace sluice::paths

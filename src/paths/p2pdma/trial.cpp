@@ -2,7 +2,7 @@
 // Success alone proves nothing: an IOMMU can lose the bytes of a transfer that everybody calls done, and a file system
 // can serve O_DIRECT by a copy of the CPU's, or fill holes by it. So the bytes have to be stored on the device, and to
 // be found in device memory afterwards.
-#include "paths/trial.h"
+#include "paths/p2pdma/trial.h"
 
 #include <fmt/format.h>
 
@@ -23,8 +23,8 @@
 #include "io/direct_io.h"
 #include "io/file_io.h"
 #include "observe/log.h"
-#include "paths/direct_pair.h"
-#include "paths/p2pdma.h"
+#include "paths/p2pdma/direct_pair.h"
+#include "paths/p2pdma/p2pdma.h"
 #include "route/route.h"
 
 namespace sluice::paths {
@@ -115,8 +115,12 @@ facts::Stripes stripes_below(const facts::FileFacts& file) {
 
 class Trial {
  public:
-  Trial(const OpenFile& file, const facts::BufferFacts& memory)
-      : file_(file), memory_(memory), block_(std::max(1u, file.facts.offset_alignment)) {}
+  Trial(const Ends& ends, DirectPair& pair)
+      : file_(ends.file),
+        now_(ends.now),
+        memory_(ends.memory),
+        pair_(pair),
+        block_(std::max(1u, file_.facts.offset_alignment)) {}
 
   Finding make() {
     if (file_.facts.access == facts::Access::write_only) return nothing("this descriptor may not read");
@@ -150,7 +154,7 @@ class Trial {
   Finding of_each_drive(const std::vector<Extent>& places, std::uint64_t chunk) const {
     // A file system that had not placed all the bytes yet may have put them elsewhere.
     const std::uint64_t begin = places.front().begin;
-    if (is_regular() && !facts::is_stored_together(file_.fd, {begin, places.back().begin + block_ - begin})) {
+    if (is_regular() && !facts::is_stored_together(file_.descriptor(), {begin, places.back().begin + block_ - begin})) {
       return nothing(fmt::format("the bytes that were read need not lie on all {} drives", places.size()));
     }
     return {TrialResult::proven, fmt::format("{} bytes of each of {} drives were verified",
@@ -173,13 +177,13 @@ class Trial {
   std::optional<Extent> find_stretch(std::uint64_t least) const {
     if (file_.facts.kind == facts::FileKind::block_device) return Extent{0, least - block_ + most_bytes};
     for (std::uint64_t from = 0;;) {
-      const std::optional<Extent> extent = facts::first_stored_extent(file_.fd, from);
-      if (!extent || extent->begin >= file_.now.size()) return std::nullopt;
+      const std::optional<Extent> extent = facts::first_stored_extent(file_.descriptor(), from);
+      if (!extent || extent->begin >= now_.size()) return std::nullopt;
       const std::uint64_t begin = (extent->begin + block_ - 1) / block_ * block_;
       const std::uint64_t end = extent->begin + extent->length;
       // What lies behind the file's end within its last block is the block's, too.
-      if (begin < end && begin < file_.now.size()) {
-        const std::uint64_t to_end = (file_.now.size() - begin + block_ - 1) / block_ * block_;
+      if (begin < end && begin < now_.size()) {
+        const std::uint64_t to_end = (now_.size() - begin + block_ - 1) / block_ * block_;
         const std::uint64_t length = std::min(end - begin, to_end);
         if (length >= least) return Extent{begin, length - length % block_};
       }
@@ -202,11 +206,11 @@ class Trial {
   }
 
   bool is_regular() const { return file_.facts.kind == facts::FileKind::regular; }
-  bool is_stored(const Extent& read) const { return !is_regular() || facts::is_stored(file_.fd, read); }
+  bool is_stored(const Extent& read) const { return !is_regular() || facts::is_stored(file_.descriptor(), read); }
 
   Outcome read_plainly_direct(const Extent& place, const HostPages& into) const {
-    return io::read_span(file_.fd, into.all().first(place.length), FileOffset{place.begin},
-                         static_cast<std::uint32_t>(block_), file_.now.size());
+    return io::read_span(file_.descriptor(), into.all().first(place.length), FileOffset{place.begin},
+                         static_cast<std::uint32_t>(block_), now_.size());
   }
 
   Finding into_device(const Extent& place, std::span<std::byte> wanted) {
@@ -214,7 +218,7 @@ class Trial {
     if (session.status() != cuda::success) {
       return nothing("the device's context cannot be used: " + gpu::error_name(session.status()));
     }
-    gpu::Provider& provider = file_.pair->provider();
+    gpu::Provider& provider = pair_.provider();
     const std::optional<gpu::Scratch> scratch = provider.take_scratch(memory_.device, gpu::scratch_bytes);
     if (!scratch) return nothing("no device memory is free to try it with");
     // At the least alignment that transfers will use.
@@ -225,7 +229,7 @@ class Trial {
     const HostPages found(most_bytes);
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
       if (!poison(session, device, wanted, found)) return nothing("the device's memory cannot be written to");
-      const io::IoRange stretch{file_.fd, FileOffset{place.begin}, device.pinnable().first(place.length),
+      const io::IoRange stretch{file_.descriptor(), FileOffset{place.begin}, device.pinnable().first(place.length),
                                 static_cast<std::uint32_t>(block_)};
       const Outcome read = io::move_direct(stretch, Direction::read, io::CompletionMode::interrupt).outcome;
       if (!read.ok()) return refused(read);
@@ -270,8 +274,10 @@ class Trial {
     return {TrialResult::data_lost, fmt::format("the trial read reported {} bytes; {} arrived", read.count(), arrived)};
   }
 
-  const OpenFile& file_;
+  const File& file_;
+  facts::DescriptorCheck& now_;
   const facts::BufferFacts& memory_;
+  DirectPair& pair_;
   const std::uint64_t block_;
 };
 
@@ -284,10 +290,9 @@ void tell(const DirectPair& pair, const Finding& finding) {
 
 }  // namespace
 
-void make_trial(const OpenFile& file, const facts::BufferFacts& memory) noexcept {
-  DirectPair& pair = *file.pair;
+void make_trial(const Ends& ends, DirectPair& pair) noexcept {
   try {
-    const Finding finding = Trial(file, memory).make();
+    const Finding finding = Trial(ends, pair).make();
     tell(pair, finding);
     if (finding.reach) {
       pair.settle(*finding.reach, finding.words);

@@ -8,6 +8,7 @@
 
 #include "gpu/pinnable.h"
 #include "io/direct_queue.h"
+#include "paths/p2pdma/direct_pair.h"
 #include "paths/path.h"
 
 namespace sluice::paths {

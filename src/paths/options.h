@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one session of the driver wants of all its requests.
+#pragma once
+
+#include <cstdint>
+
+#include "facts/machine.h"
+#include "io/disk_queue.h"
+#include "io/uring.h"
+#include "route/route.h"
+
+namespace sluice::paths {
+
+enum class CopyMode : std::uint8_t {
+  usual,
+  kernel,       // sluice.copy: the gather kernel carries large reads wherever it can
+  copy_engine,  // sluice.copy: the copy engine carries everything
+  plain,        // SLUICE_MODE=plain: pageable bounce buffers and the driver's plainest copies
+};
+
+// Reads of up to 64 KiB, of what the page cache may have, into device memory: the values of sluice.small_reads.
+enum class SmallReads : std::uint8_t {
+  automatic,    // a copy; where several threads are at it, by kernels that stay for the next one
+  copied,       // a copy each
+  resident,     // by kernels that stay, also for a lone thread
+  bar_mapping,  // by the CPU's stores, into registered memory that has a mapping; the rest as automatic
+};
+
+struct Options {
+  route::Rules rules;
+  facts::MachineFacts machine;
+  CopyMode copy_mode = CopyMode::usual;
+  SmallReads small_reads = SmallReads::automatic;
+  io::DiskWay disk_way = io::DiskWay::automatic;
+  bool verify = false;                                            // SLUICE_VERIFY=1
+  io::CompletionMode completion = io::CompletionMode::interrupt;  // of direct transfers of at most this size:
+  std::uint64_t polled_up_to = 0;                                 // larger ones end by interrupt
+};
+
+}  // namespace sluice::paths

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The walk along the table. What a path refuses for is the reason of the next one that takes the request; a path that
+// is for files of another kind leaves no reason.
+#include "paths/table.h"
+
+#include <algorithm>
+
+namespace sluice::paths {
+
+using route::Reason;
+
+namespace {
+
+bool has_whole_blocks(const route::Segments& segments) noexcept {
+  const auto all = segments.all();
+  return std::any_of(all.begin(), all.end(),
+                     [](const route::Segment& segment) { return segment.carry == route::SegmentMode::direct; });
+}
+
+std::optional<Reason> refusal_of(const Path& path, const Facts& facts, const Trying& trying) noexcept {
+  const std::optional<Reason> refusal = path.refuses(facts);
+  if (refusal != SLUICE_REASON_NOT_PROVEN || trying.ends == nullptr) return refusal;
+  // A descriptor that belongs to another file by now would tell of that one's storage.
+  if (!trying.ends->now.finds_the_file()) return refusal;
+  path.try_out(*trying.ends, trying.need);
+  return path.refuses(facts);
+}
+
+}  // namespace
+
+std::unique_ptr<SessionAttachment> Path::of_session(const Options& /*options*/) const {
+  return nullptr;
+}
+
+std::unique_ptr<Attachment> Path::of_file(const File& /*file*/, SessionAttachment* /*session*/) const {
+  return nullptr;
+}
+
+std::unique_ptr<Attachment> Path::of_buffer(std::uint64_t /*address*/, std::uint64_t /*size*/,
+                                            const facts::BufferFacts& /*facts*/, const Options& /*options*/) const {
+  return nullptr;
+}
+
+void Path::try_out(const Ends& /*ends*/, Need /*need*/) const noexcept {}
+
+bool Path::checks_descriptor(const Ends& /*ends*/, base::Direction /*direction*/,
+                             std::uint64_t /*length*/) const noexcept {
+  return false;
+}
+
+Grouping Path::grouping(const Facts& /*facts*/, const route::Segment& /*all*/) const noexcept {
+  return {};
+}
+
+void Path::tell_reasons(const Facts& facts, std::vector<Reason>& reasons) const {
+  const std::optional<Reason> refusal = refuses(facts);
+  if (refusal && *refusal != unconcerned) reasons.push_back(*refusal);
+}
+
+std::string Path::words(const Facts& /*facts*/) const {
+  return "";
+}
+
+Decision decide(const Facts& facts, const route::Shape& shape, const Trying& trying) noexcept {
+  Decision decided;
+  for (const Path* const path : table) {
+    if (const std::optional<Reason> refusal = refusal_of(*path, facts, trying)) {
+      if (*refusal != unconcerned) decided.reason = *refusal;
+      continue;
+    }
+    if (shape.size > 0) {
+      decided.segments = route::cut(path->cutting(facts), shape);
+      if (path->traits.whole_blocks_only && !has_whole_blocks(decided.segments)) {
+        decided.reason = SLUICE_REASON_RAGGED_REQUEST;
+        continue;
+      }
+    }
+    decided.path = path;
+    if (path->traits.taken != unconcerned) decided.reason = path->traits.taken;
+    break;
+  }
+  return decided;
+}
+
+bool is_permitted(const Decision& decision, const route::Rules& rules) noexcept {
+  return !decision.path->traits.cpu_moves || route::cpu_may_move(decision.reason, rules);
+}
+
+Need need_of(const route::Rules& rules) noexcept {
+  return route::compat_is_allowed(rules) ? Need::convenient : Need::absolute;
+}
+
+std::vector<Reason> all_reasons(const Facts& facts, const Decision& decision) {
+  // What a path takes, and what the shape of a request decides, has no other reason.
+  const bool is_last = decision.path == &last_path();
+  if (!is_last || decision.reason == SLUICE_REASON_RAGGED_REQUEST) return {decision.reason};
+  std::vector<Reason> told;
+  for (const Path* const path : table) path->tell_reasons(facts, told);
+  std::vector<Reason> reasons;
+  for (const Reason reason : told) {
+    if (std::find(reasons.begin(), reasons.end(), reason) == reasons.end()) reasons.push_back(reason);
+  }
+  return reasons.empty() ? std::vector{decision.reason} : reasons;
+}
+
+std::string words_of_trials(const Facts& facts) {
+  std::string all;
+  for (const Path* const path : table) {
+    if (const std::string words = path->words(facts); !words.empty()) all += "; " + words;
+  }
+  return all;
+}
+
+SessionAttachments attachments_of_session(const Options& options) {
+  SessionAttachments all;
+  for (const Path* const path : table) all.put(path->traits.id, path->of_session(options));
+  return all;
+}
+
+void attach_to_file(File& file, const SessionAttachments& session) {
+  for (const Path* const path : table) {
+    const sluice_path_t id = path->traits.id;
+    file.attachments.put(id, path->of_file(file, session.of(id)));
+  }
+}
+
+Attachments attachments_of_buffer(std::uint64_t address, std::uint64_t size, const facts::BufferFacts& facts,
+                                  const Options& options) {
+  Attachments all;
+  for (const Path* const path : table) all.put(path->traits.id, path->of_buffer(address, size, facts, options));
+  return all;
+}
+
+}  // namespace sluice::paths
