@@ -4,9 +4,7 @@
 #include "io/direct_queue.h"
 
 #include <algorithm>
-#include <cerrno>
-
-#include "base/spin_backoff.h"
+#include <optional>
 
 namespace sluice::io {
 
@@ -36,47 +34,27 @@ void DirectQueue::cut_more() noexcept {
   for (std::size_t slot = 0; slot < chunks_.size() && transfer.next < transfer.stop; ++slot) {
     Chunk& chunk = chunks_[slot];
     if (chunk.busy) continue;
-    chunk = {cut_, transfer.next, std::min(longest_chunk, transfer.range.memory.size() - transfer.next), 0, 0, 0, true};
-    transfer.next += chunk.length;
+    const IoRange& range = transfer.range;
+    chunk = {.transfer = cut_,
+             .begin = transfer.next,
+             .span = {.direction = transfer.direction,
+                      .fd = range.fd,
+                      .memory = range.memory.data() + transfer.next,
+                      .length = std::min(longest_chunk, range.memory.size() - transfer.next),
+                      .at = FileOffset{range.at.value + transfer.next},
+                      .block = range.block},
+             .busy = true};
+    transfer.next += chunk.span.length;
     ++transfer.busy;
     ++busy_;
-    submit(slot);
+    chunk.span.submit(ring_, slot);
   }
   if (transfer.next >= transfer.stop) cut_ = nobody;
 }
 
-// From the start of the block that the last answer stopped in: O_DIRECT knows whole blocks only.
-void DirectQueue::submit(std::size_t slot) noexcept {
-  Chunk& chunk = chunks_[slot];
-  const Transfer& transfer = transfers_[chunk.transfer];
-  const IoRange& range = transfer.range;
-  chunk.from = chunk.done - chunk.done % range.block;
-  const std::uint64_t begin = chunk.begin + chunk.from;
-  ring_.add({.direction = transfer.direction,
-             .fd = range.fd,
-             .address = range.memory.data() + begin,
-             .length = static_cast<std::uint32_t>(chunk.length - chunk.from),
-             .at = FileOffset{range.at.value + begin},
-             .tag = slot});
-}
-
 void DirectQueue::settle(const UringCompletion& answer) noexcept {
-  const auto slot = static_cast<std::size_t>(answer.tag);
-  Chunk& chunk = chunks_[slot];
-  if (answer.result < 0) {
-    const int error = -answer.result;
-    const bool passing = error == EAGAIN || was_not_tried(error);
-    const bool again = error == EINTR || (passing && ++chunk.refusals < base::most_refusals_in_a_row);
-    return again ? submit(slot) : finish(chunk, error);
-  }
-  chunk.refusals = 0;
-  const std::uint64_t reached = chunk.from + static_cast<std::uint64_t>(answer.result);
-  if (reached <= chunk.done) {
-    return finish(chunk, transfers_[chunk.transfer].direction == Direction::write ? ENOSPC : 0);
-  }
-  chunk.done = std::min(reached, chunk.length);
-  if (chunk.done < chunk.length) return submit(slot);
-  finish(chunk, 0);
+  Chunk& chunk = chunks_[static_cast<std::size_t>(answer.tag)];
+  if (const std::optional<int> end = chunk.span.settle(ring_, answer, was_not_tried)) finish(chunk, *end);
 }
 
 void DirectQueue::finish(Chunk& chunk, int error) noexcept {
@@ -84,8 +62,8 @@ void DirectQueue::finish(Chunk& chunk, int error) noexcept {
   --busy_;
   Transfer& transfer = transfers_[chunk.transfer];
   --transfer.busy;
-  const std::uint64_t end = chunk.begin + chunk.done;
-  if (chunk.done < chunk.length && end < transfer.stop) {
+  const std::uint64_t end = chunk.begin + chunk.span.done;
+  if (chunk.span.done < chunk.span.length && end < transfer.stop) {
     transfer.stop = end;
     transfer.error = error;
   }

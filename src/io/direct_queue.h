@@ -10,6 +10,7 @@
 
 #include "base/outcome.h"
 #include "base/strong.h"
+#include "io/ring_span.h"
 #include "io/uring.h"
 
 namespace sluice::io {
@@ -67,16 +68,12 @@ class DirectQueue {
   struct Chunk {
     std::size_t transfer = 0;
     std::uint64_t begin = 0;
-    std::uint64_t length = 0;
-    std::uint64_t done = 0;  // from begin on
-    std::uint64_t from = 0;  // where the present request starts, at most `done`
-    int refusals = 0;
+    RingSpan span;
     bool busy = false;
   };
   static constexpr std::size_t nobody = most_under_way;
 
   void cut_more() noexcept;
-  void submit(std::size_t slot) noexcept;
   void settle(const UringCompletion& answer) noexcept;
   void finish(Chunk& chunk, int error) noexcept;
   void lose(int error) noexcept;

@@ -75,7 +75,7 @@ Outcome read_to_device(const FileRange& range, staging::StagingLease& lease, con
   const ReadPlan plan = plan_read(shape);
   OneRange chunks(range, plan, to);
   Pipeline<OneRange, WholeFile, StagedSink<OneRange, GatherKernel>> pipeline(chunks, WholeFile(range));
-  pipeline.run(lease, plan, shape.by_kernel);
+  pipeline.run(plan, lease.numbers(plan.chunks), lease, shape.by_kernel);
   return pipeline.failure() != cuda::success ? gpu::as_outcome(pipeline.failure()) : chunks.answer();
 }
 

@@ -14,12 +14,19 @@
 
 namespace sluice::transfer {
 
-struct FileRange {
+struct FileSpan {
   int fd;
   base::FileOffset at;
   std::uint64_t length;
-  std::uint32_t block;          // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
-  std::uint64_t file_size;      // a hint; ~0 when unknown
+  std::uint32_t block;      // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
+  std::uint64_t file_size;  // a hint; ~0 when unknown
+
+  // Chunks of the range begin on multiples of it, but for the first one.
+  std::uint64_t unit() const noexcept { return block > page ? block : page; }
+  static constexpr std::uint32_t page = 4096;
+};
+
+struct FileRange : FileSpan {
   facts::DescriptorCheck& now;  // a read into the device asks it, before any byte gets there
   io::PrivateFile& buffered;    // for what O_DIRECT refuses after all
   io::DiskQueue& disk;          // how O_DIRECT reads are kept on their way
@@ -27,10 +34,6 @@ struct FileRange {
   std::uint64_t file;        // the same for the same file, whatever descriptor it is written through
   io::PrefetchRange place;   // what may be prefetched of it
   std::uint64_t next_range;  // bytes behind the range that are likely to be written next; 0: nobody knows
-
-  // Chunks of the range begin on multiples of it, but for the first one.
-  std::uint64_t unit() const noexcept { return block > page ? block : page; }
-  static constexpr std::uint32_t page = 4096;
 };
 
 // One of many reads into device memory that go together; of a buffered descriptor.

@@ -27,6 +27,7 @@ namespace sluice::transfer {
 struct Chunk {
   int fd;
   base::FileOffset at;
+  std::uint32_t block;      // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
   std::uint64_t file_size;  // a hint; ~0 when unknown
   cuda::DevicePtr target;
   std::uint32_t length;
@@ -46,8 +47,9 @@ struct Row {
 // One range of a file, for one range of memory.
 class OneRange {
  public:
-  OneRange(const FileRange& range, const ReadPlan& plan, cuda::DevicePtr to) noexcept
+  OneRange(const FileSpan& range, const ReadPlan& plan, cuda::DevicePtr to) noexcept
       : fd_(range.fd),
+        block_(range.block),
         begin_(range.at.value - plan.skip),
         end_(plan.skip + range.length),
         file_size_(range.file_size),
@@ -63,7 +65,12 @@ class OneRange {
     const std::uint32_t lead = chunk == 0 ? skip_ : 0;
     const std::uint64_t begin = std::uint64_t{chunk} * chunk_bytes_ + lead;
     const std::uint64_t end = std::min(begin - lead + chunk_bytes_, end_);
-    return {fd_, base::FileOffset{begin_ + begin}, file_size_, target_ + begin, static_cast<std::uint32_t>(end - begin),
+    return {fd_,
+            base::FileOffset{begin_ + begin},
+            block_,
+            file_size_,
+            target_ + begin,
+            static_cast<std::uint32_t>(end - begin),
             lead};
   }
   Row& row(std::uint32_t /*chunk*/) noexcept { return row_; }
@@ -86,6 +93,7 @@ class OneRange {
 
  private:
   const int fd_;
+  const std::uint32_t block_;
   const std::uint64_t begin_;  // in the file, of chunk 0's place
   const std::uint64_t end_;    // from there
   const std::uint64_t file_size_;
@@ -128,6 +136,7 @@ class ManyTargets {
     const std::uint64_t most = chunk < heads_ ? staging::first_chunk_bytes : chunk_bytes_;
     return {item.fd,
             base::FileOffset{item.at.value + begin},
+            1,
             item.file_size,
             target,
             static_cast<std::uint32_t>(std::min(item.length - begin, most)),

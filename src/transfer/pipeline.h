@@ -3,8 +3,9 @@
 // releases them in order; the sink takes them out of their places.
 //
 //   Layout   which chunks there are (layout.h)
-//   Source   what brings a chunk into a place (source/page_cache.h)
-//   Sink     what takes it from there (sink/staged.h)
+//   Source   what brings a chunk into a place (source/page_cache.h); or keeps many on their way, for one thread that
+//            needs no helpers (source/ring.h)
+//   Sink     what takes it from there (sink/staged.h, sink/stream.h, sink/as_they_come.h)
 //
 // Parts are chosen when this is compiled: no call through a pointer and no allocation for a chunk.
 #pragma once
@@ -12,11 +13,11 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "base/spin_backoff.h"
 #include "io/sentinel.h"
 #include "staging/slot_cursor.h"
-#include "staging/staging_buffer.h"
 #include "transfer/board.h"
 #include "transfer/plan.h"
 #include "workers/helper_sleep.h"
@@ -31,46 +32,35 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
  public:
   Pipeline(Layout& layout, Source source) noexcept : board_(layout), source_(source) {}
 
-  // Returns when nothing of it is under way. With the buffer's context current.
-  void run(staging::StagingLease& lease, const ReadPlan& plan, bool by_kernel) noexcept {
+  // Returns when nothing of it is under way. Chunk 0 has this number (Board); what else the sink is to know comes last.
+  template <typename... SinkArguments>
+  void run(const ReadPlan& plan, std::uint32_t first_number, SinkArguments&&... sink_arguments) noexcept {
     plan_ = &plan;
-    board_.begin(lease.numbers(plan.chunks));
-    sink_.begin(board_, lease, plan, by_kernel);
-    const workers::JobScope scope(*this, plan.helpers);
-    if (by_kernel) sink_.launch(board_);
-    std::optional<io::Sentinel::Watch> watch;
-    if constexpr (Source::may_wait) {
-      if (sink_.by_kernel() && !watch.emplace(*this)) sink_.revoke(board_);
+    board_.begin(first_number);
+    sink_.begin(board_, plan, std::forward<SinkArguments>(sink_arguments)...);
+    if constexpr (Source::is_asynchronous) {
+      run_alone();
+    } else {
+      run_with_helpers();
     }
-    const auto began = plan.tells ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
-    // The first chunk is the caller's: revoking a launch needs its ticket.
-    staging::SlotCursor cursor(plan.slots, 0);
-    for (std::uint32_t chunk = 0; chunk < plan.chunks; chunk = board_.claim()) {
-      wait_for_room(cursor, chunk);
-      if (sink_.is_lost()) break;
-      read(cursor, chunk);
-      sink_.has_read_one(board_);
-    }
-    if (plan.tells && sink_.by_kernel() && !board_.comes_short() && workers::active_jobs() == 1) {
-      lease.tuner_for(plan.bytes)
-          .learn(std::chrono::steady_clock::now() - began, plan.bytes, plan.helpers < workers::worker_count());
-    }
-    sink_.finish(board_);
   }
 
   int failure() const noexcept { return sink_.failure(); }
+  const Source& source() const noexcept { return source_; }
 
   void run_helper(unsigned number) noexcept override {
-    staging::SlotCursor cursor(plan_->slots, number);
-    bool may_sleep = plan_->helpers_sleep && helper_sleep.is_allowed();
-    for (;;) {
-      while (may_sleep && is_ahead(cursor)) may_sleep = helper_sleep.take();
-      const std::uint32_t chunk = board_.claim();
-      if (chunk >= plan_->chunks) return;
-      base::SpinBackoff backoff;
-      while (!has_room(cursor, chunk)) backoff.wait();
-      if (sink_.is_lost()) return;
-      read(cursor, chunk);
+    if constexpr (!Source::is_asynchronous) {
+      staging::SlotCursor cursor(plan_->slots, number);
+      bool may_sleep = plan_->helpers_sleep && helper_sleep.is_allowed();
+      for (;;) {
+        while (may_sleep && is_ahead(cursor)) may_sleep = helper_sleep.take();
+        const std::uint32_t chunk = board_.claim();
+        if (chunk >= plan_->chunks) return;
+        base::SpinBackoff backoff;
+        while (!sink_.has_room(board_, cursor, chunk)) backoff.wait();
+        if (sink_.is_lost()) return;
+        read(cursor, chunk);
+      }
     }
   }
 
@@ -80,11 +70,74 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
     }
   }
 
+  // An asynchronous source's.
+  Chunk chunk(std::uint32_t number) const noexcept { return board_.layout()[number]; }
+  std::byte* place_of(std::uint32_t chunk) noexcept { return sink_.place(board_.state(chunk).slot); }
+  bool is_wanted(std::uint32_t chunk) const noexcept { return board_.is_wanted(chunk); }
+  void has_come(std::uint32_t chunk, std::int64_t outcome) noexcept {
+    board_.has_read(chunk, board_.layout()[chunk].length, outcome);
+    board_.is_ready(chunk);
+    release(chunk);
+  }
+
  private:
-  bool has_room(const staging::SlotCursor& cursor, std::uint32_t chunk) const noexcept {
-    if (chunk >= board_.depth && !sink_.has_left(board_, chunk - board_.depth)) return false;
-    const std::optional<std::uint32_t> before = cursor.in_the_way_of(chunk);
-    return !before || sink_.has_left(board_, *before);
+  void run_with_helpers() noexcept {
+    const workers::JobScope scope(*this, plan_->helpers);
+    sink_.launch(board_);
+    std::optional<io::Sentinel::Watch> watch;
+    if constexpr (Source::may_wait) {
+      if (sink_.by_kernel() && !watch.emplace(*this)) sink_.revoke(board_);
+    }
+    const auto began = plan_->tells ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
+    // The first chunk is the caller's: revoking a launch needs its ticket.
+    staging::SlotCursor cursor(plan_->slots, 0);
+    for (std::uint32_t chunk = 0; chunk < plan_->chunks; chunk = board_.claim()) {
+      wait_for_room(cursor, chunk);
+      if (sink_.is_lost()) break;
+      read(cursor, chunk);
+      sink_.has_read_one(board_);
+    }
+    if (plan_->tells && sink_.by_kernel() && !board_.comes_short() && workers::active_jobs() == 1) {
+      sink_.learn(std::chrono::steady_clock::now() - began);
+    }
+    sink_.finish(board_);
+  }
+
+  // Nobody leaves while the system may still write into a place.
+  void run_alone() noexcept {
+    std::uint32_t next = 0;
+    base::SpinBackoff backoff = sink_.backoff();
+    while (source_.is_busy() || (next < plan_->chunks && !sink_.is_lost())) {
+      next = start_more(next);
+      if (source_.is_busy()) {
+        sink_.has_waited(board_, source_.await(*this, sink_.gathers()));
+        backoff = sink_.backoff();
+      } else if (next < plan_->chunks && !sink_.is_lost()) {
+        sink_.look_after(board_, backoff);  // every place waits for the device
+      }
+    }
+    sink_.finish(board_);
+  }
+
+  // Answers the first chunk that has not been started.
+  std::uint32_t start_more(std::uint32_t next) noexcept {
+    const staging::SlotCursor cursor(plan_->slots, 0);
+    while (next < plan_->chunks && !sink_.is_lost() && source_.has_room()) {
+      const std::uint32_t count = std::min(plan_->in_a_request, plan_->chunks - next);
+      if (!sink_.has_room(board_, cursor, next + count - 1)) break;
+      const bool wanted = board_.is_wanted(next);
+      for (std::uint32_t chunk = next; chunk < next + count; ++chunk) {
+        board_.begin_reading(chunk, sink_.slot_for(cursor, chunk));
+        if (!wanted) has_come_empty(chunk);
+      }
+      if (wanted) source_.start(*this, next, count);
+      next += count;
+    }
+    return next;
+  }
+  void has_come_empty(std::uint32_t chunk) noexcept {
+    board_.is_ready(chunk);
+    release(chunk);
   }
 
   // Its places are full, and so much is unclaimed that the request will not end before the next sleep does.
@@ -96,15 +149,15 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
 
   // The caller's.
   void wait_for_room(const staging::SlotCursor& cursor, std::uint32_t chunk) noexcept {
-    if (has_room(cursor, chunk)) return;
+    if (sink_.has_room(board_, cursor, chunk)) return;
     base::SpinBackoff backoff = sink_.backoff();
     do {
       sink_.look_after(board_, backoff);
-    } while (!has_room(cursor, chunk));
+    } while (!sink_.has_room(board_, cursor, chunk));
   }
 
   void read(staging::SlotCursor& cursor, std::uint32_t chunk) noexcept {
-    const std::uint32_t slot = cursor.slot_for(chunk);
+    const std::uint32_t slot = sink_.slot_for(cursor, chunk);
     cursor.has_read(chunk);
     board_.begin_reading(chunk, slot);
     if (board_.is_wanted(chunk)) {
@@ -117,7 +170,7 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
 
   void release(std::uint32_t chunk) noexcept {
     board_.release(chunk, source_,
-                   [this](std::uint32_t next, const ChunkState& state) { sink_.publish(board_, next, state); });
+                   [this](std::uint32_t next, ChunkState& state) { sink_.publish(board_, next, state); });
   }
 
   const ReadPlan* plan_ = nullptr;

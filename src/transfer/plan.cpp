@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "io/uring.h"
 #include "staging/staging_buffer.h"
 #include "workers/helper_tuner.h"
 
@@ -97,6 +98,21 @@ ReadPlan plan_read(const ReadShape& shape) noexcept {
   made.chunks_a_copy = std::max(1U, (in_copying_crowd ? worth_a_copy_in_crowd : worth_a_copy) / size.chunk_bytes);
   made.less_when_idle = !in_copying_crowd;
   made.shift = shape.block == 1 ? static_cast<std::uint32_t>((shape.to - skip) % 16) : 0;
+  return made;
+}
+
+// Chunks small enough that a request alone keeps a disk busy, large enough that each read is worth its interrupt.
+ReadPlan plan_disk_read(const FileSpan& range) noexcept {
+  ReadPlan made{};
+  made.bytes = range.length;
+  made.skip = static_cast<std::uint32_t>(range.at.value % range.unit());
+  const std::uint64_t total = made.skip + range.length;
+  const std::uint32_t usual = total <= 512 << 10 ? 128 << 10 : 512 << 10;
+  made.chunk_bytes = made.stride = std::max(usual, range.block);
+  made.chunks = chunks_in(total, made.chunk_bytes);
+  made.slots.count = std::min<std::uint32_t>(staging::staging_bytes / made.chunk_bytes, io::Uring::depth);
+  made.cached = true;  // where it waits for the device, all of it has come
+  made.chunks_a_copy = 1;
   return made;
 }
 

@@ -52,9 +52,14 @@ struct ReadPlan {
   // For the copy engine: so many chunks at a time, and fewer where it has nothing of this request to do.
   std::uint32_t chunks_a_copy;
   bool less_when_idle;
+  // Of neighbours that a disk is asked for at once.
+  std::uint32_t in_a_request = 1;
 };
 
 ReadPlan plan_read(const ReadShape& shape) noexcept;
+
+// What a disk has to bring first, kept on its way by one thread (source/ring.h).
+ReadPlan plan_disk_read(const FileSpan& range) noexcept;
 
 // May the gather kernel carry a read? Whether it is worth trying just now, the staging buffer tells.
 struct KernelFacts {

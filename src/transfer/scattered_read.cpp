@@ -22,7 +22,7 @@ void ScatteredRead::run(std::span<ReadItem> items, staging::StagingLease& lease,
                                         .by_kernel = by_kernel,
                                         .others = workers::active_jobs(),
                                         .workers = workers::worker_count()});
-    pipeline_.run(lease, plan, by_kernel);
+    pipeline_.run(plan, lease.numbers(plan.chunks), lease, by_kernel);
     chunks_.settle(pipeline_.failure());
     const ReadItem& last = chunks_.items().back();
     if (bond == Bond::none || last.outcome.count() == last.length) continue;

@@ -16,16 +16,22 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "base/backoff.h"
 #include "base/spin_backoff.h"
 #include "gpu/memory.h"
 #include "observe/copy_counters.h"
+#include "staging/slot_cursor.h"
 #include "staging/staging_buffer.h"
 #include "transfer/board.h"
 #include "transfer/plan.h"
 #include "transfer/sink/launch.h"
+#include "workers/slow_disk_gauge.h"
+#include "workers/work_queue.h"
 
 namespace sluice::transfer {
 
@@ -33,8 +39,10 @@ template <typename Layout, typename Kernel>
 class StagedSink {
  public:
   // A run. Chunk n of the board is read into the place that the plan's slots give it.
-  void begin(const Board<Layout>& board, staging::StagingLease& lease, const ReadPlan& plan, bool by_kernel) noexcept {
+  void begin(const Board<Layout>& board, const ReadPlan& plan, staging::StagingLease& lease, bool by_kernel,
+             const workers::SlowDiskGauge::Scope* past_cache = nullptr) noexcept {
     lease_ = &lease;
+    past_cache_ = past_cache;
     words_ = &lease.words();
     launch_.prepare(*words_, board.first_number());
     plan_ = &plan;
@@ -64,12 +72,22 @@ class StagedSink {
     return is_completed(board, chunk);
   }
 
+  bool has_room(const Board<Layout>& board, const staging::SlotCursor& cursor, std::uint32_t chunk) const noexcept {
+    if (chunk >= board.depth && !has_left(board, chunk - board.depth)) return false;
+    const std::optional<std::uint32_t> before = cursor.in_the_way_of(chunk);
+    return !before || has_left(board, *before);
+  }
+  static std::uint32_t slot_for(const staging::SlotCursor& cursor, std::uint32_t chunk) noexcept {
+    return cursor.slot_for(chunk);
+  }
+
   // Of a chunk that is being released; any thread.
   void publish(const Board<Layout>& board, std::uint32_t chunk, const ChunkState& state) const noexcept {
     if (by_kernel()) launch_.publish(chunk, gpu::ticket_of(board.number(chunk), state.length, state.slot));
   }
 
   void launch(const Board<Layout>& board) noexcept {
+    if (!by_kernel()) return;
     launch_.begin(lease_->next_launch_id());
     const int result = Kernel::launch(board.layout(), *plan_, {*lease_, slots_, board.first_number(), launch_.id()});
     launch_.is_launched();
@@ -103,9 +121,18 @@ class StagedSink {
     }
   }
 
+  // After each wait for a source.
+  static constexpr bool gathers() noexcept { return false; }
+  void has_waited(Board<Layout>& board, int /*count*/) noexcept { pump(board); }
+
+  // Of the helpers of a long request: what it took with so many.
+  void learn(std::chrono::nanoseconds took) noexcept {
+    lease_->tuner_for(plan_->bytes).learn(took, plan_->bytes, plan_->helpers < workers::worker_count());
+  }
+
   // One wait for room, or for the end.
   void look_after(Board<Layout>& board, base::SpinBackoff& backoff) noexcept {
-    backoff.wait();
+    backoff.wait(wait_mode());
     if (failure_ != cuda::success) return;
     if (!by_kernel()) {
       pump(board);
@@ -135,7 +162,7 @@ class StagedSink {
     while (failure_ == cuda::success && copied_.load(std::memory_order_relaxed) < board.chunks()) {
       pump(board);
       const bool waits_for_storage = !plan_->cached && board.layout().released_after(issued_) < board.chunks();
-      backoff.wait(waits_for_storage ? base::WaitMode::sleep : base::WaitMode::spin);
+      backoff.wait(waits_for_storage ? base::WaitMode::sleep : wait_mode());
       if (backoff.long_since()) is_healthy(board);
     }
     await_kernel(board);
@@ -160,6 +187,10 @@ class StagedSink {
   static constexpr std::uint32_t lost = ~std::uint32_t{0};         // as a value of copied_
   // In a crowd, a kernel that begins later than this would have left the copy engine time for some megabytes.
   static constexpr auto late_in_crowd = std::chrono::microseconds(200);
+
+  base::WaitMode wait_mode() const noexcept {
+    return past_cache_ != nullptr ? past_cache_->waits() : base::WaitMode::spin;
+  }
 
   // By the kernel.
   bool is_completed(const Board<Layout>& board, std::uint32_t chunk) const noexcept {
@@ -297,6 +328,7 @@ class StagedSink {
   staging::StagingLease* lease_ = nullptr;
   staging::StagingWords* words_ = nullptr;
   const ReadPlan* plan_ = nullptr;
+  const workers::SlowDiskGauge::Scope* past_cache_ = nullptr;
   std::byte* slots_ = nullptr;
   Launch launch_;
   enum class Begin : std::uint8_t { of_no_interest, awaited, in_time, late } begins_ = Begin::of_no_interest;

@@ -12,6 +12,7 @@
 
 #include "base/outcome.h"
 #include "io/file_io.h"
+#include "io/uring.h"
 #include "transfer/layout.h"
 
 namespace sluice::transfer {
@@ -20,16 +21,17 @@ namespace sluice::transfer {
 class WholeFile {
  public:
   static constexpr bool may_wait = true;
+  static constexpr bool is_asynchronous = false;
   explicit WholeFile(const FileRange& range) noexcept : range_(range) {}
 
   std::int64_t read(const Chunk& chunk, std::uint32_t number, std::byte* place) const noexcept {
     // Whole blocks, where O_DIRECT wants them; from the start of the range, where it does not.
-    const std::uint32_t ahead = range_.block > 1 ? 0 : chunk.lead;
+    const std::uint32_t ahead = chunk.block > 1 ? 0 : chunk.lead;
     const std::uint32_t before = chunk.lead - ahead;
-    const std::uint64_t whole = (std::uint64_t{before} + chunk.length + range_.block - 1) / range_.block * range_.block;
+    const std::uint64_t whole = (std::uint64_t{before} + chunk.length + chunk.block - 1) / chunk.block * chunk.block;
     const base::FileOffset at{chunk.at.value - before};
     const std::span<std::byte> into{place + ahead, whole};
-    base::Outcome got = io::read_span(chunk.fd, into, at, range_.block, chunk.file_size);
+    base::Outcome got = io::read_span(chunk.fd, into, at, chunk.block, chunk.file_size);
     if (got.error() == EINVAL) got = range_.buffered.read(into, at);
     // Nothing has been released yet. A kernel was launched just now, and takes as long to begin.
     if (number == 0 && !range_.now.finds_the_file()) return -EBADF;
@@ -38,6 +40,10 @@ class WholeFile {
         std::min<std::uint64_t>(got.count() - std::min<std::uint64_t>(got.count(), before), chunk.length));
   }
   static constexpr bool leaves(std::int64_t /*outcome*/) noexcept { return false; }
+  // Of what a ring has refused, or has not tried.
+  static constexpr bool takes(const Chunk& /*chunk*/, int error, std::uint64_t /*came*/) noexcept {
+    return error == EINVAL || error == EOPNOTSUPP || io::was_not_tried(error);
+  }
 
  private:
   const FileRange& range_;
@@ -47,6 +53,7 @@ class WholeFile {
 class CachedFiles {
  public:
   static constexpr bool may_wait = false;
+  static constexpr bool is_asynchronous = false;
 
   static std::int64_t read(const Chunk& chunk, std::uint32_t /*number*/, std::byte* place) noexcept {
     return io::read_span_if_cached(chunk.fd, {place + chunk.lead, chunk.length}, chunk.at, chunk.file_size).value();
