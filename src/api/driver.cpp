@@ -50,15 +50,10 @@ bool has_proven_pair() {
                      [](const auto& report) { return report.reason == SLUICE_REASON_DIRECT; });
 }
 
-// Batches, streams and splitting need nothing that a machine could lack. Routing is told once its key does something.
-unsigned features() {
-  unsigned bits =
-      1u << CU_FILE_BATCH_IO_SUPPORTED | 1u << CU_FILE_STREAMS_SUPPORTED | 1u << CU_FILE_PARALLEL_IO_SUPPORTED;
-  constexpr sluice::config::Effect routing =
-      sluice::config::keys[sluice::config::key_at("properties.rdma_dynamic_routing")].effect;
-  if (routing == sluice::config::Effect::obeyed) bits |= 1u << CU_FILE_DYN_ROUTING_SUPPORTED;
-  return bits;
-}
+// What this version of the library knows, on every machine, as NVIDIA's library tells it: batches, streams and
+// splitting work, and the configuration takes the keys of dynamic routing.
+constexpr unsigned features = 1U << CU_FILE_DYN_ROUTING_SUPPORTED | 1U << CU_FILE_BATCH_IO_SUPPORTED |
+                              1U << CU_FILE_STREAMS_SUPPORTED | 1U << CU_FILE_PARALLEL_IO_SUPPORTED;
 
 }  // namespace
 
@@ -108,7 +103,7 @@ CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t* props) {
       }
       if (config->flag(CUFILE_PARAM_GDS_FALLBACK_IO)) props->nvfs.dcontrolflags |= 1u << CU_FILE_FALLBACK_IO_MODE;
     }
-    props->fflags = features();
+    props->fflags = features;
     props->max_device_cache_size = saturated(config->size(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_CACHE_SIZE_KB));
     props->per_buffer_cache_size = 0;  // buffers have no caches of their own
     props->max_device_pinned_mem_size = saturated(config->size(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_PINNED_MEM_SIZE_KB));

@@ -74,7 +74,8 @@ void write_long(CUfileStatsLevel3_t* out) {
   std::memcpy(static_cast<void*>(out), &all, sizeof all);
 }
 
-// Of the shorter structures only what NVIDIA's library fills is written: the bins in use, the devices of the machine.
+// Of the shorter structures only what NVIDIA's library fills is written: the bins in use, and once the statistics were
+// started the devices of the machine.
 void write_short(CUfileStatsLevel1_t* out) {
   observe::read_statistics(*out, observe::Vectored::among_all);
 }
@@ -96,6 +97,7 @@ void write_short(CUfileStatsLevel3_t* out) {
   CUfileStatsLevel3_t all;
   observe::read_statistics(all, observe::Vectored::among_all);
   write_short(&out->detailed, all.detailed);
+  if (!observe::statistics_were_started()) all.num_gpus = 0;
   out->num_gpus = all.num_gpus;
   std::memcpy(out->per_gpu_stats, all.per_gpu_stats, all.num_gpus * sizeof all.per_gpu_stats[0]);
 }

@@ -21,9 +21,10 @@ constexpr auto relaxed = std::memory_order_relaxed;
 // Held by those that start, stop and reset, by registrations and over a fork; never by a transfer.
 constinit std::mutex statistics_control;
 constinit std::atomic<int> current_level{0};
-constinit std::atomic<bool> started{false};
-constinit std::atomic<bool> stopped{false};  // the level that was chosen is not shown until the next start
-bool ran_before = false;                     // in this process or the one that it was forked from
+constinit std::atomic<bool> stopped{false};  // nothing counts until the next start, or until a level is set
+bool started = false;                        // since the last stop
+bool started_before = false;                 // in this process or the one that it was forked from
+bool counted_before = false;                 // the same
 
 sluice_stats_shard& own_shard() noexcept {
   return statistics_region().shards[base::thread_number() % SLUICE_STATS_SHARD_COUNT];
@@ -49,10 +50,29 @@ void count(sluice_stats_pair& pair, bool ok, std::uint64_t times = 1) noexcept {
   add(ok ? pair.ok : pair.err, times);
 }
 
+// With the lock held, after whether anything counts may have changed: rates are over the time that something did.
+void follow_clock() noexcept {
+  const std::uint64_t since = value(head().started_at);
+  if (statistics_running() == (since != 0)) return;
+  if (since != 0) add(head().ran, nanoseconds_now() - since);
+  set(head().started_at, since == 0 ? nanoseconds_now() : 0);
+}
+
 // With the lock held.
-void end_run() noexcept {
-  if (started.exchange(false, relaxed)) add(head().ran, nanoseconds_now() - value(head().started_at));
-  set(head().started_at, 0);
+void clear_counters() noexcept {
+  set(head().ran, 0);
+  set(head().started_at, statistics_running() ? nanoseconds_now() : 0);
+  for (std::uint64_t& bytes : head().last_batch_bytes) set(bytes, 0);
+  for (sluice_stats_shard& shard : statistics_region().shards) {
+    for (std::uint64_t& counter : words_of(shard)) set(counter, 0);
+  }
+  // What has never been counted stays untouched memory.
+  for (sluice_stats_latencies& latencies : statistics_region().latencies) {
+    for (std::uint64_t& counter : words_of(latencies)) {
+      if (value(counter) != 0) set(counter, 0);
+    }
+  }
+  if (started_before) add(head().resets, 1);  // else nobody has seen them
 }
 
 void count_latency(base::Direction direction, sluice_path_t path, std::size_t bucket,
@@ -94,48 +114,46 @@ int shown_statistics_level() noexcept {
   return stopped.load(relaxed) ? 0 : statistics_level();
 }
 
+// What was counted before a stop is gone with the next level, as with NVIDIA's library, and so is what was counted
+// before the first start.
 void set_statistics_level(int level) noexcept {
   const std::lock_guard lock(statistics_control);
+  if (stopped.load(relaxed)) clear_counters();
   current_level.store(level, relaxed);
   stopped.store(false, relaxed);
+  counted_before = counted_before || level > 0;
   set(head().level, static_cast<std::uint64_t>(level));
+  follow_clock();
 }
 
 void start_statistics() noexcept {
   const std::lock_guard lock(statistics_control);
-  stopped.store(false, relaxed);
-  if (started.load(relaxed)) return;
   show_statistics_region();
-  ran_before = true;
-  set(head().started_at, nanoseconds_now());
-  started.store(true, relaxed);
+  if (!started && !stopped.load(relaxed)) clear_counters();
+  started = started_before = true;
+  stopped.store(false, relaxed);
+  follow_clock();
+}
+
+bool statistics_were_started() noexcept {
+  const std::lock_guard lock(statistics_control);
+  return started_before;
 }
 
 void stop_statistics() noexcept {
   const std::lock_guard lock(statistics_control);
+  started = false;
   stopped.store(true, relaxed);
-  end_run();
+  follow_clock();
 }
 
 void reset_statistics() noexcept {
   const std::lock_guard lock(statistics_control);
-  set(head().ran, 0);
-  if (started.load(relaxed)) set(head().started_at, nanoseconds_now());
-  for (std::uint64_t& bytes : head().last_batch_bytes) set(bytes, 0);
-  for (sluice_stats_shard& shard : statistics_region().shards) {
-    for (std::uint64_t& counter : words_of(shard)) set(counter, 0);
-  }
-  // What has never been counted stays untouched memory.
-  for (sluice_stats_latencies& latencies : statistics_region().latencies) {
-    for (std::uint64_t& counter : words_of(latencies)) {
-      if (value(counter) != 0) set(counter, 0);
-    }
-  }
-  add(head().resets, 1);
+  clear_counters();
 }
 
 bool statistics_running() noexcept {
-  return started.load(relaxed) && current_level.load(relaxed) > 0;
+  return current_level.load(relaxed) > 0 && !stopped.load(relaxed);
 }
 
 void statistics_before_fork() noexcept {
@@ -143,10 +161,10 @@ void statistics_before_fork() noexcept {
 }
 
 void statistics_after_fork(bool in_child) noexcept {
-  if (in_child && ran_before) {
+  if (in_child && (counted_before || started_before)) {
     renew_statistics_region_in_child();
     set(head().ran, 0);
-    set(head().started_at, started.load(relaxed) ? nanoseconds_now() : 0);
+    set(head().started_at, statistics_running() ? nanoseconds_now() : 0);
   }
   statistics_control.unlock();
 }

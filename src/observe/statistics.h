@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cuFile statistics of levels 1 to 3. Off (level 0, or stopped) they cost one load a call. Once they run, other
-// programs can look at them (statistics_region.h).
+// The cuFile statistics of levels 1 to 3. Off (level 0, or stopped) they cost one load a call. Once they were started,
+// other programs can look at them (statistics_region.h).
 #pragma once
 
 #include <array>
@@ -66,15 +66,18 @@ struct VectoredTransfer {
   }
 };
 
-// Control: the calls of the C API. A level is 0 to 3; the one that is shown is 0 from a stop to the next start.
+// Control: the calls of the C API. A level is 0 to 3; the one that is shown is 0 from a stop until the next start or
+// until a level is set.
 int statistics_level() noexcept;
 int shown_statistics_level() noexcept;
 void set_statistics_level(int level) noexcept;
 void start_statistics() noexcept;
 void stop_statistics() noexcept;
 void reset_statistics() noexcept;
-// Level > 0, started, and neither stopped nor reset since.
+// Calls are counted: the level is not 0, and nothing has stopped them. A start is not needed for that.
 bool statistics_running() noexcept;
+// At any time in this process or in one that it was forked from.
+bool statistics_were_started() noexcept;
 
 // A forked child counts what it does itself: it starts at zero, except for the memory that is registered. Nothing of it
 // is counted in the parent. The first is called before the fork, the other one after it on both sides.

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <string_view>
 
 #include "sluice.h"
 #include "support/calls.h"
@@ -59,22 +58,9 @@ TEST_F(Properties, HaveTheirDefaults) {
   EXPECT_EQ(found.max_batch_io_timeout_msecs, 5U);
 }
 
-TEST_F(Properties, TellOfBatchesStreamsAndSplitting) {
-  const unsigned there =
-      1U << CU_FILE_BATCH_IO_SUPPORTED | 1U << CU_FILE_STREAMS_SUPPORTED | 1U << CU_FILE_PARALLEL_IO_SUPPORTED;
-  EXPECT_EQ(properties().fflags & there, there);
-}
-
-// What the key says of itself and what the properties say are the same.
-TEST_F(Properties, TellOfRoutingOnlyWhereItsKeyDoesSomething) {
-  bool obeyed = false;
-  const auto look = [](const sluice_setting_t* shown, void* context) {
-    if (std::string_view(shown->key) == "properties.rdma_dynamic_routing") {
-      *static_cast<bool*>(context) = shown->effect == SLUICE_EFFECT_OBEYED;
-    }
-  };
-  ASSERT_EQ(code(sluice_configuration(look, &obeyed)), CU_FILE_SUCCESS);
-  EXPECT_EQ((properties().fflags >> CU_FILE_DYN_ROUTING_SUPPORTED & 1U) != 0, obeyed);
+TEST_F(Properties, TellOfAllFeaturesOfTheVersion) {
+  EXPECT_EQ(properties().fflags, 1U << CU_FILE_DYN_ROUTING_SUPPORTED | 1U << CU_FILE_BATCH_IO_SUPPORTED |
+                                     1U << CU_FILE_STREAMS_SUPPORTED | 1U << CU_FILE_PARALLEL_IO_SUPPORTED);
 }
 
 TEST_F(Properties, TellOfNoCacheOfABuffer) {

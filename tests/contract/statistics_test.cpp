@@ -32,6 +32,7 @@ class Statistics : public CufileTest {
     ASSERT_EQ(code(cuFileSetStatsLevel(level)), CU_FILE_SUCCESS);
     ASSERT_EQ(code(cuFileStatsReset()), CU_FILE_SUCCESS);
     ASSERT_EQ(code(cuFileStatsStart()), CU_FILE_SUCCESS);
+    started_ = true;
   }
   static CUfileStatsLevel1_t totals() {
     CUfileStatsLevel1_t stats{};
@@ -53,7 +54,20 @@ class Statistics : public CufileTest {
   }
 
   const ScratchFile file_{1000000};
+  inline static bool started_ = false;  // in this process
 };
+
+// The first of all, where a process has several.
+TEST_F(Statistics, TellOfNoDeviceBeforeTheFirstStart) {
+  if (started_) GTEST_SKIP() << "another test has started them in this process";
+  const auto stats = std::make_unique<CUfileStatsLevel3_t>();
+  std::memset(static_cast<void*>(stats.get()), 0x5a, sizeof *stats);
+  ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+  ASSERT_EQ(code(cuFileSetStatsLevel(3)), CU_FILE_SUCCESS);
+  ASSERT_EQ(code(cuFileGetStatsL3(stats.get())), CU_FILE_SUCCESS);
+  EXPECT_EQ(stats->num_gpus, 0U);
+  EXPECT_EQ(stats->per_gpu_stats[0].reg_bytes, 0x5a5a5a5a5a5a5a5aU);
+}
 
 TEST_F(Statistics, AreOffAtFirst) {
   int level = 7;
@@ -114,6 +128,28 @@ TEST_F(Statistics, OfALevelThatWasSetAreToldBeforeAStart) {
   EXPECT_EQ(stats.read_ops.ok, 0U);
   CUfileStatsLevel2_t second{};
   EXPECT_EQ(code(cuFileGetStatsL2(&second)), CU_FILE_SUCCESS);
+}
+
+// What came before the first start, or before a stop and another level, is told no more.
+TEST_F(Statistics, CountFromTheLevelOnUntilAStop) {
+  ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+  ASSERT_EQ(code(cuFileSetStatsLevel(1)), CU_FILE_SUCCESS);
+  const Fd fd = file_.open(O_RDWR);
+  {
+    const Handle handle(fd);
+    EXPECT_EQ(totals().hdl_register_ops.ok, 1U);
+    ASSERT_EQ(code(cuFileStatsStart()), CU_FILE_SUCCESS);
+    started_ = true;
+    EXPECT_EQ(totals().hdl_register_ops.ok, 0U);
+  }
+  EXPECT_EQ(totals().hdl_deregister_ops.ok, 1U);
+  ASSERT_EQ(code(cuFileStatsStart()), CU_FILE_SUCCESS);
+  EXPECT_EQ(totals().hdl_deregister_ops.ok, 1U) << "a second start changes nothing";
+  ASSERT_EQ(code(cuFileStatsStop()), CU_FILE_SUCCESS);
+  const Handle again(fd);
+  ASSERT_EQ(code(cuFileSetStatsLevel(1)), CU_FILE_SUCCESS);
+  EXPECT_EQ(totals().hdl_register_ops.ok, 0U);
+  EXPECT_EQ(totals().hdl_deregister_ops.ok, 0U);
 }
 
 TEST_F(Statistics, HaveNoLevelAfterAStop) {
