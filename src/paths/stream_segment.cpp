@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// A read puts each piece into the copier's next place, as far from a 16-byte boundary as it lies in memory; a write
-// has as many pieces on their way from the device as there are places, and writes with one call those that have come.
+// A small read puts each piece into the copier's next place, as far from a 16-byte boundary as it lies in memory; a
+// large one is a pipeline. A write has as many pieces on their way from the device as there are places, and writes with
+// one call those that have come.
 #include "paths/stream_segment.h"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "gpu/memory.h"
 #include "io/file_io.h"
-#include "paths/stream_disk_read.h"
-#include "paths/stream_helper_read.h"
+#include "io/uring.h"
+#include "transfer/pipeline.h"
+#include "transfer/plan.h"
+#include "transfer/sink/stream.h"
+#include "transfer/source/ring.h"
 
 namespace sluice::paths {
 
@@ -21,6 +26,7 @@ using base::Outcome;
 namespace {
 
 // Several blocks of the kernel share what is not much.
+constexpr std::uint64_t smallest_for_helpers = 128 << 10;  // below it one thread is as quick
 constexpr std::uint64_t small_transfer = 256 << 10;
 constexpr std::uint64_t small_piece = 16 << 10;
 // Half of the places are on their way while the other half is written.
@@ -55,6 +61,66 @@ Outcome read_by_one(stream::StreamCopier& copier, const Piece& piece, FileSide& 
     if (arrived < wanted) break;
   }
   return Outcome::bytes(done);
+}
+
+// The file's end as the source of a pipeline, and of what a ring does not bring: where a disk refuses a part of a
+// request, what lies in front of that still comes.
+class Side {
+ public:
+  static constexpr bool may_wait = false;
+  static constexpr bool is_asynchronous = false;
+  Side(FileSide& file, std::uint32_t shift) noexcept : file_(file), shift_(shift) {}
+
+  std::int64_t read(const transfer::Chunk& chunk, std::uint32_t /*number*/, std::byte* place) const noexcept {
+    const std::uint64_t staged =
+        (std::uint64_t{chunk.lead} + chunk.length + chunk.block - 1) / chunk.block * chunk.block;
+    if (shift_ + staged > gpu::stream_copy_slot_bytes) return -EINVAL;
+    const Outcome got = file_.read({place, staged}, FileOffset{chunk.at.value - chunk.lead});
+    if (!got.ok()) return got.value();
+    const std::uint64_t count = got.count();
+    return static_cast<std::int64_t>(
+        std::min<std::uint64_t>(count - std::min<std::uint64_t>(count, chunk.lead), chunk.length));
+  }
+  static bool takes(const transfer::Chunk& /*chunk*/, int /*error*/, std::uint64_t /*came*/) noexcept { return true; }
+  static bool leaves(std::int64_t /*outcome*/) noexcept { return false; }
+
+ private:
+  FileSide& file_;
+  std::uint32_t shift_;
+};
+
+template <typename Source>
+using StreamRead = transfer::Pipeline<transfer::OneRange, Source, transfer::StreamSink>;
+
+transfer::FileSpan span_of(const Piece& piece, FileSide& file, int fd) noexcept {
+  return {fd, piece.at, piece.length, file.block(), ~std::uint64_t{0}};
+}
+
+Outcome read_by_helpers(stream::StreamCopier& copier, const Piece& piece, FileSide& file) noexcept {
+  const transfer::FileSpan span = span_of(piece, file, -1);
+  transfer::ReadPlan plan = transfer::plan_stream_read(span, piece.address);
+  plan.helpers = stream::helpers_for_a_stream(plan.helpers);
+  transfer::OneRange chunks(span, plan, piece.address);
+  StreamRead<Side> read(chunks, Side(file, plan.shift));
+  read.run(plan, 1U, copier);
+  return read.failure() ? copier.failed() : chunks.answer();
+}
+
+// Nothing where there is no io_uring, or it is not wanted.
+std::optional<Outcome> read_by_ring(stream::StreamCopier& copier, const Piece& piece, FileSide& file) noexcept {
+  const std::optional<FileSide::Disk> disk = file.disk();
+  if (!disk || gpu::stream_copy_bytes % file.block() != 0) return std::nullopt;
+  const io::CompletionMode completion = disk->queue.ring_to_use();
+  const io::Uring::Use ring = io::Uring::of_this_thread(completion);
+  if (!ring) return std::nullopt;
+  using Source = transfer::RingSource<Side, transfer::most_in_a_stream_request>;
+  const transfer::FileSpan span = span_of(piece, file, disk->fd);
+  const transfer::ReadPlan plan = transfer::plan_stream_disk_read(span);
+  transfer::OneRange chunks(span, plan, piece.address);
+  StreamRead<Source> read(chunks, Source(*ring, Side(file, 0)));
+  read.run(plan, 1U, copier);
+  if (io::is_polled(completion) && read.source().was_refused()) disk->queue.cannot_be_polled();
+  return read.failure() ? copier.failed() : chunks.answer();
 }
 
 Outcome write_by_one(stream::StreamCopier& copier, const Piece& piece, FileSide& file) noexcept {
@@ -104,7 +170,7 @@ Outcome move_in_stream(stream::StreamCopier& copier, const facts::BufferFacts& m
   if (piece.direction == base::Direction::write) return write_by_one(copier, piece, file);
   if (file.block() > 1) copier.waits_for_storage();
   if (piece.length > smallest_for_helpers) {
-    if (const auto read = read_by_disk_queue(copier, piece, file)) return *read;
+    if (const auto read = read_by_ring(copier, piece, file)) return *read;
   }
   const bool many = file.takes_many_readers() && piece.length >= smallest_for_helpers;
   return many ? read_by_helpers(copier, piece, file) : read_by_one(copier, piece, file);

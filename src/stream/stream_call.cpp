@@ -40,7 +40,7 @@ unsigned blocks_for(std::size_t bytes) noexcept {
   return static_cast<unsigned>(std::min(wanted, std::max<std::size_t>(always, together / peak_streams())));
 }
 
-// About as many as paths/stream_helper_read.cpp will ask for.
+// About as many as plan_stream_read() (transfer/plan.cpp) will ask for.
 unsigned helpers_for(std::size_t bytes) noexcept {
   constexpr std::size_t none_below = std::size_t{128} << 10;
   return bytes < none_below ? 0 : static_cast<unsigned>(std::min<std::size_t>(bytes >> 16U, 11));

@@ -122,6 +122,7 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
   // Answers the first chunk that has not been started.
   std::uint32_t start_more(std::uint32_t next) noexcept {
     const staging::SlotCursor cursor(plan_->slots, 0);
+    sink_.update_room(board_);
     while (next < plan_->chunks && !sink_.is_lost() && source_.has_room()) {
       const std::uint32_t count = std::min(plan_->in_a_request, plan_->chunks - next);
       if (!sink_.has_room(board_, cursor, next + count - 1)) break;

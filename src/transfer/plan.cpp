@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gpu/stream_copy.h"
 #include "io/uring.h"
 #include "staging/staging_buffer.h"
 #include "workers/helper_tuner.h"
@@ -28,6 +29,8 @@ constexpr std::array kernel_sizes{Size{224 << 10, 16 << 10, 3}, Size{384 << 10, 
 constexpr Size many_small{128 << 10, 16 << 10, 0};
 constexpr std::array engine_sizes{Size{384 << 10, 32 << 10, 3}, Size{2 << 20, 32 << 10, 7}, Size{~0ULL, 32 << 10, 11}};
 constexpr std::array disk_sizes{Size{1 << 20, 256 << 10, 3}, Size{4 << 20, 512 << 10, 5}, Size{~0ULL, 1 << 20, 7}};
+constexpr std::array stream_sizes{Size{512 << 10, 16 << 10, 5}, Size{2 << 20, gpu::stream_copy_bytes, 7},
+                                  Size{~0ULL, gpu::stream_copy_bytes, 11}};
 
 // Cached reads of a crowd by the copy engine: it has enough to do, and large pieces keep it at that. Where workers do
 // not go round, each request has one reader, its caller.
@@ -113,6 +116,38 @@ ReadPlan plan_disk_read(const FileSpan& range) noexcept {
   made.slots.count = std::min<std::uint32_t>(staging::staging_bytes / made.chunk_bytes, io::Uring::depth);
   made.cached = true;  // where it waits for the device, all of it has come
   made.chunks_a_copy = 1;
+  return made;
+}
+
+namespace {
+
+ReadPlan stream_chunks(const FileSpan& range, std::uint32_t chunk_bytes) noexcept {
+  ReadPlan made{};
+  made.bytes = range.length;
+  made.skip = static_cast<std::uint32_t>(range.at.value % range.block);
+  made.chunk_bytes = chunk_bytes;
+  made.stride = gpu::stream_copy_slot_bytes;
+  made.chunks = chunks_in(made.skip + range.length, chunk_bytes);
+  made.slots.count = gpu::stream_copy_slots;
+  return made;
+}
+
+}  // namespace
+
+ReadPlan plan_stream_read(const FileSpan& range, cuda::DevicePtr to) noexcept {
+  const Size& size = size_for(stream_sizes, range.length);
+  ReadPlan made = stream_chunks(range, size.chunk_bytes);
+  made.helpers = std::min(size.helpers, made.chunks - 1);
+  // Where nothing else is aligned, source and target of the kernel's copies are alike.
+  made.shift = range.block == 1 ? static_cast<std::uint32_t>(to % 16) : 0;
+  return made;
+}
+
+// As long as the places last, one request costs less than two; beyond it, half of them are filled while the other half
+// is emptied.
+ReadPlan plan_stream_disk_read(const FileSpan& range) noexcept {
+  ReadPlan made = stream_chunks(range, gpu::stream_copy_bytes);
+  made.in_a_request = made.chunks <= 2 * gpu::stream_copy_slots ? most_in_a_stream_request : 8;
   return made;
 }
 

@@ -61,6 +61,11 @@ ReadPlan plan_read(const ReadShape& shape) noexcept;
 // What a disk has to bring first, kept on its way by one thread (source/ring.h).
 ReadPlan plan_disk_read(const FileSpan& range) noexcept;
 
+// For a stream: by the caller and helpers, or by one thread and a ring, which asks for neighbours together.
+inline constexpr std::uint32_t most_in_a_stream_request = 16;
+ReadPlan plan_stream_read(const FileSpan& range, cuda::DevicePtr to) noexcept;
+ReadPlan plan_stream_disk_read(const FileSpan& range) noexcept;
+
 // May the gather kernel carry a read? Whether it is worth trying just now, the staging buffer tells.
 struct KernelFacts {
   CopyEngine wanted;

@@ -77,6 +77,9 @@ class StagedSink {
     const std::optional<std::uint32_t> before = cursor.in_the_way_of(chunk);
     return !before || has_left(board, *before);
   }
+  void update_room(const Board<Layout>& /*board*/) noexcept {
+    if (failure_ == cuda::success) copied_.store(base::load_acquire(words_->copied), std::memory_order_release);
+  }
   static std::uint32_t slot_for(const staging::SlotCursor& cursor, std::uint32_t chunk) noexcept {
     return cursor.slot_for(chunk);
   }

@@ -269,5 +269,47 @@ TEST(ScatterPlan, HelpersNeverOutnumberChunksAndHavePlacesOfTheirOwnWhereItIsAlo
   EXPECT_EQ(plan_scatter(launch_of(256, 4096)).slots.own, 0U) << "small chunks are not read for long";
 }
 
+FileSpan direct_span(std::uint64_t at, std::uint64_t length, std::uint32_t block = 4096) {
+  return {.fd = 3, .at = FileOffset{at}, .length = length, .block = block, .file_size = ~std::uint64_t{0}};
+}
+
+TEST(DiskPlan, KeepsADiskBusyWithSmallReadsAndPaysForFewInterruptsWithLargeOnes) {
+  EXPECT_EQ(plan_disk_read(direct_span(0, 512 * kilobyte)).chunk_bytes, 128 * kilobyte);
+  EXPECT_EQ(plan_disk_read(direct_span(0, 512 * kilobyte + 1)).chunk_bytes, 512 * kilobyte);
+}
+
+TEST(DiskPlan, CoversTheRangeInWholeBlocksAndFitsTheBuffer) {
+  for (const std::uint32_t block : {512U, 4096U, 65536U, 1U << 20U}) {
+    const ReadPlan plan = plan_disk_read(direct_span(7 * megabyte + 5000, 3 * megabyte, block));
+    EXPECT_EQ((7 * megabyte + 5000 - plan.skip) % block, 0U);
+    EXPECT_EQ(plan.chunk_bytes % block, 0U);
+    EXPECT_GE(std::uint64_t{plan.chunks} * plan.chunk_bytes, plan.skip + 3 * megabyte);
+    EXPECT_LE(std::uint64_t{plan.slots.count} * plan.stride, staging::staging_bytes);
+    EXPECT_EQ(plan.helpers, 0U) << "one thread does it";
+  }
+}
+
+TEST(StreamPlan, AsksForMoreHelpersForLargerReads) {
+  const auto plan_of = [](std::uint64_t length) { return plan_stream_read(direct_span(0, length, 1), 0x7f0000000000); };
+  EXPECT_LT(plan_of(256 * kilobyte).helpers, plan_of(megabyte).helpers);
+  EXPECT_LT(plan_of(megabyte).helpers, plan_of(4 * megabyte).helpers);
+  EXPECT_LT(plan_of(256 * kilobyte).chunk_bytes, plan_of(megabyte).chunk_bytes);
+  EXPECT_EQ(plan_of(kilobyte).helpers, 0U) << "the caller reads, too";
+}
+
+TEST(StreamPlan, ChunksFitTheirPlacesHoweverTheyLie) {
+  for (const std::uint32_t block : {1U, 512U, 4096U, 8192U}) {
+    const ReadPlan plan = plan_stream_read(direct_span(5 * megabyte + 4095, megabyte, block), 0x7f0000000009);
+    EXPECT_EQ(plan.skip, (5 * megabyte + 4095) % block);
+    EXPECT_EQ(plan.shift, block == 1 ? 9U : 0U);
+    EXPECT_LE(plan.shift + plan.chunk_bytes, plan.stride);
+  }
+}
+
+TEST(StreamPlan, AsksADiskForAllTogetherAsLongAsThePlacesLast) {
+  EXPECT_EQ(plan_stream_disk_read(direct_span(0, megabyte)).in_a_request, most_in_a_stream_request);
+  EXPECT_LT(plan_stream_disk_read(direct_span(0, 8 * megabyte)).in_a_request, most_in_a_stream_request);
+}
+
 }  // namespace
 }  // namespace sluice::transfer
