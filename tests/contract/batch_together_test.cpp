@@ -314,7 +314,10 @@ TEST_F(BatchTogether, ADirectReadInSeveralPiecesCountsAsOne) {
   const auto before = counts_by_carrier();
   read_and_check(handle.get(), file.content(), memory, apart(16, 1024 * kKiB));
   const auto after = counts_by_carrier();
-  EXPECT_EQ(after.many_copies + after.copy_engine, before.many_copies + before.copy_engine + 16);
+  // Where calls of the driver fail on request, others carry, too.
+  if (std::getenv("SLUICE_SOFTGPU_FAIL") == nullptr) {
+    EXPECT_EQ(after.many_copies + after.copy_engine, before.many_copies + before.copy_engine + 16);
+  }
 }
 
 TEST_F(BatchTogether, AFailedEntryAmongOthersFailsAlone) {
@@ -430,8 +433,8 @@ TEST_F(BatchTogether, ADeviceThatIsBusyIsLeftToTheCopyEngine) {
   if (std::getenv("SLUICE_SOFTGPU_FAIL") == nullptr) {
     EXPECT_EQ(after.many_copies + after.copy_engine + after.scatter_kernel,
               before.many_copies + before.copy_engine + before.scatter_kernel + 20 * 64);
+    EXPECT_GT(after.many_copies + after.copy_engine, before.many_copies + before.copy_engine);
   }
-  EXPECT_GT(after.many_copies + after.copy_engine, before.many_copies + before.copy_engine);
   busy->let_go();
   read_and_check(handle.get(), file.content(), memory, ranges);
 }
