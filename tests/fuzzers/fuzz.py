@@ -72,6 +72,11 @@ def recorded_seeds(tree, folder):
     tar.unlink()
 
 
+def http_seeds():
+    yield b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:9957\r\nAccept: */*\r\n\r\n"
+    yield b"HEAD /?x=1 HTTP/1.0\n\n"
+
+
 def statistics_seeds():
     yield bytes(64)
     yield bytes(range(256)) * 8
@@ -99,6 +104,7 @@ FUZZERS = {
     "machine": ("files of /proc, /sys and /etc, as the doctor and the library read them", machine_seeds),
     "recorded": ("the tar file of a recorded machine", recorded_seeds),
     "statistics": ("the statistics that another process shows", statistics_seeds),
+    "http": ("what connects to sluice exporter", http_seeds),
     "gdsio_file": (".gdsio files", gdsio_seeds),
     "ptx": ("the PTX that a program hands to the soft GPU", ptx_seeds),
     "batch": ("entries of cuFileBatchIOSubmit", batch_seeds),

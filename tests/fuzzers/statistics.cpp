@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The statistics that another process shows: every byte of the region may be anything.
+#include "common/text.h"
+#include "gds_stats/follow.h"
+#include "gds_stats/prometheus.h"
 #include "gds_stats/report.h"
 #include "gds_stats/sample.h"
 #include "input.h"
@@ -38,5 +41,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static_cast<void>(tools::json_of(sample, level).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     static_cast<void>(tools::rates_line(sample));
   }
+  // Counters that are told to Prometheus never fall, whatever a process shows.
+  tools::Sample total;
+  tools::accumulate(total, first, {});
+  const std::uint64_t before = total.sum.directions[0].bytes;
+  tools::accumulate(total, second, first);
+  fuzz::require(total.sum.directions[0].bytes >= before, "a counter fell\n");
+  const tools::Exported exported{{{"comm", tools::printable(bytes.substr(0, 16))}}, &total};
+  static_cast<void>(tools::prometheus_text({&exported, 1}, {}));
+  static_cast<void>(tools::pod_of(bytes));
   return 0;
 }

@@ -224,9 +224,10 @@ def test_stats_counts_what_went_which_way():
         run(SLUICE, "stats", "--", *gdsio, "-I", "1", "-V", env=environment(**SOFT))
         answer = run(SLUICE, "stats", "--json", "--", *gdsio, "-I", "0", "-m", "3", env=environment(**SOFT))
         counters = json.loads(answer.stderr[answer.stderr.index("{"):])
-        (way,) = counters["ways"]
-        equal((way["way"], way["reads"], way["read_bytes"], way["writes"], counters["complete"]),
-              ("posix (host_memory)", 16, 1 << 20, 0, True))
+        way = {"direction": "read", "path": "posix", "reason": "host_memory"}
+        equal((counters["metrics"], counters["complete"]),
+              ({"sluice_transfers_total": [{**way, "value": 16}], "sluice_transferred_bytes_total": [{**way, "value": 1 << 20}]},
+               True))
         contains(answer.stdout, "IoType: READ")
         table = run(SLUICE, "stats", "--", *gdsio, "-I", "1", "-m", "3", env=environment(**SOFT)).stderr
         equal("posix (host_memory)                                   0      0 bytes         16      1.0 MiB" in table, True)

@@ -68,6 +68,10 @@ def test_guide_graphs_works():
     run_page("graphs.md")
 
 
+def test_guide_watch_works():
+    run_page("watch.md")
+
+
 def test_every_other_page_of_the_guide_works():
     named = set(re.findall(r"run_page\(\"([\w-]+\.md)\"\)", pathlib.Path(__file__).read_text(encoding="utf-8")))
     missing = [name for name in named if not (GUIDE / name).exists()]

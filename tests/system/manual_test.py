@@ -100,7 +100,7 @@ def completions(tool, *words):
 
 def test_bash_completes_flags_subcommands_and_files():
     made()
-    equal(completions("sluice", "e"), ["explain"])
+    equal(completions("sluice", "e"), ["explain", "exporter"])
     equal(completions("sluice", "explain", "--s"), ["--size"])
     equal(completions("sluice", "explain", "READ"), ["README.md"])
     equal(completions("gdsio", "-f", "x", "--l"), ["--latency"])
@@ -207,7 +207,7 @@ def test_zsh_completes_flags_subcommands_and_files():
     with scratch() as folder, Zsh(folder) as zsh:
         # As typed, where nothing fits.
         equal(zsh.completed("gdsio --nothing"), "--nothing")
-        equal(zsh.completed("sluice exp"), "explain")
+        equal(zsh.completed("sluice expl"), "explain")
         equal(zsh.completed("sluice --ver"), "--version")
         equal(zsh.completed("sluice explain --si"), "explain --size")
         equal(zsh.completed("sluice explain uni"), "explain unique-file")

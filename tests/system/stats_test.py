@@ -6,66 +6,15 @@ import os
 import pathlib
 import pty
 import re
-import select
 import shutil
 import subprocess
 import sys
-import time
 
-from support import BUILD, FOREIGN, SLUICE, SOURCE, contains, environment, equal, main, run, scratch, skip, skip_when_sanitized
+from support import BUILD, FOREIGN, SLUICE, contains, equal, main, run, skip
+from watching import PYTHON, SIZE, number, program, until
 
 GDS_STATS = BUILD / "bin/gds_stats"
-PROGRAM = SOURCE / "tests/system/stats_program.py"
-SIZE = 65536
-# One that other users can execute, too.
-PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-
-
-class Program:
-    """stats_program.py, and the process in it that answers."""
-
-    def __init__(self, folder, kind="host", prefix=(), **variables):
-        file = folder / "file"
-        file.write_bytes(os.urandom(SIZE))
-        file.chmod(0o666)
-        libraries = f"{BUILD}/lib:{BUILD}/softgpu"
-        self.process = subprocess.Popen(
-            [*prefix, PYTHON, "-B", PROGRAM, file, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env=environment(LD_LIBRARY_PATH=libraries, **variables))
-        self.pid = self.process.pid
-
-    def do(self, *lines):
-        for line in lines:
-            self.process.stdin.write(line + "\n")
-            self.process.stdin.flush()
-            if not select.select([self.process.stdout], [], [], 60)[0]:
-                raise AssertionError(f"no answer to {line}")
-            answer = self.process.stdout.readline().split()
-            if not answer:
-                raise AssertionError(f"the program ended at {line}")
-            self.pid = int(answer[0])
-        return self
-
-    def end(self):
-        self.process.stdin.close()
-        return self.process.wait(timeout=60)
-
-
-@contextlib.contextmanager
-def program(*words, **variables):
-    skip_when_sanitized()
-    with scratch() as folder:
-        started = Program(folder, *words, **variables)
-        try:
-            yield started
-        finally:
-            started.process.stdin.close()
-            try:
-                started.process.wait(timeout=60)
-            finally:
-                started.process.kill()
-                started.process.stdout.close()
 
 
 def shown(pid, *words):
@@ -73,7 +22,13 @@ def shown(pid, *words):
 
 
 def counts(answer):
-    return (answer["reads"]["ok"], answer["reads"]["errors"], answer["reads"]["bytes"], answer["writes"]["ok"])
+    """Good and failed reads, the bytes of reads, and good writes."""
+    return (number(answer, "calls", call="read", result="ok"), number(answer, "calls", call="read", result="error"),
+            number(answer, "transferred_bytes", direction="read"), number(answer, "calls", call="write", result="ok"))
+
+
+def reads(answer):
+    return counts(answer)[0]
 
 
 def refusal(pid, *parts, tool=(GDS_STATS, "-p"), status=1):
@@ -84,14 +39,6 @@ def refusal(pid, *parts, tool=(GDS_STATS, "-p"), status=1):
         contains(answer.stderr, part)
 
 
-def until(holds):
-    deadline = time.monotonic() + 60
-    while not holds():
-        if time.monotonic() > deadline:
-            raise AssertionError("this took longer than a minute")
-        os.sched_yield()
-
-
 def test_stats_of_a_running_process_are_those_of_its_transfers():
     with program("device", SLUICE_STATS="3") as started:
         started.do("open", "read 10", "write 3", "fail 2")
@@ -99,18 +46,26 @@ def test_stats_of_a_running_process_are_those_of_its_transfers():
         equal(counts(answer), (10, 2, 10 * SIZE, 3))
         equal((answer["level"], answer["running"], answer["ended"], answer["libraries"]), (3, True, False, 1))
         equal((answer["pid"], answer["program"]), (started.pid, "python3"))
-        (way,) = answer["ways"]
-        equal((way["path"], way["reason"], way["reads"], way["writes"]), ("posix", "soft_gpu", 10, 3))
-        (gpu,) = answer["devices"]
-        equal((gpu["gpu"], gpu["reads"]["ok"], gpu["reads"]["bytes"], gpu["writes"]["ok"], gpu["registered_bytes"]),
-              (0, 10, 10 * SIZE, 3, SIZE))
-        equal(answer["sizes"], [{"from_bytes": SIZE, "reads": 10, "writes": 3}])
-        equal(answer["calls"]["handle_register"], {"ok": 1, "errors": 0})
-        equal(sum(answer["carriers"].values()), 13)
+        equal([(way["direction"], way["path"], way["reason"], way["value"])
+               for way in answer["metrics"]["sluice_transfers_total"]],
+              [("read", "posix", "soft_gpu", 10), ("write", "posix", "soft_gpu", 3)])
+        gpu = {"gpu": "0", "UUID": "GPU-736c7569-6365-2d73-6f66-746770752d00"}
+        equal((number(answer, "device_transfers", direction="read", **gpu),
+               number(answer, "device_bytes", direction="read", **gpu),
+               number(answer, "device_transfers", direction="write", **gpu),
+               answer["metrics"]["sluice_registered_bytes"]), (10, 10 * SIZE, 3, [{**gpu, "value": SIZE}]))
+        read_sizes, write_sizes = answer["metrics"]["sluice_transfer_size_bytes"]
+        equal((read_sizes["buckets"], write_sizes["buckets"]), ([{"le": 2 * SIZE - 1, "count": 10}], [{"le": 2 * SIZE - 1, "count": 3}]))
+        equal(number(answer, "calls", call="handle_register", result="ok"), 1)
+        equal(number(answer, "carrier_requests"), 13)
+        read_times, write_times = answer["metrics"]["sluice_transfer_seconds"]
+        equal((read_times["count"], write_times["count"], read_times["path"], read_times["size"]), (10, 3, "posix", "64-256KiB"))
+        equal(0 < read_times["p50"] <= read_times["p90"] <= read_times["p99"], True)
         started.do("batch 4")
         answer = shown(started.pid)
         equal(counts(answer), (14, 2, 14 * SIZE, 3))
-        equal((answer["batches"]["read_bytes"], answer["calls"]["batch_processed"]["ok"]), (4 * SIZE, 4))
+        equal((number(answer, "batch_bytes", direction="read"), number(answer, "batch_entries", result="ok")),
+              (4 * SIZE, 4))
 
 
 def test_gds_stats_prints_what_scripts_know():
@@ -143,7 +98,7 @@ def test_stats_of_a_running_process_are_a_table_for_people():
         equal(bool(re.search(r"^posix \(host_memory\) +5 +320\.0 KiB +0 +0 bytes +0$", text, re.MULTILINE)), True)
         equal("\nsize" in text, False)
         contains(run(SLUICE, "stats", "-l", "2", started.pid).stdout, "\nfrom 64.0 KiB ")
-        equal(json.loads(run(SLUICE, "stats", started.pid, "--json").stdout)["reads"]["ok"], 5)
+        equal(reads(json.loads(run(SLUICE, "stats", started.pid, "--json").stdout)), 5)
 
 
 def test_stats_follow_the_level_of_the_process():
@@ -154,10 +109,11 @@ def test_stats_follow_the_level_of_the_process():
         refusal(started.pid, "sluice: Process ", "their level is 0", tool=(SLUICE, "stats"))
         started.do("level 2", "read 3")
         answer = shown(started.pid)
-        equal((counts(answer), answer["level"], "devices" in answer, "sizes" in answer), ((3, 0, 3 * SIZE, 0), 2, False, True))
+        equal((counts(answer), answer["level"], "sluice_registered_bytes" in answer["metrics"],
+               "sluice_transfer_size_bytes" in answer["metrics"]), ((3, 0, 3 * SIZE, 0), 2, False, True))
         started.do("stop", "read 1")
         answer = shown(started.pid)
-        equal((answer["reads"]["ok"], answer["running"]), (3, False))
+        equal((reads(answer), answer["running"]), (3, False))
         contains(run(SLUICE, "stats", started.pid).stdout, "stopped after")
         started.do("reset", "level 3", "read 1")
         equal(counts(shown(started.pid)), (1, 0, SIZE, 0))
@@ -210,7 +166,7 @@ def test_stats_end_with_the_program_that_another_one_replaces():
         watching.stdout.readline()
         started.do("sleep")
         last = json.loads(watching.communicate(timeout=60)[0].splitlines()[-1])
-        equal((last["ended"], last["reads"]["ok"], watching.returncode), (True, 4, 0))
+        equal((last["ended"], reads(last), watching.returncode), (True, 4, 0))
         refusal(started.pid, "has no libcufile.so.0 loaded")
 
 
@@ -237,12 +193,12 @@ def test_stats_at_intervals_show_what_came_between():
                                     stdout=subprocess.PIPE, text=True)
         lines = [json.loads(watching.stdout.readline())]
         started.do("read 6")
-        while lines[-1]["reads"]["ok"] < 13:
+        while reads(lines[-1]) < 13:
             lines.append(json.loads(watching.stdout.readline()))
         started.end()
         lines += [json.loads(line) for line in watching.communicate(timeout=60)[0].splitlines()]
         equal(lines[-1]["ended"], True)
-        equal(sum(line["interval"]["reads"]["ok"] for line in lines[1:]), 6)
+        equal(sum(reads(line["interval"]) for line in lines[1:]), 6)
         equal(all(line["interval"]["seconds"] > 0 for line in lines), True)
 
 
@@ -324,7 +280,7 @@ def test_stats_that_another_version_shows_or_nobody_are_refused():
         pretending.stdout.readline()
         try:
             if part == "No sample":  # shorter than it says: what is there is read, and nothing behind it
-                equal(shown(pretending.pid)["reads"]["ok"], 0)
+                equal(reads(shown(pretending.pid)), 0)
             else:
                 refusal(pretending.pid, part)
         finally:
@@ -338,7 +294,7 @@ fd = os.memfd_create("sluice-stats", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
 os.ftruncate(fd, 53248)
 memory = mmap.mmap(fd, 53248)
 words = {0: 0x5354415453434c53, 8: 4 | 53248 << 32, 16: os.getpid(), 24: 0x302e312e30, 56: 2, 512: 3, 528: 3 * 65536,
-         592: 3}
+         592: 3, 3152: 3, 3160: 3 * 65536}
 for place, word in words.items():
     memory[place:place + 8] = word.to_bytes(8, "little")
 fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
@@ -352,8 +308,9 @@ def test_stats_of_a_process_on_version_4_are_read():
         equal(old.stdout.readline(), "ready\n")
         answer = shown(old.pid)
         equal(counts(answer), (3, 0, 3 * SIZE, 0))
-        equal((answer["library"], answer["level"], answer["sizes"]),
-              ("0.1.0", 2, [{"from_bytes": SIZE, "reads": 3, "writes": 0}]))
+        equal((answer["library"], answer["level"]), ("0.1.0", 2))
+        equal(answer["metrics"]["sluice_transfer_size_bytes"][0]["buckets"], [{"le": 2 * SIZE - 1, "count": 3}])
+        equal("sluice_transfer_seconds" in answer["metrics"], False)
 
 
 def test_stats_command_line_is_held_to_what_it_says():

@@ -29,7 +29,7 @@ void each_way(const Sample& sample, const Visitor& visit) {
   for (int path = 0; path < SLUICE_PATH_COUNT; ++path) {
     for (int reason = 0; reason < SLUICE_REASON_COUNT; ++reason) {
       const sluice_stats_way& way = sample.sum.ways[path][reason];
-      if (way.reads + way.writes != 0) visit(way_labels(path, reason), way);
+      if ((way.reads | way.writes) != 0) visit(way_labels(path, reason), way);
     }
   }
 }
@@ -41,17 +41,15 @@ void way_number(SeriesSink& sink, Labels labels, std::size_t direction, std::uin
 }
 
 void pair_numbers(SeriesSink& sink, const char* name, const std::string& value, const sluice_stats_pair& pair) {
-  if (pair.ok + pair.err == 0) return;
+  if ((pair.ok | pair.err) == 0) return;
   sink.number({{name, value}, {"result", "ok"}}, pair.ok);
   sink.number({{name, value}, {"result", "error"}}, pair.err);
 }
 
-std::uint64_t difference(std::uint64_t all, std::uint64_t part) {
-  return all - std::min(all, part);
-}
-
-sluice_stats_pair difference(const sluice_stats_pair& all, const sluice_stats_pair& part) {
-  return {difference(all.ok, part.ok), difference(all.err, part.err)};
+void result_numbers(SeriesSink& sink, const sluice_stats_pair& pair) {
+  if ((pair.ok | pair.err) == 0) return;
+  sink.number({{"result", "ok"}}, pair.ok);
+  sink.number({{"result", "error"}}, pair.err);
 }
 
 template <typename Values>
@@ -90,7 +88,7 @@ std::vector<Histogram::Bucket> time_buckets(std::span<const std::uint64_t> count
   std::uint64_t sum = 0;
   constexpr unsigned half = SLUICE_STATS_LATENCY_STEPS / 2;
   for (unsigned place = 0; place + 1 < counts.size(); ++place) {
-    sum += counts[place];
+    sum = plus(sum, counts[place]);
     const bool ends_here = place >= SLUICE_STATS_LATENCY_STEPS && place % half == 0;
     if (ends_here) buckets.push_back({sluice_stats_latency_begin(place + 1) - 1, sum});
   }
@@ -132,7 +130,7 @@ void collect_errors(const Sample& sample, SeriesSink& sink) {
 void collect_calls(const Sample& sample, SeriesSink& sink) {
   for (std::size_t i = 0; i < directions.size(); ++i) {
     const sluice_stats_pair& vectored = sample.sum.vectored[i].operations;
-    pair_numbers(sink, "call", directions[i], difference(sample.sum.directions[i].operations, vectored));
+    pair_numbers(sink, "call", directions[i], sample.sum.directions[i].operations);
     pair_numbers(sink, "call", fmt::format("{}v", directions[i]), vectored);
   }
   for (std::size_t i = 0; i < SLUICE_STATS_OPERATION_COUNT; ++i) {
@@ -141,7 +139,7 @@ void collect_calls(const Sample& sample, SeriesSink& sink) {
 }
 
 void collect_busy(const Sample& sample, SeriesSink& sink) {
-  each_direction(sink, [&sample](std::size_t i) { return sample.sum.directions[i].nanoseconds; });
+  each_direction(sink, [&sample](std::size_t i) { return whole_direction(sample.sum, i).nanoseconds; });
 }
 
 void collect_latencies(const Sample& sample, SeriesSink& sink) {
@@ -173,9 +171,11 @@ void collect_waiting(const Sample& sample, SeriesSink& sink) {
 }
 
 void collect_entries(const Sample& sample, SeriesSink& sink) {
-  const sluice_stats_pair& by_drive = sample.sum.batch_processed_by_drive;
-  pair_numbers(sink, "by", "drive", by_drive);
-  pair_numbers(sink, "by", "cpu", difference(sample.sum.batch_processed, by_drive));
+  result_numbers(sink, sample.sum.batch_processed);
+}
+
+void collect_drive_entries(const Sample& sample, SeriesSink& sink) {
+  result_numbers(sink, sample.sum.batch_processed_by_drive);
 }
 
 void collect_batch_bytes(const Sample& sample, SeriesSink& sink) {
@@ -207,10 +207,10 @@ void collect_sizes(const Sample& sample, SeriesSink& sink) {
     Histogram histogram;
     const auto& sizes = sample.sum.directions[i].sizes;
     for (std::size_t place = 0; place < SLUICE_STATS_SIZE_COUNT; ++place) {
-      histogram.all += sizes[place];
+      histogram.all = plus(histogram.all, sizes[place]);
       if (place < shown) histogram.buckets.push_back({size_begin(place + 1) - 1, histogram.all});
     }
-    histogram.sum = static_cast<double>(sample.sum.directions[i].bytes);
+    histogram.sum = static_cast<double>(whole_direction(sample.sum, i).bytes);
     if (histogram.all != 0) sink.histogram({{"direction", directions[i]}}, histogram);
   }
 }

@@ -20,6 +20,7 @@ void collect_under_way(const Sample& sample, SeriesSink& sink);
 void collect_bytes_under_way(const Sample& sample, SeriesSink& sink);
 void collect_waiting(const Sample& sample, SeriesSink& sink);
 void collect_entries(const Sample& sample, SeriesSink& sink);
+void collect_drive_entries(const Sample& sample, SeriesSink& sink);
 void collect_batch_bytes(const Sample& sample, SeriesSink& sink);
 void collect_last_batch(const Sample& sample, SeriesSink& sink);
 void collect_vectored_bytes(const Sample& sample, SeriesSink& sink);

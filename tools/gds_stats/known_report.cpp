@@ -30,7 +30,8 @@ std::string ok_err(const char* name, const sluice_stats_pair& pair) {
 std::string operations(const sluice_stats_shard& sum) {
   constexpr std::array names = {"HandleRegister", "HandleDeregister", "BufRegister", "BufDeregister", "BatchSubmit",
                                 "BatchComplete",  "BatchSetup",       "BatchCancel", "BatchDestroy",  "BatchEnqueued"};
-  std::string text = ok_err("Read", sum.directions[0].operations) + ok_err("Write", sum.directions[1].operations);
+  std::string text =
+      ok_err("Read", whole_direction(sum, 0).operations) + ok_err("Write", whole_direction(sum, 1).operations);
   for (std::size_t i = 0; i < names.size(); ++i) text += ok_err(names[i], sum.operations[i]);
   const sluice_stats_pair& by_drive = sum.batch_processed_by_drive;
   const auto less = [](std::uint64_t all, std::uint64_t part) { return all - std::min(all, part); };
@@ -105,7 +106,8 @@ std::string known_text_of(const Sample& sample, unsigned level) {
   const sluice_stats_shard& sum = sample.sum;
   std::string text = fmt::format("cuFile STATS VERSION : {}\nGLOBAL STATS:\n", layout_version);
   text += operations(sum);
-  text += totals("Read", sum.directions[0], sample.seconds) + totals("Write", sum.directions[1], sample.seconds);
+  text += totals("Read", whole_direction(sum, 0), sample.seconds) +
+          totals("Write", whole_direction(sum, 1), sample.seconds);
   text += batch_totals(sum, sample.seconds);
   if (level >= 2) text += sizes(sum);
   if (level >= 3) text += devices(sample);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gds_stats/sample.h"
+
 namespace sluice::tools {
 namespace {
 
@@ -17,7 +19,7 @@ double end_of(std::size_t place, std::size_t places) {
 
 std::uint64_t count_of(std::span<const std::uint64_t> counts) {
   std::uint64_t sum = 0;
-  for (const std::uint64_t count : counts) sum += count;
+  for (const std::uint64_t count : counts) sum = plus(sum, count);
   return sum;
 }
 
@@ -44,7 +46,7 @@ double approximate_sum(std::span<const std::uint64_t> counts) {
 
 void add_counts(std::span<const std::uint64_t> from, std::vector<std::uint64_t>& to) {
   if (to.size() < from.size()) to.resize(from.size());
-  for (std::size_t i = 0; i < from.size(); ++i) to[i] += from[i];
+  for (std::size_t i = 0; i < from.size(); ++i) to[i] = plus(to[i], from[i]);
 }
 
 std::string_view class_name(std::size_t size_class) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gds_stats/process.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include <sstream>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -61,7 +63,32 @@ void read_line(const std::string& line, ProcessMaps& maps) {
   }
 }
 
+constexpr std::size_t most_of_maps = 16U << 20;
+constexpr std::size_t longest_line = 8192;  // a path has 4096 bytes at most, and escapes
+
 }  // namespace
+
+std::vector<ShownMapping> find_shown(pid_t pid) {
+  ProcessMaps found;
+  const int fd = ::open(fmt::format("/proc/{}/maps", pid).c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  std::vector<char> piece(65536);
+  std::string line;
+  std::size_t all = 0;
+  for (ssize_t count = 0; all < most_of_maps && (count = ::read(fd, piece.data(), piece.size())) > 0;) {
+    all += static_cast<std::size_t>(count);
+    std::string_view rest(piece.data(), static_cast<std::size_t>(count));
+    for (std::size_t end = rest.find('\n'); end != rest.npos; end = rest.find('\n')) {
+      line += rest.substr(0, end);
+      rest.remove_prefix(end + 1);
+      if (line.find(SLUICE_STATS_NAME) != line.npos) read_line(line, found);
+      line.clear();
+    }
+    if (line.size() + rest.size() < longest_line) line += rest;
+  }
+  ::close(fd);
+  return std::move(found.shown);
+}
 
 WatchedProcess::WatchedProcess(pid_t pid) : pid_(pid), name_(fmt::format("{}", pid)) {
   handle_ = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));

@@ -25,6 +25,10 @@ struct ProcessMaps {
   std::vector<std::string> libraries;  // paths of every libcufile, as the process sees them
 };
 
+// The mappings of statistics in /proc/PID/maps, read in pieces and up to 16 MiB: a process decides how long that is.
+// Empty when it cannot be read.
+std::vector<ShownMapping> find_shown(pid_t pid);
+
 class WatchedProcess {
  public:
   // Throws ToolError when there is no such process.

@@ -27,6 +27,13 @@ namespace sluice::tools {
 namespace {
 
 constexpr std::size_t region_size = sizeof(sluice_stats_region);
+// F_SEAL_WRITE or, from Linux 5.1 on, F_SEAL_FUTURE_WRITE: neither lets pages be taken out.
+constexpr int seals_of_pages = F_SEAL_WRITE | 0x10;
+
+constexpr int most_descriptors = 65536;
+
+// Of a process that somebody has named, or of any one that there is.
+enum class Trust : std::uint8_t { asked_for, none };
 
 class Descriptor {
  public:
@@ -56,7 +63,10 @@ int open_own_descriptor(const WatchedProcess& process, const ShownMapping& mappi
   DIR* const entries = ::opendir(folder.c_str());
   if (entries == nullptr) return -1;
   int found = -1;
-  while (const dirent* entry = ::readdir(entries)) {
+  // A process may have a million of them open.
+  for (int looked = 0; looked < most_descriptors; ++looked) {
+    const dirent* const entry = ::readdir(entries);
+    if (entry == nullptr) break;
     const Descriptor seen(::open(fmt::format("{}/{}", folder, entry->d_name).c_str(), O_PATH | O_CLOEXEC));
     if (seen.get() < 0 || !is_file(seen.get(), mapping)) continue;
     found = ::open(fmt::format("/proc/self/fd/{}", seen.get()).c_str(), O_RDONLY | O_CLOEXEC);
@@ -107,14 +117,28 @@ class DistantRegion : public ShownRegion {
   sluice_stats_region copy_{};
 };
 
+// The device that all memfds lie on: what is on another one may be a file whose reader waits for its owner.
+dev_t device_of_memfds() {
+  const Descriptor own(::memfd_create("sluice-reader", MFD_CLOEXEC));
+  struct stat status {};
+  return own.get() >= 0 && ::fstat(own.get(), &status) == 0 ? status.st_dev : 0;
+}
+
+// Its pages are there: reading a hole would take memory of the reader's.
+bool is_whole(const struct stat& status) {
+  return status.st_blocks * 512 >= status.st_size;
+}
+
 // Mapped when it keeps its size: a file that shrank would end whoever reads behind its end.
-std::unique_ptr<ShownRegion> map_own_descriptor(const WatchedProcess& process, const ShownMapping& mapping) {
+std::unique_ptr<ShownRegion> map_own_descriptor(const WatchedProcess& process, const ShownMapping& mapping,
+                                                Trust trust) {
   const Descriptor fd(open_own_descriptor(process, mapping));
   if (fd.get() < 0) return nullptr;
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return nullptr;
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0) return nullptr;
+  if (trust == Trust::none && (!is_whole(status) || (seals & seals_of_pages) == 0)) return nullptr;
   const std::size_t size = std::min(region_size, static_cast<std::size_t>(status.st_size));
   void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return nullptr;
@@ -132,8 +156,12 @@ std::unique_ptr<ShownRegion> read_memory(const WatchedProcess& process, const Sh
   return std::make_unique<DistantRegion>(std::move(memory), mapping);
 }
 
+bool has_known_layout(const sluice_stats_head& head) {
+  return head.version == SLUICE_STATS_BASE_VERSION && head.size == SLUICE_STATS_BASE_SIZE;
+}
+
 void want_layout(const WatchedProcess& process, const sluice_stats_head& head) {
-  if (head.version == SLUICE_STATS_BASE_VERSION && head.size == SLUICE_STATS_BASE_SIZE) return;
+  if (has_known_layout(head)) return;
   throw ToolError(
       fmt::format("Process {} runs on another version of Sluice: its statistics have layout {} of {} bytes, this tool "
                   "reads layout {} of {}.",
@@ -173,7 +201,7 @@ bool is_sluice(const WatchedProcess& process, const std::string& library) {
 }  // namespace
 
 std::unique_ptr<ShownRegion> ShownRegion::open(const WatchedProcess& process, const ShownMapping& mapping) {
-  std::unique_ptr<ShownRegion> region = map_own_descriptor(process, mapping);
+  std::unique_ptr<ShownRegion> region = map_own_descriptor(process, mapping, Trust::asked_for);
   if (!region) region = read_memory(process, mapping);
   const sluice_stats_head& head = region->read().head;
   if (head.magic != SLUICE_STATS_MAGIC) return nullptr;
@@ -181,6 +209,17 @@ std::unique_ptr<ShownRegion> ShownRegion::open(const WatchedProcess& process, co
   const std::optional<std::uint64_t> number = process.own_number();
   if (number && *number != head.pid) return nullptr;  // made without fork's handlers: what it maps is its parent's
   return region;
+}
+
+std::unique_ptr<ShownRegion> ShownRegion::open_carefully(const WatchedProcess& process, const ShownMapping& mapping) {
+  static const dev_t memfds = device_of_memfds();
+  if (memfds == 0 || mapping.device != memfds) return nullptr;
+  std::unique_ptr<ShownRegion> region = map_own_descriptor(process, mapping, Trust::none);
+  if (!region) return nullptr;
+  const sluice_stats_head& head = region->read().head;
+  if (head.magic != SLUICE_STATS_MAGIC || !has_known_layout(head)) return nullptr;
+  const std::optional<std::uint64_t> number = process.own_number();
+  return !number || *number == head.pid ? std::move(region) : nullptr;
 }
 
 std::vector<std::unique_ptr<ShownRegion>> open_regions(const WatchedProcess& process) {

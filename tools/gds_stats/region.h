@@ -16,6 +16,10 @@ class ShownRegion {
   // when it is not the process's own. Throws ToolError when it cannot be read or has another layout.
   static std::unique_ptr<ShownRegion> open(const WatchedProcess& process, const ShownMapping& mapping);
 
+  // The same of any process, whatever it does to harm its reader: only kernel memory that keeps its size and its pages
+  // is opened, and nothing is thrown. Null for all else.
+  static std::unique_ptr<ShownRegion> open_carefully(const WatchedProcess& process, const ShownMapping& mapping);
+
   ShownRegion(const ShownRegion&) = delete;
   ShownRegion& operator=(const ShownRegion&) = delete;
   virtual ~ShownRegion() = default;

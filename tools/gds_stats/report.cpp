@@ -6,8 +6,10 @@
 
 #include <array>
 #include <iterator>
+#include <span>
 
 #include "common/text.h"
+#include "gds_stats/latency.h"
 #include "sluice.h"
 
 namespace sluice::tools {
@@ -53,6 +55,35 @@ void carrier_row(Text out, const Sample& sample) {
                  carriers[SLUICE_STATS_COPY_ENGINE], carriers[SLUICE_STATS_SLAB], carriers[SLUICE_STATS_SCATTER_KERNEL],
                  carriers[SLUICE_STATS_MANY_COPIES], carriers[SLUICE_STATS_RESIDENT_KERNEL],
                  carriers[SLUICE_STATS_CPU_WINDOW]);
+}
+
+void latency_rows(Text out, const Sample& sample) {
+  bool first = true;
+  for (std::size_t direction = 0; direction < 2; ++direction) {
+    for (std::size_t path = 0; path < SLUICE_PATH_COUNT; ++path) {
+      for (std::size_t size_class = 0; size_class < SLUICE_STATS_CLASS_COUNT; ++size_class) {
+        const std::span counts = latencies_of(sample, direction, path, size_class);
+        const std::uint64_t all = count_of(counts);
+        if (all == 0) continue;
+        if (first)
+          fmt::format_to(out, "\n{:<34} {:>12} {:>12} {:>12} {:>12}\n", "latency", "count", "p50", "p90", "p99");
+        first = false;
+        const auto at = [counts](double part) { return latency_text(quantile(counts, part) / 1000); };
+        const std::string name =
+            fmt::format("{} {} {}", direction == 0 ? "reads" : "writes",
+                        sluice_path_name(static_cast<sluice_path_t>(path)), class_name(size_class));
+        fmt::format_to(out, "{:<34} {:>12} {:>12} {:>12} {:>12}\n", name, all, at(0.5), at(0.9), at(0.99));
+      }
+    }
+  }
+}
+
+void under_way_row(Text out, const Sample& sample) {
+  const std::uint64_t waiting = batch_entries_waiting(sample);
+  if (sample.under_way[0] + sample.under_way[1] + waiting == 0) return;
+  fmt::format_to(out, "\nunder way: {} reads ({}), {} writes ({}); {} entries of batches wait\n", sample.under_way[0],
+                 format_bytes(sample.bytes_under_way[0]), sample.under_way[1], format_bytes(sample.bytes_under_way[1]),
+                 waiting);
 }
 
 void call_row(Text out, const char* name, const sluice_stats_pair& pair) {
@@ -119,9 +150,11 @@ std::string text_of(const Sample& sample, unsigned level) {
   std::string text;
   const Text out = std::back_inserter(text);
   fmt::format_to(out, "{:<22} {:>12} {:>10} {:>12} {:>14} {:>12}\n", "", "ok", "errors", "bytes", "rate", "latency");
-  direction_row(out, "reads", sample.sum.directions[0], sample.seconds);
-  direction_row(out, "writes", sample.sum.directions[1], sample.seconds);
+  direction_row(out, "reads", whole_direction(sample.sum, 0), sample.seconds);
+  direction_row(out, "writes", whole_direction(sample.sum, 1), sample.seconds);
+  under_way_row(out, sample);
   way_rows(out, sample);
+  latency_rows(out, sample);
   carrier_row(out, sample);
   call_rows(out, sample);
   if (level >= 2) size_rows(out, sample);
@@ -135,8 +168,8 @@ std::string rates_heading() {
 }
 
 std::string rates_line(const Sample& sample) {
-  const sluice_stats_direction& reads = sample.sum.directions[0];
-  const sluice_stats_direction& writes = sample.sum.directions[1];
+  const sluice_stats_direction reads = whole_direction(sample.sum, 0);
+  const sluice_stats_direction writes = whole_direction(sample.sum, 1);
   const Rates in = rates_of(reads, sample.seconds);
   const Rates out = rates_of(writes, sample.seconds);
   return fmt::format("{:>10.0f} {:>14} {:>10} {:>10.0f} {:>14} {:>10} {:>8}\n", in.operations,

@@ -19,8 +19,8 @@ std::string known_text_of(const Sample& sample, unsigned level);
 
 nlohmann::ordered_json json_of(const Sample& sample, unsigned level);
 
-// "reads": {"ok": 1, ...}, "writes": ...
-void add_directions(nlohmann::ordered_json& json, const Sample& sample);
+// {"sluice_transfers_total": [{"direction": "read", ..., "value": 1}], ...}: the names are those of metrics.h.
+nlohmann::ordered_json metrics_json(const Sample& sample, unsigned level);
 
 // A line of rates, and what stands above such lines.
 std::string rates_heading();

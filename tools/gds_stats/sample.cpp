@@ -77,18 +77,6 @@ void subtract(std::span<std::uint64_t> now, std::span<const std::uint64_t> earli
   }
 }
 
-// Vectored calls are reads and writes, too; `vectored` still tells how many of them.
-void fold_vectored(sluice_stats_shard& sum) {
-  for (std::size_t i = 0; i < 2; ++i) {
-    const sluice_stats_vectored& vectored = sum.vectored[i];
-    sluice_stats_direction& all = sum.directions[i];
-    all.operations.ok += vectored.operations.ok;
-    all.operations.err += vectored.operations.err;
-    all.bytes += vectored.bytes;
-    all.nanoseconds += vectored.nanoseconds;
-  }
-}
-
 }  // namespace
 
 Sample take_sample(std::vector<std::unique_ptr<ShownRegion>>& regions) {
@@ -107,7 +95,6 @@ Sample take_sample(std::vector<std::unique_ptr<ShownRegion>>& regions) {
       for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += counters[i];
     }
   }
-  fold_vectored(sample.sum);
   return sample;
 }
 
@@ -117,6 +104,16 @@ Sample since(const Sample& now, const Sample& earlier, double seconds) {
   subtract(words(difference.sum), words(earlier.sum), now.resets != earlier.resets);
   subtract(difference.latencies, earlier.latencies, now.resets != earlier.resets);
   return difference;
+}
+
+sluice_stats_direction whole_direction(const sluice_stats_shard& sum, std::size_t direction) {
+  sluice_stats_direction all = sum.directions[direction];
+  const sluice_stats_vectored& vectored = sum.vectored[direction];
+  all.operations.ok = plus(all.operations.ok, vectored.operations.ok);
+  all.operations.err = plus(all.operations.err, vectored.operations.err);
+  all.bytes = plus(all.bytes, vectored.bytes);
+  all.nanoseconds = plus(all.nanoseconds, vectored.nanoseconds);
+  return all;
 }
 
 std::span<const std::uint64_t> latencies_of(const Sample& sample, std::size_t direction, std::size_t path,

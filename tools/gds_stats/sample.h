@@ -2,8 +2,10 @@
 // What the statistics of a process were at one moment: the shards of all its regions added up.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -45,6 +47,14 @@ struct Rates {
   double microseconds = 0;  // each, on average
 };
 Rates rates_of(const sluice_stats_direction& direction, double seconds);
+
+// What a process shows may be anything: sums stop at what a word holds.
+constexpr std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
+  return a + std::min(b, std::numeric_limits<std::uint64_t>::max() - a);
+}
+
+// Reads, or writes, vectored calls among them.
+sluice_stats_direction whole_direction(const sluice_stats_shard& sum, std::size_t direction);
 
 // The counts of one direction, path and class of sizes; empty where the process has no latencies (version 4).
 std::span<const std::uint64_t> latencies_of(const Sample& sample, std::size_t direction, std::size_t path,

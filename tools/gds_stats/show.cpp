@@ -116,7 +116,7 @@ class Show {
     if (options_.format == ShowFormat::json) {
       nlohmann::ordered_json json = whole_json(now, ended);
       json["interval"]["seconds"] = difference.seconds;
-      add_directions(json["interval"], difference);
+      json["interval"]["metrics"] = metrics_json(difference, level_for(now));
       return print_json(json, -1);
     }
     const bool heading = line == 0 || (isatty(STDOUT_FILENO) == 1 && line % lines_below_a_heading == 0);

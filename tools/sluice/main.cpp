@@ -19,6 +19,7 @@
 #include "gdscp/copy.h"
 #include "sluice.h"
 #include "sluice/commands.h"
+#include "sluice/watching.h"
 
 namespace sluice::tools {
 namespace {
@@ -38,6 +39,7 @@ constexpr const char* examples =
     "  sluice explain /data/big.bin             which way this file's bytes go, and why\n"
     "  sluice stats -- ./reader /data           run it, and count what went which way\n"
     "  sluice stats 1234                        what the process 1234 does through cuFile\n"
+    "  sluice top                               all such processes, live; `sluice exporter` is for Prometheus\n"
     "  sluice cp /data/big.bin /scratch/        copy a file through GPU memory\n"
     "\n"
     "`sluice SUBCOMMAND --help` teaches one subcommand.";
@@ -140,7 +142,9 @@ constexpr const char* stats_lesson =
     "  SLUICE_STATS=3 sluice run -- python3 train.py &\n"
     "  sluice stats $(pgrep -f train.py)                 totals, sizes, GPUs\n"
     "  sluice stats $(pgrep -f train.py) --interval 1    rates, a line a second, until it ends\n"
-    "  sluice stats 1234 --json | jq .ways";
+    "  sluice stats 1234 --json | jq .metrics.sluice_transfers_total\n"
+    "  sluice stats --prometheus                         all processes, in Prometheus's text format\n"
+    "  sluice stats --names                              what is counted, by name";
 
 struct Words {
   std::span<char*> own;      // what the parser sees
@@ -309,6 +313,8 @@ int run_main(std::span<char*> arguments) {
   CLI::App* stats_app = app.add_subcommand("stats", stats_about);
   declare_stats(stats_app, run, show);
   stats_app->add_flag("--json", json, "For programs: one object, or with --interval one a line");
+  WatchingOptions watching;
+  declare_watching(app, *stats_app, watching, json);
 
   CopyOptions copy;
   CLI::App* copy_app = app.add_subcommand("cp", "Copy a file through GPU memory, as gdscp does");
@@ -326,6 +332,7 @@ int run_main(std::span<char*> arguments) {
   }
   const Output output = json ? Output::json : Output::text;
   try {
+    if (run_watching(app, *stats_app, watching, output)) return 0;
     if (*stats_app && names_process(*stats_app, show, words)) {
       if (json) show.format = ShowFormat::json;
       show_statistics(show);
