@@ -18,8 +18,8 @@
 //     between on both sides, at least one of them sees the other. The host's mark takes the place of chunk 0's ticket:
 //     one read over the link, not two. The other blocks store nothing before that block has given its commit word.
 //   - A chunk's ticket, in slot n % ticket_slots for chunk n, is a number that this slot never had before (low half),
-//     the chunk's length and the staging slot where it lies (8 bits), written in one store after the chunk's bytes. Each has a
-//     line of the host's memory to itself: looks at its neighbours would hold up its writer.
+//     the chunk's length and its staging slot (8 bits), written in one store after the chunk's bytes. Each has a line
+//     of the host's memory to itself: looks at its neighbours would hold up its writer.
 //   - Every chunk gets a ticket in the end: one of length 0 when there was nothing to read.
 
 #include "../kernel_protocol.h"
@@ -115,7 +115,8 @@ class Usher {
  private:
   __device__ u64 look(u32 chunk) const { return shared_.tickets[chunk % ticket_slots].value; }
   __device__ Job job(u32 chunk, u64 to, u64 ticket) const {
-    return {chunk, ticket_length(ticket), to, static_cast<u64>(ticket_slot(ticket)) * way_.stride + way_.into(chunk, to)};
+    return {chunk, ticket_length(ticket), to,
+            static_cast<u64>(ticket_slot(ticket)) * way_.stride + way_.into(chunk, to)};
   }
 
   const Way& way_;
@@ -149,7 +150,8 @@ __device__ void leave(const Shared& shared, u32 carried) {
   // This block's bytes are in place, for every reader, before they are counted; and the host hears of it when all
   // have been counted.
   __threadfence_system();
-  if (carried > 0 && atomicAdd(shared.done(), carried) + carried == shared.chunks) shared.words->done = shared.launch_id;
+  if (carried > 0 && atomicAdd(shared.done(), carried) + carried == shared.chunks)
+    shared.words->done = shared.launch_id;
   if (atomicAdd(shared.left(), 1u) == gridDim.x - 1) {
     *shared.draws() = 0;
     *shared.done() = 0;

@@ -7,9 +7,9 @@
 // together.
 //
 // What waits for what, and why it cannot hang:
-//   - Commands have consecutive numbers; command n stands in slot n % slots, its bytes in the staging slot of that number.
-//     Blocks draw numbers from a counter, in order, so one resident block is enough. Numbers go on from launch to
-//     launch, and begin anew between two launches before they would come round.
+//   - Commands have consecutive numbers; command n stands in slot n % slots, and its bytes in the staging slot of the
+//     same number. Blocks draw numbers from a counter, in order, so one resident block is enough. Numbers go on from
+//     launch to launch, and begin anew between two launches before they would come round.
 //   - A command is two words in a line of the host's memory of its own, as is the answer to it: looks at its neighbours
 //     would hold up its writer. Both words carry (part of) its number, so it does not matter in which order they
 //     are seen.
@@ -119,8 +119,9 @@ __device__ void copy(char* to, const char* from, u32 length) {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(512)
-    sluice_stream_copy(char* staging, const StreamCopySlot* commands, volatile StreamCopyAck* acked, volatile u32* words,
-                       const volatile u32* resume, volatile u32* counters, u32 slot_bytes, u32 slots) {
+    sluice_stream_copy(char* staging, const StreamCopySlot* commands, volatile StreamCopyAck* acked,
+                       volatile u32* words, const volatile u32* resume, volatile u32* counters, u32 slot_bytes,
+                       u32 slots) {
   __shared__ StreamCopyCommand command;
   __shared__ u32 number;
   __shared__ bool over;
