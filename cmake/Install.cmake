@@ -3,7 +3,7 @@
 # documentation; csi, which is installed only when it is named. The target `uninstall` takes away what was installed last.
 include(CMakePackageConfigHelpers)
 
-set(sluice_cmake_dir ${SLUICE_INSTALL_LIBDIR}/cmake/Sluice)
+set(sluice_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Sluice)
 set(sluice_pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # Debug information makes nine tenths of a build. CMake strips programs and shared libraries when this is set.
