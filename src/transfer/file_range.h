@@ -36,13 +36,14 @@ struct FileRange : FileSpan {
   std::uint64_t next_range;  // bytes behind the range that are likely to be written next; 0: nobody knows
 };
 
-// One of many reads into device memory that go together; of a buffered descriptor.
+// One of many reads into device memory that go together.
 struct ReadItem {
   int fd = -1;
   base::FileOffset at;
   std::uint64_t length = 0;
   std::uint64_t file_size = 0;  // a hint; ~0 when unknown
   cuda::DevicePtr to = 0;
+  std::uint32_t block = 1;  // what O_DIRECT wants of offsets and lengths; 1 without it
 
   // What came of it. Memory behind the count is as it was, but where it is left for the device's sake.
   base::Outcome outcome = base::Outcome::bytes(0);

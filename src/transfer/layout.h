@@ -116,31 +116,44 @@ class ManyTargets {
   static constexpr std::uint32_t most_chunks = most_scatter_chunks;
   static_assert(most_heads + most_chunks <= staging::most_targets);
 
-  // The next launch's.
+  // The next launch's: of buffered files, with heads.
   void cut(std::span<ReadItem> items, std::uint32_t chunk_bytes, Bond bond) noexcept;
+  // Without: chunks begin on blocks of their files, but for each item's first one.
+  void cut_in_blocks(std::span<ReadItem> items, std::uint32_t chunk_bytes, Bond bond) noexcept;
   void write_targets(std::span<std::uint64_t, staging::most_targets> targets) const noexcept;
   // Tells the items what came of them; of all, that the device has failed.
-  void settle(int failure) noexcept;
+  void settle(int failure) noexcept {
+    for (std::size_t i = 0; i < items_.size(); ++i) settle(i, failure);
+  }
+  void settle(std::size_t item, int failure = cuda::success) noexcept;
 
   std::span<ReadItem> items() const noexcept { return items_; }
-  // Of which the carriers are counted: transfers.
+  bool is_one_transfer() const noexcept { return in_one_row_; }
   std::size_t transfers() const noexcept { return in_one_row_ ? 1 : items_.size(); }
+  std::size_t item_of(std::uint32_t chunk) const noexcept { return item_of_[chunk]; }
+  // Without heads: all of an item is released; it is left to others; a chunk is released.
+  bool is_through(std::size_t item) noexcept { return is_released(progress_[item].end - 1); }
+  bool is_left(std::size_t item) const noexcept { return progress_[item].remains; }
+  bool is_released(std::uint32_t chunk) noexcept { return row(chunk).released.load(std::memory_order_acquire) > chunk; }
   bool are_alike_aligned() const noexcept;
   // Of all chunks, or a little more.
   std::uint64_t bytes() const noexcept { return std::uint64_t{chunks_} * chunk_bytes_; }
   std::uint32_t chunks() const noexcept { return chunks_; }
   Chunk operator[](std::uint32_t chunk) const noexcept {
     const ReadItem& item = items_[item_of_[chunk]];
-    const std::uint64_t begin = begin_of(chunk);
+    const Progress& progress = progress_[item_of_[chunk]];
+    const bool is_head = chunk < progress.first;
+    const std::uint64_t begin =
+        is_head ? 0 : progress.head_bytes + std::uint64_t{chunk - progress.first} * chunk_bytes_;
+    const std::uint32_t most = is_head ? progress.head_bytes : chunk_bytes_;
     const cuda::DevicePtr target = item.to + begin;
-    const std::uint64_t most = chunk < heads_ ? staging::first_chunk_bytes : chunk_bytes_;
     return {item.fd,
             base::FileOffset{item.at.value + begin},
-            1,
+            item.block,
             item.file_size,
             target,
-            static_cast<std::uint32_t>(std::min(item.length - begin, most)),
-            static_cast<std::uint32_t>(target % 16)};
+            static_cast<std::uint32_t>(std::min<std::uint64_t>(item.length - begin, most)),
+            static_cast<std::uint32_t>(in_blocks_ ? (item.at.value + begin) % item.block : target % 16)};
   }
   Row& row(std::uint32_t chunk) noexcept { return first_of_row(chunk).row; }
   std::uint32_t behind(std::uint32_t chunk) const noexcept {
@@ -179,14 +192,13 @@ class ManyTargets {
   };
 
   Progress& first_of_row(std::uint32_t chunk) noexcept { return progress_[in_one_row_ ? 0 : item_of_[chunk]]; }
-  std::uint64_t begin_of(std::uint32_t chunk) const noexcept {
-    if (chunk < heads_) return 0;
-    const Progress& progress = progress_[item_of_[chunk]];
-    return progress.head_bytes + std::uint64_t{chunk - progress.first} * chunk_bytes_;
-  }
+  void begin_cut(std::span<ReadItem> items, std::uint32_t chunk_bytes, Bond bond, bool in_blocks) noexcept;
+  void append(std::size_t item, std::uint32_t begin, std::uint32_t head_bytes) noexcept;
+  void end_cut() noexcept;
 
   std::span<ReadItem> items_;
   bool in_one_row_ = false;
+  bool in_blocks_ = false;
   std::uint32_t chunk_bytes_ = 0;
   std::uint32_t heads_ = 0;  // come first among the chunks
   std::uint32_t chunks_ = 0;

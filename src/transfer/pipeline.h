@@ -47,6 +47,7 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
 
   int failure() const noexcept { return sink_.failure(); }
   const Source& source() const noexcept { return source_; }
+  const Sink& sink() const noexcept { return sink_; }
 
   void run_helper(unsigned number) noexcept override {
     if constexpr (!Source::is_asynchronous) {

@@ -119,6 +119,17 @@ ReadPlan plan_disk_read(const FileSpan& range) noexcept {
   return made;
 }
 
+ReadPlan plan_disk_items(std::span<const ReadItem> items) noexcept {
+  constexpr std::uint64_t largest_slot = 512 << 10;
+  std::uint64_t longest = 0;
+  for (const ReadItem& item : items) longest = std::max(longest, item.at.value % item.block + item.length);
+  ReadPlan made{};
+  made.chunk_bytes = made.stride = static_cast<std::uint32_t>(
+      std::min(largest_slot, std::uint64_t{chunks_in(longest, largest_disk_block)} * largest_disk_block));
+  made.slots.count = static_cast<std::uint32_t>(std::min(most_disk_slots, staging::staging_bytes / made.chunk_bytes));
+  return made;
+}
+
 namespace {
 
 ReadPlan stream_chunks(const FileSpan& range, std::uint32_t chunk_bytes) noexcept {

@@ -61,6 +61,12 @@ ReadPlan plan_read(const ReadShape& shape) noexcept;
 // What a disk has to bring first, kept on its way by one thread (source/ring.h).
 ReadPlan plan_disk_read(const FileSpan& range) noexcept;
 
+// The same of many reads that go together: their chunks and places.
+inline constexpr std::uint32_t largest_disk_block = 4096;
+inline constexpr std::size_t most_disk_items = 48;
+inline constexpr std::size_t most_disk_slots = 64;
+ReadPlan plan_disk_items(std::span<const ReadItem> items) noexcept;
+
 // For a stream: by the caller and helpers, or by one thread and a ring, which asks for neighbours together.
 inline constexpr std::uint32_t most_in_a_stream_request = 16;
 ReadPlan plan_stream_read(const FileSpan& range, cuda::DevicePtr to) noexcept;

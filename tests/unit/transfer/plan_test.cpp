@@ -209,7 +209,7 @@ TEST(GatherKernel, SharesBlocksAmongRequestsAndGivesSmallChunksMore) {
 }
 
 std::vector<ReadItem> items_of(std::size_t count, std::uint64_t length) {
-  return std::vector<ReadItem>(count, ReadItem{3, {}, length, 0, 0, base::Outcome::bytes(0), false});
+  return std::vector<ReadItem>(count, ReadItem{3, {}, length, 0, 0, 1, base::Outcome::bytes(0), false});
 }
 
 TEST(LaunchCut, TakesAllThatFitsInSmallChunks) {
