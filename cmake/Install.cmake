@@ -20,7 +20,7 @@ if(SLUICE_STRIP AND CMAKE_STRIP)
     \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${SLUICE_INSTALL_LIBDIR}/libcufile_static.a\" COMMAND_ERROR_IS_FATAL ANY)"
     COMPONENT development)
 endif()
-install(FILES include/cufile.h include/cudafile.h include/sluice.h include/sluice_stats.h
+install(FILES include/cufile.h include/cudafile.h include/sluice.h include/sluice_stats.h include/sluice_trace.h
   DESTINATION ${SLUICE_INSTALL_INCLUDEDIR} COMPONENT development)
 
 install(TARGETS sluice gds_stats gdscheck gdscp gdsio gdsio_verify

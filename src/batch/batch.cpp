@@ -14,6 +14,7 @@
 
 #include "base/spin_backoff.h"
 #include "observe/log.h"
+#include "observe/probes.h"
 #include "process/broken_pipe.h"
 #include "process/in_flight.h"
 #include "request/transfer.h"
@@ -133,6 +134,7 @@ bool Batch::Room::enqueue() noexcept {
 }
 
 void Batch::finish(std::span<const std::uint16_t> slots, std::span<const Ending> endings) noexcept {
+  observe::batch_done(handle_, slots.size());
   {
     process::FileTable::Pin files;
     process::BufferTable::Pin registrations;

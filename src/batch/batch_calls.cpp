@@ -12,6 +12,7 @@
 #include "batch/batch.h"
 #include "batch/batch_run_queue.h"
 #include "batch/classifier.h"
+#include "observe/probes.h"
 #include "observe/statistics.h"
 #include "process/in_flight.h"
 
@@ -128,6 +129,7 @@ void submit_batch(process::Process& process, void* handle, std::span<const CUfil
   if (!room.enqueue()) throw Failure(CU_FILE_INTERNAL_BATCH_SUBMIT_ERROR, "the batch is being destroyed");
   if (enqueued == 0) return;
   observe::count(Operation::batch_enqueued, true, enqueued);
+  observe::batch_submit(handle, enqueued);
   if (schedule(process, *batch)) return;
   while (batch->run_some()) {
   }

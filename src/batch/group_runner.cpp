@@ -14,6 +14,7 @@
 #include "gpu/introduce.h"
 #include "gpu/memory.h"
 #include "gpu/session.h"
+#include "observe/probes.h"
 #include "observe/statistics.h"
 #include "observe/trace.h"
 #include "paths/p2pdma/p2pdma.h"
@@ -326,6 +327,10 @@ void GroupRunner::record(std::size_t number, std::int64_t milliseconds) noexcept
   observe::trace({entry.call.direction, entry.file->descriptor(), static_cast<std::uint64_t>(entry.call.file_offset),
                   entry.call.size, way.path, way.reason},
                  outcome);
+  observe::entry_done(
+      {entry.call.direction, entry.file->descriptor(), static_cast<std::uint64_t>(entry.call.file_offset),
+       entry.call.size, entry.call.buffer_offset, SLUICE_TRACE_FROM_BATCH},
+      outcome, way.path, way.reason, entry.coalescing.memory.device, std::chrono::milliseconds(milliseconds));
   request::TransferTimer::end(*entry.file, entry.call, outcome, milliseconds);
   if (!counting_) return;
   const observe::Transfer record{.direction = entry.call.direction,
@@ -340,6 +345,7 @@ void GroupRunner::record(std::size_t number, std::int64_t milliseconds) noexcept
 }
 
 void GroupRunner::carry_all(Listener& listener) noexcept {
+  const observe::PhaseProbe phase(SLUICE_TRACE_BATCH_GROUP, entries_.size());
   std::fill(endings_.begin(), endings_.end(), Ending{CUFILE_WAITING, 0});
   if (entries_.front()->coalescing.batch_class == BatchClass::direct) {
     carry_direct(listener);

@@ -153,6 +153,14 @@ inline constexpr std::array general_keys{
         .effect = Effect::obeyed,
         .meaning = "The level of the statistics.",
         .here = "Above 0 they run from the open on, and `sluice stats PID` shows them."},
+    Key{.name = "profile.trace",
+        .kind = Kind::text,
+        .standard = "\"\"",
+        .environment = "SLUICE_TRACE",
+        .effect = Effect::obeyed,
+        .meaning = "Record what transfers are at, for `sluice trace`.",
+        .here = "on records from the open of the driver on. `sluice trace -- CMD` sets it to the name of a socket of "
+                "its own. docs/guide/tracing.md tells more."},
 
     Key{.name = "execution.max_io_queue_depth",
         .kind = Kind::number,

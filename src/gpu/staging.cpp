@@ -8,6 +8,7 @@
 
 #include "gpu/memory.h"
 #include "gpu/session.h"
+#include "observe/probes.h"
 
 namespace sluice::gpu {
 
@@ -67,6 +68,7 @@ int Staging::copy_urgently(bool urgently) noexcept {
 }
 
 int Staging::launch(const Gather& gather) noexcept {
+  observe::PhaseProbe phase(SLUICE_TRACE_LAUNCH);
   cuda::DevicePtr slots = seen_by_device(gather.slots);
   cuda::DevicePtr target = gather.target;
   cuda::DevicePtr tickets = seen_by_device(gather.tickets);
@@ -79,11 +81,13 @@ int Staging::launch(const Gather& gather) noexcept {
                                   &counters,   &numbers[0], &numbers[1], &numbers[2], &numbers[3],
                                   &numbers[4], &numbers[5], &numbers[6]};
   const unsigned blocks = std::clamp(gather.chunks, 1U, std::max(1U, gather.most_blocks));
-  return driver_->launch_kernel(kernels_there_->gather.load(std::memory_order_acquire), blocks, 1, 1,
-                                copiers_a_block + ushers_warp, 1, 1, 0, kernels_, arguments.data(), nullptr);
+  return phase.ends(driver_->launch_kernel(kernels_there_->gather.load(std::memory_order_acquire), blocks, 1, 1,
+                                           copiers_a_block + ushers_warp, 1, 1, 0, kernels_, arguments.data(),
+                                           nullptr));
 }
 
 int Staging::launch(const Scatter& scatter) noexcept {
+  observe::PhaseProbe phase(SLUICE_TRACE_LAUNCH);
   cuda::DevicePtr slots = seen_by_device(scatter.slots);
   cuda::DevicePtr targets = seen_by_device(scatter.targets);
   cuda::DevicePtr tickets = seen_by_device(scatter.tickets);
@@ -99,8 +103,8 @@ int Staging::launch(const Scatter& scatter) noexcept {
   constexpr unsigned most_blocks = 24;
   const unsigned copiers = scatter.chunk_bytes <= 4096 ? copiers_of_small_chunks : copiers_a_block;
   const unsigned blocks = std::clamp(scatter.chunks, 1U, scatter.chunk_bytes <= 16384 ? 64U : most_blocks);
-  return driver_->launch_kernel(kernels_there_->scatter.load(std::memory_order_acquire), blocks, 1, 1,
-                                copiers + ushers_warp, 1, 1, 0, kernels_, arguments.data(), nullptr);
+  return phase.ends(driver_->launch_kernel(kernels_there_->scatter.load(std::memory_order_acquire), blocks, 1, 1,
+                                           copiers + ushers_warp, 1, 1, 0, kernels_, arguments.data(), nullptr));
 }
 
 bool Staging::can_copy_many() const noexcept {
@@ -116,6 +120,7 @@ struct Staging::Copies {
 };
 
 int Staging::copy_many(Copies& copies, std::size_t count) noexcept {
+  const observe::PhaseProbe phase(SLUICE_TRACE_COPY);
   cuda::CopyAttributes attributes{};
   attributes.source_access = cuda::source_in_stream_order;
   std::size_t first = 0;
@@ -163,11 +168,13 @@ int Staging::copy_from_device(std::span<const CopyBack> copies) noexcept {
 }
 
 int Staging::copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {
-  return driver_->memcpy_htod_async(to, from.data(), from.size(), copies_);
+  observe::PhaseProbe phase(SLUICE_TRACE_COPY, from.size());
+  return phase.ends(driver_->memcpy_htod_async(to, from.data(), from.size(), copies_));
 }
 
 int Staging::copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept {
-  return driver_->memcpy_dtoh_async(to.data(), from, to.size(), copies_);
+  observe::PhaseProbe phase(SLUICE_TRACE_COPY, to.size());
+  return phase.ends(driver_->memcpy_dtoh_async(to.data(), from, to.size(), copies_));
 }
 
 int Staging::mark(const std::uint32_t* word, std::uint32_t value) noexcept {

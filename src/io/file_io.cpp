@@ -11,6 +11,7 @@
 #include <cerrno>
 
 #include "base/spin_backoff.h"
+#include "observe/probes.h"
 
 namespace sluice::io {
 
@@ -24,10 +25,8 @@ std::uint64_t start_of_block(std::uint64_t position, std::uint32_t block) {
   return position - position % block;
 }
 
-}  // namespace
-
-base::Outcome read_span(int fd, std::span<std::byte> into, base::FileOffset at, std::uint32_t block,
-                        std::uint64_t limit) noexcept {
+base::Outcome read_all(int fd, std::span<std::byte> into, base::FileOffset at, std::uint32_t block,
+                       std::uint64_t limit) noexcept {
   std::uint64_t done = 0;  // bytes of the span that hold file content
   int refusals = 0;
   while (done < into.size()) {
@@ -50,26 +49,7 @@ base::Outcome read_span(int fd, std::span<std::byte> into, base::FileOffset at, 
   return base::Outcome::bytes(done);
 }
 
-base::Outcome read_span_if_cached(int fd, std::span<std::byte> into, base::FileOffset at,
-                                  std::uint64_t limit) noexcept {
-  std::uint64_t done = 0;
-  while (done < into.size() && (done == 0 || at.value + done < limit)) {
-    const iovec rest{into.data() + done, into.size() - done};
-    const ssize_t got = ::preadv2(fd, &rest, 1, static_cast<off_t>(at.value + done), RWF_NOWAIT);
-    if (got < 0) {
-      const int error = errno;
-      if (error == EINTR) continue;
-      if (error != EOPNOTSUPP) return base::Outcome::system_error(error);
-      const base::Outcome slowly = read_span(fd, into.subspan(done), {at.value + done}, 1, limit);
-      return slowly.ok() ? base::Outcome::bytes(done + slowly.count()) : slowly;
-    }
-    if (got == 0) break;
-    done += static_cast<std::uint64_t>(got);
-  }
-  return base::Outcome::bytes(done);
-}
-
-base::Outcome write_span(int fd, std::span<const std::byte> from, base::FileOffset at, std::uint32_t block) noexcept {
+base::Outcome write_all(int fd, std::span<const std::byte> from, base::FileOffset at, std::uint32_t block) noexcept {
   std::uint64_t done = 0;
   int refusals = 0;
   while (done < from.size()) {
@@ -88,6 +68,39 @@ base::Outcome write_span(int fd, std::span<const std::byte> from, base::FileOffs
     done = reached;
   }
   return base::Outcome::bytes(done);
+}
+
+}  // namespace
+
+base::Outcome read_span(int fd, std::span<std::byte> into, base::FileOffset at, std::uint32_t block,
+                        std::uint64_t limit) noexcept {
+  observe::PhaseProbe phase(SLUICE_TRACE_FILE_READ, into.size(), at.value, fd);
+  return phase.ends(read_all(fd, into, at, block, limit));
+}
+
+base::Outcome write_span(int fd, std::span<const std::byte> from, base::FileOffset at, std::uint32_t block) noexcept {
+  observe::PhaseProbe phase(SLUICE_TRACE_FILE_WRITE, from.size(), at.value, fd);
+  return phase.ends(write_all(fd, from, at, block));
+}
+
+base::Outcome read_span_if_cached(int fd, std::span<std::byte> into, base::FileOffset at,
+                                  std::uint64_t limit) noexcept {
+  observe::PhaseProbe phase(SLUICE_TRACE_FILE_READ, into.size(), at.value, fd);
+  std::uint64_t done = 0;
+  while (done < into.size() && (done == 0 || at.value + done < limit)) {
+    const iovec rest{into.data() + done, into.size() - done};
+    const ssize_t got = ::preadv2(fd, &rest, 1, static_cast<off_t>(at.value + done), RWF_NOWAIT);
+    if (got < 0) {
+      const int error = errno;
+      if (error == EINTR) continue;
+      if (error != EOPNOTSUPP) return phase.ends(base::Outcome::system_error(error));
+      const base::Outcome slowly = read_span(fd, into.subspan(done), {at.value + done}, 1, limit);
+      return phase.ends(slowly.ok() ? base::Outcome::bytes(done + slowly.count()) : slowly);
+    }
+    if (got == 0) break;
+    done += static_cast<std::uint64_t>(got);
+  }
+  return phase.ends(base::Outcome::bytes(done));
 }
 
 base::Outcome write_together(int fd, std::span<const std::span<const std::byte>> from, base::FileOffset at) noexcept {

@@ -27,6 +27,7 @@
 #include "base/spin_backoff.h"
 #include "base/thread_end.h"
 #include "base/unique_fd.h"
+#include "observe/probes.h"
 
 namespace sluice::io {
 
@@ -393,14 +394,15 @@ int Uring::wait_a_while(std::span<UringCompletion, depth> completions, unsigned 
 int Uring::submit_and_wait(std::span<UringCompletion, depth> completions, unsigned least,
                            const std::chrono::microseconds* at_most) noexcept {
   if (lost_) return -EIO;
+  observe::PhaseProbe phase(SLUICE_TRACE_STORAGE_WAIT, in_flight_ + added_, added_);
   int refusals = 0;
   while (refusal_ == 0) {
     if (added_ == 0 || refusals > 0) {
-      if (const unsigned taken = take_completions(completions); taken > 0) return static_cast<int>(taken);
+      if (const unsigned taken = take_completions(completions); taken > 0) return phase.ends(static_cast<int>(taken));
     }
     if (enter(least, at_most) >= 0 || errno == ETIME) {
       refusals = 0;
-      if (at_most != nullptr && added_ == 0) return static_cast<int>(take_completions(completions));
+      if (at_most != nullptr && added_ == 0) return phase.ends(static_cast<int>(take_completions(completions)));
       continue;
     }
     const int error = errno;

@@ -6,6 +6,7 @@
 
 #include "base/spin_backoff.h"
 #include "gpu/session.h"
+#include "observe/probes.h"
 #include "transfer/host_copy.h"
 #include "workers/active_count.h"
 
@@ -53,6 +54,7 @@ int BounceCopier::end(int begun, std::uint64_t address, staging::OverlapWork& ov
 
 Outcome BounceCopier::to_memory(std::uint64_t address, std::span<const std::byte> from,
                                 staging::OverlapWork overlap) noexcept {
+  const observe::PhaseProbe phase(SLUICE_TRACE_COPY, from.size());
   if (!session_) return transfer::copy_to_caller(address, from);
   if (session_->status() != cuda::success) return gpu::as_outcome(session_->status());
   const ActiveCount::Scope one_more(bounce_copies);
@@ -64,6 +66,7 @@ Outcome BounceCopier::to_memory(std::uint64_t address, std::span<const std::byte
 // The memory was looked up before the file is: where that is still to come, nothing lies between that can take long.
 Outcome BounceCopier::from_memory(std::span<std::byte> to, std::uint64_t address,
                                   staging::OverlapWork overlap) noexcept {
+  const observe::PhaseProbe phase(SLUICE_TRACE_COPY, to.size());
   const bool just_now = std::exchange(just_begun_, false) && !overlap.has_looked();
   const gpu::Asked memory = just_now ? gpu::Asked::just_now : gpu::Asked::a_while_ago;
   if (!session_) return transfer::copy_from_caller(to, address);

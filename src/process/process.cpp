@@ -20,6 +20,7 @@
 #include "io/sentinel.h"
 #include "io/uring.h"
 #include "observe/log.h"
+#include "observe/recorder.h"
 #include "observe/statistics.h"
 #include "process/in_flight.h"
 #include "request/explain.h"
@@ -111,6 +112,7 @@ void Process::open_locked() {
   const auto level = static_cast<int>(config.size(CUFILE_PARAM_PROFILE_STATS));
   observe::set_statistics_level(level);
   if (level > 0) observe::start_statistics();
+  observe::start_recorder(config.text(config::key_at("profile.trace")));
   session_ = std::move(session);
   if (!was_open_) wait_for_transfers_at_exit();
   was_open_ = true;
@@ -294,6 +296,7 @@ void Process::resume_after_fork(bool in_child) {
   io::rings_after_fork(in_child);
   staging::bounce_buffers_after_fork(in_child);
   if (in_child) {
+    observe::recorder_after_fork_in_child();
     leaving_.clear();
     staging::staging_after_fork_in_child();
     staging::mailboxes_after_fork_in_child();

@@ -13,6 +13,7 @@
 #include "gpu/memory.h"
 #include "gpu/settle.h"
 #include "observe/log.h"
+#include "observe/probes.h"
 #include "observe/statistics.h"
 #include "paths/table.h"
 #include "process/broken_pipe.h"
@@ -101,8 +102,10 @@ void* Process::register_file(int fd, const CUfileFSOps_t* operations) {
   if (made->facts.block.over_tcp) broken_pipes_expected.store(true, std::memory_order_relaxed);
   observe::log_debug("core",
                      [&] { return fmt::format("descriptor {} registered: {}", fd, facts::describe(made->facts)); });
+  const bool direct = made->facts.direct;
   void* const handle = files_.insert(std::move(made));
   handles_by_fd_[fd] = handle;
+  observe::file_registered(fd, direct);
   return handle;
 }
 

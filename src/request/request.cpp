@@ -7,6 +7,7 @@
 #include "gpu/memory.h"
 #include "gpu/settle.h"
 #include "observe/path_counters.h"
+#include "observe/probes.h"
 #include "observe/trace.h"
 #include "request/read_on.h"
 #include "request/verify.h"
@@ -73,7 +74,9 @@ Result rerouted(const Request& request, const paths::Ends& ends, const paths::Pa
                         Outcome::bytes(progress.whole_blocks));
   }
   const auto refusal = before.refuses({ends.file, ends.memory, request.direction, true});
-  return {outcome, &paths::last_path(), refusal.value_or(SLUICE_REASON_STOPPED_IN_FLIGHT), progress.whole_blocks};
+  const route::Reason reason = refusal.value_or(SLUICE_REASON_STOPPED_IN_FLIGHT);
+  observe::fell_back(ends.file.descriptor(), progress.whole_blocks, paths::last_path().traits.id, reason);
+  return {outcome, &paths::last_path(), reason, progress.whole_blocks};
 }
 
 Result attempt(const Request& request, const paths::Ends& ends) noexcept {
@@ -85,6 +88,8 @@ Result attempt(const Request& request, const paths::Ends& ends) noexcept {
   const paths::Trying trying{ends.device == nullptr ? &ends : nullptr, paths::need_of(file.options.rules)};
   const paths::Decision decision =
       paths::decide({file, ends.memory, request.direction, request.stopped}, shape, trying);
+  observe::decided(decision.path->traits.id, decision.reason,
+                   facts::is_host(ends.memory.kind) ? -1 : ends.memory.device);
   // Between a submission and its turn, programs may well have closed a file: what it is now is not to be read.
   const bool may_be_late = !(request.queued && request.direction == base::Direction::read) &&
                            decision.path->checks_descriptor(ends, request.direction, request.size);

@@ -12,6 +12,7 @@
 #include "gpu/introduce.h"
 #include "gpu/memory.h"
 #include "gpu/settle.h"
+#include "observe/probes.h"
 #include "observe/statistics.h"
 #include "paths/path.h"
 #include "process/in_flight.h"
@@ -221,10 +222,24 @@ bool leaves_its_registration(process::Process& process, const Call& call) noexce
   return buffer && call.buffer_offset >= 0 && leaves_registered(*buffer, call);
 }
 
+observe::RequestShape shape_of(const process::File& file, const Call& call, const Caller& caller) noexcept {
+  unsigned from = 0;
+  if (caller.batch) from |= SLUICE_TRACE_FROM_BATCH;
+  if (caller.in_stream) from |= SLUICE_TRACE_FROM_STREAM;
+  return {.direction = call.direction,
+          .fd = file.descriptor(),
+          .offset = static_cast<std::uint64_t>(call.file_offset),
+          .size = call.size,
+          .buffer_offset = call.buffer_offset,
+          .from = static_cast<std::uint16_t>(from)};
+}
+
 Outcome run_watched(process::Process& process, process::File& file, const Call& call, const Caller& caller) noexcept {
   const process::InFlight in_flight;  // for callers that come with a pin
   const TransferTimer watch;
+  observe::RequestProbe probe(shape_of(file, call, caller));
   const Outcome outcome = run_counted(process, file, call, caller);
+  probe.end(outcome);
   TransferTimer::end(file, call, outcome, watch.so_far());
   return outcome;
 }
@@ -326,6 +341,8 @@ Outcome transfer(process::Process& process, const Call& call) noexcept {
   if (process.files().standing(call.handle) == process::HandleState::retired) {
     refusal = Outcome::refused(call.file_offset < 0 ? CU_FILE_INVALID_VALUE : CU_FILE_HANDLE_NOT_REGISTERED);
   }
+  observe::RequestProbe probe({.direction = call.direction, .size = call.size});
+  probe.end(refusal);
   observe::count_transfer({.direction = call.direction, .requested = call.size}, refusal);
   return refusal;
 }

@@ -2,6 +2,7 @@
 #include "staging/mailbox_lease.h"
 
 #include "observe/copy_counters.h"
+#include "observe/probes.h"
 #include "stream/channel/stream_channel.h"
 #include "workers/work_queue.h"
 
@@ -48,6 +49,7 @@ int MailboxLease::by_copy(cuda::DevicePtr to, std::size_t length) noexcept {
 }
 
 int MailboxLease::by_resident(cuda::DevicePtr to, std::size_t length, OverlapWork overlap) noexcept {
+  const observe::PhaseProbe phase(SLUICE_TRACE_COPY, length);
   if (!is_served_by_resident(to, length, overlap)) {
     box_->used = steady_clock::now();
     return by_copy(to, length);

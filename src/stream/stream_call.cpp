@@ -9,6 +9,7 @@
 
 #include "gpu/memory.h"
 #include "io/file_io.h"
+#include "observe/probes.h"
 #include "observe/statistics.h"
 #include "paths/stream_segment.h"
 #include "process/in_flight.h"
@@ -144,6 +145,7 @@ void StreamCall::run(StreamCopier& copier) noexcept {
     observe::count_transfer({.direction = call.direction, .requested = call.size}, outcome);
   }
   looked_ = is_cached_ = false;  // one of a graph comes again
+  observe::stream_done(late_.moved, call.direction, outcome);
   // A program may look at it without waiting for its stream: the bytes that this thread has moved come first.
   std::atomic_ref(*late_.moved).store(static_cast<ssize_t>(outcome.value()), std::memory_order_release);
 }

@@ -20,6 +20,7 @@
 #include "gpu/memory.h"
 #include "gpu/stream_scope.h"
 #include "observe/log.h"
+#include "observe/probes.h"
 #include "paths/table.h"
 #include "process/in_flight.h"
 
@@ -301,6 +302,7 @@ void Streams::put(process::Process& driver, const gpu::StreamScope& scope, cuda:
   if (gpu::outlives_its_streams(memory)) task->remembered = memory;
   task->plan(file, memory, channel, kernel && channel.has_kernel());
   try_paths(file, memory, call.direction);
+  observe::stream_call(stream, call.moved, call.direction, *call.size);
   const int result = scope.status() == cuda::success ? channel.submit(stream, *task) : scope.status();
   if (result != cuda::success) refuse(result, "the transfer cannot be put into the stream: ");
   static_cast<void>(task.release());  // the channel has it

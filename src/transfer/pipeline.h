@@ -17,6 +17,7 @@
 
 #include "base/spin_backoff.h"
 #include "io/sentinel.h"
+#include "observe/probes.h"
 #include "staging/slot_cursor.h"
 #include "transfer/board.h"
 #include "transfer/plan.h"
@@ -82,6 +83,15 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
   }
 
  private:
+  // The caller's.
+  void finish() noexcept {
+    {
+      const observe::PhaseProbe phase(SLUICE_TRACE_DEVICE_WAIT);
+      sink_.finish(board_);
+    }
+    observe::last_byte();
+  }
+
   void run_with_helpers() noexcept {
     const workers::JobScope scope(*this, plan_->helpers);
     sink_.launch(board_);
@@ -101,7 +111,7 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
     if (plan_->tells && sink_.by_kernel() && !board_.comes_short() && workers::active_jobs() == 1) {
       sink_.learn(std::chrono::steady_clock::now() - began);
     }
-    sink_.finish(board_);
+    finish();
   }
 
   // Nobody leaves while the system may still write into a place.
@@ -117,7 +127,7 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
         sink_.look_after(board_, backoff);  // every place waits for the device
       }
     }
-    sink_.finish(board_);
+    finish();
   }
 
   // Answers the first chunk that has not been started.
@@ -171,8 +181,10 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
   }
 
   void release(std::uint32_t chunk) noexcept {
-    board_.release(chunk, source_,
-                   [this](std::uint32_t next, ChunkState& state) { sink_.publish(board_, next, state); });
+    board_.release(chunk, source_, [this](std::uint32_t next, ChunkState& state) {
+      sink_.publish(board_, next, state);
+      if (next == 0) observe::first_byte();
+    });
   }
 
   const ReadPlan* plan_ = nullptr;

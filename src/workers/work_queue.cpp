@@ -29,6 +29,7 @@
 #include "base/spin_backoff.h"
 #include "facts/read.h"
 #include "observe/log.h"
+#include "observe/probes.h"
 #include "workers/thread_budget.h"
 
 namespace sluice::workers {
@@ -58,6 +59,7 @@ std::uint64_t helpers(std::uint64_t word) {
 struct alignas(64) JobSlot {
   std::atomic<std::uint64_t> word{0};
   std::atomic<Job*> job{nullptr};
+  std::atomic<std::uint32_t> request{0};  // that it belongs to, while requests are recorded
   std::atomic<bool> taken{false};
 };
 
@@ -180,7 +182,10 @@ bool help_at(WorkQueue& all, JobSlot& slot, unsigned number) noexcept {
     all.busy.fetch_add(1, std::memory_order_seq_cst);
     if (helpers(seen) > 1 && &slot != &all.background) wake(all);
     if (wants_a_helper(all.background)) wake_for_background(all);
-    slot.job.load(std::memory_order_relaxed)->run_helper(number + 1);
+    {
+      const observe::HelpProbe probe(slot.request.load(std::memory_order_relaxed));
+      slot.job.load(std::memory_order_relaxed)->run_helper(number + 1);
+    }
     all.busy.fetch_sub(1, std::memory_order_relaxed);
     // Release: what this worker did is seen by the submitter that finds nobody at it.
     slot.word.fetch_sub(one_at_it, std::memory_order_release);
@@ -303,6 +308,7 @@ JobScope::JobScope(Job& job, unsigned helpers_wanted) noexcept {
     if (slot.taken.load(std::memory_order_relaxed) || slot.taken.exchange(true, std::memory_order_acquire)) continue;
     slot_ = static_cast<int>(i);
     slot.job.store(&job, std::memory_order_relaxed);
+    slot.request.store(observe::request_of_job(), std::memory_order_relaxed);
     // Release: a worker that sees the helpers wanted sees the job, too. Sequentially consistent with a worker's going
     // to sleep: either it sees them, or it is counted among the sleeping here.
     slot.word.fetch_add(most * one_helper, std::memory_order_seq_cst);

@@ -3,6 +3,7 @@
 // and throws ToolError for what it cannot do.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,12 +15,28 @@ enum class Output : std::uint8_t { text, json };
 // What is told of a program's I/O at its end: one line, a table of the counters, or the same as JSON.
 enum class Ending : std::uint8_t { line, counters, json_counters };
 
+// Something that goes on beside the program.
+class Companion {
+ public:
+  Companion() = default;
+  Companion(const Companion&) = delete;
+  Companion& operator=(const Companion&) = delete;
+  virtual int fd() const noexcept = 0;                           // look() when it can be read
+  virtual std::chrono::milliseconds pause() const noexcept = 0;  // and at least so often
+  virtual void look() = 0;
+  virtual void ended() = 0;  // the program has
+
+ protected:
+  ~Companion() = default;
+};
+
 struct RunOptions {
   bool explain = false;
   bool soft_gpu = false;
   bool quiet = false;
   Ending ending = Ending::line;
   std::vector<std::string> command;
+  Companion* companion = nullptr;
 };
 // Does not return when the program ends by a signal: the tool then ends by the same one.
 int run_command(const RunOptions& options);

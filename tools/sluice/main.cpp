@@ -20,6 +20,7 @@
 #include "sluice.h"
 #include "sluice/commands.h"
 #include "sluice/watching.h"
+#include "trace/command.h"
 
 namespace sluice::tools {
 namespace {
@@ -146,6 +147,24 @@ constexpr const char* stats_lesson =
     "  sluice stats --prometheus                         all processes, in Prometheus's text format\n"
     "  sluice stats --names                              what is counted, by name";
 
+constexpr const char* trace_about = "Record what transfers are at, for a picture of time";
+constexpr const char* trace_lesson =
+    "Writes a file that https://ui.perfetto.dev opens: a row a thread, each transfer with its phases (the way that "
+    "was\n"
+    "chosen, reads of the file, launches, copies, first and last byte), and which workers helped. A program that is\n"
+    "started is recorded from its first transfer on, and what was recorded is there also when it crashes. A process\n"
+    "that runs already is recorded from now on; that needs root, or its user where debuggers may attach\n"
+    "(kernel.yama.ptrace_scope 0), or SLUICE_TRACE=on in its environment. An event costs some 50 ns.\n"
+    "\n"
+    "Examples:\n"
+    "  sluice trace -- ./reader /data/big.bin            into sluice.pftrace\n"
+    "  sluice trace -o run.json -- python3 train.py      for chrome://tracing and for jq\n"
+    "  sluice trace 1234 --seconds 10                    ten seconds of a process\n"
+    "  SLUICE_TRACE=on ./server &                        records always, each thread its last 16384 events\n"
+    "  sluice trace $! --seconds 0                       what is there of it now: where does it hang?\n"
+    "\n"
+    "Exit status: of a program its own; else 0, or 1 when there is nothing to see. docs/guide/tracing.md tells more.";
+
 struct Words {
   std::span<char*> own;      // what the parser sees
   std::span<char*> command;  // of `run`: the program and its arguments, untouched
@@ -155,14 +174,24 @@ bool is_number(std::string_view word) {
   return !word.empty() && word.find_first_not_of("0123456789.") == word.npos;
 }
 
+// Options of `trace` whose value is the next word.
+bool takes_word(std::string_view word) {
+  return word == "-o" || word == "--output" || word == "--format";
+}
+
 // `run` and `stats` stop reading at "--" or at the first word that is no option: the rest belongs to the program.
 // Numbers are a process's, or an option's, and belong to `stats`.
 Words split(std::span<char*> words) {
   if (words.size() < 2) return {words, {}};
-  const bool stats = std::strcmp(words[1], "stats") == 0;
+  const bool traces = std::strcmp(words[1], "trace") == 0;
+  const bool stats = std::strcmp(words[1], "stats") == 0 || traces;
   if (!stats && std::strcmp(words[1], "run") != 0) return {words, {}};
   for (std::size_t i = 2; i < words.size(); ++i) {
     if (std::strcmp(words[i], "--") == 0) return {words.first(i), words.subspan(i + 1)};
+    if (traces && takes_word(words[i])) {
+      ++i;
+      continue;
+    }
     if (words[i][0] != '-' && !(stats && is_number(words[i]))) return {words.first(i), words.subspan(i)};
   }
   return {words, {}};
@@ -215,7 +244,21 @@ void declare_stats(CLI::App* app, RunOptions& run, ShowOptions& show) {
   app->add_option("--count", show.count, "At most so many of these lines");
 }
 
-// `stats` names a process, or a program to run, and not both.
+void declare_trace(CLI::App* app, RunOptions& run, TraceOptions& trace) {
+  app->footer(trace_lesson);
+  app->add_option("PID", trace.process, "A process that runs already")->type_name("");
+  app->add_option("CMD", run.command, "After two dashes: the program and its arguments");
+  app->add_option("-o,--output", trace.output, "The file to write; sluice.pftrace if not given")->type_name("FILE");
+  app->add_option("--format", trace.format,
+                  "perfetto, or chrome: JSON, which is meant too by a FILE that ends in .json")
+      ->check(CLI::IsMember({"perfetto", "chrome"}));
+  app->add_option("--seconds", trace.seconds, "Of a process: how long; 0: what it has recorded already")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--events", trace.most_events, "Keep at most so many events");
+  app->add_flag("--soft-gpu", run.soft_gpu, "Preload the soft GPU as libcuda.so.1, too (SLUICE_SOFTGPU=1)");
+}
+
+// `trace` and `stats` name a process, or a program to run, and not both.
 bool names_process(const CLI::App& app, const ShowOptions& show, const Words& words) {
   const bool process = app.count("PID") > 0;
   if (!process && app.count("--level") + app.count("--interval") + app.count("--count") > 0) {
@@ -316,6 +359,11 @@ int run_main(std::span<char*> arguments) {
   WatchingOptions watching;
   declare_watching(app, *stats_app, watching, json);
 
+  TraceOptions trace;
+  CLI::App* trace_app = app.add_subcommand("trace", trace_about);
+  declare_trace(trace_app, run, trace);
+  trace_app->add_flag("--json", json, "For programs: the line on stderr as an object");
+
   CopyOptions copy;
   CLI::App* copy_app = app.add_subcommand("cp", "Copy a file through GPU memory, as gdscp does");
   declare_copy(copy_app, copy);
@@ -337,6 +385,18 @@ int run_main(std::span<char*> arguments) {
       if (json) show.format = ShowFormat::json;
       show_statistics(show);
       return 0;
+    }
+    if (*trace_app) {
+      if (trace_app->count("PID") == 0 && words.command.empty()) {
+        throw ToolError("There is nothing to trace.",
+                        "Write a program after two dashes: sluice trace -- CMD ARG...; or a process: sluice trace PID.",
+                        status_usage);
+      }
+      trace.json = json;
+      run.quiet = true;
+      run.command.assign(words.command.begin(), words.command.end());
+      trace.run = run;
+      return trace_command(trace);
     }
     if (*run_app || *stats_app) {
       if (words.command.empty()) {

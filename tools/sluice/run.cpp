@@ -226,14 +226,17 @@ std::optional<int> reap(pid_t child) {
 }
 
 // Watches until the program ends. Returns its wait status.
-int watch(pid_t child, int signals, const Listener& listener, Testimony& testimony) {
+int watch(pid_t child, int signals, const Listener& listener, Testimony& testimony, Companion* companion) {
   auto pause = first_look;
   auto next_look = std::chrono::steady_clock::now() + pause;
   while (true) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_look - std::chrono::steady_clock::now());
-    std::array<pollfd, 2> sources{{{signals, POLLIN, 0}, {listener.fd(), POLLIN, 0}}};
+    auto left = std::chrono::ceil<std::chrono::milliseconds>(next_look - std::chrono::steady_clock::now());
+    if (companion != nullptr) left = std::min(left, companion->pause());
+    const int beside = companion != nullptr ? companion->fd() : -1;
+    std::array<pollfd, 3> sources{{{signals, POLLIN, 0}, {listener.fd(), POLLIN, 0}, {beside, POLLIN, 0}}};
     poll(sources.data(), sources.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
     listener.drain(testimony);
+    if (companion != nullptr) companion->look();
     signalfd_siginfo signal{};
     while (read(signals, &signal, sizeof signal) == static_cast<ssize_t>(sizeof signal)) {
       if (signal.ssi_signo != SIGCHLD) testimony.look_at(child);
@@ -289,7 +292,7 @@ int run_command(const RunOptions& options) {
   const int signals = take_signals(inherited);
   const pid_t child = start(options, inherited);
   Testimony testimony(files.library);
-  const int status = watch(child, signals, listener, testimony);
+  const int status = watch(child, signals, listener, testimony, options.companion);
   if (options.ending != Ending::line) {
     print_counters(options, testimony);
   } else if (!options.quiet) {
@@ -300,6 +303,7 @@ int run_command(const RunOptions& options) {
     }
     for (const std::string& line : testimony.lines(command, absence)) fmt::print(stderr, "sluice: {}\n", line);
   }
+  if (options.companion != nullptr) options.companion->ended();
   return end_like(status);
 }
 
