@@ -123,4 +123,26 @@ struct ScatterShape {
 };
 ReadPlan plan_scatter(const ScatterShape& shape) noexcept;
 
+// A write of one range: in chunks of which the first is short where writing is to begin soon, all others large, since
+// each costs two calls of the driver, made by the calling thread, and a call of the file system's, whose price does not
+// depend on the size alone: ext4 goes through all blocks of a folio with each write into it, and folios of up to 8 MiB
+// are usual.
+struct WriteShape {
+  std::uint64_t length;
+  std::uint32_t block;   // 1 for a buffered descriptor
+  bool beside;           // others write to the same file
+  bool may_prefetch;     // its place
+  bool place_cached;     // the place is in the page cache where it begins and ends; asked where it may take turns
+  unsigned others;       // requests that are under way
+  bool workers_suffice;  // among them and this one
+  unsigned workers;      // that there are
+};
+struct WritePlan {
+  std::uint64_t first;  // chunk
+  std::uint64_t whole;  // of all others
+  unsigned helpers;     // besides the caller
+};
+bool may_take_turns(const WriteShape& shape) noexcept;
+WritePlan plan_write(const WriteShape& shape) noexcept;
+
 }  // namespace sluice::transfer

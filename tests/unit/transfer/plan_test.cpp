@@ -311,5 +311,60 @@ TEST(StreamPlan, AsksADiskForAllTogetherAsLongAsThePlacesLast) {
   EXPECT_LT(plan_stream_disk_read(direct_span(0, 8 * megabyte)).in_a_request, most_in_a_stream_request);
 }
 
+WriteShape lone_write(std::uint64_t length) {
+  return {.length = length,
+          .block = 1,
+          .beside = false,
+          .may_prefetch = true,
+          .place_cached = true,
+          .others = 0,
+          .workers_suffice = true,
+          .workers = 11};
+}
+
+TEST(WritePlan, TakesTurnsWhereTheWriteIsLongAndItsPlaceCached) {
+  EXPECT_EQ(plan_write(lone_write(megabyte - 1)).helpers, 0U);
+  EXPECT_EQ(plan_write(lone_write(megabyte)).helpers, 1U);
+  EXPECT_EQ(plan_write(lone_write(64 * megabyte)).helpers, 2U);
+  WriteShape shape = lone_write(64 * megabyte);
+  shape.place_cached = false;
+  EXPECT_EQ(plan_write(shape).helpers, 0U);
+}
+
+TEST(WritePlan, AsksForThePlaceOnlyWhereTurnsArePossible) {
+  EXPECT_TRUE(may_take_turns(lone_write(megabyte)));
+  EXPECT_FALSE(may_take_turns(lone_write(megabyte - 1)));
+  WriteShape shape = lone_write(megabyte);
+  shape.workers = 0;
+  EXPECT_FALSE(may_take_turns(shape));
+  shape = lone_write(megabyte);
+  shape.block = 4096;
+  EXPECT_FALSE(may_take_turns(shape));
+  shape = lone_write(megabyte);
+  shape.beside = true;
+  EXPECT_FALSE(may_take_turns(shape));
+  shape = lone_write(megabyte);
+  shape.others = 1;
+  EXPECT_TRUE(may_take_turns(shape));
+  shape.workers_suffice = false;
+  EXPECT_FALSE(may_take_turns(shape));
+}
+
+TEST(WritePlan, BeginsSoonWhereItIsAlone) {
+  WriteShape shape = lone_write(512 * kilobyte);
+  EXPECT_LT(plan_write(shape).first, plan_write(shape).whole);
+  shape.block = 4096;
+  EXPECT_EQ(plan_write(shape).first, plan_write(shape).whole) << "each write waits for the disk";
+}
+
+TEST(WritePlan, WritesSmallerChunksBesideOthersWhereTheirPlacesArePrefetched) {
+  WriteShape shape = lone_write(16 * megabyte);
+  shape.beside = true;
+  const std::uint64_t prefetched = plan_write(shape).whole;
+  shape.may_prefetch = false;
+  EXPECT_LT(prefetched, plan_write(shape).whole);
+  EXPECT_EQ(plan_write(shape).helpers, 0U);
+}
+
 }  // namespace
 }  // namespace sluice::transfer
