@@ -29,6 +29,7 @@ install(PROGRAMS tools/scripts/gds_perf.sh tools/scripts/gds_log_collection.py t
   DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 install(TARGETS sluice_witness LIBRARY DESTINATION ${sluice_private_libdir} COMPONENT runtime)
 install(FILES packaging/cufile.json DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice COMPONENT runtime)
+install(FILES deploy/grafana/sluice.json DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice/grafana COMPONENT runtime)
 
 # Never next to the library: it would shadow a real driver.
 install(TARGETS softcuda softgdr

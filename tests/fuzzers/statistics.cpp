@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The statistics that another process shows: every byte of the region may be anything.
+#include <cstddef>
+
 #include "common/text.h"
 #include "gds_stats/follow.h"
 #include "gds_stats/prometheus.h"
@@ -11,12 +13,15 @@ using namespace sluice;
 
 namespace {
 
-// The input, over and over, as the memory of a region.
+// The input, over and over, as the memory of a region; of the latencies, which are all alike, three rows.
+constexpr std::size_t hostile_bytes =
+    offsetof(sluice_stats_region, latencies) + 3 * SLUICE_STATS_LATENCY_COUNT * sizeof(std::uint64_t);
+
 class HostileRegion : public tools::ShownRegion {
  public:
   explicit HostileRegion(std::string_view bytes) : ShownRegion(1) {
     auto* const to = reinterpret_cast<char*>(&region_);
-    for (std::size_t i = 0; i < sizeof region_ && !bytes.empty(); ++i) to[i] = bytes[i % bytes.size()];
+    for (std::size_t i = 0; i < hostile_bytes && !bytes.empty(); ++i) to[i] = bytes[i % bytes.size()];
   }
   const sluice_stats_region& read() override { return region_; }
 

@@ -13,7 +13,7 @@ import subprocess
 import termios
 import time
 
-from support import SLUICE, contains, environment, equal, main, run
+from support import SLUICE, contains, environment, equal, main, run, scratch
 from watching import program
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -202,6 +202,29 @@ def test_top_once_as_json_tells_rates_latencies_the_way_and_the_share_of_the_lin
         equal(gpu["bytes_per_second"] > 0, True)
         # The soft GPU sits on no bus that this machine has.
         equal(gpu["link_share"], None)
+
+
+def test_the_share_of_the_link_is_that_of_the_gpus_place_on_the_bus():
+    with program("device", SLUICE_STATS="1") as started, scratch() as folder:
+        started.do("open", "read 1")
+        # Where the soft GPU says that it sits.
+        place = folder / "5347:01:00.0"
+        place.mkdir()
+        for speed, width, expected in (("32.0 GT/s PCIe", "16", 63015384615), ("16.0 GT/s PCIe", "8", 15753846153),
+                                       ("2.5 GT/s PCIe", "1", 250000000), ("Unknown", "16", None), ("64.0 GT/s PCIe", "16", 121000000000)):
+            (place / "max_link_speed").write_text(speed + "\n")
+            (place / "current_link_width").write_text(width + "\n")
+            env = environment(SLUICE_TEST_PCI_DEVICES=str(folder))
+            answer = json.loads(run(SLUICE, "stats", started.pid, "--json", "--level", "3", env=env).stdout)
+            links = answer["metrics"].get("sluice_device_link_bytes_per_second", [])
+            equal([link["value"] for link in links], [] if expected is None else [expected])
+        watching = subprocess.Popen([SLUICE, "top", "--interval", "0.5", "--once", "--json"], stdout=subprocess.PIPE, text=True,
+                                    env=environment(SLUICE_TEST_PCI_DEVICES=str(folder)))
+        while watching.poll() is None:
+            started.do("read 50")
+        (own,) = [each for each in json.loads(watching.communicate(timeout=60)[0])["processes"] if each["pid"] == started.pid]
+        (gpu,) = own["gpus"]
+        equal(abs(gpu["link_share"] - gpu["bytes_per_second"] / 121e9) < 1e-9, True)
 
 
 def test_top_says_what_to_do_where_nothing_shows_statistics():

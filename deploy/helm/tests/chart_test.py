@@ -5,6 +5,7 @@ Each test_* function is a test. 77: something is missing here; the reason is pri
 outputs anew, to be read in the diff.
 """
 import importlib.util
+import json
 import os
 import pathlib
 import re
@@ -21,7 +22,7 @@ OUTPUTS = {"default.yaml": [], "full.yaml": ["-f", str(HERE / "full-values.yaml"
 # Fields that are newer than the Debian package of the Python client (22.6, Kubernetes 1.22).
 NEWER = {"V1CSIDriverSpec": {"seLinuxMount"}}
 # Kinds that are no built-in types of that client.
-UNKNOWN_KINDS = {"VolumeSnapshotClass", "VolumeSnapshot", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+UNKNOWN_KINDS = {"VolumeSnapshotClass", "VolumeSnapshot", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "PodMonitor"}
 
 
 def skip(reason):
@@ -86,6 +87,18 @@ def test_the_outputs_are_the_stored_ones():
             (HERE / name).write_text(text, encoding="utf-8")
         elif text != (HERE / name).read_text(encoding="utf-8"):
             raise AssertionError(f"{name} is another one now. If that is meant: SLUICE_WRITE_CHART=1 ctest -R csi.chart")
+
+
+def test_the_chart_brings_the_dashboard_and_nothing_of_the_exporter_by_itself():
+    dashboard = (PROJECT / "deploy/grafana/sluice.json").read_text(encoding="utf-8")
+    if (CHART / "dashboards/sluice.json").read_text(encoding="utf-8") != dashboard:
+        raise AssertionError("cp deploy/grafana/sluice.json deploy/helm/sluice/dashboards/")
+    maps = [each for name, each in stored() if each["kind"] == "ConfigMap" and name == "full.yaml"]
+    (shown,) = [json.loads(each["data"]["sluice.json"]) for each in maps if "sluice.json" in each.get("data", {})]
+    if shown["panels"][0]["datasource"]["uid"] != "prometheus" or len(shown["panels"]) != len(json.loads(dashboard)["panels"]):
+        raise AssertionError("the dashboard of the chart is another one")
+    if any("exporter" in each["metadata"]["name"] for name, each in stored() if name == "default.yaml"):
+        raise AssertionError("the exporter is there without being asked for")
 
 
 def test_misspelt_values_are_refused():
