@@ -28,7 +28,7 @@ install(TARGETS sluice gds_stats gdscheck gdscp gdsio gdsio_verify
 install(PROGRAMS tools/scripts/gds_perf.sh tools/scripts/gds_log_collection.py tools/scripts/gdscheck.py
   DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 install(TARGETS sluice_witness LIBRARY DESTINATION ${sluice_private_libdir} COMPONENT runtime)
-install(FILES packaging/cufile.json DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice COMPONENT runtime)
+install(FILES packaging/cufile.json LICENSE packaging/NOTICES DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice COMPONENT runtime)
 install(FILES deploy/grafana/sluice.json DESTINATION ${CMAKE_INSTALL_DATADIR}/sluice/grafana COMPONENT runtime)
 
 # Never next to the library: it would shadow a real driver.

@@ -45,17 +45,15 @@ def native_arch() -> str:
 
 
 def points(text: str, heading: str) -> "list[str]":
-    """The points below one heading of CHANGELOG.md, each as one line."""
+    """The points below one heading of CHANGELOG.md, each as one line; none where it has no such heading."""
     section = re.search(rf"^## {re.escape(heading)}\b[^\n]*\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    if section is None:
-        sys.exit(f"package.py: CHANGELOG.md has no section \"{heading}\"")
-    return [re.sub(r"\s+", " ", point).strip() for point in re.findall(r"^- (.*?)(?=^- |\Z)", section[1], re.MULTILINE | re.DOTALL)]
+    return [] if section is None else [re.sub(r"\s+", " ", point).strip() for point in re.findall(r"^- (.*?)(?=^- |\Z)", section[1], re.MULTILINE | re.DOTALL)]
 
 
 def changelog() -> str:
     """debian/changelog: one entry, made of CHANGELOG.md's newest section."""
     text = (source.TOP / "CHANGELOG.md").read_text(encoding="utf-8")
-    found = points(text, source.version() if source.is_release() else "Unreleased")
+    found = (not source.is_release() and points(text, "Unreleased")) or points(text, source.version())
     lines = [textwrap.fill(point, 76, initial_indent="  * ", subsequent_indent="    ", break_long_words=False,
                            break_on_hyphens=False) for point in found or ["Nothing that users notice."]]
     maintainer = re.search(r"^Maintainer: (.*)$", (DEBIAN / "control").read_text(encoding="utf-8"), re.MULTILINE)[1]

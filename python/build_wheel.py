@@ -130,6 +130,7 @@ def contents(options: argparse.Namespace, folder: pathlib.Path) -> "tuple[dict[s
     files[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: sluice build_wheel\nRoot-Is-Purelib: false\n"
                               f"Tag: py3-none-manylinux_2_34_{machine}\n").encode()
     files[f"{info}/LICENSE"] = (TOP / "LICENSE").read_bytes()
+    files[f"{info}/NOTICES"] = (TOP / "packaging/NOTICES").read_bytes()
     files[f"{info}/entry_points.txt"] = b"[vllm.general_plugins]\nsluice = sluice.adapters.vllm:register\n"
     return files, machine
 

@@ -11,5 +11,5 @@ root=${2:?usage: make_root.sh BUILD ROOT}
 mkdir -p "$root/usr/lib/sluice/kit" "$root/usr/share/sluice"
 for program in sluice-csi sluice; do strip -o "$root/usr/bin/$program" "$build/bin/$program"; done
 for folder in "$root/usr/lib" "$root/usr/lib/sluice/kit"; do strip -o "$folder/libcufile.so.0" "$build/lib/libcufile.so.0"; done
-cp "$build/share/sluice/cufile.json" "$root/usr/share/sluice/"
+cp "$build/share/sluice/cufile.json" "$(dirname "$0")/../../LICENSE" "$(dirname "$0")/../../packaging/NOTICES" "$root/usr/share/sluice/"
 cp "$build/share/sluice/cufile.json" "$root/usr/lib/sluice/kit/"

@@ -47,4 +47,6 @@ def system():
         root = folder / "root"
         root.mkdir()
         run("tar", "-C", root, "--numeric-owner", "-xpf", tar, timeout=300)
+        # There are no terminals in it.
+        (root / "etc/apt/apt.conf.d/no-terminal").write_text('Dpkg::Use-Pty "0";\n', encoding="utf-8")
         yield System(root)
