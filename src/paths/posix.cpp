@@ -22,6 +22,7 @@
 #include "staging/mailbox_lease.h"
 #include "transfer/device_read.h"
 #include "transfer/device_write.h"
+#include "transfer/plan.h"
 #include "workers/active_count.h"
 
 namespace sluice::paths {
@@ -32,10 +33,10 @@ using base::Direction;
 using base::FileOffset;
 using base::Outcome;
 using route::SegmentMode;
+using transfer::largest_for_bounce_buffer;
+using transfer::SmallThrough;
+using transfer::Through;
 
-// Up to here one read and one copy are the quickest for a thread that is alone; beyond it, doing both at once pays.
-// Among others, kernels are quicker than the copies of all of them, which the device makes one after the other.
-constexpr std::uint64_t largest_for_bounce_buffer = std::uint64_t{128} << 10U;
 // Of writes beside others: smaller ones gain nothing.
 constexpr std::uint64_t smallest_to_prefetch = std::uint64_t{128} << 10U;
 // What the CPU stores into a mapping by itself.
@@ -148,10 +149,11 @@ class ByCpu {
       return ends_.device->move(memory_, piece, side);
     }
     const std::uint64_t next_range = next_range_of(piece);
-    if (piece.length <= largest_for_bounce_buffer && is_cached_read(piece)) {
-      return read_small(piece, next_range);
-    }
-    if (piece.length > largest_for_bounce_buffer || is_polled_for(piece)) {
+    const bool cached_read = is_cached_read(piece);
+    const Through way = transfer::way_of(
+        {.length = piece.length, .cached_read = cached_read, .polled = !cached_read && is_polled_for(piece)});
+    if (way == Through::small_read) return read_small(piece, next_range);
+    if (way == Through::staging_buffer) {
       if (const auto moved = through_staging_buffer(piece, next_range)) return *moved;
     }
     if (piece.length > largest_for_bounce_buffer && !now_.finds_the_file()) return Outcome::system_error(EBADF);
@@ -194,27 +196,22 @@ class ByCpu {
     }
     const staging::ActiveScope crowd;
     std::optional<Outcome> moved;
-    if (piece.length > gpu::mailbox_bytes) {
-      if (crowd.is_very_crowded() && file_.options.small_reads != SmallReads::copied) {
+    switch (transfer::small_way_of({.length = piece.length,
+                                    .copies_wanted = file_.options.small_reads == SmallReads::copied,
+                                    .kernels_wanted = file_.options.small_reads == SmallReads::resident,
+                                    .crowded = crowd.is_crowded(),
+                                    .very_crowded = crowd.is_very_crowded(),
+                                    .streams_wait = gpu::serves_waiting_streams()})) {
+      case SmallThrough::prompt_kernel:
         moved = through_staging_buffer(piece, next_range, Unless::no_prompt_kernel);
-      }
-    } else if (takes_mailbox(crowd)) {
-      moved = by_mailbox(piece, next_range);
+        break;
+      case SmallThrough::mailbox:
+        moved = by_mailbox(piece, next_range);
+        break;
+      case SmallThrough::copy:
+        break;
     }
     return moved ? *moved : through_bounce_buffer(piece, next_range);
-  }
-
-  bool takes_mailbox(const staging::ActiveScope& crowd) const noexcept {
-    // Its kernel would stand behind the streams that wait for this transfer, and hold it up until it is revoked.
-    if (gpu::serves_waiting_streams()) return false;
-    switch (file_.options.small_reads) {
-      case SmallReads::copied:
-        return false;
-      case SmallReads::resident:
-        return true;
-      default:
-        return crowd.is_crowded();
-    }
   }
 
   // Nothing where the piece has to go another way: all of it, when not all came that the file has of it. The kernel

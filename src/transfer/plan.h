@@ -9,12 +9,46 @@
 #include <span>
 
 #include "base/strong.h"
+#include "gpu/mailbox.h"
 #include "gpu/memory.h"
 #include "staging/slot_cursor.h"
 #include "staging/staging_buffer.h"
 #include "transfer/file_range.h"
 
 namespace sluice::transfer {
+
+// What a piece between a file and device memory goes through. Up to this length one read and one copy are the quickest
+// for a thread that is alone; beyond it, doing both at once pays.
+inline constexpr std::uint64_t largest_for_bounce_buffer = std::uint64_t{128} << 10U;
+enum class Through : std::uint8_t { small_read, staging_buffer, bounce_buffer };
+struct PieceShape {
+  std::uint64_t length;
+  bool cached_read;  // of what the page cache may have
+  bool polled;       // a drive that is polled: plain reads of any size wait for an interrupt
+};
+constexpr Through way_of(const PieceShape& shape) noexcept {
+  if (shape.length > largest_for_bounce_buffer) return Through::staging_buffer;
+  if (shape.cached_read) return Through::small_read;
+  return shape.polled ? Through::staging_buffer : Through::bounce_buffer;
+}
+
+// And a small read among others. The driver makes one copy after the other: there, kernels are quicker than the copies
+// of all of them.
+enum class SmallThrough : std::uint8_t { copy, mailbox, prompt_kernel };
+struct SmallShape {
+  std::uint64_t length;
+  bool copies_wanted;   // sluice.small_reads
+  bool kernels_wanted;  // also for a lone thread
+  bool crowded;         // two are at it
+  bool very_crowded;    // four
+  bool streams_wait;    // for this transfer: its kernel would stand behind them, and hold it up until it is revoked
+};
+constexpr SmallThrough small_way_of(const SmallShape& shape) noexcept {
+  if (shape.copies_wanted) return SmallThrough::copy;
+  if (shape.length > gpu::mailbox_bytes) return shape.very_crowded ? SmallThrough::prompt_kernel : SmallThrough::copy;
+  const bool kernels = !shape.streams_wait && (shape.kernels_wanted || shape.crowded);
+  return kernels ? SmallThrough::mailbox : SmallThrough::copy;
+}
 
 // The read, and what goes on beside it.
 struct ReadShape {

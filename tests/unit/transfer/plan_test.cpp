@@ -366,5 +366,53 @@ TEST(WritePlan, WritesSmallerChunksBesideOthersWhereTheirPlacesArePrefetched) {
   EXPECT_EQ(plan_write(shape).helpers, 0U);
 }
 
+TEST(Way, OfLargePiecesIsAStagingBuffer) {
+  EXPECT_EQ(way_of({.length = 128 * kilobyte + 1, .cached_read = true, .polled = false}), Through::staging_buffer);
+  EXPECT_EQ(way_of({.length = 128 * kilobyte + 1, .cached_read = false, .polled = false}), Through::staging_buffer);
+}
+
+TEST(Way, OfSmallPiecesIsABounceBufferUnlessTheyAreCachedOrPolledFor) {
+  EXPECT_EQ(way_of({.length = 128 * kilobyte, .cached_read = false, .polled = false}), Through::bounce_buffer);
+  EXPECT_EQ(way_of({.length = 4096, .cached_read = true, .polled = false}), Through::small_read);
+  EXPECT_EQ(way_of({.length = 4096, .cached_read = false, .polled = true}), Through::staging_buffer);
+}
+
+SmallShape lone_read(std::uint64_t length) {
+  return {.length = length,
+          .copies_wanted = false,
+          .kernels_wanted = false,
+          .crowded = false,
+          .very_crowded = false,
+          .streams_wait = false};
+}
+
+TEST(SmallWay, IsACopyForALoneThreadUnlessKernelsAreWanted) {
+  SmallShape shape = lone_read(4096);
+  EXPECT_EQ(small_way_of(shape), SmallThrough::copy);
+  shape.kernels_wanted = true;
+  EXPECT_EQ(small_way_of(shape), SmallThrough::mailbox);
+}
+
+TEST(SmallWay, IsAKernelsInACrowdUnlessCopiesAreWantedOrStreamsWait) {
+  SmallShape shape = lone_read(4096);
+  shape.crowded = true;
+  EXPECT_EQ(small_way_of(shape), SmallThrough::mailbox);
+  shape.streams_wait = true;
+  EXPECT_EQ(small_way_of(shape), SmallThrough::copy);
+  shape.streams_wait = false;
+  shape.copies_wanted = true;
+  EXPECT_EQ(small_way_of(shape), SmallThrough::copy);
+}
+
+TEST(SmallWay, OfWhatNoMailboxHoldsIsAKernelsWhereFourAreAtIt) {
+  SmallShape shape = lone_read(gpu::mailbox_bytes + 1);
+  shape.crowded = true;
+  EXPECT_EQ(small_way_of(shape), SmallThrough::copy);
+  shape.very_crowded = true;
+  EXPECT_EQ(small_way_of(shape), SmallThrough::prompt_kernel);
+  shape.copies_wanted = true;
+  EXPECT_EQ(small_way_of(shape), SmallThrough::copy);
+}
+
 }  // namespace
 }  // namespace sluice::transfer
