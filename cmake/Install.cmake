@@ -23,6 +23,9 @@ endif()
 install(FILES include/cufile.h include/cudafile.h include/sluice.h include/sluice_stats.h include/sluice_trace.h
   DESTINATION ${SLUICE_INSTALL_INCLUDEDIR} COMPONENT development)
 
+# All that the component `runtime` is built of.
+add_custom_target(runtime DEPENDS
+  cufile softcuda softgdr sluice_witness sluice gds_stats gdscheck gdscp gdsio gdsio_verify)
 install(TARGETS sluice gds_stats gdscheck gdscp gdsio gdsio_verify
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 install(PROGRAMS tools/scripts/gds_perf.sh tools/scripts/gds_log_collection.py tools/scripts/gdscheck.py
