@@ -56,6 +56,8 @@ def arguments():
     parser.add_argument("--budget", type=float, default=1e9, help="seconds after which no slice is begun")
     parser.add_argument("--version", action="append", default=[], metavar="KEY=VALUE", help="kept with the results")
     parser.add_argument("--same", action="store_true", help="allow the same library on both sides: a self-test")
+    parser.add_argument("--with", action="append", default=[], metavar="NAME=VALUE", dest="ours_with",
+                        help="a variable of the environment of our side alone: with --same, what a setting costs")
     parser.add_argument("--report", action="store_true", help="only print the tables")
     options = parser.parse_args()
     if not options.report:
@@ -127,6 +129,8 @@ class Comparison:
         if kind in ("virtio", "loop"):
             target.append("--direct")
         environment = {"CUFILE_ENV_PATH_JSON": os.path.abspath(self.options.config)} if self.options.config else {}
+        if who == "ours":
+            environment.update(text.split("=", 1) for text in self.options.ours_with)
         library = self.options.theirs if who == "theirs" else self.options.ours
         return Client(os.path.abspath(self.options.program), os.path.abspath(library), target, environment)
 

@@ -27,7 +27,8 @@ constinit std::array<Shard, shard_count> shards{};
 }  // namespace
 
 void count_path(const Way& way, const Tally& tally) noexcept {
-  Cell& cell = shards[base::thread_number() % shard_count].cells[way.path][way.reason];
+  const std::size_t thread = base::thread_number();
+  Cell& cell = shards[thread % shard_count].cells[way.path][way.reason];
   constexpr auto relaxed = std::memory_order_relaxed;
   if (way.direction == base::Direction::read) {
     cell.reads.fetch_add(tally.transfers, relaxed);
@@ -37,7 +38,7 @@ void count_path(const Way& way, const Tally& tally) noexcept {
     cell.written_bytes.fetch_add(tally.bytes, relaxed);
   }
   if (tally.errors > 0) cell.errors.fetch_add(tally.errors, relaxed);
-  count_way(way, tally);
+  count_way(thread, way, tally);
 }
 
 void count_path(sluice_path_t path, sluice_reason_t reason, base::Direction direction, base::Outcome outcome) noexcept {

@@ -26,16 +26,16 @@ bool started = false;                        // since the last stop
 bool started_before = false;                 // in this process or the one that it was forked from
 bool counted_before = false;                 // the same
 
+sluice_stats_shard& shard_of(std::size_t thread) noexcept {
+  return statistics_region().shards[thread % SLUICE_STATS_SHARD_COUNT];
+}
+
 sluice_stats_shard& own_shard() noexcept {
-  return statistics_region().shards[base::thread_number() % SLUICE_STATS_SHARD_COUNT];
+  return shard_of(base::thread_number());
 }
 
 sluice_stats_head& head() noexcept {
   return statistics_region().head;
-}
-
-sluice_stats_flow& own_flow() noexcept {
-  return statistics_region().flows[base::thread_number() % SLUICE_STATS_SHARD_COUNT];
 }
 
 bool is_by_drive(sluice_path_t path) noexcept {
@@ -52,6 +52,7 @@ void count(sluice_stats_pair& pair, bool ok, std::uint64_t times = 1) noexcept {
 
 // With the lock held, after whether anything counts may have changed: rates are over the time that something did.
 void follow_clock() noexcept {
+  something_counts.store(current_level.load(relaxed) > 0 && !stopped.load(relaxed), relaxed);
   const std::uint64_t since = value(head().started_at);
   if (statistics_running() == (since != 0)) return;
   if (since != 0) add(head().ran, nanoseconds_now() - since);
@@ -75,10 +76,9 @@ void clear_counters() noexcept {
   if (started_before) add(head().resets, 1);  // else nobody has seen them
 }
 
-void count_latency(base::Direction direction, sluice_path_t path, std::size_t bucket,
+void count_latency(std::size_t thread, base::Direction direction, sluice_path_t path, std::size_t bucket,
                    std::chrono::nanoseconds duration) noexcept {
-  sluice_stats_latencies& latencies =
-      statistics_region().latencies[base::thread_number() % SLUICE_STATS_LATENCY_SHARD_COUNT];
+  sluice_stats_latencies& latencies = statistics_region().latencies[thread % SLUICE_STATS_LATENCY_SHARD_COUNT];
   const auto nanoseconds = static_cast<std::uint64_t>(duration.count());
   add(latencies.counts[static_cast<std::size_t>(direction)][path][class_of(bucket)][latency_place(nanoseconds)], 1);
 }
@@ -152,10 +152,6 @@ void reset_statistics() noexcept {
   clear_counters();
 }
 
-bool statistics_running() noexcept {
-  return current_level.load(relaxed) > 0 && !stopped.load(relaxed);
-}
-
 void statistics_before_fork() noexcept {
   statistics_control.lock();
 }
@@ -177,7 +173,8 @@ void count(Operation operation, bool ok, std::uint64_t times) noexcept {
 void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept {
   if (!statistics_running()) return;
   const auto direction = static_cast<std::size_t>(transfer.direction);
-  sluice_stats_shard& shard = own_shard();
+  const std::size_t thread = base::thread_number();
+  sluice_stats_shard& shard = shard_of(thread);
   sluice_stats_direction& sum = shard.directions[direction];
   count(sum.operations, outcome.ok());
   if (outcome.ok()) {
@@ -185,7 +182,7 @@ void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept {
     add(sum.nanoseconds, static_cast<std::uint64_t>(transfer.duration.count()));
     const std::size_t bucket = size_bucket(transfer.requested);
     add(sum.sizes[bucket], 1);
-    count_latency(transfer.direction, transfer.path, bucket, transfer.duration);
+    count_latency(thread, transfer.direction, transfer.path, bucket, transfer.duration);
   }
   if (transfer.in_batch) count_in_batch(shard, transfer, outcome);
   if (is_counted(transfer.device)) {
@@ -196,7 +193,8 @@ void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept {
 void count_vectored(const VectoredTransfer& transfer, base::Outcome outcome) noexcept {
   if (!statistics_running()) return;
   const auto direction = static_cast<std::size_t>(transfer.direction);
-  sluice_stats_shard& shard = own_shard();
+  const std::size_t thread = base::thread_number();
+  sluice_stats_shard& shard = shard_of(thread);
   sluice_stats_vectored& sum = shard.vectored[direction];
   count(sum.operations, outcome.ok());
   if (outcome.ok()) {
@@ -204,7 +202,7 @@ void count_vectored(const VectoredTransfer& transfer, base::Outcome outcome) noe
     add(sum.nanoseconds, static_cast<std::uint64_t>(transfer.duration.count()));
     const std::size_t bucket = size_bucket(transfer.requested);
     add(shard.directions[direction].sizes[bucket], 1);
-    count_latency(transfer.direction, transfer.path, bucket, transfer.duration);
+    count_latency(thread, transfer.direction, transfer.path, bucket, transfer.duration);
   }
   for (std::size_t device = 0; device < transfer.devices.size(); ++device) {
     const VectoredTransfer::Share& share = transfer.devices[device];
@@ -218,9 +216,9 @@ void count_vectored(const VectoredTransfer& transfer, base::Outcome outcome) noe
   }
 }
 
-void count_way(const Way& way, const Tally& tally) noexcept {
+void count_way(std::size_t thread, const Way& way, const Tally& tally) noexcept {
   if (!statistics_running()) return;
-  sluice_stats_way& counts = own_shard().ways[way.path][way.reason];
+  sluice_stats_way& counts = shard_of(thread).ways[way.path][way.reason];
   const bool reads = way.direction == base::Direction::read;
   add(reads ? counts.reads : counts.writes, tally.transfers);
   add(reads ? counts.read_bytes : counts.written_bytes, tally.bytes);
@@ -255,15 +253,14 @@ void name_device(int device, const unsigned char (&uuid)[16], std::uint64_t pci)
   set(statistics_region().pci[device], pci);
 }
 
-UnderWay::UnderWay(base::Direction direction, std::uint64_t bytes, std::uint64_t transfers) noexcept
-    : direction_(direction) {
-  if (!statistics_running()) return;
+void UnderWay::begin(base::Direction direction, std::uint64_t bytes, std::uint64_t transfers) noexcept {
+  place_ = (base::thread_number() % SLUICE_STATS_SHARD_COUNT) * 2 + static_cast<std::size_t>(direction);
   amount_ = (transfers << flow_shift) + std::min(bytes, most_flow_bytes);
-  add(own_flow().under_way[static_cast<std::size_t>(direction_)], amount_);
+  add(statistics_region().flows[place_ / 2].under_way[place_ % 2], amount_);
 }
 
-UnderWay::~UnderWay() {
-  if (amount_ != 0) add(own_flow().under_way[static_cast<std::size_t>(direction_)], 0 - amount_);
+void UnderWay::end() noexcept {
+  add(statistics_region().flows[place_ / 2].under_way[place_ % 2], 0 - amount_);
 }
 
 std::size_t size_bucket(std::uint64_t bytes) noexcept {

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -66,6 +68,9 @@ struct VectoredTransfer {
   }
 };
 
+// Written by the control below; asked in every transfer.
+inline constinit std::atomic<bool> something_counts{false};
+
 // Control: the calls of the C API. A level is 0 to 3; the one that is shown is 0 from a stop until the next start or
 // until a level is set.
 int statistics_level() noexcept;
@@ -75,7 +80,9 @@ void start_statistics() noexcept;
 void stop_statistics() noexcept;
 void reset_statistics() noexcept;
 // Calls are counted: the level is not 0, and nothing has stopped them. A start is not needed for that.
-bool statistics_running() noexcept;
+inline bool statistics_running() noexcept {
+  return something_counts.load(std::memory_order_relaxed);
+}
 // At any time in this process or in one that it was forked from.
 bool statistics_were_started() noexcept;
 
@@ -88,7 +95,7 @@ void count(Operation operation, bool ok, std::uint64_t times = 1) noexcept;
 void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept;
 void count_vectored(const VectoredTransfer& transfer, base::Outcome outcome) noexcept;
 // The part of it that went one way. The counters that always run are path_counters.h and carriers.h.
-void count_way(const Way& way, const Tally& tally) noexcept;
+void count_way(std::size_t thread, const Way& way, const Tally& tally) noexcept;
 void count_carried(sluice_stats_carrier carrier, std::uint64_t times) noexcept;
 
 // Device -1: host memory.
@@ -100,13 +107,20 @@ void name_device(int device, const unsigned char (&uuid)[16], std::uint64_t pci)
 // Lives on one thread while transfers are under way: one, or those of a group with their bytes together.
 class UnderWay {
  public:
-  UnderWay(base::Direction direction, std::uint64_t bytes, std::uint64_t transfers = 1) noexcept;
-  ~UnderWay();
+  UnderWay(base::Direction direction, std::uint64_t bytes, std::uint64_t transfers = 1) noexcept {
+    if (statistics_running()) begin(direction, bytes, transfers);
+  }
+  ~UnderWay() {
+    if (amount_ != 0) end();
+  }
   UnderWay(const UnderWay&) = delete;
   UnderWay& operator=(const UnderWay&) = delete;
 
  private:
-  base::Direction direction_;
+  void begin(base::Direction direction, std::uint64_t bytes, std::uint64_t transfers) noexcept;
+  void end() noexcept;
+
+  std::size_t place_ = 0;
   std::uint64_t amount_ = 0;
 };
 
