@@ -4,7 +4,7 @@
 
 #include "api/funnel.h"
 #include "batch/vectored.h"
-#include "request/transfer.h"
+#include "request/run.h"
 
 using sluice::api::guarded_transfer;
 using sluice::base::Direction;
@@ -29,7 +29,7 @@ ssize_t cuFileRead(CUfileHandle_t fh, void* bufPtr_base, size_t size, off_t file
   return guarded_transfer("cuFileRead",
                           [&] {
                             const Call call{Direction::read, fh, bufPtr_base, size, file_offset, bufPtr_offset};
-                            return sluice::request::transfer(Process::instance(), call);
+                            return sluice::request::run(Process::instance(), call);
                           },
                           {Direction::read, size});
 }
@@ -38,7 +38,7 @@ ssize_t cuFileWrite(CUfileHandle_t fh, const void* bufPtr_base, size_t size, off
   return guarded_transfer("cuFileWrite",
                           [&] {
                             const Call call{Direction::write, fh, bufPtr_base, size, file_offset, bufPtr_offset};
-                            return sluice::request::transfer(Process::instance(), call);
+                            return sluice::request::run(Process::instance(), call);
                           },
                           {Direction::write, size});
 }

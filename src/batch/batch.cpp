@@ -17,12 +17,10 @@
 #include "observe/probes.h"
 #include "process/broken_pipe.h"
 #include "process/in_flight.h"
-#include "request/transfer.h"
+#include "request/run.h"
 #include "workers/work_queue.h"
 
 namespace sluice::batch {
-
-using base::Outcome;
 
 namespace {
 
@@ -47,7 +45,7 @@ bool is_nothing(const timespec& timeout) noexcept {
 
 // What an earlier group has put in place of it stays there, and is told.
 Ending cancelled(const Entry& entry) noexcept {
-  return {CUFILE_CANCELED, static_cast<std::int64_t>(entry.progress.there)};
+  return {CUFILE_CANCELED, static_cast<std::int64_t>(entry.item.progress.there)};
 }
 
 // Some programs never look at an event's status: the log has the cause, too.
@@ -74,8 +72,8 @@ Batch::Batch(process::Process& process, unsigned capacity, Events events, Schedu
       free_(capacity_),
       waiting_(capacity_),
       class_queues_{
-          ClassQueue(entries_, capacity_, BatchClass::cached), ClassQueue(entries_, capacity_, BatchClass::direct),
-          ClassQueue(entries_, capacity_, BatchClass::disk), ClassQueue(entries_, capacity_, BatchClass::write)},
+          ClassQueue(entries_, capacity_, GroupClass::cached), ClassQueue(entries_, capacity_, GroupClass::direct),
+          ClassQueue(entries_, capacity_, GroupClass::disk), ClassQueue(entries_, capacity_, GroupClass::write)},
       events_(capacity_),
       free_count_(capacity_) {
   // The slots that were used last come first: their memory is in a cache.
@@ -83,10 +81,11 @@ Batch::Batch(process::Process& process, unsigned capacity, Events events, Schedu
 }
 
 void Batch::queue(std::uint16_t slot) noexcept {
-  BatchClass& batch_class = entries_[slot].coalescing.batch_class;
-  if (batch_class != BatchClass::none && class_queue(batch_class).has_a_group())
-    return class_queue(batch_class).push(slot);
-  batch_class = BatchClass::none;
+  Entry& entry = entries_[slot];
+  const GroupClass group_class = entry.group_class();
+  if (group_class != GroupClass::none && class_queue(group_class).has_a_group())
+    return class_queue(group_class).push(slot);
+  entry.item.known = nullptr;
   waiting_.push(slot);
 }
 
@@ -174,11 +173,11 @@ bool Batch::run_one() noexcept {
     slot = waiting_.pop();
     count_waiting();
   }
-  const Entry& entry = entries_[slot];
+  Entry& entry = entries_[slot];
   Ending ending = cancelled(entry);
   if (process::may_begin(entry.queued)) {
-    const Outcome outcome = request::transfer_entry(process_, *entry.file, entry.call, entry.progress);
-    ending = {outcome.ok() ? CUFILE_COMPLETE : CUFILE_FAILED, outcome.value()};
+    static_cast<void>(request::run(process_, entry.item, {.caller = request::Caller::batch}));
+    ending = ending_of(entry);
     log_if_failed(entry, ending);
   }
   finish({&slot, 1}, {&ending, 1});
@@ -186,7 +185,7 @@ bool Batch::run_one() noexcept {
 }
 
 // Gives entries of a group their events while the others are on their way.
-class Batch::Notifier final : public GroupRunner::Listener {
+class Batch::Notifier final : public request::Completion {
  public:
   Notifier(Batch& batch, Group& group) noexcept : batch_(batch), group_(group) {}
   void ended(std::span<const std::uint16_t> numbers) noexcept override {
@@ -194,10 +193,11 @@ class Batch::Notifier final : public GroupRunner::Listener {
     std::array<Ending, most_in_a_batch> endings;
     std::size_t count = 0;
     for (const std::uint16_t number : numbers) {
+      const Entry& entry = batch_.entries_[group_.slots[number]];
       group_.notified[number] = true;
-      log_if_failed(batch_.entries_[group_.slots[number]], group_.endings[number]);
       slots[count] = group_.slots[number];
-      endings[count++] = group_.endings[number];
+      endings[count] = ending_of(entry);
+      log_if_failed(entry, endings[count++]);
     }
     batch_.finish(std::span(slots).first(count), std::span(endings).first(count));
   }
@@ -207,64 +207,66 @@ class Batch::Notifier final : public GroupRunner::Listener {
   Group& group_;
 };
 
-void Batch::carry(Group& group) noexcept {
-  const std::span entries(group.entries.data(), group.count);
-  const std::span endings(group.endings.data(), group.count);
+// False: it is too late to begin anything.
+bool Batch::carry(Group& group) noexcept {
+  const std::span items(group.items.data(), group.count);
   bool begins = true;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    entries[i] = &entries_[group.slots[i]];
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    Entry& entry = entries_[group.slots[i]];
+    items[i] = &entry.item;
     group.notified[i] = false;
-    begins = begins && process::may_begin(entries[i]->queued);
+    begins = begins && process::may_begin(entry.queued);
   }
-  if (!begins) {
-    for (std::size_t i = 0; i < entries.size(); ++i) endings[i] = cancelled(*entries[i]);
-    return;
+  if (!begins) return false;
+  if (!group.carrier) group.carrier.reset(new (std::nothrow) request::Group);
+  if (!group.carrier) {
+    for (request::Item* const item : items) item->known = nullptr;
+    return true;
   }
-  std::fill(endings.begin(), endings.end(), Ending{CUFILE_WAITING, 0});
-  if (!group.runner) group.runner.reset(new (std::nothrow) GroupRunner);
-  if (!group.runner) {
-    for (Entry* const entry : entries) entry->coalescing.batch_class = BatchClass::none;
-    return;
+  const std::size_t fit = group.carrier->part_as_submitted(items, std::span(group.slots).first(group.count));
+  Notifier notifier(*this, group);
+  if (fit > 0) {
+    request::run(process_, items.first(fit), {.caller = request::Caller::batch, .group = group.carrier.get()},
+                 notifier);
   }
-  const std::size_t fit = GroupRunner::part_as_submitted(entries, std::span(group.slots).first(group.count));
-  Notifier notified(*this, group);
-  if (fit > 0) group.runner->carry(entries.first(fit), endings.first(fit), notified);
+  return true;
 }
 
-bool Batch::run_group(BatchClass batch_class) noexcept {
+bool Batch::run_group(GroupClass group_class) noexcept {
   if (!has_waiting()) return false;
   const process::BrokenPipeHeld held;  // likewise
   const process::InFlight in_flight;   // before the look at what may begin
   Group* group = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    group = class_queue(batch_class).claim();
+    group = class_queue(group_class).claim();
     if (group == nullptr) return false;
     count_waiting();
   }
-  carry(*group);
+  const bool begun = carry(*group);
   // Those that were not carried come to the end of a queue, from where they go on in another class.
   std::array<std::uint16_t, most_in_a_batch> left;
+  std::array<Ending, most_in_a_batch> endings;
   std::size_t left_count = 0;
   std::size_t carried = 0;
   for (std::size_t i = 0; i < group->count; ++i) {
     if (group->notified[i]) continue;
     const std::uint16_t slot = group->slots[i];
-    const Ending ending = group->endings[i];
-    if (ending.status == CUFILE_WAITING) {
+    const Entry& entry = entries_[slot];
+    if (begun && !entry.item.ended) {
       left[left_count++] = slot;
       continue;
     }
-    log_if_failed(entries_[slot], ending);
-    group->slots[carried] = slot;
-    group->endings[carried++] = ending;
+    endings[carried] = begun ? ending_of(entry) : cancelled(entry);
+    if (begun) log_if_failed(entry, endings[carried]);
+    group->slots[carried++] = slot;
   }
-  finish(std::span(group->slots).first(carried), std::span(group->endings).first(carried));
+  finish(std::span(group->slots).first(carried), std::span(endings).first(carried));
   bool ends = false;
   {
     const std::lock_guard lock(mutex_);
     for (const std::uint16_t slot : std::span(left).first(left_count)) queue(slot);
-    class_queue(batch_class).give_back(*group);
+    class_queue(group_class).give_back(*group);
     count_waiting();
     ends = ending_;
   }
@@ -290,7 +292,7 @@ void Batch::cancel_waiting(bool and_end) noexcept {
       const auto sift = [&](auto& waiting) {
         for (unsigned left = waiting.count(); left > 0 && count < slots.size(); --left) {
           const std::uint16_t slot = waiting.pop();
-          if (entries_[slot].progress.begun()) {
+          if (entries_[slot].item.progress.begun()) {
             waiting.push(slot);  // begun, and left by a group that could not end it
           } else {
             endings[count] = cancelled(entries_[slot]);

@@ -69,11 +69,11 @@ class Batch {
   // Begins what has waited longest and carries it to its event, on this thread: those that are coalesced first. False
   // when nothing waits that this thread could begin.
   bool run_some() noexcept {
-    return run_cached() || run_group(BatchClass::direct) || run_group(BatchClass::disk) ||
-           run_group(BatchClass::write) || run_one();
+    return run_cached() || run_group(GroupClass::direct) || run_group(GroupClass::disk) ||
+           run_group(GroupClass::write) || run_one();
   }
   // Only entries that wait for no disk.
-  bool run_cached() noexcept { return run_group(BatchClass::cached); }
+  bool run_cached() noexcept { return run_group(GroupClass::cached); }
   unsigned waiting() const noexcept { return waiting_count_.load(std::memory_order_relaxed); }
   bool has_waiting() const noexcept { return waiting() > 0; }
 
@@ -111,10 +111,10 @@ class Batch {
   bool run_one() noexcept;
   bool run_remainder() noexcept;
   class Notifier;
-  bool run_group(BatchClass batch_class) noexcept;
-  void carry(Group& group) noexcept;
-  ClassQueue& class_queue(BatchClass batch_class) noexcept {
-    return class_queues_[static_cast<std::size_t>(batch_class)];
+  bool run_group(GroupClass group_class) noexcept;
+  bool carry(Group& group) noexcept;
+  ClassQueue& class_queue(GroupClass group_class) noexcept {
+    return class_queues_[static_cast<std::size_t>(group_class)];
   }
   void queue(std::uint16_t slot) noexcept;  // with the mutex held
   void count_waiting() noexcept;            // with the mutex held
@@ -135,7 +135,7 @@ class Batch {
   std::mutex mutex_;                 // all below
   std::vector<std::uint16_t> free_;  // a stack
   SlotQueue waiting_;                // each by itself
-  std::array<ClassQueue, batch_classes> class_queues_;
+  std::array<ClassQueue, paths::group_classes> class_queues_;
   std::vector<CUfileIOEvents_t> events_;  // cyclic
   unsigned free_count_;
   unsigned first_event_ = 0;

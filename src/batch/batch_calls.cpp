@@ -66,18 +66,16 @@ void fill(process::Process& process, const Batch& batch, Batch::Room& room, std:
     Entry& entry = room.entry(place++);
     entry.file = classifier.file_of(entries[i].fh);
     if (const char* const reason = objection(entries[i], entry.file)) refuse_entry(i, reason);
-    entry.call = call_of(entries[i]);
+    entry.item = {call_of(entries[i]), &*entry.file};
     entry.cookie = entries[i].cookie;
     entry.number = static_cast<unsigned>(i);
     entry.queued = queued;
-    entry.coalescing.batch_class = BatchClass::none;
-    entry.progress = {};
     classifier.look_at(entry);
     // Of one that is not whole pages NVIDIA's library looks at the size alone: behind what was registered lies memory
     // like any other.
     const bool asked =
-        entry.registration && (request::aligned(entry.call) || entry.call.size > entry.registration->size);
-    if (asked && request::leaves_registered(*entry.registration, entry.call)) {
+        entry.registration && (request::aligned(entry.item.call) || entry.item.call.size > entry.registration->size);
+    if (asked && request::leaves_registered(*entry.registration, entry.item.call)) {
       refuse_entry(i, "it reaches beyond the registered buffer");
     }
   }

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <new>
 
-#include "batch/classifier.h"
-
 namespace sluice::batch {
 
 bool ClassQueue::provide(std::unique_ptr<Group>& group) noexcept {
@@ -29,9 +27,9 @@ bool ClassQueue::nobody_is_under_way() const noexcept {
 
 bool ClassQueue::waits_for_a_group(const Entry& entry) const noexcept {
   const auto alike = std::count_if(groups_.begin(), groups_.end(), [&](const std::unique_ptr<Group>& group) {
-    return group && group->busy && can_coalesce(group->first, entry.coalescing);
+    return group && group->busy && request::can_go_together(group->first, entry.known);
   });
-  return alike >= entry.coalescing.max_groups;
+  return alike >= entry.known.grouping.max_groups;
 }
 
 unsigned ClassQueue::ready() noexcept {
@@ -55,12 +53,12 @@ Group* ClassQueue::claim() noexcept {
     const std::uint16_t slot = waiting_.pop();
     const Entry& entry = entries_[slot];
     const bool joins = group->count == 0 ? !waits_for_a_group(entry)
-                                         : group->count < most_ && can_coalesce(group->first, entry.coalescing);
+                                         : group->count < most_ && request::can_go_together(group->first, entry.known);
     if (!joins) {
       waiting_.push(slot);
       continue;
     }
-    if (group->count == 0) group->first = entry.coalescing;
+    if (group->count == 0) group->first = entry.known;
     group->slots[group->count++] = slot;
   }
   group->busy = true;

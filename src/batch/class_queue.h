@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "batch/entry.h"
-#include "batch/group_runner.h"
 
 namespace sluice::batch {
 
@@ -44,21 +43,20 @@ class SlotQueue {
 // Entries that are under way together.
 struct Group {
   bool busy = false;
-  Coalescing first;  // what all of them have in common with
+  request::Known first;  // what all of them have in common with
 
   // Of the thread that has claimed it, until it is given back.
-  std::unique_ptr<GroupRunner> runner;  // made with its first use; kept
+  std::unique_ptr<request::Group> carrier;  // made with its first use; kept
   unsigned count = 0;
   std::array<std::uint16_t, most_in_a_batch> slots;
-  std::array<Entry*, most_in_a_batch> entries;
-  std::array<Ending, most_in_a_batch> endings;
+  std::array<request::Item*, most_in_a_batch> items;
   std::array<bool, most_in_a_batch> notified;  // these have had their events
 };
 
 class ClassQueue {
  public:
-  ClassQueue(std::vector<Entry>& entries, unsigned capacity, BatchClass batch_class)
-      : entries_(entries), most_(most_in_a_group(batch_class)), waiting_(capacity) {}
+  ClassQueue(std::vector<Entry>& entries, unsigned capacity, GroupClass group_class)
+      : entries_(entries), most_(static_cast<unsigned>(paths::most_in_a_group(group_class))), waiting_(capacity) {}
 
   // False: there is no memory for one, and nobody would ever be claimed.
   bool has_a_group() noexcept { return provide(groups_.front()); }

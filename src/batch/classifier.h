@@ -10,9 +10,6 @@
 
 namespace sluice::batch {
 
-// Whether the file, and the terms it is used on, let anything be coalesced at all.
-bool may_coalesce(const process::File& file) noexcept;
-
 // Looks at the entries of one submission, and asks kernel and driver once for what holds for several.
 class Classifier {
  public:
@@ -22,7 +19,7 @@ class Classifier {
   // The file of the entry that is looked at next.
   process::FileTable::Pin file_of(void* handle) noexcept;
 
-  // Pins the registration that the entry's memory lies in, and classifies the entry.
+  // Pins the registration that the entry's memory lies in, and decides its way where it may go with others.
   void look_at(Entry& entry) noexcept;
 
  private:
@@ -56,17 +53,10 @@ class Classifier {
     const process::File* file = nullptr;
     base::Direction direction = base::Direction::read;
     std::uint64_t largest = 0;
-    Coalescing coalescing;
+    request::Known known;
   } alike_;
   const process::File* file_ = nullptr;  // of which file_end_ is
   std::optional<std::uint64_t> file_end_;
 };
-
-// Whether two entries may go with each other. What waits for one storage never goes with what waits for another: a
-// storage that does not answer holds transfers of that storage alone.
-bool can_coalesce(const Coalescing& one, const Coalescing& other) noexcept;
-
-// Gives an entry that the page cache does not have after all the class of those that wait for a disk, or none.
-void leave_cached(Entry& entry) noexcept;
 
 }  // namespace sluice::batch

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts go in ranges, in their order: device memory that is coalesced as entries of a batch do
 // (batch/classifier.h), host memory by one call of the system, ragged parts of an O_DIRECT file by one transfer of
-// staging memory, everything else by itself (request/transfer.cpp). It is counted and watched once for all of them.
+// staging memory, everything else by itself (request/one.cpp). It is counted and watched once for all of them.
 #include "batch/vectored.h"
 
 #include <algorithm>
@@ -24,8 +24,9 @@
 #include "paths/bounce_copier.h"
 #include "paths/table.h"
 #include "process/in_flight.h"
+#include "request/group.h"
+#include "request/run.h"
 #include "request/slow_log.h"
-#include "request/transfer.h"
 #include "route/route.h"
 #include "staging/bounce_buffer.h"
 
@@ -51,13 +52,18 @@ class Run {
  public:
   Run(process::Process& process, process::File& file, const VectoredCall& call,
       observe::VectoredTransfer& seen) noexcept
-      : process_(process), file_(file), call_(call), seen_(seen), alone_only_(!may_coalesce(file)) {}
+      : process_(process),
+        file_(file),
+        call_(call),
+        seen_(seen),
+        alone_only_(file.options.copy_mode == paths::CopyMode::plain || file.operations != nullptr),
+        checked_(file.options.verify || file.session->config->explain) {}
 
   Outcome all() noexcept {
     while (!ended_ && find_next()) {
       const bool several = !alone_only_ && !std::exchange(alone_, false) && next_ + 1 < call_.parts.size();
-      if (several && (through_staging() || straight() || through_bounce_buffer())) continue;
-      take(request::transfer_part(process_, file_, part_at(next_), seen_), part_at(next_).size);
+      if (several && (through_staging() || (!checked_ && (straight() || through_bounce_buffer())))) continue;
+      take(move_part(part_at(next_), seen_), part_at(next_).size);
     }
     if (tally_.transfers > 0) observe::count_path(way_, tally_);
     return done_ > 0 ? Outcome::bytes(done_) : failure_;
@@ -116,6 +122,14 @@ class Run {
     if (!failure_.ok()) tally_.errors = 1;
   }
 
+  // By itself.
+  Outcome move_part(const request::Call& part, observe::VectoredTransfer& seen) noexcept {
+    request::Item item{part, &file_};
+    const Outcome moved = request::run(process_, item, {.caller = request::Caller::part});
+    seen.add(item.device, moved.count(), item.path, request::aligned(part));
+    return moved;
+  }
+
   // False: nothing goes this way.
   bool through_staging() noexcept;
   void gather_for_device(VectoredLease& loan) noexcept;
@@ -132,6 +146,7 @@ class Run {
   const VectoredCall& call_;
   observe::VectoredTransfer& seen_;
   const bool alone_only_;  // nothing is coalesced here
+  const bool checked_;     // verified or explained, as what goes through the door is
   std::size_t next_ = 0;   // part
   std::uint64_t inside_ = 0;
   std::uint64_t done_ = 0;
@@ -151,18 +166,20 @@ void Run::gather_for_device(VectoredLease& loan) noexcept {
   for (std::size_t i = next_; i < call_.parts.size() && !loan.is_full(); ++i) {
     if (call_.parts[i].len == 0) continue;
     Entry& entry = loan.add();
-    entry.call = part_at(i, before);
     entry.file = classifier.file_of(call_.handle);
-    if (entry.file && request::check(*entry.file, entry.call).ok()) classifier.look_at(entry);
-    Coalescing& coalescing = entry.coalescing;
-    if (coalescing.batch_class == BatchClass::cached && not_cached_) leave_cached(entry);
-    const Coalescing& first = loan->entries[0].coalescing;
-    const bool joins = coalescing.batch_class != BatchClass::none &&
-                       loan.count() <= most_in_a_group(first.batch_class) &&
-                       (loan.count() == 1 || can_coalesce(first, coalescing)) &&
-                       (coalescing.batch_class != BatchClass::disk || !no_disk_ring_);
+    entry.item = {part_at(i, before), &file_};
+    if (entry.file && request::check(file_, entry.item.call).ok()) classifier.look_at(entry);
+    if (entry.group_class() == GroupClass::cached && not_cached_) {
+      request::go_on(entry.item, paths::rest_of(entry.known.grouping, file_, entry.item.call.size),
+                     request::Counts::no);
+    }
+    const request::Known& first = loan->entries[0].known;
+    const bool joins = entry.group_class() != GroupClass::none &&
+                       loan.count() <= paths::most_in_a_group(first.grouping.group_class) &&
+                       (loan.count() == 1 || request::can_go_together(first, entry.known)) &&
+                       (entry.group_class() != GroupClass::disk || !no_disk_ring_);
     if (!joins) return loan.drop_last();
-    before += entry.call.size;
+    before += entry.item.call.size;
   }
 }
 
@@ -173,40 +190,45 @@ bool Run::through_staging() noexcept {
   if (loan.count() < 2) return false;
   const std::size_t count = loan.count();
   for (std::size_t i = 0; i < count; ++i) {
-    loan->order[i] = &loan->entries[i];
+    loan->order[i] = &loan->entries[i].item;
     loan->slots[i] = static_cast<std::uint16_t>(i);
   }
   const std::span order(loan->order.data(), count);
-  if (GroupRunner::part_as_submitted(order, std::span(loan->slots).first(count)) < count) return false;
-  loan->runner.carry_as_one(order, std::span(loan->endings).first(count));
+  if (loan->carrier.part_as_submitted(order, std::span(loan->slots).first(count)) < count) return false;
+  class Deaf final : public request::Completion {
+   public:
+    void ended(std::span<const std::uint16_t> /*numbers*/) noexcept override {}
+  };
+  Deaf nobody;
+  request::run(process_, order,
+               {.caller = request::Caller::part, .group = &loan->carrier, .bond = transfer::Bond::one_transfer},
+               nobody);
   return settle(loan);
 }
 
 // How far they have come, as one transfer. What was left goes on in another class: what the page cache does not
 // have with those that wait for a disk, the rest by itself.
 bool Run::settle(VectoredLease& loan) noexcept {
-  const Coalescing first = loan->entries[0].coalescing;
+  const request::Known first = loan->entries[0].known;
   std::uint64_t moved = 0;
   for (std::size_t i = 0; i < loan.count(); ++i) {
     const Entry& entry = loan->entries[i];
-    const Ending& ending = loan->endings[i];
-    const bool is_left = ending.status == CUFILE_WAITING;
-    if (ending.status == CUFILE_FAILED) failure_ = Outcome::system_error(static_cast<int>(-ending.result));
-    const std::uint64_t bytes = is_left                            ? entry.progress.there
-                                : ending.status == CUFILE_COMPLETE ? static_cast<std::uint64_t>(ending.result)
-                                                                   : 0;
+    const request::Item& item = entry.item;
+    const bool is_left = !item.ended;
+    if (!is_left && !item.outcome.ok()) failure_ = item.outcome;
+    const std::uint64_t bytes = is_left ? item.progress.there : item.outcome.count();
     moved += bytes;
-    seen_.add(entry.coalescing.memory.device, bytes, first.path->traits.id, request::aligned(entry.call));
+    seen_.add(entry.known.memory.device, bytes, first.path->traits.id, request::aligned(item.call));
     if (is_left) {
-      if (entry.coalescing.batch_class == BatchClass::disk && !not_cached_) {
+      if (entry.group_class() == GroupClass::disk && !not_cached_) {
         not_cached_ = true;
       } else {
         alone_ = true;
-        if (entry.call.size > 0 && moved == 0 && not_cached_) no_disk_ring_ = true;
+        if (item.call.size > 0 && moved == 0 && not_cached_) no_disk_ring_ = true;
       }
       break;
     }
-    ended_ = bytes < entry.call.size;
+    ended_ = bytes < item.call.size;
     if (ended_) break;
   }
   if (moved > 0 || ended_) count_way({first.path->traits.id, first.reason}, moved);
@@ -279,7 +301,7 @@ bool Run::straight() noexcept {
 // Plain memory all of which may be touched; larger parts are worth a transfer of their own.
 bool Run::is_small_and_there(Entry& entry) noexcept {
   constexpr std::uint64_t largest = 65536;
-  const request::Call& part = entry.call;
+  const request::Call& part = entry.item.call;
   if (part.size > largest || !request::check(file_, part).ok()) return false;
   if (is_plain(part, entry.registration)) return true;
   const auto base = reinterpret_cast<std::uint64_t>(part.base);
@@ -295,7 +317,7 @@ bool Run::is_small_and_there(Entry& entry) noexcept {
     if (!same || !inside) return false;
   }
   gpu::settle(memory, address);
-  entry.coalescing.memory = memory;
+  entry.known.memory = memory;
   return true;
 }
 
@@ -308,13 +330,13 @@ std::uint64_t Run::gather_for_bounce(VectoredLease& loan, std::size_t room) noex
   for (std::size_t i = next_; i < call_.parts.size() && !loan.is_full(); ++i) {
     if (call_.parts[i].len == 0) continue;
     Entry& entry = loan.add();
-    entry.call = part_at(i, wanted);
-    if (entry.call.size > room - wanted || !is_small_and_there(entry)) {
+    entry.item.call = part_at(i, wanted);
+    if (entry.item.call.size > room - wanted || !is_small_and_there(entry)) {
       loan.drop_last();
       break;
     }
-    ragged = ragged || !is_in_step(entry.call, now.size());
-    wanted += entry.call.size;
+    ragged = ragged || !is_in_step(entry.item.call, now.size());
+    wanted += entry.item.call.size;
   }
   return loan.count() >= 2 && ragged ? wanted : 0;
 }
@@ -322,7 +344,7 @@ std::uint64_t Run::gather_for_bounce(VectoredLease& loan, std::size_t room) noex
 // What one transfer has brought is copied part by part; a part that its memory refuses goes by itself next, and finds
 // out.
 bool Run::through_bounce_buffer() noexcept {
-  const process::Options& options = file_.session->options;
+  const process::Options& options = file_.options;
   if (!file_.facts.direct || !route::compat_is_allowed(options.rules)) return false;
   VectoredLease loan;
   staging::BounceBuffer bounce = staging::BounceBuffer::take();
@@ -333,29 +355,29 @@ bool Run::through_bounce_buffer() noexcept {
       call_.direction, call_.handle, bounce.bytes().data(), wanted, part_at(next_).file_offset, 0};
   const bool reads = call_.direction == Direction::read;
   observe::VectoredTransfer of_bounce;
-  Outcome moved = reads ? request::transfer_part(process_, file_, whole, of_bounce) : Outcome::bytes(wanted);
+  Outcome moved = reads ? move_part(whole, of_bounce) : Outcome::bytes(wanted);
   std::uint64_t copied = 0;
   for (std::size_t i = 0; i < loan.count() && copied < moved.count(); ++i) {
     const Entry& entry = loan->entries[i];
-    const std::span bytes = bounce.bytes().subspan(copied, std::min(entry.call.size, moved.count() - copied));
-    const std::uint64_t address =
-        reinterpret_cast<std::uint64_t>(entry.call.base) + static_cast<std::uint64_t>(entry.call.buffer_offset);
-    paths::BounceCopier bounce_copier(entry.coalescing.memory, options.copy_mode, bounce);
+    const std::span bytes = bounce.bytes().subspan(copied, std::min(entry.item.call.size, moved.count() - copied));
+    const std::uint64_t address = reinterpret_cast<std::uint64_t>(entry.item.call.base) +
+                                  static_cast<std::uint64_t>(entry.item.call.buffer_offset);
+    paths::BounceCopier bounce_copier(entry.known.memory, options.copy_mode, bounce);
     if (!(reads ? bounce_copier.to_memory(address, bytes) : bounce_copier.from_memory(bytes, address)).ok()) break;
     copied += bytes.size();
   }
   if (!reads) {
     if (copied < wanted) return false;
-    moved = request::transfer_part(process_, file_, whole, of_bounce);
+    moved = move_part(whole, of_bounce);
     copied = moved.count();
   }
   if (!moved.ok()) failure_ = moved;
   for (std::size_t i = 0, notified = 0; i < loan.count() && notified < copied;
-       notified += loan->entries[i++].call.size) {
+       notified += loan->entries[i++].item.call.size) {
     const Entry& entry = loan->entries[i];
-    const bool on_device = !facts::is_host(entry.coalescing.memory.kind);
-    seen_.add(on_device ? entry.coalescing.memory.device : -1, std::min(entry.call.size, copied - notified),
-              paths::last_path().traits.id, request::aligned(entry.call));
+    const bool on_device = !facts::is_host(entry.known.memory.kind);
+    seen_.add(on_device ? entry.known.memory.device : -1, std::min(entry.item.call.size, copied - notified),
+              paths::last_path().traits.id, request::aligned(entry.item.call));
   }
   alone_ = copied < moved.count();
   ended_ = !alone_ && moved.count() < wanted;

@@ -8,16 +8,14 @@
 #include <span>
 
 #include "batch/entry.h"
-#include "batch/group_runner.h"
 
 namespace sluice::batch {
 
 struct VectoredGroup {
   std::array<Entry, most_in_a_batch> entries;
-  std::array<Entry*, most_in_a_batch> order;
+  std::array<request::Item*, most_in_a_batch> order;
   std::array<std::uint16_t, most_in_a_batch> slots;
-  std::array<Ending, most_in_a_batch> endings;
-  GroupRunner runner;
+  request::Group carrier;
 };
 
 // Empty when all of them are lent, or there is no memory: then parts go one by one. What the entries hold on to goes

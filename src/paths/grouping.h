@@ -23,12 +23,21 @@ struct Grouping {
   GroupClass group_class = GroupClass::none;
   io::CompletionMode completion = io::CompletionMode::interrupt;  // of the drive's own transfers
   std::uint8_t max_groups = 1;                                    // how many such groups may be under way at a time
+  bool may_wait = false;                                          // for storage, and for how long nobody knows
+
+  friend bool operator==(const Grouping&, const Grouping&) = default;
 };
 
-// Through staging memory: what a class takes of one file, and how.
-bool fits(GroupClass group_class, const File& file, std::uint64_t size) noexcept;
+// Through staging memory: how an item of that class goes with others, or that it does not.
+Grouping through_staging(GroupClass group_class, const File& file, std::uint64_t size) noexcept;
+// How what a group has left goes on: what the page cache did not have waits for a disk, all else goes by itself.
+Grouping rest_of(const Grouping& before, const File& file, std::uint64_t size) noexcept;
+
+// The largest item of a class, and how many there are in a group.
 std::uint64_t largest_in(GroupClass group_class) noexcept;
-std::uint8_t max_groups_of(GroupClass group_class, const File& file) noexcept;
+inline constexpr std::size_t most_in_any_group = 256;
+std::size_t most_in_a_group(GroupClass group_class) noexcept;
+
 // What O_DIRECT reads and writes are multiples of.
 std::uint32_t block_of(const File& file) noexcept;
 

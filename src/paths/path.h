@@ -79,6 +79,12 @@ struct Item {
   // moved. Memory behind the count and file content outside the piece are as they were. (But where a descriptor has
   // come to belong to another file, that one's bytes may be in the memory.)
   base::Outcome outcome = base::Outcome::bytes(0);
+
+  // Of one that goes with others. It has not ended where they could not carry it: the outcome is what is in place, and
+  // the rest goes on as paths::rest_of() tells.
+  bool ended = false;
+  bool stopped = false;  // the path does not go on with it
+  bool alone = false;    // nor does any group
 };
 
 // Told of items that have ended while others are on their way: their numbers among those that are moved.
@@ -100,15 +106,18 @@ enum class Need : std::uint8_t {
 // A refusal that nobody has to hear of: the path is for files of another kind.
 inline constexpr auto unconcerned = SLUICE_REASON_COUNT;
 
+class GroupMover;  // paths/group_mover.h
+
 class Path {
  public:
   struct Traits {
     sluice_path_t id;
     // Why a request takes this path. The last path of the table has none: what keeps a request from the others.
     route::Reason taken = unconcerned;
-    bool whole_blocks_only = false;  // the last path has the edges, and what this one does not go on with
-    bool cpu_moves = false;          // device memory goes this way only where allow_compat_mode lets it
-    bool doubts_short = false;       // a read that comes short while the file goes on is asked for again
+    bool device_memory_only = false;  // it refuses host memory without being asked
+    bool whole_blocks_only = false;   // the last path has the edges, and what this one does not go on with
+    bool cpu_moves = false;           // device memory goes this way only where allow_compat_mode lets it
+    bool doubts_short = false;        // a read that comes short while the file goes on is asked for again
   };
 
   explicit constexpr Path(const Traits& own) noexcept : traits(own) {}
@@ -132,6 +141,8 @@ class Path {
   virtual bool checks_descriptor(const Ends& ends, base::Direction direction, std::uint64_t length) const noexcept;
   // With which others an item of one segment may go; by itself unless a path says more.
   virtual Grouping grouping(const Facts& facts, const route::Segment& all) const noexcept;
+  // What moves such a group. Null: there is no memory.
+  virtual std::unique_ptr<GroupMover> group_mover(GroupClass group_class) const noexcept;
   // Moves items that are cut as it wants them, and answers in each.
   virtual void move(std::span<Item> items, Completion& completion) const noexcept = 0;
 

@@ -17,6 +17,7 @@
 #include "io/prefetch.h"
 #include "observe/copy_counters.h"
 #include "paths/bounce_copier.h"
+#include "paths/posix_group.h"
 #include "paths/prefetch_range.h"
 #include "staging/bounce_buffer.h"
 #include "staging/mailbox_lease.h"
@@ -41,17 +42,6 @@ using transfer::Through;
 constexpr std::uint64_t smallest_to_prefetch = std::uint64_t{128} << 10U;
 // What the CPU stores into a mapping by itself.
 constexpr std::uint64_t largest_for_bar_mapping = std::uint64_t{16} << 10U;
-
-transfer::CopyEngine copy_engine_of(CopyMode copy_mode) {
-  switch (copy_mode) {
-    case CopyMode::kernel:
-      return transfer::CopyEngine::kernel;
-    case CopyMode::copy_engine:
-      return transfer::CopyEngine::engine;
-    default:
-      return transfer::CopyEngine::automatic;
-  }
-}
 
 std::span<std::byte> caller_bytes(std::uint64_t address, std::uint64_t length) {
   return {reinterpret_cast<std::byte*>(address), length};
@@ -391,12 +381,16 @@ bool Posix::checks_descriptor(const Ends& ends, Direction direction, std::uint64
 }
 
 Grouping Posix::grouping(const Facts& facts, const route::Segment& all) const noexcept {
-  if (all.carry != SegmentMode::bounce) return {};
-  const GroupClass usual = facts.direction == Direction::write ? GroupClass::write
-                           : facts.file.facts.direct           ? GroupClass::disk
-                                                               : GroupClass::cached;
-  if (all.length > largest_in(usual) || !fits(usual, facts.file, all.length)) return {};
-  return {.group_class = usual, .max_groups = max_groups_of(usual, facts.file)};
+  const bool one_by_one = facts.file.options.copy_mode == CopyMode::plain || facts.file.operations != nullptr;
+  if (all.carry != SegmentMode::bounce || one_by_one) return {};
+  const GroupClass group_class = facts.direction == Direction::write ? GroupClass::write
+                                 : facts.file.facts.direct           ? GroupClass::disk
+                                                                     : GroupClass::cached;
+  return through_staging(group_class, facts.file, all.length);
+}
+
+std::unique_ptr<GroupMover> Posix::group_mover(GroupClass group_class) const noexcept {
+  return staging_group(group_class);
 }
 
 void Posix::move(std::span<Item> items, Completion& /*completion*/) const noexcept {

@@ -19,6 +19,7 @@ class Posix final : public Path {
   // is half. A small read that finds out so late has brought bytes of another file, and fails.
   bool checks_descriptor(const Ends& ends, base::Direction direction, std::uint64_t length) const noexcept override;
   Grouping grouping(const Facts& facts, const route::Segment& all) const noexcept override;
+  std::unique_ptr<GroupMover> group_mover(GroupClass group_class) const noexcept override;
   void move(std::span<Item> items, Completion& completion) const noexcept override;
 };
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "paths/group_mover.h"
+
 namespace sluice::paths {
 
 using route::Reason;
@@ -52,6 +54,10 @@ Grouping Path::grouping(const Facts& /*facts*/, const route::Segment& /*all*/) c
   return {};
 }
 
+std::unique_ptr<GroupMover> Path::group_mover(GroupClass /*group_class*/) const noexcept {
+  return nullptr;
+}
+
 void Path::tell_reasons(const Facts& facts, std::vector<Reason>& reasons) const {
   const std::optional<Reason> refusal = refuses(facts);
   if (refusal && *refusal != unconcerned) reasons.push_back(*refusal);
@@ -63,13 +69,21 @@ std::string Path::words(const Facts& /*facts*/) const {
 
 Decision decide(const Facts& facts, const route::Shape& shape, const Trying& trying) noexcept {
   Decision decided;
+  const bool is_host = facts::is_host(facts.memory.kind);
+  const Path* const last = table.back();
   for (const Path* const path : table) {
-    if (const std::optional<Reason> refusal = refusal_of(*path, facts, trying)) {
-      if (*refusal != unconcerned) decided.reason = *refusal;
+    if (path->traits.device_memory_only && is_host) {
+      decided.reason = SLUICE_REASON_HOST_MEMORY;
       continue;
     }
+    if (path != last) {
+      if (const std::optional<Reason> refusal = refusal_of(*path, facts, trying)) {
+        if (*refusal != unconcerned) decided.reason = *refusal;
+        continue;
+      }
+    }
     if (shape.size > 0) {
-      decided.segments = route::cut(path->cutting(facts), shape);
+      route::cut(decided.segments, path->cutting(facts), shape);
       if (path->traits.whole_blocks_only && !has_whole_blocks(decided.segments)) {
         decided.reason = SLUICE_REASON_RAGGED_REQUEST;
         continue;

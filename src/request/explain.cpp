@@ -11,7 +11,6 @@
 #include "facts/nvme_paths.h"
 #include "gpu/cuda_api.h"
 #include "paths/table.h"
-#include "request/transfer.h"
 #include "route/reasons.h"
 
 namespace sluice::request {
@@ -90,15 +89,14 @@ Reasons all_reasons(process::File& file, const facts::BufferFacts& memory, const
           detail_of(file, memory, shape.direction)};
 }
 
-void explain_once(process::File& file, const request::Request& request, const facts::BufferFacts& memory,
-                  const request::Result& result) noexcept {
+void explain_once(process::File& file, const Request& request, const facts::BufferFacts& memory,
+                  const paths::Path& path, route::Reason reason) noexcept {
   if (file.explained.exchange(true, std::memory_order_relaxed)) return;
   try {
-    const route::ReasonText* const text = route::reason_text(result.reason);
+    const route::ReasonText* const text = route::reason_text(reason);
     const route::Shape shape{request.direction, request.at.value, request.address, request.size};
     say(fmt::format("sluice: {}: path {}, because {}: {} [{}]\n", name_of_file(file.descriptor()),
-                    route::path_name(result.path->traits.id), text->name, text->sentence,
-                    explain(file, memory, shape).detail));
+                    route::path_name(path.traits.id), text->name, text->sentence, explain(file, memory, shape).detail));
   } catch (...) {  // NOLINT(bugprone-empty-catch): an explanation that cannot be made must not fail the transfer
   }
 }

@@ -28,8 +28,8 @@ struct Reasons {
 Reasons all_reasons(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape);
 
 // SLUICE_EXPLAIN=1: one line a handle on stderr, with its first transfer.
-void explain_once(process::File& file, const request::Request& request, const facts::BufferFacts& memory,
-                  const request::Result& result) noexcept;
+void explain_once(process::File& file, const Request& request, const facts::BufferFacts& memory,
+                  const paths::Path& path, route::Reason reason) noexcept;
 // The line of a handle that goes without ever having moved a byte.
 void explain_unused(process::File& file) noexcept;
 

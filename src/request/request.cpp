@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// The synchronous sink: everything on the caller's thread.
 #include "request/request.h"
 
 #include <cerrno>
@@ -8,7 +7,6 @@
 #include "gpu/settle.h"
 #include "observe/path_counters.h"
 #include "observe/probes.h"
-#include "observe/trace.h"
 #include "request/read_on.h"
 #include "request/verify.h"
 
@@ -106,7 +104,7 @@ Result attempt(const Request& request, const paths::Ends& ends) noexcept {
 
 }  // namespace
 
-Result run(const Request& request, const paths::Ends& ends) noexcept {
+Result carry_out(const Request& request, const paths::Ends& ends) noexcept {
   Result result = attempt(request, ends);
   // A program may have brought its driver along after this memory was looked up: what the kernel calls a bad address
   // may be a device's. Another thread may have found that driver meanwhile, so only what was known then counts.
@@ -119,13 +117,6 @@ Result run(const Request& request, const paths::Ends& ends) noexcept {
       result = attempt(request, {ends.file, ends.now, memory, ends.handle, ends.registered, ends.device});
     }
   }
-  if (result.path == nullptr) return result;
-  const bool counted_in_part = result.outcome.ok() && result.counted > 0;
-  const sluice_path_t path = result.path->traits.id;
-  observe::count_path(path, result.reason, request.direction,
-                      counted_in_part ? Outcome::bytes(result.outcome.count() - result.counted) : result.outcome);
-  observe::trace({request.direction, ends.file.descriptor(), request.at.value, request.size, path, result.reason},
-                 result.outcome);
   return result;
 }
 

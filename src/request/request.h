@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A request's life: decided, carried segment by segment, checked where asked for, counted.
+// A request: decided, carried segment by segment, checked where asked for.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Result {
   std::uint64_t counted = 0;  // bytes of the outcome that went another way before, and are counted there
 };
 
-// Runs on the calling thread and returns when the last byte is in place. No lock, no heap, no exception.
-Result run(const Request& request, const paths::Ends& ends) noexcept;
+// Runs on the calling thread and returns when the last byte is in place.
+Result carry_out(const Request& request, const paths::Ends& ends) noexcept;
 
 }  // namespace sluice::request

@@ -9,7 +9,7 @@
 
 #include "facts/nvme_paths.h"
 #include "observe/log.h"
-#include "request/transfer.h"
+#include "request/item.h"
 
 namespace sluice::request {
 

@@ -82,7 +82,7 @@ Cutting cut_for_cpu(const facts::FileFacts& file, facts::MemoryKind kind, const 
 // For the drive.
 Cutting cut_for_drive(const facts::FileFacts& file) noexcept;
 
-// Of a request of some bytes.
-Segments cut(const Cutting& cutting, const Shape& shape) noexcept;
+// A request of some bytes.
+void cut(Segments& segments, const Cutting& cutting, const Shape& shape) noexcept;
 
 }  // namespace sluice::route

@@ -104,8 +104,8 @@ Cutting cut_for_drive(const facts::FileFacts& file) noexcept {
           std::max<std::uint64_t>(1, file.offset_alignment)};
 }
 
-Segments cut(const Cutting& cutting, const Shape& shape) noexcept {
-  Segments segments;
+void cut(Segments& segments, const Cutting& cutting, const Shape& shape) noexcept {
+  segments.count = 0;
   if (!cutting.by_blocks) {
     add(segments, 0, shape.size, cutting.whole);
   } else if (shape.direction == base::Direction::write) {
@@ -116,7 +116,6 @@ Segments cut(const Cutting& cutting, const Shape& shape) noexcept {
     // One segment even when it is ragged: a bounce buffer has room for the whole blocks around it.
     add(segments, 0, shape.size, SegmentMode::bounce);
   }
-  return segments;
 }
 
 }  // namespace sluice::route

@@ -138,9 +138,12 @@ void StreamCall::run(StreamCopier& copier) noexcept {
     if (is_small_read && !looked_) is_quick();
     if (is_cached_) copier.open_soon();
     InOrder device(copier);
+    request::Item item{call, &*file};
     outcome =
-        request::transfer_in_stream(process_, *file, call, copier.carries() ? &device : nullptr,
-                                    options_.fixes_all() ? request::OffsetsAre::fixed : request::OffsetsAre::read_late);
+        request::run(process_, item,
+                     {.caller = request::Caller::stream,
+                      .device = copier.carries() ? &device : nullptr,
+                      .offsets = options_.fixes_all() ? request::OffsetsAre::fixed : request::OffsetsAre::read_late});
   } else {
     observe::count_transfer({.direction = call.direction, .requested = call.size}, outcome);
   }

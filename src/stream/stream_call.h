@@ -8,7 +8,7 @@
 
 #include "gpu/cuda_abi.h"
 #include "process/process.h"
-#include "request/transfer.h"
+#include "request/run.h"
 #include "stream/channel/stream_channel.h"
 
 namespace sluice::stream {

@@ -107,7 +107,9 @@ void transfer_behind(process::Process& driver, cuda::Stream stream, const LateCa
   }
   // What earlier work wrote into the parameters is there.
   const request::Call now{call.direction, call.handle, call.base, *call.size, *call.file_offset, *call.buffer_offset};
-  *call.moved = static_cast<ssize_t>(request::transfer_in_stream(driver, file, now, nullptr, offsets).value());
+  request::Item item{now, &file};
+  const request::Options options{.caller = request::Caller::stream, .offsets = offsets};
+  *call.moved = static_cast<ssize_t>(request::run(driver, item, options).value());
 }
 
 // Of no bytes there is nothing that a handle would be needed for.

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The I/O matrix: a test a place and direction, each running its cases through cuFileRead or cuFileWrite and comparing
-// every byte in and around the range, in memory and in the file, with a model.
+// The I/O matrix: a test a place and direction, each running its cases through a call, a batch or a stream, and
+// comparing every byte in and around the range, in memory and in the file, with a model.
 //
 //   io_matrix [--case=NAME] [GoogleTest's arguments]
 //
 //   SLUICE_TEST_SEED     repeats a run
 //   SLUICE_TEST_FULL=1   runs all cases, not a sample
 //   SLUICE_TEST_SAMPLE   the size of the sample in percent of the usual one
+//   SLUICE_TEST_DOOR     batch or stream: every case goes through that door, and not by a call
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include <string_view>
 
 #include "contract/matrix_case.h"
+#include "contract/matrix_door.h"
 #include "contract/matrix_target.h"
 #include "support/calls.h"
 #include "support/run.h"
@@ -102,9 +104,9 @@ class Runner {
   ::testing::AssertionResult read() {
     const std::uint64_t left = target_.size() - std::min(target_.size(), shape_.file_offset);
     const std::uint64_t expected = std::min(shape_.size, left);
-    const Transfer transfer =
-        support::read_file(handle_, memory_.at(shape_.base_offset), shape_.size, file_offset(), buffer_offset());
-    if (auto same = same_count(support::moved(expected), transfer); !same) return same;
+    const Transfer answer =
+        transfer(case_.direction, handle_, memory_.at(shape_.base_offset), shape_.size, file_offset(), buffer_offset());
+    if (auto same = same_count(support::moved(expected), answer); !same) return same;
 
     const Bytes found = memory_.get(shape_.buffer_offset - kGuard, around_.size());
     const std::span<const unsigned char> all(found);
@@ -116,9 +118,9 @@ class Runner {
   }
 
   ::testing::AssertionResult write() {
-    const Transfer transfer =
-        support::write_file(handle_, memory_.at(shape_.base_offset), shape_.size, file_offset(), buffer_offset());
-    ::testing::AssertionResult result = same_count(support::moved(shape_.size), transfer);
+    const Transfer answer =
+        transfer(case_.direction, handle_, memory_.at(shape_.base_offset), shape_.size, file_offset(), buffer_offset());
+    ::testing::AssertionResult result = same_count(support::moved(shape_.size), answer);
     if (result) {
       result = same_part("memory that was written from", around_,
                          memory_.get(shape_.buffer_offset - kGuard, around_.size()));

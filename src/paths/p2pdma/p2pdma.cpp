@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "gpu/memory.h"
 #include "io/direct_io.h"
 #include "observe/log.h"
+#include "paths/p2pdma/group.h"
 #include "paths/p2pdma/pairs.h"
 #include "paths/p2pdma/trial.h"
 #include "route/route.h"
@@ -158,7 +160,11 @@ void P2pdma::try_out(const Ends& ends, Need need) const noexcept {
 Grouping P2pdma::grouping(const Facts& facts, const route::Segment& all) const noexcept {
   const DirectPair* const pair = pair_of(facts.file, facts.memory);
   if (all.carry != route::SegmentMode::direct || pair == nullptr) return {};
-  return {GroupClass::direct, completion_of(facts.file.options, *pair, all.length), 2};
+  return {GroupClass::direct, completion_of(facts.file.options, *pair, all.length), 2, true};
+}
+
+std::unique_ptr<GroupMover> P2pdma::group_mover(GroupClass /*group_class*/) const noexcept {
+  return std::unique_ptr<GroupMover>(new (std::nothrow) DirectGroup);
 }
 
 void P2pdma::move(std::span<Item> items, Completion& /*completion*/) const noexcept {

@@ -16,7 +16,10 @@ namespace sluice::paths {
 class P2pdma final : public Path {
  public:
   constexpr P2pdma() noexcept
-      : Path({.id = SLUICE_PATH_P2PDMA, .taken = SLUICE_REASON_DIRECT, .whole_blocks_only = true}) {}
+      : Path({.id = SLUICE_PATH_P2PDMA,
+              .taken = SLUICE_REASON_DIRECT,
+              .device_memory_only = true,
+              .whole_blocks_only = true}) {}
 
   std::unique_ptr<SessionAttachment> of_session(const Options& options) const override;
   std::unique_ptr<Attachment> of_file(const File& file, SessionAttachment* session) const override;
@@ -24,6 +27,7 @@ class P2pdma final : public Path {
   route::Cutting cutting(const Facts& facts) const noexcept override;
   void try_out(const Ends& ends, Need need) const noexcept override;
   Grouping grouping(const Facts& facts, const route::Segment& all) const noexcept override;
+  std::unique_ptr<GroupMover> group_mover(GroupClass group_class) const noexcept override;
   void move(std::span<Item> items, Completion& completion) const noexcept override;
   void tell_reasons(const Facts& facts, std::vector<route::Reason>& reasons) const override;
   std::string words(const Facts& facts) const override;

@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the arguments of a call to a request, and back.
-#include "request/transfer.h"
+#include "request/one.h"
 
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <limits>
 #include <optional>
 
 #include "facts/descriptor_check.h"
-#include "gpu/introduce.h"
 #include "gpu/memory.h"
 #include "gpu/settle.h"
-#include "observe/probes.h"
-#include "observe/statistics.h"
 #include "paths/path.h"
 #include "process/in_flight.h"
 #include "request/explain.h"
 #include "request/request.h"
-#include "request/slow_log.h"
 
 namespace sluice::request {
 
@@ -68,27 +62,23 @@ bool reaches_back(const Call& call, std::uint64_t address, const facts::BufferFa
   return facts::is_host(memory.kind) || gpu::contiguous_bytes(address, base - address) == base - address;
 }
 
-// Where a call comes from, and what has been done of it.
-struct Caller {
-  bool batch = false;
-  Progress progress;
-  paths::DeviceSide* device = nullptr;
-  bool in_stream = false;
-  bool may_reach_back = false;  // by a negative offset, also from a pointer that was registered
-};
+// By a negative offset, also from a pointer that was registered.
+bool may_reach_back(const Options& options) noexcept {
+  return options.caller == Caller::stream && options.offsets == OffsetsAre::read_late;
+}
 
-Outcome resolve(process::Process& process, const Call& call, std::uint64_t address, const Caller& caller,
+Outcome resolve(process::Process& process, const Call& call, std::uint64_t address, const Options& options,
                 Memory& memory) noexcept {
   // What the call found stays until its stream has got beyond this transfer, also where the program has freed it behind
   // the transfer and the driver has forgotten it.
   const facts::BufferFacts* const remembered =
-      caller.device != nullptr ? caller.device->remembers(address, call.size) : nullptr;
+      options.device != nullptr ? options.device->remembers(address, call.size) : nullptr;
   memory.facts = remembered != nullptr ? *remembered : gpu::inspect(address);
   const auto base = reinterpret_cast<std::uint64_t>(call.base);
   if (const auto range = process.ranges().find(base, address, call.size)) {
     memory.registration = process.buffers().pin(range->handle);
     if (memory.registration && call.buffer_offset < 0 && leaves_registered(*memory.registration, call) &&
-        !(caller.may_reach_back && reaches_back(call, address, memory.facts))) {
+        !(may_reach_back(options) && reaches_back(call, address, memory.facts))) {
       return Outcome::refused(CU_FILE_INTERNAL_ERROR);
     }
     // Host memory may be registered as long as all addresses: a device's is not meant then.
@@ -101,7 +91,7 @@ Outcome resolve(process::Process& process, const Call& call, std::uint64_t addre
       if (whole) return Outcome::bytes(0);
       // By the pointer that was registered a transfer has to stay inside. By any other one it is a transfer of memory
       // that lies where it lies, as with NVIDIA's library.
-      if (range->base == base && !memory.inside && call.buffer_offset >= 0 && !caller.batch) {
+      if (range->base == base && !memory.inside && call.buffer_offset >= 0 && options.caller != Caller::batch) {
         return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
       }
     }
@@ -149,17 +139,13 @@ std::optional<Outcome> told_of_registration(process::Process& process, const pro
   return call.size == 0 ? std::optional(Outcome::bytes(0)) : std::nullopt;
 }
 
-// What the statistics want to know of a transfer besides.
-struct Seen {
-  facts::BufferFacts memory;
-  sluice_path_t path = SLUICE_PATH_POSIX;
-};
-
-Outcome run(process::Process& process, process::File& file, const Call& call, const Caller& caller,
-            Seen& seen) noexcept {
+// What is left of an item, as far as it gets.
+Outcome run_rest(process::Process& process, Item& item, const Call& call, const Options& options, Way& way) noexcept {
+  process::File& file = *item.file;
   const Outcome refusal = check(file, call);
   facts::DescriptorCheck now(file.descriptor(), file.facts);
-  if ((!refusal.ok() || call.size == 0 || call.buffer_offset < 0) && !caller.in_stream && !caller.batch) {
+  const bool waited_for = options.caller == Caller::call || options.caller == Caller::part;
+  if ((!refusal.ok() || call.size == 0 || call.buffer_offset < 0) && waited_for) {
     if (const auto told = told_of_registration(process, file, call)) return *told;
     if (refusal.error() == EFAULT && is_behind_the_end(file, call, now)) return Outcome::bytes(0);
   }
@@ -173,8 +159,8 @@ Outcome run(process::Process& process, process::File& file, const Call& call, co
   }
 
   Memory memory;
-  const Outcome resolved = resolve(process, bounded, address, caller, memory);
-  seen.memory = memory.facts;
+  const Outcome resolved = resolve(process, bounded, address, options, memory);
+  item.device = facts::is_host(memory.facts.kind) ? -1 : memory.facts.device;
   if (!resolved.ok()) {
     const bool fits = call.direction == Direction::read && file.operations == nullptr && call.buffer_offset >= 0 &&
                       resolved.error() == CU_FILE_CUDA_POINTER_RANGE_ERROR && ends_within(now, offset, memory.there);
@@ -182,36 +168,21 @@ Outcome run(process::Process& process, process::File& file, const Call& call, co
     if (memory.there == 0) return Outcome::bytes(0);  // from its end on there is nothing to read
     bounded.size = memory.there;
   }
-  if (caller.device == nullptr) gpu::settle(memory.facts, address);
+  if (options.device == nullptr) gpu::settle(memory.facts, address);
   if (memory.facts.kind != facts::MemoryKind::plain_host) watch_exit_behind_the_driver();
-  const request::Request request{call.direction, base::FileOffset{offset}, address,
-                                 bounded.size,   caller.progress.stopped,  caller.batch};
-  const paths::Ends ends{file, now, memory.facts, call.handle, attachments_of(memory), caller.device};
-  const request::Result result = request::run(request, ends);
-  if (result.path != nullptr) seen.path = result.path->traits.id;
-  if (file.session->config->explain && result.path != nullptr) explain_once(file, request, memory.facts, result);
+  const Request request{call.direction, base::FileOffset{offset}, address,
+                        bounded.size,   item.progress.stopped,    options.caller == Caller::batch};
+  const paths::Ends ends{file, now, memory.facts, call.handle, attachments_of(memory), options.device};
+  const Result result = carry_out(request, ends);
+  const bool counted_in_part = result.outcome.ok() && result.counted > 0;
+  way = {result.path, result.reason,
+         counted_in_part ? Outcome::bytes(result.outcome.count() - result.counted) : result.outcome};
+  if (result.path != nullptr) {
+    item.path = result.path->traits.id;
+    if (file.session->config->explain) explain_once(file, request, memory.facts, *result.path, result.reason);
+  }
   if (result.outcome.error() == EFAULT && is_behind_the_end(file, call, now)) return Outcome::bytes(0);
   return result.outcome;
-}
-
-Outcome run_counted(process::Process& process, process::File& file, const Call& call, const Caller& caller) noexcept {
-  Seen seen;
-  const std::uint64_t there = caller.progress.there;
-  const Call rest = rest_of(call, there);
-  if (!observe::statistics_running()) return after_prefix(there, run(process, file, rest, caller, seen));
-  const observe::UnderWay under_way(call.direction, rest.size);
-  const auto begun = std::chrono::steady_clock::now();
-  const Outcome outcome = after_prefix(there, run(process, file, rest, caller, seen));
-  const observe::Transfer record{.direction = call.direction,
-                                 .requested = call.size,
-                                 .aligned = aligned(call),
-                                 .device = facts::is_host(seen.memory.kind) ? -1 : seen.memory.device,
-                                 .duration = std::chrono::steady_clock::now() - begun,
-                                 .path = seen.path,
-                                 .in_batch = caller.batch};
-  gpu::introduce_if_new(record.device);
-  observe::count_transfer(record, outcome);
-  return outcome;
 }
 
 bool leaves_its_registration(process::Process& process, const Call& call) noexcept {
@@ -222,29 +193,29 @@ bool leaves_its_registration(process::Process& process, const Call& call) noexce
   return buffer && call.buffer_offset >= 0 && leaves_registered(*buffer, call);
 }
 
-observe::RequestShape shape_of(const process::File& file, const Call& call, const Caller& caller) noexcept {
-  unsigned from = 0;
-  if (caller.batch) from |= SLUICE_TRACE_FROM_BATCH;
-  if (caller.in_stream) from |= SLUICE_TRACE_FROM_STREAM;
-  return {.direction = call.direction,
-          .fd = file.descriptor(),
-          .offset = static_cast<std::uint64_t>(call.file_offset),
-          .size = call.size,
-          .buffer_offset = call.buffer_offset,
-          .from = static_cast<std::uint16_t>(from)};
-}
-
-Outcome run_watched(process::Process& process, process::File& file, const Call& call, const Caller& caller) noexcept {
-  const process::InFlight in_flight;  // for callers that come with a pin
-  const TransferTimer watch;
-  observe::RequestProbe probe(shape_of(file, call, caller));
-  const Outcome outcome = run_counted(process, file, call, caller);
-  probe.end(outcome);
-  TransferTimer::end(file, call, outcome, watch.so_far());
-  return outcome;
-}
-
 }  // namespace
+
+Outcome in_stream(process::Process& process, const Item& item, const Options& options) noexcept {
+  const Outcome outcome = item.outcome;
+  const Call& call = item.call;
+  const bool reads = call.direction == Direction::read;
+  switch (outcome.error()) {
+    case CU_FILE_INVALID_MAPPING_RANGE:
+      return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
+    case CU_FILE_INVALID_FILE_OPEN_FLAG:
+      if (reads) return outcome;
+      if (leaves_its_registration(process, call)) return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
+      return Outcome::system_error(item.file->facts.direct ? EIO : EPERM);
+    case CU_FILE_INVALID_VALUE:
+      if (reads && item.file->facts.access == Access::write_only) {
+        return Outcome::refused(CU_FILE_INVALID_FILE_OPEN_FLAG);
+      }
+      if (leaves_its_registration(process, call)) return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
+      return call.file_offset >= 0 || options.offsets == OffsetsAre::read_late ? Outcome::system_error(EPERM) : outcome;
+    default:
+      return outcome;
+  }
+}
 
 // The driver's own exit handlers were registered with cuInit, which must have come before its first memory: from then
 // on ours runs before them.
@@ -252,12 +223,6 @@ void watch_exit_behind_the_driver() noexcept {
   static std::atomic<bool> watched{false};
   if (watched.load(std::memory_order_relaxed) || watched.exchange(true)) return;
   process::wait_for_transfers_at_exit();
-}
-
-bool aligned(const Call& call) noexcept {
-  const auto together = static_cast<std::uint64_t>(call.file_offset) | call.size |
-                        (reinterpret_cast<std::uint64_t>(call.base) + static_cast<std::uint64_t>(call.buffer_offset));
-  return together % 4096 == 0;
 }
 
 bool leaves_registered(const process::Buffer& buffer, const Call& call) noexcept {
@@ -280,71 +245,12 @@ Outcome check(const process::File& file, const Call& call) noexcept {
   return call.size > largest_offset ? Outcome::system_error(EFAULT) : Outcome::bytes(0);
 }
 
-Call rest_of(const Call& call, std::uint64_t there) noexcept {
-  Call rest = call;
-  rest.size -= there;
-  rest.file_offset += static_cast<off_t>(there);
-  rest.buffer_offset += static_cast<off_t>(there);
-  return rest;
-}
-
-Outcome after_prefix(std::uint64_t there, Outcome rest) noexcept {
-  return there == 0 ? rest : Outcome::bytes(there + rest.count());
-}
-
-Outcome transfer(process::Process& process, process::File& file, const Call& call) noexcept {
-  return run_watched(process, file, call, {});
-}
-
-Outcome transfer_entry(process::Process& process, process::File& file, const Call& call,
-                       const Progress& progress) noexcept {
-  return run_watched(process, file, call, {.batch = true, .progress = progress});
-}
-
-Outcome transfer_in_stream(process::Process& process, process::File& file, const Call& call, paths::DeviceSide* device,
-                           OffsetsAre offset) noexcept {
-  if (call.size == 0) return Outcome::bytes(0);  // nothing else of it is looked at
-  const Outcome outcome = run_watched(
-      process, file, call,
-      {.progress = {}, .device = device, .in_stream = true, .may_reach_back = offset == OffsetsAre::read_late});
-  const bool reads = call.direction == Direction::read;
-  switch (outcome.error()) {
-    case CU_FILE_INVALID_MAPPING_RANGE:
-      return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
-    case CU_FILE_INVALID_FILE_OPEN_FLAG:
-      if (reads) return outcome;
-      if (leaves_its_registration(process, call)) return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
-      return Outcome::system_error(file.facts.direct ? EIO : EPERM);
-    case CU_FILE_INVALID_VALUE:
-      if (reads && file.facts.access == Access::write_only) return Outcome::refused(CU_FILE_INVALID_FILE_OPEN_FLAG);
-      if (leaves_its_registration(process, call)) return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
-      return call.file_offset >= 0 || offset == OffsetsAre::read_late ? Outcome::system_error(EPERM) : outcome;
-    default:
-      return outcome;
-  }
-}
-
-Outcome transfer_part(process::Process& process, process::File& file, const Call& call,
-                      observe::VectoredTransfer& seen) noexcept {
-  Seen part;
-  const Outcome outcome = run(process, file, call, {}, part);
-  seen.add(facts::is_host(part.memory.kind) ? -1 : part.memory.device, outcome.count(), part.path, aligned(call));
-  return outcome;
-}
-
-Outcome transfer(process::Process& process, const Call& call) noexcept {
-  // Before the pin: a signal handler that ends the process must find it whenever it would find the pin.
-  const process::InFlight in_flight;
-  const process::FileTable::Pin file = process.files().pin(call.handle);
-  if (file) return transfer(process, *file, call);
-  Outcome refusal = Outcome::system_error(EINVAL);
-  if (process.files().standing(call.handle) == process::HandleState::retired) {
-    refusal = Outcome::refused(call.file_offset < 0 ? CU_FILE_INVALID_VALUE : CU_FILE_HANDLE_NOT_REGISTERED);
-  }
-  observe::RequestProbe probe({.direction = call.direction, .size = call.size});
-  probe.end(refusal);
-  observe::count_transfer({.direction = call.direction, .requested = call.size}, refusal);
-  return refusal;
+Way run_one(process::Process& process, Item& item, const Options& options) noexcept {
+  Way way;
+  const std::uint64_t there = item.progress.there;
+  item.outcome = after_prefix(there, run_rest(process, item, rest_of(item.call, there), options, way));
+  item.ended = true;
+  return way;
 }
 
 }  // namespace sluice::request

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is told of transfers that have ended: counters by path and reason, trace, statistics, and the log where one took
+// too long.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "base/outcome.h"
+#include "base/strong.h"
+#include "observe/path_counters.h"
+#include "observe/statistics.h"
+#include "request/item.h"
+#include "request/run.h"
+#include "request/slow_log.h"
+
+namespace sluice::request {
+
+// Which way an item went, as far as it got.
+struct Way {
+  const paths::Path* path = nullptr;  // none: it was refused before
+  route::Reason reason = SLUICE_REASON_HOST_MEMORY;
+  base::Outcome outcome = base::Outcome::bytes(0);  // of what went this way
+};
+
+// Lives on one thread while one item is under way, or a group.
+class Account {
+ public:
+  Account(Caller caller, base::Direction direction, std::uint64_t bytes, std::uint64_t items) noexcept
+      : caller_(caller),
+        counting_(caller != Caller::part && observe::statistics_running()),
+        under_way_(direction, counting_ ? bytes : 0, counting_ ? items : 0) {
+    if (caller != Caller::part) timer_.emplace();
+    if (counting_) begun_ = std::chrono::steady_clock::now();
+  }
+  ~Account() { flush(); }
+  Account(const Account&) = delete;
+  Account& operator=(const Account&) = delete;
+
+  // Milliseconds so far: asked once for items that end together.
+  std::int64_t so_far() const noexcept { return timer_ ? timer_->so_far() : 0; }
+  void ended(const Item& item, const Way& way, std::int64_t milliseconds) noexcept;
+  // Most of a group go the same way: these are added up until now.
+  void flush() noexcept;
+
+ private:
+  const Caller caller_;
+  const bool counting_;
+  std::optional<TransferTimer> timer_;
+  observe::UnderWay under_way_;
+  std::chrono::steady_clock::time_point begun_;
+  observe::Way way_{};
+  observe::Tally tally_;
+};
+
+}  // namespace sluice::request

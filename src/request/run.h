@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one door: every transfer of the process goes through here. Resolved, decided, moved, checked where that is asked
+// for, counted. No lock, no heap, no exception.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/outcome.h"
+#include "process/process.h"
+#include "request/item.h"
+#include "transfer/bond.h"
+
+namespace sluice::request {
+
+class Group;
+
+enum class Caller : std::uint8_t {
+  call,    // waits for it
+  batch,   // has queued it
+  stream,  // has queued it, and the stream has got there
+  part,    // of a vectored call, which counts and watches for all its parts
+};
+
+// NVIDIA's library looks less closely at offsets that are read when a stream gets there.
+enum class OffsetsAre : std::uint8_t { fixed, read_late };
+
+struct Options {
+  Caller caller = Caller::call;
+  paths::DeviceSide* device = nullptr;  // what keeps the order of device memory; null: streams of our own
+  OffsetsAre offsets = OffsetsAre::fixed;
+  // Of several that go together: what carries them, and whether they are one transfer.
+  Group* group = nullptr;
+  transfer::Bond bond = transfer::Bond::none;
+};
+
+// Told of items that end while others are on their way, by their numbers; of the rest nobody is told.
+using paths::Completion;
+
+// Runs on the calling thread. One item has ended when it returns; of several that go together, those that have not are
+// to come again: each knows what is left of it, and with which others it may go.
+void run(process::Process& process, std::span<Item* const> items, const Options& options,
+         Completion& completion) noexcept;
+
+// The same of one whose completion is this answer.
+base::Outcome run(process::Process& process, Item& item, const Options& options) noexcept;
+
+// By a call's arguments: the handle is looked up and pinned.
+base::Outcome run(process::Process& process, const Call& call) noexcept;
+
+// Before the first use of device memory: exit() is to wait for transfers before the driver goes.
+void watch_exit_behind_the_driver() noexcept;
+
+}  // namespace sluice::request
