@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::minutes told_after_the_end(5);
 constexpr unsigned longest_wait = 4;
-constexpr std::size_t most_unread = 4096;
+constexpr unsigned longest_wait_of_unreadable = 64;
 
 void raise(std::span<std::uint64_t> total, std::span<const std::uint64_t> more) {
   for (std::size_t i = 0; i < total.size() && i < more.size(); ++i) {
@@ -180,21 +180,24 @@ bool Follower::has_room_for(uid_t owner) const {
   return processes_.size() < most_ && (owner == 0 || own < std::max<std::size_t>(most_ / 2, 1));
 }
 
+void Follower::look_later(Other& other, std::uint64_t started, bool unreadable) {
+  const bool again = other.started == started && other.unreadable == unreadable;
+  const unsigned longest = unreadable ? longest_wait_of_unreadable : longest_wait;
+  other = {started, again ? std::min(other.wait * 2 + 1, longest - 1) : 0, 0, unreadable};
+  other.left = other.wait;
+  if (unreadable) ++unreadable_;
+}
+
 void Follower::look_at(pid_t pid) {
   const std::uint64_t started = start_of(pid);
   if (started == 0) return;
   Other& other = others_[pid];
   if (other.started == started && other.left > 0) {
     --other.left;
+    if (other.unreadable) ++unreadable_;
     return;
   }
-  if (find_shown(pid).empty()) {
-    other.wait = other.started == started ? std::min(other.wait * 2 + 1, longest_wait - 1) : 0;
-    other.started = started;
-    other.left = other.wait;
-    return;
-  }
-  others_.erase(pid);
+  if (find_shown(pid).empty()) return look_later(other, started, false);
   struct stat status {};
   if (::stat(fmt::format("/proc/{}", pid).c_str(), &status) != 0) return;
   if (!has_room_for(status.st_uid)) {
@@ -203,10 +206,8 @@ void Follower::look_at(pid_t pid) {
   }
   try {
     auto process = std::make_unique<FollowedProcess>(pid, status.st_uid, started);
-    if (!process->look()) {
-      if (unreadable_ < most_unread) ++unreadable_;
-      return;
-    }
+    if (!process->look()) return look_later(other, started, true);
+    others_.erase(pid);
     const auto is_same = [&](const auto& each) { return each->pid() == pid && each->program() == process->program(); };
     if (const auto earlier = std::ranges::find_if(processes_, is_same); earlier != processes_.end()) {
       process->go_on_from(**earlier);

@@ -74,12 +74,15 @@ class Follower {
   std::size_t unreadable() const noexcept { return unreadable_; }
 
  private:
-  // A process that shows nothing is looked at less and less often, up to every fourth time.
+  // A process that shows nothing is looked at less and less often, up to every fourth time; one that shows what cannot
+  // be read, which it may make costly to find out, up to every 64th.
   struct Other {
     std::uint64_t started = 0;
     unsigned wait = 0;
     unsigned left = 0;
+    bool unreadable = false;
   };
+  void look_later(Other& other, std::uint64_t started, bool unreadable);
   void look_at(pid_t pid);
   bool has_room_for(uid_t owner) const;
 
