@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images and containers for tests, by podman with a storage of the test's own: without a registry, a network or a daemon."""
 import contextlib
+import os
 import pathlib
 import shutil
 import subprocess
@@ -48,6 +49,8 @@ class Podman:
 
 @contextlib.contextmanager
 def podman():
+    if os.geteuid() != 0:
+        skip("containers with a storage of their own need root here")
     if shutil.which("podman") is None:
         skip("podman is not installed")
     # Below /tmp: sockets in it have names of a limited length.

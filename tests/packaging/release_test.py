@@ -93,7 +93,7 @@ def test_releases_have_every_part_and_the_bytes_of_another_build():
     with contextlib.ExitStack() as stack:
         folder, pod = stack.enter_context(scratch()), None
         options = ["--parts", "sources,packages,wheel,chart"]
-        if shutil.which("podman") is not None:
+        if os.geteuid() == 0 and shutil.which("podman") is not None:
             pod = stack.enter_context(podman())
             base_of(pod, folder, "base")
             options = ["--base", "localhost/base", "--engine", " ".join(str(word) for word in pod.front)]
