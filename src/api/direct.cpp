@@ -3,7 +3,8 @@
 #include "api/funnel.h"
 #include "base/foreign_enum.h"
 #include "process/process.h"
-#include "topology/pci.h"
+#include "topology/export.h"
+#include "topology/told.h"
 
 using sluice::api::guarded;
 using sluice::base::Failure;
@@ -47,8 +48,9 @@ CUfileError_t cuFileDriverGetP2PFlags(CUfileDriverStatusFlags_t status_flag, CUf
 CUfileError_t cuFileExportPCIeTopology(const char* filename) {
   return guarded("cuFileExportPCIeTopology", [&] {
     if (filename == nullptr || *filename == '\0') throw Failure(CU_FILE_INVALID_VALUE, "no file name is given");
-    sluice::topology::write_file(filename,
-                                 sluice::topology::to_json(sluice::topology::read_pci(sluice::facts::Root{})));
+    const auto machine =
+        sluice::topology::read_machine(sluice::facts::Root{}, {.addresses = sluice::topology::own_addresses()});
+    sluice::topology::write_file(filename, sluice::topology::to_json(machine));
   });
 }
 

@@ -4,21 +4,17 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <climits>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <string_view>
 
-#include "base/failure.h"
 #include "base/unique_fd.h"
 
 namespace sluice::topology {
@@ -103,18 +99,6 @@ Register next_register(std::string_view& text) {
   return {static_cast<std::uint64_t>(*last - *first) + 1, (*flags & wide) != 0};
 }
 
-std::string_view name_of(DeviceClass kind) {
-  switch (kind) {
-    case DeviceClass::gpu:
-      return "gpu";
-    case DeviceClass::nvme:
-      return "nvme";
-    case DeviceClass::network:
-      return "network";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::vector<PciDevice> read_pci(const facts::Root& root) {
@@ -153,32 +137,6 @@ std::uint64_t bar_bytes(const facts::Root& root, std::string address, int bar) {
     line = next_register(rest);
   }
   return line.bytes;
-}
-
-std::string to_json(const std::vector<PciDevice>& devices) {
-  std::string text = "// Topology file for cuFile.\n{\n  \"devices\": [";
-  const char* separator = "\n";
-  for (const PciDevice& device : devices) {
-    text += fmt::format(
-        "{}    {{\"address\": \"{}\", \"kind\": \"{}\", \"vendor\": \"0x{:04x}\", \"device\": \"0x{:04x}\", "
-        "\"numa_node\": {}, \"above\": [",
-        separator, device.address, name_of(device.kind), device.vendor, device.device, device.numa_node);
-    separator = ",\n";
-    for (std::size_t i = 0; i < device.above.size(); ++i) {
-      text += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", device.above[i]);
-    }
-    text += "]}";
-  }
-  return text + (devices.empty() ? "]\n}\n" : "\n  ]\n}\n");
-}
-
-void write_file(const std::string& path, const std::string& content) {
-  const base::UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  const ssize_t written = fd ? ::write(fd.get(), content.data(), content.size()) : -1;
-  if (written != static_cast<ssize_t>(content.size())) {
-    const int error = errno;
-    throw base::Failure(CU_FILE_INVALID_VALUE, fmt::format("cannot write {}: {}", path, std::strerror(error)), error);
-  }
 }
 
 }  // namespace sluice::topology

@@ -27,10 +27,4 @@ std::vector<PciDevice> read_pci(const facts::Root& root);
 // The size of one BAR; 0 where it cannot be read. `address` in either case of letters.
 std::uint64_t bar_bytes(const facts::Root& root, std::string address, int bar);
 
-// What cuFileExportPCIeTopology writes: a comment line, then one JSON object.
-std::string to_json(const std::vector<PciDevice>& devices);
-
-// Replaces the file. Throws base::Failure (CU_FILE_INVALID_VALUE) when it cannot be written.
-void write_file(const std::string& path, const std::string& content);
-
 }  // namespace sluice::topology

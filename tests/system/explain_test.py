@@ -36,6 +36,16 @@ def test_explain_tells_people_path_reason_and_remedy():
             contains(text, word)
 
 
+def test_explain_points_to_the_routes_where_dynamic_routing_is_on():
+    with scratch() as folder:
+        (folder / "file").write_bytes(b"x" * 8192)
+        (folder / "cufile.json").write_text('{"properties": {"rdma_dynamic_routing": true, "rdma_dev_addr_list": ["192.0.2.1"]}}')
+        on = environment(SLUICE_SOFTGPU="1", CUFILE_ENV_PATH_JSON=str(folder / "cufile.json"))
+        contains(run(SLUICE, "explain", folder / "file", env=on).stdout,
+                 f"  routing dynamic routing is on; policy, stage, and why no earlier one: sluice topology --file {folder}/file\n")
+        equal("routing" in explain(folder / "file").stdout, False)
+
+
 def test_explain_tells_programs_the_same():
     for folder in places():
         file = folder / "file"

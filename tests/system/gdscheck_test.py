@@ -125,8 +125,10 @@ def test_gdscheck_shows_routing_where_it_is_configured():
     with scratch() as folder:
         text = report("-p", **with_file(folder, {
             "properties": {"rdma_dynamic_routing": True},
-            "fs": {"nfs": {"mount_table": {"/": {"rdma_dev_addr_list": ["10.0.0.1", "10.0.0.2"]}}}}})).stdout
-    for row in (" properties.rdma_dynamic_routing_order : GPU_MEM_NVLINKS GPU_MEM SYS_MEM P2P\n", " fs.nfs.mount_table :\n"):
+            "fs": {"nfs": {"mount_table": {"/": {"rdma_dev_addr_list": ["10.0.0.1", "10.0.0.2"]}}},
+                   "lustre": {"rdma_dev_addr_list": ["192.0.2.1"]}}})).stdout
+    for row in (" note: fs.lustre.rdma_dev_addr_list: 192.0.2.1 cannot be used: no interface of this machine has it\n",
+                " properties.rdma_dynamic_routing_order : GPU_MEM_NVLINKS GPU_MEM SYS_MEM P2P\n", " fs.nfs.mount_table :\n"):
         contains(text, row)
     equal(bool(re.search(r"^ / dev_id \d+ : 10\.0\.0\.1 10\.0\.0\.2$", text, re.MULTILINE)), True)
 

@@ -6,6 +6,7 @@
 
 #include "config/load.h"
 #include "doctor/sections.h"
+#include "topology/addresses.h"
 
 namespace sluice::doctor {
 namespace {
@@ -13,21 +14,26 @@ namespace {
 constexpr const char* default_file = "/etc/cufile.json";
 constexpr std::size_t most_notes = 12;  // of a kind; the rest is for gdscheck
 
-std::string variable(const Machine& machine, const std::string& name) {
-  for (const std::string& line : machine.probes.all("env")) {
+std::string variable(const Probes& probes, const std::string& name) {
+  for (const std::string& line : probes.all("env")) {
     if (line.starts_with(name + "=")) return line.substr(name.size() + 1);
   }
   return {};
 }
 
-config::Config read_configuration(const Machine& machine) {
+std::string path_by(const Probes& probes) {
+  const std::string named = variable(probes, "CUFILE_ENV_PATH_JSON");
+  return named.empty() ? default_file : named;
+}
+
+config::Config read_configuration(const Tree& tree, const Probes& probes) {
   config::Config read;
-  const std::string path = configuration_path(machine);
-  const std::string text = machine.tree.text(path);
+  const std::string path = path_by(probes);
+  const std::string text = tree.text(path);
   if (!text.empty()) config::apply_text(path, text, read);
   for (std::size_t i = 0; i < config::key_count; ++i) {
     const config::Key& key = config::keys[i];
-    const std::string word = key.environment.empty() ? "" : variable(machine, std::string(key.environment));
+    const std::string word = key.environment.empty() ? "" : variable(probes, std::string(key.environment));
     if (word.empty()) continue;
     auto value = config::read_word(key, word);
     if (auto* const good = std::get_if<config::Value>(&value)) read.set(i, *good, config::Origin::environment);
@@ -75,8 +81,16 @@ bool is_own_address(const Machine& machine, const std::string& address) {
 }
 
 void judge_addresses(const Machine& machine, const config::Config& read, Report& report) {
-  for (const std::string& address : read.texts(config::key_at("properties.rdma_dev_addr_list"))) {
-    if (!is_own_address(machine, address)) report.add(finding_at("rdma.foreign_address"), {{"address", address}});
+  for (const topology::AddressList& list : topology::all_address_lists(read)) {
+    for (const topology::Adapter& adapter : topology::adapters_of(machine.bus, list.addresses)) {
+      const std::string key = list.key + (list.mount.empty() ? "" : " of " + list.mount);
+      if (!is_own_address(machine, adapter.address)) {
+        report.add(finding_at("rdma.foreign_address"), {{"key", key}, {"address", adapter.address}});
+      } else if (!adapter.objection.empty() && !machine.bus.told.addresses.empty()) {
+        report.add(finding_at("rdma.address_unusable"),
+                   {{"key", key}, {"address", adapter.address}, {"why", adapter.objection}});
+      }
+    }
   }
 }
 
@@ -100,19 +114,22 @@ void judge_wishes(const Machine& machine, const config::Config& read, Report& re
 }  // namespace
 
 std::string configuration_path(const Machine& machine) {
-  const std::string named = variable(machine, "CUFILE_ENV_PATH_JSON");
-  return named.empty() ? default_file : named;
+  return path_by(machine.probes);
+}
+
+config::Config configuration_of(const Tree& tree) {
+  return read_configuration(tree, probes_of(tree));
 }
 
 bool configures(const Machine& machine, const std::string& key, const std::string& value) {
   const std::optional<std::size_t> index = config::find_key(key);
-  return index && config::to_json(read_configuration(machine).setting(*index).value) == value;
+  return index && config::to_json(read_configuration(machine.tree, machine.probes).setting(*index).value) == value;
 }
 
 void judge_config(const Machine& machine, Report& report) {
   const std::string file = configuration_path(machine);
   const std::string text = machine.tree.text(file);
-  const config::Config read = read_configuration(machine);
+  const config::Config read = read_configuration(machine.tree, machine.probes);
   if (!machine.tree.has(file)) {
     report.fact(Section::config, "no configuration file: the defaults hold");
     if (file != default_file) report.add(finding_at("config.missing"), {{"file", file}});

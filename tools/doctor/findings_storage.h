@@ -160,10 +160,11 @@ inline constexpr std::array storage_findings{
         "network cards with RDMA are on the bus, and /dev/infiniband is missing", "this container was not given them",
         "Give it one: a resource rdma/... of the network operator, or --device=/dev/infiniband; the driver container "
         "needs driver.rdma.enabled."},
-    Finding{"rdma.foreign_address", Section::rdma, Harm::degraded,
-            "rdma_dev_addr_list has {address}, which no interface here has",
+    Finding{"rdma.foreign_address", Section::rdma, Harm::degraded, "{key} has {address}, which no interface here has",
             "the list wants the addresses of this machine's own cards, not the servers'",
             "Write the cards' own addresses: `ip -4 addr`."},
+    Finding{"rdma.address_unusable", Section::rdma, Harm::degraded, "{key} has {address}, which cannot be used",
+            "{why}", "Write addresses of cards with RDMA: `rdma link show`, `ip -4 addr`."},
 };
 
 }  // namespace sluice::doctor

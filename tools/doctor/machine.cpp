@@ -10,6 +10,7 @@
 #include "facts/file_system.h"
 #include "facts/read.h"
 #include "topology/pci.h"
+#include "topology/told.h"
 
 namespace sluice::doctor {
 namespace {
@@ -189,6 +190,7 @@ Machine::Machine(const Tree& read_from) : tree(read_from), probes(probes_of(read
     if (device.kind == topology::DeviceClass::network) nics.push_back(read_card(tree, device.address));
   }
   mounts = read_mounts(tree);
+  bus = topology::read_machine(tree.root(), topology::told_by_lines(probes.text()));
   symbols = read_symbols(tree);
   in_container = looks_like_a_container(tree, probes);
   wsl = contains(tree.text("/proc/version"), "microsoft") || contains(kernel, "microsoft");

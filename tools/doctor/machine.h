@@ -13,6 +13,7 @@
 #include "doctor/tree.h"
 #include "facts/block.h"
 #include "facts/mount.h"
+#include "topology/machine.h"
 
 namespace sluice::doctor {
 
@@ -68,6 +69,7 @@ struct Machine {
   std::vector<Drive> drives;
   std::vector<Card> nics;  // network cards on PCI
   std::vector<MountedFs> mounts;
+  topology::Machine bus;  // the same cards as a tree, with links, NVLinks and addresses
   bool in_container = false;
   bool wsl = false;
   std::string hypervisor;  // "KVM", "QEMU"; "" on bare metal

@@ -8,6 +8,7 @@
 
 #include "doctor/sections.h"
 #include "facts/read.h"
+#include "topology/addresses.h"
 
 namespace sluice::doctor {
 namespace {
@@ -74,10 +75,20 @@ void fill_pairs(const Machine& machine, Platform& platform) {
   for (const Gpu& gpu : machine.gpus) {
     for (const Drive& drive : machine.drives) {
       if (drive.transport != "pcie") continue;
-      platform.pairs.push_back({gpu.card.address, drive.controller, distance_words(gpu.card, drive.card)});
+      platform.pairs.push_back({gpu.card.address, drive.controller, distance_words(machine, gpu.card, drive.card)});
     }
     for (const Card& nic : machine.nics) {
-      platform.pairs.push_back({gpu.card.address, nic.address, distance_words(gpu.card, nic)});
+      platform.pairs.push_back({gpu.card.address, nic.address, distance_words(machine, gpu.card, nic)});
+    }
+  }
+}
+
+void fill_unusable(const Machine& machine, Platform& platform) {
+  for (const topology::AddressList& list : topology::all_address_lists(configuration_of(machine.tree))) {
+    for (const topology::Adapter& adapter : topology::adapters_of(machine.bus, list.addresses)) {
+      if (adapter.objection.empty()) continue;
+      platform.unusable.push_back(
+          {list.key + (list.mount.empty() ? "" : " " + list.mount), adapter.address, adapter.objection});
     }
   }
 }
@@ -116,6 +127,7 @@ Platform platform_of(const std::string& root) {
     platform.mounts.push_back({mount.point, mount.type, mount.source, mount.options, mount.device});
   }
   fill_pairs(machine, platform);
+  fill_unusable(machine, platform);
   return platform;
 }
 

@@ -28,6 +28,13 @@ struct PlatformPair {
   std::string distance;  // "same switch", ...
 };
 
+// An address of a list in cufile.json that cannot be used.
+struct PlatformAddress {
+  std::string key;  // "fs.lustre.mount_table /lustre/a"
+  std::string address;
+  std::string objection;
+};
+
 struct Platform {
   bool p2pdma_ready = false;  // kernel, driver, keys and IOMMU, and a PCIe NVMe drive
   std::string why_no_p2pdma;  // the worst sign of that section; "" where it is ready
@@ -46,6 +53,7 @@ struct Platform {
   std::vector<PlatformGpu> gpus;         // as CUDA counts them; as the bus does where CUDA does not start
   std::vector<PlatformMount> mounts;
   std::vector<PlatformPair> pairs;
+  std::vector<PlatformAddress> unusable;
 };
 
 // `root` as for examine().

@@ -23,10 +23,14 @@
 #include <string_view>
 #include <utility>
 
+#include "doctor/peers.h"
+#include "topology/told.h"
+
 namespace sluice::doctor {
 namespace {
 
 constexpr const char* cuda_library = "libcuda.so.1";
+constexpr int most_devices = 64;
 constexpr const char* soft_gpu_marker = "cuSluiceSoftGpuVersion";
 // The first program on a machine of eight GPUs without nvidia-persistenced waits longer: that is told as hanging then,
 // and asking again helps.
@@ -63,9 +67,8 @@ void ask_device(void* library, int ordinal, std::string& text) {
   text += fmt::format(" name={}\n", name.data());
 }
 
-// In the child.
-std::string ask_cuda() {
-  void* const library = dlopen(cuda_library, RTLD_NOW);
+// How many devices there are comes along.
+std::string ask_driver(void* library, int& devices) {
   if (library == nullptr) return "cuda missing\n";
   const auto init = function_of<int (*)(unsigned)>(library, "cuInit");
   const auto count = function_of<int (*)(int*)>(library, "cuDeviceGetCount");
@@ -78,16 +81,28 @@ std::string ask_cuda() {
     if (error_name == nullptr || error_name(result, &name) != 0 || name == nullptr) name = "";
     return text + fmt::format("cuda {} {}\n", result, name);
   }
-  int devices = 0;
   int number = 0;
   count(&devices);
   version(&number);
   text += fmt::format("cuda 0\ncuda_version {}\ndevices {}\n", number, devices);
-  for (int i = 0; i < devices && i < 64; ++i) ask_device(library, i, text);
+  for (int i = 0; i < std::min(devices, most_devices); ++i) ask_device(library, i, text);
   return text;
 }
 
-std::string read_for_a_while(int fd) {
+void tell(int fd, const std::string& text) {
+  [[maybe_unused]] const ssize_t written = write(fd, text.data(), text.size());
+}
+
+// In the child. What comes first is known even where what comes later hangs.
+void ask_cuda(int answers) {
+  void* const library = dlopen(cuda_library, RTLD_NOW);
+  int devices = 0;
+  tell(answers, ask_driver(library, devices));
+  if (devices > 1) tell(answers, ask_peers(library, std::min(devices, most_devices)));
+}
+
+// What was said before time was up, and whether it was.
+std::pair<std::string, bool> read_for_a_while(int fd) {
   const auto end = std::chrono::steady_clock::now() + cuda_patience;
   std::string text;
   while (true) {
@@ -95,11 +110,11 @@ std::string read_for_a_while(int fd) {
     pollfd source{fd, POLLIN, 0};
     const int ready = left > 0 ? poll(&source, 1, static_cast<int>(left)) : 0;
     if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return "cuda hangs\n";
+    if (ready <= 0) return {text.empty() ? "cuda hangs\n" : text, true};
     std::array<char, 4096> piece{};
     const ssize_t got = read(fd, piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return text;
+    if (got <= 0) return {text, false};
     text.append(piece.data(), static_cast<std::size_t>(got));
   }
 }
@@ -113,8 +128,7 @@ std::string try_cuda() {
     const int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
     dup2(nothing, STDOUT_FILENO);
     dup2(nothing, STDERR_FILENO);
-    const std::string text = ask_cuda();
-    [[maybe_unused]] const ssize_t written = write(ends[1], text.data(), text.size());
+    ask_cuda(ends[1]);
     _exit(0);
   }
   close(ends[1]);
@@ -122,13 +136,12 @@ std::string try_cuda() {
     close(ends[0]);
     return {};
   }
-  std::string text = read_for_a_while(ends[0]);
+  auto [text, late] = read_for_a_while(ends[0]);
   close(ends[0]);
   kill(child, SIGKILL);
   // A child that the driver keeps in the kernel cannot be waited for; it is gone when the driver lets go.
-  const bool gone = text != "cuda hangs\n";
   int status = 0;
-  waitpid(child, &status, gone ? 0 : WNOHANG);
+  waitpid(child, &status, late ? WNOHANG : 0);
   if (text.empty()) text = "cuda crashes\n";
   return text;
 }
@@ -209,7 +222,7 @@ std::string try_probes() {
   utsname machine{};
   uname(&machine);
   return fmt::format("arch {}\nuid {}\n", machine.machine, getuid()) + try_cuda() + try_rings() + limits() +
-         variables();
+         variables() + topology::to_lines({.addresses = topology::own_addresses()});
 }
 
 Probes probes_of(const Tree& tree) {

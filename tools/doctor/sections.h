@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "config/config.h"
 #include "doctor/machine.h"
 #include "doctor/report.h"
 
@@ -39,12 +40,14 @@ std::string size_words(std::uint64_t bytes);
 std::string common_bridge(const Card& a, const Card& b);
 
 // "same switch", "same host bridge", "same NUMA node", "other NUMA node", "unknown".
-const char* distance_words(const Card& a, const Card& b);
+const char* distance_words(const Machine& machine, const Card& a, const Card& b);
 // The bridges whose access control sends requests upwards. Needs root; none where configuration space cannot be read.
 std::vector<std::string> bridges_with_acs(const Machine& machine);
 
 // The configuration file that programs here read: CUFILE_ENV_PATH_JSON's, else /etc/cufile.json.
 std::string configuration_path(const Machine& machine);
+// What that file and the environment come to, of a tree that was recorded or of this machine.
+config::Config configuration_of(const Tree& tree);
 // Whether that file, or the environment, sets a key to this value ("true"). Stock values count as not given.
 bool configures(const Machine& machine, const std::string& key, const std::string& value);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "doctor/sections.h"
+#include "topology/distance.h"
 
 namespace sluice::doctor {
 namespace {
@@ -30,7 +31,7 @@ void judge_neighbour(const Machine& machine, const Neighbour& neighbour, Report&
   }
   std::string line = neighbour.name + ":";
   for (const Gpu& gpu : machine.gpus) {
-    line += fmt::format(" {} {};", gpu.card.address, distance_words(gpu.card, *neighbour.card));
+    line += fmt::format(" {} {};", gpu.card.address, distance_words(machine, gpu.card, *neighbour.card));
     if (!common_bridge(gpu.card, *neighbour.card).empty() && machine.hypervisor.empty()) {
       report.add(finding_at("topology.same_switch"), {{"device", neighbour.name}, {"gpu", name_of(gpu.card)}});
     }
@@ -49,13 +50,36 @@ void judge_neighbour(const Machine& machine, const Neighbour& neighbour, Report&
   }
 }
 
+std::string link_words(double speed, int width) {
+  return fmt::format("{} GT/s by {} lanes", speed, width);
+}
+
+void report_trained_down(const Machine& machine, const std::string& name, const topology::Place& place,
+                         Report& report) {
+  const topology::Link best = best_of(machine.bus, place);
+  report.add(finding_at("topology.trained_down"), {{"device", name},
+                                                   {"now", link_words(best.speed, best.width)},
+                                                   {"most", link_words(best.most_speed, best.most_width)}});
+}
+
+// GPUs and drives have findings of their own.
+void judge_links(const Machine& machine, Report& report) {
+  for (const topology::Device& device : machine.bus.devices) {
+    if (device.kind != topology::Kind::nic || !trained_down(machine.bus, device)) continue;
+    report_trained_down(machine, device.name, device.place, report);
+  }
+  for (const auto& [address, bridge] : machine.bus.bridges) {
+    if (trained_down(machine.bus, bridge)) report_trained_down(machine, "the switch " + address, bridge.place, report);
+  }
+}
+
 }  // namespace
 
-const char* distance_words(const Card& a, const Card& b) {
-  if (!common_bridge(a, b).empty()) return "same switch";
-  if (!a.root.empty() && a.root == b.root) return "same host bridge";
-  if (a.node >= 0 && a.node == b.node) return "same NUMA node";
-  return a.node >= 0 && b.node >= 0 ? "other NUMA node" : "unknown";
+const char* distance_words(const Machine& machine, const Card& a, const Card& b) {
+  const topology::Device* const one = topology::find_device(machine.bus, a.address);
+  const topology::Device* const other = topology::find_device(machine.bus, b.address);
+  const bool both = one != nullptr && other != nullptr;
+  return words_of(both ? distance_between(machine.bus, *one, *other).nearness : topology::Nearness::unknown);
 }
 
 void judge_topology(const Machine& machine, Report& report) {
@@ -69,6 +93,7 @@ void judge_topology(const Machine& machine, Report& report) {
                             machine.tree.value(folder + "/distance")));
   }
   if (machine.gpus.empty()) return;
+  judge_links(machine, report);
   const bool placed =
       std::any_of(machine.gpus.begin(), machine.gpus.end(), [](const Gpu& gpu) { return gpu.card.node >= 0; });
   if (nodes > 1 && !placed) report.add(finding_at("topology.unknown_nodes"), {{"count", std::to_string(nodes)}});

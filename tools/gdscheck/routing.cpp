@@ -62,6 +62,10 @@ void print_routing() {
                  words_of(entry.value("rdma_dev_addr_list", nlohmann::json::array())));
     }
   }
+  for (const doctor::PlatformAddress& one : platform().unusable) {
+    fmt::print(" note: {}: {} cannot be used: {}\n", printable(one.key), printable(one.address),
+               printable(one.objection));
+  }
 }
 
 void export_topology(const std::string& file) {

@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 HEADERS = ["cufile.h", "sluice.h"]
-SUBCOMMANDS = {"sluice": ["doctor", "run", "explain", "stats", "top", "exporter", "trace", "cp", "version", "demo"]}
+SUBCOMMANDS = {"sluice": ["doctor", "topology", "run", "explain", "stats", "top", "exporter", "trace", "cp", "version", "demo"]}
 
 # What completion offers where --help does not say it in braces: words of a subcommand, values of a flag, processes.
 SECTIONS = "gpu nvidia-fs p2pdma storage fabrics rdma vm container uring config topology".split()

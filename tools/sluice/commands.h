@@ -70,6 +70,15 @@ struct DoctorOptions {
 };
 int doctor_command(const DoctorOptions& options);
 
+struct TopologyOptions {
+  std::string root;  // a recorded tree, a folder or a tar file; "" for this machine
+  std::string file;  // whose routes are asked for
+  bool routes = false;
+  bool picture = false;
+  Output output = Output::text;
+};
+int topology_command(const TopologyOptions& options);
+
 int version_command(Output output);
 
 struct DemoOptions {

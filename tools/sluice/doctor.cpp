@@ -54,19 +54,6 @@ void want_there(const std::string& path) {
                   bad_command_line);
 }
 
-// The folder of the tree that is to be judged: "" for this machine; of a tar file what it holds.
-std::string tree_of(const std::string& given, std::unique_ptr<doctor::Unpacked>& unpacked) {
-  if (given.empty()) return {};
-  struct stat status {};
-  if (stat(given.c_str(), &status) != 0) {
-    throw ToolError(fmt::format("{} cannot be read: {}.", printable(given), system_words(errno)),
-                    "Name a folder or a tar file that --record has written.", bad_command_line);
-  }
-  if (S_ISDIR(status.st_mode)) return given;
-  unpacked = std::make_unique<doctor::Unpacked>(given);
-  return unpacked->folder();
-}
-
 void print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
@@ -75,7 +62,7 @@ int examine_and_tell(const DoctorOptions& options) {
   std::vector<std::string> files;
   const doctor::Wishes wishes = wishes_of(options, files);
   std::unique_ptr<doctor::Unpacked> unpacked;
-  const std::string root = tree_of(options.root, unpacked);
+  const std::string root = recorded_tree(options.root, unpacked);
   if (!files.empty() && !root.empty()) {
     throw ToolError("A recorded tree has no files to try.", "Leave the file or --root out.", bad_command_line);
   }
@@ -107,6 +94,18 @@ int examine_and_tell(const DoctorOptions& options) {
 }
 
 }  // namespace
+
+std::string recorded_tree(const std::string& given, std::unique_ptr<doctor::Unpacked>& unpacked) {
+  if (given.empty()) return {};
+  struct stat status {};
+  if (stat(given.c_str(), &status) != 0) {
+    throw ToolError(fmt::format("{} cannot be read: {}.", printable(given), system_words(errno)),
+                    "Name a folder or a tar file that --record has written.", bad_command_line);
+  }
+  if (S_ISDIR(status.st_mode)) return given;
+  unpacked = std::make_unique<doctor::Unpacked>(given);
+  return unpacked->folder();
+}
 
 int doctor_command(const DoctorOptions& options) {
   if (options.table) {

@@ -15,6 +15,7 @@
 #include "common/error.h"
 #include "common/registered_file.h"
 #include "common/text.h"
+#include "sluice.h"
 #include "sluice/commands.h"
 
 namespace sluice::tools {
@@ -94,6 +95,16 @@ Answer try_to_ask(const ExplainOptions& options, const std::string& path) {
   }
 }
 
+bool routing_is_on() {
+  bool on = false;
+  const auto look = [](const sluice_setting_t* shown, void* context) {
+    const bool key = std::strcmp(shown->key, "properties.rdma_dynamic_routing") == 0;
+    if (key) *static_cast<bool*>(context) = std::strcmp(shown->value, "true") == 0;
+  };
+  sluice_configuration(look, &on);
+  return on;
+}
+
 void print_text(const ExplainOptions& options, const Driver& driver, const Answer& answer) {
   if (!answer.error.empty()) {
     fmt::print("{}: {}\n  remedy  {}\n", printable(answer.file), printable(answer.error), answer.remedy);
@@ -113,6 +124,10 @@ void print_text(const ExplainOptions& options, const Driver& driver, const Answe
     fmt::print("  more    {} reason{} behind it: --all\n", more, more == 1 ? "" : "s");
   }
   fmt::print("  facts   {}\n", printable(first.facts));
+  if (routing_is_on()) {
+    fmt::print("  routing dynamic routing is on; policy, stage, and why no earlier one: sluice topology --file {}\n",
+               printable(answer.file));
+  }
   fmt::print("  memory  {}\n", answer.device);
   if (answer.about == About::supposed && driver.kind != DriverKind::real) {
     fmt::print("          (no GPU is here: {}; for the soft GPU: --gpu 0)\n", driver.why_not_real);

@@ -37,6 +37,7 @@ constexpr const char* examples =
     "  sluice run -- python3 train.py           run an unmodified program on this library\n"
     "  sluice run --explain -- ./reader /data   the same, with one line a file: its path and the reason\n"
     "  sluice doctor                            what is wrong with this machine, why, and what mends it\n"
+    "  sluice topology --svg > machine.svg      drives, network cards and GPUs, and what joins them, as a picture\n"
     "  sluice explain /data/big.bin             which way this file's bytes go, and why\n"
     "  sluice stats -- ./reader /data           run it, and count what went which way\n"
     "  sluice stats 1234                        what the process 1234 does through cuFile\n"
@@ -105,6 +106,25 @@ constexpr const char* doctor_lesson =
     "\n"
     "Exit status: 0 fine, 1 degraded, 2 broken, 3 no GPU; with --expect 0 when all of it is there, else 2 or 3.\n"
     "The findings are listed in docs/reference/doctor.md.";
+
+constexpr const char* topology_about = "Show how drives, network cards and GPUs hang together";
+constexpr const char* topology_lesson =
+    "The PCI tree by NUMA node with its switches and links, NVLinks between GPUs, and how near each device is to each "
+    "GPU:\n"
+    "below one switch, at one host bridge, on one NUMA node, or on another. Links that run at less than both ends can "
+    "do\n"
+    "are told. Where a hypervisor hides the tree, nearness is not guessed. --routes tells for each device and GPU "
+    "which "
+    "way\n"
+    "dynamic routing takes (rdma_dynamic_routing in cufile.json), and why not an earlier one of its order.\n"
+    "\n"
+    "Examples:\n"
+    "  sluice topology\n"
+    "  sluice topology --svg > machine.svg\n"
+    "  sluice topology --routes\n"
+    "  sluice topology --file /lustre/a/big.bin   between this file and each GPU\n"
+    "  sluice topology --json | jq -r '.pairs[] | [.names[], .distance] | @tsv'\n"
+    "  sluice doctor --record machine.tar; sluice topology --root machine.tar   of a machine that was recorded";
 
 constexpr const char* version_about = "Show the versions, the library file and the CUDA driver in use";
 constexpr const char* version_lesson =
@@ -234,6 +254,15 @@ void declare_doctor(CLI::App* app, DoctorOptions& doctor) {
   app->add_flag("--findings", doctor.table, "All findings that there are, as JSON");
 }
 
+void declare_topology(CLI::App* app, TopologyOptions& topology) {
+  app->footer(topology_lesson);
+  app->add_option("--root", topology.root, "Show this recorded tree (a folder or a tar file) in place of this machine");
+  app->add_flag("--svg", topology.picture, "A picture, on stdout");
+  app->add_option("--file", topology.file,
+                  "The way between this file and each GPU: which list of addresses, which card");
+  app->add_flag("--routes", topology.routes, "And the way of dynamic routing for each device and GPU");
+}
+
 void declare_stats(CLI::App* app, RunOptions& run, ShowOptions& show) {
   app->footer(stats_lesson);
   app->add_option("PID", show.pid, "A process that runs already")->type_name("");
@@ -309,6 +338,8 @@ int run_main(std::span<char*> arguments) {
   const Words words = split(arguments);
   CLI::App app(about, "sluice");
   app.footer(examples);
+  // One: what follows belongs to it, also where a section of `doctor` is called like a subcommand.
+  app.require_subcommand(0, 1);
   app.set_version_flag("--version", std::string("sluice ") + sluice_version());
 
   bool json = false;
@@ -340,6 +371,11 @@ int run_main(std::span<char*> arguments) {
   CLI::App* doctor_app = app.add_subcommand("doctor", doctor_about);
   declare_doctor(doctor_app, doctor);
   doctor_app->add_flag("--json", json, "For programs (docs/reference/doctor.schema.json)");
+
+  TopologyOptions topology;
+  CLI::App* topology_app = app.add_subcommand("topology", topology_about);
+  declare_topology(topology_app, topology);
+  topology_app->add_flag("--json", json, "For programs: the tree, distances and routes");
 
   CLI::App* version_app = app.add_subcommand("version", version_about)->footer(version_lesson);
   version_app->add_flag("--json", json, "For programs");
@@ -421,6 +457,10 @@ int run_main(std::span<char*> arguments) {
     if (*doctor_app) {
       doctor.output = output;
       return doctor_command(doctor);
+    }
+    if (*topology_app) {
+      topology.output = output;
+      return topology_command(topology);
     }
     if (*version_app) return version_command(output);
     if (*copy_app) {
