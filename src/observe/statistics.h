@@ -108,7 +108,7 @@ void name_device(int device, const unsigned char (&uuid)[16], std::uint64_t pci)
 class UnderWay {
  public:
   UnderWay(base::Direction direction, std::uint64_t bytes, std::uint64_t transfers = 1) noexcept {
-    if (statistics_running()) begin(direction, bytes, transfers);
+    if (transfers != 0 && statistics_running()) begin(direction, bytes, transfers);
   }
   ~UnderWay() {
     if (amount_ != 0) end();
