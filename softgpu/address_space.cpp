@@ -17,9 +17,9 @@ Backstore backstore_of(int ordinal, const Knobs& knobs) {
   return given ? Backstore(knobs.backings[index], most) : Backstore(ordinal, most);
 }
 
-// Small allocations share pages, as a real driver's do.
+// Allocations of less than a page share pages, as an H100's do: 1.25 MiB lie right behind 64 KiB.
 constexpr std::uint64_t small_granule = 512;
-constexpr std::uint64_t large_from = std::uint64_t{1} << 20U;
+constexpr std::uint64_t large_from = device_page;
 constexpr std::uint64_t host_page = 4096;
 
 constexpr std::uint64_t rounded_up(std::uint64_t value, std::uint64_t to) {

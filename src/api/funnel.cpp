@@ -6,11 +6,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <limits>
 #include <string>
 
 #include "gpu/cuda_api.h"
 #include "observe/log.h"
+#include "request/answer.h"
 #include "sluice.h"
 
 namespace sluice::api {
@@ -38,6 +38,8 @@ CUfileError_t error_of(CUfileOpError code, int cuda = 0) noexcept {
 // The sentence for a refused transfer, where the code's own text does not say what to do.
 const char* sentence_of(int error) noexcept {
   switch (error) {
+    case EPERM:
+      return "the descriptor only names its file (O_PATH)";
     case EINVAL:
       return "the handle is none that cuFileHandleRegister gave, the buffer is a null pointer, or flags, lengths or an "
              "offset make no sense";
@@ -75,25 +77,6 @@ void write_sentence(LastError& last) noexcept {
   last.error = 0;
 }
 
-// As NVIDIA's library answers: it moves writes of whole pages, beyond the first, in another way than the rest.
-int errno_for(int error, Asked asked) noexcept {
-  constexpr std::size_t page = 4096;
-  const bool no_count_tells_it = asked.size > std::numeric_limits<ssize_t>::max();
-  const bool reads = asked.direction == base::Direction::read;
-  const bool whole_pages = asked.size > page && asked.size % page == 0;
-  const int cannot = reads || whole_pages || no_count_tells_it ? EPERM : EIO;
-  switch (error) {
-    case EFAULT:
-    case EFBIG:
-    case CU_FILE_CUDA_POINTER_RANGE_ERROR:
-      return cannot;
-    case CU_FILE_INVALID_FILE_OPEN_FLAG:
-      return reads ? error : cannot;
-    default:
-      return error;
-  }
-}
-
 }  // namespace
 
 CUfileError_t report(const char* call, const base::Failure& failure) noexcept {
@@ -120,10 +103,10 @@ void report(const char* call, base::Outcome refusal) noexcept {
   }
 }
 
-ssize_t deliver(const char* call, base::Outcome outcome, Asked asked) noexcept {
+ssize_t deliver(const char* call, base::Outcome outcome, const request::Call& asked) noexcept {
   if (outcome.ok()) return static_cast<ssize_t>(outcome.count());
   report(call, outcome);
-  errno = errno_for(outcome.error(), asked);
+  errno = request::answer_to(asked, outcome.error());
   return -1;
 }
 

@@ -15,9 +15,9 @@
 
 #include "base/failure.h"
 #include "base/outcome.h"
-#include "base/strong.h"
 #include "cufile.h"
 #include "process/broken_pipe.h"
+#include "request/item.h"
 
 namespace sluice::api {
 
@@ -83,20 +83,13 @@ CUfileError_t guarded(const char* call, Body&& body) {
   return undisturbed([&]() noexcept { return translated(call, body); });
 }
 
-// What a transfer was to do.
-struct Asked {
-  base::Direction direction = base::Direction::read;
-  std::size_t size = 0;
-};
-
-// A transfer's answer: the count, or -1 with the errno or 50xx code in errno. For memory that cannot be touched, a file
-// that was not opened for writing and a size that no count tells, that is NVIDIA's EPERM or EIO; the sentence that is
-// kept, and the log, tell the cause.
-ssize_t deliver(const char* call, base::Outcome outcome, Asked asked) noexcept;
+// A transfer's answer: the count, or -1 with the errno or 50xx code in errno, as NVIDIA's library gives it
+// (request/answer.h); the sentence that is kept, and the log, tell the cause.
+ssize_t deliver(const char* call, base::Outcome outcome, const request::Call& asked) noexcept;
 
 // The same for a body that moves bytes. All that it can throw is that there was no memory for the driver's first call.
 template <typename Body>
-[[gnu::noinline]] ssize_t delivered(const char* call, Body& body, Asked asked) noexcept {
+[[gnu::noinline]] ssize_t delivered(const char* call, Body& body, const request::Call& asked) noexcept {
   const process::BrokenPipeHeld held;
   try {
     return deliver(call, body(), asked);
@@ -106,7 +99,7 @@ template <typename Body>
 }
 
 template <typename Body>
-ssize_t guarded_transfer(const char* call, Body&& body, Asked asked = {}) {
+ssize_t guarded_transfer(const char* call, Body&& body, const request::Call& asked = {}) {
   return undisturbed([&]() noexcept { return delivered(call, body, asked); });
 }
 

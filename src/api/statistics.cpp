@@ -149,7 +149,7 @@ CUfileError_t cuFileGetStatsLevel(int* level) {
 CUfileError_t cuFileStatsStart(void) {
   return guarded("cuFileStatsStart", [] {
     require_open();
-    if (observe::statistics_level() == 0) {
+    if (observe::statistics_level() == 0 && !observe::statistics_are_started()) {
       throw Failure(CU_FILE_INTERNAL_ERROR, "the statistics level is 0: set one with cuFileSetStatsLevel");
     }
     observe::start_statistics();

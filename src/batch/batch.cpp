@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <new>
@@ -17,6 +18,7 @@
 #include "observe/probes.h"
 #include "process/broken_pipe.h"
 #include "process/in_flight.h"
+#include "request/answer.h"
 #include "request/run.h"
 #include "workers/work_queue.h"
 
@@ -46,6 +48,12 @@ bool is_nothing(const timespec& timeout) noexcept {
 // What an earlier group has put in place of it stays there, and is told.
 Ending cancelled(const Entry& entry) noexcept {
   return {CUFILE_CANCELED, static_cast<std::int64_t>(entry.item.progress.there)};
+}
+
+// What an event says: the bytes, or why there are none.
+std::size_t told(const Entry& entry, const Ending& ending) noexcept {
+  if (ending.status != CUFILE_FAILED) return static_cast<std::size_t>(ending.result);
+  return static_cast<std::size_t>(-std::int64_t{request::answer_to(entry.item.call, static_cast<int>(-ending.result))});
 }
 
 // Some programs never look at an event's status: the log has the cause, too.
@@ -154,7 +162,7 @@ void Batch::finish(std::span<const std::uint16_t> slots, std::span<const Ending>
       }
       const unsigned place = first_event_ + event_count_++;
       events_[place < capacity_ ? place : place - capacity_] = {entries_[slots[i]].cookie, endings[i].status,
-                                                                static_cast<std::size_t>(endings[i].result)};
+                                                                told(entries_[slots[i]], endings[i])};
     }
     posted_.fetch_add(static_cast<std::uint32_t>(slots.size()), std::memory_order_release);
     wake = sleepers_ > 0 && (event_count_ >= fewest_missing_ || event_count_ == outstanding_);

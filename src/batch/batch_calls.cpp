@@ -3,6 +3,7 @@
 #include "batch/batch_calls.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 #include <memory>
 #include <string>
@@ -43,7 +44,8 @@ const char* objection(const CUfileIOParams_t& entry, const process::FileTable::P
   if (entry.u.batch.size > std::numeric_limits<off_t>::max()) return "its size is larger than any file";
   const base::Outcome refusal = request::check(*file, call_of(entry));
   if (refusal.error() == CU_FILE_INVALID_VALUE) return "it ends beyond the largest offset of a file";
-  return refusal.ok() ? nullptr : "the file was not opened for this direction";
+  // A read through a descriptor of O_PATH fails on its way.
+  return refusal.ok() || refusal.error() == EPERM ? nullptr : "the file was not opened for this direction";
 }
 
 [[noreturn]] void refuse_entry(std::size_t number, const char* reason) {
@@ -52,9 +54,20 @@ const char* objection(const CUfileIOParams_t& entry, const process::FileTable::P
 }
 
 // An entry of no bytes has nothing to wait for, and no event: as with NVIDIA's library, where a GetStatus for which
-// none is outstanding returns at once, too. Nothing else of it is looked at.
+// none is outstanding returns at once, too. Nothing of it is looked at but its mode.
 bool is_dropped(const Batch& batch, const CUfileIOParams_t& entry) {
-  return entry.u.batch.size == 0 && batch.tells() == Batch::Events::of_what_ended_by_itself;
+  return entry.u.batch.size == 0 && base::number_of(entry.mode) == CUFILE_BATCH &&
+         batch.tells() == Batch::Events::of_what_ended_by_itself;
+}
+
+// NVIDIA's library holds one entry of each pointer against what was registered there. The others may leave it: behind
+// it lies memory like any other.
+bool is_first_of_its_pointer(Batch::Room& room, std::size_t place) {
+  const void* const base = room.entry(place).item.call.base;
+  for (std::size_t i = 0; i < place; ++i) {
+    if (room.entry(i).item.call.base == base) return false;
+  }
+  return true;
 }
 
 void fill(process::Process& process, const Batch& batch, Batch::Room& room, std::span<const CUfileIOParams_t> entries) {
@@ -71,11 +84,8 @@ void fill(process::Process& process, const Batch& batch, Batch::Room& room, std:
     entry.number = static_cast<unsigned>(i);
     entry.queued = queued;
     classifier.look_at(entry);
-    // Of one that is not whole pages NVIDIA's library looks at the size alone: behind what was registered lies memory
-    // like any other.
-    const bool asked =
-        entry.registration && (request::aligned(entry.item.call) || entry.item.call.size > entry.registration->size);
-    if (asked && request::leaves_registered(*entry.registration, entry.item.call)) {
+    if (entry.registration && request::leaves_registered(*entry.registration, entry.item.call) &&
+        is_first_of_its_pointer(room, place - 1)) {
       refuse_entry(i, "it reaches beyond the registered buffer");
     }
   }
@@ -144,7 +154,7 @@ std::size_t collect_batch(process::Process& process, void* handle, std::size_t l
   if (!batch) throw Failure(CU_FILE_INTERNAL_BATCH_GETSTATUS_ERROR, "no such batch");
   if (least > batch->capacity()) throw Failure(CU_FILE_INVALID_VALUE, "min_nr is larger than the batch");
   const std::size_t written = batch->collect(least, into, timeout);
-  observe::count(Operation::batch_complete, true, written);
+  if (written > 0) observe::count(Operation::batch_complete, true);  // a call, however many entries
   return written;
 }
 

@@ -110,7 +110,8 @@ void Classifier::look_at(Entry& entry) noexcept {
 
   process::File& file = *entry.file;
   const auto offset = static_cast<std::uint64_t>(call.file_offset);
-  if (call.size == 0 || call.size > end_of_files - offset || (known && !entry.registration)) {
+  if (call.size == 0 || call.size > end_of_files - offset || (known && !entry.registration) ||
+      file.facts.access == facts::Access::none) {
     return;
   }
   const facts::BufferFacts* const memory = memory_of(entry, address);

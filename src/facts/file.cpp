@@ -24,6 +24,7 @@ namespace sluice::facts {
 namespace {
 
 Access access_in(int flags) {
+  if ((flags & O_PATH) != 0) return Access::none;
   switch (flags & O_ACCMODE) {
     case O_WRONLY:
       return Access::write_only;

@@ -27,7 +27,7 @@ enum class FileSystem : std::uint8_t {
   other,
 };
 
-enum class Access : std::uint8_t { read_only, write_only, read_write };
+enum class Access : std::uint8_t { read_only, write_only, read_write, none };  // none: O_PATH
 
 // The block device below a file. Empty name: there is none, or sysfs does not tell.
 struct BlockFacts {

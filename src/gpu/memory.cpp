@@ -105,6 +105,16 @@ bool outlives_its_streams(const BufferFacts& memory) noexcept {
          pool != nullptr;
 }
 
+std::uint64_t adjacent_bytes(std::uint64_t address, std::uint64_t wanted) noexcept {
+  std::uint64_t covered = 0;
+  while (covered < wanted) {
+    const std::uint64_t more = contiguous_bytes(address + covered, wanted - covered);
+    if (more == 0) break;
+    covered += more;
+  }
+  return covered;
+}
+
 BufferFacts memory_of_device(int ordinal) noexcept {
   BufferFacts memory;
   if (ordinal < 0 || ordinal >= device_count()) return memory;

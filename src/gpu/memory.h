@@ -19,6 +19,9 @@ facts::BufferFacts inspect(std::uint64_t address) noexcept;
 // How many bytes from `address` on are device memory without a gap, counting adjacent mappings, up to `wanted`.
 std::uint64_t contiguous_bytes(std::uint64_t address, std::uint64_t wanted) noexcept;
 
+// The same across the ends of allocations that lie beside each other in one address space.
+std::uint64_t adjacent_bytes(std::uint64_t address, std::uint64_t wanted) noexcept;
+
 // Of device memory that inspect() knows: once it is free, will its last users have been waited for, or come before that
 // in a stream? So it is with all but mappings (cuMemMap), which go when the program says so.
 bool outlives_its_streams(const facts::BufferFacts& memory) noexcept;

@@ -135,6 +135,11 @@ void start_statistics() noexcept {
   follow_clock();
 }
 
+bool statistics_are_started() noexcept {
+  const std::lock_guard lock(statistics_control);
+  return started;
+}
+
 bool statistics_were_started() noexcept {
   const std::lock_guard lock(statistics_control);
   return started_before;

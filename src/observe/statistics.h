@@ -83,6 +83,8 @@ void reset_statistics() noexcept;
 inline bool statistics_running() noexcept {
   return something_counts.load(std::memory_order_relaxed);
 }
+// Since the last stop, whatever the level.
+bool statistics_are_started() noexcept;
 // At any time in this process or in one that it was forked from.
 bool statistics_were_started() noexcept;
 

@@ -96,6 +96,15 @@ std::optional<RegisteredRange> BufferIndex::find(std::uint64_t base, std::uint64
   return found;
 }
 
+std::vector<RegisteredRange> BufferIndex::overlapping(std::uint64_t begin, std::uint64_t end) {
+  const std::lock_guard lock(mutex_);
+  std::vector<RegisteredRange> found;
+  for (const Entry& entry : *current_.load()) {
+    if (entry.range.base < end && begin < entry.range.end) found.push_back(entry.range);
+  }
+  return found;
+}
+
 void BufferIndex::after_fork(bool in_child) {
   if (in_child) {
     for (Readers& shard : readers_) {

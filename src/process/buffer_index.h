@@ -41,6 +41,9 @@ class BufferIndex {
   // `address`.
   std::optional<RegisteredRange> find(std::uint64_t base, std::uint64_t address, std::uint64_t size) noexcept;
 
+  // All that share a byte with [begin, end). For the control plane.
+  std::vector<RegisteredRange> overlapping(std::uint64_t begin, std::uint64_t end);
+
   void before_fork() { mutex_.lock(); }
   void after_fork(bool in_child);
 

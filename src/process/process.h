@@ -80,6 +80,7 @@ class Process {
   void forget_leaving(std::span<const RegisteredRange> ranges);
   // Throws where the base of a registration is this address, and its memory is still there.
   void require_unknown(std::uint64_t address, const facts::BufferFacts& now);
+  void require_no_neighbour_locked(const Buffer& buffer);
   // With control_ held: puts `range` in the place of a registration with the same base whose memory is gone, and
   // answers that one's handle, for the caller to retire. Null when the memory is still there.
   bool insert_range_locked(const RegisteredRange& range);

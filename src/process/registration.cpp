@@ -31,8 +31,10 @@ namespace {
 
 constexpr int known_buffer_flags = CU_FILE_RDMA_REGISTER | CU_FILE_RDMA_RELAXED_ORDERING;
 
+// Opened otherwise it is another descriptor, which has come to the number.
 bool same_file(const File& file, const facts::FileFacts& now) {
-  return file.facts.device == now.device && file.facts.inode == now.inode;
+  return file.facts.device == now.device && file.facts.inode == now.inode && file.facts.access == now.access &&
+         file.facts.direct == now.direct;
 }
 
 // By the configuration's denylists.
@@ -114,8 +116,9 @@ facts::FileFacts Process::facts_of(int fd, bool place_as_it_is) {
   try {
     return place_as_it_is ? facts::of_file(fd, facts::Root{}) : facts::of_file(fd, facts::Root{}, places_);
   } catch (const Failure& failure) {
-    const bool of_file =
-        failure.code() == CU_FILE_INVALID_FILE_TYPE || failure.code() == CU_FILE_INVALID_FILE_OPEN_FLAG;
+    const bool of_file = failure.code() == CU_FILE_INVALID_FILE_TYPE ||
+                         failure.code() == CU_FILE_INVALID_FILE_OPEN_FLAG ||
+                         failure.code() == CU_FILE_HANDLE_NOT_REGISTERED;
     const std::lock_guard lock(control_);
     if (!of_file || handles_by_fd_.find(fd) == handles_by_fd_.end()) throw;
     throw Failure(
@@ -146,8 +149,10 @@ void Process::register_buffer(const void* base, std::size_t size, int flags) {
                   cuda::error_not_initialized);
   }
   const bool is_whole = !on_device || (size <= most && gpu::contiguous_bytes(address, size) == size);
-  // A reservation may be registered before all of it is mapped. Transfers look at what they touch of it, then.
-  if (!is_whole && !lies_in_range(facts, address, size)) {
+  // A reservation may be registered before all of it is mapped, and a range may go on into the allocation beside its
+  // own. Transfers look at what they touch of it, then.
+  const bool goes_on = !is_whole && size <= most && gpu::adjacent_bytes(address, size) == size;
+  if (!is_whole && !goes_on && !lies_in_range(facts, address, size)) {
     require_unknown(address, facts);
     if (facts.kind == facts::MemoryKind::managed) {
       throw Failure(CU_FILE_CUDA_MEMORY_TYPE_INVALID, "the buffer is longer than the managed memory that it begins in");
@@ -167,6 +172,7 @@ void Process::register_buffer(const void* base, std::size_t size, int flags) {
   {
     const std::lock_guard lock(control_);
     ensure_open_locked();
+    if (on_device) require_no_neighbour_locked(*buffer);
     const RegisteredRange range{address, address + size, buffers_.insert(std::move(buffer))};
     if (!insert_range_locked(range)) {
       stale = take_stale_locked(range, facts);
@@ -191,6 +197,20 @@ void Process::require_unknown(std::uint64_t address, const facts::BufferFacts& n
   const auto buffer = buffers_.pin(known->handle);
   if (buffer && buffer->facts.kind == now.kind && buffer->facts.id == now.id) {
     throw Failure(CU_FILE_MEMORY_ALREADY_REGISTERED, "a buffer with this address is registered already");
+  }
+}
+
+// Of one allocation any range may be registered; where two meet that began in different ones, one of them has gone
+// beyond its own.
+void Process::require_no_neighbour_locked(const Buffer& buffer) {
+  if (buffer.facts.context == nullptr) return;  // mapped memory has many pieces
+  for (const RegisteredRange& range : ranges_.overlapping(buffer.base, buffer.base + buffer.size)) {
+    const auto other = buffers_.pin(range.handle);
+    const bool beside = other && other->facts.kind == facts::MemoryKind::device && other->facts.context != nullptr &&
+                        other->facts.id != buffer.facts.id && gpu::inspect(other->base).id == other->facts.id;
+    if (beside) {
+      throw Failure(CU_FILE_MEMORY_ALREADY_REGISTERED, "memory of another allocation is registered in this range");
+    }
   }
 }
 

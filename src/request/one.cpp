@@ -22,10 +22,14 @@ using facts::Access;
 
 namespace {
 
+constexpr unsigned fixed_parameters =
+    CU_FILE_STREAM_FIXED_BUF_OFFSET | CU_FILE_STREAM_FIXED_FILE_OFFSET | CU_FILE_STREAM_FIXED_FILE_SIZE;
+constexpr std::uint64_t end_of_users = std::uint64_t{1} << 47U;  // what a process has lies below
 constexpr auto largest_offset = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
 
-constexpr Access wrong_for(Direction direction) noexcept {
-  return direction == Direction::read ? Access::write_only : Access::read_only;
+constexpr bool is_wrong_for(Direction direction, Access access) noexcept {
+  return direction == Direction::read ? access == Access::write_only
+                                      : access == Access::read_only || access == Access::none;
 }
 
 // The memory of a transfer, resolved. A registered buffer stays pinned, so that deregistering it waits.
@@ -34,10 +38,16 @@ struct Memory {
   process::BufferTable::Pin registration;
   bool inside = false;      // of the registered range, all of it
   std::uint64_t there = 0;  // bytes of the device, from the address on, where they are too few
+  bool goes_on = false;     // behind them lies another allocation that was registered along with it
 };
 
 bool same_allocation(const facts::BufferFacts& registered, const facts::BufferFacts& now) {
   return registered.kind == now.kind && registered.id == now.id;
+}
+
+// NVIDIA's library does nothing for more of the host's memory than a signed word counts; it has only heard of it.
+bool is_only_remembered(const process::Buffer& buffer) noexcept {
+  return facts::is_host(buffer.facts.kind) && buffer.size > std::numeric_limits<int>::max();
 }
 
 // Memory that was freed and allocated again under a registration has another id. So has another piece of a registered
@@ -53,18 +63,26 @@ const paths::Attachments* attachments_of(const Memory& memory) noexcept {
   return &memory.registration->attachments;
 }
 
-// A negative offset stays in the memory that its pointer means: nothing but device memory lies between the two, or host
-// memory that the program must know.
+// A negative offset stays on the side of its pointer, a device's memory or the host's. As with NVIDIA's library, what
+// lies between is not looked at.
 bool reaches_back(const Call& call, std::uint64_t address, const facts::BufferFacts& memory) noexcept {
   const auto base = reinterpret_cast<std::uint64_t>(call.base);
   if (address > base) return false;  // it went below the first address there is
-  if (gpu::inspect(base).kind != memory.kind) return false;
-  return facts::is_host(memory.kind) || gpu::contiguous_bytes(address, base - address) == base - address;
+  return facts::is_host(gpu::inspect(base).kind) == facts::is_host(memory.kind);
+}
+
+// With a negative offset a transfer in a stream may begin in the allocations before its pointer's own, and has to end
+// in that.
+bool begins_before(const Call& call, std::uint64_t address) noexcept {
+  const auto base = reinterpret_cast<std::uint64_t>(call.base);
+  const std::uint64_t end = address + call.size;
+  if (call.buffer_offset >= 0 || gpu::adjacent_bytes(address, call.size) < call.size) return false;
+  return end <= base || gpu::contiguous_bytes(base, end - base) == end - base;
 }
 
 // By a negative offset, also from a pointer that was registered.
 bool may_reach_back(const Options& options) noexcept {
-  return options.caller == Caller::stream && options.offsets == OffsetsAre::read_late;
+  return options.caller == Caller::stream && (options.stream_flags & fixed_parameters) != fixed_parameters;
 }
 
 Outcome resolve(process::Process& process, const Call& call, std::uint64_t address, const Options& options,
@@ -78,7 +96,7 @@ Outcome resolve(process::Process& process, const Call& call, std::uint64_t addre
   if (const auto range = process.ranges().find(base, address, call.size)) {
     memory.registration = process.buffers().pin(range->handle);
     if (memory.registration && call.buffer_offset < 0 && leaves_registered(*memory.registration, call) &&
-        !(may_reach_back(options) && reaches_back(call, address, memory.facts))) {
+        !is_only_remembered(*memory.registration) && !may_reach_back(options)) {
       return Outcome::refused(CU_FILE_INTERNAL_ERROR);
     }
     // Host memory may be registered as long as all addresses: a device's is not meant then.
@@ -89,6 +107,11 @@ Outcome resolve(process::Process& process, const Call& call, std::uint64_t addre
       const bool whole = memory.inside && (memory.registration->is_whole || remembered != nullptr ||
                                            gpu::contiguous_bytes(address, call.size) == call.size);
       if (whole) return Outcome::bytes(0);
+      if (memory.inside && gpu::adjacent_bytes(address, call.size) == call.size) {
+        memory.there = gpu::contiguous_bytes(address, call.size);
+        memory.goes_on = true;
+        return Outcome::bytes(0);
+      }
       // By the pointer that was registered a transfer has to stay inside. By any other one it is a transfer of memory
       // that lies where it lies, as with NVIDIA's library.
       if (range->base == base && !memory.inside && call.buffer_offset >= 0 && options.caller != Caller::batch) {
@@ -107,7 +130,10 @@ Outcome resolve(process::Process& process, const Call& call, std::uint64_t addre
   }
   if (facts::is_host(memory.facts.kind) || remembered != nullptr) return Outcome::bytes(0);
   memory.there = gpu::contiguous_bytes(address, call.size);
-  return memory.there == call.size ? Outcome::bytes(0) : Outcome::refused(CU_FILE_CUDA_POINTER_RANGE_ERROR);
+  memory.goes_on =
+      options.caller == Caller::stream && memory.there != 0 && memory.there < call.size && begins_before(call, address);
+  const bool all = memory.there == call.size || memory.goes_on;
+  return all ? Outcome::bytes(0) : Outcome::refused(CU_FILE_CUDA_POINTER_RANGE_ERROR);
 }
 
 // A read may ask for more than its memory holds where the file has no more.
@@ -115,10 +141,21 @@ bool ends_within(facts::DescriptorCheck& now, std::uint64_t offset, std::uint64_
   return now.finds_the_file() && now.size() <= offset + size;
 }
 
-// Is there nothing at all to be read? Then nothing is asked of the memory either.
+// Of a device's memory all is taken that some file could fill; of the host's what a kernel would look at.
+bool could_be_read_into(const Call& call) noexcept {
+  constexpr off_t far = off_t{1} << 62;
+  if (!facts::is_host(gpu::inspect(reinterpret_cast<std::uint64_t>(call.base)).kind)) {
+    return call.size <= largest_offset ||
+           (call.size != std::numeric_limits<std::size_t>::max() && call.file_offset < far);
+  }
+  return call.size <= largest_offset && call.address() < end_of_users;
+}
+
+// Is there nothing at all to be read? Then next to nothing is asked of the memory either.
 bool is_behind_the_end(process::File& file, const Call& call, facts::DescriptorCheck& now) noexcept {
-  return call.direction == Direction::read && file.operations == nullptr && call.buffer_offset >= 0 &&
-         call.file_offset >= 0 && ends_within(now, static_cast<std::uint64_t>(call.file_offset), 0);
+  return call.direction == Direction::read && file.facts.access != Access::none && file.operations == nullptr &&
+         call.file_offset >= 0 && ends_within(now, static_cast<std::uint64_t>(call.file_offset), 0) &&
+         could_be_read_into(call);
 }
 
 // What a call by a pointer that was registered is told before all else but a null pointer and the offset in the file:
@@ -127,6 +164,7 @@ bool is_behind_the_end(process::File& file, const Call& call, facts::DescriptorC
 std::optional<Outcome> told_of_registration(process::Process& process, const process::File& file,
                                             const Call& call) noexcept {
   if (call.base == nullptr || call.file_offset < 0) return std::nullopt;
+  if (ends_beyond_all_files(call.file_offset, call.size)) return std::nullopt;
   if (call.direction == Direction::read && file.facts.access == Access::write_only) return std::nullopt;
   const auto base = reinterpret_cast<std::uint64_t>(call.base);
   const auto range = process.ranges().find(base, base, 1);
@@ -135,8 +173,23 @@ std::optional<Outcome> told_of_registration(process::Process& process, const pro
   if (!buffer || !same_allocation(buffer->facts, gpu::inspect(base))) return std::nullopt;
   const auto offset = static_cast<std::uint64_t>(call.buffer_offset);
   if (offset + call.size > buffer->size) return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
-  if (offset >= buffer->size) return Outcome::refused(CU_FILE_INTERNAL_ERROR);
+  if (call.size > largest_offset && call.buffer_offset < 0) return Outcome::system_error(EFAULT);
+  if (offset >= buffer->size && !is_only_remembered(*buffer)) return Outcome::refused(CU_FILE_INTERNAL_ERROR);
   return call.size == 0 ? std::optional(Outcome::bytes(0)) : std::nullopt;
+}
+
+Outcome run_rest(process::Process& process, Item& item, const Call& call, const Options& options, Way& way) noexcept;
+
+// A registration may have gone beyond its allocation into the next one; no copy does.
+Outcome run_in_pieces(process::Process& process, Item& item, const Call& call, std::uint64_t first,
+                      const Options& options, Way& way) noexcept {
+  Call piece = call;
+  piece.size = first;
+  const Outcome moved = run_rest(process, item, piece, options, way);
+  if (!moved.ok() || moved.count() < first) return moved;
+  const Outcome whole = after_prefix(first, run_rest(process, item, rest_of(call, first), options, way));
+  way.outcome = whole;
+  return whole;
 }
 
 // What is left of an item, as far as it gets.
@@ -149,12 +202,19 @@ Outcome run_rest(process::Process& process, Item& item, const Call& call, const 
     if (const auto told = told_of_registration(process, file, call)) return *told;
     if (refusal.error() == EFAULT && is_behind_the_end(file, call, now)) return Outcome::bytes(0);
   }
-  if (!refusal.ok() || call.size == 0) return refusal;
+  if (!refusal.ok()) return refusal;
+  if (call.size == 0) return waited_for && !could_be_read_into(call) ? Outcome::system_error(EFAULT) : refusal;
   Call bounded = call;
   const auto offset = static_cast<std::uint64_t>(call.file_offset);
   const std::uint64_t address =
       reinterpret_cast<std::uint64_t>(call.base) + static_cast<std::uint64_t>(call.buffer_offset);
-  if (address + bounded.size < address) {
+  const bool is_nowhere =
+      address + bounded.size < address ||
+      (address >= end_of_users && facts::is_host(gpu::inspect(reinterpret_cast<std::uint64_t>(call.base)).kind));
+  if (is_nowhere) {
+    if (const auto told = told_of_registration(process, file, call); told && options.caller != Caller::stream) {
+      return *told;
+    }
     return is_behind_the_end(file, call, now) ? Outcome::bytes(0) : Outcome::system_error(EFAULT);
   }
 
@@ -164,10 +224,12 @@ Outcome run_rest(process::Process& process, Item& item, const Call& call, const 
   if (!resolved.ok()) {
     const bool fits = call.direction == Direction::read && file.operations == nullptr && call.buffer_offset >= 0 &&
                       resolved.error() == CU_FILE_CUDA_POINTER_RANGE_ERROR && ends_within(now, offset, memory.there);
-    if (!fits) return resolved;
+    const bool no_memory = resolved.error() == CU_FILE_CUDA_POINTER_RANGE_ERROR || resolved.error() == EFAULT;
+    if (!fits) return no_memory && is_behind_the_end(file, call, now) ? Outcome::bytes(0) : resolved;
     if (memory.there == 0) return Outcome::bytes(0);  // from its end on there is nothing to read
     bounded.size = memory.there;
   }
+  if (memory.goes_on) return run_in_pieces(process, item, call, memory.there, options, way);
   if (options.device == nullptr) gpu::settle(memory.facts, address);
   if (memory.facts.kind != facts::MemoryKind::plain_host) watch_exit_behind_the_driver();
   const Request request{call.direction, base::FileOffset{offset}, address,
@@ -185,37 +247,7 @@ Outcome run_rest(process::Process& process, Item& item, const Call& call, const 
   return result.outcome;
 }
 
-bool leaves_its_registration(process::Process& process, const Call& call) noexcept {
-  const auto base = reinterpret_cast<std::uint64_t>(call.base);
-  const auto range = process.ranges().find(base, base, 1);
-  if (!range) return false;
-  const process::BufferTable::Pin buffer = process.buffers().pin(range->handle);
-  return buffer && call.buffer_offset >= 0 && leaves_registered(*buffer, call);
-}
-
 }  // namespace
-
-Outcome in_stream(process::Process& process, const Item& item, const Options& options) noexcept {
-  const Outcome outcome = item.outcome;
-  const Call& call = item.call;
-  const bool reads = call.direction == Direction::read;
-  switch (outcome.error()) {
-    case CU_FILE_INVALID_MAPPING_RANGE:
-      return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
-    case CU_FILE_INVALID_FILE_OPEN_FLAG:
-      if (reads) return outcome;
-      if (leaves_its_registration(process, call)) return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
-      return Outcome::system_error(item.file->facts.direct ? EIO : EPERM);
-    case CU_FILE_INVALID_VALUE:
-      if (reads && item.file->facts.access == Access::write_only) {
-        return Outcome::refused(CU_FILE_INVALID_FILE_OPEN_FLAG);
-      }
-      if (leaves_its_registration(process, call)) return Outcome::refused(CU_FILE_INVALID_MAPPING_SIZE);
-      return call.file_offset >= 0 || options.offsets == OffsetsAre::read_late ? Outcome::system_error(EPERM) : outcome;
-    default:
-      return outcome;
-  }
-}
 
 // The driver's own exit handlers were registered with cuInit, which must have come before its first memory: from then
 // on ours runs before them.
@@ -241,7 +273,8 @@ Outcome check(const process::File& file, const Call& call) noexcept {
   if (call.base == nullptr) return Outcome::system_error(EINVAL);
   if (call.file_offset < 0) return Outcome::refused(CU_FILE_INVALID_VALUE);
   if (ends_beyond_all_files(call.file_offset, call.size)) return Outcome::refused(CU_FILE_INVALID_VALUE);
-  if (file.facts.access == wrong_for(call.direction)) return Outcome::refused(CU_FILE_INVALID_FILE_OPEN_FLAG);
+  if (is_wrong_for(call.direction, file.facts.access)) return Outcome::refused(CU_FILE_INVALID_FILE_OPEN_FLAG);
+  if (file.facts.access == Access::none) return Outcome::system_error(EPERM);
   return call.size > largest_offset ? Outcome::system_error(EFAULT) : Outcome::bytes(0);
 }
 

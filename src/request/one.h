@@ -13,7 +13,4 @@ namespace sluice::request {
 // it was begun has no way.
 Way run_one(process::Process& process, Item& item, const Options& options) noexcept;
 
-// What a stream is told of one that has ended. NVIDIA's library has codes of its own there: so have we.
-base::Outcome in_stream(process::Process& process, const Item& item, const Options& options) noexcept;
-
 }  // namespace sluice::request

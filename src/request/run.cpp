@@ -7,6 +7,7 @@
 #include "observe/statistics.h"
 #include "process/in_flight.h"
 #include "request/account.h"
+#include "request/answer.h"
 #include "request/group.h"
 #include "request/one.h"
 
@@ -49,7 +50,8 @@ Outcome run(process::Process& process, Item& item, const Options& options) noexc
   observe::RequestProbe probe(shape_of(item, options));
   run_counted(process, item, options);
   probe.end(item.outcome);
-  return in_its_stream ? in_stream(process, item, options) : item.outcome;
+  if (!in_its_stream || item.outcome.ok()) return item.outcome;
+  return answer_in_stream(process, *item.file, item.call, options.stream_flags, item.outcome);
 }
 
 void run(process::Process& process, std::span<Item* const> items, const Options& options,
@@ -68,7 +70,8 @@ Outcome run(process::Process& process, const Call& call) noexcept {
   }
   Outcome refusal = Outcome::system_error(EINVAL);
   if (process.files().standing(call.handle) == process::HandleState::retired) {
-    refusal = Outcome::refused(call.file_offset < 0 ? CU_FILE_INVALID_VALUE : CU_FILE_HANDLE_NOT_REGISTERED);
+    const bool in_no_file = call.file_offset < 0 || ends_beyond_all_files(call.file_offset, call.size);
+    refusal = Outcome::refused(in_no_file ? CU_FILE_INVALID_VALUE : CU_FILE_HANDLE_NOT_REGISTERED);
   }
   observe::RequestProbe probe({.direction = call.direction, .size = call.size});
   probe.end(refusal);

@@ -22,13 +22,10 @@ enum class Caller : std::uint8_t {
   part,    // of a vectored call, which counts and watches for all its parts
 };
 
-// NVIDIA's library looks less closely at offsets that are read when a stream gets there.
-enum class OffsetsAre : std::uint8_t { fixed, read_late };
-
 struct Options {
   Caller caller = Caller::call;
   paths::DeviceSide* device = nullptr;  // what keeps the order of device memory; null: streams of our own
-  OffsetsAre offsets = OffsetsAre::fixed;
+  unsigned stream_flags = 0;  // that the stream was registered with: what it does not fix may reach before a pointer
   // Of several that go together: what carries them, and whether they are one transfer.
   Group* group = nullptr;
   transfer::Bond bond = transfer::Bond::none;

@@ -139,11 +139,10 @@ void StreamCall::run(StreamCopier& copier) noexcept {
     if (is_cached_) copier.open_soon();
     InOrder device(copier);
     request::Item item{call, &*file};
-    outcome =
-        request::run(process_, item,
-                     {.caller = request::Caller::stream,
-                      .device = copier.carries() ? &device : nullptr,
-                      .offsets = options_.fixes_all() ? request::OffsetsAre::fixed : request::OffsetsAre::read_late});
+    outcome = request::run(process_, item,
+                           {.caller = request::Caller::stream,
+                            .device = copier.carries() ? &device : nullptr,
+                            .stream_flags = options_.flags});
   } else {
     observe::count_transfer({.direction = call.direction, .requested = call.size}, outcome);
   }

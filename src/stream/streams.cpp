@@ -96,9 +96,27 @@ bool settle_kernels(const gpu::StreamScope& scope, cuda::Stream stream, std::opt
   return gpu::wait_for(*kernels, most_milliseconds_for_kernels);
 }
 
+// On a stream that was registered for whole pages NVIDIA's library refuses what is fixed and is none of them. Here that
+// works: refused at once is only what could not work.
+[[gnu::no_sanitize_thread]] void look_at_pages(const LateCall& call, unsigned flags) {
+  constexpr std::uint64_t page = 4096;
+  const auto fixes = [flags](unsigned flag) { return (flags & flag) != 0; };
+  if (!fixes(CU_FILE_STREAM_PAGE_ALIGNED_INPUTS) || !fixes(CU_FILE_STREAM_FIXED_FILE_OFFSET)) return;
+  std::uint64_t together = static_cast<std::uint64_t>(*call.file_offset);
+  if (fixes(CU_FILE_STREAM_FIXED_FILE_SIZE)) together |= *call.size;
+  if (fixes(CU_FILE_STREAM_FIXED_BUF_OFFSET)) {
+    together |= static_cast<std::uint64_t>(*call.buffer_offset) | reinterpret_cast<std::uint64_t>(call.base);
+  }
+  const bool is_in_no_file = *call.file_offset < 0 || (fixes(CU_FILE_STREAM_FIXED_FILE_SIZE) &&
+                                                       request::ends_beyond_all_files(*call.file_offset, *call.size));
+  if (together % page == 0 || !is_in_no_file || *call.size == 0) return;
+  *call.moved = -EINVAL;
+  throw Failure(CU_FILE_INVALID_VALUE, "the range is in no file, and the stream was registered for whole pages");
+}
+
 // In the plainest manner: waits, and moves the bytes on this thread.
 void transfer_behind(process::Process& driver, cuda::Stream stream, const LateCall& call, process::File& file,
-                     request::OffsetsAre offsets) {
+                     unsigned flags) {
   if (gpu::driver() != nullptr) {
     const int waited = gpu::wait_for_stream(stream);
     if (waited == cuda::error_stream_capture_unsupported)
@@ -107,8 +125,9 @@ void transfer_behind(process::Process& driver, cuda::Stream stream, const LateCa
   }
   // What earlier work wrote into the parameters is there.
   const request::Call now{call.direction, call.handle, call.base, *call.size, *call.file_offset, *call.buffer_offset};
+  look_at_pages(call, flags);
   request::Item item{now, &file};
-  const request::Options options{.caller = request::Caller::stream, .offsets = offsets};
+  const request::Options options{.caller = request::Caller::stream, .stream_flags = flags};
   *call.moved = static_cast<ssize_t>(request::run(driver, item, options).value());
 }
 
@@ -298,6 +317,7 @@ void Streams::put(process::Process& driver, const gpu::StreamScope& scope, cuda:
   StreamChannel& channel = *use.channel();
   const process::Options& how = file.session->options;
   const bool kernel = how.copy_mode != paths::CopyMode::copy_engine;
+  look_at_pages(call, use.options().flags);
   channel.prefetch_task_memory(sizeof(StreamCall));
   const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
   StreamCall::Owner task = StreamCall::make(channel, driver, call, use.options());
@@ -339,12 +359,12 @@ void Streams::capture(process::Process& driver, const gpu::StreamScope& scope, c
 }
 
 // By the handle alone, for those that go without a channel.
-request::OffsetsAre Streams::offsets_of(cuda::Stream stream) {
+unsigned Streams::flags_of(cuda::Stream stream) {
   const std::lock_guard lock(mutex_);
-  const bool fixed = std::any_of(entries_.begin(), entries_.end(), [stream](const auto& known) {
-    return known.second.registered && known.second.stream == stream && known.second.options.fixes_all();
+  const auto known = std::find_if(entries_.begin(), entries_.end(), [stream](const auto& each) {
+    return each.second.registered && each.second.stream == stream;
   });
-  return fixed ? request::OffsetsAre::fixed : request::OffsetsAre::read_late;
+  return known == entries_.end() ? 0 : known->second.options.flags;
 }
 
 void Streams::submit(process::Process& driver, cuda::Stream stream, const LateCall& call) {
@@ -365,7 +385,7 @@ void Streams::submit(process::Process& driver, cuda::Stream stream, const LateCa
   }
   look_at_size(call);
   if (gpu::attach_driver() == nullptr || file->session->options.copy_mode == paths::CopyMode::plain) {
-    transfer_behind(driver, stream, call, *file, offsets_of(stream));
+    transfer_behind(driver, stream, call, *file, flags_of(stream));
     return;
   }
   const gpu::StreamScope scope(stream, nullptr);
@@ -383,7 +403,7 @@ void Streams::submit(process::Process& driver, cuda::Stream stream, const LateCa
     return;
   }
   if (!has_workers) {
-    transfer_behind(driver, stream, call, *file, offsets_of(stream));
+    transfer_behind(driver, stream, call, *file, flags_of(stream));
     return;
   }
   if (file->session->config->flag(CUFILE_PARAM_STREAM_MEMOPS_BYPASS)) StreamChannel::use_host_functions();
@@ -391,12 +411,12 @@ void Streams::submit(process::Process& driver, cuda::Stream stream, const LateCa
   // may wait for us then.
   std::optional<gpu::KernelLoadHold> without;
   if (!settle_kernels(scope, stream, without)) {
-    transfer_behind(driver, stream, call, *file, offsets_of(stream));
+    transfer_behind(driver, stream, call, *file, flags_of(stream));
     return;
   }
   const Use use(*this, scope, stream);
   if (use.channel() == nullptr) {
-    transfer_behind(driver, stream, call, *file, offsets_of(stream));
+    transfer_behind(driver, stream, call, *file, flags_of(stream));
     return;
   }
   put(driver, scope, stream, call, *file, use);

@@ -61,7 +61,7 @@ class Streams {
 
   static Key key_of(const gpu::StreamScope& scope, cuda::Stream stream);
   Entry& registered_entry(cuda::Stream stream);
-  request::OffsetsAre offsets_of(cuda::Stream stream);
+  unsigned flags_of(cuda::Stream stream);
   Entry* captured_entry(const gpu::StreamScope& scope, cuda::Stream stream);
   Entry* nameless_entry(cuda::Stream stream);
   void let_go_of_idle_locked(std::size_t most_kept);

@@ -175,7 +175,8 @@ TEST_F(BatchSetUp, ASubmissionThatLeavesARegisteredRangeStartsNothing) {
   expect_refused(behind);
 }
 
-TEST_F(BatchSetUp, ARaggedEntryMayLeaveWhatIsRegistered) {
+// One entry of a pointer is held against what was registered there.
+TEST_F(BatchSetUp, ALaterEntryOfAPointerMayLeaveWhatIsRegistered) {
   memory_.fill(1);
   const Registration registration(memory_.address(), 8192);
   CUfileIOParams_t ragged = good_entry();

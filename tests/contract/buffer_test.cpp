@@ -7,7 +7,9 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "contract/mapped_memory.h"
 #include "support/calls.h"
@@ -244,7 +246,7 @@ TEST_F(Buffer, AGarbagePointerIsRefused) {
   ASSERT_NE(garbage, MAP_FAILED);
   EXPECT_EQ(read_file(handle.get(), garbage, 4096), failed(EPERM));
   EXPECT_EQ(write_file(handle.get(), garbage, 100), failed(EIO));
-  EXPECT_EQ(write_file(handle.get(), garbage, 8192), failed(EPERM)) << "of whole pages";
+  EXPECT_EQ(write_file(handle.get(), garbage, 65536), failed(EIO));
   munmap(garbage, kSize);
 }
 
@@ -327,8 +329,59 @@ TEST_F(Buffer, MayBeRegisteredBeforeAllOfItIsMapped) {
 TEST_F(Buffer, LongerThanItsReservationIsRefused) {
   if (!MappedMemory::available()) GTEST_SKIP() << "no cuMemCreate here";
   const MappedMemory memory(1, 2 * kSize);
-  EXPECT_EQ(register_buffer(memory.address(), 4 * kSize + 1), CU_FILE_CUDA_POINTER_RANGE_ERROR);
+  EXPECT_EQ(register_buffer(memory.address(), std::size_t{1} << 40), CU_FILE_CUDA_POINTER_RANGE_ERROR);
   EXPECT_EQ(register_buffer(memory.address(), SIZE_MAX), CU_FILE_CUDA_POINTER_RANGE_ERROR);
+}
+
+// Two allocations that lie beside each other, where the driver makes them so.
+struct Neighbours {
+  static constexpr std::size_t size = 65536;
+  std::vector<std::unique_ptr<Memory>> some;
+  const Memory* low = nullptr;
+  const Memory* high = nullptr;
+
+  Neighbours() {
+    for (int i = 0; i < 8 && low == nullptr; ++i) {
+      some.push_back(std::make_unique<Memory>(MemoryKind::device, size));
+      for (const auto& one : some) {
+        for (const auto& other : some) {
+          if (one->at(size) == other->address()) low = one.get(), high = other.get();
+        }
+      }
+    }
+  }
+};
+
+TEST_F(Buffer, KeepsItsRegistrationWhenItsNeighbourIsDeregistered) {
+  if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
+  const Neighbours memory;
+  if (memory.low == nullptr) GTEST_SKIP() << "the driver puts no two allocations beside each other";
+  ASSERT_EQ(register_buffer(memory.low->address(), Neighbours::size + 1), CU_FILE_SUCCESS);
+  EXPECT_EQ(deregister_buffer(memory.high->address()), CU_FILE_MEMORY_NOT_REGISTERED);
+  EXPECT_EQ(deregister_buffer(memory.low->address()), CU_FILE_SUCCESS);
+}
+
+// A registration may go on into the next allocation, unless that is registered.
+TEST_F(Buffer, MayGoOnIntoTheAllocationBesideItsOwn) {
+  if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
+  constexpr std::size_t half = Neighbours::size;
+  const Neighbours memory;
+  const Memory* const low = memory.low;
+  const Memory* const high = memory.high;
+  if (low == nullptr) GTEST_SKIP() << "the driver puts no two allocations beside each other";
+  const Handle handle(fd_);
+  ASSERT_EQ(register_buffer(low->address(), half + 4096), CU_FILE_SUCCESS);
+  EXPECT_EQ(register_buffer(high->address(), 4096), CU_FILE_MEMORY_ALREADY_REGISTERED);
+  EXPECT_EQ(read_file(handle.get(), low->address(), half + 4096, 3), moved(half + 4096));
+  EXPECT_TRUE(same_bytes({file_.content().data() + 3, half}, low->get()));
+  EXPECT_TRUE(same_bytes({file_.content().data() + 3 + half, 4096}, high->get(0, 4096)));
+  EXPECT_EQ(write_file(handle.get(), low->address(), 5000, 9, half - 1000), moved(5000));
+  EXPECT_TRUE(same_bytes({file_.content().data() + 3 + half - 1000, 5000}, plain_read(fd_.get(), 9, 5000)));
+  EXPECT_EQ(deregister_buffer(low->address()), CU_FILE_SUCCESS);
+  ASSERT_EQ(register_buffer(high->address(), 4096), CU_FILE_SUCCESS);
+  EXPECT_EQ(register_buffer(low->address(), half + 1), CU_FILE_MEMORY_ALREADY_REGISTERED);
+  EXPECT_EQ(deregister_buffer(high->address()), CU_FILE_SUCCESS);
+  EXPECT_EQ(read_file(handle.get(), low->address(), half + 1).count, -1) << "unregistered, it ends where it ends";
 }
 
 TEST_F(Buffer, OfAReservationWorksInBatchesAndStreams) {

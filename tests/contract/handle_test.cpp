@@ -121,7 +121,12 @@ TEST_F(FileHandle, OfADescriptorThatOnlyNamesAFileCanBeRegistered) {
   const Handle handle(fd);
   ASSERT_NE(handle.get(), nullptr);
   const Memory memory(usual_memory(), 4096);
-  EXPECT_EQ(read_file(handle.get(), memory.address(), 4096).count, -1);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 4096), failed(EPERM));
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 0), failed(EPERM));
+  EXPECT_EQ(write_file(handle.get(), memory.address(), 4096), failed(EIO));
+  const Registration registration(memory);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 0), moved(0)) << "registered";
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 4096), failed(EPERM)) << "registered";
 }
 
 TEST_F(FileHandle, AllWaysOfOpeningForPositionedTransfersWork) {

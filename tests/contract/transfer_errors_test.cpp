@@ -22,6 +22,9 @@ constexpr std::size_t kSize = 65536;
 
 class TransferErrors : public CufileTest {
  protected:
+  // What a write of more than two pages answers where it cannot be; one of less: EIO.
+  static int of_much() { return usual_memory() == MemoryKind::device ? EPERM : EIO; }
+
   const ScratchFile file_{kSize};
 };
 
@@ -61,6 +64,38 @@ TEST_F(TransferErrors, ANegativeBufferOffsetMeansMemoryBeforeThePointer) {
   EXPECT_TRUE(all_bytes(6, memory.get(kSize, kSize)));
   EXPECT_EQ(write_file(handle.get(), memory.at(kSize), 4096, 8192, -8192), moved(4096));
   EXPECT_TRUE(all_bytes(6, plain_read(fd.get(), 8192, 4096)));
+}
+
+// Which errno it is follows from the memory and the size, not from where the range lies.
+TEST_F(TransferErrors, ThatMemoryIsNotThereIsToldByWhatThePointerMeans) {
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  const Memory host(MemoryKind::plain, kSize);
+  for (const std::size_t size : {std::size_t{100}, std::size_t{8192}, std::size_t{16384}}) {
+    SCOPED_TRACE(size);
+    EXPECT_EQ(read_file(handle.get(), host.address(), size, 0, INT64_MIN), failed(EPERM));
+    EXPECT_EQ(write_file(handle.get(), host.address(), size, 0, INT64_MIN), failed(EIO));
+    if (cuda() == nullptr) continue;
+    const Memory memory(MemoryKind::device, kSize);
+    const int told = size <= 8192 ? EIO : EPERM;
+    EXPECT_EQ(read_file(handle.get(), memory.address(), size, 0, INT64_MIN), failed(told));
+    EXPECT_EQ(write_file(handle.get(), memory.address(), size, 0, INT64_MIN), failed(told));
+    EXPECT_EQ(write_file(handle.get(), memory.address(), size, 0, off_t{1} << 40), failed(told));
+  }
+  EXPECT_EQ(write_file(handle.get(), host.address(), SIZE_MAX), failed(EPERM));
+  EXPECT_EQ(write_file(handle.get(), host.address(), std::size_t{1} << 63U), failed(EIO));
+  EXPECT_EQ(read_file(handle.get(), host.address(), 0, 0, INT64_MIN), failed(EPERM)) << "of no bytes";
+  EXPECT_TRUE(same_bytes(file_.content(), content_of(file_.path())));
+}
+
+TEST_F(TransferErrors, ARangeInNoFileComesBeforeOneThatLeavesTheRegistration) {
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  const Memory memory(usual_memory(), kSize);
+  const Registration registration(memory.address(), 4096);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), INT64_MAX, 1), failed(CU_FILE_INVALID_VALUE));
+  EXPECT_EQ(write_file(handle.get(), memory.address(), 8192, INT64_MAX), failed(CU_FILE_INVALID_VALUE));
+  EXPECT_EQ(read_file(handle.get(), memory.address(), SIZE_MAX, 1), failed(CU_FILE_INVALID_MAPPING_RANGE));
 }
 
 TEST_F(TransferErrors, ANegativeBufferOffsetStaysInTheAllocation) {
@@ -129,8 +164,12 @@ TEST_F(TransferErrors, AReadOnlyFileCannotBeWritten) {
   for (const int flag : {0, O_DIRECT}) {
     const Fd reader = file_.open(O_RDONLY | flag);
     const Handle read_only(reader);
-    EXPECT_EQ(write_file(read_only.get(), memory.address(), 4096), failed(EIO));
-    EXPECT_EQ(write_file(read_only.get(), memory.address(), 65536), failed(EPERM));
+    EXPECT_EQ(write_file(read_only.get(), memory.address(), 8192), failed(EIO));
+    EXPECT_EQ(write_file(read_only.get(), memory.address(), 8193), failed(of_much()));
+    EXPECT_EQ(write_file(read_only.get(), memory.address(), 0), failed(EIO));
+    const Registration registration(memory);
+    EXPECT_EQ(write_file(read_only.get(), memory.address(), 65536), failed(EIO)) << "registered";
+    EXPECT_EQ(write_file(read_only.get(), memory.address(), 0), moved(0)) << "registered";
   }
   EXPECT_TRUE(same_bytes(file_.content(), content_of(file_.path())));
 }
@@ -172,8 +211,12 @@ TEST_F(TransferErrors, WhereTheFileHasNothingMemoryIsNotLookedAt) {
   const Fd fd = file_.open(O_RDWR);
   const Handle handle(fd);
   const Memory memory(usual_memory(), kSize);
-  EXPECT_EQ(read_file(handle.get(), memory.address(), 4096, kSize, INT64_MAX), moved(0));
-  EXPECT_EQ(read_file(handle.get(), memory.address(), SIZE_MAX, kSize), moved(0));
+  const Transfer nothing = usual_memory() == MemoryKind::device ? moved(0) : failed(EPERM);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 4096, kSize, INT64_MAX), nothing);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 4096, kSize, INT64_MIN), nothing);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 4096, kSize, -512), moved(0));
+  EXPECT_EQ(read_file(handle.get(), memory.address(), std::size_t{1} << 63U, kSize), nothing);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), SIZE_MAX, kSize), failed(EPERM));
   EXPECT_EQ(read_file(handle.get(), memory.address(), SIZE_MAX, 0), failed(EPERM));
   EXPECT_EQ(read_file(handle.get(), memory.address(), SIZE_MAX, -1), failed(CU_FILE_INVALID_VALUE));
 }
@@ -183,7 +226,7 @@ TEST_F(TransferErrors, WritingPastTheLargestFileFailsAndWritesNothing) {
   const Handle handle(fd);
   const Memory memory(usual_memory(), kSize);
   EXPECT_EQ(write_file(handle.get(), memory.address(), 4096, INT64_MAX - 4096), failed(EIO));
-  EXPECT_EQ(write_file(handle.get(), memory.address(), 8192, INT64_MAX - 8192), failed(EPERM));
+  EXPECT_EQ(write_file(handle.get(), memory.address(), 12288, INT64_MAX - 12288), failed(of_much()));
   EXPECT_EQ(file_size(fd.get()), kSize);
 }
 

@@ -7,6 +7,7 @@ import re
 from generator import BUFFERS
 
 KNOWN = pathlib.Path(__file__).resolve().parent / "known.txt"
+SOFT = KNOWN.with_name("known_soft.txt")
 CALL = re.compile(r"^(\d+) (\S+)(.*)$")
 ENDS = re.compile(r"(?:^|\s)(signal \d+|hang|gone|exit)$", re.MULTILINE)
 
@@ -29,9 +30,9 @@ class Difference:
 class Known:
     """The differences that have a reason: rows of  PATTERN | stop or on | reason."""
 
-    def __init__(self, path=KNOWN):
+    def __init__(self, path=KNOWN, soft=False):
         self.rows = []
-        for line in path.read_text(encoding="utf-8").splitlines():
+        for line in "\n".join(one.read_text(encoding="utf-8") for one in (path, SOFT)[:1 + soft]).splitlines():
             if line.strip() and not line.startswith("#"):
                 pattern, after, reason = (part.strip() for part in line.split(" | ", 2))
                 if after not in ("stop", "on"):
@@ -135,6 +136,8 @@ class Situation:
                 self.batches.pop(words[1], None)
             if "use" in parts:
                 self.open = parts["use"] != "0"
+                if not self.open:  # a close gives back all handles
+                    self.stale.update(self.files)
 
     def of_handle(self, word):
         if word not in self.files:
@@ -206,7 +209,9 @@ def differences(mode, calls, ours, theirs):
         their_name, their_parts = parts_of(theirs[index]) if index < len(theirs) else ("nothing", {})
         name = our_name if our_name != "nothing" else their_name
         number = index + 1 if index < len(calls) else 0
-        for part in ["ends", *our_parts, *(key for key in their_parts if key not in our_parts)]:
+        both = [*our_parts, *(key for key in their_parts if key not in our_parts)]
+        # That memory holds what it held before comes before what it holds.
+        for part in ["ends", *sorted(both, key=lambda key: not key.startswith("same"))]:
             if part == "ends" and "ends" not in our_parts and "ends" not in their_parts:
                 continue
             one, other = our_parts.get(part), their_parts.get(part)

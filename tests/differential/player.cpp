@@ -101,8 +101,9 @@ class Player {
     answers().add("teardown");
     const std::int64_t played = now_us();
     opened_again_ = 0;
-    session.tear_down();
+    const bool all = session.tear_down();
     const char* left = script.mode == "life" ? "life" : put_back(script, open);
+    if (!all && script.mode == "open") left = "memory";
     if (const int result = cuda().context_synchronize()) {
       answers().add(" cuda=%d", result);
       if (cuda().context_synchronize() != 0) left = "cuda";  // it stays: no later script can use this context

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plays recorded scripts against our library alone, and tells where its answers part from those that were recorded.
 
-    replay.py --player PLAYER --ours OURS.so [--folder DIR] [--only WORD] [--json FILE] answers.0.xz ...
+    replay.py --player PLAYER --ours OURS.so [--soft] [--folder DIR] [--only WORD] [--json FILE] answers.0.xz ...
 
 The records come from differential.py --record. Nothing is confirmed in fresh processes or shrunk. Over the soft GPU, what
 lies beside an allocation differs from a device's. Leaves with 0 when every difference has a reason, 1 when one has none.
@@ -31,7 +31,7 @@ SHARE = 250  # scripts that a process gets at once
 
 def set_up(given, top):
     global HERE
-    known = comparison.Known(given.known)
+    known = comparison.Known(given.known, given.soft)
     folder = top / f"w{os.getpid()}"
     HERE = known, {mode: players.Player(given.player, given.ours, folder / mode, {}, mode) for mode in ("open", "closed", "life")}
 
@@ -86,6 +86,7 @@ def arguments():
     parser.add_argument("--jobs", default=max(1, os.cpu_count() // 2), type=int)
     parser.add_argument("--only", help="scripts that have a call with this text in it")
     parser.add_argument("--known", default=comparison.KNOWN, type=pathlib.Path)
+    parser.add_argument("--soft", action="store_true", help="ours plays on the soft GPU: known_soft.txt counts, too")
     parser.add_argument("--json", type=pathlib.Path, help="writes the report here, too")
     given = parser.parse_args()
     given.player, given.ours = given.player.resolve(), given.ours.resolve()
@@ -107,7 +108,7 @@ def main():
     finally:
         shutil.rmtree(top, ignore_errors=True)
     seconds = time.time() - begun
-    document = reports.document_of(given, comparison.Known(given.known), passed, examples_of(passed), seconds, seconds)
+    document = reports.document_of(given, comparison.Known(given.known, given.soft), passed, examples_of(passed), seconds, seconds)
     print("\n".join(reports.lines_of(document)))
     if given.json:
         given.json.write_text(json.dumps(document, indent=1), encoding="utf-8")

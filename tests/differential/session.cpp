@@ -26,6 +26,7 @@ void tell(Error error) {
 
 void tell_ranges(World& world, Buffer& buffer, const std::vector<Range>& ranges) {
   const Change change = world.settle(buffer, ranges);
+  if (change.unmoved) answers().add(" same=yes");
   answers().add(" got=%016" PRIx64, change.inside);
   answers().add(" beyond=%s", buffer.uncertain ? "uncertain" : change.outside ? "changed" : "kept");
 }
@@ -110,6 +111,10 @@ void Session::synchronise() {
     }
     if (one->place.buffer != nullptr && one->reads) buffers.push_back(one->place.buffer);
     if (one->file != nullptr && !one->reads) files.push_back(one->file);
+    if (one->bytes > 0) {
+      world_.doubt_outside(one->place, one->buffer_offset, static_cast<std::size_t>(one->bytes),
+                           one->reads ? nullptr : one->file);
+    }
   }
   std::sort(buffers.begin(), buffers.end());
   buffers.erase(std::unique(buffers.begin(), buffers.end()), buffers.end());
@@ -140,13 +145,15 @@ void Session::finish() {
   world_.tell_all();
 }
 
-void Session::tear_down() {
+bool Session::tear_down() {
   for (Batch& batch : batches_) {
     if (batch.open) library_.batch_destroy(batch.value);
   }
   for (CUstream const one : streams_) library_.stream_deregister(one);
-  for (const void* const one : memory_) library_.buffer_deregister(one);
+  bool all = true;
+  for (const void* const one : memory_) all = library_.buffer_deregister(one).err == CU_FILE_SUCCESS && all;
   for (void* const one : files_) library_.handle_deregister(one);
+  return all;
 }
 
 }  // namespace sluice::differential

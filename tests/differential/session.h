@@ -58,8 +58,8 @@ class Session {
   void call(int number, const std::string& line);
   // What is still under way ends; what everything holds is told.
   void finish();
-  // Gives back what the script has left.
-  void tear_down();
+  // Gives back what the script has left. False: some memory stays registered.
+  bool tear_down();
 
  private:
   friend struct Calls;

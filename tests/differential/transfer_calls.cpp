@@ -73,6 +73,7 @@ void read(Session& session, const Words& words) {
                              static_cast<std::size_t>(number(words[3])), number(words[4]), offset);
   tell_count(count);
   if (place.buffer == nullptr) return;
+  if (count > 0) Calls::world(session).doubt_outside(place, offset, static_cast<std::size_t>(count), nullptr);
   std::vector<Range> ranges;
   const long long begin = place.address - place.buffer->address + (count > 0 ? offset : 0);
   if (count > 0 && begin >= 0) ranges.push_back({static_cast<std::size_t>(begin), static_cast<std::size_t>(count)});
@@ -84,10 +85,14 @@ void write(Session& session, const Words& words) {
   const Place place = Calls::world(session).place(words[2]);
   Calls::world(session).mark_written();
   errno = 0;
-  tell_count(write(Calls::handle(session, words[1]), place.address, static_cast<std::size_t>(number(words[3])),
-                   number(words[4]), number(words[5])));
+  const ssize_t count = write(Calls::handle(session, words[1]), place.address,
+                              static_cast<std::size_t>(number(words[3])), number(words[4]), number(words[5]));
+  tell_count(count);
   File* const file = Calls::file_of(session, words[1]);
   if (file != nullptr) {
+    if (count > 0) {
+      Calls::world(session).doubt_outside(place, number(words[5]), static_cast<std::size_t>(count), file);
+    }
     answers().add(" file=%s", file->uncertain ? "uncertain" : Calls::world(session).tell(*file).c_str());
   }
 }

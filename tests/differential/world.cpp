@@ -153,12 +153,16 @@ Place World::place(const std::string& text) {
 Change World::settle(Buffer& buffer, const std::vector<Range>& ranges) const {
   const std::vector<char> now = buffer.contents();
   Change change;
+  bool moved = false;
   for (const Range& range : ranges) {
     const std::size_t begin = std::min(range.begin, buffer.size);
     const std::size_t length = std::min(range.length, buffer.size - begin);
+    change.unmoved = change.unmoved || length > 0;
+    moved = moved || std::memcmp(buffer.known.data() + begin, now.data() + begin, length) != 0;
     change.inside = change.inside * 31 + digest(now.data() + begin, length);
     std::memcpy(buffer.known.data() + begin, now.data() + begin, length);
   }
+  change.unmoved = change.unmoved && !moved;
   change.outside = now != buffer.known;
   if (change.outside) {
     if (buffer.kind == Kind::device) {
@@ -168,6 +172,17 @@ Change World::settle(Buffer& buffer, const std::vector<Range>& ranges) const {
     }
   }
   return change;
+}
+
+void World::doubt_outside(const Place& place, std::ptrdiff_t shift, std::size_t length, File* file) const {
+  if (place.buffer == nullptr) return;
+  const std::ptrdiff_t begin = place.address - place.buffer->address + shift;
+  if (begin >= 0 && static_cast<std::size_t>(begin) + length <= place.buffer->size) return;
+  if (file != nullptr) {
+    file->uncertain = true;
+    return;
+  }
+  for (const auto& buffer : buffers_) buffer->uncertain = buffer->uncertain || buffer.get() != place.buffer;
 }
 
 File& World::fresh_file(const std::string& name) {

@@ -38,6 +38,7 @@ struct Range {
 // How the bytes of a buffer differ from what is known of them.
 struct Change {
   std::uint64_t inside = 0;  // the digest of the ranges that may have changed
+  bool unmoved = false;      // there are such ranges, and they hold what they held before
   bool outside = false;      // a byte outside of them is another now; it has been put back
 };
 
@@ -63,6 +64,9 @@ class World {
   // "d0", "d0+512", "NULL", "garbage"
   Place place(const std::string& text);
   Change settle(Buffer& buffer, const std::vector<Range>& ranges) const;
+  // What a transfer of a range that leaves its buffer has moved was never known: bytes of the file, or what other
+  // buffers hold. `file`: of a write.
+  void doubt_outside(const Place& place, std::ptrdiff_t shift, std::size_t length, File* file) const;
   void mark_written();  // the files that are in use are made anew before the next script uses them
   // A descriptor for "r.rw", "dir", "-1", ...; the same name means the same descriptor until the script ends.
   int descriptor(const std::string& text, File** file);
