@@ -68,7 +68,8 @@ def environment(tree: pathlib.Path, options: argparse.Namespace) -> "dict[str, s
             "SLUICE_CMAKE_OPTIONS": " ".join(options.cmake)}
     if shutil.which("ccache"):
         place = subprocess.run(["ccache", "-k", "cache_dir"], capture_output=True, text=True, check=True).stdout.strip()
-        env |= {"CCACHE_DIR": place, "CCACHE_BASEDIR": str(tree), "CMAKE_C_COMPILER_LAUNCHER": "ccache",
+        # No base folder for it: paths that it rewrites are other bytes.
+        env |= {"CCACHE_DIR": place, "CCACHE_BASEDIR": "", "CMAKE_C_COMPILER_LAUNCHER": "ccache",
                 "CMAKE_CXX_COMPILER_LAUNCHER": "ccache"}
     return env
 
