@@ -50,7 +50,7 @@ enum sluice_trace_kind {
   SLUICE_TRACE_LAST_BYTE = 12,     /* moment: the last byte is in place */
   SLUICE_TRACE_HELP = 13,          /* begin, end: a worker helps with the request that `request` names */
   SLUICE_TRACE_BATCH_SUBMIT = 14,  /* moment: a the batch, b entries */
-  SLUICE_TRACE_BATCH_GROUP = 15,   /* begin: entries that go together; b entries. end */
+  SLUICE_TRACE_BATCH_GROUP = 15,   /* begin: entries that go together; a bytes, b entries. end */
   SLUICE_TRACE_STREAM_CALL = 16,   /* moment: a transfer was put into a stream. a where its count goes, b size */
   SLUICE_TRACE_FILE_REGISTER = 17, /* moment: a descriptor was registered; a 1 for O_DIRECT */
   SLUICE_TRACE_ENTRY = 18,     /* moment: an entry of a group has ended. detail path << 8 | reason; a result, b size */

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "config/load.h"
+#include "config/profile.h"
 
 namespace sluice::config {
 
@@ -155,6 +156,7 @@ Config make_config(const Sources& sources, const std::vector<Change>& changes) {
       config.set(change.key, change.value, Origin::parameter);
     }
   }
+  apply_profile(config);
   follow_version(config);
   note_what_changes_nothing(config);
   note_what_cannot_be_used(config);

@@ -94,6 +94,13 @@ inline constexpr std::array general_keys{
         .here =
             "Without it entries that cuFileBatchIOCancel came before have none, nor have those of no bytes, as with "
             "NVIDIA's library; sluice_batch_cancelled() counts the former."},
+    Key{.name = "sluice.profile",
+        .kind = Kind::text,
+        .standard = "\"\"",
+        .environment = "SLUICE_PROFILE",
+        .effect = Effect::obeyed,
+        .meaning = "What `sluice profile` has measured on this machine, by the file's full name.",
+        .here = "sluice.copy, where nobody has chosen it, is what was quickest there for cached reads in all folders."},
     Key{.name = "sluice.strict",
         .kind = Kind::flag,
         .standard = "false",
@@ -142,9 +149,11 @@ inline constexpr std::array general_keys{
         .kind = Kind::flag,
         .standard = "false",
         .environment = "CUFILE_NVTX",
-        .effect = Effect::reported,
-        .meaning = "NVTX ranges for profilers; deprecated.",
-        .here = "Shown by the parameters; no ranges are made."},
+        .effect = Effect::obeyed,
+        .meaning = "NVTX ranges for profilers.",
+        .here =
+            "Transfers of 64 KiB and more, and groups of batches, have ranges of the domain sluice where a profiler "
+            "names its library in NVTX_INJECTION64_PATH. docs/guide/tracing.md tells more."},
     Key{.name = "profile.cufile_stats",
         .kind = Kind::number,
         .standard = "0",

@@ -8,6 +8,7 @@
 #include <climits>
 #include <cstdio>
 
+#include "observe/ranges.h"
 #include "observe/usdt_probes.h"
 
 namespace sluice::observe {
@@ -24,6 +25,12 @@ std::uint16_t packed(sluice_path_t path, sluice_reason_t reason) noexcept {
 
 std::uint16_t call_of(const RequestShape& shape) noexcept {
   return static_cast<std::uint16_t>(shape.from | (shape.direction == base::Direction::write ? SLUICE_TRACE_WRITE : 0));
+}
+
+RangeOf category_of(const RequestShape& shape) noexcept {
+  if ((shape.from & SLUICE_TRACE_FROM_STREAM) != 0) return RangeOf::stream;
+  if ((shape.from & SLUICE_TRACE_FROM_BATCH) != 0) return RangeOf::batch;
+  return shape.direction == base::Direction::read ? RangeOf::read : RangeOf::write;
 }
 
 usdt::Done done_of(const RequestShape& shape, base::Outcome outcome, std::uint16_t way, int device,
@@ -71,12 +78,15 @@ void RequestProbe::begin(const RequestShape& shape) noexcept {
     set_request_at_hand(number_);
     record({SLUICE_TRACE_REQUEST, SLUICE_TRACE_BEGIN, call_of(shape), shape.fd, shape.offset, shape.size});
   }
+  has_range_ = shape.size >= smallest_with_range && watchers.want(Watchers::ranges);
+  if (has_range_) push_range(category_of(shape), shape.direction, shape.size);
   if (watchers.want(Watchers::usdt)) usdt::start({shape.direction, shape.fd, shape.offset, shape.size, number_});
 }
 
 void RequestProbe::tell_end(base::Outcome outcome) noexcept {
   watched_ = false;
   request_probe = before_;
+  if (has_range_) pop_range();
   if (number_ != 0) {
     record({SLUICE_TRACE_REQUEST, SLUICE_TRACE_END, way_, shape_.fd, static_cast<std::uint64_t>(outcome.value()),
             static_cast<std::uint64_t>(device_ + 1)});
@@ -108,6 +118,19 @@ void tell_fallback(int fd, std::uint64_t before, sluice_path_t path, sluice_reas
     record({SLUICE_TRACE_FALLBACK, SLUICE_TRACE_MOMENT, packed(path, reason), fd, before, 0});
   }
   if (watchers.want(Watchers::usdt)) usdt::fallback(fd, before, sluice_path_name(path), sluice_reason_name(reason));
+}
+
+void GroupProbe::begin(base::Direction direction, std::uint64_t entries, std::uint64_t bytes) noexcept {
+  const Watchers watchers = Watchers::now();
+  recorded_ = watchers.want(Watchers::recorder);
+  has_range_ = watchers.want(Watchers::ranges);
+  if (recorded_) record({SLUICE_TRACE_BATCH_GROUP, SLUICE_TRACE_BEGIN, 0, -1, bytes, entries});
+  if (has_range_) push_range(RangeOf::batch, direction, bytes);
+}
+
+void GroupProbe::end() noexcept {
+  if (has_range_) pop_range();
+  if (recorded_) record({SLUICE_TRACE_BATCH_GROUP, SLUICE_TRACE_END});
 }
 
 void HelpProbe::begin(std::uint32_t request) noexcept {

@@ -103,6 +103,28 @@ class PhaseProbe {
   std::uint64_t result_ = 0;
 };
 
+// Entries of a batch that go together. `bytes` is asked for their sum, only when somebody watches.
+class GroupProbe {
+ public:
+  template <typename Bytes>
+  GroupProbe(base::Direction direction, std::uint64_t entries, Bytes bytes) noexcept {
+    if (Watchers::now().any()) [[unlikely]]
+      begin(direction, entries, bytes());
+  }
+  ~GroupProbe() {
+    if (recorded_ || has_range_) [[unlikely]]
+      end();
+  }
+  GroupProbe(const GroupProbe&) = delete;
+  GroupProbe& operator=(const GroupProbe&) = delete;
+
+ private:
+  void begin(base::Direction direction, std::uint64_t entries, std::uint64_t bytes) noexcept;
+  void end() noexcept;
+  bool recorded_ = false;
+  bool has_range_ = false;
+};
+
 inline void moment(const Event& event) noexcept {
   if (Watchers::now().want(Watchers::recorder)) [[unlikely]]
     record(event);

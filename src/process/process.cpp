@@ -20,6 +20,7 @@
 #include "io/sentinel.h"
 #include "io/uring.h"
 #include "observe/log.h"
+#include "observe/ranges.h"
 #include "observe/recorder.h"
 #include "observe/statistics.h"
 #include "process/in_flight.h"
@@ -112,6 +113,7 @@ void Process::open_locked() {
   const auto level = static_cast<int>(config.size(CUFILE_PARAM_PROFILE_STATS));
   observe::set_statistics_level(level);
   if (level > 0) observe::start_statistics();
+  observe::start_ranges(config.flag(config::key_at("profile.nvtx")));
   observe::start_recorder(config.text(config::key_at("profile.trace")));
   session_ = std::move(session);
   if (!was_open_) wait_for_transfers_at_exit();

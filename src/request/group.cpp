@@ -114,7 +114,7 @@ void Group::run(std::span<Item* const> items, const Options& options, Completion
   completion_ = &completion;
   account_ = counts == Counts::yes ? &account : nullptr;
   {
-    const observe::PhaseProbe phase(SLUICE_TRACE_BATCH_GROUP, items.size());
+    const observe::GroupProbe probe(items.front()->call.direction, items.size(), [&] { return bytes_of(items); });
     mover->move(std::span(moved_).first(items.size()), grouping, options.bond, *this);
   }
   const std::int64_t milliseconds = account.so_far();

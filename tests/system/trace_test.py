@@ -389,5 +389,68 @@ def test_bpftrace_answers_the_questions_of_the_guide():
     equal(sum(int(count) for count in re.findall(r"^\]: (\d+)$", told, re.MULTILINE)), 3)
 
 
+# --- ranges ----------------------------------------------------------------------------------------------------------
+
+PROFILER = BUILD / "test-bin/system/profiler.so"
+
+
+def told_to_profiler(file, **variables):
+    """Lines that the profiler's library wrote while some transfers were made."""
+    with program("device", NVTX_INJECTION64_PATH=str(PROFILER), PROFILER_OUT=str(file), **variables) as started:
+        started.do("open", "read 3", "write 2", "batch 4")
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def test_ranges_are_made_where_they_are_wanted_and_nowhere_else():
+    with scratch() as folder:
+        lines = told_to_profiler(folder / "on", CUFILE_NVTX="1")
+        equal(lines[:6], ["version 3", "domain sluice", *(f"category the domain {number} {name}" for number, name in
+                                                         enumerate(("read", "write", "batch", "stream"), 1))])
+        depth, ranges = {}, []
+        for line in lines[6:]:
+            words = line.split()
+            thread = words[1]
+            if words[0] == "push":
+                equal(words[2:4] + words[7:], ["the", "domain", "3", "48"])
+                depth[thread] = depth.get(thread, 0) + 1
+                ranges.append(tuple(words[4:7]))
+            else:
+                depth[thread] -= 1
+        equal(set(depth.values()), {0})
+        equal((ranges.count(("1", "read", str(SIZE))), ranges.count(("2", "write", str(SIZE)))), (3, 2))
+        equal(sum(int(size) for category, _, size in ranges if category == "3"), 4 * SIZE)
+        equal(told_to_profiler(folder / "off"), [])
+
+
+def test_a_profiler_that_cannot_be_loaded_is_told_and_nothing_else_changes():
+    with scratch() as folder:
+        log = folder / "log"
+        with program("host", CUFILE_NVTX="1", NVTX_INJECTION64_PATH="/nowhere.so", CUFILE_LOGFILE_PATH=str(log),
+                     CUFILE_LOGGING_LEVEL="WARN") as started:
+            started.do("open", "read 3")
+        contains(log.read_text(), "NVTX_INJECTION64_PATH cannot be used: /nowhere.so")
+
+
+def test_a_setuid_program_loads_no_profiler():
+    if os.getuid() != 0 or shutil.which("setpriv") is None:
+        skip("a setuid program of another user is made by root, and started with setpriv")
+    with scratch() as folder:
+        folder.chmod(0o777)
+        program_file, out = folder / "setuid", folder / "out"
+        shutil.copy(BUILD / "test-bin/system/secure_program", program_file)
+        (folder / "cufile.json").write_text('{"profile": {"nvtx": true}}')
+        # As root, who may say what holds, but with privileges that its caller lacks: the loader calls that secure.
+        given = environment(NVTX_INJECTION64_PATH=str(PROFILER), PROFILER_OUT=str(out), CUFILE_NVTX="1")
+        plain = run(*NOBODY, program_file, env=given, status=None)
+        if plain.returncode in (126, 127):
+            skip("another user cannot reach the scratch folder or the build folder")
+        equal(out.exists(), True)
+        out.unlink()
+        program_file.chmod(0o4755)
+        if run(*NOBODY, program_file, env=given, status=None).returncode in (126, 127):
+            skip("setuid programs are not allowed on this file system")
+        equal(out.exists(), False)
+
+
 if __name__ == "__main__":
     main(globals())

@@ -16,14 +16,14 @@ import subprocess
 import sys
 
 HEADERS = ["cufile.h", "sluice.h"]
-SUBCOMMANDS = {"sluice": ["doctor", "topology", "run", "explain", "stats", "top", "exporter", "trace", "cp", "version", "demo"]}
+SUBCOMMANDS = {"sluice": ["doctor", "topology", "run", "explain", "stats", "top", "exporter", "trace", "report", "profile", "cp", "version", "demo"]}
 
 # What completion offers where --help does not say it in braces: words of a subcommand, values of a flag, processes.
 SECTIONS = "gpu nvidia-fs p2pdma storage fabrics rdma vm container uring config topology".split()
 WORDS = {("sluice", "doctor"): SECTIONS}
 VALUES = {("sluice", "doctor", "--expect"): ["gpu", "p2pdma", "nvidia-fs", "rdma", "uring"],
           ("gdscheck", "", "-e"): ["cufile", "sysfs", "latency"], ("gdscheck", "", "-l"): ["0", "1", "2"]}
-PROCESSES = {("sluice", "stats", ""), ("sluice", "trace", ""), ("gds_stats", "", "-p")}
+PROCESSES = {("sluice", "stats", ""), ("sluice", "trace", "report", "profile", ""), ("gds_stats", "", "-p")}
 
 
 # --- headers ----------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@
 #include "common/text.h"
 #include "gds_stats/show.h"
 #include "gdscp/copy.h"
+#include "report/command.h"
 #include "sluice.h"
 #include "sluice/commands.h"
 #include "sluice/watching.h"
@@ -174,15 +175,14 @@ constexpr const char* trace_lesson =
     "chosen, reads of the file, launches, copies, first and last byte), and which workers helped. A program that is\n"
     "started is recorded from its first transfer on, and what was recorded is there also when it crashes. A process\n"
     "that runs already is recorded from now on; that needs root, or its user where debuggers may attach\n"
-    "(kernel.yama.ptrace_scope 0), or SLUICE_TRACE=on in its environment. An event costs some 50 ns.\n"
+    "(kernel.yama.ptrace_scope 0), or SLUICE_TRACE=on in its environment. An event costs 50 to 100 ns.\n"
     "\n"
     "Examples:\n"
     "  sluice trace -- ./reader /data/big.bin            into sluice.pftrace\n"
     "  sluice trace -o run.json -- python3 train.py      for chrome://tracing and for jq\n"
     "  sluice trace 1234 --seconds 10                    ten seconds of a process\n"
     "  SLUICE_TRACE=on ./server &                        records always, each thread its last 16384 events\n"
-    "  sluice trace $! --seconds 0                       what is there of it now: where does it hang?\n"
-    "\n"
+    "  sluice trace $! --seconds 0                       what is there of it now: where does it hang?\n\n"
     "Exit status: of a program its own; else 0, or 1 when there is nothing to see. docs/guide/tracing.md tells more.";
 
 struct Words {
@@ -203,6 +203,11 @@ bool takes_word(std::string_view word) {
 // Numbers are a process's, or an option's, and belong to `stats`.
 Words split(std::span<char*> words) {
   if (words.size() < 2) return {words, {}};
+  if (std::strcmp(words[1], "report") == 0) {  // its own words are files
+    std::size_t own = 0;
+    while (own < words.size() && std::strcmp(words[own], "--") != 0) ++own;
+    return {words.first(own), words.subspan(std::min(own + 1, words.size()))};
+  }
   const bool traces = std::strcmp(words[1], "trace") == 0;
   const bool stats = std::strcmp(words[1], "stats") == 0 || traces;
   if (!stats && std::strcmp(words[1], "run") != 0) return {words, {}};
@@ -395,6 +400,8 @@ int run_main(std::span<char*> arguments) {
   WatchingOptions watching;
   declare_watching(app, *stats_app, watching, json);
 
+  ReportOptions reporting;
+  declare_reporting(app, reporting, json);
   TraceOptions trace;
   CLI::App* trace_app = app.add_subcommand("trace", trace_about);
   declare_trace(trace_app, run, trace);
@@ -422,6 +429,8 @@ int run_main(std::span<char*> arguments) {
       show_statistics(show);
       return 0;
     }
+    const std::vector<std::string> command(words.command.begin(), words.command.end());
+    if (const int status = run_reporting(app, reporting, command, json); status >= 0) return status;
     if (*trace_app) {
       if (trace_app->count("PID") == 0 && words.command.empty()) {
         throw ToolError("There is nothing to trace.",

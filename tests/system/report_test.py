@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sluice report` and `sluice profile`: pages that a browser opens without a complaint, and what they answer."""
+import contextlib
+import ctypes
+import datetime
+import html.parser
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import zlib
+
+from perfetto_reader import BOOTTIME, REALTIME, Trace
+from support import BUILD, SLUICE, SOURCE, contains, environment, equal, main, run, scratch, skip, skip_when_sanitized
+from watching import PYTHON, until
+
+GDSIO = BUILD / "bin/gdsio"
+MEBIBYTE = 1 << 20
+GUIDE = SOURCE / "docs/guide/tracing.md"
+# Elements that stay open; all others have to be closed.
+VOID = {"meta", "link", "br", "rect", "line"}
+
+
+class Reader(html.parser.HTMLParser):
+    """Text of a page; complains of what no browser should have to mend."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.parts, self.attributes = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.attributes += attributes
+        if tag not in VOID or tag == "rect":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.attributes += attributes
+
+    def handle_endtag(self, tag):
+        equal(self.open.pop(), tag)
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("style", "title"):
+            self.parts.append(data)
+
+
+def text_of(page):
+    """What a reader sees, after a look at the page as a whole: one file, which asks nobody for anything."""
+    text = page.read_text(encoding="utf-8")
+    reader = Reader()
+    reader.feed(text)
+    equal(reader.open, [])
+    equal([value for name, value in reader.attributes
+           if name in ("src", "href", "action", "xlink:href") and not value.startswith("data:")], [])
+    equal(("<script" in text, "@import" in text, "url(" in text), (False, False, False))
+    return re.sub(r"\s+", " ", " ".join(reader.parts))
+
+
+@contextlib.contextmanager
+def reported(*words, size=16 * MEBIBYTE):
+    skip_when_sanitized()
+    with scratch() as folder:
+        (folder / "file").write_bytes(os.urandom(size))
+        run(SLUICE, "report", "--soft-gpu", "-o", folder / "page.html", "--", GDSIO, "-f", folder / "file", "-d", "0", "-x", "0",
+            "-I", "0", "-O", "1", "-s", str(size), *words)
+        yield folder / "page.html", folder
+
+
+def test_a_report_of_a_run_tells_how_much_which_way_and_why():
+    with reported("-i", "1M", "-w", "2") as (page, folder):
+        text = text_of(page)
+        contains(text, "16 transfers")
+        contains(text, "16.0 MiB moved")
+        contains(text, "posix (soft_gpu)")
+        contains(text, str(folder / "file"))
+        for heading in ("What stands out", "Over time", "How long transfers took", "Which way, and why", "Files", "The slowest"):
+            contains(text, heading)
+
+
+def test_a_report_of_a_program_without_transfers_says_so():
+    skip_when_sanitized()
+    with scratch() as folder:
+        run(SLUICE, "report", "-o", folder / "page.html", "--", "true")
+        contains(text_of(folder / "page.html"), "No transfer went through cuFile.")
+
+
+def rows(speeds, name="read-1M"):
+    return "".join(json.dumps({"row": name, "gib_per_s": speed, "p50_us": 1000 / speed, "p99_us": 3000 / speed}) + "\n"
+                   for speed in speeds)
+
+
+def test_a_report_of_results_tells_before_from_after_with_bounds():
+    with scratch() as folder:
+        (folder / "before.json").write_text(rows((10, 10.1, 9.9, 10)) + rows((5,), "write-1M"))
+        (folder / "after.json").write_text(rows((20, 20.4, 19.8, 20.1)) + rows((5,), "write-1M"))
+        run(SLUICE, "report", "-o", folder / "page.html", folder / "before.json", folder / "after.json")
+        text = text_of(folder / "page.html")
+        contains(text, "after.json by before.json")
+        (mean, low, high), = re.findall(r"read-1M (\d\.\d\d)x \((\d\.\d\d) to (\d\.\d\d)\)", text)
+        equal((1.9 < float(low) < float(mean) < float(high) < 2.1, mean), (True, "2.01"))
+        contains(text, "write-1M 1.00x, of one measurement")
+
+
+def test_a_report_takes_what_gdsio_and_comparisons_write():
+    skip_when_sanitized()
+    with scratch() as folder:
+        (folder / "file").write_bytes(os.urandom(MEBIBYTE))
+        measured = run(GDSIO, "-f", folder / "file", "-d", "0", "-x", "0", "-I", "0", "-s", "1M", "-i", "64K", "--json",
+                       env=environment(SLUICE_SOFTGPU="1")).stdout
+        (folder / "gdsio.json").write_text(measured)
+        comparison = sorted((SOURCE / "bench/results").glob("comparison-*.json"))[0]
+        run(SLUICE, "report", "-o", folder / "page.html", folder / "gdsio.json", comparison)
+        text = text_of(folder / "page.html")
+        contains(text, "READ GPUD 64.0 KiB x1")
+        contains(text, "By the other library of the comparison")
+
+
+def test_a_report_refuses_what_holds_no_results_and_says_why():
+    with scratch() as folder:
+        for content in ("", "[]", "{}", "\0\1", '{"passes": [{}]}', '{"results": {"a": 3}}', '[{"row": "x"}]'):
+            (folder / "bad.json").write_text(content)
+            told = run(SLUICE, "report", "-o", folder / "page.html", folder / "bad.json", status=1)
+            contains(told.stderr, "holds no results that this tool knows")
+        equal((folder / "page.html").exists(), False)
+        contains(run(SLUICE, "report", status=2).stderr, "There is nothing to report.")
+
+
+def test_a_report_escapes_what_others_have_named():
+    with scratch() as folder:
+        (folder / "bad.json").write_text(json.dumps({"row": "<script>alert(1)</script>\"'", "gib_per_s": 1}))
+        run(SLUICE, "report", "-o", folder / "page.html", folder / "bad.json")
+        contains(text_of(folder / "page.html"), "<script>alert(1)</script>")
+
+
+def profile_of(folder):
+    run(SLUICE, "profile", "--seconds", "0.01", "--size", "32M", "-o", folder / "profile.json", folder,
+        env=environment(SLUICE_SOFTGPU="1"))
+    return json.loads((folder / "profile.json").read_text())
+
+
+def test_a_profile_is_measured_kept_and_shown_with_the_machine():
+    skip_when_sanitized()
+    with scratch() as folder:
+        profile = profile_of(folder)
+        (measured,) = profile["folders"]
+        equal((profile["soft"], measured["folder"], measured["path"]), (True, str(folder), "posix"))
+        speeds = [*profile["link"].values(), *measured["cached_read_gib_per_s"].values(), measured["write_gib_per_s"]]
+        equal((len(speeds), all(speed > 0 for speed in speeds)), (6, True))
+        equal(profile["best"], {"sluice.copy": measured["best_copy"]})
+        equal([path.name for path in folder.iterdir()], ["profile.json"])
+        run(SLUICE, "report", "--machine", "--profile", folder / "profile.json", "-o", folder / "page.html")
+        text = text_of(folder / "page.html")
+        for part in ("What was measured", "link: host memory to device", "What the doctor finds", "What is there", "soft GPU"):
+            contains(text, part)
+
+
+def test_a_profile_chooses_for_a_program_what_nobody_has_chosen():
+    skip_when_sanitized()
+    with scratch() as folder:
+        (folder / "profile.json").write_text('{"sluice_profile": 1, "best": {"sluice.copy": "engine"}}')
+        text = run(BUILD / "bin/gdscheck", "-p", "-v", "--soft", status=None,
+                   env=environment(SLUICE_SOFTGPU="1", SLUICE_PROFILE=str(folder / "profile.json"))).stdout
+        contains(re.sub(r" +", " ", text), "sluice.copy : engine")
+
+
+# --- a browser -------------------------------------------------------------------------------------------------------
+
+def browser():
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if shutil.which(name):
+            return name
+    skip("there is no chromium: its picture of the page is not taken")
+
+
+def size_of_png(path):
+    """Width and height, and whether more than one colour is in it."""
+    data = path.read_bytes()
+    equal(data[:8], b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", data[16:24])
+    at, packed = 8, b""
+    while at < len(data):
+        (length,), kind = struct.unpack(">I", data[at:at + 4]), data[at + 4:at + 8]
+        if kind == b"IDAT":
+            packed += data[at + 8:at + 8 + length]
+        at += 12 + length
+    return width, height, len(set(zlib.decompress(packed)[:: 997])) > 4
+
+
+def pictured(page, picture, *flags):
+    """Opens the page in a browser without a window; what it complains of."""
+    with scratch() as home:
+        told = run(browser(), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr",
+                   "--v=0", f"--user-data-dir={home}", "--window-size=1000,3200", "--hide-scrollbars", *flags,
+                   f"--screenshot={picture}", page.as_uri(), env=environment(HOME=str(home)), timeout=240)
+    return [line for line in told.stderr.splitlines() if "CONSOLE" in line]
+
+
+def test_a_browser_shows_reports_and_complains_of_nothing():
+    browser()
+    with reported("-i", "1M", "-w", "2") as (page, folder):
+        pages = [page]
+        (folder / "before.json").write_text(rows((10, 10.1, 9.9, 10)))
+        (folder / "after.json").write_text(rows((20, 20.4, 19.8, 20.1)))
+        run(SLUICE, "report", "-o", folder / "results.html", folder / "before.json", folder / "after.json")
+        profile_of(folder)
+        run(SLUICE, "report", "--machine", "--profile", folder / "profile.json", "-o", folder / "machine.html")
+        pages += [folder / "results.html", folder / "machine.html"]
+        kept = os.environ.get("SLUICE_PICTURES")  # for a person to look at
+        for each in pages:
+            for name, flags in (("light", ()), ("dark", ("--blink-settings=preferredColorScheme=0",))):
+                picture = folder / f"{each.stem}-{name}.png"
+                equal(pictured(each, picture, *flags), [])
+                width, height, drawn = size_of_png(picture)
+                equal((width, height > 1000, drawn), (1000, True, True))
+                if kept:
+                    shutil.copy(picture, kept)
+
+
+# --- why was my job slow at 14:03 ------------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def sick_file_system():
+    """A folder whose files are late when they are told to, and the file that tells them."""
+    if os.getuid() != 0 or not os.path.exists("/dev/fuse"):
+        skip("a FUSE file system is mounted by root, where there is /dev/fuse")
+    server = next((path for path in (BUILD / "test-bin").rglob("sick_server")), None)
+    if server is None:
+        skip("the file system of tests/sick is not built")
+    libc = ctypes.CDLL(None, use_errno=True)
+    with scratch() as folder:
+        place, condition = folder / "mnt", folder / "condition"
+        place.mkdir()
+        condition.write_bytes(bytes(32))
+        with open(condition, "r+b") as memory:
+            device = os.open("/dev/fuse", os.O_RDWR)
+            options = f"fd={device},rootmode=40000,user_id=0,group_id=0,max_read=1048576"
+            if libc.mount(b"sick", str(place).encode(), b"fuse", 6, options.encode()) != 0:
+                os.close(device)
+                skip(f"FUSE cannot be mounted: {os.strerror(ctypes.get_errno())}")
+            process = subprocess.Popen([server, str(memory.fileno()), str(device)], pass_fds=(memory.fileno(), device))
+            os.close(device)
+            try:
+                until(lambda: condition.read_bytes()[28:32] != bytes(4))
+                yield place, condition
+            finally:
+                libc.umount2(str(place).encode(), 2)
+                process.wait(timeout=60)
+
+
+def nanoseconds(clock, day):
+    """Of a time of day as the page writes it, on the day of another moment."""
+    hours, minutes, seconds = clock.split(":")
+    midnight = datetime.datetime.fromtimestamp(day / 1e9).replace(hour=0, minute=0, second=0, microsecond=0)
+    moment = midnight + datetime.timedelta(hours=int(hours), minutes=int(minutes), seconds=float(seconds))
+    return int(moment.timestamp() * 1e9)
+
+
+SENTENCE = re.compile(r"From (\d\d:\d\d:\d\d\.\d{3}) to (\d\d:\d\d:\d\d\.\d{3}) transfers moved ([\d.]+ \w+/s), where ([\d.]+ \w+/s) is "
+                      r"usual in this run\. (\d+) % of their time went by waiting for the file; 100 % of it was at (\S+)\.")
+
+
+def test_report_and_trace_say_why_a_job_was_slow_and_when():
+    skip_when_sanitized()
+    with sick_file_system() as (place, condition), scratch() as folder:
+        job = (PYTHON, "-B", SOURCE / "tests/system/slow_program.py", place / "0", condition)
+        told = run(SLUICE, "report", "-o", folder / "page.html", "--", *job)
+        begin, end = map(int, told.stdout.split())
+        found = SENTENCE.search(text_of(folder / "page.html"))
+        if not found:
+            raise AssertionError(f"the report does not say it: {text_of(folder / 'page.html')[:2000]}")
+        from_, to = nanoseconds(found[1], begin), nanoseconds(found[2], begin)
+        # Where this machine is busy, what lies beside it may be slow, too.
+        equal(min(to, end) - max(from_, begin) > (end - begin) / 2, True)
+        equal((int(found[5]) > 50, found[6]), (True, str(place / "0")))
+
+        told = run(SLUICE, "trace", "-o", folder / "run.pftrace", "--", *job)
+        begin, end = map(int, told.stdout.split())
+        trace = Trace(folder / "run.pftrace")
+        wall = trace.clocks[REALTIME] - trace.clocks[BOOTTIME]
+        requests = trace.requests()
+        inside = [each for each in requests if begin <= each.begin + wall <= each.end + wall <= end]
+        slow, usual = (statistics.median(each.end - each.begin for each in some) for some in (inside, requests))
+        equal((len(inside), slow > 2 * usual), (100, True))
+        in_file = [part.end - part.begin for part in trace.slices("read from file") if part.parent in inside]
+        equal(sum(in_file) > 0.8 * sum(each.end - each.begin for each in inside), True)
+
+        # The guide shows such a sentence.
+        shown = re.search(r"<!-- why slow -->\n```text\n(.*?)```\n<!-- end -->", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+        equal(bool(SENTENCE.search(re.sub(r"\s+", " ", shown[1]))), True)
+
+
+if __name__ == "__main__":
+    main(globals())

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/command.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "report/machine_page.h"
+#include "report/results.h"
+#include "report/run_page.h"
+#include "trace/command.h"
+
+namespace sluice::tools {
+namespace {
+
+constexpr const char* report_lesson =
+    "Writes one file of HTML that needs nothing else: no network, no script; it prints, and follows the reader's light "
+    "or\n"
+    "dark. Of a run: how much, how fast, which way and why, where the time of its slow moments went, and its slowest\n"
+    "transfer in time. Of results of `gdsio --json`, `cufile_bench --json` or bench/compare.py: speeds, and how the "
+    "later\n"
+    "files compare with the first, with bounds. Of a machine: what the doctor finds, and what `sluice profile` "
+    "measured.\n"
+    "\n"
+    "Examples:\n"
+    "  sluice report -- ./reader /data/big.bin                 into sluice-report.html\n"
+    "  sluice report -o page.html before.json after.json       two files of results\n"
+    "  sluice report --machine --profile profile.json          this machine\n"
+    "\n"
+    "Exit status: of a program its own; else 0, or 1 when it could not be done.";
+
+constexpr const char* profile_lesson =
+    "Measures the link to the device, and in each folder reads and writes of 16 MiB: through the page cache by each "
+    "way\n"
+    "that sluice.copy knows, and with O_DIRECT. It writes a file of its own there, of --size, and removes it. With\n"
+    "`sluice.profile` in cufile.json (or SLUICE_PROFILE) naming the file, the library takes what was quickest here for "
+    "what\n"
+    "nobody has chosen. Nothing is measured unless it is asked for.\n"
+    "\n"
+    "Examples:\n"
+    "  sluice profile -o profile.json /data /scratch\n"
+    "  sluice profile --seconds 0.2 --size 64M /dev/shm\n"
+    "  SLUICE_PROFILE=$PWD/profile.json sluice run -- python3 train.py";
+
+void write_page(const std::string& name, const std::string& html) {
+  std::ofstream file(name, std::ios::binary);
+  file << html;
+  file.close();
+  if (!file) {
+    throw ToolError(fmt::format("The report cannot be written to {}.", printable(name)),
+                    "Choose another place: --output FILE.");
+  }
+  fmt::print(stderr, "sluice: {} ({}): open it with a browser\n", printable(name), format_bytes(html.size()));
+}
+
+class WritesReport final : public RecordedRun {
+ public:
+  explicit WritesReport(const ReportOptions& options) : options_(options) {}
+  void ended(const Recording& recording) override {
+    std::string command;
+    for (const std::string& word : options_.run.command) command += (command.empty() ? "" : " ") + printable(word);
+    write_page(options_.output, run_page(recording, command));
+  }
+
+ private:
+  const ReportOptions& options_;
+};
+
+int report_command(ReportOptions& options) {
+  const int asked = (options.run.command.empty() ? 0 : 1) + (options.files.empty() ? 0 : 1) + (options.machine ? 1 : 0);
+  if (asked != 1) {
+    throw ToolError(asked == 0 ? "There is nothing to report." : "A report is of one thing.",
+                    "Write a program: sluice report -- CMD ARG...; or files of results; or --machine.", 2);
+  }
+  if (options.machine) {
+    nlohmann::ordered_json profile;
+    if (!options.profile.empty()) profile = read_profile(options.profile);
+    write_page(options.output, machine_page(profile));
+    return 0;
+  }
+  if (!options.files.empty()) {
+    std::vector<Results> all;
+    for (const std::string& file : options.files) all.push_back(read_results(file));
+    write_page(options.output, results_page(all));
+    return 0;
+  }
+  options.run.quiet = true;
+  WritesReport listener(options);
+  return run_recorded(options.run, options.most_events, listener);
+}
+
+}  // namespace
+
+void declare_reporting(CLI::App& app, ReportOptions& options, bool& json) {
+  CLI::App* report = app.add_subcommand("report", "Write a page about a run, results of measurements, or this machine")
+                         ->footer(report_lesson);
+  report
+      ->add_option("FILE", options.files,
+                   "Results; the first is what others are compared with. Or, after two dashes, a program")
+      ->type_name("");
+  report->add_option("-o,--output", options.output, "The page to write; sluice-report.html if not given")
+      ->type_name("FILE");
+  report->add_flag("--machine", options.machine, "Of this machine");
+  report->add_option("--profile", options.profile, "What `sluice profile` has measured of it")->type_name("FILE");
+  report->add_option("--events", options.most_events, "Of a run: keep at most so many events");
+  report->add_flag("--soft-gpu", options.run.soft_gpu, "Preload the soft GPU as libcuda.so.1, too (SLUICE_SOFTGPU=1)");
+
+  CLI::App* profile = app.add_subcommand("profile", "Measure this machine's link and folders")->footer(profile_lesson);
+  profile->add_option("DIR", options.measured.folders, "Folders to measure in")->type_name("");
+  profile->add_option("-o,--output", options.measured.output, "Keep it in this file")->type_name("FILE");
+  profile->add_option("--gpu", options.measured.gpu, "Whose link; counted from 0")->default_val(0);
+  profile->add_option("--seconds", options.measured.seconds, "Of each measurement; some eight a folder")
+      ->default_val(1)
+      ->check(CLI::Range(0.01, 60.0));
+  profile->add_option("--size", options.measured.size, "Of the files, with K, M or G")->default_val("256M");
+  profile->add_flag("--json", json, "For programs");
+}
+
+int run_reporting(const CLI::App& app, ReportOptions& options, const std::vector<std::string>& command, bool json) {
+  if (app.got_subcommand("report")) {
+    options.run.command = command;
+    return report_command(options);
+  }
+  if (app.got_subcommand("profile")) {
+    options.measured.json = json;
+    return profile_command(options.measured);
+  }
+  return -1;
+}
+
+}  // namespace sluice::tools
