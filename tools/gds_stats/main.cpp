@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "gds_stats/module_report.h"
 #include "gds_stats/show.h"
 
 namespace sluice::tools {
@@ -31,10 +32,16 @@ int complain(const ToolError& error, bool json) {
 int run_gds_stats(int argc, char** argv) {
   ShowOptions options;
   bool json = false;
+  bool module = false;
+  std::string root;
   CLI::App app("gds_stats: show the statistics of a running process", "gds_stats");
   app.footer(show_lesson);
   app.set_version_flag("--version", "gds_stats (Sluice " SLUICE_VERSION ")");
-  app.add_option("-p,--pid", options.pid, "The process")->required();
+  auto* const asks_for_module = app.add_flag("--nvidia-fs", module, "What nvidia-fs.ko has counted, of all processes");
+  app.add_option("--root", root,
+                 "With --nvidia-fs: a machine that `sluice doctor --record` has recorded, unpacked here")
+      ->needs(asks_for_module);
+  auto* const process = app.add_option("-p,--pid", options.pid, "The process")->excludes(asks_for_module);
   app.add_option("-l,--level", options.level, "1: totals; 2: and sizes; 3: and GPUs");
   app.add_option("--interval", options.interval, "Rates, a line every so many seconds, until the process ends");
   app.add_option("--count", options.count, "At most so many of these lines");
@@ -48,9 +55,17 @@ int run_gds_stats(int argc, char** argv) {
                error.what());
     return usage_status;
   }
+  if (!module && process->count() == 0) {
+    fmt::print(stderr, "gds_stats: --pid is required, or --nvidia-fs.\n           Use: gds_stats -p PID -l LEVEL.\n");
+    return usage_status;
+  }
   options.format = json ? ShowFormat::json : ShowFormat::known_lines;
   try {
-    show_statistics(options);
+    if (module) {
+      show_module(root, json ? ModuleFormat::json : ModuleFormat::text);
+    } else {
+      show_statistics(options);
+    }
     return 0;
   } catch (const ToolError& error) {
     return complain(error, json);
