@@ -46,7 +46,7 @@ typedef enum sluice_reason {
   SLUICE_REASON_NETWORK_FILE_SYSTEM = 8, /* the bytes arrive by a network file system that has no direct path here */
   SLUICE_REASON_UNSUPPORTED_FILE_SYSTEM = 9, /* btrfs and others that copy or check the bytes themselves */
   SLUICE_REASON_UNSUPPORTED_DEVICE = 10,     /* no drive is below: memory, a process or a network block device */
-  SLUICE_REASON_DIRECT_PATH_OFF = 11,        /* use_pci_p2pdma is off and nvidia-fs.ko is not loaded */
+  SLUICE_REASON_DIRECT_PATH_OFF = 11,        /* use_pci_p2pdma is off, and so is sluice.nvfs */
   SLUICE_REASON_KERNEL_WITHOUT_P2PDMA = 12,  /* the running kernel has no PCI P2PDMA */
   SLUICE_REASON_NO_DIRECT_PROVIDER = 13,     /* nothing here hands this device's memory to the kernel */
   SLUICE_REASON_CALLER_OPERATIONS = 14,      /* the handle came with read and write operations of its own */
@@ -59,7 +59,17 @@ typedef enum sluice_reason {
   SLUICE_REASON_RAGGED_REQUEST = 21,         /* too little of the request is whole blocks in step with the memory */
   SLUICE_REASON_DIRECT = 22,                 /* a verified read has shown that drive and device reach each other */
   SLUICE_REASON_STOPPED_IN_FLIGHT = 23,      /* the drive's transfer stopped in mid-way; this is the rest of it */
-  SLUICE_REASON_COUNT = 24
+  SLUICE_REASON_NVFS_NOT_LOADED = 24,        /* sluice.nvfs is on, and nvidia-fs.ko is not loaded */
+  SLUICE_REASON_NVFS_TOO_OLD = 25,           /* nvidia-fs.ko before 2.12 */
+  SLUICE_REASON_NVFS_NO_NODE = 26,           /* none of its nodes can be opened here */
+  SLUICE_REASON_NVFS_NO_HOOKS = 27,          /* it does not list the driver below this file */
+  SLUICE_REASON_NVFS_FOREIGN_HOOKS = 28,     /* another module than the one that drives this drive has the hooks */
+  SLUICE_REASON_NVFS_UNREGISTERED = 29,      /* the memory is in no registered buffer: nvidia-fs.ko maps those only */
+  SLUICE_REASON_NVFS_CALL_REFUSED = 30,      /* nvidia-fs.ko refused the trial read, or a transfer of whole blocks */
+  SLUICE_REASON_NVFS_BYTES_ELSEWHERE = 31,   /* a read was reported as done, and its bytes were not in device memory */
+  SLUICE_REASON_NVFS_WRITE_LOST = 32,        /* a write was reported as done, and other bytes were in the file */
+  SLUICE_REASON_NVFS_WRITES_NOT_PROVEN = 33, /* no trial write could be made: there is no place for a file of ours */
+  SLUICE_REASON_COUNT = 34
 } sluice_reason_t;
 
 /* One answer of sluice_explain(). Strings are the library's own and live as long as the process. */
@@ -164,6 +174,7 @@ typedef struct sluice_direct_pair {
   uint64_t transfers;     /* pieces of requests that the drive moved by itself */
   uint64_t polled;        /* how many of them ended by polling, without an interrupt */
   uint64_t rerouted;      /* pieces that were begun here and ended on the posix path */
+  sluice_path_t path;     /* the direct path that this is about; reads and writes of nvfs are tried by themselves */
 } sluice_direct_pair_t;
 
 typedef void (*sluice_direct_pair_visitor_t)(const sluice_direct_pair_t* pair, void* context);

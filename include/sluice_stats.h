@@ -37,6 +37,8 @@ enum {
   SLUICE_STATS_SIZE_COUNT = 32,   /* 0 for less than 4 KiB, 1 for 4 to 8 KiB, doubling */
   SLUICE_STATS_OPERATION_COUNT = 10,
   SLUICE_STATS_CARRIER_COUNT = 9,
+  SLUICE_STATS_REASON_COUNT = 24, /* of a shard's ways; those that came later are in later_ways */
+  SLUICE_STATS_LATER_REASON_COUNT = SLUICE_REASON_COUNT - 24,
   SLUICE_STATS_LATENCY_SHARD_COUNT = 4,
   SLUICE_STATS_CLASS_COUNT = 8,     /* 0 for less than 4 KiB, 1 for 4 to 16 KiB, fourfold each, 7 from 16 MiB on */
   SLUICE_STATS_LATENCY_COUNT = 252, /* see sluice_stats_latency_begin() */
@@ -109,7 +111,7 @@ typedef struct sluice_stats_shard {
   sluice_stats_pair_t operations[SLUICE_STATS_OPERATION_COUNT];
   sluice_stats_pair_t batch_processed, batch_processed_by_drive;
   sluice_stats_device_t devices[SLUICE_STATS_DEVICE_COUNT];
-  sluice_stats_way_t ways[SLUICE_PATH_COUNT][SLUICE_REASON_COUNT];
+  sluice_stats_way_t ways[SLUICE_PATH_COUNT][SLUICE_STATS_REASON_COUNT];
   uint64_t carriers[SLUICE_STATS_CARRIER_COUNT];
   uint64_t room[5]; /* a shard is a multiple of 64 bytes */
 } sluice_stats_shard_t;
@@ -156,6 +158,7 @@ typedef struct sluice_stats_region {
   sluice_stats_flow_t flows[SLUICE_STATS_SHARD_COUNT];
   uint64_t pci[SLUICE_STATS_DEVICE_COUNT];
   sluice_stats_latencies_t latencies[SLUICE_STATS_LATENCY_SHARD_COUNT];
+  sluice_stats_way_t later_ways[SLUICE_PATH_COUNT][SLUICE_STATS_LATER_REASON_COUNT]; /* of all shards */
 } sluice_stats_region_t;
 
 /* The shortest time, in nanoseconds, that a place of the latencies counts; each ends where the next one begins. Place 0

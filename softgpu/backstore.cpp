@@ -105,9 +105,20 @@ Stretch stretch_of_file(int file, const Backing& backing, std::uint64_t most) {
 
 }  // namespace
 
+// From a multiple of 64 KiB on, as a device's pages lie: modules of the kernel that pin it go by those.
 std::byte* map_shared(int file, std::uint64_t offset, std::uint64_t size) {
-  void* const mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset));
-  require(mapped != MAP_FAILED, errno == ENOMEM ? cuda::error_out_of_memory : cuda::error_operating_system);
+  constexpr std::uint64_t page = 65536;
+  void* const room = ::mmap(nullptr, size + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  require(room != MAP_FAILED, cuda::error_out_of_memory);
+  auto* const first = static_cast<std::byte*>(room);
+  const std::uint64_t before = (page - reinterpret_cast<std::uintptr_t>(room) % page) % page;
+  void* const mapped =
+      ::mmap(first + before, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, static_cast<off_t>(offset));
+  const int error = errno;
+  if (mapped == MAP_FAILED) ::munmap(room, size + page);
+  require(mapped != MAP_FAILED, error == ENOMEM ? cuda::error_out_of_memory : cuda::error_operating_system);
+  if (before > 0) ::munmap(first, before);
+  ::munmap(first + before + size, page - before);
   // A forked child must not share what the parent's device holds, and a core dump need not contain it.
   ::madvise(mapped, size, MADV_DONTFORK);
   ::madvise(mapped, size, MADV_DONTDUMP);

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuFileDriver*, cuFileUseCount, cuFileGetVersion: the driver's life cycle and its properties.
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "api/bar_size.h"
 #include "api/funnel.h"
 #include "config/keys.h"
 #include "gpu/memory.h"
+#include "nvfs/client.h"
 #include "process/process.h"
 
 using sluice::api::guarded;
@@ -46,8 +51,35 @@ bool has_proven_pair() {
   const auto session = Process::instance().session();
   if (session == nullptr) return false;
   const auto reports = session->pair_reports();
-  return std::any_of(reports.begin(), reports.end(),
-                     [](const auto& report) { return report.reason == SLUICE_REASON_DIRECT; });
+  return std::any_of(reports.begin(), reports.end(), [](const auto& report) {
+    return report.path == SLUICE_PATH_P2PDMA && report.reason == SLUICE_REASON_DIRECT;
+  });
+}
+
+// What nvidia-fs.ko lists, where it is spoken to. Listed is not proven.
+unsigned listed_by_nvfs() {
+  struct Bit {
+    std::string_view key;
+    unsigned number;
+  };
+  constexpr std::array bits{Bit{"nvme", CU_FILE_NVME_SUPPORTED},
+                            Bit{"nvme_rdma", CU_FILE_NVMEOF_SUPPORTED},
+                            Bit{"scsi_mod", CU_FILE_SCSI_SUPPORTED},
+                            Bit{"sfxvdriver", CU_FILE_SCALEFLUX_CSD_SUPPORTED},
+                            Bit{"nvmeib_common", CU_FILE_NVMESH_SUPPORTED},
+                            Bit{"lnet", CU_FILE_LUSTRE_SUPPORTED},
+                            Bit{"mmfslinux", CU_FILE_GPFS_SUPPORTED},
+                            Bit{"rpcrdma", CU_FILE_NFS_SUPPORTED},
+                            Bit{"beegfs", CU_FILE_BEEGFS_SUPPORTED},
+                            Bit{"scatefs", CU_FILE_SCATEFS_SUPPORTED}};
+  const auto session = Process::instance().session();
+  if (session == nullptr || !session->options.rules.use_nvfs) return 0;
+  const std::vector<std::string>& hooked = sluice::nvfs::client().facts().hooked;
+  unsigned flags = 0;
+  for (const Bit& bit : bits) {
+    if (std::find(hooked.begin(), hooked.end(), bit.key) != hooked.end()) flags |= 1u << bit.number;
+  }
+  return flags;
 }
 
 // What this version of the library knows, on every machine, as NVIDIA's library tells it: batches, streams and
@@ -88,6 +120,7 @@ CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t* props) {
     require(props);
     const auto config = Process::instance().store().current();
     *props = {};
+    props->nvfs.dstatusflags = listed_by_nvfs();
     if (has_proven_pair()) props->nvfs.dstatusflags |= 1u << CU_FILE_NVME_P2P_SUPPORTED;
     props->nvfs.poll_thresh_size = config->size(CUFILE_PARAM_POLLTHRESHOLD_SIZE_KB);
     props->nvfs.max_direct_io_size = config->size(CUFILE_PARAM_PROPERTIES_MAX_DIRECT_IO_SIZE_KB);

@@ -173,6 +173,7 @@ CUfileError_t sluice_direct_pairs(sluice_direct_pair_visitor_t visit, void* cont
       pair.transfers = report.transfers;
       pair.polled = report.polled;
       pair.rerouted = report.rerouted;
+      pair.path = report.path;
       visit(&pair, context);
     }
   });

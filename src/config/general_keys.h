@@ -58,6 +58,18 @@ inline constexpr std::array general_keys{
             "auto is io_uring, or threads where the kernel has none. sqpoll runs one thread of the kernel for each "
             "thread that reads; it sleeps 5 ms after the last read, and before Linux 5.11 needs CAP_SYS_NICE. iopoll "
             "needs drives with queues for it. What cannot be had is logged, and the next simpler way is taken."},
+    Key{.name = "sluice.nvfs",
+        .kind = Kind::choice,
+        .standard = "\"off\"",
+        .choices = "off|behind_p2pdma|first",
+        .environment = "SLUICE_NVFS",
+        .effect = Effect::obeyed,
+        .meaning =
+            "Whether nvidia-fs.ko is spoken to where it is loaded, for registered device memory, and whether that "
+            "comes before PCI P2PDMA.",
+        .here = "off leaves the module alone. behind_p2pdma takes it where use_pci_p2pdma is off or does not reach the "
+                "file, first also elsewhere. Both want a driver with hooks, and trials of reads and of writes. It has "
+                "been tried with the real module on emulated devices alone."},
     Key{.name = "sluice.api_version",
         .kind = Kind::number,
         .standard = "1150",

@@ -87,4 +87,22 @@ bool is_stored_together(int fd, const Extent& extent) noexcept {
   return is_stored_as(fd, extent, Layout::together);
 }
 
+std::optional<bool> has_data(int fd, const Extent& range) noexcept {
+  for (std::uint64_t from = range.begin; from < range.begin + range.length;) {
+    Answer answer;
+    struct fiemap& head = answer.head();
+    head.fm_start = from;
+    head.fm_length = range.begin + range.length - from;
+    head.fm_extent_count = most_extents;
+    if (::ioctl(fd, FS_IOC_FIEMAP, &head) != 0) return std::nullopt;
+    const std::size_t count = std::min<std::size_t>(head.fm_mapped_extents, most_extents);
+    for (std::size_t i = 0; i < count; ++i) {
+      if ((answer.extent(i).fe_flags & FIEMAP_EXTENT_UNWRITTEN) == 0) return true;
+      from = answer.extent(i).fe_logical + answer.extent(i).fe_length;
+    }
+    if (count < most_extents) return false;
+  }
+  return false;
+}
+
 }  // namespace sluice::facts

@@ -24,4 +24,8 @@ bool is_stored(int fd, const Extent& extent) noexcept;
 // The same, and in one piece: byte n of the range lies n bytes behind its first one.
 bool is_stored_together(int fd, const Extent& extent) noexcept;
 
+// Whether the file has bytes in a range, stored or on their way, that are not merely reserved; nothing where the file
+// system does not tell.
+std::optional<bool> has_data(int fd, const Extent& range) noexcept;
+
 }  // namespace sluice::facts

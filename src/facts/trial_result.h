@@ -14,6 +14,10 @@ enum class TrialResult : std::uint8_t {
   unreachable,      // the kernel knows no way between drive and device: EINVAL on whole, aligned blocks
   pinning_refused,  // the pages cannot be pinned: EFAULT
   data_lost,        // success was reported and the bytes were not there
+  call_refused,     // nvidia-fs.ko: the call itself was refused
+  bytes_elsewhere,  // nvidia-fs.ko: success was reported, and the bytes stayed in host memory
+  write_lost,       // nvidia-fs.ko: success was reported, and the file holds other bytes
+  unwritable,       // nvidia-fs.ko: there is no place for a file of our own to try a write with
   proven,           // the bytes were there
 };
 

@@ -33,6 +33,12 @@ P2pMapping backing(std::uint64_t address, std::uint64_t size) noexcept {
   return {static_cast<std::byte*>(host), length, 0};
 }
 
+constexpr std::uint64_t scratch_page = 4096;
+
+Scratch describe(cuda::DevicePtr raw, std::uint64_t size) {
+  return {inspect(raw), (raw + scratch_page - 1) / scratch_page * scratch_page, size, raw};
+}
+
 // What SLUICE_SOFTGPU_BACKING names is mapped by the soft driver, once and for all: nothing to do for a mapping. Where
 // the memory is that of a PCI device, the kernel's P2PDMA gives its pages like any GPU's.
 class SoftBacking final : public Provider {
@@ -50,50 +56,14 @@ class SoftBacking final : public Provider {
   void release(const P2pMapping& /*window*/) noexcept override {}
 
   std::optional<Scratch> take_scratch(int device, std::uint64_t size) override {
-    const std::lock_guard lock(mutex_);
-    if (static_cast<std::size_t>(device) >= kept_.size()) return std::nullopt;
-    for (std::vector<Kept>& all = kept_[static_cast<std::size_t>(device)]; !all.empty();) {
-      const Kept kept = all.back();
-      all.pop_back();
-      if (kept.size >= size && inspect(kept.raw).id == kept.id) return describe(kept, size);
-    }
-    const CudaApi* const driver = gpu::driver();
-    Kept made{0, size + page, 0};
-    if (driver->mem_alloc == nullptr || driver->mem_alloc(&made.raw, made.size) != cuda::success) return std::nullopt;
-    made.id = inspect(made.raw).id;
-    return describe(made, size);
+    return plain_scratch().take(device, size);
   }
-
-  // Freeing would wait for all work of the context, which may be waiting for us: it is kept for the next time, however
-  // many were out at once. It ends with its context.
-  void give_back(const Scratch& scratch) noexcept override {
-    const std::lock_guard lock(mutex_);
-    const auto slot = static_cast<std::size_t>(scratch.memory.device);
-    try {
-      if (slot < kept_.size()) kept_[slot].push_back({scratch.token, scratch.size + page, scratch.memory.id});
-    } catch (...) {  // NOLINT(bugprone-empty-catch): without room to remember it, it stays until its context ends
-    }
-  }
+  void give_back(const Scratch& scratch) noexcept override { plain_scratch().give_back(scratch); }
 
   int export_dma_buf(const BufferFacts& /*memory*/, std::uint64_t /*address*/,
                      std::uint64_t /*size*/) noexcept override {
     return -1;
   }
-
- private:
-  static constexpr std::uint64_t page = 4096;
-  struct Kept {
-    cuda::DevicePtr raw = 0;
-    std::uint64_t size = 0;
-    std::uint64_t id = 0;
-  };
-
-  static Scratch describe(const Kept& kept, std::uint64_t size) {
-    return {inspect(kept.raw), (kept.raw + page - 1) / page * page, size, kept.raw};
-  }
-
-  std::mutex mutex_;
-  std::array<std::vector<Kept>, max_devices> kept_;
 };
 
 SoftBacking& soft_backing() {
@@ -102,6 +72,45 @@ SoftBacking& soft_backing() {
 }
 
 }  // namespace
+
+std::optional<Scratch> PlainScratch::take(int device, std::uint64_t size) {
+  const std::lock_guard lock(mutex_);
+  if (static_cast<std::size_t>(device) >= kept_.size()) return std::nullopt;
+  for (std::vector<Kept>& all = kept_[static_cast<std::size_t>(device)]; !all.empty();) {
+    const Kept kept = all.back();
+    all.pop_back();
+    if (kept.size >= size && inspect(kept.raw).id == kept.id) return describe(kept.raw, size);
+  }
+  const CudaApi* const driver = gpu::driver();
+  cuda::DevicePtr raw = 0;
+  if (driver == nullptr || driver->mem_alloc == nullptr ||
+      driver->mem_alloc(&raw, size + scratch_page) != cuda::success) {
+    return std::nullopt;
+  }
+  return describe(raw, size);
+}
+
+// Freeing would wait for all work of the context, which may be waiting for us: it is kept for the next time, however
+// many were out at once. It ends with its context.
+void PlainScratch::give_back(const Scratch& scratch) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto slot = static_cast<std::size_t>(scratch.memory.device);
+  try {
+    if (slot < kept_.size()) kept_[slot].push_back({scratch.token, scratch.size, scratch.memory.id});
+  } catch (...) {  // NOLINT(bugprone-empty-catch): without room to remember it, it stays until its context ends
+  }
+}
+
+PlainScratch& plain_scratch() {
+  static base::NeverDestroyed<PlainScratch> instance;
+  return instance.get();
+}
+
+std::uint64_t kernel_address(const BufferFacts& memory, std::uint64_t address, std::uint64_t size) noexcept {
+  if (!memory.soft) return address;
+  const P2pMapping there = backing(address, size);
+  return there && there.length >= size ? reinterpret_cast<std::uint64_t>(there.address) : 0;
+}
 
 Provider* provider() noexcept {
   const CudaApi* const driver = gpu::driver();

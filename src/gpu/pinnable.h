@@ -3,10 +3,13 @@
 // known: what backs the soft GPU, and NVIDIA's UVM driver (gpu/uvm_provider.h).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "facts/buffer.h"
 #include "gpu/cuda_api.h"
@@ -62,6 +65,28 @@ class Provider {
   // Providers live as long as the process.
   ~Provider() = default;
 };
+
+// Device memory as cuMemAlloc gives it, to try things on. Kept for the next time.
+class PlainScratch {
+ public:
+  // With a context of the device current. Empty when there is no memory.
+  std::optional<Scratch> take(int device, std::uint64_t size);
+  void give_back(const Scratch& scratch) noexcept;
+
+ private:
+  struct Kept {
+    std::uintptr_t raw = 0;
+    std::uint64_t size = 0;
+    std::uint64_t id = 0;
+  };
+  std::mutex mutex_;
+  std::array<std::vector<Kept>, max_devices> kept_;
+};
+PlainScratch& plain_scratch();
+
+// The address by which modules of the kernel find this memory: the device's own; of the soft GPU, where its backing is
+// mapped. 0 where it does not lie in one piece.
+std::uint64_t kernel_address(const facts::BufferFacts& memory, std::uint64_t address, std::uint64_t size) noexcept;
 
 // The one that serves this driver's devices. Null without a driver.
 Provider* provider() noexcept;

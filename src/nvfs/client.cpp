@@ -8,14 +8,16 @@
 namespace sluice::nvfs {
 
 void Client::attach(const facts::Root& root) {
+  if (++users_ > 1) return;
+  dropped_ = false;
   facts_ = facts::of_nvfs(root);
-  if (!facts_.loaded || !facts_.is_recent() || node_) return;
+  if (!facts_.loaded || !facts_.is_recent()) return;
   node_ = Node::open(open_error_);
   if (node_) facts_ = facts::of_nvfs(root);
 }
 
 void Client::detach() noexcept {
-  node_ = Node();
+  if (--users_ == 0) node_ = Node();
 }
 
 void Client::after_fork(bool in_child) {

@@ -13,10 +13,11 @@ namespace sluice::nvfs {
 
 class Client {
  public:
-  // Opens a node where the module is loaded and recent enough; hooks are looked for as that is done. Nothing else is
-  // asked of the module here. With the driver's first open; again with the next where there was none.
+  // For each session of the driver, from its begin to its end: not by two threads at a time. The first opens a node
+  // where the module is loaded and recent enough; hooks are looked for as that is done. Nothing else is asked of the
+  // module here.
   void attach(const facts::Root& root);
-  // Of the process's last driver: the node is closed. Windows are gone by then.
+  // With the last one the node is closed. Windows are gone by then.
   void detach() noexcept;
 
   // All that follows: between the two.
@@ -26,7 +27,8 @@ class Client {
   const Node& node() const noexcept { return node_; }
   Mappings& mappings() noexcept { return mappings_; }
 
-  // The module was seen to answer what is not so. It is not spoken to any more, by this process. True for the first.
+  // The module was seen to answer what is not so. It is not spoken to any more, until the driver is opened anew: then
+  // trials come first. True for the first.
   bool drop() noexcept { return !dropped_.exchange(true); }
   bool is_dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
 
@@ -38,6 +40,7 @@ class Client {
   facts::NvfsFacts facts_;
   Node node_;
   int open_error_ = 0;
+  int users_ = 0;
   Mappings mappings_;
   std::atomic<bool> dropped_{false};
 };

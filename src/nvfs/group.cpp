@@ -134,23 +134,33 @@ void Group::settle(Flight& flight, std::int64_t answer) noexcept {
   if (count < flight.piece.length) stop(member, begin + count, 0, Trouble::none);
 }
 
+// Who writes into a hole while it is read makes it look like one over data: the call is made once more.
 void Group::fill_holes(Flight& flight, std::uint64_t count) noexcept {
   Member& member = *flight.member;
-  const std::uint64_t begin = flight.piece.at;
-  const std::uint64_t end = begin + count;
-  if (!flight.window->is_understood()) {
-    return stop(member, begin - member.at, EIO, Trouble::not_understood);
-  }
+  const std::uint64_t begin = flight.piece.at - member.at;
+  if (!flight.window->is_understood()) return stop(member, begin, EIO, Trouble::not_understood);
+  if (fill_each(flight, count)) return;
+  const std::int64_t answer = flight.window->move(node_, Call::read, flight.piece);
+  if (answer < static_cast<std::int64_t>(count)) return stop(member, begin, EAGAIN, Trouble::none);
+  if (!flight.window->is_sparse() || (flight.window->is_understood() && fill_each(flight, count))) return;
+  // The other bytes of the call are where these are: elsewhere.
+  stop(member, begin, EIO, Trouble::hole_over_data);
+}
+
+// False for a hole over data.
+bool Group::fill_each(Flight& flight, std::uint64_t count) noexcept {
+  Member& member = *flight.member;
+  const std::uint64_t end = flight.piece.at + count;
   for (const Hole& hole : flight.window->holes()) {
     const std::uint64_t from = flight.window->holes_counted_from() + hole.first * block_bytes;
-    const std::uint64_t first = std::max(from, begin);
+    const std::uint64_t first = std::max(from, flight.piece.at);
     const std::uint64_t last = std::min(from + hole.count * block_bytes, end);
     if (first >= last) continue;
     const Filled filled = member.holes != nullptr ? member.holes->fill(first - member.at, last - first) : Filled::left;
-    // The other bytes of the call are where these are: elsewhere.
-    if (filled == Filled::over_data) return stop(member, begin - member.at, EIO, Trouble::hole_over_data);
+    if (filled == Filled::over_data) return false;
     if (filled == Filled::left) stop(member, first - member.at, EAGAIN, Trouble::none);
   }
+  return true;
 }
 
 void Group::end(const Flight& flight) noexcept {

@@ -87,6 +87,7 @@ class Group {
   bool reap() noexcept;
   void settle(Flight& flight, std::int64_t answer) noexcept;
   void fill_holes(Flight& flight, std::uint64_t count) noexcept;
+  static bool fill_each(Flight& flight, std::uint64_t count) noexcept;
   void end(const Flight& flight) noexcept;
   static void stop(Member& member, std::uint64_t at, int error, Trouble trouble) noexcept;
 

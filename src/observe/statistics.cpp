@@ -39,7 +39,7 @@ sluice_stats_head& head() noexcept {
 }
 
 bool is_by_drive(sluice_path_t path) noexcept {
-  return path == SLUICE_PATH_P2PDMA;
+  return path == SLUICE_PATH_P2PDMA || path == SLUICE_PATH_NVFS;
 }
 
 bool is_counted(int device) noexcept {
@@ -66,6 +66,11 @@ void clear_counters() noexcept {
   for (std::uint64_t& bytes : head().last_batch_bytes) set(bytes, 0);
   for (sluice_stats_shard& shard : statistics_region().shards) {
     for (std::uint64_t& counter : words_of(shard)) set(counter, 0);
+  }
+  for (auto& of_path : statistics_region().later_ways) {
+    for (sluice_stats_way& way : of_path) {
+      for (std::uint64_t& counter : words_of(way)) set(counter, 0);
+    }
   }
   // What has never been counted stays untouched memory.
   for (sluice_stats_latencies& latencies : statistics_region().latencies) {
@@ -223,7 +228,10 @@ void count_vectored(const VectoredTransfer& transfer, base::Outcome outcome) noe
 
 void count_way(std::size_t thread, const Way& way, const Tally& tally) noexcept {
   if (!statistics_running()) return;
-  sluice_stats_way& counts = shard_of(thread).ways[way.path][way.reason];
+  constexpr int of_shards = SLUICE_STATS_REASON_COUNT;
+  const int reason = way.reason;
+  sluice_stats_way& counts = reason < of_shards ? shard_of(thread).ways[way.path][reason]
+                                                : statistics_region().later_ways[way.path][reason - of_shards];
   const bool reads = way.direction == base::Direction::read;
   add(reads ? counts.reads : counts.writes, tally.transfers);
   add(reads ? counts.read_bytes : counts.written_bytes, tally.bytes);

@@ -63,7 +63,7 @@ struct VectoredTransfer {
     if (device < 0 || device >= SLUICE_STATS_DEVICE_COUNT) return;
     Share& share = devices[static_cast<std::size_t>(device)];
     share.bytes += bytes;
-    share.by_drive = share.by_drive || way == SLUICE_PATH_P2PDMA;
+    share.by_drive = share.by_drive || way == SLUICE_PATH_P2PDMA || way == SLUICE_PATH_NVFS;
     share.aligned = share.aligned && aligned;
   }
 };

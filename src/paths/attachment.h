@@ -27,7 +27,10 @@ template <typename Kept>
 class AttachmentsOf {
  public:
   Kept* of(sluice_path_t path) const noexcept { return all_[static_cast<std::size_t>(path)].get(); }
-  void put(sluice_path_t path, std::unique_ptr<Kept> kept) { all_[static_cast<std::size_t>(path)] = std::move(kept); }
+  // Nothing is put for a path that has nothing to keep: several lines of the table may stand for one.
+  void put(sluice_path_t path, std::unique_ptr<Kept> kept) {
+    if (kept) all_[static_cast<std::size_t>(path)] = std::move(kept);
+  }
   auto begin() const noexcept { return all_.begin(); }
   auto end() const noexcept { return all_.end(); }
 
@@ -38,6 +41,7 @@ using Attachments = AttachmentsOf<Attachment>;
 
 // What has come of I/O between the memory of one device and one storage, as people are told.
 struct PairReport {
+  sluice_path_t path;
   int device;
   std::string storage;
   sluice_reason_t reason;

@@ -69,6 +69,10 @@ struct Facts {
   base::Direction direction;
   bool stopped = false;  // it is the rest of a request that a path has begun and does not go on with
   Trust trust = Trust::what_is_known;
+  // Of the buffer, where all of the request lies in a registered one. Only where the request itself is decided; else a
+  // registration is taken for granted.
+  const Attachments* registered = nullptr;
+  bool knows_registration = false;
 };
 
 // A range on its way, and what came of it.

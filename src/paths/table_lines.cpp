@@ -2,6 +2,7 @@
 // The table. By itself, so that a test can have another one.
 #include <array>
 
+#include "paths/nvfs/nvfs.h"
 #include "paths/p2pdma/p2pdma.h"
 #include "paths/posix.h"
 #include "paths/table.h"
@@ -11,10 +12,8 @@ namespace sluice::paths {
 
 namespace {
 
-constexpr std::array<const Path*, 3> lines{
-    &userspace,
-    &p2pdma,
-    &posix,
+constexpr std::array<const Path*, 5> lines{
+    &userspace, &nvfs_before_p2pdma, &p2pdma, &nvfs_behind_p2pdma, &posix,
 };
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "gpu/session.h"
 #include "io/sentinel.h"
 #include "io/uring.h"
+#include "nvfs/client.h"
 #include "observe/log.h"
 #include "observe/ranges.h"
 #include "observe/recorder.h"
@@ -61,6 +62,19 @@ Process::Process() : batches_(std::make_unique<batch::BatchTable>()), streams_(s
                    [] { instance().resume_after_fork(true); });
 }
 
+namespace {
+
+const char* direct_paths_of(const route::Rules& rules) noexcept {
+  if (rules.use_pci_p2pdma && rules.use_nvfs) {
+    return "driver opened: the paths p2pdma and nvfs are used wherever a trial succeeds";
+  }
+  if (rules.use_pci_p2pdma) return "driver opened: the path p2pdma is used wherever a trial succeeds";
+  if (rules.use_nvfs) return "driver opened: the path nvfs is used wherever trials succeed";
+  return "driver opened in compatibility mode: use_pci_p2pdma is off, so transfers take the posix path";
+}
+
+}  // namespace
+
 Process& Process::instance() {
   static auto* const process = new Process;
   return *process;
@@ -87,6 +101,9 @@ void Process::open_locked() {
       config.flag(CUFILE_PARAM_FORCE_COMPAT_MODE) || config.flag(CUFILE_PARAM_PROPERTIES_POSIX_IO_MODE);
   session->options.rules.use_pci_p2pdma = config.flag(CUFILE_PARAM_USE_PCIP2PDMA);
   session->options.rules.allow_compat = config.flag(CUFILE_PARAM_PROPERTIES_ALLOW_COMPAT_MODE);
+  const std::string& nvfs = config.text(config::key_at("sluice.nvfs"));
+  session->options.rules.use_nvfs = nvfs != "off";
+  session->options.rules.nvfs_first = nvfs == "first";
   // Kernel symbols take a while to search: only where that is asked for.
   session->options.machine =
       facts::of_machine(facts::Root{}, session->options.rules.use_pci_p2pdma ? facts::KernelSearch::symbols
@@ -94,10 +111,11 @@ void Process::open_locked() {
   if (!route::compat_is_allowed(session->options.rules) &&
       !route::has_direct_way(session->options.machine, session->options.rules)) {
     store_.refuse_session();
-    throw Failure(CU_FILE_DRIVER_NOT_INITIALIZED,
-                  "properties.allow_compat_mode is off, and this machine has no way to device memory but through the "
-                  "CPU: switch it on (CUFILE_ALLOW_COMPAT_MODE=true), load nvidia-fs.ko, or switch "
-                  "properties.use_pci_p2pdma on where the kernel has PCI_P2PDMA");
+    throw Failure(
+        CU_FILE_DRIVER_NOT_INITIALIZED,
+        "properties.allow_compat_mode is off, and this machine has no way to device memory but through the "
+        "CPU: switch it on (CUFILE_ALLOW_COMPAT_MODE=true), switch properties.use_pci_p2pdma on where the kernel "
+        "has PCI_P2PDMA, or load nvidia-fs.ko and switch sluice.nvfs on");
   }
   session->denies = config::denies_anything(config);
   session->options.copy_mode = copy_mode_of(config);
@@ -118,10 +136,7 @@ void Process::open_locked() {
   session_ = std::move(session);
   if (!was_open_) wait_for_transfers_at_exit();
   was_open_ = true;
-  observe::log(config::LogLevel::notice, "core",
-               session_->options.rules.use_pci_p2pdma
-                   ? "driver opened: the path p2pdma is used wherever a trial succeeds"
-                   : "driver opened in compatibility mode: use_pci_p2pdma is off, so transfers take the posix path");
+  observe::log(config::LogLevel::notice, "core", direct_paths_of(session_->options.rules));
 }
 
 void Process::open() {
@@ -285,6 +300,7 @@ void Process::prepare_fork() {
   workers::workers_before_fork();
   staging::bounce_buffers_before_fork();
   attachments_before_fork();
+  nvfs::client().before_fork();
   stream::channels_before_fork();
   observe::statistics_before_fork();
   observe::log_before_fork();
@@ -294,6 +310,7 @@ void Process::resume_after_fork(bool in_child) {
   observe::log_after_fork();
   observe::statistics_after_fork(in_child);
   stream::channels_after_fork(in_child);
+  nvfs::client().after_fork(in_child);
   attachments_after_fork();
   io::rings_after_fork(in_child);
   staging::bounce_buffers_after_fork(in_child);

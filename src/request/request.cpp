@@ -84,8 +84,9 @@ Result attempt(const Request& request, const paths::Ends& ends) noexcept {
   const route::Shape shape{request.direction, request.at.value, request.address, request.size, file_end};
   // A trial copies on streams of our own, which may stand behind those that wait for this transfer.
   const paths::Trying trying{ends.device == nullptr ? &ends : nullptr, paths::need_of(file.options.rules)};
-  const paths::Decision decision =
-      paths::decide({file, ends.memory, request.direction, request.stopped}, shape, trying);
+  const paths::Decision decision = paths::decide(
+      {file, ends.memory, request.direction, request.stopped, paths::Trust::what_is_known, ends.registered, true},
+      shape, trying);
   observe::decided(decision.path->traits.id, decision.reason,
                    facts::is_host(ends.memory.kind) ? -1 : ends.memory.device);
   // Between a submission and its turn, programs may well have closed a file: what it is now is not to be read.

@@ -10,6 +10,7 @@
 #include "facts/buffer.h"
 #include "facts/file.h"
 #include "facts/machine.h"
+#include "facts/nvfs.h"
 #include "facts/trial_result.h"
 #include "route/decision.h"
 
@@ -21,6 +22,8 @@ struct Rules {
   bool force_compat = false;    // properties.force_compat_mode
   bool use_pci_p2pdma = false;  // properties.use_pci_p2pdma
   bool allow_compat = true;     // properties.allow_compat_mode
+  bool use_nvfs = false;        // sluice.nvfs is not "off"
+  bool nvfs_first = false;      // it is "first": before p2pdma
 };
 
 struct Shape {
@@ -51,6 +54,16 @@ std::optional<Reason> kept_from_drive(const facts::FileFacts& file, const facts:
                                       const facts::MachineFacts& machine, const Rules& rules) noexcept;
 // Where there is none: what a trial of this device and this storage says. SLUICE_REASON_DIRECT: nothing is in the way.
 Reason after_trial(const facts::FileFacts& file, facts::TrialResult reach) noexcept;
+
+// The same for the way by nvidia-fs.ko: what is known of it before any call.
+struct NvfsStanding {
+  bool loaded = false;
+  bool recent = false;                                 // 2.12 or later
+  bool open = false;                                   // one of its nodes is
+  facts::NvfsHooks hooks = facts::NvfsHooks::unknown;  // below the file
+};
+std::optional<Reason> kept_from_nvfs(const facts::FileFacts& file, const facts::BufferFacts& buffer,
+                                     const NvfsStanding& nvfs, const Rules& rules) noexcept;
 
 // Every such reason, in the same order; never empty. For people: not on the I/O path.
 std::vector<Reason> all_reasons(const facts::FileFacts& file, const facts::BufferFacts& buffer,

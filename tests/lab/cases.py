@@ -6,6 +6,7 @@ whose code it is there for. Where nothing is known of the change, it boots the c
 """
 
 import dataclasses
+import os
 import pathlib
 import shlex
 
@@ -36,6 +37,7 @@ class Case:
     settings: dict = dataclasses.field(default_factory=dict)  # what the script is told
     job: str = ""
     core: bool = False  # booted whatever has changed
+    wants: dict = dataclasses.field(default_factory=dict)  # variables of the environment, and what they name
     touched_by: tuple = ()  # folders of src/ that it is there for; its script and the lab's own parts touch it, too
 
     def is_touched(self, paths):
@@ -50,6 +52,11 @@ class Case:
             return path.name == self.script or path.name not in scripts
         return path.parts[:2] == ("tests", "lab") and path.name not in ("CMakeLists.txt", "parts_test.py")
 
+    def missing(self):
+        """Why it cannot be booted here; "" where it can. What it wants is told to its script by the same names."""
+        without = [f"{name} ({what})" for name, what in self.wants.items() if not os.environ.get(name)]
+        return f"not given: {', '.join(without)}" if without else ""
+
     def all_drives(self):
         return (*self.drives, MARK_DRIVE)
 
@@ -60,6 +67,7 @@ class Case:
             "LAB": str(lab), "LAB_BUILD": str(build), "LAB_GPU_MIB": str(GPU_MEBIBYTES),
             "LAB_DRIVES": " ".join(drive.serial for drive in drives),
             "LAB_GPUS": " ".join(drive.serial for drive in drives if drive.memory_mebibytes),
+            **{name: str(pathlib.Path(os.environ.get(name, "")).resolve()) for name in self.wants},
             **self.settings,
         }
         lines = [f"export {name}={shlex.quote(value)}" for name, value in settings.items()]
@@ -99,6 +107,10 @@ CASES = [
                    "LAB_CONTRACT": "-Large.*:Nixl.*:Lifetime*:Buffer*:FileHandle.*:Parameter*:Properties.*:Driver.*:"
                                    "Statistics.*:ThreadsAtOnce.*:SlabArrays.*:SmallReads.*:StreamModel.*:WindowReads.*",
                    "LAB_MATRIX": "-IoMatrix.memfd_*", "LAB_SAMPLE": "2"}),
+    Case("nvidia-fs", "the path nvfs by the real module, on stand-ins for the GPU's driver and for a drive with hooks",
+         "nvfs.sh", drives=(GPU0, PLN0), memory_mebibytes=2048, touched_by=("facts", "nvfs", "paths", "request", "route"),
+         wants={"SLUICE_LAB_NVFS_KO": "nvidia-fs.ko, built for this kernel",
+                "SLUICE_LAB_NVFS_PARTS": "what tests/lab/nvfs/build.sh has made for this kernel"}),
     topology_case("root ports, CPU not listed", "the kernel refuses to cross an unknown host bridge", "EINVAL",
                   Topology(switch=False)),
     topology_case("root ports, CPU listed", "the kernel trusts the host bridge of this CPU", "direct",

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lab's own parts: what a guest prints is read as meant, and a DMA promise that is not kept is noticed."""
 
+import os
 import pathlib
 import tempfile
 import unittest
+import unittest.mock
 import xml.etree.ElementTree as ElementTree
 
 import cases
@@ -160,6 +162,17 @@ class Cases(unittest.TestCase):
         self.assertEqual(booted("tests/lab/machine.py"), everything)
         self.assertIn("fabrics", booted("src/facts/mount.cpp"))
         self.assertNotIn("fabrics", booted("src/route/judge.cpp"))
+
+    def test_a_case_says_what_it_wants_and_was_not_given(self):
+        case = next(case for case in cases.CASES if case.name == "nvidia-fs")
+        with unittest.mock.patch.dict("os.environ"):
+            for name in case.wants:
+                os.environ.pop(name, None)
+            self.assertIn("SLUICE_LAB_NVFS_KO (nvidia-fs.ko, built for this kernel)", case.missing())
+            for name in case.wants:
+                os.environ[name] = "/given"
+            self.assertEqual(case.missing(), "")
+        self.assertEqual(next(case for case in cases.CASES if case.name == "facts").missing(), "")
 
     def test_every_folder_of_the_library_is_in_a_case(self):
         source = pathlib.Path(cases.__file__).resolve().parents[2] / "src"

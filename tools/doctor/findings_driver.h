@@ -80,7 +80,7 @@ inline constexpr std::array driver_findings{
 
     // nvidia-fs
     Finding{"nvidia_fs.loaded", Section::nvidia_fs, Harm::fine, "nvidia-fs {version} is loaded, hooks: {hooks}",
-            "NVIDIA's libcufile uses it; Sluice needs no module of its own and goes without it", "Nothing to do."},
+            "NVIDIA's libcufile uses it; Sluice where sluice.nvfs says so, and works without it", "Nothing to do."},
     Finding{"nvidia_fs.closed_module", Section::nvidia_fs, Harm::broken,
             "nvidia-fs is installed and does not load: unknown nvidia_p2p_* symbols",
             "the loaded GPU module {driver} is the closed one, and nvidia-fs {version} may use the open one only",
@@ -129,7 +129,7 @@ inline constexpr std::array driver_findings{
             "nvidia-fs is loaded, and the NVMe driver has not registered with it",
             "this nvme.ko has no hooks: through nvidia-fs reads would report success while the bytes stay in host "
             "memory",
-            "Use the P2PDMA path, or an NVMe driver with hooks (DOCA-OFED, linux-nvidia). Sluice is not concerned."},
+            "Use the P2PDMA path, or an NVMe driver with hooks (DOCA-OFED, linux-nvidia). Sluice refuses this one."},
     Finding{"nvidia_fs.hooks_of_v2", Section::nvidia_fs, Harm::degraded,
             "nvidia-fs is loaded without NVMe, and the kernel exports nvme_v2_register_nvfs_dma_ops",
             "nvidia-fs was built against the kernel's headers and looks for the first version of the hooks, DOCA's "
@@ -154,7 +154,7 @@ inline constexpr std::array driver_findings{
     Finding{"nvidia_fs.no_nodes", Section::nvidia_fs, Harm::advice,
             "nvidia-fs is loaded, and /dev/nvidia-fs0 is missing here",
             "this container was not given the nodes; NVIDIA's libcufile then runs in compatibility mode",
-            "For NVIDIA's library start it with NVIDIA_GDS=enabled; Sluice does not need them."},
+            "Start it with NVIDIA_GDS=enabled; Sluice needs them for sluice.nvfs alone."},
 
     // p2pdma
     Finding{"p2pdma.possible", Section::p2pdma, Harm::fine,

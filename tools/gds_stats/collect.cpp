@@ -28,7 +28,7 @@ template <typename Visitor>
 void each_way(const Sample& sample, const Visitor& visit) {
   for (int path = 0; path < SLUICE_PATH_COUNT; ++path) {
     for (int reason = 0; reason < SLUICE_REASON_COUNT; ++reason) {
-      const sluice_stats_way& way = sample.sum.ways[path][reason];
+      const sluice_stats_way& way = way_of(sample, path, reason);
       if ((way.reads | way.writes) != 0) visit(way_labels(path, reason), way);
     }
   }

@@ -33,7 +33,7 @@ void way_rows(Text out, const Sample& sample) {
                  "bytes", "errors");
   for (int path = 0; path < SLUICE_PATH_COUNT; ++path) {
     for (int reason = 0; reason < SLUICE_REASON_COUNT; ++reason) {
-      const sluice_stats_way& way = sample.sum.ways[path][reason];
+      const sluice_stats_way& way = way_of(sample, path, reason);
       if (way.reads + way.writes == 0) continue;
       const std::string name = fmt::format("{} ({})", sluice_path_name(static_cast<sluice_path_t>(path)),
                                            sluice_reason_name(static_cast<sluice_reason_t>(reason)));

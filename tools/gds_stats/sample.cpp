@@ -20,6 +20,16 @@ std::span<const std::uint64_t> words(const sluice_stats_shard& shard) {
   return {reinterpret_cast<const std::uint64_t*>(&shard), sizeof shard / sizeof(std::uint64_t)};
 }
 
+using LaterWays = decltype(sluice_stats_region::later_ways);
+
+std::span<std::uint64_t> words(LaterWays& ways) {
+  return {reinterpret_cast<std::uint64_t*>(&ways), sizeof ways / sizeof(std::uint64_t)};
+}
+
+std::span<const std::uint64_t> words(const LaterWays& ways) {
+  return {reinterpret_cast<const std::uint64_t*>(&ways), sizeof ways / sizeof(std::uint64_t)};
+}
+
 std::uint64_t nanoseconds_now() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -89,6 +99,8 @@ Sample take_sample(std::vector<std::unique_ptr<ShownRegion>>& regions) {
     for (std::size_t i = 0; i < SLUICE_STATS_DEVICE_COUNT; ++i) {
       if ((copy.pci[i] & SLUICE_STATS_PCI_KNOWN) != 0) sample.pci[i] = copy.pci[i];
     }
+    const std::span later = words(sample.later_ways);
+    for (std::size_t i = 0; i < later.size(); ++i) later[i] += words(copy.later_ways)[i];
     const std::span sums = words(sample.sum);
     for (const sluice_stats_shard& shard : copy.shards) {
       const std::span counters = words(shard);
@@ -102,8 +114,19 @@ Sample since(const Sample& now, const Sample& earlier, double seconds) {
   Sample difference = now;
   difference.seconds = seconds;
   subtract(words(difference.sum), words(earlier.sum), now.resets != earlier.resets);
+  subtract(words(difference.later_ways), words(earlier.later_ways), now.resets != earlier.resets);
   subtract(difference.latencies, earlier.latencies, now.resets != earlier.resets);
   return difference;
+}
+
+const sluice_stats_way& way_of(const Sample& sample, int path, int reason) {
+  return reason < SLUICE_STATS_REASON_COUNT ? sample.sum.ways[path][reason]
+                                            : sample.later_ways[path][reason - SLUICE_STATS_REASON_COUNT];
+}
+
+sluice_stats_way& way_in(Sample& sample, int path, int reason) {
+  return reason < SLUICE_STATS_REASON_COUNT ? sample.sum.ways[path][reason]
+                                            : sample.later_ways[path][reason - SLUICE_STATS_REASON_COUNT];
 }
 
 sluice_stats_direction whole_direction(const sluice_stats_shard& sum, std::size_t direction) {

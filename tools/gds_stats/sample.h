@@ -24,6 +24,7 @@ struct Sample {
   double seconds = 0;        // that they have run
   std::uint64_t resets = 0;  // how often the counters were set to zero; each process begins at 0
   sluice_stats_shard sum{};
+  decltype(sluice_stats_region::later_ways) later_ways{};
   std::vector<std::uint64_t> latencies;  // as sluice_stats_latencies lays them out; see latencies_of()
   std::array<std::uint64_t, 2> under_way{};
   std::array<std::uint64_t, 2> bytes_under_way{};
@@ -62,6 +63,10 @@ std::span<const std::uint64_t> latencies_of(const Sample& sample, std::size_t di
 
 // Entries of batches that were submitted and have not ended.
 std::uint64_t batch_entries_waiting(const Sample& sample);
+
+// What went one way, for one reason.
+const sluice_stats_way& way_of(const Sample& sample, int path, int reason);
+sluice_stats_way& way_in(Sample& sample, int path, int reason);
 
 bool has_been_used(const sluice_stats_device& device);
 

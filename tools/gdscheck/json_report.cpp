@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/driver.h"
+#include "doctor/nvfs_report.h"
 #include "gdscheck/sections.h"
 #include "sluice.h"
 
@@ -53,7 +54,9 @@ void print_json(const std::string& failure) {
   Json json;
   json["sluice"] = sluice_version();
   json["cufile_api"] = api;
-  json["nvidia_fs"] = {{"version", facts.nvfs}, {"hooks", facts.nvfs_hooks}};
+  json["nvidia_fs"] = {{"version", facts.nvfs},
+                       {"hooks", doctor::nvfs_report_of("").hooks},
+                       {"used", !setting_is("sluice.nvfs", "\"off\"")}};
   json["p2pdma"] = {{"used", p2pdma_is_used()}, {"ready", facts.p2pdma_ready}, {"why_not", facts.why_no_p2pdma}};
   json["rdma"] = {{"peer_memory", facts.peer_memory},
                   {"dma_buf", facts.dma_buf},

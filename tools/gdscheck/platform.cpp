@@ -13,6 +13,7 @@
 
 #include "common/driver.h"
 #include "common/text.h"
+#include "doctor/nvfs_report.h"
 #include "doctor/platform.h"
 #include "gdscheck/sections.h"
 #include "sluice.h"
@@ -53,26 +54,27 @@ std::string machine_name() {
 struct StorageRow {
   const char* name;
   CUfileDriverStatusFlags_t bit;
-  int since = 1150;  // the version of the report that has the row
-  int until = 9999;  // the first that has not
+  const char* hook = nullptr;  // the driver's name in nvidia-fs.ko's list, where the way by it is this library's
+  int since = 1150;            // the version of the report that has the row
+  int until = 9999;            // the first that has not
 };
 
 // In the order of the incumbent's report.
 constexpr std::array storage_rows{
-    StorageRow{"NVMe P2PDMA", CU_FILE_NVME_P2P_SUPPORTED, 1150, 1160},
-    StorageRow{"NVMe", CU_FILE_NVME_SUPPORTED},
-    StorageRow{"NVMeOF", CU_FILE_NVMEOF_SUPPORTED},
-    StorageRow{"SCSI", CU_FILE_SCSI_SUPPORTED},
-    StorageRow{"ScaleFlux CSD", CU_FILE_SCALEFLUX_CSD_SUPPORTED},
-    StorageRow{"NVMesh", CU_FILE_NVMESH_SUPPORTED},
-    StorageRow{"DDN EXAScaler", CU_FILE_LUSTRE_SUPPORTED},
-    StorageRow{"IBM Spectrum Scale", CU_FILE_GPFS_SUPPORTED},
-    StorageRow{"NFS", CU_FILE_NFS_SUPPORTED},
-    StorageRow{"BeeGFS", CU_FILE_BEEGFS_SUPPORTED},
-    StorageRow{"ScaTeFS", CU_FILE_SCATEFS_SUPPORTED},
+    StorageRow{"NVMe P2PDMA", CU_FILE_NVME_P2P_SUPPORTED, nullptr, 1150, 1160},
+    StorageRow{"NVMe", CU_FILE_NVME_SUPPORTED, "nvme"},
+    StorageRow{"NVMeOF", CU_FILE_NVMEOF_SUPPORTED, "nvme_rdma"},
+    StorageRow{"SCSI", CU_FILE_SCSI_SUPPORTED, "scsi_mod"},
+    StorageRow{"ScaleFlux CSD", CU_FILE_SCALEFLUX_CSD_SUPPORTED, "sfxvdriver"},
+    StorageRow{"NVMesh", CU_FILE_NVMESH_SUPPORTED, "nvmeib_common"},
+    StorageRow{"DDN EXAScaler", CU_FILE_LUSTRE_SUPPORTED, "lnet"},
+    StorageRow{"IBM Spectrum Scale", CU_FILE_GPFS_SUPPORTED, "mmfslinux"},
+    StorageRow{"NFS", CU_FILE_NFS_SUPPORTED, "rpcrdma"},
+    StorageRow{"BeeGFS", CU_FILE_BEEGFS_SUPPORTED, "beegfs"},
+    StorageRow{"ScaTeFS", CU_FILE_SCATEFS_SUPPORTED, "scatefs"},
     StorageRow{"WekaFS", CU_FILE_WEKAFS_SUPPORTED},
-    StorageRow{"FSx Lustre", CU_FILE_LUSTRE_SUPPORTED, 1160},
-    StorageRow{"VIRTIOFS", CU_FILE_VIRTIOFS_SUPPORTED, 1160},
+    StorageRow{"FSx Lustre", CU_FILE_LUSTRE_SUPPORTED, "lnet", 1160},
+    StorageRow{"VIRTIOFS", CU_FILE_VIRTIOFS_SUPPORTED, nullptr, 1160},
 };
 
 // What the library's properties say, and what this machine and its configuration make possible.
@@ -84,10 +86,51 @@ unsigned status_flags() {
   return flags;
 }
 
-// What 1.16 and later print in place of Supported and Unsupported: the ways that there are, the best first. The way of
-// nvidia-fs.ko is none that this library takes.
-const char* ways_of(const StorageRow& row) {
-  return row.bit == CU_FILE_NVME_SUPPORTED && p2pdma_is_used() ? "p2pdma, compat" : "compat";
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return printable(text);
+}
+
+// What nvidia-fs.ko lists by now: nothing before the library has opened a node.
+const std::vector<std::string>& hooks() {
+  static const std::vector<std::string> listed = doctor::nvfs_report_of("").hooks;
+  return listed;
+}
+
+bool is_listed(const StorageRow& row) {
+  return row.hook != nullptr && !setting_is("sluice.nvfs", "\"off\"") &&
+         std::find(hooks().begin(), hooks().end(), row.hook) != hooks().end();
+}
+
+// What 1.16 and later print in place of Supported and Unsupported: the ways that there are, the best first.
+std::string ways_of(const StorageRow& row) {
+  const bool p2pdma = row.bit == CU_FILE_NVME_SUPPORTED && p2pdma_is_used();
+  const bool first = setting_is("sluice.nvfs", "\"first\"");
+  const char* const nvfs = is_listed(row) ? "nvfs, " : "";
+  return fmt::format("{}{}{}compat", first ? nvfs : "", p2pdma ? "p2pdma, " : "", first ? "" : nvfs);
+}
+
+// Listed is not proven: what was, in this process.
+void print_nvfs_notes() {
+  const std::string& version = platform().nvfs;
+  if (version.empty()) return;
+  if (setting_is("sluice.nvfs", "\"off\"")) {
+    fmt::print(" note: nvidia-fs {} is loaded; this library goes without it, since sluice.nvfs is off\n",
+               printable(version));
+    return;
+  }
+  fmt::print(" note: nvidia-fs {} lists hooks of: {}. Supported is what is listed; what a trial has shown:\n",
+             printable(version), hooks().empty() ? "none" : joined(hooks()));
+  int pairs = 0;
+  const auto print = [](const sluice_direct_pair_t* pair, void* context) {
+    if (pair->path != SLUICE_PATH_NVFS) return;
+    ++*static_cast<int*>(context);
+    fmt::print(" note:   GPU {} and {}: {}, {}\n", pair->gpu, printable(pair->storage),
+               pair->reason == SLUICE_REASON_DIRECT ? "proven" : "not proven", printable(pair->sentence));
+  };
+  sluice_direct_pairs(print, &pairs);
+  if (pairs == 0) fmt::print(" note:   nothing yet; `sluice explain FILE` makes the trial for a file's storage\n");
 }
 
 std::string kernel_driver_status() {
@@ -95,12 +138,6 @@ std::string kernel_driver_status() {
   if (flavour.empty()) return "Not installed";
   return flavour == "open" ? "Supported(Nvidia Open Driver Installed)"
                            : "Unsupported(Nvidia Proprietary Driver Installed)";
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  return printable(text);
 }
 
 }  // namespace
@@ -113,7 +150,7 @@ const doctor::Platform& platform() {
 bool p2pdma_is_used() {
   bool proven = false;
   const auto look = [](const sluice_direct_pair_t* pair, void* context) {
-    if (pair->reason == SLUICE_REASON_DIRECT) *static_cast<bool*>(context) = true;
+    if (pair->path == SLUICE_PATH_P2PDMA && pair->reason == SLUICE_REASON_DIRECT) *static_cast<bool*>(context) = true;
   };
   sluice_direct_pairs(look, &proven);
   return proven || (platform().p2pdma_ready && setting_is("properties.use_pci_p2pdma", "true"));
@@ -162,7 +199,7 @@ void print_driver() {
       fmt::print(" {:<19}: {}\n", row.name, ways_of(row));
       continue;
     }
-    const bool supported = (flags >> static_cast<unsigned>(row.bit) & 1U) != 0;
+    const bool supported = (flags >> static_cast<unsigned>(row.bit) & 1U) != 0 || is_listed(row);
     fmt::print(" {:<19}: {}\n", row.name, supported ? "Supported" : "Unsupported");
   }
   fmt::print(" {:<19}: Unsupported\n", "Userspace RDMA");
@@ -173,10 +210,7 @@ void print_driver() {
   fmt::print(" --rdma devices        : {}\n",
              facts.rdma_devices.empty() ? "Not configured" : joined(facts.rdma_devices));
   fmt::print(" --rdma_device_status  : Up: {} Down: {}\n", facts.rdma_up, facts.rdma_down);
-  if (!facts.nvfs.empty()) {
-    fmt::print(" note: nvidia-fs {} is loaded, hooks: {}; this library goes without it\n", printable(facts.nvfs),
-               facts.nvfs_hooks.empty() ? "none" : joined(facts.nvfs_hooks));
-  }
+  print_nvfs_notes();
   if (!p2pdma_is_used() && facts.gpu_works) {
     fmt::print(" note: NVMe P2PDMA: {}\n",
                facts.p2pdma_ready ? "properties.use_pci_p2pdma is off" : printable(facts.why_no_p2pdma));

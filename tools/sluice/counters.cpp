@@ -23,7 +23,7 @@ Sample sample_of(const Testimony& testimony) {
                                                sluice_reason_name(static_cast<sluice_reason_t>(reason))));
       if (found == testimony.traffic().end()) continue;
       const Traffic& sum = found->second;
-      sample.sum.ways[path][reason] = {sum.reads, sum.read_bytes, sum.writes, sum.written_bytes, 0};
+      way_in(sample, path, reason) = {sum.reads, sum.read_bytes, sum.writes, sum.written_bytes, 0};
     }
   }
   return sample;

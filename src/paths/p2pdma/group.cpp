@@ -85,7 +85,7 @@ void DirectGroup::end_mapping(const DirectQueue& queue, const DirectQueue::Ended
   const Outcome moved = ended.outcome;
   pair.provider().release(mappings_[index]);
   --mapped_;
-  if (moved.ok()) pair.count_transfer(polled_);
+  if (moved.ok()) pair.count_moved(polled_);
   const Piece asked = rest_of(item);
   item.outcome = Outcome::bytes(done_of(item) + moved.count());
   if (done_of(item) == item.piece.length) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 #include "gpu/memory.h"
@@ -102,7 +103,7 @@ class ByDrive {
         io::move_direct({ends_.file.descriptor(), piece.at, {mapping.address, length}, block}, piece.direction,
                         completion_of(ends_.file.options, pair_, piece.length));
     if (result.unpollable) pair_.cannot_be_polled();
-    if (result.outcome.ok()) pair_.count_transfer(result.polled);
+    if (result.outcome.ok()) pair_.count_moved(result.polled);
     return result.outcome;
   }
 
@@ -114,6 +115,11 @@ TrialResult reach_of(const Facts& facts) noexcept {
   if (facts.trust == Trust::what_is_hoped_for) return TrialResult::proven;
   const DirectPair* const pair = pair_of(facts.file, facts.memory);
   return pair != nullptr ? pair->reach() : TrialResult::untried;
+}
+
+// Where the other direct path was asked for, and this one was not, that is nobody's reason.
+bool is_left_to_nvfs(route::Reason reason, const Options& options) noexcept {
+  return reason == SLUICE_REASON_DIRECT_PATH_OFF && options.rules.use_nvfs;
 }
 
 bool is_in_question(const Facts& facts) noexcept {
@@ -136,7 +142,9 @@ std::unique_ptr<Attachment> P2pdma::of_file(const File& /*file*/, SessionAttachm
 std::optional<route::Reason> P2pdma::refuses(const Facts& facts) const noexcept {
   const Options& options = facts.file.options;
   const facts::FileFacts& file = facts.file.facts;
-  if (const auto reason = route::kept_from_drive(file, facts.memory, options.machine, options.rules)) return reason;
+  if (const auto reason = route::kept_from_drive(file, facts.memory, options.machine, options.rules)) {
+    return is_left_to_nvfs(*reason, options) ? std::optional(unconcerned) : reason;
+  }
   const route::Reason reason = route::after_trial(file, reach_of(facts));
   if (reason != SLUICE_REASON_DIRECT) return reason;
   // What the drive has given up is not asked of it again.
@@ -178,7 +186,8 @@ void P2pdma::tell_reasons(const Facts& facts, std::vector<route::Reason>& reason
   const Options& options = facts.file.options;
   const auto all = route::all_reasons(facts.file.facts, facts.memory, options.machine, options.rules,
                                       is_in_question(facts) ? reach_of(facts) : TrialResult::untried);
-  reasons.insert(reasons.end(), all.begin(), all.end());
+  std::copy_if(all.begin(), all.end(), std::back_inserter(reasons),
+               [&options](route::Reason reason) { return !is_left_to_nvfs(reason, options); });
 }
 
 std::string P2pdma::words(const Facts& facts) const {

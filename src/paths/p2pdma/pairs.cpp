@@ -8,22 +8,6 @@
 
 namespace sluice::paths {
 
-namespace {
-
-// For people.
-std::string storage_name(const facts::FileFacts& file) {
-  if (file.kind == facts::FileKind::regular && !file.mount_point.empty()) return file.mount_point;
-  return file.block.name.empty() ? "an unknown device" : file.block.name;
-}
-
-}  // namespace
-
-std::string storage_key(const facts::FileFacts& file) {
-  if (file.kind == facts::FileKind::regular) return "file system " + std::to_string(file.device);
-  if (!file.block.name.empty()) return "disk " + file.block.name;
-  return "node " + std::to_string(file.device) + " " + std::to_string(file.inode);
-}
-
 DirectPair* Pairs::find(const facts::FileFacts& file, const facts::BufferFacts& memory) noexcept {
   try {
     std::pair<int, std::string> key(memory.device, storage_key(file));
@@ -57,8 +41,8 @@ std::vector<PairReport> Pairs::reports() {
   std::vector<PairReport> reports;
   reports.reserve(pairs_.size());
   for (const DirectPair& pair : pairs_) {
-    reports.push_back({pair.device(), pair.storage(), route::reason_of(pair.reach()), pair.words(), pair.transfers(),
-                       pair.polled(), pair.rerouted()});
+    reports.push_back({SLUICE_PATH_P2PDMA, pair.device(), pair.storage(), route::reason_of(pair.reach()), pair.words(),
+                       pair.transfers(), pair.polled(), pair.rerouted()});
   }
   return reports;
 }

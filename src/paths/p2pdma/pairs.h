@@ -46,7 +46,4 @@ class PairsOfFile final : public Attachment {
   std::array<std::atomic<DirectPair*>, 8> known_{};  // by device; further ones are looked up each time
 };
 
-// What is tried once for all files on it: the file system, by its number; of a block device, its disk.
-std::string storage_key(const facts::FileFacts& file);
-
 }  // namespace sluice::paths

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trial before trust: one verified read from a file into device memory of our own.
+// The trial of the path `p2pdma`.
 #pragma once
 
 #include "paths/p2pdma/direct_pair.h"
@@ -7,9 +7,7 @@
 
 namespace sluice::paths {
 
-// Reads some bytes of the file twice, into host memory and, by the drive, into device memory that held their opposite,
-// and compares. Settles the pair, or postpones it where this file is nothing to try on. For the thread that has
-// claimed the trial. The memory is of the device, and its context decides which one is used. Writes to no file.
+// Of this path, with memory of the pair's provider: see paths/trial.h.
 void make_trial(const Ends& ends, DirectPair& pair) noexcept;
 
 }  // namespace sluice::paths

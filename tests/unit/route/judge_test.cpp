@@ -49,7 +49,7 @@ Situation ideal() {
 
 // Makes `reason` hold, and nothing before it in the order.
 void impose(Situation& situation, Reason reason) {
-  switch (reason) {
+  switch (static_cast<int>(reason)) {
     case SLUICE_REASON_CALLER_OPERATIONS:
       situation.file.caller_reads = true;
       return;
@@ -118,8 +118,7 @@ void impose(Situation& situation, Reason reason) {
       return;
     case SLUICE_REASON_DIRECT:
       return;
-    case SLUICE_REASON_STOPPED_IN_FLIGHT:
-    case SLUICE_REASON_COUNT:
+    default:
       break;
   }
   FAIL() << "reason " << reason << " is unknown to this test: say here when it holds";
@@ -129,9 +128,10 @@ std::string name(Reason reason) {
   return reason_text(reason) != nullptr ? reason_text(reason)->name : "?";
 }
 
-// All that a decision can give. What a transfer comes to in mid-way is no decision.
+// All that a decision can give, where sluice.nvfs is off. What a transfer comes to in mid-way is no decision.
 bool can_be_decided(Reason reason) {
-  return reason != SLUICE_REASON_STOPPED_IN_FLIGHT;
+  const bool of_nvfs = reason >= SLUICE_REASON_NVFS_NOT_LOADED && reason <= SLUICE_REASON_NVFS_WRITES_NOT_PROVEN;
+  return reason != SLUICE_REASON_STOPPED_IN_FLIGHT && !of_nvfs;
 }
 
 std::vector<Reason> documented_order() {
@@ -164,7 +164,10 @@ TEST(Judge, ReachesEveryReason) {
 
 TEST(Judge, TellsTheFirstReasonInTheDocumentedOrder) {
   const std::vector<Reason> order = documented_order();
-  ASSERT_EQ(order.size(), static_cast<std::size_t>(SLUICE_REASON_COUNT) - 1);
+  int decided = 0;
+  for (int value = 0; value < SLUICE_REASON_COUNT; ++value)
+    decided += can_be_decided(static_cast<Reason>(value)) ? 1 : 0;
+  ASSERT_EQ(order.size(), static_cast<std::size_t>(decided));
   for (std::size_t first = 0; first < order.size(); ++first) {
     for (std::size_t second = first + 1; second < order.size(); ++second) {
       // Imposed in this order, so that where both claim one field (the memory's kind, the file system) the earlier
@@ -344,10 +347,59 @@ TEST(DirectWays, NeedAKernelThatHasOneAndLeaveToUseIt) {
         machine.kernel_has_p2pdma = kernel;
         Rules rules;
         rules.use_pci_p2pdma = leave;
+        EXPECT_EQ(has_direct_way(machine, rules), kernel && leave) << nvfs << kernel << leave;
+        rules.use_nvfs = true;
         EXPECT_EQ(has_direct_way(machine, rules), nvfs || (kernel && leave)) << nvfs << kernel << leave;
       }
     }
   }
+}
+
+// What keeps a request from nvidia-fs.ko before anything is asked of it.
+NvfsStanding ready() {
+  return {true, true, true, facts::NvfsHooks::present};
+}
+
+TEST(Nvfs, IsAskedOfNothingButAReadyModule) {
+  const Situation situation = ideal();
+  const auto reason = [&](const NvfsStanding& standing) {
+    return kept_from_nvfs(situation.file, situation.buffer, standing, situation.rules).value_or(SLUICE_REASON_DIRECT);
+  };
+  EXPECT_EQ(reason(ready()), SLUICE_REASON_DIRECT);
+  EXPECT_EQ(reason({}), SLUICE_REASON_NVFS_NOT_LOADED);
+  EXPECT_EQ(reason({.loaded = true}), SLUICE_REASON_NVFS_TOO_OLD);
+  EXPECT_EQ(reason({.loaded = true, .recent = true}), SLUICE_REASON_NVFS_NO_NODE);
+  NvfsStanding standing = ready();
+  for (const facts::NvfsHooks hooks : {facts::NvfsHooks::not_listed, facts::NvfsHooks::unknown}) {
+    standing.hooks = hooks;
+    EXPECT_EQ(reason(standing), SLUICE_REASON_NVFS_NO_HOOKS);
+  }
+  standing.hooks = facts::NvfsHooks::foreign;
+  EXPECT_EQ(reason(standing), SLUICE_REASON_NVFS_FOREIGN_HOOKS);
+}
+
+TEST(Nvfs, IsKeptFromRequestsByTheSameReasonsAsP2pdma) {
+  for (const Reason reason :
+       {SLUICE_REASON_HOST_MEMORY, SLUICE_REASON_PLAIN_MODE, SLUICE_REASON_FORCED_BY_CONFIGURATION,
+        SLUICE_REASON_MANAGED_MEMORY, SLUICE_REASON_SOFT_GPU, SLUICE_REASON_MEMORY_FILE_SYSTEM,
+        SLUICE_REASON_STACKED_FILE_SYSTEM, SLUICE_REASON_FUSE_FILE_SYSTEM, SLUICE_REASON_UNSUPPORTED_FILE_SYSTEM,
+        SLUICE_REASON_UNSUPPORTED_DEVICE, SLUICE_REASON_BUFFERED_DESCRIPTOR}) {
+    Situation situation = ideal();
+    impose(situation, reason);
+    EXPECT_EQ(kept_from_nvfs(situation.file, situation.buffer, ready(), situation.rules), reason) << name(reason);
+  }
+}
+
+TEST(Nvfs, ReachesFileSystemsThatBringHooksOfTheirOwn) {
+  Situation situation = ideal();
+  situation.file.file_system = FileSystem::network;
+  situation.file.file_system_name = "lustre";
+  situation.file.block = {};
+  EXPECT_EQ(kept_from_nvfs(situation.file, situation.buffer, ready(), situation.rules), std::nullopt);
+  NvfsStanding standing = ready();
+  standing.hooks = facts::NvfsHooks::not_listed;
+  EXPECT_EQ(kept_from_nvfs(situation.file, situation.buffer, standing, situation.rules),
+            SLUICE_REASON_NETWORK_FILE_SYSTEM);
 }
 
 }  // namespace

@@ -19,11 +19,11 @@ std::uint64_t bytes_of(const sluice_stats_way& way) {
 
 // The way with the most bytes of those that `counts` lets through; false where there is none.
 template <typename Counts>
-bool find_way(const sluice_stats_shard& sum, const Counts& counts, sluice_path_t& path, sluice_reason_t& reason) {
+bool find_way(const Sample& sample, const Counts& counts, sluice_path_t& path, sluice_reason_t& reason) {
   std::uint64_t most = 0;
   for (int i = 0; i < SLUICE_PATH_COUNT; ++i) {
     for (int j = 0; j < SLUICE_REASON_COUNT; ++j) {
-      const std::uint64_t bytes = bytes_of(sum.ways[i][j]);
+      const std::uint64_t bytes = bytes_of(way_of(sample, i, j));
       if (bytes <= most || !counts(static_cast<sluice_path_t>(i))) continue;
       most = bytes;
       path = static_cast<sluice_path_t>(i);
@@ -35,10 +35,10 @@ bool find_way(const sluice_stats_shard& sum, const Counts& counts, sluice_path_t
 
 void add_ways(const Sample& more, const Sample& all, TopRow& row) {
   const auto any = [](sluice_path_t) { return true; };
-  const auto detour = [](sluice_path_t path) { return path != SLUICE_PATH_P2PDMA; };
-  row.has_way = find_way(more.sum, any, row.path, row.reason) || find_way(all.sum, any, row.path, row.reason);
+  const auto detour = [](sluice_path_t path) { return path != SLUICE_PATH_P2PDMA && path != SLUICE_PATH_NVFS; };
+  row.has_way = find_way(more, any, row.path, row.reason) || find_way(all, any, row.path, row.reason);
   sluice_path_t path = SLUICE_PATH_POSIX;
-  row.has_detour = find_way(more.sum, detour, path, row.detour) || find_way(all.sum, detour, path, row.detour);
+  row.has_detour = find_way(more, detour, path, row.detour) || find_way(all, detour, path, row.detour);
 }
 
 void add_latencies_of(const Sample& more, TopRow& row) {
