@@ -15,7 +15,7 @@ using namespace support;
 class Guard : public PathTest {
  protected:
   // Reads and writes a file with its bytes all right, whoever carries them.
-  void expect_right_bytes(const direct::OpenFile& open, const Memory& memory) {
+  void expect_right_bytes(const direct::OpenFile& open, const Pages& memory) {
     memory.fill(0);
     ASSERT_EQ(read_file(open.handle(), memory.address(), kMiB), moved(kMiB));
     EXPECT_TRUE(same_bytes(std::span(file().content()).first(kMiB), memory.get()));
@@ -45,8 +45,8 @@ TEST_F(Guard, MakesNoCallBeforeDetection) {
     SCOPED_TRACE(known.reason);
     load(known.machine);
     {
-      const Memory memory(MemoryKind::device, kMiB);
-      const Registration registration(memory);
+      const Pages memory(kMiB);
+      const Registration registration(memory.address(), memory.size());
       const direct::OpenFile open(file());
       EXPECT_EQ(kept_from(open.handle(), memory), known.reason);
       expect_right_bytes(open, memory);
@@ -59,8 +59,8 @@ TEST_F(Guard, MakesNoCallBeforeDetection) {
 
 TEST_F(Guard, LeavesTheModuleAloneUnlessItIsAskedFor) {
   use("off", "true");
-  const Memory memory(MemoryKind::device, kMiB);
-  const Registration registration(memory);
+  const Pages memory(kMiB);
+  const Registration registration(memory.address(), memory.size());
   const direct::OpenFile open(file());
   EXPECT_STREQ(direct::explain(open.handle(), memory.address()).path_name, "p2pdma");
   EXPECT_EQ(module().counts().nodes_open, 0U);
@@ -68,8 +68,8 @@ TEST_F(Guard, LeavesTheModuleAloneUnlessItIsAskedFor) {
 
 TEST_F(Guard, RefusesADriverWithoutHooks) {
   module().set_hooked(false);
-  const Memory memory(MemoryKind::device, kMiB);
-  const Registration registration(memory);
+  const Pages memory(kMiB);
+  const Registration registration(memory.address(), memory.size());
   const direct::OpenFile open(file());
   EXPECT_EQ(kept_from(open.handle(), memory), "nvfs_bytes_elsewhere");
   expect_right_bytes(open, memory);
@@ -79,8 +79,8 @@ TEST_F(Guard, RefusesADriverWithoutHooks) {
 }
 
 TEST_F(Guard, ProvesWritesByThemselves) {
-  const Memory memory(MemoryKind::device, kMiB);
-  const Registration registration(memory);
+  const Pages memory(kMiB);
+  const Registration registration(memory.address(), memory.size());
   const direct::OpenFile open(file());
   module().plan({Fault::Kind::nothing}, 2);  // behind the two calls of the trial read comes the trial write
   EXPECT_EQ(kept_from(open.handle(), memory, CUFILE_WRITE), "nvfs_write_lost");
@@ -89,8 +89,8 @@ TEST_F(Guard, ProvesWritesByThemselves) {
 }
 
 TEST_F(Guard, TouchesNoFileOfTheCallers) {
-  const Memory memory(MemoryKind::device, kMiB);
-  const Registration registration(memory);
+  const Pages memory(kMiB);
+  const Registration registration(memory.address(), memory.size());
   memory.fill(0x5a);
   const direct::OpenFile open(file());
   EXPECT_EQ(kept_from(open.handle(), memory, CUFILE_WRITE), "");
@@ -103,8 +103,8 @@ TEST_F(Guard, TouchesNoFileOfTheCallers) {
 }
 
 TEST_F(Guard, HearsALieInATransfer) {
-  const Memory memory(MemoryKind::device, 4 * kMiB);
-  const Registration registration(memory);
+  const Pages memory(4 * kMiB);
+  const Registration registration(memory.address(), memory.size());
   const direct::OpenFile open(file());
   ASSERT_EQ(kept_from(open.handle(), memory), "");
   module().plan({Fault::Kind::lie_about_a_hole}, 1, 1000);
@@ -117,8 +117,8 @@ TEST_F(Guard, HearsALieInATransfer) {
 }
 
 TEST_F(Guard, AWriteThatMovedNothingEndsThePathAndGoesByTheCpu) {
-  const Memory memory(MemoryKind::device, kMiB);
-  const Registration registration(memory);
+  const Pages memory(kMiB);
+  const Registration registration(memory.address(), memory.size());
   const direct::OpenFile open(file());
   ASSERT_EQ(kept_from(open.handle(), memory, CUFILE_WRITE), "");
   module().plan({Fault::Kind::nothing});
@@ -138,19 +138,19 @@ TEST_F(Guard, RawDrivesAreOnlyRead) {
   plain_write(Fd(open(place->path.c_str(), O_WRONLY | O_CLOEXEC)).get(), 0, random_bytes(kMiB, 2));
   const Fd fd(open(place->path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));
   const Handle handle(fd);
-  const Memory memory(MemoryKind::device, kMiB);
-  const Registration registration(memory);
+  const Pages memory(kMiB);
+  const Registration registration(memory.address(), memory.size());
   EXPECT_EQ(kept_from(handle.get(), memory), "");
   EXPECT_EQ(kept_from(handle.get(), memory, CUFILE_WRITE), "nvfs_writes_not_proven");
   EXPECT_EQ(module().counts().writes, 0U);
 }
 
 TEST_F(Guard, PutsP2pdmaFirstUnlessItIsToldOtherwise) {
-  const Memory memory(MemoryKind::device, kMiB);
+  const Pages memory(kMiB);
   for (const char* const order : {"behind_p2pdma", "first"}) {
     use(order, "true");
     {
-      const Registration registration(memory);
+      const Registration registration(memory.address(), memory.size());
       const direct::OpenFile open(file());
       const char* const path = direct::explain(open.handle(), memory.address()).path_name;
       EXPECT_STREQ(path, std::string(order) == "first" ? "nvfs" : "p2pdma");
@@ -158,21 +158,21 @@ TEST_F(Guard, PutsP2pdmaFirstUnlessItIsToldOtherwise) {
     close_driver_fully();
   }
   use("behind_p2pdma", "false");
-  const Registration registration(memory);
+  const Registration registration(memory.address(), memory.size());
   const direct::OpenFile open(file());
   EXPECT_EQ(kept_from(open.handle(), memory), "");
 }
 
 TEST_F(Guard, KeepsToWhatTheCpuMayNotDo) {
   setenv("CUFILE_ALLOW_COMPAT_MODE", "false", 1);
-  const Memory memory(MemoryKind::device, kMiB);
+  const Pages memory(kMiB);
   {
-    const Registration registration(memory);
+    const Registration registration(memory.address(), memory.size());
     const direct::OpenFile open(file());
     ASSERT_EQ(read_file(open.handle(), memory.address(), kMiB), moved(kMiB));
     EXPECT_EQ(read_file(open.handle(), memory.address(), 100, 1), failed(CU_FILE_IO_NOT_SUPPORTED))
         << "an edge is the CPU's";
-    const Memory stranger(MemoryKind::device, kMiB);
+    const Pages stranger(kMiB);
     EXPECT_EQ(read_file(open.handle(), stranger.address(), kMiB), failed(CU_FILE_IO_NOT_SUPPORTED)) << "not registered";
   }
   close_driver_fully();

@@ -39,7 +39,7 @@ ScratchFile& PathTest::file() {
   return *file_;
 }
 
-std::string PathTest::kept_from(CUfileHandle_t handle, const Memory& memory, CUfileOpcode_t opcode) {
+std::string PathTest::kept_from(CUfileHandle_t handle, const Pages& memory, CUfileOpcode_t opcode) {
   const sluice_explanation_t answer = direct::explain(handle, memory.address(), 0, 0, opcode);
   return answer.path == SLUICE_PATH_NVFS ? "" : answer.reason_name;
 }

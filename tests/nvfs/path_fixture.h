@@ -5,9 +5,11 @@
 
 #include <fcntl.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
 
 #include "direct/direct_fixture.h"
@@ -19,6 +21,31 @@
 namespace sluice::nvfs_test {
 
 inline constexpr std::size_t kMiB = std::size_t{1} << 20U;
+
+// Device memory that begins with a page of the device: of an allocation that may begin anywhere.
+class Pages {
+ public:
+  explicit Pages(std::size_t size)
+      : all_(support::MemoryKind::device, size + page),
+        offset_((page - reinterpret_cast<std::uintptr_t>(all_.address()) % page) % page),
+        size_(size) {}
+
+  std::size_t size() const { return size_; }
+  void* address() const { return all_.at(offset_); }
+  void put(std::size_t offset, std::span<const unsigned char> bytes) const { all_.put(offset_ + offset, bytes); }
+  support::Bytes get(std::size_t offset, std::size_t length) const { return all_.get(offset_ + offset, length); }
+  support::Bytes get() const { return get(0, size_); }
+  void fill(unsigned char value) const { all_.fill(value); }
+  // The allocation, and where they begin in it.
+  const support::Memory& all() const { return all_; }
+  std::size_t offset() const { return offset_; }
+
+ private:
+  static constexpr std::size_t page = 65536;
+  support::Memory all_;
+  std::size_t offset_;
+  std::size_t size_;
+};
 
 class PathTest : public direct::DirectTest {
  protected:
@@ -32,8 +59,7 @@ class PathTest : public direct::DirectTest {
 
   support::ScratchFile& file();
   // The reason why the CPU would move this, or "" where nvfs takes it.
-  static std::string kept_from(CUfileHandle_t handle, const support::Memory& memory,
-                               CUfileOpcode_t opcode = CUFILE_READ);
+  static std::string kept_from(CUfileHandle_t handle, const Pages& memory, CUfileOpcode_t opcode = CUFILE_READ);
   static direct::Count by_module() { return direct::counted(SLUICE_PATH_NVFS, SLUICE_REASON_DIRECT); }
 
  private:

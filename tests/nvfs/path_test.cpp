@@ -27,8 +27,8 @@ Bytes part(const Bytes& bytes, std::size_t from, std::size_t size) {
 using NvfsPath = PathTest;
 
 TEST_F(NvfsPath, ReadsIntoARegisteredBuffer) {
-  const Memory memory(MemoryKind::device, 6 * kMiB);
-  const Registration registration(memory);
+  const Pages memory(6 * kMiB);
+  const Registration registration(memory.address(), memory.size());
   const direct::OpenFile open(file());
   const Count before = by_module();
   ASSERT_EQ(read_file(open.handle(), memory.address(), 6 * kMiB), moved(6 * kMiB));
@@ -38,8 +38,8 @@ TEST_F(NvfsPath, ReadsIntoARegisteredBuffer) {
 }
 
 TEST_F(NvfsPath, WritesFromARegisteredBuffer) {
-  const Memory memory(MemoryKind::device, 2 * kMiB);
-  const Registration registration(memory);
+  const Pages memory(2 * kMiB);
+  const Registration registration(memory.address(), memory.size());
   const direct::OpenFile open(file());
   const Bytes bytes = random_bytes(2 * kMiB, 5);
   memory.put(0, bytes);
@@ -50,8 +50,8 @@ TEST_F(NvfsPath, WritesFromARegisteredBuffer) {
 }
 
 TEST_F(NvfsPath, LeavesRaggedEdgesToTheCpu) {
-  const Memory memory(MemoryKind::device, 2 * kMiB);
-  const Registration registration(memory);
+  const Pages memory(2 * kMiB);
+  const Registration registration(memory.address(), memory.size());
   const direct::OpenFile open(file());
   memory.fill(0x5a);
   const std::size_t size = kMiB + 1234;
@@ -73,8 +73,8 @@ TEST_F(NvfsPath, ClearsHolesAndStopsAtTheEnd) {
   plain_write(plain.get(), 2 * kMiB, random_bytes(kMiB + 100, 3));
   ASSERT_EQ(ftruncate(plain.get(), 4 * kMiB + 700), 0);
   ASSERT_EQ(fsync(plain.get()), 0);
-  const Memory memory(MemoryKind::device, 6 * kMiB);
-  const Registration registration(memory);
+  const Pages memory(6 * kMiB);
+  const Registration registration(memory.address(), memory.size());
   memory.fill(0x5a);
   const direct::OpenFile open(sparse);
   ASSERT_EQ(read_file(open.handle(), memory.address(), 6 * kMiB), moved(4 * kMiB + 700));
@@ -84,14 +84,14 @@ TEST_F(NvfsPath, ClearsHolesAndStopsAtTheEnd) {
 }
 
 TEST_F(NvfsPath, IsForRegisteredBuffers) {
-  const Memory memory(MemoryKind::device, kMiB);
+  const Pages memory(kMiB);
   const direct::OpenFile open(file());
   ASSERT_EQ(read_file(open.handle(), memory.address(), kMiB), moved(kMiB));
   EXPECT_TRUE(same_bytes(part(file().content(), 0, kMiB), memory.get()));
   EXPECT_GT(direct::counted(SLUICE_PATH_POSIX, SLUICE_REASON_NVFS_UNREGISTERED).operations, 0U);
   const std::size_t before = module().counts().maps;
   {
-    const Registration registration(memory);
+    const Registration registration(memory.address(), memory.size());
     ASSERT_EQ(read_file(open.handle(), memory.address(), kMiB), moved(kMiB));
     EXPECT_GT(module().counts().maps, before);
   }
@@ -99,13 +99,14 @@ TEST_F(NvfsPath, IsForRegisteredBuffers) {
 }
 
 TEST_F(NvfsPath, CarriesBatches) {
-  const Memory memory(MemoryKind::device, 4 * kMiB);
-  const Registration registration(memory);
+  const Pages memory(4 * kMiB);
+  const Registration registration(memory.address(), memory.size());
   const direct::OpenFile open(file());
   ASSERT_EQ(kept_from(open.handle(), memory), "");
   const Count before = by_module();
   Batch batch(64);
-  for (std::size_t i = 0; i < 64; ++i) batch.read(open.handle(), memory, 65536, (63 - i) * 65536, (63 - i) * 65536);
+  for (std::size_t i = 0; i < 64; ++i)
+    batch.read(open.handle(), memory.all(), 65536, (63 - i) * 65536, memory.offset() + (63 - i) * 65536);
   for (const ssize_t count : batch.run()) EXPECT_EQ(count, 65536);
   EXPECT_TRUE(same_bytes(part(file().content(), 0, 4 * kMiB), memory.get()));
   EXPECT_EQ(by_module() - before, (Count{64, 4 * kMiB}));
@@ -113,8 +114,8 @@ TEST_F(NvfsPath, CarriesBatches) {
 }
 
 TEST_F(NvfsPath, CarriesStreams) {
-  const Memory memory(MemoryKind::device, 2 * kMiB);
-  const Registration registration(memory);
+  const Pages memory(2 * kMiB);
+  const Registration registration(memory.address(), memory.size());
   const direct::OpenFile open(file());
   ASSERT_EQ(kept_from(open.handle(), memory), "");
   size_t size = 2 * kMiB;
@@ -128,8 +129,8 @@ TEST_F(NvfsPath, CarriesStreams) {
 }
 
 TEST_F(NvfsPath, CarriesManyThreads) {
-  const Memory memory(MemoryKind::device, 4 * kMiB);
-  const Registration registration(memory);
+  const Pages memory(4 * kMiB);
+  const Registration registration(memory.address(), memory.size());
   const direct::OpenFile open(file());
   std::vector<std::thread> threads;
   for (std::size_t t = 0; t < 4; ++t) {
@@ -147,8 +148,8 @@ TEST_F(NvfsPath, CarriesManyThreads) {
 }
 
 TEST_F(NvfsPath, GoesOnByTheCpuWhereACallFails) {
-  const Memory memory(MemoryKind::device, 4 * kMiB);
-  const Registration registration(memory);
+  const Pages memory(4 * kMiB);
+  const Registration registration(memory.address(), memory.size());
   const direct::OpenFile open(file());
   ASSERT_EQ(kept_from(open.handle(), memory), "");
   for (const int error : {EIO, EBUSY, ENOMEM, EINTR}) {
@@ -159,15 +160,15 @@ TEST_F(NvfsPath, GoesOnByTheCpuWhereACallFails) {
     EXPECT_EQ(kept_from(open.handle(), memory), "") << "it says nothing of the path";
   }
   module().refuse_maps(ENOMEM, 100);
-  const Memory other(MemoryKind::device, kMiB);
-  const Registration other_registration(other);
+  const Pages other(kMiB);
+  const Registration other_registration(other.address(), other.size());
   EXPECT_EQ(read_file(open.handle(), other.address(), kMiB), moved(kMiB));
   EXPECT_TRUE(same_bytes(part(file().content(), 0, kMiB), other.get()));
 }
 
 TEST_F(NvfsPath, IsLeftWhereWholeBlocksAreRefused) {
-  const Memory memory(MemoryKind::device, kMiB);
-  const Registration registration(memory);
+  const Pages memory(kMiB);
+  const Registration registration(memory.address(), memory.size());
   const direct::OpenFile open(file());
   ASSERT_EQ(kept_from(open.handle(), memory), "");
   module().plan({Fault::Kind::fail, EINVAL});
@@ -177,8 +178,8 @@ TEST_F(NvfsPath, IsLeftWhereWholeBlocksAreRefused) {
 }
 
 TEST_F(NvfsPath, SurvivesMemoryThatIsFreedEarly) {
-  const Memory memory(MemoryKind::device, kMiB);
-  const Registration registration(memory);
+  const Pages memory(kMiB);
+  const Registration registration(memory.address(), memory.size());
   const direct::OpenFile open(file());
   ASSERT_EQ(read_file(open.handle(), memory.address(), kMiB), moved(kMiB));
   module().free_device_memory(0, ~std::uint64_t{0} / 2);
@@ -190,10 +191,10 @@ TEST_F(NvfsPath, SurvivesMemoryThatIsFreedEarly) {
 }
 
 TEST_F(NvfsPath, EndsWithTheDriver) {
-  const Memory memory(MemoryKind::device, kMiB);
+  const Pages memory(kMiB);
   {
     const direct::OpenFile open(file());
-    const Registration registration(memory);
+    const Registration registration(memory.address(), memory.size());
     ASSERT_EQ(read_file(open.handle(), memory.address(), kMiB), moved(kMiB));
     EXPECT_EQ(module().counts().nodes_open, 1U);
   }
@@ -203,8 +204,8 @@ TEST_F(NvfsPath, EndsWithTheDriver) {
 }
 
 TEST_F(NvfsPath, IsNotInheritedByChildren) {
-  const Memory memory(MemoryKind::device, kMiB);
-  const Registration registration(memory);
+  const Pages memory(kMiB);
+  const Registration registration(memory.address(), memory.size());
   const direct::OpenFile open(file());
   ASSERT_EQ(read_file(open.handle(), memory.address(), kMiB), moved(kMiB));
   const std::size_t unmaps = module().counts().unmaps;
