@@ -23,7 +23,7 @@ SECTIONS = "gpu nvidia-fs p2pdma storage fabrics rdma vm container uring config 
 WORDS = {("sluice", "doctor"): SECTIONS}
 VALUES = {("sluice", "doctor", "--expect"): ["gpu", "p2pdma", "nvidia-fs", "rdma", "uring"],
           ("gdscheck", "", "-e"): ["cufile", "sysfs", "latency"], ("gdscheck", "", "-l"): ["0", "1", "2"]}
-PROCESSES = {("sluice", "stats", ""), ("sluice", "trace", "report", "profile", ""), ("gds_stats", "", "-p")}
+PROCESSES = {("sluice", "stats", ""), ("sluice", "trace", ""), ("gds_stats", "", "-p")}
 
 
 # --- headers ----------------------------------------------------------------------------------------------------------

@@ -169,6 +169,8 @@ bool StreamCopier::wait_for(std::uint32_t number) noexcept {
 
 void StreamCopier::look_after(base::SpinBackoff& backoff) noexcept {
   backoff.wait();
+  // What was posted is in place by then, and its slots may have other bytes already: a caller waits for its readers.
+  if (revoked_) return;
   if (!begun() && std::chrono::steady_clock::now() - opened_ > kernel_start_timeout) {
     if (!grants_delay()) revoke();
   } else if (backoff.long_since()) {
