@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 
 #include "base/spin_backoff.h"
 #include "gpu/memory.h"
@@ -326,8 +327,12 @@ void StreamCopier::count_kernel() noexcept {
 void StreamCopier::revoke_late() noexcept {
   if (failure_ == cuda::success && !begun() && grants_delay()) return;
   revoke();
-  if (refused_late_)
-    std::atomic_ref(*result_word_).store(static_cast<ssize_t>(failed().value()), std::memory_order_release);
+  if (refused_late_) {
+    // Of memory that is gone, what NVIDIA's library says (request/answer.h).
+    const bool is_gone = failure_ == cuda::error_invalid_value;
+    const auto value = is_gone ? ssize_t{-EPERM} : static_cast<ssize_t>(failed().value());
+    std::atomic_ref(*result_word_).store(value, std::memory_order_release);
+  }
   if (revoked_ || failure_ != cuda::success) resume();
 }
 
