@@ -16,7 +16,7 @@ install(TARGETS cufile
 install(TARGETS cufile_static ARCHIVE DESTINATION ${SLUICE_INSTALL_LIBDIR} COMPONENT development)
 # It leaves archives as they are, whose symbols are needed to link them; the rest of the debug information is not.
 if(SLUICE_STRIP AND CMAKE_STRIP)
-  install(CODE "execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-debug --enable-deterministic-archives
+  install(CODE "execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-unneeded --enable-deterministic-archives
     \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${SLUICE_INSTALL_LIBDIR}/libcufile_static.a\" COMMAND_ERROR_IS_FATAL ANY)"
     COMPONENT development)
 endif()

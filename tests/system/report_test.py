@@ -165,7 +165,7 @@ def test_a_profile_chooses_for_a_program_what_nobody_has_chosen():
         (folder / "profile.json").write_text('{"sluice_profile": 1, "best": {"sluice.copy": "engine"}}')
         text = run(BUILD / "bin/gdscheck", "-p", "-v", "--soft", status=None,
                    env=environment(SLUICE_SOFTGPU="1", SLUICE_PROFILE=str(folder / "profile.json"))).stdout
-        contains(re.sub(r" +", " ", text), "sluice.copy : engine")
+        contains(re.sub(r" +", " ", text), 'sluice.copy : "engine"')
 
 
 # --- a browser -------------------------------------------------------------------------------------------------------

@@ -141,14 +141,13 @@ def test_top_explains_what_keeps_a_process_from_a_more_direct_way():
     with program("device", SLUICE_STATS="1") as started, terminal(120, 40) as opened:
         started.do("open", "read 1000")
         opened.press("e")
-        down = {"left": 60}
+        steps = {"taken": 0}  # down and up again: rows of others come and go
 
         def explained(text):
             if any(f"{started.pid} (python3): soft_gpu: " in line for line in text):
                 return True
-            if down["left"] > 0:
-                down["left"] -= 1
-                opened.press("j")
+            opened.press("j" if steps["taken"] // 10 % 2 == 0 else "k")
+            steps["taken"] += 1
             return False
         opened.until(explained)
         opened.press("q")
