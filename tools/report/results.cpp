@@ -64,7 +64,7 @@ void read_comparison(const ReadJson& json, Results& results) {
   for (const auto& [kind, rows] : json["results"].items()) {
     for (const auto& [name, one] : rows.items()) {
       if (!one.is_object() || !one.contains("pairs")) continue;
-      Row& row = row_of(results, printable(kind + " " + name));
+      Row& row = row_of(results, printable(std::string(kind).append(" ").append(name)));
       for (const ReadJson& pair : one["pairs"]) {
         double ours = 0;
         double theirs = 0;

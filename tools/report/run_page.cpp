@@ -206,7 +206,7 @@ class RunPage {
     const int last = bin_of(static_cast<double>(all_.times.back()));
     Columns chart;
     chart.unit = "count";
-    chart.values.resize(static_cast<std::size_t>(last - first + 1));
+    chart.values.resize(static_cast<std::size_t>(last) - static_cast<std::size_t>(first) + 1);
     for (const std::uint64_t time : all_.times)
       ++chart.values[static_cast<std::size_t>(bin_of(static_cast<double>(time)) - first)];
     chart.labels = {time_text(std::exp2(first / 4.0)), time_text(std::exp2((first + last + 1) / 8.0)),
@@ -244,6 +244,7 @@ class RunPage {
     std::map<std::string, Sum> by_file;
     for (const RequestSpan& request : requests_) by_file[request.file()].add(request);
     std::vector<std::pair<std::string, Sum*>> order;
+    order.reserve(by_file.size());
     for (auto& [name, sum] : by_file) order.emplace_back(name, &sum);
     std::stable_sort(order.begin(), order.end(),
                      [](const auto& a, const auto& b) { return a.second->nanoseconds > b.second->nanoseconds; });

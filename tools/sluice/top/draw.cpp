@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 
 namespace sluice::tools {
@@ -65,7 +66,8 @@ std::string history_text(const std::vector<double>& history, std::size_t width, 
   std::string text(width - (history.size() - begin), ' ');
   for (std::size_t i = begin; i < history.size(); ++i) {
     const double part = most > 0 ? history[i] / most : 0;
-    const std::size_t step = part <= 0 ? 0 : std::clamp<std::size_t>(static_cast<std::size_t>(part * 8 + 0.5), 1, 8);
+    const std::size_t step =
+        part <= 0 ? 0 : std::clamp<std::size_t>(static_cast<std::size_t>(std::lround(part * 8)), 1, 8);
     if (colour == Colour::none) {
       text += letters[step];
     } else {
