@@ -190,7 +190,7 @@ class WritePipeline final : public workers::Job {
     return true;
   }
 
-  // One stream's turn: all that is ready of it, or one run, since nobody else gives the device its work.
+  // One stream's turn: all that is ready of it, or one run: no other thread gives the device its work meanwhile.
   bool write_some(Holder as) noexcept {
     const std::uint64_t most = as == Holder::caller ? most_at_once_by_the_caller : most_at_once;
     for (WriteStream& stream : layout_.streams()) {

@@ -355,7 +355,9 @@ struct Neighbours {
 TEST_F(Buffer, KeepsItsRegistrationWhenItsNeighbourIsDeregistered) {
   if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
   const Neighbours memory;
-  if (memory.low == nullptr) GTEST_SKIP() << "the driver puts no two allocations beside each other";
+  if (memory.low == nullptr)
+    GTEST_SKIP()
+        << "no two of the allocations lie beside each other with this driver, and only such can share a registration";
   ASSERT_EQ(register_buffer(memory.low->address(), Neighbours::size + 1), CU_FILE_SUCCESS);
   EXPECT_EQ(deregister_buffer(memory.high->address()), CU_FILE_MEMORY_NOT_REGISTERED);
   EXPECT_EQ(deregister_buffer(memory.low->address()), CU_FILE_SUCCESS);
@@ -368,7 +370,9 @@ TEST_F(Buffer, MayGoOnIntoTheAllocationBesideItsOwn) {
   const Neighbours memory;
   const Memory* const low = memory.low;
   const Memory* const high = memory.high;
-  if (low == nullptr) GTEST_SKIP() << "the driver puts no two allocations beside each other";
+  if (low == nullptr)
+    GTEST_SKIP()
+        << "no two of the allocations lie beside each other with this driver, and only such can share a registration";
   const Handle handle(fd_);
   ASSERT_EQ(register_buffer(low->address(), half + 4096), CU_FILE_SUCCESS);
   EXPECT_EQ(register_buffer(high->address(), 4096), CU_FILE_MEMORY_ALREADY_REGISTERED);

@@ -222,7 +222,15 @@ int a_read_whose_kernel_is_refused() {
   require(code(cuFileReadAsync(handle, memory.address(), &read.size, &read.file_offset, &read.buffer_offset,
                                &read.moved, stream.get())) == CU_FILE_SUCCESS,
           "asking for a read");
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // by then a thread that does not wait has moved bytes
+  // By the time another stream's read has come to its end, a thread that does not wait has moved these bytes, too.
+  const Stream beside;
+  const Memory theirs(MemoryKind::device, size);
+  Asked other{size};
+  require(code(cuFileReadAsync(handle, theirs.address(), &other.size, &other.file_offset, &other.buffer_offset,
+                               &other.moved, beside.get())) == CU_FILE_SUCCESS,
+          "asking for a read of another stream");
+  beside.synchronize();
+  require(other.moved == static_cast<ssize_t>(size), "what was told of another stream's read");
   require(std::atomic_ref(read.moved).load() == -77, "it has not waited for the stream");
   require(all_bytes(untouched, memory.get()), "memory was written before the stream got there");
   gate.open();
