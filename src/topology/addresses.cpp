@@ -86,6 +86,7 @@ AddressList addresses_for(const config::Config& config, std::string_view file_sy
 
 std::vector<Adapter> adapters_of(const Machine& machine, const std::vector<std::string>& addresses) {
   std::vector<Adapter> adapters;
+  adapters.reserve(addresses.size());
   for (const std::string& address : addresses) adapters.push_back(adapter_of(machine, address));
   return adapters;
 }

@@ -52,7 +52,7 @@ std::string resolved(const facts::Root& root, const std::string& path) {
     const std::unique_ptr<char, decltype(&std::free)> to(::realpath(from.c_str(), nullptr), &std::free);
     return to ? std::string(to.get()) : std::string();
   };
-  const std::string full = follow(root.at(path));
+  std::string full = follow(root.at(path));
   if (root.is_the_machine() || full.empty()) return full;
   const std::string top = follow(root.at("/"));
   return full.starts_with(top) ? full.substr(top.size()) : std::string();
@@ -148,9 +148,9 @@ std::vector<std::string> interfaces_of(const facts::Root& root, const std::strin
   const std::string folder = "/sys/class/infiniband/" + rdma;
   std::vector<std::string> names = facts::list_names(root.at(folder + "/device/net"));
   for (const std::string& port : facts::list_names(root.at(folder + "/ports"))) {
-    const std::string table = folder + "/ports/" + port + "/gid_attrs/ndevs";
+    const std::string table = std::string(folder).append("/ports/").append(port).append("/gid_attrs/ndevs");
     for (const std::string& entry : facts::list_names(root.at(table))) {
-      const std::string name = value_at(root, table + "/" + entry);
+      const std::string name = value_at(root, std::string(table).append("/").append(entry));
       if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
   }

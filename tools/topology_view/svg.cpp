@@ -166,7 +166,7 @@ class Picture {
     height_ = header + height_of(halves_[0]) + gap_ + height_of(halves_[1]) + 70 + static_cast<double>(notes_) * 18;
   }
 
-  void add(std::string line) { lines_ += line + "\n"; }
+  void add(const std::string& line) { lines_.append(line).append("\n"); }
 
   void text(double x, double y, std::string_view kind, const std::string& words, std::string_view anchor = "middle") {
     add(fmt::format(R"(<text x="{:.1f}" y="{:.1f}" class="{}" text-anchor="{}">{}</text>)", x, y, kind, anchor,

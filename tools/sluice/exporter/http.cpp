@@ -34,7 +34,7 @@ bool is_printable(std::string_view text) {
 HttpRequest parse_request(std::string_view received) {
   HttpRequest request;
   const std::size_t end = std::min(received.find("\r\n\r\n"), received.find("\n\n"));
-  if (end == received.npos || end >= longest_request) {
+  if (end >= longest_request) {  // or not there yet
     request.state = received.size() < longest_request ? RequestState::incomplete : RequestState::too_long;
     return request;
   }
