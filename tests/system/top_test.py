@@ -69,9 +69,10 @@ class Terminal:
         while self.process.poll() is None:
             if select.select([self.master], [], [], 0.05)[0]:
                 self.read()
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(BlockingIOError):  # a terminal gives 4 KiB at a time at most
             os.set_blocking(self.master, False)
-            self.all += os.read(self.master, 65536).decode("utf-8", "ignore")
+            while True:
+                self.all += os.read(self.master, 65536).decode("utf-8", "ignore")
         equal(termios.tcgetattr(self.slave), self.before)
         equal(self.all.endswith("\x1b[?25h\x1b[?1049l"), True)
         return self.process.returncode

@@ -19,14 +19,13 @@ PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
 class Program:
     """stats_program.py, and the process in it that answers."""
 
-    def __init__(self, folder, kind="host", prefix=(), **variables):
+    def __init__(self, folder, kind="host", prefix=(), libraries=BUILD / "lib", **variables):
         file = folder / "file"
         file.write_bytes(os.urandom(SIZE))
         file.chmod(0o666)
-        libraries = f"{BUILD}/lib:{BUILD}/softgpu"
         self.process = subprocess.Popen(
             [*prefix, PYTHON, "-B", PROGRAM, file, kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env=environment(LD_LIBRARY_PATH=libraries, **variables))
+            env=environment(LD_LIBRARY_PATH=f"{libraries}:{BUILD}/softgpu", **variables))
         self.pid = self.process.pid
 
     def do(self, *lines):
