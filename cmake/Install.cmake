@@ -11,7 +11,7 @@ if(SLUICE_STRIP AND CMAKE_STRIP)
   install(CODE "set(CMAKE_INSTALL_DO_STRIP TRUE)" ALL_COMPONENTS)
 endif()
 
-install(TARGETS cufile
+install(TARGETS cufile cufile_rdma
   LIBRARY DESTINATION ${SLUICE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
 install(TARGETS cufile_static ARCHIVE DESTINATION ${SLUICE_INSTALL_LIBDIR} COMPONENT development)
 # It leaves archives as they are, whose symbols are needed to link them; the rest of the debug information is not.
@@ -20,12 +20,13 @@ if(SLUICE_STRIP AND CMAKE_STRIP)
     \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${SLUICE_INSTALL_LIBDIR}/libcufile_static.a\" COMMAND_ERROR_IS_FATAL ANY)"
     COMPONENT development)
 endif()
-install(FILES include/cufile.h include/cudafile.h include/sluice.h include/sluice_stats.h include/sluice_trace.h
+install(FILES include/cufile.h include/cudafile.h include/sluice.h include/sluice_rdma.h include/sluice_stats.h
+  include/sluice_trace.h
   DESTINATION ${SLUICE_INSTALL_INCLUDEDIR} COMPONENT development)
 
 # All that the component `runtime` is built of.
 add_custom_target(runtime DEPENDS
-  cufile softcuda softgdr sluice_witness sluice gds_stats gdscheck gdscp gdsio gdsio_verify)
+  cufile cufile_rdma softcuda softgdr sluice_witness sluice gds_stats gdscheck gdscp gdsio gdsio_verify)
 install(TARGETS sluice gds_stats gdscheck gdscp gdsio gdsio_verify
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 install(PROGRAMS tools/scripts/gds_perf.sh tools/scripts/gds_log_collection.py tools/scripts/gdscheck.py

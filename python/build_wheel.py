@@ -30,6 +30,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parent
 MACHINES = {62: "x86_64", 183: "aarch64"}  # e_machine of ELF
 LIBRARIES = {"lib/libcufile.so.0": "sluice/lib/libcufile.so.0",
+             "lib/libcufile_rdma.so.1": "sluice/lib/libcufile_rdma.so.1",
              "softgpu/libcuda.so.1": "sluice/lib/sluice/softgpu/libcuda.so.1"}
 SUMMARY = "GPUDirect Storage for Python: loads models into GPU memory, and says which way the bytes went"
 

@@ -42,13 +42,13 @@ class Wheel(TestCase):
                     data = wheel.read(name)
                     digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
                     self.assertEqual(told[name], f"sha256={digest},{len(data)}")
-            for name in ("sluice/lib/libcufile.so.0", "sluice/lib/sluice/softgpu/libcuda.so.1", "sluice/py.typed",
+            for name in ("sluice/lib/libcufile.so.0", "sluice/lib/libcufile_rdma.so.1", "sluice/lib/sluice/softgpu/libcuda.so.1", "sluice/py.typed",
                          "sluice/safetensors.py"):
                 self.assertIn(name, told)
 
     def test_a_library_for_64_bit_arm_makes_a_wheel_for_it_without_an_extension_of_this_machine(self):
         build = self.folder / "arm"
-        for name in ("lib/libcufile.so.0", "softgpu/libcuda.so.1"):
+        for name in ("lib/libcufile.so.0", "lib/libcufile_rdma.so.1", "softgpu/libcuda.so.1"):
             data = bytearray((BUILD / name).read_bytes()[:4096])
             data[18:20] = (183).to_bytes(2, "little")  # e_machine
             (build / name).parent.mkdir(parents=True)
