@@ -56,6 +56,8 @@ class Backstore {
   bool has_file() const { return file_ >= 0; }
   // A second mapping of a range of it. Throws Refusal (operating system) where a device mapping was given.
   std::byte* map_again(std::uint64_t first, std::uint64_t size) const;
+  // A descriptor of its own for the memory file, which stands at `first`. Throws Refusal (not supported) without one.
+  int open_at(std::uint64_t first) const;
   // Nobody needs what is there any more. What was given is left as it is.
   void forget(std::uint64_t first, std::uint64_t last) const noexcept;
 
@@ -91,6 +93,13 @@ class DeviceMemory {
     return backstore_.map_again(address - range_.start(), size);
   }
   std::byte* bytes(std::uint64_t offset) const { return backstore_.bytes() + offset; }
+  // Of bytes that the driver reaches in this memory.
+  int open_at(const std::byte* bytes) const {
+    return backstore_.open_at(static_cast<std::uint64_t>(bytes - backstore_.bytes()));
+  }
+  bool holds(const std::byte* bytes) const {
+    return static_cast<std::uint64_t>(bytes - backstore_.bytes()) < backstore_.size();
+  }
 
  private:
   Backstore backstore_;

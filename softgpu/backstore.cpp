@@ -156,6 +156,16 @@ std::byte* Backstore::map_again(std::uint64_t first, std::uint64_t size) const {
   return map_shared(file_, offset_ + first, size);
 }
 
+int Backstore::open_at(std::uint64_t first) const {
+  require(file_ >= 0, cuda::error_not_supported);
+  // Opened anew, since copies of a descriptor share where they stand.
+  const std::string path = "/proc/self/fd/" + std::to_string(file_);
+  Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const auto place = static_cast<off_t>(offset_ + first);
+  require(file.valid() && ::lseek(file.get(), place, SEEK_SET) == place, cuda::error_operating_system);
+  return file.release();
+}
+
 void Backstore::forget(std::uint64_t first, std::uint64_t last) const noexcept {
   if (is_given() || last <= first) return;
   ::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),

@@ -29,6 +29,7 @@ class Device {
   Device(int ordinal, const Knobs& knobs);
 
   int ordinal() const { return ordinal_; }
+  const Knobs& knobs() const { return knobs_; }
   DeviceMemory& memory() { return memory_; }
   std::string name() const;
   int pci_bus() const { return ordinal_ + 1; }

@@ -21,6 +21,10 @@ constexpr int last_attribute = 147;
 constexpr int pci_bus_id = 33;
 constexpr int pci_device_id = 34;
 constexpr int pci_domain_id = 50;
+constexpr int rdma_supported = 116;
+constexpr int rdma_flush_options = 117;  // 1: the host's call
+constexpr int rdma_writes_ordering = 118;
+constexpr int dma_buf_supported = 124;
 
 // The others are 0.
 constexpr std::array attributes{
@@ -87,6 +91,13 @@ int device_attribute(const Device& device, int attribute) {
       return device.pci_bus();
     case pci_device_id:
       return 0;
+    case rdma_supported:
+    case rdma_flush_options:
+      return static_cast<int>(device.knobs().rdma);
+    case rdma_writes_ordering:
+      return static_cast<int>(device.knobs().rdma_ordering);
+    case dma_buf_supported:
+      return device.knobs().dma_buf != 0 ? 1 : 0;
     default:
       break;
   }

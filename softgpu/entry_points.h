@@ -300,7 +300,10 @@ CUresult cuMemGetAllocationPropertiesFromHandle(cuda::AllocationProperties* prop
 CUresult cuMemRetainAllocationHandle(cuda::AllocationHandle* handle, void* address);
 CUresult cuMemExportToShareableHandle(void* shared, cuda::AllocationHandle handle, int type, unsigned long long flags);
 CUresult cuMemImportFromShareableHandle(cuda::AllocationHandle* handle, void* shared, int type);
+
+// Network cards and device memory
 CUresult cuMemGetHandleForAddressRange(void* handle, Ptr pointer, std::size_t size, int type, unsigned long long flags);
+CUresult cuFlushGPUDirectRDMAWrites(int target, int scope);
 
 // Stream-ordered allocation
 CUresult cuMemAllocAsync(Ptr* pointer, std::size_t size, cuda::Stream stream);

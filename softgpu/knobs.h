@@ -43,6 +43,9 @@ struct Knobs {
   unsigned resident_kernels = 0;      // SLUICE_SOFTGPU_SMS, a device; 0: as many as are launched
   unsigned late_copies = 0;           // SLUICE_SOFTGPU_LATE_COPIES; 1: small "synchronous" ones end after their call
   unsigned keeps_calls = 0;           // SLUICE_SOFTGPU_REST; 1: while memory is freed, too
+  unsigned rdma = 0;                  // SLUICE_SOFTGPU_RDMA; 1: says that network cards reach its memory
+  unsigned rdma_ordering = 0;         // SLUICE_SOFTGPU_RDMA_ORDERING; 100 or 200: sees their writes in order
+  unsigned dma_buf = 0;               // SLUICE_SOFTGPU_DMA_BUF; 1: says so; 2: exports descriptors, too
   std::vector<Backing> backings;      // SLUICE_SOFTGPU_BACKING, one a device in order; the rest have none
   std::vector<FailureRule> failures;  // SLUICE_SOFTGPU_FAIL
 };

@@ -75,6 +75,7 @@ const std::array procedures{
     Procedure{"cuEventRecord", 2000, entry(cuEventRecord), entry(cuEventRecord_ptsz)},
     Procedure{"cuEventRecordWithFlags", 11010, entry(cuEventRecordWithFlags), entry(cuEventRecordWithFlags_ptsz)},
     Procedure{"cuEventSynchronize", 2000, entry(cuEventSynchronize), nullptr},
+    Procedure{"cuFlushGPUDirectRDMAWrites", 11030, entry(cuFlushGPUDirectRDMAWrites), nullptr},
     Procedure{"cuFuncGetAttribute", 2020, entry(cuFuncGetAttribute), nullptr},
     Procedure{"cuFuncGetModule", 11000, entry(cuFuncGetModule), nullptr},
     Procedure{"cuFuncGetName", 12030, entry(cuFuncGetName), nullptr},

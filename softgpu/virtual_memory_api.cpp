@@ -155,13 +155,4 @@ CUresult cuMemImportFromShareableHandle(cuda::AllocationHandle* handle, void* sh
   });
 }
 
-CUresult cuMemGetHandleForAddressRange(void* handle, Ptr pointer, std::size_t size, int type,
-                                       unsigned long long flags) {
-  return answer(__func__, [&] {
-    require(handle != nullptr && size != 0 && type != 0 && flags == 0);
-    require(machine().allocations.find(pointer) != nullptr);
-    throw Refusal(cuda::error_not_supported);  // there is no dma-buf of a memory file
-  });
-}
-
 }  // namespace sluice::softgpu
