@@ -38,6 +38,7 @@ class Case:
     job: str = ""
     core: bool = False  # booted whatever has changed
     wants: dict = dataclasses.field(default_factory=dict)  # variables of the environment, and what they name
+    file_system: str = ""  # its machine is killed while it writes to a drive with one (power.py)
     touched_by: tuple = ()  # folders of src/ that it is there for; its script and the lab's own parts touch it, too
 
     def is_touched(self, paths):
@@ -47,6 +48,8 @@ class Case:
     def is_touched_by(self, path):
         if path.parts[0] == "src" and len(path.parts) > 2:
             return path.parts[1] in self.touched_by
+        if path.parts[:2] == ("tests", "lab") and path.parts[2].startswith("power") or path.name.startswith("power_"):
+            return self.file_system != ""
         if path.parts[:3] == ("tests", "lab", "guest"):
             scripts = {case.script for case in CASES}
             return path.name == self.script or path.name not in scripts
@@ -58,7 +61,7 @@ class Case:
         return f"not given: {', '.join(without)}" if without else ""
 
     def all_drives(self):
-        return (*self.drives, MARK_DRIVE)
+        return (*self.drives, MARK_DRIVE) if self.drives else ()
 
     def prepared(self, lab, build):
         """The case as the machine boots it: with the drive for marks, and what the guest's shell is to run."""
@@ -86,6 +89,12 @@ def topology_case(name, what, expectation, topology, drives=(GPU0, PLN0), core=F
                 settings={"LAB_EXPECTATION": expectation, "LAB_TOPOLOGY": name, **settings})
 
 
+def power_case(file_system):
+    return Case(f"power cut, {file_system}", "nothing acknowledged as durable is lost, and no part of a file has its name",
+                "power_write.sh", drives=(), file_system=file_system, settings={"LAB_FILE_SYSTEM": file_system},
+                touched_by=("batch", "io", "paths", "request", "stream", "transfer"))
+
+
 CASES = [
     Case("facts", "what the kernel does with device memory, target by target", "facts.sh",
          drives=(GPU0, GPU1, PLN0, PLN1, TWO_PATHS)),
@@ -111,6 +120,8 @@ CASES = [
          "nvfs.sh", drives=(GPU0, PLN0), memory_mebibytes=2048, touched_by=("facts", "nvfs", "paths", "request", "route"),
          wants={"SLUICE_LAB_NVFS_KO": "nvidia-fs.ko, built for this kernel",
                 "SLUICE_LAB_NVFS_PARTS": "what tests/lab/nvfs/build.sh has made for this kernel"}),
+    power_case("ext4"),
+    power_case("xfs"),
     topology_case("root ports, CPU not listed", "the kernel refuses to cross an unknown host bridge", "EINVAL",
                   Topology(switch=False)),
     topology_case("root ports, CPU listed", "the kernel trusts the host bridge of this CPU", "direct",

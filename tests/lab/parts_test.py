@@ -4,6 +4,8 @@
 
 import os
 import pathlib
+import random
+import struct
 import tempfile
 import unittest
 import unittest.mock
@@ -11,6 +13,7 @@ import xml.etree.ElementTree as ElementTree
 
 import cases
 import dma
+import power
 import rows
 
 GPU, PLAIN, MARK = 1, 11, 99
@@ -159,6 +162,9 @@ class Cases(unittest.TestCase):
         self.assertEqual(booted("docs/guide/install.md", "tests/unit/base/backoff_test.cpp", "src/CMakeLists.txt"), core)
         self.assertEqual(booted("tests/lab/guest/disk.sh"), core | {"disk"})
         self.assertEqual(booted("tests/lab/guest/common.sh"), everything)
+        cut = {case.name for case in cases.CASES if case.file_system}
+        for path in ("tests/lab/power.py", "tests/lab/power/writers.cpp", "tests/lab/guest/power_check.sh"):
+            self.assertEqual(booted(path), core | cut)
         self.assertEqual(booted("tests/lab/machine.py"), everything)
         self.assertIn("fabrics", booted("src/facts/mount.cpp"))
         self.assertNotIn("fabrics", booted("src/route/judge.cpp"))
@@ -178,6 +184,95 @@ class Cases(unittest.TestCase):
         source = pathlib.Path(cases.__file__).resolve().parents[2] / "src"
         known = {folder for case in cases.CASES for folder in case.touched_by}
         self.assertEqual({path.name for path in source.iterdir() if path.is_dir()} - known, set())
+
+
+SIZE = 1 << 20
+BLOCK = power.BLOCK
+
+
+def header(place, length, flags=0):
+    return struct.pack("<QQQQ", place // 512, length // 512, flags, 0).ljust(512, b"\0")
+
+
+def written(block, value):
+    """A block of the file system's, all of one value."""
+    return power.Entry(power.FIRST_PARTITION + block * BLOCK, memoryview(bytes([value]) * BLOCK))
+
+
+FLUSHED = power.Entry(flush=True)
+
+
+def left(entries, *cuts):
+    """What each cut leaves of the first four blocks: a value each."""
+    chance = random.Random(1)
+    return [[image[block * BLOCK] for block in range(4)] for image in power.leftovers(entries, cuts, SIZE, chance)]
+
+
+def told(writer, number):
+    bytes_ = power.ACKNOWLEDGED + struct.pack("<QQ", power.WRITERS.index(writer), number)
+    return power.Entry(power.FIRST_PARTITION + SIZE, memoryview(bytes_.ljust(512, b"\0")))
+
+
+class PowerCuts(unittest.TestCase):
+    def test_a_log_is_read_up_to_what_the_kill_left_unfinished(self):
+        first = struct.pack("<QQQI", 0x6a736677736872, 1, 1, 512).ljust(512, b"\0")
+        log = first + header(4096, 1024) + b"a" * 1024 + header(0, 0, power.FLUSH) + header(0, 4096, power.DISCARD)
+        entries = power.read_log(log + header(8192, 512) + b"b" * 100)
+        self.assertEqual([(entry.place, bytes(entry.bytes), entry.flush) for entry in entries],
+                         [(4096, b"a" * 1024, False), (0, b"", True)])
+        self.assertEqual(len(power.read_log(log + bytes(4096))), 2)  # room that was never written to
+        self.assertRaises(ValueError, power.read_log, bytes(4096))
+
+    def test_what_was_flushed_is_there_and_what_was_not_may_be(self):
+        entries = [written(0, 1), FLUSHED, written(0, 2), written(1, 3)]
+        self.assertEqual(left(entries, power.Cut(4, "none")), [[1, 0, 0, 0]])
+        self.assertEqual(left(entries, power.Cut(4, "all")), [[2, 3, 0, 0]])
+        self.assertEqual(left(entries, power.Cut(3, "all")), [[2, 0, 0, 0]])
+        found = {tuple(one) for one in left(entries, *[power.Cut(4, "some")] * 50)}
+        self.assertEqual(found, {(1, 0, 0, 0), (2, 0, 0, 0), (1, 3, 0, 0), (2, 3, 0, 0)})
+
+    def test_a_cut_does_not_see_what_an_earlier_one_had_kept(self):
+        entries = [written(0, 1), written(1, 2), FLUSHED, written(2, 3)]
+        self.assertEqual(left(entries, power.Cut(2, "all"), power.Cut(2, "none"), power.Cut(4, "none")),
+                         [[1, 2, 0, 0], [0, 0, 0, 0], [1, 2, 0, 0]])
+
+    def test_acknowledgements_count_by_their_place_in_the_log(self):
+        entries = [told("calls", 1), written(0, 1), told("gdscp", 1), told("calls", 2)]
+        found = power.acknowledgements(entries, power.FIRST_PARTITION + SIZE)
+        self.assertEqual(power.acknowledged_before(found, 3), {0: 1, power.WRITERS.index("gdscp"): 1})
+        self.assertEqual(power.acknowledged_before(found, 4)[0], 2)
+
+    def test_what_was_acknowledged_without_a_flush_is_found(self):
+        entries = [told("careless_direct", 1), FLUSHED, told("careless_direct", 2), written(0, 1), told("careless_direct", 3)]
+        found = power.acknowledgements(entries, power.FIRST_PARTITION + SIZE)
+        self.assertEqual(power.unflushed(entries, found, power.WRITERS.index("careless_direct")), [4])
+
+    def test_cuts_come_once_each_writer_has_acknowledged_something_and_the_kill_is_among_them(self):
+        entries = [told(writer, 1) for writer in power.WRITERS] + [written(0, 1), FLUSHED] * 20
+        found = power.acknowledgements(entries, power.FIRST_PARTITION + SIZE)
+        cuts = power.choose_cuts(entries, found, 12, random.Random(1))
+        self.assertEqual(len(cuts), 12)
+        self.assertGreaterEqual(cuts[0].entries, len(power.WRITERS))
+        self.assertEqual(cuts[-1].entries, len(entries))
+        with self.assertRaisesRegex(ValueError, "acknowledged nothing: gdscp"):
+            power.choose_cuts(entries, [one for one in found if one[1] != power.WRITERS.index("gdscp")], 2, random.Random(1))
+
+    def test_a_loss_fails_and_so_does_a_careless_writer_that_lost_nothing(self):
+        said = [f"held 0 {writer}" for writer in power.WRITERS if not writer.startswith("careless")]
+        caught = [f"lost 0 {writer} -- gone" for writer in power.WRITERS if writer.startswith("careless")]
+
+        def failed(*lines):
+            tally = power.Tally()
+            tally.add("\n".join(lines), ["kill 0"])
+            case = next(case for case in cases.CASES if case.file_system == "ext4")
+            return [row.name for row in power.judge(case, tally, 1) if row.status == "failed"]
+
+        self.assertEqual(failed("looked 0", *said, *caught), [])
+        self.assertEqual(failed(*said, *caught), ["power cut, ext4: each cut is looked at"])
+        self.assertEqual(failed("looked 0", *said, *caught[1:], "held 0 careless_calls"),
+                         ["power cut, ext4: careless_calls is caught"])
+        self.assertEqual(len(failed("looked 0", *said[1:], "lost 0 calls -- gone", *caught)), 1)
+        self.assertEqual(len(failed("looked 0", *said[1:], *caught)), 1)  # silence is no success
 
 
 if __name__ == "__main__":

@@ -80,6 +80,19 @@ void drop_guarded_file(const std::string& path) {
   change_handlers(on_ending_signal, SIG_DFL);
 }
 
+// Without it the copy could lose its name in a power cut. A folder that may be written and not read is left to the
+// kernel, and so is a file system that knows no fsync of folders.
+void make_name_durable(const std::string& path) {
+  const fs::path folder = fs::path(path).parent_path();
+  const int descriptor = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  const int error = fsync(descriptor) == 0 ? 0 : errno;
+  close(descriptor);
+  if (error == 0 || error == EINVAL || error == ENOTSUP) return;
+  errno = error;
+  fail_with(path, "is there, but may lose its name in a power cut", "See what the file system has logged.");
+}
+
 }  // namespace
 
 std::string destination_of(const std::string& source, const std::string& asked) {
@@ -219,6 +232,7 @@ void NewFile::publish() {
     fail_with(destination_, "cannot be replaced", "Check that you may write in its folder.");
   }
   published_ = true;
+  make_name_durable(destination_);
 }
 
 RegisteredRange::RegisteredRange(const void* address, std::size_t size) : address_(address) {

@@ -65,6 +65,7 @@ class NewFile : public CopyEnd {
   void settle(std::uint64_t size) const;
   // Reads both without cuFile and throws ToolError where they differ.
   void compare_with(const SourceFile& source) const;
+  // Gives it the destination's name, and makes that durable, too.
   void publish();
 
  private:
