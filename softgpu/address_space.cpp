@@ -20,7 +20,6 @@ Backstore backstore_of(int ordinal, const Knobs& knobs) {
 // Allocations of less than a page share pages, as an H100's do: 1.25 MiB lie right behind 64 KiB.
 constexpr std::uint64_t small_granule = 512;
 constexpr std::uint64_t large_from = device_page;
-constexpr std::uint64_t host_page = 4096;
 
 constexpr std::uint64_t rounded_up(std::uint64_t value, std::uint64_t to) {
   return (value + to - 1) & ~(to - 1);
@@ -62,6 +61,7 @@ std::uint64_t DeviceMemory::take(std::uint64_t size, std::uint64_t alignment) {
 
 void DeviceMemory::give_back(std::uint64_t offset, std::uint64_t size) noexcept {
   // Whole pages go back to the system; parts of pages may belong to a neighbour.
+  const std::uint64_t host_page = host_page_size();
   const std::uint64_t first = rounded_up(offset, host_page);
   const std::uint64_t last = (offset + size) & ~(host_page - 1);
   const std::lock_guard lock(mutex_);
@@ -94,7 +94,7 @@ DeviceStorage::~DeviceStorage() {
 }
 
 HostStorage::HostStorage(std::uint64_t size)
-    : size_(rounded_up(size, host_page)), bytes_(static_cast<std::byte*>(map(size_, PROT_READ | PROT_WRITE))) {}
+    : size_(rounded_up(size, host_page_size())), bytes_(static_cast<std::byte*>(map(size_, PROT_READ | PROT_WRITE))) {}
 
 HostStorage::~HostStorage() {
   ::munmap(bytes_, size_);

@@ -2,6 +2,8 @@
 // A device's memory, and address ranges in which nothing is mapped for the host.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,6 +18,11 @@ namespace sluice::softgpu {
 
 // What a page of device memory is: cuMemAlloc's large allocations and VMM work in multiples of it.
 inline constexpr std::uint64_t device_page = std::uint64_t{2} << 20U;
+
+// Of the machine that stands in for a device.
+inline std::uint64_t host_page_size() noexcept {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
 
 // A reserved range of the process's address space, aligned to device_page, in which every host access faults. Never
 // given back: a device address never turns into somebody's host memory.

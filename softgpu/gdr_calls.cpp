@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "address_space.h"
 #include "answer.h"
 #include "entry_points.h"
 #include "gpu/gdr_abi.h"
@@ -15,8 +16,6 @@
 namespace sluice::softgpu {
 
 namespace {
-
-constexpr std::uint64_t host_page_size = 4096;
 
 // As long as the memory is there.
 struct Pinned {
@@ -31,6 +30,10 @@ struct Opened {
   std::map<unsigned long, Pinned> pieces;
   unsigned long last = 0;
 };
+
+std::uint64_t in_host_pages(std::uint64_t size) {
+  return (size + host_page_size() - 1) / host_page_size() * host_page_size();
+}
 
 Opened& opened(gdr::Connection* connection) {
   require(connection != nullptr);
@@ -116,7 +119,7 @@ int get_info(gdr::Connection* connection, gdr::Handle handle, gdr::Info* info) {
 int map_pinned(gdr::Connection* connection, gdr::Handle handle, void** address, std::size_t size) {
   return answer_errno("gdr_map", [&] {
     Pinned& piece = pinned(connection, handle);
-    const std::uint64_t rounded = (size + host_page_size - 1) / host_page_size * host_page_size;
+    const std::uint64_t rounded = in_host_pages(size);
     require(address != nullptr && size != 0 && rounded <= piece.size);
     require(piece.view == nullptr, cuda::error_not_ready);
     const auto storage = piece.storage.lock();
@@ -131,7 +134,7 @@ int unmap_pinned(gdr::Connection* connection, gdr::Handle handle, void* address,
   return answer_errno("gdr_unmap", [&] {
     Pinned& piece = pinned(connection, handle);
     require(piece.view != nullptr && piece.view->place() == address);
-    require((size + host_page_size - 1) / host_page_size * host_page_size == piece.mapped);
+    require(in_host_pages(size) == piece.mapped);
     piece.view.reset();
   });
 }

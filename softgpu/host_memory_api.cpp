@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "address_space.h"
 #include "answer.h"
 #include "device.h"
 #include "entry_points.h"
@@ -47,7 +48,7 @@ void* allocate(std::uint64_t size, unsigned flags) {
 
 // Whether every page of the range is there: memory that does not exist cannot be pinned.
 bool is_mapped(const void* pointer, std::uint64_t size) {
-  constexpr std::uint64_t page = 4096;
+  const std::uint64_t page = host_page_size();
   const std::uint64_t start = reinterpret_cast<std::uint64_t>(pointer) & ~(page - 1);
   const std::uint64_t length = reinterpret_cast<std::uint64_t>(pointer) + size - start;
   std::vector<unsigned char> residence((length + page - 1) / page);

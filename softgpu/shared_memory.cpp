@@ -24,7 +24,7 @@ struct Label {
   std::int64_t device = 0;
 };
 constexpr std::uint64_t magic = 0x736c756963653031;  // "sluice01"
-constexpr std::uint64_t label_page = 4096;
+constexpr std::uint64_t label_page = 4096;           // of the file, where no device memory is
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 Label label_of(int file) {

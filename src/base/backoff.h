@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "base/processor.h"
+
 namespace sluice::base {
 
 class Backoff {
@@ -25,14 +27,6 @@ class Backoff {
   }
 
  private:
-  static void relax() noexcept {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
-  }
-
   static constexpr int most_looks = 200;  // what is held for less than a microsecond is let go by then
   static constexpr long longest_sleep_ns = 1'000'000;
   int looks_ = 0;

@@ -10,6 +10,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/processor.h"
+
 namespace sluice::base {
 
 // EAGAIN, and EBUSY from io_uring, come from a kernel that is short of something for a moment (no descriptor of ours is
@@ -18,13 +20,7 @@ inline constexpr int most_refusals_in_a_row = 64;
 
 // Leaves the core's resources to its sibling for a moment.
 inline void pause(int times = 1) noexcept {
-  for (int i = 0; i < times; ++i) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
-  }
+  for (int i = 0; i < times; ++i) relax();
 }
 
 // CLOCK_MONOTONIC, so long from now: for base::EventCount.

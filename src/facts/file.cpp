@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/failure.h"
+#include "base/page_size.h"
 #include "facts/block.h"
 #include "facts/descriptor.h"
 #include "facts/file_system.h"
@@ -36,8 +37,9 @@ Access access_in(int flags) {
 }
 
 // The kernel's own word counts. Where it has none: files in memory and on NFS take any address and length, everything
-// else gets whole pages, or whole blocks where those are larger.
+// else gets blocks of 4096 bytes, or of its own where those are larger.
 void settle_alignment(FileFacts& facts, const Descriptor& descriptor) {
+  facts.cache_page = static_cast<std::uint32_t>(base::page_size());
   const bool takes_any =
       facts.file_system == FileSystem::memory || facts.file_system_name == "nfs" || facts.file_system_name == "nfs4";
   const std::uint32_t usual = takes_any ? 1 : std::max<std::uint32_t>(4096, facts.block.logical_block);

@@ -51,10 +51,11 @@ struct FileFacts {
   int sync_flags = 0;          // of O_SYNC and O_DSYNC, those that it was opened with
   bool caller_reads = false;   // the handle came with a read operation of its own; set when it is registered
   bool caller_writes = false;  // likewise for writing
-  // What O_DIRECT wants of addresses, and of offsets and lengths: whole pages (or larger blocks) where the kernel does
+  // What O_DIRECT wants of addresses, and of offsets and lengths: 4096 bytes (or larger blocks) where the kernel does
   // not say, 1 where any will do.
   std::uint32_t memory_alignment = 4096;
   std::uint32_t offset_alignment = 4096;
+  std::uint32_t cache_page = 4096;  // what the page cache holds it by
   dev_t device = 0;  // identity: st_dev and st_ino, to notice a descriptor that was closed and used again
   ino_t inode = 0;
   BlockFacts block;

@@ -4,9 +4,6 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 #include <atomic>
 #include <cerrno>
@@ -194,17 +191,6 @@ BarMapping::~BarMapping() {
 std::byte* BarMapping::at(std::uint64_t address, std::uint64_t length) const noexcept {
   if (place_ == nullptr || address < begin_ || address > end_ || length > end_ - address) return nullptr;
   return place_ + (address - start_);
-}
-
-// Write-combining memory: a processor keeps such stores back until its buffers are full or it is told to empty them.
-void send_stores() noexcept {
-#if defined(__x86_64__)
-  _mm_sfence();
-#elif defined(__aarch64__)
-  asm volatile("dsb st" ::: "memory");
-#else
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-#endif
 }
 
 }  // namespace sluice::gpu

@@ -37,7 +37,4 @@ class BarMapping {
   gdr::Handle pinned_{};
 };
 
-// What this thread has had stored through mappings is on its way to the device, before anything that it does next.
-void send_stores() noexcept;
-
 }  // namespace sluice::gpu

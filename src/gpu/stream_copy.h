@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/processor.h"
 #include "gpu/cuda_api.h"
 #include "gpu/kernel_protocol.h"
 #include "gpu/loading.h"
@@ -27,15 +28,16 @@ struct StreamCopyWords {
   std::array<StreamCopySlot, stream_copy_slots> commands;
   std::array<StreamCopyAck, stream_copy_slots> acked;
   // What the launches say of themselves, each by the number that it begins with.
-  alignas(64) std::uint32_t begun;  // once a block of it runs
-  std::uint32_t commit;             // carrying() or taken_back()
-  std::uint32_t left;               // once no block of it will look at anything again
+  alignas(base::line_bytes) std::uint32_t begun;  // once a block of it runs
+  std::uint32_t commit;                           // carrying() or taken_back()
+  std::uint32_t left;                             // once no block of it will look at anything again
   // What a launch that was revoked is told in the end, one of both.
-  alignas(64) std::uint32_t resume;  // all is done, and the next number to begin with
-  std::uint32_t carry_on;            // it carries after all, from this number on
-  alignas(64) std::uint32_t doorbell;
-  alignas(64) std::uint32_t gate;
-  alignas(64) std::array<std::uint32_t, 16> first_counters;  // what the device's counters are when it begins
+  alignas(base::line_bytes) std::uint32_t resume;  // all is done, and the next number to begin with
+  std::uint32_t carry_on;                          // it carries after all, from this number on
+  alignas(base::line_bytes) std::uint32_t doorbell;
+  alignas(base::line_bytes) std::uint32_t gate;
+  alignas(
+      base::line_bytes) std::array<std::uint32_t, 16> first_counters;  // what the device's counters are when it begins
 };
 inline constexpr std::size_t stream_copy_words_bytes = 8192;
 static_assert(sizeof(StreamCopyWords) <= stream_copy_words_bytes);

@@ -18,6 +18,7 @@
 
 #include "base/event_count.h"
 #include "base/never_destroyed.h"
+#include "base/processor.h"
 #include "observe/log.h"
 
 namespace sluice::io {
@@ -30,7 +31,7 @@ constexpr auto between_guards_looks = std::chrono::milliseconds(4);
 constexpr unsigned looks_in_vain = 25;
 
 // The charge's address; the lowest bit is set while it is looked at, and then it may not go.
-struct alignas(64) Guarded {
+struct alignas(base::line_bytes) Guarded {
   std::atomic<std::uintptr_t> charge{0};
 };
 constexpr std::uintptr_t looking = 1;

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/page_size.h"
+
 namespace sluice::nvfs {
 
 namespace {
@@ -22,7 +24,9 @@ constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t step) noexce
 // It covers the memory from the beginning of its first page on the device, as far as one call goes.
 std::uint64_t shadow_length_for(std::uint64_t begin, std::uint64_t length) noexcept {
   const std::uint64_t wanted = std::min(begin % gpu_page_bytes + length, shadow_bytes);
-  return round_up(wanted, wanted <= gpu_page_bytes ? block_bytes : gpu_page_bytes);
+  // A mapping is of whole pages, and the module is told all of its blocks.
+  const std::uint64_t least = std::max<std::uint64_t>(block_bytes, base::page_size());
+  return round_up(wanted, wanted <= gpu_page_bytes ? least : gpu_page_bytes);
 }
 
 void* map_pages(std::uint64_t length, int flags, int fd) noexcept {

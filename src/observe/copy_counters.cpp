@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "base/processor.h"
 #include "base/thread_number.h"
 #include "observe/statistics.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::size_t copy_shard_count = 8;
 
-struct alignas(64) CopyShard {
+struct alignas(base::line_bytes) CopyShard {
   std::array<std::atomic<std::uint64_t>, SLUICE_STATS_CARRIER_COUNT> counts;
 };
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 
+#include "base/processor.h"
 #include "base/thread_number.h"
 #include "observe/statistics.h"
 
@@ -18,7 +19,7 @@ struct Cell {
 
 constexpr std::size_t shard_count = 8;
 
-struct alignas(64) Shard {
+struct alignas(base::line_bytes) Shard {
   std::array<std::array<Cell, SLUICE_REASON_COUNT>, SLUICE_PATH_COUNT> cells;
 };
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <utility>
 
+#include "base/processor.h"
 #include "gpu/bar_mapping.h"
 #include "gpu/session.h"
 #include "io/file_io.h"
@@ -214,7 +215,7 @@ class ByCpu {
     const Outcome read = io::read_span(file_.descriptor(), {place, piece.length}, piece.at, 1, now_.size());
     if (!read.ok()) return std::nullopt;
     if (read.count() < piece.length && piece.at.value + read.count() < now_.size()) return std::nullopt;
-    gpu::send_stores();
+    base::send_stores();
     observe::count_copy(observe::CopyCounter::bar_mapping);
     return read;
   }

@@ -11,6 +11,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/processor.h"
+
 namespace sluice::process {
 
 struct RegisteredRange {
@@ -55,7 +57,7 @@ class BufferIndex {
   using Entries = std::vector<Entry>;
 
   static constexpr std::size_t shard_count = 16;
-  struct alignas(64) Readers {
+  struct alignas(base::line_bytes) Readers {
     std::array<std::atomic<std::uint64_t>, 2> counts{};
   };
 

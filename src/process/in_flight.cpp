@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "base/processor.h"
 #include "base/thread_end.h"
 #include "gpu/loading.h"
 #include "observe/log.h"
@@ -23,7 +24,7 @@ namespace {
 
 constexpr std::int64_t most_milliseconds = 5000;
 
-struct alignas(64) Record {
+struct alignas(base::line_bytes) Record {
   std::atomic<std::uint64_t> turns{0};  // written by the record's thread only
   std::atomic<bool> taken{true};
   std::uint64_t awaited = 0;  // the thread that ends the process only: the odd number that it saw; 0: nothing

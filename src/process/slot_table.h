@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/processor.h"
 #include "base/thread_number.h"
 
 namespace sluice::process {
@@ -39,7 +40,7 @@ class SlotTable {
     return (word & phase_mask) == phase_dying || (word & phase_mask) == phase_ending;
   }
 
-  struct alignas(64) Count {
+  struct alignas(base::line_bytes) Count {
     std::atomic<std::uint64_t> users{0};
   };
 

@@ -16,8 +16,6 @@ using facts::Access;
 
 namespace {
 
-constexpr std::uint64_t page = 4096;
-
 // How many bytes the pointer of a call was registered with; nothing where it was not.
 std::optional<std::uint64_t> registered_size(process::Process& process, const Call& call) noexcept {
   const auto base = reinterpret_cast<std::uint64_t>(call.base);
@@ -32,7 +30,7 @@ std::optional<std::uint64_t> registered_size(process::Process& process, const Ca
 // Two pages of a device's memory go one way there, more of it another way, and what was registered a third one.
 int cannot(process::Process& process, const Call& call) noexcept {
   if (!facts::is_host(gpu::inspect(reinterpret_cast<std::uint64_t>(call.base)).kind)) {
-    return call.size > 2 * page && !registered_size(process, call) ? EPERM : EIO;
+    return call.size > 2 * contract_page && !registered_size(process, call) ? EPERM : EIO;
   }
   if (call.direction == Direction::read) return EPERM;
   return call.size == std::numeric_limits<std::size_t>::max() ? EPERM : EIO;
@@ -46,7 +44,7 @@ bool has_few_words_for(Direction direction, int error) noexcept {
 bool is_whole_pages(const Call& call) noexcept {
   const auto together = static_cast<std::uint64_t>(call.file_offset) | call.size |
                         static_cast<std::uint64_t>(call.buffer_offset) | reinterpret_cast<std::uint64_t>(call.base);
-  return together % page == 0;
+  return together % contract_page == 0;
 }
 
 }  // namespace

@@ -76,9 +76,12 @@ inline base::Outcome after_prefix(std::uint64_t there, base::Outcome rest) noexc
   return there == 0 ? rest : base::Outcome::bytes(there + rest.count());
 }
 
+// What cuFile calls a page, whatever the kernel's are: of statistics, of flags of streams, of what is refused.
+inline constexpr std::uint64_t contract_page = 4096;
+
 // Offset, size and address all whole pages, as the statistics tell.
 inline bool aligned(const Call& call) noexcept {
-  return ((static_cast<std::uint64_t>(call.file_offset) | call.size | call.address()) & 4095U) == 0;
+  return (static_cast<std::uint64_t>(call.file_offset) | call.size | call.address()) % contract_page == 0;
 }
 
 // What a call is refused for without looking at the memory: null buffer, negative offsets, wrong access mode. 0:

@@ -87,6 +87,7 @@ struct Cutting {
   SegmentMode whole = SegmentMode::straight;  // how that one goes, or the whole blocks do
   std::uint64_t memory_alignment = 1;         // what the whole blocks need of addresses,
   std::uint64_t offset_alignment = 1;         // and of offsets and lengths
+  std::uint64_t cache_page = 1;               // what writes leave whole to the page cache, or not at all
 };
 // As one: host memory in place, device memory through a bounce buffer.
 Cutting uncut(facts::MemoryKind kind) noexcept;

@@ -17,7 +17,6 @@ using facts::MemoryKind;
 // Cutting costs a second transfer at the edges; below this, one copy of everything is cheaper than that.
 constexpr std::uint64_t smallest_cut_body = 65536;
 
-constexpr std::uint64_t cache_page = 4096;
 constexpr std::uint64_t end_unknown = ~std::uint64_t{0};
 
 // Appends [from, to), if there is anything in it, to the segment before it when both are carried alike.
@@ -80,7 +79,7 @@ void cut_read(Segments& segments, const Cutting& cutting, const Shape& shape) no
 // writes a part of it past the cache would be written back with stale bytes.
 void cut_write(Segments& segments, const Cutting& cutting, const Shape& shape) noexcept {
   const bool any_will_do = cutting.offset_alignment == 1;
-  const Body body = whole_blocks(shape, any_will_do ? 1 : std::max(cutting.offset_alignment, cache_page));
+  const Body body = whole_blocks(shape, any_will_do ? 1 : std::max(cutting.offset_alignment, cutting.cache_page));
   const bool fits = is_aligned(shape.address, body.begin, cutting.memory_alignment);
   add(segments, 0, body.begin, SegmentMode::bounce_buffered);
   add(segments, body.begin, body.end, fits ? cutting.whole : SegmentMode::bounce);
@@ -96,12 +95,13 @@ Cutting uncut(MemoryKind kind) noexcept {
 Cutting cut_for_cpu(const facts::FileFacts& file, MemoryKind kind, const Rules& rules) noexcept {
   if (!file.direct) return uncut(kind);
   return {true, is_host(kind) && !rules.plain ? SegmentMode::straight : SegmentMode::bounce,
-          std::max<std::uint64_t>(1, file.memory_alignment), std::max<std::uint64_t>(1, file.offset_alignment)};
+          std::max<std::uint64_t>(1, file.memory_alignment), std::max<std::uint64_t>(1, file.offset_alignment),
+          file.cache_page};
 }
 
 Cutting cut_for_drive(const facts::FileFacts& file) noexcept {
   return {true, SegmentMode::direct, std::max<std::uint64_t>(trusted_memory_alignment, file.memory_alignment),
-          std::max<std::uint64_t>(1, file.offset_alignment)};
+          std::max<std::uint64_t>(1, file.offset_alignment), file.cache_page};
 }
 
 void cut(Segments& segments, const Cutting& cutting, const Shape& shape) noexcept {

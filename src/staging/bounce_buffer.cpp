@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/never_destroyed.h"
+#include "base/processor.h"
 #include "base/thread_end.h"
 #include "gpu/cuda_api.h"
 #include "gpu/memory.h"
@@ -26,7 +27,7 @@ struct Header {
   unsigned long long context_id = 0;
   cuda::DevicePtr word_seen_by_device = 0;
   std::uint32_t last_mark = 0;
-  alignas(64) std::uint32_t word = 0;
+  alignas(base::line_bytes) std::uint32_t word = 0;
 };
 constexpr std::size_t header_bytes = 4096;
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "base/cooldown.h"
+#include "base/processor.h"
 #include "base/spin_backoff.h"
 #include "gpu/mailbox.h"
 #include "gpu/memory.h"
@@ -21,7 +22,7 @@ namespace sluice::staging {
 struct MailboxRow;
 
 // Belongs to the thread that has taken it.
-struct alignas(64) Mailbox {
+struct alignas(base::line_bytes) Mailbox {
   std::atomic<bool> taken{false};
   std::uint8_t index = 0;
   std::uint32_t number = 0;     // of the last request

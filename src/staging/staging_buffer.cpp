@@ -28,7 +28,6 @@ constexpr std::size_t large_bytes = std::size_t{8} << 20;
 constexpr std::size_t words_bytes = 24576;
 constexpr std::size_t spare_bytes = 65536;
 static_assert(sizeof(StagingWords) <= words_bytes);
-static_assert(staging_bytes % gpu::huge_page_bytes == 0 && large_bytes % gpu::huge_page_bytes == 0);
 
 }  // namespace
 
@@ -113,8 +112,8 @@ class Claim {
   bool kept_ = false;
 };
 
-constexpr gpu::StagingShape shape_of(std::size_t capacity) noexcept {
-  return {.ahead = words_bytes, .bulk = capacity, .behind = spare_bytes};
+gpu::StagingShape shape_of(std::size_t capacity) noexcept {
+  return gpu::StagingShape{.ahead = words_bytes, .bulk = capacity, .behind = spare_bytes}.in_pages();
 }
 
 // Null when this context has its share, or all there may be exist.
@@ -240,7 +239,8 @@ StagingLease::~StagingLease() {
 }
 
 std::span<std::byte> StagingLease::bytes() const noexcept {
-  return {buffer_->memory + words_bytes, buffer_->capacity + spare_bytes};
+  const gpu::StagingShape shape = shape_of(buffer_->capacity);
+  return {buffer_->memory + shape.ahead, shape.bulk + shape.behind};
 }
 
 StagingWords& StagingLease::words() const noexcept {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/processor.h"
 #include "base/spin_backoff.h"
 #include "gpu/memory.h"
 #include "gpu/session.h"
@@ -29,9 +30,9 @@ inline constexpr std::uint32_t most_targets = 524;
 struct StagingWords {
   std::array<gpu::Ticket, gpu::ticket_slots> tickets;
   std::array<std::uint32_t, gpu::ticket_slots> completed;
-  alignas(64) gpu::LaunchWords launch;
-  alignas(64) std::uint32_t copied;                             // by the copy engine: marks of the copy stream
-  alignas(64) std::array<std::uint64_t, most_targets> targets;  // of a scatter launch, one a chunk
+  alignas(base::line_bytes) gpu::LaunchWords launch;
+  alignas(base::line_bytes) std::uint32_t copied;  // by the copy engine: marks of the copy stream
+  alignas(base::line_bytes) std::array<std::uint64_t, most_targets> targets;  // of a scatter launch, one a chunk
 };
 
 // One request's use of a staging buffer. Empty when all are taken or none can be had in this context.

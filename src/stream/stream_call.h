@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "base/processor.h"
 #include "gpu/cuda_abi.h"
 #include "process/process.h"
 #include "request/run.h"
@@ -35,7 +36,7 @@ struct StreamOptions {
 
 // A task that lives until it has been run; one of a graph, for good. Its memory goes from one task of a stream to the
 // next: while they come one after the other, nothing is allocated.
-class alignas(64) StreamCall final : public StreamTask {
+class alignas(base::line_bytes) StreamCall final : public StreamTask {
  public:
   // For one that no stream has taken.
   struct Unmake {

@@ -99,7 +99,6 @@ bool settle_kernels(const gpu::StreamScope& scope, cuda::Stream stream, std::opt
 // On a stream that was registered for whole pages NVIDIA's library refuses what is fixed and is none of them. Here that
 // works: refused at once is only what could not work.
 [[gnu::no_sanitize_thread]] void look_at_pages(const LateCall& call, unsigned flags) {
-  constexpr std::uint64_t page = 4096;
   const auto fixes = [flags](unsigned flag) { return (flags & flag) != 0; };
   if (!fixes(CU_FILE_STREAM_PAGE_ALIGNED_INPUTS) || !fixes(CU_FILE_STREAM_FIXED_FILE_OFFSET)) return;
   std::uint64_t together = static_cast<std::uint64_t>(*call.file_offset);
@@ -109,7 +108,7 @@ bool settle_kernels(const gpu::StreamScope& scope, cuda::Stream stream, std::opt
   }
   const bool is_in_no_file = *call.file_offset < 0 || (fixes(CU_FILE_STREAM_FIXED_FILE_SIZE) &&
                                                        request::ends_beyond_all_files(*call.file_offset, *call.size));
-  if (together % page == 0 || !is_in_no_file || *call.size == 0) return;
+  if (together % request::contract_page == 0 || !is_in_no_file || *call.size == 0) return;
   *call.moved = -EINVAL;
   throw Failure(CU_FILE_INVALID_VALUE, "the range is in no file, and the stream was registered for whole pages");
 }
@@ -142,8 +141,8 @@ void transfer_behind(process::Process& driver, cuda::Stream stream, const LateCa
 [[gnu::no_sanitize_thread]] void look_at_size(const LateCall& call) {
   const std::size_t size = *call.size;
   if (size == 0) *call.moved = 0;
-  constexpr std::size_t page = 4096;  // no count tells of all pages of it either
-  if (size <= std::numeric_limits<ssize_t>::max() - page) return;
+  // No count tells of all pages of it either.
+  if (size <= std::numeric_limits<ssize_t>::max() - request::contract_page) return;
   *call.moved = -EINVAL;
   throw Failure(CU_FILE_INVALID_VALUE, "no count tells of so many bytes");
 }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/processor.h"
 #include "gpu/staging.h"
 #include "transfer/layout.h"
 
@@ -121,8 +122,8 @@ class Board {
 
   Layout& layout_;
   std::uint32_t first_number_ = 0;
-  std::uint32_t last_number_ = 0;                   // of all runs so far, the largest
-  alignas(64) std::atomic<std::uint32_t> next_{1};  // the first chunk that nobody has claimed
+  std::uint32_t last_number_ = 0;                                 // of all runs so far, the largest
+  alignas(base::line_bytes) std::atomic<std::uint32_t> next_{1};  // the first chunk that nobody has claimed
   std::array<ChunkState, depth> states_;
 };
 

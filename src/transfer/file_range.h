@@ -21,9 +21,10 @@ struct FileSpan {
   std::uint32_t block;      // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
   std::uint64_t file_size;  // a hint; ~0 when unknown
 
-  // Chunks of the range begin on multiples of it, but for the first one.
-  std::uint64_t unit() const noexcept { return block > page ? block : page; }
-  static constexpr std::uint32_t page = 4096;
+  // Chunks of the range begin on multiples of it, but for the first one. Where the kernel's pages are larger, two
+  // neighbours may share one: no matter to either.
+  std::uint64_t unit() const noexcept { return block > least_unit ? block : least_unit; }
+  static constexpr std::uint32_t least_unit = 4096;
 };
 
 struct FileRange : FileSpan {

@@ -14,7 +14,7 @@ using base::Outcome;
 
 namespace {
 
-constexpr std::uint32_t page_bytes = 4096;
+constexpr std::uint32_t block_bytes = 4096;  // places are of whole ones
 constexpr unsigned most_writers = 11;
 constexpr std::uint64_t most_in_a_copy = 1 << 20;
 constexpr std::uint64_t most_in_the_first_copy = 256 << 10;
@@ -63,7 +63,7 @@ void ManyWrites::cut(std::span<WriteItem> items, Bond bond) noexcept {
   told_ = 0;
   std::uint64_t longest = 0;
   for (const WriteItem& item : items_) longest = std::max(longest, item.length);
-  slot_bytes_ = std::min(largest_chunk, chunks_in(longest, page_bytes) * page_bytes);
+  slot_bytes_ = std::min(largest_chunk, chunks_in(longest, block_bytes) * block_bytes);
   chunks_ = 0;
   streams_count_ = 0;
   std::array<std::uint32_t, most_write_items> order;

@@ -15,6 +15,7 @@
 #include <span>
 
 #include "base/outcome.h"
+#include "base/processor.h"
 #include "base/strong.h"
 #include "gpu/memory.h"
 #include "staging/staging_buffer.h"
@@ -103,8 +104,8 @@ class OneRange {
   const std::uint32_t chunks_;
   int error_ = 0;
   std::uint64_t total_ = 0;
-  alignas(64) std::atomic<std::uint32_t> comes_short_{~std::uint32_t{0}};
-  alignas(64) Row row_;
+  alignas(base::line_bytes) std::atomic<std::uint32_t> comes_short_{~std::uint32_t{0}};
+  alignas(base::line_bytes) Row row_;
 };
 
 // Many ranges of buffered files, each for a place of its own: a row each, or one for all where they are one transfer.

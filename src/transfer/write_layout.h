@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/outcome.h"
+#include "base/processor.h"
 #include "base/strong.h"
 #include "gpu/memory.h"
 #include "io/prefetch.h"
@@ -33,7 +34,7 @@ inline constexpr std::uint32_t no_chunk = ~std::uint32_t{0};
 
 // Chunks that are written one after the other: of one buffered file, since a file system lets one writer at a time into
 // it; else of one item.
-struct alignas(64) WriteStream {
+struct alignas(base::line_bytes) WriteStream {
   enum class Holder : std::uint8_t { nobody, caller, helper };
   std::atomic<Holder> holder{Holder::nobody};
   std::atomic<std::uint32_t> next{0};  // chunk; written by the holder, or by the writer whose turn it is

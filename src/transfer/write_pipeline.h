@@ -21,6 +21,7 @@
 #include <span>
 #include <utility>
 
+#include "base/processor.h"
 #include "base/spin_backoff.h"
 #include "gpu/memory.h"
 #include "io/file_io.h"
@@ -313,8 +314,9 @@ class WritePipeline final : public workers::Job {
   staging::StagingLease* lease_ = nullptr;
   std::uint32_t issued_ = 0;  // chunks before it are on their way to the staging buffer, or there
   int failure_ = cuda::success;
-  std::atomic<bool> lost_{false};                      // nobody writes any more
-  alignas(64) std::atomic<std::uint32_t> claimed_{0};  // the first chunk that nobody has claimed, in turns
+  std::atomic<bool> lost_{false};  // nobody writes any more
+  alignas(base::line_bytes) std::atomic<std::uint32_t> claimed_{
+      0};  // the first chunk that nobody has claimed, in turns
 };
 
 }  // namespace sluice::transfer

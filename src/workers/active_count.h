@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/processor.h"
+
 namespace sluice::workers {
 
 class ActiveCount {
@@ -33,7 +35,7 @@ class ActiveCount {
   void forget() noexcept { count_.store(0, std::memory_order_relaxed); }
 
  private:
-  alignas(64) std::atomic<unsigned> count_{0};
+  alignas(base::line_bytes) std::atomic<unsigned> count_{0};
 };
 
 namespace active_counts {

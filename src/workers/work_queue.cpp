@@ -26,6 +26,7 @@
 
 #include "base/event_count.h"
 #include "base/never_destroyed.h"
+#include "base/processor.h"
 #include "base/spin_backoff.h"
 #include "facts/read.h"
 #include "observe/log.h"
@@ -56,7 +57,7 @@ std::uint64_t helpers(std::uint64_t word) {
   return word >> 8U & 0xffU;
 }
 
-struct alignas(64) JobSlot {
+struct alignas(base::line_bytes) JobSlot {
   std::atomic<std::uint64_t> word{0};
   std::atomic<Job*> job{nullptr};
   std::atomic<std::uint32_t> request{0};  // that it belongs to, while requests are recorded

@@ -27,10 +27,12 @@ using base::Outcome;
 using facts::TrialResult;
 using io::CompletionMode;
 
+constexpr std::uint64_t usual_block = 4096;  // no drive wants more
+
 // A refusal says something of the pair when nothing else can be to blame: not the alignment, since the kernel may not
 // have told all of it, and not memory that the caller has freed meanwhile.
 bool blames_the_pair(const facts::BufferFacts& memory, const Piece& piece, Outcome refusal) noexcept {
-  if (refusal.error() == EINVAL) return (piece.at.value | piece.address | piece.length) % 4096 == 0;
+  if (refusal.error() == EINVAL) return (piece.at.value | piece.address | piece.length) % usual_block == 0;
   if (refusal.error() == EFAULT) return gpu::inspect(piece.address).id == memory.id;
   return true;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <new>
 
+#include "base/page_size.h"
 #include "base/spin_backoff.h"
 #include "gpu/staging_memory.h"
 #include "stream/channel/stream_copier.h"
@@ -16,11 +17,12 @@ namespace {
 // Beyond so many channels those of contexts that are gone are used again.
 constexpr std::size_t usual_channels = 256;
 
-// Staging memory of three channels stands in two huge pages, and their words ahead of it.
+// Staging memory of three channels stands in two huge pages of 2 MiB, and their words ahead of it. Words and staging
+// memory are pinned each by itself, so they have pages of their own.
 constexpr std::size_t channels_in_a_block = 3;
-constexpr gpu::StagingShape block_shape{.ahead = channels_in_a_block * gpu::stream_copy_words_bytes,
-                                        .bulk = 2 * gpu::huge_page_bytes};
-static_assert(channels_in_a_block * gpu::stream_copy_staging_bytes <= block_shape.bulk);
+constexpr std::size_t staging_bytes = std::size_t{4} << 20;
+static_assert(channels_in_a_block * gpu::stream_copy_staging_bytes <= staging_bytes);
+static_assert(gpu::stream_copy_staging_bytes % (std::size_t{64} << 10) == 0, "whole pages, however large");
 
 }  // namespace
 
@@ -29,10 +31,12 @@ gpu::StreamCopyMemory StreamWorkers::take_memory() noexcept try {
   const std::lock_guard lock(mutex_);
   if (memory_.empty()) {
     memory_.reserve(channels_in_a_block);
-    std::byte* const block = gpu::map_staging(block_shape);
+    const std::size_t words_bytes = base::whole_pages(gpu::stream_copy_words_bytes, base::page_size());
+    const std::size_t ahead = channels_in_a_block * words_bytes;
+    std::byte* const block = gpu::map_staging({.ahead = ahead, .bulk = staging_bytes});
     for (std::size_t left = block == nullptr ? 0 : channels_in_a_block; left > 0; --left) {
-      memory_.push_back({block + (left - 1) * gpu::stream_copy_words_bytes,
-                         block + block_shape.ahead + (left - 1) * gpu::stream_copy_staging_bytes});
+      memory_.push_back(
+          {block + (left - 1) * words_bytes, block + ahead + (left - 1) * gpu::stream_copy_staging_bytes});
     }
   }
   if (memory_.empty()) return {};

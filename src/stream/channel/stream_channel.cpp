@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/fetch_ahead.h"
+#include "base/processor.h"
 #include "base/spin_backoff.h"
 #include "stream/channel/stream_copier.h"
 #include "stream/channel/stream_workers.h"

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/event_count.h"
+#include "base/processor.h"
 #include "facts/buffer.h"
 #include "gpu/stream_copy.h"
 #include "stream/channel/task_queue.h"
@@ -138,7 +139,7 @@ class StreamChannel {
   static void doorbell_and_wait_by_call(void* task);
 
   // Calls and stream workers each write lines of memory that the other does not look at all the time.
-  static constexpr std::size_t line = 64;
+  static constexpr std::size_t line = base::line_bytes;
 
   gpu::StreamCopyMemory memory_;
   gpu::StreamCopy device_;

@@ -14,6 +14,7 @@
 
 #include "base/adaptive_mutex.h"
 #include "base/event_count.h"
+#include "base/processor.h"
 #include "stream/channel/stream_channel.h"
 
 namespace sluice::stream {
@@ -94,7 +95,7 @@ class StreamWorkers {
 
   std::atomic<bool> started_{false};  // a thread; every call asks
   // What calls and the poller pass to each other, apart from what the poller alone writes all the time.
-  static constexpr std::size_t line = 64;
+  static constexpr std::size_t line = base::line_bytes;
   alignas(line) Arrivals<StreamTask> arrivals_;  // in their streams, and not yet behind those that stand there before
   std::atomic<bool> poller_sees_{false};         // and will see what arrives
   alignas(line) base::AdaptiveMutex mutex_;

@@ -22,6 +22,7 @@
 #include <span>
 
 #include "base/backoff.h"
+#include "base/processor.h"
 #include "base/spin_backoff.h"
 #include "gpu/memory.h"
 #include "observe/copy_counters.h"
@@ -345,7 +346,7 @@ class StagedSink {
   std::uint32_t next_nothing_ = 0;                  // the first chunk that the kernel has not been told to do without
   std::uint32_t seen_reading_ = ~std::uint32_t{0};  // the sentinel's: at its last look
 
-  alignas(64) std::atomic<std::uint32_t> copied_{0};
+  alignas(base::line_bytes) std::atomic<std::uint32_t> copied_{0};
   std::atomic<std::uint32_t> kernels_{0};
 };
 

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/processor.h"
 #include "base/spin_backoff.h"
 #include "staging/slot_cursor.h"
 #include "stream/channel/stream_copier.h"
@@ -97,7 +98,7 @@ class StreamSink {
   std::uint32_t sent_ = 0;
   bool failed_ = false;
   std::array<std::byte*, gpu::stream_copy_slots> places_{};
-  alignas(64) std::atomic<std::uint32_t> open_{0};
+  alignas(base::line_bytes) std::atomic<std::uint32_t> open_{0};
   std::atomic<bool> over_{false};
 };
 

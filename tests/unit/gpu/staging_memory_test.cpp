@@ -11,16 +11,35 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace sluice::gpu {
 namespace {
 
-constexpr std::size_t page = 4096;
-constexpr StagingShape in_three_parts{.ahead = 3 * page, .bulk = 2 * huge_page_bytes, .behind = page};
-constexpr StagingShape without_bulk{.ahead = 5 * page};
+const std::size_t page = base::page_size();
+constexpr std::size_t bulk = std::size_t{4} << 20;
+const StagingShape in_three_parts{.ahead = 3 * page, .bulk = bulk, .behind = page};
+const StagingShape without_bulk{.ahead = 5 * page};
+
+// A folder as /sys/kernel/mm/hugepages, of a kernel that has these, in KiB.
+class HugePages {
+ public:
+  explicit HugePages(const std::vector<std::string>& sizes) : folder_(testing::TempDir() + "huge-pages-XXXXXX") {
+    if (::mkdtemp(folder_.data()) == nullptr) folder_.clear();
+    for (const std::string& size : sizes) std::filesystem::create_directory(folder_ + "/hugepages-" + size + "kB");
+  }
+  HugePages(const HugePages&) = delete;
+  HugePages& operator=(const HugePages&) = delete;
+  ~HugePages() { std::filesystem::remove_all(folder_); }
+  std::size_t within(std::size_t bytes) const { return huge_page_within(bytes, folder_.c_str()); }
+
+ private:
+  std::string folder_;
+};
 
 class Mapped {
  public:
@@ -57,11 +76,36 @@ std::string flags_of(const std::byte* at) {
 }
 
 TEST(StagingMemory, HasItsBulkOnTheBoundaryOfAHugePage) {
+  const std::size_t huge = huge_page_within(bulk);
+  if (huge == 0) GTEST_SKIP() << "this kernel has no huge pages of 4 MiB or less";
   for (int i = 0; i < 4; ++i) {
     const Mapped memory(in_three_parts);
     ASSERT_NE(memory.get(), nullptr);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get() + in_three_parts.ahead) % huge_page_bytes, 0U);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get() + in_three_parts.ahead) % huge, 0U);
   }
+}
+
+TEST(StagingMemory, TakesTheLargestHugePagesThatFitInIt) {
+  constexpr std::size_t mib = std::size_t{1} << 20;
+  const HugePages of_x86({"2048", "1048576"});
+  EXPECT_EQ(of_x86.within(4 * mib), 2 * mib);
+  EXPECT_EQ(of_x86.within(3 * mib), 2 * mib);
+  EXPECT_EQ(of_x86.within(mib), 0U);
+  const HugePages of_arm_with_4k_pages({"64", "2048", "32768", "1048576"});
+  EXPECT_EQ(of_arm_with_4k_pages.within(8 * mib), 2 * mib);
+  EXPECT_EQ(of_arm_with_4k_pages.within(32 * mib), 32 * mib);
+  const HugePages of_arm_with_64k_pages({"2048", "524288", "16777216"});
+  EXPECT_EQ(of_arm_with_64k_pages.within(8 * mib), 2 * mib);
+  EXPECT_EQ(HugePages({}).within(8 * mib), 0U);
+}
+
+TEST(StagingMemory, HasPartsOfWholePagesHoweverLargeTheyAre) {
+  const StagingShape odd{.ahead = 24576, .bulk = bulk, .behind = 1};
+  const StagingShape made = odd.in_pages(65536);
+  EXPECT_EQ(made.ahead, 65536U);
+  EXPECT_EQ(made.bulk, bulk);
+  EXPECT_EQ(made.behind, 65536U);
+  EXPECT_EQ(odd.in_pages(4096).ahead, odd.ahead);
 }
 
 TEST(StagingMemory, AsksForHugePagesForItsBulkAlone) {
@@ -87,7 +131,7 @@ TEST(StagingMemory, IsWritableFromEndToEnd) {
 
 // Something else may have come to lie there, as the stack of a sanitizer's own thread. The kernel looks: no signal.
 bool holds_a_page_of(std::byte value, const std::byte* at) {
-  std::array<std::byte, page> found{};
+  std::vector<std::byte> found(page);
   std::array<int, 2> pipe{};
   if (::pipe(pipe.data()) != 0) return false;
   const bool whole = ::syscall(SYS_write, pipe[1], at, page) == static_cast<long>(page) &&

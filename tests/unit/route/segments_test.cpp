@@ -32,6 +32,7 @@ struct Request {
   MemoryKind kind = MemoryKind::plain_host;
   std::uint32_t memory_alignment = 512;
   std::uint32_t offset_alignment = 4096;
+  std::uint32_t cache_page = 4096;
   Shape shape;
   bool caller_operations = false;
   bool proven = false;  // the storage and the device are, and the path is asked for
@@ -42,6 +43,7 @@ struct Request {
     file.file_system = facts::FileSystem::ext4;
     file.memory_alignment = memory_alignment;
     file.offset_alignment = offset_alignment;
+    file.cache_page = cache_page;
     file.caller_reads = caller_operations;
     file.caller_writes = caller_operations;
     facts::BufferFacts buffer;
@@ -284,6 +286,17 @@ TEST(DirectWrite, PassesThePageCacheByWholePagesAlsoWhereBlocksAreSmaller) {
   made.offset_alignment = 512;
   EXPECT_THAT(made.segments(),
               ElementsAre(buffered(0, 4096 - 512), straight(4096 - 512, 8 * kib), buffered(12 * kib - 512, 512)));
+}
+
+TEST(DirectWrite, PassesThePageCacheByWholePagesAlsoWhereThoseAreLarger) {
+  Request made = request(Direction::write, 4 * kib, 0x11000, 60 * kib + 128 * kib + 4 * kib);
+  made.cache_page = 64 * kib;
+  EXPECT_THAT(made.segments(),
+              ElementsAre(buffered(0, 60 * kib), straight(60 * kib, 128 * kib), buffered(188 * kib, 4 * kib)));
+  made.shape.size = 8 * kib;
+  EXPECT_THAT(made.segments(), ElementsAre(buffered(0, 8 * kib)));
+  made.shape.direction = Direction::read;
+  EXPECT_THAT(made.segments(), ElementsAre(straight(0, 8 * kib)));
 }
 
 TEST(DirectWrite, TakesNoNoticeOfTheEndOfTheFile) {
