@@ -254,7 +254,7 @@ bool PrivateFile::BufferedIoThread::submit(IoQueue& queue, Job& job) {
     (queue.last == nullptr ? queue.first : queue.last->next) = &job;
     queue.last = &job;
   }
-  queue.posted.fetch_add(1, std::memory_order_release);
+  queue.posted.fetch_add(1, std::memory_order_seq_cst);  // before notify_one() looks whether anybody sleeps
   queue.posted.notify_one();
   return true;
 }

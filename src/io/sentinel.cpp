@@ -53,7 +53,8 @@ GuardPost& guard_post() {
 bool look_after_all(GuardPost& all) noexcept {
   bool any = false;
   for (Guarded& place : all.places) {
-    std::uintptr_t charge = place.charge.load(std::memory_order_relaxed);
+    // Sequentially consistent, behind the last word that this thread is awake: a weaker look may come before it.
+    std::uintptr_t charge = place.charge.load(std::memory_order_seq_cst);
     if (charge == 0) continue;
     // Acquire: the charge was made before its address was put here.
     if (!place.charge.compare_exchange_strong(charge, charge | looking, std::memory_order_acquire)) continue;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <new>
 
+#include "base/processor.h"
 #include "gpu/session.h"
 #include "gpu/staging_memory.h"
 #include "observe/copy_counters.h"
@@ -201,7 +202,7 @@ bool Mailbox::revoke() noexcept {
   const std::atomic_ref first(words().request[0]);
   const std::uint64_t request = first.load(std::memory_order_relaxed);
   first.store(0, std::memory_order_seq_cst);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  base::fence_with_device();
   if (has_begun()) {
     first.store(request, std::memory_order_release);
     return false;

@@ -97,8 +97,10 @@ class Board {
     }
   }
 
+  // A thread that has made its chunk ready looks behind that at how far the row is: a look that came before might find
+  // the row at a chunk whose state has been used again, and nobody would release this one.
   bool next_is_ready(const Row& row) noexcept {
-    const std::uint32_t chunk = row.released.load(std::memory_order_relaxed);
+    const std::uint32_t chunk = row.released.load(std::memory_order_seq_cst);
     return chunk < row.end && state(chunk).ready.load(std::memory_order_seq_cst) == number(chunk);
   }
 

@@ -204,7 +204,8 @@ class WritePipeline final : public workers::Job {
            chunk = stream.next.load(std::memory_order_relaxed)) {
         const ChunkRun run = run_at(chunk, most, [this](std::uint32_t next) { return is_ready(next); });
         write(chunk, run.end);
-        stream.next.store(run.end, std::memory_order_relaxed);
+        // Release: the caller takes it for leave to have the device copy into the places that were written from.
+        stream.next.store(run.end, std::memory_order_release);
         wrote = true;
         if (as == Holder::caller || is_lost()) break;
       }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "base/processor.h"
 #include "base/spin_backoff.h"
 #include "gpu/memory.h"
 #include "observe/copy_counters.h"
@@ -213,7 +214,7 @@ void StreamCopier::revoke() noexcept {
   gpu::StreamCopySlot& slot = words_.commands[first_ % gpu::stream_copy_slots];
   std::atomic_ref(slot.first_word).store(mark.first_word(), std::memory_order_release);
   std::atomic_ref(slot.second_word).store(mark.second_word(), std::memory_order_seq_cst);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  base::fence_with_device();
   if (begun()) {
     base::SpinBackoff backoff;
     while (commit() == Commit::none_yet && failure_ == cuda::success) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/backoff.h"
+#include "base/processor.h"
 #include "base/spin_backoff.h"
 #include "gpu/staging.h"
 #include "staging/staging_buffer.h"
@@ -57,7 +58,7 @@ class Launch {
     do {
       if (seen != 0 && static_cast<std::uint32_t>(seen) != first_number_) return false;
     } while (!ticket.compare_exchange_weak(seen, gpu::revoked_ticket, std::memory_order_seq_cst));
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    base::fence_with_device();
     return true;
   }
 
