@@ -14,11 +14,12 @@ endif()
 install(TARGETS cufile cufile_rdma
   LIBRARY DESTINATION ${SLUICE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development)
 install(TARGETS cufile_static ARCHIVE DESTINATION ${SLUICE_INSTALL_LIBDIR} COMPONENT development)
-# It leaves archives as they are, whose symbols are needed to link them; the rest of the debug information is not.
-if(SLUICE_STRIP AND CMAKE_STRIP)
-  install(CODE "execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-unneeded --enable-deterministic-archives
-    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${SLUICE_INSTALL_LIBDIR}/libcufile_static.a\" COMMAND_ERROR_IS_FATAL ANY)"
-    COMPONENT development)
+# It leaves archives as they are, whose symbols are needed to link them.
+if(SLUICE_STRIP AND CMAKE_STRIP AND CMAKE_OBJCOPY)
+  install(CODE "execute_process(COMMAND \"${CMAKE_COMMAND}\"
+    -D \"archive=\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${SLUICE_INSTALL_LIBDIR}/libcufile_static.a\"
+    -D \"strip=${CMAKE_STRIP}\" -D \"linker=${CMAKE_LINKER}\" -D \"objcopy=${CMAKE_OBJCOPY}\" -D \"ar=${CMAKE_AR}\"
+    -P \"${CMAKE_CURRENT_LIST_DIR}/OneObject.cmake\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT development)
 endif()
 install(FILES include/cufile.h include/cudafile.h include/sluice.h include/sluice_rdma.h include/sluice_stats.h
   include/sluice_trace.h

@@ -49,7 +49,7 @@ def test_installation_is_stripped_and_small():
     with scratch() as folder:
         prefix = install(folder)
         size = sum(path.stat().st_size for path in prefix.rglob("*") if path.is_file() and not path.is_symlink())
-        equal((size, size <= 13 * 1024 * 1024), (size, True))
+        equal((size, size <= 12 * 1024 * 1024), (size, True))
         for path in prefix.rglob("*"):
             if path.is_file() and not path.is_symlink() and path.read_bytes()[:4] == b"\x7fELF":
                 equal((path.name, ".debug_info" in run("readelf", "-SW", path).stdout), (path.name, False))
