@@ -116,15 +116,18 @@ void Classifier::look_at(Entry& entry) noexcept {
   }
   const facts::BufferFacts* const memory = memory_of(entry, address);
   if (memory == nullptr || !registration_allows(entry, address)) return;
+  const paths::Attachments* const registered = entry.registration ? &entry.registration->attachments : nullptr;
   if (is_alike(entry)) {
     entry.known = alike_.known;
     entry.known.address = address;
+    entry.known.registered = registered;
     entry.item.known = &entry.known;
     return;
   }
   const std::optional<std::uint64_t> end = end_of(file);
   if (!end) return;
-  const paths::Facts facts{file, *memory, call.direction};
+  const paths::Facts facts{
+      file, *memory, call.direction, false, paths::Trust::what_is_known, registered, true};
   const paths::Decision decision = paths::decide(facts, {call.direction, offset, address, call.size, *end});
   // A trial is made by one that goes by itself.
   if (decision.reason == SLUICE_REASON_NOT_PROVEN || decision.segments.count != 1) return;
@@ -132,7 +135,7 @@ void Classifier::look_at(Entry& entry) noexcept {
   if (grouping.group_class == GroupClass::none || !paths::is_permitted(decision, file.options.rules)) return;
   request::watch_exit_behind_the_driver();
   entry.known = {grouping, decision.path, decision.reason, grouping.may_wait ? request::storage_of(file.facts) : 0,
-                 address,  *memory};
+                 address,  *memory, registered};
   entry.item.known = &entry.known;
   if (!file.facts.direct) alike_ = {&file, call.direction, paths::largest_in(grouping.group_class), entry.known};
 }

@@ -101,7 +101,7 @@ void Group::run(std::span<Item* const> items, const Options& options, Completion
     const Item& item = *items[i];
     const Known& known = *item.known;
     const std::uint64_t there = item.progress.there;
-    ends_[i].emplace(paths::Ends{*item.file, *now_[now_of_[i]], known.memory, item.call.handle});
+    ends_[i].emplace(paths::Ends{*item.file, *now_[now_of_[i]], known.memory, item.call.handle, known.registered});
     const auto mode = known.path->traits.whole_blocks_only ? route::SegmentMode::direct : route::SegmentMode::bounce;
     moved_[i] = {
         &*ends_[i],

@@ -45,6 +45,7 @@ struct Known {
   std::uint64_t storage = 0;  // that it may wait for; 0: none
   std::uint64_t address = 0;
   facts::BufferFacts memory;
+  const paths::Attachments* registered = nullptr;  // of the buffer, where all of it lies in one; pinned as the file is
 };
 
 struct Item {

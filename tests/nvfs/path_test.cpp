@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The path `nvfs` through the public face: calls, batches and streams, edges, holes and ends, registrations and forks.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -111,6 +112,54 @@ TEST_F(NvfsPath, CarriesBatches) {
   EXPECT_TRUE(same_bytes(part(file().content(), 0, 4 * kMiB), memory.get()));
   EXPECT_EQ(by_module() - before, (Count{64, 4 * kMiB}));
   EXPECT_EQ(module().counts().refused_busy, 0U);
+}
+
+TEST_F(NvfsPath, HasManyEntriesOfABatchUnderWay) {
+  const Pages memory(32 * kMiB);  // a window holds 4 MiB, and has one call at a time
+  const Registration registration(memory.address(), memory.size());
+  const direct::OpenFile open(file());
+  ASSERT_EQ(kept_from(open.handle(), memory), "");
+  Batch batch(8);
+  for (std::size_t i = 0; i < 8; ++i)
+    batch.read(open.handle(), memory.all(), 65536, i * 65536, memory.offset() + i * 4 * kMiB);
+  module().hold();
+  std::thread waits([&] {
+    for (const ssize_t count : batch.run()) EXPECT_EQ(count, 65536);
+  });
+  module().wait_until_held(4);  // as many as the stand-in holds: each on a thread of its own
+  module().release();
+  waits.join();
+  for (std::size_t i = 0; i < 8; ++i)
+    EXPECT_TRUE(same_bytes(part(file().content(), i * 65536, 65536), memory.get(i * 4 * kMiB, 65536))) << i;
+}
+
+TEST_F(NvfsPath, LeavesTheEndOfTheFileInABatchToTheCpu) {
+  const Pages memory(2 * kMiB);
+  const Registration registration(memory.address(), memory.size());
+  const ScratchFile ragged(random_bytes(kMiB + 100, 9), find_place("ext4")->path);
+  const direct::OpenFile open(ragged);
+  ASSERT_EQ(kept_from(open.handle(), memory), "");
+  Batch batch(3);
+  batch.read(open.handle(), memory.all(), 65536, 0, memory.offset());
+  batch.read(open.handle(), memory.all(), 65536, kMiB - 65536, memory.offset() + kMiB - 65536);
+  batch.read(open.handle(), memory.all(), 65536, kMiB, memory.offset() + kMiB);
+  EXPECT_THAT(batch.run(), testing::ElementsAre(65536, 65536, 100));
+  EXPECT_TRUE(same_bytes(part(ragged.content(), 0, 65536), memory.get(0, 65536)));
+  EXPECT_TRUE(same_bytes(part(ragged.content(), kMiB - 65536, 65536 + 100), memory.get(kMiB - 65536, 65536 + 100)));
+}
+
+TEST_F(NvfsPath, GoesOnByTheCpuWithEntriesThatTheModuleFails) {
+  const Pages memory(16 * kMiB);
+  const Registration registration(memory.address(), memory.size());
+  const direct::OpenFile open(file());
+  ASSERT_EQ(kept_from(open.handle(), memory), "");
+  module().plan({Fault::Kind::fail, EIO}, 1, 2);
+  Batch batch(4);
+  for (std::size_t i = 0; i < 4; ++i)
+    batch.read(open.handle(), memory.all(), 65536, i * 65536, memory.offset() + i * 4 * kMiB);
+  for (const ssize_t count : batch.run()) EXPECT_EQ(count, 65536);
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_TRUE(same_bytes(part(file().content(), i * 65536, 65536), memory.get(i * 4 * kMiB, 65536))) << i;
 }
 
 TEST_F(NvfsPath, CarriesStreams) {

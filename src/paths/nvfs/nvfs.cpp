@@ -8,10 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <memory>
+#include <new>
 
 #include "gpu/pinnable.h"
 #include "nvfs/group.h"
 #include "observe/log.h"
+#include "paths/group_mover.h"
 #include "paths/nvfs/holes.h"
 #include "paths/nvfs/kept.h"
 #include "paths/nvfs/trial.h"
@@ -69,6 +72,7 @@ void hear_of(NvfsPair& pair, const nvfs::Member& member) noexcept {
 // So many items go together; their parts are more.
 constexpr std::size_t most_items = 32;
 
+// As many asynchronous calls at a time as the client has under way.
 class Together {
  public:
   explicit Together(std::span<Item> items) noexcept : items_(items) {}
@@ -125,6 +129,27 @@ class Together {
   std::span<Item> items_;
   std::array<nvfs::Member, most_items> members_;
   std::array<HolesOf, most_items> holes_;
+};
+
+// Many entries of a batch. What the module does not move of one goes by itself: it is not asked for that again.
+class NvfsGroup final : public GroupMover {
+ public:
+  void move(std::span<Item> items, const Grouping& /*grouping*/, transfer::Bond /*bond*/,
+            Completion& completion) noexcept override {
+    for (std::size_t from = 0; from < items.size(); from += most_items) {
+      const std::size_t end = std::min(items.size(), from + most_items);
+      Together(items.subspan(from, end - from)).move();
+      std::array<std::uint16_t, most_items> whole;
+      std::size_t count = 0;
+      for (std::size_t i = from; i < end; ++i) {
+        Item& item = items[i];
+        item.ended = item.outcome.count() == item.piece.length;
+        item.stopped = !item.ended;
+        if (item.ended) whole[count++] = static_cast<std::uint16_t>(i);
+      }
+      if (count > 0) completion.ended(std::span(whole).first(count));
+    }
+  }
 };
 
 }  // namespace
@@ -188,6 +213,15 @@ void Nvfs::try_out(const Ends& ends, Need need) const noexcept {
   if (may_write && pair->reads.reach() == TrialResult::proven) {
     try_one(pair->writes, [&] { make_write_trial(ends, *pair); });
   }
+}
+
+Grouping Nvfs::grouping(const Facts& facts, const route::Segment& all) const noexcept {
+  if (all.carry != route::SegmentMode::direct || nvfs_buffer_of(facts.registered) == nullptr) return {};
+  return {GroupClass::direct, io::CompletionMode::interrupt, 2, true};
+}
+
+std::unique_ptr<GroupMover> Nvfs::group_mover(GroupClass /*group_class*/) const noexcept {
+  return std::unique_ptr<GroupMover>(new (std::nothrow) NvfsGroup);
 }
 
 void Nvfs::move(std::span<Item> items, Completion& /*completion*/) const noexcept {

@@ -25,6 +25,8 @@ class Nvfs final : public Path {
   std::optional<route::Reason> refuses(const Facts& facts) const noexcept override;
   route::Cutting cutting(const Facts& facts) const noexcept override;
   void try_out(const Ends& ends, Need need) const noexcept override;
+  Grouping grouping(const Facts& facts, const route::Segment& all) const noexcept override;
+  std::unique_ptr<GroupMover> group_mover(GroupClass group_class) const noexcept override;
   void move(std::span<Item> items, Completion& completion) const noexcept override;
   std::string words(const Facts& facts) const override;
 
