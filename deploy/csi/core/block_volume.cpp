@@ -87,7 +87,10 @@ void grow_file_system(const facts::Mount& mount) {
                                                              : std::vector<std::string>{"resize2fs", mount.source};
   const ProgramResult run = run_program(words, longest);
   if (run.status == 0) return;
-  refuse(Code::internal, fmt::format("{} ends with {}: {}", words.front(), run.status, last_line(run.output)));
+  // resize2fs tells the cause before its last line.
+  std::string said(facts::trimmed(run.output));
+  std::replace(said.begin(), said.end(), '\n', ' ');
+  refuse(Code::internal, fmt::format("{} ends with {}: {}", words.front(), run.status, said));
 }
 
 std::int64_t bytes_of(const BlockDevice& device) {

@@ -56,6 +56,7 @@ struct ServiceOptions {
   Names names;
   std::string node;      // its name
   std::string kit;       // the folder that inline volumes show; "" for none
+  std::string cgroups;   // the host's /sys/fs/cgroup; "" where bandwidths are not enforced
   std::string features;  // node-feature-discovery's features.d; "" for no label
   // Of a backend's drive; how far from a GPU it is decides which of several is taken.
   std::function<GpuAffinity(const std::string& drive)> affinity;

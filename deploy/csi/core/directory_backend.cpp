@@ -68,7 +68,9 @@ FileSystemSize size_of(const std::string& path) {
 }  // namespace
 
 DirectoryBackend::DirectoryBackend(DirectoryOptions options)
-    : options_(std::move(options)), home_(options_.path + "/sluice-csi"), records_(home_ + "/records") {
+    : RecordedBackend(options.path + "/sluice-csi/records", options.at_step),
+      options_(std::move(options)),
+      home_(options_.path + "/sluice-csi") {
   open_pool();
   sweep();
 }
@@ -122,10 +124,6 @@ void DirectoryBackend::sweep() {
   }
 }
 
-void DirectoryBackend::reached(const char* step) const {
-  if (options_.at_step) options_.at_step(step);
-}
-
 std::string DirectoryBackend::drive(const std::string& /*id*/) const {
   const std::optional<std::string> link =
       facts::read_link(fmt::format("/sys/dev/block/{}:{}", major(device_), minor(device_)));
@@ -134,15 +132,6 @@ std::string DirectoryBackend::drive(const std::string& /*id*/) const {
 
 std::string DirectoryBackend::folder_of(const Record& record) const {
   return home_ + (record.kind == RecordKind::volume ? "/volumes/" : "/snapshots/") + record.id;
-}
-
-Record DirectoryBackend::need(const std::string& id, RecordKind kind) const {
-  const std::optional<Record> record = records_.read(id);
-  if (!record || record->kind != kind || record->state != RecordState::ready) {
-    refuse(Code::not_found, fmt::format("There is no {} {} on {}. It was removed, or lies on another node.",
-                                        kind == RecordKind::volume ? "volume" : "snapshot", id, options_.path));
-  }
-  return *record;
 }
 
 std::int64_t DirectoryBackend::promised() const {
@@ -286,14 +275,6 @@ Record DirectoryBackend::grow(const std::string& id, std::int64_t bytes, const s
   return record;
 }
 
-Record DirectoryBackend::modify(const std::string& id, const Map& parameters) {
-  const std::lock_guard lock(mutex_);
-  Record record = need(id, RecordKind::volume);
-  for (const auto& [key, value] : parameters) record.mutable_parameters[key] = value;
-  records_.write(record);
-  return record;
-}
-
 Record DirectoryBackend::snapshot(const std::string& name, const std::string& volume) {
   const std::string id = pool_id_ + "-s" + digest_of(name);
   std::unique_lock lock(mutex_);
@@ -328,16 +309,6 @@ Record DirectoryBackend::snapshot(const std::string& name, const std::string& vo
 void DirectoryBackend::remove_snapshot(const std::string& id) {
   const std::optional<Record> record = records_.read(id);
   if (record && record->kind == RecordKind::snapshot) discard(*record);
-}
-
-void DirectoryBackend::keep_notes(const std::string& id, const std::string& direct_path,
-                                  const std::vector<std::string>& notes) {
-  const std::lock_guard lock(mutex_);
-  Record record = need(id, RecordKind::volume);
-  if (record.direct_path == direct_path && record.notes == notes) return;
-  record.direct_path = direct_path;
-  record.notes = notes;
-  records_.write(record);
 }
 
 }  // namespace sluice::csi

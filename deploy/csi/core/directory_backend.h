@@ -4,11 +4,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 
-#include "core/backend.h"
 #include "core/quota.h"
+#include "core/recorded_backend.h"
 
 namespace sluice::csi {
 
@@ -18,26 +17,21 @@ struct DirectoryOptions {
   StepHook at_step;
 };
 
-class DirectoryBackend : public Backend {
+class DirectoryBackend : public RecordedBackend {
  public:
   // Refuses what cannot be used, with the reason. Ends what a crash has left half done.
   explicit DirectoryBackend(DirectoryOptions options);
 
   BackendKind kind() const override { return BackendKind::directory; }
   std::string drive(const std::string& id) const override;
-  std::optional<Record> find(const std::string& id) override { return records_.read(id); }
-  std::vector<Record> records() override { return records_.all(); }
   std::int64_t available() override;
   std::int64_t largest() override { return available(); }
   std::int64_t smallest() const override;
   Record create(const VolumeRequest& request) override;
   void remove(const std::string& id) override;
   Record grow(const std::string& id, std::int64_t bytes, const std::string& path) override;
-  Record modify(const std::string& id, const Map& parameters) override;
   Record snapshot(const std::string& name, const std::string& volume) override;
   void remove_snapshot(const std::string& id) override;
-  void keep_notes(const std::string& id, const std::string& direct_path,
-                  const std::vector<std::string>& notes) override;
   std::vector<std::string> stage(const StageRequest& request) override;
   void unstage(const std::string& id, const std::string& path) override;
   bool is_staged(const std::string& id, const std::string& path) override;
@@ -50,10 +44,8 @@ class DirectoryBackend : public Backend {
  private:
   void open_pool();
   void sweep();
-  void reached(const char* step) const;
   std::string folder_of(const Record& record) const;
   std::string making(const std::string& id) const { return home_ + "/making/" + id; }
-  Record need(const std::string& id, RecordKind kind) const;
   std::int64_t promised() const;
   void want_room(std::int64_t bytes) const;
   std::uint32_t free_project() const;
@@ -63,13 +55,11 @@ class DirectoryBackend : public Backend {
 
   DirectoryOptions options_;
   std::string home_;
-  RecordFolder records_;
   std::unique_ptr<Quota> quota_;
   std::string pool_id_;
   std::int64_t usable_ = 0;  // bytes that volumes and snapshots share
   dev_t device_ = 0;
   std::string root_;  // of home_ in the file system
-  std::mutex mutex_;  // over records: who makes or grows a volume must know what the others were promised
 };
 
 }  // namespace sluice::csi

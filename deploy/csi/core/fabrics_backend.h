@@ -4,11 +4,9 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 
-#include "core/backend.h"
-#include "core/block_volume.h"
+#include "core/device_backend.h"
 #include "core/fabrics.h"
 
 namespace sluice::csi {
@@ -21,14 +19,12 @@ struct FabricsOptions {
   StepHook at_step;
 };
 
-class FabricsBackend : public Backend {
+class FabricsBackend : public DeviceBackend {
  public:
   FabricsBackend(FabricsOptions options, std::unique_ptr<NvmePort> port);
 
   BackendKind kind() const override { return BackendKind::nvme_of; }
   std::string drive(const std::string& id) const override;
-  std::optional<Record> find(const std::string& id) override { return records_.read(id); }
-  std::vector<Record> records() override { return records_.all(); }
   std::int64_t available() override { return 0; }
   std::int64_t largest() override { return 0; }
   std::int64_t smallest() const override { return 0; }
@@ -40,33 +36,22 @@ class FabricsBackend : public Backend {
 
   Record grow(const std::string& id, std::int64_t bytes, const std::string& path) override;
   Record modify(const std::string& id, const Map& parameters) override;
-  void keep_notes(const std::string& id, const std::string& direct_path,
-                  const std::vector<std::string>& notes) override;
   std::vector<std::string> stage(const StageRequest& request) override;
   void unstage(const std::string& id, const std::string& path) override;
-  bool is_staged(const std::string& id, const std::string& path) override;
-  void publish(const PublishRequest& request) override;
-  std::vector<facts::Mount> places(const std::string& id, const std::vector<facts::Mount>& mounts) override;
-  Usage usage(const std::string& id, const std::string& path) override;
   Condition condition(const Record& record, const std::vector<facts::Mount>& mounts) override;
-  std::string trial_file(const std::string& id) override;
+
+ protected:
+  std::optional<BlockDevice> device_of(const Record& record) const override;
 
  private:
-  void reached(const char* step) const;
   ClassParameters class_of(const Record& record) const;
-  Record need(const std::string& id) const;
-  std::optional<BlockDevice> device_of(const Record& record) const;
-  BlockDevice need_device(const Record& record) const;
   bool is_used(const Record& released) const;
   void release(const Record& record);
-  void mount_staged(const StageRequest& request, const Record& record, const BlockDevice& device,
-                    const MountPlan& plan);
 
   FabricsOptions options_;
   std::unique_ptr<NvmePort> port_;
   Fabrics fabrics_;
-  RecordFolder records_;
-  std::mutex mutex_;  // over connecting and letting go: who lets go must see who has just connected
+  std::mutex connecting_;  // who lets go must see who has just connected
 };
 
 }  // namespace sluice::csi

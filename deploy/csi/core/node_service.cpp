@@ -6,7 +6,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "core/bandwidth.h"
 #include "core/bytes.h"
 #include "core/log.h"
 #include "core/mount_options.h"
@@ -137,6 +139,38 @@ void NodeService::publish(const PublishCall& call) {
     unmount_all(request.target);
   }
   found.backend->publish(wanted);
+  limit_bandwidth(pod_of(request.target), request.id);
+}
+
+void NodeService::limit_bandwidth(const std::string& pod, const std::string& id) {
+  if (options_.cgroups.empty() || pod.empty()) return;
+  const std::vector<Volumes::Listed> all = volumes_.list(RecordKind::volume);
+  const auto has_one = [](const auto& each) { return each.record.mutable_parameters.contains("bandwidth"); };
+  if (std::none_of(all.begin(), all.end(), has_one)) return;
+  const std::vector<facts::Mount> mounts = all_mounts();
+  DriveLimits limits;
+  bool wanted = false;
+  for (const Volumes::Listed& each : all) {
+    const std::optional<std::int64_t> bytes = parse_bandwidth(each.record.mutable_parameters);
+    for (const facts::Mount& place : each.backend->places(each.record.id, mounts)) {
+      if (pod_of(place.point) != pod) continue;
+      struct stat status {};
+      const bool raw = stat(place.point.c_str(), &status) == 0 && S_ISBLK(status.st_mode);
+      const std::optional<std::string> drive = whole_drive_of(raw ? status.st_rdev : place.device);
+      if (!drive) continue;
+      wanted = wanted || bytes;
+      const auto [limit, is_first] = limits.try_emplace(*drive, bytes);
+      if (!is_first) limit->second = limit->second && bytes ? std::optional(*limit->second + *bytes) : std::nullopt;
+    }
+  }
+  if (!wanted) return;
+  const std::string why = set_limits(options_.cgroups, pod, limits);
+  const std::lock_guard lock(told_mutex_);
+  if (why.empty()) {
+    told_.erase(pod);
+  } else if (std::exchange(told_[pod], why) != why) {
+    log_event("Warning", "BandwidthNotEnforced", id, why);
+  }
 }
 
 bool NodeService::shows_kit(const facts::Mount& mount) const {
@@ -197,6 +231,8 @@ StatsAnswer NodeService::stats(const std::string& id, const std::string& path) {
   StatsAnswer answer;
   answer.condition = found.backend->condition(found.record, mounts);
   if (!answer.condition.abnormal) answer.usage = found.backend->usage(id, path);
+  // The pod's cgroup may have come after its volumes.
+  limit_bandwidth(pod_of(path), id);
   return answer;
 }
 

@@ -2,6 +2,8 @@
 // The node's calls, without gRPC. What is true is asked of the kernel each time: which mounts there are, and of what.
 #pragma once
 
+#include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -39,12 +41,16 @@ class NodeService {
   void try_direct_path(Backend& backend, const StageRequest& request, const ClassParameters& parsed,
                        const std::vector<std::string>& notes);
   void publish_kit(const PublishRequest& request);
+  // Of all volumes that this pod has on a drive the sum; no limit where one of them has none.
+  void limit_bandwidth(const std::string& pod, const std::string& id);
   bool shows_kit(const facts::Mount& mount) const;
 
   const ServiceOptions& options_;
   Volumes& volumes_;
   OperationLocks& locks_;
   Trials& trials_;
+  std::mutex told_mutex_;
+  std::map<std::string, std::string> told_;  // by pod: why its bandwidth is not enforced, as it was logged last
 };
 
 // An absolute path of at most 4096 bytes without "..".

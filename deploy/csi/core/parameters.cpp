@@ -170,6 +170,10 @@ ClassParameters parse_parameters(const Map& parameters, Driver driver, const Nam
   return parsed;
 }
 
+std::optional<std::int64_t> parse_bandwidth(const Map& parameters) {
+  return parse_quantity(value_of(parameters, "bandwidth"));
+}
+
 MutableParameters parse_mutable(const Map& parameters, Driver driver) {
   constexpr std::array local = {"bandwidth"};
   constexpr std::array fabrics = {"bandwidth", "ctrlLossTmo", "fastIoFailTmo"};
@@ -177,7 +181,7 @@ MutableParameters parse_mutable(const Map& parameters, Driver driver) {
   MutableParameters parsed;
   const std::string bandwidth = value_of(parameters, "bandwidth");
   if (!bandwidth.empty()) {
-    parsed.bandwidth = parse_quantity(bandwidth);
+    parsed.bandwidth = parse_bandwidth(parameters);
     if (!parsed.bandwidth || *parsed.bandwidth == 0) {
       refuse(Code::invalid_argument,
              fmt::format("bandwidth is \"{}\". It is bytes a second, such as 5G or 500Mi.", bandwidth));

@@ -55,6 +55,8 @@ struct MutableParameters {
   std::optional<int> ctrl_loss_tmo;
   std::optional<int> fast_io_fail_tmo;
 };
+// Bytes a second of what was checked already.
+std::optional<std::int64_t> parse_bandwidth(const Map& parameters);
 MutableParameters parse_mutable(const Map& parameters, Driver driver);
 
 // "csi.sluice.dev" takes what one node can do; drives over fabrics can be read by many.

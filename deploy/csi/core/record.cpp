@@ -56,6 +56,7 @@ std::string to_json(const Record& record) {
   json["bytes"] = record.bytes;
   json["created"] = record.created;
   json["project"] = record.project;
+  if (record.wiped != 0) json["wiped"] = record.wiped;
   json["backend"] = record.backend;
   json["source"] = {{"kind", word_of(record.source.kind)}, {"id", record.source.id}};
   json["parameters"] = record.parameters;
@@ -78,6 +79,7 @@ std::optional<Record> record_from_json(const std::string& text) {
     record.bytes = json.at("bytes");
     record.created = json.at("created");
     record.project = json.at("project");
+    record.wiped = json.value("wiped", std::int64_t{0});
     record.backend = json.at("backend");
     record.source = {content_of(json.at("source").at("kind")), json.at("source").at("id")};
     record.parameters = json.at("parameters").get<Map>();

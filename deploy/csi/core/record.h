@@ -28,6 +28,7 @@ struct Record {
   std::int64_t bytes = 0;     // of a volume its capacity, of a snapshot what is charged for it
   std::int64_t created = 0;   // seconds since 1970
   std::uint32_t project = 0;  // the quota's
+  std::int64_t wiped = 0;     // of a partition that is being removed: so many bytes are zeroes
   std::string backend;
   Content source;  // of a snapshot the volume
   Map parameters;  // the class's, as given

@@ -6,6 +6,7 @@
 #include "core/directory_backend.h"
 #include "core/fabrics_backend.h"
 #include "core/log.h"
+#include "core/partition_backend.h"
 #include "core/refusal.h"
 
 namespace sluice::csi {
@@ -35,28 +36,45 @@ DriverState::DriverState(Settings settings)
       trials_({settings_.sluice, {}}),
       controller_(settings_.service, volumes_, locks_),
       node_(settings_.service, volumes_, locks_, trials_),
-      missing_(settings_.pools) {
+      missing_pools_(settings_.pools),
+      missing_drives_(settings_.drives) {
   settings_.service.affinity = [](const std::string& drive) { return affinity_of(drive, {}); };
   if (settings_.service.driver != Driver::fabrics || settings_.mode != Mode::node) return;
   volumes_.add(std::make_unique<FabricsBackend>(
       FabricsOptions{settings_.state, settings_.service.names, "/dev", {}, {}}, std::make_unique<KernelNvmePort>()));
 }
 
-std::string DriverState::why_not_ready() {
-  const std::lock_guard lock(mutex_);
+template <typename Open>
+std::string DriverState::open_all(std::vector<std::string>& names, Open open) {
   std::string why;
   std::vector<std::string> still;
-  for (const std::string& pool : missing_) {
+  for (const std::string& name : names) {
     try {
-      volumes_.add(
-          std::make_unique<DirectoryBackend>(DirectoryOptions{brought_up(pool, settings_.quota), settings_.quota, {}}));
-      log_line("info", "The pool " + pool + " is in use.");
+      open(name);
+      log_line("info", name + " is in use.");
     } catch (const std::exception& error) {
-      still.push_back(pool);
+      still.push_back(name);
       why += (why.empty() ? "" : " ") + std::string(error.what());
     }
   }
-  missing_ = std::move(still);
+  names = std::move(still);
+  return why;
+}
+
+std::string DriverState::why_not_ready() {
+  const std::lock_guard lock(mutex_);
+  std::string why = open_all(missing_pools_, [&](const std::string& pool) {
+    volumes_.add(
+        std::make_unique<DirectoryBackend>(DirectoryOptions{brought_up(pool, settings_.quota), settings_.quota, {}}));
+  });
+  const std::string drives = open_all(missing_drives_, [&](const std::string& drive) {
+    PartitionOptions options;
+    options.drive = drive;
+    options.state = settings_.state;
+    options.names = settings_.service.names;
+    volumes_.add(std::make_unique<PartitionBackend>(std::move(options)));
+  });
+  if (!drives.empty()) why += (why.empty() ? "" : " ") + drives;
   if (!why.empty() && why != last_told_) log_line("error", "This node cannot be used: " + why);
   last_told_ = why;
   return why;

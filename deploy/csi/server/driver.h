@@ -24,9 +24,10 @@ struct Settings {
   ServiceOptions service;
   std::string endpoint;  // a path
   std::chrono::seconds lock_wait{10};
-  std::vector<std::string> pools;  // "PATH", or "PATH=DEVICE"
+  std::vector<std::string> pools;   // "PATH", or "PATH=DEVICE"
+  std::vector<std::string> drives;  // of backend partition
   QuotaWish quota = QuotaWish::require;
-  std::string state = "/var/lib/sluice-csi";  // records of drives over fabrics
+  std::string state = "/var/lib/sluice-csi";  // records of partitions, and of drives over fabrics
   std::string sluice = "sluice";
   std::string device_plugins;  // kubelet's folder; "" for no device plugin
   std::string cdi = "/var/run/cdi";
@@ -46,6 +47,10 @@ class DriverState {
   NodeService& node() { return node_; }
 
  private:
+  // Those of `names` that cannot be used yet stay in it; the answer says why.
+  template <typename Open>
+  static std::string open_all(std::vector<std::string>& names, Open open);
+
   Settings settings_;
   Volumes volumes_;
   OperationLocks locks_;
@@ -53,7 +58,8 @@ class DriverState {
   ControllerService controller_;
   NodeService node_;
   std::mutex mutex_;
-  std::vector<std::string> missing_;  // pools that could not be opened
+  std::vector<std::string> missing_pools_;  // that could not be opened
+  std::vector<std::string> missing_drives_;
   std::string last_told_;
 };
 

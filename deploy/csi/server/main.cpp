@@ -64,12 +64,18 @@ void describe(CLI::App& app, CommandLine& line) {
       "--pool", line.settings.pools,
       "Where a drive's xfs is mounted with prjquota, or PATH=DEVICE to format a blank drive and mount it; as often as "
       "there are drives");
+  app.add_option(
+      "--drive", line.settings.drives,
+      "A whole drive to cut into partitions, for backend partition: blank, or cut by this driver; as often as "
+      "there are drives");
   app.add_option("--quota", line.quota, "require, or none: limits of volumes are told and not enforced")
       ->check(CLI::IsMember({"require", "none"}))
       ->default_val("require");
-  app.add_option("--state", line.settings.state, "The folder for records of volumes over fabrics")
+  app.add_option("--state", line.settings.state, "The folder for records of partitions, and of volumes over fabrics")
       ->default_val("/var/lib/sluice-csi");
   app.add_option("--kit", line.settings.service.kit, "The folder with the library that inline volumes show");
+  app.add_option("--cgroups", line.settings.service.cgroups,
+                 "The host's /sys/fs/cgroup, to keep pods to the bandwidth of their volumes (io.max)");
   app.add_option("--features", line.settings.service.features,
                  "node-feature-discovery's folder features.d, to label the node DOMAIN/direct-path=verified");
   app.add_option("--sluice", line.settings.sluice, "The tool that tries the direct path")->default_val("sluice");
@@ -169,7 +175,10 @@ void check(const CommandLine& line) {
     refuse(Code::invalid_argument, "--device-plugins offers the library, and none is named. Give --kit, too.");
   }
   for (const std::string& pool : settings.pools) {
-    if (pool.front() != '/') refuse(Code::invalid_argument, "--pool wants an absolute path, and not " + pool + ".");
+    if (!pool.starts_with('/')) refuse(Code::invalid_argument, "--pool wants an absolute path, and not " + pool + ".");
+  }
+  for (const std::string& drive : settings.drives) {
+    if (!drive.starts_with('/')) refuse(Code::invalid_argument, "--drive wants a path in /dev, and not " + drive + ".");
   }
 }
 

@@ -3,11 +3,8 @@
 // whose namespaces are loop devices.
 #include "core/fabrics.h"
 
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <linux/loop.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -18,12 +15,12 @@
 #include <map>
 #include <set>
 
-#include "base/unique_fd.h"
 #include "core/bytes.h"
 #include "core/fabrics_backend.h"
 #include "core/process.h"
 #include "core/refusal.h"
 #include "facts/read.h"
+#include "tests/loop_device.h"
 #include "tests/pool.h"
 
 namespace sluice::csi {
@@ -36,39 +33,6 @@ using testing::HasSubstr;
 constexpr const char* nqn = "nqn.2014-08.org.nvmexpress:target";
 
 struct Crash {};
-
-// A loop device that the kernel frees when this process ends.
-class LoopDevice {
- public:
-  LoopDevice(const std::string& image, std::int64_t bytes) : image_(image) {
-    write_file(image, "");
-    resize(bytes);
-    const base::UniqueFd control(open("/dev/loop-control", O_RDWR | O_CLOEXEC));
-    const base::UniqueFd backing(open(image.c_str(), O_RDWR | O_CLOEXEC));
-    for (int attempt = 0; attempt < 20 && !device_; ++attempt) {
-      const std::string path = "/dev/loop" + std::to_string(ioctl(control.get(), LOOP_CTL_GET_FREE));
-      base::UniqueFd device(open(path.c_str(), O_RDWR | O_CLOEXEC));
-      loop_config config{};
-      config.fd = static_cast<unsigned>(backing.get());
-      config.info.lo_flags = LO_FLAGS_AUTOCLEAR;
-      if (ioctl(device.get(), LOOP_CONFIGURE, &config) == 0) device_ = std::move(device);
-    }
-    if (!device_) throw std::runtime_error("no loop device is free");
-  }
-  void resize(std::int64_t bytes) {
-    fs::resize_file(image_, static_cast<std::uintmax_t>(bytes));
-    if (device_) ioctl(device_.get(), LOOP_SET_CAPACITY);
-  }
-  dev_t number() const {
-    struct stat status {};
-    fstat(device_.get(), &status);
-    return status.st_rdev;
-  }
-
- private:
-  std::string image_;
-  base::UniqueFd device_;
-};
 
 // The kernel's side: what a line for /dev/nvme-fabrics and a write into sysfs do.
 class FakeKernel {
