@@ -98,6 +98,18 @@ def batch_seeds():
     yield entry * 8 + bytes([1, 1]) + bytes(14)
 
 
+def rdma_files_seeds():
+    number = b"\1\0\0\0"
+    token = b"00007f0012345000:00100000:0000a1b2:0003:0000c4:1:00000000000000000000ffff0a000001"
+    peer = bytes(10) + b"\xff\xff\x0a\0\0\1" + b"\0\0" + b"\x11\0\0\0" + b"\x22\0\0\0" + b"\5"
+    yield b"\1" + number + b"\3\4file"
+    yield b"\2" + number + number
+    yield b"\3" + number + peer
+    yield b"\4" + number + b"\1" + number + bytes(8) + b"\0\x10" + bytes(14) + b"\x11\0\0\0" + token
+    yield b"\5" + number + bytes(5) + number + bytes(8) + peer
+    yield token
+
+
 FUZZERS = {
     "configuration": ("cufile.json", configuration_seeds),
     "mounts": ("/proc/self/mountinfo", mounts_seeds),
@@ -108,6 +120,7 @@ FUZZERS = {
     "gdsio_file": (".gdsio files", gdsio_seeds),
     "ptx": ("the PTX that a program hands to the soft GPU", ptx_seeds),
     "batch": ("entries of cuFileBatchIOSubmit", batch_seeds),
+    "rdma_files": ("the control channel of examples/rdma-files", rdma_files_seeds),
 }
 
 

@@ -22,7 +22,7 @@ BEGIN = "<!-- The rooms: made from tests/style/layers.json by tests/style/layers
 END = "<!-- end of the rooms -->"
 
 # Where the compiler looks for our headers, besides the folder of the file that includes.
-SEARCH = [".", "include", "src", "softgpu", "tools", "bench", "tests", "tests/unit", "deploy/csi"]
+SEARCH = [".", "include", "src", "softgpu", "tools", "bench", "tests", "tests/unit", "deploy/csi", "examples/rdma-files"]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
