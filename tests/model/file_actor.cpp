@@ -19,14 +19,15 @@ using namespace support;
 namespace {
 
 constexpr std::size_t memory_bytes = std::size_t{3} << 20U;
+constexpr std::size_t block = 4096;
 constexpr unsigned char untouched = 0xa5;
-constexpr const char* way_names[] = {"by a call", "in a batch", "in a stream"};
+constexpr const char* way_names[] = {"by a call", "in parts", "in a batch", "in a stream"};
 
 }  // namespace
 
-FileActor::FileActor(std::size_t number, const SharedFile& file, std::size_t begin, Bytes content, std::size_t most,
+FileActor::FileActor(std::size_t number, const Doors& doors, std::size_t begin, Bytes content, std::size_t most,
                      Edge edge)
-    : file_(file),
+    : doors_(doors),
       begin_(begin),
       most_(most),
       edge_(edge),
@@ -51,26 +52,42 @@ bool FileActor::complain(std::string text) {
   return false;
 }
 
-std::string FileActor::told(const char* what, const Range& range, Way way, bool direct, const Memory& memory) const {
+std::string FileActor::told(const char* what, const Range& range, Way way, const Door& door,
+                            const Memory& memory) const {
   std::ostringstream text;
   text << what << " of " << range.size << " at " << begin_ + range.at << " (" << range.at << " in a part of "
-       << content_.size() << ") " << way_names[static_cast<std::size_t>(way)]
-       << (direct ? ", O_DIRECT, " : ", buffered, ") << name_of(memory.kind()) << " memory, offset " << range.memory_at
-       << ", step " << steps_;
+       << content_.size() << ") " << way_names[static_cast<std::size_t>(way)] << ", " << door.name << ", "
+       << name_of(memory.kind()) << " memory, offset " << range.memory_at << ", step " << steps_;
   return text.str();
 }
 
-// Sizes of every order of magnitude; half of the edges lie on a block or a page.
+// Sizes of every order of magnitude; half of the edges lie on a block or a page. A third is in step with the file's
+// blocks, as what drives write by themselves has to be.
 FileActor::Range FileActor::draw(std::size_t limit) {
   Range range;
   range.size = 1 + random_.below(std::size_t{1} << (4 + random_.below(18)));
   range.at = random_.below(limit);
-  if (random_.below(2) == 0) range.at -= range.at % 4096;
+  if (random_.below(2) == 0) range.at -= std::min((begin_ + range.at) % block, range.at);
   if (random_.below(2) == 0) range.size = (range.size + 511) / 512 * 512;
   range.size = std::clamp<std::size_t>(range.size, 1, most_ - range.at);
   range.memory_at = random_.below(memory_bytes - range.size);
-  if (random_.below(2) == 0) range.memory_at -= range.memory_at % 4096;
+  if (random_.below(2) == 0) range.memory_at -= range.memory_at % block;
+  if (random_.below(3) == 0) {
+    range.memory_at = random_.below((memory_bytes - range.size) / block) * block + (begin_ + range.at) % block;
+  }
   return range;
+}
+
+// Three parts of one vectored call, the middle one empty.
+ssize_t FileActor::in_parts(CUfileOpcode_t opcode, CUfileHandle_t handle, const Range& range, const Memory& memory) {
+  const std::size_t half = range.size / 2;
+  const std::array<CUfileIOVec_t, 3> parts{{{memory.at(range.memory_at), half},
+                                            {memory.at(range.memory_at), 0},
+                                            {memory.at(range.memory_at + half), range.size - half}}};
+  const auto at = static_cast<off_t>(begin_ + range.at);
+  auto* const call = opcode == CUFILE_READ ? &cuFileReadv : &cuFileWritev;
+  const ssize_t count = call(handle, parts.data(), parts.size(), at, 0);
+  return count == -1 ? -errno : count;
 }
 
 ssize_t FileActor::in_a_batch(CUfileOpcode_t opcode, CUfileHandle_t handle, const Range& range, const Memory& memory) {
@@ -112,9 +129,9 @@ ssize_t FileActor::in_a_stream(CUfileOpcode_t opcode, CUfileHandle_t handle, con
   return moved;
 }
 
-ssize_t FileActor::transfer(Random& random, CUfileOpcode_t opcode, const Range& range, Way way, bool direct,
+ssize_t FileActor::transfer(Random& random, CUfileOpcode_t opcode, const Range& range, Way way, CUfileHandle_t handle,
                             const Memory& memory) {
-  const CUfileHandle_t handle = direct ? file_.by_direct : file_.by_buffered;
+  if (way == Way::vector) return in_parts(opcode, handle, range, memory);
   if (way == Way::batch) return in_a_batch(opcode, handle, range, memory);
   if (way == Way::stream) return in_a_stream(opcode, handle, range, memory);
   // By way of the base address or of one inside.
@@ -128,36 +145,36 @@ ssize_t FileActor::transfer(Random& random, CUfileOpcode_t opcode, const Range& 
 
 bool FileActor::read() {
   const Memory& memory = *memories_[random_.below(memories_.size())];
-  const bool direct = file_.direct >= 0 && random_.below(2) == 0;
-  const auto way = static_cast<Way>(random_.below(stream_ ? 3 : 2));
+  const Door& door = draw_door();
+  const auto way = static_cast<Way>(random_.below(stream_ ? 4 : 3));
   Range range = draw(std::max<std::size_t>(content_.size(), 1));
   if (edge_ == Edge::inner) range.size = std::min(range.size, content_.size() - range.at);
   if (range.size == 0) return true;
   memory.put(range.memory_at, Bytes(range.size, untouched));
-  const ssize_t count = transfer(random_, CUFILE_READ, range, way, direct, memory);
+  const ssize_t count = transfer(random_, CUFILE_READ, range, way, door.handle, memory);
   const std::size_t there = range.at < content_.size() ? std::min(range.size, content_.size() - range.at) : 0;
   if (count != static_cast<ssize_t>(there)) {
-    return complain(told("read", range, way, direct, memory) + " answered " + std::to_string(count) + " where " +
+    return complain(told("read", range, way, door, memory) + " answered " + std::to_string(count) + " where " +
                     std::to_string(there) + " were");
   }
   Bytes expected(range.size, untouched);
   std::copy_n(content_.begin() + static_cast<std::ptrdiff_t>(range.at), there, expected.begin());
   const auto same = same_bytes(expected, memory.get(range.memory_at, range.size));
-  return same ? true : complain(told("read", range, way, direct, memory) + ": " + same.message());
+  return same ? true : complain(told("read", range, way, door, memory) + ": " + same.message());
 }
 
 bool FileActor::write() {
   const Memory& memory = *memories_[random_.below(memories_.size())];
-  const bool direct = file_.direct >= 0 && random_.below(2) == 0;
-  const auto way = static_cast<Way>(random_.below(stream_ ? 3 : 2));
+  const Door& door = draw_door();
+  const auto way = static_cast<Way>(random_.below(stream_ ? 4 : 3));
   Range range = draw(content_.size() + (edge_ == Edge::at_the_end ? 1 : 0));
   if (edge_ == Edge::inner) range.size = std::min(range.size, content_.size() - range.at);
   if (range.size == 0) return true;
   const Bytes bytes = random_bytes(range.size, random_.next());
   memory.put(range.memory_at, bytes);
-  const ssize_t count = transfer(random_, CUFILE_WRITE, range, way, direct, memory);
+  const ssize_t count = transfer(random_, CUFILE_WRITE, range, way, door.handle, memory);
   if (count != static_cast<ssize_t>(range.size)) {
-    return complain(told("write", range, way, direct, memory) + " answered " + std::to_string(count));
+    return complain(told("write", range, way, door, memory) + " answered " + std::to_string(count));
   }
   content_.resize(std::max(content_.size(), range.at + range.size));
   std::copy(bytes.begin(), bytes.end(), content_.begin() + static_cast<std::ptrdiff_t>(range.at));
@@ -167,7 +184,7 @@ bool FileActor::write() {
 bool FileActor::change_size() {
   if (edge_ != Edge::at_the_end) return true;
   const std::size_t size = random_.below(most_);
-  if (ftruncate(file_.buffered, static_cast<off_t>(begin_ + size)) != 0) return complain("ftruncate failed");
+  if (ftruncate(doors_.front().descriptor, static_cast<off_t>(begin_ + size)) != 0) return complain("ftruncate failed");
   content_.resize(size);
   return true;
 }
@@ -176,7 +193,7 @@ bool FileActor::punch() {
   if (content_.empty()) return true;
   Range range = draw(content_.size());
   range.size = std::min(range.size, content_.size() - range.at);
-  const int answer = fallocate(file_.buffered, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+  const int answer = fallocate(doors_.front().descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                static_cast<off_t>(begin_ + range.at), static_cast<off_t>(range.size));
   if (answer != 0) return errno == EOPNOTSUPP ? true : complain("fallocate failed");
   std::fill_n(content_.begin() + static_cast<std::ptrdiff_t>(range.at), range.size, 0);
@@ -190,8 +207,7 @@ bool FileActor::step() {
   if (what < 21) return write();
   if (what == 21) return punch();
   if (what == 22) return change_size();
-  return fsync(random_.below(2) == 0 || file_.direct < 0 ? file_.buffered : file_.direct) == 0 ||
-         complain(std::string("fsync: ") + strerrorname_np(errno));
+  return fsync(draw_door().descriptor) == 0 || complain(std::string("fsync: ") + strerrorname_np(errno));
 }
 
 }  // namespace sluice::model

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "support/calls.h"
 #include "support/cuda_driver.h"
@@ -13,21 +14,22 @@
 
 namespace sluice::model {
 
-// The file, as all actors use it.
-struct SharedFile {
-  std::string path;
-  int buffered = -1;
-  int direct = -1;
-  CUfileHandle_t by_buffered = nullptr;
-  CUfileHandle_t by_direct = nullptr;
+// The file, opened in one way and registered.
+struct Door {
+  const char* name;
+  int descriptor = -1;
+  CUfileHandle_t handle = nullptr;
 };
+
+// The file, as all actors use it: by any of these doors, of which the first is a plain buffered one.
+using Doors = std::vector<Door>;
 
 enum class Edge : std::uint8_t { inner, at_the_end };  // whose part the file ends in
 
 class FileActor {
  public:
   // The part begins with `content` and may grow to `most` bytes where the file ends in it.
-  FileActor(std::size_t number, const SharedFile& file, std::size_t begin, support::Bytes content, std::size_t most,
+  FileActor(std::size_t number, const Doors& doors, std::size_t begin, support::Bytes content, std::size_t most,
             Edge edge);
   ~FileActor();
   FileActor(const FileActor&) = delete;
@@ -46,12 +48,15 @@ class FileActor {
     std::size_t size = 0;
     std::size_t memory_at = 0;
   };
-  enum class Way : std::uint8_t { call, batch, stream };
+  enum class Way : std::uint8_t { call, vector, batch, stream };
 
   Range draw(std::size_t limit);
-  std::string told(const char* what, const Range& range, Way way, bool direct, const support::Memory& memory) const;
-  ssize_t transfer(support::Random& random, CUfileOpcode_t opcode, const Range& range, Way way, bool direct,
+  std::string told(const char* what, const Range& range, Way way, const Door& door,
+                   const support::Memory& memory) const;
+  ssize_t transfer(support::Random& random, CUfileOpcode_t opcode, const Range& range, Way way, CUfileHandle_t handle,
                    const support::Memory& memory);
+  const Door& draw_door() { return doors_[random_.below(doors_.size())]; }
+  ssize_t in_parts(CUfileOpcode_t opcode, CUfileHandle_t handle, const Range& range, const support::Memory& memory);
   ssize_t in_a_batch(CUfileOpcode_t opcode, CUfileHandle_t handle, const Range& range, const support::Memory& memory);
   ssize_t in_a_stream(CUfileOpcode_t opcode, CUfileHandle_t handle, const Range& range, const support::Memory& memory);
   bool read();
@@ -60,7 +65,7 @@ class FileActor {
   bool punch();
   bool complain(std::string text);
 
-  const SharedFile& file_;
+  const Doors& doors_;
   const std::size_t begin_;
   const std::size_t most_;
   const Edge edge_;
