@@ -81,6 +81,19 @@ def header_folder(options: argparse.Namespace) -> "str | None":
     return None
 
 
+def configuration(include: str, machine: str, folder: pathlib.Path) -> "list[str]":
+    """Debian's pyconfig.h goes on to that of the compiler's architecture. Where that is not installed, this machine's serves: sizes
+    and byte order are the same for all that wheels are made for."""
+    name = pathlib.Path(include).name
+    ours = next(pathlib.Path("/usr/include").glob(f"*-linux-gnu/{name}/pyconfig.h"), None)
+    if ours is None or pathlib.Path(f"/usr/include/{machine}-linux-gnu/{name}/pyconfig.h").exists():
+        return []
+    theirs = folder / "include" / f"{machine}-linux-gnu" / name
+    theirs.mkdir(parents=True)
+    shutil.copyfile(ours, theirs / "pyconfig.h")
+    return ["-I", str(folder / "include")]
+
+
 def extension(options: argparse.Namespace, machine: str, folder: pathlib.Path) -> "bytes | None":
     """The extension, for every CPython from 3.9 on; None, and why, where it cannot be built."""
     sources, include = sorted((HERE / "native").glob("*.c")), header_folder(options)
@@ -92,7 +105,7 @@ def extension(options: argparse.Namespace, machine: str, folder: pathlib.Path) -
         return None
     target = folder / "_native.abi3.so"
     command = [options.cc, "-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror",
-               "-pthread", "-DPy_LIMITED_API=0x03090000", "-I", include, f"-ffile-prefix-map={TOP}=.",
+               "-pthread", "-DPy_LIMITED_API=0x03090000", "-I", include, *configuration(include, machine, folder), f"-ffile-prefix-map={TOP}=.",
                "-Wl,--build-id=none", "-s", "-o", str(target),
                *(str(source) for source in sources)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

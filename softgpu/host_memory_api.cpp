@@ -51,7 +51,9 @@ bool is_mapped(const void* pointer, std::uint64_t size) {
   const std::uint64_t page = host_page_size();
   const std::uint64_t start = reinterpret_cast<std::uint64_t>(pointer) & ~(page - 1);
   const std::uint64_t length = reinterpret_cast<std::uint64_t>(pointer) + size - start;
-  std::vector<unsigned char> residence((length + page - 1) / page);
+  // Room for the smallest pages that there are: an emulator that plays larger ones counts by its own.
+  constexpr std::uint64_t smallest_page = 4096;
+  std::vector<unsigned char> residence((length + smallest_page - 1) / smallest_page);
   return ::mincore(reinterpret_cast<void*>(start), length, residence.data()) == 0;
 }
 

@@ -3,7 +3,7 @@
 """Makes man pages and shell completion from what is written already: the comments of the public headers, and the
 --help of the tools. So there is one source of each text.
 
-  make_manual.py --include include --out DIR [--tool NAME=PROGRAM ...]
+  make_manual.py --include include --out DIR [--tool NAME=PROGRAM ...] [--emulator WORDS]
 
 writes DIR/man3 (a page for each function of the headers), DIR/man1 (a page for each tool), DIR/man5 (cufile.json),
 DIR/bash and DIR/zsh.
@@ -12,6 +12,7 @@ DIR/bash and DIR/zsh.
 import argparse
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 
@@ -119,8 +120,13 @@ FLAGS = re.compile(r"^ {2,}(-.*?) {2,}(\S.*)$")
 FLAG = re.compile(r"(?:^|, ?)(-{1,2}[A-Za-z][\w-]*)([ =][^,]+)?")
 
 
+EMULATOR = []  # runs the programs of another architecture; scripts are this machine's
+
+
 def help_of(program, *words):
-    result = subprocess.run([program, *words, "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    with open(program, "rb") as file:
+        emulator = EMULATOR if file.read(4) == b"\x7fELF" else []
+    result = subprocess.run([*emulator, program, *words, "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                             timeout=60, check=False)
     if result.returncode != 0:
         sys.exit(f"{program} {' '.join(words)} --help returned {result.returncode}: {result.stderr}")
@@ -303,7 +309,9 @@ def main():
     parser.add_argument("--configuration", type=pathlib.Path, help="docs/reference/configuration.md")
     parser.add_argument("--version", default="")
     parser.add_argument("--tool", action="append", default=[], metavar="NAME=PROGRAM")
+    parser.add_argument("--emulator", default="", help="what runs them in a cross build, with its options")
     options = parser.parse_args()
+    EMULATOR.extend(shlex.split(options.emulator))
     for header in HEADERS:
         text = (options.include / header).read_text(encoding="utf-8")
         found = functions_of(text)

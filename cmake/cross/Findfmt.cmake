@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+# fmt for a cross build: its headers, which serve every machine. Debian's own file for CMake belongs to one architecture.
+find_path(fmt_INCLUDE_DIR fmt/format.h)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(fmt REQUIRED_VARS fmt_INCLUDE_DIR REASON_FAILURE_MESSAGE "install libfmt-dev")
+mark_as_advanced(fmt_INCLUDE_DIR)
+if(fmt_FOUND AND NOT TARGET fmt::fmt-header-only)
+  add_library(fmt::fmt-header-only INTERFACE IMPORTED)
+  set_target_properties(fmt::fmt-header-only PROPERTIES
+    INTERFACE_COMPILE_DEFINITIONS FMT_HEADER_ONLY=1 INTERFACE_INCLUDE_DIRECTORIES "${fmt_INCLUDE_DIR}")
+endif()
