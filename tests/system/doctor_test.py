@@ -6,7 +6,7 @@ import re
 import sys
 import tarfile
 
-from support import SLUICE, SOURCE, contains, environment, equal, main, run, scratch
+from support import BUILD, SLUICE, SOURCE, contains, environment, equal, main, run, scratch
 
 sys.path.insert(0, str(SOURCE / "tests/fixtures"))
 import describe  # noqa: E402  the folder is known only now
@@ -32,10 +32,11 @@ def judged(root, *words):
     return answer["status"], [finding["id"] for finding in answer["findings"]], answer
 
 
-def write_verdict(path, status, ids):
+def write_verdict(path, status, ids, told):
     """Puts the verdict above the description: only where somebody asks for it, to be read in the diff."""
     lines = expand.read(path)[2]
     verdict = [f"status {status}"] + [f"finding {each}" for each in ids]
+    verdict += [f"says {section} {words}" for section, each in told.items() for words in each]
     path.write_text("\n".join(verdict + [""] + "\n".join(lines).strip("\n").split("\n")) + "\n", encoding="utf-8")
 
 
@@ -44,12 +45,16 @@ def test_doctor_gives_each_recorded_machine_its_verdict():
     with scratch() as folder:
         for path in machines():
             status, ids, _ = expand.read(path)
-            found_status, found, _ = judged(laid_out(path.stem, folder))
+            found_status, found, answer = judged(laid_out(path.stem, folder))
             found = list(dict.fromkeys(found))
+            # A section whose words are wanted is named by one of them, whatever it says yet.
+            told = {section: answer["facts"][section] for section in expand.told(path)}
             if os.environ.get("SLUICE_WRITE_VERDICTS"):
-                write_verdict(path, found_status, found)
+                write_verdict(path, found_status, found, told)
             elif (found_status, found) != (status, ids):
                 complaints.append(f"{path.stem}: {found_status} {found}, not {status} {ids}")
+            elif told != expand.told(path):
+                complaints.append(f"{path.stem}: {told}, not {expand.told(path)}")
     equal(complaints, [])
     equal(len(machines()) >= 30, True)
 
@@ -207,6 +212,35 @@ def test_doctor_shows_what_is_there_in_the_sections_that_are_named():
         equal("CUDA" in text, False)
         text = run(SLUICE, "doctor", "fabrics", "--root", laid_out("nvme-rdma-non-optimized", folder), status=1).stdout
         contains(text, " +- nvme2 rdma traddr=10.0.1.5,trsvcid=4420 live non-optimized, reconnects every 10 s for 600 s")
+
+
+def test_doctor_tells_each_gpu_and_card_how_the_one_reaches_the_other():
+    with scratch() as folder:
+        for name, way, proven, against in (("rdma-dgx-h100", "dma-buf", True, ""),
+                                           ("rdma-hidden-pod", "dma-buf", False, ""),
+                                           ("mlnx-ofed-nvidia-fs", "nvidia_peermem", True, "the driver exports no dma-buf"),
+                                           ("rdma-broadcom-late", "none", True, "the card's driver registers no dma-buf")):
+            pairs = judged(laid_out(name, folder), "rdma")[2]["gpudirect_rdma"]
+            equal((name, {(pair["way"], pair["proven"], pair["against_dma_buf"]) for pair in pairs}),
+                  (name, {(way, proven, against)}))
+        pairs = judged(folder / "rdma-dgx-h100", "rdma")[2]["gpudirect_rdma"]
+        equal([(pair["gpu"], pair["device"]) for pair in pairs],
+              [(gpu, card) for gpu in ("0000:1b:00.0", "0000:43:00.0") for card in ("mlx5_0", "mlx5_3")])
+        equal(judged(laid_out("plain-debian", folder), "rdma")[2]["gpudirect_rdma"], [])
+        text = run(SLUICE, "doctor", "rdma", "--root", folder / "plain-debian", status=None).stdout
+        equal(text.splitlines()[:2], ["rdma:", "  no network card with RDMA"])
+
+
+def test_doctor_tries_to_export_memory_where_rdma_is_asked_about():
+    def told(section, **knobs):
+        answer = run(SLUICE, "doctor", section, "--json", env=environment(LD_LIBRARY_PATH=str(BUILD / "softgpu"), **knobs), status=None)
+        return "\n".join(json.loads(answer.stdout)["facts"][section])
+    promised = {"SLUICE_SOFTGPU_RDMA": "1", "SLUICE_SOFTGPU_RDMA_ORDERING": "100"}
+    contains(told("rdma", **promised, SLUICE_SOFTGPU_DMA_BUF="2"),
+             "GPUDirect RDMA yes, dma-buf yes, exported, sees a card's writes in order")
+    contains(told("rdma", **promised, SLUICE_SOFTGPU_DMA_BUF="1"), "dma-buf yes, export refused (801 CUDA_ERROR_NOT_SUPPORTED)")
+    contains(told("rdma", **promised, SLUICE_SOFTGPU_DMA_BUF="2", SLUICE_SOFTGPU_FAIL="cuMemAlloc:1:2"), "export not tried")
+    contains(told("rdma"), "GPUDirect RDMA no, dma-buf no, export refused")
 
 
 def test_doctor_writes_a_script_of_remedies_that_a_shell_can_read():

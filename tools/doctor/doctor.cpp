@@ -8,6 +8,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "doctor/pair_json.h"
 #include "doctor/sections.h"
 
 namespace sluice::doctor {
@@ -63,6 +64,13 @@ std::string reason_for(Ability ability, const Report& report) {
   return "this machine does not have it";
 }
 
+// Each GPU with each card: which way, and what speaks against the others.
+Json ways_of_cards(const Report& report) {
+  Json ways = Json::array();
+  for (const RdmaPair& pair : report.pairs()) ways.push_back(json_of(pair));
+  return ways;
+}
+
 std::string_view verdict_of(int status) {
   constexpr std::array<std::string_view, 4> words = {"fine", "degraded", "broken", "no GPU"};
   return words[static_cast<std::size_t>(status)];
@@ -106,8 +114,11 @@ std::optional<Ability> ability_named(std::string_view name) {
   return std::nullopt;
 }
 
-void try_first() {
-  probes_of(Tree(facts::Root()));
+void try_first(const Wishes& wishes) {
+  const auto& [sections, abilities] = wishes;
+  const bool wants = std::find(sections.begin(), sections.end(), Section::rdma) != sections.end() ||
+                     std::find(abilities.begin(), abilities.end(), Ability::rdma) != abilities.end();
+  probes_of(Tree(facts::Root()), wants ? Exports::always : Exports::where_useful);
 }
 
 Report examine(const std::string& root) {
@@ -188,6 +199,7 @@ std::string as_json(const Report& report, const Wishes& wishes) {
   }
   json["expected_and_missing"] = Json::array();
   for (const Ability ability : unmet(report, wishes)) json["expected_and_missing"].push_back(name_of(ability));
+  if (is_wanted(Section::rdma, wishes)) json["gpudirect_rdma"] = ways_of_cards(report);
   json["facts"] = Json::object();
   for (std::size_t i = 0; i < section_count; ++i) {
     const auto section = static_cast<Section>(i);

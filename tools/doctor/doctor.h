@@ -18,13 +18,14 @@ std::optional<Ability> ability_named(std::string_view name);
 // is this machine.
 Report examine(const std::string& root);
 
-// Tries on this machine what has to be tried before this process starts CUDA.
-void try_first();
-
 struct Wishes {
   std::vector<Section> sections;   // to be shown; empty: all
   std::vector<Ability> abilities;  // that are expected; any makes the report a probe
 };
+
+// Tries on this machine what has to be tried before this process starts CUDA. With the section or the ability rdma
+// among the wishes, also whether memory of each GPU can be exported.
+void try_first(const Wishes& wishes);
 
 // 0 fine, 1 degraded, 2 broken, 3 no GPU. Of a probe: 0 when all that is expected is there, else 2, or 3 without any
 // GPU.

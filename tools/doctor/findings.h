@@ -8,17 +8,20 @@
 #include "doctor/finding.h"
 #include "doctor/findings_driver.h"
 #include "doctor/findings_host.h"
+#include "doctor/findings_rdma.h"
 #include "doctor/findings_storage.h"
 
 namespace sluice::doctor {
 
-inline constexpr std::size_t finding_count = driver_findings.size() + host_findings.size() + storage_findings.size();
+inline constexpr std::size_t finding_count =
+    driver_findings.size() + host_findings.size() + storage_findings.size() + rdma_findings.size();
 
 inline constexpr std::array<Finding, finding_count> findings = [] {
   std::array<Finding, finding_count> all{};
   std::size_t next = 0;
   for (const Finding& finding : driver_findings) all[next++] = finding;
   for (const Finding& finding : storage_findings) all[next++] = finding;
+  for (const Finding& finding : rdma_findings) all[next++] = finding;
   for (const Finding& finding : host_findings) all[next++] = finding;
   return all;
 }();

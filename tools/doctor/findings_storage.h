@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Findings about file systems, drives, fabrics and RDMA.
+// Findings about file systems, drives and fabrics.
 #pragma once
 
 #include <array>
@@ -130,41 +130,6 @@ inline constexpr std::array storage_findings{
             "a broken link ends the reading", "Connect a second address of the target."},
     Finding{"fabrics.host_memory", Section::fabrics, Harm::fine, "{subsystem} is reached by {transport}",
             "its queues take no pages of GPU memory, so bytes go through host memory", "Nothing to do."},
-
-    // rdma
-    Finding{"rdma.dma_buf", Section::rdma, Harm::fine, "network cards can reach GPU memory by dma-buf",
-            "driver and kernel have both halves of it, and no further module is needed", "Nothing to do."},
-    Finding{"rdma.peermem", Section::rdma, Harm::fine, "network cards can reach GPU memory by nvidia_peermem",
-            "it is loaded, and ib_core registers peer memory", "Nothing to do; dma-buf is what NVIDIA advises by now."},
-    Finding{"rdma.peermem_cannot", Section::rdma, Harm::degraded,
-            "nvidia_peermem is wanted, and ib_core has no ib_register_peer_memory_client",
-            "the kernel's own RDMA and DOCA from 3.4 on do not have it, only MLNX_OFED did",
-            "Use dma-buf (open GPU module, kernel 5.12 or later) and drop nvidia_peermem from /etc/modules-load.d."},
-    Finding{"rdma.peermem_not_loaded", Section::rdma, Harm::degraded,
-            "ib_core can register peer memory, and nvidia_peermem is not loaded",
-            "the closed GPU module has no dma-buf, so this module is the only way",
-            "Load it: `modprobe nvidia-peermem`."},
-    Finding{"rdma.legacy_module", Section::rdma, Harm::advice, "nv_peer_mem is loaded",
-            "the old module of the driver's days before 470",
-            "Replace it: `modprobe -r nv_peer_mem && modprobe nvidia-peermem`."},
-    Finding{"rdma.no_way", Section::rdma, Harm::advice, "network cards cannot reach GPU memory",
-            "neither dma-buf (open GPU module) nor nvidia_peermem is there", "Install the open flavour of the driver."},
-    Finding{"rdma.unified", Section::rdma, Harm::advice, "{gpu} has no GPUDirect RDMA",
-            "its memory is the CPU's: cards reach it as host memory", "Register host memory with the card."},
-    Finding{"rdma.port_down", Section::rdma, Harm::degraded, "{device} port {port} is {state}",
-            "no cable, no link partner, or no subnet manager", "Look at it: `rdma link show`."},
-    Finding{"rdma.soft_roce", Section::rdma, Harm::advice, "{device} is RDMA in software",
-            "it copies by the CPU and cannot reach GPU memory", "Use it for tests only."},
-    Finding{
-        "rdma.pod_without_nic", Section::rdma, Harm::degraded,
-        "network cards with RDMA are on the bus, and /dev/infiniband is missing", "this container was not given them",
-        "Give it one: a resource rdma/... of the network operator, or --device=/dev/infiniband; the driver container "
-        "needs driver.rdma.enabled."},
-    Finding{"rdma.foreign_address", Section::rdma, Harm::degraded, "{key} has {address}, which no interface here has",
-            "the list wants the addresses of this machine's own cards, not the servers'",
-            "Write the cards' own addresses: `ip -4 addr`."},
-    Finding{"rdma.address_unusable", Section::rdma, Harm::degraded, "{key} has {address}, which cannot be used",
-            "{why}", "Write addresses of cards with RDMA: `rdma link show`, `ip -4 addr`."},
 };
 
 }  // namespace sluice::doctor

@@ -108,4 +108,19 @@ DkmsState dkms_of(const Machine& machine, const std::string& name) {
   return state;
 }
 
+std::string symbol_in_log(const Machine& machine, std::string name, std::string_view before) {
+  const std::string log = machine.tree.is_the_machine() ? kernel_log() : machine.tree.text("/sluice/kernel-log");
+  std::string plain = name;
+  std::replace(plain.begin(), plain.end(), '-', '_');
+  std::replace(name.begin(), name.end(), '_', '-');
+  std::string symbol;
+  for (const std::string& line : split(log, '\n')) {
+    const std::size_t at = line.find(before);
+    if (at == std::string::npos || (!contains(line, plain) && !contains(line, name))) continue;
+    const std::vector<std::string> behind = words(std::string_view(line).substr(at + before.size()));
+    if (!behind.empty()) symbol = behind.front();
+  }
+  return symbol;
+}
+
 }  // namespace sluice::doctor

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "doctor/machine.h"
@@ -25,5 +26,9 @@ struct DkmsState {
   std::vector<std::string> kernels;   // that it is built for
 };
 DkmsState dkms_of(const Machine& machine, const std::string& name);
+
+// The word behind `before` in the last line of the kernel's log about this module that has it: the symbol that the
+// kernel names. "" where there is none, or no log.
+std::string symbol_in_log(const Machine& machine, std::string name, std::string_view before);
 
 }  // namespace sluice::doctor

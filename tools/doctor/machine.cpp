@@ -106,10 +106,12 @@ std::vector<MountedFs> read_mounts(const Tree& tree) {
 
 // All that any section asks for: the list is read once, it is long.
 const std::vector<std::string>& wanted_symbols() {
-  static const std::vector<std::string> names = {"pci_p2pdma_add_resource",        "nvidia_p2p_get_pages",
-                                                 "ib_register_peer_memory_client", "nvme_v1_register_nvfs_dma_ops",
-                                                 "nvme_v2_register_nvfs_dma_ops",  "ib_umem_dmabuf_get",
-                                                 "dma_buf_io_ctx_create",          "vfs_read"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list = {"pci_p2pdma_add_resource", "nvidia_p2p_get_pages", "nvme_v1_register_nvfs_dma_ops",
+                                     "nvme_v2_register_nvfs_dma_ops", "dma_buf_io_ctx_create"};
+    for (const std::string_view name : facts::rdma_symbols()) list.emplace_back(name);
+    return list;
+  }();
   return names;
 }
 
@@ -192,6 +194,7 @@ Machine::Machine(const Tree& read_from) : tree(read_from), probes(probes_of(read
   mounts = read_mounts(tree);
   bus = topology::read_machine(tree.root(), topology::told_by_lines(probes.text()));
   symbols = read_symbols(tree);
+  rdma = facts::rdma_kernel_facts(tree.root(), {symbols.begin(), symbols.end()}, symbols.contains("vfs_read"));
   in_container = looks_like_a_container(tree, probes);
   wsl = contains(tree.text("/proc/version"), "microsoft") || contains(kernel, "microsoft");
   hypervisor = hypervisor_of(tree);

@@ -12,6 +12,7 @@
 #include "doctor/probes.h"
 #include "doctor/tree.h"
 #include "facts/block.h"
+#include "facts/gpudirect_rdma.h"
 #include "facts/mount.h"
 #include "topology/machine.h"
 
@@ -81,6 +82,7 @@ struct Machine {
   bool has_symbol(const std::string& name) const { return symbols.contains(name); }
 
   std::set<std::string> symbols;
+  facts::RdmaKernelFacts rdma;
 };
 
 Card read_card(const Tree& tree, const std::string& address);

@@ -21,22 +21,6 @@ void judge_doca(const Machine& machine, Report& report) {
   report.add(finding_at("nvidia_fs.doca_for_kernel"), {{"kernel", machine.kernel}, {"ofed", ofed}});
 }
 
-std::string log_of(const Machine& machine) {
-  return machine.tree.is_the_machine() ? kernel_log() : machine.tree.text("/sluice/kernel-log");
-}
-
-// The word behind `before` in the last line about nvidia-fs that has it: the symbol that the kernel names.
-std::string symbol_behind(const std::string& log, std::string_view before) {
-  std::string symbol;
-  for (const std::string& line : split(log, '\n')) {
-    const std::size_t at = line.find(before);
-    if (at == std::string::npos || (!contains(line, "nvidia_fs") && !contains(line, "nvidia-fs"))) continue;
-    const std::vector<std::string> behind = words(std::string_view(line).substr(at + before.size()));
-    if (!behind.empty()) symbol = behind.front();
-  }
-  return symbol;
-}
-
 // One cause is told: the first of these that holds, from what is certain to what is likely.
 void judge_unloaded(const Machine& machine, Report& report) {
   const std::string file = module_file(machine, module_name);
@@ -48,9 +32,8 @@ void judge_unloaded(const Machine& machine, Report& report) {
   judge_doca(machine, report);
   const ModInfo info = modinfo_of(machine, module_name);
   const auto field = [&info](const char* name) { return info.contains(name) ? info.at(name) : std::string(); };
-  const std::string log = log_of(machine);
-  const std::string refused = symbol_behind(log, "disagrees about version of symbol");
-  const std::string unknown = symbol_behind(log, "Unknown symbol");
+  const std::string refused = symbol_in_log(machine, module_name, "disagrees about version of symbol");
+  const std::string unknown = symbol_in_log(machine, module_name, "Unknown symbol");
   Values values = {{"version", dkms.version.empty() ? field("version") : dkms.version},
                    {"kernel", machine.kernel},
                    {"driver", machine.driver}};
@@ -125,7 +108,7 @@ void judge_loaded(const Machine& machine, Report& report) {
   }
   if (!machine.tree.has("/dev/nvidia-fs0")) report.add(finding_at("nvidia_fs.no_nodes"));
   judge_doca(machine, report);
-  if (std::string symbol = symbol_behind(log_of(machine), "no symbol version for"); !symbol.empty()) {
+  if (std::string symbol = symbol_in_log(machine, module_name, "no symbol version for"); !symbol.empty()) {
     report.add(finding_at("nvidia_fs.no_symbol_version"), {{"version", machine.nvfs}, {"symbol", std::move(symbol)}});
   }
 }

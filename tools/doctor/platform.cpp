@@ -38,8 +38,10 @@ std::string iommu_of(const Machine& machine) {
 }
 
 void fill_rdma(const Machine& machine, const Report& report, Platform& platform) {
-  platform.dma_buf = report.has(finding_at("rdma.dma_buf"));
-  platform.peer_memory = machine.has_module("nvidia_peermem") && machine.has_symbol("ib_register_peer_memory_client");
+  platform.rdma_pairs = report.pairs();
+  platform.dma_buf = std::any_of(report.pairs().begin(), report.pairs().end(),
+                                 [](const RdmaPair& pair) { return pair.way == "dma-buf"; });
+  platform.peer_memory = machine.rdma.peermem_loaded && machine.rdma.core_registers_peers;
   for (const std::string& device : machine.tree.names("/sys/class/infiniband")) {
     platform.rdma_devices.push_back(device);
     for (const std::string& port : machine.tree.names("/sys/class/infiniband/" + device + "/ports")) {

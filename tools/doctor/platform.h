@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "doctor/report.h"
+
 namespace sluice::doctor {
 
 struct PlatformGpu {
@@ -44,6 +46,7 @@ struct Platform {
   std::vector<std::string> nvfs_hooks;
   bool peer_memory = false;  // nvidia_peermem is loaded, and there is something to register it with
   bool dma_buf = false;      // network cards reach GPU memory by dma-buf
+  std::vector<RdmaPair> rdma_pairs;
   std::vector<std::string> rdma_devices;
   int rdma_up = 0;
   int rdma_down = 0;

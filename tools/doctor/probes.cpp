@@ -23,7 +23,9 @@
 #include <string_view>
 #include <utility>
 
+#include "doctor/export_trial.h"
 #include "doctor/peers.h"
+#include "facts/read.h"
 #include "topology/told.h"
 
 namespace sluice::doctor {
@@ -94,11 +96,12 @@ void tell(int fd, const std::string& text) {
 }
 
 // In the child. What comes first is known even where what comes later hangs.
-void ask_cuda(int answers) {
+void ask_cuda(int answers, bool exports) {
   void* const library = dlopen(cuda_library, RTLD_NOW);
   int devices = 0;
   tell(answers, ask_driver(library, devices));
   if (devices > 1) tell(answers, ask_peers(library, std::min(devices, most_devices)));
+  for (int i = 0; exports && i < std::min(devices, most_devices); ++i) tell(answers, ask_export(library, i));
 }
 
 // What was said before time was up, and whether it was.
@@ -119,7 +122,7 @@ std::pair<std::string, bool> read_for_a_while(int fd) {
   }
 }
 
-std::string try_cuda() {
+std::string try_cuda(bool exports) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return {};
   const pid_t child = fork();
@@ -128,7 +131,7 @@ std::string try_cuda() {
     const int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
     dup2(nothing, STDOUT_FILENO);
     dup2(nothing, STDERR_FILENO);
-    ask_cuda(ends[1]);
+    ask_cuda(ends[1], exports);
     _exit(0);
   }
   close(ends[1]);
@@ -218,16 +221,18 @@ std::vector<std::string> Probes::all(const std::string& key) const {
   return found;
 }
 
-std::string try_probes() {
+std::string try_probes(Exports exports) {
+  // Memory of the GPU is asked for where a card could use it.
+  const bool tries = exports == Exports::always || !facts::list_names("/sys/class/infiniband").empty();
   utsname machine{};
   uname(&machine);
-  return fmt::format("arch {}\nuid {}\n", machine.machine, getuid()) + try_cuda() + try_rings() + limits() +
+  return fmt::format("arch {}\nuid {}\n", machine.machine, getuid()) + try_cuda(tries) + try_rings() + limits() +
          variables() + topology::to_lines({.addresses = topology::own_addresses()});
 }
 
-Probes probes_of(const Tree& tree) {
+Probes probes_of(const Tree& tree, Exports exports) {
   if (!tree.is_the_machine()) return Probes(tree.text("/sluice/probes"));
-  static const std::string answers = try_probes();
+  static const std::string answers = try_probes(exports);
   return Probes(answers);
 }
 

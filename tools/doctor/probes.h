@@ -3,6 +3,7 @@
 // On the machine itself they are tried; a recorded tree has the answers in /sluice/probes, one a line: "key words...".
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -27,12 +28,16 @@ class Probes {
   std::multimap<std::string, std::string> lines_;
 };
 
+// Whether memory of each GPU is exported as a dma-buf, which takes a context on it: only where there is a network card
+// with RDMA, or because it was asked for.
+enum class Exports : std::uint8_t { where_useful, always };
+
 // Tries them on this machine, in well under two seconds: what does not come back in time is "hangs".
-std::string try_probes();
+std::string try_probes(Exports exports);
 
 // The tree's own, or what trying them gives where it is the machine: tried once, at the first call. That has to be
 // before this process starts CUDA: in a child of one that has, cuInit fails.
-Probes probes_of(const Tree& tree);
+Probes probes_of(const Tree& tree, Exports exports = Exports::where_useful);
 
 // Lines of the kernel's log that speak of GPUs, storage and the IOMMU. Needs root, or dmesg_restrict=0.
 std::string kernel_log();

@@ -52,6 +52,13 @@ std::string_view name_of(Ability ability) {
   return names[static_cast<std::size_t>(ability)];
 }
 
+std::string words_about(const RdmaPair& pair) {
+  if (pair.way == "dma-buf") return pair.proven ? pair.way : pair.way + ", as far as can be seen";
+  if (pair.way != "none") return pair.way + ", since " + pair.against_dma_buf;
+  const bool alike = pair.against_dma_buf == pair.against_peermem;
+  return pair.way + ": " + pair.against_dma_buf + (alike ? "" : "; " + pair.against_peermem);
+}
+
 void Report::add(std::size_t index, const Values& values) {
   const Finding& row = findings.at(index);
   Found found{&row, filled(row.sign, values), filled(row.cause, values), filled(row.remedy, values)};

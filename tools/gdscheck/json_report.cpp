@@ -7,6 +7,7 @@
 
 #include "common/driver.h"
 #include "doctor/nvfs_report.h"
+#include "doctor/pair_json.h"
 #include "gdscheck/sections.h"
 #include "sluice.h"
 
@@ -45,6 +46,13 @@ Json gpus() {
   return list;
 }
 
+// As in the JSON of `sluice doctor`.
+Json rdma_pairs() {
+  Json list = Json::array();
+  for (const doctor::RdmaPair& pair : platform().rdma_pairs) list.push_back(doctor::json_of(pair));
+  return list;
+}
+
 }  // namespace
 
 void print_json(const std::string& failure) {
@@ -58,11 +66,8 @@ void print_json(const std::string& failure) {
                        {"hooks", doctor::nvfs_report_of("").hooks},
                        {"used", !setting_is("sluice.nvfs", "\"off\"")}};
   json["p2pdma"] = {{"used", p2pdma_is_used()}, {"ready", facts.p2pdma_ready}, {"why_not", facts.why_no_p2pdma}};
-  json["rdma"] = {{"peer_memory", facts.peer_memory},
-                  {"dma_buf", facts.dma_buf},
-                  {"devices", facts.rdma_devices},
-                  {"ports_up", facts.rdma_up},
-                  {"ports_down", facts.rdma_down}};
+  json["rdma"] = {{"peer_memory", facts.peer_memory}, {"dma_buf", facts.dma_buf},  {"pairs", rdma_pairs()},
+                  {"devices", facts.rdma_devices},    {"ports_up", facts.rdma_up}, {"ports_down", facts.rdma_down}};
   json["iommu"] = facts.iommu;
   json["acs_bridges"] = facts.acs_bridges;
   json["kernel_driver"] = facts.kernel_driver;

@@ -133,6 +133,18 @@ void print_nvfs_notes() {
   if (pairs == 0) fmt::print(" note:   nothing yet; `sluice explain FILE` makes the trial for a file's storage\n");
 }
 
+// Which way cards reach GPU memory, and what is in the way: each once, there may be many cards.
+void print_rdma_notes() {
+  std::vector<std::string> told;
+  for (const doctor::RdmaPair& pair : platform().rdma_pairs) {
+    const std::string words = words_about(pair);
+    if (std::find(told.begin(), told.end(), words) != told.end()) continue;
+    told.push_back(words);
+    fmt::print(" note: GPU {} and {}: {}\n", printable(pair.gpu), printable(pair.device), printable(words));
+  }
+  if (!told.empty()) fmt::print(" note: more of that: sluice doctor rdma\n");
+}
+
 std::string kernel_driver_status() {
   const std::string& flavour = platform().kernel_driver;
   if (flavour.empty()) return "Not installed";
@@ -210,6 +222,7 @@ void print_driver() {
   fmt::print(" --rdma devices        : {}\n",
              facts.rdma_devices.empty() ? "Not configured" : joined(facts.rdma_devices));
   fmt::print(" --rdma_device_status  : Up: {} Down: {}\n", facts.rdma_up, facts.rdma_down);
+  print_rdma_notes();
   print_nvfs_notes();
   if (!p2pdma_is_used() && facts.gpu_works) {
     fmt::print(" note: NVMe P2PDMA: {}\n",

@@ -67,7 +67,7 @@ int examine_and_tell(const DoctorOptions& options) {
     throw ToolError("A recorded tree has no files to try.", "Leave the file or --root out.", bad_command_line);
   }
   for (const std::string& file : files) want_there(file);
-  if (!files.empty()) doctor::try_first();
+  if (root.empty()) doctor::try_first(wishes);
   std::string lines;
   std::vector<doctor::Trial> trials;
   for (const std::string& file : files) {
