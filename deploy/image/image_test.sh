@@ -21,6 +21,9 @@ inside() { chroot "$folder/root" "$@"; }
 inside sluice-csi --version
 inside sluice version >/dev/null
 for program in mkfs.xfs mkfs.ext4 blkid xfs_io; do inside "$program" -V >/dev/null 2>&1 || { echo "$program does not start"; exit 1; }; done
+if ldconfig -p | grep -q 'libssl\.so\.3 '; then
+  for library in libssl.so.3 libcrypto.so.3; do [ -e "$folder/root/usr/lib/$library" ] || { echo "$library is missing"; exit 1; }; done
+fi
 inside xfs_growfs -V >/dev/null
 inside resize2fs 2>&1 | grep -q Usage
 inside sh -c 'mkdir -p /kit && cp -a /usr/lib/sluice/kit/. /kit/ && ls /kit/libcufile.so.0 /kit/cufile.json' >/dev/null

@@ -2,6 +2,7 @@
 #include "core/cdi.h"
 
 #include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "core/mounts.h"
@@ -13,10 +14,19 @@ namespace {
 
 constexpr const char* inside = "/usr/lib/sluice";  // where a pod finds the kit
 
+// Two drives in one pod have a variable each.
+std::string variable_part(std::string drive) {
+  for (char& letter : drive) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(letter)) != 0;
+    letter = plain ? static_cast<char>(std::toupper(static_cast<unsigned char>(letter))) : '_';
+  }
+  return drive;
+}
+
 }  // namespace
 
-std::string cdi_name(const CdiOptions& options) {
-  return options.kind + "=all";
+std::string cdi_name(const CdiOptions& options, const std::string& device) {
+  return options.kind + "=" + device;
 }
 
 std::string cdi_spec(const CdiOptions& options) {
@@ -34,6 +44,13 @@ std::string cdi_spec(const CdiOptions& options) {
   spec["cdiVersion"] = "0.5.0";
   spec["kind"] = options.kind;
   spec["devices"] = {{{"name", "all"}, {"containerEdits", edits}}};
+  // A drive's volume comes by its claim; what a pod needs besides is the same for each, and told which one it was
+  // given.
+  for (const std::string& drive : options.drives) {
+    Json own = edits;
+    own["env"].push_back("SLUICE_CSI_DRIVE_" + variable_part(drive) + "=" + drive);
+    spec["devices"].push_back({{"name", drive}, {"containerEdits", own}});
+  }
   return spec.dump(2) + "\n";
 }
 

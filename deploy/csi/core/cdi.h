@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "facts/root.h"
 
@@ -11,8 +12,9 @@ namespace sluice::csi {
 struct CdiOptions {
   std::string folder = "/var/run/cdi";
   std::string kind = "sluice.dev/gds";
-  std::string kit;   // on the host
-  facts::Root root;  // where /dev/nvidia-fs* are looked for
+  std::string kit;                  // on the host
+  std::vector<std::string> drives;  // a device each besides "all", for claims of dynamic resource allocation
+  facts::Root root;                 // where /dev/nvidia-fs* are looked for
 };
 
 // The library's folder, read-only, the variable that names its configuration, and the nodes of nvidia-fs where there
@@ -22,7 +24,7 @@ std::string cdi_spec(const CdiOptions& options);
 // Writes it beside its place and renames it. Nothing is written where it stands already.
 void write_cdi_spec(const CdiOptions& options);
 
-// "sluice.dev/gds=all"
-std::string cdi_name(const CdiOptions& options);
+// "sluice.dev/gds=all", or of a drive.
+std::string cdi_name(const CdiOptions& options, const std::string& device = "all");
 
 }  // namespace sluice::csi

@@ -61,7 +61,21 @@ std::string DriverState::open_all(std::vector<std::string>& names, Open open) {
   return why;
 }
 
+std::vector<DraDrive> DriverState::drives() {
+  std::vector<DraDrive> all;
+  for (Backend* const backend : volumes_.backends()) {
+    const std::string name = backend->drive({});
+    if (name.empty()) continue;
+    all.push_back(dra_drive(name, {}));
+    // A pool has a file for trials; of a drive that is cut into partitions nobody knows what to read.
+    if (backend->kind() == BackendKind::directory)
+      all.back().verified = trials_.of(name, backend->trial_file({})).direct == Direct::verified;
+  }
+  return all;
+}
+
 std::string DriverState::why_not_ready() {
+  if (at_probe_) at_probe_();
   const std::lock_guard lock(mutex_);
   std::string why = open_all(missing_pools_, [&](const std::string& pool) {
     volumes_.add(

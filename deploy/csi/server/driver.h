@@ -3,12 +3,14 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/controller_service.h"
+#include "core/dra.h"
 #include "core/locks.h"
 #include "core/node_service.h"
 #include "core/quota.h"
@@ -31,6 +33,9 @@ struct Settings {
   std::string sluice = "sluice";
   std::string device_plugins;  // kubelet's folder; "" for no device plugin
   std::string cdi = "/var/run/cdi";
+  bool dra = false;  // the plugin for dynamic resource allocation
+  std::string kube;  // the API server; "" for the cluster's own
+  std::string account = "/var/run/secrets/kubernetes.io/serviceaccount";
   std::string registration;      // kubelet's plugins_registry; "" to be registered by another program
   std::string kubelet_endpoint;  // the socket's path as kubelet sees it; "" when it is the same
 };
@@ -41,6 +46,11 @@ class DriverState {
 
   // "" when every backend is there; else what is missing. Asking tries again.
   std::string why_not_ready();
+
+  // What is done at each of kubelet's probes, besides. Set before calls are served.
+  void at_probe(std::function<void()> action) { at_probe_ = std::move(action); }
+  // The drives below the backends, as the scheduler sees them.
+  std::vector<DraDrive> drives();
 
   const Settings& settings() const { return settings_; }
   ControllerService& controller() { return controller_; }
@@ -61,6 +71,7 @@ class DriverState {
   std::vector<std::string> missing_pools_;  // that could not be opened
   std::vector<std::string> missing_drives_;
   std::string last_told_;
+  std::function<void()> at_probe_;
 };
 
 }  // namespace sluice::csi

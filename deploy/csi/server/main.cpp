@@ -16,8 +16,10 @@
 #include "base/version.h"
 #include "core/log.h"
 #include "core/refusal.h"
+#include "facts/read.h"
 #include "server/convert.h"
 #include "server/device_plugin.h"
+#include "server/dra_plugin.h"
 #include "server/driver.h"
 #include "server/services.h"
 #include "server/socket.h"
@@ -83,7 +85,14 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--kubelet-endpoint", line.settings.kubelet_endpoint, "The socket's path as kubelet sees it");
   app.add_option("--device-plugins", line.settings.device_plugins,
                  "kubelet's folder device-plugins, to offer DOMAIN/gds there");
-  app.add_option("--cdi", line.settings.cdi, "The folder for the CDI spec of that resource")
+  app.add_flag("--dra", line.settings.dra,
+               "Offer the drives with their bandwidth to the scheduler, as gds.DOMAIN (dynamic resource allocation)");
+  app.add_option("--kube", line.settings.kube,
+                 "The API server, for --dra: https://HOST:PORT; the cluster's own unless given");
+  app.add_option("--account", line.settings.account,
+                 "The folder with the service account's token and ca.crt, for --dra")
+      ->default_val("/var/run/secrets/kubernetes.io/serviceaccount");
+  app.add_option("--cdi", line.settings.cdi, "The folder for the CDI specs of that resource and of drives")
       ->default_val("/var/run/cdi");
   app.add_option("--lock-wait", line.lock_wait, "Seconds to wait for an older process to leave the socket")
       ->default_val(10);
@@ -125,11 +134,34 @@ std::unique_ptr<grpc::Server> listen(const std::string& path, const std::vector<
   return server;
 }
 
+// Beside the driver's own socket, and so where kubelet sees it, too.
+std::unique_ptr<DraPlugin> offer_drives(DriverState& driver) {
+  const Settings& settings = driver.settings();
+  const auto beside = [](const std::string& path) { return std::string(facts::parent_path(path)) + "/dra.sock"; };
+  DraOptions options;
+  options.socket = beside(settings.endpoint);
+  options.kubelet_endpoint = settings.kubelet_endpoint.empty() ? options.socket : beside(settings.kubelet_endpoint);
+  options.registration = settings.registration;
+  options.kube = settings.kube;
+  options.account = settings.account;
+  options.cgroups = settings.service.cgroups;
+  options.names = {"gds." + settings.service.names.domain, settings.service.names.domain + "/drive",
+                   settings.service.node};
+  options.cdi.folder = settings.cdi;
+  options.cdi.kind = options.names.cdi;
+  options.cdi.kit = settings.service.kit;
+  options.drives = [&driver] { return driver.drives(); };
+  auto plugin = std::make_unique<DraPlugin>(std::move(options));
+  driver.at_probe([&plugin = *plugin] { plugin.wake(); });
+  return plugin;
+}
+
 int serve(const Settings& settings, const sigset_t& ends) {
   umask(0077);
   const SocketLock lock(settings.endpoint, settings.lock_wait);
   DriverState driver(settings);
   driver.why_not_ready();
+  const std::unique_ptr<DraPlugin> dra = settings.dra ? offer_drives(driver) : nullptr;
   const auto identity = identity_service(driver);
   const auto controller = controller_service(driver);
   const auto node = node_service(driver);
@@ -149,8 +181,11 @@ int serve(const Settings& settings, const sigset_t& ends) {
   }
   std::unique_ptr<DevicePlugin> device_plugin;
   if (!settings.device_plugins.empty()) {
-    device_plugin = std::make_unique<DevicePlugin>(DevicePluginOptions{
-        settings.device_plugins, {settings.cdi, settings.service.names.domain + "/gds", settings.service.kit, {}}});
+    CdiOptions cdi;
+    cdi.folder = settings.cdi;
+    cdi.kind = settings.service.names.domain + "/gds";
+    cdi.kit = settings.service.kit;
+    device_plugin = std::make_unique<DevicePlugin>(DevicePluginOptions{settings.device_plugins, std::move(cdi)});
   }
   log_line("info",
            fmt::format("{} {} serves {} as {}.", settings.service.names.of(settings.service.driver),
@@ -174,6 +209,10 @@ void check(const CommandLine& line) {
   if (!settings.device_plugins.empty() && settings.service.kit.empty()) {
     refuse(Code::invalid_argument, "--device-plugins offers the library, and none is named. Give --kit, too.");
   }
+  if (settings.dra && (settings.registration.empty() || settings.service.kit.empty())) {
+    refuse(Code::invalid_argument,
+           "--dra wants to be registered, and offers the library. Give --registration and --kit, too.");
+  }
   for (const std::string& pool : settings.pools) {
     if (!pool.starts_with('/')) refuse(Code::invalid_argument, "--pool wants an absolute path, and not " + pool + ".");
   }
@@ -194,6 +233,8 @@ int run(int count, char** words) {
   line.settings.lock_wait = std::chrono::seconds(line.lock_wait);
   line.settings.endpoint = path_of(line.endpoint);
   check(line);
+  // An API server that goes away in the middle of a request is an error of that request.
+  signal(SIGPIPE, SIG_IGN);
   // Before any thread: all inherit it, and one waits.
   sigset_t ends;
   sigemptyset(&ends);

@@ -21,8 +21,27 @@ SKIPPED = 77
 OUTPUTS = {"default.yaml": [], "full.yaml": ["-f", str(HERE / "full-values.yaml")]}
 # Fields that are newer than the Debian package of the Python client (22.6, Kubernetes 1.22).
 NEWER = {"V1CSIDriverSpec": {"seLinuxMount"}}
-# Kinds that are no built-in types of that client.
-UNKNOWN_KINDS = {"VolumeSnapshotClass", "VolumeSnapshot", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "PodMonitor"}
+NEWER["V1PodSpec"] = {"resourceClaims"}
+NEWER["V1ResourceRequirements"] = {"claims"}
+# Kinds that are newer, or no built-in types: the fields that may stand at each place. None: whatever stands there is not looked at.
+METADATA = {"name": None, "namespace": None, "labels": None}
+MATCH = {"objectSelector": {"matchLabels": None}, "resourceRules": [{"apiGroups": None, "apiVersions": None, "operations": None, "resources": None}]}
+DEVICE_REQUEST = {"deviceClassName": None, "selectors": [{"cel": {"expression": None}}], "count": None, "allocationMode": None,
+                  "capacity": {"requests": None}}
+FIELDS = {
+    "DeviceClass": {"spec": {"selectors": [{"cel": {"expression": None}}]}},
+    "ResourceClaimTemplate": {"spec": {"metadata": METADATA, "spec": {"devices": {
+        "requests": [{"name": None, "exactly": DEVICE_REQUEST}],
+        "constraints": [{"requests": None, "matchAttribute": None}]}}}},
+    "MutatingAdmissionPolicy": {"spec": {"matchConstraints": MATCH, "failurePolicy": None, "reinvocationPolicy": None, "mutations": [
+        {"patchType": None, "applyConfiguration": {"expression": None}}]}},
+    "MutatingAdmissionPolicyBinding": {"spec": {"policyName": None}},
+    "VolumeAttributesClass": {"driverName": None, "parameters": None},
+    "VolumeSnapshotClass": {"driver": None, "deletionPolicy": None, "parameters": None},
+    "VolumeSnapshot": {"spec": {"volumeSnapshotClassName": None, "source": {"persistentVolumeClaimName": None}}},
+    "PodMonitor": {"spec": {"selector": {"matchLabels": None}, "podMetricsEndpoints": [{"port": None, "interval": None, "path": None, "relabelings": None}],
+                            "namespaceSelector": None}},
+}
 
 
 def skip(reason):
@@ -136,10 +155,24 @@ def unknown_fields(value, kind, where, models):
     return found
 
 
+def fields_beside(value, known, where):
+    """The paths of fields that are not written down in FIELDS."""
+    if known is None:
+        return []
+    if isinstance(known, list):
+        if not isinstance(value, list):
+            return [f"{where} is no list"]
+        return [each for i, item in enumerate(value) for each in fields_beside(item, known[0], f"{where}[{i}]")]
+    if not isinstance(value, dict):
+        return [f"{where} is {value!r}, and has to be an object"]
+    return [each for key, item in value.items() for each in
+            (fields_beside(item, known[key], f"{where}.{key}") if key in known else [f"{where}.{key} is no field of it"])]
+
+
 def complaints_about(document, models):
     kind = document["kind"]
-    if kind in UNKNOWN_KINDS:
-        return []
+    if kind in FIELDS:
+        return fields_beside(document, {"apiVersion": None, "kind": None, "metadata": METADATA, **FIELDS[kind]}, kind)
     version = document["apiVersion"].split("/")[-1]
     name = f"{version[0].upper()}{version[1:]}{kind}"
     if getattr(models, name, None) is None:
@@ -154,7 +187,8 @@ def test_kubernetes_knows_every_field_of_the_chart_and_of_the_guide():
     if complaints:
         raise AssertionError("\n".join(complaints))
     misspelt = {"kind": "StorageClass", "apiVersion": "storage.k8s.io/v1", "provisioner": "x", "volumeBindingModes": "x"}
-    if not complaints_about(misspelt, models):
+    newer = {"kind": "DeviceClass", "apiVersion": "resource.k8s.io/v1", "metadata": {"name": "x"}, "spec": {"selektors": []}}
+    if not complaints_about(misspelt, models) or not complaints_about(newer, models):
         raise AssertionError("a misspelt field is not noticed")
 
 
