@@ -46,6 +46,8 @@ class Case:
         return self.core or any(self.is_touched_by(pathlib.PurePosixPath(path)) for path in paths)
 
     def is_touched_by(self, path):
+        if path.parts[:2] == ("deploy", "csi"):
+            return self.script == "csi.sh"
         if path.parts[0] == "src" and len(path.parts) > 2:
             return path.parts[1] in self.touched_by
         if path.parts[:2] == ("tests", "lab") and path.parts[2].startswith("power") or path.name.startswith("power_"):
@@ -107,6 +109,8 @@ CASES = [
     Case("fabrics", "NVMe/TCP and NVMe/RDMA; paths that go and come back under load", "fabrics.sh",
          drives=(GPU0, PLN0, PLN1), settings={"LAB_CLIENTS": "pread cufile"},
          touched_by=("core", "facts", "observe", "paths", "process")),
+    Case("kubernetes", "volumes of sluice-csi: quotas, the direct path, bandwidths, paths that go and come back under load", "csi.sh",
+         drives=(GPU0, PLN0, PLN1), touched_by=("facts", "paths")),
     Case("project", "the project's own tests on file systems on NVMe drives", "project.sh",
          drives=(GPU0, PLN0, PLN1, PLN2), memory_mebibytes=2048, touched_by=(*MOVING, "facts", "request"),
          # Of the parts those that speak to the kernel about files, of the contract what moves their bytes, of the matrix
