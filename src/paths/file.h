@@ -2,6 +2,7 @@
 // A registered file, as paths see it.
 #pragma once
 
+#include <cstdint>
 #include <utility>
 
 #include "cufile.h"
@@ -46,6 +47,7 @@ struct File {
   io::PrivateFile buffered;  // the same file without O_DIRECT
   io::DiskQueue disk;        // how reads that a disk has to bring are kept on their way
   Attachments attachments;
+  std::uint32_t lines = ~0U;  // of the table, whose paths it concerns; a bit each
 };
 
 }  // namespace sluice::paths

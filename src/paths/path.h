@@ -134,6 +134,9 @@ class Path {
   virtual std::unique_ptr<Attachment> of_buffer(std::uint64_t address, std::uint64_t size,
                                                 const facts::BufferFacts& facts, const Options& options) const;
 
+  // Whether the path has anything to do with a file: asked once, behind of_file(). Where not, refuses() would answer
+  // `unconcerned` to each request, and is not asked.
+  virtual bool concerns(const File& file) const noexcept;
   // What keeps the path from a request; nothing: it takes it. The last one of the table takes what comes.
   virtual std::optional<route::Reason> refuses(const Facts& facts) const noexcept = 0;
   // How it wants a request cut that it takes.

@@ -43,6 +43,10 @@ std::unique_ptr<Attachment> Path::of_buffer(std::uint64_t /*address*/, std::uint
   return nullptr;
 }
 
+bool Path::concerns(const File& /*file*/) const noexcept {
+  return true;
+}
+
 void Path::try_out(const Ends& /*ends*/, Need /*need*/) const noexcept {}
 
 bool Path::checks_descriptor(const Ends& /*ends*/, base::Direction /*direction*/,
@@ -71,7 +75,9 @@ Decision decide(const Facts& facts, const route::Shape& shape, const Trying& try
   Decision decided;
   const bool is_host = facts::is_host(facts.memory.kind);
   const Path* const last = table.back();
-  for (const Path* const path : table) {
+  for (std::size_t line = 0; line < table.size(); ++line) {
+    if ((facts.file.lines >> line & 1U) == 0) continue;
+    const Path* const path = table[line];
     if (path->traits.device_memory_only && is_host) {
       decided.reason = SLUICE_REASON_HOST_MEMORY;
       continue;
@@ -135,6 +141,10 @@ void attach_to_file(File& file, const SessionAttachments& session) {
   for (const Path* const path : table) {
     const sluice_path_t id = path->traits.id;
     file.attachments.put(id, path->of_file(file, session.of(id)));
+  }
+  file.lines = 0;
+  for (std::size_t line = 0; line < table.size(); ++line) {
+    if (table[line]->concerns(file)) file.lines |= 1U << line;
   }
 }
 

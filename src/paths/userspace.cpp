@@ -73,6 +73,10 @@ class OperationsSide final : public FileSide {
 
 constinit const Userspace userspace;
 
+bool Userspace::concerns(const File& file) const noexcept {
+  return file.facts.caller_reads || file.facts.caller_writes;
+}
+
 std::optional<route::Reason> Userspace::refuses(const Facts& facts) const noexcept {
   const facts::FileFacts& file = facts.file.facts;
   const bool own = facts.direction == Direction::read ? file.caller_reads : file.caller_writes;

@@ -11,6 +11,7 @@ class Userspace final : public Path {
   // Callers hear of their own operations as these answer, so a short count is taken for what it says.
   constexpr Userspace() noexcept : Path({.id = SLUICE_PATH_USERSPACE, .taken = SLUICE_REASON_CALLER_OPERATIONS}) {}
 
+  bool concerns(const File& file) const noexcept override;
   std::optional<route::Reason> refuses(const Facts& facts) const noexcept override;
   route::Cutting cutting(const Facts& facts) const noexcept override;
   void move(std::span<Item> items, Completion& completion) const noexcept override;

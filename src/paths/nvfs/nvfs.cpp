@@ -174,11 +174,14 @@ std::unique_ptr<Attachment> Nvfs::of_buffer(std::uint64_t address, std::uint64_t
   return std::make_unique<NvfsBuffer>(address, there, size, gpu_on_bus(facts.device));
 }
 
+bool Nvfs::concerns(const File& file) const noexcept {
+  return is_taken(file.options) && nvfs_file_of(file) != nullptr;
+}
+
 std::optional<route::Reason> Nvfs::refuses(const Facts& facts) const noexcept {
+  if (!concerns(facts.file)) return unconcerned;
   const Options& options = facts.file.options;
-  if (!is_taken(options)) return unconcerned;
   NvfsFile* const file = nvfs_file_of(facts.file);
-  if (file == nullptr) return unconcerned;
   const auto kept = route::kept_from_nvfs(facts.file.facts, facts.memory, file->standing(), options.rules);
   if (kept) return kept;
   if (facts.trust == Trust::what_is_hoped_for) return std::nullopt;
