@@ -126,8 +126,7 @@ void Classifier::look_at(Entry& entry) noexcept {
   }
   const std::optional<std::uint64_t> end = end_of(file);
   if (!end) return;
-  const paths::Facts facts{
-      file, *memory, call.direction, false, paths::Trust::what_is_known, registered, true};
+  const paths::Facts facts{file, *memory, call.direction, false, paths::Trust::what_is_known, registered, true};
   const paths::Decision decision = paths::decide(facts, {call.direction, offset, address, call.size, *end});
   // A trial is made by one that goes by itself.
   if (decision.reason == SLUICE_REASON_NOT_PROVEN || decision.segments.count != 1) return;
@@ -135,7 +134,7 @@ void Classifier::look_at(Entry& entry) noexcept {
   if (grouping.group_class == GroupClass::none || !paths::is_permitted(decision, file.options.rules)) return;
   request::watch_exit_behind_the_driver();
   entry.known = {grouping, decision.path, decision.reason, grouping.may_wait ? request::storage_of(file.facts) : 0,
-                 address,  *memory, registered};
+                 address,  *memory,       registered};
   entry.item.known = &entry.known;
   if (!file.facts.direct) alike_ = {&file, call.direction, paths::largest_in(grouping.group_class), entry.known};
 }
