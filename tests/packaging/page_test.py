@@ -138,5 +138,26 @@ def test_page_shows_what_docker_does():
         check("docker", out.replace("podman build", "podman build --quiet"))
 
 
+def test_page_shows_a_cross_build():
+    only_on_debian_12()
+    for program in ("aarch64-linux-gnu-g++", "qemu-aarch64"):
+        if shutil.which(program) is None:
+            skip(f"{program} is not installed")
+    lines = [
+        "cmake --preset aarch64 -DSLUICE_TESTS=OFF >/dev/null",
+        "cmake --build --preset aarch64 --target sluice sluice_witness softcuda sample_10_which_way >/dev/null",
+        "readelf -h build/aarch64/lib/libcufile.so.0 | grep Machine",
+        "export QEMU_LD_PREFIX=/usr/aarch64-linux-gnu",
+        "qemu-aarch64 build/aarch64/bin/sluice version",
+        "LD_LIBRARY_PATH=build/aarch64/softgpu qemu-aarch64 build/aarch64/samples/10_which_way",
+    ]
+    out, exported = "", ""
+    for line in lines:
+        exported += f"{line}; " if line.startswith("export ") else ""
+        said = run("bash", "-c", exported + line, cwd=SOURCE, timeout=3600)
+        out += f"$ {line}\n{said.stdout}{said.stderr}".replace(str(SOURCE), "/srv/you/sluice")
+    check("cross build", out)
+
+
 if __name__ == "__main__":
     main(globals())

@@ -105,6 +105,7 @@ TEST_F(Mounts, WhatLiesUnderAMountIsSeenAgainWhenThatIsGone) {
 }
 
 TEST_F(Mounts, ABindMountIsAPlaceOfItsOwn) {
+  if (ask(file_in(a()).get()).mount_id == 0) GTEST_SKIP() << "this kernel or emulator tells no numbers of mounts";
   in_a_child([this] {
     put("tmpfs", a());
     ASSERT_EQ(::mount(a().c_str(), b().c_str(), nullptr, MS_BIND, nullptr), 0);

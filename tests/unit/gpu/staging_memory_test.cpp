@@ -141,7 +141,22 @@ bool holds_a_page_of(std::byte value, const std::byte* at) {
   return whole && std::all_of(found.begin(), found.end(), [=](std::byte byte) { return byte == value; });
 }
 
+// What is marked so is not there in children. An emulator may keep the mark to itself.
+bool marks_hold() {
+  void* const marked = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (marked == MAP_FAILED) return false;
+  std::memset(marked, 2, page);
+  ::madvise(marked, page, MADV_DONTFORK);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(holds_a_page_of(std::byte{2}, static_cast<std::byte*>(marked)) ? 1 : 0);
+  int status = 0;
+  const bool ended = child > 0 && ::waitpid(child, &status, 0) == child;
+  ::munmap(marked, page);
+  return ended && status == 0;
+}
+
 TEST(StagingMemory, IsNotThereInAChild) {
+  if (!marks_hold()) GTEST_SKIP() << "memory that is not for children is theirs all the same in this emulator";
   const Mapped memory(in_three_parts);
   ASSERT_NE(memory.get(), nullptr);
   std::memset(memory.get(), 1, in_three_parts.size());
