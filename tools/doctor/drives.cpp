@@ -20,15 +20,14 @@ std::string chosen(const std::string& list) {
 }
 
 void judge_link(const std::string& disk, const Card& card, Report& report) {
-  if (card.lanes > 0 && card.most_lanes > card.lanes) {
-    report.add(finding_at("storage.narrow_drive"),
-               {{"drive", disk}, {"now", std::to_string(card.lanes)}, {"most", std::to_string(card.most_lanes)}});
+  if (card.link.width > 0 && card.link.most_width > card.link.width) {
+    report.add(
+        finding_at("storage.narrow_drive"),
+        {{"drive", disk}, {"now", std::to_string(card.link.width)}, {"most", std::to_string(card.link.most_width)}});
   }
-  const Version now(card.speed);
-  const Version most(card.most_speed);
-  if (now.known() && most.known() && now.parts < most.parts) {
+  if (card.link.speed > 0 && card.link.speed < card.link.most_speed) {
     report.add(finding_at("storage.slow_drive_link"),
-               {{"drive", disk}, {"now", card.speed}, {"most", card.most_speed}});
+               {{"drive", disk}, {"now", speed_words(card.link.speed)}, {"most", speed_words(card.link.most_speed)}});
   }
 }
 
@@ -69,9 +68,8 @@ void judge_drives(const Machine& machine, Report& report) {
     if (drive.disk.empty()) continue;
     report.fact(Section::storage,
                 fmt::format("{}: {}, {} of {} lanes, {} of {}, scheduler {}, {} requests a queue, node {}", drive.disk,
-                            drive.transport, drive.card.lanes, drive.card.most_lanes,
-                            drive.card.speed.empty() ? "?" : drive.card.speed,
-                            drive.card.most_speed.empty() ? "?" : drive.card.most_speed,
+                            drive.transport, drive.card.link.width, drive.card.link.most_width,
+                            speed_words(drive.card.link.speed), speed_words(drive.card.link.most_speed),
                             chosen(queue_value(machine, drive.disk, "scheduler")),
                             queue_value(machine, drive.disk, "nr_requests"), drive.card.node));
     if (drive.transport == "pcie") judge_link(drive.disk, drive.card, report);

@@ -15,15 +15,15 @@ constexpr std::uint64_t small_bar = 1U << 30;
 
 void judge_links(const Gpu& gpu, Report& report) {
   const Card& card = gpu.card;
-  if (card.lanes > 0 && card.most_lanes > card.lanes) {
-    report.add(
-        finding_at("gpu.narrow_link"),
-        {{"gpu", name_of(card)}, {"now", std::to_string(card.lanes)}, {"most", std::to_string(card.most_lanes)}});
+  if (card.link.width > 0 && card.link.most_width > card.link.width) {
+    report.add(finding_at("gpu.narrow_link"), {{"gpu", name_of(card)},
+                                               {"now", std::to_string(card.link.width)},
+                                               {"most", std::to_string(card.link.most_width)}});
   }
-  const Version now(card.speed);
-  const Version most(card.most_speed);
-  if (now.known() && most.known() && now.parts < most.parts) {
-    report.add(finding_at("gpu.slow_link"), {{"gpu", card.address}, {"now", card.speed}, {"most", card.most_speed}});
+  if (card.link.speed > 0 && card.link.speed < card.link.most_speed) {
+    report.add(
+        finding_at("gpu.slow_link"),
+        {{"gpu", card.address}, {"now", speed_words(card.link.speed)}, {"most", speed_words(card.link.most_speed)}});
   }
 }
 
@@ -31,8 +31,8 @@ void judge_card(const Machine& machine, const Gpu& gpu, Report& report) {
   const Card& card = gpu.card;
   report.fact(Section::gpu,
               fmt::format("{}: driver {}, {} of {} lanes, {} of {}, BAR1 {}, NUMA node {}", name_of(card),
-                          card.driver.empty() ? "none" : card.driver, card.lanes, card.most_lanes,
-                          card.speed.empty() ? "?" : card.speed, card.most_speed.empty() ? "?" : card.most_speed,
+                          card.driver.empty() ? "none" : card.driver, card.link.width, card.link.most_width,
+                          speed_words(card.link.speed), speed_words(card.link.most_speed),
                           gpu.bar1 == 0 ? "unknown" : size_words(gpu.bar1), card.node));
   if (card.driver == "nouveau") report.add(finding_at("gpu.nouveau"), {{"gpu", name_of(card)}});
   if (card.driver == "vfio-pci") report.add(finding_at("gpu.held_by_vfio"), {{"gpu", name_of(card)}});
@@ -145,6 +145,10 @@ std::string size_words(std::uint64_t bytes) {
   constexpr std::uint64_t mib = 1U << 20;
   if (bytes < 1024 * mib) return fmt::format("{} MiB", bytes / mib);
   return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / static_cast<double>(1024 * mib));
+}
+
+std::string speed_words(double gigatransfers) {
+  return gigatransfers > 0 ? fmt::format("{:.1f} GT/s PCIe", gigatransfers) : "?";
 }
 
 void judge_gpu(const Machine& machine, Report& report) {

@@ -15,7 +15,6 @@
 namespace sluice::doctor {
 namespace {
 
-constexpr std::uint32_t nvidia_vendor = 0x10de;
 constexpr const char* cards_folder = "/sys/bus/pci/devices/";
 constexpr std::size_t most_mounts = 500;
 
@@ -27,27 +26,34 @@ std::string driver_version_in(const Tree& tree) {
   return {};
 }
 
-std::string model_of(const Tree& tree, const std::string& address) {
-  for (const std::string& line : split(tree.text("/proc/driver/nvidia/gpus/" + address + "/information"), '\n')) {
-    if (line.starts_with("Model:")) return std::string(facts::trimmed(std::string_view(line).substr(6)));
-  }
-  return {};
-}
-
 bool is_spark(const Tree& tree) {
   const std::string product = tree.value("/sys/class/dmi/id/product_name");
   return contains(product, "DGX Spark") || contains(product, "DGX_Spark");
 }
 
-std::vector<Gpu> read_gpus(const Tree& tree, const std::vector<topology::PciDevice>& devices) {
+// What the tree does not hold, because it says nothing of what is near what.
+Card card_at(const Tree& tree, const topology::Place& place) {
+  Card card;
+  card.address = place.address;
+  card.node = place.node;
+  card.bridges = place.above;
+  card.root = place.root;
+  card.link = place.link;
+  const std::string folder = cards_folder + place.address;
+  card.driver = tree.link(folder + "/driver");
+  card.group = tree.link(folder + "/iommu_group");
+  card.domain = tree.value(folder + "/iommu_group/type");
+  return card;
+}
+
+std::vector<Gpu> read_gpus(const Tree& tree, const topology::Machine& bus) {
   std::vector<Gpu> gpus;
-  for (const topology::PciDevice& device : devices) {
-    if (device.kind != topology::DeviceClass::gpu || device.vendor != nvidia_vendor) continue;
+  for (const topology::Device* const device : topology::devices_of(bus, topology::Kind::gpu)) {
+    const std::string& model = device->model;
     Gpu gpu;
-    gpu.card = read_card(tree, device.address);
-    const std::string model = model_of(tree, device.address);
+    gpu.card = card_at(tree, device->place);
     gpu.card.name = model.empty() ? "NVIDIA device" : model;
-    gpu.bar1 = topology::bar_bytes(tree.root(), device.address, 1);
+    gpu.bar1 = topology::bar_bytes(tree.root(), device->place.address, 1);
     gpu.geforce = contains(model, "GeForce");
     gpu.unified = contains(model, "GB10") || is_spark(tree);
     gpu.coherent = contains(model, "GH200") || contains(model, "GB200") || contains(model, "GB300");
@@ -61,7 +67,7 @@ bool is_disk_of(const std::string& name, const std::string& controller) {
   return name.starts_with(controller + "n") && name.find('c', controller.size()) == std::string::npos;
 }
 
-std::vector<Drive> read_drives(const Tree& tree) {
+std::vector<Drive> read_drives(const Tree& tree, const topology::Machine& bus) {
   std::vector<Drive> drives;
   for (const std::string& controller : tree.names("/sys/class/nvme")) {
     const std::string folder = "/sys/class/nvme/" + controller;
@@ -78,7 +84,11 @@ std::vector<Drive> read_drives(const Tree& tree) {
       }
     }
     if (drive.transport.empty() || drive.transport == "pcie") {
-      drive.card = read_card(tree, std::string(facts::last_component(tree.real(folder + "/device"))));
+      const std::string address(facts::last_component(tree.real(folder + "/device")));
+      topology::Place place;
+      place.address = address;
+      const topology::Device* const device = topology::find_device(bus, address);
+      drive.card = card_at(tree, device != nullptr ? device->place : place);
     }
     drives.push_back(std::move(drive));
   }
@@ -150,29 +160,6 @@ std::string hypervisor_of(const Tree& tree) {
 
 }  // namespace
 
-Card read_card(const Tree& tree, const std::string& address) {
-  Card card;
-  card.address = address;
-  const std::string folder = cards_folder + address;
-  card.driver = tree.link(folder + "/driver");
-  card.node = static_cast<int>(tree.number(folder + "/numa_node").value_or(-1));
-  card.group = tree.link(folder + "/iommu_group");
-  card.domain = tree.value(folder + "/iommu_group/type");
-  card.lanes = tree.number(folder + "/current_link_width").value_or(0);
-  card.most_lanes = tree.number(folder + "/max_link_width").value_or(0);
-  card.speed = tree.value(folder + "/current_link_speed");
-  card.most_speed = tree.value(folder + "/max_link_speed");
-  // "/sys/devices/pci0000:16/0000:16:01.0/0000:17:00.0": what lies between are bridges.
-  std::vector<std::string> parts = split(tree.real(folder), '/');
-  if (!parts.empty()) parts.pop_back();
-  while (!parts.empty() && parts.back().size() == 12 && parts.back()[10] == '.') {
-    card.bridges.push_back(parts.back());
-    parts.pop_back();
-  }
-  if (!parts.empty() && parts.back().starts_with("pci")) card.root = parts.back();
-  return card;
-}
-
 Machine::Machine(const Tree& read_from) : tree(read_from), probes(probes_of(read_from)) {
   kernel = tree.value("/proc/sys/kernel/osrelease");
   arch = probes.get("arch");
@@ -185,14 +172,13 @@ Machine::Machine(const Tree& read_from) : tree(read_from), probes(probes_of(read
   if (nvfs.empty() && contains(nvfs_version, ":")) {
     nvfs = facts::trimmed(std::string_view(nvfs_version).substr(nvfs_version.find(':') + 1));
   }
-  const std::vector<topology::PciDevice> devices = topology::read_pci(tree.root());
-  gpus = read_gpus(tree, devices);
-  drives = read_drives(tree);
-  for (const topology::PciDevice& device : devices) {
-    if (device.kind == topology::DeviceClass::network) nics.push_back(read_card(tree, device.address));
+  bus = topology::read_machine(tree.root(), topology::told_by_lines(probes.text()));
+  gpus = read_gpus(tree, bus);
+  drives = read_drives(tree, bus);
+  for (const topology::Device* const device : topology::devices_of(bus, topology::Kind::nic)) {
+    if (!device->place.address.empty()) nics.push_back(card_at(tree, device->place));
   }
   mounts = read_mounts(tree);
-  bus = topology::read_machine(tree.root(), topology::told_by_lines(probes.text()));
   symbols = read_symbols(tree);
   rdma = facts::rdma_kernel_facts(tree.root(), {symbols.begin(), symbols.end()}, symbols.contains("vfs_read"));
   in_container = looks_like_a_container(tree, probes);

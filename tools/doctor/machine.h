@@ -27,10 +27,7 @@ struct Card {
   std::string root;                  // "pci0000:16": the host bridge
   std::string group;                 // of the IOMMU; "" where there is none
   std::string domain;                // the group's type: "identity", "DMA-FQ"
-  std::int64_t lanes = 0;            // 0 where unknown
-  std::int64_t most_lanes = 0;
-  std::string speed;  // "32.0 GT/s PCIe"
-  std::string most_speed;
+  topology::Link link;
 };
 
 struct Drive {
@@ -66,11 +63,12 @@ struct Machine {
   bool open_module = false;
   std::string nvfs;  // version of the loaded nvidia-fs; "" when it is not loaded
   bool nvfs_loaded = false;
+  topology::Machine bus;  // the tree, with links, NVLinks and addresses
+  // Its cards, with what matters for one card alone.
   std::vector<Gpu> gpus;
   std::vector<Drive> drives;
   std::vector<Card> nics;  // network cards on PCI
   std::vector<MountedFs> mounts;
-  topology::Machine bus;  // the same cards as a tree, with links, NVLinks and addresses
   bool in_container = false;
   bool wsl = false;
   std::string hypervisor;  // "KVM", "QEMU"; "" on bare metal
@@ -84,7 +82,5 @@ struct Machine {
   std::set<std::string> symbols;
   facts::RdmaKernelFacts rdma;
 };
-
-Card read_card(const Tree& tree, const std::string& address);
 
 }  // namespace sluice::doctor

@@ -36,6 +36,9 @@ std::string name_of(const Card& card);
 // "8.0 GiB".
 std::string size_words(std::uint64_t bytes);
 
+// "32.0 GT/s PCIe"; "?" for a speed that is not told.
+std::string speed_words(double gigatransfers);
+
 // The nearest bridge above both; "" where they share none.
 std::string common_bridge(const Card& a, const Card& b);
 
