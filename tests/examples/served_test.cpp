@@ -113,7 +113,7 @@ TEST_F(RdmaFilesServed, MemoryWithoutALinkIsNotReached) {
   Client client(settings());
   const auto file = client.open("file", 0);
   EXPECT_EQ(client.move(*file, Direction::read, {.address = 0x1000, .size = 100, .gid = Gid{}}, 100, 0).error,
-            ENOTCONN);
+            EREMOTEIO);
   EXPECT_EQ(client.move(*file, Direction::read, {.address = 0x1000, .size = 100, .gid = Gid{}}, 101, 0).error, EFAULT);
 }
 

@@ -114,7 +114,7 @@ def run_case(case, work, lab, build, asked):
     windows = [dma.Window(name, first, last, nsid[name]) for name, (first, last) in output.windows.items()]
     with open(folder / "trace", encoding="ascii", errors="replace") as lines:
         commands = dma.read_commands(lines)
-    marked = dma.stretches(commands, nsid[machine.MARK])
+    marked = dma.stretches(commands, nsid.get(machine.MARK))
     found = list(output.rows)
     for promise in output.promises:
         why = dma.judge(promise, marked.get(promise.stretch), windows)

@@ -29,7 +29,7 @@ struct Refused : std::system_error {
 Staging& staging_of(ServerSession& session) {
   const std::scoped_lock lock(session.mutex);
   if (!session.staging) {
-    auto group = std::make_unique<OwnGroup>(session.connection.local_address(), Client::kPairs);
+    auto group = std::make_unique<OwnGroup>(Device::with_address(session.connection.local_address()), Client::kPairs);
     session.staging = std::make_unique<Staging>(*group);
     session.connection.add(std::move(group), MemoryOf::client);
   }
@@ -99,6 +99,8 @@ Client::Moved Client::with_fail_over(RemoteFile& file, const Attempt& attempt) {
       // It was created and emptied when it was opened, not again.
       return attempt(*now, number_of(file, now, file.flags_ & kOpenWrite));
     } catch (const Refused& error) {
+      return {.error = error.code().value()};
+    } catch (const NotLinked& error) {
       return {.error = error.code().value()};
     } catch (const std::system_error& error) {
       if (now) drop(now, error);
@@ -175,6 +177,8 @@ Client::Moved Client::pieces_of(Connection& connection, Transfer transfer, Memor
 Client::Moved Client::move_by(Connection& connection, Transfer transfer, MemoryOf memory) {
   try {
     return pieces_of(connection, transfer, memory);
+  } catch (const NotLinked&) {
+    throw;
   } catch (const std::exception&) {
     connection.give_up();
     throw;

@@ -54,7 +54,8 @@ class Client {
     std::uint64_t bytes = 0;
     int error = 0;  // an errno, where nothing was moved
   };
-  // Into or from memory that a token describes; all of it lies in the token's memory, from its beginning.
+  // Into or from memory that a token describes; all of it lies in the token's memory, from its beginning. EREMOTEIO:
+  // the server is not reached by the token's adapter, and perhaps by another.
   Moved move(RemoteFile& file, Direction direction, const Token& token, std::uint64_t length, std::uint64_t offset);
   // Into or from any host memory.
   Moved read(RemoteFile& file, std::span<std::uint8_t> into, std::uint64_t offset);

@@ -105,7 +105,7 @@ std::uint32_t Connection::begin(Transfer transfer, MemoryOf memory) {
   };
   const auto best = std::ranges::min_element(
       pairs_, {}, [&fits](const auto& entry) { return fits(entry.second) ? entry.second.under_way : SIZE_MAX; });
-  if (best == pairs_.end() || !fits(best->second)) fail(ENOTCONN, "no queue pair of this memory's adapter is linked");
+  if (best == pairs_.end() || !fits(best->second)) throw NotLinked();
   transfer.queue_pair = best->first;
   const std::uint32_t id = enter(best->first, lock);
   lock.unlock();

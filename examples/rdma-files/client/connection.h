@@ -2,9 +2,11 @@
 // One control channel to one address of a server, the requests that are under way on it, and the links made through it.
 #pragma once
 
+#include <cerrno>
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "client/link_group.h"
@@ -14,6 +16,13 @@ namespace rdma_files {
 
 // Whose memory a link reaches: that which this library has registered, or that of a token which came with a call.
 enum class MemoryOf { client, caller };
+
+// No queue pair is linked that reaches the memory of a token: nothing was sent, and the connection is none the worse
+// for it.
+struct NotLinked : std::system_error {
+  NotLinked()
+      : std::system_error(EREMOTEIO, std::generic_category(), "no queue pair of this memory's adapter is linked") {}
+};
 
 class Connection {
  public:
@@ -38,7 +47,7 @@ class Connection {
   // Joins all pairs of the group to the server's, and keeps it. Throws as above, or what the server or the adapter
   // says.
   void add(std::unique_ptr<LinkGroup> group, MemoryOf memory);
-  // Begins a transfer on that pair of the token's adapter that has the fewest under way; ENOTCONN: none is linked.
+  // Begins a transfer on that pair of the token's adapter that has the fewest under way; throws NotLinked, too.
   std::uint32_t begin(Transfer transfer, MemoryOf memory);
 
   // No more requests, no more links: when it returns, no server can reach memory by them any more. All waits fail.

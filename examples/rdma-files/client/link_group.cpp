@@ -5,7 +5,7 @@
 
 namespace rdma_files {
 
-OwnGroup::OwnGroup(const std::string& address, std::size_t count) : device_(Device::with_address(address)) {
+OwnGroup::OwnGroup(std::shared_ptr<Device> device, std::size_t count) : device_(std::move(device)) {
   for (std::size_t i = 0; i < count; ++i) pairs_.emplace_back(device_, 1U, Exposure::reads_and_writes);
 }
 

@@ -24,8 +24,8 @@ class LinkGroup {
 // Of libibverbs itself, for memory that this library registers.
 class OwnGroup final : public LinkGroup {
  public:
-  // On the adapter that has this address.
-  OwnGroup(const std::string& address, std::size_t count);
+  // In the device's protection domain: memory that was registered there before is reached, too.
+  OwnGroup(std::shared_ptr<Device> device, std::size_t count);
 
   std::vector<Peer> own() const override;
   void connect(const std::vector<Peer>& servers) override;

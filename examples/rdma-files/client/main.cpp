@@ -9,12 +9,13 @@
 #include <exception>
 
 #include "client/operations.h"
+#include "client/registered_group.h"
 
 namespace {
 
 using namespace rdma_files;
 
-constexpr std::size_t kPart = std::size_t{64} << 20U;
+constexpr std::size_t part = std::size_t{64} << 20U;
 
 struct Asked {
   std::vector<std::string> servers;
@@ -33,6 +34,7 @@ ClientSettings settings_of(const Asked& asked) {
   for (const std::string& text : asked.servers) settings.servers.push_back(endpoint_of(text));
   settings.secret = secret_from(asked.secret);
   settings.time = std::chrono::seconds(asked.seconds);
+  settings.links = &RegisteredGroup::with_address;
   return settings;
 }
 
@@ -47,7 +49,9 @@ std::size_t require(ssize_t answer, const char* what) {
 // Host memory, registered once for all parts.
 class Buffer {
  public:
-  Buffer() : bytes_(kPart), registered_(cuFileBufRegister(bytes_.data(), bytes_.size(), 0).err == CU_FILE_SUCCESS) {}
+  Buffer()
+      : bytes_(part),
+        registered_(cuFileBufRegister(bytes_.data(), bytes_.size(), CU_FILE_RDMA_REGISTER).err == CU_FILE_SUCCESS) {}
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() {
@@ -68,7 +72,7 @@ void put(const Asked& asked) {
   Buffer buffer;
   std::uint64_t done = 0;
   for (;;) {
-    const ssize_t got = ::read(local.get(), buffer.data(), kPart);
+    const ssize_t got = ::read(local.get(), buffer.data(), part);
     if (got < 0) fail(asked.local, errno);
     if (got == 0) break;
     const auto size = static_cast<std::size_t>(got);
@@ -89,7 +93,7 @@ void get(const Asked& asked) {
   std::uint64_t done = 0;
   for (;;) {
     const std::size_t size =
-        require(cuFileRead(remote.handle(), buffer.data(), kPart, static_cast<off_t>(done), 0), "cuFileRead");
+        require(cuFileRead(remote.handle(), buffer.data(), part, static_cast<off_t>(done), 0), "cuFileRead");
     if (size == 0) break;
     if (::pwrite(local.get(), buffer.data(), size, static_cast<off_t>(done)) != static_cast<ssize_t>(size)) {
       fail(asked.local, errno);

@@ -99,11 +99,11 @@ struct Operations {
 
 namespace {
 
-constexpr CUfileFSOps_t kOperations{.fs_type = &Operations::type,
-                                    .getRDMADeviceList = &Operations::devices,
-                                    .getRDMADevicePriority = &Operations::priority,
-                                    .read = &Operations::read,
-                                    .write = &Operations::write};
+constexpr CUfileFSOps_t operations{.fs_type = &Operations::type,
+                                   .getRDMADeviceList = &Operations::devices,
+                                   .getRDMADevicePriority = &Operations::priority,
+                                   .read = &Operations::read,
+                                   .write = &Operations::write};
 
 }  // namespace
 
@@ -119,7 +119,7 @@ CufileFile::CufileFile(Client& client, const std::string& name, std::uint8_t fla
   CUfileDescr_t description{};
   description.type = CU_FILE_HANDLE_TYPE_USERSPACE_FS;
   description.handle.fd = stand_in_.get();
-  description.fs_ops = &kOperations;
+  description.fs_ops = &operations;
   being_registered = this;
   const CUfileError_t registered = cuFileHandleRegister(&handle_, &description);
   being_registered = nullptr;

@@ -13,8 +13,8 @@ namespace rdma_files {
 
 namespace {
 
-constexpr std::size_t kShortestSecret = 16;
-constexpr std::size_t kLongestSecret = 4096;
+constexpr std::size_t shortest_secret = 16;
+constexpr std::size_t longest_secret = 4096;
 
 Hello new_hello() {
   std::array<std::uint8_t, 32> random{};
@@ -46,9 +46,9 @@ Secret secret_from(const std::string& path) {
   if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     throw std::runtime_error(path + " can be read by others: chmod 600 " + path);
   }
-  Secret secret(kLongestSecret);
+  Secret secret(longest_secret);
   const ssize_t got = ::read(fd.get(), secret.data(), secret.size());
-  if (got < static_cast<ssize_t>(kShortestSecret)) {
+  if (got < static_cast<ssize_t>(shortest_secret)) {
     throw std::runtime_error(path + " holds fewer than 16 bytes: head -c 32 /dev/urandom > " + path);
   }
   secret.resize(static_cast<std::size_t>(got));

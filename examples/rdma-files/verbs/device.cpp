@@ -15,7 +15,7 @@ namespace rdma_files {
 
 namespace {
 
-constexpr std::size_t kMostGids = 256;
+constexpr std::size_t most_gids = 256;
 
 [[noreturn]] void fail(const std::string& what, int error) {
   throw std::system_error(error, std::generic_category(), what);
@@ -31,7 +31,7 @@ Gid gid_of(const std::string& address) {
 
 // RoCE v2 crosses routers as v1 does not; where a port has the address in both forms v2 is taken.
 std::optional<ibv_gid_entry> find_gid(ibv_context* context, const Gid& wanted) {
-  std::vector<ibv_gid_entry> entries(kMostGids);
+  std::vector<ibv_gid_entry> entries(most_gids);
   const ssize_t count = ibv_query_gid_table(context, entries.data(), entries.size(), 0);
   std::optional<ibv_gid_entry> found;
   for (ssize_t i = 0; i < count; ++i) {

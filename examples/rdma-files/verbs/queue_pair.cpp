@@ -15,9 +15,9 @@ namespace rdma_files {
 namespace {
 
 // A packet without an answer is sent again after 4.096 us << 16 (a quarter of a second), seven times at most.
-constexpr std::uint8_t kAnswerTime = 16;
-constexpr std::uint8_t kRetries = 7;
-constexpr std::uint8_t kHops = 64;
+constexpr std::uint8_t answer_time = 16;
+constexpr std::uint8_t retries = 7;
+constexpr std::uint8_t hops = 64;
 
 [[noreturn]] void fail(const std::string& what, int error) {
   throw std::system_error(error, std::generic_category(), what);
@@ -92,15 +92,15 @@ void QueuePair::link(const Peer& other) {
   next.ah_attr.is_global = 1;
   std::copy(other.gid.begin(), other.gid.end(), next.ah_attr.grh.dgid.raw);
   next.ah_attr.grh.sgid_index = device_->gid_index();
-  next.ah_attr.grh.hop_limit = kHops;
+  next.ah_attr.grh.hop_limit = hops;
   require("the queue pair's RTR", ibv_modify_qp(pair_.get(), &next,
                                                 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                                                     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
   next.qp_state = IBV_QPS_RTS;
   next.sq_psn = first_packet_;
-  next.timeout = kAnswerTime;
-  next.retry_cnt = kRetries;
-  next.rnr_retry = kRetries;
+  next.timeout = answer_time;
+  next.retry_cnt = retries;
+  next.rnr_retry = retries;
   next.max_rd_atomic = kReadsAtOnce;
   require("the queue pair's RTS", ibv_modify_qp(pair_.get(), &next,
                                                 IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |

@@ -8,7 +8,7 @@ namespace rdma_files {
 
 namespace {
 
-constexpr std::array<std::uint8_t, 5> kMagic{'R', 'D', 'M', 'F', 1};  // the last is the version
+constexpr std::array<std::uint8_t, 5> magic{'R', 'D', 'M', 'F', 1};  // the last is the version
 
 Bytes bytes_of(std::string_view text) noexcept {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
@@ -22,12 +22,12 @@ Digest derive(Bytes secret, std::string_view purpose, const Hello& server, const
 
 Hello hello_of(std::span<const std::uint8_t, 32> random) noexcept {
   Hello hello{};
-  std::ranges::copy(random, std::ranges::copy(kMagic, hello.begin()).out);
+  std::ranges::copy(random, std::ranges::copy(magic, hello.begin()).out);
   return hello;
 }
 
 bool is_hello(Bytes bytes) noexcept {
-  return bytes.size() == kHelloLength && std::ranges::equal(bytes.first(kMagic.size()), kMagic);
+  return bytes.size() == kHelloLength && std::ranges::equal(bytes.first(magic.size()), magic);
 }
 
 // Purposes have one length, so that no other split of the same bytes means the same.

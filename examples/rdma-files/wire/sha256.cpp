@@ -8,7 +8,7 @@ namespace rdma_files {
 
 namespace {
 
-constexpr std::array<std::uint32_t, 64> kRound{
+constexpr std::array<std::uint32_t, 64> round{
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
     0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
@@ -35,7 +35,7 @@ void Sha256::take_block(const std::uint8_t* block) noexcept {
   for (std::size_t i = 0; i < 64; ++i) {
     const std::uint32_t choice = (e & f) ^ (~e & g);
     const std::uint32_t most = (a & b) ^ (a & c) ^ (b & c);
-    const std::uint32_t one = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) + choice + kRound[i] + w[i];
+    const std::uint32_t one = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) + choice + round[i] + w[i];
     const std::uint32_t two = (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + most;
     h = g;
     g = f;
@@ -63,8 +63,8 @@ void Sha256::add(Bytes bytes) noexcept {
 
 Digest Sha256::digest() noexcept {
   const std::uint64_t bits = length_ * 8;
-  static constexpr std::array<std::uint8_t, 64> kPadding{0x80};
-  add(Bytes(kPadding).first(1 + (119 - filled_) % 64));
+  static constexpr std::array<std::uint8_t, 64> padding{0x80};
+  add(Bytes(padding).first(1 + (119 - filled_) % 64));
   std::array<std::uint8_t, 8> end{};
   for (std::size_t i = 0; i < 8; ++i) end[i] = static_cast<std::uint8_t>(bits >> (56 - 8 * i));
   add(end);

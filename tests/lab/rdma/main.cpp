@@ -19,6 +19,7 @@
 #include <exception>
 #include <fstream>
 #include <functional>
+#include <map>
 
 #include "client/client.h"
 #include "lab/probe/rows.h"
@@ -64,37 +65,43 @@ bool all_are(std::span<const std::uint8_t> memory, std::uint8_t value) {
   return std::ranges::all_of(memory, [value](std::uint8_t byte) { return byte == value; });
 }
 
-// Memory with its queue pairs. A new connection has new pairs, of another protection domain, so memory is registered
-// with it.
+// Memory that each adapter registers when its first link is made, and keeps: a key is good for later links, too.
 class Memory {
  public:
   explicit Memory(std::size_t size) : bytes_(size) {}
 
   std::unique_ptr<LinkGroup> links(const std::string& address) {
-    auto group = std::make_unique<OwnGroup>(address, Client::kPairs);
-    region_ = nullptr;
-    device_ = group->device();
-    region_ = group->registered(bytes_.data(), bytes_.size());
-    whole_ = group->token_of(*region_, 0, static_cast<std::uint32_t>(bytes_.size()));
+    Adapter& adapter = adapters_[address];
+    if (!adapter.device) adapter.device = Device::with_address(address);
+    auto group = std::make_unique<OwnGroup>(adapter.device, Client::kPairs);
+    if (!adapter.region) adapter.region = group->registered(bytes_.data(), bytes_.size());
+    adapter.whole = group->token_of(*adapter.region, 0, static_cast<std::uint32_t>(bytes_.size()));
+    newest_ = &adapter;
     return group;
   }
+  // As the adapter of the newest link knows it.
   Token token(std::size_t offset, std::size_t size) const {
-    Token token = whole_;
+    Token token = newest_->whole;
     token.address += offset;
     token.size = static_cast<std::uint32_t>(size);
     return token;
   }
-  void revoke() { region_ = nullptr; }
+  // Until the next link is made.
+  void revoke() { newest_->region = nullptr; }
   std::span<std::uint8_t> bytes() { return bytes_; }
   std::span<std::uint8_t> bytes(std::size_t offset, std::size_t size) {
     return std::span(bytes_).subspan(offset, size);
   }
 
  private:
-  std::shared_ptr<Device> device_;
+  struct Adapter {
+    std::shared_ptr<Device> device;
+    VerbsMemory region;
+    Token whole;
+  };
   std::vector<std::uint8_t> bytes_;
-  VerbsMemory region_;
-  Token whole_;
+  std::map<std::string, Adapter> adapters_;
+  Adapter* newest_ = nullptr;
 };
 
 ClientSettings settings_of(const std::string& secret, std::span<char*> servers) {
@@ -272,7 +279,7 @@ class Moves {
     Token token = memory_.token(0, 65536);
     token.gid->back() ^= 1U;
     tell("a token of an adapter that is not linked",
-         answered(client_.move(*file_, Direction::read, token, 65536, 0), 0, ENOTCONN));
+         answered(client_.move(*file_, Direction::read, token, 65536, 0), 0, EREMOTEIO));
   }
 
   void names() {

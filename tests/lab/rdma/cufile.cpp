@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// lab_rdma_cufile: files of examples/rdma-files through the public C API, on the soft GPU's device memory and on host
+// memory.
+//
+//   lab_rdma_cufile NAME SECRET FOLDER PATH SERVER...
+//
+// NAME begins the names of the rows; FOLDER is the server's, so that its files can be looked at past the client. PATH
+// is the one that registered memory goes by: rdma, or userspace where the library knows no other.
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+
+#include "client/operations.h"
+#include "client/registered_group.h"
+#include "lab/probe/rows.h"
+#include "lab/probe/system.h"
+#include "sluice.h"
+#include "support/batch.h"
+#include "support/calls.h"
+#include "support/cuda_driver.h"
+
+namespace sluice::lab {
+
+namespace {
+
+using rdma_files::Client;
+using rdma_files::CufileFile;
+using support::Bytes;
+using support::MemoryKind;
+
+constexpr std::size_t kSize = std::size_t{8} << 20U;
+constexpr std::size_t kEntries = 24;
+constexpr std::size_t kEntry = std::size_t{64} << 10U;
+constexpr std::size_t kStreams = 3;
+constexpr std::size_t kThreads = 4;
+constexpr std::array<std::size_t, 5> kSizes = {1, 4096, 70001, std::size_t{1} << 20U, (std::size_t{5} << 20U) + 3};
+
+std::string differs(support::Transfer got, std::size_t wanted) {
+  if (got == support::moved(wanted)) return "";
+  return "answered " + std::to_string(got.count) + ", errno " + std::to_string(got.error) + " for " +
+         std::to_string(wanted);
+}
+
+std::string differs(const Bytes& wanted, const Bytes& got) {
+  const ::testing::AssertionResult same = support::same_bytes(wanted, got);
+  return same ? "" : same.message();
+}
+
+std::string all_whole(const std::vector<ssize_t>& counts) {
+  const auto odd = std::ranges::find_if(counts, [](ssize_t count) { return count != ssize_t{kEntry}; });
+  return odd == counts.end() ? "" : "one answered " + std::to_string(*odd);
+}
+
+// Calls on streams; what they point to stays until all is over.
+class Streamed {
+ public:
+  template <typename Call>
+  void put(Call* call, CUfileHandle_t handle, const support::Memory& memory, std::size_t at) {
+    all_.push_back(std::make_unique<Parameters>(Parameters{kEntry, static_cast<off_t>(at), static_cast<off_t>(at)}));
+    Parameters& now = *all_.back();
+    const int answer = support::code(call(handle, memory.address(), &now.size, &now.file_offset, &now.memory_offset,
+                                          &now.bytes, streams_[all_.size() % kStreams].get()));
+    if (answer != CU_FILE_SUCCESS) now.bytes = -answer;
+  }
+  std::vector<ssize_t> run() {
+    for (const support::Stream& stream : streams_) stream.synchronize();
+    std::vector<ssize_t> counts;
+    for (const auto& parameters : all_) counts.push_back(parameters->bytes);
+    return counts;
+  }
+
+ private:
+  struct Parameters {
+    std::size_t size;
+    off_t file_offset;
+    off_t memory_offset;
+    ssize_t bytes = 0;
+  };
+  std::array<support::Stream, kStreams> streams_;
+  std::vector<std::unique_ptr<Parameters>> all_;
+};
+
+class Checks {
+ public:
+  Checks(std::string name, std::string folder, std::string path, Client& client)
+      : name_(std::move(name)),
+        path_(std::move(path)),
+        content_(support::random_bytes(kSize, 0x1ab)),
+        file_(client, "library", rdma_files::kOpenWrite | rdma_files::kOpenCreate | rdma_files::kOpenTruncate),
+        plain_(folder + "/library", O_RDWR) {
+    put_content();
+  }
+
+  void run() {
+    for (const MemoryKind kind : {MemoryKind::device, MemoryKind::pinned, MemoryKind::plain}) {
+      const support::Memory memory(kind, kSize);
+      matrix(std::string(support::name_of(kind)) + " memory", memory);
+      const std::optional<support::Registration> registration(std::in_place, memory);
+      matrix(std::string(support::name_of(kind)) + " memory, registered", memory);
+    }
+    const support::Memory memory(MemoryKind::device, kSize);
+    const support::Registration registration(memory);
+    explained(memory);
+    tokens(memory);
+    batches(memory);
+    streams(memory);
+    threads(memory);
+  }
+
+ private:
+  void tell(const std::string& what, const std::string& why_not) const { row(name_ + ": " + what, why_not); }
+  Bytes content(std::size_t at, std::size_t size) const {
+    return {content_.begin() + static_cast<std::ptrdiff_t>(at),
+            content_.begin() + static_cast<std::ptrdiff_t>(at + size)};
+  }
+  void put_content() { must_write(plain_.get(), std::as_bytes(std::span(content_)), 0); }
+  Bytes stored(std::size_t at, std::size_t size) const {
+    Bytes bytes(size);
+    must_read(plain_.get(), std::as_writable_bytes(std::span(bytes)), static_cast<off_t>(at));
+    return bytes;
+  }
+
+  // One row a kind of memory; what is beside the range does not change.
+  void matrix(const std::string& what, const support::Memory& memory) {
+    std::string why;
+    for (const std::size_t size : kSizes) {
+      for (const std::size_t into : {std::size_t{0}, std::size_t{4096 + 13}}) {
+        for (const std::size_t from : {std::size_t{0}, std::size_t{1001}}) {
+          if (!why.empty()) break;
+          why = read(memory, size, into, from);
+          if (why.empty()) why = write(memory, size, into, from);
+          if (!why.empty())
+            why = std::to_string(size) + " bytes, " + std::to_string(from) + " to " + std::to_string(into) + ": " + why;
+        }
+      }
+    }
+    tell(what, why);
+  }
+
+  std::string read(const support::Memory& memory, std::size_t size, std::size_t into, std::size_t from) {
+    memory.fill(0x11);
+    const auto done =
+        support::read_file(file_.handle(), memory.address(), size, static_cast<off_t>(from), static_cast<off_t>(into));
+    if (std::string why = differs(done, size); !why.empty()) return "read " + why;
+    Bytes wanted(kSize, 0x11);
+    std::ranges::copy(content(from, size), wanted.begin() + static_cast<std::ptrdiff_t>(into));
+    return differs(wanted, memory.get());
+  }
+
+  std::string write(const support::Memory& memory, std::size_t size, std::size_t into, std::size_t from) {
+    const Bytes fresh = support::random_bytes(size, 0x2c);
+    memory.put(into, fresh);
+    const auto done =
+        support::write_file(file_.handle(), memory.address(), size, static_cast<off_t>(from), static_cast<off_t>(into));
+    std::string why = differs(done, size);
+    Bytes wanted = content_;
+    std::ranges::copy(fresh, wanted.begin() + static_cast<std::ptrdiff_t>(from));
+    if (why.empty()) why = differs(wanted, stored(0, kSize));
+    put_content();
+    return why.empty() ? "" : "write " + why;
+  }
+
+  void explained(const support::Memory& memory) const {
+    sluice_explanation_t told{};
+    sluice_explain(file_.handle(), memory.address(), 0, CUFILE_READ, kSize, 0, &told);
+    tell("the library says that it goes by " + path_,
+         told.path_name == path_ ? "" : std::string("it says ") + told.path_name + ": " + told.sentence);
+    std::printf("explained: %s, %s; %s\n", told.path_name, told.sentence, told.detail);
+  }
+
+  // Whether registered memory comes with a token, which is what this is about.
+  void tokens(const support::Memory& memory) const {
+    const CufileFile::Calls before = CufileFile::calls();
+    const std::string why = differs(support::read_file(file_.handle(), memory.address(), kSize), kSize);
+    const CufileFile::Calls after = CufileFile::calls();
+    const auto with = after.with_token - before.with_token;
+    const auto without = after.without - before.without;
+    const bool right = path_ == "rdma" ? with > 0 && without == 0 : with == 0 && without > 0;
+    tell("a read of 8 MiB comes to the file system as the path says",
+         !why.empty() ? why
+         : right      ? ""
+                      : std::to_string(with) + " calls with a token, " + std::to_string(without) + " without");
+  }
+
+  void batches(const support::Memory& memory) {
+    support::Batch batch(kEntries);
+    memory.fill(0x11);
+    for (std::size_t i = 0; i < kEntries; ++i) batch.read(file_.handle(), memory, kEntry, i * kEntry, i * kEntry);
+    std::string why = all_whole(batch.run());
+    if (why.empty()) why = differs(content(0, kEntries * kEntry), memory.get(0, kEntries * kEntry));
+    tell("a batch of reads", why);
+    batch.clear();
+    const Bytes fresh = support::random_bytes(kEntries * kEntry, 0x3c);
+    memory.put(0, fresh);
+    for (std::size_t i = 0; i < kEntries; ++i) batch.write(file_.handle(), memory, kEntry, i * kEntry, i * kEntry);
+    why = all_whole(batch.run());
+    if (why.empty()) why = differs(fresh, stored(0, fresh.size()));
+    tell("a batch of writes", why);
+    put_content();
+  }
+
+  void streams(const support::Memory& memory) {
+    memory.fill(0x11);
+    Streamed reads;
+    for (std::size_t i = 0; i < kEntries; ++i) reads.put(cuFileReadAsync, file_.handle(), memory, i * kEntry);
+    std::string why = all_whole(reads.run());
+    if (why.empty()) why = differs(content(0, kEntries * kEntry), memory.get(0, kEntries * kEntry));
+    tell("reads in three streams", why);
+    const Bytes fresh = support::random_bytes(kEntries * kEntry, 0x4c);
+    memory.put(0, fresh);
+    Streamed writes;
+    for (std::size_t i = 0; i < kEntries; ++i) writes.put(cuFileWriteAsync, file_.handle(), memory, i * kEntry);
+    why = all_whole(writes.run());
+    if (why.empty()) why = differs(fresh, stored(0, fresh.size()));
+    tell("writes in three streams", why);
+    put_content();
+  }
+
+  void threads(const support::Memory& memory) {
+    memory.fill(0x11);
+    std::array<std::string, kThreads> whys;
+    std::vector<std::thread> all;
+    for (std::size_t number = 0; number < kThreads; ++number) {
+      all.emplace_back([&, number] {
+        constexpr std::size_t kPart = kSize / kThreads;
+        for (std::size_t at = number * kPart; at < (number + 1) * kPart && whys[number].empty(); at += kEntry) {
+          const auto place = static_cast<off_t>(at);
+          whys[number] = differs(support::read_file(file_.handle(), memory.address(), kEntry, place, place), kEntry);
+        }
+      });
+    }
+    for (std::thread& thread : all) thread.join();
+    std::string why;
+    for (const std::string& one : whys) why += one;
+    tell("reads of four threads at once", why.empty() ? differs(content_, memory.get()) : why);
+  }
+
+  const std::string name_;
+  const std::string path_;
+  const Bytes content_;
+  const CufileFile file_;
+  const File plain_;
+};
+
+int run(std::span<char*> arguments) {
+  if (arguments.size() < 5) {
+    std::fputs("usage: see the head of tests/lab/rdma/cufile.cpp\n", stderr);
+    return 2;
+  }
+  if (support::cuda() == nullptr) throw std::runtime_error("there is no CUDA driver, not even a soft one");
+  const support::ContextScope context(support::primary_context(0));
+  rdma_files::ClientSettings settings;
+  settings.secret = rdma_files::secret_from(arguments[1]);
+  settings.links = &rdma_files::RegisteredGroup::with_address;
+  for (const char* server : arguments.subspan(4)) settings.servers.push_back(rdma_files::endpoint_of(server));
+  {
+    Client client(std::move(settings));
+    Checks(arguments[0], arguments[2], arguments[3], client).run();
+  }
+  support::close_driver_fully();
+  return failures() == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+}  // namespace sluice::lab
+
+int main(int argc, char** argv) {
+  try {
+    return sluice::lab::run({argv + 1, static_cast<std::size_t>(argc - 1)});
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "lab_rdma_cufile: %s\n", error.what());
+    return 3;
+  }
+}
