@@ -4,7 +4,7 @@
 library, the system or the driver, and there one call fails. The process must neither crash nor hang, tell nothing
 untrue, and do everything right afterwards.
 
-  failures.py --build DIR --kind KIND [--full] [--seed N] [--jobs N] [--match TEXT] [--verbose]
+  failures.py --build DIR --kind KIND [--full] [--seconds N] [--seed N] [--jobs N] [--match TEXT] [--verbose]
   failures.py --build DIR --play "cold allocation 4711 1 0"     one play, as a failing case prints it; with its record
 
 Kinds: allocation, system_call, driver_call (one call fails, then all succeed again); refused (the kernel refuses one
@@ -25,6 +25,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 # How many plays of a phase are a sample: the whole check has 25 s of processor time for all kinds.
 SAMPLE = {"allocation": 7, "system_call": 5, "driver_call": 5, "refused": 6, "storage": 4, "rings": 3}
@@ -180,6 +181,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True, help="the folder of the build, for example build/release")
     parser.add_argument("--kind", choices=sorted(SAMPLE), help="what fails")
     parser.add_argument("--full", action="store_true", help="all of them, not a sample")
+    parser.add_argument("--seconds", type=float, help="begins no play after so long; which are played by then --seed draws")
     parser.add_argument("--seed", default="1", help="draws the sample (1)")
     parser.add_argument("--jobs", type=int, default=2, help="processes at once (2)")
     parser.add_argument("--match", default="", help="only plays that hold this text")
@@ -203,8 +205,18 @@ def run(asked, player):
         if not asked.full:
             plays = sample_of(plays, asked.kind, asked.seed)
     counts = collections.Counter()
+    end = time.monotonic() + asked.seconds if asked.seconds else None
+    if end:
+        random.Random(asked.seed).shuffle(plays)
+
+    def played(play):
+        return None if end and time.monotonic() > end else player.play(play)
+
     with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
-        for result in pool.map(player.play, plays):
+        for result in pool.map(played, plays):
+            if result is None:
+                counts["left out"] += 1
+                continue
             counts["plays"] += 1
             counts["bad"] += bool(result.bad)
             counts["with a refusal"] += bool(result.refused)
