@@ -97,7 +97,7 @@ bool start_guard(GuardPost& all) noexcept {
         thread.detach();
         all.thread.store(GuardPost::Thread::runs);
       } catch (const std::exception& failure) {
-        observe::log_failure(config::LogLevel::warn, "engine",
+        observe::log_failure(config::LogLevel::warn, "io",
                              "no thread can be started to look after kernels, so there are none that wait for bytes; "
                              "raise the limit on processes",
                              failure.what());

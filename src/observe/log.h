@@ -19,7 +19,7 @@ std::string open_log(const config::Config& config);
 
 bool log_enabled(config::LogLevel level) noexcept;
 
-// `module` says where in the house: "core", "posix". One call, one line.
+// `module` says where in the house, by the folder: "process", "io". One call, one line.
 void log(config::LogLevel level, std::string_view module, std::string_view text) noexcept;
 
 // The same with the cause behind the text, where there may be no memory to put them together.

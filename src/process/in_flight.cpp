@@ -96,7 +96,7 @@ int still_in_flight() noexcept {
 void report(int left) noexcept {
   try {
     observe::log(
-        config::LogLevel::error, "core",
+        config::LogLevel::error, "process",
         fmt::format("the process ends with {} transfer(s) in flight, which were given {} s to end: their memory "
                     "is left alone",
                     left, most_milliseconds / 1000));

@@ -136,7 +136,7 @@ void Process::open_locked() {
   session_ = std::move(session);
   if (!was_open_) wait_for_transfers_at_exit();
   was_open_ = true;
-  observe::log(config::LogLevel::notice, "core", direct_paths_of(session_->options.rules));
+  observe::log(config::LogLevel::notice, "process", direct_paths_of(session_->options.rules));
 }
 
 void Process::open() {
@@ -213,7 +213,7 @@ void Process::close() {
   for (void* file : files) files_.retire(file, drain_mode);
   for (void* buffer : buffers) buffers_.retire(buffer, drain_mode);
   forget_leaving(leaving);
-  observe::log(config::LogLevel::info, "core", "driver closed");
+  observe::log(config::LogLevel::info, "process", "driver closed");
 }
 
 FileTable::Pin Process::forget_file(void* handle) {
@@ -231,7 +231,8 @@ bool Process::end_file(void* handle) {
   const PinScope pins;
   const FileTable::Pin file = forget_file(handle);
   if (file && file->session->config->explain) request::explain_unused(*file);
-  if (file) observe::log_debug("core", [&] { return fmt::format("descriptor {} deregistered", file->descriptor()); });
+  if (file)
+    observe::log_debug("process", [&] { return fmt::format("descriptor {} deregistered", file->descriptor()); });
   return static_cast<bool>(file);
 }
 

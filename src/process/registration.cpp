@@ -102,7 +102,7 @@ void* Process::register_file(int fd, const CUfileFSOps_t* operations) {
     // The number was closed and belongs to another file now. The old handle stays, and answers EBADF.
   }
   if (made->facts.block.over_tcp) broken_pipes_expected.store(true, std::memory_order_relaxed);
-  observe::log_debug("core",
+  observe::log_debug("process",
                      [&] { return fmt::format("descriptor {} registered: {}", fd, facts::describe(made->facts)); });
   const bool direct = made->facts.direct;
   void* const handle = files_.insert(std::move(made));
@@ -133,7 +133,7 @@ void Process::register_buffer(const void* base, std::size_t size, int flags) {
   if (size == 0) throw Failure(CU_FILE_INVALID_VALUE, "a buffer of no bytes cannot be registered");
   if ((flags & ~known_buffer_flags) != 0) {
     static std::atomic<bool> told{false};
-    observe::log_once(told, "core", "cuFileBufRegister: flags that have no meaning here are ignored; pass 0");
+    observe::log_once(told, "process", "cuFileBufRegister: flags that have no meaning here are ignored; pass 0");
   }
   const auto address = reinterpret_cast<std::uint64_t>(base);
   const facts::BufferFacts facts = gpu::inspect(address);
@@ -184,7 +184,7 @@ void Process::register_buffer(const void* base, std::size_t size, int flags) {
     observe::count_registered_bytes(on_device ? facts.device : -1, static_cast<std::int64_t>(size));
   }
   if (stale != nullptr) buffers_.retire(stale, drain_mode_now());
-  observe::log_debug("core", [&] {
+  observe::log_debug("process", [&] {
     return fmt::format("buffer {:#x} of {} bytes registered, device {}", address, size, facts.device);
   });
 }
@@ -284,7 +284,7 @@ void Process::deregister_buffer(const void* base) {
   const auto address = reinterpret_cast<std::uint64_t>(base);
   try {
     const RegisteredRange range = take_buffer(address);
-    observe::log_debug("core", [&] { return fmt::format("buffer {:#x} deregistered", address); });
+    observe::log_debug("process", [&] { return fmt::format("buffer {:#x} deregistered", address); });
     buffers_.retire(range.handle, drain_mode_now());
     forget_leaving({&range, 1});
   } catch (const Failure&) {

@@ -26,7 +26,7 @@ void tell(const process::File& file, const Call& call, base::Outcome outcome, st
   const facts::BlockFacts& block = file.facts.block;
   const std::string paths =
       block.driver == "nvme" ? facts::describe_nvme_paths(block.name, facts::Root{}) : std::string();
-  observe::log(config::LogLevel::warn, "core",
+  observe::log(config::LogLevel::warn, "request",
                fmt::format("a {} of {} bytes at {} took {}.{} s and {}: {}{}{}",
                            call.direction == base::Direction::read ? "read" : "write", call.size, call.file_offset,
                            milliseconds / 1000, milliseconds % 1000 / 100,

@@ -210,7 +210,7 @@ void Streams::let_go_of_idle_locked(std::size_t most_kept) {
 void Streams::add(cuda::Stream stream, unsigned flags) {
   if ((flags & ~all_stream_flags) != 0) {
     static std::atomic<bool> result_word{false};
-    observe::log_once(result_word, "core",
+    observe::log_once(result_word, "stream",
                       "cuFileStreamRegister: flags beyond 0 to 15 have no meaning here and are ignored");
     flags &= all_stream_flags;
   }

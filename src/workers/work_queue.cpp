@@ -284,7 +284,7 @@ void start_all(WorkQueue& all, unsigned wanted) noexcept {
       std::array<char, 96> text{};
       std::snprintf(text.data(), text.size(), "only %u of %u worker threads could be started", all.running.load(),
                     wanted);
-      observe::log_failure(config::LogLevel::warn, "engine", text.data(), failure.what());
+      observe::log_failure(config::LogLevel::warn, "workers", text.data(), failure.what());
       all.tried.store(wanted, std::memory_order_release);  // not to be tried again
       return;
     }

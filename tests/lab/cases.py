@@ -82,8 +82,8 @@ class Case:
 
 # The folders that decide for a path and prove it, and those that move bytes between files and memory.
 DECIDING = ("facts", "paths", "route", "topology")
-MOVING = ("core", "engine", "io", "paths", "staging", "stream", "transfer", "workers")
-EVERYTHING = (*DECIDING, *MOVING, "api", "base", "batch", "config", "gpu", "observe", "process", "request")
+MOVING = ("io", "paths", "staging", "stream", "transfer", "workers")
+EVERYTHING = (*DECIDING, *MOVING, "api", "base", "batch", "config", "gpu", "observe", "process", "rdma", "request")
 
 
 def topology_case(name, what, expectation, topology, drives=(GPU0, PLN0), core=False, **settings):
@@ -103,12 +103,12 @@ CASES = [
     Case("library", "which way the library goes on each file system and device, and what the drives did", "library.sh",
          drives=(GPU0, PLN0, PLN1, TWO_PATHS), core=True, touched_by=EVERYTHING),
     Case("direct", "the library's direct path on arrays, mappings, two devices, and drives that are polled", "direct.sh",
-         drives=(GPU0, GPU1, PLN0, PLN1, TWO_PATHS), touched_by=(*DECIDING, "batch", "core", "gpu", "paths", "request")),
+         drives=(GPU0, GPU1, PLN0, PLN1, TWO_PATHS), touched_by=(*DECIDING, "batch", "gpu", "paths", "process", "request")),
     Case("disk", "reads through staging memory by threads, io_uring, SQPOLL, IOPOLL and both", "disk.sh",
          drives=(GPU0, PLN0, SMALL), settings={"LAB_SAMPLE": "25"}, touched_by=MOVING),
     Case("fabrics", "NVMe/TCP and NVMe/RDMA; paths that go and come back under load", "fabrics.sh",
          drives=(GPU0, PLN0, PLN1), settings={"LAB_CLIENTS": "pread cufile"},
-         touched_by=("core", "facts", "observe", "paths", "process")),
+         touched_by=("facts", "observe", "paths", "process")),
     Case("kubernetes", "volumes of sluice-csi: quotas, the direct path, bandwidths, paths that go and come back under load", "csi.sh",
          drives=(GPU0, PLN0, PLN1), touched_by=("facts", "paths")),
     Case("rdma", "a server reaches registered memory by RDMA over soft RoCE: 1 GiB both ways, refused keys, torn links; NFS over RDMA",

@@ -252,7 +252,7 @@ def test_the_log_tells_of_files_at_debug_and_of_every_transfer_at_trace():
             run(BUILD / "bin/sluice", "doctor", folder / "data", status=None,
                 env=environment(SLUICE_SOFTGPU="1", CUFILE_LOGGING_LEVEL=level, CUFILE_LOGFILE_PATH=str(log)))
             text = log.read_text(encoding="utf-8")
-            for part in (" DEBUG  core descriptor ", "registered: ", "deregistered"):
+            for part in (" DEBUG  process descriptor ", "registered: ", "deregistered"):
                 contains(text, part)
             equal("TRACE  transfer read of 8192 bytes at 0 of descriptor" in text, level == "TRACE")
 

@@ -46,7 +46,7 @@ std::shared_ptr<FallbackCopier> FallbackCopier::begin(const gpu::StreamCopy& dev
     ::pthread_setname_np(thread.native_handle(), "sluice-fallback");
     thread.detach();  // a driver may keep it for longer than anybody needs it
   } catch (const std::exception& failure) {
-    observe::log_failure(config::LogLevel::warn, "engine",
+    observe::log_failure(config::LogLevel::warn, "stream",
                          "a stream's bytes are copied by the thread that attends to it", failure.what());
     fall_back.reset();
   }

@@ -155,7 +155,7 @@ bool StreamWorkers::start_one() noexcept {
     thread.detach();
     started_.store(true, std::memory_order_relaxed);
   } catch (const std::exception& failure) {
-    observe::log_failure(config::LogLevel::error, "engine", "no thread can be started to attend to streams",
+    observe::log_failure(config::LogLevel::error, "stream", "no thread can be started to attend to streams",
                          failure.what());
     started = false;
   }
