@@ -5,6 +5,7 @@
 
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace sluice::csi {
 namespace {
@@ -16,7 +17,16 @@ void print_line(const nlohmann::ordered_json& json) {
   static_cast<void>(ignored);
 }
 
+std::function<void(const Event&)>& event_sink() {
+  static std::function<void(const Event&)> sink;
+  return sink;
+}
+
 }  // namespace
+
+void set_event_sink(std::function<void(const Event&)> sink) {
+  event_sink() = std::move(sink);
+}
 
 void log_line(const std::string& level, const std::string& text) {
   print_line({{"time", std::time(nullptr)}, {"level", level}, {"text", text}});
@@ -28,6 +38,7 @@ void log_event(const std::string& type, const std::string& reason, const std::st
               {"event", reason},
               {"volume", volume},
               {"text", text}});
+  if (event_sink()) event_sink()({type, reason, volume, text});
 }
 
 }  // namespace sluice::csi

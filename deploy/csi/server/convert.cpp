@@ -22,6 +22,11 @@ Calls& calls() {
 
 }  // namespace
 
+CallCounts& call_counts() {
+  static CallCounts all;
+  return all;
+}
+
 CallScope::CallScope() {
   const std::lock_guard lock(calls().mutex);
   ++calls().under_way;

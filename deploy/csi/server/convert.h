@@ -8,10 +8,12 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <csi.pb.h>
 #include "core/controller_service.h"
+#include "core/metrics.h"
 #include "core/refusal.h"
 #include "core/types.h"
 
@@ -48,10 +50,12 @@ class CallScope {
 };
 void wait_for_calls(std::chrono::seconds at_most);
 
+// Of this process.
+CallCounts& call_counts();
+
 // Runs a call's body: the one place where exceptions end.
 template <typename Body>
-grpc::Status answer_of(const char* call, Body&& body) {
-  const CallScope scope;
+grpc::Status status_after(const char* call, Body&& body) {
   try {
     body();
     return grpc::Status::OK;
@@ -60,6 +64,15 @@ grpc::Status answer_of(const char* call, Body&& body) {
   } catch (const std::exception& error) {
     return status_of(call, error);
   }
+}
+
+template <typename Body>
+grpc::Status answer_of(const char* call, Body&& body) {
+  const CallScope scope;
+  const auto begin = std::chrono::steady_clock::now();
+  grpc::Status status = status_after(call, std::forward<Body>(body));
+  call_counts().count(call, status.error_code(), std::chrono::steady_clock::now() - begin);
+  return status;
 }
 
 }  // namespace sluice::csi

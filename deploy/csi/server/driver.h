@@ -33,8 +33,10 @@ struct Settings {
   std::string sluice = "sluice";
   std::string device_plugins;  // kubelet's folder; "" for no device plugin
   std::string cdi = "/var/run/cdi";
-  bool dra = false;  // the plugin for dynamic resource allocation
-  std::string kube;  // the API server; "" for the cluster's own
+  std::string metrics;  // the address to answer Prometheus at; "" for none
+  bool events = false;  // written as objects of the claims
+  bool dra = false;     // the plugin for dynamic resource allocation
+  std::string kube;     // the API server; "" for the cluster's own
   std::string account = "/var/run/secrets/kubernetes.io/serviceaccount";
   std::string registration;      // kubelet's plugins_registry; "" to be registered by another program
   std::string kubelet_endpoint;  // the socket's path as kubelet sees it; "" when it is the same
@@ -53,6 +55,7 @@ class DriverState {
   std::vector<DraDrive> drives();
 
   const Settings& settings() const { return settings_; }
+  const Volumes& volumes() const { return volumes_; }
   ControllerService& controller() { return controller_; }
   NodeService& node() { return node_; }
 

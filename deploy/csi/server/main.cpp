@@ -14,6 +14,7 @@
 
 #include <csi.grpc.pb.h>
 #include "base/version.h"
+#include "core/event_writer.h"
 #include "core/log.h"
 #include "core/refusal.h"
 #include "facts/read.h"
@@ -21,6 +22,7 @@
 #include "server/device_plugin.h"
 #include "server/dra_plugin.h"
 #include "server/driver.h"
+#include "server/metrics_server.h"
 #include "server/services.h"
 #include "server/socket.h"
 
@@ -85,12 +87,13 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--kubelet-endpoint", line.settings.kubelet_endpoint, "The socket's path as kubelet sees it");
   app.add_option("--device-plugins", line.settings.device_plugins,
                  "kubelet's folder device-plugins, to offer DOMAIN/gds there");
+  app.add_option("--metrics", line.settings.metrics, "Answer Prometheus at this address, such as 0.0.0.0:9958");
   app.add_flag("--dra", line.settings.dra,
                "Offer the drives with their bandwidth to the scheduler, as gds.DOMAIN (dynamic resource allocation)");
+  app.add_flag("--events", line.settings.events, "Write what an operator should know as Events of the claims, too");
   app.add_option("--kube", line.settings.kube,
-                 "The API server, for --dra: https://HOST:PORT; the cluster's own unless given");
-  app.add_option("--account", line.settings.account,
-                 "The folder with the service account's token and ca.crt, for --dra")
+                 "The API server, for --dra and --events: https://HOST:PORT; the cluster's own unless given");
+  app.add_option("--account", line.settings.account, "The folder with the service account's token and ca.crt")
       ->default_val("/var/run/secrets/kubernetes.io/serviceaccount");
   app.add_option("--cdi", line.settings.cdi, "The folder for the CDI specs of that resource and of drives")
       ->default_val("/var/run/cdi");
@@ -162,6 +165,19 @@ int serve(const Settings& settings, const sigset_t& ends) {
   DriverState driver(settings);
   driver.why_not_ready();
   const std::unique_ptr<DraPlugin> dra = settings.dra ? offer_drives(driver) : nullptr;
+  std::unique_ptr<EventWriter> events;
+  if (settings.events) {
+    events = std::make_unique<EventWriter>(
+        EventOptions{settings.kube, settings.account, settings.service.names.of(settings.service.driver),
+                     settings.service.node},
+        driver.volumes());
+    set_event_sink([&writer = *events](const Event& event) { writer.take(event); });
+  }
+  std::unique_ptr<MetricsServer> metrics;
+  if (!settings.metrics.empty()) {
+    metrics = std::make_unique<MetricsServer>(settings.metrics,
+                                              [&driver] { return metrics_text(driver.volumes(), call_counts()); });
+  }
   const auto identity = identity_service(driver);
   const auto controller = controller_service(driver);
   const auto node = node_service(driver);
@@ -198,6 +214,7 @@ int serve(const Settings& settings, const sigset_t& ends) {
   const auto deadline = std::chrono::system_clock::now() + std::chrono::milliseconds(100);
   if (registering) registering->Shutdown(deadline);
   server->Shutdown(deadline);
+  set_event_sink({});
   return EXIT_SUCCESS;
 }
 

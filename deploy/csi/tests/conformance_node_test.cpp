@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The node's calls over the socket: bytes, options, order, repeats, health, growth, inline volumes, and what a restart
 // keeps.
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +14,8 @@
 #include <thread>
 
 #include <plugin_registration.grpc.pb.h>
+#include "base/unique_fd.h"
+#include "core/https.h"
 #include "core/process.h"
 #include "facts/read.h"
 #include "tests/driver.h"
@@ -286,6 +290,41 @@ TEST_F(ConformanceOfTheNode, ASecondDriverDoesNotTakeTheSocketOver) {
   EXPECT_EQ(run_program({SLUICE_CSI_BINARY, "--probe", driver_->socket()}, std::chrono::seconds(30)).status, 0);
   driver_->stop(SIGTERM);
   EXPECT_EQ(run_program({SLUICE_CSI_BINARY, "--probe", driver_->socket()}, std::chrono::seconds(30)).status, 1);
+}
+
+TEST_F(ConformanceOfTheNode, PrometheusIsToldOfCallsRoomAndVolumes) {
+  driver_.reset();
+  // A port that nobody else has: the kernel gives one, and the driver takes it a moment later.
+  const base::UniqueFd free(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  const int yes = 1;
+  setsockopt(free.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  ASSERT_EQ(bind(free.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(getsockname(free.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const std::string port = std::to_string(ntohs(address.sin_port));
+  begin({"--metrics", "127.0.0.1:" + port});
+  wire::CreateVolumeRequest request = create_request("pvc-1", 32 * mib);
+  (*request.mutable_parameters())["csi.storage.k8s.io/pvc/name"] = "da\"ta";
+  (*request.mutable_parameters())["csi.storage.k8s.io/pvc/namespace"] = "default";
+  const std::string id = create(request).value.volume().volume_id();
+  ASSERT_TRUE(stage(id).ok());
+  ASSERT_FALSE(stage("no-such-volume").ok());
+  const HttpAnswer answer =
+      ask_server(server_at("http://127.0.0.1:" + port), "GET", "/metrics", {}, "", std::chrono::seconds(20));
+  EXPECT_EQ(answer.status, 200);
+  const std::string labels = "{volume=\"" + id + "\",namespace=\"default\",claim=\"da\\\"ta\"";
+  EXPECT_THAT(answer.body, testing::AllOf(HasSubstr("sluice_csi_calls_total{call=\"NodeStageVolume\",code=\"0\"} 1\n"),
+                                          HasSubstr("sluice_csi_calls_total{call=\"NodeStageVolume\",code=\"5\"} 1\n"),
+                                          HasSubstr("sluice_csi_call_seconds_total{call=\"CreateVolume\"} "),
+                                          HasSubstr("sluice_csi_room_bytes{backend=\"directory\",drive=\"loop"),
+                                          HasSubstr("sluice_csi_volume_bytes" + labels + "} 33554432\n"),
+                                          HasSubstr("sluice_csi_volume_healthy" + labels + "} 1\n"),
+                                          HasSubstr("sluice_csi_direct_path" + labels + ",result=\"no-gpu\"} 1\n")));
+  EXPECT_EQ(ask_server(server_at("http://127.0.0.1:" + port), "GET", "/x", {}, "", std::chrono::seconds(20)).status,
+            404);
 }
 
 // What a pod is: another user, no capability, no way to get one. It reads a file of the volume into the memory of a

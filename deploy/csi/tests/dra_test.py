@@ -67,7 +67,8 @@ class Requests(http.server.BaseHTTPRequestHandler):
         if self.headers.get("Authorization") != f"Bearer {server.token}":
             self.answer(401, {"kind": "Status", "message": "Unauthorized"})
         elif method == "POST":
-            path = f"{self.path}/{sent['metadata']['name']}"
+            name = sent["metadata"].setdefault("name", f"{sent['metadata'].get('generateName', '')}{server.version}")
+            path = f"{self.path}/{name}"
             server.keep(path, sent)
             self.answer(201, server.objects[path])
         elif self.path not in server.objects:
@@ -117,7 +118,7 @@ class Node:
         self.log = open(folder / "log", "wb")
         self.driver = subprocess.Popen(
             [DRIVER, "--endpoint", f"unix://{folder}/csi.sock", "--node", "node-a", "--pool", pool, "--quota", "none", "--kit", folder / "kit",
-             "--registration", folder / "registry", "--cdi", folder / "cdi", "--cgroups", folder / "cgroup", "--dra", "--kube",
+             "--registration", folder / "registry", "--cdi", folder / "cdi", "--cgroups", folder / "cgroup", "--dra", "--events", "--kube",
              f"https://127.0.0.1:{server.server_port}", "--account", account], stderr=self.log)
 
     def call(self, socket, method, **request):
@@ -211,6 +212,39 @@ def test_dynamic_resource_allocation_offers_drives_and_prepares_claims():
             contains(node.said(), "kubelet has registered the plugin for dynamic resource allocation")
             if "second token" in node.said():
                 raise AssertionError("the token is in the log")
+        finally:
+            node.end()
+            server.shutdown()
+
+
+def test_what_an_operator_should_know_is_an_event_of_the_claim():
+    in_own_mounts()
+    need_programs()
+    for program in ("openssl", "findmnt"):
+        if not shutil.which(program):
+            skip(f"{program} is not installed")
+    with scratch(pathlib.Path("/tmp")) as folder:
+        server = ApiServer(folder)
+        node = Node(folder, server)
+        try:
+            capability = {"mount": {"mount_flags": ["noatime", "nobarrier"]}, "access_mode": {"mode": "SINGLE_NODE_WRITER"}}
+            volume = node.call("csi.sock", "csi.v1.Controller.CreateVolume", name="pvc-1", volume_capabilities=[capability],
+                               capacity_range={"required_bytes": 8 << 20}, parameters={
+                                   "csi.storage.k8s.io/pvc/name": "data", "csi.storage.k8s.io/pvc/namespace": "default"})["volume"]
+            for _ in range(2):
+                node.call("csi.sock", "csi.v1.Node.NodeStageVolume", volume_id=volume["volume_id"], volume_capability=capability,
+                          staging_target_path=str(folder / "staging"), volume_context=volume["volume_context"])
+            with server.changed:
+                events = "/api/v1/namespaces/default/events"
+                if not server.changed.wait_for(lambda: any(path.startswith(events) for path in server.objects), timeout=60):
+                    raise AssertionError(f"no event came; asked was {server.asked}")
+                (event,) = [value for path, value in server.objects.items() if path.startswith(events)]
+            equal((event["type"], event["reason"], event["source"]), ("Warning", "MountOptionLeftOut", {"component": "csi.sluice.dev", "host": "node-a"}))
+            equal(event["involvedObject"], {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "default", "name": "data"})
+            contains(event["message"], "nobarrier")
+            # The same once more, in a call: it is not written twice, since the first was.
+            equal(server.asked.count(f"POST {events}"), 1)
+            run("umount", folder / "staging")
         finally:
             node.end()
             server.shutdown()
