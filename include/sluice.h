@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "cufile.h"
 
@@ -202,6 +203,116 @@ CUfileError_t sluice_stream_read_early(CUstream stream, int allowed);
  * min_nr of as many as were submitted waits for that, too. With SLUICE_BATCH_ALL_EVENTS=1 every entry has its event,
  * and this stays 0. */
 long sluice_batch_cancelled(CUfileBatchHandle_t batch);
+
+/* A plan: many ranges of many files, each with a place in memory of its own, as one object. It is made, submitted, and
+ * waited for as a whole, by a prefix, by an item or by a CUDA stream; then it is destroyed. Any number of ranges, of
+ * any size. The library reads files in the order in which ranges name them, and each file from its start; neighbours in
+ * file and memory go as one transfer, large ranges in pieces. (docs/guide/plans.md) */
+typedef struct sluice_plan* sluice_plan_t;
+
+/* One item of a plan. */
+typedef struct sluice_range {
+  CUfileHandle_t file;
+  off_t file_offset;
+  void* memory; /* device memory of any device, or host memory */
+  size_t size;
+} sluice_range_t;
+
+/* Streams may wait for the plan: its bytes go by streams that no waiting one holds up. */
+#define SLUICE_PLAN_FOR_STREAMS 1U
+
+typedef struct sluice_plan_options {
+  size_t size;           /* of this structure, as the program knows it */
+  CUfileOpcode_t opcode; /* of all ranges: CUFILE_READ or CUFILE_WRITE */
+  unsigned flags;        /* SLUICE_PLAN_FOR_STREAMS, or 0 */
+  unsigned at_a_time;    /* transfers under way at a time, at most; 0: as many as the library finds right */
+} sluice_plan_options_t;
+
+typedef enum sluice_plan_state {
+  SLUICE_PLAN_MADE = 0,
+  SLUICE_PLAN_RUNNING = 1,
+  SLUICE_PLAN_ENDED = 2 /* every item has ended: nothing of the plan touches memory or files any more */
+} sluice_plan_state_t;
+
+typedef struct sluice_plan_counts {
+  size_t size; /* of this structure, as the program knows it; set by the caller */
+  sluice_plan_state_t state;
+  size_t items;
+  size_t items_ended;    /* whatever came of them */
+  size_t items_in_front; /* so many of the first items have all ended */
+  size_t items_failed;
+  size_t items_cancelled;
+  uint64_t bytes; /* of all ranges */
+  uint64_t bytes_in_place;
+} sluice_plan_counts_t;
+
+typedef enum sluice_item_state {
+  SLUICE_ITEM_WAITING = 0, /* or under way */
+  SLUICE_ITEM_DONE = 1,    /* a read may have come short: the file ends there */
+  SLUICE_ITEM_FAILED = 2,
+  SLUICE_ITEM_CANCELLED = 3
+} sluice_item_state_t;
+
+/* What came of one item. */
+typedef struct sluice_item_result {
+  sluice_item_state_t state;
+  int error;          /* of one that failed: an errno, or a CUfileOpError from 5001 on */
+  uint64_t bytes;     /* in place, from the item's start on */
+  sluice_path_t path; /* that its last bytes took, and why */
+  sluice_reason_t reason;
+} sluice_item_result_t;
+
+/* Makes a plan. Nothing is moved; the ranges are copied, and may be reused. `options` NULL: reads. Opens the driver
+ * when nobody has. Returns CU_FILE_SUCCESS, CU_FILE_INVALID_VALUE (no ranges, null pointers, negative offsets, ranges
+ * that end beyond all files, unknown options), CU_FILE_HANDLE_NOT_REGISTERED, or CU_FILE_INVALID_FILE_OPEN_FLAG (a file
+ * was not opened for this direction); sluice_last_error() tells which range. */
+CUfileError_t sluice_plan_create(const sluice_range_t* ranges, size_t count, const sluice_plan_options_t* options,
+                                 sluice_plan_t* plan);
+
+/* Begins it, and returns without waiting for storage or a device. From here until an item has ended, its memory is the
+ * plan's; until a file's last item has ended, cuFileHandleDeregister() of it waits, and cuFileBufDeregister() alike. A
+ * plan is submitted once. Returns CU_FILE_SUCCESS, CU_FILE_INVALID_VALUE (no such plan, submitted or cancelled before),
+ * or CU_FILE_HANDLE_NOT_REGISTERED. */
+CUfileError_t sluice_plan_submit(sluice_plan_t plan);
+
+/* Waits until the first `first` items have ended, for as long as `timeout` says (NULL: for ever). Returns how many of
+ * these have ended, one after the other from the first: `first`, unless the time was over before; -1 where there is no
+ * such plan, it was not submitted, or has fewer items. What came of them, sluice_plan_results() tells. */
+long sluice_plan_wait(sluice_plan_t plan, size_t first, const struct timespec* timeout);
+
+/* The same for one item, by its number: 1 when it has ended, 0 when the time was over before, -1 as above. */
+int sluice_plan_wait_item(sluice_plan_t plan, size_t item, const struct timespec* timeout);
+
+/* What is put into the stream from now on waits until the first `first` items have ended; the caller does not. The plan
+ * needs SLUICE_PLAN_FOR_STREAMS. Items that failed or were cancelled have ended, too: look at the results. Returns
+ * CU_FILE_SUCCESS, CU_FILE_INVALID_VALUE (as above), CU_FILE_ASYNC_NOT_SUPPORTED (the stream is being captured, or no
+ * thread can be started), or CU_FILE_CUDA_DRIVER_ERROR. */
+CUfileError_t sluice_plan_wait_in_stream(sluice_plan_t plan, size_t first, CUstream stream);
+
+/* A descriptor for poll(), epoll and the like: readable when items have ended since it was read last. Reading 8 bytes
+ * tells how many. It does not block, belongs to the plan, and goes with it. -1 where there is no such plan, or no
+ * descriptor to be had. */
+int sluice_plan_eventfd(sluice_plan_t plan);
+
+/* Ends all items that nobody has begun as cancelled. What has begun goes on to its end, and its memory is the plan's
+ * until then: sluice_plan_wait() for all items tells when none is touched any more. A plan that was not submitted has
+ * ended. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE (no such plan). */
+CUfileError_t sluice_plan_cancel(sluice_plan_t plan);
+
+/* How far it is. `counts->size` is set by the caller. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE. */
+CUfileError_t sluice_plan_progress(sluice_plan_t plan, sluice_plan_counts_t* counts);
+
+/* What has come so far of `count` items from number `first` on. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE (no
+ * such plan, fewer items, results is NULL). */
+CUfileError_t sluice_plan_results(sluice_plan_t plan, size_t first, size_t count, sluice_item_result_t* results);
+
+/* sluice_explain() for one item of the plan, at any time; and CU_FILE_INVALID_VALUE where there is no such item. */
+CUfileError_t sluice_plan_explain(sluice_plan_t plan, size_t item, sluice_explanation_t* out);
+
+/* Cancels, waits for what has begun, and ends the plan: afterwards nothing touches the memory of any item, streams that
+ * wait for it go on, and its descriptor is closed. cuFileDriverClose() does the same to all plans. Returns
+ * CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE (no such plan). */
+CUfileError_t sluice_plan_destroy(sluice_plan_t plan);
 
 /* The configuration that the driver runs with, or would if it opened now: calls visit once for each key, always in the
  * same order. What the setting points to is gone when visit returns. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE

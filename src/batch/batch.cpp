@@ -13,6 +13,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/deadline.h"
 #include "base/spin_backoff.h"
 #include "observe/log.h"
 #include "observe/probes.h"
@@ -28,22 +29,6 @@ namespace {
 
 // As long as that a waiting thread looks around before it sleeps: small submissions are done by then.
 constexpr auto short_while = std::chrono::microseconds(30);
-
-timespec deadline_after(const timespec& timeout) {
-  constexpr std::int64_t a_century = std::int64_t{100} * 366 * 86400;
-  constexpr std::int64_t billion = 1'000'000'000;
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  const std::int64_t seconds = std::clamp<std::int64_t>(timeout.tv_sec, 0, a_century);
-  const std::int64_t nanoseconds = now.tv_nsec + std::clamp<std::int64_t>(timeout.tv_nsec, 0, billion - 1);
-  now.tv_sec += seconds + nanoseconds / billion;
-  now.tv_nsec = nanoseconds % billion;
-  return now;
-}
-
-bool is_nothing(const timespec& timeout) noexcept {
-  return timeout.tv_sec <= 0 && timeout.tv_nsec <= 0;
-}
 
 // What an earlier group has put in place of it stays there, and is told.
 Ending cancelled(const Entry& entry) noexcept {
@@ -382,8 +367,8 @@ bool Batch::run_remainder() noexcept {
 std::size_t Batch::collect(std::size_t least, std::span<CUfileIOEvents_t> into,
                            const std::optional<timespec>& timeout) noexcept {
   Waited waited;
-  if (take_events(least, into, waited) || (timeout && is_nothing(*timeout))) return waited.written;
-  const std::optional<timespec> deadline = timeout ? std::optional(deadline_after(*timeout)) : std::nullopt;
+  if (take_events(least, into, waited) || (timeout && base::is_nothing(*timeout))) return waited.written;
+  const std::optional<timespec> deadline = timeout ? std::optional(base::deadline_after(*timeout)) : std::nullopt;
   bool helped = false;
   for (bool in_time = true; in_time;) {
     if (!timeout && (waited.for_all ? run_some() : run_cached() || (helped && run_remainder()))) {

@@ -20,6 +20,7 @@
 #include "batch/entry.h"
 #include "cufile.h"
 #include "process/process.h"
+#include "process/run_queue.h"
 #include "process/slot_table.h"
 
 namespace sluice::batch {
@@ -91,13 +92,7 @@ class Batch {
                       const std::optional<timespec>& timeout) noexcept;
 
   // For batch/batch_run_queue.h alone, under its lock.
-  struct Link {
-    Batch* before = nullptr;
-    Batch* next = nullptr;
-    bool listed = false;
-    bool dropped = false;  // for good
-  };
-  Link link;
+  process::RunQueueLink<Batch> link;
 
  private:
   friend class Room;

@@ -12,10 +12,10 @@
 #include "base/foreign_enum.h"
 #include "batch/batch.h"
 #include "batch/batch_run_queue.h"
-#include "batch/classifier.h"
 #include "observe/probes.h"
 #include "observe/statistics.h"
 #include "process/in_flight.h"
+#include "request/classifier.h"
 
 namespace sluice::batch {
 
@@ -72,7 +72,7 @@ bool is_first_of_its_pointer(Batch::Room& room, std::size_t place) {
 
 void fill(process::Process& process, const Batch& batch, Batch::Room& room, std::span<const CUfileIOParams_t> entries) {
   const std::uint64_t queued = process::queue_number();
-  Classifier classifier(process, room.count());
+  request::Classifier classifier(process, room.count());
   std::size_t place = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (is_dropped(batch, entries[i])) continue;

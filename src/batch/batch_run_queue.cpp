@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One list for the process. A lock is taken by a batch that is posted and by a worker that looks for a batch; never for
-// an entry.
 #include "batch/batch_run_queue.h"
 
-#include <mutex>
-#include <utility>
+#include <atomic>
 
 #include "base/never_destroyed.h"
 #include "batch/batch.h"
+#include "process/run_queue.h"
 #include "workers/work_queue.h"
 
 namespace sluice::batch {
@@ -21,25 +19,11 @@ class BatchRunQueue final : public workers::Job {
     return queue.get();
   }
 
-  // False: it was dropped, and may be gone when its last pin is.
   bool add(process::Process& process, Batch& batch) noexcept {
-    const std::lock_guard lock(mutex_);
-    if (batch.link.dropped) return false;
-    process_ = &process;
-    if (!batch.link.listed) append(batch);
-    return true;
+    process_.store(&process, std::memory_order_relaxed);
+    return queue_.add(batch);
   }
-
-  void take_away(Batch& batch) noexcept {
-    const std::lock_guard lock(mutex_);
-    if (batch.link.listed) unlink(batch);
-  }
-
-  void drop(Batch& batch) noexcept {
-    const std::lock_guard lock(mutex_);
-    if (batch.link.listed) unlink(batch);
-    batch.link.dropped = true;  // nobody lists it again
-  }
+  process::RunQueue<Batch>& queue() noexcept { return queue_; }
 
   void run_helper(unsigned /*number*/) noexcept override {
     for (BatchTable::Pin batch = next(); batch; batch = next()) {
@@ -48,66 +32,36 @@ class BatchRunQueue final : public workers::Job {
     }
   }
 
-  void before_fork() noexcept { mutex_.lock(); }
-  void after_fork(bool in_child) noexcept {
-    if (in_child) first_ = last_ = nullptr;
-    mutex_.unlock();
-  }
-
  private:
-  // The next batch in turn that has something to begin. A batch is dropped from the list, with a pin of it held,
-  // before it ends, so all that are listed exist.
   BatchTable::Pin next() noexcept {
-    const std::lock_guard lock(mutex_);
-    while (first_ != nullptr) {
-      Batch& batch = *first_;
-      unlink(batch);
-      if (!batch.has_waiting()) continue;
-      if (BatchTable::Pin pin = process_->batches().pin(batch.handle())) {
-        append(batch);
-        return pin;
-      }
-    }
-    return {};
+    return queue_.next(
+        [this](const Batch& batch) { return process_.load(std::memory_order_relaxed)->batches().pin(batch.handle()); });
   }
 
-  void append(Batch& batch) noexcept {
-    batch.link = {last_, nullptr, true, false};
-    (last_ != nullptr ? last_->link.next : first_) = &batch;
-    last_ = &batch;
-  }
-
-  void unlink(Batch& batch) noexcept {
-    (batch.link.before != nullptr ? batch.link.before->link.next : first_) = batch.link.next;
-    (batch.link.next != nullptr ? batch.link.next->link.before : last_) = batch.link.before;
-    batch.link = {};
-  }
-
-  std::mutex mutex_;
-  process::Process* process_ = nullptr;
-  Batch* first_ = nullptr;
-  Batch* last_ = nullptr;
+  process::RunQueue<Batch> queue_;
+  std::atomic<process::Process*> process_{nullptr};
 };
 
 }  // namespace
 
 bool schedule(process::Process& process, Batch& batch) noexcept {
-  if (!BatchRunQueue::instance().add(process, batch)) return false;
-  if (workers::schedule_background(BatchRunQueue::instance(), batch.waiting())) return true;
-  BatchRunQueue::instance().take_away(batch);
+  BatchRunQueue& all = BatchRunQueue::instance();
+  if (!all.add(process, batch)) return false;
+  if (workers::schedule_background(workers::Background::batches, all, batch.waiting())) return true;
+  all.queue().take_away(batch);
   return false;
 }
 
 void unschedule(Batch& batch) noexcept {
-  BatchRunQueue::instance().drop(batch);
+  BatchRunQueue::instance().queue().drop(batch);
 }
 
 void run_queue_before_fork() noexcept {
-  BatchRunQueue::instance().before_fork();
+  BatchRunQueue::instance().queue().before_fork();
 }
 
 void run_queue_after_fork(bool in_child) noexcept {
-  BatchRunQueue::instance().after_fork(in_child);
+  BatchRunQueue::instance().queue().after_fork(in_child);
 }
 
 }  // namespace sluice::batch

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parts go in ranges, in their order: device memory that is coalesced as entries of a batch do
-// (batch/classifier.h), host memory by one call of the system, ragged parts of an O_DIRECT file by one transfer of
+// (request/classifier.h), host memory by one call of the system, ragged parts of an O_DIRECT file by one transfer of
 // staging memory, everything else by itself (request/one.cpp). It is counted and watched once for all of them.
 #include "batch/vectored.h"
 
@@ -13,7 +13,6 @@
 #include <span>
 #include <utility>
 
-#include "batch/classifier.h"
 #include "batch/vectored_group.h"
 #include "facts/descriptor_check.h"
 #include "gpu/memory.h"
@@ -24,6 +23,7 @@
 #include "paths/bounce_copier.h"
 #include "paths/table.h"
 #include "process/in_flight.h"
+#include "request/classifier.h"
 #include "request/group.h"
 #include "request/run.h"
 #include "request/slow_log.h"
@@ -161,7 +161,7 @@ class Run {
 
 // Parts from the next one on that are coalesced.
 void Run::gather_for_device(VectoredLease& loan) noexcept {
-  Classifier classifier(process_, std::min<std::size_t>(call_.parts.size() - next_, most_in_a_batch));
+  request::Classifier classifier(process_, std::min<std::size_t>(call_.parts.size() - next_, most_in_a_batch));
   std::uint64_t before = 0;
   for (std::size_t i = next_; i < call_.parts.size() && !loan.is_full(); ++i) {
     if (call_.parts[i].len == 0) continue;

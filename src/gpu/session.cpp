@@ -145,6 +145,14 @@ bool serves_waiting_streams() noexcept {
   return thread_stream.urgent;
 }
 
+UrgentCopies::UrgentCopies(bool wanted) noexcept : before_(thread_stream.urgent) {
+  thread_stream.urgent = before_ || wanted;
+}
+
+UrgentCopies::~UrgentCopies() {
+  thread_stream.urgent = before_;
+}
+
 Session::Session(const facts::BufferFacts& memory) noexcept : driver_(gpu::driver()) {
   if (driver_ == nullptr) {
     status_ = cuda::error_not_initialized;

@@ -18,6 +18,18 @@ enum class Asked : std::uint8_t { just_now, a_while_ago };
 void serve_waiting_streams() noexcept;
 bool serves_waiting_streams() noexcept;
 
+// The same for a while, for what streams may wait for.
+class UrgentCopies {
+ public:
+  explicit UrgentCopies(bool wanted) noexcept;
+  ~UrgentCopies();
+  UrgentCopies(const UrgentCopies&) = delete;
+  UrgentCopies& operator=(const UrgentCopies&) = delete;
+
+ private:
+  const bool before_;
+};
+
 // The context of some memory made current on this thread, with a stream of ours that waits for nobody's legacy
 // stream; what was current before comes back in the end. Capture modes of the caller are left in peace. Cheap: the
 // stream is the thread's own and is kept.

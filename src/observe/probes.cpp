@@ -155,6 +155,14 @@ void tell_batch_done(const void* batch, std::uint64_t entries) noexcept {
   if (Watchers::now().want(Watchers::usdt)) usdt::batch_done(batch, entries);
 }
 
+void tell_plan_submit(const void* plan, std::uint64_t items, std::uint64_t bytes) noexcept {
+  if (Watchers::now().want(Watchers::usdt)) usdt::plan_submit(plan, items, bytes);
+}
+
+void tell_plan_done(const void* plan, std::uint64_t items, std::uint64_t bytes) noexcept {
+  if (Watchers::now().want(Watchers::usdt)) usdt::plan_done(plan, items, bytes);
+}
+
 void tell_entry(const RequestShape& shape, base::Outcome outcome, sluice_path_t path, sluice_reason_t reason,
                 int device, std::chrono::nanoseconds duration) noexcept {
   const Watchers watchers = Watchers::now();

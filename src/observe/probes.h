@@ -172,7 +172,19 @@ inline void batch_done(const void* batch, std::uint64_t entries) noexcept {
     tell_batch_done(batch, entries);
 }
 
-// A transfer of a batch that went in a group, when it has ended.
+// A plan was submitted; its last item has ended.
+void tell_plan_submit(const void* plan, std::uint64_t items, std::uint64_t bytes) noexcept;
+inline void plan_submit(const void* plan, std::uint64_t items, std::uint64_t bytes) noexcept {
+  if (Watchers::now().any()) [[unlikely]]
+    tell_plan_submit(plan, items, bytes);
+}
+void tell_plan_done(const void* plan, std::uint64_t items, std::uint64_t bytes) noexcept;
+inline void plan_done(const void* plan, std::uint64_t items, std::uint64_t bytes) noexcept {
+  if (Watchers::now().any()) [[unlikely]]
+    tell_plan_done(plan, items, bytes);
+}
+
+// A transfer of a batch or a plan that went in a group, when it has ended.
 void tell_entry(const RequestShape& shape, base::Outcome outcome, sluice_path_t path, sluice_reason_t reason,
                 int device, std::chrono::nanoseconds duration) noexcept;
 inline void entry_done(const RequestShape& shape, base::Outcome outcome, sluice_path_t path, sluice_reason_t reason,

@@ -128,6 +128,12 @@ void done(const Done& transfer) noexcept {
 [[gnu::noinline]] void batch_done(const void* batch, std::uint64_t entries) noexcept {
   SLUICE_PROBE_2("sluice", "batch_done", address(batch), entries);
 }
+[[gnu::noinline]] void plan_submit(const void* plan, std::uint64_t items, std::uint64_t bytes) noexcept {
+  SLUICE_PROBE_3("sluice", "plan_submit", address(plan), items, bytes);
+}
+[[gnu::noinline]] void plan_done(const void* plan, std::uint64_t items, std::uint64_t bytes) noexcept {
+  SLUICE_PROBE_3("sluice", "plan_done", address(plan), items, bytes);
+}
 [[gnu::noinline]] void stream_call(const void* stream, const void* word, int write, std::uint64_t size) noexcept {
   SLUICE_PROBE_4("sluice", "stream_call", address(stream), write, size, address(word));
 }

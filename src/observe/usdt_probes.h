@@ -40,6 +40,8 @@ void fallback(int fd, std::uint64_t before, const char* path, const char* reason
 void file_register(int fd, bool direct) noexcept;
 void batch_submit(const void* batch, std::uint64_t entries) noexcept;
 void batch_done(const void* batch, std::uint64_t entries) noexcept;
+void plan_submit(const void* plan, std::uint64_t items, std::uint64_t bytes) noexcept;
+void plan_done(const void* plan, std::uint64_t items, std::uint64_t bytes) noexcept;
 void stream_call(const void* stream, const void* word, int write, std::uint64_t size) noexcept;
 void stream_done(const void* word, int write, std::int64_t result) noexcept;
 

@@ -24,6 +24,9 @@
 #include "observe/ranges.h"
 #include "observe/recorder.h"
 #include "observe/statistics.h"
+#include "plan/plan.h"
+#include "plan/plan_calls.h"
+#include "plan/plan_run_queue.h"
 #include "process/in_flight.h"
 #include "request/explain.h"
 #include "staging/bounce_buffer.h"
@@ -57,7 +60,10 @@ paths::SmallReads small_reads_of(const config::Config& config) {
 
 }  // namespace
 
-Process::Process() : batches_(std::make_unique<batch::BatchTable>()), streams_(std::make_unique<stream::Streams>()) {
+Process::Process()
+    : batches_(std::make_unique<batch::BatchTable>()),
+      plans_(std::make_unique<plan::PlanTable>()),
+      streams_(std::make_unique<stream::Streams>()) {
   ::pthread_atfork([] { instance().prepare_fork(); }, [] { instance().resume_after_fork(false); },
                    [] { instance().resume_after_fork(true); });
 }
@@ -180,6 +186,7 @@ void Process::close() {
   std::vector<void*> files;
   std::vector<void*> buffers;
   std::vector<void*> batches;
+  std::vector<void*> plans;
   std::vector<RegisteredRange> leaving;
   {
     const std::lock_guard lock(control_);
@@ -192,6 +199,7 @@ void Process::close() {
     files = files_.handles();
     buffers = buffers_.handles();
     batches = batches_->handles();
+    plans = plans_->handles();
     leaving_.reserve(leaving_.size() + buffers.size());
     leaving = ranges_.clear();
     use_count_ = 0;
@@ -208,6 +216,7 @@ void Process::close() {
   // Outside the lock: each waits for the transfers that use it, and those may belong to threads that want to register
   // something.
   const DrainMode drain_mode = drain_mode_now();
+  for (void* plan : plans) plan::end_plan(*plans_, plan, drain_mode);  // streams may wait for them
   if (drain_mode != DrainMode::none) streams_->wait_for(nullptr);
   for (void* batch : batches) batch::end_batch(*batches_, batch, drain_mode);
   for (void* file : files) files_.retire(file, drain_mode);
@@ -293,6 +302,8 @@ void Process::prepare_fork() {
   buffers_.before_fork();
   batches_->before_fork();
   batch::run_queue_before_fork();
+  plans_->before_fork();
+  plan::run_queue_before_fork();
   ranges_.before_fork();
   streams_->before_fork();
   gpu::driver_before_fork();
@@ -330,6 +341,8 @@ void Process::resume_after_fork(bool in_child) {
   gpu::driver_after_fork(in_child);
   streams_->after_fork(in_child);
   ranges_.after_fork(in_child);
+  plan::run_queue_after_fork(in_child);
+  plans_->after_fork(in_child);
   batch::run_queue_after_fork(in_child);
   batches_->after_fork(in_child);
   buffers_.after_fork(in_child);
@@ -339,6 +352,7 @@ void Process::resume_after_fork(bool in_child) {
   control_.unlock();
   if (!in_child) return;
   batches_->abandon_all();
+  plans_->abandon_all();
   transfers_after_fork_in_child();
 }
 

@@ -20,6 +20,10 @@ namespace sluice::batch {
 class BatchTable;
 }
 
+namespace sluice::plan {
+class PlanTable;
+}
+
 namespace sluice::stream {
 class Streams;
 }
@@ -30,8 +34,8 @@ class Process {
  public:
   static Process& instance();
 
-  // Life cycle. Opens are counted; the last close ends all handles, buffers, batches and streams, waiting for what is
-  // in flight. Throws base::Failure.
+  // Life cycle. Opens are counted; the last close ends all handles, buffers, batches, plans and streams, waiting for
+  // what is in flight. Throws base::Failure.
   void open();
   void close();
   long use_count();
@@ -60,6 +64,7 @@ class Process {
   BufferTable& buffers() noexcept { return buffers_; }
   BufferIndex& ranges() noexcept { return ranges_; }
   batch::BatchTable& batches() noexcept { return *batches_; }
+  plan::PlanTable& plans() noexcept { return *plans_; }
   stream::Streams& streams() noexcept { return *streams_; }
 
  private:
@@ -109,6 +114,7 @@ class Process {
   BufferTable buffers_;
   BufferIndex ranges_;
   std::unique_ptr<batch::BatchTable> batches_;
+  std::unique_ptr<plan::PlanTable> plans_;
   std::unique_ptr<stream::Streams> streams_;
 };
 

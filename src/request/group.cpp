@@ -112,6 +112,7 @@ void Group::run(std::span<Item* const> items, const Options& options, Completion
                   items.size());
   items_ = items;
   completion_ = &completion;
+  from_ = options.caller == Caller::batch ? SLUICE_TRACE_FROM_BATCH : 0;
   account_ = counts == Counts::yes ? &account : nullptr;
   {
     const observe::GroupProbe probe(items.front()->call.direction, items.size(), [&] { return bytes_of(items); });
@@ -151,6 +152,7 @@ void Group::end(std::uint16_t number, std::int64_t milliseconds) noexcept {
   item.ended = true;
   item.device = known.memory.device;
   item.path = known.path->traits.id;
+  item.reason = known.reason;
   const bool checks = file.options.verify && item.outcome.count() > 0;
   if (checks || file.session->config->explain) {
     const base::FileOffset at{static_cast<std::uint64_t>(item.call.file_offset)};
@@ -160,7 +162,7 @@ void Group::end(std::uint16_t number, std::int64_t milliseconds) noexcept {
   }
   if (account_ == nullptr) return;
   observe::entry_done({item.call.direction, file.descriptor(), static_cast<std::uint64_t>(item.call.file_offset),
-                       item.call.size, item.call.buffer_offset, SLUICE_TRACE_FROM_BATCH},
+                       item.call.size, item.call.buffer_offset, from_},
                       item.outcome, item.path, known.reason, item.device, std::chrono::milliseconds(milliseconds));
   account_->ended(item, {known.path, known.reason, item.outcome}, milliseconds);
 }

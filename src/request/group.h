@@ -49,6 +49,7 @@ class Group final : private Completion {
   // Of the present run.
   std::span<Item* const> items_;
   Completion* completion_ = nullptr;
+  std::uint16_t from_ = 0;      // as a trace tells
   Account* account_ = nullptr;  // none: they are one transfer, which is counted by others
 
   std::array<std::optional<facts::DescriptorCheck>, most_in_a_batch> now_;  // of a file's first item

@@ -62,6 +62,7 @@ struct Item {
   base::Outcome outcome = base::Outcome::bytes(0);
   int device = -1;                         // whose memory it was; -1: host memory
   sluice_path_t path = SLUICE_PATH_POSIX;  // that it took at last
+  sluice_reason_t reason = SLUICE_REASON_HOST_MEMORY;
 };
 
 // What is left of a call behind so many bytes; and the outcome of the whole, when that was the rest's. An error counts

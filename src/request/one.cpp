@@ -114,7 +114,7 @@ Outcome resolve(process::Process& process, const Call& call, std::uint64_t addre
       }
       // By the pointer that was registered a transfer has to stay inside. By any other one it is a transfer of memory
       // that lies where it lies, as with NVIDIA's library.
-      if (range->base == base && !memory.inside && call.buffer_offset >= 0 && options.caller != Caller::batch) {
+      if (range->base == base && !memory.inside && call.buffer_offset >= 0 && !has_queued(options.caller)) {
         return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
       }
     }
@@ -233,7 +233,7 @@ Outcome run_rest(process::Process& process, Item& item, const Call& call, const 
   if (options.device == nullptr) gpu::settle(memory.facts, address);
   if (memory.facts.kind != facts::MemoryKind::plain_host) watch_exit_behind_the_driver();
   const Request request{call.direction, base::FileOffset{offset}, address,
-                        bounded.size,   item.progress.stopped,    options.caller == Caller::batch};
+                        bounded.size,   item.progress.stopped,    has_queued(options.caller)};
   const paths::Ends ends{file, now, memory.facts, call.handle, attachments_of(memory), options.device};
   const Result result = carry_out(request, ends);
   const bool counted_in_part = result.outcome.ok() && result.counted > 0;
@@ -241,6 +241,7 @@ Outcome run_rest(process::Process& process, Item& item, const Call& call, const 
          counted_in_part ? Outcome::bytes(result.outcome.count() - result.counted) : result.outcome};
   if (result.path != nullptr) {
     item.path = result.path->traits.id;
+    item.reason = result.reason;
     if (file.session->config->explain) explain_once(file, request, memory.facts, *result.path, result.reason);
   }
   if (result.outcome.error() == EFAULT && is_behind_the_end(file, call, now)) return Outcome::bytes(0);

@@ -18,9 +18,15 @@ class Group;
 enum class Caller : std::uint8_t {
   call,    // waits for it
   batch,   // has queued it
+  plan,    // likewise, as a part of a plan
   stream,  // has queued it, and the stream has got there
   part,    // of a vectored call, which counts and watches for all its parts
 };
+
+// Some time lies between the program's call and the turn of what it has asked for.
+constexpr bool has_queued(Caller caller) noexcept {
+  return caller == Caller::batch || caller == Caller::plan;
+}
 
 struct Options {
   Caller caller = Caller::call;

@@ -66,7 +66,7 @@ struct alignas(base::line_bytes) JobSlot {
 
 struct WorkQueue {
   std::array<JobSlot, 32> slots;
-  JobSlot background;  // of schedule_background(); its work never changes once there is one
+  std::array<JobSlot, 2> background;  // of schedule_background(), by kind; their work never changes once there is some
   base::EventCount event;
   std::atomic<int> sleeping{0};
   base::EventCount background_event;  // workers that take no jobs sleep by themselves: they swallow no event of one
@@ -132,11 +132,6 @@ unsigned wanted_by_all(const WorkQueue& all) noexcept {
   return wanted_by_all(workforce(), jobs, all.demand.load(std::memory_order_relaxed));
 }
 
-// Jobs are for as many workers as there are processors, the background job for all. At least one takes nothing else:
-// those that do may all be held by files that do not answer.
-unsigned background_worker_count() noexcept {
-  return std::max(worker_count() + 1, fewest_for_background);
-}
 bool takes_jobs(unsigned number) noexcept {
   return number < worker_count();
 }
@@ -172,6 +167,14 @@ bool wants_a_helper(const JobSlot& slot) noexcept {
   return helpers(slot.word.load(std::memory_order_seq_cst)) > 0;
 }
 
+bool wants_background_helpers(const WorkQueue& all) noexcept {
+  return std::any_of(all.background.begin(), all.background.end(), wants_a_helper);
+}
+
+bool is_background(const WorkQueue& all, const JobSlot& slot) noexcept {
+  return &slot >= all.background.data() && &slot < all.background.data() + all.background.size();
+}
+
 // Joins the job of one slot and does its share. False when no helper is wanted there.
 bool help_at(WorkQueue& all, JobSlot& slot, unsigned number) noexcept {
   std::uint64_t seen = slot.word.load(std::memory_order_relaxed);
@@ -181,8 +184,8 @@ bool help_at(WorkQueue& all, JobSlot& slot, unsigned number) noexcept {
     // Counted before the look at the background: a caller that schedules there counts on this worker no more, or this
     // worker sees the call.
     all.busy.fetch_add(1, std::memory_order_seq_cst);
-    if (helpers(seen) > 1 && &slot != &all.background) wake(all);
-    if (wants_a_helper(all.background)) wake_for_background(all);
+    if (helpers(seen) > 1 && !is_background(all, slot)) wake(all);
+    if (wants_background_helpers(all)) wake_for_background(all);
     {
       const observe::HelpProbe probe(slot.request.load(std::memory_order_relaxed));
       slot.job.load(std::memory_order_relaxed)->run_helper(number + 1);
@@ -198,13 +201,13 @@ bool help_at(WorkQueue& all, JobSlot& slot, unsigned number) noexcept {
 // Joins the first job that wants a helper, does its share. False when nobody wants one. Jobs come before the
 // background: somebody waits for them.
 bool help_once(WorkQueue& all, unsigned number) noexcept {
-  const bool helped = takes_jobs(number) && std::any_of(all.slots.begin(), all.slots.end(),
-                                                        [&](JobSlot& slot) { return help_at(all, slot, number); });
-  return helped || help_at(all, all.background, number);
+  const auto helps = [&](JobSlot& slot) { return help_at(all, slot, number); };
+  return (takes_jobs(number) && std::any_of(all.slots.begin(), all.slots.end(), helps)) ||
+         std::any_of(all.background.begin(), all.background.end(), helps);
 }
 
 bool any_job_wants_a_helper(const WorkQueue& all, unsigned number) noexcept {
-  return wants_a_helper(all.background) ||
+  return wants_background_helpers(all) ||
          (takes_jobs(number) && std::any_of(all.slots.begin(), all.slots.end(), wants_a_helper));
 }
 
@@ -331,12 +334,12 @@ JobScope::~JobScope() {
   slot.taken.store(false, std::memory_order_release);
 }
 
-bool schedule_background(Job& job, unsigned helpers_wanted) noexcept {
+bool schedule_background(Background kind, Job& job, unsigned helpers_wanted) noexcept {
   WorkQueue& all = work_queue();
   const unsigned there_may_be = background_worker_count();
   if (all.tried.load(std::memory_order_acquire) < there_may_be) start_all(all, there_may_be);
   if (all.running.load(std::memory_order_relaxed) == 0) return false;
-  JobSlot& slot = all.background;
+  JobSlot& slot = all.background[static_cast<std::size_t>(kind)];
   slot.job.store(&job, std::memory_order_relaxed);
   const std::uint64_t wanted = std::clamp(helpers_wanted, 1U, there_may_be);
   std::uint64_t seen = slot.word.load(std::memory_order_relaxed);
@@ -367,6 +370,12 @@ bool workers_suffice(unsigned jobs) noexcept {
   return !is_crowd(workforce(), jobs);
 }
 
+// Jobs are for as many workers as there are processors, background jobs for all. At least one takes nothing else: those
+// that do may all be held by files that do not answer.
+unsigned background_worker_count() noexcept {
+  return std::max(worker_count() + 1, fewest_for_background);
+}
+
 unsigned worker_count() noexcept {
   return std::min(processor_count(), most_workers + 1) - 1;
 }
@@ -384,7 +393,7 @@ void workers_after_fork(bool in_child) noexcept {
       slot.word.store(0, std::memory_order_relaxed);
       slot.taken.store(false, std::memory_order_relaxed);
     }
-    all.background.word.store(0, std::memory_order_relaxed);
+    for (JobSlot& slot : all.background) slot.word.store(0, std::memory_order_relaxed);
     all.busy.store(0, std::memory_order_relaxed);
     all.tried.store(0, std::memory_order_relaxed);
     all.running.store(0, std::memory_order_relaxed);

@@ -39,11 +39,13 @@ class JobScope {
   int slot_ = -1;
 };
 
-// Has workers do a job that nobody waits for on the spot, in the background. There is one such job in a process, which
-// lives as long as the process: up to `helpers` workers come to it, at least one whatever else they are asked for, and
-// each leaves when there is nothing left to begin. As it may wait for storage, there are some workers more than for
-// other jobs. False: there are no workers, and there will not be any; the caller does the work.
-bool schedule_background(Job& job, unsigned helpers) noexcept;
+// Has workers do a job that nobody waits for on the spot, in the background. There is one such job of a kind in a
+// process, which lives as long as the process; those of the first kind come first. Up to `helpers` workers come to it,
+// at least one whatever else they are asked for, and each leaves when there is nothing left to begin. As it may wait
+// for storage, there are some workers more than for other jobs. False: there are no workers, and there will not be any;
+// the caller does the work.
+enum class Background : std::uint8_t { batches, plans };
+bool schedule_background(Background kind, Job& job, unsigned helpers) noexcept;
 
 // A job for that many helpers will come within microseconds: workers that sleep are woken now, all at once.
 void wake_workers(unsigned helpers) noexcept;
@@ -57,6 +59,9 @@ bool workers_suffice(unsigned jobs) noexcept;
 // How many workers may help a job at most: what the process may use of the machine's processors, less the
 // caller's own. 0: none.
 unsigned worker_count() noexcept;
+
+// How many come to jobs in the background.
+unsigned background_worker_count() noexcept;
 
 // Around fork: the child starts without workers and makes its own when it needs some.
 void workers_before_fork() noexcept;

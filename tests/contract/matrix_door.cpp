@@ -6,6 +6,7 @@
 #include <string>
 
 #include "support/cuda_driver.h"
+#include "support/planned.h"
 
 namespace sluice::contract {
 namespace {
@@ -40,6 +41,13 @@ Transfer in_batch(Direction direction, CUfileHandle_t handle, void* base, std::s
   return transfer_of(size > 0 ? static_cast<ssize_t>(event.ret) : 0);
 }
 
+Transfer in_plan(Direction direction, CUfileHandle_t handle, void* base, std::size_t size, off_t file_offset,
+                 off_t buffer_offset) {
+  support::Planned plan(direction == Direction::read ? CUFILE_READ : CUFILE_WRITE);
+  plan.add(handle, static_cast<unsigned char*>(base) + buffer_offset, size, static_cast<std::size_t>(file_offset));
+  return transfer_of(support::answer_of(plan.run().front()));
+}
+
 Transfer in_stream(Direction direction, CUfileHandle_t handle, void* base, std::size_t size, off_t file_offset,
                    off_t buffer_offset) {
   const support::Stream stream;
@@ -58,6 +66,7 @@ Transfer transfer(Direction direction, CUfileHandle_t handle, void* base, std::s
                   off_t buffer_offset) {
   static const std::string door = std::getenv("SLUICE_TEST_DOOR") != nullptr ? std::getenv("SLUICE_TEST_DOOR") : "";
   if (door == "batch") return in_batch(direction, handle, base, size, file_offset, buffer_offset);
+  if (door == "plan") return in_plan(direction, handle, base, size, file_offset, buffer_offset);
   if (door == "stream") return in_stream(direction, handle, base, size, file_offset, buffer_offset);
   return direction == Direction::read ? support::read_file(handle, base, size, file_offset, buffer_offset)
                                       : support::write_file(handle, base, size, file_offset, buffer_offset);

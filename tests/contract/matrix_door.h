@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The door that the cases of a run go through: SLUICE_TEST_DOOR=batch (an entry each) or stream (a turn each); a call
-// otherwise.
+// The door that the cases of a run go through: SLUICE_TEST_DOOR=batch (an entry each), plan (a range each) or stream (a
+// turn each); a call otherwise.
 #pragma once
 
 #include <sys/types.h>

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "support/batch.h"
+#include "support/planned.h"
 
 namespace sluice::model {
 
@@ -21,7 +22,7 @@ namespace {
 constexpr std::size_t memory_bytes = std::size_t{3} << 20U;
 constexpr std::size_t block = 4096;
 constexpr unsigned char untouched = 0xa5;
-constexpr const char* way_names[] = {"by a call", "in parts", "in a batch", "in a stream"};
+constexpr const char* way_names[] = {"by a call", "in parts", "in a batch", "in a plan", "in a stream"};
 
 }  // namespace
 
@@ -117,6 +118,30 @@ ssize_t FileActor::in_a_batch(CUfileOpcode_t opcode, CUfileHandle_t handle, cons
   return total;
 }
 
+// Parts that touch, and parts that do not, last ones first.
+ssize_t FileActor::in_a_plan(CUfileOpcode_t opcode, CUfileHandle_t handle, const Range& range, const Memory& memory) {
+  constexpr std::size_t parts = 5;
+  const std::size_t each = (range.size + parts - 1) / parts;
+  Planned plan(opcode, 0, static_cast<unsigned>(steps_ % 4));
+  std::vector<std::size_t> wanted;
+  for (std::size_t end = range.size; end > 0; end -= wanted.back()) {
+    wanted.push_back((end - 1) % each + 1);
+    const std::size_t begin = end - wanted.back();
+    plan.add(handle, memory.at(range.memory_at + begin), wanted.back(), begin_ + range.at + begin);
+  }
+  const std::vector<sluice_item_result_t> results = plan.run();
+  ssize_t total = 0;
+  bool ended = false;
+  for (std::size_t i = results.size(); i-- > 0;) {
+    const ssize_t count = answer_of(results[i]);
+    if (count < 0) return count;
+    if (ended && count > 0) return -EPROTO;
+    total += count;
+    ended = count < static_cast<ssize_t>(wanted[i]);
+  }
+  return total;
+}
+
 ssize_t FileActor::in_a_stream(CUfileOpcode_t opcode, CUfileHandle_t handle, const Range& range, const Memory& memory) {
   std::size_t size = range.size;
   off_t at = static_cast<off_t>(begin_ + range.at);
@@ -133,6 +158,7 @@ ssize_t FileActor::transfer(Random& random, CUfileOpcode_t opcode, const Range& 
                             const Memory& memory) {
   if (way == Way::vector) return in_parts(opcode, handle, range, memory);
   if (way == Way::batch) return in_a_batch(opcode, handle, range, memory);
+  if (way == Way::plan) return in_a_plan(opcode, handle, range, memory);
   if (way == Way::stream) return in_a_stream(opcode, handle, range, memory);
   // By way of the base address or of one inside.
   const std::size_t inside = random.below(2) == 0 ? range.memory_at : 0;
@@ -146,7 +172,7 @@ ssize_t FileActor::transfer(Random& random, CUfileOpcode_t opcode, const Range& 
 bool FileActor::read() {
   const Memory& memory = *memories_[random_.below(memories_.size())];
   const Door& door = draw_door();
-  const auto way = static_cast<Way>(random_.below(stream_ ? 4 : 3));
+  const auto way = static_cast<Way>(random_.below(stream_ ? 5 : 4));
   Range range = draw(std::max<std::size_t>(content_.size(), 1));
   if (edge_ == Edge::inner) range.size = std::min(range.size, content_.size() - range.at);
   if (range.size == 0) return true;
@@ -166,7 +192,7 @@ bool FileActor::read() {
 bool FileActor::write() {
   const Memory& memory = *memories_[random_.below(memories_.size())];
   const Door& door = draw_door();
-  const auto way = static_cast<Way>(random_.below(stream_ ? 4 : 3));
+  const auto way = static_cast<Way>(random_.below(stream_ ? 5 : 4));
   Range range = draw(content_.size() + (edge_ == Edge::at_the_end ? 1 : 0));
   if (edge_ == Edge::inner) range.size = std::min(range.size, content_.size() - range.at);
   if (range.size == 0) return true;

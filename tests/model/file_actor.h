@@ -48,7 +48,7 @@ class FileActor {
     std::size_t size = 0;
     std::size_t memory_at = 0;
   };
-  enum class Way : std::uint8_t { call, vector, batch, stream };
+  enum class Way : std::uint8_t { call, vector, batch, plan, stream };
 
   Range draw(std::size_t limit);
   std::string told(const char* what, const Range& range, Way way, const Door& door,
@@ -58,6 +58,7 @@ class FileActor {
   const Door& draw_door() { return doors_[random_.below(doors_.size())]; }
   ssize_t in_parts(CUfileOpcode_t opcode, CUfileHandle_t handle, const Range& range, const support::Memory& memory);
   ssize_t in_a_batch(CUfileOpcode_t opcode, CUfileHandle_t handle, const Range& range, const support::Memory& memory);
+  ssize_t in_a_plan(CUfileOpcode_t opcode, CUfileHandle_t handle, const Range& range, const support::Memory& memory);
   ssize_t in_a_stream(CUfileOpcode_t opcode, CUfileHandle_t handle, const Range& range, const support::Memory& memory);
   bool read();
   bool write();

@@ -289,7 +289,7 @@ def test_a_trace_that_lies_harms_no_reader():
 
 PROBES = {
     "sluice": {"read_start": 4, "read_done": 6, "write_start": 4, "write_done": 6, "route": 4, "fallback": 4, "error": 4,
-               "file_register": 2, "batch_submit": 2, "batch_done": 2, "stream_call": 4, "stream_done": 3},
+               "file_register": 2, "batch_submit": 2, "batch_done": 2, "plan_submit": 3, "plan_done": 3, "stream_call": 4, "stream_done": 3},
     "cufio": {f"cufio_{way}_{verb}{tail}": 7 for way in ("px", "gds") for verb in ("read", "write")
               for tail in ("", "_async")},
     "sluice_switch": {"recorder": 1},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds for one transfer alone is left to request/one.cpp: wherever anything is out of the ordinary, an entry
-// is not coalesced with others.
-#include "batch/classifier.h"
+// What holds for one transfer alone is left to request/one.cpp: wherever anything is out of the ordinary, an item
+// does not go with others.
+#include "request/classifier.h"
 
 #include <algorithm>
 #include <limits>
@@ -10,8 +10,10 @@
 #include "gpu/memory.h"
 #include "gpu/settle.h"
 #include "paths/table.h"
+#include "request/group.h"
+#include "request/run.h"
 
-namespace sluice::batch {
+namespace sluice::request {
 
 using base::Direction;
 
@@ -28,15 +30,15 @@ bool was_one_allocation(const process::Buffer& buffer) noexcept {
 
 // Null when it is not all plain device memory without a gap. What its registration knows is not asked again: the
 // group runner sees whether it still holds.
-const facts::BufferFacts* Classifier::memory_of(const Entry& entry, std::uint64_t address) noexcept {
-  if (range_.covers(address, entry.item.call.size)) return &range_.facts;
-  if (entry.registration && was_one_allocation(*entry.registration)) {
-    const process::Buffer& buffer = *entry.registration;
+const facts::BufferFacts* Classifier::memory_of(const Queued& queued, std::uint64_t address) noexcept {
+  if (range_.covers(address, queued.item.call.size)) return &range_.facts;
+  if (queued.registration && was_one_allocation(*queued.registration)) {
+    const process::Buffer& buffer = *queued.registration;
     range_ = {buffer.base, buffer.base + buffer.size, buffer.facts};
     alike_.file = nullptr;
-    if (range_.covers(address, entry.item.call.size)) return &range_.facts;
+    if (range_.covers(address, queued.item.call.size)) return &range_.facts;
   }
-  return memory_anew(address, entry.item.call.size);
+  return memory_anew(address, queued.item.call.size);
 }
 
 const facts::BufferFacts* Classifier::memory_anew(std::uint64_t address, std::uint64_t size) noexcept {
@@ -54,11 +56,11 @@ const facts::BufferFacts* Classifier::memory_anew(std::uint64_t address, std::ui
   return &range_.facts;
 }
 
-bool Classifier::registration_allows(const Entry& entry, std::uint64_t address) const noexcept {
-  if (!entry.registration) return true;
-  const process::Buffer& buffer = *entry.registration;
+bool Classifier::registration_allows(const Queued& queued, std::uint64_t address) const noexcept {
+  if (!queued.registration) return true;
+  const process::Buffer& buffer = *queued.registration;
   return buffer.facts.kind == range_.facts.kind && buffer.facts.id == range_.facts.id && address >= buffer.base &&
-         address - buffer.base <= buffer.size && entry.item.call.size <= buffer.size - (address - buffer.base);
+         address - buffer.base <= buffer.size && queued.item.call.size <= buffer.size - (address - buffer.base);
 }
 
 process::FileTable::Pin Classifier::file_of(void* handle) noexcept {
@@ -69,13 +71,14 @@ process::FileTable::Pin Classifier::file_of(void* handle) noexcept {
 }
 
 // Empty where none is known, and where one is known that is coming to its end.
-process::BufferTable::Pin Classifier::registration_of(const Entry& entry, std::uint64_t address, bool& known) noexcept {
-  const auto base = reinterpret_cast<std::uint64_t>(entry.item.call.base);
+process::BufferTable::Pin Classifier::registration_of(const Queued& queued, std::uint64_t address,
+                                                      bool& known) noexcept {
+  const auto base = reinterpret_cast<std::uint64_t>(queued.item.call.base);
   known = true;
   if (before_ != nullptr && before_->registration && before_->registration->base == base && registration_pins_) {
     return registration_pins_.split();
   }
-  const auto range = process_.ranges().find(base, address, entry.item.call.size);
+  const auto range = process_.ranges().find(base, address, queued.item.call.size);
   known = range.has_value();
   if (!known) return {};
   process::BufferTable::Pin pin = process_.buffers().pin(range->handle);
@@ -83,9 +86,9 @@ process::BufferTable::Pin Classifier::registration_of(const Entry& entry, std::u
   return pin;
 }
 
-bool Classifier::is_alike(const Entry& entry) const noexcept {
-  return alike_.file == &*entry.file && alike_.direction == entry.item.call.direction &&
-         entry.item.call.size <= alike_.largest;
+bool Classifier::is_alike(const Queued& queued) const noexcept {
+  return alike_.file == &*queued.file && alike_.direction == queued.item.call.direction &&
+         queued.item.call.size <= alike_.largest;
 }
 
 // Where the file ends, as far as that decides ways: for O_DIRECT. Empty when the descriptor belongs to another file.
@@ -99,29 +102,29 @@ std::optional<std::uint64_t> Classifier::end_of(const process::File& file) noexc
   return file_end_;
 }
 
-void Classifier::look_at(Entry& entry) noexcept {
-  const request::Call& call = entry.item.call;
+void Classifier::look_at(Queued& queued) noexcept {
+  const Call& call = queued.item.call;
   const auto base = reinterpret_cast<std::uint64_t>(call.base);
   const std::uint64_t address = base + static_cast<std::uint64_t>(call.buffer_offset);
   bool known = false;
-  entry.registration = registration_of(entry, address, known);
-  before_ = &entry;
+  queued.registration = registration_of(queued, address, known);
+  before_ = &queued;
   --left_;
 
-  process::File& file = *entry.file;
+  process::File& file = *queued.file;
   const auto offset = static_cast<std::uint64_t>(call.file_offset);
-  if (call.size == 0 || call.size > end_of_files - offset || (known && !entry.registration) ||
+  if (call.size == 0 || call.size > end_of_files - offset || (known && !queued.registration) ||
       file.facts.access == facts::Access::none) {
     return;
   }
-  const facts::BufferFacts* const memory = memory_of(entry, address);
-  if (memory == nullptr || !registration_allows(entry, address)) return;
-  const paths::Attachments* const registered = entry.registration ? &entry.registration->attachments : nullptr;
-  if (is_alike(entry)) {
-    entry.known = alike_.known;
-    entry.known.address = address;
-    entry.known.registered = registered;
-    entry.item.known = &entry.known;
+  const facts::BufferFacts* const memory = memory_of(queued, address);
+  if (memory == nullptr || !registration_allows(queued, address)) return;
+  const paths::Attachments* const registered = queued.registration ? &queued.registration->attachments : nullptr;
+  if (is_alike(queued)) {
+    queued.known = alike_.known;
+    queued.known.address = address;
+    queued.known.registered = registered;
+    queued.item.known = &queued.known;
     return;
   }
   const std::optional<std::uint64_t> end = end_of(file);
@@ -131,12 +134,12 @@ void Classifier::look_at(Entry& entry) noexcept {
   // A trial is made by one that goes by itself.
   if (decision.reason == SLUICE_REASON_NOT_PROVEN || decision.segments.count != 1) return;
   const paths::Grouping grouping = decision.path->grouping(facts, decision.segments.storage[0]);
-  if (grouping.group_class == GroupClass::none || !paths::is_permitted(decision, file.options.rules)) return;
-  request::watch_exit_behind_the_driver();
-  entry.known = {grouping, decision.path, decision.reason, grouping.may_wait ? request::storage_of(file.facts) : 0,
-                 address,  *memory,       registered};
-  entry.item.known = &entry.known;
-  if (!file.facts.direct) alike_ = {&file, call.direction, paths::largest_in(grouping.group_class), entry.known};
+  if (grouping.group_class == paths::GroupClass::none || !paths::is_permitted(decision, file.options.rules)) return;
+  watch_exit_behind_the_driver();
+  queued.known = {grouping, decision.path, decision.reason, grouping.may_wait ? storage_of(file.facts) : 0,
+                  address,  *memory,       registered};
+  queued.item.known = &queued.known;
+  if (!file.facts.direct) alike_ = {&file, call.direction, paths::largest_in(grouping.group_class), queued.known};
 }
 
-}  // namespace sluice::batch
+}  // namespace sluice::request

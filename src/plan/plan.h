@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan: parts that wait, parts that somebody is at, items that have ended. Its memory is there when it has been
+// submitted, but for what groups travel with, which is made with its first use. Any number of threads may use it at a
+// time.
+//
+// A part's memory and file are the plan's until the part has ended: cancelling takes away what nobody has begun, and
+// nothing else.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "plan/cut.h"
+#include "plan/items.h"
+#include "process/process.h"
+#include "process/run_queue.h"
+#include "process/slot_table.h"
+#include "request/group.h"
+#include "request/queued.h"
+
+namespace sluice::plan {
+
+struct PlanOptions {
+  base::Direction direction = base::Direction::read;
+  unsigned at_a_time = 0;
+  bool for_streams = false;
+};
+
+class Plan {
+ public:
+  // Has other threads begin what waits; with a pin of the plan. False: the caller has to.
+  using Schedule = bool (*)(process::Process&, Plan&) noexcept;
+
+  Plan(process::Process& process, std::vector<Range> ranges, const PlanOptions& options, Schedule schedule);
+
+  // The plan's own handle; set before anybody else knows it.
+  void set_handle(void* handle) noexcept { handle_ = handle; }
+  void* handle() const noexcept { return handle_; }
+  std::span<const Range> ranges() const noexcept { return ranges_; }
+  const PlanOptions& options() const noexcept { return options_; }
+  request::Call call_of(const Range& range) const noexcept;
+
+  // Takes hold of files and registrations, and begins. Throws base::Failure; then nothing has happened.
+  void submit();
+  sluice_plan_state_t state() noexcept;
+
+  // Begins what comes next and carries it to its end, on this thread. False when nothing waits that could begin.
+  bool run_some() noexcept;
+  bool has_waiting() const noexcept { return ready_.load(std::memory_order_relaxed) > 0; }
+  unsigned ready() const noexcept { return ready_.load(std::memory_order_relaxed); }
+
+  // What nobody has begun ends here.
+  void cancel() noexcept;
+
+  // What waits by this needs no pin: the plan may go meanwhile.
+  const std::shared_ptr<Front>& front() const noexcept { return items_.front(); }
+  bool wait_for_item(std::size_t item, const std::optional<timespec>& deadline) noexcept;
+  sluice_plan_counts_t progress() noexcept;
+  void results(std::size_t first, std::span<sluice_item_result_t> into) noexcept;
+  int eventfd();
+
+  process::RunQueueLink<Plan> link;  // of the run queue alone
+
+ private:
+  struct Part : request::Queued {
+    Cut cut;
+  };
+  static constexpr std::size_t most_in_a_group = request::most_in_a_batch;
+  // Parts that are under way together, or one.
+  struct Unit {
+    bool busy = false;
+    bool is_group = false;
+    request::Known first;  // what all of a group have in common with
+
+    // Of the thread that has claimed it, until it is given back.
+    std::unique_ptr<request::Group> carrier;  // made with its first use
+    unsigned count = 0;
+    std::array<std::uint32_t, most_in_a_group> parts;
+    std::array<std::uint16_t, most_in_a_group> slots;
+    std::array<request::Item*, most_in_a_group> items;
+    std::array<bool, most_in_a_group> told;
+  };
+  class Notifier;
+  // All that a plan needs once it has begun.
+  struct Held {
+    std::unique_ptr<Part[]> parts;  // each used by the thread that has taken its number
+    std::uint32_t count = 0;
+    std::vector<std::uint32_t> left;  // of groups that could not carry them to their end; with room for all
+    std::vector<std::unique_ptr<Unit>> units;
+  };
+  // How far a part has come, and why no further.
+  struct Arrival {
+    std::uint64_t there = 0;
+    int error = 0;
+    bool cancelled = false;
+  };
+
+  Held take_hold();
+  Unit* claim() noexcept;
+  void carry_group(Unit& unit) noexcept;
+  void carry_alone(Part& part) noexcept;
+  void settle(Part& part) noexcept;
+  void go_on(const request::Call& call, const Part& part, Arrival& arrival) noexcept;
+  void carry_apart(Part& part) noexcept;
+  void end_part(Part& part, const Arrival& arrival) noexcept;
+  void end_cancelled(std::span<const std::uint32_t> numbers) noexcept;
+  bool is_cancelled() noexcept;
+
+  // With the mutex held:
+  Part* next_waiting() noexcept;
+  Unit* idle_unit() noexcept;
+  bool may_begin(const Part& part) const noexcept;
+  void count_ready() noexcept;
+  void count_in(const Part& part, const Arrival& arrival) noexcept;
+  void tell() noexcept;
+  sluice_plan_state_t state_locked() const noexcept;
+
+  process::Process& process_;
+  const std::vector<Range> ranges_;
+  const std::vector<std::uint32_t> order_;
+  const PlanOptions options_;
+  const Schedule schedule_;
+  void* handle_ = nullptr;
+  std::uint64_t queued_ = 0;  // in_flight.h
+
+  std::mutex mutex_;  // all below
+  Items items_;
+  enum class Stage : std::uint8_t { made, submitting, submitted } stage_ = Stage::made;
+  bool cancelled_ = false;
+  Held held_;
+  std::uint32_t next_ = 0;  // the first part that nobody has taken
+  base::UniqueFd eventfd_;
+  std::uint64_t told_ = 0;          // items, by the descriptor
+  std::atomic<unsigned> ready_{0};  // so many units could begin now; written with the mutex held
+};
+
+class PlanTable : public process::SlotTable<Plan, 0x5e, 4> {};
+
+}  // namespace sluice::plan

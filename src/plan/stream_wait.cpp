@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// A task in the stream, as a transfer is one: when the stream gets there, a stream worker waits in its place, and opens
+// the stream's gate then.
+#include "plan/stream_wait.h"
+
+#include <string>
+#include <utility>
+
+#include "base/failure.h"
+#include "gpu/cuda_api.h"
+#include "gpu/loading.h"
+#include "gpu/stream_scope.h"
+#include "stream/channel/stream_channel.h"
+#include "stream/channel/stream_copier.h"
+
+namespace sluice::plan {
+
+using base::Failure;
+
+namespace {
+
+// Loading our kernels waits for the program's streams, and other calls of the driver wait for that.
+constexpr int most_milliseconds_for_kernels = 2000;
+
+class FrontTask final : public stream::StreamTask {
+ public:
+  FrontTask(std::shared_ptr<Front> front, std::size_t first) noexcept : front_(std::move(front)), first_(first) {}
+
+  void run(stream::StreamCopier& /*copier*/) noexcept override { front_->wait_for(first_, std::nullopt); }
+  bool is_quick() noexcept override { return front_->has_reached(first_); }
+  void end() noexcept override { delete this; }
+
+ private:
+  const std::shared_ptr<Front> front_;
+  const std::size_t first_;
+};
+
+[[noreturn]] void refuse(int result) {
+  throw Failure(CU_FILE_CUDA_DRIVER_ERROR, "the stream cannot be used: " + gpu::error_name(result), result);
+}
+
+[[noreturn]] void refuse_async(const char* why) {
+  throw Failure(CU_FILE_ASYNC_NOT_SUPPORTED, std::string(why) + ": wait with sluice_plan_wait() instead");
+}
+
+void require_no_capture(const gpu::CudaApi& driver, cuda::Stream stream) {
+  int capturing = cuda::capture_none;
+  const int asked = driver.stream_is_capturing(stream, &capturing);
+  const bool another =
+      asked >= cuda::error_stream_capture_unsupported && asked <= cuda::error_stream_capture_wrong_thread;
+  if (another || (asked == cuda::success && capturing != cuda::capture_none)) {
+    refuse_async("the stream is being captured into a graph, and a plan is submitted once");
+  }
+  if (asked != cuda::success) refuse(asked);
+}
+
+}  // namespace
+
+void wait_in_stream(const std::shared_ptr<Front>& front, std::size_t first, cuda::Stream stream) {
+  const gpu::CudaApi* const driver = gpu::attach_driver();
+  if (driver == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "there is no driver whose stream it could be");
+  const gpu::StreamScope scope(stream, nullptr);
+  if (scope.status() != cuda::success) refuse(scope.status());
+  require_no_capture(*driver, stream);
+  if (front->has_reached(first)) return;
+  if (!stream::stream_workers_exist()) refuse_async("no thread can be started that would attend to the stream");
+  if (gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id())) {
+    stream::load_unless_streams_wait(*kernels);
+    if (kernels->begun.load(std::memory_order_acquire)) gpu::wait_for(*kernels, most_milliseconds_for_kernels);
+  }
+  stream::StreamChannel* const channel = stream::StreamChannel::take(scope.context(), scope.context_id());
+  if (channel == nullptr) refuse_async("there is no pinned memory for a gate of the stream");
+  auto task = std::make_unique<FrontTask>(front, first);
+  const int result = channel->submit(stream, *task);
+  if (result == cuda::success) static_cast<void>(task.release());  // the channel has it
+  channel->give_back();                                            // once the task is through
+  if (result != cuda::success) refuse(result);
+}
+
+}  // namespace sluice::plan

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Objects that have something waiting to be begun, in turn. A lock is taken by who posts one and by a worker that looks
+// for one; never for what waits in them.
+#pragma once
+
+#include <mutex>
+
+namespace sluice::process {
+
+// An object has such a member `link`, which is the queue's alone, and `has_waiting()`.
+template <typename Object>
+struct RunQueueLink {
+  Object* before = nullptr;
+  Object* next = nullptr;
+  bool listed = false;
+  bool dropped = false;  // for good
+};
+
+template <typename Object>
+class RunQueue {
+ public:
+  // False: it was dropped, and may be gone when its last pin is.
+  bool add(Object& object) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (object.link.dropped) return false;
+    if (!object.link.listed) append(object);
+    return true;
+  }
+
+  void take_away(Object& object) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (object.link.listed) unlink(object);
+  }
+
+  void drop(Object& object) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (object.link.listed) unlink(object);
+    object.link.dropped = true;  // nobody lists it again
+  }
+
+  // The next one in turn that has something to begin. One is dropped, with a pin of it held, before it ends, so all
+  // that are listed exist.
+  template <typename PinOf>
+  auto next(const PinOf& pin_of) noexcept -> decltype(pin_of(*static_cast<Object*>(nullptr))) {
+    const std::lock_guard lock(mutex_);
+    while (first_ != nullptr) {
+      Object& object = *first_;
+      unlink(object);
+      if (!object.has_waiting()) continue;
+      if (auto pin = pin_of(object)) {
+        append(object);
+        return pin;
+      }
+    }
+    return {};
+  }
+
+  bool has_waiting() noexcept {
+    const std::lock_guard lock(mutex_);
+    while (first_ != nullptr && !first_->has_waiting()) unlink(*first_);
+    return first_ != nullptr;
+  }
+
+  // Around fork: the child has none of them.
+  void before_fork() noexcept { mutex_.lock(); }
+  void after_fork(bool in_child) noexcept {
+    if (in_child) first_ = last_ = nullptr;
+    mutex_.unlock();
+  }
+
+ private:
+  void append(Object& object) noexcept {
+    object.link = {last_, nullptr, true, false};
+    (last_ != nullptr ? last_->link.next : first_) = &object;
+    last_ = &object;
+  }
+
+  void unlink(Object& object) noexcept {
+    (object.link.before != nullptr ? object.link.before->link.next : first_) = object.link.next;
+    (object.link.next != nullptr ? object.link.next->link.before : last_) = object.link.before;
+    object.link = {};
+  }
+
+  std::mutex mutex_;
+  Object* first_ = nullptr;
+  Object* last_ = nullptr;
+};
+
+}  // namespace sluice::process
