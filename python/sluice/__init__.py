@@ -6,7 +6,7 @@
     sluice.explain("model.safetensors")     # which way the bytes go, and why
     sluice.doctor()                         # what is here, and what is wrong with it
 
-`sluice.safetensors` loads models; `sluice.File` reads and writes buffers. docs/guide/python.md shows both.
+`sluice.safetensors` loads models; `sluice.File` reads and writes buffers; `sluice.Plan` many at once. docs/guide/python.md shows both.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from ._file import (File, Future, StreamFuture, memory_deregister, memory_regist
                     stream_register)
 from ._install import TooLate, install
 from ._library import library
+from ._plan import ItemResult, Plan, PlanProgress
 from ._staged import free_staging
 from .adapters.transformers import patch
 
 __version__ = "0.1.0"
-__all__ = ["DeviceMemoryError", "Explanation", "File", "Future", "SluiceError", "StreamFuture", "TooLate", "doctor",
+__all__ = ["DeviceMemoryError", "Explanation", "File", "Future", "ItemResult", "Plan", "PlanProgress", "SluiceError", "StreamFuture", "TooLate", "doctor",
            "explain", "free_staging", "install", "library", "memory_deregister", "memory_register", "patch", "stats",
            "stream_deregister", "stream_register"]

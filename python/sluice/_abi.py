@@ -64,6 +64,34 @@ class PathCounter(ctypes.Structure):
                 ("writes", c_uint64), ("written_bytes", c_uint64), ("errors", c_uint64)]
 
 
+class Range(ctypes.Structure):
+    """sluice_range_t: one item of a plan."""
+
+    _fields_ = [("file", c_void_p), ("file_offset", c_int64), ("memory", c_void_p), ("size", c_size_t)]
+
+
+class PlanOptions(ctypes.Structure):
+    """sluice_plan_options_t."""
+
+    _fields_ = [("size", c_size_t), ("opcode", c_int), ("flags", c_uint), ("at_a_time", c_uint)]
+
+
+class PlanCounts(ctypes.Structure):
+    """sluice_plan_counts_t."""
+
+    _fields_ = [("size", c_size_t), ("state", c_int), ("items", c_size_t), ("items_ended", c_size_t),
+                ("items_in_front", c_size_t), ("items_failed", c_size_t), ("items_cancelled", c_size_t),
+                ("bytes", c_uint64), ("bytes_in_place", c_uint64)]
+
+
+class ItemResult(ctypes.Structure):
+    """sluice_item_result_t."""
+
+    _fields_ = [("state", c_int), ("error", c_int), ("bytes", c_uint64), ("path", c_int), ("reason", c_int)]
+
+
+PLAN_FOR_STREAMS = 1
+
 ExplanationVisitor = ctypes.CFUNCTYPE(None, POINTER(Explanation), c_char_p, c_void_p)
 NoteVisitor = ctypes.CFUNCTYPE(None, c_char_p, c_void_p)
 
@@ -99,6 +127,17 @@ SLUICE = {
     "sluice_path_counters": (Error, [POINTER(PathCounter), c_size_t, POINTER(c_size_t)]),
     "sluice_configuration_file": (Error, [c_char_p, c_size_t]),
     "sluice_configuration_notes": (Error, [NoteVisitor, c_void_p]),
+    "sluice_plan_create": (Error, [POINTER(Range), c_size_t, POINTER(PlanOptions), POINTER(c_void_p)]),
+    "sluice_plan_submit": (Error, [c_void_p]),
+    "sluice_plan_wait": (c_long, [c_void_p, c_size_t, POINTER(Timespec)]),
+    "sluice_plan_wait_item": (c_int, [c_void_p, c_size_t, POINTER(Timespec)]),
+    "sluice_plan_wait_in_stream": (Error, [c_void_p, c_size_t, c_void_p]),
+    "sluice_plan_eventfd": (c_int, [c_void_p]),
+    "sluice_plan_cancel": (Error, [c_void_p]),
+    "sluice_plan_progress": (Error, [c_void_p, POINTER(PlanCounts)]),
+    "sluice_plan_results": (Error, [c_void_p, c_size_t, c_size_t, POINTER(ItemResult)]),
+    "sluice_plan_explain": (Error, [c_void_p, c_size_t, POINTER(Explanation)]),
+    "sluice_plan_destroy": (Error, [c_void_p]),
 }
 
 

@@ -12,6 +12,7 @@ import ctypes
 import os
 import threading
 from collections import deque
+from typing import Any
 
 from . import _abi, _library
 from ._errors import SluiceError, io_error
@@ -105,6 +106,89 @@ def cut_short(path: str, at: int) -> SluiceError:
 def plan_of(threads: int = THREADS, slice_size: int = SLICE, write: bool = False) -> "Plan | NativePlan":
     """A plan, by the extension where it is there."""
     return (Plan if native is None else NativePlan)(threads, slice_size, write)
+
+
+class LibraryPlan:
+    """A plan whose ranges the library carries (`sluice.Plan`): some calls for all of them, whatever their number.
+
+    Ranges that are added go together when there is so much of them that a submission is worth it, or when somebody waits.
+    """
+
+    PORTION = 256 * MIB
+
+    def __init__(self, at_a_time: int = 0, write: bool = False) -> None:
+        self._at_a_time = at_a_time
+        self._write = write
+        self._portions: "list[tuple[int, Any]]" = []  # how many ranges there are up to its end, and the plan
+        self._filling: "Any | None" = None
+        self._filling_bytes = 0
+        self._count = 0
+        self._waited = 0  # so many portions are in place
+        self._cancelled = False
+        self.bytes = 0
+
+    def add(self, file: OpenFile, offset: int, size: int, pointer: int) -> int:
+        """One more range; its number."""
+        from ._plan import Plan as Submitted
+
+        if self._filling is None:
+            self._filling = Submitted(write=self._write, at_a_time=self._at_a_time)
+        self._filling.add_range(file, pointer, size, offset)
+        self._count += 1
+        self._filling_bytes += size
+        self.bytes += size
+        if self._filling_bytes >= self.PORTION:
+            self._submit()
+        return self._count - 1
+
+    def start(self) -> "LibraryPlan":
+        return self
+
+    def _submit(self) -> None:
+        if self._filling is not None and not self._cancelled:
+            self._filling.submit()
+            self._portions.append((self._count, self._filling))
+            self._filling, self._filling_bytes = None, 0
+
+    def seal(self) -> None:
+        """No range comes any more."""
+        self._submit()
+
+    def wait(self, first: "int | None" = None) -> None:
+        """Returns once the first ranges, or all, are in place. Raises what kept one of them from it."""
+        wanted = self._count if first is None else first
+        if self._filling is not None and wanted > (self._portions[-1][0] if self._portions else 0):
+            self._submit()
+        for end, plan in self._portions[self._waited:]:
+            begin = end - len(plan)
+            if wanted <= begin:
+                return
+            plan.wait(min(wanted, end) - begin)
+            if wanted >= end:
+                self._waited += 1
+        if self._cancelled and wanted > (self._portions[-1][0] if self._portions else 0):
+            raise Cancelled(CANCELLED)
+
+    def done(self) -> int:
+        """How many of the first ranges are in place."""
+        front = 0
+        for end, plan in self._portions:
+            front = end - len(plan) + plan.progress().items_in_front
+            if front < end:
+                break
+        return front
+
+    def cancel(self) -> None:
+        """Begins nothing any more; what is on its way is waited for by `close()`."""
+        self._cancelled = True
+        for _, plan in self._portions:
+            plan.cancel()
+
+    def close(self) -> None:
+        """Waits until nothing of the plan touches memory, and ends it."""
+        for _, plan in self._portions:
+            plan.close()
+        self._portions, self._filling = [], None
 
 
 class NativePlan:

@@ -12,7 +12,7 @@ from collections import deque
 from typing import Iterator
 
 from . import _engine, _memory, _staged, _tensors
-from ._engine import NativePlan, OpenFile, Plan, plan_of
+from ._engine import LibraryPlan, NativePlan, OpenFile, Plan, plan_of
 from ._errors import SluiceError
 from ._explain import explain_handle
 from ._header import Entry, Header, SafetensorError, read_header
@@ -39,8 +39,8 @@ class Options:
 
     def __init__(self, threads: "int | None" = None, slice_size: "int | None" = None, group_size: "int | None" = None,
                  direct: "bool | None" = None, engine: "str | None" = None) -> None:
-        if engine not in (None, "cufile", "staged"):
-            raise ValueError(f"{engine!r} is no engine: say \"cufile\", \"staged\", or nothing for the first")
+        if engine not in (None, "cufile", "plan", "staged"):
+            raise ValueError(f"{engine!r} is no engine: say \"cufile\", \"plan\", \"staged\", or nothing for the first")
         self.threads = threads
         self.slice_size = slice_size
         self.group_size = group_size or GROUP
@@ -48,15 +48,20 @@ class Options:
         self.engine = engine
 
     def engine_for(self, device: int) -> str:
-        """Who carries the bytes: `cuFileRead`, or, where that is asked for, pinned windows and the copy engine.
+        """Who carries the bytes: `cuFileRead`; where that is asked for, plans of the library, or pinned windows and the
+        copy engine.
 
         The windows were 4 % faster on one machine and 8 % slower on another, and the library's counters do not see what
         they carry. Past the page cache the library's own ways are better in any case: io_uring, and drives that reach
         the device.
         """
-        return "cufile" if self.engine is None or device == CPU or self.direct else self.engine
+        if self.engine == "staged" and (device == CPU or self.direct):
+            return "cufile"
+        return self.engine or "cufile"
 
-    def plan(self, device: int, size: int) -> "Plan | NativePlan":
+    def plan(self, device: int, size: int) -> "Plan | NativePlan | LibraryPlan":
+        if self.engine_for(device) == "plan":
+            return LibraryPlan(self.threads or 0)
         if self.engine_for(device) == "staged":
             threads = self.threads or min(_staged.THREADS, max((os.cpu_count() or 1) - 2, 1))
             return _staged.staged_plan_of(device, threads, self.slice_size or _staged.WINDOW)
