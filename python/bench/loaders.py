@@ -37,6 +37,25 @@ def sluice_tuned(paths, device):
                                          slice_size=int(best["window_mib"]) << 20)
 
 
+def sluice_plan(paths, device):
+    import sluice.safetensors
+
+    return sluice.safetensors.load_files(paths, device, framework="pt", engine="plan")
+
+
+def sluice_direct(paths, device):
+    """Past the page cache."""
+    import sluice.safetensors
+
+    return sluice.safetensors.load_files(paths, device, framework="pt", direct=True)
+
+
+def sluice_plan_direct(paths, device):
+    import sluice.safetensors
+
+    return sluice.safetensors.load_files(paths, device, framework="pt", direct=True, engine="plan")
+
+
 def sluice_staged(paths, device):
     import sluice.safetensors
 
@@ -191,5 +210,5 @@ def runai_streamer(paths, device):
 
 
 LOADERS = {function.__name__: function for function in (
-    sluice, sluice_cufile, sluice_staged, sluice_tuned, sluice_into, sluice_iterate, safetensors, safetensors_pread,
+    sluice, sluice_cufile, sluice_plan, sluice_direct, sluice_plan_direct, sluice_staged, sluice_tuned, sluice_into, sluice_iterate, safetensors, safetensors_pread,
     threads_of_pread, plain_cufile, fastsafetensors_gds, fastsafetensors_nogds, instanttensor, runai_streamer)}

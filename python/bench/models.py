@@ -6,6 +6,10 @@
                                                          18,867 tensors), one (15 GB, 1 file), small (8,000 tensors)
   models.py compare FOLDER [--pairs 10] [--json FILE]    every loader that is installed, each in a process of its own;
                                                          a turn loads once by each, every second turn in reverse order
+  models.py all FOLDER --disk FOLDER --out FILE          all rows with one command: 16 GB, 61 GB, one file, small tensors
+                                                         in FOLDER (tmpfs), and past the page cache on the disk; needs
+                                                         64 GB in FOLDER and 16 GB on the disk, made and removed row by
+                                                         row; chart.py draws the file
   models.py explore FOLDER [--seconds 120]               which engine, slices, threads, ways of making tensors
   models.py report FILE                                  the table of a comparison
 
@@ -21,6 +25,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -30,7 +35,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 if importlib.util.find_spec("sluice") is None:  # not installed: the package of this repository
     sys.path.append(str(HERE.parent))
 OURS = "sluice"
-STANDARD = ("sluice", "sluice_into", "sluice_iterate", "safetensors", "safetensors_pread", "threads_of_pread",
+STANDARD = ("sluice", "sluice_plan", "sluice_into", "sluice_iterate", "safetensors", "safetensors_pread", "threads_of_pread",
             "plain_cufile", "fastsafetensors_gds", "fastsafetensors_nogds", "instanttensor", "runai_streamer")
 
 
@@ -60,6 +65,15 @@ def arguments() -> argparse.Namespace:
     compared.add_argument("--seconds", type=float, default=1e9, help="no turn begins after that many")
     compared.add_argument("--label", default="", help="kept with the results")
     compared.add_argument("--json", type=pathlib.Path, help="where the results go")
+    everything = verbs.add_parser("all", help="every row of the table, with one command")
+    everything.add_argument("folder", type=pathlib.Path, help="in memory: /dev/shm/models")
+    everything.add_argument("--disk", type=pathlib.Path, help="on a file system that takes O_DIRECT")
+    everything.add_argument("--out", type=pathlib.Path, required=True, help="where the results go, as JSON")
+    everything.add_argument("--pairs", type=int, default=10)
+    everything.add_argument("--seconds", type=float, default=600, help="of a row, at most")
+    everything.add_argument("--device", type=int, default=0)
+    everything.add_argument("--layers", type=int, help="fewer layers: a trial of the command")
+    everything.add_argument("--loaders", default="", help="which, instead of the usual ones")
     explored = verbs.add_parser("explore", help="measure what decides how ours works")
     explored.add_argument("folder", type=pathlib.Path)
     explored.add_argument("--seconds", type=float, default=120)
@@ -160,6 +174,52 @@ def compare(options: argparse.Namespace) -> dict:
             "files": len(paths), "link_gb_per_second": link(options.device), "results": results}
 
 
+# (key, kind, label, on the disk)
+ROWS = (("compare-dense", "dense", "16 GB, 4 files, 291 tensors, tmpfs", False),
+        ("compare-experts", "experts", "61 GB, 16 files, 18,867 tensors, tmpfs", False),
+        ("compare-one", "one", "15 GB, 1 file, tmpfs", False),
+        ("compare-small", "small", "8,000 tensors of 4 to 64 KiB, tmpfs", False),
+        ("compare-direct", "dense", "16 GB, 4 files, past the page cache", True))
+DIRECT = ("sluice_direct", "sluice_plan_direct", "safetensors", "fastsafetensors_gds", "fastsafetensors_nogds",
+          "instanttensor", "runai_streamer")
+
+
+def compare_all(options: argparse.Namespace) -> dict:
+    """Row by row; what was measured is written after each."""
+    import model_files
+
+    results: dict = {"device": device_words(options.device)}
+    for key, kind, label, on_disk in ROWS:
+        folder = options.disk if on_disk else options.folder
+        if folder is None:
+            print(f"{key}: left out, since no --disk was named", flush=True)
+            continue
+        folder = folder / f"sluice-{key}"
+        folder.mkdir(parents=True)
+        try:
+            model_files.make(kind, str(folder), options.layers, None)
+            if on_disk:  # what is in the page cache would be quicker than the disk
+                for path in folder.iterdir():
+                    with open(path, "rb") as file:
+                        os.fsync(file.fileno())
+                        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            loaders = options.loaders or ",".join(DIRECT if on_disk else STANDARD)
+            row = argparse.Namespace(folder=folder, pairs=options.pairs, loaders=loaders, device=options.device,
+                                     seconds=options.seconds, label=label)
+            results[key] = compare(row)
+            print(table(results[key]), flush=True)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        options.out.write_text(json.dumps(results), encoding="utf-8")
+    return results
+
+
+def device_words(device: int) -> str:
+    import torch
+
+    return f"{torch.cuda.get_device_name(device)}, {os.cpu_count()} processors, kernel {os.uname().release}"
+
+
 def _of_reports(loads: "list[dict]", name: str, form: str) -> str:
     """The median of a number of our own reports; others have none."""
     found = [load["report"][name] for load in loads if load.get("report") and load["report"].get(name) is not None]
@@ -216,6 +276,9 @@ def main() -> int:
         if options.json:
             options.json.write_text(json.dumps(told), encoding="utf-8")
         print(table(told))
+    elif options.verb == "all":
+        sys.path.insert(0, str(HERE))
+        compare_all(options)
     elif options.verb == "explore":
         sys.path.insert(0, str(HERE))
         from explore import explore

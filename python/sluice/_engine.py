@@ -12,7 +12,7 @@ import ctypes
 import os
 import threading
 from collections import deque
-from typing import Any
+from typing import Any, Iterable
 
 from . import _abi, _library
 from ._errors import SluiceError, io_error
@@ -106,6 +106,22 @@ def cut_short(path: str, at: int) -> SluiceError:
 def plan_of(threads: int = THREADS, slice_size: int = SLICE, write: bool = False) -> "Plan | NativePlan":
     """A plan, by the extension where it is there."""
     return (Plan if native is None else NativePlan)(threads, slice_size, write)
+
+
+def write_ranges(file: OpenFile, size: int, ranges: "Iterable[tuple[int, int, int]]", threads: int = THREADS) -> None:
+    """Makes the file that long, and writes (offset, size, pointer) for each range; returns when all are written."""
+    os.ftruncate(file.descriptor, size)
+    plan = plan_of(threads, write=True).start()
+    try:
+        for offset, length, pointer in ranges:
+            plan.add(file, offset, length, pointer)
+        plan.seal()
+        plan.wait()
+    except BaseException:
+        plan.cancel()
+        raise
+    finally:
+        plan.close()
 
 
 class LibraryPlan:

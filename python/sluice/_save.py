@@ -17,7 +17,7 @@ from typing import Any, Mapping
 from . import _tensors
 from ._buffers import View, view_of
 from ._dtypes import DTYPES, name_of_numpy, name_of_torch
-from ._engine import OpenFile, plan_of
+from ._engine import OpenFile, write_ranges
 from ._header import MAX_HEADER, SafetensorError
 from ._memory import CPU
 from ._report import Report
@@ -105,23 +105,14 @@ def _settle_all(device: int) -> None:
 
 
 def _write(file: OpenFile, text: bytes, described: "list[tuple[str, str, list[int], View]]", threads: int) -> None:
-    at = 8 + len(text)
-    os.ftruncate(file.descriptor, at + sum(view.size for _, _, _, view in described))
     written, head = 0, struct.pack("<Q", len(text)) + text
     while written < len(head):
         written += os.pwrite(file.descriptor, head[written:], written)
-    plan = plan_of(threads, write=True).start()
-    try:
-        for _, _, _, view in described:
-            plan.add(file, at, view.size, view.pointer)
-            at += view.size
-        plan.seal()
-        plan.wait()
-    except BaseException:
-        plan.cancel()
-        raise
-    finally:
-        plan.close()
+    at, ranges = len(head), []
+    for _, _, _, view in described:
+        ranges.append((at, view.size, view.pointer))
+        at += view.size
+    write_ranges(file, at, ranges, threads)
 
 
 def _make_name_durable(folder: str) -> None:

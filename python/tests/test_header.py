@@ -141,6 +141,22 @@ class Fuzz(unittest.TestCase):
                 sound += told[0] is not None
         self.assertGreater(sound, 0, "no mutation was sound: the fuzzer draws nothing of use")
 
+class FuzzFiles(TestCase):
+    def test_a_file_with_any_header_gives_what_it_has_or_is_refused(self):
+        data, path = bytes(range(28)), self.folder / "any.safetensors"
+        sound = 0
+        for text in mutations(SEED + 1, 20_000 if FULL else 300):
+            path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+            for engine in ("cufile", "plan"):
+                try:
+                    loaded = st.load_file(path, framework="sluice", engine=engine)
+                except SafetensorError:
+                    continue
+                sound += 1
+                held = sorted((bytes(tensor.tobytes()) for tensor in loaded.values()), key=data.find)
+                self.assertEqual(b"".join(held), data, f"{text!r} (SLUICE_TEST_SEED={SEED})")
+        self.assertGreater(sound, 0, "no mutation was sound: the fuzzer draws nothing of use")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -26,7 +26,7 @@ from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
 from .. import _memory
-from .._engine import THREADS, OpenFile, plan_of
+from .._engine import THREADS, OpenFile, plan_of, write_ranges
 from .._load import read_range
 
 ALIGNMENT = 4096
@@ -86,18 +86,7 @@ class Writer(FileSystemWriter):
 
     def _write(self, path: str, ranges: "list[tuple[int, int, int]]", size: int) -> None:
         with OpenFile(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC) as file:
-            os.ftruncate(file.descriptor, size)
-            plan = plan_of(self._sluice_threads, write=True).start()
-            try:
-                for offset, length, pointer in ranges:
-                    plan.add(file, offset, length, pointer)
-                plan.seal()
-                plan.wait()
-            except BaseException:
-                plan.cancel()
-                raise
-            finally:
-                plan.close()
+            write_ranges(file, size, ranges, self._sluice_threads)
             if self.sync_files:
                 os.fsync(file.descriptor)
 
