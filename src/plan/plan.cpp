@@ -423,8 +423,8 @@ void Plan::cancel() noexcept {
     count = 0;
     {
       const std::lock_guard lock(mutex_);
-      const bool first = !std::exchange(cancelled_, true);
-      if (stage_ == Stage::made && first) {
+      cancelled_ = true;
+      if (stage_ == Stage::made && !items_.have_all_ended()) {
         for (std::uint32_t i = 0; i < ranges_.size(); ++i) {
           items_.expect_part(i);
           items_.has_come(i, {0, ranges_[i].size, 0, 0, SLUICE_PATH_POSIX, SLUICE_REASON_HOST_MEMORY, true});

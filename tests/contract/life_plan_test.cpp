@@ -250,6 +250,7 @@ class LifePlanStreams : public LifePlan {
     LifePlan::SetUp();
     if (!available(MemoryKind::device)) GTEST_SKIP() << "no CUDA device";
     copy_.emplace(MemoryKind::pinned, memory_->size());
+    stream_.emplace();
   }
   void TearDown() override {
     gated_->open();
@@ -266,7 +267,7 @@ class LifePlanStreams : public LifePlan {
   }
 
   std::optional<Memory> copy_;
-  std::optional<Stream> stream_{std::in_place};
+  std::optional<Stream> stream_;
 };
 
 TEST_F(LifePlanStreams, AStreamWaitsAndItsProgramDoesNot) {
