@@ -28,6 +28,7 @@ using namespace support;
 namespace {
 
 constexpr std::size_t read_bytes = 65'536;
+constexpr std::size_t whole_bounce_buffer = 1'040'000;
 constexpr std::size_t file_bytes = std::size_t{1} << 20U;
 
 void must(bool good, const std::string& what) {
@@ -113,7 +114,9 @@ void register_buffers(const std::string& /*folder*/, std::uint64_t round, const 
 void start_threads(const std::string& folder, std::uint64_t /*round*/, const Amounts& amounts) {
   const ScratchFile file(random_bytes(file_bytes, 2), folder);
   const Fd fd = file.open(O_RDONLY | O_DIRECT);
+  const Fd buffered = file.open(O_RDONLY);
   const Handle handle(fd);
+  const Handle by_buffered(buffered);
   std::latch all_there(static_cast<std::ptrdiff_t>(amounts.threads));
   std::atomic<std::size_t> failed{0};
   std::vector<std::thread> threads;
@@ -124,6 +127,10 @@ void start_threads(const std::string& folder, std::uint64_t /*round*/, const Amo
         const auto device = on_the_device();
         const Memory memory(i % 2 == 0 ? MemoryKind::plain : usual_memory(), read_bytes);
         must_read_right(handle.get(), memory, file, i * 4096 % (file_bytes - read_bytes));
+        // A thread's bounce buffer is used to its end, so that all of their memory is resident from the first round on.
+        const Memory large(usual_memory(), whole_bounce_buffer);
+        must(read_file(by_buffered.get(), large.address(), whole_bounce_buffer) == moved(whole_bounce_buffer),
+             "a large read came short");
       } catch (const std::exception&) {
         ++failed;
       }
