@@ -61,10 +61,12 @@ check "verbs: the server has seen six keys refused" test "$(did refused_keys)" =
 cat /run/server-did
 rm -f "$served"/moves
 
-# --- through the library: calls, batches, streams, threads, on device memory of the soft GPU and on host memory
+# --- through the library: calls, batches, streams, threads, on device memory of the soft GPU and on host memory. Soft RoCE takes
+# no dma-bufs: a library that is preloaded registers the soft GPU's memory in its place (rdma/dma_buf.cpp).
 serve
-LD_LIBRARY_PATH=$LAB_BUILD/softgpu timeout -k 5 600 "$LAB_BUILD/test-bin/lab_rdma_cufile" "library" "$secret" "$served" \
-  "$LAB_PATH" 10.0.0.2:7471
+SLUICE_SOFTGPU_RDMA=1 SLUICE_SOFTGPU_DMA_BUF=2 LD_PRELOAD=$LAB_BUILD/test-bin/liblab_dma_buf.so \
+  LD_LIBRARY_PATH=$LAB_BUILD/softgpu timeout -k 5 600 "$LAB_BUILD/test-bin/lab_rdma_cufile" "library" "$secret" "$served" \
+  "rxe_near0 port 1" 10.0.0.2:7471
 case $? in
   0 | 1) ;;
   *) fail "library: the transfers come to an end" "lab_rdma_cufile ended with $?" ;;

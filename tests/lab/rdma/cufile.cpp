@@ -2,10 +2,10 @@
 // lab_rdma_cufile: files of examples/rdma-files through the public C API, on the soft GPU's device memory and on host
 // memory.
 //
-//   lab_rdma_cufile NAME SECRET FOLDER PATH SERVER...
+//   lab_rdma_cufile NAME SECRET FOLDER PORT SERVER...
 //
-// NAME begins the names of the rows; FOLDER is the server's, so that its files can be looked at past the client. PATH
-// is the one that registered memory goes by: rdma, or userspace where the library knows no other.
+// NAME begins the names of the rows; FOLDER is the server's, so that its files can be looked at past the client. PORT
+// is what the library's explanation has to name. A library without the path rdma gives operations host memory alone.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -89,11 +89,20 @@ class Streamed {
   std::vector<std::unique_ptr<Parameters>> all_;
 };
 
+// The path that registered memory goes by.
+std::string path_of_this_library() {
+  for (int path = 0; path < SLUICE_PATH_COUNT; ++path) {
+    const char* const name = sluice_path_name(static_cast<sluice_path_t>(path));
+    if (name != nullptr && std::string_view(name) == "rdma") return name;
+  }
+  return "userspace";
+}
+
 class Checks {
  public:
-  Checks(std::string name, std::string folder, std::string path, Client& client)
+  Checks(std::string name, const std::string& folder, std::string port, Client& client)
       : name_(std::move(name)),
-        path_(std::move(path)),
+        port_(std::move(port)),
         content_(support::random_bytes(kSize, 0x1ab)),
         file_(client, "library", rdma_files::kOpenWrite | rdma_files::kOpenCreate | rdma_files::kOpenTruncate),
         plain_(folder + "/library", O_RDWR) {
@@ -172,8 +181,13 @@ class Checks {
   void explained(const support::Memory& memory) const {
     sluice_explanation_t told{};
     sluice_explain(file_.handle(), memory.address(), 0, CUFILE_READ, kSize, 0, &told);
+    const std::string detail = told.detail;
     tell("the library says that it goes by " + path_,
          told.path_name == path_ ? "" : std::string("it says ") + told.path_name + ": " + told.sentence);
+    if (path_ == "rdma") {
+      const bool named = detail.find(port_) != std::string::npos && detail.find("key") != std::string::npos;
+      tell("the library names port and key", named ? "" : detail);
+    }
     std::printf("explained: %s, %s; %s\n", told.path_name, told.sentence, told.detail);
   }
 
@@ -245,7 +259,8 @@ class Checks {
   }
 
   const std::string name_;
-  const std::string path_;
+  const std::string port_;
+  const std::string path_ = path_of_this_library();
   const Bytes content_;
   const CufileFile file_;
   const File plain_;
