@@ -107,7 +107,7 @@ class FuzzOfRequests : public DriverTest {
 
 TEST_F(FuzzOfRequests, EveryOneIsAnsweredAndWhatWasThereIsWhole) {
   const bool full = std::getenv("SLUICE_TEST_FULL") != nullptr;
-  const int calls = full ? 20000 : 1000;
+  const int calls = full ? 100000 : 1000;
   kept_ = made("kept");
   ASSERT_TRUE(stage(kept_).ok());
   ASSERT_TRUE(publish(kept_, target("kept")).ok());
