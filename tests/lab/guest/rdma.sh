@@ -63,10 +63,12 @@ rm -f "$served"/moves
 
 # --- through the library: calls, batches, streams, threads, on device memory of the soft GPU and on host memory. Soft RoCE takes
 # no dma-bufs: a library that is preloaded registers the soft GPU's memory in its place (rdma/dma_buf.cpp).
+by_library() { # by_library SECONDS COMMAND...
+  SLUICE_SOFTGPU_RDMA=1 SLUICE_SOFTGPU_DMA_BUF=2 LD_PRELOAD=$LAB_BUILD/test-bin/liblab_dma_buf.so \
+    LD_LIBRARY_PATH=$LAB_BUILD/softgpu timeout -k 5 "$1" "$LAB_BUILD/test-bin/lab_rdma_cufile" "${@:2}"
+}
 serve
-SLUICE_SOFTGPU_RDMA=1 SLUICE_SOFTGPU_DMA_BUF=2 LD_PRELOAD=$LAB_BUILD/test-bin/liblab_dma_buf.so \
-  LD_LIBRARY_PATH=$LAB_BUILD/softgpu timeout -k 5 600 "$LAB_BUILD/test-bin/lab_rdma_cufile" "library" "$secret" "$served" \
-  "rxe_near0 port 1" 10.0.0.2:7471
+by_library 600 checks "library" "$secret" "$served" "rxe_near0 port 1" 10.0.0.2:7471
 case $? in
   0 | 1) ;;
   *) fail "library: the transfers come to an end" "lab_rdma_cufile ended with $?" ;;
@@ -75,12 +77,7 @@ end_server TERM
 cat /run/server-did
 
 # --- torn links, and a server that is killed and comes back, under a load that compares what it reads
-serve
 progress=/run/steady
-mkfifo /run/steady-input
-client 400 steady "steady load" "$secret" $progress 10.0.0.2:7471 10.0.1.2:7471 </run/steady-input >/run/steady-output &
-load_pid=$!
-exec 9>/run/steady-input
 rounds() {
   local count=0
   { read -r count <$progress; } 2>/dev/null
@@ -92,24 +89,35 @@ goes_on() { # goes_on ROW: three rounds more
   from=$(rounds)
   if wait_for 90 has_reached $((from + 3)); then pass "$row"; else fail "$row" "it stands at $(rounds): $(cat $progress-failed 2>/dev/null)"; fi
 }
-goes_on "steady load: begins"
-ip -n far link set far0 down
-goes_on "steady load: the first link is torn, it goes on by the second"
-ip -n far link set far0 up
-ip -n far link set far1 down
-goes_on "steady load: the second is torn, it goes on by the first"
-ip -n far link set far1 up
-kill -0 "$load_pid" 2>/dev/null || fail "steady load: lives" "it ended early"
-rm -f $progress-failed
-end_server KILL
-check "steady load: a killed server is noticed" wait_for 60 test -s $progress-failed
-echo "what calls answer while no server is there: $(cat $progress-failed)"
-serve
-goes_on "steady load: goes on when the server is back"
-exec 9>&-
-wait "$load_pid" || fail "steady load: ends well" "it ended with $?"
-cat /run/steady-output
-end_server TERM
+steadily() { # steadily NAME PROGRAM: `client` or `by_library`
+  local name=$1 load_pid
+  rm -f $progress $progress-failed /run/steady-input
+  mkfifo /run/steady-input
+  serve
+  "$2" 400 steady "$name" "$secret" $progress 10.0.0.2:7471 10.0.1.2:7471 </run/steady-input >/run/steady-output 2>&1 &
+  load_pid=$!
+  exec 9>/run/steady-input
+  goes_on "$name: begins"
+  ip -n far link set far0 down
+  goes_on "$name: the first link is torn, it goes on by the second"
+  ip -n far link set far0 up
+  ip -n far link set far1 down
+  goes_on "$name: the second is torn, it goes on by the first"
+  ip -n far link set far1 up
+  kill -0 "$load_pid" 2>/dev/null || fail "$name: lives" "it ended early"
+  rm -f $progress-failed
+  end_server KILL
+  check "$name: a killed server is noticed" wait_for 60 test -s $progress-failed
+  echo "what calls answer while no server is there: $(cat $progress-failed)"
+  serve
+  goes_on "$name: goes on when the server is back"
+  exec 9>&-
+  wait "$load_pid" || fail "$name: ends well" "it ended with $?"
+  cat /run/steady-output
+  end_server TERM
+}
+steadily "steady load" client
+steadily "steady load of the library's" by_library
 
 # --- NFS over RDMA, and over TCP, as the library and the doctor see them
 nfs_server() {

@@ -2,17 +2,21 @@
 // lab_rdma_cufile: files of examples/rdma-files through the public C API, on the soft GPU's device memory and on host
 // memory.
 //
-//   lab_rdma_cufile NAME SECRET FOLDER PORT SERVER...
+//   lab_rdma_cufile checks NAME SECRET FOLDER PORT SERVER...
+//   lab_rdma_cufile steady NAME SECRET PROGRESS SERVER...     as lab_rdma's, on registered device memory
 //
 // NAME begins the names of the rows; FOLDER is the server's, so that its files can be looked at past the client. PORT
 // is what the library's explanation has to name. A library without the path rdma gives operations host memory alone.
 #include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -266,20 +270,64 @@ class Checks {
   const File plain_;
 };
 
+bool input_has_ended() {
+  pollfd entry{STDIN_FILENO, POLLIN, 0};
+  char byte = 0;
+  return ::poll(&entry, 1, 0) > 0 && ::read(STDIN_FILENO, &byte, 1) <= 0;
+}
+
+// Calls may fail while the world changes; what they say they have moved is right at any time.
+void steady(const std::string& name, const std::string& progress, Client& client) {
+  constexpr std::size_t kRound = std::size_t{1} << 20U;
+  const CufileFile file(client, "steady-library",
+                        rdma_files::kOpenWrite | rdma_files::kOpenCreate | rdma_files::kOpenTruncate);
+  const support::Memory memory(MemoryKind::device, kRound);
+  const support::Registration registration(memory);
+  std::uint64_t rounds = 0;
+  std::uint64_t failed = 0;
+  std::string why;
+  while (why.empty() && !input_has_ended()) {
+    const Bytes fresh = support::random_bytes(kRound, static_cast<unsigned>(rounds));
+    memory.put(0, fresh);
+    support::Transfer done = support::write_file(file.handle(), memory.address(), kRound);
+    memory.fill(0x55);
+    if (done.count >= 0) {
+      if (done == support::moved(kRound)) done = support::read_file(file.handle(), memory.address(), kRound);
+      why = done.count < 0 ? "" : differs(done, kRound);
+      if (why.empty() && done.count >= 0) why = differs(fresh, memory.get());
+    }
+    ++(done.count < 0 ? failed : rounds);
+    if (done.count < 0) std::ofstream(progress + "-failed") << failed << ' ' << std::strerror(done.error) << '\n';
+    std::ofstream(progress) << rounds << '\n';
+  }
+  const CufileFile::Calls calls = CufileFile::calls();
+  std::printf(
+      "%llu rounds, %llu calls failed; the file system was called %llu times with a token, %llu times without\n",
+      static_cast<unsigned long long>(rounds), static_cast<unsigned long long>(failed),
+      static_cast<unsigned long long>(calls.with_token), static_cast<unsigned long long>(calls.without));
+  row(name + ": every byte is right", why);
+}
+
 int run(std::span<char*> arguments) {
-  if (arguments.size() < 5) {
+  const std::string command = arguments.empty() ? "" : arguments[0];
+  const std::size_t before_servers = command == "checks" ? 5 : 4;
+  if ((command != "checks" && command != "steady") || arguments.size() <= before_servers) {
     std::fputs("usage: see the head of tests/lab/rdma/cufile.cpp\n", stderr);
     return 2;
   }
   if (support::cuda() == nullptr) throw std::runtime_error("there is no CUDA driver, not even a soft one");
   const support::ContextScope context(support::primary_context(0));
   rdma_files::ClientSettings settings;
-  settings.secret = rdma_files::secret_from(arguments[1]);
+  settings.secret = rdma_files::secret_from(arguments[2]);
   settings.links = &rdma_files::RegisteredGroup::with_address;
-  for (const char* server : arguments.subspan(4)) settings.servers.push_back(rdma_files::endpoint_of(server));
+  if (command == "steady") settings.time = std::chrono::seconds(5);
+  for (const char* server : arguments.subspan(before_servers)) {
+    settings.servers.push_back(rdma_files::endpoint_of(server));
+  }
   {
     Client client(std::move(settings));
-    Checks(arguments[0], arguments[2], arguments[3], client).run();
+    if (command == "checks") Checks(arguments[1], arguments[3], arguments[4], client).run();
+    if (command == "steady") steady(arguments[1], arguments[3], client);
   }
   support::close_driver_fully();
   return failures() == 0 ? 0 : 1;
