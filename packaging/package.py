@@ -36,6 +36,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--without-csi", action="store_true", help="leave out sluice-csi, which needs gRPC")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compilations at a time")
     parser.add_argument("--lintian", action="store_true", help="let lintian look at them; what it finds is an error")
+    parser.add_argument("--maintainer", metavar="'NAME <MAIL>'", help="who answers for these packages (default: debian/control's)")
     parser.add_argument("--cmake", action="append", default=[], metavar="OPTION", help="one more option of CMake")
     return parser.parse_args()
 
@@ -44,19 +45,26 @@ def native_arch() -> str:
     return subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, check=True).stdout.strip()
 
 
+def is_installed(package: str) -> bool:
+    found = subprocess.run(["dpkg-query", "-Wf", "${db:Status-Status}", package], capture_output=True, text=True, check=False)
+    return found.stdout == "installed"
+
+
 def points(text: str, heading: str) -> "list[str]":
     """The points below one heading of CHANGELOG.md, each as one line; none where it has no such heading."""
     section = re.search(rf"^## {re.escape(heading)}\b[^\n]*\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     return [] if section is None else [re.sub(r"\s+", " ", point).strip() for point in re.findall(r"^- (.*?)(?=^- |\Z)", section[1], re.MULTILINE | re.DOTALL)]
 
 
-def changelog() -> str:
+MAINTAINER = re.compile(r"(?<=^Maintainer: ).*$", re.MULTILINE)
+
+
+def changelog(maintainer: str) -> str:
     """debian/changelog: one entry, made of CHANGELOG.md's newest section."""
     text = (source.TOP / "CHANGELOG.md").read_text(encoding="utf-8")
     found = (not source.is_release() and points(text, "Unreleased")) or points(text, source.version())
     lines = [textwrap.fill(point, 76, initial_indent="  * ", subsequent_indent="    ", break_long_words=False,
                            break_on_hyphens=False) for point in found or ["Nothing that users notice."]]
-    maintainer = re.search(r"^Maintainer: (.*)$", (DEBIAN / "control").read_text(encoding="utf-8"), re.MULTILINE)[1]
     date = time.strftime("%a, %d %b %Y %H:%M:%S +0000", time.gmtime(source.epoch()))
     return f"sluice ({source.full_version()}-1) unstable; urgency=medium\n\n" + "\n".join(lines) + f"\n\n -- {maintainer}  {date}\n"
 
@@ -82,9 +90,15 @@ def build(options: argparse.Namespace) -> "list[pathlib.Path]":
     tree = place / f"sluice-{source.version()}"
     source.lay_out(tree)
     shutil.copytree(DEBIAN, tree / "debian")
-    (tree / "debian/changelog").write_text(changelog(), encoding="utf-8")
+    control = (DEBIAN / "control").read_text(encoding="utf-8")
+    maintainer = options.maintainer or MAINTAINER.search(control)[0]
+    (tree / "debian/control").write_text(MAINTAINER.sub(lambda _: maintainer, control), encoding="utf-8")
+    (tree / "debian/changelog").write_text(changelog(maintainer), encoding="utf-8")
 
     profiles, env = [], environment(tree, options)
+    if not options.without_csi and arch != native_arch() and not is_installed(f"libgrpc++-dev:{arch}"):
+        print(f"package.py: without sluice-csi, since libgrpc++-dev:{arch} is not installed", file=sys.stderr)
+        options.without_csi = True
     if options.without_csi:
         profiles.append("pkg.sluice.nocsi")
     if arch != native_arch():

@@ -40,6 +40,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--base", help="the image's base, instead of the one of its Dockerfile")
     parser.add_argument("--engine", help="what builds the image, with options: podman or docker, whichever is there, unless given")
     parser.add_argument("--changed", action="store_true", help="take a tree with changes that no commit has")
+    parser.add_argument("--maintainer", metavar="'NAME <MAIL>'", help="who answers for the packages (default: debian/control's)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compilations at a time")
     options = parser.parse_args()
     options.parts = options.parts.split(",")
@@ -131,7 +132,8 @@ def main() -> int:
     tree = unpack(archive, options.work.resolve())
     more = {**os.environ, "SOURCE_DATE_EPOCH": str(source.epoch())}
     if "packages" in options.parts:
-        call(sys.executable, "-B", tree / "packaging/package.py", "--out", out, "--jobs", options.jobs, env=more)
+        named = ["--maintainer", options.maintainer] if options.maintainer else []
+        call(sys.executable, "-B", tree / "packaging/package.py", "--out", out, "--jobs", options.jobs, *named, env=more)
     if {"wheel", "image"} & set(options.parts):
         folder = build(tree, options, more)
         if "wheel" in options.parts:

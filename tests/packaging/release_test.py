@@ -60,7 +60,7 @@ def test_versions_between_releases_sort_between_them():
     if not source.is_release():
         run("dpkg", "--compare-versions", f"{number}-1", "lt", version)
     run("dpkg", "--compare-versions", version, "lt", f"{number}.1-1")
-    changes = package.changelog()
+    changes = package.changelog("Somebody <somebody@example.org>")
     contains(changes, f"sluice ({version}) unstable; urgency=medium")
     equal([line for line in changes.splitlines()[:-1] if len(line) > 80], [])
 
