@@ -269,18 +269,18 @@ typedef struct sluice_item_result {
 CUfileError_t sluice_plan_create(const sluice_range_t* ranges, size_t count, const sluice_plan_options_t* options,
                                  sluice_plan_t* plan);
 
-/* Begins it, and returns without waiting for storage or a device. From here until an item has ended, its memory is the
- * plan's; until a file's last item has ended, cuFileHandleDeregister() of it waits, and cuFileBufDeregister() alike. A
- * plan is submitted once. Returns CU_FILE_SUCCESS, CU_FILE_INVALID_VALUE (no such plan, submitted or cancelled before),
- * or CU_FILE_HANDLE_NOT_REGISTERED. */
+/* Begins a plan, and returns without waiting for storage or a device. From here until an item has ended, its memory is
+ * the plan's; until a file's last item has ended, cuFileHandleDeregister() of it waits, and cuFileBufDeregister()
+ * alike. A plan is submitted once. Returns CU_FILE_SUCCESS, CU_FILE_INVALID_VALUE (no such plan, submitted or cancelled
+ * before), or CU_FILE_HANDLE_NOT_REGISTERED. */
 CUfileError_t sluice_plan_submit(sluice_plan_t plan);
 
-/* Waits until the first `first` items have ended, for as long as `timeout` says (NULL: for ever). Returns how many of
+/* Waits until the first `first` items have ended. `timeout` says for how long (NULL: for ever). Returns how many of
  * these have ended, one after the other from the first: `first`, unless the time was over before; -1 where there is no
  * such plan, it was not submitted, or has fewer items. What came of them, sluice_plan_results() tells. */
 long sluice_plan_wait(sluice_plan_t plan, size_t first, const struct timespec* timeout);
 
-/* The same for one item, by its number: 1 when it has ended, 0 when the time was over before, -1 as above. */
+/* Waits for one item, by its number: 1 when it has ended, 0 when the time was over before, -1 as above. */
 int sluice_plan_wait_item(sluice_plan_t plan, size_t item, const struct timespec* timeout);
 
 /* What is put into the stream from now on waits until the first `first` items have ended; the caller does not. The plan
@@ -299,7 +299,7 @@ int sluice_plan_eventfd(sluice_plan_t plan);
  * ended. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE (no such plan). */
 CUfileError_t sluice_plan_cancel(sluice_plan_t plan);
 
-/* How far it is. `counts->size` is set by the caller. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE. */
+/* Tells how far a plan is. `counts->size` is set by the caller. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE. */
 CUfileError_t sluice_plan_progress(sluice_plan_t plan, sluice_plan_counts_t* counts);
 
 /* What has come so far of `count` items from number `first` on. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE (no

@@ -3,6 +3,7 @@
 // affair.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <barrier>
@@ -13,6 +14,7 @@
 #include "contract/quiet/witness.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
+#include "support/planned.h"
 
 namespace sluice::contract {
 namespace {
@@ -214,6 +216,38 @@ INSTANTIATE_TEST_SUITE_P(Kinds, QuietBatch, testing::Values(MemoryKind::device, 
                          [](const testing::TestParamInfo<MemoryKind>& kind) {
                            return std::string(name_of(kind.param));
                          });
+
+// A plan asks for memory when it is made and submitted; how much it moves changes nothing.
+TEST(QuietPlan, AsksForNoMoreMemoryForMoreBytes) {
+  constexpr std::size_t ranges = 3;
+  constexpr std::size_t most = std::size_t{24} << 20U;
+  const ScratchFile scratch(ranges * most);
+  const Fd fd = scratch.open(O_RDONLY);
+  const Handle handle(fd);
+  for (const MemoryKind kind : {MemoryKind::device, MemoryKind::plain}) {
+    if (!available(kind)) continue;
+    const Memory memory(kind, ranges * most + 4096);
+    // The fewest of some plans: things that are made with their first use are there by then.
+    const auto fewest_for = [&](std::size_t size) {
+      std::size_t fewest = ~std::size_t{0};
+      for (int round = 0; round < 12; ++round) {
+        start_counting();
+        {
+          Planned plan(CUFILE_READ, 0, 1);  // one at a time: what is made for each is made once
+          for (std::size_t i = 0; i < ranges; ++i) plan.add(handle.get(), memory.at(i * size + i), size, i * size);
+          plan.submit();
+          EXPECT_EQ(sluice_plan_wait(plan.get(), ranges, nullptr), long{ranges});
+        }
+        fewest = std::min(fewest, stop_counting().allocations);
+      }
+      return fewest;
+    };
+    const std::size_t for_large = fewest_for(most);
+    EXPECT_EQ(fewest_for(most / 4), for_large) << name_of(kind);
+    EXPECT_GT(for_large, 0U) << "nothing was counted";
+  }
+  close_driver_fully();
+}
 
 // What a stream's transfers need goes from one to the next.
 class QuietStream : public testing::TestWithParam<int> {};
