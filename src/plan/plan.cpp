@@ -89,10 +89,11 @@ request::Call Plan::call_of(const Range& range) const noexcept {
 }
 
 // Outside the lock: looking at much memory takes a while.
-Plan::Held Plan::take_hold() {
+void Plan::take_hold(Held& held) {
   Places places(process_);
   const std::vector<Cut> cuts = cut(ranges_, order_, places);
-  Held held{std::make_unique<Part[]>(cuts.size()), static_cast<std::uint32_t>(cuts.size()), {}, {}};
+  held.parts = std::make_unique<Part[]>(cuts.size());
+  held.count = static_cast<std::uint32_t>(cuts.size());
   held.left.reserve(cuts.size());
   held.units.resize(std::min<std::size_t>(options_.at_a_time, std::max<std::size_t>(cuts.size(), 1)));
   held.units.front() = std::make_unique<Unit>();  // the others are made where there is memory for them
@@ -112,7 +113,6 @@ Plan::Held Plan::take_hold() {
     part.item = {call, &*part.file};
     classifier.look_at(part);
   }
-  return held;
 }
 
 void Plan::submit() {
@@ -124,7 +124,7 @@ void Plan::submit() {
   }
   Held held;
   try {
-    held = take_hold();
+    take_hold(held);
   } catch (...) {
     bool cancelled = false;
     {

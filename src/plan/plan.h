@@ -103,7 +103,7 @@ class Plan {
     bool cancelled = false;
   };
 
-  Held take_hold();
+  void take_hold(Held& held);
   Unit* claim() noexcept;
   void carry_group(Unit& unit) noexcept;
   void carry_alone(Part& part) noexcept;
