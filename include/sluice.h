@@ -110,12 +110,13 @@ typedef struct sluice_carrier_counts {
   uint64_t cpu_window;        /* small reads into registered memory, by the CPU's own stores (sluice.small_reads) */
 } sluice_carrier_counts_t;
 
-/* Who gave a setting its value, in rising order of authority. */
+/* Who gave a setting its value, in rising order of authority; what was measured has the least. */
 typedef enum sluice_origin {
   SLUICE_ORIGIN_BUILT_IN = 0,
   SLUICE_ORIGIN_FILE = 1,        /* cufile.json */
   SLUICE_ORIGIN_ENVIRONMENT = 2, /* a variable */
-  SLUICE_ORIGIN_PARAMETER = 3    /* cuFileSetParameter*, cuFileDriverSet* */
+  SLUICE_ORIGIN_PARAMETER = 3,   /* cuFileSetParameter*, cuFileDriverSet* */
+  SLUICE_ORIGIN_MEASURED = 4     /* the profile that sluice.profile names, where nobody gave one */
 } sluice_origin_t;
 
 /* What comes of a setting in this version. */

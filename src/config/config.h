@@ -16,7 +16,7 @@
 namespace sluice::config {
 
 // In the order of sluice_origin_t.
-enum class Origin : std::uint8_t { built_in, file, environment, parameter };
+enum class Origin : std::uint8_t { built_in, file, environment, parameter, measured };
 
 // What holds for one key, and which source said so.
 struct Setting {

@@ -13,7 +13,7 @@ namespace sluice::config {
 namespace {
 
 // Keys whose best value depends on the machine, and changes no answer.
-constexpr std::array measurable{std::string_view("sluice.copy")};
+constexpr std::array measurable{std::string_view("sluice.copy"), std::string_view("sluice.disk_reads")};
 
 const Json* member(const Json& object, std::string_view name) {
   for (const JsonMember& each : object.members) {
@@ -51,7 +51,7 @@ void apply_profile(Config& config) {
     if (value == nullptr || config.setting(key).origin != Origin::built_in) continue;
     auto taken = read_value(keys[key], *value);
     if (auto* const good = std::get_if<Value>(&taken)) {
-      config.set(key, std::move(*good), Origin::file);
+      config.set(key, std::move(*good), Origin::measured);
       note_of_profile(config, LogLevel::info, file, std::string(name) + " is as measured: " + value->text);
     } else {
       note_of_profile(config, LogLevel::warn, file, std::string(name) + " " + std::get<Objection>(taken).text);

@@ -151,7 +151,11 @@ def test_a_profile_is_measured_kept_and_shown_with_the_machine():
         equal((profile["soft"], measured["folder"], measured["path"]), (True, str(folder), "posix"))
         speeds = [*profile["link"].values(), *measured["cached_read_gib_per_s"].values(), measured["write_gib_per_s"]]
         equal((len(speeds), all(speed > 0 for speed in speeds)), (6, True))
-        equal(profile["best"], {"sluice.copy": measured["best_copy"]})
+        best = {"sluice.copy": measured["best_copy"]}
+        if "direct_read_by_gib_per_s" in measured:  # the file system takes O_DIRECT
+            equal(measured["direct_read_gib_per_s"], measured["direct_read_by_gib_per_s"]["auto"])
+            best["sluice.disk_reads"] = measured["best_disk_reads"]
+        equal(profile["best"], best)
         equal([path.name for path in folder.iterdir()], ["profile.json"])
         run(SLUICE, "report", "--machine", "--profile", folder / "profile.json", "-o", folder / "page.html")
         text = text_of(folder / "page.html")
@@ -165,7 +169,21 @@ def test_a_profile_chooses_for_a_program_what_nobody_has_chosen():
         (folder / "profile.json").write_text('{"sluice_profile": 1, "best": {"sluice.copy": "engine"}}')
         text = run(BUILD / "bin/gdscheck", "-p", "-v", "--soft", status=None,
                    env=environment(SLUICE_SOFTGPU="1", SLUICE_PROFILE=str(folder / "profile.json"))).stdout
-        contains(re.sub(r" +", " ", text), 'sluice.copy : "engine"')
+        contains(re.sub(r" +", " ", text), 'sluice.copy : "engine" [as measured, by sluice.profile; obeyed]')
+
+
+def test_an_explanation_names_what_a_profile_has_chosen():
+    skip_when_sanitized()
+    with scratch() as folder:
+        (folder / "profile.json").write_text('{"sluice_profile": 1, "best": {"sluice.disk_reads": "threads"}}')
+        env = environment(SLUICE_SOFTGPU="1", SLUICE_PROFILE=str(folder / "profile.json"))
+        contains(run(SLUICE, "explain", folder / "profile.json", env=env).stdout,
+                 '  profile sluice.disk_reads is "threads", as measured (sluice.profile)\n')
+        told = json.loads(run(SLUICE, "explain", "--json", folder / "profile.json", env=env).stdout)
+        equal(told["measured"], {"sluice.disk_reads": "threads"})
+        env["SLUICE_DISK_READS"] = "io_uring"
+        told = json.loads(run(SLUICE, "explain", "--json", folder / "profile.json", env=env).stdout)
+        equal(told["measured"], {})
 
 
 # --- a browser -------------------------------------------------------------------------------------------------------

@@ -119,6 +119,8 @@ std::string origin_of(const Setting& setting) {
       return "environment";
     case SLUICE_ORIGIN_PARAMETER:
       return "parameter";
+    case SLUICE_ORIGIN_MEASURED:
+      return "as measured, by sluice.profile";
     default:
       return "default";
   }

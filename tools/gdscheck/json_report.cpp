@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 Json configuration() {
   Json keys = Json::array();
   const auto take = [](const sluice_setting_t* shown, void* context) {
-    constexpr const char* origins[] = {"default", "file", "environment", "parameter"};
+    constexpr const char* origins[] = {"default", "file", "environment", "parameter", "measured"};
     constexpr const char* effects[] = {"obeyed", "reported", "accepted"};
     static_cast<Json*>(context)->push_back({{"key", shown->key},
                                             {"value", Json::parse(shown->value, nullptr, false)},

@@ -85,7 +85,7 @@ void measured(Page& page, const Json& profile) {
   double whole = std::max(in, out);
   std::vector<Bar> all{{"link: host memory to device", in, speed(in), 0, 0, 3},
                        {"link: device to host memory", out, speed(out), 0, 0, 3}};
-  Page::Table ways{{"folder", "path (reason)", "quickest for cached reads"}, {}, {}};
+  Page::Table ways{{"folder", "path (reason)", "quickest for cached reads", "for reads with O_DIRECT"}, {}, {}};
   for (const Json& folder : profile["folders"]) {
     if (!folder.is_object()) continue;
     std::string name = text(folder, "folder");
@@ -110,7 +110,7 @@ void measured(Page& page, const Json& profile) {
     add("write_gib_per_s", "write", 1);
     add("direct_write_gib_per_s", "O_DIRECT write", 1);
     ways.rows.push_back({text(folder, "folder"), fmt::format("{} ({})", text(folder, "path"), text(folder, "reason")),
-                         text(folder, "best_copy")});
+                         text(folder, "best_copy"), text(folder, "best_disk_reads")});
   }
   page.picture(bars(all, 0, in),
                "Reads and writes of 16 MiB by one thread. The upright line is the link to the device.");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything goes by the public interface. The ways are those that SLUICE_COPY chooses from, so the driver is opened
-// anew for each. The files are this tool's own, and are removed.
+// Everything goes by the public interface. The ways are those that SLUICE_COPY and SLUICE_DISK_READS choose from, so
+// the driver is opened anew for each. The files are this tool's own, and are removed.
 #include "report/profile.h"
 
 #include <fcntl.h>
@@ -17,10 +17,12 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "common/driver.h"
 #include "common/error.h"
@@ -106,11 +108,38 @@ class ProfileFile {
   std::size_t size_;
 };
 
+// A variable that chooses, and what it says.
+struct Way {
+  const char* variable = "SLUICE_COPY";
+  const char* value = "auto";
+};
+
+// A variable of the environment as it was, once this has gone.
+class KeptVariable {
+ public:
+  explicit KeptVariable(const char* name) : name_(name) {
+    if (const char* const before = std::getenv(name)) value_ = before;
+  }
+  KeptVariable(const KeptVariable&) = delete;
+  KeptVariable& operator=(const KeptVariable&) = delete;
+  ~KeptVariable() {
+    if (value_) {
+      setenv(name_, value_->c_str(), 1);
+    } else {
+      unsetenv(name_);
+    }
+  }
+
+ private:
+  const char* name_;
+  std::optional<std::string> value_;
+};
+
 // The driver, opened with this way, and the file, registered.
 class Opened {
  public:
-  Opened(const std::string& file, const char* way, int flags) {
-    setenv("SLUICE_COPY", way, 1);
+  Opened(const std::string& file, const Way& way, int flags) {
+    setenv(way.variable, way.value, 1);
     check(cuFileDriverOpen(), "the driver cannot be opened");
     fd_ = open(file.c_str(), flags | O_CLOEXEC);
     if (fd_ < 0) return;
@@ -137,7 +166,7 @@ class Opened {
 enum class Does : std::uint8_t { read, write };
 
 // GiB/s over the whole file; nothing where the file system does not take these flags.
-std::optional<double> speed_of_file(const ProfileFile& file, const TransferMemory& memory, Does does, const char* way,
+std::optional<double> speed_of_file(const ProfileFile& file, const TransferMemory& memory, Does does, const Way& way,
                                     int flags, double seconds) {
   const Opened opened(file.name(), way, flags);
   if (!opened) return std::nullopt;
@@ -161,20 +190,31 @@ Json measure_folder(const std::string& folder, const TransferMemory& memory, con
   const auto put = [&](const char* name, std::optional<double> speed) {
     if (speed) measured[name] = *speed;
   };
-  put("write_gib_per_s", speed_of_file(file, memory, Does::write, "auto", O_RDWR, options.seconds));
-  put("direct_write_gib_per_s", speed_of_file(file, memory, Does::write, "auto", O_RDWR | O_DIRECT, options.seconds));
-  put("direct_read_gib_per_s", speed_of_file(file, memory, Does::read, "auto", O_RDONLY | O_DIRECT, options.seconds));
-  double best = 0;
-  for (const char* way : {"auto", "kernel", "engine"}) {
-    const std::optional<double> speed = speed_of_file(file, memory, Does::read, way, O_RDONLY, options.seconds);
-    if (!speed) continue;
-    measured["cached_read_gib_per_s"][way] = *speed;
-    // A way has to be clearly quicker than what the library chooses by itself.
-    if (*speed > best * (best > 0 ? 1.05 : 1)) {
-      best = *speed;
-      measured["best_copy"] = way;
+  put("write_gib_per_s", speed_of_file(file, memory, Does::write, {}, O_RDWR, options.seconds));
+  put("direct_write_gib_per_s", speed_of_file(file, memory, Does::write, {}, O_RDWR | O_DIRECT, options.seconds));
+  const auto compare = [&](const char* variable, std::initializer_list<const char*> values, int flags,
+                           const char* speeds, const char* chosen) {
+    const KeptVariable kept(variable);
+    double best = 0;
+    for (const char* value : values) {
+      const auto speed = speed_of_file(file, memory, Does::read, {variable, value}, flags, options.seconds);
+      if (!speed) continue;
+      measured[speeds][value] = *speed;
+      // A way has to be clearly quicker than what the library chooses by itself.
+      if (*speed > best * (best > 0 ? 1.05 : 1)) {
+        best = *speed;
+        measured[chosen] = value;
+      }
     }
+  };
+  // Polling costs a thread of the kernel or a drive's queues: it is chosen by hand.
+  compare("SLUICE_DISK_READS", {"auto", "threads", "io_uring"}, O_RDONLY | O_DIRECT, "direct_read_by_gib_per_s",
+          "best_disk_reads");
+  if (measured.contains("direct_read_by_gib_per_s")) {
+    const Json& speeds = measured["direct_read_by_gib_per_s"];
+    measured["direct_read_gib_per_s"] = speeds.value("auto", 0.0);
   }
+  compare("SLUICE_COPY", {"auto", "kernel", "engine"}, O_RDONLY, "cached_read_gib_per_s", "best_copy");
   {
     const RegisteredFile registered(file.name(), Access::read_only);
     const sluice_explanation_t why = registered.explain(nullptr, options.gpu, CUFILE_READ, piece, 0);
@@ -206,11 +246,13 @@ std::string text_of(const Json& profile) {
         text += fmt::format(", {} {:.2f}", word.substr(0, word.find("_gib")), folder[name].get<double>());
       }
     }
-    if (folder.contains("cached_read_gib_per_s")) {
-      for (const auto& [way, speed] : folder["cached_read_gib_per_s"].items()) {
-        text += fmt::format(", cached by {} {:.2f}", way, speed.get<double>());
+    for (const auto& [speeds, word, best] : {std::array{"direct_read_by_gib_per_s", "O_DIRECT", "best_disk_reads"},
+                                             std::array{"cached_read_gib_per_s", "cached", "best_copy"}}) {
+      if (!folder.contains(speeds)) continue;
+      for (const auto& [way, speed] : folder[speeds].items()) {
+        text += fmt::format(", {} by {} {:.2f}", word, way, speed.get<double>());
       }
-      text += fmt::format("; best: {}", folder.value("best_copy", ""));
+      text += fmt::format("; best: {}", folder.value(best, ""));
     }
     text += '\n';
   }
@@ -227,26 +269,25 @@ Json measure_profile(const ProfileOptions& options) {
                {"library", sluice_version()},
                {"device", describe_device(options.gpu)},
                {"soft", driver.kind == DriverKind::soft}};
-  const char* const before = std::getenv("SLUICE_COPY");
-  const std::optional<std::string> kept = before != nullptr ? std::optional<std::string>(before) : std::nullopt;
+  const KeptVariable kept(Way{}.variable);
   const Gpu gpu(options.gpu);
   gpu.enter();
   profile["link"] = measure_link(gpu, options.seconds);
   const auto memory = make_memory(MemoryKind::device, &gpu, piece);
   profile["folders"] = Json::array();
-  std::map<std::string, std::size_t> best;
   for (const std::string& folder : options.folders) {
     fmt::print(stderr, "sluice: measuring in {}\n", printable(folder));
     profile["folders"].push_back(measure_folder(folder, *memory, options));
-    ++best[profile["folders"].back().value("best_copy", "auto")];
   }
-  // What holds for the process as a whole: only where all folders agree.
+  // What holds for the process as a whole: only where all folders agree, of those that could tell.
   profile["best"] = Json::object();
-  if (best.size() == 1) profile["best"]["sluice.copy"] = best.begin()->first;
-  if (kept) {
-    setenv("SLUICE_COPY", kept->c_str(), 1);
-  } else {
-    unsetenv("SLUICE_COPY");
+  for (const auto& [key, name] :
+       {std::pair{"sluice.copy", "best_copy"}, std::pair{"sluice.disk_reads", "best_disk_reads"}}) {
+    std::set<std::string> best;
+    for (const Json& folder : profile["folders"]) {
+      if (folder.contains(name)) best.insert(folder[name].get<std::string>());
+    }
+    if (best.size() == 1) profile["best"][key] = *best.begin();
   }
   return profile;
 }

@@ -105,6 +105,17 @@ bool routing_is_on() {
   return on;
 }
 
+// What a profile has chosen because nobody else did: key and value, as cufile.json spells them.
+std::vector<std::pair<std::string, std::string>> measured_settings() {
+  std::vector<std::pair<std::string, std::string>> found;
+  const auto look = [](const sluice_setting_t* shown, void* context) {
+    if (shown->origin != SLUICE_ORIGIN_MEASURED) return;
+    static_cast<std::vector<std::pair<std::string, std::string>>*>(context)->emplace_back(shown->key, shown->value);
+  };
+  sluice_configuration(look, &found);
+  return found;
+}
+
 void print_text(const ExplainOptions& options, const Driver& driver, const Answer& answer) {
   if (!answer.error.empty()) {
     fmt::print("{}: {}\n  remedy  {}\n", printable(answer.file), printable(answer.error), answer.remedy);
@@ -127,6 +138,9 @@ void print_text(const ExplainOptions& options, const Driver& driver, const Answe
   if (routing_is_on()) {
     fmt::print("  routing dynamic routing is on; policy, stage, and why no earlier one: sluice topology --file {}\n",
                printable(answer.file));
+  }
+  for (const auto& [key, value] : measured_settings()) {
+    fmt::print("  profile {} is {}, as measured (sluice.profile)\n", key, value);
   }
   fmt::print("  memory  {}\n", answer.device);
   if (answer.about == About::supposed && driver.kind != DriverKind::real) {
@@ -160,6 +174,8 @@ Json as_json(const ExplainOptions& options, const Driver& driver, const Answer& 
   json["gpu"] = answer.about == About::device ? Json(options.gpu) : Json();
   json["device"] = answer.device;
   json["driver"] = driver_kind_name(driver.kind);
+  json["measured"] = Json::object();
+  for (const auto& [key, value] : measured_settings()) json["measured"][key] = Json::parse(value, nullptr, false);
   return json;
 }
 

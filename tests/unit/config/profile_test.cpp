@@ -21,6 +21,22 @@ TEST(Profile, ChoosesWhatNobodyHasChosen) {
   EXPECT_THAT(notes_at(machine.read(), LogLevel::info), Contains(HasSubstr("sluice.copy is as measured: engine")));
 }
 
+TEST(Profile, ChoosesHowDisksAreRead) {
+  Pretended machine;
+  machine.set("SLUICE_PROFILE",
+              machine.write("profile.json", R"({"sluice_profile": 1, "best": {"sluice.disk_reads": "threads"}})"));
+  EXPECT_EQ(machine.read().text(key_at("sluice.disk_reads")), "threads");
+}
+
+TEST(Profile, IsNamedAsWhoHasChosen) {
+  Pretended machine;
+  machine.set("SLUICE_PROFILE", machine.write("profile.json", measured));
+  const Config config = machine.read();
+  EXPECT_EQ(config.setting(key_at("sluice.copy")).origin, Origin::measured);
+  EXPECT_TRUE(config.binds(key_at("sluice.copy")));
+  EXPECT_EQ(config.setting(key_at("sluice.disk_reads")).origin, Origin::built_in);
+}
+
 TEST(Profile, YieldsToWhatSomebodyHasChosen) {
   Pretended machine;
   machine.set("SLUICE_PROFILE", machine.write("profile.json", measured));
