@@ -173,7 +173,7 @@ Condition FabricsBackend::condition(const Record& record, const std::vector<fact
   if (paths.abnormal) return paths;
   const std::optional<BlockDevice> device = device_of(record);
   if (!device) return {true, "the namespace is gone from the subsystem"};
-  const Condition device_condition = condition_of(*device, mounts);
+  Condition device_condition = condition_of(*device, mounts);
   if (device_condition.abnormal) return device_condition;
   return paths;
 }

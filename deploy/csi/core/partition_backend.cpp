@@ -19,7 +19,7 @@ constexpr const char* no_snapshots =
 // Records of one drive, wherever it is put in.
 std::string folder_for(const PartitionOptions& options) {
   const PartitionDisk disk(options.drive);
-  const std::string folder = options.state + "/" + disk.id();
+  std::string folder = options.state + "/" + disk.id();
   make_folder(folder, 0700);
   return folder;
 }
