@@ -179,9 +179,22 @@ DIRECT = (
     *(row(name, 1.0) for name in ("async-1M-x1-fixed", "async-4K-x8-fixed", "async-1M-x8-fixed", "async-16M-x4")),
 )
 
+def lent(name, floor):
+    """Our library against itself without neighbours' links (sluice.links): compare.py --same --with SLUICE_LINKS=..."""
+    return Row(name, (Requirement("speed", "incumbent", name, floor), Requirement("speed", "reference", "link-h2d", None),
+                      Requirement("processor", "incumbent", name, None)))
+
+
+# A warm file into one GPU: alone by more than its own link, beside others of the same GPU never slower than without.
+TWO_LINKS = (lent("read-1G", 1.6), lent("read-256M", 1.3), lent("read-64M", 0.97), lent("read-64M-x8", 0.97),
+             lent("read-1M", 0.97), lent("read-16M-x8", 0.97))
+FOUR_LINKS = (lent("read-1G", 1.9), *TWO_LINKS[1:])
+
 KINDS = {
     "cached": CACHED + RANDOM + BUSY + LIFE + BATCHES + STREAMS + CYCLES,
     "tmpfs": TMPFS,  # the incumbent refuses it: there it reads the page-cached file
     "virtio": DIRECT,
     "loop": DIRECT,
+    "two_links": TWO_LINKS,  # of a file in the page cache (bench/links.sh)
+    "four_links": FOUR_LINKS,
 }

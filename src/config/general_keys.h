@@ -58,6 +58,24 @@ inline constexpr std::array general_keys{
             "auto is io_uring, or threads where the kernel has none. sqpoll runs one thread of the kernel for each "
             "thread that reads; it sleeps 5 ms after the last read, and before Linux 5.11 needs CAP_SYS_NICE. iopoll "
             "needs drives with queues for it. What cannot be had is logged, and the next simpler way is taken."},
+    Key{.name = "sluice.links",
+        .kind = Kind::text,
+        .standard = "\"own\"",
+        .environment = "SLUICE_LINKS",
+        .effect = Effect::obeyed,
+        .meaning = "Which GPUs lend their link to the host to large reads into another GPU's memory: own (none), lend "
+                   "(those that the process works with, that are joined by NVLink, and that are idle), or ordinals, "
+                   "as 0,2.",
+        .here = "Reads of what the page cache has, or O_DIRECT brings. A GPU that is named gets a context, of some "
+                "500 MB, if it has none. docs/guide/links.md tells more. Tried with the soft GPU alone."},
+    Key{.name = "sluice.links_min_kb",
+        .kind = Kind::number,
+        .standard = "65536",
+        .limits = {.lowest = 256},
+        .environment = "SLUICE_LINKS_MIN_KB",
+        .effect = Effect::obeyed,
+        .meaning = "The smallest read that other GPUs lend their links to; a quarter of it beside others.",
+        .here = "As sluice.links."},
     Key{.name = "sluice.nvfs",
         .kind = Kind::choice,
         .standard = "\"off\"",
@@ -231,9 +249,10 @@ inline constexpr std::array general_keys{
         .kind = Kind::number,
         .standard = "131072",
         .limits = {.highest = 268435456, .step = 4},
-        .effect = Effect::reported,
+        .effect = Effect::obeyed,
         .meaning = "Bounce memory of a GPU in all.",
-        .here = shown_only},
+        .here = "Shown by parameters and properties; bounds the staging memory of a GPU that lends its link "
+                "(sluice.links), which is 4 MiB at most."},
     Key{.name = "properties.per_buffer_cache_size_kb",
         .kind = Kind::number,
         .standard = "1024",

@@ -169,6 +169,10 @@ struct AllocationProperties {
   unsigned char reserved[4];
 };
 
+// CUdevice_P2PAttribute
+inline constexpr int p2p_access_supported = 2;
+inline constexpr int p2p_native_atomic_supported = 3;
+
 // CUmemAccess_flags, CUmemAccessDesc
 inline constexpr int access_none = 0;
 inline constexpr int access_read = 1;

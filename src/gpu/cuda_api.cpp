@@ -107,6 +107,13 @@ const char* resolve_all(void* library, CudaApi& driver) {
   resolve(library, driver.mem_map, "cuMemMap");
   resolve(library, driver.mem_set_access, "cuMemSetAccess");
   resolve(library, driver.mem_handle_for_range, "cuMemGetHandleForAddressRange");
+  resolve(library, driver.device_can_access_peer, "cuDeviceCanAccessPeer");
+  resolve(library, driver.device_get_p2p_attribute, "cuDeviceGetP2PAttribute");
+  resolve(library, driver.primary_get_state, "cuDevicePrimaryCtxGetState");
+  resolve(library, driver.mem_unmap, "cuMemUnmap");
+  resolve(library, driver.mem_address_free, "cuMemAddressFree");
+  resolve(library, driver.mem_get_granularity, "cuMemGetAllocationGranularity");
+  resolve(library, driver.memcpy_dtod_async, "cuMemcpyDtoDAsync_v2");
   driver.soft = ::dlsym(library, "cuSluiceSoftGpuVersion") != nullptr;
   return missing;
 }

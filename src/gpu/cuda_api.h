@@ -80,6 +80,15 @@ struct CudaApi {
   int (*stream_create_with_priority)(cuda::Stream*, unsigned, int) = nullptr;
   int (*stream_priority_range)(int*, int*) = nullptr;
 
+  // For what other devices are to do with it (gpu/peers.h, gpu/peer_memory.h); all optional.
+  int (*device_can_access_peer)(int*, cuda::Device, cuda::Device) = nullptr;
+  int (*device_get_p2p_attribute)(int*, int, cuda::Device, cuda::Device) = nullptr;
+  int (*primary_get_state)(cuda::Device, unsigned*, int*) = nullptr;
+  int (*mem_unmap)(cuda::DevicePtr, std::size_t) = nullptr;
+  int (*mem_address_free)(cuda::DevicePtr, std::size_t) = nullptr;
+  int (*mem_get_granularity)(std::size_t*, const cuda::AllocationProperties*, int) = nullptr;
+  int (*memcpy_dtod_async)(cuda::DevicePtr, cuda::DevicePtr, std::size_t, cuda::Stream) = nullptr;
+
   bool soft = false;  // it is our own stand-in
 };
 

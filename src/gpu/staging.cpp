@@ -177,6 +177,12 @@ int Staging::copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noe
   return phase.ends(driver_->memcpy_dtoh_async(to.data(), from, to.size(), copies_));
 }
 
+int Staging::copy_on_device(cuda::DevicePtr to, cuda::DevicePtr from, std::size_t size) noexcept {
+  if (driver_->memcpy_dtod_async == nullptr) return cuda::error_not_supported;
+  observe::PhaseProbe phase(SLUICE_TRACE_COPY, size);
+  return phase.ends(driver_->memcpy_dtod_async(to, from, size, copies_));
+}
+
 int Staging::mark(const std::uint32_t* word, std::uint32_t value) noexcept {
   return driver_->stream_write_value_32(copies_, seen_by_device(word), value, cuda::write_value_default);
 }

@@ -90,6 +90,8 @@ class Staging {
   bool can_copy_many() const noexcept;
   int copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept;
   int copy_from_device(std::span<const CopyBack> copies) noexcept;  // at most 64, as above
+  // Between two places that the context's device reaches, neither of them in the buffer.
+  int copy_on_device(cuda::DevicePtr to, cuda::DevicePtr from, std::size_t size) noexcept;
   // When all copies so far are in place, `value` appears in `word`.
   int mark(const std::uint32_t* word, std::uint32_t value) noexcept;
 

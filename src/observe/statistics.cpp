@@ -3,6 +3,7 @@
 #include "observe/statistics.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstring>
@@ -25,6 +26,9 @@ constinit std::atomic<bool> stopped{false};  // nothing counts until the next st
 bool started = false;                        // since the last stop
 bool started_before = false;                 // in this process or the one that it was forked from
 bool counted_before = false;                 // the same
+
+// Transfers that went by the memory of other devices, too: by direction and device.
+constinit std::array<std::array<std::atomic<std::uint64_t>, SLUICE_STATS_DEVICE_COUNT>, 2> neighbour_counts{};
 
 sluice_stats_shard& shard_of(std::size_t thread) noexcept {
   return statistics_region().shards[thread % SLUICE_STATS_SHARD_COUNT];
@@ -59,6 +63,12 @@ void follow_clock() noexcept {
   set(head().started_at, since == 0 ? nanoseconds_now() : 0);
 }
 
+void clear_neighbour_counts() noexcept {
+  for (auto& of_direction : neighbour_counts) {
+    for (std::atomic<std::uint64_t>& counter : of_direction) counter.store(0, relaxed);
+  }
+}
+
 // With the lock held.
 void clear_counters() noexcept {
   set(head().ran, 0);
@@ -67,6 +77,7 @@ void clear_counters() noexcept {
   for (sluice_stats_shard& shard : statistics_region().shards) {
     for (std::uint64_t& counter : words_of(shard)) set(counter, 0);
   }
+  clear_neighbour_counts();
   for (auto& of_path : statistics_region().later_ways) {
     for (sluice_stats_way& way : of_path) {
       for (std::uint64_t& counter : words_of(way)) set(counter, 0);
@@ -169,6 +180,7 @@ void statistics_before_fork() noexcept {
 void statistics_after_fork(bool in_child) noexcept {
   if (in_child && (counted_before || started_before)) {
     renew_statistics_region_in_child();
+    clear_neighbour_counts();
     set(head().ran, 0);
     set(head().started_at, statistics_running() ? nanoseconds_now() : 0);
   }
@@ -198,6 +210,15 @@ void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept {
   if (is_counted(transfer.device)) {
     count_on_device(shard.devices[transfer.device].directions[direction], transfer, outcome);
   }
+}
+
+void count_by_neighbours(base::Direction direction, int device) noexcept {
+  if (!statistics_running() || !is_counted(device)) return;
+  neighbour_counts[static_cast<std::size_t>(direction)][static_cast<std::size_t>(device)].fetch_add(1, relaxed);
+}
+
+std::uint64_t by_neighbours(base::Direction direction, std::size_t device) noexcept {
+  return neighbour_counts[static_cast<std::size_t>(direction)][device].load(relaxed);
 }
 
 void count_vectored(const VectoredTransfer& transfer, base::Outcome outcome) noexcept {

@@ -95,6 +95,9 @@ void statistics_after_fork(bool in_child) noexcept;
 
 void count(Operation operation, bool ok, std::uint64_t times = 1) noexcept;
 void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept;
+// Of a transfer of this device's memory a part went by the memory of other devices. Told to this process alone.
+void count_by_neighbours(base::Direction direction, int device) noexcept;
+std::uint64_t by_neighbours(base::Direction direction, std::size_t device) noexcept;
 void count_vectored(const VectoredTransfer& transfer, base::Outcome outcome) noexcept;
 // The part of it that went one way. The counters that always run are path_counters.h and carriers.h.
 void count_way(std::size_t thread, const Way& way, const Tally& tally) noexcept;

@@ -185,6 +185,8 @@ void read_statistics(CUfileStatsLevel3_t& out, Vectored vectored) noexcept {
     if (!has_been_used(sum.devices[ordinal]) && !is_named(ordinal)) continue;
     CUfilePerGpuStats_t& gpu = out.per_gpu_stats[out.num_gpus++];
     fill(gpu, sum.devices[ordinal], seconds);
+    gpu.n_dr_reads = by_neighbours(base::Direction::read, ordinal);
+    gpu.n_dr_writes = by_neighbours(base::Direction::write, ordinal);
     auto& device = statistics_region().head.devices[ordinal];
     gpu.reg_bytes = value(device.registered_bytes);
     for (std::size_t i = 0; i < 2; ++i) {

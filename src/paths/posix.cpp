@@ -266,8 +266,11 @@ class ByCpu {
                                     file_.disk,
                                     facts::file_number(file_.facts),
                                     write_range_of_file(file_.descriptor(), file_.facts),
-                                    next_range};
-    const transfer::Target target{piece.address, memory_.is_known_to_hold(piece.address, piece.length)};
+                                    next_range,
+                                    static_cast<unsigned>(file_.facts.block.members.size())};
+    const staging::LendingRules& lending = file_.options.lending;
+    const transfer::Target target{piece.address, memory_.is_known_to_hold(piece.address, piece.length), memory_.device,
+                                  &session, lending.on ? &lending : nullptr};
     return piece.direction == Direction::read
                ? transfer::read_to_device(range, ring, target, copy_engine_of(copy_mode_))
                : transfer::write_from_device(range, ring, piece.address);

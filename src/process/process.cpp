@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <optional>
 #include <vector>
 
 #include "base/failure.h"
@@ -16,6 +17,7 @@
 #include "facts/root.h"
 #include "gpu/cuda_api.h"
 #include "gpu/memory.h"
+#include "gpu/peers.h"
 #include "gpu/session.h"
 #include "io/sentinel.h"
 #include "io/uring.h"
@@ -31,9 +33,11 @@
 #include "request/explain.h"
 #include "staging/bounce_buffer.h"
 #include "staging/mailbox.h"
+#include "staging/neighbour.h"
 #include "staging/staging_buffer.h"
 #include "stream/channel/stream_channel.h"
 #include "stream/streams.h"
+#include "topology/told.h"
 #include "workers/active_count.h"
 #include "workers/slow_disk_gauge.h"
 #include "workers/work_queue.h"
@@ -56,6 +60,17 @@ paths::SmallReads small_reads_of(const config::Config& config) {
   if (chosen == "copy") return paths::SmallReads::copied;
   if (chosen == "resident") return paths::SmallReads::resident;
   return chosen == "window" ? paths::SmallReads::bar_mapping : paths::SmallReads::automatic;
+}
+
+// What the bus does not tell, of this machine.
+topology::Told told_here() {
+  topology::Told told{.addresses = topology::own_addresses()};
+  const std::vector<gpu::PeerFacts> peers = gpu::peer_facts();
+  told.peers_known = !peers.empty();
+  for (const gpu::PeerFacts& pair : peers) {
+    told.peers.push_back({.one = pair.one, .other = pair.other, .access = pair.access, .nvlink = pair.nvlink});
+  }
+  return told;
 }
 
 }  // namespace
@@ -127,12 +142,23 @@ void Process::open_locked() {
   session->options.copy_mode = copy_mode_of(config);
   session->options.small_reads = small_reads_of(config);
   session->options.disk_way = io::disk_way_named(config.text(config::key_at("sluice.disk_reads")));
+  const std::uint64_t most_lent = std::uint64_t{config.size(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_CACHE_SIZE_KB)} * 1024;
+  const std::string& links = config.text(config::key_at("sluice.links"));
+  const auto least = static_cast<std::uint64_t>(config.number(config::key_at("sluice.links_min_kb"))) * 1024;
+  const std::optional<staging::LendingRules> lending = staging::lending_rules(links, least, most_lent);
+  if (!lending) {
+    observe::log(
+        config::LogLevel::error, "config",
+        fmt::format("sluice.links is {}: neither own nor lend nor ordinals of GPUs, as 0,2; own holds", links));
+  }
+  session->options.lending = lending.value_or(staging::LendingRules{});
   session->options.verify = config.verify;
   if (config.flag(CUFILE_PARAM_PROPERTIES_USE_POLL_MODE)) {
     session->options.completion =
         config.poll_thread ? io::CompletionMode::polled_by_kernel : io::CompletionMode::polled;
     session->options.polled_up_to = std::uint64_t{config.size(CUFILE_PARAM_POLLTHRESHOLD_SIZE_KB)} * 1024;
   }
+  session->routes = std::make_unique<topology::RouteTable>(session->config, facts::Root{}, told_here);
   session->attachments = paths::attachments_of_session(session->options);
   const auto level = static_cast<int>(config.size(CUFILE_PARAM_PROFILE_STATS));
   observe::set_statistics_level(level);
@@ -282,6 +308,7 @@ std::vector<paths::PairReport> DriverSession::pair_reports() const {
 
 void Process::attachments_before_fork() {
   if (!session_) return;
+  session_->routes->before_fork();
   for (const auto& attachment : session_->attachments) {
     if (attachment) attachment->before_fork();
   }
@@ -289,6 +316,7 @@ void Process::attachments_before_fork() {
 
 void Process::attachments_after_fork() {
   if (!session_) return;
+  session_->routes->after_fork();
   for (const auto& attachment : session_->attachments) {
     if (attachment) attachment->after_fork();
   }
@@ -329,6 +357,7 @@ void Process::resume_after_fork(bool in_child) {
   if (in_child) {
     observe::recorder_after_fork_in_child();
     leaving_.clear();
+    staging::neighbours_after_fork_in_child();
     staging::staging_after_fork_in_child();
     staging::mailboxes_after_fork_in_child();
     io::sentinel_after_fork_in_child();

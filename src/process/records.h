@@ -16,6 +16,7 @@
 #include "paths/options.h"
 #include "paths/table.h"
 #include "process/slot_table.h"
+#include "topology/route_table.h"
 
 namespace sluice::process {
 
@@ -25,8 +26,9 @@ using paths::Options;
 struct DriverSession {
   std::shared_ptr<const config::Config> config;
   Options options;
-  bool denies = false;                    // some files, by where they are
-  paths::SessionAttachments attachments;  // what paths have found out on the way
+  bool denies = false;                           // some files, by where they are
+  paths::SessionAttachments attachments;         // what paths have found out on the way
+  std::unique_ptr<topology::RouteTable> routes;  // of dynamic routing; filled on the way
 
   // Oldest first.
   std::vector<paths::PairReport> pair_reports() const;

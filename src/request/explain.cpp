@@ -10,8 +10,11 @@
 #include "facts/descriptor_check.h"
 #include "facts/nvme_paths.h"
 #include "gpu/cuda_api.h"
+#include "gpu/memory.h"
 #include "paths/table.h"
 #include "route/reasons.h"
+#include "staging/neighbour.h"
+#include "topology/route_table.h"
 
 namespace sluice::request {
 
@@ -53,6 +56,26 @@ std::string paths_of(const facts::FileFacts& file) {
   return paths.empty() ? paths : "; " + paths;
 }
 
+// The way that dynamic routing has for the file and this GPU.
+std::string routing_of(const process::File& file, const facts::BufferFacts& memory) {
+  topology::RouteTable& routes = *file.session->routes;
+  if (!routes.is_on() || facts::is_host(memory.kind)) return "";
+  if (memory.device < 0) return "; dynamic routing: on, and depends on the GPU";
+  const facts::BlockFacts& block = file.facts.block;
+  const topology::Storage storage{
+      file.facts.file_system_name, file.facts.mount_point,
+      block.members.empty() && !block.name.empty() ? std::vector<std::string>{block.name} : block.members};
+  const auto route = routes.find(storage, gpu::pci_address(memory.device));
+  return route == nullptr ? "" : "; " + topology::words_of(*route);
+}
+
+// What neighbours have answered so far.
+std::string lending_of(const process::File& file, const facts::BufferFacts& memory) {
+  if (!file.options.lending.on || memory.kind != facts::MemoryKind::device || memory.device < 0) return "";
+  const std::string words = staging::words_of_neighbours(memory.device);
+  return "; lending is on" + (words.empty() ? ", and no GPU was asked yet" : ": " + words);
+}
+
 // One write: lines of several threads do not mix.
 void say(const std::string& line) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
@@ -70,10 +93,10 @@ paths::Decision decide(process::File& file, const facts::BufferFacts& memory, co
 }
 
 std::string detail_of(const process::File& file, const facts::BufferFacts& memory, base::Direction direction) {
-  return fmt::format("{}, opened {}, {}{}{}{}", facts::describe_now(file.descriptor(), file.facts, facts::Root{}),
+  return fmt::format("{}, opened {}, {}{}{}{}{}{}", facts::describe_now(file.descriptor(), file.facts, facts::Root{}),
                      file.facts.direct ? "with O_DIRECT" : "without O_DIRECT", name_of_memory(memory),
-                     paths::words_of_trials({file, memory, direction}), paths_of(file.facts),
-                     remark(file.options.machine));
+                     paths::words_of_trials({file, memory, direction}), paths_of(file.facts), lending_of(file, memory),
+                     remark(file.options.machine), routing_of(file, memory));
 }
 
 }  // namespace

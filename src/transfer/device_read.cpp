@@ -11,6 +11,7 @@
 #include "gpu/memory.h"
 #include "io/sentinel.h"
 #include "transfer/disk_read.h"
+#include "transfer/lent_read.h"
 #include "transfer/pipeline.h"
 #include "transfer/plan.h"
 #include "transfer/sink/kernels.h"
@@ -48,8 +49,13 @@ bool seems_cached(const FileRange& range) noexcept {
 Outcome read_to_device(const FileRange& range, staging::StagingLease& lease, const Target& target,
                        CopyEngine engine) noexcept {
   const cuda::DevicePtr to = target.to;
+  const staging::LinkInUse in_use(target.lending != nullptr ? target.device : -1);
+  const bool may_lend = target.lending != nullptr && (range.block > 1 || seems_cached(range));
+  if (may_lend) {
+    if (const auto read = read_by_links(range, lease, target, workers::active_jobs())) return *read;
+  }
   if (range.block > 1 && engine != CopyEngine::kernel) {
-    if (const std::optional<Outcome> read = read_from_disk(range, lease, to)) return *read;
+    if (const std::optional<Outcome> read = read_from_disk(range, lease, target)) return *read;
   }
   ReadShape shape{.at = range.at,
                   .length = range.length,

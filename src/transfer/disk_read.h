@@ -11,8 +11,9 @@
 
 namespace sluice::transfer {
 
-// As read_to_device(), for a descriptor with O_DIRECT. Nothing where there is no io_uring, or it is not wanted.
+// As read_to_device(), for a descriptor with O_DIRECT. Nothing where there is no io_uring, or it is not wanted. Large
+// reads of an array of drives take several staging buffers, so that each drive is kept busy.
 std::optional<base::Outcome> read_from_disk(const FileRange& range, staging::StagingLease& lease,
-                                            cuda::DevicePtr to) noexcept;
+                                            const Target& target) noexcept;
 
 }  // namespace sluice::transfer

@@ -8,9 +8,11 @@
 #include "base/strong.h"
 #include "facts/descriptor_check.h"
 #include "gpu/memory.h"
+#include "gpu/session.h"
 #include "io/disk_queue.h"
 #include "io/prefetch.h"
 #include "io/private_files.h"
+#include "staging/neighbour.h"
 
 namespace sluice::transfer {
 
@@ -35,6 +37,8 @@ struct FileRange : FileSpan {
   std::uint64_t file;        // the same for the same file, whatever descriptor it is written through
   io::PrefetchRange place;   // what may be prefetched of it
   std::uint64_t next_range;  // bytes behind the range that are likely to be written next; 0: nobody knows
+  // Of a read past the page cache: the drives of the array below, as far as is known.
+  unsigned drives = 1;
 };
 
 // One of many reads into device memory that go together.
@@ -63,6 +67,10 @@ enum class CopyEngine : std::uint8_t {
 struct Target {
   cuda::DevicePtr to;
   bool is_one_allocation;  // is known to be just now; else it is asked where it matters
+  int device = -1;         // ordinal
+  // Whether other GPUs may carry a part; null: none may.
+  const gpu::Session* session = nullptr;
+  const staging::LendingRules* lending = nullptr;
 };
 
 }  // namespace sluice::transfer

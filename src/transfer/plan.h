@@ -93,13 +93,27 @@ struct ReadPlan {
 ReadPlan plan_read(const ReadShape& shape) noexcept;
 
 // What a disk has to bring first, kept on its way by one thread (source/ring.h).
-ReadPlan plan_disk_read(const FileSpan& range) noexcept;
+ReadPlan plan_disk_read(const FileSpan& range, unsigned buffers = 1) noexcept;
+
+// An array of so many drives wants more requests on their way than one staging buffer has places for: so many buffers.
+inline constexpr unsigned most_array_buffers = 4;
+constexpr unsigned array_buffers(std::uint64_t length, unsigned drives, unsigned others) noexcept {
+  if (drives < 2 || others > 1 || length <= staging::staging_bytes) return 1;
+  return drives < most_array_buffers ? drives : most_array_buffers;
+}
 
 // The same of many reads that go together: their chunks and places.
 inline constexpr std::uint32_t largest_disk_block = 4096;
 inline constexpr std::size_t most_disk_items = 48;
 inline constexpr std::size_t most_disk_slots = 64;
 ReadPlan plan_disk_items(std::span<const ReadItem> items) noexcept;
+
+// By several links at once, with so many staging buffers (sink/peer_gpu.h): chunks of what the page cache has stay in
+// the processor's caches until they leave.
+constexpr bool is_worth_lending(std::uint64_t length, unsigned others, std::uint64_t least) noexcept {
+  return length >= (others > 0 ? least / 4 : least);
+}
+ReadPlan plan_lent_read(const FileSpan& range, unsigned buffers, unsigned workers) noexcept;
 
 // For a stream: by the caller and helpers, or by one thread and a ring, which asks for neighbours together.
 inline constexpr std::uint32_t most_in_a_stream_request = 16;

@@ -36,13 +36,16 @@ def test_explain_tells_people_path_reason_and_remedy():
             contains(text, word)
 
 
-def test_explain_points_to_the_routes_where_dynamic_routing_is_on():
+def test_explain_tells_the_route_where_dynamic_routing_is_on():
     with scratch() as folder:
         (folder / "file").write_bytes(b"x" * 8192)
         (folder / "cufile.json").write_text('{"properties": {"rdma_dynamic_routing": true, "rdma_dev_addr_list": ["192.0.2.1"]}}')
         on = environment(SLUICE_SOFTGPU="1", CUFILE_ENV_PATH_JSON=str(folder / "cufile.json"))
-        contains(run(SLUICE, "explain", folder / "file", env=on).stdout,
-                 f"  routing dynamic routing is on; policy, stage, and why no earlier one: sluice topology --file {folder}/file\n")
+        told = "none, this GPU is not among those on the bus"
+        text = run(SLUICE, "explain", folder / "file", env=on).stdout
+        contains(text, f"\n  routing {told}\n")
+        equal(text.count("routing"), 1)
+        equal(json.loads(run(SLUICE, "explain", "--json", folder / "file", env=on).stdout)["routing"], told)
         equal("routing" in explain(folder / "file").stdout, False)
 
 

@@ -37,6 +37,7 @@ struct Answer {
   std::uint64_t offset = 0;
   About about = About::device;
   std::vector<FileReason> reasons;  // the first is the one that holds
+  std::string routing;              // policy, stage, and why no earlier policy applies
   std::string error;                // why there is no answer, where there is none
   std::string remedy;
 };
@@ -54,6 +55,16 @@ About memory_meant(const ExplainOptions& options) {
   return real || soft_gpu_was_asked_for() || options.names_gpu ? About::device : About::supposed;
 }
 
+// What the explanation tells of dynamic routing is told by itself; "" where that is off.
+std::string routing_in(std::string& facts) {
+  constexpr std::string_view mark = "; dynamic routing: ";
+  const std::size_t at = facts.find(mark);
+  if (at == std::string::npos) return "";
+  std::string routing = facts.substr(at + mark.size());
+  facts.resize(at);
+  return routing;
+}
+
 Answer ask(const ExplainOptions& options, const std::string& path) {
   Answer answer;
   answer.file = path;
@@ -67,6 +78,7 @@ Answer ask(const ExplainOptions& options, const std::string& path) {
   answer.reasons = file.reasons(answer.about == About::host ? some_host_memory.data() : nullptr,
                                 answer.about == About::supposed ? SLUICE_GPU_SUPPOSED : options.gpu,
                                 write ? CUFILE_WRITE : CUFILE_READ, answer.size, static_cast<off_t>(answer.offset));
+  for (FileReason& each : answer.reasons) answer.routing = routing_in(each.facts);
   answer.direct = file.direct();
   switch (answer.about) {
     case About::host:
@@ -93,16 +105,6 @@ Answer try_to_ask(const ExplainOptions& options, const std::string& path) {
     answer.remedy = error.remedy();
     return answer;
   }
-}
-
-bool routing_is_on() {
-  bool on = false;
-  const auto look = [](const sluice_setting_t* shown, void* context) {
-    const bool key = std::strcmp(shown->key, "properties.rdma_dynamic_routing") == 0;
-    if (key) *static_cast<bool*>(context) = std::strcmp(shown->value, "true") == 0;
-  };
-  sluice_configuration(look, &on);
-  return on;
 }
 
 // What a profile has chosen because nobody else did: key and value, as cufile.json spells them.
@@ -135,10 +137,7 @@ void print_text(const ExplainOptions& options, const Driver& driver, const Answe
     fmt::print("  more    {} reason{} behind it: --all\n", more, more == 1 ? "" : "s");
   }
   fmt::print("  facts   {}\n", printable(first.facts));
-  if (routing_is_on()) {
-    fmt::print("  routing dynamic routing is on; policy, stage, and why no earlier one: sluice topology --file {}\n",
-               printable(answer.file));
-  }
+  if (!answer.routing.empty()) fmt::print("  routing {}\n", printable(answer.routing));
   for (const auto& [key, value] : measured_settings()) {
     fmt::print("  profile {} is {}, as measured (sluice.profile)\n", key, value);
   }
@@ -166,6 +165,7 @@ Json as_json(const ExplainOptions& options, const Driver& driver, const Answer& 
         {{"reason", each.words.reason_name}, {"sentence", each.words.sentence}, {"remedy", each.words.remedy}});
   }
   json["detail"] = first.facts;
+  if (!answer.routing.empty()) json["routing"] = answer.routing;
   json["operation"] = options.transfer == Transfer::write ? "write" : "read";
   json["size"] = answer.size;
   json["offset"] = answer.offset;

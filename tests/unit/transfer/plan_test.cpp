@@ -55,6 +55,33 @@ void expect_to_fit(const ReadShape& shape) {
   }
 }
 
+TEST(LentRead, CoversEveryRangeWithPlacesInAllBuffers) {
+  for (const std::uint64_t at : {0ULL, 1ULL, 4095ULL, 123456789ULL}) {
+    for (const std::uint64_t length : {std::uint64_t{1}, 256 * kilobyte, 64 * megabyte + 1, 1024 * megabyte}) {
+      for (const std::uint32_t block : {1U, 512U, 4096U}) {
+        for (const unsigned buffers : {3U, 5U, 7U}) {
+          const FileSpan range{0, FileOffset{at}, length, block, ~0ULL};
+          const ReadPlan plan = plan_lent_read(range, buffers, 11);
+          EXPECT_LT(plan.skip, plan.chunk_bytes);
+          EXPECT_GE(std::uint64_t{plan.chunks} * plan.chunk_bytes, plan.skip + length);
+          EXPECT_LT((std::uint64_t{plan.chunks} - 1) * plan.chunk_bytes, plan.skip + length);
+          EXPECT_LE(std::uint64_t{plan.slots.count} * plan.stride, buffers * staging::staging_bytes);
+          EXPECT_LE(plan.slots.count, staging::most_slots);
+          EXPECT_LT(plan.helpers, plan.chunks);
+          EXPECT_EQ(staging::staging_bytes % plan.stride, 0u) << "no place lies in two buffers";
+        }
+      }
+    }
+  }
+}
+
+TEST(LentRead, IsForLargeReadsAndForSmallerOnesBesideOthers) {
+  EXPECT_FALSE(is_worth_lending(64 * megabyte - 1, 0, 64 * megabyte));
+  EXPECT_TRUE(is_worth_lending(64 * megabyte, 0, 64 * megabyte));
+  EXPECT_TRUE(is_worth_lending(16 * megabyte, 1, 64 * megabyte));
+  EXPECT_FALSE(is_worth_lending(16 * megabyte - 1, 3, 64 * megabyte));
+}
+
 TEST(ReadPlan, CoversEveryRange) {
   for (const std::uint64_t length : {kilobyte, 128 * kilobyte, 128 * kilobyte + 1, 384 * kilobyte, 384 * kilobyte + 1,
                                      megabyte, 2 * megabyte + 1, 8 * megabyte + 1, 64 * megabyte, 4096 * megabyte}) {

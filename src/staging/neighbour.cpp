@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is kept of each device: its staging memory, and what it has yet to do for a request that has ended.
+#include "staging/neighbour.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+
+#include "base/never_destroyed.h"
+#include "base/spin_backoff.h"
+#include "gpu/peer_memory.h"
+#include "gpu/peers.h"
+
+namespace sluice::staging {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto after_refusal = std::chrono::seconds(1);
+
+struct Device {
+  std::atomic<bool> taken{false};
+  std::atomic<unsigned> in_use{0};  // transfers that have it for their target
+  std::atomic<Lent> answer{Lent::never_asked};
+  std::atomic<Clock::rep> not_before{0};  // it has refused something: it is not asked with every request
+  // Of the one that has taken it.
+  gpu::PeerMemory memory;
+  std::optional<StagingLease> late;
+  std::uint32_t late_mark = 0;
+};
+
+std::array<Device, gpu::max_devices>& devices() noexcept {
+  static base::NeverDestroyed<std::array<Device, gpu::max_devices>> all;
+  return all.get();
+}
+
+bool is_known(int ordinal) noexcept {
+  return ordinal >= 0 && static_cast<std::size_t>(ordinal) < gpu::max_devices;
+}
+
+Device& device_at(int ordinal) noexcept {
+  return devices()[static_cast<std::size_t>(ordinal)];
+}
+
+// Has it done by now what the request before has not waited for? What is lost does not come any more, and streams of a
+// context that is gone are not asked.
+bool is_through(Device& device, const gpu::Session& now) noexcept {
+  if (!device.late) return true;
+  const gpu::Staging& late = device.late->device();
+  const std::uint32_t copied = base::load_acquire(device.late->words().copied);
+  const bool there = static_cast<std::int32_t>(copied - device.late_mark) >= 0;
+  const bool is_lost = !late.serves(now.context(), now.context_id()) || (!there && late.health() != cuda::success);
+  if (!there && !is_lost) return false;
+  if (is_lost) device.late->condemn();
+  device.late.reset();
+  return true;
+}
+
+// Whether it may lend at all; then nothing of it has been touched.
+Lent may_lend(int neighbour, int target, const LendingRules& rules) noexcept {
+  if (!gpu::can_reach(target, neighbour)) return Lent::no_peer_access;
+  if (!rules.named && !gpu::is_joined_by_nvlink(target, neighbour)) return Lent::no_nvlink;
+  if (!rules.makes_contexts && !gpu::is_in_use(neighbour)) return Lent::not_in_use;
+  return device_at(neighbour).in_use.load(std::memory_order_relaxed) > 0 ? Lent::at_work : Lent::lends;
+}
+
+// With the device taken: its context current as long as this takes.
+Lent make_ready(Device& device, int neighbour, int target, std::uint64_t bytes, std::optional<StagingLease>& host_side,
+                cuda::Context& context) noexcept {
+  const gpu::Session there(gpu::memory_of_device(neighbour));
+  if (there.status() != cuda::success) return Lent::no_context;
+  if (!is_through(device, there)) return Lent::late;
+  context = there.context();
+  // A reset of the device takes it along.
+  if (device.memory.is_there() && gpu::inspect(device.memory.address()).kind != facts::MemoryKind::device) {
+    device.memory.forget();
+  }
+  if (!device.memory.is_there() && device.memory.make(neighbour, bytes) != cuda::success) return Lent::no_memory;
+  if (device.memory.let_in(target) != cuda::success) return Lent::no_peer_access;
+  host_side.emplace(StagingLease::take(there));
+  return *host_side ? Lent::lends : Lent::no_memory;
+}
+
+}  // namespace
+
+const char* words_of(Lent answer) noexcept {
+  switch (answer) {
+    case Lent::never_asked:
+      return "not asked yet";
+    case Lent::lends:
+      return "lends its link";
+    case Lent::no_peer_access:
+      return "no peer access";
+    case Lent::no_nvlink:
+      return "no NVLink, and not named in sluice.links";
+    case Lent::not_in_use:
+      return "not in use by this process, and not named in sluice.links";
+    case Lent::no_context:
+      return "no context can be had there";
+    case Lent::at_work:
+      return "at work";
+    case Lent::no_memory:
+      return "no staging memory can be had there";
+    case Lent::late:
+      return "has not done yet what it was relieved of";
+  }
+  return "";
+}
+
+std::optional<LendingRules> lending_rules(std::string_view text, std::uint64_t least_bytes, std::uint64_t most_bytes) {
+  LendingRules rules{.least_bytes = least_bytes, .most_bytes = most_bytes};
+  if (text == "own") return rules;
+  rules.on = true;
+  if (text == "lend") return rules;
+  rules.named = rules.makes_contexts = true;
+  rules.devices = 0;
+  if (text.ends_with(',')) return std::nullopt;
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find(','));
+    unsigned ordinal = 0;
+    const auto parsed = std::from_chars(one.data(), one.data() + one.size(), ordinal);
+    if (parsed.ec != std::errc() || parsed.ptr != one.data() + one.size() || ordinal >= gpu::max_devices) {
+      return std::nullopt;
+    }
+    rules.devices |= std::uint64_t{1} << ordinal;
+    text.remove_prefix(std::min(one.size() + 1, text.size()));
+  }
+  return rules.devices == 0 ? std::nullopt : std::optional(rules);
+}
+
+LinkInUse::LinkInUse(int device) noexcept : device_(is_known(device) ? device : -1) {
+  if (device_ >= 0) device_at(device_).in_use.fetch_add(1, std::memory_order_relaxed);
+}
+
+LinkInUse::~LinkInUse() {
+  if (device_ >= 0) device_at(device_).in_use.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool NeighbourLease::take(int neighbour, int target, const gpu::Session& session, const LendingRules& rules) noexcept {
+  Device& device = device_at(neighbour);
+  piece_bytes_ = std::min(largest_piece, rules.most_bytes / most_pieces / 65536 * 65536);
+  if (Clock::now().time_since_epoch().count() < device.not_before.load(std::memory_order_relaxed)) return false;
+  Lent answer = piece_bytes_ == 0 ? Lent::no_memory : may_lend(neighbour, target, rules);
+  if (answer == Lent::lends && device.taken.exchange(true, std::memory_order_acquire)) {
+    answer = Lent::at_work;
+  } else if (answer == Lent::lends) {
+    answer = make_ready(device, neighbour, target, piece_bytes_ * most_pieces, host_side_, context_);
+    if (answer == Lent::lends) {
+      target_side_.emplace(StagingLease::take(session));
+      if (!*target_side_) answer = Lent::no_memory;
+    }
+    if (answer != Lent::lends) {
+      host_side_.reset();
+      target_side_.reset();
+      device.taken.store(false, std::memory_order_release);
+      if (answer != Lent::late) {
+        device.not_before.store((Clock::now() + after_refusal).time_since_epoch().count(), std::memory_order_relaxed);
+      }
+    }
+  }
+  device.answer.store(answer, std::memory_order_relaxed);
+  if (answer != Lent::lends) return false;
+  memory_ = device.memory.address();
+  piece_bytes_ = std::min<std::uint64_t>(piece_bytes_, device.memory.size() / most_pieces);
+  device_ = neighbour;
+  late_ = 0;
+  broken_ = false;
+  std::atomic_ref(host_side_->words().copied).store(0, std::memory_order_relaxed);
+  std::atomic_ref(target_side_->words().copied).store(0, std::memory_order_relaxed);
+  return true;
+}
+
+bool NeighbourLease::is_wanted_elsewhere() const noexcept {
+  return device_at(device_).in_use.load(std::memory_order_relaxed) > 0;
+}
+
+void NeighbourLease::give_back() noexcept {
+  if (device_ < 0) return;
+  Device& device = device_at(device_);
+  if (broken_) {
+    host_side_->give_up();
+  } else if (late_ != 0) {
+    device.late_mark = late_;
+    device.late.emplace(std::move(*host_side_));
+  }
+  host_side_.reset();
+  target_side_.reset();
+  device_ = -1;
+  device.taken.store(false, std::memory_order_release);
+}
+
+Neighbours::Neighbours(int target, const gpu::Session& session, const LendingRules& rules) noexcept {
+  const int present = std::min(gpu::device_count(), static_cast<int>(gpu::max_devices));
+  // Each target begins with the device behind it, so that several do not ask the same neighbour.
+  for (int step = 1; step < present && count_ < most; ++step) {
+    const int neighbour = (target + step) % present;
+    if ((rules.devices >> static_cast<unsigned>(neighbour) & 1U) == 0) continue;
+    if (leases_[count_].take(neighbour, target, session, rules)) ++count_;
+  }
+}
+
+std::string words_of_neighbours(int target) {
+  std::string text;
+  const int present = std::min(gpu::device_count(), static_cast<int>(gpu::max_devices));
+  for (int neighbour = 0; neighbour < present; ++neighbour) {
+    const Lent answer = device_at(neighbour).answer.load(std::memory_order_relaxed);
+    if (neighbour == target || answer == Lent::never_asked) continue;
+    text += fmt::format("{}GPU{}: {}", text.empty() ? "" : ", ", neighbour, words_of(answer));
+  }
+  return text;
+}
+
+void neighbours_after_fork_in_child() noexcept {
+  for (Device& device : devices()) {
+    device.taken.store(false, std::memory_order_relaxed);
+    device.in_use.store(0, std::memory_order_relaxed);
+    device.answer.store(Lent::never_asked, std::memory_order_relaxed);
+    device.memory.forget();
+    device.late.reset();
+  }
+}
+
+}  // namespace sluice::staging

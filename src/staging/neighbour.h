@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Other GPUs whose link to the host carries a part of a large read or write: pinned memory of the host -> memory of the
+// neighbour -> by peer copy to the target, and the other way round. The neighbour's engine works on the half with the
+// host ("push" of a read), the target's on the half between both ("pull"), so the program's peer settings are not
+// touched. A neighbour serves one request at a time; what it cannot do costs a reason, never an error.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "gpu/memory.h"
+#include "gpu/session.h"
+#include "staging/staging_buffer.h"
+
+namespace sluice::staging {
+
+// sluice.links.
+struct LendingRules {
+  bool on = false;
+  bool named = false;                         // a list of devices: these, by whatever link
+  bool makes_contexts = false;                // also on devices that the process does not work with
+  std::uint64_t devices = ~std::uint64_t{0};  // by ordinal
+  std::uint64_t least_bytes = 0;              // of a transfer: sluice.links_min_kb
+  std::uint64_t most_bytes = 0;               // of staging memory on each: properties.max_device_cache_size_kb
+};
+// "own", "lend", "0,2": nothing where the text is something else.
+std::optional<LendingRules> lending_rules(std::string_view text, std::uint64_t least_bytes, std::uint64_t most_bytes);
+
+// What became of a neighbour when it was asked last.
+enum class Lent : std::uint8_t {
+  never_asked,
+  lends,
+  no_peer_access,  // the target does not reach its memory
+  no_nvlink,       // and it was not named
+  not_in_use,      // by the process, and it was not named
+  no_context,      // none can be made: another process has it for itself, or it is broken
+  at_work,         // for itself, or for another request
+  no_memory,       // on it, or pinned
+  late,            // it has not done yet what it was relieved of
+};
+const char* words_of(Lent answer) noexcept;
+
+// A transfer that has this device for its target, while it lives: its link is not idle.
+class LinkInUse {
+ public:
+  explicit LinkInUse(int device) noexcept;
+  ~LinkInUse();
+  LinkInUse(const LinkInUse&) = delete;
+  LinkInUse& operator=(const LinkInUse&) = delete;
+
+ private:
+  int device_;
+};
+
+// One request's use of one neighbour.
+class NeighbourLease {
+ public:
+  // Pieces that are on their way through its memory at a time.
+  static constexpr std::uint32_t most_pieces = 4;
+  static constexpr std::uint64_t largest_piece = std::uint64_t{1} << 20U;
+
+  NeighbourLease() = default;
+  NeighbourLease(const NeighbourLease&) = delete;
+  NeighbourLease& operator=(const NeighbourLease&) = delete;
+  ~NeighbourLease() { give_back(); }
+
+  // With the target's context current, by its session. False: it does not lend, for a reason that is kept for people.
+  bool take(int neighbour, int target, const gpu::Session& session, const LendingRules& rules) noexcept;
+  void give_back() noexcept;
+
+  explicit operator bool() const noexcept { return device_ >= 0; }
+  int device() const noexcept { return device_; }
+  cuda::Context context() const noexcept { return context_; }
+  std::uint64_t piece_bytes() const noexcept { return piece_bytes_; }
+  cuda::DevicePtr place(std::uint32_t piece) const noexcept { return memory_ + (piece % most_pieces) * piece_bytes_; }
+  // Between the host and the neighbour: with its context current. And between the neighbour and the target.
+  StagingLease& host_side() noexcept { return *host_side_; }
+  StagingLease& target_side() noexcept { return *target_side_; }
+  // It has begun something for itself.
+  bool is_wanted_elsewhere() const noexcept;
+  // It is given back with copies of the host side under way, which nobody waits for: up to this mark.
+  void leaves_late(std::uint32_t mark) noexcept { late_ = mark; }
+  // The device has refused something, or is lost.
+  void is_broken() noexcept { broken_ = true; }
+
+ private:
+  int device_ = -1;
+  cuda::Context context_ = nullptr;
+  cuda::DevicePtr memory_ = 0;
+  std::uint64_t piece_bytes_ = 0;
+  std::uint32_t late_ = 0;
+  bool broken_ = false;
+  std::optional<StagingLease> host_side_;
+  std::optional<StagingLease> target_side_;
+};
+
+// Of one request: up to so many, those first that were taken last.
+class Neighbours {
+ public:
+  static constexpr std::size_t most = 3;
+  Neighbours(int target, const gpu::Session& session, const LendingRules& rules) noexcept;
+
+  std::span<NeighbourLease> all() noexcept { return {leases_.data(), count_}; }
+  std::size_t count() const noexcept { return count_; }
+
+ private:
+  std::array<NeighbourLease, most> leases_;
+  std::size_t count_ = 0;
+};
+
+// For people: "GPU1 lends its link, GPU2: no peer access"; "" where there is nothing to say.
+std::string words_of_neighbours(int target);
+
+void neighbours_after_fork_in_child() noexcept;
+
+}  // namespace sluice::staging

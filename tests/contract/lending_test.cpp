@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// Other GPUs lend their links to large transfers (sluice.links): every byte is in place whatever they do, and what a
+// neighbour cannot do is nobody's error. The runs of these tests say by SLUICE_LINKS which GPUs may lend.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sluice.h"
+#include "support/calls.h"
+#include "support/cuda_driver.h"
+#include "support/random.h"
+#include "support/stream_gate.h"
+
+namespace sluice::contract {
+namespace {
+
+using namespace support;
+
+constexpr std::size_t kMebibyte = std::size_t{1} << 20U;
+constexpr std::size_t kBeside = 4096;  // bytes before and behind what is read into
+
+bool environment_says(const char* name, const char* value) {
+  const char* const text = std::getenv(name);
+  return text != nullptr && std::strcmp(text, value) == 0;
+}
+
+class Lending : public DeviceTest {
+ protected:
+  void SetUp() override {
+    if (std::getenv("SLUICE_LINKS") == nullptr) GTEST_SKIP() << "no run of lending";
+    DeviceTest::SetUp();
+    if (IsSkipped()) return;
+    ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+    ASSERT_EQ(code(cuFileSetStatsLevel(3)), CU_FILE_SUCCESS);
+    ASSERT_EQ(code(cuFileStatsStart()), CU_FILE_SUCCESS);
+  }
+
+  static bool is_active(int device) {
+    unsigned flags = 0;
+    int active = 0;
+    cuda_function<int(int, unsigned*, int*)>("cuDevicePrimaryCtxGetState")(device, &flags, &active);
+    return active != 0;
+  }
+
+  // Neighbours are there, reachable and willing; without names, those that are in use.
+  static bool lends() {
+    return cuda()->devices > 1 && !environment_says("SLUICE_SOFTGPU_PEER", "0") &&
+           std::getenv("SLUICE_SOFTGPU_FAIL") == nullptr && !environment_says("SLUICE_LINKS", "own") &&
+           (!environment_says("SLUICE_LINKS", "lend") || is_active(1));
+  }
+
+  static bool rings_are_there() {
+    std::array<char, 120> parameters{};
+    const long ring = ::syscall(SYS_io_uring_setup, 4, parameters.data());
+    if (ring >= 0) ::close(static_cast<int>(ring));
+    return ring >= 0;
+  }
+
+  static std::uint64_t lent_reads() {
+    auto stats = std::make_unique<CUfileStatsLevel3_t>();
+    EXPECT_EQ(code(cuFileGetStatsL3(stats.get())), CU_FILE_SUCCESS);
+    return stats->per_gpu_stats[0].n_dr_reads;
+  }
+
+  // Nobody says when a neighbour gets to its work: reads until one has carried something, or for long.
+  static void expect_a_lent_read(const Handle& handle, const Bytes& content, std::size_t size) {
+    const std::uint64_t before = lent_reads();
+    for (int turn = 0; turn < 200 && lent_reads() == before; ++turn) expect_read(handle, content, size, 0);
+    EXPECT_GT(lent_reads(), before);
+  }
+
+  static void expect_read(const Handle& handle, const Bytes& content, std::size_t size, std::size_t at) {
+    const std::size_t there = std::min(size, content.size() - at);
+    const Memory memory(MemoryKind::device, size + 2 * kBeside);
+    memory.fill(0xa5);
+    EXPECT_EQ(read_file(handle.get(), memory.address(), size, static_cast<off_t>(at), kBeside), moved(there));
+    const Bytes found = memory.get();
+    const std::span all(found);
+    EXPECT_TRUE(same_bytes(std::span(content).subspan(at, there), all.subspan(kBeside, there))) << size << " at " << at;
+    EXPECT_TRUE(all_bytes(0xa5, all.first(kBeside)));
+    EXPECT_TRUE(all_bytes(0xa5, all.subspan(kBeside + there)));
+  }
+};
+
+// Before any other test works with that device.
+TEST_F(Lending, AskedForWithoutNamesTakesOnlyGpusThatTheProcessWorksWith) {
+  if (!environment_says("SLUICE_LINKS", "lend") || cuda()->devices < 2 ||
+      environment_says("SLUICE_SOFTGPU_PEER", "0")) {
+    GTEST_SKIP() << "not this run";
+  }
+  if (is_active(1)) GTEST_SKIP() << "device 1 is in use already";
+  const ScratchFile file(8 * kMebibyte);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  expect_read(handle, file.content(), 7 * kMebibyte, 0);
+  EXPECT_EQ(lent_reads(), 0u);
+  EXPECT_FALSE(is_active(1)) << "a context was made that nobody asked for";
+  primary_context(1);
+  expect_a_lent_read(handle, file.content(), 7 * kMebibyte);
+}
+
+TEST_F(Lending, ReadsOfCachedFilesHaveAllBytesAndNoneBeside) {
+  const ScratchFile file(24 * kMebibyte + 4321);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  for (const std::size_t at : {std::size_t{0}, std::size_t{1}, std::size_t{4096}, kMebibyte - 1}) {
+    for (const std::size_t size : {kMebibyte, 5 * kMebibyte + 17, 23 * kMebibyte}) {
+      expect_read(handle, file.content(), size, at);
+    }
+  }
+  EXPECT_EQ(lent_reads() > 0, lends());
+}
+
+TEST_F(Lending, ReadsPastTheCacheHaveAllBytesAndNoneBeside) {
+  const ScratchFile file(24 * kMebibyte + 4321);
+  const Fd fd = file.open(O_RDONLY | O_DIRECT);
+  const Handle handle(fd);
+  for (const std::size_t at : {std::size_t{0}, std::size_t{512}, std::size_t{4097}, kMebibyte}) {
+    for (const std::size_t size : {kMebibyte, 5 * kMebibyte + 17, 22 * kMebibyte}) {
+      expect_read(handle, file.content(), size, at);
+    }
+  }
+  if (rings_are_there()) {
+    EXPECT_EQ(lent_reads() > 0, lends());
+  }
+}
+
+TEST_F(Lending, AReadThatEndsWithItsFileLeavesTheMemoryBehindItAlone) {
+  const ScratchFile file(9 * kMebibyte + 7);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  expect_read(handle, file.content(), 16 * kMebibyte, 0);
+  expect_read(handle, file.content(), 16 * kMebibyte, 9 * kMebibyte);
+  expect_read(handle, file.content(), 16 * kMebibyte, 2 * kMebibyte + 5);
+}
+
+TEST_F(Lending, ManyThreadsShareTheNeighbours) {
+  const ScratchFile file(12 * kMebibyte + 99);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      const ContextScope context(primary_context(0));
+      for (int turn = 0; turn < 4; ++turn) expect_read(handle, file.content(), 11 * kMebibyte, i * 1000);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(Lending, EveryGpuMayBeTheTarget) {
+  const ScratchFile file(8 * kMebibyte + 5);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  std::vector<std::thread> threads;
+  for (int device = 0; device < cuda()->devices; ++device) {
+    threads.emplace_back([&, device] {
+      const ContextScope context(primary_context(device));
+      for (int turn = 0; turn < 4; ++turn) {
+        const Memory memory(MemoryKind::device, 8 * kMebibyte, device);
+        EXPECT_EQ(read_file(handle.get(), memory.address(), memory.size()), moved(memory.size()));
+        EXPECT_TRUE(same_bytes(std::span(file.content()).first(memory.size()), memory.get())) << device;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(Lending, ANeighbourThatIsResetCostsNothing) {
+  if (!lends() || cuda()->devices < 3) GTEST_SKIP() << "nobody lends in this run";
+  const ScratchFile file(8 * kMebibyte);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  expect_read(handle, file.content(), 8 * kMebibyte, 0);
+  std::atomic<bool> over{false};
+  std::thread resetter([&] {
+    while (!over) cuda_function<int(int)>("cuDevicePrimaryCtxReset_v2")(2);
+  });
+  for (int turn = 0; turn < 20; ++turn) expect_read(handle, file.content(), 8 * kMebibyte, 0);
+  over = true;
+  resetter.join();
+  expect_read(handle, file.content(), 8 * kMebibyte, 0);
+}
+
+// One hardware queue: our stream there stands behind the program's.
+TEST_F(Lending, ANeighbourThatDoesNotGetToItIsRelieved) {
+  if (!lends() || !environment_says("SLUICE_SOFTGPU_QUEUES", "1")) GTEST_SKIP() << "not this run";
+  const ScratchFile file(24 * kMebibyte);  // more than all staging buffers have room for
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  expect_a_lent_read(handle, file.content(), 8 * kMebibyte);
+  const std::uint64_t before = lent_reads();
+  const Gate gate;
+  CUstream stream{};
+  {
+    const ContextScope context(primary_context(1));
+    ASSERT_EQ(cuda()->stream_create(&stream, 1), 0);
+    gate.hold(stream);
+  }
+  expect_read(handle, file.content(), 24 * kMebibyte, 0);
+  expect_read(handle, file.content(), 24 * kMebibyte, 0);  // it has yet to do what it was relieved of
+  EXPECT_EQ(lent_reads(), before);
+  gate.open();
+  {
+    const ContextScope context(primary_context(1));
+    cuda()->stream_synchronize(stream);
+    cuda()->stream_destroy(stream);
+  }
+  expect_a_lent_read(handle, file.content(), 8 * kMebibyte);
+}
+
+TEST_F(Lending, IsExplained) {
+  const ScratchFile file(8 * kMebibyte);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  expect_read(handle, file.content(), 8 * kMebibyte, 0);
+  std::string facts;
+  const auto keep = [](const sluice_explanation_t* /*way*/, const char* told, void* into) {
+    *static_cast<std::string*>(into) = told;
+  };
+  ASSERT_EQ(code(sluice_explain_all(handle.get(), nullptr, 0, CUFILE_READ, 0, 0, keep, &facts)), CU_FILE_SUCCESS);
+  if (environment_says("SLUICE_LINKS", "own")) {
+    EXPECT_EQ(facts.find("lending"), std::string::npos) << facts;
+  } else if (lends()) {
+    EXPECT_NE(facts.find("lending is on: GPU1: lends its link"), std::string::npos) << facts;
+  } else if (environment_says("SLUICE_SOFTGPU_PEER", "0")) {
+    EXPECT_NE(facts.find("GPU1: no peer access"), std::string::npos) << facts;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::contract
