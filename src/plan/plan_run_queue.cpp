@@ -29,6 +29,10 @@ class PlanRunQueue final : public workers::Job {
     process::Process& process = *process_.load(std::memory_order_relaxed);
     const PlanTable::Pin plan = queue_.next([&](const Plan& next) { return process.plans().pin(next.handle()); });
     if (!plan) return;
+    // Another worker is to come for what is left: this one may have to wait for its storage.
+    if (plan->ready() > 1 || queue_.has_waiting_besides(*plan)) {
+      static_cast<void>(workers::schedule_background(workers::Background::plans, *this, 1));
+    }
     plan->run_some();
     // This worker is to come again, or another one.
     if (plan->has_waiting()) {

@@ -61,6 +61,14 @@ class RunQueue {
     return first_ != nullptr;
   }
 
+  bool has_waiting_besides(const Object& one) noexcept {
+    const std::lock_guard lock(mutex_);
+    for (const Object* object = first_; object != nullptr; object = object->link.next) {
+      if (object != &one && object->has_waiting()) return true;
+    }
+    return false;
+  }
+
   // Around fork: the child has none of them.
   void before_fork() noexcept { mutex_.lock(); }
   void after_fork(bool in_child) noexcept {
