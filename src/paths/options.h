@@ -33,7 +33,7 @@ struct Options {
   CopyMode copy_mode = CopyMode::usual;
   SmallReads small_reads = SmallReads::automatic;
   io::DiskWay disk_way = io::DiskWay::automatic;
-  staging::LendingRules lending;                                  // sluice.links
+  staging::LendingRules lending{};                                // sluice.links
   bool verify = false;                                            // SLUICE_VERIFY=1
   io::CompletionMode completion = io::CompletionMode::interrupt;  // of direct transfers of at most this size:
   std::uint64_t polled_up_to = 0;                                 // larger ones end by interrupt
