@@ -30,7 +30,8 @@ typedef enum sluice_path {
   SLUICE_PATH_P2PDMA = 1,    /* the drive reads and writes device memory, by the kernel's PCI P2PDMA */
   SLUICE_PATH_NVFS = 2,      /* the same through nvidia-fs.ko */
   SLUICE_PATH_USERSPACE = 3, /* the file system's own operations, given with the handle */
-  SLUICE_PATH_COUNT = 4
+  SLUICE_PATH_RDMA = 4,      /* the same, which have a server move the bytes by RDMA */
+  SLUICE_PATH_COUNT = 5
 } sluice_path_t;
 
 /* Why that way was taken. A closed set, new ones at the end; each reason has a name, a sentence and a remedy
@@ -70,7 +71,16 @@ typedef enum sluice_reason {
   SLUICE_REASON_NVFS_BYTES_ELSEWHERE = 31,   /* a read was reported as done, and its bytes were not in device memory */
   SLUICE_REASON_NVFS_WRITE_LOST = 32,        /* a write was reported as done, and other bytes were in the file */
   SLUICE_REASON_NVFS_WRITES_NOT_PROVEN = 33, /* no trial write could be made: there is no place for a file of ours */
-  SLUICE_REASON_COUNT = 34
+  SLUICE_REASON_RDMA = 34,                   /* the file system's server moves the bytes by RDMA */
+  SLUICE_REASON_RDMA_NO_LIBRARY = 35,        /* RDMA is wanted, and this process has no libcufile_rdma.so.1 */
+  SLUICE_REASON_RDMA_NOT_CONNECTED = 36,     /* no link to a server is connected on a port that may be used */
+  SLUICE_REASON_RDMA_UNREGISTERED = 37,      /* the memory is in no registered buffer: adapters know those only */
+  SLUICE_REASON_RDMA_NOT_TRIED = 38,         /* no adapter has been asked to register this memory so far */
+  SLUICE_REASON_RDMA_NO_KEY = 39,            /* no adapter registers this memory */
+  SLUICE_REASON_RDMA_REVOKED = 40,           /* an operation did not answer in time, and the buffer's key was revoked */
+  SLUICE_REASON_RDMA_REFUSED = 41,           /* the file system answered that it does not do this by RDMA */
+  SLUICE_REASON_RDMA_WRITES_OFF = 42,        /* gds_rdma_write_support is off */
+  SLUICE_REASON_COUNT = 43
 } sluice_reason_t;
 
 /* One answer of sluice_explain(). Strings are the library's own and live as long as the process. */

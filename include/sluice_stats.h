@@ -37,8 +37,10 @@ enum {
   SLUICE_STATS_SIZE_COUNT = 32,   /* 0 for less than 4 KiB, 1 for 4 to 8 KiB, doubling */
   SLUICE_STATS_OPERATION_COUNT = 10,
   SLUICE_STATS_CARRIER_COUNT = 9,
-  SLUICE_STATS_REASON_COUNT = 24, /* of a shard's ways; those that came later are in later_ways */
+  SLUICE_STATS_PATH_COUNT = 4,    /* of a shard's ways; those that came later are in later_paths and later_ways, */
+  SLUICE_STATS_REASON_COUNT = 24, /* and so are these */
   SLUICE_STATS_LATER_REASON_COUNT = SLUICE_REASON_COUNT - 24,
+  SLUICE_STATS_LATER_PATH_COUNT = SLUICE_PATH_COUNT - 4,
   SLUICE_STATS_LATENCY_SHARD_COUNT = 4,
   SLUICE_STATS_CLASS_COUNT = 8,     /* 0 for less than 4 KiB, 1 for 4 to 16 KiB, fourfold each, 7 from 16 MiB on */
   SLUICE_STATS_LATENCY_COUNT = 252, /* see sluice_stats_latency_begin() */
@@ -111,7 +113,7 @@ typedef struct sluice_stats_shard {
   sluice_stats_pair_t operations[SLUICE_STATS_OPERATION_COUNT];
   sluice_stats_pair_t batch_processed, batch_processed_by_drive;
   sluice_stats_device_t devices[SLUICE_STATS_DEVICE_COUNT];
-  sluice_stats_way_t ways[SLUICE_PATH_COUNT][SLUICE_STATS_REASON_COUNT];
+  sluice_stats_way_t ways[SLUICE_STATS_PATH_COUNT][SLUICE_STATS_REASON_COUNT];
   uint64_t carriers[SLUICE_STATS_CARRIER_COUNT];
   uint64_t room[5]; /* a shard is a multiple of 64 bytes */
 } sluice_stats_shard_t;
@@ -159,7 +161,15 @@ typedef struct sluice_stats_region {
   uint64_t pci[SLUICE_STATS_DEVICE_COUNT];
   sluice_stats_latencies_t latencies[SLUICE_STATS_LATENCY_SHARD_COUNT];
   sluice_stats_way_t later_ways[SLUICE_PATH_COUNT][SLUICE_STATS_LATER_REASON_COUNT]; /* of all shards */
+  sluice_stats_way_t later_paths[SLUICE_STATS_LATER_PATH_COUNT][SLUICE_STATS_REASON_COUNT];
 } sluice_stats_region_t;
+
+/* Where a way is counted: in a shard's ways, or behind the shards for all of them. 0: in ways. */
+enum { SLUICE_STATS_IN_SHARDS = 0, SLUICE_STATS_IN_LATER_WAYS = 1, SLUICE_STATS_IN_LATER_PATHS = 2 };
+static inline int sluice_stats_place_of(int path, int reason) {
+  if (reason >= SLUICE_STATS_REASON_COUNT) return SLUICE_STATS_IN_LATER_WAYS;
+  return path < SLUICE_STATS_PATH_COUNT ? SLUICE_STATS_IN_SHARDS : SLUICE_STATS_IN_LATER_PATHS;
+}
 
 /* The shortest time, in nanoseconds, that a place of the latencies counts; each ends where the next one begins. Place 0
  * begins at 0, place 1 at 512 ns; from there each doubling has ten equal steps, so that none is wider than 10.2 % of

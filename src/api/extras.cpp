@@ -54,6 +54,21 @@ sluice::facts::BufferFacts memory_at(const void* buf, int gpu) {
   return memory;
 }
 
+// What is known of memory that a program names; of memory that stands for a device's, nothing. Keeps the buffer.
+struct Registration {
+  Registration(CUfileHandle_t fh, const void* buf, size_t size) : known{fh, nullptr, buf != nullptr} {
+    const auto address = reinterpret_cast<std::uint64_t>(buf);
+    Process& process = Process::instance();
+    const auto range =
+        buf != nullptr ? process.ranges().find(address, address, std::max<size_t>(size, 1)) : std::nullopt;
+    if (!range) return;
+    buffer = process.buffers().pin(range->handle);
+    if (buffer && address >= range->base && range->end - address >= size) known.registered = &buffer->attachments;
+  }
+  sluice::process::BufferTable::Pin buffer;
+  sluice::request::AskedWith known;
+};
+
 sluice::facts::BufferFacts supposed_memory() {
   sluice::facts::BufferFacts memory;
   memory.kind = sluice::facts::MemoryKind::device;
@@ -97,7 +112,8 @@ CUfileError_t sluice_explain(CUfileHandle_t fh, const void* buf, int gpu, CUfile
     const auto file = Process::instance().files().pin(fh);
     if (!file) throw Failure(CU_FILE_HANDLE_NOT_REGISTERED, "this handle is not registered");
     const sluice::facts::BufferFacts memory = memory_at(buf, gpu);
-    const auto explanation = sluice::request::explain(*file, memory, shape);
+    const Registration registration(fh, buf, size);
+    const auto explanation = sluice::request::explain(*file, memory, shape, registration.known);
     *out = words_for(explanation.choice.path, explanation.choice.reason, memory, explanation.detail);
   });
 }
@@ -112,7 +128,8 @@ CUfileError_t sluice_explain_all(CUfileHandle_t fh, const void* buf, int gpu, CU
     if (!file) throw Failure(CU_FILE_HANDLE_NOT_REGISTERED, "this handle is not registered");
     const bool supposed = buf == nullptr && gpu == SLUICE_GPU_SUPPOSED;
     const sluice::facts::BufferFacts memory = supposed ? supposed_memory() : memory_at(buf, gpu);
-    const auto found = sluice::request::all_reasons(*file, memory, shape);
+    const Registration registration(fh, buf, size);
+    const auto found = sluice::request::all_reasons(*file, memory, shape, registration.known);
     for (const sluice::route::Reason reason : found.reasons) {
       const sluice_explanation_t words = words_for(found.path, reason, memory, found.detail);
       visit(&words, found.detail.c_str(), context);

@@ -88,6 +88,16 @@ inline constexpr std::array general_keys{
         .here = "off leaves the module alone. behind_p2pdma takes it where use_pci_p2pdma is off or does not reach the "
                 "file, first also elsewhere. Both want a driver with hooks, and trials of reads and of writes. It has "
                 "been tried with the real module on emulated devices alone."},
+    Key{.name = "sluice.operation_timeout_ms",
+        .kind = Kind::number,
+        .standard = "0",
+        .limits = {.highest = 3600000},
+        .environment = "SLUICE_OPERATION_TIMEOUT_MS",
+        .effect = Effect::obeyed,
+        .meaning = "How long an operation that came with a handle (CUfileFSOps_t) may take.",
+        .here =
+            "0: as long as it takes. Else it is called by a thread of its own, which costs some 10 us, and a transfer "
+            "whose operation is late fails with ETIMEDOUT; docs/reference/rdma.md tells what becomes of the memory."},
     Key{.name = "sluice.api_version",
         .kind = Kind::number,
         .standard = "1150",

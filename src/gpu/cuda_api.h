@@ -29,6 +29,7 @@ struct CudaApi {
   int (*ctx_pop)(cuda::Context*) = nullptr;
   int (*ctx_get_current)(cuda::Context*) = nullptr;
   int (*ctx_get_device)(cuda::Device*) = nullptr;
+  int (*device_get_attribute)(int*, int, cuda::Device) = nullptr;   // optional
   int (*ctx_get_id)(cuda::Context, unsigned long long*) = nullptr;  // optional (12.0)
   int (*mem_host_register)(void*, std::size_t, unsigned) = nullptr;
   int (*mem_host_unregister)(void*) = nullptr;
@@ -57,6 +58,7 @@ struct CudaApi {
   int (*mem_map)(cuda::DevicePtr, std::size_t, std::size_t, unsigned long long, unsigned long long) = nullptr;
   int (*mem_set_access)(cuda::DevicePtr, std::size_t, const cuda::AccessDescription*, std::size_t) = nullptr;
   int (*mem_handle_for_range)(void*, cuda::DevicePtr, std::size_t, int, unsigned long long) = nullptr;
+  int (*flush_rdma_writes)(int, int) = nullptr;
 
   // For staging buffers (gpu/staging.h). All optional: without them every copy goes through a bounce buffer.
   int (*mem_host_get_device_pointer)(cuda::DevicePtr*, void*, unsigned) = nullptr;

@@ -83,6 +83,11 @@ void clear_counters() noexcept {
       for (std::uint64_t& counter : words_of(way)) set(counter, 0);
     }
   }
+  for (auto& of_path : statistics_region().later_paths) {
+    for (sluice_stats_way& way : of_path) {
+      for (std::uint64_t& counter : words_of(way)) set(counter, 0);
+    }
+  }
   // What has never been counted stays untouched memory.
   for (sluice_stats_latencies& latencies : statistics_region().latencies) {
     for (std::uint64_t& counter : words_of(latencies)) {
@@ -247,12 +252,24 @@ void count_vectored(const VectoredTransfer& transfer, base::Outcome outcome) noe
   }
 }
 
+namespace {
+
+sluice_stats_way& counts_of(std::size_t thread, int path, int reason) noexcept {
+  switch (sluice_stats_place_of(path, reason)) {
+    case SLUICE_STATS_IN_LATER_WAYS:
+      return statistics_region().later_ways[path][reason - SLUICE_STATS_REASON_COUNT];
+    case SLUICE_STATS_IN_LATER_PATHS:
+      return statistics_region().later_paths[path - SLUICE_STATS_PATH_COUNT][reason];
+    default:
+      return shard_of(thread).ways[path][reason];
+  }
+}
+
+}  // namespace
+
 void count_way(std::size_t thread, const Way& way, const Tally& tally) noexcept {
   if (!statistics_running()) return;
-  constexpr int of_shards = SLUICE_STATS_REASON_COUNT;
-  const int reason = way.reason;
-  sluice_stats_way& counts = reason < of_shards ? shard_of(thread).ways[way.path][reason]
-                                                : statistics_region().later_ways[way.path][reason - of_shards];
+  sluice_stats_way& counts = counts_of(thread, way.path, way.reason);
   const bool reads = way.direction == base::Direction::read;
   add(reads ? counts.reads : counts.writes, tally.transfers);
   add(reads ? counts.read_bytes : counts.written_bytes, tally.bytes);

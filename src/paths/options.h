@@ -4,9 +4,12 @@
 
 #include <cstdint>
 
+#include "config/config.h"
 #include "facts/machine.h"
 #include "io/disk_queue.h"
 #include "io/uring.h"
+#include "rdma/choice.h"
+#include "rdma/memory.h"
 #include "route/route.h"
 #include "staging/neighbour.h"
 
@@ -27,9 +30,21 @@ enum class SmallReads : std::uint8_t {
   bar_mapping,  // by the CPU's stores, into registered memory that has a mapping; the rest as automatic
 };
 
+// Of handles that come with operations of their own.
+struct RdmaOptions {
+  bool writes = true;  // properties.gds_rdma_write_support
+  rdma::Balance balance = rdma::Balance::round_robin;
+  rdma::PeerType peer_type = rdma::PeerType::automatic;
+  int nearest = 1;                       // properties.rdma_topN_ranks
+  unsigned access = 7;                   // of properties.rdma_access_mask: write here, write and read from afar
+  std::uint32_t operation_limit_ms = 0;  // sluice.operation_timeout_ms; 0: as long as it takes
+};
+
 struct Options {
   route::Rules rules;
   facts::MachineFacts machine;
+  RdmaOptions rdma;
+  const config::Config* config = nullptr;  // outlives the session; none in tests of parts
   CopyMode copy_mode = CopyMode::usual;
   SmallReads small_reads = SmallReads::automatic;
   io::DiskWay disk_way = io::DiskWay::automatic;

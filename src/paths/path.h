@@ -121,6 +121,7 @@ class Path {
     bool device_memory_only = false;  // it refuses host memory without being asked
     bool whole_blocks_only = false;   // the last path has the edges, and what this one does not go on with
     bool cpu_moves = false;           // device memory goes this way only where allow_compat_mode lets it
+    bool hands_on = false;            // what it stops at goes on by the next path that takes the request
     bool doubts_short = false;        // a read that comes short while the file goes on is asked for again
   };
 
@@ -141,7 +142,7 @@ class Path {
   virtual std::optional<route::Reason> refuses(const Facts& facts) const noexcept = 0;
   // How it wants a request cut that it takes.
   virtual route::Cutting cutting(const Facts& facts) const noexcept = 0;
-  // It refuses with SLUICE_REASON_NOT_PROVEN, and a trial may change that: makes or awaits it, on the calling thread.
+  // It refuses with SLUICE_REASON_NOT_PROVEN or _RDMA_NOT_TRIED, and a trial may change that: makes or awaits it, on the calling thread.
   // The descriptor is the file's. Not from within an order that DeviceSide keeps: a trial copies on streams of our own.
   virtual void try_out(const Ends& ends, Need need) const noexcept;
   // Does move() itself ask whether the descriptor is still the file's?

@@ -21,7 +21,8 @@ bool has_whole_blocks(const route::Segments& segments) noexcept {
 
 std::optional<Reason> refusal_of(const Path& path, const Facts& facts, const Trying& trying) noexcept {
   const std::optional<Reason> refusal = path.refuses(facts);
-  if (refusal != SLUICE_REASON_NOT_PROVEN || trying.ends == nullptr) return refusal;
+  const bool may_change = refusal == SLUICE_REASON_NOT_PROVEN || refusal == SLUICE_REASON_RDMA_NOT_TRIED;
+  if (!may_change || trying.ends == nullptr) return refusal;
   // A descriptor that belongs to another file by now would tell of that one's storage.
   if (!trying.ends->now.finds_the_file()) return refusal;
   path.try_out(*trying.ends, trying.need);
@@ -100,6 +101,14 @@ Decision decide(const Facts& facts, const route::Shape& shape, const Trying& try
     break;
   }
   return decided;
+}
+
+const Path& path_behind(const Path& path, const Facts& facts) noexcept {
+  auto next = std::find(table.begin(), table.end(), &path);
+  while (++next != table.end() && *next != &last_path()) {
+    if (!(*next)->refuses(facts)) return **next;
+  }
+  return last_path();
 }
 
 bool is_permitted(const Decision& decision, const route::Rules& rules) noexcept {

@@ -37,6 +37,9 @@ Decision decide(const Facts& facts, const route::Shape& shape, const Trying& try
 // Whether a request may be carried out as decided. Host memory needs nobody's leave.
 bool is_permitted(const Decision& decision, const route::Rules& rules) noexcept;
 
+// The next one that takes a request of which `path` has stopped.
+const Path& path_behind(const Path& path, const Facts& facts) noexcept;
+
 // How urgent a trial is where requests wait for its answer.
 Need need_of(const route::Rules& rules) noexcept;
 

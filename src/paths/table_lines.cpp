@@ -5,6 +5,7 @@
 #include "paths/nvfs/nvfs.h"
 #include "paths/p2pdma/p2pdma.h"
 #include "paths/posix.h"
+#include "paths/rdma/rdma.h"
 #include "paths/table.h"
 #include "paths/userspace.h"
 
@@ -12,8 +13,8 @@ namespace sluice::paths {
 
 namespace {
 
-constexpr std::array<const Path*, 5> lines{
-    &userspace, &nvfs_before_p2pdma, &p2pdma, &nvfs_behind_p2pdma, &posix,
+constexpr std::array<const Path*, 6> lines{
+    &rdma_path, &userspace, &nvfs_before_p2pdma, &p2pdma, &nvfs_behind_p2pdma, &posix,
 };
 
 }  // namespace

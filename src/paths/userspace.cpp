@@ -2,10 +2,10 @@
 // The caller's operations may move less than they were asked for; they are asked again until nothing more comes.
 #include "paths/userspace.h"
 
-#include <algorithm>
 #include <cerrno>
 
 #include "io/file_io.h"
+#include "paths/operations.h"
 #include "paths/through_host.h"
 
 namespace sluice::paths {
@@ -16,23 +16,17 @@ using base::Direction;
 using base::FileOffset;
 using base::Outcome;
 
-// An operation answers a count, or -1 with errno. An errno of 0 would read as success: it is an I/O error.
-Outcome refusal() noexcept {
-  return Outcome::system_error(errno > 0 ? errno : EIO);
-}
-
 Outcome read_all(const Ends& ends, std::span<std::byte> into, FileOffset at) noexcept {
   std::uint64_t done = 0;
   while (done < into.size()) {
-    errno = 0;
-    const ssize_t got = ends.file.operations->read(ends.handle, reinterpret_cast<char*>(into.data() + done),
-                                                   into.size() - done, static_cast<off_t>(at.value + done), nullptr);
-    if (got < 0) {
-      if (errno == EINTR) continue;
-      return done > 0 ? Outcome::bytes(done) : refusal();
+    const auto address = reinterpret_cast<std::uint64_t>(into.data() + done);
+    const OperationAnswer got = call_operation(ends, {Direction::read, address, into.size() - done, at.value + done});
+    if (got.count < 0) {
+      if (got.error == EINTR) continue;
+      return done > 0 ? Outcome::bytes(done) : Outcome::system_error(got.error);
     }
-    if (got == 0) break;
-    done += std::min<std::uint64_t>(static_cast<std::uint64_t>(got), into.size() - done);
+    if (got.count == 0) break;
+    done += static_cast<std::uint64_t>(got.count);
   }
   return Outcome::bytes(done);
 }
@@ -40,15 +34,14 @@ Outcome read_all(const Ends& ends, std::span<std::byte> into, FileOffset at) noe
 Outcome write_all(const Ends& ends, std::span<const std::byte> from, FileOffset at) noexcept {
   std::uint64_t done = 0;
   while (done < from.size()) {
-    errno = 0;
-    const ssize_t put = ends.file.operations->write(ends.handle, reinterpret_cast<const char*>(from.data() + done),
-                                                    from.size() - done, static_cast<off_t>(at.value + done), nullptr);
-    if (put < 0) {
-      if (errno == EINTR) continue;
-      return done > 0 ? Outcome::bytes(done) : refusal();
+    const auto address = reinterpret_cast<std::uint64_t>(from.data() + done);
+    const OperationAnswer put = call_operation(ends, {Direction::write, address, from.size() - done, at.value + done});
+    if (put.count < 0) {
+      if (put.error == EINTR) continue;
+      return done > 0 ? Outcome::bytes(done) : Outcome::system_error(put.error);
     }
-    if (put == 0) return done > 0 ? Outcome::bytes(done) : Outcome::system_error(ENOSPC);
-    done += std::min<std::uint64_t>(static_cast<std::uint64_t>(put), from.size() - done);
+    if (put.count == 0) return done > 0 ? Outcome::bytes(done) : Outcome::system_error(ENOSPC);
+    done += static_cast<std::uint64_t>(put.count);
   }
   return Outcome::bytes(done);
 }

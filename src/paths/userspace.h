@@ -8,8 +8,9 @@ namespace sluice::paths {
 
 class Userspace final : public Path {
  public:
-  // Callers hear of their own operations as these answer, so a short count is taken for what it says.
-  constexpr Userspace() noexcept : Path({.id = SLUICE_PATH_USERSPACE, .taken = SLUICE_REASON_CALLER_OPERATIONS}) {}
+  // Callers hear of their own operations as these answer, so a short count is taken for what it says. Its reason is
+  // what kept the request from `rdma`, the path before.
+  constexpr Userspace() noexcept : Path({.id = SLUICE_PATH_USERSPACE}) {}
 
   bool concerns(const File& file) const noexcept override;
   std::optional<route::Reason> refuses(const Facts& facts) const noexcept override;

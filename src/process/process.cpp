@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <optional>
 #include <vector>
 
@@ -53,6 +54,22 @@ paths::CopyMode copy_mode_of(const config::Config& config) {
   const std::string& copy = config.text(config::key_at("sluice.copy"));
   if (copy == "kernel") return paths::CopyMode::kernel;
   return copy == "engine" ? paths::CopyMode::copy_engine : paths::CopyMode::usual;
+}
+
+paths::RdmaOptions rdma_options_of(const config::Config& config) {
+  paths::RdmaOptions options;
+  options.writes = config.flag(config::key_at("properties.gds_rdma_write_support"));
+  options.balance = rdma::balance_named(config.text(config::key_at("properties.rdma_load_balancing_policy")))
+                        .value_or(rdma::Balance::round_robin);
+  const std::string& peer_type = config.text(config::key_at("properties.rdma_peer_type"));
+  if (peer_type == "dmabuf") options.peer_type = rdma::PeerType::dma_buf;
+  if (peer_type == "peer_mem") options.peer_type = rdma::PeerType::peer_memory;
+  options.nearest = static_cast<int>(config.number(config::key_at("properties.rdma_topN_ranks")));
+  constexpr unsigned known_rights = 7;  // of libibverbs: the adapter writes here; others write, and read
+  const std::string& mask = config.text(config::key_at("properties.rdma_access_mask"));
+  options.access = static_cast<unsigned>(std::strtoul(mask.c_str(), nullptr, 16)) & known_rights;
+  options.operation_limit_ms = static_cast<std::uint32_t>(config.number(config::key_at("sluice.operation_timeout_ms")));
+  return options;
 }
 
 paths::SmallReads small_reads_of(const config::Config& config) {
@@ -153,6 +170,8 @@ void Process::open_locked() {
   }
   session->options.lending = lending.value_or(staging::LendingRules{});
   session->options.verify = config.verify;
+  session->options.rdma = rdma_options_of(config);
+  session->options.config = &config;
   if (config.flag(CUFILE_PARAM_PROPERTIES_USE_POLL_MODE)) {
     session->options.completion =
         config.poll_thread ? io::CompletionMode::polled_by_kernel : io::CompletionMode::polled;

@@ -19,6 +19,7 @@
 #include "process/broken_pipe.h"
 #include "process/in_flight.h"
 #include "process/process.h"
+#include "rdma/client.h"
 #include "route/reasons.h"
 #include "stream/channel/stream_channel.h"
 #include "transfer/host_copy.h"
@@ -82,6 +83,7 @@ void prepare_kernels() noexcept {
 void* Process::register_file(int fd, const CUfileFSOps_t* operations) {
   if (fd < 0) throw Failure(CU_FILE_INVALID_VALUE, "a negative descriptor names no file");
   const auto opened = session_or_open();  // before anything can fail: the log tells why
+  if (operations != nullptr) rdma::attach();
   if (opened->options.copy_mode != paths::CopyMode::plain && gpu::attach_driver() != nullptr) prepare_kernels();
   // A denylist is asked of the place as it is now.
   facts::FileFacts facts = facts_of(fd, opened->denies);

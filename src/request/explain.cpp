@@ -85,31 +85,41 @@ void say(const std::string& line) {
 
 namespace {
 
-// With the trials that are missing.
-paths::Decision decide(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape) {
-  facts::DescriptorCheck now(file.descriptor(), file.facts);
-  const paths::Ends ends{file, now, memory};
-  return paths::decide({file, memory, shape.direction}, shape, {&ends, paths::Need::pressing});
+paths::Facts facts_of(const process::File& file, const facts::BufferFacts& memory, const route::Shape& shape,
+                      const AskedWith& known) {
+  return {
+      file, memory, shape.direction, false, paths::Trust::what_is_known, known.registered, known.knows_registration};
 }
 
-std::string detail_of(const process::File& file, const facts::BufferFacts& memory, base::Direction direction) {
+// With the trials that are missing.
+paths::Decision decide(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape,
+                       const AskedWith& known) {
+  facts::DescriptorCheck now(file.descriptor(), file.facts);
+  const paths::Ends ends{file, now, memory, known.handle, known.registered};
+  return paths::decide(facts_of(file, memory, shape, known), shape, {&ends, paths::Need::pressing});
+}
+
+std::string detail_of(const process::File& file, const paths::Facts& known) {
+  const facts::BufferFacts& memory = known.memory;
   return fmt::format("{}, opened {}, {}{}{}{}{}{}", facts::describe_now(file.descriptor(), file.facts, facts::Root{}),
                      file.facts.direct ? "with O_DIRECT" : "without O_DIRECT", name_of_memory(memory),
-                     paths::words_of_trials({file, memory, direction}), paths_of(file.facts), lending_of(file, memory),
+                     paths::words_of_trials(known), paths_of(file.facts), lending_of(file, memory),
                      remark(file.options.machine), routing_of(file, memory));
 }
 
 }  // namespace
 
-Explanation explain(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape) {
-  const paths::Decision decision = decide(file, memory, shape);
-  return {decision.choice(), detail_of(file, memory, shape.direction)};
+Explanation explain(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape,
+                    const AskedWith& known) {
+  const paths::Decision decision = decide(file, memory, shape, known);
+  return {decision.choice(), detail_of(file, facts_of(file, memory, shape, known))};
 }
 
-Reasons all_reasons(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape) {
-  const paths::Decision decision = decide(file, memory, shape);
-  return {decision.path->traits.id, paths::all_reasons({file, memory, shape.direction}, decision),
-          detail_of(file, memory, shape.direction)};
+Reasons all_reasons(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape,
+                    const AskedWith& known) {
+  const paths::Decision decision = decide(file, memory, shape, known);
+  const paths::Facts facts = facts_of(file, memory, shape, known);
+  return {decision.path->traits.id, paths::all_reasons(facts, decision), detail_of(file, facts)};
 }
 
 void explain_once(process::File& file, const Request& request, const facts::BufferFacts& memory,

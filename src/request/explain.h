@@ -16,7 +16,15 @@ struct Explanation {
   route::RouteChoice choice;
   std::string detail;
 };
-Explanation explain(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape);
+// What is known besides, where somebody knows it: what operations are called with, and what is attached to the buffer
+// that the memory lies in.
+struct AskedWith {
+  void* handle = nullptr;
+  const paths::Attachments* registered = nullptr;
+  bool knows_registration = false;
+};
+Explanation explain(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape,
+                    const AskedWith& known = {});
 
 // Every reason that keeps the bytes from a more direct path, in the order in which their remedies uncover them, and the
 // same facts. Memory of a device that is only supposed is on no device that could be tried.
@@ -25,7 +33,8 @@ struct Reasons {
   std::vector<route::Reason> reasons;
   std::string detail;
 };
-Reasons all_reasons(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape);
+Reasons all_reasons(process::File& file, const facts::BufferFacts& memory, const route::Shape& shape,
+                    const AskedWith& known = {});
 
 // SLUICE_EXPLAIN=1: one line a handle on stderr, with its first transfer.
 void explain_once(process::File& file, const Request& request, const facts::BufferFacts& memory,

@@ -35,10 +35,14 @@ class NobodyElse final : public paths::Completion {
 }  // namespace
 
 Outcome move(const paths::Path& path, const paths::Ends& ends, const paths::Piece& piece) noexcept {
+  return moved(path, ends, piece).outcome;
+}
+
+paths::Item moved(const paths::Path& path, const paths::Ends& ends, const paths::Piece& piece) noexcept {
   paths::Item item{&ends, piece};
   NobodyElse nobody;
   path.move({&item, 1}, nobody);
-  return item.outcome;
+  return item;
 }
 
 bool reads_on(const paths::Ends& ends, const paths::Piece& piece, Outcome moved) noexcept {

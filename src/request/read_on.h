@@ -11,6 +11,8 @@ namespace sluice::request {
 
 // By one path, alone.
 base::Outcome move(const paths::Path& path, const paths::Ends& ends, const paths::Piece& piece) noexcept;
+// With all that the path says of it.
+paths::Item moved(const paths::Path& path, const paths::Ends& ends, const paths::Piece& piece) noexcept;
 
 // Whether what a path has answered for a piece to be read leaves something to be asked for again.
 bool reads_on(const paths::Ends& ends, const paths::Piece& piece, base::Outcome moved) noexcept;

@@ -28,6 +28,23 @@ struct Moved {
   bool rerouted = false;
 };
 
+// As one; what the path stops at goes on by the path behind it.
+Moved carry_on(const Request& request, const paths::Ends& ends, const paths::Decision& decision,
+               const paths::Path& behind) noexcept {
+  const paths::Item item = moved(*decision.path, ends, piece_of(request, decision.segments.all().front()));
+  if (!item.stopped) return {item.outcome};
+  Moved progress{item.outcome, item.outcome.count(), true};
+  paths::Piece rest = item.piece;
+  rest.carry = route::uncut(ends.memory.kind).whole;
+  rest.at.value += progress.whole_blocks;
+  rest.address += progress.whole_blocks;
+  rest.length -= progress.whole_blocks;
+  const Outcome further = move(behind, ends, rest);
+  if (progress.whole_blocks == 0) progress.outcome = further;
+  if (further.ok()) progress.outcome = Outcome::bytes(progress.whole_blocks + further.count());
+  return progress;
+}
+
 // What a path of whole blocks leaves of its segment, and the edges, the last path does, and its answer counts: the end
 // of the file, a broken medium.
 Moved carry(const Request& request, const paths::Ends& ends, const paths::Decision& decision) noexcept {
@@ -65,16 +82,16 @@ Moved carry(const Request& request, const paths::Ends& ends, const paths::Decisi
 }
 
 // A request that changed its way counts on both: what was moved here, the rest where it ended.
-Result rerouted(const Request& request, const paths::Ends& ends, const paths::Path& before, const Moved& progress,
-                Outcome outcome) noexcept {
+Result rerouted(const Request& request, const paths::Ends& ends, const paths::Path& before, const paths::Path& behind,
+                const Moved& progress, Outcome outcome) noexcept {
   if (progress.whole_blocks > 0) {
     observe::count_path(before.traits.id, before.traits.taken, request.direction,
                         Outcome::bytes(progress.whole_blocks));
   }
   const auto refusal = before.refuses({ends.file, ends.memory, request.direction, true});
   const route::Reason reason = refusal.value_or(SLUICE_REASON_STOPPED_IN_FLIGHT);
-  observe::fell_back(ends.file.descriptor(), progress.whole_blocks, paths::last_path().traits.id, reason);
-  return {outcome, &paths::last_path(), reason, progress.whole_blocks};
+  observe::fell_back(ends.file.descriptor(), progress.whole_blocks, behind.traits.id, reason);
+  return {outcome, &behind, reason, progress.whole_blocks};
 }
 
 Result attempt(const Request& request, const paths::Ends& ends) noexcept {
@@ -96,10 +113,13 @@ Result attempt(const Request& request, const paths::Ends& ends) noexcept {
   if (!paths::is_permitted(decision, file.options.rules)) {
     return {Outcome::refused(CU_FILE_IO_NOT_SUPPORTED), decision.path, decision.reason};
   }
-  const Moved progress = carry(request, ends, decision);
+  const bool hands_on = decision.path->traits.hands_on;
+  const paths::Path& behind =
+      hands_on ? paths::path_behind(*decision.path, {file, ends.memory, request.direction, true}) : paths::last_path();
+  const Moved progress = hands_on ? carry_on(request, ends, decision, behind) : carry(request, ends, decision);
   Outcome outcome = progress.outcome;
   if (file.options.verify && outcome.count() > 0) outcome = verified(request, ends, outcome);
-  return progress.rerouted ? rerouted(request, ends, *decision.path, progress, outcome)
+  return progress.rerouted ? rerouted(request, ends, *decision.path, behind, progress, outcome)
                            : Result{outcome, decision.path, decision.reason};
 }
 

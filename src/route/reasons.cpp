@@ -9,7 +9,7 @@ namespace sluice::route {
 
 namespace {
 
-constexpr std::array<const char*, SLUICE_PATH_COUNT> path_names = {"posix", "p2pdma", "nvfs", "userspace"};
+constexpr std::array<const char*, SLUICE_PATH_COUNT> path_names = {"posix", "p2pdma", "nvfs", "userspace", "rdma"};
 
 // By value: reason n is entry n.
 constexpr std::array<ReasonText, SLUICE_REASON_COUNT> texts = {{
@@ -85,6 +85,27 @@ constexpr std::array<ReasonText, SLUICE_REASON_COUNT> texts = {{
     {"nvfs_writes_not_proven",
      "No trial write could be made, since there was no place for a file of the library's own.",
      "Let the process make a file without a name in the file's folder (O_TMPFILE); raw drives are only read this way."},
+    {"rdma", "The file system has its server move the bytes by RDMA, straight to or from this memory.",
+     "None is needed; this is the direct path of a file system in user space."},
+    {"rdma_no_library", "RDMA is wanted for this file, and this process has not loaded Sluice's libcufile_rdma.so.1.",
+     "The file system's client connects its links by that library (docs/reference/rdma.md); set an address list for "
+     "such "
+     "file systems only."},
+    {"rdma_not_connected", "No link to a server is connected on a port that file system and configuration allow.",
+     "Look at the file system's own log, at `rdma link show`, and at the addresses in properties.rdma_dev_addr_list."},
+    {"rdma_unregistered", "The memory is in no registered buffer, and adapters know the memory of those only.",
+     "Register the buffer (cuFileBufRegister)."},
+    {"rdma_not_tried", "No adapter has been asked to register this memory so far.",
+     "Register the buffer after the file system has connected, or make a call once before transfers in streams."},
+    {"rdma_no_key", "No adapter registers this memory.",
+     "The explanation tells each answer; `sluice doctor rdma` tells what GPU memory needs, and `ulimit -l` bounds host "
+     "memory."},
+    {"rdma_revoked", "An operation of the file system's did not answer in time, so the key that it had was revoked.",
+     "Register the buffer anew, and look at the file system's server; sluice.operation_timeout_ms is the time."},
+    {"rdma_refused", "The file system answered that it does not do this by RDMA.",
+     "Look at the file system's own log; it is asked again after a while."},
+    {"rdma_writes_off", "The property gds_rdma_write_support is off, which keeps writes from RDMA.",
+     "Switch gds_rdma_write_support on."},
 }};
 
 }  // namespace

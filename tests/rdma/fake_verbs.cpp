@@ -2,6 +2,7 @@
 // A stand-in for libibverbs.so.1: two adapters with three ports, whose "RDMA" copies memory of this process.
 #include "rdma/fake_verbs.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -278,19 +279,17 @@ MemoryRegion* ibv_reg_mr(Domain* domain, void* address, std::size_t length, int 
   return keep(domain, reinterpret_cast<std::uint64_t>(address), static_cast<std::byte*>(address), length, access);
 }
 
+// The soft GPU's descriptor is of its memory file, and stands at the first byte. What is mapped stays so.
 MemoryRegion* ibv_reg_dmabuf_mr(Domain* domain, std::uint64_t offset, std::size_t length, std::uint64_t seen_at,
                                 int descriptor, int access) {
   const std::lock_guard lock(world().mutex);
   if (fails(__func__)) return nullptr;
-  FakeDmaBuf words;
-  const bool known = ::pread(descriptor, &words, sizeof words, 0) == static_cast<ssize_t>(sizeof words) &&
-                     words.magic == FakeDmaBuf::kMagic;
-  if (!known || offset > words.size || length > words.size - offset) {
-    errno = EINVAL;
-    return nullptr;
-  }
+  const off_t begin = ::lseek(descriptor, 0, SEEK_CUR);
+  void* const mapped =
+      begin < 0 ? MAP_FAILED : ::mmap(nullptr, offset + length, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, begin);
+  if (mapped == MAP_FAILED) return nullptr;
   ++world().made.dma_buf_regions_made;
-  return keep(domain, seen_at, reinterpret_cast<std::byte*>(words.address + offset), length, access);  // NOLINT
+  return keep(domain, seen_at, static_cast<std::byte*>(mapped) + offset, length, access);
 }
 
 int ibv_dereg_mr(MemoryRegion* region) {

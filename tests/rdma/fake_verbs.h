@@ -29,11 +29,3 @@ int fake_verbs_remote_read(std::uint32_t qp, std::uint32_t rkey, std::uint64_t a
 // What a queue pair was connected to: the other's number, 0 where it is not connected.
 std::uint32_t fake_verbs_other_end(std::uint32_t qp);
 }
-
-// A descriptor that stands for memory of this process, in the place of a dma-buf: a file that holds these words.
-struct FakeDmaBuf {
-  static constexpr std::uint64_t kMagic = 0x66756264'656b6166;
-  std::uint64_t magic = kMagic;
-  std::uint64_t address = 0;
-  std::uint64_t size = 0;
-};

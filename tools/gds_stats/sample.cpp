@@ -21,12 +21,21 @@ std::span<const std::uint64_t> words(const sluice_stats_shard& shard) {
 }
 
 using LaterWays = decltype(sluice_stats_region::later_ways);
+using LaterPaths = decltype(sluice_stats_region::later_paths);
 
 std::span<std::uint64_t> words(LaterWays& ways) {
   return {reinterpret_cast<std::uint64_t*>(&ways), sizeof ways / sizeof(std::uint64_t)};
 }
 
 std::span<const std::uint64_t> words(const LaterWays& ways) {
+  return {reinterpret_cast<const std::uint64_t*>(&ways), sizeof ways / sizeof(std::uint64_t)};
+}
+
+std::span<std::uint64_t> words(LaterPaths& ways) {
+  return {reinterpret_cast<std::uint64_t*>(&ways), sizeof ways / sizeof(std::uint64_t)};
+}
+
+std::span<const std::uint64_t> words(const LaterPaths& ways) {
   return {reinterpret_cast<const std::uint64_t*>(&ways), sizeof ways / sizeof(std::uint64_t)};
 }
 
@@ -101,6 +110,8 @@ Sample take_sample(std::vector<std::unique_ptr<ShownRegion>>& regions) {
     }
     const std::span later = words(sample.later_ways);
     for (std::size_t i = 0; i < later.size(); ++i) later[i] += words(copy.later_ways)[i];
+    const std::span paths = words(sample.later_paths);
+    for (std::size_t i = 0; i < paths.size(); ++i) paths[i] += words(copy.later_paths)[i];
     const std::span sums = words(sample.sum);
     for (const sluice_stats_shard& shard : copy.shards) {
       const std::span counters = words(shard);
@@ -115,18 +126,33 @@ Sample since(const Sample& now, const Sample& earlier, double seconds) {
   difference.seconds = seconds;
   subtract(words(difference.sum), words(earlier.sum), now.resets != earlier.resets);
   subtract(words(difference.later_ways), words(earlier.later_ways), now.resets != earlier.resets);
+  subtract(words(difference.later_paths), words(earlier.later_paths), now.resets != earlier.resets);
   subtract(difference.latencies, earlier.latencies, now.resets != earlier.resets);
   return difference;
 }
 
+namespace {
+
+template <typename AnySample>
+auto& way_at(AnySample& sample, int path, int reason) {
+  switch (sluice_stats_place_of(path, reason)) {
+    case SLUICE_STATS_IN_LATER_WAYS:
+      return sample.later_ways[path][reason - SLUICE_STATS_REASON_COUNT];
+    case SLUICE_STATS_IN_LATER_PATHS:
+      return sample.later_paths[path - SLUICE_STATS_PATH_COUNT][reason];
+    default:
+      return sample.sum.ways[path][reason];
+  }
+}
+
+}  // namespace
+
 const sluice_stats_way& way_of(const Sample& sample, int path, int reason) {
-  return reason < SLUICE_STATS_REASON_COUNT ? sample.sum.ways[path][reason]
-                                            : sample.later_ways[path][reason - SLUICE_STATS_REASON_COUNT];
+  return way_at(sample, path, reason);
 }
 
 sluice_stats_way& way_in(Sample& sample, int path, int reason) {
-  return reason < SLUICE_STATS_REASON_COUNT ? sample.sum.ways[path][reason]
-                                            : sample.later_ways[path][reason - SLUICE_STATS_REASON_COUNT];
+  return way_at(sample, path, reason);
 }
 
 sluice_stats_direction whole_direction(const sluice_stats_shard& sum, std::size_t direction) {

@@ -25,6 +25,7 @@ struct Sample {
   std::uint64_t resets = 0;  // how often the counters were set to zero; each process begins at 0
   sluice_stats_shard sum{};
   decltype(sluice_stats_region::later_ways) later_ways{};
+  decltype(sluice_stats_region::later_paths) later_paths{};
   std::vector<std::uint64_t> latencies;  // as sluice_stats_latencies lays them out; see latencies_of()
   std::array<std::uint64_t, 2> under_way{};
   std::array<std::uint64_t, 2> bytes_under_way{};

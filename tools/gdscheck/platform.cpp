@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the machine, the driver and the library say of themselves.
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -44,6 +45,12 @@ int reported_version() {
 std::string api_version() {
   const int version = reported_version();
   return fmt::format("{}.{}.{}", version / 1000, version % 1000 / 10, version % 10);
+}
+
+// Sluice's own: NVIDIA's library of that name is no use to it.
+bool rdma_library_loads() {
+  void* const library = ::dlopen("libcufile_rdma.so.1", RTLD_NOW | RTLD_LOCAL);
+  return library != nullptr && ::dlsym(library, "sluice_rdma_interface") != nullptr;
 }
 
 std::string machine_name() {
@@ -214,11 +221,12 @@ void print_driver() {
     const bool supported = (flags >> static_cast<unsigned>(row.bit) & 1U) != 0 || is_listed(row);
     fmt::print(" {:<19}: {}\n", row.name, supported ? "Supported" : "Unsupported");
   }
-  fmt::print(" {:<19}: Unsupported\n", "Userspace RDMA");
   const doctor::Platform& facts = platform();
+  const bool has_rdma_library = rdma_library_loads();
+  fmt::print(" {:<19}: {}\n", "Userspace RDMA", has_rdma_library && facts.rdma_up > 0 ? "Supported" : "Unsupported");
   fmt::print(" --Mellanox PeerDirect : {}\n", facts.peer_memory ? "Enabled" : "Disabled");
   if (version >= 1160) fmt::print(" --DmaBuf support      : {}\n", facts.dma_buf ? "Enabled" : "Disabled");
-  fmt::print(" --rdma library        : Not Loaded (libcufile_rdma.so)\n");
+  fmt::print(" --rdma library        : {} (libcufile_rdma.so)\n", has_rdma_library ? "Loaded" : "Not Loaded");
   fmt::print(" --rdma devices        : {}\n",
              facts.rdma_devices.empty() ? "Not configured" : joined(facts.rdma_devices));
   fmt::print(" --rdma_device_status  : Up: {} Down: {}\n", facts.rdma_up, facts.rdma_down);

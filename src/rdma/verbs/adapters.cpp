@@ -18,19 +18,21 @@ namespace {
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 Adapter adapters[most_adapters];
 unsigned adapter_count = 0;
-std::uint32_t forks = 0;
 bool watches_forks = false;
 Board board;
 
 // A child has the parent's adapters open and may use none of them: they are forgotten, not closed, since closing would
 // take away what the parent goes on with.
 void forget_in_child() noexcept {
-  ++forks;
+  ++board.generation;
   adapter_count = 0;
   for (unsigned slot = 0; slot < board.slots; ++slot) __atomic_store_n(&board.slot[slot].state, 0, __ATOMIC_RELAXED);
   board.slots = 0;
   ++board.changes;
-  pthread_mutex_unlock(&lock);
+  forget_links();
+  // Another thread may have held it. It is not held while the process forks: libcufile's handlers may wait for a thread
+  // that waits for it.
+  lock = PTHREAD_MUTEX_INITIALIZER;
 }
 
 bool is_open(const char* name) noexcept {
@@ -159,7 +161,7 @@ int open_adapters() noexcept {
   if (verbs == nullptr) return ENOSYS;
   if (!watches_forks) {
     watches_forks = true;
-    pthread_atfork([] { pthread_mutex_lock(&lock); }, [] { pthread_mutex_unlock(&lock); }, forget_in_child);
+    pthread_atfork(nullptr, nullptr, forget_in_child);
   }
   int count = 0;
   Device** const list = verbs->get_device_list(&count);
@@ -209,7 +211,7 @@ void visit_ports(PortVisitor visit, void* context) noexcept {
 }
 
 std::uint32_t generation() noexcept {
-  return forks;
+  return board.generation;
 }
 
 Slot* slot_of(const Port& port) noexcept {

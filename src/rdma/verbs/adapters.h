@@ -46,6 +46,9 @@ void visit_ports(PortVisitor visit, void* context) noexcept;
 // How often this process has become another one by fork: what was made before belongs to the parent.
 std::uint32_t generation() noexcept;
 
+// In a child of fork: of the parent's links nothing is kept.
+void forget_links() noexcept;
+
 // The board.
 // The slot of a port; null where it has none.
 Slot* slot_of(const Port& port) noexcept;

@@ -23,8 +23,9 @@ struct Slot {
 
 // Only grows, but for fork, which empties it. Read without a lock.
 struct Board {
-  std::uint32_t slots;    // in use; read with acquire
-  std::uint32_t changes;  // grows with each link that comes or goes
+  std::uint32_t slots;       // in use; read with acquire
+  std::uint32_t changes;     // grows with each link that comes or goes
+  std::uint32_t generation;  // grows in a child of fork: what was registered before is its parent's
   Slot slot[most_slots];
 };
 

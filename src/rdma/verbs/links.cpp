@@ -152,7 +152,7 @@ void announce_port(Slot& slot) noexcept {
   std::uint32_t links = 0;
   std::uint32_t qp = 0;
   for (const sluice_rdma_link* link = newest; link != nullptr; link = link->older) {
-    if (link->slot != &slot || link->generation != generation()) continue;
+    if (link->slot != &slot) continue;
     if (links++ == 0) qp = link->pairs[0]->number;
   }
   announce(slot, links, qp);
@@ -186,6 +186,10 @@ int connect_all(sluice_rdma_link& link, const sluice_rdma_endpoint_t* theirs) no
 }
 
 }  // namespace
+
+void forget_links() noexcept {
+  newest = nullptr;
+}
 
 }  // namespace sluice::verbs
 
@@ -245,10 +249,12 @@ void sluice_rdma_link_close(sluice_rdma_link_t* link) {
   if (link == nullptr) return;
   {
     const Locked locked;
-    // A child takes nothing away from its parent; in the list are only links of this process, or all came through fork.
-    if (link->connected) forget(*link);
+    // A child takes nothing away from its parent.
     if (link->generation == generation()) {
-      if (link->connected) announce_port(*link->slot);
+      if (link->connected) {
+        forget(*link);
+        announce_port(*link->slot);
+      }
       take_down(*link);
     }
   }

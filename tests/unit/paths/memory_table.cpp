@@ -5,6 +5,7 @@
 #include "paths/memory_path.h"
 #include "paths/p2pdma/p2pdma.h"
 #include "paths/posix.h"
+#include "paths/rdma/rdma.h"
 #include "paths/table.h"
 #include "paths/userspace.h"
 
@@ -12,11 +13,8 @@ namespace sluice::paths {
 
 namespace {
 
-constexpr std::array<const Path*, 4> lines{
-    &memory,
-    &userspace,
-    &p2pdma,
-    &posix,
+constexpr std::array<const Path*, 5> lines{
+    &memory, &rdma_path, &userspace, &p2pdma, &posix,
 };
 
 }  // namespace

@@ -59,8 +59,9 @@ TEST(PathName, ExistsForEveryPath) {
   EXPECT_STREQ(path_name(SLUICE_PATH_P2PDMA), "p2pdma");
   EXPECT_STREQ(path_name(SLUICE_PATH_NVFS), "nvfs");
   EXPECT_STREQ(path_name(SLUICE_PATH_USERSPACE), "userspace");
+  EXPECT_STREQ(path_name(SLUICE_PATH_RDMA), "rdma");
   // 7 is the largest number that this enumeration can hold in C++.
-  for (const int value : {4, 5, 6, 7}) EXPECT_EQ(path_name(static_cast<Path>(value)), nullptr) << value;
+  for (const int value : {5, 6, 7}) EXPECT_EQ(path_name(static_cast<Path>(value)), nullptr) << value;
 }
 
 TEST(PathsPage, ListsEachPathInItsOrder) {
