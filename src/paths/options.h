@@ -43,7 +43,7 @@ struct RdmaOptions {
 struct Options {
   route::Rules rules;
   facts::MachineFacts machine;
-  RdmaOptions rdma;
+  RdmaOptions rdma{};
   const config::Config* config = nullptr;  // outlives the session; none in tests of parts
   CopyMode copy_mode = CopyMode::usual;
   SmallReads small_reads = SmallReads::automatic;
