@@ -27,6 +27,11 @@ class BatchRunQueue final : public workers::Job {
 
   void run_helper(unsigned /*number*/) noexcept override {
     for (BatchTable::Pin batch = next(); batch; batch = next()) {
+      // This one may have to wait for its storage, and a worker that is still to come counts for all batches that are
+      // submitted until then: another one is to come for them.
+      if (queue_.has_waiting_besides(*batch)) {
+        static_cast<void>(workers::schedule_background(workers::Background::batches, *this, 1));
+      }
       while (batch->run_some()) {
       }
     }

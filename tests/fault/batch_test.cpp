@@ -318,6 +318,40 @@ TEST(BatchWaiters, HearOfAllThatWasBegunOrThatTheBatchIsGone) {
 }
 
 // Some entries' disk does not answer; the others' events come all the same, however many of them there are.
+// A worker that was called for the first batch, and is still to come, is not all that the second one gets.
+TEST(BatchWaiters, HearOfABatchBehindOneWhoseFileDoesNotAnswer) {
+  const ScratchFile still_file(kSize);
+  const ScratchFile file(kSize);
+  const Fd still_fd = still_file.open(O_RDONLY);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle still_handle(still_fd);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::plain, 2 * kSize);
+  for (int round = 0; round < 200; ++round) {
+    SCOPED_TRACE(::testing::Message() << "round " << round);
+    Plan faults(still_fd.get(), Direction::read, {block(), pass()});
+    Batch still(1);
+    Batch batch(1);
+    still.read(still_handle.get(), memory, kSize, 0, 0);
+    batch.read(handle.get(), memory, kSize, 0, kSize);
+    still.submit();
+    batch.submit();
+    // A thread that waited would do it itself.
+    unsigned ended = 0;
+    for (const Deadline deadline; ended == 0 && !deadline.has_passed();) {
+      timespec at_once{0, 0};
+      CUfileIOEvents_t event{};
+      ended = 1;
+      EXPECT_EQ(code(cuFileBatchIOGetStatus(batch.get(), 0, &ended, &event, &at_once)), CU_FILE_SUCCESS);
+    }
+    EXPECT_EQ(ended, 1U) << "still waiting";
+    faults.wait_until_blocked();
+    faults.release();
+    EXPECT_EQ(still.collect(), std::vector<ssize_t>{kSize});
+    if (HasFailure()) return;
+  }
+}
+
 TEST(BatchWaiters, HearOfEntriesWhoseDiskAnswersWhileAnothersDoesNot) {
   if (!available(MemoryKind::device)) GTEST_SKIP() << "no CUDA device";
   if (!reads_disks_by_ring()) GTEST_SKIP() << "no io_uring here, or a mode that does without";
