@@ -71,7 +71,7 @@ typedef enum sluice_reason {
   SLUICE_REASON_NVFS_BYTES_ELSEWHERE = 31,   /* a read was reported as done, and its bytes were not in device memory */
   SLUICE_REASON_NVFS_WRITE_LOST = 32,        /* a write was reported as done, and other bytes were in the file */
   SLUICE_REASON_NVFS_WRITES_NOT_PROVEN = 33, /* no trial write could be made: there is no place for a file of ours */
-  SLUICE_REASON_RDMA = 34,                   /* the file system's server moves the bytes by RDMA */
+  SLUICE_REASON_SERVED_BY_RDMA = 34,         /* the file system's server moves the bytes by RDMA */
   SLUICE_REASON_RDMA_NO_LIBRARY = 35,        /* RDMA is wanted, and this process has no libcufile_rdma.so.1 */
   SLUICE_REASON_RDMA_NOT_CONNECTED = 36,     /* no link to a server is connected on a port that may be used */
   SLUICE_REASON_RDMA_UNREGISTERED = 37,      /* the memory is in no registered buffer: adapters know those only */

@@ -85,7 +85,7 @@ constexpr std::array<ReasonText, SLUICE_REASON_COUNT> texts = {{
     {"nvfs_writes_not_proven",
      "No trial write could be made, since there was no place for a file of the library's own.",
      "Let the process make a file without a name in the file's folder (O_TMPFILE); raw drives are only read this way."},
-    {"rdma", "The file system has its server move the bytes by RDMA, straight to or from this memory.",
+    {"served_by_rdma", "The file system has its server move the bytes by RDMA, straight to or from this memory.",
      "None is needed; this is the direct path of a file system in user space."},
     {"rdma_no_library", "RDMA is wanted for this file, and this process has not loaded Sluice's libcufile_rdma.so.1.",
      "The file system's client connects its links by that library (docs/reference/rdma.md); set an address list for "

@@ -176,7 +176,7 @@ TEST_F(RdmaPath, TheExplanationNamesPortAndKey) {
   const Registration registration(memory);
   const Told told = explained(memory.address());
   EXPECT_EQ(told.path, "rdma");
-  EXPECT_EQ(told.reason, "rdma");
+  EXPECT_EQ(told.reason, "served_by_rdma");
   EXPECT_NE(told.detail.find("RDMA: fake1 port 2 (10.0.1.2), key by "), std::string::npos) << told.detail;
 }
 

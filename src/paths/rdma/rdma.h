@@ -9,7 +9,7 @@ namespace sluice::paths {
 // For memory of registered buffers. What the file system does not do by RDMA, the path `userspace` goes on with.
 class Rdma final : public Path {
  public:
-  constexpr Rdma() noexcept : Path({.id = SLUICE_PATH_RDMA, .taken = SLUICE_REASON_RDMA, .hands_on = true}) {}
+  constexpr Rdma() noexcept : Path({.id = SLUICE_PATH_RDMA, .taken = SLUICE_REASON_SERVED_BY_RDMA, .hands_on = true}) {}
 
   std::unique_ptr<SessionAttachment> of_session(const Options& options) const override;
   std::unique_ptr<Attachment> of_file(const File& file, SessionAttachment* session) const override;

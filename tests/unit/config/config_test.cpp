@@ -109,18 +109,19 @@ TEST(Precedence, HoldsForEveryVariable) {
   for (std::size_t i = 0; i < key_count; ++i) {
     const Key& key = keys[i];
     if (key.environment.empty()) continue;
-    const char* word = key.kind == Kind::flag             ? "1"
-                       : key.name == "sluice.api_version" ? "1190"
-                       : key.kind == Kind::number         ? "3"
-                       : key.kind == Kind::level          ? "TRACE"
-                       : key.kind == Kind::hex            ? "0x17"
-                       : key.name == "sluice.mode"        ? "plain"
-                       : key.name == "sluice.copy"        ? "engine"
-                       : key.name == "sluice.small_reads" ? "resident"
-                       : key.name == "sluice.disk_reads"  ? "sqpoll+iopoll"
-                       : key.name == "sluice.nvfs"        ? "first"
-                       : key.kind == Kind::choice         ? "high"
-                                                          : "/x";
+    const char* word = key.kind == Kind::flag              ? "1"
+                       : key.name == "sluice.api_version"  ? "1190"
+                       : key.name == "sluice.links_min_kb" ? "256"
+                       : key.kind == Kind::number          ? "3"
+                       : key.kind == Kind::level           ? "TRACE"
+                       : key.kind == Kind::hex             ? "0x17"
+                       : key.name == "sluice.mode"         ? "plain"
+                       : key.name == "sluice.copy"         ? "engine"
+                       : key.name == "sluice.small_reads"  ? "resident"
+                       : key.name == "sluice.disk_reads"   ? "sqpoll+iopoll"
+                       : key.name == "sluice.nvfs"         ? "first"
+                       : key.kind == Kind::choice          ? "high"
+                                                           : "/x";
     Pretended machine;
     machine.set(std::string(key.environment), word);
     const Config config = machine.read();
@@ -191,8 +192,8 @@ TEST(Policy, BindsWhatDiffersFromTheStockFileAndWhatIsSaidElsewhere) {
 
 TEST(Policy, NotesKeysThatChangeNothingOnceSomebodyWantsThem) {
   Pretended machine;
-  machine.write(R"({"properties": {"rdma_topN_ranks": 2, "rdma_dynamic_routing": false, "io_batchsize": 3}})");
-  EXPECT_THAT(notes_at(machine.read(), LogLevel::info), ElementsAre(HasSubstr("properties.rdma_topN_ranks")));
+  machine.write(R"({"properties": {"rdma_max_backup_devices": 2, "rdma_dynamic_routing": false, "io_batchsize": 3}})");
+  EXPECT_THAT(notes_at(machine.read(), LogLevel::info), ElementsAre(HasSubstr("properties.rdma_max_backup_devices")));
 }
 
 TEST(OwnKeys, DoWhatTheirVariablesDo) {

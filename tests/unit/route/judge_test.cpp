@@ -128,10 +128,11 @@ std::string name(Reason reason) {
   return reason_text(reason) != nullptr ? reason_text(reason)->name : "?";
 }
 
-// All that a decision can give, where sluice.nvfs is off and no link of RDMA is there (tests/rdma). What a transfer comes to in mid-way is no decision.
+// All that a decision can give, where sluice.nvfs is off and no link of RDMA is there (tests/rdma). What a transfer
+// comes to in mid-way is no decision.
 bool can_be_decided(Reason reason) {
   const bool of_nvfs = reason >= SLUICE_REASON_NVFS_NOT_LOADED && reason <= SLUICE_REASON_NVFS_WRITES_NOT_PROVEN;
-  const bool of_rdma = reason >= SLUICE_REASON_RDMA && reason <= SLUICE_REASON_RDMA_WRITES_OFF;
+  const bool of_rdma = reason >= SLUICE_REASON_SERVED_BY_RDMA && reason <= SLUICE_REASON_RDMA_WRITES_OFF;
   return reason != SLUICE_REASON_STOPPED_IN_FLIGHT && !of_nvfs && !of_rdma;
 }
 
