@@ -51,7 +51,7 @@ class Wheel(TestCase):
         for name in ("lib/libcufile.so.0", "lib/libcufile_rdma.so.1", "softgpu/libcuda.so.1"):
             data = bytearray((BUILD / name).read_bytes()[:4096])
             data[18:20] = (183).to_bytes(2, "little")  # e_machine
-            (build / name).parent.mkdir(parents=True)
+            (build / name).parent.mkdir(parents=True, exist_ok=True)
             (build / name).write_bytes(data)
         done = subprocess.run([sys.executable, "-B", str(HERE.parent / "build_wheel.py"), "--build", str(build), "--out",
                                str(self.folder)], capture_output=True, text=True, check=False)

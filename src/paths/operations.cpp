@@ -160,7 +160,8 @@ struct CallThreads {
 void CallThread::run() noexcept {
   for (;;) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return is_asked_; });
+    // With a time, since wait() without one is a function of libstdc++ that those of before 2022 lack.
+    while (!is_asked_) changed_.wait_for(lock, std::chrono::hours(1));
     is_asked_ = false;
     const Operation operation = operation_;
     // What has waited too long to begin is not begun.

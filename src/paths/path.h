@@ -142,8 +142,9 @@ class Path {
   virtual std::optional<route::Reason> refuses(const Facts& facts) const noexcept = 0;
   // How it wants a request cut that it takes.
   virtual route::Cutting cutting(const Facts& facts) const noexcept = 0;
-  // It refuses with SLUICE_REASON_NOT_PROVEN or _RDMA_NOT_TRIED, and a trial may change that: makes or awaits it, on the calling thread.
-  // The descriptor is the file's. Not from within an order that DeviceSide keeps: a trial copies on streams of our own.
+  // It refuses with SLUICE_REASON_NOT_PROVEN or _RDMA_NOT_TRIED, and a trial may change that: makes or awaits it, on
+  // the calling thread. The descriptor is the file's. Not from within an order that DeviceSide keeps: a trial copies on
+  // streams of our own.
   virtual void try_out(const Ends& ends, Need need) const noexcept;
   // Does move() itself ask whether the descriptor is still the file's?
   virtual bool checks_descriptor(const Ends& ends, base::Direction direction, std::uint64_t length) const noexcept;

@@ -19,10 +19,20 @@ bool has_whole_blocks(const route::Segments& segments) noexcept {
                      [](const route::Segment& segment) { return segment.carry == route::SegmentMode::direct; });
 }
 
+// By a trial.
+bool may_change(std::optional<Reason> refusal) noexcept {
+  switch (refusal.value_or(unconcerned)) {
+    case SLUICE_REASON_NOT_PROVEN:
+    case SLUICE_REASON_RDMA_NOT_TRIED:
+      return true;
+    default:
+      return false;
+  }
+}
+
 std::optional<Reason> refusal_of(const Path& path, const Facts& facts, const Trying& trying) noexcept {
   const std::optional<Reason> refusal = path.refuses(facts);
-  const bool may_change = refusal == SLUICE_REASON_NOT_PROVEN || refusal == SLUICE_REASON_RDMA_NOT_TRIED;
-  if (!may_change || trying.ends == nullptr) return refusal;
+  if (!may_change(refusal) || trying.ends == nullptr) return refusal;
   // A descriptor that belongs to another file by now would tell of that one's storage.
   if (!trying.ends->now.finds_the_file()) return refusal;
   path.try_out(*trying.ends, trying.need);

@@ -83,7 +83,7 @@ class Case:
 # The folders that decide for a path and prove it, and those that move bytes between files and memory.
 DECIDING = ("facts", "paths", "route", "topology")
 MOVING = ("io", "paths", "staging", "stream", "transfer", "workers")
-EVERYTHING = (*DECIDING, *MOVING, "api", "base", "batch", "config", "gpu", "observe", "process", "rdma", "request")
+EVERYTHING = (*DECIDING, *MOVING, "api", "base", "batch", "config", "gpu", "observe", "plan", "process", "rdma", "request")
 
 
 def topology_case(name, what, expectation, topology, drives=(GPU0, PLN0), core=False, **settings):

@@ -76,16 +76,16 @@ def test_gdscheck_spells_values_as_scripts_know_them():
 def test_gdscheck_tells_of_every_key_who_said_it_and_what_comes_of_it():
     with scratch() as folder:
         variables = with_file(folder, {"execution": {"max_io_threads": 7, "max_io_queue_depth": 128},
-                                       "properties": {"rdma_topN_ranks": 3}})
+                                       "properties": {"rdma_io_retry_count": 3}})
         text = report("-p", "-v", SLUICE_VERIFY="1", **variables).stdout
     rows = "\n".join(section(text, "SLUICE CONFIGURATION:"))
     for part in ("configuration file : " + variables["CUFILE_ENV_PATH_JSON"],
                  " execution.max_io_threads : 7  [file line 3; reported]",
                  " execution.max_io_queue_depth : 128  [file line 4, the stock value; reported]",
-                 " properties.rdma_topN_ranks : 3  [file line 7; accepted, changes nothing]",
+                 " properties.rdma_io_retry_count : 3  [file line 7; accepted, changes nothing]",
                  " sluice.verify : true  [environment; obeyed]",
                  " properties.io_batchsize : 128  [default; obeyed]",
-                 " note: properties.rdma_topN_ranks is accepted and changes nothing here"):
+                 " note: properties.rdma_io_retry_count is accepted and changes nothing here"):
         contains(rows, part)
     contains("\n".join(section(text, "ENVIRONMENT:")), " SLUICE_VERIFY : 1")
 

@@ -62,7 +62,7 @@ Verdict a_descriptor_is_the_memory() {
   Ptr before = 0;
   Ptr pointer = 0;
   AND_THAT(cuMemAlloc_v2(&before, size) == cuda::success && cuMemAlloc_v2(&pointer, size) == cuda::success);
-  AND_THAT(cuMemsetD8_v2(pointer + page, 0x5a, page) == cuda::success);
+  AND_THAT(cuMemsetD8_v2(pointer + page, 0x5a, page) == cuda::success && cuCtxSynchronize() == cuda::success);
   int descriptor = -1;
   AND_THAT(cuMemGetHandleForAddressRange(&descriptor, pointer + 1, page, dma_buf, 0) == cuda::error_invalid_value);
   AND_THAT(cuMemGetHandleForAddressRange(&descriptor, pointer, size + page, dma_buf, 0) == cuda::error_invalid_value);
