@@ -26,8 +26,8 @@ def jobs(top, c, cxx, generated):
     for folder, search in (("src", inside), ("softgpu", [f"-I{top / 'softgpu'}", *inside]),
                            ("tools", [f"-I{top / 'tools'}"]), ("bench", [f"-I{top / 'bench'}"])):
         for header in project.files(top, [folder], {".h"}):
-            # What judges machines rests on the library's own readers (layers.py).
-            more = inside if header.as_posix().startswith("tools/doctor/") else []
+            # What judges machines, and draws them, rests on the library's own readers (layers.py).
+            more = inside if header.as_posix().startswith(("tools/doctor/", "tools/topology_view/")) else []
             yield header, "C++20", [*private, *search, *more]
 
 
