@@ -30,8 +30,8 @@ inline void relax() noexcept {
 #endif
 }
 
-// The line of memory that holds this address, in which nobody else has a part from then on, as long as nobody asks for
-// it. Any address will do: where there is no memory, nothing happens.
+// The line of memory that holds this address, fetched for this processor alone, until another asks for it. Any address
+// will do: where there is no memory, nothing happens.
 inline void fetch_to_write(const void* address) noexcept {
 #if defined(__x86_64__)
   // What the compiler's own makes without -mprfchw is for reading alone.

@@ -38,7 +38,7 @@ bool environment_says(const char* name, const char* value) {
 class Lending : public DeviceTest {
  protected:
   void SetUp() override {
-    if (std::getenv("SLUICE_LINKS") == nullptr) GTEST_SKIP() << "no run of lending";
+    if (std::getenv("SLUICE_LINKS") == nullptr) GTEST_SKIP() << "SLUICE_LINKS is not set: no GPU lends its link";
     DeviceTest::SetUp();
     if (IsSkipped()) return;
     ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
@@ -97,7 +97,7 @@ class Lending : public DeviceTest {
 TEST_F(Lending, AskedForWithoutNamesTakesOnlyGpusThatTheProcessWorksWith) {
   if (!environment_says("SLUICE_LINKS", "lend") || cuda()->devices < 2 ||
       environment_says("SLUICE_SOFTGPU_PEER", "0")) {
-    GTEST_SKIP() << "not this run";
+    GTEST_SKIP() << "wants SLUICE_LINKS=lend, and two devices that reach each other";
   }
   if (is_active(1)) GTEST_SKIP() << "device 1 is in use already";
   const ScratchFile file(8 * kMebibyte);
@@ -178,7 +178,9 @@ TEST_F(Lending, EveryGpuMayBeTheTarget) {
 }
 
 TEST_F(Lending, ANeighbourThatIsResetCostsNothing) {
-  if (!lends() || cuda()->devices < 3) GTEST_SKIP() << "nobody lends in this run";
+  if (!lends() || cuda()->devices < 3) {
+    GTEST_SKIP() << "wants lending, and three devices";
+  }
   const ScratchFile file(8 * kMebibyte);
   const Fd fd = file.open(O_RDONLY);
   const Handle handle(fd);
@@ -195,7 +197,9 @@ TEST_F(Lending, ANeighbourThatIsResetCostsNothing) {
 
 // One hardware queue: our stream there stands behind the program's.
 TEST_F(Lending, ANeighbourThatDoesNotGetToItIsRelieved) {
-  if (!lends() || !environment_says("SLUICE_SOFTGPU_QUEUES", "1")) GTEST_SKIP() << "not this run";
+  if (!lends() || !environment_says("SLUICE_SOFTGPU_QUEUES", "1")) {
+    GTEST_SKIP() << "wants lending, and SLUICE_SOFTGPU_QUEUES=1";
+  }
   const ScratchFile file(24 * kMebibyte);  // more than all staging buffers have room for
   const Fd fd = file.open(O_RDONLY);
   const Handle handle(fd);

@@ -149,7 +149,7 @@ const char* const show_lesson =
     "environment,\n"
     "\"profile\": {\"cufile_stats\": 3} in its cufile.json, or cuFileSetStatsLevel(3). It takes no part in being "
     "looked at.\n"
-    "Whoever asks has to be its user or root.\n"
+    "Only its user and root may ask.\n"
     "\n"
     "Exit status: 0; 1 when there is nothing to see; 2 when the command line is not understood.";
 

@@ -107,7 +107,7 @@ Answer try_to_ask(const ExplainOptions& options, const std::string& path) {
   }
 }
 
-// What a profile has chosen because nobody else did: key and value, as cufile.json spells them.
+// What a profile has chosen, where no file, variable or call has: key and value, as cufile.json spells them.
 std::vector<std::pair<std::string, std::string>> measured_settings() {
   std::vector<std::pair<std::string, std::string>> found;
   const auto look = [](const sluice_setting_t* shown, void* context) {

@@ -130,7 +130,7 @@ inline constexpr const char* stats_lesson =
     "Of a process that runs already, by its number: its statistics, on stdout. It has to run on this library with "
     "statistics\n"
     "of level 1 or more (SLUICE_STATS=3 in its environment, \"profile\": {\"cufile_stats\": 3} in its cufile.json, or\n"
-    "cuFileSetStatsLevel(3)), and takes no part in being looked at. Whoever asks has to be its user or root. Exit "
+    "cuFileSetStatsLevel(3)), and takes no part in being looked at. Only its user and root may ask. Exit "
     "status: 0;\n"
     "1 when there is nothing to see.\n"
     "\n"

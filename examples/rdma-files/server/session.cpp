@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <exception>
 #include <system_error>
 
 namespace rdma_files {
@@ -36,6 +37,8 @@ void Session::run(const Secret& secret) {
     // The usual end is that the client has gone.
     if (error.code().value() != ECONNRESET)
       std::fprintf(stderr, "rdma-files-server: a session ends: %s\n", error.what());
+  } catch (const std::exception& error) {  // no memory, say: the other sessions go on
+    std::fprintf(stderr, "rdma-files-server: a session ends: %s\n", error.what());
   }
   socket_->shut_down();
   links_.clear();
