@@ -40,7 +40,7 @@ TEST_F(SickStorage, KeepsNoProcessFromEnding) {
   }
   close(input[0]);
   close(output[1]);
-  EXPECT_TRUE(ward_->withholds(4));
+  EXPECT_TRUE(ward_->withholds(4)) << ward_->condition().withheld << " requests";
   until_closed.reset();
   pollfd ready{told.get(), POLLIN, 0};
   constexpr int most_ms = 10'000;
