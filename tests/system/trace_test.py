@@ -373,7 +373,7 @@ def test_bpftrace_answers_the_questions_of_the_guide():
                     until(is_watched)
                     if watcher.poll() is not None:
                         skip(f"this kernel takes no static probes: {out.read_text().strip().splitlines()[-1:]}")
-                    started.do("read 20", "fail 3")
+                    started.do("read 20", "fail 3", "write 1")
                     watcher.send_signal(signal.SIGINT)
                     watcher.wait(timeout=60)
             finally:
