@@ -78,7 +78,7 @@ typedef enum sluice_reason {
   SLUICE_REASON_RDMA_NOT_TRIED = 38,         /* no adapter has been asked to register this memory so far */
   SLUICE_REASON_RDMA_NO_KEY = 39,            /* no adapter registers this memory */
   SLUICE_REASON_RDMA_REVOKED = 40,           /* an operation did not answer in time, and the buffer's key was revoked */
-  SLUICE_REASON_RDMA_REFUSED = 41,           /* the file system answered that it does not do this by RDMA */
+  SLUICE_REASON_RDMA_REFUSED = 41,           /* the file system does not do this by RDMA, or names no port in time */
   SLUICE_REASON_RDMA_WRITES_OFF = 42,        /* gds_rdma_write_support is off */
   SLUICE_REASON_COUNT = 43
 } sluice_reason_t;

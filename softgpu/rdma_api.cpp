@@ -33,7 +33,9 @@ CUresult cuMemGetHandleForAddressRange(void* handle, Ptr pointer, std::size_t si
     const Device& device = device_of(allocation->device);
     require(type == dma_buf_type && device.knobs().dma_buf == exports, cuda::error_not_supported);
     require(pointer % host_page_bytes == 0 && size % host_page_bytes == 0);
-    require(size <= allocation->end() - pointer);
+    // The last page may have more than the allocation: programs export whole pages.
+    const std::uint64_t end = (allocation->end() + host_page_bytes - 1) / host_page_bytes * host_page_bytes;
+    require(size <= end - pointer);
     const std::byte* const bytes = allocation->bytes + (pointer - allocation->start);
     const DeviceMemory& memory = machine().devices[static_cast<std::size_t>(allocation->device)]->memory();
     require(memory.holds(bytes), cuda::error_not_supported);

@@ -32,15 +32,70 @@ OperationAnswer answer_of(ssize_t count, int error, std::size_t size) noexcept {
   return {static_cast<ssize_t>(std::min(static_cast<std::size_t>(count), size))};
 }
 
-OperationAnswer call(const CUfileFSOps_t& operations, void* handle, const Operation& operation, char* memory) noexcept {
+// One call of a file system's, and what it answers.
+struct Call {
+  enum class Kind : std::uint8_t { move, device_list, device_priority };
+  Kind kind = Kind::move;
+  CUfileFSOps_t operations{};  // a copy: a call may begin when its handle is gone
+  void* handle = nullptr;
+  Operation operation{};  // of a priority: the range
+  sockaddr_t port{};      // of a priority
+};
+struct CallAnswer {
+  OperationAnswer moved{0};
+  ListAnswer list{};
+  PriorityAnswer priority{};
+  bool late = false;
+};
+
+CallAnswer late_answer() noexcept {
+  CallAnswer answer;
+  answer.moved = {-1, ETIMEDOUT, true};
+  answer.list.late = answer.priority.late = answer.late = true;
+  return answer;
+}
+CallAnswer failed_answer(int error) noexcept {
+  CallAnswer answer;
+  answer.moved = {-1, error};
+  return answer;
+}
+
+OperationAnswer moved_by(const Call& asked, char* memory) noexcept {
+  const Operation& operation = asked.operation;
   cufileRDMAInfo_t info{SLUICE_RDMA_TOKEN_VERSION, SLUICE_RDMA_TOKEN_LENGTH, operation.token};
   cufileRDMAInfo_t* const described = operation.token != nullptr ? &info : nullptr;
   const auto at = static_cast<off_t>(operation.at);
   errno = 0;
   const ssize_t count = operation.direction == base::Direction::read
-                            ? operations.read(handle, memory, operation.size, at, described)
-                            : operations.write(handle, memory, operation.size, at, described);
+                            ? asked.operations.read(asked.handle, memory, operation.size, at, described)
+                            : asked.operations.write(asked.handle, memory, operation.size, at, described);
   return answer_of(count, errno, operation.size);
+}
+
+CallAnswer make_call(const Call& asked, char* memory) noexcept {
+  CallAnswer answer;
+  switch (asked.kind) {
+    case Call::Kind::move:
+      answer.moved = moved_by(asked, memory);
+      break;
+    case Call::Kind::device_list: {
+      sockaddr_t* addresses = nullptr;
+      answer.list.count = asked.operations.getRDMADeviceList(asked.handle, &addresses);
+      answer.list.addresses = addresses;
+      break;
+    }
+    case Call::Kind::device_priority: {
+      sockaddr_t port = asked.port;
+      answer.priority.priority = asked.operations.getRDMADevicePriority(asked.handle, memory, asked.operation.size,
+                                                                        static_cast<off_t>(asked.operation.at), &port);
+      break;
+    }
+  }
+  return answer;
+}
+
+char* memory_of(const Operation& operation) noexcept {
+  return reinterpret_cast<char*>(operation.address);  // NOLINT(performance-no-int-to-ptr)
 }
 
 // One call at a time. The caller may leave; the thread then goes back to the others once the operation has returned.
@@ -71,34 +126,21 @@ class CallThread {
   }
 
   // Answers late when the operation has not returned by then: then it is not the caller's any more.
-  OperationAnswer ask(const CUfileFSOps_t& operations, void* handle, const Operation& operation,
-                      std::chrono::milliseconds limit) noexcept {
+  CallAnswer ask(const Call& wanted, std::chrono::milliseconds limit) noexcept {
     const auto end = std::chrono::steady_clock::now() + limit;
     std::unique_lock lock(mutex_);
-    operations_ = &operations;
-    handle_ = handle;
-    operation_ = operation;
-    auto* const memory = reinterpret_cast<char*>(operation.address);  // NOLINT(performance-no-int-to-ptr)
-    const bool writes = operation.direction == base::Direction::write;
-    if (operation.token != nullptr) {
-      std::memcpy(token_.data(), operation.token, token_.size());
-      operation_.token = token_.data();
-    } else {
-      operation_.size = std::min(operation.size, most_in_host_memory);
-      if (!bytes_) bytes_.reset(new (std::nothrow) char[most_in_host_memory]);
-      if (!bytes_) return {-1, ENOMEM};
-      if (writes) std::memcpy(bytes_.get(), memory, operation_.size);
-    }
+    asked_ = wanted;
+    if (wanted.kind == Call::Kind::move && !takes_over(wanted.operation)) return failed_answer(ENOMEM);
     state_ = State::idle;
     is_asked_ = true;
     changed_.notify_all();
     if (!changed_.wait_until(lock, end, [this] { return state_ == State::answered; })) {
       state_ = State::left;
-      return {-1, ETIMEDOUT, true};
+      return late_answer();
     }
     state_ = State::idle;
-    if (operation.token == nullptr && !writes && answer_.count > 0) {
-      std::memcpy(memory, bytes_.get(), static_cast<std::size_t>(answer_.count));
+    if (has_own_memory() && wanted.operation.direction == base::Direction::read && answer_.moved.count > 0) {
+      std::memcpy(memory_of(wanted.operation), bytes_.get(), static_cast<std::size_t>(answer_.moved.count));
     }
     return answer_;
   }
@@ -108,16 +150,32 @@ class CallThread {
 
   void run() noexcept;
 
+  // The text, or the bytes: nothing of the caller's is needed afterwards. False: there is no memory.
+  bool takes_over(const Operation& operation) noexcept {
+    if (operation.token != nullptr) {
+      std::memcpy(token_.data(), operation.token, token_.size());
+      asked_.operation.token = token_.data();
+      return true;
+    }
+    asked_.operation.size = std::min(operation.size, most_in_host_memory);
+    if (!bytes_) bytes_.reset(new (std::nothrow) char[most_in_host_memory]);
+    if (!bytes_) return false;
+    if (operation.direction == base::Direction::write) {
+      std::memcpy(bytes_.get(), memory_of(operation), asked_.operation.size);
+    }
+    return true;
+  }
+  // Where the caller's memory may not be touched late, the thread's is.
+  bool has_own_memory() const noexcept { return asked_.kind == Call::Kind::move && asked_.operation.token == nullptr; }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_asked_ = false;
   State state_ = State::idle;
-  const CUfileFSOps_t* operations_ = nullptr;
-  void* handle_ = nullptr;
-  Operation operation_{};
+  Call asked_{};
   std::array<char, SLUICE_RDMA_TOKEN_LENGTH + 1> token_{};
   std::unique_ptr<char[]> bytes_;
-  OperationAnswer answer_{0};
+  CallAnswer answer_{};
 };
 
 // All threads of one process; a child of fork has none and begins anew. Never destroyed.
@@ -163,15 +221,12 @@ void CallThread::run() noexcept {
     // With a time, since wait() without one is a function of libstdc++ that those of before 2022 lack.
     while (!is_asked_) changed_.wait_for(lock, std::chrono::hours(1));
     is_asked_ = false;
-    const Operation operation = operation_;
+    const Call asked = asked_;
+    char* const memory = has_own_memory() ? bytes_.get() : memory_of(asked.operation);
     // What has waited too long to begin is not begun.
     const bool is_wanted = state_ != State::left;
     lock.unlock();
-    auto* const memory = operation.token != nullptr
-                             ? reinterpret_cast<char*>(operation.address)  // NOLINT(performance-no-int-to-ptr)
-                             : bytes_.get();
-    const OperationAnswer answer =
-        is_wanted ? call(*operations_, handle_, operation, memory) : OperationAnswer{-1, ECANCELED};
+    const CallAnswer answer = is_wanted ? make_call(asked, memory) : failed_answer(ECANCELED);
     lock.lock();
     answer_ = answer;
     if (state_ == State::left) {
@@ -185,21 +240,34 @@ void CallThread::run() noexcept {
   }
 }
 
+// By a thread where there is a limit. `none`: what a call is answered that gets no thread.
+CallAnswer call(const Call& asked, const Options& options, const CallAnswer& none) noexcept {
+  const std::uint32_t limit = options.rdma.operation_limit_ms;
+  if (limit == 0) return make_call(asked, memory_of(asked.operation));
+  CallThreads* const threads = CallThreads::of_this_process();
+  CallThread* const thread = threads != nullptr ? threads->take() : nullptr;
+  if (thread == nullptr) return none;
+  const CallAnswer answer = thread->ask(asked, std::chrono::milliseconds(limit));
+  if (!answer.late) threads->give_back(*thread);
+  return answer;
+}
+
 }  // namespace
 
 OperationAnswer call_operation(const Ends& ends, const Operation& operation) noexcept {
-  const CUfileFSOps_t& operations = *ends.file.operations;
-  const std::uint32_t limit = ends.file.options.rdma.operation_limit_ms;
-  if (limit == 0) {
-    return call(operations, ends.handle, operation,
-                reinterpret_cast<char*>(operation.address));  // NOLINT(performance-no-int-to-ptr)
-  }
-  CallThreads* const threads = CallThreads::of_this_process();
-  CallThread* const thread = threads != nullptr ? threads->take() : nullptr;
-  if (thread == nullptr) return {-1, EAGAIN};
-  const OperationAnswer answer = thread->ask(operations, ends.handle, operation, std::chrono::milliseconds(limit));
-  if (!answer.late) threads->give_back(*thread);
-  return answer;
+  const File& file = ends.file;
+  return call({Call::Kind::move, *file.operations, ends.handle, operation, {}}, file.options, failed_answer(EAGAIN))
+      .moved;
+}
+
+ListAnswer call_device_list(const File& file, void* handle) noexcept {
+  return call({Call::Kind::device_list, *file.operations, handle, {}, {}}, file.options, late_answer()).list;
+}
+
+PriorityAnswer call_device_priority(const Ends& ends, const Operation& range, const sockaddr_t& port) noexcept {
+  const File& file = ends.file;
+  return call({Call::Kind::device_priority, *file.operations, ends.handle, range, port}, file.options, late_answer())
+      .priority;
 }
 
 }  // namespace sluice::paths

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call of an operation that came with a handle. Where the session bounds how long it may take
+// Calls of the operations that came with a handle. Where the session bounds how long one may take
 // (sluice.operation_timeout_ms) it is made by a thread of its own, which is left to itself when time is up.
 #pragma once
 
@@ -27,5 +27,20 @@ struct OperationAnswer {
 // An operation that is late does not reach host memory of the caller's any more: bounded ones get memory of their
 // thread's, and so at most 1 MiB at a time. What a token names is the caller's to take back.
 OperationAnswer call_operation(const Ends& ends, const Operation& operation) noexcept;
+
+// getRDMADeviceList, which is there. Late, or without a thread: nothing is known, and what it answers then is dropped.
+struct ListAnswer {
+  int count = 0;
+  const sockaddr_t* addresses = nullptr;  // the file system's own
+  bool late = false;
+};
+ListAnswer call_device_list(const File& file, void* handle) noexcept;
+
+// getRDMADevicePriority, which is there, of this range and the port with this address.
+struct PriorityAnswer {
+  int priority = -1;
+  bool late = false;
+};
+PriorityAnswer call_device_priority(const Ends& ends, const Operation& range, const sockaddr_t& port) noexcept;
 
 }  // namespace sluice::paths

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "base/unique_fd.h"
@@ -40,7 +39,7 @@ struct Exported {
   std::string why_not;
 };
 
-// Whole pages around the range, as far as the allocation goes: the driver exports nothing else.
+// Whole pages around the range: the driver exports nothing else, also where the allocation ends inside of one.
 Exported export_range(const facts::BufferFacts& memory, std::uint64_t address, std::uint64_t length) {
   const gpu::CudaApi* const driver = gpu::driver();
   if (driver == nullptr || driver->mem_handle_for_range == nullptr ||
@@ -48,12 +47,8 @@ Exported export_range(const facts::BufferFacts& memory, std::uint64_t address, s
     return {{}, 0, "the driver exports no dma-buf of this device"};
   }
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  std::uint64_t begin = address / page * page;
-  std::uint64_t end = (address + length + page - 1) / page * page;
-  if (memory.size != 0) {
-    begin = std::max(begin, memory.base);
-    end = std::max(address + length, std::min(end, memory.base + memory.size));
-  }
+  const std::uint64_t begin = address / page * page;
+  const std::uint64_t end = (address + length + page - 1) / page * page;
   const gpu::Session session(memory);
   int descriptor = -1;
   const int answer = driver->mem_handle_for_range(&descriptor, begin, end - begin, dma_buf_descriptor, 0);

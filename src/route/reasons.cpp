@@ -102,7 +102,7 @@ constexpr std::array<ReasonText, SLUICE_REASON_COUNT> texts = {{
      "memory."},
     {"rdma_revoked", "An operation of the file system's did not answer in time, so the key that it had was revoked.",
      "Register the buffer anew, and look at the file system's server; sluice.operation_timeout_ms is the time."},
-    {"rdma_refused", "The file system answered that it does not do this by RDMA.",
+    {"rdma_refused", "The file system answered that it does not do this by RDMA, or did not say by which port.",
      "Look at the file system's own log; it is asked again after a while."},
     {"rdma_writes_off", "The property gds_rdma_write_support is off, which keeps writes from RDMA.",
      "Switch gds_rdma_write_support on."},

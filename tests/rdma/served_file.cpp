@@ -99,6 +99,7 @@ struct Calls {
 
   static int list(void* /*handle*/, sockaddr_t** addresses) {
     ++served->lists_asked;
+    if (served->before_list) served->before_list();
     served->addresses_.clear();
     for (const std::string& one : served->list) served->addresses_.push_back(address_of(one));
     *addresses = served->addresses_.data();
@@ -107,6 +108,7 @@ struct Calls {
 
   static int priority(void* /*handle*/, char* /*buffer*/, size_t /*size*/, off_t /*offset*/, sockaddr_t* address) {
     ++served->priorities_asked;
+    if (served->before_priority) served->before_priority();
     const auto found = std::find(served->ranked.begin(), served->ranked.end(), text_of(*address));
     return found == served->ranked.end() ? -1 : static_cast<int>(found - served->ranked.begin());
   }

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <functional>
+#include <future>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -16,6 +17,25 @@
 #include "support/random.h"
 
 namespace sluice::rdma_test {
+
+// An operation that does not return until it is let go.
+class Hang {
+ public:
+  // What the operation does.
+  void here() {
+    let_go_.get_future().wait();
+    over_.set_value();
+  }
+  // Returns once the operation goes on.
+  void end() {
+    let_go_.set_value();
+    over_.get_future().wait();
+  }
+
+ private:
+  std::promise<void> let_go_;
+  std::promise<void> over_;
+};
 
 struct ServedFile {
   ServedFile();
@@ -36,6 +56,9 @@ struct ServedFile {
   int fail_at = -1;             // with this many operations with a text behind it
   // Instead of moving anything, where it is set; told of the text.
   std::function<ssize_t(const sluice_rdma_token_t&)> instead;
+  // Before getRDMADeviceList and getRDMADevicePriority answer, where they are set.
+  std::function<void()> before_list;
+  std::function<void()> before_priority;
   std::vector<std::string> list;              // what getRDMADeviceList gives
   std::vector<std::string> ranked;            // by priority, best first; what is not in it has none
   std::vector<sluice_rdma_token_t> tokens();  // of all operations with one

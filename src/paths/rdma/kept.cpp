@@ -2,6 +2,7 @@
 #include "paths/rdma/kept.h"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 
 #include <algorithm>
@@ -10,6 +11,8 @@
 
 #include "facts/root.h"
 #include "gpu/memory.h"
+#include "observe/log.h"
+#include "paths/operations.h"
 #include "topology/routing.h"
 #include "topology/told.h"
 
@@ -114,11 +117,11 @@ bool RdmaFile::must_ask(const File& file, const verbs::Board& board) const noexc
 
 void RdmaFile::ask(const File& file, void* handle, const verbs::Board& board) {
   const std::uint64_t changes = std::uint64_t{changes_of(board)} + 1;
-  sockaddr_t* addresses = nullptr;
-  const int count = file.operations->getRDMADeviceList(handle, &addresses);
+  const ListAnswer list = call_device_list(file, handle);
+  if (list.late) return leave_alone("getRDMADeviceList", file.options.rdma.operation_limit_ms);
   // No list of its own: any.
   std::uint32_t mask = ~0U;
-  if (count > 0 && addresses != nullptr) mask = allowed(board, texts_of(addresses, count));
+  if (list.count > 0 && list.addresses != nullptr) mask = allowed(board, texts_of(list.addresses, list.count));
   listed_.store(changes << 32U | mask, std::memory_order_release);
 }
 
@@ -132,6 +135,18 @@ void RdmaFile::leave_alone() noexcept {
   const std::int64_t pause = again ? std::min(2 * pause_.load(std::memory_order_relaxed), longest_pause) : second;
   pause_.store(pause, std::memory_order_relaxed);
   until_.store(now() + pause, std::memory_order_relaxed);
+}
+
+void RdmaFile::leave_alone(const char* operation, std::uint32_t limit_ms) noexcept {
+  leave_alone();
+  try {
+    observe::log(
+        config::LogLevel::error, "rdma",
+        fmt::format("{} of a file system's has not answered within {} ms: for a while it is not asked, and its "
+                    "files go through host memory",
+                    operation, limit_ms));
+  } catch (...) {  // NOLINT(bugprone-empty-catch): it is left alone, which is what counts
+  }
 }
 
 }  // namespace sluice::paths

@@ -54,12 +54,15 @@ class RdmaFile final : public Attachment {
   // was asked: nothing else counts until then.
   std::uint32_t usable(const verbs::Board& board) const noexcept;
   bool must_ask(const File& file, const verbs::Board& board) const noexcept;
-  // Asks the file system for its list. Control plane: its answer is taken anew when links have come or gone.
+  // Asks the file system for its list. Control plane: its answer is taken anew when links have come or gone. One that
+  // does not answer in time is left alone.
   void ask(const File& file, void* handle, const verbs::Board& board);
 
-  // The file system has refused RDMA: for a while it is not asked for it, each time for longer.
+  // The file system has refused RDMA, or not answered: for a while it is not asked for it, each time for longer.
   bool is_left_alone() const noexcept;
   void leave_alone() noexcept;
+  // The same, since this operation has not answered in time; the log tells.
+  void leave_alone(const char* operation, std::uint32_t limit_ms) noexcept;
   void went_well() noexcept {
     if (until_.load(std::memory_order_relaxed) != 0) until_.store(0, std::memory_order_relaxed);
   }

@@ -126,22 +126,36 @@ class ByServer {
     count = rdma::keep_nearest({all.data(), count}, options.nearest);
     if (count == 0) return std::nullopt;
     const std::span<Candidate> candidates(all.data(), count);
-    if (count > 1 && ends_.file.operations->getRDMADevicePriority != nullptr) {
-      for (Candidate& candidate : candidates) candidate.priority = priority_of(candidate.slot, done);
+    if (count > 1 && ends_.file.operations->getRDMADevicePriority != nullptr && !rank(candidates, done)) {
+      return std::nullopt;
     }
     return candidates[rdma::choose(candidates, options.balance, turns.fetch_add(1, std::memory_order_relaxed))].slot;
   }
 
-  int priority_of(unsigned slot, std::uint64_t done) const noexcept {
+  // Asks the file system for each one's priority. False: it does not answer, and is left alone.
+  bool rank(std::span<Candidate> candidates, std::uint64_t done) const noexcept {
+    for (Candidate& candidate : candidates) {
+      const PriorityAnswer answer = priority_of(candidate.slot, done);
+      if (answer.late) {
+        file_.leave_alone("getRDMADevicePriority", ends_.file.options.rdma.operation_limit_ms);
+        return false;
+      }
+      candidate.priority = answer.priority;
+    }
+    return true;
+  }
+
+  PriorityAnswer priority_of(unsigned slot, std::uint64_t done) const noexcept {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     ::inet_pton(AF_INET, client_.board->slot[slot].port.address, &address.sin_addr);
     sockaddr_t told;
     static_assert(sizeof told == sizeof address);
     std::memcpy(&told, &address, sizeof told);
-    auto* const memory = reinterpret_cast<char*>(item_.piece.address + done);  // NOLINT(performance-no-int-to-ptr)
-    return ends_.file.operations->getRDMADevicePriority(ends_.handle, memory, item_.piece.length - done,
-                                                        static_cast<off_t>(item_.piece.at.value + done), &told);
+    return call_device_priority(
+        ends_,
+        {item_.piece.direction, item_.piece.address + done, item_.piece.length - done, item_.piece.at.value + done},
+        told);
   }
 
   OperationAnswer move_some(unsigned slot, std::uint64_t done) const noexcept {

@@ -79,6 +79,23 @@ Verdict a_descriptor_is_the_memory() {
   return "";
 }
 
+// Whole pages, also where the allocation ends inside of one; not a page that has nothing of it.
+Verdict the_last_page_is_exported_whole() {
+  Ptr pointer = 0;
+  int descriptor = -1;
+  AND_THAT(cuMemAlloc_v2(&pointer, size + 100) == cuda::success);
+  AND_THAT(cuMemGetHandleForAddressRange(&descriptor, pointer, size + 100, dma_buf, 0) == cuda::error_invalid_value);
+  AND_THAT(cuMemGetHandleForAddressRange(&descriptor, pointer, size + 2 * page, dma_buf, 0) ==
+           cuda::error_invalid_value);
+  AND_THAT(cuMemGetHandleForAddressRange(&descriptor, pointer, size + page, dma_buf, 0) == cuda::success);
+  AND_THAT(::close(descriptor) == 0);
+  return "";
+}
+
+TEST(Rdma, ExportsTheLastPageWhole) {
+  EXPECT_HOLDS({{"SLUICE_SOFTGPU_DMA_BUF", "2"}}, the_last_page_is_exported_whole);
+}
+
 TEST(Rdma, GivesDescriptorsThatAreTheMemory) {
   EXPECT_HOLDS({{"SLUICE_SOFTGPU_DMA_BUF", "2"}}, a_descriptor_is_the_memory);
 }
