@@ -111,8 +111,8 @@ CASES = [
          touched_by=("facts", "observe", "paths", "process")),
     Case("kubernetes", "volumes of sluice-csi: quotas, the direct path, bandwidths, paths that go and come back under load", "csi.sh",
          drives=(GPU0, PLN0, PLN1), touched_by=("facts", "paths")),
-    Case("rdma", "a server reaches registered memory by RDMA over soft RoCE: 1 GiB both ways, refused keys, torn links; NFS over RDMA",
-         "rdma.sh", drives=(), memory_mebibytes=3072, settings={"LAB_MEBIBYTES": "1024"},
+    Case("rdma", "a server reaches registered memory by RDMA over soft RoCE: 1 GiB both ways by verbs and by the library, refused and "
+         "revoked keys, torn links; NFS over RDMA", "rdma.sh", drives=(), memory_mebibytes=3072, settings={"LAB_MEBIBYTES": "1024"},
          touched_by=("paths", "rdma", "request")),
     Case("project", "the project's own tests on file systems on NVMe drives", "project.sh",
          drives=(GPU0, PLN0, PLN1, PLN2), memory_mebibytes=2048, touched_by=(*MOVING, "facts", "request"),

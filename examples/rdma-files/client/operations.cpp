@@ -8,8 +8,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <cstring>
-#include <shared_mutex>
+#include <mutex>
 #include <stdexcept>
 #include <unordered_map>
 
@@ -19,18 +20,13 @@ namespace {
 
 // Operations get the handle, which is known only when it was registered: while that goes on, the thread's own file is
 // meant.
-std::shared_mutex table_mutex;
+std::mutex table_mutex;
+std::condition_variable operation_ended;
 std::unordered_map<void*, CufileFile*> table;
 thread_local CufileFile* being_registered = nullptr;
 
 std::atomic<std::uint64_t> calls_with_token{0};
 std::atomic<std::uint64_t> calls_without{0};
-
-CufileFile* file_of(void* handle) {
-  const std::shared_lock lock(table_mutex);
-  const auto found = table.find(handle);
-  return found == table.end() ? being_registered : found->second;
-}
 
 ssize_t answer_of(const Client::Moved& moved) noexcept {
   if (moved.error == 0) return static_cast<ssize_t>(moved.bytes);
@@ -42,22 +38,46 @@ ssize_t answer_of(const Client::Moved& moved) noexcept {
 
 // C calls these, so nothing is thrown out of them.
 struct Operations {
+  // The file of a handle, which stays until this ends. Null: there is none.
+  class InUse {
+   public:
+    explicit InUse(void* handle) {
+      const std::scoped_lock lock(table_mutex);
+      const auto found = table.find(handle);
+      file_ = found == table.end() ? being_registered : found->second;
+      if (file_ != nullptr) ++file_->under_way_;
+    }
+    ~InUse() {
+      if (file_ == nullptr) return;
+      const std::scoped_lock lock(table_mutex);
+      if (--file_->under_way_ == 0) operation_ended.notify_all();
+    }
+    InUse(const InUse&) = delete;
+    InUse& operator=(const InUse&) = delete;
+    CufileFile* operator->() const noexcept { return file_; }
+    CufileFile& operator*() const noexcept { return *file_; }
+    explicit operator bool() const noexcept { return file_ != nullptr; }
+
+   private:
+    CufileFile* file_;
+  };
+
   static const char* type(void* /*handle*/) { return "rdma-files"; }
 
   static int devices(void* handle, sockaddr_t** addresses) {
-    CufileFile* file = file_of(handle);
-    if (file == nullptr || file->client_.local_address().empty()) return 0;
+    const InUse file(handle);
+    if (!file || file->client_.local_address().empty()) return 0;
     *addresses = &file->address_;
     return 1;
   }
 
   // The adapter that the server is reached by, and no other: its queue pairs are linked.
   static int priority(void* handle, char* /*buffer*/, size_t /*size*/, off_t /*offset*/, sockaddr_t* address) {
-    CufileFile* file = file_of(handle);
+    const InUse file(handle);
     sockaddr_in wanted{};
     std::memcpy(&wanted, address, sizeof wanted);
     in_addr own{};
-    if (file == nullptr || ::inet_pton(AF_INET, file->client_.local_address().c_str(), &own) != 1) return -1;
+    if (!file || ::inet_pton(AF_INET, file->client_.local_address().c_str(), &own) != 1) return -1;
     return wanted.sin_addr.s_addr == own.s_addr ? 0 : -1;
   }
 
@@ -81,8 +101,8 @@ struct Operations {
   template <typename Call>
   static ssize_t guarded(void* handle, const cufileRDMAInfo_t* info, std::size_t size, const Call& call) noexcept {
     try {
-      CufileFile* file = file_of(handle);
-      if (file == nullptr) return answer_of({.error = EBADF});
+      const InUse file(handle);
+      if (!file) return answer_of({.error = EBADF});
       std::optional<Token> token;
       if (info != nullptr && info->desc_str != nullptr) {
         token = read_token({info->desc_str, ::strnlen(info->desc_str, kTokenLength + 1)});
@@ -126,15 +146,16 @@ CufileFile::CufileFile(Client& client, const std::string& name, std::uint8_t fla
   if (registered.err != CU_FILE_SUCCESS) {
     throw std::runtime_error(name + ": cuFileHandleRegister: " + cufileop_status_error(registered.err));
   }
-  const std::unique_lock lock(table_mutex);
+  const std::scoped_lock lock(table_mutex);
   table[handle_] = this;
 }
 
 CufileFile::~CufileFile() {
   cuFileHandleDeregister(handle_);
   {
-    const std::unique_lock lock(table_mutex);
+    std::unique_lock lock(table_mutex);
     table.erase(handle_);
+    operation_ended.wait(lock, [this] { return under_way_ == 0; });
   }
   client_.close(*file_);
 }

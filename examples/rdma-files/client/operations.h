@@ -9,7 +9,8 @@
 
 namespace rdma_files {
 
-// A file that was opened and registered; both end with it. The client must outlive it.
+// A file that was opened and registered; both end with it, once the last of its operations has: cuFile may have given
+// one up that is late. The client must outlive it.
 class CufileFile {
  public:
   // Throws std::system_error, or std::runtime_error with what cuFileHandleRegister says.
@@ -35,7 +36,8 @@ class CufileFile {
   std::shared_ptr<RemoteFile> file_;
   Fd stand_in_;  // cuFile wants a descriptor: one of a file in memory, as long as the server's and without its bytes
   CUfileHandle_t handle_ = nullptr;
-  sockaddr address_{};  // what getRDMADeviceList shows
+  sockaddr address_{};      // what getRDMADeviceList shows
+  unsigned under_way_ = 0;  // operations
 };
 
 }  // namespace rdma_files

@@ -76,6 +76,27 @@ esac
 end_server TERM
 cat /run/server-did
 
+serve
+by_library 900 moves "library" "$secret" "$served" "$LAB_MEBIBYTES" "rxe_near0 port 1" 10.0.0.2:7471
+case $? in
+  0 | 1) ;;
+  *) fail "library: as much both ways as by verbs comes to an end" "lab_rdma_cufile ended with $?" ;;
+esac
+end_server TERM
+cat /run/server-did
+rm -f "$served/library-moves"
+
+# --- keys that the library takes back: with a buffer that goes in the middle of a read, and from a server that stands still
+serve
+SLUICE_OPERATION_TIMEOUT_MS=5000 by_library 300 revoked "keys" "$secret" "$served" "$server_pid" 10.0.0.2:7471
+case $? in
+  0 | 1) ;;
+  *) fail "keys: the transfers come to an end" "lab_rdma_cufile ended with $?" ;;
+esac
+end_server TERM
+check "keys: the server has seen two refused" test "$(did refused_keys)" = 2
+cat /run/server-did
+
 # --- torn links, and a server that is killed and comes back, under a load that compares what it reads
 progress=/run/steady
 rounds() {

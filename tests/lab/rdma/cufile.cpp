@@ -3,7 +3,9 @@
 // memory.
 //
 //   lab_rdma_cufile checks NAME SECRET FOLDER PORT SERVER...
-//   lab_rdma_cufile steady NAME SECRET PROGRESS SERVER...     as lab_rdma's, on registered device memory
+//   lab_rdma_cufile moves NAME SECRET FOLDER MEBIBYTES PORT SERVER...    see library.h
+//   lab_rdma_cufile revoked NAME SECRET FOLDER PID SERVER...             PID is the server's
+//   lab_rdma_cufile steady NAME SECRET PROGRESS SERVER...                as lab_rdma's, on registered device memory
 //
 // NAME begins the names of the rows; FOLDER is the server's, so that its files can be looked at past the client. PORT
 // is what the library's explanation has to name. A library without the path rdma gives operations host memory alone.
@@ -27,6 +29,7 @@
 #include "client/registered_group.h"
 #include "lab/probe/rows.h"
 #include "lab/probe/system.h"
+#include "lab/rdma/library.h"
 #include "sluice.h"
 #include "support/batch.h"
 #include "support/calls.h"
@@ -41,18 +44,13 @@ using rdma_files::CufileFile;
 using support::Bytes;
 using support::MemoryKind;
 
-constexpr std::size_t kSize = std::size_t{8} << 20U;
-constexpr std::size_t kEntries = 24;
-constexpr std::size_t kEntry = std::size_t{64} << 10U;
-constexpr std::size_t kStreams = 3;
-constexpr std::size_t kThreads = 4;
-constexpr std::array<std::size_t, 5> kSizes = {1, 4096, 70001, std::size_t{1} << 20U, (std::size_t{5} << 20U) + 3};
-
-std::string differs(support::Transfer got, std::size_t wanted) {
-  if (got == support::moved(wanted)) return "";
-  return "answered " + std::to_string(got.count) + ", errno " + std::to_string(got.error) + " for " +
-         std::to_string(wanted);
-}
+constexpr std::size_t whole_size = std::size_t{8} << 20U;
+constexpr std::size_t entry_count = 24;
+constexpr std::size_t entry_size = std::size_t{64} << 10U;
+constexpr std::size_t stream_count = 3;
+constexpr std::size_t thread_count = 4;
+constexpr std::array<std::size_t, 5> matrix_sizes = {1, 4096, 70001, std::size_t{1} << 20U,
+                                                     (std::size_t{5} << 20U) + 3};
 
 std::string differs(const Bytes& wanted, const Bytes& got) {
   const ::testing::AssertionResult same = support::same_bytes(wanted, got);
@@ -60,7 +58,7 @@ std::string differs(const Bytes& wanted, const Bytes& got) {
 }
 
 std::string all_whole(const std::vector<ssize_t>& counts) {
-  const auto odd = std::ranges::find_if(counts, [](ssize_t count) { return count != ssize_t{kEntry}; });
+  const auto odd = std::ranges::find_if(counts, [](ssize_t count) { return count != ssize_t{entry_size}; });
   return odd == counts.end() ? "" : "one answered " + std::to_string(*odd);
 }
 
@@ -69,10 +67,11 @@ class Streamed {
  public:
   template <typename Call>
   void put(Call* call, CUfileHandle_t handle, const support::Memory& memory, std::size_t at) {
-    all_.push_back(std::make_unique<Parameters>(Parameters{kEntry, static_cast<off_t>(at), static_cast<off_t>(at)}));
+    all_.push_back(
+        std::make_unique<Parameters>(Parameters{entry_size, static_cast<off_t>(at), static_cast<off_t>(at)}));
     Parameters& now = *all_.back();
     const int answer = support::code(call(handle, memory.address(), &now.size, &now.file_offset, &now.memory_offset,
-                                          &now.bytes, streams_[all_.size() % kStreams].get()));
+                                          &now.bytes, streams_[all_.size() % stream_count].get()));
     if (answer != CU_FILE_SUCCESS) now.bytes = -answer;
   }
   std::vector<ssize_t> run() {
@@ -89,7 +88,7 @@ class Streamed {
     off_t memory_offset;
     ssize_t bytes = 0;
   };
-  std::array<support::Stream, kStreams> streams_;
+  std::array<support::Stream, stream_count> streams_;
   std::vector<std::unique_ptr<Parameters>> all_;
 };
 
@@ -107,7 +106,7 @@ class Checks {
   Checks(std::string name, const std::string& folder, std::string port, Client& client)
       : name_(std::move(name)),
         port_(std::move(port)),
-        content_(support::random_bytes(kSize, 0x1ab)),
+        content_(support::random_bytes(whole_size, 0x1ab)),
         file_(client, "library", rdma_files::kOpenWrite | rdma_files::kOpenCreate | rdma_files::kOpenTruncate),
         plain_(folder + "/library", O_RDWR) {
     put_content();
@@ -115,12 +114,12 @@ class Checks {
 
   void run() {
     for (const MemoryKind kind : {MemoryKind::device, MemoryKind::pinned, MemoryKind::plain}) {
-      const support::Memory memory(kind, kSize);
+      const support::Memory memory(kind, whole_size);
       matrix(std::string(support::name_of(kind)) + " memory", memory);
       const std::optional<support::Registration> registration(std::in_place, memory);
       matrix(std::string(support::name_of(kind)) + " memory, registered", memory);
     }
-    const support::Memory memory(MemoryKind::device, kSize);
+    const support::Memory memory(MemoryKind::device, whole_size);
     const support::Registration registration(memory);
     explained(memory);
     tokens(memory);
@@ -145,14 +144,16 @@ class Checks {
   // One row a kind of memory; what is beside the range does not change.
   void matrix(const std::string& what, const support::Memory& memory) {
     std::string why;
-    for (const std::size_t size : kSizes) {
+    for (const std::size_t size : matrix_sizes) {
       for (const std::size_t into : {std::size_t{0}, std::size_t{4096 + 13}}) {
         for (const std::size_t from : {std::size_t{0}, std::size_t{1001}}) {
           if (!why.empty()) break;
           why = read(memory, size, into, from);
           if (why.empty()) why = write(memory, size, into, from);
-          if (!why.empty())
-            why = std::to_string(size) + " bytes, " + std::to_string(from) + " to " + std::to_string(into) + ": " + why;
+          if (!why.empty()) {
+            why.insert(0,
+                       std::to_string(size) + " bytes, " + std::to_string(from) + " to " + std::to_string(into) + ": ");
+          }
         }
       }
     }
@@ -163,8 +164,8 @@ class Checks {
     memory.fill(0x11);
     const auto done =
         support::read_file(file_.handle(), memory.address(), size, static_cast<off_t>(from), static_cast<off_t>(into));
-    if (std::string why = differs(done, size); !why.empty()) return "read " + why;
-    Bytes wanted(kSize, 0x11);
+    if (std::string why = not_moved(done, size); !why.empty()) return "read " + why;
+    Bytes wanted(whole_size, 0x11);
     std::ranges::copy(content(from, size), wanted.begin() + static_cast<std::ptrdiff_t>(into));
     return differs(wanted, memory.get());
   }
@@ -174,17 +175,17 @@ class Checks {
     memory.put(into, fresh);
     const auto done =
         support::write_file(file_.handle(), memory.address(), size, static_cast<off_t>(from), static_cast<off_t>(into));
-    std::string why = differs(done, size);
+    std::string why = not_moved(done, size);
     Bytes wanted = content_;
     std::ranges::copy(fresh, wanted.begin() + static_cast<std::ptrdiff_t>(from));
-    if (why.empty()) why = differs(wanted, stored(0, kSize));
+    if (why.empty()) why = differs(wanted, stored(0, whole_size));
     put_content();
     return why.empty() ? "" : "write " + why;
   }
 
   void explained(const support::Memory& memory) const {
     sluice_explanation_t told{};
-    sluice_explain(file_.handle(), memory.address(), 0, CUFILE_READ, kSize, 0, &told);
+    sluice_explain(file_.handle(), memory.address(), 0, CUFILE_READ, whole_size, 0, &told);
     const std::string detail = told.detail;
     tell("the library says that it goes by " + path_,
          told.path_name == path_ ? "" : std::string("it says ") + told.path_name + ": " + told.sentence);
@@ -198,7 +199,7 @@ class Checks {
   // Whether registered memory comes with a token, which is what this is about.
   void tokens(const support::Memory& memory) const {
     const CufileFile::Calls before = CufileFile::calls();
-    const std::string why = differs(support::read_file(file_.handle(), memory.address(), kSize), kSize);
+    const std::string why = not_moved(support::read_file(file_.handle(), memory.address(), whole_size), whole_size);
     const CufileFile::Calls after = CufileFile::calls();
     const auto with = after.with_token - before.with_token;
     const auto without = after.without - before.without;
@@ -210,16 +211,18 @@ class Checks {
   }
 
   void batches(const support::Memory& memory) {
-    support::Batch batch(kEntries);
+    support::Batch batch(entry_count);
     memory.fill(0x11);
-    for (std::size_t i = 0; i < kEntries; ++i) batch.read(file_.handle(), memory, kEntry, i * kEntry, i * kEntry);
+    for (std::size_t i = 0; i < entry_count; ++i)
+      batch.read(file_.handle(), memory, entry_size, i * entry_size, i * entry_size);
     std::string why = all_whole(batch.run());
-    if (why.empty()) why = differs(content(0, kEntries * kEntry), memory.get(0, kEntries * kEntry));
+    if (why.empty()) why = differs(content(0, entry_count * entry_size), memory.get(0, entry_count * entry_size));
     tell("a batch of reads", why);
     batch.clear();
-    const Bytes fresh = support::random_bytes(kEntries * kEntry, 0x3c);
+    const Bytes fresh = support::random_bytes(entry_count * entry_size, 0x3c);
     memory.put(0, fresh);
-    for (std::size_t i = 0; i < kEntries; ++i) batch.write(file_.handle(), memory, kEntry, i * kEntry, i * kEntry);
+    for (std::size_t i = 0; i < entry_count; ++i)
+      batch.write(file_.handle(), memory, entry_size, i * entry_size, i * entry_size);
     why = all_whole(batch.run());
     if (why.empty()) why = differs(fresh, stored(0, fresh.size()));
     tell("a batch of writes", why);
@@ -229,14 +232,14 @@ class Checks {
   void streams(const support::Memory& memory) {
     memory.fill(0x11);
     Streamed reads;
-    for (std::size_t i = 0; i < kEntries; ++i) reads.put(cuFileReadAsync, file_.handle(), memory, i * kEntry);
+    for (std::size_t i = 0; i < entry_count; ++i) reads.put(cuFileReadAsync, file_.handle(), memory, i * entry_size);
     std::string why = all_whole(reads.run());
-    if (why.empty()) why = differs(content(0, kEntries * kEntry), memory.get(0, kEntries * kEntry));
+    if (why.empty()) why = differs(content(0, entry_count * entry_size), memory.get(0, entry_count * entry_size));
     tell("reads in three streams", why);
-    const Bytes fresh = support::random_bytes(kEntries * kEntry, 0x4c);
+    const Bytes fresh = support::random_bytes(entry_count * entry_size, 0x4c);
     memory.put(0, fresh);
     Streamed writes;
-    for (std::size_t i = 0; i < kEntries; ++i) writes.put(cuFileWriteAsync, file_.handle(), memory, i * kEntry);
+    for (std::size_t i = 0; i < entry_count; ++i) writes.put(cuFileWriteAsync, file_.handle(), memory, i * entry_size);
     why = all_whole(writes.run());
     if (why.empty()) why = differs(fresh, stored(0, fresh.size()));
     tell("writes in three streams", why);
@@ -245,14 +248,15 @@ class Checks {
 
   void threads(const support::Memory& memory) {
     memory.fill(0x11);
-    std::array<std::string, kThreads> whys;
+    std::array<std::string, thread_count> whys;
     std::vector<std::thread> all;
-    for (std::size_t number = 0; number < kThreads; ++number) {
+    for (std::size_t number = 0; number < thread_count; ++number) {
       all.emplace_back([&, number] {
-        constexpr std::size_t kPart = kSize / kThreads;
-        for (std::size_t at = number * kPart; at < (number + 1) * kPart && whys[number].empty(); at += kEntry) {
+        constexpr std::size_t part = whole_size / thread_count;
+        for (std::size_t at = number * part; at < (number + 1) * part && whys[number].empty(); at += entry_size) {
           const auto place = static_cast<off_t>(at);
-          whys[number] = differs(support::read_file(file_.handle(), memory.address(), kEntry, place, place), kEntry);
+          whys[number] =
+              not_moved(support::read_file(file_.handle(), memory.address(), entry_size, place, place), entry_size);
         }
       });
     }
@@ -278,22 +282,22 @@ bool input_has_ended() {
 
 // Calls may fail while the world changes; what they say they have moved is right at any time.
 void steady(const std::string& name, const std::string& progress, Client& client) {
-  constexpr std::size_t kRound = std::size_t{1} << 20U;
+  constexpr std::size_t round_size = std::size_t{1} << 20U;
   const CufileFile file(client, "steady-library",
                         rdma_files::kOpenWrite | rdma_files::kOpenCreate | rdma_files::kOpenTruncate);
-  const support::Memory memory(MemoryKind::device, kRound);
+  const support::Memory memory(MemoryKind::device, round_size);
   const support::Registration registration(memory);
   std::uint64_t rounds = 0;
   std::uint64_t failed = 0;
   std::string why;
   while (why.empty() && !input_has_ended()) {
-    const Bytes fresh = support::random_bytes(kRound, static_cast<unsigned>(rounds));
+    const Bytes fresh = support::random_bytes(round_size, static_cast<unsigned>(rounds));
     memory.put(0, fresh);
-    support::Transfer done = support::write_file(file.handle(), memory.address(), kRound);
+    support::Transfer done = support::write_file(file.handle(), memory.address(), round_size);
     memory.fill(0x55);
     if (done.count >= 0) {
-      if (done == support::moved(kRound)) done = support::read_file(file.handle(), memory.address(), kRound);
-      why = done.count < 0 ? "" : differs(done, kRound);
+      if (done == support::moved(round_size)) done = support::read_file(file.handle(), memory.address(), round_size);
+      why = done.count < 0 ? "" : not_moved(done, round_size);
       if (why.empty() && done.count >= 0) why = differs(fresh, memory.get());
     }
     ++(done.count < 0 ? failed : rounds);
@@ -308,10 +312,17 @@ void steady(const std::string& name, const std::string& progress, Client& client
   row(name + ": every byte is right", why);
 }
 
+// How many arguments stand before the servers; 0: there is no such command.
+std::size_t before_servers_of(const std::string& command) {
+  if (command == "steady") return 4;
+  if (command == "checks" || command == "revoked") return 5;
+  return command == "moves" ? 6 : 0;
+}
+
 int run(std::span<char*> arguments) {
   const std::string command = arguments.empty() ? "" : arguments[0];
-  const std::size_t before_servers = command == "checks" ? 5 : 4;
-  if ((command != "checks" && command != "steady") || arguments.size() <= before_servers) {
+  const std::size_t before_servers = before_servers_of(command);
+  if (before_servers == 0 || arguments.size() <= before_servers) {
     std::fputs("usage: see the head of tests/lab/rdma/cufile.cpp\n", stderr);
     return 2;
   }
@@ -326,7 +337,10 @@ int run(std::span<char*> arguments) {
   }
   {
     Client client(std::move(settings));
+    const Shown shown{arguments[1], arguments[3], client};
     if (command == "checks") Checks(arguments[1], arguments[3], arguments[4], client).run();
+    if (command == "moves") moves(shown, std::stoull(arguments[4]), arguments[5]);
+    if (command == "revoked") revoked(shown, static_cast<pid_t>(std::stoi(arguments[4])));
     if (command == "steady") steady(arguments[1], arguments[3], client);
   }
   support::close_driver_fully();
@@ -334,6 +348,12 @@ int run(std::span<char*> arguments) {
 }
 
 }  // namespace
+
+std::string not_moved(support::Transfer got, std::size_t wanted) {
+  if (got == support::moved(wanted)) return "";
+  return "answered " + std::to_string(got.count) + ", errno " + std::to_string(got.error) + " for " +
+         std::to_string(wanted);
+}
 
 }  // namespace sluice::lab
 

@@ -2,11 +2,11 @@
 // lab_rdma: the client of examples/rdma-files on memory that it registers itself: real keys, and what becomes of wrong
 // ones.
 //
-//   lab_rdma moves NAME SECRET FOLDER MEBIBYTES SERVER...   so much both ways, each byte compared; shapes; keys that
-//   are refused lab_rdma steady NAME SECRET PROGRESS SERVER...          writes, reads back and compares until standard
-//   input ends; PROGRESS
-//                                                           holds the number of rounds, -failed that of calls that
-//                                                           failed
+//   lab_rdma moves NAME SECRET FOLDER MEBIBYTES SERVER...
+//     so much both ways, each byte compared; shapes; keys that are refused
+//   lab_rdma steady NAME SECRET PROGRESS SERVER...
+//     writes, reads back and compares until standard input ends; PROGRESS holds the number of rounds, PROGRESS-failed
+//     that of calls that failed
 //
 // NAME begins the names of the rows; FOLDER is the server's, so that its files can be looked at past the client.
 #include <fcntl.h>
@@ -24,6 +24,7 @@
 #include "client/client.h"
 #include "lab/probe/rows.h"
 #include "lab/probe/system.h"
+#include "lab/rdma/content.h"
 
 namespace sluice::lab {
 
@@ -33,33 +34,6 @@ using namespace rdma_files;
 
 constexpr std::size_t kMemory = std::size_t{64} << 20U;
 constexpr std::chrono::seconds kTime{20};
-
-// What a file holds at a place, eight bytes at a time.
-std::uint64_t word_at(std::uint64_t place, std::uint64_t seed) {
-  std::uint64_t x = place + seed * 0x9e3779b97f4a7c15U;
-  x = (x ^ x >> 30U) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ x >> 27U) * 0x94d049bb133111ebU;
-  return x ^ x >> 31U;
-}
-
-// `offset` is a multiple of eight.
-void fill(std::span<std::uint8_t> memory, std::uint64_t offset, std::uint64_t seed) {
-  for (std::size_t i = 0; i < memory.size(); i += 8) {
-    const std::uint64_t word = word_at(offset + i, seed);
-    std::memcpy(memory.data() + i, &word, std::min<std::size_t>(8, memory.size() - i));
-  }
-}
-
-// The first place where memory does not hold what fill() would have put there; "" where all of it does.
-std::string differs_from(std::span<const std::uint8_t> memory, std::uint64_t offset, std::uint64_t seed) {
-  for (std::size_t i = 0; i < memory.size(); i += 8) {
-    const std::uint64_t word = word_at(offset + i, seed);
-    if (std::memcmp(memory.data() + i, &word, std::min<std::size_t>(8, memory.size() - i)) != 0) {
-      return "wrong bytes at " + std::to_string(offset + i);
-    }
-  }
-  return "";
-}
 
 bool all_are(std::span<const std::uint8_t> memory, std::uint8_t value) {
   return std::ranges::all_of(memory, [value](std::uint8_t byte) { return byte == value; });
