@@ -180,6 +180,13 @@ class Cases(unittest.TestCase):
             self.assertEqual(case.missing(), "")
         self.assertEqual(next(case for case in cases.CASES if case.name == "facts").missing(), "")
 
+    def test_a_run_fails_without_a_segment_only_where_drives_are_to_reach_others(self):
+        named = {case.name: case for case in cases.CASES}
+        self.assertEqual(cases.status_of([named["fabrics"], named["disk"]], 0, 0), 0)
+        self.assertEqual(cases.status_of([named["fabrics"], named["library"]], 0, 0), 1)
+        self.assertEqual(cases.status_of([named["fabrics"], named["library"]], 0, 1), 0)
+        self.assertEqual(cases.status_of([named["fabrics"]], 1, 0), 1)
+
     def test_every_folder_of_the_library_is_in_a_case(self):
         source = pathlib.Path(cases.__file__).resolve().parents[2] / "src"
         known = {folder for case in cases.CASES for folder in case.touched_by}

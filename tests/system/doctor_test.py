@@ -3,10 +3,11 @@
 import json
 import os
 import re
+import shutil
 import sys
 import tarfile
 
-from support import BUILD, SLUICE, SOURCE, contains, environment, equal, main, run, scratch
+from support import BUILD, SLUICE, SOURCE, contains, environment, equal, main, run, scratch, skip
 
 sys.path.insert(0, str(SOURCE / "tests/fixtures"))
 import describe  # noqa: E402  the folder is known only now
@@ -373,6 +374,22 @@ def test_doctor_tries_files_and_folders_with_real_bytes():
         (folder / "empty").write_bytes(b"")
         contains(run(SLUICE, "doctor", folder / "empty", env=SOFT, status=None).stdout, "the file is empty")
         contains(run(SLUICE, "doctor", "no-such-word", status=2).stderr, "is neither a section nor a file that is there")
+
+
+def test_doctor_says_of_a_file_that_may_not_be_read_why_and_what_mends_it():
+    # Root without capabilities is held to the mode as everybody is.
+    powerless = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.getuid() == 0 else ()
+    if powerless and shutil.which("setpriv") is None:
+        skip("setpriv, without which root reads everything, is not installed")
+    with scratch() as folder:
+        file = folder / "data"
+        file.write_bytes(os.urandom(8192))
+        file.chmod(0)
+        text = run(*powerless, SLUICE, "doctor", file, env=SOFT, status=None).stdout
+        contains(text, "cannot be opened: Permission denied")
+        contains(text, "Ask the owner for the permission, or run this as a user who has it.")
+        if "is empty" in text:
+            raise AssertionError(text)
 
 
 def test_doctor_asks_cuda_before_a_trial_starts_it():

@@ -61,12 +61,17 @@ std::vector<unsigned char> plainly_read(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   std::vector<unsigned char> bytes(largest);
   std::size_t have = 0;
-  while (fd >= 0 && have < bytes.size()) {
-    const ssize_t got = pread(fd, bytes.data() + have, bytes.size() - have, static_cast<off_t>(have));
-    if (got <= 0) break;
-    have += static_cast<std::size_t>(got);
+  ssize_t got = fd < 0 ? -1 : 1;
+  while (got > 0 && have < bytes.size()) {
+    got = pread(fd, bytes.data() + have, bytes.size() - have, static_cast<off_t>(have));
+    if (got > 0) have += static_cast<std::size_t>(got);
   }
+  const int error = errno;
   if (fd >= 0) close(fd);
+  if (got < 0) {
+    throw ToolError(fmt::format("{} cannot be read: {}", printable(path), system_words(error)),
+                    "Try to read the file with cat: the cause lies outside Sluice.");
+  }
   bytes.resize(have);
   return bytes;
 }
@@ -75,9 +80,10 @@ void try_file(const std::string& path, int gpu, doctor::Trial& trial) {
   want_device(gpu);
   const Driver& driver = choose_driver();
   trial.device = driver.kind == DriverKind::soft ? "the soft GPU" : describe_device(gpu);
+  // First: it says of what cannot be opened why, and what mends it.
+  const RegisteredFile file(path, Access::read_only);
   const std::vector<unsigned char> expected = plainly_read(path);
   if (expected.empty()) throw ToolError("the file is empty", "Name a file with some bytes in it.");
-  const RegisteredFile file(path, Access::read_only);
   DeviceMemory memory(gpu, largest);
   memory.fill(poison);
   const sluice_explanation_t way = file.explain(memory.address(), gpu, CUFILE_READ, expected.size(), 0);
