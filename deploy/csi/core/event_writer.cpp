@@ -12,7 +12,6 @@
 namespace sluice::csi {
 namespace {
 
-constexpr std::size_t most_waiting = 256;
 constexpr std::size_t most_remembered = 4096;
 
 std::string value_of(const Record& record, const char* key) {
@@ -56,43 +55,21 @@ std::string event_json(const Event& event, const Record& record, const EventOpti
 }
 
 EventWriter::EventWriter(EventOptions options, const Volumes& volumes)
-    : options_(std::move(options)), volumes_(volumes), thread_([this] { run(); }) {}
-
-EventWriter::~EventWriter() {
-  {
-    const std::lock_guard lock(mutex_);
-    ended_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
-}
+    : options_(std::move(options)), volumes_(volumes), queue_([this](const Event& event) {
+        try {
+          write(event);
+        } catch (const std::exception& error) {
+          log_line("warning", "The event " + event.reason + " is not written: " + error.what());
+        }
+      }) {}
 
 void EventWriter::take(const Event& event) {
   {
     const std::lock_guard lock(mutex_);
-    if (waiting_.size() >= most_waiting || written_.size() >= most_remembered) return;
+    if (written_.size() >= most_remembered) return;
     if (!written_.insert(event.volume + "|" + event.reason + "|" + event.text).second) return;
-    waiting_.push_back(event);
   }
-  changed_.notify_all();
-}
-
-void EventWriter::run() {
-  for (;;) {
-    Event event;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return ended_ || !waiting_.empty(); });
-      if (ended_) return;
-      event = std::move(waiting_.front());
-      waiting_.pop_front();
-    }
-    try {
-      write(event);
-    } catch (const std::exception& error) {
-      log_line("warning", "The event " + event.reason + " is not written: " + error.what());
-    }
-  }
+  queue_.add(event);
 }
 
 void EventWriter::write(const Event& event) {

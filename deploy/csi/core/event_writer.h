@@ -2,15 +2,13 @@
 // Brings events to the API server, as Events of the claim that a volume belongs to: `kubectl describe pvc` shows them.
 #pragma once
 
-#include <condition_variable>
-#include <deque>
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 
 #include "core/log.h"
 #include "core/volumes.h"
+#include "core/work_queue.h"
 
 namespace sluice::csi {
 
@@ -26,24 +24,17 @@ struct EventOptions {
 class EventWriter {
  public:
   EventWriter(EventOptions options, const Volumes& volumes);
-  ~EventWriter();
-  EventWriter(const EventWriter&) = delete;
-  EventWriter& operator=(const EventWriter&) = delete;
 
   void take(const Event& event);
 
  private:
-  void run();
   void write(const Event& event);
 
   EventOptions options_;
   const Volumes& volumes_;
   std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Event> waiting_;
   std::set<std::string> written_;
-  bool ended_ = false;
-  std::thread thread_;
+  WorkQueue<Event> queue_;  // last: its thread uses the others
 };
 
 // The object that is written; "" for volumes whose claim is not known.

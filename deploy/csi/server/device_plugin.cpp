@@ -3,8 +3,6 @@
 
 #include <device_plugin.grpc.pb.h>
 #include <grpcpp/grpcpp.h>
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
@@ -12,10 +10,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
-#include <thread>
 
 #include "base/unique_fd.h"
 #include "core/log.h"
+#include "core/ready_thread.h"
 #include "facts/read.h"
 
 namespace sluice::csi {
@@ -25,6 +23,8 @@ namespace plugin = ::v1beta1;
 
 constexpr int slots = 64;
 constexpr const char* socket_name = "sluice.sock";
+
+}  // namespace
 
 class DevicePluginAdapter : public plugin::DevicePlugin::Service {
  public:
@@ -71,49 +71,39 @@ class DevicePluginAdapter : public plugin::DevicePlugin::Service {
   bool ended_ = false;
 };
 
-}  // namespace
-
 class DevicePlugin::Worker {
  public:
   explicit Worker(DevicePluginOptions options)
-      : options_(std::move(options)), stop_(eventfd(0, EFD_CLOEXEC)), watch_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
-    inotify_add_watch(watch_.get(), options_.folder.c_str(), IN_CREATE | IN_DELETE | IN_MOVED_TO);
-    thread_ = std::thread([this] { run(); });
-  }
-  ~Worker() {
-    const std::uint64_t one = 1;
-    const ssize_t ignored = write(stop_.get(), &one, sizeof one);
-    static_cast<void>(ignored);
-    thread_.join();
-  }
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
+      : options_(std::move(options)),
+        watch_(watch_on(options_.folder)),
+        thread_(
+            watch_.get(), [this] { serve(); },
+            [this] {
+              if (!must_return()) return;
+              served_.reset();
+              serve();
+            }) {}
 
  private:
-  void run() {
-    bool stopped = false;
-    while (!stopped) {
-      // Pods that are started from now on get what the spec says now.
-      try {
-        write_cdi_spec(options_.cdi);
-      } catch (const std::exception& error) {
-        log_line("error", error.what());
-      }
-      DevicePluginAdapter adapter(cdi_name(options_.cdi));
-      grpc::ServerBuilder builder;
-      builder.AddListeningPort("unix:" + socket(), grpc::InsecureServerCredentials());
-      builder.RegisterService(&adapter);
-      const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-      if (!server) log_line("error", socket() + " cannot be served: is the folder kubelet's device-plugins?");
-      // kubelet removes all other files, and then makes its own socket: registering waits for that.
-      // What has happened up to here is answered by this server.
-      must_return();
-      if (server) register_at_kubelet();
-      stopped = wait_until_gone();
-      adapter.end();
-      if (server) server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
+  static base::UniqueFd watch_on(const std::string& folder) {
+    base::UniqueFd watch(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    inotify_add_watch(watch.get(), folder.c_str(), IN_CREATE | IN_DELETE | IN_MOVED_TO);
+    return watch;
+  }
+
+  void serve() {
+    // Pods that are started from now on get what the spec says now.
+    try {
+      write_cdi_spec(options_.cdi);
+    } catch (const std::exception& error) {
+      log_line("error", error.what());
     }
-    unlink(socket().c_str());
+    served_ = std::make_unique<Served>(cdi_name(options_.cdi), socket());
+    if (!served_->server) log_line("error", socket() + " cannot be served: is the folder kubelet's device-plugins?");
+    // kubelet removes all other files, and then makes its own socket: registering waits for that.
+    // What has happened up to here is answered by this server.
+    must_return();
+    if (served_->server) register_at_kubelet();
   }
 
   std::string socket() const { return options_.folder + "/" + socket_name; }
@@ -136,16 +126,7 @@ class DevicePlugin::Worker {
                                                  : "kubelet refuses the device plugin: " + status.error_message());
   }
 
-  // Sleeps until kubelet's socket was made anew, or ours removed; true when this process ends.
-  bool wait_until_gone() {
-    for (;;) {
-      std::array<pollfd, 2> wanted = {{{stop_.get(), POLLIN, 0}, {watch_.get(), POLLIN, 0}}};
-      if (poll(wanted.data(), wanted.size(), -1) < 0) continue;
-      if ((wanted[0].revents & POLLIN) != 0) return true;
-      if (must_return()) return false;
-    }
-  }
-
+  // Whether kubelet's socket was made anew, or ours removed.
   bool must_return() {
     alignas(inotify_event) std::array<char, 4096> buffer;
     bool found = false;
@@ -163,10 +144,29 @@ class DevicePlugin::Worker {
     return found;
   }
 
+  // A socket of its own, from kubelet's start to its next.
+  struct Served {
+    Served(std::string device, const std::string& path) : adapter(std::move(device)) {
+      grpc::ServerBuilder builder;
+      builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials());
+      builder.RegisterService(&adapter);
+      server = builder.BuildAndStart();
+    }
+    ~Served() {
+      adapter.end();
+      if (server) server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
+    }
+    Served(const Served&) = delete;
+    Served& operator=(const Served&) = delete;
+
+    DevicePluginAdapter adapter;
+    std::unique_ptr<grpc::Server> server;
+  };
+
   DevicePluginOptions options_;
-  base::UniqueFd stop_;
   base::UniqueFd watch_;
-  std::thread thread_;
+  std::unique_ptr<Served> served_;
+  ReadyThread thread_;  // last: it uses the others
 };
 
 DevicePlugin::DevicePlugin(DevicePluginOptions options) : worker_(std::make_unique<Worker>(std::move(options))) {}

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 #include <netdb.h>
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -12,10 +10,10 @@
 #include <array>
 #include <cerrno>
 #include <string_view>
-#include <thread>
 
 #include "base/unique_fd.h"
 #include "core/log.h"
+#include "core/ready_thread.h"
 #include "core/refusal.h"
 
 namespace sluice::csi {
@@ -57,30 +55,17 @@ class MetricsServer::Worker {
   Worker(const std::string& address, std::function<std::string()> text)
       : text_(std::move(text)),
         socket_(listen_at(address)),
-        stop_(eventfd(0, EFD_CLOEXEC)),
-        thread_([this] { run(); }) {}
-  ~Worker() {
-    const std::uint64_t one = 1;
-    const ssize_t ignored = write(stop_.get(), &one, sizeof one);
-    static_cast<void>(ignored);
-    thread_.join();
-  }
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
+        thread_(
+            socket_.get(), [] {}, [this] { take(); }) {}
 
  private:
-  void run() {
-    for (;;) {
-      std::array<pollfd, 2> wanted = {{{stop_.get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}}};
-      if (poll(wanted.data(), wanted.size(), -1) < 0) continue;
-      if ((wanted[0].revents & POLLIN) != 0) return;
-      const base::UniqueFd client(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (client) answer(client.get());
-    }
+  void take() {
+    const base::UniqueFd client(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (client) answer(client.get());
   }
 
   void answer(int client) {
-    // Whoever connects and says nothing keeps others waiting for as long as this.
+    // A client that connects and says nothing keeps others waiting for as long as this.
     const timeval limit = {2, 0};
     setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
@@ -113,8 +98,7 @@ class MetricsServer::Worker {
 
   std::function<std::string()> text_;
   base::UniqueFd socket_;
-  base::UniqueFd stop_;
-  std::thread thread_;
+  ReadyThread thread_;  // last: it uses the others
 };
 
 MetricsServer::MetricsServer(const std::string& address, std::function<std::string()> text)
