@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/cdi.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "core/mounts.h"
 #include "core/record.h"
+#include "core/refusal.h"
 #include "facts/read.h"
 
 namespace sluice::csi {
@@ -21,6 +25,18 @@ std::string variable_part(std::string drive) {
     letter = plain ? static_cast<char>(std::toupper(static_cast<unsigned char>(letter))) : '_';
   }
   return drive;
+}
+
+std::string path_of(const CdiOptions& options, const std::string& end) {
+  std::string name = options.kind + end + ".json";
+  std::replace(name.begin(), name.end(), '/', '-');
+  return options.folder + "/" + name;
+}
+
+void write_spec(const std::string& folder, const std::string& path, const std::string& spec) {
+  if (facts::read_text(path) == spec) return;
+  make_folder(folder, 0755);
+  write_durably(path, spec, Readers::everybody);
 }
 
 }  // namespace
@@ -55,13 +71,23 @@ std::string cdi_spec(const CdiOptions& options) {
 }
 
 void write_cdi_spec(const CdiOptions& options) {
-  std::string name = options.kind + ".json";
-  std::replace(name.begin(), name.end(), '/', '-');
-  const std::string path = options.folder + "/" + name;
-  const std::string spec = cdi_spec(options);
-  if (facts::read_text(path) == spec) return;
-  make_folder(options.folder, 0755);
-  write_durably(path, spec, Readers::everybody);
+  write_spec(options.folder, path_of(options, ""), cdi_spec(options));
+}
+
+void write_claim_spec(const CdiOptions& options, const std::string& claim, const std::vector<ClaimDevice>& devices) {
+  using Json = nlohmann::ordered_json;
+  Json spec = {{"cdiVersion", "0.5.0"}, {"kind", options.kind}, {"devices", Json::array()}};
+  for (const ClaimDevice& each : devices) {
+    const Json mounts = {
+        {{"hostPath", each.host}, {"containerPath", each.inside}, {"options", {"rw", "nosuid", "nodev", "rbind"}}}};
+    spec["devices"].push_back({{"name", each.name}, {"containerEdits", {{"mounts", mounts}}}});
+  }
+  write_spec(options.folder, path_of(options, "-" + claim), spec.dump(2) + "\n");
+}
+
+void remove_claim_spec(const CdiOptions& options, const std::string& claim) {
+  const std::string path = path_of(options, "-" + claim);
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) refuse_errno("removing " + path, errno);
 }
 
 }  // namespace sluice::csi

@@ -27,4 +27,13 @@ void write_cdi_spec(const CdiOptions& options);
 // "sluice.dev/gds=all", or of a drive.
 std::string cdi_name(const CdiOptions& options, const std::string& device = "all");
 
+// The spec of what one claim has: a device for each of its folders. Written and removed as the node's is.
+struct ClaimDevice {
+  std::string name;
+  std::string host;    // the folder's path there
+  std::string inside;  // and in the container
+};
+void write_claim_spec(const CdiOptions& options, const std::string& claim, const std::vector<ClaimDevice>& devices);
+void remove_claim_spec(const CdiOptions& options, const std::string& claim);
+
 }  // namespace sluice::csi

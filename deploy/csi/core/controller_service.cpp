@@ -213,10 +213,12 @@ Record ControllerService::get_snapshot(const std::string& id) {
 
 void ControllerService::modify_volume(const std::string& id, const Map& parameters) {
   want_text(id, "volume_id");
-  const Volumes::Found found = volumes_.need(id, RecordKind::volume);
   parse_mutable(parameters, options_.driver);
+  if (options_.changes_are_followed) return;
+  const Volumes::Found found = volumes_.need(id, RecordKind::volume);
   const OperationLocks::Guard guard = locks_.take(id);
   found.backend->modify(id, parameters);
+  if (options_.changed) options_.changed(id);
 }
 
 }  // namespace sluice::csi

@@ -60,6 +60,12 @@ struct ServiceOptions {
   std::string features;  // node-feature-discovery's features.d; "" for no label
   // Of a backend's drive; how far from a GPU it is decides which of several is taken.
   std::function<GpuAffinity(const std::string& drive)> affinity;
+  // A controller has no volumes: what is to change is checked there, and each node follows the volume's class.
+  bool changes_are_followed = false;
+  // A volume of this node was changed.
+  std::function<void(const std::string& id)> changed;
+  // kubelet has published a volume, or asks for its usage.
+  std::function<void(const std::string& id, const std::string& target)> seen;
 };
 
 class ControllerService {

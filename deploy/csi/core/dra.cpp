@@ -13,6 +13,7 @@
 
 #include "core/affinity.h"
 #include "core/bytes.h"
+#include "core/node_service.h"
 #include "core/refusal.h"
 #include "facts/read.h"
 
@@ -80,6 +81,41 @@ Json parsed(const std::string& text) {
   const std::string said = status.is_object() ? status.value("message", "") : "";
   refuse(Code::internal,
          fmt::format("{}: the API server answers {} {}. Look at the chart's ClusterRole.", doing, answer.status, said));
+}
+
+// The parameters of ours: size and path.
+DraFolder folder_in(const Json& parameters) {
+  if (!parameters.is_object()) refuse(Code::invalid_argument, "The claim's parameters are no object of size and path.");
+  for (const auto& [key, value] : parameters.items()) {
+    if (key != "size" && key != "path")
+      refuse(Code::invalid_argument, fmt::format("\"{}\" is no parameter of a claim. There are: size, path.", key));
+  }
+  DraFolder folder;
+  folder.path = parameters.value("path", "");
+  want_path(folder.path, "The claim's path");
+  if (folder.path == "/") refuse(Code::invalid_argument, "The claim's path is the whole root. Name a folder.");
+  const std::string size = parameters.value("size", "");
+  folder.bytes = parse_quantity(size).value_or(0);
+  if (folder.bytes <= 0)
+    refuse(Code::invalid_argument, fmt::format("The claim's size is \"{}\". It is bytes, such as 100Gi.", size));
+  return folder;
+}
+
+// The last that speaks of a request is the nearest to its claim: those of the class come first.
+std::optional<DraFolder> folder_of(const std::string& request, const Json& configurations, const std::string& driver) {
+  std::optional<DraFolder> folder;
+  for (const Json& each : configurations) {
+    const Json opaque = each.value("opaque", Json::object());
+    if (opaque.value("driver", "") != driver) continue;
+    const Json requests = each.value("requests", Json::array());
+    // "storage" speaks of its alternatives, "storage/fast" among them, too.
+    const bool meant = requests.empty() || std::any_of(requests.begin(), requests.end(), [&](const Json& one) {
+                         const std::string name = one.get<std::string>();
+                         return request == name || request.starts_with(name + "/");
+                       });
+    if (meant) folder = folder_in(opaque.value("parameters", Json::object()));
+  }
+  return folder;
 }
 
 }  // namespace
@@ -150,7 +186,9 @@ DraClaim claim_in(const std::string& text, const std::string& driver) {
     const Json allocation = status.value("allocation", Json::object());
     if (allocation.empty())
       refuse(Code::failed_precondition, "Nothing was allocated to the claim yet. The scheduler does that first.");
-    for (const Json& each : allocation.value("devices", Json::object()).value("results", Json::array())) {
+    const Json devices = allocation.value("devices", Json::object());
+    const Json configurations = devices.value("config", Json::array());
+    for (const Json& each : devices.value("results", Json::array())) {
       if (each.value("driver", "") != driver) continue;
       DraAllocation found;
       found.request = each.at("request");
@@ -159,6 +197,7 @@ DraClaim claim_in(const std::string& text, const std::string& driver) {
       if (each.contains("shareID")) found.share = each.at("shareID").get<std::string>();
       const std::string consumed = each.value("consumedCapacity", Json::object()).value("bandwidth", "");
       if (!consumed.empty()) found.bandwidth = parse_quantity(consumed);
+      found.folder = folder_of(found.request, configurations, driver);
       claim.allocations.push_back(std::move(found));
     }
     for (const Json& each : status.value("reservedFor", Json::array())) {

@@ -40,12 +40,19 @@ std::string resource_slice(const DraNames& names, const std::vector<DraDrive>& d
 // Whether a slice from the server offers the same.
 bool same_offer(const std::string& slice, const std::string& wanted);
 
+// Room on the drive that a claim was given, for as long as the claim is in use.
+struct DraFolder {
+  std::int64_t bytes = 0;
+  std::string path;  // in the container
+};
+
 struct DraAllocation {
   std::string request;
   std::string pool;
   std::string device;
   std::optional<std::string> share;
   std::optional<std::int64_t> bandwidth;  // that the claim consumes
+  std::optional<DraFolder> folder;        // that its configuration asks for
 };
 struct DraClaim {
   std::string uid;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "core/bandwidth.h"
@@ -140,12 +141,21 @@ void NodeService::publish(const PublishCall& call) {
   }
   found.backend->publish(wanted);
   limit_bandwidth(pod_of(request.target), request.id);
+  if (options_.seen) options_.seen(request.id, request.target);
+}
+
+void NodeService::keep_to_bandwidth(const std::string& id) {
+  const Volumes::Found found = volumes_.find(id);
+  if (!found || options_.cgroups.empty()) return;
+  std::set<std::string> pods;
+  for (const facts::Mount& place : found.backend->places(id, all_mounts())) pods.insert(pod_of(place.point));
+  for (const std::string& pod : pods) limit_bandwidth(pod, id);
 }
 
 void NodeService::limit_bandwidth(const std::string& pod, const std::string& id) {
   if (options_.cgroups.empty() || pod.empty()) return;
   const std::vector<Volumes::Listed> all = volumes_.list(RecordKind::volume);
-  const auto has_one = [](const auto& each) { return each.record.mutable_parameters.contains("bandwidth"); };
+  const auto has_one = [](const Volumes::Listed& each) { return each.record.mutable_parameters.contains("bandwidth"); };
   if (std::none_of(all.begin(), all.end(), has_one)) return;
   const std::vector<facts::Mount> mounts = all_mounts();
   DriveLimits limits;
@@ -158,7 +168,7 @@ void NodeService::limit_bandwidth(const std::string& pod, const std::string& id)
       const bool raw = stat(place.point.c_str(), &status) == 0 && S_ISBLK(status.st_mode);
       const std::optional<std::string> drive = whole_drive_of(raw ? status.st_rdev : place.device);
       if (!drive) continue;
-      wanted = wanted || bytes;
+      wanted = wanted || has_one(each);
       const auto [limit, is_first] = limits.try_emplace(*drive, bytes);
       if (!is_first) limit->second = limit->second && bytes ? std::optional(*limit->second + *bytes) : std::nullopt;
     }
@@ -233,6 +243,7 @@ StatsAnswer NodeService::stats(const std::string& id, const std::string& path) {
   if (!answer.condition.abnormal) answer.usage = found.backend->usage(id, path);
   // The pod's cgroup may have come after its volumes.
   limit_bandwidth(pod_of(path), id);
+  if (options_.seen) options_.seen(id, path);
   return answer;
 }
 

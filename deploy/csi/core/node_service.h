@@ -35,6 +35,8 @@ class NodeService {
   void unpublish(const std::string& id, const std::string& target);
   StatsAnswer stats(const std::string& id, const std::string& path);
   std::int64_t expand(const std::string& id, const std::string& path, const Range& range);
+  // Keeps the pods that have this volume to what its record says by now.
+  void keep_to_bandwidth(const std::string& id);
 
  private:
   Backend& backend_of(const StageRequest& request);

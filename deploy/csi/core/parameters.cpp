@@ -180,11 +180,12 @@ MutableParameters parse_mutable(const Map& parameters, Driver driver) {
   driver == Driver::local ? want_known(parameters, local) : want_known(parameters, fabrics);
   MutableParameters parsed;
   const std::string bandwidth = value_of(parameters, "bandwidth");
-  if (!bandwidth.empty()) {
+  if (!bandwidth.empty() && bandwidth != no_limit) {
     parsed.bandwidth = parse_bandwidth(parameters);
     if (!parsed.bandwidth || *parsed.bandwidth == 0) {
       refuse(Code::invalid_argument,
-             fmt::format("bandwidth is \"{}\". It is bytes a second, such as 5G or 500Mi.", bandwidth));
+             fmt::format("bandwidth is \"{}\". It is bytes a second, such as 5G or 500Mi, or max for no limit.",
+                         bandwidth));
     }
   }
   parsed.ctrl_loss_tmo = seconds_of(parameters, "ctrlLossTmo");

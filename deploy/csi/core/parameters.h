@@ -55,7 +55,9 @@ struct MutableParameters {
   std::optional<int> ctrl_loss_tmo;
   std::optional<int> fast_io_fail_tmo;
 };
-// Bytes a second of what was checked already.
+// The word for a bandwidth that is lifted: a class cannot take a parameter away, because what it lacks stays as it was.
+constexpr const char* no_limit = "max";
+// Bytes a second of what was checked already; nothing for no limit.
 std::optional<std::int64_t> parse_bandwidth(const Map& parameters);
 MutableParameters parse_mutable(const Map& parameters, Driver driver);
 

@@ -33,9 +33,9 @@ class ControllerAdapter : public wire::Controller::Service {
     using Rpc = wire::ControllerServiceCapability::RPC;
     std::vector<Rpc::Type> types = {Rpc::LIST_VOLUMES, Rpc::GET_VOLUME, Rpc::VOLUME_CONDITION,
                                     Rpc::SINGLE_NODE_MULTI_WRITER};
-    // Only a node has the volume. Beside the resizer nothing could be changed, and a claim would wait for ever; what a
-    // claim is made with comes by CreateVolume.
-    if (driver_.settings().mode == Mode::node) types.push_back(Rpc::MODIFY_VOLUME);
+    // Only a node has the volume. Beside the resizer a change is agreed to where nodes follow the volume's class; else
+    // a claim would wait for ever.
+    if (driver_.settings().mode == Mode::node || driver_.settings().follow_classes) types.push_back(Rpc::MODIFY_VOLUME);
     // Namespaces of a target are made there.
     if (driver_.settings().service.driver == Driver::local) {
       types.insert(types.end(), {Rpc::CREATE_DELETE_VOLUME, Rpc::GET_CAPACITY, Rpc::CREATE_DELETE_SNAPSHOT,

@@ -14,6 +14,8 @@
 #include <plugin_registration.grpc.pb.h>
 #include "core/bandwidth.h"
 #include "core/log.h"
+#include "core/record.h"
+#include "core/refusal.h"
 #include "facts/read.h"
 #include "server/convert.h"
 #include "server/socket.h"
@@ -47,16 +49,34 @@ class DraAdapter : public dra::DRAPlugin::Service {
     return grpc::Status::OK;
   }
 
-  // Nothing was made for a claim that would have to go: limits are the pod's cgroup's, and end with it.
+  // The pod is gone, and with it its limits; what was made for the claim goes.
   grpc::Status NodeUnprepareResources(grpc::ServerContext* /*context*/,
                                       const dra::NodeUnprepareResourcesRequest* request,
                                       dra::NodeUnprepareResourcesResponse* response) override {
-    for (const dra::Claim& claim : request->claims()) (*response->mutable_claims())[claim.uid()];
+    const CallScope scope;
+    for (const dra::Claim& claim : request->claims()) {
+      dra::NodeUnprepareResourceResponse& answer = (*response->mutable_claims())[claim.uid()];
+      try {
+        want_uid(claim.uid());
+        remove_claim_spec(options_.claims, claim.uid());
+        options_.folders->remove(claim.uid());
+      } catch (const std::exception& error) {
+        answer.set_error(error.what());
+        log_line("warning",
+                 fmt::format("NodeUnprepareResources of {}/{}: {}", claim.namespace_(), claim.name(), error.what()));
+      }
+    }
     return grpc::Status::OK;
   }
 
  private:
+  // It becomes a part of names of files.
+  static void want_uid(const std::string& uid) {
+    if (!is_safe_id(uid)) refuse(Code::invalid_argument, "The claim's uid is none of Kubernetes'.");
+  }
+
   void prepare(const dra::Claim& wanted, dra::NodePrepareResourceResponse& answer) {
+    want_uid(wanted.uid());
     // The request holds only the claim's name: what was allocated has to be read.
     KubeApi api(options_.kube, options_.account);
     const DraClaim claim = read_claim(api, wanted.namespace_(), wanted.name(), options_.names.driver);
@@ -64,6 +84,7 @@ class DraAdapter : public dra::DRAPlugin::Service {
       refuse(Code::not_found, "A claim of this name was made anew; the one that is asked for is gone.");
     const std::vector<DraDrive> drives = options_.drives();
     DriveLimits limits;
+    std::vector<ClaimDevice> own;
     for (const DraAllocation& each : claim.allocations) {
       const auto drive = std::find_if(drives.begin(), drives.end(),
                                       [&](const DraDrive& one) { return dra_device_name(one.name) == each.device; });
@@ -76,17 +97,34 @@ class DraAdapter : public dra::DRAPlugin::Service {
       device->set_device_name(each.device);
       device->add_cdi_device_ids(cdi_name(options_.cdi, each.device));
       if (each.share) device->set_share_id(*each.share);
+      if (each.folder) {
+        own.push_back(room_on(drive->name, claim.uid, *each.folder, own));
+        device->add_cdi_device_ids(cdi_name(options_.claims, own.back().name));
+      }
       const auto number = facts::read_value("/sys/class/block/" + drive->name + "/dev");
       if (each.bandwidth && number) {
         auto& limit = limits[*number];
         limit = limit.value_or(0) + *each.bandwidth;
       }
     }
+    if (!own.empty()) write_claim_spec(options_.claims, claim.uid, own);
     if (options_.cgroups.empty() || limits.empty()) return;
     for (const std::string& pod : claim.pods) {
       const std::string why = set_limits(options_.cgroups, pod, limits);
       if (!why.empty()) log_event("Warning", "BandwidthNotEnforced", wanted.name(), why);
     }
+  }
+
+  // The next of the claim's folders, on the drive that it was given.
+  ClaimDevice room_on(const std::string& drive, const std::string& claim, const DraFolder& folder,
+                      const std::vector<ClaimDevice>& before) const {
+    for (const ClaimDevice& each : before) {
+      if (each.inside == folder.path)
+        refuse(Code::invalid_argument,
+               "Two drives of the claim are to be at " + folder.path + ". Give each request a path of its own.");
+    }
+    const std::string name = ClaimFolders::name_of(claim, before.size());
+    return {name, options_.folders->make(name, drive, folder.bytes), folder.path};
   }
 
   const DraOptions& options_;
@@ -192,7 +230,7 @@ class DraPlugin::Worker {
     }
   }
 
-  // Asks nobody while what was offered last is still so.
+  // Asks for nothing while what was offered last is still so.
   void publish() {
     const std::vector<DraDrive> drives = options_.drives();
     const std::string wanted = resource_slice(options_.names, drives, "", 1);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/cdi.h"
+#include "core/claim_folders.h"
 #include "core/dra.h"
 
 namespace sluice::csi {
@@ -22,7 +23,9 @@ struct DraOptions {
   std::string cgroups;           // "" where bandwidths are not enforced
   DraNames names;
   CdiOptions cdi;
+  CdiOptions claims;  // of the devices that claims have for themselves
   std::function<std::vector<DraDrive>()> drives;
+  std::unique_ptr<ClaimFolders> folders;
 };
 
 // Serves until it is destroyed. Sleeps unless it is asked or woken.

@@ -39,6 +39,8 @@ DriverState::DriverState(Settings settings)
       missing_pools_(settings_.pools),
       missing_drives_(settings_.drives) {
   settings_.service.affinity = [](const std::string& drive) { return affinity_of(drive, {}); };
+  settings_.service.changes_are_followed = settings_.follow_classes && settings_.mode == Mode::controller;
+  settings_.service.changed = [this](const std::string& id) { node_.keep_to_bandwidth(id); };
   if (settings_.service.driver != Driver::fabrics || settings_.mode != Mode::node) return;
   volumes_.add(std::make_unique<FabricsBackend>(
       FabricsOptions{settings_.state, settings_.service.names, "/dev", {}, {}}, std::make_unique<KernelNvmePort>()));
@@ -72,6 +74,10 @@ std::vector<DraDrive> DriverState::drives() {
       all.back().verified = trials_.of(name, backend->trial_file({})).direct == Direct::verified;
   }
   return all;
+}
+
+std::unique_ptr<ClaimFolders> DriverState::claim_folders(const std::string& folder) {
+  return std::make_unique<ClaimFolders>(volumes_, locks_, settings_.service.names, folder);
 }
 
 std::string DriverState::why_not_ready() {

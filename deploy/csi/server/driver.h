@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/claim_folders.h"
 #include "core/controller_service.h"
 #include "core/dra.h"
 #include "core/locks.h"
@@ -33,10 +34,11 @@ struct Settings {
   std::string sluice = "sluice";
   std::string device_plugins;  // kubelet's folder; "" for no device plugin
   std::string cdi = "/var/run/cdi";
-  std::string metrics;  // the address to answer Prometheus at; "" for none
-  bool events = false;  // written as objects of the claims
-  bool dra = false;     // the plugin for dynamic resource allocation
-  std::string kube;     // the API server; "" for the cluster's own
+  std::string metrics;          // the address to answer Prometheus at; "" for none
+  bool events = false;          // written as objects of the claims
+  bool follow_classes = false;  // of volumes: a node brings changed ones to them, a controller agrees to changes
+  bool dra = false;             // the plugin for dynamic resource allocation
+  std::string kube;             // the API server; "" for the cluster's own
   std::string account = "/var/run/secrets/kubernetes.io/serviceaccount";
   std::string registration;      // kubelet's plugins_registry; "" to be registered by another program
   std::string kubelet_endpoint;  // the socket's path as kubelet sees it; "" when it is the same
@@ -53,6 +55,12 @@ class DriverState {
   void at_probe(std::function<void()> action) { at_probe_ = std::move(action); }
   // The drives below the backends, as the scheduler sees them.
   std::vector<DraDrive> drives();
+  // Room on them for claims, mounted in this folder.
+  std::unique_ptr<ClaimFolders> claim_folders(const std::string& folder);
+  // What is done when kubelet has published a volume, or asks for its usage. Set before calls are served.
+  void at_sight(std::function<void(const std::string& id, const std::string& target)> action) {
+    settings_.service.seen = std::move(action);
+  }
 
   const Settings& settings() const { return settings_; }
   const Volumes& volumes() const { return volumes_; }

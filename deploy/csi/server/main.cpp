@@ -14,6 +14,7 @@
 
 #include <csi.grpc.pb.h>
 #include "base/version.h"
+#include "core/class_follower.h"
 #include "core/event_writer.h"
 #include "core/log.h"
 #include "core/refusal.h"
@@ -91,8 +92,13 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_flag("--dra", line.settings.dra,
                "Offer the drives with their bandwidth to the scheduler, as gds.DOMAIN (dynamic resource allocation)");
   app.add_flag("--events", line.settings.events, "Write what an operator should know as Events of the claims, too");
-  app.add_option("--kube", line.settings.kube,
-                 "The API server, for --dra and --events: https://HOST:PORT; the cluster's own unless given");
+  app.add_flag(
+      "--follow-classes", line.settings.follow_classes,
+      "Let the VolumeAttributesClass of a volume be changed: a controller agrees, and each node brings it to its "
+      "volumes when kubelet next asks about them");
+  app.add_option(
+      "--kube", line.settings.kube,
+      "The API server, for --dra, --events and --follow-classes: https://HOST:PORT; the cluster's own unless given");
   app.add_option("--account", line.settings.account, "The folder with the service account's token and ca.crt")
       ->default_val("/var/run/secrets/kubernetes.io/serviceaccount");
   app.add_option("--cdi", line.settings.cdi, "The folder for the CDI specs of that resource and of drives")
@@ -140,10 +146,13 @@ std::unique_ptr<grpc::Server> listen(const std::string& path, const std::vector<
 // Beside the driver's own socket, and so where kubelet sees it, too.
 std::unique_ptr<DraPlugin> offer_drives(DriverState& driver) {
   const Settings& settings = driver.settings();
-  const auto beside = [](const std::string& path) { return std::string(facts::parent_path(path)) + "/dra.sock"; };
+  const auto folder_of = [](const std::string& path) { return std::string(facts::parent_path(path)); };
   DraOptions options;
-  options.socket = beside(settings.endpoint);
-  options.kubelet_endpoint = settings.kubelet_endpoint.empty() ? options.socket : beside(settings.kubelet_endpoint);
+  // What the host sees, too, so that a container runtime finds what is mounted there.
+  const std::string folder =
+      folder_of(settings.kubelet_endpoint.empty() ? settings.endpoint : settings.kubelet_endpoint);
+  options.socket = folder_of(settings.endpoint) + "/dra.sock";
+  options.kubelet_endpoint = folder + "/dra.sock";
   options.registration = settings.registration;
   options.kube = settings.kube;
   options.account = settings.account;
@@ -153,7 +162,10 @@ std::unique_ptr<DraPlugin> offer_drives(DriverState& driver) {
   options.cdi.folder = settings.cdi;
   options.cdi.kind = options.names.cdi;
   options.cdi.kit = settings.service.kit;
+  options.claims = options.cdi;
+  options.claims.kind = settings.service.names.domain + "/claim";
   options.drives = [&driver] { return driver.drives(); };
+  options.folders = driver.claim_folders(folder + "/claims");
   auto plugin = std::make_unique<DraPlugin>(std::move(options));
   driver.at_probe([&plugin = *plugin] { plugin.wake(); });
   return plugin;
@@ -172,6 +184,16 @@ int serve(const Settings& settings, const sigset_t& ends) {
                      settings.service.node},
         driver.volumes());
     set_event_sink([&writer = *events](const Event& event) { writer.take(event); });
+  }
+  std::unique_ptr<ClassFollower> follower;
+  if (settings.follow_classes && settings.mode == Mode::node) {
+    FollowerOptions options = {settings.kube, settings.account, settings.service.names.of(settings.service.driver), {}};
+    options.change = [&driver](const std::string& id, const Map& parameters) {
+      driver.controller().modify_volume(id, parameters);
+    };
+    follower = std::make_unique<ClassFollower>(std::move(options));
+    driver.at_sight(
+        [&follower = *follower](const std::string& id, const std::string& target) { follower.look(id, target); });
   }
   std::unique_ptr<MetricsServer> metrics;
   if (!settings.metrics.empty()) {

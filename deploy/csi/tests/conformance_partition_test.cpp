@@ -119,6 +119,15 @@ TEST_F(ConformanceOfPartitions, APodIsKeptToTheBandwidthOfItsVolumesByItsCgroup)
                                                                  std::to_string(minor(status.st_dev)) + " "));
   bring(second, "pvc-2");
   EXPECT_THAT(read_file(cgroup + "/io.max"), HasSubstr(" rbps=1500000000 wbps=1500000000\n"));
+  // A change reaches the pod at once, also one that lifts the limit.
+  wire::ControllerModifyVolumeRequest change;
+  change.set_volume_id(second);
+  const std::pair<const char*, const char*> changes[] = {{"250M", "750000000"}, {"max", "max"}, {"1G", "1500000000"}};
+  for (const auto& [bandwidth, limit] : changes) {
+    (*change.mutable_mutable_parameters())["bandwidth"] = bandwidth;
+    ASSERT_TRUE(ask(driver_->controller(), &wire::Controller::Stub::ControllerModifyVolume, change).ok());
+    EXPECT_THAT(read_file(cgroup + "/io.max"), HasSubstr(std::string(" rbps=") + limit + " wbps=" + limit + "\n"));
+  }
   // One without a bandwidth lies on the same drive, and the kernel cannot tell them apart.
   bring(made("pvc-3", 16 * mib), "pvc-3");
   EXPECT_THAT(read_file(cgroup + "/io.max"), HasSubstr(" rbps=max wbps=max\n"));

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/class_follower.h"
 #include "core/https.h"
 #include "core/refusal.h"
 #include "tests/pool.h"
@@ -100,6 +101,39 @@ TEST(ResourceSlices, AreTheSameWhateverTheOrderOfTheirFields) {
   EXPECT_FALSE(same_offer(slice, resource_slice(names, {}, "uid", 3)));
   EXPECT_FALSE(same_offer("{}", slice));
   EXPECT_FALSE(same_offer("no json", slice));
+}
+
+TEST(ResourceClaims, AskForAFolderByTheConfigurationThatIsNearestToTheirRequest) {
+  const auto asked = [](const std::string& request, const std::string& configurations) {
+    const std::string text =
+        R"({"kind":"ResourceClaim","metadata":{"uid":"u"},"status":{"allocation":{"devices":{"results":[)"
+        R"({"driver":"gds.sluice.dev","pool":"n","device":"d","request":")" +
+        request + R"("}],"config":[)" + configurations + "]}}}}";
+    return claim_in(text, "gds.sluice.dev").allocations.at(0).folder;
+  };
+  const std::string of_all = R"({"opaque":{"driver":"gds.sluice.dev","parameters":{"size":"1Gi","path":"/a"}}})";
+  const std::string of_one =
+      R"({"requests":["fast"],"opaque":{"driver":"gds.sluice.dev","parameters":{"size":"2G","path":"/b"}}})";
+  const std::string of_another_driver = R"({"opaque":{"driver":"gpu.example","parameters":7}})";
+  EXPECT_FALSE(asked("fast", of_another_driver));
+  EXPECT_EQ(asked("slow", of_all + "," + of_one)->path, "/a");
+  EXPECT_EQ(asked("fast", of_all + "," + of_one)->bytes, 2000000000);
+  EXPECT_EQ(asked("fast/either", of_one)->path, "/b");
+  EXPECT_FALSE(asked("faster", of_one));
+  for (const char* const wrong : {"7", "{}", R"({"size":"1Gi"})", R"({"size":"1Gi","path":"/"})",
+                                  R"({"size":"0","path":"/a"})", R"({"size":7,"path":"/a"})",
+                                  R"({"size":"1Gi","path":"/a/../b"})", R"({"size":"1Gi","path":"/a","mode":"x"})"}) {
+    EXPECT_THROW(asked("fast", R"({"opaque":{"driver":"gds.sluice.dev","parameters":)" + std::string(wrong) + "}}"),
+                 Refusal)
+        << wrong;
+  }
+}
+
+TEST(ChangedClasses, AreFoundByThePersistentVolumeThatKubeletsPathNames) {
+  EXPECT_EQ(persistent_volume_of("/var/lib/kubelet/pods/u/volumes/kubernetes.io~csi/pvc-1/mount"), "pvc-1");
+  EXPECT_EQ(persistent_volume_of("/k/plugins/kubernetes.io/csi/volumeDevices/publish/pvc-2/u"), "pvc-2");
+  EXPECT_EQ(persistent_volume_of("/var/lib/kubelet/pods/u/volumes/kubernetes.io~csi"), "");
+  EXPECT_EQ(persistent_volume_of("/mnt/x"), "");
 }
 
 TEST(ResourceClaims, OfAnotherFormAreRefused) {

@@ -10,6 +10,7 @@ import shutil
 import ssl
 import subprocess
 import threading
+import time
 
 from pod_test import CALL, DRIVER, in_own_mounts, need_programs
 from support import BUILD, contains, equal, main, run, scratch, skip
@@ -62,8 +63,10 @@ class Requests(http.server.BaseHTTPRequestHandler):
         server = self.server
         length = int(self.headers.get("Content-Length") or 0)
         sent = json.loads(self.rfile.read(length)) if length else None
+        place = self.path.split("?")[0]
         with server.changed:
             server.asked.append(f"{method} {self.path}")
+            server.changed.notify_all()
         if self.headers.get("Authorization") != f"Bearer {server.token}":
             self.answer(401, {"kind": "Status", "message": "Unauthorized"})
         elif method == "POST":
@@ -71,14 +74,14 @@ class Requests(http.server.BaseHTTPRequestHandler):
             path = f"{self.path}/{name}"
             server.keep(path, sent)
             self.answer(201, server.objects[path])
-        elif self.path not in server.objects:
+        elif place not in server.objects:
             self.answer(404, {"kind": "Status", "message": "not found"})
-        elif method == "PUT" and sent["metadata"].get("resourceVersion") != server.objects[self.path]["metadata"]["resourceVersion"]:
+        elif method == "PUT" and sent["metadata"].get("resourceVersion") != server.objects[place]["metadata"]["resourceVersion"]:
             self.answer(409, {"kind": "Status", "message": "the object has been modified"})
         else:
             if method == "PUT":
-                server.keep(self.path, sent)
-            self.answer(200, server.objects[self.path])
+                server.keep(place, sent)
+            self.answer(200, server.objects[place])
 
     def do_GET(self):
         self.handle_call("GET")
@@ -93,33 +96,53 @@ class Requests(http.server.BaseHTTPRequestHandler):
         """Quiet."""
 
 
-def claim(device, node="node-a"):
+def claim(device, node="node-a", config=()):
     return {"kind": "ResourceClaim", "apiVersion": "resource.k8s.io/v1", "metadata": {"name": "bandwidth", "uid": "claim-uid"},
             "status": {"reservedFor": [{"resource": "pods", "name": "reader", "uid": POD}],
-                       "allocation": {"devices": {"results": [
+                       "allocation": {"devices": {"config": list(config), "results": [
                            {"request": "gpu", "driver": "gpu.example", "pool": node, "device": "gpu-0"},
                            {"request": "storage", "driver": "gds.sluice.dev", "pool": node, "device": device, "shareID": "share-1",
                             "consumedCapacity": {"bandwidth": "5G"}}]}}}}
 
 
+def room(size, path="/scratch", requests=("storage",)):
+    return {"source": "FromClaim", "requests": list(requests),
+            "opaque": {"driver": "gds.sluice.dev", "parameters": {"size": size, "path": path}}}
+
+
 class Node:
-    def __init__(self, folder, server):
+    """A node whose pools lie on a drive each, the first one the largest."""
+
+    def __init__(self, folder, server, pools=("pool",), more=()):
         self.folder = folder
-        account, pool = folder / "account", folder / "pool"
-        for each in (account, pool, folder / "registry", folder / "kit", folder / "cgroup"):
+        account = folder / "account"
+        for each in (account, folder / "registry", folder / "kit", folder / "cgroup"):
             each.mkdir()
         shutil.copy(folder / "ca.crt", account)
         (account / "token").write_text(server.token, encoding="utf-8")
-        with open(folder / "drive", "wb") as drive:
-            drive.truncate(320 << 20)
-        run("mkfs.xfs", "-q", "-K", folder / "drive")
-        run("mount", "-o", "loop", folder / "drive", pool)
-        self.disk = pathlib.Path(run("findmnt", "-no", "SOURCE", pool).stdout.strip()).name
+        self.pools = [folder / name for name in pools]
+        self.disks = [self.add_drive(pool, 400 - 40 * i) for i, pool in enumerate(self.pools)]
+        self.disk = self.disks[0]
         self.log = open(folder / "log", "wb")
-        self.driver = subprocess.Popen(
-            [DRIVER, "--endpoint", f"unix://{folder}/csi.sock", "--node", "node-a", "--pool", pool, "--quota", "none", "--kit", folder / "kit",
-             "--registration", folder / "registry", "--cdi", folder / "cdi", "--cgroups", folder / "cgroup", "--dra", "--events", "--kube",
-             f"https://127.0.0.1:{server.server_port}", "--account", account], stderr=self.log)
+        self.words = [DRIVER, "--endpoint", f"unix://{folder}/csi.sock", "--node", "node-a", "--quota", "none", "--kit", folder / "kit",
+                      "--registration", folder / "registry", "--cdi", folder / "cdi", "--cgroups", folder / "cgroup", "--dra", "--events",
+                      "--kube", f"https://127.0.0.1:{server.server_port}", "--account", account,
+                      *[word for pool in self.pools for word in ("--pool", pool)], *more]
+        self.start()
+
+    def start(self):
+        self.driver = subprocess.Popen(self.words, stderr=self.log)
+
+    @staticmethod
+    def add_drive(pool, mebibytes):
+        """An xfs, mounted for the pool; its drive's name."""
+        image = pool.with_suffix(".drive")
+        with open(image, "wb") as drive:
+            drive.truncate(mebibytes << 20)
+        run("mkfs.xfs", "-q", "-K", image)
+        pool.mkdir()
+        run("mount", "-o", "loop", image, pool)
+        return pathlib.Path(run("findmnt", "-no", "SOURCE", pool).stdout.strip()).name
 
     def call(self, socket, method, **request):
         return json.loads(run(CALL, self.folder / socket, method, json.dumps(request)).stdout)
@@ -135,6 +158,24 @@ class Node:
                            claims=[{"namespace": "default", "name": "bandwidth", "uid": uid}])
         return answer["claims"][uid]
 
+    def unprepare(self):
+        answer = self.call("dra.sock", "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin.NodeUnprepareResources",
+                           claims=[{"namespace": "default", "name": "bandwidth", "uid": "claim-uid"}])
+        return answer["claims"]["claim-uid"]["error"]
+
+    def promised(self):
+        """Bytes of volumes on each pool."""
+        return [sum(json.loads(path.read_text(encoding="utf-8"))["bytes"] for path in (pool / "sluice-csi/records").glob("*.json"))
+                for pool in self.pools]
+
+    def says(self, words, seconds=60):
+        """Once these words are in its log."""
+        until = time.monotonic() + seconds
+        while words not in self.said():
+            if time.monotonic() > until:
+                raise AssertionError(f"{words} is not in {self.said()}")
+            time.sleep(0.02)
+
     def said(self):
         return (self.folder / "log").read_text(encoding="utf-8")
 
@@ -142,15 +183,21 @@ class Node:
         self.driver.terminate()
         self.driver.wait(timeout=60)
         self.log.close()
-        subprocess.run(["umount", "-l", self.folder / "pool"], check=False)
+        mounts = pathlib.Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
+        for place in [line.split()[1] for line in reversed(mounts) if line.split()[1].startswith(f"{self.folder}/")]:
+            subprocess.run(["umount", "-l", place], check=False)
 
 
-def test_dynamic_resource_allocation_offers_drives_and_prepares_claims():
+def need_server():
     in_own_mounts()
     need_programs()
     for program in ("openssl", "findmnt"):
         if not shutil.which(program):
             skip(f"{program} is not installed")
+
+
+def test_dynamic_resource_allocation_offers_drives_and_prepares_claims():
+    need_server()
     with scratch(pathlib.Path("/tmp")) as folder:
         server = ApiServer(folder)
         server.keep("/api/v1/nodes/node-a", {"kind": "Node", "metadata": {"name": "node-a", "uid": "node-uid"}})
@@ -218,11 +265,7 @@ def test_dynamic_resource_allocation_offers_drives_and_prepares_claims():
 
 
 def test_what_an_operator_should_know_is_an_event_of_the_claim():
-    in_own_mounts()
-    need_programs()
-    for program in ("openssl", "findmnt"):
-        if not shutil.which(program):
-            skip(f"{program} is not installed")
+    need_server()
     with scratch(pathlib.Path("/tmp")) as folder:
         server = ApiServer(folder)
         node = Node(folder, server)
@@ -244,8 +287,119 @@ def test_what_an_operator_should_know_is_an_event_of_the_claim():
             contains(event["message"], "nobarrier")
             # The same once more, in a call: it is not written twice, since the first was.
             equal(server.asked.count(f"POST {events}"), 1)
-            run("umount", folder / "staging")
         finally:
+            node.end()
+            server.shutdown()
+
+
+def test_a_claim_with_a_size_gets_a_folder_on_the_drive_that_it_was_given():
+    need_server()
+    with scratch(pathlib.Path("/tmp")) as folder:
+        server = ApiServer(folder)
+        server.keep("/api/v1/nodes/node-a", {"kind": "Node", "metadata": {"name": "node-a", "uid": "node-uid"}})
+        node = Node(folder, server, ("pool", "given"))
+        try:
+            node.register()
+            server.await_object(f"{SLICES}/node-a-gds.sluice.dev", lambda each: len(each["spec"]["devices"]) == 2)
+            for wrong, why in ((room("much"), "claim's size"), (room("1Gi"), "bytes left"), (room("8Mi", "../x"), "no absolute path"),
+                               ({**room("8Mi"), "opaque": {"driver": "gds.sluice.dev", "parameters": {"sise": "1Gi"}}}, "no parameter")):
+                server.keep(CLAIM, claim(node.disks[1], config=[wrong]))
+                contains(node.prepare()["error"], why)
+            equal(node.promised(), [0, 0])
+            # The class's is overridden by the claim's, and what is meant for others is theirs.
+            other = {**room("8Mi"), "opaque": {"driver": "gpu.example", "parameters": {"size": 1}}}
+            server.keep(CLAIM, claim(node.disks[1], config=[room("8Mi", "/default", ()), other, room("64Mi"), room("8Mi", "/x", ("gpu",))]))
+            spec = folder / "cdi/sluice.dev-claim-claim-uid.json"
+            for _ in range(2):
+                answer = node.prepare()
+                equal((answer["error"], answer["devices"][0]["cdi_device_ids"]),
+                      ("", [f"sluice.dev/drive={node.disks[1]}", "sluice.dev/claim=claim-claim-uid-0"]))
+            # Though the first pool has more room.
+            equal(node.promised(), [0, 64 << 20])
+            written = json.loads(spec.read_text(encoding="utf-8"))
+            mount = written["devices"][0]["containerEdits"]["mounts"][0]
+            equal((written["kind"], written["devices"][0]["name"], mount["containerPath"]),
+                  ("sluice.dev/claim", "claim-claim-uid-0", "/scratch"))
+            at = pathlib.Path(mount["hostPath"])
+            equal((pathlib.Path(run("findmnt", "-vno", "SOURCE", at).stdout.strip()).name, at.stat().st_mode & 0o777), (node.disks[1], 0o777))
+            (at / "file").write_bytes(b"kept")
+            node.driver.kill()
+            node.driver.wait(timeout=60)
+            node.start()
+            node.prepare()
+            equal((at / "file").read_bytes(), b"kept")
+            for _ in range(2):
+                equal(node.unprepare(), "")
+            equal((node.promised(), at.exists(), spec.exists()), ([0, 0], False, False))
+            contains(node.call("dra.sock", "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin.NodeUnprepareResources",
+                               claims=[{"namespace": "default", "name": "x", "uid": "../x"}])["claims"]["../x"]["error"], "uid")
+        finally:
+            node.end()
+            server.shutdown()
+
+
+def test_a_changed_class_reaches_the_pods_that_have_the_volume():
+    need_server()
+    with scratch(pathlib.Path("/tmp")) as folder:
+        server = ApiServer(folder)
+        node = Node(folder, server, more=("--follow-classes",))
+        controller = subprocess.Popen([DRIVER, "--mode", "controller", "--endpoint", f"unix://{folder}/controller.sock",
+                                       "--follow-classes"], stderr=subprocess.DEVNULL)
+        try:
+            capability = {"mount": {}, "access_mode": {"mode": "SINGLE_NODE_WRITER"}}
+            volume = node.call("csi.sock", "csi.v1.Controller.CreateVolume", name="pvc-1", volume_capabilities=[capability],
+                               capacity_range={"required_bytes": 8 << 20})["volume"]["volume_id"]
+            cgroup = folder / f"cgroup/kubepods/besteffort/pod{POD}"
+            cgroup.mkdir(parents=True)
+            (cgroup / "io.max").write_text("", encoding="utf-8")
+            target = folder / f"pods/{POD}/volumes/kubernetes.io~csi/pv-of-it/mount"
+            target.parent.mkdir(parents=True)
+            classes = "/apis/storage.k8s.io/v1/volumeattributesclasses"
+            for name, driver, bandwidth in (("fast", "csi.sluice.dev", "5G"), ("free", "csi.sluice.dev", "max"), ("other", "csi.example", "1G")):
+                server.keep(f"{classes}/{name}", {"metadata": {"name": name}, "driverName": driver, "parameters": {"bandwidth": bandwidth}})
+
+            def belongs(name, handle=volume):
+                server.keep("/api/v1/persistentvolumes/pv-of-it", {"metadata": {"name": "pv-of-it"}, "spec": {
+                    "csi": {"volumeHandle": handle}, **({"volumeAttributesClassName": name} if name else {})}})
+
+            def is_asked_about(times, path="/api/v1/persistentvolumes/pv-of-it"):
+                """kubelet asks for its usage; until the API server was asked so often."""
+                node.call("csi.sock", "csi.v1.Node.NodeGetVolumeStats", volume_id=volume, volume_path=str(target))
+                with server.changed:
+                    if not server.changed.wait_for(lambda: sum(f"GET {path}?" in each for each in server.asked) >= times, timeout=60):
+                        raise AssertionError(f"asked was {server.asked}")
+
+            belongs("")
+            node.call("csi.sock", "csi.v1.Node.NodeStageVolume", volume_id=volume, volume_capability=capability, staging_target_path=str(folder / "staging"))
+            node.call("csi.sock", "csi.v1.Node.NodePublishVolume", volume_id=volume, volume_capability=capability,
+                      staging_target_path=str(folder / "staging"), target_path=str(target))
+            is_asked_about(1)
+            equal((cgroup / "io.max").read_text(encoding="utf-8"), "")
+            # The resizer asks the controller, which has no volume; then the class stands in the PersistentVolume.
+            told = node.call("controller.sock", "csi.v1.Controller.ControllerGetCapabilities")
+            contains(json.dumps(told), "MODIFY_VOLUME")
+            node.call("controller.sock", "csi.v1.Controller.ControllerModifyVolume", volume_id=volume, mutable_parameters={"bandwidth": "5G"})
+            wrong = subprocess.run([CALL, folder / "controller.sock", "csi.v1.Controller.ControllerModifyVolume",
+                                    json.dumps({"volume_id": volume, "mutable_parameters": {"bandwith": "5G"}})], capture_output=True, text=True, check=False)
+            contains(wrong.stdout + wrong.stderr, "bandwith")
+            for name, words in (("fast", " rbps=5000000000 wbps=5000000000\n"), ("free", " rbps=max wbps=max\n")):
+                belongs(name)
+                is_asked_about(1, f"{classes}/{name}")
+                node.says(f"{volume} has the VolumeAttributesClass {name} now")
+                contains((cgroup / "io.max").read_text(encoding="utf-8"), words)
+            (cgroup / "io.max").write_text("", encoding="utf-8")
+            # Of another driver, and of another volume: nothing of ours. The server is gone: it is told once, in the log.
+            belongs("other")
+            is_asked_about(1, f"{classes}/other")
+            server.token = "another"
+            for _ in range(2):
+                node.call("csi.sock", "csi.v1.Node.NodeGetVolumeStats", volume_id=volume, volume_path=str(target))
+            node.says("answers 401")
+            record, = (node.pools[0] / "sluice-csi/records").glob("*.json")
+            contains(record.read_text(encoding="utf-8"), '"bandwidth": "max"')
+        finally:
+            controller.terminate()
+            controller.wait(timeout=60)
             node.end()
             server.shutdown()
 

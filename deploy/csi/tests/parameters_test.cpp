@@ -82,6 +82,7 @@ TEST(Parameters, OfFabricsAreAListOfAddressesAndTimes) {
 
 TEST(Parameters, ThatCanBeModifiedAreBandwidthAndTimes) {
   EXPECT_EQ(parse_mutable({{"bandwidth", "5G"}}, Driver::local).bandwidth, 5000000000);
+  EXPECT_EQ(parse_mutable({{"bandwidth", "max"}}, Driver::local).bandwidth, std::nullopt);
   EXPECT_THROW(parse_mutable({{"bandwidth", "fast"}}, Driver::local), Refusal);
   EXPECT_THROW(parse_mutable({{"ctrlLossTmo", "5"}}, Driver::local), Refusal);
   EXPECT_EQ(parse_mutable({{"ctrlLossTmo", "5"}}, Driver::fabrics).ctrl_loss_tmo, 5);

@@ -4,6 +4,7 @@
 Each test_* function is a test. 77: something is missing here; the reason is printed. SLUICE_WRITE_CHART=1 writes the stored
 outputs anew, to be read in the diff.
 """
+import http.server
 import importlib.util
 import json
 import os
@@ -12,6 +13,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROJECT = HERE.parents[2]
@@ -23,6 +26,8 @@ OUTPUTS = {"default.yaml": [], "full.yaml": ["-f", str(HERE / "full-values.yaml"
 NEWER = {"V1CSIDriverSpec": {"seLinuxMount"}}
 NEWER["V1PodSpec"] = {"resourceClaims"}
 NEWER["V1ResourceRequirements"] = {"claims"}
+WITHOUT_NAMESPACE = {"CSIDriver", "ClusterRole", "ClusterRoleBinding", "DeviceClass", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+                     "PersistentVolume", "StorageClass", "VolumeAttributesClass", "VolumeSnapshotClass"}
 # Kinds that are newer, or no built-in types: the fields that may stand at each place. None: whatever stands there is not looked at.
 METADATA = {"name": None, "namespace": None, "labels": None}
 MATCH = {"objectSelector": {"matchLabels": None}, "resourceRules": [{"apiGroups": None, "apiVersions": None, "operations": None, "resources": None}]}
@@ -32,7 +37,8 @@ FIELDS = {
     "DeviceClass": {"spec": {"selectors": [{"cel": {"expression": None}}]}},
     "ResourceClaimTemplate": {"spec": {"metadata": METADATA, "spec": {"devices": {
         "requests": [{"name": None, "exactly": DEVICE_REQUEST}],
-        "constraints": [{"requests": None, "matchAttribute": None}]}}}},
+        "constraints": [{"requests": None, "matchAttribute": None}],
+        "config": [{"requests": None, "opaque": {"driver": None, "parameters": None}}]}}}},
     "MutatingAdmissionPolicy": {"spec": {"matchConstraints": MATCH, "failurePolicy": None, "reinvocationPolicy": None, "mutations": [
         {"patchType": None, "applyConfiguration": {"expression": None}}]}},
     "MutatingAdmissionPolicyBinding": {"spec": {"policyName": None}},
@@ -60,13 +66,16 @@ def need(module, package):
     skip(f"the Python module {module} is not installed (package {package})")
 
 
-def helm(*words, status=0):
+def program(name):
     build = pathlib.Path(os.environ.get("SLUICE_BUILD", PROJECT / "build/release"))
-    candidates = [build.parent / "helm/helm", shutil.which("helm")]
-    program = next((str(each) for each in candidates if each and os.access(each, os.X_OK)), None)
-    if program is None:
+    candidates = [build.parent / "helm" / name, shutil.which(name)]
+    return next((str(each) for each in candidates if each and os.access(each, os.X_OK)), None)
+
+
+def helm(*words, status=0):
+    if program("helm") is None:
         skip("helm is not installed (deploy/helm/fetch.sh build/helm)")
-    run = subprocess.run([program, *words], capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run([program("helm"), *words], capture_output=True, text=True, timeout=60, check=False)
     if (run.returncode == 0) != (status == 0):
         raise AssertionError(f"helm {' '.join(words)}: {run.returncode}\n{run.stdout}{run.stderr}")
     return run.stdout + run.stderr
@@ -192,6 +201,63 @@ def test_kubernetes_knows_every_field_of_the_chart_and_of_the_guide():
         raise AssertionError("a misspelt field is not noticed")
 
 
+def resource_of(document):
+    """What an API server's discovery says of a kind."""
+    kind = document["kind"]
+    plural = f"{kind.lower()[:-1]}ies" if kind.endswith("y") else f"{kind.lower()}{'es' if kind.endswith('s') else 's'}"
+    return {"name": plural, "singularName": kind.lower(), "kind": kind, "namespaced": kind not in WITHOUT_NAMESPACE, "verbs": ["create", "get"]}
+
+
+class Discovery(http.server.BaseHTTPRequestHandler):
+    """An API server that knows kinds, and nothing else: kubectl asks for these even where it only tries."""
+
+    def do_GET(self):
+        versions = sorted({each["apiVersion"] for each in self.server.documents})
+        groups = [{"name": version.split("/")[0], "versions": [{"groupVersion": version, "version": version.split("/")[1]}]}
+                  for version in versions if "/" in version]
+        asked = self.path.split("?")[0]
+        answers = {"/api": {"kind": "APIVersions", "versions": ["v1"]}, "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}}
+        for version in versions:
+            kinds = {each["kind"]: resource_of(each) for each in self.server.documents if each["apiVersion"] == version}
+            answers["/api/v1" if version == "v1" else f"/apis/{version}"] = {
+                "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": list(kinds.values())}
+        body = json.dumps(answers.get(asked, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404})).encode()
+        self.send_response(200 if asked in answers else 404)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Quiet."""
+
+
+def test_kubectl_would_create_every_object_of_the_chart_and_of_the_guide():
+    need("yaml", "python3-yaml")
+    import yaml
+    kubectl = program("kubectl")
+    if kubectl is None:
+        skip("kubectl is not installed (deploy/helm/fetch.sh build/helm)")
+    with tempfile.TemporaryDirectory() as folder, http.server.ThreadingHTTPServer(("127.0.0.1", 0), Discovery) as server:
+        server.documents = [each for _, each in stored() + examples()]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+
+        def tried(text):
+            return subprocess.run([kubectl, f"--server=http://127.0.0.1:{server.server_port}", f"--cache-dir={folder}", "create",
+                                   "--dry-run=client", "--validate=false", "-o", "name", "-f", "-"], input=text, capture_output=True, text=True,
+                                  timeout=60, check=False, env={"PATH": os.environ["PATH"], "HOME": folder, "KUBECONFIG": "/dev/null"})
+
+        texts = [(HERE / name).read_text(encoding="utf-8") for name in OUTPUTS] + [yaml.safe_dump_all(each for _, each in examples())]
+        for text in texts:
+            run = tried(text)
+            if run.returncode != 0 or run.stderr or len(run.stdout.splitlines()) != len(documents(text)):
+                raise AssertionError(f"{run.returncode}\n{run.stdout}{run.stderr}")
+        for wrong in ("kind: StorageClas\napiVersion: storage.k8s.io/v1\nmetadata: {name: x}\n", "kind: Pod\napiVersion: v1\nmetadata: {name: x\n"):
+            if tried(wrong).returncode == 0:
+                raise AssertionError(f"kubectl takes {wrong}")
+        server.shutdown()
+
+
 def pod_specs(document):
     if document["kind"] == "Pod":
         return [document["spec"]]
@@ -273,10 +339,10 @@ def test_the_seccomp_profile_admits_io_uring_and_no_more_than_a_runtime_does():
 
 
 def test_the_driver_knows_every_flag_that_the_chart_gives_it():
-    program = pathlib.Path(os.environ.get("SLUICE_BUILD", PROJECT / "build/release")) / "bin/sluice-csi"
-    if not program.exists():
-        skip(f"{program.name} is not built (-DSLUICE_CSI=ON)")
-    known = set(re.findall(r"--[a-z-]+", subprocess.run([program, "--help"], capture_output=True, text=True, check=True,
+    driver = pathlib.Path(os.environ.get("SLUICE_BUILD", PROJECT / "build/release")) / "bin/sluice-csi"
+    if not driver.exists():
+        skip(f"{driver.name} is not built (-DSLUICE_CSI=ON)")
+    known = set(re.findall(r"--[a-z-]+", subprocess.run([driver, "--help"], capture_output=True, text=True, check=True,
                                                         timeout=20).stdout))
     given = set()
     for _, document in stored():
