@@ -80,6 +80,11 @@ read -r device <"/sys/block/$(name_of_drive PLN0)/dev"
 same "bandwidth: the kernel keeps the pod to its volumes' sum" "$(cat "$cgroup/kubepods/pod$pod/io.max")" \
   "$device rbps=100000000 wbps=100000000 riops=max wiops=max"
 
+check "bandwidth: another one is taken" call local Controller.ControllerModifyVolume \
+  "{\"volume_id\": \"$id\", \"mutable_parameters\": {\"bandwidth\": \"25M\"}}"
+same "bandwidth: and the kernel keeps the pod to it at once" "$(cat "$cgroup/kubepods/pod$pod/io.max")" \
+  "$device rbps=75000000 wbps=75000000 riops=max wiops=max"
+
 # --- device memory through the bind mount that a pod has
 (
   use_library
@@ -107,13 +112,18 @@ mkdir -p /etc/nvme
 echo nqn.2014-08.org.nvmexpress:uuid:6c616200-0000-4000-8000-000000000001 >/etc/nvme/hostnqn
 echo 6c616200-0000-4000-8000-000000000001 >/etc/nvme/hostid
 attributes="{\"nqn\": \"csi\", \"uuid\": \"$uuid\", \"addresses\": \"127.0.0.1:4420 127.0.0.1:4421\", \"ctrlLossTmo\": \"600\"}"
-start_driver fabrics --driver fabrics --state "$work/state" || fail "fabrics: the driver starts" "see csi-fabrics.log"
+start_driver fabrics --driver fabrics --state "$work/state" --cgroups $cgroup || fail "fabrics: the driver starts" "see csi-fabrics.log"
 check "fabrics: staging connects both ports, formats and mounts" bring fabrics remote "$attributes"
 if ! { wait_for 20 find_head csi && wait_for 20 find_path 4420 && path1=$path && wait_for 20 find_path 4421 && path2=$path; }; then
   fail "fabrics: the head has both its paths" "not within 20 s each"
   exit 1
 fi
 at=$(place remote)
+check "fabrics: a bandwidth is set while it is in use" call fabrics Controller.ControllerModifyVolume \
+  '{"volume_id": "remote", "mutable_parameters": {"bandwidth": "900M"}}'
+read -r device <"/sys/block/${head##*/}/dev"
+same "fabrics: and the kernel keeps the pod to it" "$(grep "^$device " "$cgroup/kubepods/pod$pod/io.max")" \
+  "$device rbps=900000000 wbps=900000000 riops=max wiops=max"
 progress=/run/csi-load
 dd if=/dev/zero of="$at/load" bs=1M count=16 oflag=direct status=none
 mkfifo /run/csi-stop
@@ -170,6 +180,39 @@ check "loss: staging connects anew when the target is back" bring fabrics remote
 same "loss: what was written before is there" "$(cat "$at/before")" kept
 check "fabrics: it goes, and the subsystem is let go" take fabrics remote
 same "fabrics: no controller of it is left" "$(grep -lx csi /sys/class/nvme/*/subsysnqn 2>/dev/null | wc -l)" 0
+
+# --- the same namespace over RDMA, by soft RoCE
+uses_rdma() { # the controllers of the subsystem, by what they are reached
+  local of
+  for of in /sys/class/nvme/*; do
+    [ "$(cat "$of/subsysnqn" 2>/dev/null)" != csi ] || cat "$of/transport"
+  done
+}
+if needs "fabrics, RDMA" rdma; then
+  check "fabrics, RDMA: soft RoCE is set up" soft_roce
+  new_port 3 rdma 192.168.77.1 4422 csi optimized
+  by_rdma="{\"nqn\": \"csi\", \"uuid\": \"$uuid\", \"addresses\": \"192.168.77.1:4422\", \"transport\": \"rdma\", \"ctrlLossTmo\": \"600\"}"
+  check "fabrics, RDMA: staging connects and mounts" bring fabrics by-rdma "$by_rdma"
+  at=$(place by-rdma)
+  same "fabrics, RDMA: the controller is reached by it alone" "$(uses_rdma)" rdma
+  same "fabrics, RDMA: what was written over TCP is there" "$(cat "$at/before")" kept
+  dd if=/dev/urandom of=/run/bytes bs=1M count=8 status=none
+  check "fabrics, RDMA: bytes are written past the page cache" dd if=/run/bytes of="$at/bytes" bs=1M oflag=direct
+  dd if="$at/bytes" of=/run/read bs=1M iflag=direct status=none
+  check "fabrics, RDMA: and read back as they were" cmp /run/bytes /run/read
+  rm "$target/ports/3/subsystems/csi"
+  condition() {
+    call fabrics Node.NodeGetVolumeStats "{\"volume_id\": \"by-rdma\", \"volume_path\": \"$at\"}" |
+      sed -n 's/.*"volume_condition":{"abnormal":\(true\|false\),"message":"\([^"]*\)".*/\1 \2/p'
+  }
+  if wait_for 60 says "true "; then pass "fabrics, RDMA: kubelet is told of a lost path"; else
+    fail "fabrics, RDMA: kubelet is told of a lost path" "$(condition)"
+  fi
+  ln -s "$target/subsystems/csi" "$target/ports/3/subsystems/csi"
+  if wait_for 60 says "false "; then pass "fabrics, RDMA: and of its return"; else fail "fabrics, RDMA: and of its return" "$(condition)"; fi
+  check "fabrics, RDMA: it goes, and the subsystem is let go" take fabrics by-rdma
+  same "fabrics, RDMA: no controller of it is left" "$(uses_rdma)" ""
+fi
 
 for name in local fabrics; do
   kill "$(cat $work/$name.pid)"

@@ -196,11 +196,6 @@ else
 fi
 
 # --- NVMe/RDMA over soft RoCE
-soft_roce() {
-  modprobe -a rdma_rxe dummy nvmet-rdma nvme-rdma || return
-  ip link add lab0 type dummy && ip addr add 192.168.77.1/24 dev lab0 && ip link set lab0 up || return
-  rdma link add rxe0 type rxe netdev lab0
-}
 if needs "NVMe/RDMA" rdma; then
   check "NVMe/RDMA: soft RoCE is set up" soft_roce
   new_subsystem rdma "$(drive PLN1)" 1

@@ -27,6 +27,12 @@ new_port() { # new_port NUMBER TRANSPORT ADDRESS SERVICE SUBSYSTEM STATE
   ln -s "$target/subsystems/$5" "$of/subsystems/$5"
 }
 
+soft_roce() { # an adapter for RDMA, by software, at 192.168.77.1
+  modprobe -a rdma_rxe dummy nvmet-rdma nvme-rdma || return
+  ip link add lab0 type dummy && ip addr add 192.168.77.1/24 dev lab0 && ip link set lab0 up || return
+  rdma link add rxe0 type rxe netdev lab0
+}
+
 connect() { # connect TRANSPORT ADDRESS SERVICE SUBSYSTEM
   echo "transport=$1,traddr=$2,trsvcid=$3,nqn=$4,hostnqn=lab-host,hostid=6c616200-0000-4000-8000-000000000001,ctrl_loss_tmo=600,reconnect_delay=1" \
     >/dev/nvme-fabrics
