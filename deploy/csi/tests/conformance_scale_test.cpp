@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two hundred volumes on one node, over the socket: what calls take is printed, what they leave behind is nothing.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -25,6 +26,17 @@ class ScaleTest : public DriverTest {
     const std::string status = facts::read_text(process_folder() + "/status").value_or("");
     const std::size_t at = status.find("VmRSS:");
     return at == std::string::npos ? 0 : std::strtol(status.c_str() + at + 6, nullptr, 10);
+  }
+  // How often the process's threads have gone to sleep, which is how often they were woken.
+  long sleeps() const {
+    long sum = 0;
+    for (const std::string& thread : facts::list_names(process_folder() + "/task")) {
+      const std::string status = facts::read_text(process_folder() + "/task/" + thread + "/status").value_or("");
+      constexpr std::string_view word = "\nvoluntary_ctxt_switches:";
+      const std::size_t at = status.find(word);
+      if (at != std::string::npos) sum += std::strtol(status.c_str() + at + word.size(), nullptr, 10);
+    }
+    return sum;
   }
   template <typename Body>
   static double milliseconds(Body body) {
@@ -85,6 +97,22 @@ TEST_F(ScaleTest, TwoHundredVolumesComeAndGoAndLeaveNothing) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   EXPECT_LE(most_resident_, 16 * 1024);
 #endif
+}
+
+// Polling that is worth the name is ten times a second and more. What wakes are two timers of gRPC.
+TEST_F(ScaleTest, NothingPollsWhileNothingIsAsked) {
+  const std::string id = made("pvc-1", 1 << 20);
+  ASSERT_TRUE(stage(id).ok());
+  ASSERT_TRUE(publish(id, target("pod-1")).ok());
+  constexpr unsigned window = 5;  // seconds
+  const long before = sleeps();
+  sleep(window);
+  const double wakes = static_cast<double>(sleeps() - before) / window;
+  std::printf("idle: %.1f wake-ups a second of %zu threads\n", wakes,
+              facts::list_names(process_folder() + "/task").size());
+  EXPECT_LT(wakes, 10);
+  EXPECT_TRUE(unpublish(id, target("pod-1")).ok());
+  EXPECT_TRUE(unstage(id).ok());
 }
 
 }  // namespace
