@@ -12,8 +12,9 @@ import subprocess
 import threading
 import time
 
-from pod_test import CALL, DRIVER, in_own_mounts, need_programs
-from support import BUILD, contains, equal, main, run, scratch, skip
+from containers import podman
+from pod_test import CALL, DRIVER, in_own_mounts, need_programs, pod_image, restricted, with_cdi, without_io_uring
+from support import contains, equal, main, run, scratch, skip, skip_when_sanitized
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 CLAIM = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/bandwidth"
@@ -336,6 +337,32 @@ def test_a_claim_with_a_size_gets_a_folder_on_the_drive_that_it_was_given():
         finally:
             node.end()
             server.shutdown()
+
+
+def test_a_pod_of_another_user_writes_to_the_folder_of_its_claim():
+    skip_when_sanitized()
+    need_server()
+    with podman() as pod, scratch(pathlib.Path("/tmp")) as folder:
+        run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", folder)
+        server = ApiServer(folder)
+        node = Node(folder, server)
+        try:
+            pod_image(pod, folder)
+            server.keep(CLAIM, claim(node.disk, config=[room("8Mi")]))
+            device = node.prepare()["devices"][0]["cdi_device_ids"][1]
+            # Where a container runtime looks.
+            with_cdi(folder)
+            shutil.copy(folder / "cdi/sluice.dev-claim-claim-uid.json", "/etc/cdi")
+            options = (*restricted(without_io_uring(folder)), "--device", device)
+            equal(pod.run(*options, "program", "sh", "-c", "id -u; echo kept >/scratch/file").stdout, "1000\n")
+            equal(pod.run(*options, "program", "cat", "/scratch/file").stdout, "kept\n")
+            equal(node.unprepare(), "")
+            equal(node.promised(), [0])
+        finally:
+            node.end()
+            server.shutdown()
+            for place in ("/etc", folder):
+                subprocess.run(["umount", "-l", place], check=False)
 
 
 def test_a_changed_class_reaches_the_pods_that_have_the_volume():

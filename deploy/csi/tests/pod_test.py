@@ -41,6 +41,16 @@ def need_programs():
         skip("this kernel has no xfs")
 
 
+def with_cdi(folder):
+    """Where container runtimes read CDI specs: an /etc of this process's own."""
+    for each in ("etc", "work"):
+        (folder / each).mkdir()
+    run("mount", "-t", "overlay", "-o", f"lowerdir=/etc,upperdir={folder}/etc,workdir={folder}/work", "overlay", "/etc")
+    cdi = pathlib.Path("/etc/cdi")
+    cdi.mkdir(exist_ok=True)
+    return cdi
+
+
 class Node:
     """A node with one drive: an xfs on a loop device, the kit, kubelet's folders, and the driver."""
 
@@ -56,12 +66,7 @@ class Node:
         run("mount", "-o", "loop", folder / "drive", self.pool)
         shutil.copy(BUILD / "lib/libcufile.so.0", self.kit)
         shutil.copy(BUILD / "share/sluice/cufile.json", self.kit)
-        # Container runtimes read CDI specs here; it is this process's own.
-        self.cdi = pathlib.Path("/etc/cdi")
-        for each in ("etc", "work"):
-            (folder / each).mkdir()
-        run("mount", "-t", "overlay", "-o", f"lowerdir=/etc,upperdir={folder}/etc,workdir={folder}/work", "overlay", "/etc")
-        self.cdi.mkdir(exist_ok=True)
+        self.cdi = with_cdi(folder)
         self.log = open(folder / "log", "wb")
         self.driver = subprocess.Popen(
             [DRIVER, "--endpoint", f"unix://{folder}/csi.sock", "--node", "node-a", "--pool", self.pool, "--quota", "none",
