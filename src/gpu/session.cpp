@@ -3,12 +3,14 @@
 // thread left as it was.
 #include "gpu/session.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "base/event_count.h"
 #include "base/never_destroyed.h"
 #include "base/thread_end.h"
 #include "gpu/memory.h"
@@ -26,38 +28,93 @@ struct OwnStream {
   bool serves(cuda::Context wanted, unsigned long long id, bool urgently) const noexcept {
     return stream != nullptr && context == wanted && context_id == id && urgent == urgently;
   }
+  bool is_like(const OwnStream& other) const noexcept {
+    return context == other.context && context_id == other.context_id && urgent == other.urgent;
+  }
 };
 
-// Streams whose threads have ended, for the next thread. None is ever destroyed: at exit the driver may be gone, and
-// a stream of a destroyed context is gone with it. There are as many as there were threads at once.
+// The streams of all threads. What is in one never waits but for copies before it, so threads beyond most_own_streams
+// share: a device has fewer queues than that. None is ever destroyed: at exit the driver may be gone, and a stream of
+// a destroyed context is gone with it.
 class StreamPool {
  public:
-  OwnStream take(cuda::Context context, unsigned long long id, bool urgent) {
-    const std::lock_guard lock(mutex_);
-    for (OwnStream& candidate : idle_) {
-      if (candidate.serves(context, id, urgent)) {
-        std::swap(candidate, idle_.back());
-        const OwnStream found = idle_.back();
-        idle_.pop_back();
-        return found;
-      }
+  // One that no thread has, else a new one, else the one that fewest have. `wanted` tells all but the stream.
+  template <typename Make>
+  int take(OwnStream wanted, OwnStream& own, const Make& make) {
+    if (may_make(wanted, own)) {
+      const int result = make(wanted.stream);
+      made(wanted);
+      if (result != cuda::success) return result;
+      own = wanted;
     }
-    return {};
+    return cuda::success;
   }
-  void give_back(OwnStream stream) noexcept {
-    if (stream.stream == nullptr) return;
-    try {
-      const std::lock_guard lock(mutex_);
-      idle_.push_back(stream);
-    } catch (...) {  // NOLINT(bugprone-empty-catch): no memory to remember one stream: it is leaked
+  void give_back(const OwnStream& own) noexcept {
+    if (own.stream == nullptr) return;
+    const std::lock_guard lock(mutex_);
+    for (Pooled& pooled : streams_) {
+      if (pooled.own.stream == own.stream && pooled.own.is_like(own)) --pooled.users;
     }
+  }
+  std::size_t count() noexcept {
+    const std::lock_guard lock(mutex_);
+    return streams_.size();
   }
   void before_fork() { mutex_.lock(); }
   void after_fork() { mutex_.unlock(); }
 
  private:
+  struct Pooled {
+    OwnStream own;  // without a stream while that is being made, outside of the lock
+    unsigned users;
+  };
+
+  // False: `own` is one that there is. Where all that may be are only coming, the first of them is waited for.
+  bool may_make(const OwnStream& wanted, OwnStream& own) {
+    for (;;) {
+      const std::uint32_t seen = came_.now();
+      {
+        const std::lock_guard lock(mutex_);
+        std::size_t alike = 0;
+        Pooled* best = nullptr;
+        for (Pooled& pooled : streams_) {
+          if (!pooled.own.is_like(wanted)) continue;
+          ++alike;
+          if (pooled.own.stream != nullptr && (best == nullptr || pooled.users < best->users)) best = &pooled;
+        }
+        const bool full = alike >= most_own_streams;
+        if (best != nullptr && (best->users == 0 || full)) {
+          ++best->users;
+          own = best->own;
+          return false;
+        }
+        if (!full) {
+          streams_.push_back({wanted, 1});
+          return true;
+        }
+      }
+      came_.wait_beyond(seen, std::nullopt);
+    }
+  }
+  // With a stream, or without where the driver refused one.
+  void made(const OwnStream& own) noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto coming = std::find_if(streams_.begin(), streams_.end(), [&](const Pooled& pooled) {
+        return pooled.own.stream == nullptr && pooled.own.is_like(own);
+      });
+      if (own.stream != nullptr) {
+        coming->own.stream = own.stream;
+      } else {
+        streams_.erase(coming);
+      }
+    }
+    came_.advance();
+  }
+
   std::mutex mutex_;
-  std::vector<OwnStream> idle_;
+  std::vector<Pooled> streams_;
+  base::EventCount came_;
 };
 
 StreamPool& stream_pool() {
@@ -90,14 +147,14 @@ int own_stream(const CudaApi& driver, cuda::Context context, unsigned long long 
   if (!own.serves(context, id, urgent)) {
     thread_end.arm();
     give_stream_back();
-    own = stream_pool().take(context, id, urgent);
-    if (own.stream == nullptr) {
-      cuda::Stream made = nullptr;
+    const auto make = [&](cuda::Stream& made) {
       const int result =
           urgent ? make_urgent_stream(driver, made) : driver.stream_create(&made, cuda::stream_non_blocking);
-      if (result != cuda::success) return result;
-      own = {context, id, made, urgent};
-    }
+      if (result != cuda::success) made = nullptr;
+      return result;
+    };
+    const int result = stream_pool().take({context, id, nullptr, urgent}, own, make);
+    if (result != cuda::success) return result;
   }
   stream = own.stream;
   return cuda::success;
@@ -247,6 +304,10 @@ int Session::copy_to_device_plainly(cuda::DevicePtr to, std::span<const std::byt
 
 int Session::copy_from_device_plainly(std::span<std::byte> to, cuda::DevicePtr from) noexcept {
   return driver_->memcpy_dtoh(to.data(), from, to.size());
+}
+
+std::size_t own_stream_count() noexcept {
+  return stream_pool().count();
 }
 
 void streams_before_fork() noexcept {

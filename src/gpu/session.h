@@ -32,7 +32,7 @@ class UrgentCopies {
 
 // The context of some memory made current on this thread, with a stream of ours that waits for nobody's legacy
 // stream; what was current before comes back in the end. Capture modes of the caller are left in peace. Cheap: the
-// stream is the thread's own and is kept.
+// stream is the thread's own, but where there are very many threads, and is kept.
 class Session {
  public:
   explicit Session(const facts::BufferFacts& memory) noexcept;
@@ -80,6 +80,11 @@ class Session {
   bool took_long_ = false;
   int status_ = cuda::success;
 };
+
+// A context has no more than so many streams for its threads, and as many urgent ones; threads beyond that share them.
+inline constexpr std::size_t most_own_streams = 64;
+// Of all contexts that there have been.
+std::size_t own_stream_count() noexcept;
 
 // Around fork: no child inherits the pool of our streams locked.
 void streams_before_fork() noexcept;

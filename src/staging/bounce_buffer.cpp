@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pool behind the bounce buffers. Memory that is pinned stays pinned: registering is dear, and at exit the driver
-// may be gone before us.
+// The pool behind the bounce buffers. Memory that is pinned stays pinned: registering is dear, taking it back waits for
+// whatever the device is at, which may wait for the thread that ends, and at exit the driver may be gone before us. So
+// there is little of it; a crowd's other buffers are plain memory, and go when they are left over.
 #include "staging/bounce_buffer.h"
 
 #include <atomic>
@@ -23,6 +24,7 @@ namespace {
 struct Header {
   Header* next = nullptr;
   bool pin_tried = false;
+  bool pinned = false;
   cuda::Context context = nullptr;  // which it was pinned in: the pinning ends with it
   unsigned long long context_id = 0;
   cuda::DevicePtr word_seen_by_device = 0;
@@ -35,9 +37,31 @@ Header* header_of(std::byte* memory) {
   return reinterpret_cast<Header*>(memory - header_bytes);
 }
 
+// Idle buffers, the last one first.
+class IdleList {
+ public:
+  void add(Header* header) noexcept {
+    header->next = std::exchange(first_, header);
+    ++count_;
+  }
+  Header* take() noexcept {
+    Header* const header = first_;
+    if (header == nullptr) return nullptr;
+    first_ = header->next;
+    --count_;
+    return header;
+  }
+  std::size_t count() const noexcept { return count_; }
+
+ private:
+  Header* first_ = nullptr;
+  std::size_t count_ = 0;
+};
+
 struct Pool {
   std::mutex mutex;
-  Header* idle = nullptr;
+  IdleList idle_pinned;
+  IdleList idle_plain;
   std::atomic<std::size_t> buffers{0};
   std::atomic<std::size_t> pinned{0};
 };
@@ -50,19 +74,41 @@ Pool& pool() {
 // Counts the forks that led to this process: bounce buffers from before the last one belong to an ancestor.
 std::atomic<unsigned> forks{0};
 
+constexpr gpu::StagingShape bounce_buffer_shape{.ahead = header_bytes + bounce_buffer_bytes};
+
 std::byte* make() noexcept {
-  std::byte* const memory = gpu::map_staging({.ahead = header_bytes + bounce_buffer_bytes});
+  std::byte* const memory = gpu::map_staging(bounce_buffer_shape);
   if (memory == nullptr) return nullptr;
   pool().buffers.fetch_add(1, std::memory_order_relaxed);
   new (memory) Header;
   return memory + header_bytes;
 }
 
-void give_to_pool(std::byte* memory) noexcept {
+std::byte* take_from_pool() noexcept {
   const std::lock_guard lock(pool().mutex);
+  Header* header = pool().idle_pinned.take();
+  if (header == nullptr) header = pool().idle_plain.take();
+  return header == nullptr ? nullptr : reinterpret_cast<std::byte*>(header) + header_bytes;
+}
+
+void give_to_pool(std::byte* memory) noexcept {
   Header* const header = header_of(memory);
-  header->next = pool().idle;
-  pool().idle = header;
+  {
+    const std::lock_guard lock(pool().mutex);
+    if (header->pinned) return pool().idle_pinned.add(header);
+    if (pool().idle_plain.count() < most_idle_plain_bounce_buffers) return pool().idle_plain.add(header);
+  }
+  pool().buffers.fetch_sub(1, std::memory_order_relaxed);
+  gpu::unmap_staging(reinterpret_cast<std::byte*>(header), bounce_buffer_shape);
+}
+
+// Threads that come at once get no more than there may be, either.
+bool may_pin_one_more() noexcept {
+  std::atomic<std::size_t>& pinned = pool().pinned;
+  if (pinned.load(std::memory_order_relaxed) >= most_pinned_bounce_buffers) return false;
+  if (pinned.fetch_add(1, std::memory_order_relaxed) < most_pinned_bounce_buffers) return true;
+  pinned.fetch_sub(1, std::memory_order_relaxed);
+  return false;
 }
 
 // The bounce buffer that this thread used last. It has no destructor: transfers of the thread's last destructors and of
@@ -90,13 +136,7 @@ constinit base::ThreadEnd buffer_thread_end{[](void*) {
 
 BounceBuffer BounceBuffer::take() noexcept {
   if (std::byte* own = thread_buffer.release()) return BounceBuffer(own);
-  {
-    const std::lock_guard lock(pool().mutex);
-    if (Header* const header = pool().idle) {
-      pool().idle = header->next;
-      return BounceBuffer(reinterpret_cast<std::byte*>(header) + header_bytes);
-    }
-  }
+  if (std::byte* left = take_from_pool()) return BounceBuffer(left);
   return BounceBuffer(make());
 }
 
@@ -115,14 +155,15 @@ BounceBuffer::~BounceBuffer() {
 
 bool BounceBuffer::pin(const gpu::Session& session) noexcept {
   Header* const header = header_of(memory_);
-  if (header->pin_tried) return false;
+  if (header->pin_tried || !may_pin_one_more()) return false;
   header->pin_tried = true;
   const gpu::CudaApi* const driver = gpu::driver();
-  if (driver == nullptr || driver->mem_host_register(header, header_bytes + bounce_buffer_bytes,
-                                                     cuda::host_register_portable) != cuda::success) {
+  header->pinned = driver != nullptr && driver->mem_host_register(header, header_bytes + bounce_buffer_bytes,
+                                                                  cuda::host_register_portable) == cuda::success;
+  if (!header->pinned) {
+    pool().pinned.fetch_sub(1, std::memory_order_relaxed);
     return true;
   }
-  pool().pinned.fetch_add(1, std::memory_order_relaxed);
   // Drivers without ids do not tell whether it is still the same context.
   if (session.context_id() != 0 && driver->mem_host_get_device_pointer != nullptr &&
       driver->mem_host_get_device_pointer(&header->word_seen_by_device, &header->word, 0) == cuda::success) {
@@ -151,7 +192,8 @@ void bounce_buffers_before_fork() noexcept {
 
 void bounce_buffers_after_fork(bool in_child) noexcept {
   if (in_child) {
-    pool().idle = nullptr;
+    pool().idle_pinned = {};
+    pool().idle_plain = {};
     pool().buffers.store(0);
     pool().pinned.store(0);
     forks.fetch_add(1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Staging memory: page-aligned pieces of host memory, pinned where a driver lets us, kept by the thread that used
-// them last. Taking one costs nothing once the thread has had one.
+// Staging memory: page-aligned pieces of host memory, pinned where a driver lets us and there are not too many, kept by
+// the thread that used them last until it ends. Taking one costs nothing once the thread has had one.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,11 @@ class Session;
 namespace sluice::staging {
 
 inline constexpr std::size_t bounce_buffer_bytes = std::size_t{1} << 20;
+
+// Pinned ones stay for the life of the process, so there are never more; others go when their thread ends, but for a
+// few.
+inline constexpr std::size_t most_pinned_bounce_buffers = 128;
+inline constexpr std::size_t most_idle_plain_bounce_buffers = 16;
 
 // A bounce buffer on loan. Empty when there was no memory.
 class BounceBuffer {
@@ -31,7 +36,7 @@ class BounceBuffer {
   std::span<std::byte> bytes() const noexcept { return {memory_, memory_ == nullptr ? 0 : bounce_buffer_bytes}; }
 
   // Makes copies to and from devices run at the link's speed. In the session's context; a refusal (memlock, no
-  // driver) costs speed only. Once a bounce buffer: true when that was now, which takes long.
+  // driver, enough are pinned) costs speed only. Once a bounce buffer: true when that was now, which takes long.
   bool pin(const gpu::Session& session) noexcept;
 
   // A word beside the bounce buffer's bytes that a device may write when its copies have come so far, and what it is to
