@@ -66,6 +66,27 @@ Kernels* find(cuda::Context context, unsigned long long context_id) noexcept {
   return kernels;
 }
 
+class SignalsBlocked {
+ public:
+  SignalsBlocked() noexcept {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+// Loaded or not, nothing will change any more: threads that wait hear of it.
+void end_loading(Kernels& kernels) noexcept {
+  kernels.tried.store(true, std::memory_order_release);
+  kernels.news.advance();
+}
+
 // On a thread of its own: loading may wait for kernels of the program that are running, and such a kernel may wait for
 // the bytes that we are to read.
 void load(const CudaApi& driver, Kernels& kernels) noexcept {
@@ -76,28 +97,24 @@ void load(const CudaApi& driver, Kernels& kernels) noexcept {
     load_all(driver, kernels);
     driver.ctx_pop(&popped);
   }
-  kernels.tried.store(true, std::memory_order_release);
-  kernels.news.advance();
+  end_loading(kernels);
   threads_loading.fetch_sub(1, std::memory_order_release);
 }
 
-void start_loading(const CudaApi& driver, Kernels& kernels) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  threads_loading.fetch_add(1, std::memory_order_relaxed);
+void log_refusal(const std::exception& failure) noexcept {
   try {
-    std::thread thread(load, std::cref(driver), std::ref(kernels));
-    ::pthread_setname_np(thread.native_handle(), "sluice-load");
-    thread.detach();
-  } catch (const std::exception& failure) {
-    threads_loading.fetch_sub(1, std::memory_order_relaxed);
-    kernels.tried.store(true);
     observe::log_failure(config::LogLevel::warn, "gpu", "our kernels are not loaded, copies take longer",
                          failure.what());
+  } catch (...) {  // NOLINT(bugprone-empty-catch): no memory to say so
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+// All signals blocked in the thread, from its first moment on.
+void start_loading(const CudaApi& driver, Kernels& kernels) {
+  const SignalsBlocked blocked;
+  std::thread thread(load, std::cref(driver), std::ref(kernels));
+  ::pthread_setname_np(thread.native_handle(), "sluice-load");
+  thread.detach();
 }
 
 }  // namespace
@@ -128,13 +145,15 @@ void begin_loading(Kernels& kernels) noexcept {
   const CudaApi* const driver = gpu::driver();
   if (driver == nullptr || driver->module_load_data == nullptr || driver->module_get_function == nullptr ||
       driver->launch_kernel == nullptr) {
-    kernels.tried.store(true);
-    return;
+    return end_loading(kernels);
   }
+  threads_loading.fetch_add(1, std::memory_order_relaxed);
   try {
     start_loading(*driver, kernels);
-  } catch (...) {  // no memory to say so
-    kernels.tried.store(true);
+  } catch (const std::exception& failure) {
+    threads_loading.fetch_sub(1, std::memory_order_relaxed);
+    end_loading(kernels);
+    log_refusal(failure);
   }
 }
 
