@@ -82,18 +82,23 @@ def environment(tree: pathlib.Path, options: argparse.Namespace) -> "dict[str, s
     return env
 
 
+def lay_out(tree: pathlib.Path, named: "str | None" = None) -> None:
+    """The sources with debian/ in them, as dpkg-buildpackage takes them."""
+    source.lay_out(tree)
+    shutil.copytree(DEBIAN, tree / "debian")
+    control = (DEBIAN / "control").read_text(encoding="utf-8")
+    maintainer = named or MAINTAINER.search(control)[0]
+    (tree / "debian/control").write_text(MAINTAINER.sub(lambda _: maintainer, control), encoding="utf-8")
+    (tree / "debian/changelog").write_text(changelog(maintainer), encoding="utf-8")
+
+
 def build(options: argparse.Namespace) -> "list[pathlib.Path]":
     """The packages, with debug symbols apart, and what dpkg says of the build."""
     arch = options.arch or native_arch()
     place = options.work.resolve() / arch
     shutil.rmtree(place, ignore_errors=True)
     tree = place / f"sluice-{source.version()}"
-    source.lay_out(tree)
-    shutil.copytree(DEBIAN, tree / "debian")
-    control = (DEBIAN / "control").read_text(encoding="utf-8")
-    maintainer = options.maintainer or MAINTAINER.search(control)[0]
-    (tree / "debian/control").write_text(MAINTAINER.sub(lambda _: maintainer, control), encoding="utf-8")
-    (tree / "debian/changelog").write_text(changelog(maintainer), encoding="utf-8")
+    lay_out(tree, options.maintainer)
 
     profiles, env = [], environment(tree, options)
     if not options.without_csi and arch != native_arch() and not is_installed(f"libgrpc++-dev:{arch}"):

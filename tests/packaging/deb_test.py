@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Debian packages: what lies where, what lintian says, and a life in a small system, from installing to purging."""
+import hashlib
 import json
 import os
+import pathlib
 import re
 import shutil
+import sys
 
+import package
 from chroot import system
 from support import BUILD, FOREIGN, CLIENT, SOURCE, contains, equal, everything_in, main, run, scratch, skip, skip_when_sanitized
 
@@ -112,6 +116,24 @@ def test_packages_shadow_nothing_and_leave_out_nothing():
     equal(symbols, {f"{name}-dbgsym" for name in NAMES if name != "libcufile-sluice-dev"})
 
 
+def dead_links(root):
+    """Links of pages below that folder that lead nowhere, and how many pages there are."""
+    sys.path.insert(0, str(SOURCE / "tests/style"))
+    import links  # noqa: E402  the folder is known only now
+    root = root.resolve()
+    pages = sorted(root.rglob("*.md"))
+    return [(page.name, dead) for page in pages
+            for dead in links.dead_links(root, page.relative_to(root), page.read_text(encoding="utf-8"))], len(pages)
+
+
+def test_packages_have_pages_whose_links_lead_somewhere():
+    with scratch() as folder:
+        for path in packages().values():
+            run("dpkg-deb", "-x", path, folder)
+        dead, pages = dead_links(folder)
+        equal((dead, pages > 40), ([], True))
+
+
 def test_packages_build_programs_by_cmake():
     with scratch() as folder:
         for name in ("libcufile-sluice", "libcufile-sluice-dev"):
@@ -123,6 +145,43 @@ def test_packages_build_programs_by_cmake():
         (folder / "file").write_bytes(bytes(5000))
         for program in ("reader", "reader_static"):
             contains(run(folder / "build" / program, folder / "file").stdout, "5000 bytes, checksum")
+
+
+def sums(folder):
+    """name → sum of every package there, those with debug symbols, too."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.glob("*deb"))}
+
+
+def turkish(folder):
+    """Variables of a locale that has an order and capitals of its own; of none where it cannot be made."""
+    made = run("localedef", "-i", "tr_TR", "-f", "UTF-8", folder / "tr_TR.UTF-8", status=None) if shutil.which("localedef") else None
+    return {"LOCPATH": str(folder), "LC_ALL": "tr_TR.UTF-8"} if made and made.returncode == 0 else {"LC_ALL": "C"}
+
+
+def built_by_another(folder, *options):
+    """name → sum of packages built in another folder, later, with another locale, time zone, umask, home and number of jobs, without a
+    cache of compilations; not by package.py, which would set these right; and by an ordinary user, where this one is root."""
+    tree = folder / "below/elsewhere"
+    package.lay_out(tree)
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder), "USER": "somebody", "TZ": "Pacific/Kiritimati", "LANGUAGE": "tr",
+           "CCACHE_DISABLE": "1", "DEB_BUILD_OPTIONS": f"parallel={os.cpu_count() + 1}", **turkish(folder)}
+    command = ["sh", "-c", 'umask 077 && exec dpkg-buildpackage --build=binary --no-sign "$@"', "sh", *options]
+    if os.geteuid() == 0 and shutil.which("setpriv"):
+        run("chown", "-R", "65534:65534", folder)
+        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command]
+    run(*command, cwd=tree, env=env, timeout=7000)
+    return sums(tree.parent)
+
+
+def test_packages_have_the_same_bytes_when_another_user_builds_them_elsewhere():
+    skip_when_sanitized()
+    packages()
+    here = sums(PACKAGES)
+    with scratch(pathlib.Path("/tmp")) as folder:
+        there = built_by_another(folder)
+    equal(sorted(there), sorted(here))
+    equal([name for name in here if here[name] != there[name]], [])
+    equal(len(here) > len(NAMES), True)
 
 
 def older(path, folder):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/guide/install.md shows what a stranger sees who installs by apt, pip or docker: each transcript is made here, with
-SLUICE_WRITE_PAGES=1 written, else compared. It is that of Debian 12 on x86-64; elsewhere compilers and file names differ.
+"""docs/guide/install.md shows what a stranger sees who installs by apt, pip or docker, or builds for 64-bit Arm: each transcript is
+made here, with SLUICE_WRITE_PAGES=1 written, else compared. It is that of Debian 12 on x86-64; elsewhere compilers and file names
+differ.
 
 Versions are shown as a release would have them, and identities of images as an ellipsis.
 """
@@ -10,6 +11,7 @@ import platform
 import re
 import shutil
 
+import arm_test
 import source
 from chroot import base, system
 from containers import podman
@@ -39,15 +41,31 @@ def neutral(text):
     return "".join(f"{line.rstrip()}\n" for line in text.splitlines() if not line.startswith(dropped))
 
 
+def with_transcript(text, name, made):
+    """The page with this transcript below that name."""
+    pattern = re.compile(rf"(<!-- transcript: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+    equal((name, len(pattern.findall(text))), (name, 1))
+    return pattern.sub(lambda match: f"{match[1]}```text\n{neutral(made)}```\n{match[2]}", text)
+
+
 def check(name, made):
     """The transcript of that name on the page is this one."""
-    pattern = re.compile(rf"(<!-- transcript: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-    text = PAGE.read_text(encoding="utf-8")
-    equal((name, len(pattern.findall(text))), (name, 1))
-    new = pattern.sub(lambda match: f"{match[1]}```text\n{neutral(made)}```\n{match[2]}", text)
+    new = with_transcript(PAGE.read_text(encoding="utf-8"), name, made)
     if os.environ.get("SLUICE_WRITE_PAGES"):
         PAGE.write_text(new, encoding="utf-8")
     equal(PAGE.read_text(encoding="utf-8"), new)
+
+
+def test_transcripts_are_each_made_by_a_test_and_compared():
+    text = PAGE.read_text(encoding="utf-8")
+    shown = dict(re.findall(r"<!-- transcript: (.*?) -->\n```text\n(.*?)```\n<!-- end -->", text, re.DOTALL))
+    tested = re.findall(r'^ +check\("(.*?)", ', pathlib.Path(__file__).read_text(encoding="utf-8"), re.MULTILINE)
+    equal(sorted(shown), sorted(tested))
+    equal(sorted(shown), ["apt", "arm64", "cross build", "docker", "pip"])
+    for name, transcript in shown.items():
+        equal((name, transcript.startswith("$ ")), (name, True))
+        equal((name, with_transcript(text, name, transcript) == text), (name, True))
+        equal((name, with_transcript(text, name, transcript.replace("$ ", "$  ", 1)) == text), (name, False))
 
 
 def played(machine, lines):
@@ -56,6 +74,16 @@ def played(machine, lines):
     for line in lines:
         user = "root" if "sudo " in line else "nobody"
         out += f"$ {line}\n" + machine.run(f"umask 022; export PATH=$PATH:/sbin; cd /srv/you && {{ {line.replace('sudo ', '')}\n}} 2>&1", user=user).stdout
+    return out
+
+
+def typed(folder, lines):
+    """What a terminal of this machine shows of these lines, in a folder."""
+    out, exported = "", ""
+    for line in lines:
+        exported += f"{line}; " if line.startswith("export ") else ""
+        said = run("bash", "-c", exported + line, cwd=folder, timeout=3600)
+        out += f"$ {line}\n{said.stdout}{said.stderr}"
     return out
 
 
@@ -140,23 +168,35 @@ def test_page_shows_what_docker_does():
 
 def test_page_shows_a_cross_build():
     only_on_debian_12()
-    for program in ("aarch64-linux-gnu-g++", "qemu-aarch64"):
-        if shutil.which(program) is None:
-            skip(f"{program} is not installed")
-    lines = [
+    arm_test.needs("aarch64-linux-gnu-g++", "qemu-aarch64")
+    check("cross build", typed(SOURCE, [
         "cmake --preset aarch64 -DSLUICE_TESTS=OFF >/dev/null",
         "cmake --build --preset aarch64 --target sluice sluice_witness softcuda sample_10_which_way >/dev/null",
         "readelf -h build/aarch64/lib/libcufile.so.0 | grep Machine",
         "export QEMU_LD_PREFIX=/usr/aarch64-linux-gnu",
         "qemu-aarch64 build/aarch64/bin/sluice version",
         "LD_LIBRARY_PATH=build/aarch64/softgpu qemu-aarch64 build/aarch64/samples/10_which_way",
-    ]
-    out, exported = "", ""
-    for line in lines:
-        exported += f"{line}; " if line.startswith("export ") else ""
-        said = run("bash", "-c", exported + line, cwd=SOURCE, timeout=3600)
-        out += f"$ {line}\n{said.stdout}{said.stderr}".replace(str(SOURCE), "/srv/you/sluice")
-    check("cross build", out)
+    ]).replace(str(SOURCE), "/srv/you/sluice"))
+
+
+def test_page_shows_packages_for_arm():
+    only_on_debian_12()
+    found = arm_test.packages()
+    arm_test.needs("aarch64-linux-gnu-gcc", "qemu-aarch64", "pkg-config")
+    with scratch() as folder:
+        for path in found.values():
+            shutil.copy(path, folder / path.name.replace(version_of(path), source.version()))
+        check("arm64", typed(folder, [
+            "ls",
+            "for package in *_arm64.deb; do dpkg-deb -x $package root; done",
+            "readelf -h root/usr/lib/aarch64-linux-gnu/sluice/libcufile.so.0 | grep Machine",
+            "export QEMU_LD_PREFIX=/usr/aarch64-linux-gnu",
+            "qemu-aarch64 root/usr/bin/sluice version",
+            "cp -r root/usr/share/sluice/samples .",
+            "export PKG_CONFIG_PATH=$PWD/root/usr/lib/aarch64-linux-gnu/pkgconfig",
+            "make -s -C samples CC=aarch64-linux-gnu-gcc CUDA=soft 10_which_way",
+            "qemu-aarch64 samples/10_which_way",
+        ]).replace(str(folder), "/srv/you"))
 
 
 if __name__ == "__main__":
