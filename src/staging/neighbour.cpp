@@ -5,13 +5,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <chrono>
+#include <memory>
+#include <new>
+#include <vector>
 
 #include "base/never_destroyed.h"
 #include "base/spin_backoff.h"
 #include "gpu/peer_memory.h"
 #include "gpu/peers.h"
+#include "topology/lenders.h"
 
 namespace sluice::staging {
 
@@ -81,6 +86,48 @@ Lent make_ready(Device& device, int neighbour, int target, std::uint64_t bytes, 
   if (device.memory.let_in(target) != cuda::success) return Lent::no_peer_access;
   host_side.emplace(StagingLease::take(there));
   return *host_side ? Lent::lends : Lent::no_memory;
+}
+
+// In which order each device asks the others. Made by the first request that is large enough, for as long as the
+// process lives.
+struct Orders {
+  int present = 0;
+  std::vector<std::vector<int>> of_target;
+};
+std::atomic<const Orders*> known_orders{nullptr};
+
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return text;
+}
+
+const Orders* make_orders(int present) noexcept {
+  try {
+    auto made = std::make_unique<Orders>();
+    made->present = present;
+    std::vector<std::string> gpus(static_cast<std::size_t>(present));
+    for (int device = 0; device < present; ++device) {
+      gpus[static_cast<std::size_t>(device)] = lower_case(gpu::pci_address(device));
+    }
+    const topology::Machine machine = topology::read_machine(facts::Root{}, {});
+    for (int device = 0; device < present; ++device) {
+      made->of_target.push_back(topology::lenders_of(machine, gpus, device));
+    }
+    const Orders* before = nullptr;
+    if (known_orders.compare_exchange_strong(before, made.get(), std::memory_order_acq_rel)) return made.release();
+    return before;
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+// Empty where there is no memory to make them.
+std::span<const int> order_for(int target, int present) noexcept {
+  const Orders* orders = known_orders.load(std::memory_order_acquire);
+  if (orders == nullptr) orders = make_orders(present);
+  if (orders == nullptr || orders->present != present) return {};
+  return orders->of_target[static_cast<std::size_t>(target)];
 }
 
 }  // namespace
@@ -193,9 +240,9 @@ void NeighbourLease::give_back() noexcept {
 
 Neighbours::Neighbours(int target, const gpu::Session& session, const LendingRules& rules) noexcept {
   const int present = std::min(gpu::device_count(), static_cast<int>(gpu::max_devices));
-  // Each target begins with the device behind it, so that several do not ask the same neighbour.
-  for (int step = 1; step < present && count_ < most; ++step) {
-    const int neighbour = (target + step) % present;
+  if (target < 0 || target >= present) return;
+  for (const int neighbour : order_for(target, present)) {
+    if (count_ == most) break;
     if ((rules.devices >> static_cast<unsigned>(neighbour) & 1U) == 0) continue;
     if (leases_[count_].take(neighbour, target, session, rules)) ++count_;
   }

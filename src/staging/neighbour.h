@@ -100,7 +100,7 @@ class NeighbourLease {
   std::optional<StagingLease> target_side_;
 };
 
-// Of one request: up to so many, those first that were taken last.
+// Of one request: up to so many, in the order that topology::lenders_of() gives.
 class Neighbours {
  public:
   static constexpr std::size_t most = 3;

@@ -54,15 +54,16 @@ std::array<std::atomic<StagingBuffer*>, most_buffers> idle{};
 std::atomic<std::size_t> made{0};
 // A device that has no memory for a staging buffer is not asked with every request: that takes a millisecond or so.
 constexpr auto after_failed_attach = std::chrono::milliseconds(100);
-std::atomic<Clock::rep> no_attach_before{0};
 
 // How many buffers a context has. Slots are taken for good: contexts come and go, ids do not come again.
 struct Share {
   std::atomic<cuda::Context> context{nullptr};
   std::atomic<unsigned long long> id{0};
   std::atomic<unsigned> buffers{0};
+  std::atomic<Clock::rep> no_attach_before{0};  // what one device refuses is no other's affair
 };
 std::array<Share, most_buffers> shares{};
+Share of_all_others;  // contexts that came when all were taken
 std::mutex sharing;
 
 Share* known_share(cuda::Context context, unsigned long long id) noexcept {
@@ -212,6 +213,8 @@ StagingLease StagingLease::take(const gpu::Session& session, std::uint64_t bytes
     stream::load_unless_streams_wait(buffer->device.kernels());
     return StagingLease(buffer);
   }
+  Share* const known = share_of(session.context(), session.context_id());
+  std::atomic<Clock::rep>& no_attach_before = (known != nullptr ? *known : of_all_others).no_attach_before;
   if (Clock::now().time_since_epoch().count() < no_attach_before.load(std::memory_order_relaxed)) {
     put_back(buffer);
     return StagingLease(nullptr);

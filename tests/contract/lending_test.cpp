@@ -240,6 +240,8 @@ TEST_F(Lending, IsExplained) {
     EXPECT_NE(facts.find("lending is on: GPU1: lends its link"), std::string::npos) << facts;
   } else if (environment_says("SLUICE_SOFTGPU_PEER", "0")) {
     EXPECT_NE(facts.find("GPU1: no peer access"), std::string::npos) << facts;
+  } else if (environment_says("SLUICE_SOFTGPU_FAIL", "cuDevicePrimaryCtxRetain:2+:46")) {
+    EXPECT_NE(facts.find("GPU1: no context can be had there"), std::string::npos) << facts;
   }
 }
 

@@ -109,6 +109,26 @@ TEST_F(Staging, WritesAreCarriedByTheCopyEngine) {
 }
 
 // Odd lengths, odd places: around chunks, around the ring's end, around the file's end.
+// The run lets the first registration of pinned memory fail, which is that of device 0's staging memory.
+TEST_F(Staging, ADeviceThatHasNoneIsNoReasonForAnother) {
+  if (!is_set("SLUICE_SOFTGPU_FAIL", "cuMemHostRegister:1:2") || cuda()->devices < 2) {
+    GTEST_SKIP() << "wants SLUICE_SOFTGPU_FAIL=cuMemHostRegister:1:2, and two devices";
+  }
+  const ScratchFile file(3 * kMiB);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const auto by_staging = [&](int device) {
+    const Memory memory(MemoryKind::device, 3 * kMiB, device);
+    const sluice_carrier_counts_t before = carriers();
+    EXPECT_EQ(read_file(handle.get(), memory.address(), 3 * kMiB), moved(3 * kMiB));
+    EXPECT_TRUE(same_bytes(file.content(), memory.get()));
+    const sluice_carrier_counts_t after = carriers();
+    return after.kernel + after.copy_engine - before.kernel - before.copy_engine;
+  };
+  EXPECT_EQ(by_staging(0), 0u);
+  EXPECT_EQ(by_staging(1), 1u);
+}
+
 TEST_F(Staging, EveryByteIsRightAtRaggedEdges) {
   const std::size_t length = 9 * kMiB + 12345;
   const ScratchFile file(length);

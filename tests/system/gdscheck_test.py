@@ -127,10 +127,20 @@ def test_gdscheck_shows_routing_where_it_is_configured():
             "properties": {"rdma_dynamic_routing": True},
             "fs": {"nfs": {"mount_table": {"/": {"rdma_dev_addr_list": ["10.0.0.1", "10.0.0.2"]}}},
                    "lustre": {"rdma_dev_addr_list": ["192.0.2.1"]}}})).stdout
-    for row in (" note: fs.lustre.rdma_dev_addr_list: 192.0.2.1 cannot be used: no interface of this machine has it\n",
-                " properties.rdma_dynamic_routing_order : GPU_MEM_NVLINKS GPU_MEM SYS_MEM P2P\n", " fs.nfs.mount_table :\n"):
-        contains(text, row)
-    equal(bool(re.search(r"^ / dev_id \d+ : 10\.0\.0\.1 10\.0\.0\.2$", text, re.MULTILINE)), True)
+    contains(text, " note: fs.lustre.rdma_dev_addr_list: 192.0.2.1 cannot be used: no interface of this machine has it\n")
+    # Each once, where the incumbent's documents have it.
+    contains(text, " properties.rdma_dynamic_routing : 1\n"
+                   " properties.rdma_dynamic_routing_order : GPU_MEM_NVLINKS GPU_MEM SYS_MEM P2P\n")
+    equal(text.count("rdma_dynamic_routing_order"), 1)
+    table = (r"^ fs\.weka\.rdma_write_support: false\n fs\.nfs\.mount_table :\n"
+             r" / dev_id \d+ : 10\.0\.0\.1 10\.0\.0\.2\n fs\.gpfs\.gds_write_support:")
+    equal(bool(re.search(table, text, re.MULTILINE)), True)
+    equal(text.count("mount_table :\n"), 1)
+
+
+def test_gdscheck_shows_no_routing_where_none_is_configured():
+    text = report("-p").stdout
+    equal(("rdma_dynamic_routing_order" in text, "mount_table" in text), (False, False))
 
 
 def test_gdscheck_exports_the_topology_and_tells_pairs():

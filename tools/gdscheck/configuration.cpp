@@ -157,6 +157,7 @@ void print_cufile_configuration() {
     const char* const colon = row.style == Style::tight ? ":" : " :";
     fmt::print(" {}{} {}\n", row.shown, colon,
                row.style == Style::digit ? (value == "true" ? "1" : "0") : value.c_str());
+    print_routing_behind(row.key);
   }
 }
 

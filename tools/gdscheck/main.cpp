@@ -67,7 +67,7 @@ int report_platform(const Options& options) {
   print_environment();
   print_driver();
   print_cufile_configuration();
-  print_routing();
+  print_unusable_addresses();
   print_whole_configuration(options.version ? Keys::all : Keys::none);
   print_gpus();
   print_platform(failure);

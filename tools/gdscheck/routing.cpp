@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -42,26 +43,45 @@ std::string device_of(const std::string& point) {
   return "unknown (nothing is mounted there)";
 }
 
+// Behind which row the table of a file system stands in the incumbent's report.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 5> tables{{
+    {"fs.lustre.posix_gds_min_kb", "lustre"},
+    {"fs.beegfs.posix_gds_min_kb", "beegfs"},
+    {"fs.weka.rdma_write_support", "weka"},
+    {"fs.weka.rdma_write_support", "nfs"},
+    {"fs.gpfs.gds_async_support", "gpfs"},
+}};
+
+void print_order() {
+  if (!setting_is("properties.rdma_dynamic_routing", "true")) return;
+  const auto order = nlohmann::json::parse(value_of("properties.rdma_dynamic_routing_order"), nullptr, false);
+  if (order.is_array()) fmt::print(" properties.rdma_dynamic_routing_order : {}\n", words_of(order));
+}
+
+void print_mount_table(std::string_view name) {
+  const auto table = nlohmann::json::parse(value_of(fmt::format("fs.{}.mount_table", name)), nullptr, false);
+  if (!table.is_object() || table.empty()) return;
+  fmt::print(" fs.{}.mount_table :\n", name);
+  for (const auto& [point, entry] : table.items()) {
+    fmt::print(" {} dev_id {} : {}\n", printable(point), device_of(point),
+               words_of(entry.value("rdma_dev_addr_list", nlohmann::json::array())));
+  }
+}
+
 }  // namespace
 
 bool setting_is(std::string_view key, std::string_view value) {
   return value_of(key) == value;
 }
 
-void print_routing() {
-  if (setting_is("properties.rdma_dynamic_routing", "true")) {
-    const auto order = nlohmann::json::parse(value_of("properties.rdma_dynamic_routing_order"), nullptr, false);
-    if (order.is_array()) fmt::print(" properties.rdma_dynamic_routing_order : {}\n", words_of(order));
+void print_routing_behind(std::string_view key) {
+  if (key == "properties.rdma_dynamic_routing") print_order();
+  for (const auto& [row, name] : tables) {
+    if (key == row) print_mount_table(name);
   }
-  for (const char* name : {"lustre", "beegfs", "nfs", "weka", "gpfs"}) {
-    const auto table = nlohmann::json::parse(value_of(fmt::format("fs.{}.mount_table", name)), nullptr, false);
-    if (!table.is_object() || table.empty()) continue;
-    fmt::print(" fs.{}.mount_table :\n", name);
-    for (const auto& [point, entry] : table.items()) {
-      fmt::print(" {} dev_id {} : {}\n", printable(point), device_of(point),
-                 words_of(entry.value("rdma_dev_addr_list", nlohmann::json::array())));
-    }
-  }
+}
+
+void print_unusable_addresses() {
   for (const doctor::PlatformAddress& one : platform().unusable) {
     fmt::print(" note: {}: {} cannot be used: {}\n", printable(one.key), printable(one.address),
                printable(one.objection));

@@ -31,8 +31,11 @@ void print_environment();
 void print_driver();
 // CUFILE CONFIGURATION: the documented rows in the documented order.
 void print_cufile_configuration();
-// Beneath it, where dynamic routing or mount tables are configured: their order, and each mount with its dev_id.
-void print_routing();
+// What it has of routing behind the row of this key, where that is configured: the order of policies, or the mount
+// table of a file system, each mount with its dev_id.
+void print_routing_behind(std::string_view key);
+// Beneath it: addresses that cannot be used.
+void print_unusable_addresses();
 // SLUICE CONFIGURATION: what is wrong with the file; then every key with its value, who said so and what comes of it,
 // where `all` is asked for.
 enum class Keys { none, all };
