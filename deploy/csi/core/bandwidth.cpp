@@ -16,15 +16,6 @@
 
 namespace sluice::csi {
 
-std::string pod_of(const std::string& target) {
-  constexpr std::string_view before = "/pods/";
-  const std::size_t at = target.find(before);
-  if (at == std::string::npos) return {};
-  const std::size_t begin = at + before.size();
-  const std::size_t end = target.find('/', begin);
-  return end == std::string::npos ? std::string() : target.substr(begin, end - begin);
-}
-
 std::optional<std::string> cgroup_of(const std::string& root, const std::string& pod) {
   std::string underscored = pod;
   std::replace(underscored.begin(), underscored.end(), '-', '_');

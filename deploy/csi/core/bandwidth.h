@@ -11,9 +11,6 @@
 
 namespace sluice::csi {
 
-// "…/pods/UID/volumes/…" as kubelet's paths are; "" where there is none.
-std::string pod_of(const std::string& target);
-
 // The folder of a pod's cgroup, as kubelet names it with either of its cgroup drivers and in each class of service;
 // nothing while there is none.
 std::optional<std::string> cgroup_of(const std::string& root, const std::string& pod);

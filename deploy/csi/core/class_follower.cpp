@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <utility>
 
 #include "core/kube_api.h"
+#include "core/kubelet_paths.h"
 #include "core/log.h"
 #include "core/refusal.h"
 
@@ -32,17 +32,6 @@ std::string text_at(const Json& object, const char* pointer) {
 }
 
 }  // namespace
-
-std::string persistent_volume_of(const std::string& target) {
-  for (const std::string_view before : {"/volumes/kubernetes.io~csi/", "/volumeDevices/publish/"}) {
-    const std::size_t at = target.find(before);
-    if (at == std::string::npos) continue;
-    const std::size_t begin = at + before.size();
-    const std::size_t end = target.find('/', begin);
-    if (end != std::string::npos) return target.substr(begin, end - begin);
-  }
-  return {};
-}
 
 ClassFollower::ClassFollower(FollowerOptions options)
     : options_(std::move(options)), queue_([this](const Volume& volume) {

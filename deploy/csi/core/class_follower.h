@@ -45,7 +45,4 @@ class ClassFollower {
   WorkQueue<Volume> queue_;                   // last: its thread uses the others
 };
 
-// "…/volumes/kubernetes.io~csi/NAME/mount", "…/volumeDevices/publish/NAME/POD" as kubelet's paths are; "" for others.
-std::string persistent_volume_of(const std::string& target);
-
 }  // namespace sluice::csi

@@ -11,6 +11,7 @@
 
 #include "core/bandwidth.h"
 #include "core/bytes.h"
+#include "core/kubelet_paths.h"
 #include "core/log.h"
 #include "core/mount_options.h"
 #include "core/refusal.h"

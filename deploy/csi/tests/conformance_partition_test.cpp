@@ -131,6 +131,24 @@ TEST_F(ConformanceOfPartitions, APodIsKeptToTheBandwidthOfItsVolumesByItsCgroup)
   // One without a bandwidth lies on the same drive, and the kernel cannot tell them apart.
   bring(made("pvc-3", 16 * mib), "pvc-3");
   EXPECT_THAT(read_file(cgroup + "/io.max"), HasSubstr(" rbps=max wbps=max\n"));
+  // A raw device is published outside of the pod's folder, and limited by the drive that it is a part of.
+  request = create_request("pvc-4", 8 * mib);
+  *request.mutable_volume_capabilities(0) = block_capability();
+  (*request.mutable_parameters())["backend"] = "partition";
+  (*request.mutable_mutable_parameters())["bandwidth"] = "2G";
+  const auto raw = create(request);
+  ASSERT_TRUE(raw.ok()) << raw.status.error_message();
+  const std::string id = raw.value.volume().volume_id();
+  for (const auto& [key, value] : raw.value.volume().volume_context()) context_[key] = value;
+  const std::string device = pool_->at("kubelet/plugins/kubernetes.io/csi/volumeDevices/publish/pvc-4/" + pod);
+  ASSERT_TRUE(stage(id, block_capability()).ok());
+  ASSERT_TRUE(publish(id, device, false, block_capability()).ok());
+  EXPECT_THAT(read_file(cgroup + "/io.max"),
+              HasSubstr(std::to_string(major(drive_->number())) + ":" + std::to_string(minor(drive_->number())) +
+                        " rbps=2000000000 wbps=2000000000\n"));
+  ASSERT_TRUE(unpublish(id, device).ok());
+  ASSERT_TRUE(unstage(id).ok());
+  EXPECT_TRUE(remove(id).ok());
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "core/class_follower.h"
 #include "core/https.h"
+#include "core/kubelet_paths.h"
 #include "core/refusal.h"
 #include "tests/pool.h"
 
@@ -129,11 +129,17 @@ TEST(ResourceClaims, AskForAFolderByTheConfigurationThatIsNearestToTheirRequest)
   }
 }
 
-TEST(ChangedClasses, AreFoundByThePersistentVolumeThatKubeletsPathNames) {
-  EXPECT_EQ(persistent_volume_of("/var/lib/kubelet/pods/u/volumes/kubernetes.io~csi/pvc-1/mount"), "pvc-1");
-  EXPECT_EQ(persistent_volume_of("/k/plugins/kubernetes.io/csi/volumeDevices/publish/pvc-2/u"), "pvc-2");
-  EXPECT_EQ(persistent_volume_of("/var/lib/kubelet/pods/u/volumes/kubernetes.io~csi"), "");
-  EXPECT_EQ(persistent_volume_of("/mnt/x"), "");
+TEST(KubeletsPaths, TellThePodAndThePersistentVolume) {
+  const std::string mounted = "/var/lib/kubelet/pods/u/volumes/kubernetes.io~csi/pvc-1/mount";
+  EXPECT_EQ(persistent_volume_of(mounted), "pvc-1");
+  EXPECT_EQ(pod_of(mounted), "u");
+  const std::string raw = "/k/pods/x/plugins/kubernetes.io/csi/volumeDevices/publish/pvc-2/u";
+  EXPECT_EQ(persistent_volume_of(raw), "pvc-2");
+  EXPECT_EQ(pod_of(raw), "u");
+  for (const char* const other : {"/var/lib/kubelet/pods", "/mnt/x", "", "/k/volumeDevices/publish/pvc-2"}) {
+    EXPECT_EQ(persistent_volume_of(other), "") << other;
+    EXPECT_EQ(pod_of(other), "") << other;
+  }
 }
 
 TEST(ResourceClaims, OfAnotherFormAreRefused) {

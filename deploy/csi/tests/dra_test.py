@@ -370,8 +370,9 @@ def test_a_changed_class_reaches_the_pods_that_have_the_volume():
     with scratch(pathlib.Path("/tmp")) as folder:
         server = ApiServer(folder)
         node = Node(folder, server, more=("--follow-classes",))
-        controller = subprocess.Popen([DRIVER, "--mode", "controller", "--endpoint", f"unix://{folder}/controller.sock",
-                                       "--follow-classes"], stderr=subprocess.DEVNULL)
+        controllers = [subprocess.Popen([DRIVER, "--mode", "controller", "--driver", driver, "--endpoint", f"unix://{folder}/{socket}",
+                                         "--follow-classes"], stderr=subprocess.DEVNULL)
+                       for driver, socket in (("local", "controller.sock"), ("fabrics", "fabrics.sock"))]
         try:
             capability = {"mount": {}, "access_mode": {"mode": "SINGLE_NODE_WRITER"}}
             volume = node.call("csi.sock", "csi.v1.Controller.CreateVolume", name="pvc-1", volume_capabilities=[capability],
@@ -403,9 +404,9 @@ def test_a_changed_class_reaches_the_pods_that_have_the_volume():
             is_asked_about(1)
             equal((cgroup / "io.max").read_text(encoding="utf-8"), "")
             # The resizer asks the controller, which has no volume; then the class stands in the PersistentVolume.
-            told = node.call("controller.sock", "csi.v1.Controller.ControllerGetCapabilities")
-            contains(json.dumps(told), "MODIFY_VOLUME")
-            node.call("controller.sock", "csi.v1.Controller.ControllerModifyVolume", volume_id=volume, mutable_parameters={"bandwidth": "5G"})
+            for socket, parameters in (("controller.sock", {"bandwidth": "5G"}), ("fabrics.sock", {"ctrlLossTmo": "30"})):
+                contains(json.dumps(node.call(socket, "csi.v1.Controller.ControllerGetCapabilities")), "MODIFY_VOLUME")
+                node.call(socket, "csi.v1.Controller.ControllerModifyVolume", volume_id=volume, mutable_parameters=parameters)
             wrong = subprocess.run([CALL, folder / "controller.sock", "csi.v1.Controller.ControllerModifyVolume",
                                     json.dumps({"volume_id": volume, "mutable_parameters": {"bandwith": "5G"}})], capture_output=True, text=True, check=False)
             contains(wrong.stdout + wrong.stderr, "bandwith")
@@ -425,8 +426,9 @@ def test_a_changed_class_reaches_the_pods_that_have_the_volume():
             record, = (node.pools[0] / "sluice-csi/records").glob("*.json")
             contains(record.read_text(encoding="utf-8"), '"bandwidth": "max"')
         finally:
-            controller.terminate()
-            controller.wait(timeout=60)
+            for controller in controllers:
+                controller.terminate()
+                controller.wait(timeout=60)
             node.end()
             server.shutdown()
 

@@ -12,6 +12,7 @@
 
 #include "base/unique_fd.h"
 #include "core/bytes.h"
+#include "core/claim_folders.h"
 #include "core/partition_backend.h"
 #include "core/process.h"
 #include "core/refusal.h"
@@ -273,6 +274,38 @@ TEST_F(PartitionTest, SnapshotsAndClonesAreRefusedWithTheReason) {
   VolumeRequest clone = request("clone", mebibyte);
   clone.source = {ContentKind::volume, id};
   EXPECT_THAT(refusal_of(Code::invalid_argument, [&] { backend->create(clone); }), HasSubstr("directory"));
+}
+
+TEST_F(PartitionTest, AClaimHasAFileSystemOfItsOwnOnItsDriveAndGoesInAsManyCallsAsItTakes) {
+  Volumes volumes;
+  OperationLocks locks;
+  const Names names;
+  volumes.add(open({}, std::chrono::milliseconds(0)));
+  ClaimFolders folders(volumes, locks, names, pool_->at("claims"));
+  const std::string drive(facts::last_component(drive_->path()));
+  const std::string name = ClaimFolders::name_of("uid", 0);
+  EXPECT_THAT(refusal_of(Code::failed_precondition, [&] { folders.make(name, "nvme99n1", 320 * mebibyte); }),
+              HasSubstr("nvme99n1"));
+  const std::string at = folders.make(name, drive, 320 * mebibyte);
+  write_file(at + "/file", "kept");
+  EXPECT_EQ(folders.make(name, drive, 320 * mebibyte), at);
+  EXPECT_EQ(read_file(at + "/file"), "kept");
+  folders.remove("another");
+  EXPECT_EQ(read_file(at + "/file"), "kept");
+  int calls = 1;
+  const auto is_removed = [&] {
+    try {
+      folders.remove("uid");
+      return true;
+    } catch (const Refusal& refusal) {
+      EXPECT_EQ(refusal.code(), Code::aborted) << refusal.what();
+      return false;
+    }
+  };
+  for (; !is_removed() && calls < 1000; ++calls) EXPECT_FALSE(facts::exists(at + "/file"));
+  EXPECT_GT(calls, 1);
+  EXPECT_FALSE(facts::exists(at));
+  EXPECT_TRUE(volumes.backends().front()->records().empty());
 }
 
 }  // namespace
