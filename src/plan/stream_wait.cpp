@@ -43,6 +43,12 @@ class FrontTask final : public stream::StreamTask {
   throw Failure(CU_FILE_ASYNC_NOT_SUPPORTED, std::string(why) + ": wait with sluice_plan_wait() instead");
 }
 
+// A gate is in pinned memory.
+[[noreturn]] void refuse_gate(int result) {
+  if (result != cuda::error_out_of_memory) refuse_async("the device can have no gate for the stream");
+  throw Failure(CU_FILE_NOMEM_ERROR, "there is no memory for a gate of the stream");
+}
+
 void require_no_capture(const gpu::CudaApi& driver, cuda::Stream stream) {
   int capturing = cuda::capture_none;
   const int asked = driver.stream_is_capturing(stream, &capturing);
@@ -68,9 +74,9 @@ void wait_in_stream(const std::shared_ptr<Front>& front, std::size_t first, cuda
     stream::load_unless_streams_wait(*kernels);
     if (kernels->begun.load(std::memory_order_acquire)) gpu::wait_for(*kernels, most_milliseconds_for_kernels);
   }
-  stream::StreamChannel* const channel = stream::StreamChannel::take(scope.context(), scope.context_id());
-  if (channel == nullptr) refuse_async("there is no pinned memory for a gate of the stream");
   auto task = std::make_unique<FrontTask>(front, first);
+  const auto [channel, refusal] = stream::StreamChannel::take_or_tell(scope.context(), scope.context_id());
+  if (channel == nullptr) refuse_gate(refusal);
   const int result = channel->submit(stream, *task);
   if (result == cuda::success) static_cast<void>(task.release());  // the channel has it
   channel->give_back();                                            // once the task is through

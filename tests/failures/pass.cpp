@@ -15,31 +15,11 @@ using namespace support;
 
 namespace {
 
-constexpr std::size_t kRegistered = 0;  // World::memory()
-constexpr std::size_t kDevice = 1;
-constexpr std::size_t kPinned = 2;
-constexpr std::size_t kPlain = 3;
-
 ssize_t negated(const Transfer& transfer) {
   return transfer.count >= 0 ? transfer.count : -transfer.error;
 }
 
 }  // namespace
-
-// Twice where the first may be refused.
-template <typename Body>
-bool Pass::call(const char* what, Body body) {
-  const int tries = trouble_ == Trouble::none ? 1 : 2;
-  int answer = 0;
-  for (int i = 0; i < tries; ++i) {
-    World::allow_a_minute();
-    answer = code(body());
-    if (answer == CU_FILE_SUCCESS) return true;
-    world_.record().tell("refused %s: %d", what, answer);
-  }
-  if (trouble_ != Trouble::staying) world_.complain(what, {}, answer, "it does not succeed");
-  return false;
-}
 
 // What a transfer has answered, and what is left of it.
 void Pass::settle_read(const char* what, CUfileHandle_t handle, const Memory& memory, Range range, ssize_t count) {
@@ -100,13 +80,13 @@ void Pass::transfers(CUfileHandle_t handle) {
     write("a write", handle, memory, {1U << 20U, 1U << 20U, 4096});
     write("a ragged write", handle, memory, {70'000, 123'456, 100});
   }
-  read("a read of the whole file", handle, world_.memory(kRegistered), {kFileSize, 0, 0});
-  read("a read of the whole file", handle, world_.memory(kDevice), {kFileSize, 0, 0});
-  write("a large ragged write", handle, world_.memory(kDevice), {2'000'001, 1'000'003, 7});
+  read("a read of the whole file", handle, world_.memory(registered_memory), {kFileSize, 0, 0});
+  read("a read of the whole file", handle, world_.memory(device_memory), {kFileSize, 0, 0});
+  write("a large ragged write", handle, world_.memory(device_memory), {2'000'001, 1'000'003, 7});
 }
 
 void Pass::vectors(CUfileHandle_t handle) {
-  const Memory& memory = world_.memory(kDevice);
+  const Memory& memory = world_.memory(device_memory);
   // Parts that follow each other in memory: the whole is judged as one range.
   const Range range{200'000, 5'000, 64};
   const std::array<CUfileIOVec_t, 3> parts{
@@ -127,29 +107,22 @@ void Pass::vectors(CUfileHandle_t handle) {
 
 namespace {
 
-struct Entry {
-  CUfileOpcode_t opcode;
-  std::size_t memory;
-  Range range;
-};
-
 // No two touch the same bytes, nor do two writes come from the same place of any memory: the model tells them apart by
 // it.
 constexpr std::array entries{
-    Entry{CUFILE_READ, kRegistered, {131'072, 0, 0}},
-    Entry{CUFILE_READ, kRegistered, {131'072, 131'072, 200'000}},
-    Entry{CUFILE_READ, kDevice, {70'001, 300'003, 5}},
-    Entry{CUFILE_READ, kDevice, {4096, 409'600, 131'072}},
-    Entry{CUFILE_READ, kPinned, {65'536, 524'288, 0}},
-    Entry{CUFILE_READ, kPlain, {10'000, 600'001, 1}},
-    Entry{CUFILE_WRITE, kDevice, {131'072, 1'048'576, 1'048'576}},
-    Entry{CUFILE_WRITE, kRegistered, {70'000, 1'300'001, 1'200'000}},
-    Entry{CUFILE_WRITE, kPlain, {4096, 1'433'600, 1'300'000}},
-    Entry{CUFILE_WRITE, kDevice, {12, 1'500'000, 1'600'000}},
+    Entry{CUFILE_READ, registered_memory, {131'072, 0, 0}},
+    Entry{CUFILE_READ, registered_memory, {131'072, 131'072, 200'000}},
+    Entry{CUFILE_READ, device_memory, {70'001, 300'003, 5}},
+    Entry{CUFILE_READ, device_memory, {4096, 409'600, 131'072}},
+    Entry{CUFILE_READ, pinned_memory, {65'536, 524'288, 0}},
+    Entry{CUFILE_READ, plain_memory, {10'000, 600'001, 1}},
+    Entry{CUFILE_WRITE, device_memory, {131'072, 1'048'576, 1'048'576}},
+    Entry{CUFILE_WRITE, registered_memory, {70'000, 1'300'001, 1'200'000}},
+    Entry{CUFILE_WRITE, plain_memory, {4096, 1'433'600, 1'300'000}},
+    Entry{CUFILE_WRITE, device_memory, {12, 1'500'000, 1'600'000}},
 };
 using Params = std::array<CUfileIOParams_t, entries.size()>;
 using Counts = std::array<ssize_t, entries.size()>;
-constexpr ssize_t kNoEvent = -1'000'000;
 
 Params params_for(const World& world, CUfileHandle_t handle) {
   Params params{};
@@ -169,12 +142,17 @@ Params params_for(const World& world, CUfileHandle_t handle) {
 
 }  // namespace
 
-void Pass::run_batch(CUfileBatchHandle_t batch, CUfileHandle_t handle) {
-  for (const Entry& entry : entries) {
+// Before they begin: what is to be read is not there yet, what is to be written is new.
+void Pass::prepare(std::span<const Entry> all) {
+  for (const Entry& entry : all) {
     const Memory& memory = world_.memory(entry.memory);
     if (entry.opcode == CUFILE_READ) world_.soil(memory, entry.range);
     if (entry.opcode == CUFILE_WRITE) world_.fill(memory, entry.range);
   }
+}
+
+void Pass::run_batch(CUfileBatchHandle_t batch, CUfileHandle_t handle) {
+  prepare(entries);
   Params params = params_for(world_, handle);
   const auto number = static_cast<unsigned>(params.size());
   const bool submitted =
@@ -203,20 +181,22 @@ void Pass::run_batch(CUfileBatchHandle_t batch, CUfileHandle_t handle) {
     }
     told += now;
   }
-  settle_batch(handle, counts);
+  settle("a batch's read", "a batch's write", handle, entries, counts);
 }
 
-void Pass::settle_batch(CUfileHandle_t handle, std::span<const ssize_t> counts) {
+// What has become of them all.
+void Pass::settle(const char* read, const char* write, CUfileHandle_t handle, std::span<const Entry> all,
+                  std::span<const ssize_t> counts) {
   // The others' ranges are as unknown as the one that is looked at: all that was written counts first.
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].opcode == CUFILE_WRITE) world_.expect(entries[i].range, counts[i]);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].opcode == CUFILE_WRITE) world_.expect(all[i].range, counts[i]);
   }
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const Entry& entry = entries[i];
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Entry& entry = all[i];
     if (counts[i] == kNoEvent) continue;
     const Memory& memory = world_.memory(entry.memory);
-    if (entry.opcode == CUFILE_READ) settle_read("a batch's read", handle, memory, entry.range, counts[i]);
-    if (entry.opcode == CUFILE_WRITE) settle_write("a batch's write", handle, memory, entry.range, counts[i]);
+    if (entry.opcode == CUFILE_READ) settle_read(read, handle, memory, entry.range, counts[i]);
+    if (entry.opcode == CUFILE_WRITE) settle_write(write, handle, memory, entry.range, counts[i]);
   }
 }
 
@@ -252,14 +232,14 @@ void Pass::streams(CUfileHandle_t handle) {
   for (const bool registered : {false, true}) {
     const bool known =
         registered && call("cuFileStreamRegister", [&] { return cuFileStreamRegister(world_.stream(), 0); });
-    for (const std::size_t number : {kRegistered, kDevice, kPinned}) {
+    for (const std::size_t number : {registered_memory, device_memory, pinned_memory}) {
       const Memory& memory = world_.memory(number);
       in_stream("a stream's read", CUFILE_READ, handle, memory, {131'072, 131'072, 4096});
       in_stream("a stream's ragged read", CUFILE_READ, handle, memory, {70'001, 3, 11});
       in_stream("a stream's write", CUFILE_WRITE, handle, memory, {131'072, 262'144, 4096});
       in_stream("a stream's ragged write", CUFILE_WRITE, handle, memory, {70'000, 4095, 0});
     }
-    in_stream("a stream's large read", CUFILE_READ, handle, world_.memory(kDevice), {kFileSize, 0, 0});
+    in_stream("a stream's large read", CUFILE_READ, handle, world_.memory(device_memory), {kFileSize, 0, 0});
     if (known) call("cuFileStreamDeregister", [&] { return cuFileStreamDeregister(world_.stream()); });
   }
 }
@@ -268,7 +248,7 @@ void Pass::questions(CUfileHandle_t handle) {
   CUfileDrvProps_t properties{};
   call("cuFileDriverGetProperties", [&] { return cuFileDriverGetProperties(&properties); });
   sluice_explanation_t explanation{};
-  const Memory& memory = world_.memory(kDevice);
+  const Memory& memory = world_.memory(device_memory);
   call("sluice_explain",
        [&] { return sluice_explain(handle, memory.address(), 0, CUFILE_READ, 65'536, 0, &explanation); });
   call("sluice_explain_all", [&] {
@@ -292,7 +272,7 @@ void Pass::open_driver() {
 }
 
 void Pass::work() {
-  const Memory& registered = world_.memory(kRegistered);
+  const Memory& registered = world_.memory(registered_memory);
   const bool known =
       call("cuFileBufRegister", [&] { return cuFileBufRegister(registered.address(), registered.size(), 0); });
   for (const bool direct : {false, true}) {
@@ -307,6 +287,7 @@ void Pass::work() {
     transfers(handle);
     vectors(handle);
     batch(handle);
+    plans(handle);
     streams(handle);
     questions(handle);
     cuFileHandleDeregister(handle);

@@ -60,7 +60,7 @@ StreamChannel* StreamWorkers::make_channel() noexcept {
   }
 }
 
-StreamChannel* StreamWorkers::take_channel(cuda::Context context, unsigned long long context_id) noexcept try {
+TakenChannel StreamWorkers::take_channel(cuda::Context context, unsigned long long context_id) noexcept try {
   std::unique_lock lock(mutex_);
   const auto serves = [&](const StreamChannel* channel) {
     return channel->device_.serves(context, context_id) && !channel->condemned_.load(std::memory_order_relaxed);
@@ -93,23 +93,24 @@ StreamChannel* StreamWorkers::take_channel(cuda::Context context, unsigned long 
     if (channel == nullptr) {
       lock.lock();
       --channels_;
-      return nullptr;
+      return {};
     }
   }
   channel->kept_ = true;
   channel->kernel_refused_.store(false);
-  if (serves(channel)) return channel;
+  if (serves(channel)) return {channel, cuda::success};
   channel->words() = {};
   channel->sequence_ = 0;
   channel->next_number_ = gpu::first_stream_copy;
   channel->condemned_.store(false);
-  if (channel->device_.attach(context, context_id, channel->memory_) == cuda::success) return channel;
+  const int result = channel->device_.attach(context, context_id, channel->memory_);
+  if (result == cuda::success) return {channel, result};
   lock.lock();
   channel->kept_ = false;
   idle_.push_back(channel);
-  return nullptr;
+  return {nullptr, result};
 } catch (...) {
-  return nullptr;
+  return {};
 }
 
 void StreamWorkers::give_back(StreamChannel& channel) noexcept {

@@ -37,6 +37,10 @@ StreamChannel::StreamChannel(const gpu::StreamCopyMemory& memory)
 StreamChannel::~StreamChannel() = default;
 
 StreamChannel* StreamChannel::take(cuda::Context context, unsigned long long context_id) noexcept {
+  return take_or_tell(context, context_id).channel;
+}
+
+TakenChannel StreamChannel::take_or_tell(cuda::Context context, unsigned long long context_id) noexcept {
   return StreamWorkers::instance().take_channel(context, context_id);
 }
 

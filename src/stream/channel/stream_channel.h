@@ -86,10 +86,18 @@ class StreamTask : public Linked<StreamTask> {
   std::optional<std::chrono::steady_clock::time_point> rung_since_;
 };
 
+// Null, and why there is none.
+struct TakenChannel {
+  StreamChannel* channel = nullptr;
+  int result = cuda::error_out_of_memory;
+};
+
 class StreamChannel {
  public:
-  // For a stream of that context; with the context current. Null when there is no memory to be had.
+  // For a stream of that context; with the context current. Null when there is no memory to be had, or the driver
+  // refuses.
   static StreamChannel* take(cuda::Context context, unsigned long long context_id) noexcept;
+  static TakenChannel take_or_tell(cuda::Context context, unsigned long long context_id) noexcept;
   // When the last task is through, it serves the next stream. (A task that repeats has its channel for good.)
   void give_back() noexcept;
 

@@ -23,7 +23,7 @@ class StreamWorkers {
  public:
   static StreamWorkers& instance() noexcept;
 
-  StreamChannel* take_channel(cuda::Context context, unsigned long long context_id) noexcept;
+  TakenChannel take_channel(cuda::Context context, unsigned long long context_id) noexcept;
   void give_back(StreamChannel& channel) noexcept;
   bool is_idle(const StreamChannel& channel) noexcept;
 
