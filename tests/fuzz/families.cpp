@@ -38,6 +38,8 @@ constexpr std::array calls{
     Call{5, cancel_batch},
     Call{5, destroy_batch},
     Call{10, use_wrong_batch},
+    Call{25, use_own_plan},
+    Call{10, use_wrong_plan},
     Call{25, read_on_stream},
     Call{15, write_on_stream},
     Call{8, use_stream_wrongly},

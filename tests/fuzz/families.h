@@ -55,6 +55,10 @@ void cancel_batch(Actor& actor);
 void destroy_batch(Actor& actor);
 void use_wrong_batch(Actor& actor);
 
+// plan_calls.cpp
+void use_own_plan(Actor& actor);
+void use_wrong_plan(Actor& actor);
+
 // stream_calls.cpp
 void read_on_stream(Actor& actor);
 void write_on_stream(Actor& actor);

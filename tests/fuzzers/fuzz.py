@@ -98,6 +98,14 @@ def batch_seeds():
     yield entry * 8 + bytes([1, 1]) + bytes(14)
 
 
+def plan_seeds():
+    head = bytes(8)
+    item = (100).to_bytes(2, "little") + (4096).to_bytes(8, "little") + (5000).to_bytes(4, "little") + bytes(2)
+    yield head + item
+    yield bytes([0, 1, 0, 2, 2, 3, 0, 0]) + item * 8
+    yield bytes([0, 0, 1, 0, 1, 9, 0, 0]) + item * 3
+
+
 def rdma_files_seeds():
     number = b"\1\0\0\0"
     token = b"00007f0012345000:00100000:0000a1b2:0003:0000c4:1:00000000000000000000ffff0a000001"
@@ -120,6 +128,7 @@ FUZZERS = {
     "gdsio_file": (".gdsio files", gdsio_seeds),
     "ptx": ("the PTX that a program hands to the soft GPU", ptx_seeds),
     "batch": ("entries of cuFileBatchIOSubmit", batch_seeds),
+    "plan": ("ranges and options of sluice_plan_create, and what is done with the plan", plan_seeds),
     "rdma_files": ("the control channel of examples/rdma-files", rdma_files_seeds),
 }
 

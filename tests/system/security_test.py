@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import shutil
+import struct
 import subprocess
 import sys
 import tarfile
@@ -16,15 +17,16 @@ NOBODY = 65534
 PROGRAM = BUILD / "test-bin/system/secure_program"
 
 
-def test_a_setuid_program_takes_no_file_and_no_variable_of_its_caller():
+def see_that_nothing_of_the_caller_holds(grant):
+    """With the privileges that grant(program) gives to a file: its caller's configuration and log are none of its own."""
     if os.getuid() != 0 or shutil.which("setpriv") is None:
-        skip("a setuid program of another user is made by root, and started with setpriv")
+        skip("a program with privileges is made by root, and started by another user with setpriv")
     with scratch() as folder:
         folder.chmod(0o777)
         configuration = folder / "cufile.json"
         configuration.write_text('{"properties": {"per_buffer_cache_size_kb": 256}}')
         log = folder / "cufile.log"
-        program = folder / "setuid"
+        program = folder / "privileged"
         shutil.copy(PROGRAM, program)
         given = environment(CUFILE_ENV_PATH_JSON=str(configuration), CUFILE_LOGFILE_PATH=str(log),
                             CUFILE_LOGGING_LEVEL="TRACE")
@@ -36,14 +38,33 @@ def test_a_setuid_program_takes_no_file_and_no_variable_of_its_caller():
         if not log.exists():
             raise AssertionError("the program without privileges wrote no log: the test shows nothing")
         log.unlink()
-        program.chmod(0o4755)
+        grant(program)
         secure = run(*caller, program, env=given, status=None)
         if secure.returncode in (126, 127):
-            skip("setuid programs are not allowed on this file system")
+            skip("programs have no privileges of their own on this file system")
         if secure.stdout.split()[0] == "256":
-            raise AssertionError("the caller's configuration holds in a setuid program")
+            raise AssertionError("the caller's configuration holds in a program with privileges of its own")
         if log.exists():
-            raise AssertionError("a log was written where the caller of a setuid program said")
+            raise AssertionError("a log was written where the caller of a program with privileges said")
+
+
+def test_a_setuid_program_takes_no_file_and_no_variable_of_its_caller():
+    see_that_nothing_of_the_caller_holds(lambda program: program.chmod(0o4755))
+
+
+def test_a_setgid_program_takes_no_file_and_no_variable_of_its_caller():
+    see_that_nothing_of_the_caller_holds(lambda program: program.chmod(0o2755))
+
+
+def test_a_program_with_file_capabilities_takes_no_file_and_no_variable_of_its_caller():
+    def grant(program):
+        version_2, effective, net_raw = 0x02000000, 1, 1 << 13
+        try:
+            os.setxattr(program, "security.capability", struct.pack("<5I", version_2 | effective, net_raw, 0, 0, 0))
+        except OSError as error:
+            skip(f"files have no capabilities here: {error}")
+
+    see_that_nothing_of_the_caller_holds(grant)
 
 
 def test_a_recorded_machine_is_unpacked_inside_its_folder_alone():
