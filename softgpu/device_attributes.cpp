@@ -92,8 +92,9 @@ int device_attribute(const Device& device, int attribute) {
     case pci_device_id:
       return 0;
     case rdma_supported:
+      return device.knobs().rdma != 0 ? 1 : 0;
     case rdma_flush_options:
-      return static_cast<int>(device.knobs().rdma);
+      return device.knobs().rdma == 1 ? 1 : 0;
     case rdma_writes_ordering:
       return static_cast<int>(device.knobs().rdma_ordering);
     case dma_buf_supported:

@@ -132,7 +132,7 @@ Knobs read_knobs() {
   read_decimal("SLUICE_SOFTGPU_LOAD_US", knobs.load_us);
   read("SLUICE_SOFTGPU_SMS", 0U, 1024U, knobs.resident_kernels);
   read("SLUICE_SOFTGPU_REST", 0U, 1U, knobs.keeps_calls);
-  read("SLUICE_SOFTGPU_RDMA", 0U, 1U, knobs.rdma);
+  read("SLUICE_SOFTGPU_RDMA", 0U, 2U, knobs.rdma);
   read("SLUICE_SOFTGPU_RDMA_ORDERING", 0U, 200U, knobs.rdma_ordering);
   read("SLUICE_SOFTGPU_DMA_BUF", 0U, 2U, knobs.dma_buf);
   read("SLUICE_SOFTGPU_LATE_COPIES", 0U, 1U, knobs.late_copies);

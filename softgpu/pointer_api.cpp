@@ -62,8 +62,8 @@ void give_attribute(void* data, int attribute, const Allocation& memory, Ptr poi
     case cuda::pointer_attribute_allowed_handle_types:
       return give(data, handle_types_of(memory));
     case cuda::pointer_attribute_is_rdma_capable:
-      return give<unsigned>(data,
-                            is_host(memory.kind) || memory.kind == MemoryKind::managed ? 0U : machine().knobs.rdma);
+      return give<unsigned>(
+          data, is_host(memory.kind) || memory.kind == MemoryKind::managed || machine().knobs.rdma == 0 ? 0U : 1U);
     case cuda::pointer_attribute_access_flags:
       return give<unsigned>(data, cuda::access_read_write);
     case cuda::pointer_attribute_mempool_handle:

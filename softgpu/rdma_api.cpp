@@ -49,7 +49,7 @@ CUresult cuFlushGPUDirectRDMAWrites(int target, int scope) {
   return answer(__func__, [&] {
     require(target == flush_current_context && (scope == flush_to_owner || scope == flush_to_all));
     const auto workspace = current_workspace();
-    require(workspace->device().knobs().rdma != 0, cuda::error_not_supported);
+    require(workspace->device().knobs().rdma == 1, cuda::error_not_supported);
   });
 }
 

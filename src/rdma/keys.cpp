@@ -61,7 +61,7 @@ std::unique_ptr<Keys::OfAdapter> Keys::made_for(const Client& client, unsigned a
 void Keys::make(const Client& client, unsigned adapter, unsigned access, PeerType wanted) {
   if (known(*client.board, adapter) != nullptr) return;
   std::unique_ptr<OfAdapter> made = made_for(client, adapter, access, wanted);
-  const bool flushes = made->state == KeyState::ready && needs_flush(memory_);
+  const bool flushes = made->state == KeyState::ready && visibility_of(memory_) == Visibility::flushed;
   {
     const std::lock_guard lock(control());
     if (known(*client.board, adapter) == nullptr) {

@@ -106,6 +106,9 @@ const char* words_of(Way way) noexcept {
 Registered register_with(const Client& client, unsigned adapter, const facts::BufferFacts& memory,
                          std::uint64_t address, std::uint64_t length, unsigned access, PeerType wanted) {
   if (facts::is_host(memory.kind)) return by_address(client, adapter, Way::host, address, length, access);
+  if (visibility_of(memory) == Visibility::unknown) {
+    return refused("the device sees writes of adapters late, and its driver has no flush for the host");
+  }
   Registered made;
   if (wanted != PeerType::peer_memory) {
     made = by_dma_buf(client, adapter, memory, address, length, access);
@@ -118,10 +121,15 @@ Registered register_with(const Client& client, unsigned adapter, const facts::Bu
   return second;
 }
 
-bool needs_flush(const facts::BufferFacts& memory) noexcept {
-  return memory.kind == facts::MemoryKind::device && attribute_of(memory.device, gpu_direct_rdma_supported) != 0 &&
-         attribute_of(memory.device, gpu_direct_rdma_writes_ordering) == 0 &&
-         (attribute_of(memory.device, gpu_direct_rdma_flush_options) & flush_by_host) != 0;
+Visibility visibility_of(const facts::BufferFacts& memory) noexcept {
+  if (memory.kind != facts::MemoryKind::device || attribute_of(memory.device, gpu_direct_rdma_supported) == 0 ||
+      attribute_of(memory.device, gpu_direct_rdma_writes_ordering) != 0) {
+    return Visibility::in_order;
+  }
+  const gpu::CudaApi* const driver = gpu::driver();
+  const bool by_host = (attribute_of(memory.device, gpu_direct_rdma_flush_options) & flush_by_host) != 0;
+  return by_host && driver != nullptr && driver->flush_rdma_writes != nullptr ? Visibility::flushed
+                                                                              : Visibility::unknown;
 }
 
 int flush(const facts::BufferFacts& memory) noexcept {

@@ -30,9 +30,13 @@ struct Registered {
 Registered register_with(const Client& client, unsigned adapter, const facts::BufferFacts& memory,
                          std::uint64_t address, std::uint64_t length, unsigned access, PeerType wanted);
 
-// Whether what an adapter has written to this device's memory has to be flushed before anybody is told of it. Asks the
-// driver.
-bool needs_flush(const facts::BufferFacts& memory) noexcept;
+// How the device comes to see what an adapter has written to its memory. Asks the driver.
+enum class Visibility : std::uint8_t {
+  in_order,  // as the device itself: nothing is to be done; also where the driver says nothing of adapters
+  flushed,   // after a flush, before anybody is told of it
+  unknown,   // the driver has no flush that the host can ask for: no adapter gets to know this memory
+};
+Visibility visibility_of(const facts::BufferFacts& memory) noexcept;
 // 0, or what the driver answers.
 int flush(const facts::BufferFacts& memory) noexcept;
 

@@ -19,6 +19,7 @@
 #include "sluice.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
+#include "support/planned.h"
 #include "support/random.h"
 #include "support/stream_gate.h"
 
@@ -175,6 +176,26 @@ TEST_F(Lending, EveryGpuMayBeTheTarget) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(Lending, PartsOfPlansAreCarriedByNeighboursToo) {
+  const ScratchFile file(40 * kMebibyte + 5);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const std::uint64_t before = lent_reads();
+  for (int turn = 0; turn < (lends() ? 100 : 2) && lent_reads() == before; ++turn) {
+    const Memory memory(MemoryKind::device, file.content().size() + kBeside);
+    memory.fill(0xa5);
+    Planned plan;
+    plan.add(handle.get(), memory.at(kBeside), file.content().size(), 0);
+    for (const auto& result : plan.run()) EXPECT_EQ(result.bytes, file.content().size());
+    const Bytes found = memory.get();
+    EXPECT_TRUE(same_bytes(file.content(), std::span(found).subspan(kBeside)));
+    EXPECT_TRUE(all_bytes(0xa5, std::span(found).first(kBeside)));
+  }
+  if (lends()) {
+    EXPECT_GT(lent_reads(), before);
+  }
 }
 
 TEST_F(Lending, ANeighbourThatIsResetCostsNothing) {

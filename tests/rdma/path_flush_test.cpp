@@ -56,5 +56,24 @@ TEST_F(RdmaFlush, IsNotThereWhereTheDeviceSeesWritesInOrder) {
   EXPECT_EQ(served_.in_host_memory, 0);
 }
 
+class RdmaUnseen : public RdmaPath {};
+
+// Reads would count bytes that the device may not see.
+TEST_F(RdmaUnseen, MemoryThatSeesWritesLateAndCannotBeFlushedHasNoKey) {
+  if (knob("SLUICE_SOFTGPU_RDMA") != "2") GTEST_SKIP() << "wants SLUICE_SOFTGPU_RDMA=2";
+  ASSERT_TRUE(served_.connect("10.0.0.1"));
+  const Memory memory(MemoryKind::device, served_.content.size() + 100);
+  const Registration registration(memory);
+  read_and_compare(memory);
+  EXPECT_EQ(served_.with_token, 0);
+  const Told told = explained(memory.address());
+  EXPECT_EQ(told.reason, "rdma_no_key");
+  EXPECT_NE(told.detail.find("no flush for the host"), std::string::npos) << told.detail;
+  const Memory host(MemoryKind::pinned, served_.content.size() + 100);
+  const Registration of_host(host);
+  read_and_compare(host);
+  EXPECT_GT(served_.with_token, 0);
+}
+
 }  // namespace
 }  // namespace sluice::rdma_test

@@ -58,6 +58,16 @@ TEST(Rdma, IsSaidToBeThereWhereAskedFor) {
                attributes_are_as_asked_for);
 }
 
+Verdict there_is_no_flush() {
+  AND_THAT(attribute(116) == 1 && attribute(117) == 0 && attribute(118) == 0);
+  AND_THAT(cuFlushGPUDirectRDMAWrites(0, 200) == cuda::error_not_supported);
+  return "";
+}
+
+TEST(Rdma, IsThereWithoutAFlushWhereAskedFor) {
+  EXPECT_HOLDS({{"SLUICE_SOFTGPU_RDMA", "2"}}, there_is_no_flush);
+}
+
 Verdict a_descriptor_is_the_memory() {
   Ptr before = 0;
   Ptr pointer = 0;
