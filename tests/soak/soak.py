@@ -49,9 +49,9 @@ def main():
     build = asked.build.resolve()
     folder = (asked.folder or build).resolve()
     # The allocator gives large pieces back to the system when they are freed; as it is, what it keeps of them for later
-    # grows for hours without anybody's having it.
+    # grows for hours without anybody's having it. What each thread's allocator keeps at hand would count as held, too.
     environment = dict(os.environ, LD_LIBRARY_PATH=str(build / SOFT_GPU), MALLOC_MMAP_THRESHOLD_="131072",
-                       MALLOC_ARENA_MAX="2")
+                       MALLOC_ARENA_MAX="2", GLIBC_TUNABLES="glibc.malloc.tcache_count=0")
     seconds = asked.hours * 3600
     command = [build / "test-bin/soak", folder, str(int(seconds)), str(asked.rounds), "small" if asked.small else "whole"]
     command += asked.only
