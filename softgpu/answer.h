@@ -19,7 +19,7 @@ cuda::Result early_admission(const char* name) noexcept;
 
 // Runs the body, which may throw Refusal and return nothing or a cuda::Result.
 template <typename Body>
-CUresult guarded(Body&& body) noexcept {
+cuda::Result guarded(Body&& body) noexcept {
   try {
     if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {
       body();
@@ -37,15 +37,15 @@ CUresult guarded(Body&& body) noexcept {
 }
 
 template <typename Body>
-CUresult answer(const char* name, Body&& body) noexcept {
+cuda::Result answer(const char* name, Body&& body) noexcept {
   const cuda::Result admitted = admission(name);
-  return admitted == cuda::success ? guarded(body) : static_cast<CUresult>(admitted);
+  return admitted == cuda::success ? guarded(body) : admitted;
 }
 
 template <typename Body>
-CUresult answer_early(const char* name, Body&& body) noexcept {
+cuda::Result answer_early(const char* name, Body&& body) noexcept {
   const cuda::Result admitted = early_admission(name);
-  return admitted == cuda::success ? guarded(body) : static_cast<CUresult>(admitted);
+  return admitted == cuda::success ? guarded(body) : admitted;
 }
 
 }  // namespace sluice::softgpu

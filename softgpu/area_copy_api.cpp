@@ -72,7 +72,7 @@ void move(const Area& to, const Area& from, const Extent& extent, cuda::Stream s
   copy(use, rows_of(to, extent), rows_of(from, extent), call);
 }
 
-CUresult move_rows(const char* name, const cuda::Copy2D* wanted, cuda::Stream stream, CopyCall call) {
+cuda::Result move_rows(const char* name, const cuda::Copy2D* wanted, cuda::Stream stream, CopyCall call) {
   return answer(name, [&] {
     require(wanted != nullptr);
     Area to{wanted->to_type, base_of(wanted->to_type, wanted->to_host, wanted->to_device)};
@@ -89,8 +89,8 @@ CUresult move_rows(const char* name, const cuda::Copy2D* wanted, cuda::Stream st
 
 enum class Contexts { reserved, named };
 
-CUresult move_slices(const char* name, const cuda::Copy3D* wanted, Contexts contexts, cuda::Stream stream,
-                     CopyCall call) {
+cuda::Result move_slices(const char* name, const cuda::Copy3D* wanted, Contexts contexts, cuda::Stream stream,
+                         CopyCall call) {
   return answer(name, [&] {
     require(wanted != nullptr);
     if (contexts == Contexts::named) {
@@ -116,59 +116,59 @@ CUresult move_slices(const char* name, const cuda::Copy3D* wanted, Contexts cont
 
 }  // namespace
 
-CUresult cuMemcpy2D_v2(const cuda::Copy2D* copy) {
+cuda::Result cuMemcpy2D_v2(const cuda::Copy2D* copy) {
   return move_rows(__func__, copy, default_stream, CopyCall::synchronous);
 }
 
-CUresult cuMemcpy2D_v2_ptds(const cuda::Copy2D* copy) {
+cuda::Result cuMemcpy2D_v2_ptds(const cuda::Copy2D* copy) {
   return move_rows("cuMemcpy2D", copy, per_thread_stream, CopyCall::synchronous);
 }
 
-CUresult cuMemcpy2DUnaligned_v2(const cuda::Copy2D* copy) {
+cuda::Result cuMemcpy2DUnaligned_v2(const cuda::Copy2D* copy) {
   return move_rows(__func__, copy, default_stream, CopyCall::synchronous);
 }
 
-CUresult cuMemcpy2DUnaligned_v2_ptds(const cuda::Copy2D* copy) {
+cuda::Result cuMemcpy2DUnaligned_v2_ptds(const cuda::Copy2D* copy) {
   return move_rows("cuMemcpy2DUnaligned", copy, per_thread_stream, CopyCall::synchronous);
 }
 
-CUresult cuMemcpy2DAsync_v2(const cuda::Copy2D* copy, cuda::Stream stream) {
+cuda::Result cuMemcpy2DAsync_v2(const cuda::Copy2D* copy, cuda::Stream stream) {
   return move_rows(__func__, copy, stream, CopyCall::asynchronous);
 }
 
-CUresult cuMemcpy2DAsync_v2_ptsz(const cuda::Copy2D* copy, cuda::Stream stream) {
+cuda::Result cuMemcpy2DAsync_v2_ptsz(const cuda::Copy2D* copy, cuda::Stream stream) {
   return move_rows("cuMemcpy2DAsync", copy, per_thread_if_null(stream), CopyCall::asynchronous);
 }
 
-CUresult cuMemcpy3D_v2(const cuda::Copy3D* copy) {
+cuda::Result cuMemcpy3D_v2(const cuda::Copy3D* copy) {
   return move_slices(__func__, copy, Contexts::reserved, default_stream, CopyCall::synchronous);
 }
 
-CUresult cuMemcpy3D_v2_ptds(const cuda::Copy3D* copy) {
+cuda::Result cuMemcpy3D_v2_ptds(const cuda::Copy3D* copy) {
   return move_slices("cuMemcpy3D", copy, Contexts::reserved, per_thread_stream, CopyCall::synchronous);
 }
 
-CUresult cuMemcpy3DAsync_v2(const cuda::Copy3D* copy, cuda::Stream stream) {
+cuda::Result cuMemcpy3DAsync_v2(const cuda::Copy3D* copy, cuda::Stream stream) {
   return move_slices(__func__, copy, Contexts::reserved, stream, CopyCall::asynchronous);
 }
 
-CUresult cuMemcpy3DAsync_v2_ptsz(const cuda::Copy3D* copy, cuda::Stream stream) {
+cuda::Result cuMemcpy3DAsync_v2_ptsz(const cuda::Copy3D* copy, cuda::Stream stream) {
   return move_slices("cuMemcpy3DAsync", copy, Contexts::reserved, per_thread_if_null(stream), CopyCall::asynchronous);
 }
 
-CUresult cuMemcpy3DPeer(const cuda::Copy3D* copy) {
+cuda::Result cuMemcpy3DPeer(const cuda::Copy3D* copy) {
   return move_slices(__func__, copy, Contexts::named, default_stream, CopyCall::synchronous);
 }
 
-CUresult cuMemcpy3DPeer_ptds(const cuda::Copy3D* copy) {
+cuda::Result cuMemcpy3DPeer_ptds(const cuda::Copy3D* copy) {
   return move_slices("cuMemcpy3DPeer", copy, Contexts::named, per_thread_stream, CopyCall::synchronous);
 }
 
-CUresult cuMemcpy3DPeerAsync(const cuda::Copy3D* copy, cuda::Stream stream) {
+cuda::Result cuMemcpy3DPeerAsync(const cuda::Copy3D* copy, cuda::Stream stream) {
   return move_slices(__func__, copy, Contexts::named, stream, CopyCall::asynchronous);
 }
 
-CUresult cuMemcpy3DPeerAsync_ptsz(const cuda::Copy3D* copy, cuda::Stream stream) {
+cuda::Result cuMemcpy3DPeerAsync_ptsz(const cuda::Copy3D* copy, cuda::Stream stream) {
   return move_slices("cuMemcpy3DPeerAsync", copy, Contexts::named, per_thread_if_null(stream), CopyCall::asynchronous);
 }
 

@@ -32,7 +32,7 @@ void check(const Batch& batch) {
   }
 }
 
-CUresult move(const char* name, const Batch& batch, std::size_t* failed, cuda::Stream stream) {
+cuda::Result move(const char* name, const Batch& batch, std::size_t* failed, cuda::Stream stream) {
   return answer(name, [&] {
     check(batch);
     const StreamUse use = use_stream(stream);
@@ -54,28 +54,28 @@ CUresult move(const char* name, const Batch& batch, std::size_t* failed, cuda::S
 
 }  // namespace
 
-CUresult cuMemcpyBatchAsync(Ptr* to, Ptr* from, std::size_t* sizes, std::size_t count, cuda::CopyAttributes* attributes,
-                            std::size_t* firsts, std::size_t attribute_count, std::size_t* failed,
-                            cuda::Stream stream) {
+cuda::Result cuMemcpyBatchAsync(Ptr* to, Ptr* from, std::size_t* sizes, std::size_t count,
+                                cuda::CopyAttributes* attributes, std::size_t* firsts, std::size_t attribute_count,
+                                std::size_t* failed, cuda::Stream stream) {
   return move(__func__, {to, from, sizes, count, attributes, firsts, attribute_count}, failed, stream);
 }
 
-CUresult cuMemcpyBatchAsync_ptsz(Ptr* to, Ptr* from, std::size_t* sizes, std::size_t count,
-                                 cuda::CopyAttributes* attributes, std::size_t* firsts, std::size_t attribute_count,
-                                 std::size_t* failed, cuda::Stream stream) {
+cuda::Result cuMemcpyBatchAsync_ptsz(Ptr* to, Ptr* from, std::size_t* sizes, std::size_t count,
+                                     cuda::CopyAttributes* attributes, std::size_t* firsts, std::size_t attribute_count,
+                                     std::size_t* failed, cuda::Stream stream) {
   return move("cuMemcpyBatchAsync", {to, from, sizes, count, attributes, firsts, attribute_count}, failed,
               per_thread_if_null(stream));
 }
 
-CUresult cuMemcpyBatchAsync_v2(Ptr* to, Ptr* from, std::size_t* sizes, std::size_t count,
-                               cuda::CopyAttributes* attributes, std::size_t* firsts, std::size_t attribute_count,
-                               cuda::Stream stream) {
+cuda::Result cuMemcpyBatchAsync_v2(Ptr* to, Ptr* from, std::size_t* sizes, std::size_t count,
+                                   cuda::CopyAttributes* attributes, std::size_t* firsts, std::size_t attribute_count,
+                                   cuda::Stream stream) {
   return move(__func__, {to, from, sizes, count, attributes, firsts, attribute_count}, nullptr, stream);
 }
 
-CUresult cuMemcpyBatchAsync_v2_ptsz(Ptr* to, Ptr* from, std::size_t* sizes, std::size_t count,
-                                    cuda::CopyAttributes* attributes, std::size_t* firsts, std::size_t attribute_count,
-                                    cuda::Stream stream) {
+cuda::Result cuMemcpyBatchAsync_v2_ptsz(Ptr* to, Ptr* from, std::size_t* sizes, std::size_t count,
+                                        cuda::CopyAttributes* attributes, std::size_t* firsts,
+                                        std::size_t attribute_count, cuda::Stream stream) {
   return move("cuMemcpyBatchAsync", {to, from, sizes, count, attributes, firsts, attribute_count}, nullptr,
               per_thread_if_null(stream));
 }

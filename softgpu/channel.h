@@ -9,16 +9,17 @@
 #include <mutex>
 #include <vector>
 
+#include "gpu/cuda_abi.h"
 #include "sync.h"
 
 namespace sluice::softgpu {
 
 // How a context fares, shared with all the work that was given to it.
 struct Health {
-  std::atomic<bool> gone{false};  // destroyed: nothing of it runs any more
-  std::atomic<int> fault{0};      // a sticky error: nothing runs, every call answers it
+  std::atomic<bool> gone{false};                   // destroyed: nothing of it runs any more
+  std::atomic<cuda::Result> fault{cuda::success};  // a sticky error: nothing runs, every call answers it
 
-  bool broken() const noexcept { return gone.load(std::memory_order_acquire) || fault.load() != 0; }
+  bool broken() const noexcept { return gone.load(std::memory_order_acquire) || fault.load() != cuda::success; }
 };
 
 struct Operation {

@@ -39,12 +39,12 @@ std::shared_ptr<Stream> Workspace::per_thread_stream() {
 }
 
 void Workspace::require_healthy() const {
-  const int fault = health_->fault.load();
-  if (fault != 0) throw Refusal(static_cast<cuda::Result>(fault));
+  const cuda::Result fault = health_->fault.load();
+  if (fault != cuda::success) throw Refusal(fault);
 }
 
 void Workspace::break_down(cuda::Result why) {
-  int none = 0;
+  cuda::Result none = cuda::success;
   health_->fault.compare_exchange_strong(none, why);
   device_.residency().look_again();
 }

@@ -12,7 +12,8 @@ namespace sluice::softgpu {
 
 namespace {
 
-CUresult create(const char* name, cuda::Context* context, unsigned flags, cuda::Device device, unsigned api_version) {
+cuda::Result create(const char* name, cuda::Context* context, unsigned flags, cuda::Device device,
+                    unsigned api_version) {
   return answer(name, [&] {
     require(context != nullptr);
     require_context_flags(flags);
@@ -40,21 +41,22 @@ void synchronize(Workspace& workspace) {
 
 }  // namespace
 
-CUresult cuCtxCreate_v2(cuda::Context* context, unsigned flags, cuda::Device device) {
+cuda::Result cuCtxCreate_v2(cuda::Context* context, unsigned flags, cuda::Device device) {
   return create(__func__, context, flags, device, 3020);
 }
 
-CUresult cuCtxCreate_v3(cuda::Context* context, void* affinity, int affinities, unsigned flags, cuda::Device device) {
+cuda::Result cuCtxCreate_v3(cuda::Context* context, void* affinity, int affinities, unsigned flags,
+                            cuda::Device device) {
   if (affinity != nullptr || affinities != 0) return cuda::error_not_supported;
   return create(__func__, context, flags, device, 3020);
 }
 
-CUresult cuCtxCreate_v4(cuda::Context* context, void* parameters, unsigned flags, cuda::Device device) {
+cuda::Result cuCtxCreate_v4(cuda::Context* context, void* parameters, unsigned flags, cuda::Device device) {
   if (parameters != nullptr) return cuda::error_not_supported;
   return create(__func__, context, flags, device, 3020);
 }
 
-CUresult cuCtxDestroy_v2(cuda::Context context) {
+cuda::Result cuCtxDestroy_v2(cuda::Context context) {
   return answer(__func__, [&] {
     const auto ended = context_of(context);
     require(ended->kind() == ContextKind::created, cuda::error_invalid_context);
@@ -66,7 +68,7 @@ CUresult cuCtxDestroy_v2(cuda::Context context) {
   });
 }
 
-CUresult cuCtxPushCurrent_v2(cuda::Context context) {
+cuda::Result cuCtxPushCurrent_v2(cuda::Context context) {
   return answer(__func__, [&] {
     require(context != nullptr);
     auto pushed = context_of(context);
@@ -74,7 +76,7 @@ CUresult cuCtxPushCurrent_v2(cuda::Context context) {
   });
 }
 
-CUresult cuCtxPopCurrent_v2(cuda::Context* context) {
+cuda::Result cuCtxPopCurrent_v2(cuda::Context* context) {
   return answer(__func__, [&] {
     auto& stack = this_thread().contexts;
     require(!stack.empty(), cuda::error_invalid_context);
@@ -83,7 +85,7 @@ CUresult cuCtxPopCurrent_v2(cuda::Context* context) {
   });
 }
 
-CUresult cuCtxSetCurrent(cuda::Context context) {
+cuda::Result cuCtxSetCurrent(cuda::Context context) {
   return answer(__func__, [&] {
     auto& stack = this_thread().contexts;
     if (context == nullptr) {
@@ -99,7 +101,7 @@ CUresult cuCtxSetCurrent(cuda::Context context) {
   });
 }
 
-CUresult cuCtxGetCurrent(cuda::Context* context) {
+cuda::Result cuCtxGetCurrent(cuda::Context* context) {
   return answer(__func__, [&] {
     require(context != nullptr);
     const auto current = current_context();
@@ -107,11 +109,11 @@ CUresult cuCtxGetCurrent(cuda::Context* context) {
   });
 }
 
-CUresult cuCtxGetDevice(cuda::Device* device) {
+cuda::Result cuCtxGetDevice(cuda::Device* device) {
   return cuCtxGetDevice_v2(device, nullptr);
 }
 
-CUresult cuCtxGetDevice_v2(cuda::Device* device, cuda::Context context) {
+cuda::Result cuCtxGetDevice_v2(cuda::Device* device, cuda::Context context) {
   return answer("cuCtxGetDevice", [&] {
     require(device != nullptr);
     // Also of a primary context that was reset: it is still the device's.
@@ -121,43 +123,43 @@ CUresult cuCtxGetDevice_v2(cuda::Device* device, cuda::Context context) {
   });
 }
 
-CUresult cuCtxGetFlags(unsigned* flags) {
+cuda::Result cuCtxGetFlags(unsigned* flags) {
   return answer(__func__, [&] {
     require(flags != nullptr);
     *flags = current_workspace()->flags().load();
   });
 }
 
-CUresult cuCtxSetFlags(unsigned flags) {
+cuda::Result cuCtxSetFlags(unsigned flags) {
   return answer(__func__, [&] {
     require_context_flags(flags);
     current_workspace()->flags().store(flags);
   });
 }
 
-CUresult cuCtxGetId(cuda::Context context, unsigned long long* id) {
+cuda::Result cuCtxGetId(cuda::Context context, unsigned long long* id) {
   return answer(__func__, [&] {
     require(id != nullptr);
     *id = chosen_context(context)->living_workspace()->id();
   });
 }
 
-CUresult cuCtxGetApiVersion(cuda::Context context, unsigned* version) {
+cuda::Result cuCtxGetApiVersion(cuda::Context context, unsigned* version) {
   return answer(__func__, [&] {
     require(version != nullptr);
     *version = chosen_context(context)->api_version();
   });
 }
 
-CUresult cuCtxSynchronize() {
+cuda::Result cuCtxSynchronize() {
   return answer(__func__, [&] { synchronize(*current_workspace()); });
 }
 
-CUresult cuCtxSynchronize_v2(cuda::Context context) {
+cuda::Result cuCtxSynchronize_v2(cuda::Context context) {
   return answer(__func__, [&] { synchronize(*chosen_context(context)->living_workspace()); });
 }
 
-CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+cuda::Result cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return answer(__func__, [&] {
     current_workspace();
     if (least != nullptr) *least = least_priority;
@@ -165,7 +167,7 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   });
 }
 
-CUresult cuCtxEnablePeerAccess(cuda::Context peer, unsigned flags) {
+cuda::Result cuCtxEnablePeerAccess(cuda::Context peer, unsigned flags) {
   return answer(__func__, [&] {
     require(flags == 0);
     const auto workspace = current_workspace();
@@ -178,7 +180,7 @@ CUresult cuCtxEnablePeerAccess(cuda::Context peer, unsigned flags) {
   });
 }
 
-CUresult cuCtxDisablePeerAccess(cuda::Context peer) {
+cuda::Result cuCtxDisablePeerAccess(cuda::Context peer) {
   return answer(__func__, [&] {
     const auto workspace = current_workspace();
     require(workspace->disable_peer(*context_of(peer)), cuda::error_peer_access_not_enabled);

@@ -24,7 +24,8 @@ Place source(Family family, Ptr address, std::size_t size) {
   return anything ? place_of(address, size) : device_place(address, size);
 }
 
-CUresult move(const char* name, Family family, Ptr to, Ptr from, std::size_t size, cuda::Stream stream, CopyCall call) {
+cuda::Result move(const char* name, Family family, Ptr to, Ptr from, std::size_t size, cuda::Stream stream,
+                  CopyCall call) {
   // A stream says which context is meant; only the default streams need a current one.
   return answer(name, [&] {
     const StreamUse use = use_stream(stream);
@@ -33,17 +34,17 @@ CUresult move(const char* name, Family family, Ptr to, Ptr from, std::size_t siz
   });
 }
 
-CUresult move_now(const char* name, Family family, Ptr to, Ptr from, std::size_t size, cuda::Stream stream) {
+cuda::Result move_now(const char* name, Family family, Ptr to, Ptr from, std::size_t size, cuda::Stream stream) {
   return move(name, family, to, from, size, stream, CopyCall::synchronous);
 }
 
-CUresult move_later(const char* name, Family family, Ptr to, Ptr from, std::size_t size, cuda::Stream stream) {
+cuda::Result move_later(const char* name, Family family, Ptr to, Ptr from, std::size_t size, cuda::Stream stream) {
   return move(name, family, to, from, size, stream, CopyCall::asynchronous);
 }
 
 // With unified addressing the addresses say which device is meant; the contexts must only be ones.
-CUresult move_between(const char* name, Ptr to, cuda::Context to_context, Ptr from, cuda::Context from_context,
-                      std::size_t size, cuda::Stream stream, CopyCall call) {
+cuda::Result move_between(const char* name, Ptr to, cuda::Context to_context, Ptr from, cuda::Context from_context,
+                          std::size_t size, cuda::Stream stream, CopyCall call) {
   return answer(name, [&] {
     current_workspace();
     const StreamUse use = use_stream(stream);
@@ -60,65 +61,66 @@ Ptr as_pointer(const void* address) {
 
 }  // namespace
 
-CUresult cuMemcpy(Ptr to, Ptr from, std::size_t size) {
+cuda::Result cuMemcpy(Ptr to, Ptr from, std::size_t size) {
   return move_now(__func__, Family::any, to, from, size, default_stream);
 }
 
-CUresult cuMemcpy_ptds(Ptr to, Ptr from, std::size_t size) {
+cuda::Result cuMemcpy_ptds(Ptr to, Ptr from, std::size_t size) {
   return move_now("cuMemcpy", Family::any, to, from, size, per_thread_stream);
 }
 
-CUresult cuMemcpyAsync(Ptr to, Ptr from, std::size_t size, cuda::Stream stream) {
+cuda::Result cuMemcpyAsync(Ptr to, Ptr from, std::size_t size, cuda::Stream stream) {
   return move_later(__func__, Family::any, to, from, size, stream);
 }
 
-CUresult cuMemcpyHtoD_v2(Ptr to, const void* from, std::size_t size) {
+cuda::Result cuMemcpyHtoD_v2(Ptr to, const void* from, std::size_t size) {
   return move_now(__func__, Family::host_to_device, to, as_pointer(from), size, default_stream);
 }
 
-CUresult cuMemcpyHtoD_v2_ptds(Ptr to, const void* from, std::size_t size) {
+cuda::Result cuMemcpyHtoD_v2_ptds(Ptr to, const void* from, std::size_t size) {
   return move_now("cuMemcpyHtoD", Family::host_to_device, to, as_pointer(from), size, per_thread_stream);
 }
 
-CUresult cuMemcpyHtoDAsync_v2(Ptr to, const void* from, std::size_t size, cuda::Stream stream) {
+cuda::Result cuMemcpyHtoDAsync_v2(Ptr to, const void* from, std::size_t size, cuda::Stream stream) {
   return move_later(__func__, Family::host_to_device, to, as_pointer(from), size, stream);
 }
 
-CUresult cuMemcpyDtoH_v2(void* to, Ptr from, std::size_t size) {
+cuda::Result cuMemcpyDtoH_v2(void* to, Ptr from, std::size_t size) {
   return move_now(__func__, Family::device_to_host, as_pointer(to), from, size, default_stream);
 }
 
-CUresult cuMemcpyDtoH_v2_ptds(void* to, Ptr from, std::size_t size) {
+cuda::Result cuMemcpyDtoH_v2_ptds(void* to, Ptr from, std::size_t size) {
   return move_now("cuMemcpyDtoH", Family::device_to_host, as_pointer(to), from, size, per_thread_stream);
 }
 
-CUresult cuMemcpyDtoHAsync_v2(void* to, Ptr from, std::size_t size, cuda::Stream stream) {
+cuda::Result cuMemcpyDtoHAsync_v2(void* to, Ptr from, std::size_t size, cuda::Stream stream) {
   return move_later(__func__, Family::device_to_host, as_pointer(to), from, size, stream);
 }
 
-CUresult cuMemcpyDtoD_v2(Ptr to, Ptr from, std::size_t size) {
+cuda::Result cuMemcpyDtoD_v2(Ptr to, Ptr from, std::size_t size) {
   return move_now(__func__, Family::device_to_device, to, from, size, default_stream);
 }
 
-CUresult cuMemcpyDtoD_v2_ptds(Ptr to, Ptr from, std::size_t size) {
+cuda::Result cuMemcpyDtoD_v2_ptds(Ptr to, Ptr from, std::size_t size) {
   return move_now("cuMemcpyDtoD", Family::device_to_device, to, from, size, per_thread_stream);
 }
 
-CUresult cuMemcpyDtoDAsync_v2(Ptr to, Ptr from, std::size_t size, cuda::Stream stream) {
+cuda::Result cuMemcpyDtoDAsync_v2(Ptr to, Ptr from, std::size_t size, cuda::Stream stream) {
   return move_later(__func__, Family::device_to_device, to, from, size, stream);
 }
 
-CUresult cuMemcpyPeer(Ptr to, cuda::Context to_context, Ptr from, cuda::Context from_context, std::size_t size) {
+cuda::Result cuMemcpyPeer(Ptr to, cuda::Context to_context, Ptr from, cuda::Context from_context, std::size_t size) {
   return move_between(__func__, to, to_context, from, from_context, size, default_stream, CopyCall::synchronous);
 }
 
-CUresult cuMemcpyPeer_ptds(Ptr to, cuda::Context to_context, Ptr from, cuda::Context from_context, std::size_t size) {
+cuda::Result cuMemcpyPeer_ptds(Ptr to, cuda::Context to_context, Ptr from, cuda::Context from_context,
+                               std::size_t size) {
   return move_between("cuMemcpyPeer", to, to_context, from, from_context, size, per_thread_stream,
                       CopyCall::synchronous);
 }
 
-CUresult cuMemcpyPeerAsync(Ptr to, cuda::Context to_context, Ptr from, cuda::Context from_context, std::size_t size,
-                           cuda::Stream stream) {
+cuda::Result cuMemcpyPeerAsync(Ptr to, cuda::Context to_context, Ptr from, cuda::Context from_context, std::size_t size,
+                               cuda::Stream stream) {
   return move_between(__func__, to, to_context, from, from_context, size, stream, CopyCall::asynchronous);
 }
 

@@ -23,7 +23,7 @@ void give_text(std::string_view text, char* buffer, int length) {
   buffer[size] = '\0';
 }
 
-CUresult give_uuid(const char* name, cuda::Uuid* uuid, cuda::Device device) {
+cuda::Result give_uuid(const char* name, cuda::Uuid* uuid, cuda::Device device) {
   return answer(name, [&] {
     require(uuid != nullptr);
     *uuid = device_of(device).uuid();
@@ -42,7 +42,7 @@ bool peers(const Device& one, const Device& other) {
 
 }  // namespace
 
-CUresult cuDeviceGet(cuda::Device* device, int ordinal) {
+cuda::Result cuDeviceGet(cuda::Device* device, int ordinal) {
   return answer(__func__, [&] {
     require(device != nullptr);
     device_of(ordinal);
@@ -50,40 +50,40 @@ CUresult cuDeviceGet(cuda::Device* device, int ordinal) {
   });
 }
 
-CUresult cuDeviceGetCount(int* count) {
+cuda::Result cuDeviceGetCount(int* count) {
   return answer(__func__, [&] {
     require(count != nullptr);
     *count = static_cast<int>(machine().devices.size());
   });
 }
 
-CUresult cuDeviceGetName(char* name, int length, cuda::Device device) {
+cuda::Result cuDeviceGetName(char* name, int length, cuda::Device device) {
   return answer(__func__, [&] { give_text(device_of(device).name(), name, length); });
 }
 
-CUresult cuDeviceGetUuid(cuda::Uuid* uuid, cuda::Device device) {
+cuda::Result cuDeviceGetUuid(cuda::Uuid* uuid, cuda::Device device) {
   return give_uuid(__func__, uuid, device);
 }
 
-CUresult cuDeviceGetUuid_v2(cuda::Uuid* uuid, cuda::Device device) {
+cuda::Result cuDeviceGetUuid_v2(cuda::Uuid* uuid, cuda::Device device) {
   return give_uuid(__func__, uuid, device);
 }
 
-CUresult cuDeviceTotalMem_v2(std::size_t* bytes, cuda::Device device) {
+cuda::Result cuDeviceTotalMem_v2(std::size_t* bytes, cuda::Device device) {
   return answer(__func__, [&] {
     require(bytes != nullptr);
     *bytes = device_of(device).memory().size();
   });
 }
 
-CUresult cuDeviceGetAttribute(int* value, int attribute, cuda::Device device) {
+cuda::Result cuDeviceGetAttribute(int* value, int attribute, cuda::Device device) {
   return answer(__func__, [&] {
     require(value != nullptr);
     *value = device_attribute(device_of(device), attribute);
   });
 }
 
-CUresult cuDeviceComputeCapability(int* major, int* minor, cuda::Device device) {
+cuda::Result cuDeviceComputeCapability(int* major, int* minor, cuda::Device device) {
   return answer(__func__, [&] {
     require(major != nullptr && minor != nullptr);
     *major = device_attribute(device_of(device), attribute_compute_capability_major);
@@ -91,7 +91,7 @@ CUresult cuDeviceComputeCapability(int* major, int* minor, cuda::Device device) 
   });
 }
 
-CUresult cuDeviceGetPCIBusId(char* id, int length, cuda::Device device) {
+cuda::Result cuDeviceGetPCIBusId(char* id, int length, cuda::Device device) {
   return answer(__func__, [&] {
     const std::string text = device_of(device).pci_bus_id();
     require(length > 0 && static_cast<std::size_t>(length) > text.size());  // half an address is none
@@ -99,7 +99,7 @@ CUresult cuDeviceGetPCIBusId(char* id, int length, cuda::Device device) {
   });
 }
 
-CUresult cuDeviceGetByPCIBusId(cuda::Device* device, const char* id) {
+cuda::Result cuDeviceGetByPCIBusId(cuda::Device* device, const char* id) {
   return answer(__func__, [&] {
     require(device != nullptr && id != nullptr);
     const std::string_view wanted = id;
@@ -116,14 +116,14 @@ CUresult cuDeviceGetByPCIBusId(cuda::Device* device, const char* id) {
   });
 }
 
-CUresult cuDeviceCanAccessPeer(int* can, cuda::Device device, cuda::Device peer) {
+cuda::Result cuDeviceCanAccessPeer(int* can, cuda::Device device, cuda::Device peer) {
   return answer(__func__, [&] {
     require(can != nullptr);
     *can = peers(device_of(device), device_of(peer)) ? 1 : 0;
   });
 }
 
-CUresult cuDeviceGetP2PAttribute(int* value, int attribute, cuda::Device source, cuda::Device target) {
+cuda::Result cuDeviceGetP2PAttribute(int* value, int attribute, cuda::Device source, cuda::Device target) {
   constexpr int performance_rank = 1;
   constexpr int last_attribute = 5;
   return answer(__func__, [&] {

@@ -129,19 +129,19 @@ const Name* find(int code) {
 
 }  // namespace
 
-CUresult cuGetErrorName(CUresult error, const char** text) {
+cuda::Result cuGetErrorName(cuda::Result error, const char** text) {
   return guarded([&] {
     require(text != nullptr);
-    const Name* const known = find(error);
+    const Name* const known = find(cuda::number_of(error));
     *text = known != nullptr ? known->name : nullptr;
     require(known != nullptr);
   });
 }
 
-CUresult cuGetErrorString(CUresult error, const char** text) {
+cuda::Result cuGetErrorString(cuda::Result error, const char** text) {
   return guarded([&] {
     require(text != nullptr);
-    const Name* const known = find(error);
+    const Name* const known = find(cuda::number_of(error));
     *text = known != nullptr ? known->meaning : nullptr;
     require(known != nullptr);
   });

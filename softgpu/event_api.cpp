@@ -31,7 +31,7 @@ void require_outside_of_captures(const Event& event) {
   require(event.captured().capture == nullptr, cuda::error_invalid_value);
 }
 
-CUresult record(const char* name, cuda::Event event, cuda::Stream stream, unsigned flags) {
+cuda::Result record(const char* name, cuda::Event event, cuda::Stream stream, unsigned flags) {
   constexpr unsigned external = 1;
   return answer(name, [&] {
     const auto recorded = event_of(event);
@@ -43,7 +43,7 @@ CUresult record(const char* name, cuda::Event event, cuda::Stream stream, unsign
   });
 }
 
-CUresult elapsed(const char* name, float* milliseconds, cuda::Event start, cuda::Event end) {
+cuda::Result elapsed(const char* name, float* milliseconds, cuda::Event start, cuda::Event end) {
   return answer(name, [&] {
     require(milliseconds != nullptr);
     const auto first = event_of(start);
@@ -63,7 +63,7 @@ CUresult elapsed(const char* name, float* milliseconds, cuda::Event start, cuda:
 
 }  // namespace
 
-CUresult cuEventCreate(cuda::Event* event, unsigned flags) {
+cuda::Result cuEventCreate(cuda::Event* event, unsigned flags) {
   constexpr unsigned all_flags = cuda::event_blocking_sync | cuda::event_disable_timing | cuda::event_interprocess;
   return answer(__func__, [&] {
     const auto workspace = current_workspace();
@@ -76,15 +76,15 @@ CUresult cuEventCreate(cuda::Event* event, unsigned flags) {
   });
 }
 
-CUresult cuEventRecord(cuda::Event event, cuda::Stream stream) {
+cuda::Result cuEventRecord(cuda::Event event, cuda::Stream stream) {
   return record(__func__, event, stream, 0);
 }
 
-CUresult cuEventRecordWithFlags(cuda::Event event, cuda::Stream stream, unsigned flags) {
+cuda::Result cuEventRecordWithFlags(cuda::Event event, cuda::Stream stream, unsigned flags) {
   return record(__func__, event, stream, flags);
 }
 
-CUresult cuEventQuery(cuda::Event event) {
+cuda::Result cuEventQuery(cuda::Event event) {
   return answer(__func__, [&] {
     const auto asked = event_of(event);
     workspace_of(*asked);
@@ -94,7 +94,7 @@ CUresult cuEventQuery(cuda::Event event) {
   });
 }
 
-CUresult cuEventSynchronize(cuda::Event event) {
+cuda::Result cuEventSynchronize(cuda::Event event) {
   return answer(__func__, [&] {
     const auto awaited = event_of(event);
     const auto workspace = workspace_of(*awaited);
@@ -104,15 +104,15 @@ CUresult cuEventSynchronize(cuda::Event event) {
   });
 }
 
-CUresult cuEventDestroy_v2(cuda::Event event) {
+cuda::Result cuEventDestroy_v2(cuda::Event event) {
   return answer(__func__, [&] { require(machine().events.remove(event) != nullptr, cuda::error_invalid_handle); });
 }
 
-CUresult cuEventElapsedTime(float* milliseconds, cuda::Event start, cuda::Event end) {
+cuda::Result cuEventElapsedTime(float* milliseconds, cuda::Event start, cuda::Event end) {
   return elapsed(__func__, milliseconds, start, end);
 }
 
-CUresult cuEventElapsedTime_v2(float* milliseconds, cuda::Event start, cuda::Event end) {
+cuda::Result cuEventElapsedTime_v2(float* milliseconds, cuda::Event start, cuda::Event end) {
   return elapsed(__func__, milliseconds, start, end);
 }
 

@@ -49,7 +49,7 @@ Pinned& pinned(gdr::Connection* connection, gdr::Handle handle) {
 
 template <typename Body>
 int answer_errno(const char* name, Body&& body) noexcept {
-  switch (static_cast<int>(answer(name, body))) {
+  switch (answer(name, body)) {
     case cuda::success:
       return 0;
     case cuda::error_invalid_value:

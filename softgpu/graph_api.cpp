@@ -25,7 +25,7 @@ cuda::Graph enter(std::shared_ptr<Graph> graph) {
 
 }  // namespace
 
-CUresult cuStreamBeginCapture_v2(cuda::Stream stream, int mode) {
+cuda::Result cuStreamBeginCapture_v2(cuda::Stream stream, int mode) {
   return answer(__func__, [&] {
     require(mode >= cuda::capture_global && mode <= cuda::capture_relaxed);
     const StreamUse use = use_stream(stream);
@@ -33,7 +33,7 @@ CUresult cuStreamBeginCapture_v2(cuda::Stream stream, int mode) {
   });
 }
 
-CUresult cuStreamEndCapture(cuda::Stream stream, cuda::Graph* graph) {
+cuda::Result cuStreamEndCapture(cuda::Stream stream, cuda::Graph* graph) {
   return answer(__func__, [&] {
     require(graph != nullptr);
     *graph = nullptr;
@@ -42,7 +42,7 @@ CUresult cuStreamEndCapture(cuda::Stream stream, cuda::Graph* graph) {
   });
 }
 
-CUresult cuStreamIsCapturing(cuda::Stream stream, int* status) {
+cuda::Result cuStreamIsCapturing(cuda::Stream stream, int* status) {
   return answer(__func__, [&] {
     require(status != nullptr);
     const StreamUse use = use_stream(stream);
@@ -50,18 +50,18 @@ CUresult cuStreamIsCapturing(cuda::Stream stream, int* status) {
   });
 }
 
-CUresult cuGraphCreate(cuda::Graph* graph, unsigned flags) {
+cuda::Result cuGraphCreate(cuda::Graph* graph, unsigned flags) {
   return answer(__func__, [&] {
     require(graph != nullptr && flags == 0);
     *graph = enter(std::make_shared<Graph>());
   });
 }
 
-CUresult cuGraphDestroy(cuda::Graph graph) {
+cuda::Result cuGraphDestroy(cuda::Graph graph) {
   return answer(__func__, [&] { require(machine().graphs.remove(graph) != nullptr); });
 }
 
-CUresult cuGraphGetNodes(cuda::Graph graph, cuda::GraphNode* nodes, std::size_t* count) {
+cuda::Result cuGraphGetNodes(cuda::Graph graph, cuda::GraphNode* nodes, std::size_t* count) {
   return answer(__func__, [&] {
     require(count != nullptr);
     auto& all = graph_of(graph)->nodes;
@@ -77,7 +77,7 @@ CUresult cuGraphGetNodes(cuda::Graph graph, cuda::GraphNode* nodes, std::size_t*
   });
 }
 
-CUresult cuGraphInstantiateWithFlags(cuda::GraphExec* exec, cuda::Graph graph, unsigned long long flags) {
+cuda::Result cuGraphInstantiateWithFlags(cuda::GraphExec* exec, cuda::Graph graph, unsigned long long flags) {
   return answer(__func__, [&] {
     require(exec != nullptr && flags == 0);
     auto made = std::make_shared<GraphExec>(*graph_of(graph));
@@ -86,11 +86,11 @@ CUresult cuGraphInstantiateWithFlags(cuda::GraphExec* exec, cuda::Graph graph, u
   });
 }
 
-CUresult cuGraphExecDestroy(cuda::GraphExec exec) {
+cuda::Result cuGraphExecDestroy(cuda::GraphExec exec) {
   return answer(__func__, [&] { require(machine().graph_execs.remove(exec) != nullptr); });
 }
 
-CUresult cuGraphLaunch(cuda::GraphExec exec, cuda::Stream stream) {
+cuda::Result cuGraphLaunch(cuda::GraphExec exec, cuda::Stream stream) {
   return answer(__func__, [&] {
     const auto launched = machine().graph_execs.find(exec);
     require(launched != nullptr);

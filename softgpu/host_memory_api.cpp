@@ -65,21 +65,21 @@ std::shared_ptr<Allocation> pinned_range_of(const void* pointer) {
 
 }  // namespace
 
-CUresult cuMemAllocHost_v2(void** pointer, std::size_t size) {
+cuda::Result cuMemAllocHost_v2(void** pointer, std::size_t size) {
   return answer(__func__, [&] {
     require(pointer != nullptr);
     *pointer = size != 0 ? allocate(size, 0) : nullptr;
   });
 }
 
-CUresult cuMemHostAlloc(void** pointer, std::size_t size, unsigned flags) {
+cuda::Result cuMemHostAlloc(void** pointer, std::size_t size, unsigned flags) {
   return answer(__func__, [&] {
     require(pointer != nullptr);
     *pointer = size != 0 ? allocate(size, flags) : nullptr;
   });
 }
 
-CUresult cuMemFreeHost(void* pointer) {
+cuda::Result cuMemFreeHost(void* pointer) {
   return answer(__func__, [&] {
     // The memory says whose it is: no context has to be current.
     if (pointer == nullptr) return;
@@ -92,7 +92,7 @@ CUresult cuMemFreeHost(void* pointer) {
   });
 }
 
-CUresult cuMemHostRegister_v2(void* pointer, std::size_t size, unsigned flags) {
+cuda::Result cuMemHostRegister_v2(void* pointer, std::size_t size, unsigned flags) {
   return answer(__func__, [&] {
     const auto workspace = current_workspace();
     require(pointer != nullptr && size != 0 && (flags & ~host_register_flags) == 0);
@@ -106,7 +106,7 @@ CUresult cuMemHostRegister_v2(void* pointer, std::size_t size, unsigned flags) {
   });
 }
 
-CUresult cuMemHostUnregister(void* pointer) {
+cuda::Result cuMemHostUnregister(void* pointer) {
   return answer(__func__, [&] {
     require(pointer != nullptr);
     const auto ended = machine().allocations.remove(
@@ -121,7 +121,7 @@ CUresult cuMemHostUnregister(void* pointer) {
   });
 }
 
-CUresult cuMemHostGetDevicePointer_v2(Ptr* device_pointer, void* pointer, unsigned flags) {
+cuda::Result cuMemHostGetDevicePointer_v2(Ptr* device_pointer, void* pointer, unsigned flags) {
   return answer(__func__, [&] {
     current_workspace();
     require(device_pointer != nullptr && flags == 0);
@@ -130,7 +130,7 @@ CUresult cuMemHostGetDevicePointer_v2(Ptr* device_pointer, void* pointer, unsign
   });
 }
 
-CUresult cuMemHostGetFlags(unsigned* flags, void* pointer) {
+cuda::Result cuMemHostGetFlags(unsigned* flags, void* pointer) {
   return answer(__func__, [&] {
     current_workspace();
     require(flags != nullptr);

@@ -17,7 +17,7 @@ int cuSluiceSoftGpuVersion() {
   return soft_gpu_version;
 }
 
-CUresult cuInit(unsigned flags) {
+cuda::Result cuInit(unsigned flags) {
   if (machine_was_lost()) return cuda::error_not_initialized;
   return answer_early(__func__, [&] {
     require(flags == 0);
@@ -25,7 +25,7 @@ CUresult cuInit(unsigned flags) {
   });
 }
 
-CUresult cuDriverGetVersion(int* version) {
+cuda::Result cuDriverGetVersion(int* version) {
   return answer_early(__func__, [&] {
     require(version != nullptr);
     *version = driver_version;

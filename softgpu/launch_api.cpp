@@ -88,8 +88,8 @@ void run(Workspace& workspace, const Code& code, const LaunchShape& shape, const
   residency.leave();
 }
 
-CUresult launch(const char* name, cuda::Function handle, const LaunchShape& shape, cuda::Stream stream,
-                void** parameters, void** extra) {
+cuda::Result launch(const char* name, cuda::Function handle, const LaunchShape& shape, cuda::Stream stream,
+                    void** parameters, void** extra) {
   return answer(name, [&] {
     const auto function = function_of(handle);
     const StreamUse use = use_stream(stream);
@@ -104,8 +104,8 @@ CUresult launch(const char* name, cuda::Function handle, const LaunchShape& shap
   });
 }
 
-CUresult launch_by_config(const char* name, const cuda::LaunchConfig* config, cuda::Function function,
-                          cuda::Stream stream, void** parameters, void** extra) {
+cuda::Result launch_by_config(const char* name, const cuda::LaunchConfig* config, cuda::Function function,
+                              cuda::Stream stream, void** parameters, void** extra) {
   if (config == nullptr) return answer(name, [] { throw Refusal(cuda::error_invalid_value); });
   const LaunchShape shape{{config->grid_x, config->grid_y, config->grid_z},
                           {config->block_x, config->block_y, config->block_z},
@@ -124,7 +124,7 @@ CUresult launch_by_config(const char* name, const cuda::LaunchConfig* config, cu
   return launch(name, function, shape, stream, parameters, extra);
 }
 
-CUresult occupancy(const char* name, int* blocks, cuda::Function handle, int threads, std::size_t shared_bytes) {
+cuda::Result occupancy(const char* name, int* blocks, cuda::Function handle, int threads, std::size_t shared_bytes) {
   return answer(name, [&] {
     require(blocks != nullptr && threads > 0);
     const auto function = function_of(handle);
@@ -145,14 +145,14 @@ CUresult occupancy(const char* name, int* blocks, cuda::Function handle, int thr
 
 }  // namespace
 
-CUresult cuFuncGetName(const char** name, cuda::Function function) {
+cuda::Result cuFuncGetName(const char** name, cuda::Function function) {
   return answer(__func__, [&] {
     require(name != nullptr);
     *name = function_of(function)->code()->entry.name.c_str();
   });
 }
 
-CUresult cuFuncGetModule(cuda::Module* module, cuda::Function function) {
+cuda::Result cuFuncGetModule(cuda::Module* module, cuda::Function function) {
   return answer(__func__, [&] {
     require(module != nullptr);
     const Module& owner = function_of(function)->module();
@@ -162,18 +162,18 @@ CUresult cuFuncGetModule(cuda::Module* module, cuda::Function function) {
   });
 }
 
-CUresult cuFuncGetAttribute(int* value, int attribute, cuda::Function function) {
+cuda::Result cuFuncGetAttribute(int* value, int attribute, cuda::Function function) {
   return answer(__func__, [&] {
     require(value != nullptr);
     *value = function_of(function)->attribute(attribute);
   });
 }
 
-CUresult cuFuncSetAttribute(cuda::Function function, int attribute, int value) {
+cuda::Result cuFuncSetAttribute(cuda::Function function, int attribute, int value) {
   return answer(__func__, [&] { function_of(function)->set_attribute(attribute, value); });
 }
 
-CUresult cuFuncSetCacheConfig(cuda::Function function, int config) {
+cuda::Result cuFuncSetCacheConfig(cuda::Function function, int config) {
   constexpr int prefer_equal = 3;
   return answer(__func__, [&] {
     function_of(function);
@@ -181,7 +181,7 @@ CUresult cuFuncSetCacheConfig(cuda::Function function, int config) {
   });
 }
 
-CUresult cuFuncGetParamInfo(cuda::Function function, std::size_t index, std::size_t* offset, std::size_t* size) {
+cuda::Result cuFuncGetParamInfo(cuda::Function function, std::size_t index, std::size_t* offset, std::size_t* size) {
   return answer(__func__, [&] {
     require(offset != nullptr);
     const auto& sizes = function_of(function)->code()->entry.parameter_sizes;
@@ -193,39 +193,40 @@ CUresult cuFuncGetParamInfo(cuda::Function function, std::size_t index, std::siz
   });
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, cuda::Function function, int threads,
-                                                     std::size_t shared_bytes) {
+cuda::Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, cuda::Function function, int threads,
+                                                         std::size_t shared_bytes) {
   return occupancy(__func__, blocks, function, threads, shared_bytes);
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, cuda::Function function, int threads,
-                                                              std::size_t shared_bytes, unsigned flags) {
+cuda::Result cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, cuda::Function function, int threads,
+                                                                  std::size_t shared_bytes, unsigned flags) {
   constexpr unsigned disable_caching_override = 1;
   if ((flags & ~disable_caching_override) != 0)
     return answer(__func__, [] { throw Refusal(cuda::error_invalid_value); });
   return occupancy(__func__, blocks, function, threads, shared_bytes);
 }
 
-CUresult cuLaunchKernel(cuda::Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                        unsigned block_y, unsigned block_z, unsigned shared_bytes, cuda::Stream stream,
-                        void** parameters, void** extra) {
+cuda::Result cuLaunchKernel(cuda::Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                            unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                            cuda::Stream stream, void** parameters, void** extra) {
   return launch(__func__, function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes}, stream,
                 parameters, extra);
 }
 
-CUresult cuLaunchKernel_ptsz(cuda::Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                             cuda::Stream stream, void** parameters, void** extra) {
+cuda::Result cuLaunchKernel_ptsz(cuda::Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                 unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                                 cuda::Stream stream, void** parameters, void** extra) {
   return launch("cuLaunchKernel", function, {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes},
                 per_thread_if_null(stream), parameters, extra);
 }
 
-CUresult cuLaunchKernelEx(const cuda::LaunchConfig* config, cuda::Function function, void** parameters, void** extra) {
+cuda::Result cuLaunchKernelEx(const cuda::LaunchConfig* config, cuda::Function function, void** parameters,
+                              void** extra) {
   return launch_by_config(__func__, config, function, config != nullptr ? config->stream : nullptr, parameters, extra);
 }
 
-CUresult cuLaunchKernelEx_ptsz(const cuda::LaunchConfig* config, cuda::Function function, void** parameters,
-                               void** extra) {
+cuda::Result cuLaunchKernelEx_ptsz(const cuda::LaunchConfig* config, cuda::Function function, void** parameters,
+                                   void** extra) {
   return launch_by_config("cuLaunchKernelEx", config, function,
                           per_thread_if_null(config != nullptr ? config->stream : nullptr), parameters, extra);
 }

@@ -35,8 +35,8 @@ cuda::MemoryLocation location_of(cuda::Device device) {
                             : cuda::MemoryLocation{cuda::location_device, device};
 }
 
-CUresult prefetch(const char* name, Ptr pointer, std::size_t size, const cuda::MemoryLocation& location,
-                  cuda::Stream stream) {
+cuda::Result prefetch(const char* name, Ptr pointer, std::size_t size, const cuda::MemoryLocation& location,
+                      cuda::Stream stream) {
   return answer(name, [&] {
     const StreamUse use = use_stream(stream);
     require_managed(pointer, size);
@@ -45,7 +45,7 @@ CUresult prefetch(const char* name, Ptr pointer, std::size_t size, const cuda::M
   });
 }
 
-CUresult advise(const char* name, Ptr pointer, std::size_t size, int advice, const cuda::MemoryLocation& location) {
+cuda::Result advise(const char* name, Ptr pointer, std::size_t size, int advice, const cuda::MemoryLocation& location) {
   return answer(name, [&] {
     require(advice >= cuda::advise_read_mostly && advice <= cuda::advise_not_accessed_by);
     require_managed(pointer, size);
@@ -57,30 +57,30 @@ CUresult advise(const char* name, Ptr pointer, std::size_t size, int advice, con
 
 }  // namespace
 
-CUresult cuMemPrefetchAsync(Ptr pointer, std::size_t size, cuda::Device device, cuda::Stream stream) {
+cuda::Result cuMemPrefetchAsync(Ptr pointer, std::size_t size, cuda::Device device, cuda::Stream stream) {
   return prefetch(__func__, pointer, size, location_of(device), stream);
 }
 
-CUresult cuMemPrefetchAsync_ptsz(Ptr pointer, std::size_t size, cuda::Device device, cuda::Stream stream) {
+cuda::Result cuMemPrefetchAsync_ptsz(Ptr pointer, std::size_t size, cuda::Device device, cuda::Stream stream) {
   return prefetch("cuMemPrefetchAsync", pointer, size, location_of(device), per_thread_if_null(stream));
 }
 
-CUresult cuMemPrefetchAsync_v2(Ptr pointer, std::size_t size, cuda::MemoryLocation location, unsigned flags,
-                               cuda::Stream stream) {
+cuda::Result cuMemPrefetchAsync_v2(Ptr pointer, std::size_t size, cuda::MemoryLocation location, unsigned flags,
+                                   cuda::Stream stream) {
   if (flags != 0) return answer(__func__, [] { throw Refusal(cuda::error_invalid_value); });
   return prefetch(__func__, pointer, size, location, stream);
 }
 
-CUresult cuMemPrefetchAsync_v2_ptsz(Ptr pointer, std::size_t size, cuda::MemoryLocation location, unsigned flags,
-                                    cuda::Stream stream) {
+cuda::Result cuMemPrefetchAsync_v2_ptsz(Ptr pointer, std::size_t size, cuda::MemoryLocation location, unsigned flags,
+                                        cuda::Stream stream) {
   return cuMemPrefetchAsync_v2(pointer, size, location, flags, per_thread_if_null(stream));
 }
 
-CUresult cuMemAdvise(Ptr pointer, std::size_t size, int advice, cuda::Device device) {
+cuda::Result cuMemAdvise(Ptr pointer, std::size_t size, int advice, cuda::Device device) {
   return advise(__func__, pointer, size, advice, location_of(device));
 }
 
-CUresult cuMemAdvise_v2(Ptr pointer, std::size_t size, int advice, cuda::MemoryLocation location) {
+cuda::Result cuMemAdvise_v2(Ptr pointer, std::size_t size, int advice, cuda::MemoryLocation location) {
   return advise(__func__, pointer, size, advice, location);
 }
 

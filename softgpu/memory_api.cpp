@@ -32,7 +32,7 @@ std::uint64_t allocate(const std::shared_ptr<Workspace>& workspace, std::uint64_
 
 }  // namespace
 
-CUresult cuSluiceSoftGpuBackingAddress(Ptr pointer, std::size_t size, void** address, std::size_t* length) {
+cuda::Result cuSluiceSoftGpuBackingAddress(Ptr pointer, std::size_t size, void** address, std::size_t* length) {
   return answer(__func__, [&] {
     require(size != 0 && address != nullptr && length != nullptr);
     const auto allocation = machine().allocations.find(pointer);
@@ -44,7 +44,7 @@ CUresult cuSluiceSoftGpuBackingAddress(Ptr pointer, std::size_t size, void** add
   });
 }
 
-CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+cuda::Result cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   return answer(__func__, [&] {
     require(free != nullptr && total != nullptr);
     const DeviceMemory& memory = current_workspace()->device().memory();
@@ -53,7 +53,7 @@ CUresult cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   });
 }
 
-CUresult cuMemAlloc_v2(Ptr* pointer, std::size_t size) {
+cuda::Result cuMemAlloc_v2(Ptr* pointer, std::size_t size) {
   return answer(__func__, [&] {
     const auto workspace = current_workspace();
     require(pointer != nullptr);
@@ -62,7 +62,8 @@ CUresult cuMemAlloc_v2(Ptr* pointer, std::size_t size) {
   });
 }
 
-CUresult cuMemAllocPitch_v2(Ptr* pointer, std::size_t* pitch, std::size_t width, std::size_t height, unsigned element) {
+cuda::Result cuMemAllocPitch_v2(Ptr* pointer, std::size_t* pitch, std::size_t width, std::size_t height,
+                                unsigned element) {
   constexpr std::size_t granule = 512;
   return answer(__func__, [&] {
     const auto workspace = current_workspace();
@@ -74,7 +75,7 @@ CUresult cuMemAllocPitch_v2(Ptr* pointer, std::size_t* pitch, std::size_t width,
   });
 }
 
-CUresult cuMemFree_v2(Ptr pointer) {
+cuda::Result cuMemFree_v2(Ptr pointer) {
   return answer(__func__, [&] {
     // The memory says whose it is: no context has to be current.
     if (pointer == 0) return;
@@ -92,7 +93,7 @@ CUresult cuMemFree_v2(Ptr pointer) {
   });
 }
 
-CUresult cuMemAllocManaged(Ptr* pointer, std::size_t size, unsigned flags) {
+cuda::Result cuMemAllocManaged(Ptr* pointer, std::size_t size, unsigned flags) {
   return answer(__func__, [&] {
     const auto workspace = current_workspace();
     require(pointer != nullptr && size != 0 && (flags == cuda::attach_global || flags == cuda::attach_host));
@@ -111,7 +112,7 @@ CUresult cuMemAllocManaged(Ptr* pointer, std::size_t size, unsigned flags) {
   });
 }
 
-CUresult cuMemGetAddressRange_v2(Ptr* base, std::size_t* size, Ptr pointer) {
+cuda::Result cuMemGetAddressRange_v2(Ptr* base, std::size_t* size, Ptr pointer) {
   return answer(__func__, [&] {
     current_workspace();
     const auto allocation = machine().allocations.find(pointer);

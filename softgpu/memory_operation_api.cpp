@@ -88,16 +88,18 @@ void submit_write(const StreamUse& use, Ptr address, std::uint64_t value, unsign
   use.submit([word = word_at(address, width), value] { word.store(value); });
 }
 
-CUresult wait(const char* name, cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags, Width width) {
+cuda::Result wait(const char* name, cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags,
+                  Width width) {
   return answer(name, [&] { submit_wait(use_stream(stream), address, value, flags, width); });
 }
 
-CUresult write(const char* name, cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags, Width width) {
+cuda::Result write(const char* name, cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags,
+                   Width width) {
   return answer(name, [&] { submit_write(use_stream(stream), address, value, flags, width); });
 }
 
-CUresult batch(const char* name, cuda::Stream stream, unsigned count, const cuda::BatchMemoryOperation* operations,
-               unsigned flags) {
+cuda::Result batch(const char* name, cuda::Stream stream, unsigned count, const cuda::BatchMemoryOperation* operations,
+                   unsigned flags) {
   constexpr unsigned most = 256;
   return answer(name, [&] {
     require(operations != nullptr && count <= most && flags == 0);
@@ -130,45 +132,45 @@ CUresult batch(const char* name, cuda::Stream stream, unsigned count, const cuda
 
 }  // namespace
 
-CUresult cuStreamWaitValue32(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags) {
+cuda::Result cuStreamWaitValue32(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags) {
   return wait(__func__, stream, address, value, flags, Width::bits_32);
 }
 
-CUresult cuStreamWaitValue32_v2(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags) {
+cuda::Result cuStreamWaitValue32_v2(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags) {
   return wait(__func__, stream, address, value, flags, Width::bits_32);
 }
 
-CUresult cuStreamWaitValue64(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags) {
+cuda::Result cuStreamWaitValue64(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags) {
   return wait(__func__, stream, address, value, flags, Width::bits_64);
 }
 
-CUresult cuStreamWaitValue64_v2(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags) {
+cuda::Result cuStreamWaitValue64_v2(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags) {
   return wait(__func__, stream, address, value, flags, Width::bits_64);
 }
 
-CUresult cuStreamWriteValue32(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags) {
+cuda::Result cuStreamWriteValue32(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags) {
   return write(__func__, stream, address, value, flags, Width::bits_32);
 }
 
-CUresult cuStreamWriteValue32_v2(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags) {
+cuda::Result cuStreamWriteValue32_v2(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned flags) {
   return write(__func__, stream, address, value, flags, Width::bits_32);
 }
 
-CUresult cuStreamWriteValue64(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags) {
+cuda::Result cuStreamWriteValue64(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags) {
   return write(__func__, stream, address, value, flags, Width::bits_64);
 }
 
-CUresult cuStreamWriteValue64_v2(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags) {
+cuda::Result cuStreamWriteValue64_v2(cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags) {
   return write(__func__, stream, address, value, flags, Width::bits_64);
 }
 
-CUresult cuStreamBatchMemOp(cuda::Stream stream, unsigned count, cuda::BatchMemoryOperation* operations,
-                            unsigned flags) {
+cuda::Result cuStreamBatchMemOp(cuda::Stream stream, unsigned count, cuda::BatchMemoryOperation* operations,
+                                unsigned flags) {
   return batch(__func__, stream, count, operations, flags);
 }
 
-CUresult cuStreamBatchMemOp_v2(cuda::Stream stream, unsigned count, cuda::BatchMemoryOperation* operations,
-                               unsigned flags) {
+cuda::Result cuStreamBatchMemOp_v2(cuda::Stream stream, unsigned count, cuda::BatchMemoryOperation* operations,
+                                   unsigned flags) {
   return batch(__func__, stream, count, operations, flags);
 }
 

@@ -61,21 +61,21 @@ std::shared_ptr<LibraryKernel> kernel_of(cuda::Kernel handle) {
 
 }  // namespace
 
-CUresult cuModuleLoad(cuda::Module* module, const char* path) {
+cuda::Result cuModuleLoad(cuda::Module* module, const char* path) {
   return answer(__func__, [&] {
     require(module != nullptr && path != nullptr);
     *module = load(contents_of(path).c_str());
   });
 }
 
-CUresult cuModuleLoadData(cuda::Module* module, const void* image) {
+cuda::Result cuModuleLoadData(cuda::Module* module, const void* image) {
   return answer(__func__, [&] {
     require(module != nullptr);
     *module = load(image);
   });
 }
 
-CUresult cuModuleLoadDataEx(cuda::Module* module, const void* image, unsigned count, int* options, void** values) {
+cuda::Result cuModuleLoadDataEx(cuda::Module* module, const void* image, unsigned count, int* options, void** values) {
   return answer(__func__, [&] {
     // Options are for the compiler, which there is none of.
     require(module != nullptr && (count == 0 || (options != nullptr && values != nullptr)));
@@ -83,35 +83,35 @@ CUresult cuModuleLoadDataEx(cuda::Module* module, const void* image, unsigned co
   });
 }
 
-CUresult cuModuleLoadFatBinary(cuda::Module* module, const void* image) {
+cuda::Result cuModuleLoadFatBinary(cuda::Module* module, const void* image) {
   return answer(__func__, [&] {
     require(module != nullptr);
     *module = load(image);
   });
 }
 
-CUresult cuModuleUnload(cuda::Module module) {
+cuda::Result cuModuleUnload(cuda::Module module) {
   return answer(__func__, [&] {
     current_workspace();
     unload(*module_of(module));
   });
 }
 
-CUresult cuModuleGetFunction(cuda::Function* function, cuda::Module module, const char* name) {
+cuda::Result cuModuleGetFunction(cuda::Function* function, cuda::Module module, const char* name) {
   return answer(__func__, [&] {
     require(function != nullptr && name != nullptr);
     *function = module_of(module)->function(name).handle();
   });
 }
 
-CUresult cuModuleGetFunctionCount(unsigned* count, cuda::Module module) {
+cuda::Result cuModuleGetFunctionCount(unsigned* count, cuda::Module module) {
   return answer(__func__, [&] {
     require(count != nullptr);
     *count = static_cast<unsigned>(module_of(module)->functions().size());
   });
 }
 
-CUresult cuModuleGetGlobal_v2(Ptr* pointer, std::size_t* size, cuda::Module module, const char* name) {
+cuda::Result cuModuleGetGlobal_v2(Ptr* pointer, std::size_t* size, cuda::Module module, const char* name) {
   return answer(__func__, [&] {
     require(name != nullptr && (pointer != nullptr || size != nullptr));
     module_of(module);
@@ -119,15 +119,15 @@ CUresult cuModuleGetGlobal_v2(Ptr* pointer, std::size_t* size, cuda::Module modu
   });
 }
 
-CUresult cuModuleGetLoadingMode(int* mode) {
+cuda::Result cuModuleGetLoadingMode(int* mode) {
   return answer(__func__, [&] {
     require(mode != nullptr);
     *mode = eager_loading;
   });
 }
 
-CUresult cuLibraryLoadData(cuda::Library* library, const void* image, int* jit_options, void** jit_values,
-                           unsigned jit_count, int* options, void** values, unsigned count) {
+cuda::Result cuLibraryLoadData(cuda::Library* library, const void* image, int* jit_options, void** jit_values,
+                               unsigned jit_count, int* options, void** values, unsigned count) {
   return answer(__func__, [&] {
     require(library != nullptr && (jit_count == 0 || (jit_options != nullptr && jit_values != nullptr)));
     require(count == 0 || (options != nullptr && values != nullptr));
@@ -138,7 +138,7 @@ CUresult cuLibraryLoadData(cuda::Library* library, const void* image, int* jit_o
   });
 }
 
-CUresult cuLibraryUnload(cuda::Library library) {
+cuda::Result cuLibraryUnload(cuda::Library library) {
   return answer(__func__, [&] {
     const auto ended = machine().libraries.remove(library);
     require(ended != nullptr, cuda::error_invalid_handle);
@@ -147,7 +147,7 @@ CUresult cuLibraryUnload(cuda::Library library) {
   });
 }
 
-CUresult cuLibraryGetKernel(cuda::Kernel* kernel, cuda::Library library, const char* name) {
+cuda::Result cuLibraryGetKernel(cuda::Kernel* kernel, cuda::Library library, const char* name) {
   return answer(__func__, [&] {
     require(kernel != nullptr && name != nullptr);
     for (const auto& candidate : library_of(library)->kernels()) {
@@ -159,21 +159,21 @@ CUresult cuLibraryGetKernel(cuda::Kernel* kernel, cuda::Library library, const c
   });
 }
 
-CUresult cuLibraryGetKernelCount(unsigned* count, cuda::Library library) {
+cuda::Result cuLibraryGetKernelCount(unsigned* count, cuda::Library library) {
   return answer(__func__, [&] {
     require(count != nullptr);
     *count = static_cast<unsigned>(library_of(library)->kernels().size());
   });
 }
 
-CUresult cuLibraryGetModule(cuda::Module* module, cuda::Library library) {
+cuda::Result cuLibraryGetModule(cuda::Module* module, cuda::Library library) {
   return answer(__func__, [&] {
     require(module != nullptr);
     *module = library_of(library)->module_in(current_workspace())->handle();
   });
 }
 
-CUresult cuKernelGetFunction(cuda::Function* function, cuda::Kernel kernel) {
+cuda::Result cuKernelGetFunction(cuda::Function* function, cuda::Kernel kernel) {
   return answer(__func__, [&] {
     require(function != nullptr);
     kernel_of(kernel);
@@ -181,7 +181,7 @@ CUresult cuKernelGetFunction(cuda::Function* function, cuda::Kernel kernel) {
   });
 }
 
-CUresult cuKernelGetName(const char** name, cuda::Kernel kernel) {
+cuda::Result cuKernelGetName(const char** name, cuda::Kernel kernel) {
   return answer(__func__, [&] {
     require(name != nullptr);
     *name = kernel_of(kernel)->code->entry.name.c_str();

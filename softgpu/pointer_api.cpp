@@ -98,7 +98,7 @@ void give_nothing(void* data, int attribute) {
 
 }  // namespace
 
-CUresult cuPointerGetAttribute(void* value, int attribute, Ptr pointer) {
+cuda::Result cuPointerGetAttribute(void* value, int attribute, Ptr pointer) {
   return answer(__func__, [&] {
     require(value != nullptr && attribute >= first_pointer_attribute && attribute <= last_pointer_attribute);
     const auto memory = machine().allocations.find(pointer);
@@ -107,7 +107,7 @@ CUresult cuPointerGetAttribute(void* value, int attribute, Ptr pointer) {
   });
 }
 
-CUresult cuPointerGetAttributes(unsigned count, int* attributes, void** values, Ptr pointer) {
+cuda::Result cuPointerGetAttributes(unsigned count, int* attributes, void** values, Ptr pointer) {
   return answer(__func__, [&] {
     require(count != 0 && attributes != nullptr && values != nullptr);
     const auto memory = machine().allocations.find(pointer);
@@ -124,7 +124,7 @@ CUresult cuPointerGetAttributes(unsigned count, int* attributes, void** values, 
   });
 }
 
-CUresult cuPointerSetAttribute(const void* value, int attribute, Ptr pointer) {
+cuda::Result cuPointerSetAttribute(const void* value, int attribute, Ptr pointer) {
   return answer(__func__, [&] {
     require(value != nullptr && attribute == cuda::pointer_attribute_sync_memops);
     const auto memory = machine().allocations.find(pointer);

@@ -43,7 +43,7 @@ bool is_narrow(int attribute) {
 
 }  // namespace
 
-CUresult cuMemAllocAsync(Ptr* pointer, std::size_t size, cuda::Stream stream) {
+cuda::Result cuMemAllocAsync(Ptr* pointer, std::size_t size, cuda::Stream stream) {
   return answer(__func__, [&] {
     require(pointer != nullptr);
     const StreamUse use = use_stream(stream);
@@ -51,14 +51,14 @@ CUresult cuMemAllocAsync(Ptr* pointer, std::size_t size, cuda::Stream stream) {
   });
 }
 
-CUresult cuMemAllocFromPoolAsync(Ptr* pointer, std::size_t size, cuda::MemoryPool pool, cuda::Stream stream) {
+cuda::Result cuMemAllocFromPoolAsync(Ptr* pointer, std::size_t size, cuda::MemoryPool pool, cuda::Stream stream) {
   return answer(__func__, [&] {
     require(pointer != nullptr);
     *pointer = allocate(use_stream(stream), pool_of(pool), size);
   });
 }
 
-CUresult cuMemFreeAsync(Ptr pointer, cuda::Stream stream) {
+cuda::Result cuMemFreeAsync(Ptr pointer, cuda::Stream stream) {
   return answer(__func__, [&] {
     const StreamUse use = use_stream(stream);
     if (pointer == 0) return;
@@ -77,21 +77,21 @@ CUresult cuMemFreeAsync(Ptr pointer, cuda::Stream stream) {
   });
 }
 
-CUresult cuDeviceGetDefaultMemPool(cuda::MemoryPool* pool, cuda::Device device) {
+cuda::Result cuDeviceGetDefaultMemPool(cuda::MemoryPool* pool, cuda::Device device) {
   return answer(__func__, [&] {
     require(pool != nullptr);
     *pool = device_of(device).default_pool()->handle();
   });
 }
 
-CUresult cuDeviceGetMemPool(cuda::MemoryPool* pool, cuda::Device device) {
+cuda::Result cuDeviceGetMemPool(cuda::MemoryPool* pool, cuda::Device device) {
   return answer(__func__, [&] {
     require(pool != nullptr);
     *pool = device_of(device).current_pool()->handle();
   });
 }
 
-CUresult cuDeviceSetMemPool(cuda::Device device, cuda::MemoryPool pool) {
+cuda::Result cuDeviceSetMemPool(cuda::Device device, cuda::MemoryPool pool) {
   return answer(__func__, [&] {
     Device& chosen = device_of(device);
     auto wanted = pool_of(pool);
@@ -100,7 +100,7 @@ CUresult cuDeviceSetMemPool(cuda::Device device, cuda::MemoryPool pool) {
   });
 }
 
-CUresult cuMemPoolCreate(cuda::MemoryPool* pool, const cuda::PoolProperties* properties) {
+cuda::Result cuMemPoolCreate(cuda::MemoryPool* pool, const cuda::PoolProperties* properties) {
   return answer(__func__, [&] {
     require(pool != nullptr && properties != nullptr && properties->type == cuda::allocation_pinned);
     require(properties->location.type == cuda::location_device && properties->handle_types == cuda::handle_type_none,
@@ -112,7 +112,7 @@ CUresult cuMemPoolCreate(cuda::MemoryPool* pool, const cuda::PoolProperties* pro
   });
 }
 
-CUresult cuMemPoolDestroy(cuda::MemoryPool pool) {
+cuda::Result cuMemPoolDestroy(cuda::MemoryPool pool) {
   return answer(__func__, [&] {
     const auto ended = pool_of(pool);
     Device& device = *machine().devices[static_cast<std::size_t>(ended->device())];
@@ -122,11 +122,11 @@ CUresult cuMemPoolDestroy(cuda::MemoryPool pool) {
   });
 }
 
-CUresult cuMemPoolTrimTo(cuda::MemoryPool pool, std::size_t bytes) {
+cuda::Result cuMemPoolTrimTo(cuda::MemoryPool pool, std::size_t bytes) {
   return answer(__func__, [&] { pool_of(pool)->trim_to(bytes); });
 }
 
-CUresult cuMemPoolGetAttribute(cuda::MemoryPool pool, int attribute, void* value) {
+cuda::Result cuMemPoolGetAttribute(cuda::MemoryPool pool, int attribute, void* value) {
   return answer(__func__, [&] {
     require(value != nullptr);
     const std::uint64_t wide = pool_of(pool)->attribute(attribute);
@@ -139,7 +139,7 @@ CUresult cuMemPoolGetAttribute(cuda::MemoryPool pool, int attribute, void* value
   });
 }
 
-CUresult cuMemPoolSetAttribute(cuda::MemoryPool pool, int attribute, void* value) {
+cuda::Result cuMemPoolSetAttribute(cuda::MemoryPool pool, int attribute, void* value) {
   return answer(__func__, [&] {
     require(value != nullptr);
     std::uint64_t wide = 0;
@@ -148,7 +148,7 @@ CUresult cuMemPoolSetAttribute(cuda::MemoryPool pool, int attribute, void* value
   });
 }
 
-CUresult cuMemPoolSetAccess(cuda::MemoryPool pool, const cuda::AccessDescription* descriptions, std::size_t count) {
+cuda::Result cuMemPoolSetAccess(cuda::MemoryPool pool, const cuda::AccessDescription* descriptions, std::size_t count) {
   return answer(__func__, [&] {
     require(descriptions != nullptr || count == 0);
     const auto chosen = pool_of(pool);
@@ -163,7 +163,7 @@ CUresult cuMemPoolSetAccess(cuda::MemoryPool pool, const cuda::AccessDescription
   });
 }
 
-CUresult cuMemPoolGetAccess(int* flags, cuda::MemoryPool pool, cuda::MemoryLocation* location) {
+cuda::Result cuMemPoolGetAccess(int* flags, cuda::MemoryPool pool, cuda::MemoryLocation* location) {
   return answer(__func__, [&] {
     require(flags != nullptr && location != nullptr && location->type == cuda::location_device);
     const auto chosen = pool_of(pool);

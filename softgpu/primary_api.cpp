@@ -8,15 +8,15 @@ namespace sluice::softgpu {
 
 namespace {
 
-CUresult release(const char* name, cuda::Device device) {
+cuda::Result release(const char* name, cuda::Device device) {
   return answer(name, [&] { device_of(device).release_primary(); });
 }
 
-CUresult reset(const char* name, cuda::Device device) {
+cuda::Result reset(const char* name, cuda::Device device) {
   return answer(name, [&] { device_of(device).reset_primary(); });
 }
 
-CUresult set_flags(const char* name, cuda::Device device, unsigned flags) {
+cuda::Result set_flags(const char* name, cuda::Device device, unsigned flags) {
   return answer(name, [&] {
     require_context_flags(flags);
     device_of(device).set_primary_flags(flags);
@@ -25,7 +25,7 @@ CUresult set_flags(const char* name, cuda::Device device, unsigned flags) {
 
 }  // namespace
 
-CUresult cuDevicePrimaryCtxRetain(cuda::Context* context, cuda::Device device) {
+cuda::Result cuDevicePrimaryCtxRetain(cuda::Context* context, cuda::Device device) {
   return answer(__func__, [&] {
     require(context != nullptr);
     Device& chosen = device_of(device);
@@ -34,31 +34,31 @@ CUresult cuDevicePrimaryCtxRetain(cuda::Context* context, cuda::Device device) {
   });
 }
 
-CUresult cuDevicePrimaryCtxRelease(cuda::Device device) {
+cuda::Result cuDevicePrimaryCtxRelease(cuda::Device device) {
   return release(__func__, device);
 }
 
-CUresult cuDevicePrimaryCtxRelease_v2(cuda::Device device) {
+cuda::Result cuDevicePrimaryCtxRelease_v2(cuda::Device device) {
   return release(__func__, device);
 }
 
-CUresult cuDevicePrimaryCtxReset(cuda::Device device) {
+cuda::Result cuDevicePrimaryCtxReset(cuda::Device device) {
   return reset(__func__, device);
 }
 
-CUresult cuDevicePrimaryCtxReset_v2(cuda::Device device) {
+cuda::Result cuDevicePrimaryCtxReset_v2(cuda::Device device) {
   return reset(__func__, device);
 }
 
-CUresult cuDevicePrimaryCtxSetFlags(cuda::Device device, unsigned flags) {
+cuda::Result cuDevicePrimaryCtxSetFlags(cuda::Device device, unsigned flags) {
   return set_flags(__func__, device, flags);
 }
 
-CUresult cuDevicePrimaryCtxSetFlags_v2(cuda::Device device, unsigned flags) {
+cuda::Result cuDevicePrimaryCtxSetFlags_v2(cuda::Device device, unsigned flags) {
   return set_flags(__func__, device, flags);
 }
 
-CUresult cuDevicePrimaryCtxGetState(cuda::Device device, unsigned* flags, int* active) {
+cuda::Result cuDevicePrimaryCtxGetState(cuda::Device device, unsigned* flags, int* active) {
   return answer(__func__, [&] {
     require(flags != nullptr && active != nullptr);
     const Device& chosen = device_of(device);

@@ -244,7 +244,7 @@ void check_query(const char* symbol, void** function, int version, std::uint64_t
 
 }  // namespace
 
-CUresult cuGetProcAddress(const char* symbol, void** function, int version, std::uint64_t flags) {
+cuda::Result cuGetProcAddress(const char* symbol, void** function, int version, std::uint64_t flags) {
   return answer_early(__func__, [&] {
     check_query(symbol, function, version, flags);
     *function = look_up(symbol, version, flags).function;
@@ -252,7 +252,7 @@ CUresult cuGetProcAddress(const char* symbol, void** function, int version, std:
   });
 }
 
-CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, std::uint64_t flags, int* status) {
+cuda::Result cuGetProcAddress_v2(const char* symbol, void** function, int version, std::uint64_t flags, int* status) {
   return answer_early(__func__, [&] {
     check_query(symbol, function, version, flags);
     const Found found = look_up(symbol, version, flags);

@@ -24,8 +24,8 @@ constexpr int flush_to_all = 200;
 
 }  // namespace
 
-CUresult cuMemGetHandleForAddressRange(void* handle, Ptr pointer, std::size_t size, int type,
-                                       unsigned long long flags) {
+cuda::Result cuMemGetHandleForAddressRange(void* handle, Ptr pointer, std::size_t size, int type,
+                                           unsigned long long flags) {
   return answer(__func__, [&] {
     require(handle != nullptr && size != 0 && type != 0 && flags == 0);
     const auto allocation = machine().allocations.find(pointer);
@@ -45,7 +45,7 @@ CUresult cuMemGetHandleForAddressRange(void* handle, Ptr pointer, std::size_t si
 }
 
 // Stand-ins write with the CPU: what they have written is seen.
-CUresult cuFlushGPUDirectRDMAWrites(int target, int scope) {
+cuda::Result cuFlushGPUDirectRDMAWrites(int target, int scope) {
   return answer(__func__, [&] {
     require(target == flush_current_context && (scope == flush_to_owner || scope == flush_to_all));
     const auto workspace = current_workspace();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why a call is refused. Thrown inside, turned into the CUresult by answer().
+// Why a call is refused. Thrown inside, turned into the cuda::Result by answer().
 #pragma once
 
 #include "gpu/cuda_abi.h"

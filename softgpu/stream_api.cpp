@@ -14,7 +14,7 @@ namespace sluice::softgpu {
 
 namespace {
 
-CUresult create(const char* name, cuda::Stream* stream, unsigned flags, int priority) {
+cuda::Result create(const char* name, cuda::Stream* stream, unsigned flags, int priority) {
   return answer(name, [&] {
     const auto workspace = current_workspace();
     require(stream != nullptr && (flags & ~cuda::stream_non_blocking) == 0);
@@ -45,15 +45,15 @@ void run_host_function(const StreamUse& use, std::function<void()> function) {
 
 }  // namespace
 
-CUresult cuStreamCreate(cuda::Stream* stream, unsigned flags) {
+cuda::Result cuStreamCreate(cuda::Stream* stream, unsigned flags) {
   return create(__func__, stream, flags, 0);
 }
 
-CUresult cuStreamCreateWithPriority(cuda::Stream* stream, unsigned flags, int priority) {
+cuda::Result cuStreamCreateWithPriority(cuda::Stream* stream, unsigned flags, int priority) {
   return create(__func__, stream, flags, priority);
 }
 
-CUresult cuStreamDestroy_v2(cuda::Stream stream) {
+cuda::Result cuStreamDestroy_v2(cuda::Stream stream) {
   return answer(__func__, [&] {
     const auto ended = machine().streams.remove(stream);
     require(ended != nullptr, cuda::error_invalid_handle);
@@ -61,7 +61,7 @@ CUresult cuStreamDestroy_v2(cuda::Stream stream) {
   });
 }
 
-CUresult cuStreamSynchronize(cuda::Stream stream) {
+cuda::Result cuStreamSynchronize(cuda::Stream stream) {
   return answer(__func__, [&] {
     const StreamUse use = use_stream(stream);
     use.workspace->streams().require_not_captured(*use.stream);
@@ -69,7 +69,7 @@ CUresult cuStreamSynchronize(cuda::Stream stream) {
   });
 }
 
-CUresult cuStreamQuery(cuda::Stream stream) {
+cuda::Result cuStreamQuery(cuda::Stream stream) {
   return answer(__func__, [&] {
     const StreamUse use = use_stream(stream);
     use.workspace->streams().require_not_captured(*use.stream);
@@ -77,14 +77,14 @@ CUresult cuStreamQuery(cuda::Stream stream) {
   });
 }
 
-CUresult cuStreamGetCtx(cuda::Stream stream, cuda::Context* context) {
+cuda::Result cuStreamGetCtx(cuda::Stream stream, cuda::Context* context) {
   return answer(__func__, [&] {
     require(context != nullptr);
     *context = use_stream(stream).workspace->context().handle();
   });
 }
 
-CUresult cuStreamGetCtx_v2(cuda::Stream stream, cuda::Context* context, void** green_context) {
+cuda::Result cuStreamGetCtx_v2(cuda::Stream stream, cuda::Context* context, void** green_context) {
   return answer(__func__, [&] {
     require(context != nullptr);
     *context = use_stream(stream).workspace->context().handle();
@@ -92,14 +92,14 @@ CUresult cuStreamGetCtx_v2(cuda::Stream stream, cuda::Context* context, void** g
   });
 }
 
-CUresult cuStreamGetDevice(cuda::Stream stream, cuda::Device* device) {
+cuda::Result cuStreamGetDevice(cuda::Stream stream, cuda::Device* device) {
   return answer(__func__, [&] {
     require(device != nullptr);
     *device = use_stream(stream).workspace->device().ordinal();
   });
 }
 
-CUresult cuStreamGetId(cuda::Stream stream, unsigned long long* id) {
+cuda::Result cuStreamGetId(cuda::Stream stream, unsigned long long* id) {
   return answer(__func__, [&] {
     require(id != nullptr);
     const StreamUse use = use_stream(stream);
@@ -108,7 +108,7 @@ CUresult cuStreamGetId(cuda::Stream stream, unsigned long long* id) {
   });
 }
 
-CUresult cuStreamGetFlags(cuda::Stream stream, unsigned* flags) {
+cuda::Result cuStreamGetFlags(cuda::Stream stream, unsigned* flags) {
   return answer(__func__, [&] {
     require(flags != nullptr);
     const bool non_blocking = use_stream(stream).stream->kind() == StreamKind::non_blocking;
@@ -116,14 +116,14 @@ CUresult cuStreamGetFlags(cuda::Stream stream, unsigned* flags) {
   });
 }
 
-CUresult cuStreamGetPriority(cuda::Stream stream, int* priority) {
+cuda::Result cuStreamGetPriority(cuda::Stream stream, int* priority) {
   return answer(__func__, [&] {
     require(priority != nullptr);
     *priority = use_stream(stream).stream->priority();
   });
 }
 
-CUresult cuStreamWaitEvent(cuda::Stream stream, cuda::Event event, unsigned flags) {
+cuda::Result cuStreamWaitEvent(cuda::Stream stream, cuda::Event event, unsigned flags) {
   constexpr unsigned external = 1;
   return answer(__func__, [&] {
     const StreamUse use = use_stream(stream);
@@ -140,21 +140,21 @@ CUresult cuStreamWaitEvent(cuda::Stream stream, cuda::Event event, unsigned flag
   });
 }
 
-CUresult cuThreadExchangeStreamCaptureMode(int* mode) {
+cuda::Result cuThreadExchangeStreamCaptureMode(int* mode) {
   return answer(__func__, [&] {
     require(mode != nullptr && *mode >= cuda::capture_global && *mode <= cuda::capture_relaxed);
     std::swap(*mode, this_thread().capture_mode);
   });
 }
 
-CUresult cuLaunchHostFunc(cuda::Stream stream, HostFunction function, void* data) {
+cuda::Result cuLaunchHostFunc(cuda::Stream stream, HostFunction function, void* data) {
   return answer(__func__, [&] {
     require(function != nullptr);
     run_host_function(use_stream(stream), [function, data] { function(data); });
   });
 }
 
-CUresult cuStreamAddCallback(cuda::Stream stream, StreamCallback callback, void* data, unsigned flags) {
+cuda::Result cuStreamAddCallback(cuda::Stream stream, StreamCallback callback, void* data, unsigned flags) {
   return answer(__func__, [&] {
     require(callback != nullptr && flags == 0);
     run_host_function(use_stream(stream), [callback, stream, data] { callback(stream, cuda::success, data); });

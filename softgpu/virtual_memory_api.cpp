@@ -41,32 +41,32 @@ void set_bit(std::atomic<std::uint64_t>& mask, std::uint64_t bit, bool on) {
 
 }  // namespace
 
-CUresult cuMemAddressReserve(Ptr* pointer, std::size_t size, std::size_t alignment, Ptr wanted,
-                             unsigned long long flags) {
+cuda::Result cuMemAddressReserve(Ptr* pointer, std::size_t size, std::size_t alignment, Ptr wanted,
+                                 unsigned long long flags) {
   return answer(__func__, [&] {
     require(pointer != nullptr && flags == 0);
     *pointer = machine().virtual_memory.reserve(size, alignment, wanted);
   });
 }
 
-CUresult cuMemAddressFree(Ptr pointer, std::size_t size) {
+cuda::Result cuMemAddressFree(Ptr pointer, std::size_t size) {
   return answer(__func__, [&] { machine().virtual_memory.free_reservation(pointer, size); });
 }
 
-CUresult cuMemCreate(cuda::AllocationHandle* handle, std::size_t size, const cuda::AllocationProperties* properties,
-                     unsigned long long flags) {
+cuda::Result cuMemCreate(cuda::AllocationHandle* handle, std::size_t size, const cuda::AllocationProperties* properties,
+                         unsigned long long flags) {
   return answer(__func__, [&] {
     require(handle != nullptr && properties != nullptr && flags == 0);
     *handle = machine().virtual_memory.create(size, *properties);
   });
 }
 
-CUresult cuMemRelease(cuda::AllocationHandle handle) {
+cuda::Result cuMemRelease(cuda::AllocationHandle handle) {
   return answer(__func__, [&] { machine().virtual_memory.release(handle); });
 }
 
-CUresult cuMemMap(Ptr pointer, std::size_t size, std::size_t offset, cuda::AllocationHandle handle,
-                  unsigned long long flags) {
+cuda::Result cuMemMap(Ptr pointer, std::size_t size, std::size_t offset, cuda::AllocationHandle handle,
+                      unsigned long long flags) {
   return answer(__func__, [&] {
     require(flags == 0);
     require(offset == 0, cuda::error_not_supported);  // as CUDA has it
@@ -74,11 +74,12 @@ CUresult cuMemMap(Ptr pointer, std::size_t size, std::size_t offset, cuda::Alloc
   });
 }
 
-CUresult cuMemUnmap(Ptr pointer, std::size_t size) {
+cuda::Result cuMemUnmap(Ptr pointer, std::size_t size) {
   return answer(__func__, [&] { machine().virtual_memory.unmap(pointer, size); });
 }
 
-CUresult cuMemSetAccess(Ptr pointer, std::size_t size, const cuda::AccessDescription* descriptions, std::size_t count) {
+cuda::Result cuMemSetAccess(Ptr pointer, std::size_t size, const cuda::AccessDescription* descriptions,
+                            std::size_t count) {
   return answer(__func__, [&] {
     require(descriptions != nullptr && count != 0);
     const auto mappings = mappings_of(pointer, size);
@@ -98,7 +99,7 @@ CUresult cuMemSetAccess(Ptr pointer, std::size_t size, const cuda::AccessDescrip
   });
 }
 
-CUresult cuMemGetAccess(unsigned long long* flags, const cuda::MemoryLocation* location, Ptr pointer) {
+cuda::Result cuMemGetAccess(unsigned long long* flags, const cuda::MemoryLocation* location, Ptr pointer) {
   return answer(__func__, [&] {
     require(flags != nullptr && location != nullptr);
     const auto mapping = mapping_at(pointer);
@@ -109,8 +110,8 @@ CUresult cuMemGetAccess(unsigned long long* flags, const cuda::MemoryLocation* l
   });
 }
 
-CUresult cuMemGetAllocationGranularity(std::size_t* granularity, const cuda::AllocationProperties* properties,
-                                       int option) {
+cuda::Result cuMemGetAllocationGranularity(std::size_t* granularity, const cuda::AllocationProperties* properties,
+                                           int option) {
   return answer(__func__, [&] {
     require(granularity != nullptr && properties != nullptr);
     require(option == cuda::granularity_minimum || option == cuda::granularity_recommended);
@@ -120,14 +121,15 @@ CUresult cuMemGetAllocationGranularity(std::size_t* granularity, const cuda::All
   });
 }
 
-CUresult cuMemGetAllocationPropertiesFromHandle(cuda::AllocationProperties* properties, cuda::AllocationHandle handle) {
+cuda::Result cuMemGetAllocationPropertiesFromHandle(cuda::AllocationProperties* properties,
+                                                    cuda::AllocationHandle handle) {
   return answer(__func__, [&] {
     require(properties != nullptr);
     *properties = machine().virtual_memory.find(handle)->properties;
   });
 }
 
-CUresult cuMemRetainAllocationHandle(cuda::AllocationHandle* handle, void* address) {
+cuda::Result cuMemRetainAllocationHandle(cuda::AllocationHandle* handle, void* address) {
   return answer(__func__, [&] {
     require(handle != nullptr);
     const auto mapping = mapping_at(reinterpret_cast<Ptr>(address));
@@ -137,7 +139,8 @@ CUresult cuMemRetainAllocationHandle(cuda::AllocationHandle* handle, void* addre
   });
 }
 
-CUresult cuMemExportToShareableHandle(void* shared, cuda::AllocationHandle handle, int type, unsigned long long flags) {
+cuda::Result cuMemExportToShareableHandle(void* shared, cuda::AllocationHandle handle, int type,
+                                          unsigned long long flags) {
   return answer(__func__, [&] {
     require(shared != nullptr && flags == 0);
     const auto memory = machine().virtual_memory.find(handle);
@@ -147,7 +150,7 @@ CUresult cuMemExportToShareableHandle(void* shared, cuda::AllocationHandle handl
   });
 }
 
-CUresult cuMemImportFromShareableHandle(cuda::AllocationHandle* handle, void* shared, int type) {
+cuda::Result cuMemImportFromShareableHandle(cuda::AllocationHandle* handle, void* shared, int type) {
   return answer(__func__, [&] {
     require(handle != nullptr);
     require(type == cuda::handle_type_posix_file_descriptor, cuda::error_not_supported);

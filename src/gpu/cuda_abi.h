@@ -17,8 +17,8 @@ using Context = struct CUctx_st*;
 using Stream = struct CUstream_st*;
 using Event = struct CUevent_st*;
 
-// Results (CUresult) by value; the public header only promises that CUresult is an int-sized type.
-enum Result : int {
+// CUresult. The public header only promises an int-sized type; here an answer of the driver is mixed up with no number.
+enum class Result : int {
   success = 0,
   error_invalid_value = 1,
   error_out_of_memory = 2,
@@ -71,6 +71,11 @@ enum Result : int {
   error_external_device = 911,
   error_unknown = 999,
 };
+using enum Result;
+
+constexpr int number_of(Result result) noexcept {
+  return static_cast<int>(result);
+}
 
 // CUpointer_attribute
 enum PointerAttribute : int {

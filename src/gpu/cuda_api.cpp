@@ -180,15 +180,15 @@ std::string driver_refusal() {
   return refusal();
 }
 
-std::string error_name(int result) {
+std::string error_name(cuda::Result result) {
   const char* name = nullptr;
   const CudaApi& driver = table();
   if (driver.get_error_name != nullptr) driver.get_error_name(result, &name);
-  return std::string(name != nullptr ? name : "CUDA error") + " (" + std::to_string(result) + ")";
+  return std::string(name != nullptr ? name : "CUDA error") + " (" + std::to_string(cuda::number_of(result)) + ")";
 }
 
 // A usual one where the driver has no priorities.
-int make_urgent_stream(const CudaApi& driver, cuda::Stream& stream) noexcept {
+cuda::Result make_urgent_stream(const CudaApi& driver, cuda::Stream& stream) noexcept {
   int least = 0;
   int greatest = 0;
   const bool priorities = driver.stream_create_with_priority != nullptr && driver.stream_priority_range != nullptr &&

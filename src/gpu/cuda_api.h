@@ -15,81 +15,85 @@ inline constexpr std::size_t max_devices = 64;
 // The functions that we call, by the name of the symbol that we resolve. A null pointer means that this driver does
 // not have it; only those marked optional may be null in a usable table.
 struct CudaApi {
-  int (*init)(unsigned) = nullptr;
-  int (*get_error_name)(int, const char**) = nullptr;
-  int (*get_error_string)(int, const char**) = nullptr;
-  int (*device_get)(cuda::Device*, int) = nullptr;
-  int (*device_get_count)(int*) = nullptr;
-  int (*device_get_name)(char*, int, cuda::Device) = nullptr;
-  int (*device_get_uuid)(cuda::Uuid*, cuda::Device) = nullptr;
-  int (*device_get_pci_bus_id)(char*, int, cuda::Device) = nullptr;
-  int (*primary_retain)(cuda::Context*, cuda::Device) = nullptr;
-  int (*primary_release)(cuda::Device) = nullptr;
-  int (*ctx_push)(cuda::Context) = nullptr;
-  int (*ctx_pop)(cuda::Context*) = nullptr;
-  int (*ctx_get_current)(cuda::Context*) = nullptr;
-  int (*ctx_get_device)(cuda::Device*) = nullptr;
-  int (*device_get_attribute)(int*, int, cuda::Device) = nullptr;   // optional
-  int (*ctx_get_id)(cuda::Context, unsigned long long*) = nullptr;  // optional (12.0)
-  int (*mem_host_register)(void*, std::size_t, unsigned) = nullptr;
-  int (*mem_host_unregister)(void*) = nullptr;
-  int (*pointer_get_attributes)(unsigned, int*, void**, cuda::DevicePtr) = nullptr;
-  int (*memcpy_htod)(cuda::DevicePtr, const void*, std::size_t) = nullptr;
-  int (*memcpy_dtoh)(void*, cuda::DevicePtr, std::size_t) = nullptr;
-  int (*memcpy_htod_async)(cuda::DevicePtr, const void*, std::size_t, cuda::Stream) = nullptr;
-  int (*memcpy_dtoh_async)(void*, cuda::DevicePtr, std::size_t, cuda::Stream) = nullptr;
-  int (*stream_create)(cuda::Stream*, unsigned) = nullptr;
-  int (*stream_destroy)(cuda::Stream) = nullptr;
-  int (*stream_synchronize)(cuda::Stream) = nullptr;
-  int (*stream_is_capturing)(cuda::Stream, int*) = nullptr;
-  int (*stream_get_ctx)(cuda::Stream, cuda::Context*) = nullptr;
-  int (*stream_get_id)(cuda::Stream, unsigned long long*) = nullptr;  // optional (12.0)
-  int (*exchange_capture_mode)(int*) = nullptr;
+  cuda::Result (*init)(unsigned) = nullptr;
+  cuda::Result (*get_error_name)(cuda::Result, const char**) = nullptr;
+  cuda::Result (*get_error_string)(cuda::Result, const char**) = nullptr;
+  cuda::Result (*device_get)(cuda::Device*, int) = nullptr;
+  cuda::Result (*device_get_count)(int*) = nullptr;
+  cuda::Result (*device_get_name)(char*, int, cuda::Device) = nullptr;
+  cuda::Result (*device_get_uuid)(cuda::Uuid*, cuda::Device) = nullptr;
+  cuda::Result (*device_get_pci_bus_id)(char*, int, cuda::Device) = nullptr;
+  cuda::Result (*primary_retain)(cuda::Context*, cuda::Device) = nullptr;
+  cuda::Result (*primary_release)(cuda::Device) = nullptr;
+  cuda::Result (*ctx_push)(cuda::Context) = nullptr;
+  cuda::Result (*ctx_pop)(cuda::Context*) = nullptr;
+  cuda::Result (*ctx_get_current)(cuda::Context*) = nullptr;
+  cuda::Result (*ctx_get_device)(cuda::Device*) = nullptr;
+  cuda::Result (*device_get_attribute)(int*, int, cuda::Device) = nullptr;   // optional
+  cuda::Result (*ctx_get_id)(cuda::Context, unsigned long long*) = nullptr;  // optional (12.0)
+  cuda::Result (*mem_host_register)(void*, std::size_t, unsigned) = nullptr;
+  cuda::Result (*mem_host_unregister)(void*) = nullptr;
+  cuda::Result (*pointer_get_attributes)(unsigned, int*, void**, cuda::DevicePtr) = nullptr;
+  cuda::Result (*memcpy_htod)(cuda::DevicePtr, const void*, std::size_t) = nullptr;
+  cuda::Result (*memcpy_dtoh)(void*, cuda::DevicePtr, std::size_t) = nullptr;
+  cuda::Result (*memcpy_htod_async)(cuda::DevicePtr, const void*, std::size_t, cuda::Stream) = nullptr;
+  cuda::Result (*memcpy_dtoh_async)(void*, cuda::DevicePtr, std::size_t, cuda::Stream) = nullptr;
+  cuda::Result (*stream_create)(cuda::Stream*, unsigned) = nullptr;
+  cuda::Result (*stream_destroy)(cuda::Stream) = nullptr;
+  cuda::Result (*stream_synchronize)(cuda::Stream) = nullptr;
+  cuda::Result (*stream_is_capturing)(cuda::Stream, int*) = nullptr;
+  cuda::Result (*stream_get_ctx)(cuda::Stream, cuda::Context*) = nullptr;
+  cuda::Result (*stream_get_id)(cuda::Stream, unsigned long long*) = nullptr;  // optional (12.0)
+  cuda::Result (*exchange_capture_mode)(int*) = nullptr;
 
   // For handing device memory to the kernel (gpu/pinnable.h); all optional.
-  int (*mem_alloc)(cuda::DevicePtr*, std::size_t) = nullptr;
-  int (*mem_free)(cuda::DevicePtr) = nullptr;
-  int (*soft_backing)(cuda::DevicePtr, std::size_t, void**, std::size_t*) = nullptr;
-  int (*mem_create)(unsigned long long*, std::size_t, const cuda::AllocationProperties*, unsigned long long) = nullptr;
-  int (*mem_release)(unsigned long long) = nullptr;
-  int (*mem_retain_handle)(unsigned long long*, void*) = nullptr;
-  int (*mem_export)(void*, unsigned long long, int, unsigned long long) = nullptr;
-  int (*mem_reserve)(cuda::DevicePtr*, std::size_t, std::size_t, cuda::DevicePtr, unsigned long long) = nullptr;
-  int (*mem_map)(cuda::DevicePtr, std::size_t, std::size_t, unsigned long long, unsigned long long) = nullptr;
-  int (*mem_set_access)(cuda::DevicePtr, std::size_t, const cuda::AccessDescription*, std::size_t) = nullptr;
-  int (*mem_handle_for_range)(void*, cuda::DevicePtr, std::size_t, int, unsigned long long) = nullptr;
-  int (*flush_rdma_writes)(int, int) = nullptr;
+  cuda::Result (*mem_alloc)(cuda::DevicePtr*, std::size_t) = nullptr;
+  cuda::Result (*mem_free)(cuda::DevicePtr) = nullptr;
+  cuda::Result (*soft_backing)(cuda::DevicePtr, std::size_t, void**, std::size_t*) = nullptr;
+  cuda::Result (*mem_create)(unsigned long long*, std::size_t, const cuda::AllocationProperties*,
+                             unsigned long long) = nullptr;
+  cuda::Result (*mem_release)(unsigned long long) = nullptr;
+  cuda::Result (*mem_retain_handle)(unsigned long long*, void*) = nullptr;
+  cuda::Result (*mem_export)(void*, unsigned long long, int, unsigned long long) = nullptr;
+  cuda::Result (*mem_reserve)(cuda::DevicePtr*, std::size_t, std::size_t, cuda::DevicePtr,
+                              unsigned long long) = nullptr;
+  cuda::Result (*mem_map)(cuda::DevicePtr, std::size_t, std::size_t, unsigned long long, unsigned long long) = nullptr;
+  cuda::Result (*mem_set_access)(cuda::DevicePtr, std::size_t, const cuda::AccessDescription*, std::size_t) = nullptr;
+  cuda::Result (*mem_handle_for_range)(void*, cuda::DevicePtr, std::size_t, int, unsigned long long) = nullptr;
+  cuda::Result (*flush_rdma_writes)(int, int) = nullptr;
 
   // For staging buffers (gpu/staging.h). All optional: without them every copy goes through a bounce buffer.
-  int (*mem_host_get_device_pointer)(cuda::DevicePtr*, void*, unsigned) = nullptr;
-  int (*memcpy_batch_async)(cuda::DevicePtr*, cuda::DevicePtr*, std::size_t*, std::size_t, cuda::CopyAttributes*,
-                            std::size_t*, std::size_t, std::size_t*, cuda::Stream) = nullptr;  // 12.8
-  int (*memcpy_batch_async_v2)(cuda::DevicePtr*, cuda::DevicePtr*, std::size_t*, std::size_t, cuda::CopyAttributes*,
-                               std::size_t*, std::size_t, cuda::Stream) = nullptr;  // 13.0
-  int (*stream_query)(cuda::Stream) = nullptr;
-  int (*pointer_set_attribute)(const void*, int, cuda::DevicePtr) = nullptr;
-  int (*stream_write_value_32)(cuda::Stream, cuda::DevicePtr, std::uint32_t, unsigned) = nullptr;
-  int (*module_load_data)(cuda::Module*, const void*) = nullptr;
-  int (*module_get_function)(cuda::Function*, cuda::Module, const char*) = nullptr;
-  int (*launch_kernel)(cuda::Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                       cuda::Stream, void**, void**) = nullptr;
+  cuda::Result (*mem_host_get_device_pointer)(cuda::DevicePtr*, void*, unsigned) = nullptr;
+  cuda::Result (*memcpy_batch_async)(cuda::DevicePtr*, cuda::DevicePtr*, std::size_t*, std::size_t,
+                                     cuda::CopyAttributes*, std::size_t*, std::size_t, std::size_t*,
+                                     cuda::Stream) = nullptr;  // 12.8
+  cuda::Result (*memcpy_batch_async_v2)(cuda::DevicePtr*, cuda::DevicePtr*, std::size_t*, std::size_t,
+                                        cuda::CopyAttributes*, std::size_t*, std::size_t,
+                                        cuda::Stream) = nullptr;  // 13.0
+  cuda::Result (*stream_query)(cuda::Stream) = nullptr;
+  cuda::Result (*pointer_set_attribute)(const void*, int, cuda::DevicePtr) = nullptr;
+  cuda::Result (*stream_write_value_32)(cuda::Stream, cuda::DevicePtr, std::uint32_t, unsigned) = nullptr;
+  cuda::Result (*module_load_data)(cuda::Module*, const void*) = nullptr;
+  cuda::Result (*module_get_function)(cuda::Function*, cuda::Module, const char*) = nullptr;
+  cuda::Result (*launch_kernel)(cuda::Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                cuda::Stream, void**, void**) = nullptr;
 
   // For work on the program's own streams (gpu/stream_copy.h). All optional: without them such work waits for its
   // stream.
-  int (*stream_wait_value_32)(cuda::Stream, cuda::DevicePtr, std::uint32_t, unsigned) = nullptr;
-  int (*stream_batch_mem_op)(cuda::Stream, unsigned, cuda::BatchMemoryOperation*, unsigned) = nullptr;
-  int (*launch_host_function)(cuda::Stream, void (*)(void*), void*) = nullptr;
-  int (*stream_create_with_priority)(cuda::Stream*, unsigned, int) = nullptr;
-  int (*stream_priority_range)(int*, int*) = nullptr;
+  cuda::Result (*stream_wait_value_32)(cuda::Stream, cuda::DevicePtr, std::uint32_t, unsigned) = nullptr;
+  cuda::Result (*stream_batch_mem_op)(cuda::Stream, unsigned, cuda::BatchMemoryOperation*, unsigned) = nullptr;
+  cuda::Result (*launch_host_function)(cuda::Stream, void (*)(void*), void*) = nullptr;
+  cuda::Result (*stream_create_with_priority)(cuda::Stream*, unsigned, int) = nullptr;
+  cuda::Result (*stream_priority_range)(int*, int*) = nullptr;
 
   // For what other devices are to do with it (gpu/peers.h, gpu/peer_memory.h); all optional.
-  int (*device_can_access_peer)(int*, cuda::Device, cuda::Device) = nullptr;
-  int (*device_get_p2p_attribute)(int*, int, cuda::Device, cuda::Device) = nullptr;
-  int (*primary_get_state)(cuda::Device, unsigned*, int*) = nullptr;
-  int (*mem_unmap)(cuda::DevicePtr, std::size_t) = nullptr;
-  int (*mem_address_free)(cuda::DevicePtr, std::size_t) = nullptr;
-  int (*mem_get_granularity)(std::size_t*, const cuda::AllocationProperties*, int) = nullptr;
-  int (*memcpy_dtod_async)(cuda::DevicePtr, cuda::DevicePtr, std::size_t, cuda::Stream) = nullptr;
+  cuda::Result (*device_can_access_peer)(int*, cuda::Device, cuda::Device) = nullptr;
+  cuda::Result (*device_get_p2p_attribute)(int*, int, cuda::Device, cuda::Device) = nullptr;
+  cuda::Result (*primary_get_state)(cuda::Device, unsigned*, int*) = nullptr;
+  cuda::Result (*mem_unmap)(cuda::DevicePtr, std::size_t) = nullptr;
+  cuda::Result (*mem_address_free)(cuda::DevicePtr, std::size_t) = nullptr;
+  cuda::Result (*mem_get_granularity)(std::size_t*, const cuda::AllocationProperties*, int) = nullptr;
+  cuda::Result (*memcpy_dtod_async)(cuda::DevicePtr, cuda::DevicePtr, std::size_t, cuda::Stream) = nullptr;
 
   bool soft = false;  // it is our own stand-in
 };
@@ -113,10 +117,10 @@ std::string driver_refusal();
 
 // A stream of the current context that waits for nobody's legacy stream and comes before others: streams of another
 // priority have hardware queues of their own, which no waiting stream of the usual one holds.
-int make_urgent_stream(const CudaApi& driver, cuda::Stream& stream) noexcept;
+cuda::Result make_urgent_stream(const CudaApi& driver, cuda::Stream& stream) noexcept;
 
 // "CUDA_ERROR_INVALID_VALUE (1)".
-std::string error_name(int result);
+std::string error_name(cuda::Result result);
 
 // A child of fork has no driver when its parent had initialised one; a child of any other parent may have its own.
 bool driver_is_lost() noexcept;

@@ -10,7 +10,8 @@ constexpr unsigned threads_a_mailbox = 512;  // as the kernel has it
 
 }  // namespace
 
-int Mailboxes::attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept {
+cuda::Result Mailboxes::attach(cuda::Context context, unsigned long long context_id,
+                               std::span<std::byte> memory) noexcept {
   const CudaApi* const driver = gpu::driver();
   if (driver == nullptr) return cuda::error_not_initialized;
   if (driver->mem_host_get_device_pointer == nullptr || driver->stream_query == nullptr ||
@@ -20,7 +21,7 @@ int Mailboxes::attach(cuda::Context context, unsigned long long context_id, std:
   // What a row had in a context that is gone went with it; the registration may have survived.
   if (driver_ != nullptr) driver->mem_host_unregister(memory.data());
   *this = {};
-  int result = driver->mem_host_register(memory.data(), memory.size(), cuda::host_register_portable);
+  cuda::Result result = driver->mem_host_register(memory.data(), memory.size(), cuda::host_register_portable);
   if (result != cuda::success) return result;
   cuda::DevicePtr base = 0;
   result = driver->mem_host_get_device_pointer(&base, memory.data(), 0);
@@ -50,10 +51,11 @@ bool Mailboxes::is_attached() const noexcept {
          type != 0 && owner == context_;
 }
 
-int Mailboxes::launch(std::span<const std::uint8_t> boxes, std::uint32_t launch_id, Stay stay,
-                      cuda::Stream& stream) const noexcept {
+cuda::Result Mailboxes::launch(std::span<const std::uint8_t> boxes, std::uint32_t launch_id, Stay stay,
+                               cuda::Stream& stream) const noexcept {
   if (stream == nullptr) {
-    if (const int result = driver_->stream_create(&stream, cuda::stream_non_blocking); result != cuda::success) {
+    if (const cuda::Result result = driver_->stream_create(&stream, cuda::stream_non_blocking);
+        result != cuda::success) {
       stream = nullptr;
       return result;
     }

@@ -30,7 +30,7 @@ class Mailboxes {
   static constexpr std::size_t memory_bytes = std::size_t{mailbox_stride} * most_mailboxes;
 
   // Pins `memory`, which holds zeros, and begins to load the kernel. Answers why not; then nothing is to be undone.
-  int attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept;
+  cuda::Result attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept;
   bool serves(cuda::Context context, unsigned long long context_id) const noexcept {
     return context_ == context && context_id_ == context_id;
   }
@@ -42,8 +42,8 @@ class Mailboxes {
 
   // Serves up to most_served boxes, a block each, on `stream`, which is made when it is null: one thread at a time for
   // each stream. None of the boxes is served by a launch that has not left yet.
-  int launch(std::span<const std::uint8_t> boxes, std::uint32_t launch_id, Stay stay,
-             cuda::Stream& stream) const noexcept;
+  cuda::Result launch(std::span<const std::uint8_t> boxes, std::uint32_t launch_id, Stay stay,
+                      cuda::Stream& stream) const noexcept;
 
  private:
   const CudaApi* driver_ = nullptr;

@@ -27,8 +27,8 @@ std::uint64_t end_of_mapping(std::uint64_t address, std::uint64_t wanted) noexce
   std::size_t size = 0;
   std::array<int, 2> attributes{cuda::pointer_attribute_mapping_base_addr, cuda::pointer_attribute_mapping_size};
   std::array<void*, 2> values{&start, &size};
-  const int result = driver()->pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(),
-                                                      values.data(), address);
+  const cuda::Result result = driver()->pointer_get_attributes(static_cast<unsigned>(attributes.size()),
+                                                               attributes.data(), values.data(), address);
   return result == cuda::success && start != 0 && address - start < size ? start + size : nowhere;
 }
 
@@ -54,8 +54,8 @@ BufferFacts inspect(std::uint64_t address) noexcept {
                                 cuda::pointer_attribute_context,          cuda::pointer_attribute_sync_memops};
   std::array<void*, 8> values{&type, &managed, &ordinal, &id, &start, &size, &context, &settled};
   // Unknown addresses are no error here: they come back with a type of 0.
-  const int result = driver->pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(),
-                                                    values.data(), address);
+  const cuda::Result result = driver->pointer_get_attributes(static_cast<unsigned>(attributes.size()),
+                                                             attributes.data(), values.data(), address);
   if (result != cuda::success) return memory;
   if (managed != 0) {
     memory.kind = MemoryKind::managed;
@@ -144,7 +144,7 @@ std::string pci_address(int ordinal) {
   return text.data();
 }
 
-base::Outcome as_outcome(int result) noexcept {
+base::Outcome as_outcome(cuda::Result result) noexcept {
   switch (result) {
     case cuda::error_invalid_value:
     case cuda::error_illegal_address:

@@ -37,12 +37,12 @@ std::string pci_address(int ordinal);
 
 // Waits for everything that was given to a stream before. cuda::error_stream_capture_unsupported when the stream is
 // being captured into a graph: then nothing was waited for and the capture is intact.
-int wait_for_stream(cuda::Stream stream) noexcept;
+cuda::Result wait_for_stream(cuda::Stream stream) noexcept;
 
 // The number that no other stream of this process ever has; the handle itself with drivers that have no such number.
 unsigned long long stream_number(cuda::Stream stream) noexcept;
 
 // A CUDA refusal as the I/O path reports it.
-base::Outcome as_outcome(int result) noexcept;
+base::Outcome as_outcome(cuda::Result result) noexcept;
 
 }  // namespace sluice::gpu

@@ -9,14 +9,14 @@ cuda::MemoryLocation on_device(int ordinal) noexcept {
   return {cuda::location_device, ordinal};
 }
 
-int let(const CudaApi& driver, cuda::DevicePtr address, std::size_t size, int device) noexcept {
+cuda::Result let(const CudaApi& driver, cuda::DevicePtr address, std::size_t size, int device) noexcept {
   const cuda::AccessDescription access{on_device(device), cuda::access_read_write};
   return driver.mem_set_access(address, size, &access, 1);
 }
 
 }  // namespace
 
-int PeerMemory::make(int owner, std::size_t bytes) noexcept {
+cuda::Result PeerMemory::make(int owner, std::size_t bytes) noexcept {
   const CudaApi* const driver = gpu::driver();
   if (driver == nullptr || driver->mem_get_granularity == nullptr || driver->mem_create == nullptr ||
       driver->mem_reserve == nullptr || driver->mem_map == nullptr || driver->mem_set_access == nullptr ||
@@ -27,7 +27,7 @@ int PeerMemory::make(int owner, std::size_t bytes) noexcept {
   wanted.type = cuda::allocation_pinned;
   wanted.location = on_device(owner);
   std::size_t step = 0;
-  int result = driver->mem_get_granularity(&step, &wanted, cuda::granularity_minimum);
+  cuda::Result result = driver->mem_get_granularity(&step, &wanted, cuda::granularity_minimum);
   if (result != cuda::success) return result;
   const std::size_t size = step == 0 ? bytes : (bytes + step - 1) / step * step;
   unsigned long long memory = 0;
@@ -51,10 +51,10 @@ int PeerMemory::make(int owner, std::size_t bytes) noexcept {
   return cuda::success;
 }
 
-int PeerMemory::let_in(int reader) noexcept {
+cuda::Result PeerMemory::let_in(int reader) noexcept {
   const std::uint64_t bit = std::uint64_t{1} << static_cast<unsigned>(reader);
   if ((readers_ & bit) != 0) return cuda::success;
-  const int result = let(*gpu::driver(), address_, size_, reader);
+  const cuda::Result result = let(*gpu::driver(), address_, size_, reader);
   if (result == cuda::success) readers_ |= bit;
   return result;
 }

@@ -17,9 +17,9 @@ class PeerMemory {
   PeerMemory& operator=(const PeerMemory&) = delete;
 
   // On the device of this ordinal. success, or why not; then nothing is to be undone.
-  int make(int owner, std::size_t bytes) noexcept;
+  cuda::Result make(int owner, std::size_t bytes) noexcept;
   // From now on device `reader` reads it. A device that was let in before is not asked for again.
-  int let_in(int reader) noexcept;
+  cuda::Result let_in(int reader) noexcept;
 
   bool is_there() const noexcept { return size_ != 0; }
   cuda::DevicePtr address() const noexcept { return address_; }
@@ -40,11 +40,11 @@ class ContextScope {
   ~ContextScope();
   ContextScope(const ContextScope&) = delete;
   ContextScope& operator=(const ContextScope&) = delete;
-  int status() const noexcept { return status_; }
+  cuda::Result status() const noexcept { return status_; }
 
  private:
   const CudaApi* driver_;
-  int status_;
+  cuda::Result status_;
 };
 
 }  // namespace sluice::gpu

@@ -40,9 +40,9 @@ class StreamPool {
  public:
   // One that no thread has, else a new one, else the one that fewest have. `wanted` tells all but the stream.
   template <typename Make>
-  int take(OwnStream wanted, OwnStream& own, const Make& make) {
+  cuda::Result take(OwnStream wanted, OwnStream& own, const Make& make) {
     if (may_make(wanted, own)) {
-      const int result = make(wanted.stream);
+      const cuda::Result result = make(wanted.stream);
       made(wanted);
       if (result != cuda::success) return result;
       own = wanted;
@@ -141,19 +141,19 @@ constinit base::ThreadEnd thread_end{[](void*) {
 }};
 
 // The calling thread's stream in the current context, made when there is none.
-int own_stream(const CudaApi& driver, cuda::Context context, unsigned long long id, cuda::Stream& stream) {
+cuda::Result own_stream(const CudaApi& driver, cuda::Context context, unsigned long long id, cuda::Stream& stream) {
   OwnStream& own = thread_stream.own;
   const bool urgent = thread_stream.urgent;
   if (!own.serves(context, id, urgent)) {
     thread_end.arm();
     give_stream_back();
     const auto make = [&](cuda::Stream& made) {
-      const int result =
+      const cuda::Result result =
           urgent ? make_urgent_stream(driver, made) : driver.stream_create(&made, cuda::stream_non_blocking);
       if (result != cuda::success) made = nullptr;
       return result;
     };
-    const int result = stream_pool().take({context, id, nullptr, urgent}, own, make);
+    const cuda::Result result = stream_pool().take({context, id, nullptr, urgent}, own, make);
     if (result != cuda::success) return result;
   }
   stream = own.stream;
@@ -163,14 +163,14 @@ int own_stream(const CudaApi& driver, cuda::Context context, unsigned long long 
 std::array<std::atomic<cuda::Context>, max_devices> retained{};
 
 // Memory that no context owns (VMM, pools) is worked on in its device's primary context, which is kept from then on.
-int primary_context(const CudaApi& driver, int ordinal, cuda::Context& context) {
+cuda::Result primary_context(const CudaApi& driver, int ordinal, cuda::Context& context) {
   if (ordinal < 0 || static_cast<std::size_t>(ordinal) >= max_devices) return cuda::error_invalid_device;
   auto& slot = retained[static_cast<std::size_t>(ordinal)];
   context = slot.load(std::memory_order_acquire);
   if (context != nullptr) return cuda::success;
   cuda::Device device = 0;
-  if (const int result = driver.device_get(&device, ordinal); result != cuda::success) return result;
-  if (const int result = driver.primary_retain(&context, device); result != cuda::success) return result;
+  if (const cuda::Result result = driver.device_get(&device, ordinal); result != cuda::success) return result;
+  if (const cuda::Result result = driver.primary_retain(&context, device); result != cuda::success) return result;
   cuda::Context none = nullptr;
   // Two threads may both have retained it: the count of the second is given back.
   if (!slot.compare_exchange_strong(none, context)) driver.primary_release(device);
@@ -178,8 +178,8 @@ int primary_context(const CudaApi& driver, int ordinal, cuda::Context& context) 
 }
 
 // The context to work in: the one that owns the memory, else the current one when it is on the right device.
-int choose_context(const CudaApi& driver, const facts::BufferFacts& memory, cuda::Context current,
-                   cuda::Context& context) {
+cuda::Result choose_context(const CudaApi& driver, const facts::BufferFacts& memory, cuda::Context current,
+                            cuda::Context& context) {
   context = static_cast<cuda::Context>(memory.context);
   if (context != nullptr) return cuda::success;
   cuda::Device device = -1;
@@ -258,51 +258,51 @@ bool Session::still_there(cuda::DevicePtr at) const noexcept {
          type != 0 && (owner == nullptr || owner == context_);
 }
 
-int Session::health(cuda::DevicePtr at) const noexcept {
+cuda::Result Session::health(cuda::DevicePtr at) const noexcept {
   if (!still_there(at)) return cuda::error_invalid_value;
-  const int result = driver_->stream_query(stream_);
+  const cuda::Result result = driver_->stream_query(stream_);
   return result == cuda::error_not_ready ? cuda::success : result;
 }
 
 // After a refusal, too, nothing of ours is in flight.
-int Session::begin_copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {
+cuda::Result Session::begin_copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {
   if (!still_there(to)) return cuda::error_invalid_value;
-  const int result = driver_->memcpy_htod_async(to, from.data(), from.size(), stream_);
+  const cuda::Result result = driver_->memcpy_htod_async(to, from.data(), from.size(), stream_);
   if (result != cuda::success) finish();
   return result;
 }
 
-int Session::begin_copy_from_device(std::span<std::byte> to, cuda::DevicePtr from, Asked memory) noexcept {
+cuda::Result Session::begin_copy_from_device(std::span<std::byte> to, cuda::DevicePtr from, Asked memory) noexcept {
   if (memory != Asked::just_now && !still_there(from)) return cuda::error_invalid_value;
-  const int result = driver_->memcpy_dtoh_async(to.data(), from, to.size(), stream_);
+  const cuda::Result result = driver_->memcpy_dtoh_async(to.data(), from, to.size(), stream_);
   if (result != cuda::success) finish();
   return result;
 }
 
-int Session::mark(cuda::DevicePtr word, std::uint32_t value) noexcept {
+cuda::Result Session::mark(cuda::DevicePtr word, std::uint32_t value) noexcept {
   if (driver_->stream_write_value_32 == nullptr) return cuda::error_not_supported;
   return driver_->stream_write_value_32(stream_, word, value, cuda::write_value_default);
 }
 
-int Session::finish() noexcept {
+cuda::Result Session::finish() noexcept {
   return driver_->stream_synchronize(stream_);
 }
 
-int Session::copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {
-  const int begun = begin_copy_to_device(to, from);
+cuda::Result Session::copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {
+  const cuda::Result begun = begin_copy_to_device(to, from);
   return begun == cuda::success ? finish() : begun;
 }
 
-int Session::copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept {
-  const int begun = begin_copy_from_device(to, from);
+cuda::Result Session::copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept {
+  const cuda::Result begun = begin_copy_from_device(to, from);
   return begun == cuda::success ? finish() : begun;
 }
 
-int Session::copy_to_device_plainly(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {
+cuda::Result Session::copy_to_device_plainly(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {
   return driver_->memcpy_htod(to, from.data(), from.size());
 }
 
-int Session::copy_from_device_plainly(std::span<std::byte> to, cuda::DevicePtr from) noexcept {
+cuda::Result Session::copy_from_device_plainly(std::span<std::byte> to, cuda::DevicePtr from) noexcept {
   return driver_->memcpy_dtoh(to.data(), from, to.size());
 }
 
@@ -318,11 +318,11 @@ void streams_after_fork() noexcept {
   stream_pool().after_fork();
 }
 
-int wait_for_stream(cuda::Stream stream) noexcept {
+cuda::Result wait_for_stream(cuda::Stream stream) noexcept {
   const CudaApi* const driver = gpu::driver();
   if (driver == nullptr) return cuda::error_not_initialized;
   int capturing = cuda::capture_none;
-  const int asked = driver->stream_is_capturing(stream, &capturing);
+  const cuda::Result asked = driver->stream_is_capturing(stream, &capturing);
   // Asked about the legacy stream while another one is captured, the driver answers with one of capture's errors.
   const bool capture_error =
       asked >= cuda::error_stream_capture_unsupported && asked <= cuda::error_stream_capture_wrong_thread;

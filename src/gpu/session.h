@@ -41,7 +41,7 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   // success, or why nothing can be copied.
-  int status() const noexcept { return status_; }
+  cuda::Result status() const noexcept { return status_; }
 
   // The thread had no stream in that context yet.
   bool took_long() const noexcept { return took_long_; }
@@ -51,23 +51,24 @@ class Session {
   unsigned long long context_id() const noexcept { return context_id_; }
 
   // Both return when the bytes are in place.
-  int copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
-  int copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept;
+  cuda::Result copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
+  cuda::Result copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept;
   // The same in two steps, for a caller that has a better way to wait than the driver's: a word that the device writes
   // behind the copies so far. finish() waits for all of them; where nothing has begun there is nothing to wait for.
-  int begin_copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
-  int begin_copy_from_device(std::span<std::byte> to, cuda::DevicePtr from, Asked memory = Asked::a_while_ago) noexcept;
-  int mark(cuda::DevicePtr word, std::uint32_t value) noexcept;
-  int finish() noexcept;
+  cuda::Result begin_copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
+  cuda::Result begin_copy_from_device(std::span<std::byte> to, cuda::DevicePtr from,
+                                      Asked memory = Asked::a_while_ago) noexcept;
+  cuda::Result mark(cuda::DevicePtr word, std::uint32_t value) noexcept;
+  cuda::Result finish() noexcept;
   // The same by the driver's plainest call, on pageable memory.
-  int copy_to_device_plainly(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
-  int copy_from_device_plainly(std::span<std::byte> to, cuda::DevicePtr from) noexcept;
+  cuda::Result copy_to_device_plainly(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
+  cuda::Result copy_from_device_plainly(std::span<std::byte> to, cuda::DevicePtr from) noexcept;
 
   // Just now, the driver still knows memory of this context there. The copies above ask by themselves, unless told that
   // this has just been done.
   bool still_there(cuda::DevicePtr at) const noexcept;
   // For long waits for a kernel that writes there: has the device, or the memory, died on us? success: neither.
-  int health(cuda::DevicePtr at) const noexcept;
+  cuda::Result health(cuda::DevicePtr at) const noexcept;
 
  private:
   const CudaApi* driver_;
@@ -78,7 +79,7 @@ class Session {
   bool mode_changed_ = false;
   bool pushed_ = false;
   bool took_long_ = false;
-  int status_ = cuda::success;
+  cuda::Result status_ = cuda::success;
 };
 
 // A context has no more than so many streams for its threads, and as many urgent ones; threads beyond that share them.

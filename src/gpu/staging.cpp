@@ -21,7 +21,8 @@ constexpr unsigned ushers_warp = 32;
 
 }  // namespace
 
-int Staging::attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept {
+cuda::Result Staging::attach(cuda::Context context, unsigned long long context_id,
+                             std::span<std::byte> memory) noexcept {
   const CudaApi* const driver = gpu::driver();
   if (driver == nullptr) return cuda::error_not_initialized;
   if (driver->stream_write_value_32 == nullptr || driver->mem_host_get_device_pointer == nullptr ||
@@ -31,7 +32,7 @@ int Staging::attach(cuda::Context context, unsigned long long context_id, std::s
   // What a staging buffer had in a context that is gone went with it; the registration may have survived.
   if (driver_ != nullptr) driver->mem_host_unregister(memory.data());
   *this = {};
-  int result = driver->mem_host_register(memory.data(), memory.size(), cuda::host_register_portable);
+  cuda::Result result = driver->mem_host_register(memory.data(), memory.size(), cuda::host_register_portable);
   if (result != cuda::success) return result;
   driver_ = driver;
   memory_ = memory;
@@ -59,15 +60,15 @@ int Staging::attach(cuda::Context context, unsigned long long context_id, std::s
   return cuda::success;
 }
 
-int Staging::copy_urgently(bool urgently) noexcept {
+cuda::Result Staging::copy_urgently(bool urgently) noexcept {
   if (urgently && urgent_ == nullptr) {
-    if (const int result = make_urgent_stream(*driver_, urgent_); result != cuda::success) return result;
+    if (const cuda::Result result = make_urgent_stream(*driver_, urgent_); result != cuda::success) return result;
   }
   copies_ = urgently ? urgent_ : usual_;
   return cuda::success;
 }
 
-int Staging::launch(const Gather& gather) noexcept {
+cuda::Result Staging::launch(const Gather& gather) noexcept {
   observe::PhaseProbe phase(SLUICE_TRACE_LAUNCH);
   cuda::DevicePtr slots = seen_by_device(gather.slots);
   cuda::DevicePtr target = gather.target;
@@ -86,7 +87,7 @@ int Staging::launch(const Gather& gather) noexcept {
                                            nullptr));
 }
 
-int Staging::launch(const Scatter& scatter) noexcept {
+cuda::Result Staging::launch(const Scatter& scatter) noexcept {
   observe::PhaseProbe phase(SLUICE_TRACE_LAUNCH);
   cuda::DevicePtr slots = seen_by_device(scatter.slots);
   cuda::DevicePtr targets = seen_by_device(scatter.targets);
@@ -119,7 +120,7 @@ struct Staging::Copies {
   std::array<std::size_t, most> sizes;
 };
 
-int Staging::copy_many(Copies& copies, std::size_t count) noexcept {
+cuda::Result Staging::copy_many(Copies& copies, std::size_t count) noexcept {
   const observe::PhaseProbe phase(SLUICE_TRACE_COPY);
   cuda::CopyAttributes attributes{};
   attributes.source_access = cuda::source_in_stream_order;
@@ -133,9 +134,9 @@ int Staging::copy_many(Copies& copies, std::size_t count) noexcept {
                                      &first, 1, &failed, copies_);
 }
 
-int Staging::copy_to_device(std::span<const Copy> copies) noexcept {
+cuda::Result Staging::copy_to_device(std::span<const Copy> copies) noexcept {
   if (copies.size() < 2 || copies.size() > Copies::most || !can_copy_many()) {
-    int result = cuda::success;
+    cuda::Result result = cuda::success;
     for (const Copy& copy : copies) {
       if (result == cuda::success) result = copy_to_device(copy.to, {copy.from, copy.size});
     }
@@ -150,9 +151,9 @@ int Staging::copy_to_device(std::span<const Copy> copies) noexcept {
   return copy_many(all, copies.size());
 }
 
-int Staging::copy_from_device(std::span<const CopyBack> copies) noexcept {
+cuda::Result Staging::copy_from_device(std::span<const CopyBack> copies) noexcept {
   if (copies.size() < 2 || copies.size() > Copies::most || !can_copy_many()) {
-    int result = cuda::success;
+    cuda::Result result = cuda::success;
     for (const CopyBack& copy : copies) {
       if (result == cuda::success) result = copy_from_device({copy.to, copy.size}, copy.from);
     }
@@ -167,36 +168,36 @@ int Staging::copy_from_device(std::span<const CopyBack> copies) noexcept {
   return copy_many(all, copies.size());
 }
 
-int Staging::copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {
+cuda::Result Staging::copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {
   observe::PhaseProbe phase(SLUICE_TRACE_COPY, from.size());
   return phase.ends(driver_->memcpy_htod_async(to, from.data(), from.size(), copies_));
 }
 
-int Staging::copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept {
+cuda::Result Staging::copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept {
   observe::PhaseProbe phase(SLUICE_TRACE_COPY, to.size());
   return phase.ends(driver_->memcpy_dtoh_async(to.data(), from, to.size(), copies_));
 }
 
-int Staging::copy_on_device(cuda::DevicePtr to, cuda::DevicePtr from, std::size_t size) noexcept {
+cuda::Result Staging::copy_on_device(cuda::DevicePtr to, cuda::DevicePtr from, std::size_t size) noexcept {
   if (driver_->memcpy_dtod_async == nullptr) return cuda::error_not_supported;
   observe::PhaseProbe phase(SLUICE_TRACE_COPY, size);
   return phase.ends(driver_->memcpy_dtod_async(to, from, size, copies_));
 }
 
-int Staging::mark(const std::uint32_t* word, std::uint32_t value) noexcept {
+cuda::Result Staging::mark(const std::uint32_t* word, std::uint32_t value) noexcept {
   return driver_->stream_write_value_32(copies_, seen_by_device(word), value, cuda::write_value_default);
 }
 
-int Staging::health() const noexcept {
+cuda::Result Staging::health() const noexcept {
   for (const cuda::Stream stream : {usual_, urgent_, kernels_}) {
     if (stream == nullptr) continue;
-    const int result = driver_->stream_query(stream);
+    const cuda::Result result = driver_->stream_query(stream);
     if (result != cuda::success && result != cuda::error_not_ready) return result;
   }
   return cuda::success;
 }
 
-int Staging::finish_copies() noexcept {
+cuda::Result Staging::finish_copies() noexcept {
   return driver_->stream_synchronize(copies_);
 }
 

@@ -66,9 +66,9 @@ struct CopyBack {
 class Staging {
  public:
   // Pins `memory`, which begins with 64 bytes of zeros. Answers why not; then nothing is to be undone.
-  int attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept;
+  cuda::Result attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept;
   // Copies that come go by the urgent stream, or by the usual one again. When nothing is on its way. Answers why not.
-  int copy_urgently(bool urgently) noexcept;
+  cuda::Result copy_urgently(bool urgently) noexcept;
   bool serves(cuda::Context context, unsigned long long context_id) const noexcept {
     return context_ == context && context_id_ == context_id;
   }
@@ -79,30 +79,30 @@ class Staging {
   Kernels& kernels() const noexcept { return *kernels_there_; }
   // Not before it is loaded.
   bool can_gather() const noexcept { return kernels_there_->gather.load(std::memory_order_acquire) != nullptr; }
-  int launch(const Gather& gather) noexcept;
+  cuda::Result launch(const Gather& gather) noexcept;
   bool can_scatter() const noexcept { return kernels_there_->scatter.load(std::memory_order_acquire) != nullptr; }
-  int launch(const Scatter& scatter) noexcept;
+  cuda::Result launch(const Scatter& scatter) noexcept;
 
   // In the order of the calls, on streams of their own. Source or target lies in the buffer's memory.
-  int copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
+  cuda::Result copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept;
   // At most 64 copies; by one call of the driver where it has one for that.
-  int copy_to_device(std::span<const Copy> copies) noexcept;
+  cuda::Result copy_to_device(std::span<const Copy> copies) noexcept;
   bool can_copy_many() const noexcept;
-  int copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept;
-  int copy_from_device(std::span<const CopyBack> copies) noexcept;  // at most 64, as above
+  cuda::Result copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept;
+  cuda::Result copy_from_device(std::span<const CopyBack> copies) noexcept;  // at most 64, as above
   // Between two places that the context's device reaches, neither of them in the buffer.
-  int copy_on_device(cuda::DevicePtr to, cuda::DevicePtr from, std::size_t size) noexcept;
+  cuda::Result copy_on_device(cuda::DevicePtr to, cuda::DevicePtr from, std::size_t size) noexcept;
   // When all copies so far are in place, `value` appears in `word`.
-  int mark(const std::uint32_t* word, std::uint32_t value) noexcept;
+  cuda::Result mark(const std::uint32_t* word, std::uint32_t value) noexcept;
 
   // For long waits: has the device died on us? success: still at work, or at rest.
-  int health() const noexcept;
+  cuda::Result health() const noexcept;
   // Waits until nothing of ours touches memory any more, except for launches that have been revoked.
-  int finish_copies() noexcept;
+  cuda::Result finish_copies() noexcept;
 
  private:
   struct Copies;
-  int copy_many(Copies& copies, std::size_t count) noexcept;
+  cuda::Result copy_many(Copies& copies, std::size_t count) noexcept;
   cuda::DevicePtr seen_by_device(const void* address) const noexcept {
     return device_base_ + static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - memory_.data());
   }

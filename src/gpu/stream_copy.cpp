@@ -11,7 +11,7 @@ namespace {
 constexpr unsigned stream_copy_threads = 512;
 
 // Behind these, CUDA says, nothing runs in the context any more.
-bool ends_contexts(int result) noexcept {
+bool ends_contexts(cuda::Result result) noexcept {
   constexpr std::array ends{cuda::error_deinitialized,
                             cuda::error_uncorrectable_memory,
                             cuda::error_contained,
@@ -34,7 +34,8 @@ bool ends_contexts(int result) noexcept {
 
 }  // namespace
 
-int StreamCopy::attach(cuda::Context context, unsigned long long context_id, const StreamCopyMemory& memory) noexcept {
+cuda::Result StreamCopy::attach(cuda::Context context, unsigned long long context_id,
+                                const StreamCopyMemory& memory) noexcept {
   const CudaApi* const driver = gpu::driver();
   if (driver == nullptr) return cuda::error_not_initialized;
   if (driver->mem_host_get_device_pointer == nullptr || driver->mem_alloc == nullptr ||
@@ -46,7 +47,7 @@ int StreamCopy::attach(cuda::Context context, unsigned long long context_id, con
   *this = {};
   driver_ = driver;
   memory_ = memory;
-  int result = pin(memory.all_words(), device_words_);
+  cuda::Result result = pin(memory.all_words(), device_words_);
   if (result == cuda::success) result = pin(memory.all_staging(), device_staging_);
   if (result == cuda::success) result = prepare();
   if (result == cuda::success) {
@@ -69,8 +70,8 @@ void StreamCopy::undo() noexcept {
   *this = {};
 }
 
-int StreamCopy::pin(std::span<std::byte> memory, cuda::DevicePtr& seen) const noexcept {
-  int result = driver_->mem_host_register(memory.data(), memory.size(), cuda::host_register_portable);
+cuda::Result StreamCopy::pin(std::span<std::byte> memory, cuda::DevicePtr& seen) const noexcept {
+  cuda::Result result = driver_->mem_host_register(memory.data(), memory.size(), cuda::host_register_portable);
   if (result != cuda::success) return result;
   result = driver_->mem_host_get_device_pointer(&seen, memory.data(), 0);
   if (result != cuda::success) driver_->mem_host_unregister(memory.data());
@@ -82,14 +83,14 @@ void StreamCopy::unpin() const noexcept {
   if (device_staging_ != 0) driver_->mem_host_unregister(memory_.staging);
 }
 
-int StreamCopy::prepare() noexcept {
+cuda::Result StreamCopy::prepare() noexcept {
   words().first_counters = {};
   words().first_counters[at_draws] = first_stream_copy;
   words().first_counters[at_first] = first_stream_copy;
   words().first_counters[at_posted] = first_stream_copy;
   words().begun = words().left = first_stream_copy - 1;
   words().commit = committed_launch(first_stream_copy) - 1;
-  int result = driver_->ctx_get_device(&device_);
+  cuda::Result result = driver_->ctx_get_device(&device_);
   if (result == cuda::success) result = make_urgent_stream(*driver_, fallback_stream_);
   if (result == cuda::success) result = driver_->mem_alloc(&counters_, sizeof words().first_counters);
   if (result == cuda::success) {
@@ -99,28 +100,28 @@ int StreamCopy::prepare() noexcept {
   return result == cuda::success ? driver_->stream_synchronize(fallback_stream_) : result;
 }
 
-int StreamCopy::ring_and_wait(cuda::Stream stream, std::uint32_t value) const noexcept {
+cuda::Result StreamCopy::ring_and_wait(cuda::Stream stream, std::uint32_t value) const noexcept {
   if (driver_->stream_batch_mem_op != nullptr) {
     std::array<cuda::BatchMemoryOperation, 2> both{
         {{cuda::batch_write_value_32, seen_by_device(&words().doorbell), value, cuda::write_value_default, 0, 0},
          {cuda::batch_wait_value_32, seen_by_device(&words().gate), value, cuda::wait_value_geq, 0, 0}}};
     return driver_->stream_batch_mem_op(stream, both.size(), both.data(), 0);
   }
-  const int result = ring_doorbell(stream, value);
+  const cuda::Result result = ring_doorbell(stream, value);
   return result == cuda::success ? wait_at_gate(stream, value) : result;
 }
 
-int StreamCopy::ring_doorbell(cuda::Stream stream, std::uint32_t value) const noexcept {
+cuda::Result StreamCopy::ring_doorbell(cuda::Stream stream, std::uint32_t value) const noexcept {
   if (driver_->stream_write_value_32 == nullptr) return cuda::error_not_supported;
   return driver_->stream_write_value_32(stream, seen_by_device(&words().doorbell), value, cuda::write_value_default);
 }
 
-int StreamCopy::write_gate(cuda::Stream stream, std::uint32_t value) const noexcept {
+cuda::Result StreamCopy::write_gate(cuda::Stream stream, std::uint32_t value) const noexcept {
   if (driver_->stream_write_value_32 == nullptr) return cuda::error_not_supported;
   return driver_->stream_write_value_32(stream, seen_by_device(&words().gate), value, cuda::write_value_default);
 }
 
-int StreamCopy::wait_at_gate(cuda::Stream stream, std::uint32_t value) const noexcept {
+cuda::Result StreamCopy::wait_at_gate(cuda::Stream stream, std::uint32_t value) const noexcept {
   if (driver_->stream_wait_value_32 == nullptr) return cuda::error_not_supported;
   return driver_->stream_wait_value_32(stream, seen_by_device(&words().gate), value, cuda::wait_value_geq);
 }
@@ -129,7 +130,7 @@ bool StreamCopy::has_kernel() const noexcept {
   return kernels_->stream_copy.load(std::memory_order_acquire) != nullptr;
 }
 
-int StreamCopy::launch(cuda::Stream stream, unsigned blocks) const noexcept {
+cuda::Result StreamCopy::launch(cuda::Stream stream, unsigned blocks) const noexcept {
   StreamCopyWords& shared = words();
   cuda::DevicePtr ring = device_staging_;
   cuda::DevicePtr commands = seen_by_device(shared.commands.data());
@@ -144,23 +145,24 @@ int StreamCopy::launch(cuda::Stream stream, unsigned blocks) const noexcept {
                                 stream_copy_threads, 1, 1, 0, stream, arguments.data(), nullptr);
 }
 
-int StreamCopy::copy_to_host(cuda::Stream stream, std::span<std::byte> to, cuda::DevicePtr from) const noexcept {
+cuda::Result StreamCopy::copy_to_host(cuda::Stream stream, std::span<std::byte> to,
+                                      cuda::DevicePtr from) const noexcept {
   return driver_->memcpy_dtoh_async(to.data(), from, to.size(), stream);
 }
 
-int StreamCopy::fallback_to_device(cuda::DevicePtr to, std::span<const std::byte> from) const noexcept {
-  const int result = driver_->memcpy_htod_async(to, from.data(), from.size(), fallback_stream_);
-  const int waited = driver_->stream_synchronize(fallback_stream_);
+cuda::Result StreamCopy::fallback_to_device(cuda::DevicePtr to, std::span<const std::byte> from) const noexcept {
+  const cuda::Result result = driver_->memcpy_htod_async(to, from.data(), from.size(), fallback_stream_);
+  const cuda::Result waited = driver_->stream_synchronize(fallback_stream_);
   return result != cuda::success ? result : waited;
 }
 
-int StreamCopy::fallback_from_device(std::span<std::byte> to, cuda::DevicePtr from) const noexcept {
-  const int result = driver_->memcpy_dtoh_async(to.data(), from, to.size(), fallback_stream_);
-  const int waited = driver_->stream_synchronize(fallback_stream_);
+cuda::Result StreamCopy::fallback_from_device(std::span<std::byte> to, cuda::DevicePtr from) const noexcept {
+  const cuda::Result result = driver_->memcpy_dtoh_async(to.data(), from, to.size(), fallback_stream_);
+  const cuda::Result waited = driver_->stream_synchronize(fallback_stream_);
   return result != cuda::success ? result : waited;
 }
 
-int StreamCopy::await_driver() const noexcept {
+cuda::Result StreamCopy::await_driver() const noexcept {
   const auto unused = counters_ + sizeof words().first_counters - sizeof(std::uint32_t);
   return driver_->memcpy_htod_async(unused, &words().first_counters.back(), sizeof(std::uint32_t), fallback_stream_);
 }
@@ -172,15 +174,15 @@ Health StreamCopy::health() const noexcept {
   cuda::Context owner = nullptr;
   std::array<int, 2> attributes{cuda::pointer_attribute_memory_type, cuda::pointer_attribute_context};
   std::array<void*, 2> values{&type, &owner};
-  const int known = driver_->pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(),
-                                                    values.data(), counters_);
+  const cuda::Result known = driver_->pointer_get_attributes(static_cast<unsigned>(attributes.size()),
+                                                             attributes.data(), values.data(), counters_);
   if (known != cuda::success) return {known, known == cuda::error_invalid_value || ends_contexts(known)};
   if (type == 0 || owner != context_) return {cuda::error_context_is_destroyed, true};
   // A primary context that was reset has the handle of the one before it, and soon its addresses.
   unsigned long long id = 0;
   const bool told = driver_->ctx_get_id != nullptr && driver_->ctx_get_id(owner, &id) == cuda::success;
   if (told && id != context_id_) return {cuda::error_context_is_destroyed, true};
-  const int result = driver_->stream_query(fallback_stream_);
+  const cuda::Result result = driver_->stream_query(fallback_stream_);
   if (result == cuda::error_not_ready) return {};
   return {result, result == cuda::error_invalid_handle || ends_contexts(result)};
 }

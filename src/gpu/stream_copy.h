@@ -64,7 +64,7 @@ constexpr bool has_reached(std::uint32_t word, std::uint32_t number) noexcept {
 // What a driver says of a context. An answer that does not end contexts leaves open how it is: its streams may get
 // everywhere all the same.
 struct Health {
-  int result = cuda::success;
+  cuda::Result result = cuda::success;
   bool is_gone = false;  // none of its streams will get anywhere any more
 
   bool is_good() const noexcept { return result == cuda::success; }
@@ -75,7 +75,7 @@ struct Health {
 class StreamCopy {
  public:
   // Pins the memory. Answers why not; then nothing is to be undone.
-  int attach(cuda::Context context, unsigned long long context_id, const StreamCopyMemory& memory) noexcept;
+  cuda::Result attach(cuda::Context context, unsigned long long context_id, const StreamCopyMemory& memory) noexcept;
   bool is_attached() const noexcept { return driver_ != nullptr; }
   bool serves(cuda::Context context, unsigned long long id) const noexcept {
     return context_ == context && context_id_ == id;
@@ -84,23 +84,23 @@ class StreamCopy {
   int device() const noexcept { return device_; }
 
   // Into the program's stream: both at once, and one by one.
-  int ring_and_wait(cuda::Stream stream, std::uint32_t value) const noexcept;
-  int ring_doorbell(cuda::Stream stream, std::uint32_t value) const noexcept;
-  int write_gate(cuda::Stream stream, std::uint32_t value) const noexcept;
+  cuda::Result ring_and_wait(cuda::Stream stream, std::uint32_t value) const noexcept;
+  cuda::Result ring_doorbell(cuda::Stream stream, std::uint32_t value) const noexcept;
+  cuda::Result write_gate(cuda::Stream stream, std::uint32_t value) const noexcept;
   // Waits until the gate's word has the value, or is beyond it (cyclic).
-  int wait_at_gate(cuda::Stream stream, std::uint32_t value) const noexcept;
+  cuda::Result wait_at_gate(cuda::Stream stream, std::uint32_t value) const noexcept;
   // No where the driver or the device will not have it, or has it not yet.
   bool has_kernel() const noexcept;
-  int launch(cuda::Stream stream, unsigned blocks) const noexcept;
-  int copy_to_host(cuda::Stream stream, std::span<std::byte> to, cuda::DevicePtr from) const noexcept;
+  cuda::Result launch(cuda::Stream stream, unsigned blocks) const noexcept;
+  cuda::Result copy_to_host(cuda::Stream stream, std::span<std::byte> to, cuda::DevicePtr from) const noexcept;
 
   // By the copy engine, on a stream of our own that comes before those that wait: when the kernel could not begin.
   // Return when the bytes are in place.
-  int fallback_to_device(cuda::DevicePtr to, std::span<const std::byte> from) const noexcept;
-  int fallback_from_device(std::span<std::byte> to, cuda::DevicePtr from) const noexcept;
+  cuda::Result fallback_to_device(cuda::DevicePtr to, std::span<const std::byte> from) const noexcept;
+  cuda::Result fallback_from_device(std::span<std::byte> to, cuda::DevicePtr from) const noexcept;
   // Returns when the driver takes copies: while it frees memory or loads code, it takes none before all streams of the
   // context have come to rest. Does nothing else.
-  int await_driver() const noexcept;
+  cuda::Result await_driver() const noexcept;
 
   // For long waits: has the context died on us? May be asked without a context.
   Health health() const noexcept;
@@ -110,9 +110,9 @@ class StreamCopy {
     return device_words_ + static_cast<std::uint64_t>(static_cast<const std::byte*>(word) - memory_.words);
   }
   StreamCopyWords& words() const noexcept { return *reinterpret_cast<StreamCopyWords*>(memory_.words); }
-  int pin(std::span<std::byte> memory, cuda::DevicePtr& seen) const noexcept;
+  cuda::Result pin(std::span<std::byte> memory, cuda::DevicePtr& seen) const noexcept;
   void unpin() const noexcept;
-  int prepare() noexcept;
+  cuda::Result prepare() noexcept;
   void undo() noexcept;
 
   const CudaApi* driver_ = nullptr;

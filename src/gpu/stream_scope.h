@@ -17,7 +17,7 @@ class StreamScope {
   StreamScope(const StreamScope&) = delete;
   StreamScope& operator=(const StreamScope&) = delete;
 
-  int status() const noexcept { return status_; }
+  cuda::Result status() const noexcept { return status_; }
   cuda::Context context() const noexcept { return context_; }
   unsigned long long context_id() const noexcept { return context_id_; }
 
@@ -30,7 +30,7 @@ class StreamScope {
   int capture_mode_ = cuda::capture_relaxed;
   bool mode_changed_ = false;
   bool pushed_ = false;
-  int status_ = cuda::success;
+  cuda::Result status_ = cuda::success;
 };
 
 }  // namespace sluice::gpu

@@ -166,13 +166,13 @@ class Device {
       refusal = "this driver has no virtual memory management";
       return {};
     }
-    if (const int result = driver.mem_retain_handle(&allocation, reinterpret_cast<void*>(address));
+    if (const cuda::Result result = driver.mem_retain_handle(&allocation, reinterpret_cast<void*>(address));
         result != cuda::success) {
       refusal = "finding the allocation's handle (it was not made by cuMemCreate): " + error_name(result);
       return {};
     }
     int fd = -1;
-    const int result = driver.mem_export(&fd, allocation, posix_descriptor, 0);
+    const cuda::Result result = driver.mem_export(&fd, allocation, posix_descriptor, 0);
     driver.mem_release(allocation);
     if (result == cuda::success) return UniqueFd(fd);
     refusal = "exporting the allocation (it was not made to be exported as a descriptor): " + error_name(result);
@@ -220,7 +220,7 @@ std::optional<Scratch> make_exportable(int device, std::string& refusal) {
   properties.handle_types = posix_descriptor;
   properties.location = {cuda::location_device, device};
   cuda::AllocationHandle allocation = 0;
-  int result = driver.mem_create(&allocation, creation_unit, &properties, 0);
+  cuda::Result result = driver.mem_create(&allocation, creation_unit, &properties, 0);
   cuda::DevicePtr address = 0;
   if (result == cuda::success) {
     result = driver.mem_reserve(&address, creation_unit, creation_unit, 0, 0);

@@ -19,7 +19,7 @@ namespace {
 using workers::ActiveCount;
 using workers::active_counts::bounce_copies;
 
-Outcome answer(int result, std::size_t size) noexcept {
+Outcome answer(cuda::Result result, std::size_t size) noexcept {
   return result == cuda::success ? Outcome::bytes(size) : gpu::as_outcome(result);
 }
 
@@ -37,7 +37,7 @@ BounceCopier::BounceCopier(const facts::BufferFacts& memory, CopyMode copy_mode,
 // Waits for the copy. A word that the device writes is seen sooner than the driver says so: 6.9 us in place of 7.7 for
 // 4 KiB on an H200. Not where several threads copy: the driver takes so long to put these writes into several streams
 // that four threads have 4 KiB after 16.9 us in place of 9.6, eight after 24.5 in place of 15.4.
-int BounceCopier::end(int begun, std::uint64_t address, staging::OverlapWork& overlap) noexcept {
+cuda::Result BounceCopier::end(cuda::Result begun, std::uint64_t address, staging::OverlapWork& overlap) noexcept {
   if (begun != cuda::success) return begun;
   if (bounce_copies.now() > 1) return session_->finish();
   const auto mark = buffer_.next_mark(*session_);
@@ -47,7 +47,7 @@ int BounceCopier::end(int begun, std::uint64_t address, staging::OverlapWork& ov
     if (overlap.step()) continue;
     backoff.wait();
     if (!backoff.long_since()) continue;
-    if (const int health = session_->health(address); health != cuda::success) return health;
+    if (const cuda::Result health = session_->health(address); health != cuda::success) return health;
   }
   return cuda::success;
 }

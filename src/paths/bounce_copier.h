@@ -28,7 +28,7 @@ class BounceCopier {
   base::Outcome from_memory(std::span<std::byte> to, std::uint64_t address, staging::OverlapWork overlap = {}) noexcept;
 
  private:
-  int end(int begun, std::uint64_t address, staging::OverlapWork& overlap) noexcept;
+  cuda::Result end(cuda::Result begun, std::uint64_t address, staging::OverlapWork& overlap) noexcept;
 
   CopyMode copy_mode_;
   staging::BounceBuffer& buffer_;

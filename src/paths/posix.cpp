@@ -230,7 +230,7 @@ class ByCpu {
     if (read.error() == EINVAL) return std::nullopt;
     if (!read.ok() || read.count() == 0) return read;
     const staging::OverlapWork overlap = prefetch_of_next_range(piece, next_range);
-    const int result = delivery.by_resident(piece.address, read.count(), overlap);
+    const cuda::Result result = delivery.by_resident(piece.address, read.count(), overlap);
     return result == cuda::success ? read : gpu::as_outcome(result);
   }
 

@@ -35,8 +35,9 @@ class FrontTask final : public stream::StreamTask {
   const std::size_t first_;
 };
 
-[[noreturn]] void refuse(int result) {
-  throw Failure(CU_FILE_CUDA_DRIVER_ERROR, "the stream cannot be used: " + gpu::error_name(result), result);
+[[noreturn]] void refuse(cuda::Result result) {
+  throw Failure(CU_FILE_CUDA_DRIVER_ERROR, "the stream cannot be used: " + gpu::error_name(result),
+                cuda::number_of(result));
 }
 
 [[noreturn]] void refuse_async(const char* why) {
@@ -44,14 +45,14 @@ class FrontTask final : public stream::StreamTask {
 }
 
 // A gate is in pinned memory.
-[[noreturn]] void refuse_gate(int result) {
+[[noreturn]] void refuse_gate(cuda::Result result) {
   if (result != cuda::error_out_of_memory) refuse_async("the device can have no gate for the stream");
   throw Failure(CU_FILE_NOMEM_ERROR, "there is no memory for a gate of the stream");
 }
 
 void require_no_capture(const gpu::CudaApi& driver, cuda::Stream stream) {
   int capturing = cuda::capture_none;
-  const int asked = driver.stream_is_capturing(stream, &capturing);
+  const cuda::Result asked = driver.stream_is_capturing(stream, &capturing);
   const bool another =
       asked >= cuda::error_stream_capture_unsupported && asked <= cuda::error_stream_capture_wrong_thread;
   if (another || (asked == cuda::success && capturing != cuda::capture_none)) {
@@ -77,7 +78,7 @@ void wait_in_stream(const std::shared_ptr<Front>& front, std::size_t first, cuda
   auto task = std::make_unique<FrontTask>(front, first);
   const auto [channel, refusal] = stream::StreamChannel::take_or_tell(scope.context(), scope.context_id());
   if (channel == nullptr) refuse_gate(refusal);
-  const int result = channel->submit(stream, *task);
+  const cuda::Result result = channel->submit(stream, *task);
   if (result == cuda::success) static_cast<void>(task.release());  // the channel has it
   channel->give_back();                                            // once the task is through
   if (result != cuda::success) refuse(result);

@@ -148,7 +148,7 @@ void Process::register_buffer(const void* base, std::size_t size, int flags) {
     throw Failure(CU_FILE_CUDA_DRIVER_ERROR,
                   "there is no memory at this address; memory of a device stays with the process that allocated it, a "
                   "child of fork cannot use it",
-                  cuda::error_not_initialized);
+                  cuda::number_of(cuda::error_not_initialized));
   }
   const bool is_whole = !on_device || (size <= most && gpu::contiguous_bytes(address, size) == size);
   // A reservation may be registered before all of it is mapped, and a range may go on into the allocation beside its

@@ -51,7 +51,7 @@ Exported export_range(const facts::BufferFacts& memory, std::uint64_t address, s
   const std::uint64_t end = (address + length + page - 1) / page * page;
   const gpu::Session session(memory);
   int descriptor = -1;
-  const int answer = driver->mem_handle_for_range(&descriptor, begin, end - begin, dma_buf_descriptor, 0);
+  const cuda::Result answer = driver->mem_handle_for_range(&descriptor, begin, end - begin, dma_buf_descriptor, 0);
   if (answer != cuda::success) {
     return {{}, 0, fmt::format("the driver's export of a dma-buf answers {}", gpu::error_name(answer))};
   }
@@ -132,7 +132,7 @@ Visibility visibility_of(const facts::BufferFacts& memory) noexcept {
                                                                               : Visibility::unknown;
 }
 
-int flush(const facts::BufferFacts& memory) noexcept {
+cuda::Result flush(const facts::BufferFacts& memory) noexcept {
   const gpu::CudaApi* const driver = gpu::driver();
   if (driver == nullptr || driver->flush_rdma_writes == nullptr) return cuda::error_not_supported;
   const gpu::Session session(memory);

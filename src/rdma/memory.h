@@ -7,6 +7,7 @@
 #include <string>
 
 #include "facts/buffer.h"
+#include "gpu/cuda_abi.h"
 #include "rdma/client.h"
 
 namespace sluice::rdma {
@@ -38,6 +39,6 @@ enum class Visibility : std::uint8_t {
 };
 Visibility visibility_of(const facts::BufferFacts& memory) noexcept;
 // 0, or what the driver answers.
-int flush(const facts::BufferFacts& memory) noexcept;
+cuda::Result flush(const facts::BufferFacts& memory) noexcept;
 
 }  // namespace sluice::rdma

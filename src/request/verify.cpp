@@ -32,8 +32,8 @@ Outcome fetch(const Request& request, const paths::Ends& ends, std::optional<gpu
   if (ends.device != nullptr && !facts::is_host(ends.memory.kind)) return ends.device->read_back(address, into);
   if (session) {
     // By a stream of our own: others may stand before what this is part of, in a stream of the program's.
-    const int opened = session->status();
-    const int result = opened == cuda::success ? session->copy_from_device(into, address) : opened;
+    const cuda::Result opened = session->status();
+    const cuda::Result result = opened == cuda::success ? session->copy_from_device(into, address) : opened;
     return result == cuda::success ? Outcome::bytes(into.size()) : gpu::as_outcome(result);
   }
   return transfer::copy_from_caller(into, address);

@@ -43,12 +43,12 @@ bool MailboxLease::can_post(cuda::DevicePtr to, std::size_t length) const noexce
   return in_one || gpu::contiguous_bytes(to, length) == length;
 }
 
-int MailboxLease::by_copy(cuda::DevicePtr to, std::size_t length) noexcept {
+cuda::Result MailboxLease::by_copy(cuda::DevicePtr to, std::size_t length) noexcept {
   observe::count_copy(observe::CopyCounter::bounce_buffer);
   return session_.copy_to_device(to, bytes(to, length));
 }
 
-int MailboxLease::by_resident(cuda::DevicePtr to, std::size_t length, OverlapWork overlap) noexcept {
+cuda::Result MailboxLease::by_resident(cuda::DevicePtr to, std::size_t length, OverlapWork overlap) noexcept {
   const observe::PhaseProbe phase(SLUICE_TRACE_COPY, length);
   if (!is_served_by_resident(to, length, overlap)) {
     box_->used = steady_clock::now();

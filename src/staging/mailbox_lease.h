@@ -42,8 +42,8 @@ class MailboxLease {
   // the file.
   //
   // By the resident kernel, which is launched for the second of two requests that follow each other soon.
-  int by_resident(cuda::DevicePtr to, std::size_t length, OverlapWork overlap) noexcept;
-  int by_copy(cuda::DevicePtr to, std::size_t length) noexcept;
+  cuda::Result by_resident(cuda::DevicePtr to, std::size_t length, OverlapWork overlap) noexcept;
+  cuda::Result by_copy(cuda::DevicePtr to, std::size_t length) noexcept;
 
  private:
   bool can_post(cuda::DevicePtr to, std::size_t length) const noexcept;

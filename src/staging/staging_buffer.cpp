@@ -313,12 +313,12 @@ workers::HelperTuner& StagingLease::tuner_for(std::uint64_t bytes) noexcept {
   return buffer_->tuners.for_requests_of(bytes);
 }
 
-int StagingLease::await_copied(std::uint32_t count, base::WaitMode waiting) const noexcept {
+cuda::Result StagingLease::await_copied(std::uint32_t count, base::WaitMode waiting) const noexcept {
   base::SpinBackoff backoff;
   while (base::load_acquire(words().copied) < count) {
     backoff.wait(waiting);
     if (!backoff.long_since()) continue;
-    if (const int result = device().health(); result != cuda::success) return result;
+    if (const cuda::Result result = device().health(); result != cuda::success) return result;
   }
   return cuda::success;
 }

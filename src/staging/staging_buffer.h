@@ -73,7 +73,7 @@ class StagingLease {
   // Of large requests that a kernel carries, and that are about as long.
   workers::HelperTuner& tuner_for(std::uint64_t bytes) noexcept;
   // Waits until StagingWords::copied has come to this. success, or what the device has died of meanwhile.
-  int await_copied(std::uint32_t count, base::WaitMode waiting = base::WaitMode::spin) const noexcept;
+  cuda::Result await_copied(std::uint32_t count, base::WaitMode waiting = base::WaitMode::spin) const noexcept;
   // The device has refused something: the staging buffer is not used again unless the device lives on.
   void condemn() noexcept;
   // The same, when copies may be on their way: these come to their end first.

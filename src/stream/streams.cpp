@@ -47,8 +47,8 @@ constexpr auto moment_to_become_idle = 50ms;
 
 constexpr std::uintptr_t per_thread_stream = 2;
 
-[[noreturn]] void refuse(int result, const char* what) {
-  throw Failure(CU_FILE_CUDA_DRIVER_ERROR, std::string(what) + gpu::error_name(result), result);
+[[noreturn]] void refuse(cuda::Result result, const char* what) {
+  throw Failure(CU_FILE_CUDA_DRIVER_ERROR, std::string(what) + gpu::error_name(result), cuda::number_of(result));
 }
 
 [[noreturn]] void refuse_capture(const char* why) {
@@ -58,7 +58,7 @@ constexpr std::uintptr_t per_thread_stream = 2;
 
 bool is_captured(cuda::Stream stream) {
   int capturing = cuda::capture_none;
-  const int asked = gpu::driver()->stream_is_capturing(stream, &capturing);
+  const cuda::Result asked = gpu::driver()->stream_is_capturing(stream, &capturing);
   // Asked about the legacy stream while another one is captured, the driver answers with one of capture's errors.
   if (asked >= cuda::error_stream_capture_unsupported && asked <= cuda::error_stream_capture_wrong_thread) {
     refuse_capture("or another stream is, which this one would have to wait for");
@@ -72,7 +72,7 @@ bool becomes_idle(cuda::Stream stream, std::chrono::milliseconds within) noexcep
   if (driver.stream_query == nullptr) return false;
   const auto end = std::chrono::steady_clock::now() + within;
   base::SpinBackoff backoff;
-  int state = driver.stream_query(stream);
+  cuda::Result state = driver.stream_query(stream);
   while (state == cuda::error_not_ready && std::chrono::steady_clock::now() < end) {
     backoff.wait();
     state = driver.stream_query(stream);
@@ -117,7 +117,7 @@ bool settle_kernels(const gpu::StreamScope& scope, cuda::Stream stream, std::opt
 void transfer_behind(process::Process& driver, cuda::Stream stream, const LateCall& call, process::File& file,
                      unsigned flags) {
   if (gpu::driver() != nullptr) {
-    const int waited = gpu::wait_for_stream(stream);
+    const cuda::Result waited = gpu::wait_for_stream(stream);
     if (waited == cuda::error_stream_capture_unsupported)
       refuse_capture("transfers in plain mode cannot be part of it");
     if (waited != cuda::success) refuse(waited, "waiting for the stream failed: ");
@@ -324,7 +324,7 @@ void Streams::put(process::Process& driver, const gpu::StreamScope& scope, cuda:
   task->plan(file, memory, channel, kernel && channel.has_kernel());
   try_paths(file, memory, call.direction);
   observe::stream_call(stream, call.moved, call.direction, *call.size);
-  const int result = scope.status() == cuda::success ? channel.submit(stream, *task) : scope.status();
+  const cuda::Result result = scope.status() == cuda::success ? channel.submit(stream, *task) : scope.status();
   if (result != cuda::success) refuse(result, "the transfer cannot be put into the stream: ");
   static_cast<void>(task.release());  // the channel has it
 }
@@ -353,7 +353,7 @@ void Streams::capture(process::Process& driver, const gpu::StreamScope& scope, c
     const std::lock_guard lock(mutex_);
     of_graphs_.push_back(std::move(task));  // before the capture: part of it may be in the graph
   }
-  const int result = channel->submit_captured(stream, kept);
+  const cuda::Result result = channel->submit_captured(stream, kept);
   if (result != cuda::success) refuse(result, "the transfer cannot be captured: ");
 }
 

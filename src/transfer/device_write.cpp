@@ -50,7 +50,7 @@ Outcome write_from_device(const FileRange& range, staging::StagingLease& lease, 
                                      std::min(range.next_range, plan.first), io::Prefetch::Step::of_four_pages);
   }
   OneWrite chunks(range, from, plan);
-  const int failure = WritePipeline<OneWrite>(chunks).run(pace, lease, [] {});
+  const cuda::Result failure = WritePipeline<OneWrite>(chunks).run(pace, lease, [] {});
   observe::count_copy(observe::CopyCounter::copy_engine);
   return chunks.answer(failure);
 }

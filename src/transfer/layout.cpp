@@ -84,7 +84,7 @@ bool ManyTargets::are_alike_aligned() const noexcept {
                      [&](const ReadItem& item) { return item.to % 16 == items_.front().to % 16; });
 }
 
-void ManyTargets::settle(std::size_t item, int failure) noexcept {
+void ManyTargets::settle(std::size_t item, cuda::Result failure) noexcept {
   const Progress& progress = progress_[item];
   ReadItem& settled = items_[item];
   settled.remains = failure != cuda::success || progress.remains;

@@ -123,10 +123,10 @@ class ManyTargets {
   void cut_in_blocks(std::span<ReadItem> items, std::uint32_t chunk_bytes, Bond bond) noexcept;
   void write_targets(std::span<std::uint64_t, staging::most_targets> targets) const noexcept;
   // Tells the items what came of them; of all, that the device has failed.
-  void settle(int failure) noexcept {
+  void settle(cuda::Result failure) noexcept {
     for (std::size_t i = 0; i < items_.size(); ++i) settle(i, failure);
   }
-  void settle(std::size_t item, int failure = cuda::success) noexcept;
+  void settle(std::size_t item, cuda::Result failure = cuda::success) noexcept;
 
   std::span<ReadItem> items() const noexcept { return items_; }
   bool is_one_transfer() const noexcept { return in_one_row_; }

@@ -46,7 +46,7 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
     }
   }
 
-  int failure() const noexcept { return sink_.failure(); }
+  auto failure() const noexcept { return sink_.failure(); }
   const Source& source() const noexcept { return source_; }
   const Sink& sink() const noexcept { return sink_; }
 

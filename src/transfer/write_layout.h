@@ -79,7 +79,7 @@ class OneWrite {
     return whole;
   }
   bool is_over() const noexcept { return over_.load(std::memory_order_acquire); }
-  base::Outcome answer(int failure) const noexcept {
+  base::Outcome answer(cuda::Result failure) const noexcept {
     if (done_ > 0) return base::Outcome::bytes(done_);
     if (failure != cuda::success) return gpu::as_outcome(failure);
     return error_ != 0 ? base::Outcome::system_error(error_) : base::Outcome::bytes(0);

@@ -58,7 +58,7 @@ class WritePipeline final : public workers::Job {
 
   // With the buffer's context current. success, or what the device has failed of.
   template <typename Tell>
-  int run(const WritePace& pace, staging::StagingLease& lease, const Tell& tell) noexcept {
+  cuda::Result run(const WritePace& pace, staging::StagingLease& lease, const Tell& tell) noexcept {
     pace_ = &pace;
     lease_ = &lease;
     issued_ = 0;
@@ -268,7 +268,7 @@ class WritePipeline final : public workers::Job {
         bytes += layout_[end].length;
       }
       if (end == issued_) break;
-      int result = copy_group(end);
+      cuda::Result result = copy_group(end);
       if (result == cuda::success) result = lease_->device().mark(&lease_->words().copied, issued_);
       if (result != cuda::success) give_up(result);
     }
@@ -276,9 +276,9 @@ class WritePipeline final : public workers::Job {
   }
 
   // Neighbours on both sides in one copy; many copies in one call where the driver has it.
-  int copy_group(std::uint32_t end) noexcept {
+  cuda::Result copy_group(std::uint32_t end) noexcept {
     std::array<gpu::CopyBack, 64> copies;
-    int result = cuda::success;
+    cuda::Result result = cuda::success;
     while (issued_ < end && result == cuda::success) {
       std::size_t count = 0;
       for (; issued_ < end; ++issued_) {
@@ -300,11 +300,11 @@ class WritePipeline final : public workers::Job {
   void look_after_device(base::SpinBackoff& backoff) noexcept {
     backoff.wait(pace_->past_cache != nullptr ? pace_->past_cache->waits() : base::WaitMode::spin);
     if (!backoff.long_since() || copied() >= issued_) return;
-    if (const int result = lease_->device().health(); result != cuda::success) give_up(result);
+    if (const cuda::Result result = lease_->device().health(); result != cuda::success) give_up(result);
   }
 
   // What has not come by now does not come any more.
-  void give_up(int result) noexcept {
+  void give_up(cuda::Result result) noexcept {
     failure_ = result;
     lost_.store(true, std::memory_order_release);
     lease_->give_up();
@@ -314,7 +314,7 @@ class WritePipeline final : public workers::Job {
   const WritePace* pace_ = nullptr;
   staging::StagingLease* lease_ = nullptr;
   std::uint32_t issued_ = 0;  // chunks before it are on their way to the staging buffer, or there
-  int failure_ = cuda::success;
+  cuda::Result failure_ = cuda::success;
   std::atomic<bool> lost_{false};  // nobody writes any more
   alignas(base::line_bytes) std::atomic<std::uint32_t> claimed_{
       0};  // the first chunk that nobody has claimed, in turns

@@ -179,7 +179,8 @@ class ByServer {
   void finish(std::uint64_t done) noexcept {
     item_.outcome = Outcome::bytes(done);
     if (done == 0 || item_.piece.direction == Direction::write || !keys_.must_flush()) return;
-    if (const int answer = rdma::flush(ends_.memory); answer != 0) item_.outcome = gpu::as_outcome(answer);
+    const cuda::Result flushed = rdma::flush(ends_.memory);
+    if (flushed != cuda::success) item_.outcome = gpu::as_outcome(flushed);
   }
   void end_at(std::uint64_t done) noexcept {
     if (done == 0 && item_.piece.direction == Direction::write) {

@@ -103,7 +103,7 @@ TakenChannel StreamWorkers::take_channel(cuda::Context context, unsigned long lo
   channel->sequence_ = 0;
   channel->next_number_ = gpu::first_stream_copy;
   channel->condemned_.store(false);
-  const int result = channel->device_.attach(context, context_id, channel->memory_);
+  const cuda::Result result = channel->device_.attach(context, context_id, channel->memory_);
   if (result == cuda::success) return {channel, result};
   lock.lock();
   channel->kept_ = false;

@@ -20,13 +20,13 @@ namespace {
 
 // Drivers crash on a stream that went with its context. And another context may have this one's handle by now, and its
 // memory and streams the old addresses.
-int why_not(const gpu::StreamCopy& device, const gpu::StreamScope& scope) noexcept {
+cuda::Result why_not(const gpu::StreamCopy& device, const gpu::StreamScope& scope) noexcept {
   if (scope.status() != cuda::success) return scope.status();
   const bool same = device.serves(scope.context(), scope.context_id());
   return same ? cuda::success : cuda::error_context_is_destroyed;
 }
 
-int copy(const gpu::StreamCopy& device, const gpu::StreamCopyCommand& command, std::byte* bytes) noexcept {
+cuda::Result copy(const gpu::StreamCopy& device, const gpu::StreamCopyCommand& command, std::byte* bytes) noexcept {
   return command.kind == gpu::StreamCopyKind::to_device
              ? device.fallback_to_device(command.address, {bytes, command.length})
              : device.fallback_from_device({bytes, command.length}, command.address);
@@ -67,7 +67,7 @@ bool FallbackCopier::have_back() noexcept {
   return step == Step::copying && !is_to_device() && step_.compare_exchange_strong(step, Step::over);
 }
 
-int FallbackCopier::result() noexcept {
+cuda::Result FallbackCopier::result() noexcept {
   if (result_ == cuda::success && !is_to_device()) {
     std::memcpy(place_ + command_.offset, read_back_.data(), command_.length);
   }
@@ -94,7 +94,7 @@ bool FallbackCopier::wait_for_work() noexcept {
 void FallbackCopier::run_worker() noexcept {
   while (wait_for_work()) {
     const gpu::StreamScope scope(device_.context());
-    int result = why_not(device_, scope);
+    cuda::Result result = why_not(device_, scope);
     if (result == cuda::success) device_.await_driver();
     Step step = Step::asked;
     if (!step_.compare_exchange_strong(step, Step::copying)) return;
@@ -106,10 +106,10 @@ void FallbackCopier::run_worker() noexcept {
   }
 }
 
-int FallbackCopier::carry(const gpu::StreamCopy& device, const gpu::StreamCopyCommand& command,
-                          std::byte* slot) noexcept {
+cuda::Result FallbackCopier::carry(const gpu::StreamCopy& device, const gpu::StreamCopyCommand& command,
+                                   std::byte* slot) noexcept {
   const gpu::StreamScope scope(device.context());
-  const int result = why_not(device, scope);
+  const cuda::Result result = why_not(device, scope);
   return result == cuda::success ? copy(device, command, slot + command.offset) : result;
 }
 

@@ -29,14 +29,15 @@ class FallbackCopier {
   void ask(const gpu::StreamCopyCommand& command, std::byte* slot) noexcept;
   bool is_done() const noexcept { return step_.load(std::memory_order_acquire) == Step::done; }
   // Then: what the driver said. Bytes out of the device are in their place.
-  int result() noexcept;
+  cuda::Result result() noexcept;
   // Then it will not be done, and nothing more can be asked for.
   bool have_back() noexcept;
   // Nothing more comes.
   void end() noexcept;
 
   // On the calling thread, as it is done here.
-  static int carry(const gpu::StreamCopy& device, const gpu::StreamCopyCommand& command, std::byte* slot) noexcept;
+  static cuda::Result carry(const gpu::StreamCopy& device, const gpu::StreamCopyCommand& command,
+                            std::byte* slot) noexcept;
 
  private:
   bool is_to_device() const noexcept { return command_.kind == gpu::StreamCopyKind::to_device; }
@@ -48,7 +49,7 @@ class FallbackCopier {
   gpu::StreamCopyCommand command_{};
   std::byte* place_ = nullptr;
   std::vector<std::byte> read_back_;  // out of the device: the place may be in use again when the driver has answered
-  int result_ = cuda::success;
+  cuda::Result result_ = cuda::success;
   std::atomic<Step> step_{Step::resting};
   base::EventCount event_;
 };

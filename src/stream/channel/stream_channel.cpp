@@ -111,14 +111,15 @@ bool StreamChannel::needs_gate(const StreamTask& task) const noexcept {
   return task.blocks == 0 || !task.is_small_read || task.subject != cached_of_.load(std::memory_order_relaxed);
 }
 
-int StreamChannel::put_into_stream(cuda::Stream stream, StreamTask& task) noexcept {
+cuda::Result StreamChannel::put_into_stream(cuda::Stream stream, StreamTask& task) noexcept {
   if (task.prestaged_bytes > 0) {
-    const int result = device_.copy_to_host(stream, staging().first(task.prestaged_bytes), task.prestaged_from);
+    const cuda::Result result =
+        device_.copy_to_host(stream, staging().first(task.prestaged_bytes), task.prestaged_from);
     if (result != cuda::success) return result;
   }
   if (!task.repeats && !host_functions.load(std::memory_order_relaxed)) {
     task.gated_ = needs_gate(task);
-    const int result =
+    const cuda::Result result =
         task.gated_ ? device_.ring_and_wait(stream, task.gate_value_) : device_.ring_doorbell(stream, task.gate_value_);
     if (result != cuda::error_not_supported) return result;
     host_functions.store(true);
@@ -129,19 +130,19 @@ int StreamChannel::put_into_stream(cuda::Stream stream, StreamTask& task) noexce
   task.rung_by_call_ = true;
   if (!task.repeats) {
     StreamWorkers::instance().expect_call(*this, task);
-    const int result = driver.launch_host_function(stream, &StreamChannel::doorbell_and_wait_by_call, &task);
+    const cuda::Result result = driver.launch_host_function(stream, &StreamChannel::doorbell_and_wait_by_call, &task);
     if (result != cuda::success) StreamWorkers::instance().forget(*this, task);
     return result;
   }
-  int result = device_.write_gate(stream, task.gate_value_ - 1);
+  cuda::Result result = device_.write_gate(stream, task.gate_value_ - 1);
   if (result == cuda::success) result = driver.launch_host_function(stream, &StreamChannel::doorbell_by_call, &task);
   if (result == cuda::success) result = device_.wait_at_gate(stream, task.gate_value_);
   return result;
 }
 
 // Where the driver refuses, the task does without a kernel.
-int StreamChannel::launch(cuda::Stream stream, StreamTask& task) noexcept {
-  int result = cuda::success;
+cuda::Result StreamChannel::launch(cuda::Stream stream, StreamTask& task) noexcept {
+  cuda::Result result = cuda::success;
   if (task.blocks > 0 && device_.launch(stream, task.blocks) != cuda::success) {
     kernel_refused_.store(true);
     task.blocks = 0;
@@ -153,14 +154,14 @@ int StreamChannel::launch(cuda::Stream stream, StreamTask& task) noexcept {
 
 // One that was let through, and has no kernel that would keep the stream, gets another gate. Where a call rang the
 // doorbell, a stream worker has the task already, and the caller waits at that gate in the stream's place.
-int StreamChannel::end_submission(cuda::Stream stream, StreamTask& task) noexcept {
+cuda::Result StreamChannel::end_submission(cuda::Stream stream, StreamTask& task) noexcept {
   if (task.becomes(StreamTask::Stage::submitted)) return cuda::success;
   task.gated_ = task.blocks == 0;
   const bool waits_here = task.gated_ && task.rung_by_call_;
   if (task.gated_) task.gate_value_ = ++sequence_;
   const std::uint32_t value = task.gate_value_;
   if (task.gated_ && !waits_here) {
-    const int result = device_.ring_and_wait(stream, value);
+    const cuda::Result result = device_.ring_and_wait(stream, value);
     if (result != cuda::success) return result;
   }
   task.stage_.store(StreamTask::Stage::submitted, std::memory_order_release);
@@ -175,13 +176,13 @@ void StreamChannel::release_gate(StreamTask& task) noexcept {
   if (task.rung_by_call_) gate_event_.advance();
 }
 
-int StreamChannel::submit(cuda::Stream stream, StreamTask& task) noexcept try {
+cuda::Result StreamChannel::submit(cuda::Stream stream, StreamTask& task) noexcept try {
   StreamWorkers::instance().announce(helpers_for_a_stream(task.helpers));
   const std::lock_guard lock(submitting_);
   task.channel_ = this;
   task.gate_value_ = ++sequence_;
   if (task.blocks > 0 && !has_kernel()) task.blocks = 0;
-  int result = put_into_stream(stream, task);
+  cuda::Result result = put_into_stream(stream, task);
   if (result != cuda::success) return result;
   // One that a call has rung is known already, and may be gone once it is submitted.
   const bool kept_by_gate = task.gated_ && task.blocks > 0 && !task.rung_by_call_;
@@ -199,13 +200,13 @@ int StreamChannel::submit(cuda::Stream stream, StreamTask& task) noexcept try {
   return cuda::error_out_of_memory;
 }
 
-int StreamChannel::submit_captured(cuda::Stream stream, StreamTask& task) noexcept {
+cuda::Result StreamChannel::submit_captured(cuda::Stream stream, StreamTask& task) noexcept {
   const std::lock_guard lock(submitting_);
   task.channel_ = this;
   task.gate_value_ = 1;
   task.repeats = true;
   if (task.blocks > 0 && !has_kernel()) return cuda::error_not_supported;
-  int result = put_into_stream(stream, task);
+  cuda::Result result = put_into_stream(stream, task);
   if (result == cuda::success && task.blocks > 0) result = device_.launch(stream, task.blocks);
   task.stage_.store(StreamTask::Stage::submitted, std::memory_order_release);
   return result;

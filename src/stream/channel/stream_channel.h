@@ -89,7 +89,7 @@ class StreamTask : public Linked<StreamTask> {
 // Null, and why there is none.
 struct TakenChannel {
   StreamChannel* channel = nullptr;
-  int result = cuda::error_out_of_memory;
+  cuda::Result result = cuda::error_out_of_memory;
 };
 
 class StreamChannel {
@@ -106,9 +106,9 @@ class StreamChannel {
 
   // Puts the task into the stream: behind what stands there, before what comes. Answers the driver's refusal; then
   // nothing has happened. With the context current.
-  int submit(cuda::Stream stream, StreamTask& task) noexcept;
+  cuda::Result submit(cuda::Stream stream, StreamTask& task) noexcept;
   // The same while the stream is being captured into a graph.
-  int submit_captured(cuda::Stream stream, StreamTask& task) noexcept;
+  cuda::Result submit_captured(cuda::Stream stream, StreamTask& task) noexcept;
 
   // By host functions and not by stream memory operations, from now on.
   static void use_host_functions() noexcept;
@@ -135,10 +135,10 @@ class StreamChannel {
 
   gpu::StreamCopyWords& words() const noexcept { return *reinterpret_cast<gpu::StreamCopyWords*>(memory_.words); }
   std::span<std::byte> staging() const noexcept { return memory_.all_staging(); }
-  int put_into_stream(cuda::Stream stream, StreamTask& task) noexcept;
+  cuda::Result put_into_stream(cuda::Stream stream, StreamTask& task) noexcept;
   bool needs_gate(const StreamTask& task) const noexcept;
-  int launch(cuda::Stream stream, StreamTask& task) noexcept;
-  int end_submission(cuda::Stream stream, StreamTask& task) noexcept;
+  cuda::Result launch(cuda::Stream stream, StreamTask& task) noexcept;
+  cuda::Result end_submission(cuda::Stream stream, StreamTask& task) noexcept;
   void release_gate(StreamTask& task) noexcept;
   // The last launch may still look at the words.
   bool is_kernel_inside() const noexcept;

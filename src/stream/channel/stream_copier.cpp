@@ -234,7 +234,7 @@ void StreamCopier::revoke() noexcept {
 // Says no where the kernel has begun meanwhile, and the driver has not taken the copy.
 bool StreamCopier::fall_back(const gpu::StreamCopyCommand& command) noexcept {
   if (failure_ != cuda::success || command.kind == StreamCopyKind::end) return true;
-  const std::optional<int> result = carry_by_engine(command);
+  const std::optional<cuda::Result> result = carry_by_engine(command);
   if (!result) return false;
   if (*result == cuda::success) return true;
   refused_late_ = task_ == nullptr && result_word_ != nullptr;
@@ -247,7 +247,7 @@ bool StreamCopier::fall_back(const gpu::StreamCopyCommand& command) noexcept {
   return true;
 }
 
-std::optional<int> StreamCopier::carry_by_engine(const gpu::StreamCopyCommand& command) noexcept {
+std::optional<cuda::Result> StreamCopier::carry_by_engine(const gpu::StreamCopyCommand& command) noexcept {
   std::byte* const slot = slot_of(command.number);
   if (fallback_ == nullptr) return FallbackCopier::carry(channel_.device(), command, slot);
   fallback_->ask(command, slot);
@@ -278,7 +278,7 @@ void StreamCopier::resume() noexcept {
   has_kernel_ = false;
 }
 
-void StreamCopier::give_up(int result) noexcept {
+void StreamCopier::give_up(cuda::Result result) noexcept {
   failure_ = result;
   channel_.condemned_.store(true);
 }

@@ -103,11 +103,11 @@ class StreamCopier {
   void ask_for_health() noexcept;
   void revoke() noexcept;
   bool fall_back(const gpu::StreamCopyCommand& command) noexcept;
-  std::optional<int> carry_by_engine(const gpu::StreamCopyCommand& command) noexcept;
+  std::optional<cuda::Result> carry_by_engine(const gpu::StreamCopyCommand& command) noexcept;
   void leave_to_kernel(std::uint32_t number) noexcept;
   void resume() noexcept;
   void count_kernel() noexcept;
-  void give_up(int result) noexcept;
+  void give_up(cuda::Result result) noexcept;
 
   StreamChannel& channel_;
   gpu::StreamCopyWords& words_;
@@ -129,7 +129,7 @@ class StreamCopier {
   unsigned delays_ = 0;        // that its kernel was granted
   facts::BufferFacts remembered_;
   ssize_t* result_word_ = nullptr;
-  int failure_ = cuda::success;
+  cuda::Result failure_ = cuda::success;
   std::chrono::steady_clock::time_point opened_{};
   std::optional<std::chrono::steady_clock::time_point> doubted_since_;  // how the context is
   std::array<gpu::StreamCopyCommand, gpu::stream_copy_slots> posted_{};

@@ -77,7 +77,7 @@ class AsTheyCome {
     wait_for_copies();
     notify(board.layout());
   }
-  int failure() const noexcept { return failure_; }
+  cuda::Result failure() const noexcept { return failure_; }
   bool has_told(std::size_t item) const noexcept { return told_[item]; }
 
  private:
@@ -130,7 +130,7 @@ class AsTheyCome {
   const ReadPlan* plan_ = nullptr;
   staging::StagingLease* lease_ = nullptr;
   Listener* listener_ = nullptr;
-  int failure_ = cuda::success;
+  cuda::Result failure_ = cuda::success;
   bool quiet_ = false;
   bool counted_ = false;         // of one transfer: the carrier
   std::uint32_t next_slot_ = 0;  // the place that is looked at first

@@ -26,7 +26,7 @@ struct LaunchArguments {
 // Chunks of one range.
 struct GatherKernel {
   static constexpr std::size_t copies_at_once = 1;  // without the kernel, of one call of the driver
-  static int launch(const OneRange& range, const ReadPlan& plan, const LaunchArguments& arguments) noexcept {
+  static cuda::Result launch(const OneRange& range, const ReadPlan& plan, const LaunchArguments& arguments) noexcept {
     staging::StagingWords& words = arguments.lease.words();
     return arguments.lease.device().launch(
         gpu::Gather{.slots = arguments.slots,
@@ -55,7 +55,8 @@ struct GatherKernel {
 // Chunks that have each a target of its own.
 struct ScatterKernel {
   static constexpr std::size_t copies_at_once = 64;
-  static int launch(const ManyTargets& targets, const ReadPlan& plan, const LaunchArguments& arguments) noexcept {
+  static cuda::Result launch(const ManyTargets& targets, const ReadPlan& plan,
+                             const LaunchArguments& arguments) noexcept {
     staging::StagingWords& words = arguments.lease.words();
     targets.write_targets(words.targets);
     return arguments.lease.device().launch(gpu::Scatter{.slots = arguments.slots,

@@ -105,7 +105,7 @@ class PeerGpuSink {
     }
     if (!is_lost()) observe::count_copy(observe::CopyCounter::copy_engine);
   }
-  int failure() const noexcept { return failure_; }
+  cuda::Result failure() const noexcept { return failure_; }
   // What neighbours have carried.
   std::uint64_t lent_bytes() const noexcept { return lent_bytes_; }
 
@@ -238,7 +238,7 @@ class PeerGpuSink {
   void issue_own(Chunks& board, Piece piece) noexcept {
     gpu::Staging& device = own_.lease->device();
     piece.mark = ++own_.marks;
-    int result = device.copy_to_device(copies_of(board, piece, piece.target).span());
+    cuda::Result result = device.copy_to_device(copies_of(board, piece, piece.target).span());
     if (result == cuda::success) result = device.mark(&own_.lease->words().copied, piece.mark);
     if (result != cuda::success) return give_up(board, result);
     own_.at(own_.end++) = piece;
@@ -248,7 +248,7 @@ class PeerGpuSink {
     staging::StagingLease& lease = link.lease->host_side();
     piece.begun = Clock::now();
     const Copies copies = copies_of(board, piece, link.lease->place(link.end));
-    int result = cuda::success;
+    cuda::Result result = cuda::success;
     {
       const gpu::ContextScope there(link.lease->context());
       result = there.status();
@@ -278,7 +278,7 @@ class PeerGpuSink {
     for (; link.waiting() > 0 && has_come(link.lease->host_side(), link.at(link.arrived).mark); ++link.arrived) {
       Piece& piece = link.at(link.arrived);
       staging::StagingLease& lease = link.lease->target_side();
-      int result = lease.device().copy_on_device(piece.target, link.lease->place(link.arrived), piece.bytes);
+      cuda::Result result = lease.device().copy_on_device(piece.target, link.lease->place(link.arrived), piece.bytes);
       if (result == cuda::success) result = lease.device().mark(&lease.words().copied, link.target_marks + 1);
       if (result != cuda::success) {
         lease.give_up();  // a copy that has no mark may be on its way
@@ -315,7 +315,8 @@ class PeerGpuSink {
 
   void check_health(Chunks& board) noexcept {
     if (is_lost()) return;
-    if (const int result = own_.lease->device().health(); result != cuda::success) return give_up(board, result);
+    if (const cuda::Result result = own_.lease->device().health(); result != cuda::success)
+      return give_up(board, result);
     for (Link& link : std::span(links_).first(link_count_)) {
       if (link.waiting() == 0 || link.lease->host_side().device().health() == cuda::success) continue;
       link.lease->is_broken();
@@ -324,7 +325,7 @@ class PeerGpuSink {
   }
 
   // The target refuses, or is lost. Nobody leaves while a device may still write.
-  void give_up(Chunks& board, int result) noexcept {
+  void give_up(Chunks& board, cuda::Result result) noexcept {
     failure_ = result;
     own_.lease->give_up();
     for (Link& link : std::span(links_).first(link_count_)) {
@@ -343,7 +344,7 @@ class PeerGpuSink {
   std::uint32_t slots_a_buffer_ = 1;
   std::size_t link_count_ = 0;
   std::size_t buffer_count_ = 0;
-  int failure_ = cuda::success;
+  cuda::Result failure_ = cuda::success;
   std::uint64_t lent_bytes_ = 0;
   OwnLink own_;
   std::array<Link, staging::Neighbours::most> links_;

@@ -60,7 +60,7 @@ class StagedSink {
   }
 
   bool by_kernel() const noexcept { return kernels_.load(std::memory_order_acquire) == all_of_them; }
-  int failure() const noexcept { return failure_; }
+  cuda::Result failure() const noexcept { return failure_; }
   std::byte* place(std::uint32_t slot) const noexcept { return slots_ + std::size_t{slot} * plan_->stride; }
 
   // The device is lost: nobody waits for room any more.
@@ -93,7 +93,8 @@ class StagedSink {
   void launch(const Board<Layout>& board) noexcept {
     if (!by_kernel()) return;
     launch_.begin(lease_->next_launch_id());
-    const int result = Kernel::launch(board.layout(), *plan_, {*lease_, slots_, board.first_number(), launch_.id()});
+    const cuda::Result result =
+        Kernel::launch(board.layout(), *plan_, {*lease_, slots_, board.first_number(), launch_.id()});
     launch_.is_launched();
     if (result != cuda::success) kernels_.store(0, std::memory_order_release);
     begins_ = plan_->in_crowd ? Begin::awaited : Begin::of_no_interest;
@@ -259,7 +260,7 @@ class StagedSink {
   }
 
   bool is_healthy(Board<Layout>& board) noexcept {
-    const int result = lease_->device().health();
+    const cuda::Result result = lease_->device().health();
     if (result == cuda::success) return true;
     give_up(board, result);
     return false;
@@ -267,7 +268,7 @@ class StagedSink {
 
   // The device is lost to this context. A thread that waits for a place is let go, and leaves it as it is: what lies
   // there may not have been released yet.
-  void give_up(Board<Layout>& board, int result) noexcept {
+  void give_up(Board<Layout>& board, cuda::Result result) noexcept {
     failure_ = result;
     lease_->condemn();
     board.layout().stop();
@@ -284,7 +285,7 @@ class StagedSink {
     const std::uint32_t ready = board.layout().released_after(issued_);
     const bool idle = plan_->less_when_idle && std::max(first, copied) == issued_;
     if (issued_ >= ready || !(idle || ready - issued_ >= plan_->chunks_a_copy || ready == board.chunks())) return;
-    int result = copy_released(board, ready);
+    cuda::Result result = copy_released(board, ready);
     if (result == cuda::success) result = lease_->device().mark(&words_->copied, issued_);
     if (result == cuda::success) return;
     lease_->device().finish_copies();
@@ -292,9 +293,9 @@ class StagedSink {
   }
 
   // Neighbours on both sides in one copy.
-  int copy_released(Board<Layout>& board, std::uint32_t end) noexcept {
+  cuda::Result copy_released(Board<Layout>& board, std::uint32_t end) noexcept {
     std::array<gpu::Copy, Kernel::copies_at_once> copies;
-    int result = cuda::success;
+    cuda::Result result = cuda::success;
     while (issued_ < end && result == cuda::success) {
       std::size_t count = 0;
       for (; issued_ < end; ++issued_) {
@@ -336,7 +337,7 @@ class StagedSink {
   std::byte* slots_ = nullptr;
   Launch launch_;
   enum class Begin : std::uint8_t { of_no_interest, awaited, in_time, late } begins_ = Begin::of_no_interest;
-  int failure_ = cuda::success;
+  cuda::Result failure_ = cuda::success;
   std::uint32_t issued_ = 0;
 
   // Of the thread that has set turning_: the caller, or the sentinel.

@@ -36,7 +36,7 @@ class Batches : public Driver {
     device_.reset();
     Driver::TearDown();
   }
-  int submit(cuda::Stream stream) {
+  cuda::Result submit(cuda::Stream stream) {
     cuda::CopyAttributes attributes = in_stream_order;
     std::size_t first = 0;
     return cuMemcpyBatchAsync_v2(to_.data(), from_.data(), sizes_.data(), count, &attributes, &first, 1, stream);

@@ -42,7 +42,8 @@ TEST_F(BeforeInit, TheVersionIsKnown) {
 
 TEST_F(BeforeInit, ErrorsHaveNames) {
   const char* name = nullptr;
-  HOLDS_BEFORE_INIT(cuGetErrorName(3, &name) == cuda::success && std::string(name) == "CUDA_ERROR_NOT_INITIALIZED");
+  HOLDS_BEFORE_INIT(cuGetErrorName(cuda::error_not_initialized, &name) == cuda::success &&
+                    std::string(name) == "CUDA_ERROR_NOT_INITIALIZED");
 }
 
 TEST_F(BeforeInit, EntryPointsCanBeFound) {

@@ -5,11 +5,21 @@
 
 #include <dlfcn.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
 #include "gpu/cuda_abi.h"
 #include "softgpu/entry_points.h"
+
+namespace sluice::cuda {
+
+// In a failure: the number that drivers and programs know it by.
+inline void PrintTo(Result result, std::ostream* out) {
+  *out << number_of(result);
+}
+
+}  // namespace sluice::cuda
 
 namespace sluice::gpu_suite {
 

@@ -44,9 +44,9 @@ void ask_about_nothing() {
   tell("cuStreamDestroy of the default stream", cuStreamDestroy_v2(nullptr));
   tell("cuEventDestroy of null", cuEventDestroy_v2(nullptr));
   tell("cuEventQuery of null", cuEventQuery(nullptr));
-  const int pushed = cuCtxPushCurrent_v2(nullptr);
+  const cuda::Result pushed = cuCtxPushCurrent_v2(nullptr);
   tell("cuCtxPushCurrent of null", pushed);
-  if (pushed == 0) cuCtxPopCurrent_v2(nullptr);
+  if (pushed == cuda::success) cuCtxPopCurrent_v2(nullptr);
   tell("cuMemAllocAsync of 0 bytes", cuMemAllocAsync(&pointer, 0, nullptr));
   tell("cuMemFreeAsync of null", cuMemFreeAsync(0, nullptr));
   tell("cuLaunchHostFunc of null", cuLaunchHostFunc(nullptr, nullptr, nullptr));
@@ -183,11 +183,11 @@ void ask_about_memory_operations() {
 }
 
 void ask_inside_a_host_function() {
-  std::array<int, 3> answers{-1, -1, -1};
+  std::array<cuda::Result, 3> answers{cuda::error_unknown, cuda::error_unknown, cuda::error_unknown};
   cuLaunchHostFunc(
       nullptr,
       [](void* data) {
-        auto& told = *static_cast<std::array<int, 3>*>(data);
+        auto& told = *static_cast<std::array<cuda::Result, 3>*>(data);
         int count = 0;
         std::uint64_t local = 0;
         unsigned type = 0;

@@ -18,6 +18,10 @@ inline void tell(const std::string& question, long long answer) {
   std::printf("%-72s %lld\n", question.c_str(), answer);
 }
 
+inline void tell(const std::string& question, cuda::Result answer) {
+  tell(question, cuda::number_of(answer));
+}
+
 inline Ptr allocate(std::size_t size) {
   Ptr pointer = 0;
   cuMemAlloc_v2(&pointer, size);
@@ -36,9 +40,9 @@ inline Ptr address(const void* pointer) {
 template <typename Value>
 inline void tell_attribute(const std::string& question, int attribute, Ptr pointer) {
   Value value{};
-  const int result = cuPointerGetAttribute(&value, attribute, pointer);
+  const cuda::Result result = cuPointerGetAttribute(&value, attribute, pointer);
   tell(question + ": result", result);
-  if (result == 0) tell(question + ": value", static_cast<long long>(value));
+  if (result == cuda::success) tell(question + ": value", static_cast<long long>(value));
 }
 
 // Code, copies, memory operations, attributes: driver_probe_work.cpp.

@@ -6,10 +6,10 @@
 namespace sluice::gpu_suite {
 namespace {
 
-int load(const char* text) {
+cuda::Result load(const char* text) {
   cuda::Module module = nullptr;
-  const int result = cuModuleLoadData(&module, text);
-  if (result == 0) cuModuleUnload(module);
+  const cuda::Result result = cuModuleLoadData(&module, text);
+  if (result == cuda::success) cuModuleUnload(module);
   return result;
 }
 
@@ -33,8 +33,9 @@ void ask_about_code() {
   cuModuleGetFunction(&store, module, "sluice_probe_store");
   for (int attribute = 0; attribute < 17; ++attribute) {
     int value = -77;
-    const int result = cuFuncGetAttribute(&value, attribute, store);
-    tell("function attribute " + std::to_string(attribute), result == 0 ? value : -1000000 - result);
+    const cuda::Result result = cuFuncGetAttribute(&value, attribute, store);
+    tell("function attribute " + std::to_string(attribute),
+         result == cuda::success ? value : -1000000 - cuda::number_of(result));
   }
   tell("function attribute: most dynamic shared bytes to 48 KiB", cuFuncSetAttribute(store, 8, 49152));
   tell("function attribute: most dynamic shared bytes to 48 KiB + 1", cuFuncSetAttribute(store, 8, 49153));
@@ -227,8 +228,9 @@ void ask_about_more_memory_operations() {
 void ask_about_attributes() {
   for (int attribute = 1; attribute < 160; ++attribute) {
     int value = -77;
-    const int result = cuDeviceGetAttribute(&value, attribute, 0);
-    tell("device attribute " + std::to_string(attribute), result == 0 ? value : -1000000 - result);
+    const cuda::Result result = cuDeviceGetAttribute(&value, attribute, 0);
+    tell("device attribute " + std::to_string(attribute),
+         result == cuda::success ? value : -1000000 - cuda::number_of(result));
   }
 }
 

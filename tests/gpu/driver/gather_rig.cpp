@@ -27,7 +27,7 @@ void put(Word& word, Word value) {
   std::atomic_ref(word).store(value, std::memory_order_seq_cst);
 }
 
-// Whoever reads a failure wants a place, not megabytes.
+// A reader of a failure wants a place, not megabytes.
 template <typename Values>
 std::string first_difference(const Values& expected, const Values& seen) {
   if (expected.size() != seen.size()) return "sizes differ";
@@ -94,10 +94,10 @@ void GatherRig::begin(const GatherCase& given) {
   ++launch_id_;
   first_number_ = next_number_;
   next_number_ += given.chunks();
-  put(words().tickets[0].value, std::uint64_t{0});  // may still say that a launch is called off
+  put(words().tickets[0].value, std::uint64_t{0});  // may still say that a launch is revoked
 }
 
-int GatherRig::launch(const GatherCase& given, Ptr target) {
+cuda::Result GatherRig::launch(const GatherCase& given, Ptr target) {
   const auto on_device = [](const void* address) { return reinterpret_cast<Ptr>(address); };
   Ptr places_address = on_device(places(given));
   Ptr tickets = on_device(words().tickets);

@@ -35,7 +35,7 @@ class GatherKernel : public LoadedKernel {
   GatherKernel() : LoadedKernel(ptx::gather, "sluice_gather") {}
 };
 
-// A staging ring in pinned memory, counters in device memory, and a target with guards around it. Launches one case
+// A staging buffer in pinned memory, counters in device memory, and a target with guards around it. Launches one case
 // after the other on them; numbers and serials go on, as the library's do.
 class GatherRig {
  public:
@@ -64,7 +64,7 @@ class GatherRig {
   Words& words() const { return *reinterpret_cast<Words*>(ring_.data()); }
   std::uint8_t* places(const GatherCase& given) const { return ring_.data() + places_at + given.distance; }
   void begin(const GatherCase& given);
-  int launch(const GatherCase& given, Ptr target);
+  cuda::Result launch(const GatherCase& given, Ptr target);
   void publish(const GatherCase& given);
   bool wait_for_place(const GatherCase& given, std::uint32_t chunk) const;
   std::vector<std::uint64_t> tickets_now() const;

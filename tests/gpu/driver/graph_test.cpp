@@ -40,7 +40,7 @@ class Graphs : public Driver {
     return graph;
   }
   // Ends a capture that was broken, with this answer.
-  static void end_broken(cuda::Stream stream, int expected = cuda::error_stream_capture_invalidated) {
+  static void end_broken(cuda::Stream stream, cuda::Result expected = cuda::error_stream_capture_invalidated) {
     cuda::Graph graph = nullptr;
     EXPECT_EQ(expected, cuStreamEndCapture(stream, &graph));
     EXPECT_EQ(nullptr, graph);

@@ -21,7 +21,7 @@ class LoadedKernel {
   cuda::Function function() const { return function_; }
 
   // Both probes take an address and a value.
-  int launch(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned threads = 1) const {
+  cuda::Result launch(cuda::Stream stream, Ptr address, std::uint32_t value, unsigned threads = 1) const {
     void* parameters[] = {&address, &value};
     return cuLaunchKernel(function_, 1, 1, 1, threads, 1, 1, 0, stream, parameters, nullptr);
   }

@@ -177,7 +177,7 @@ TEST_F(MemoryOperations, FlushOnlyWhereTheDeviceCan) {
   constexpr int can_flush_remote_writes = 98;
   int can = 0;
   ASSERT_EQ(cuda::success, cuDeviceGetAttribute(&can, can_flush_remote_writes, 0));
-  const int expected = can != 0 ? cuda::success : cuda::error_not_supported;
+  const cuda::Result expected = can != 0 ? cuda::success : cuda::error_not_supported;
   const Shared<std::uint32_t> word(0);
   const Stream stream;
   EXPECT_EQ(expected, cuStreamWaitValue32_v2(stream.get(), word.at(), 0, cuda::wait_value_flush));

@@ -13,9 +13,9 @@ namespace {
 
 class Modules : public Driver {};
 
-int load(const std::string& text) {
+cuda::Result load(const std::string& text) {
   cuda::Module module = nullptr;
-  const int result = cuModuleLoadData(&module, text.c_str());
+  const cuda::Result result = cuModuleLoadData(&module, text.c_str());
   if (result == cuda::success) cuModuleUnload(module);
   return result;
 }
@@ -51,7 +51,7 @@ TEST_F(Modules, LoadFromAFile) {
   ASSERT_EQ(static_cast<ssize_t>(text.size()), ::write(file, text.data(), text.size()));
   ::close(file);
   cuda::Module module = nullptr;
-  const int loaded = cuModuleLoad(&module, path);
+  const cuda::Result loaded = cuModuleLoad(&module, path);
   ::unlink(path);
   ASSERT_EQ(cuda::success, loaded);
   EXPECT_EQ(cuda::success, cuModuleUnload(module));

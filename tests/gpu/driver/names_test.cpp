@@ -15,7 +15,7 @@ TEST(EntryPoints, AreAllThere) {
 
 std::string name_of(int code) {
   const char* name = nullptr;
-  EXPECT_EQ(cuda::success, cuGetErrorName(code, &name)) << code;
+  EXPECT_EQ(cuda::success, cuGetErrorName(cuda::Result{code}, &name)) << code;
   return name != nullptr ? name : "";
 }
 
@@ -38,10 +38,10 @@ TEST(ErrorNames, AreThoseOfTheHeader) {
 
 TEST(ErrorNames, OfCodesThatDoNotExistAreNull) {
   const char* text = "something";
-  EXPECT_EQ(cuda::error_invalid_value, cuGetErrorName(123456, &text));
+  EXPECT_EQ(cuda::error_invalid_value, cuGetErrorName(cuda::Result{123456}, &text));
   EXPECT_EQ(nullptr, text);
   text = "something";
-  EXPECT_EQ(cuda::error_invalid_value, cuGetErrorString(123456, &text));
+  EXPECT_EQ(cuda::error_invalid_value, cuGetErrorString(cuda::Result{123456}, &text));
   EXPECT_EQ(nullptr, text);
 }
 
@@ -60,7 +60,7 @@ void* procedure(const char* name, int version, std::uint64_t flags = 0) {
 }
 
 TEST(ProcAddress, FindsFunctionsThatWork) {
-  auto* const get_count = reinterpret_cast<int (*)(int*)>(procedure("cuDeviceGetCount", 12000));
+  auto* const get_count = reinterpret_cast<cuda::Result (*)(int*)>(procedure("cuDeviceGetCount", 12000));
   ASSERT_NE(nullptr, get_count);
   int count = 0;
   EXPECT_EQ(cuda::success, get_count(&count));

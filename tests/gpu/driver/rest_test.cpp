@@ -58,7 +58,7 @@ class Rest : public Driver, public ::testing::WithParamInterface<Waiting> {
     }
 
    private:
-    int run(Waiting call) {
+    cuda::Result run(Waiting call) {
       cuda::Module module = nullptr;
       switch (call) {
         case Waiting::freeing:
@@ -70,7 +70,7 @@ class Rest : public Driver, public ::testing::WithParamInterface<Waiting> {
         case Waiting::loading:
           break;
       }
-      const int result = cuModuleLoadData(&module, ptx::probe_store);
+      const cuda::Result result = cuModuleLoadData(&module, ptx::probe_store);
       if (result == cuda::success) cuModuleUnload(module);
       return result;
     }
@@ -97,7 +97,7 @@ TEST_P(Rest, IsWaitedForByCopiesLaunchesAndRecords) {
   const DeviceBuffer device(kSize);
   const Stream other;
   const Event event;
-  const std::vector<std::pair<std::string, std::function<int()>>> calls{
+  const std::vector<std::pair<std::string, std::function<cuda::Result()>>> calls{
       {"to the device", [&] { return cuMemcpyHtoDAsync_v2(device.at(), host.data(), kSize, other.get()); }},
       {"a few bytes to the device", [&] { return cuMemcpyHtoDAsync_v2(device.at(), host.data(), 4, other.get()); }},
       {"to the host", [&] { return cuMemcpyDtoHAsync_v2(host.data(), device.at(), kSize, other.get()); }},

@@ -77,10 +77,10 @@ void ScatterRig::begin(const ScatterCase& given) {
   for (std::uint32_t chunk = 0; chunk < given.count(); ++chunk) {
     words().targets[chunk] = target_.at(given.chunks[chunk].at);
   }
-  put(words().tickets[0].value, std::uint64_t{0});  // may still say that a launch is called off
+  put(words().tickets[0].value, std::uint64_t{0});  // may still say that a launch is revoked
 }
 
-int ScatterRig::launch(const ScatterCase& given) {
+cuda::Result ScatterRig::launch(const ScatterCase& given) {
   const auto on_device = [](const void* address) { return reinterpret_cast<Ptr>(address); };
   Ptr places = on_device(ring_.data() + places_at);
   Ptr targets = on_device(words().targets);

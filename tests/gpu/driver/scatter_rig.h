@@ -38,7 +38,7 @@ class ScatterKernel : public LoadedKernel {
   ScatterKernel() : LoadedKernel(ptx::scatter, "sluice_scatter") {}
 };
 
-// A staging ring in pinned memory, counters in device memory, and a target that is looked at as a whole. Launches one
+// A staging buffer in pinned memory, counters in device memory, and a target that is looked at as a whole. Launches one
 // case after the other on them; numbers and serials go on, as the library's do.
 class ScatterRig {
  public:
@@ -70,7 +70,7 @@ class ScatterRig {
 
   Words& words() const { return *reinterpret_cast<Words*>(ring_.data()); }
   void begin(const ScatterCase& given);
-  int launch(const ScatterCase& given);
+  cuda::Result launch(const ScatterCase& given);
   void publish(const ScatterCase& given, std::uint32_t chunk);
   void publish_all(const ScatterCase& given, Order order);
   bool wait_for_place(const ScatterCase& given, std::uint32_t chunk) const;

@@ -44,7 +44,7 @@ class ServeRig {
     expected_.assign(target_.size(), untouched);
   }
 
-  int launch(std::span<const std::uint8_t> boxes, gpu::Stay stay) {
+  cuda::Result launch(std::span<const std::uint8_t> boxes, gpu::Stay stay) {
     ++launch_id_;
     Ptr base = row_.at();
     std::array<std::uint64_t, 2> indices{};
@@ -57,7 +57,7 @@ class ServeRig {
     return cuLaunchKernel(kernel_.function(), static_cast<unsigned>(boxes.size()), 1, 1, 512, 1, 1, 0, stream_.get(),
                           parameters.data(), nullptr);
   }
-  int launch(std::uint8_t box, gpu::Stay stay) { return launch({&box, 1}, stay); }
+  cuda::Result launch(std::uint8_t box, gpu::Stay stay) { return launch({&box, 1}, stay); }
 
   // Bytes, and what the model makes of them.
   void fill(const Request& request) {

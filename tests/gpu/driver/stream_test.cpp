@@ -197,12 +197,12 @@ TEST_F(HostFunctions, RunOnAThreadOfTheDriver) {
 TEST_F(HostFunctions, AsCallbacksLearnTheStreamAndItsState) {
   struct Seen {
     cuda::Stream stream;
-    int status;
-  } seen{nullptr, -1};
+    cuda::Result status;
+  } seen{nullptr, cuda::error_unknown};
   const Stream stream;
   ASSERT_EQ(cuda::success, cuStreamAddCallback(
                                stream.get(),
-                               [](CUstream given, CUresult status, void* data) {
+                               [](CUstream given, cuda::Result status, void* data) {
                                  *static_cast<Seen*>(data) = {given, status};
                                },
                                &seen, 0));

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t mebibyte = std::size_t{1} << 20U;
 
 auto* backing_call() {
-  using Call = int (*)(Ptr, std::size_t, void**, std::size_t*);
+  using Call = cuda::Result (*)(Ptr, std::size_t, void**, std::size_t*);
   return reinterpret_cast<Call>(::dlsym(driver_library(), "cuSluiceSoftGpuBackingAddress"));
 }
 
@@ -83,7 +83,7 @@ struct flock all_for_writing() {
   return lock;
 }
 
-TEST(Backing, ThatSomebodyElseHoldsIsLeftToHim) {
+TEST(Backing, ThatAnotherProcessHoldsIsLeftToIt) {
   const std::string path = file_of(8 * mebibyte);
   const int holder = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   struct flock lock = all_for_writing();

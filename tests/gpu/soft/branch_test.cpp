@@ -57,10 +57,10 @@ Ptr pinned_word() {
 // Either branch waits for the other, whichever was captured first.
 Verdict values_go_both_ways() {
   const Ptr word = pinned_word();
-  const auto hand_over = [word](std::uint32_t mine, std::uint32_t his) {
+  const auto hand_over = [word](std::uint32_t mine, std::uint32_t other) {
     return [=](cuda::Stream stream) {
-      int result = cuStreamWaitValue32_v2(stream, word, mine, cuda::wait_value_eq);
-      if (result == cuda::success) result = cuStreamWriteValue32_v2(stream, word, his, 0);
+      cuda::Result result = cuStreamWaitValue32_v2(stream, word, mine, cuda::wait_value_eq);
+      if (result == cuda::success) result = cuStreamWriteValue32_v2(stream, word, other, 0);
       return result;
     };
   };
