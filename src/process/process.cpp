@@ -17,12 +17,13 @@
 #include "config/denylist.h"
 #include "facts/root.h"
 #include "gpu/cuda_api.h"
+#include "gpu/fork.h"
 #include "gpu/memory.h"
 #include "gpu/peers.h"
 #include "gpu/session.h"
-#include "io/sentinel.h"
-#include "io/uring.h"
+#include "io/fork.h"
 #include "nvfs/client.h"
+#include "observe/fork.h"
 #include "observe/log.h"
 #include "observe/ranges.h"
 #include "observe/recorder.h"
@@ -32,16 +33,12 @@
 #include "plan/plan_run_queue.h"
 #include "process/in_flight.h"
 #include "request/explain.h"
-#include "staging/bounce_buffer.h"
-#include "staging/mailbox.h"
+#include "staging/fork.h"
 #include "staging/neighbour.h"
-#include "staging/staging_buffer.h"
 #include "stream/channel/stream_channel.h"
 #include "stream/streams.h"
 #include "topology/told.h"
-#include "workers/active_count.h"
-#include "workers/slow_disk_gauge.h"
-#include "workers/work_queue.h"
+#include "workers/fork.h"
 
 namespace sluice::process {
 
@@ -341,6 +338,7 @@ void Process::attachments_after_fork() {
   }
 }
 
+// Each folder has its part in its fork.h; locks are taken from the outermost on, and let go the other way round.
 void Process::prepare_fork() {
   control_.lock();
   store_.before_fork();
@@ -353,42 +351,28 @@ void Process::prepare_fork() {
   plan::run_queue_before_fork();
   ranges_.before_fork();
   streams_->before_fork();
-  gpu::driver_before_fork();
-  gpu::streams_before_fork();
-  io::PrivateFile::before_fork();
-  workers::workers_before_fork();
-  staging::bounce_buffers_before_fork();
+  gpu::before_fork();
+  io::before_fork();
+  workers::before_fork();
+  staging::before_fork();
   attachments_before_fork();
   nvfs::client().before_fork();
   stream::channels_before_fork();
-  observe::statistics_before_fork();
-  observe::log_before_fork();
+  observe::before_fork();
 }
 
 void Process::resume_after_fork(bool in_child) {
-  observe::log_after_fork();
-  observe::statistics_after_fork(in_child);
+  observe::after_fork(in_child);
   stream::channels_after_fork(in_child);
   nvfs::client().after_fork(in_child);
   attachments_after_fork();
-  io::rings_after_fork(in_child);
-  staging::bounce_buffers_after_fork(in_child);
-  if (in_child) {
-    observe::recorder_after_fork_in_child();
-    leaving_.clear();
-    staging::neighbours_after_fork_in_child();
-    staging::staging_after_fork_in_child();
-    staging::mailboxes_after_fork_in_child();
-    io::sentinel_after_fork_in_child();
-    workers::active_counts::forget();
-    workers::slow_disk_gauge.forget();
-  }
-  workers::workers_after_fork(in_child);
-  io::PrivateFile::after_fork(in_child);
-  gpu::streams_after_fork();
-  gpu::driver_after_fork(in_child);
+  staging::after_fork(in_child);
+  workers::after_fork(in_child);
+  io::after_fork(in_child);
+  gpu::after_fork(in_child);
   streams_->after_fork(in_child);
   ranges_.after_fork(in_child);
+  if (in_child) leaving_.clear();
   plan::run_queue_after_fork(in_child);
   plans_->after_fork(in_child);
   batch::run_queue_after_fork(in_child);
