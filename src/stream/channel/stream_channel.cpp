@@ -26,6 +26,13 @@ bool is_reached(const std::uint32_t& word, std::uint32_t value) noexcept {
   return static_cast<std::int32_t>(base::load_acquire(word) - value) >= 0;
 }
 
+// A driver that takes longer to launch a kernel may be waiting for its stream.
+constexpr auto usual_launch = std::chrono::milliseconds(2);
+
+ChannelPool& pool() noexcept {
+  return StreamWorkers::instance().pool();
+}
+
 }  // namespace
 
 StreamChannel::StreamChannel(const gpu::StreamCopyMemory& memory)
@@ -41,15 +48,15 @@ StreamChannel* StreamChannel::take(cuda::Context context, unsigned long long con
 }
 
 TakenChannel StreamChannel::take_or_tell(cuda::Context context, unsigned long long context_id) noexcept {
-  return StreamWorkers::instance().take_channel(context, context_id);
+  return pool().take(context, context_id);
 }
 
 void StreamChannel::give_back() noexcept {
-  StreamWorkers::instance().give_back(*this);
+  pool().give_back(*this);
 }
 
 bool StreamChannel::is_idle() noexcept {
-  return StreamWorkers::instance().is_idle(*this);
+  return pool().is_idle(*this);
 }
 
 void* StreamChannel::take_task_memory() noexcept {
@@ -129,9 +136,9 @@ cuda::Result StreamChannel::put_into_stream(cuda::Stream stream, StreamTask& tas
   if (driver.launch_host_function == nullptr) return cuda::error_not_supported;
   task.rung_by_call_ = true;
   if (!task.repeats) {
-    StreamWorkers::instance().expect_call(*this, task);
+    pool().expect_call(*this, task);
     const cuda::Result result = driver.launch_host_function(stream, &StreamChannel::doorbell_and_wait_by_call, &task);
-    if (result != cuda::success) StreamWorkers::instance().forget(*this, task);
+    if (result != cuda::success) pool().forget(*this, task);
     return result;
   }
   cuda::Result result = device_.write_gate(stream, task.gate_value_ - 1);
@@ -169,6 +176,17 @@ cuda::Result StreamChannel::end_submission(cuda::Stream stream, StreamTask& task
   return cuda::success;
 }
 
+bool StreamChannel::has_rung(const StreamTask& task) const noexcept {
+  return !task.rung_by_call_ && task.is_submitted() && is_reached(words().doorbell, task.gate_value_);
+}
+
+void StreamChannel::release_gate_in_time(StreamTask& task) noexcept {
+  if (task.is_released() || !is_reached(words().doorbell, task.gate_value_)) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (!task.rung_since_) task.rung_since_ = now;
+  if (now - *task.rung_since_ > usual_launch) release_gate(task);
+}
+
 void StreamChannel::release_gate(StreamTask& task) noexcept {
   const std::uint32_t value = task.gate_value_;
   if (!task.becomes(StreamTask::Stage::release_gate)) return;
@@ -191,7 +209,7 @@ cuda::Result StreamChannel::submit(cuda::Stream stream, StreamTask& task) noexce
   result = launch(stream, task);
   if (result == cuda::success) result = end_submission(stream, task);
   if (result != cuda::success) {
-    if (kept_by_gate) StreamWorkers::instance().forget(*this, task);
+    if (kept_by_gate) pool().forget(*this, task);
     return result;
   }
   if (expected) StreamWorkers::instance().expect(task);
@@ -212,12 +230,29 @@ cuda::Result StreamChannel::submit_captured(cuda::Stream stream, StreamTask& tas
   return result;
 }
 
+bool StreamChannel::run(StreamTask* task) noexcept {
+  if (task == nullptr) {
+    copier_->revoke_late();
+    return false;
+  }
+  // Of a task that a call has rung, the caller may still be putting the rest into the stream, or be kept from it.
+  base::SpinBackoff backoff;
+  for (const auto begun = std::chrono::steady_clock::now(); !task->is_submitted(); backoff.wait()) {
+    if (!task->is_released() && std::chrono::steady_clock::now() - begun > usual_launch) release_gate(*task);
+  }
+  if (task->blocks > 0) last_launch_ = next_number_;
+  copier_->begin(*task);
+  task->run(*copier_);
+  copier_->finish();
+  return copier_->waited_for_storage();
+}
+
 bool stream_tasks_pending(const void* subject) noexcept {
-  return StreamWorkers::instance().pending(subject);
+  return pool().pending(subject);
 }
 
 bool wait_for_stream_tasks(const void* subject, int milliseconds) noexcept {
-  return StreamWorkers::instance().wait_until_none(subject, milliseconds);
+  return pool().wait_until_none(subject, milliseconds);
 }
 
 bool stream_workers_exist() noexcept {
@@ -225,11 +260,11 @@ bool stream_workers_exist() noexcept {
 }
 
 unsigned busy_streams() noexcept {
-  return StreamWorkers::instance().busy();
+  return pool().busy();
 }
 
 unsigned peak_streams() noexcept {
-  return StreamWorkers::instance().peak_streams();
+  return pool().peak_streams();
 }
 
 unsigned helpers_for_a_stream(unsigned wanted) noexcept {
@@ -244,13 +279,12 @@ unsigned helpers_for_a_stream(unsigned wanted) noexcept {
 void load_unless_streams_wait(gpu::Kernels& kernels) noexcept {
   if (kernels.begun.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(kernels.deciding);
-  const bool nobody_waits =
-      kernels.load_holds == 0 && !StreamWorkers::instance().any_busy(kernels.context, kernels.context_id);
+  const bool nobody_waits = kernels.load_holds == 0 && !pool().any_busy(kernels.context, kernels.context_id);
   if (nobody_waits && !kernels.begun.load(std::memory_order_relaxed)) gpu::begin_loading(kernels);
 }
 
 std::size_t stream_channel_count() noexcept {
-  return StreamWorkers::instance().stream_channel_count();
+  return pool().size();
 }
 
 void channels_before_fork() noexcept {

@@ -25,6 +25,7 @@
 
 namespace sluice::stream {
 
+class ChannelPool;
 class StreamCopier;
 class StreamChannel;
 
@@ -63,7 +64,7 @@ class StreamTask : public Linked<StreamTask> {
   bool repeats = false;
 
  private:
-  friend class StreamWorkers;
+  friend class ChannelPool;
   friend class StreamCopier;
   friend class StreamChannel;
   StreamChannel* channel_ = nullptr;
@@ -82,7 +83,7 @@ class StreamTask : public Linked<StreamTask> {
     return stage_.compare_exchange_strong(submitting, stage);
   }
   std::atomic<Stage> stage_{Stage::submitting};
-  // While submitting; guarded by the stream workers' lock.
+  // While submitting; guarded by the pool's lock.
   std::optional<std::chrono::steady_clock::time_point> rung_since_;
 };
 
@@ -94,6 +95,18 @@ struct TakenChannel {
 
 class StreamChannel {
  public:
+  // What stream workers do with it. Changed by the pool alone, with its lock:
+  //
+  //   resting --- doorbell ---> running --- kernel has yet to begin ---> departing
+  //      ^                       |   ^                                    |    |
+  //      +----- over ------------+   +---- doorbell, or overdue ----------+    |
+  //      +----------------------------------------------- it has begun --------+
+  enum class State : std::uint8_t {
+    resting,    // tasks of its stream may wait for their doorbell
+    running,    // a worker runs a task, or revokes the kernel of the last one
+    departing,  // the last task is over but for its kernel, which may have to be revoked
+  };
+
   // For a stream of that context; with the context current. Null when there is no memory to be had, or the driver
   // refuses.
   static StreamChannel* take(cuda::Context context, unsigned long long context_id) noexcept;
@@ -109,6 +122,10 @@ class StreamChannel {
   cuda::Result submit(cuda::Stream stream, StreamTask& task) noexcept;
   // The same while the stream is being captured into a graph.
   cuda::Result submit_captured(cuda::Stream stream, StreamTask& task) noexcept;
+
+  // A stream worker runs what is due: a task, or with none the end of a kernel that does not begin. Answers whether
+  // storage was waited for.
+  bool run(StreamTask* task) noexcept;
 
   // By host functions and not by stream memory operations, from now on.
   static void use_host_functions() noexcept;
@@ -128,8 +145,8 @@ class StreamChannel {
   void prefetch_task_memory(std::size_t size) const noexcept;
 
  private:
-  friend class StreamWorkers;
-  friend class StreamCopier;
+  friend class ChannelPool;
+  friend class StreamCopier;  // a part of this
   explicit StreamChannel(const gpu::StreamCopyMemory& memory);
   ~StreamChannel();
 
@@ -139,6 +156,11 @@ class StreamChannel {
   bool needs_gate(const StreamTask& task) const noexcept;
   cuda::Result launch(cuda::Stream stream, StreamTask& task) noexcept;
   cuda::Result end_submission(cuda::Stream stream, StreamTask& task) noexcept;
+  // Of a task that the stream itself rings.
+  bool is_being_submitted(const StreamTask& task) const noexcept { return !task.rung_by_call_ && !task.is_submitted(); }
+  bool has_rung(const StreamTask& task) const noexcept;
+  // Its caller may be kept by a driver that waits for this stream.
+  void release_gate_in_time(StreamTask& task) noexcept;
   void release_gate(StreamTask& task) noexcept;
   // The last launch may still look at the words.
   bool is_kernel_inside() const noexcept;
@@ -167,14 +189,13 @@ class StreamChannel {
   // Of stream workers:
   alignas(line) base::EventCount gate_event_;           // for host functions that wait at the gate
   std::uint32_t next_number_ = gpu::first_stream_copy;  // of the one task that runs
-  // Guarded by the stream workers' lock:
+  // Guarded by the pool's lock:
   TaskQueue<StreamTask> pending_;
   std::vector<StreamTask*> rung_;  // by a call, while the task before was still at work; one of a graph twice, perhaps
   std::unique_ptr<StreamCopier> copier_;
-  bool busy_ = false;  // it counts as such
-  bool running_ = false;
-  bool departing_ = false;  // the last task is over but for its kernel, which may have to be revoked
-  bool polled_ = false;
+  State state_ = State::resting;
+  bool busy_ = false;                         // it counts as such
+  bool polled_ = false;                       // it stands among those that are
   bool kept_ = true;                          // by the stream that it serves
   std::optional<std::uint32_t> last_launch_;  // the number that it begins with; none that looks at the words any more
 };

@@ -19,7 +19,6 @@
 #include "gpu/memory.h"
 #include "gpu/session.h"
 #include "observe/log.h"
-#include "stream/channel/stream_copier.h"
 #include "workers/work_queue.h"
 
 namespace sluice::stream {
@@ -71,18 +70,16 @@ void StreamWorkers::rouse() noexcept {
 
 bool StreamWorkers::are_there() noexcept {
   if (started_.load(std::memory_order_relaxed)) return true;
-  const std::lock_guard lock(mutex_);
+  const Lock lock = pool_.lock();
   if (started_.load(std::memory_order_relaxed)) return true;
   if (start_one()) ++threads_;
   return started_.load(std::memory_order_relaxed);
 }
 
 void StreamWorkers::expect(StreamTask& task) {
-  // The task may be over at once.
-  arrivals_.put(task);
-  if (poller_sees_.load(std::memory_order_seq_cst)) return;
-  std::unique_lock lock(mutex_);
-  take_in();
+  if (pool_.arrive(task)) return;
+  Lock lock = pool_.lock();
+  pool_.take_in();
   if (!has_poller_) {
     wake_one(lock);
   } else if (poller_sleeps_) {
@@ -90,34 +87,13 @@ void StreamWorkers::expect(StreamTask& task) {
   }
 }
 
-void StreamWorkers::expect_call(StreamChannel& channel, StreamTask& task) {
-  const std::lock_guard lock(mutex_);
-  take_in();
-  put_behind(channel, task);
-}
-
-void StreamWorkers::forget(StreamChannel& channel, StreamTask& task) noexcept {
-  const std::lock_guard lock(mutex_);
-  take_in();
-  channel.pending_.erase(task);
-}
-
 void StreamWorkers::doorbell_rung(StreamChannel& channel, StreamTask& task) noexcept {
-  std::unique_lock lock(mutex_);
-  take_in();
-  channel.pending_.erase(task);
-  // The stream may be here before the stream worker of the task before has put its things in order.
-  if (channel.running_) {
-    channel.rung_.push_back(&task);
-    return;
-  }
-  channel.running_ = true;
-  due_.push_back({&channel, &task});
-  wake_one(lock);
+  Lock lock = pool_.lock();
+  if (pool_.ring(channel, task)) wake_one(lock);
 }
 
 // With the lock, which is let go for a moment. Somebody will look at what is due, or watch.
-void StreamWorkers::wake_one(std::unique_lock<base::AdaptiveMutex>& lock) {
+void StreamWorkers::wake_one(Lock& lock) {
   if (sleeping_ > 0) {
     event_.advance(looking_ > 0 ? 0 : 1);  // a spinning one sees it without being woken
     return;
@@ -132,9 +108,9 @@ void StreamWorkers::wake_one(std::unique_lock<base::AdaptiveMutex>& lock) {
 
 // With the lock. Somebody is to watch in our place; and where several streams have work, they will need a thread each
 // soon: waking takes a while, so all are woken at once.
-void StreamWorkers::wake_peers(std::unique_lock<base::AdaptiveMutex>& lock) {
-  const unsigned streams = peak_streams();
-  const auto at_work = static_cast<unsigned>(at_work_.size());
+void StreamWorkers::wake_peers(Lock& lock) {
+  const unsigned streams = pool_.peak_streams();
+  const auto at_work = static_cast<unsigned>(pool_.at_work());
   const unsigned wanted = std::min(streams > at_work ? streams - at_work : 1U, workers::worker_count() + 1);
   if (wanted > 1 && sleeping_ > 1) {
     event_.advance(static_cast<int>(wanted));
@@ -167,38 +143,30 @@ void StreamWorkers::run_worker() noexcept {
   gpu::serve_waiting_streams();
   int mode = cuda::capture_relaxed;
   if (const gpu::CudaApi* const driver = gpu::driver()) driver->exchange_capture_mode(&mode);
-  std::unique_lock lock(mutex_);
+  Lock lock = pool_.lock();
   auto last = Clock::now();  // when this thread had something to do
   for (;;) {
     if (has_poller_ && poller_is_stuck()) {
       ++poll_turn_;
       has_poller_ = false;
       inside_since_.reset();
-      look_away();
+      pool_.look_away();
     }
-    if (!due_.empty()) {
+    if (pool_.any_due()) {
       watchdog_called_ = false;  // the one that the poller called may be this thread, and is no watchdog now
-      const Due due = take_due();
+      const Due due = pool_.take_due();
       // The next one: for what else is due, to poll, or to look after the poller.
       const bool poller_is_alone = inside_since_ && !has_watchdog_;
-      if (!due_.empty() || (!has_poller_ && !polled_.empty()) || poller_is_alone) wake_one(lock);
+      if (pool_.any_due() || (!has_poller_ && pool_.any_polled()) || poller_is_alone) wake_one(lock);
       const bool waited = serve(lock, due);
       last = looks_around_after(waited) ? Clock::now() : Clock::time_point{};
-    } else if (!has_poller_ && !polled_.empty()) {
+    } else if (!has_poller_ && pool_.any_polled()) {
       const bool waited = poll(lock);
       last = looks_around_after(waited) ? Clock::now() : Clock::time_point{};
     } else {
       sleep_until_news(lock, last + eagerness_);
     }
   }
-}
-
-// With the lock.
-StreamWorkers::Due StreamWorkers::take_due() {
-  const Due due = due_.front();
-  due_.erase(due_.begin());
-  at_work_.push_back(due);
-  return due;
 }
 
 // With the lock. Does a thread that has just served something look around, before it goes to sleep? Where storage was
@@ -208,30 +176,18 @@ bool StreamWorkers::looks_around_after(bool waited) const noexcept {
 }
 
 // With the lock, which is let go meanwhile. Answers whether the task has waited for its storage.
-bool StreamWorkers::serve(std::unique_lock<base::AdaptiveMutex>& lock, const Due& due) {
+bool StreamWorkers::serve(Lock& lock, const Due& due) {
   lock.unlock();
-  const bool waited = run(due);
+  const bool waited = due.channel->run(due.task);
   lock.lock();
   eagerness_ = waited ? eager_after_storage : eager;
-  StreamChannel& channel = *due.channel;
-  std::erase_if(at_work_, [&](const Due& one) { return one.channel == &channel && one.task == due.task; });
-  if (due.task != nullptr && !due.task->repeats) due.task->end();
-  if (channel.rung_.empty()) {
-    take_in();  // the channel's next task, perhaps
-    channel.running_ = false;
-    channel.departing_ = channel.copier_->kernel(Clock::now()) != StreamCopier::Kernel::through;
-    settle_channel(channel);
-  } else {
-    due_.push_back({&channel, channel.rung_.front()});
-    channel.rung_.erase(channel.rung_.begin());
-  }
-  if (awaited_ > 0) ended_.advance();
+  pool_.end(due);
   return waited;
 }
 
 // With the lock, which is let go meanwhile. While there is a poller, one of those that sleep checks now and then
 // whether it is stuck in what it took for quick: with the last stream that there was to poll, too.
-void StreamWorkers::sleep_until_news(std::unique_lock<base::AdaptiveMutex>& lock, Clock::time_point awake_until) {
+void StreamWorkers::sleep_until_news(Lock& lock, Clock::time_point awake_until) {
   const std::uint32_t seen = event_.now();
   const bool watchdog = !has_watchdog_ && has_poller_ && !nothing_happens_;
   if (watchdog) has_watchdog_ = true;
@@ -253,32 +209,13 @@ void StreamWorkers::sleep_until_news(std::unique_lock<base::AdaptiveMutex>& lock
   if (watchdog) has_watchdog_ = false;
 }
 
-// With the lock, by the poller or its successor. A call that puts a task into a stream from here on makes sure itself
-// that somebody will see it; what was put there before is taken in. Answers whether there was any.
-bool StreamWorkers::look_away() {
-  poller_sees_.store(false, std::memory_order_seq_cst);
-  const bool any = !arrivals_.empty();
-  take_in();
-  return any;
-}
-
-// The same, where nothing is left.
-bool StreamWorkers::something_to_poll() {
-  take_in();
-  if (!polled_.empty()) return true;
-  look_away();
-  if (polled_.empty()) return false;
-  poller_sees_.store(true, std::memory_order_seq_cst);
-  return true;
-}
-
 bool StreamWorkers::poller_is_stuck() const noexcept {
   return inside_since_ && Clock::now() - *inside_since_ > longest_quick;
 }
 
 // With the lock: watches until there is something that is not quick, which it serves, or nothing left to watch. Answers
 // as serve() does.
-bool StreamWorkers::poll(std::unique_lock<base::AdaptiveMutex>& lock) {
+bool StreamWorkers::poll(Lock& lock) {
   const unsigned turn = ++poll_turn_;
   has_poller_ = true;
   watchdog_called_ = false;
@@ -286,12 +223,12 @@ bool StreamWorkers::poll(std::unique_lock<base::AdaptiveMutex>& lock) {
   auto last = Clock::now();
   auto checked = last;
   nothing_happens_ = false;
-  poller_sees_.store(true, std::memory_order_seq_cst);
-  while (something_to_poll()) {
-    if (std::exchange(something_arrived_, false)) last = Clock::now();
-    collect();
-    while (!due_.empty()) {
-      const Due due = take_due();
+  pool_.look();
+  while (pool_.something_to_poll()) {
+    if (pool_.something_arrived()) last = Clock::now();
+    pool_.collect();
+    while (pool_.any_due()) {
+      const Due due = pool_.take_due();
       nothing_happens_ = false;
       if (!has_watchdog_ && !watchdog_called_) {
         watchdog_called_ = true;
@@ -304,7 +241,7 @@ bool StreamWorkers::poll(std::unique_lock<base::AdaptiveMutex>& lock) {
       if (!quick && turn == poll_turn_) {
         has_poller_ = false;
         inside_since_.reset();
-        look_away();
+        pool_.look_away();
         wake_peers(lock);
       }
       const bool waited = serve(lock, due);
@@ -314,13 +251,13 @@ bool StreamWorkers::poll(std::unique_lock<base::AdaptiveMutex>& lock) {
     }
     const auto now = Clock::now();
     if (now - checked > between_health_checks) {
-      drop_the_dead();
+      pool_.drop_the_dead();
       checked = now;
     }
     const auto quiet = now - last;
     const std::uint32_t seen = poller_event_.now();
     nothing_happens_ = quiet > long_quiet;
-    const bool sleeps = quiet > eagerness_ && !look_away();
+    const bool sleeps = quiet > eagerness_ && !pool_.look_away();
     if (sleeps) poller_sleeps_ = true;
     lock.unlock();
     rouse();
@@ -332,37 +269,19 @@ bool StreamWorkers::poll(std::unique_lock<base::AdaptiveMutex>& lock) {
     }
     lock.lock();
     if (sleeps) poller_sleeps_ = false;
-    if (!poller_sees_.load(std::memory_order_relaxed)) poller_sees_.store(true, std::memory_order_seq_cst);
+    pool_.look();
   }
   nothing_happens_ = false;
   has_poller_ = false;
   return false;
 }
 
-bool StreamWorkers::run(const Due& due) noexcept {
-  StreamCopier& copier = *due.channel->copier_;
-  if (due.task == nullptr) {
-    copier.revoke_late();
-    return false;
-  }
-  // Of a task that a call has rung, the caller may still be putting the rest into the stream, or be kept from it.
-  base::SpinBackoff backoff;
-  for (const auto begun = Clock::now(); !due.task->is_submitted(); backoff.wait()) {
-    if (!due.task->is_released() && Clock::now() - begun > usual_launch) due.channel->release_gate(*due.task);
-  }
-  if (due.task->blocks > 0) due.channel->last_launch_ = due.channel->next_number_;
-  copier.begin(*due.task);
-  due.task->run(copier);
-  copier.finish();
-  return copier.waited_for_storage();
-}
-
 void StreamWorkers::before_fork() noexcept {
-  instance().mutex_.lock();
+  instance().pool_.before_fork();
 }
 
 void StreamWorkers::after_fork(bool in_child) noexcept {
-  instance().mutex_.unlock();
+  instance().pool_.after_fork();
   // The threads and the streams were the parent's. What they worked with is not even mapped here.
   if (in_child) the_workers().make_anew();
 }

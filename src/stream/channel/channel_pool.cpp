@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the stream workers keep in order, and look at in turn: the channels, the doorbells of their streams, the kernels
-// that have yet to begin. Threads are in stream_workers.cpp.
-#include <algorithm>
+// A channel rests, runs or departs (StreamChannel::State); every change of that is here.
+#include "stream/channel/channel_pool.h"
+
 #include <new>
 
 #include "base/page_size.h"
 #include "base/spin_backoff.h"
 #include "gpu/staging_memory.h"
 #include "stream/channel/stream_copier.h"
-#include "stream/channel/stream_workers.h"
 
 namespace sluice::stream {
+
+using State = StreamChannel::State;
 
 namespace {
 
@@ -27,7 +28,7 @@ static_assert(gpu::stream_copy_staging_bytes % (std::size_t{64} << 10) == 0, "wh
 }  // namespace
 
 // None where there is none to be mapped, or to remember the rest of a block with.
-gpu::StreamCopyMemory StreamWorkers::take_memory() noexcept try {
+gpu::StreamCopyMemory ChannelPool::take_memory() noexcept try {
   const std::lock_guard lock(mutex_);
   if (memory_.empty()) {
     memory_.reserve(channels_in_a_block);
@@ -47,7 +48,7 @@ gpu::StreamCopyMemory StreamWorkers::take_memory() noexcept try {
   return {};
 }
 
-StreamChannel* StreamWorkers::make_channel() noexcept {
+StreamChannel* ChannelPool::make_channel() noexcept {
   const gpu::StreamCopyMemory memory = take_memory();
   if (memory.words == nullptr) return nullptr;
   try {
@@ -60,7 +61,7 @@ StreamChannel* StreamWorkers::make_channel() noexcept {
   }
 }
 
-TakenChannel StreamWorkers::take_channel(cuda::Context context, unsigned long long context_id) noexcept try {
+TakenChannel ChannelPool::take(cuda::Context context, unsigned long long context_id) noexcept try {
   std::unique_lock lock(mutex_);
   const auto serves = [&](const StreamChannel* channel) {
     return channel->device_.serves(context, context_id) && !channel->condemned_.load(std::memory_order_relaxed);
@@ -113,20 +114,20 @@ TakenChannel StreamWorkers::take_channel(cuda::Context context, unsigned long lo
   return {};
 }
 
-void StreamWorkers::give_back(StreamChannel& channel) noexcept {
+void ChannelPool::give_back(StreamChannel& channel) noexcept {
   const std::lock_guard lock(mutex_);
   take_in();
   channel.kept_ = false;
-  settle_channel(channel);
+  settle(channel);
 }
 
-bool StreamWorkers::is_idle(const StreamChannel& channel) noexcept {
+bool ChannelPool::is_idle(const StreamChannel& channel) noexcept {
   const std::lock_guard lock(mutex_);
   take_in();
-  return !channel.running_ && !channel.departing_ && channel.pending_.empty();
+  return channel.state_ == State::resting && channel.pending_.empty();
 }
 
-bool StreamWorkers::any_busy(cuda::Context context, unsigned long long context_id) noexcept {
+bool ChannelPool::any_busy(cuda::Context context, unsigned long long context_id) noexcept {
   const std::lock_guard lock(mutex_);
   take_in();
   return std::any_of(polled_.begin(), polled_.end(), [&](const StreamChannel* channel) {
@@ -134,15 +135,15 @@ bool StreamWorkers::any_busy(cuda::Context context, unsigned long long context_i
   });
 }
 
-void StreamWorkers::keep_polling(StreamChannel& channel) {
+void ChannelPool::keep_polling(StreamChannel& channel) {
   if (channel.polled_) return;
   channel.polled_ = true;
   polled_.push_back(&channel);
 }
 
-// With the lock: to the idle ones, when nothing is left to wait for.
-void StreamWorkers::settle_channel(StreamChannel& channel) {
-  if (channel.running_ || !channel.pending_.empty()) return;
+// To the idle ones, when nothing is left to wait for.
+void ChannelPool::settle(StreamChannel& channel) {
+  if (channel.state_ == State::running || !channel.pending_.empty()) return;
   if (channel.busy_) {
     channel.busy_ = false;
     if (busy_.fetch_sub(1, std::memory_order_relaxed) == 1) {
@@ -150,7 +151,7 @@ void StreamWorkers::settle_channel(StreamChannel& channel) {
       peak_.store(0, std::memory_order_relaxed);
     }
   }
-  if (channel.departing_) return keep_polling(channel);
+  if (channel.state_ == State::departing) return keep_polling(channel);
   if (channel.is_kernel_inside() && !channel.condemned_.load()) {
     if (!channel.kept_) keep_polling(channel);  // until the kernel is out
     return;
@@ -163,15 +164,14 @@ void StreamWorkers::settle_channel(StreamChannel& channel) {
   if (!channel.kept_) idle_.push_back(&channel);
 }
 
-// With the lock: what has been put into streams since the last look.
-void StreamWorkers::take_in() {
+void ChannelPool::take_in() {
   arrivals_.take_all([this](StreamTask& task) {
     put_behind(*task.channel_, task);
     something_arrived_ = true;
   });
 }
 
-void StreamWorkers::put_behind(StreamChannel& channel, StreamTask& task) {
+void ChannelPool::put_behind(StreamChannel& channel, StreamTask& task) {
   channel.pending_.push_back(task);
   keep_polling(channel);
   if (channel.busy_) return;
@@ -180,84 +180,124 @@ void StreamWorkers::put_behind(StreamChannel& channel, StreamTask& task) {
   if (busy > peak_.load(std::memory_order_relaxed)) peak_.store(busy, std::memory_order_relaxed);
 }
 
-// With the lock: what has become due since the last look.
-void StreamWorkers::collect() {
+void ChannelPool::collect() {
   for (std::size_t i = 0; i < polled_.size();) {
     StreamChannel& channel = *polled_[i];
-    if (!channel.running_) look_at(channel);
+    if (channel.state_ != State::running) look_at(channel);
     if (i < polled_.size() && polled_[i] == &channel) ++i;
   }
 }
 
-bool StreamWorkers::is_rung(const StreamChannel& channel, const StreamTask& task) noexcept {
-  return static_cast<std::int32_t>(base::load_acquire(channel.words().doorbell) - task.gate_value_) >= 0;
-}
-
-// The same for one channel, at which nobody is at work.
-void StreamWorkers::look_at(StreamChannel& channel) {
-  if (channel.pending_.empty()) {
-    if (channel.departing_) follow_departure(channel);
-    if (!channel.running_) settle_channel(channel);
-    return;
-  }
-  StreamTask& task = channel.pending_.front();
-  if (task.rung_by_call_) {
-    if (channel.departing_) follow_departure(channel);
-    return;
-  }
-  if (!task.is_submitted()) {
-    if (channel.departing_) follow_departure(channel);
-    release_gate_in_time(channel, task);
-    return;
-  }
-  if (is_rung(channel, task)) {
-    if (channel.departing_) follow_departure(channel);
-    if (channel.running_) return;
-    channel.pending_.pop_front();
-    channel.running_ = true;
-    due_.push_back({&channel, &task});
-  } else if (channel.departing_) {
-    follow_departure(channel);
-  }
-}
-
-// Its caller may be kept by a driver that waits for this stream.
-void StreamWorkers::release_gate_in_time(StreamChannel& channel, StreamTask& task) {
-  if (task.is_released() || !is_rung(channel, task)) return;
-  const auto now = std::chrono::steady_clock::now();
-  if (!task.rung_since_) task.rung_since_ = now;
-  if (now - *task.rung_since_ > usual_launch) channel.release_gate(task);
+// The same for one channel, at which no worker is at work.
+void ChannelPool::look_at(StreamChannel& channel) {
+  StreamTask* const next = channel.pending_.empty() ? nullptr : &channel.pending_.front();
+  if (next != nullptr && channel.is_being_submitted(*next)) channel.release_gate_in_time(*next);
+  if (channel.state_ == State::departing) follow_departure(channel);
+  if (channel.state_ == State::running) return;
+  if (next == nullptr) return settle(channel);
+  if (!channel.has_rung(*next)) return;
+  channel.pending_.pop_front();
+  channel.state_ = State::running;
+  due_.push_back({&channel, next});
 }
 
 // A kernel that does not begin for long is revoked, by a thread that has the time.
-void StreamWorkers::follow_departure(StreamChannel& channel) {
-  const StreamCopier::Kernel kernel = channel.copier_->kernel(std::chrono::steady_clock::now());
-  channel.departing_ = kernel != StreamCopier::Kernel::through;
-  if (kernel != StreamCopier::Kernel::overdue) return;
-  channel.running_ = true;
-  due_.push_back({&channel, nullptr});
+void ChannelPool::follow_departure(StreamChannel& channel) {
+  switch (channel.copier_->kernel(std::chrono::steady_clock::now())) {
+    case StreamCopier::Kernel::awaited:
+      return;
+    case StreamCopier::Kernel::through:
+      channel.state_ = State::resting;
+      return;
+    case StreamCopier::Kernel::overdue:
+      channel.state_ = State::running;
+      due_.push_back({&channel, nullptr});
+  }
 }
 
-// With the lock: the streams of contexts that are gone get nowhere any more. All others do, and wait at our gate then.
-void StreamWorkers::drop_the_dead() {
+bool ChannelPool::ring(StreamChannel& channel, StreamTask& task) {
+  take_in();
+  channel.pending_.erase(task);
+  // The stream may be here before the stream worker of the task before has put its things in order.
+  if (channel.state_ == State::running) {
+    channel.rung_.push_back(&task);
+    return false;
+  }
+  channel.state_ = State::running;
+  due_.push_back({&channel, &task});
+  return true;
+}
+
+ChannelPool::Due ChannelPool::take_due() {
+  const Due due = due_.front();
+  due_.erase(due_.begin());
+  at_work_.push_back(due);
+  return due;
+}
+
+void ChannelPool::end(const Due& due) {
+  StreamChannel& channel = *due.channel;
+  std::erase_if(at_work_, [&](const Due& one) { return one.channel == &channel && one.task == due.task; });
+  if (due.task != nullptr && !due.task->repeats) due.task->end();
+  if (channel.rung_.empty()) {
+    take_in();  // the channel's next task, perhaps
+    const bool is_through = channel.copier_->kernel(std::chrono::steady_clock::now()) == StreamCopier::Kernel::through;
+    channel.state_ = is_through ? State::resting : State::departing;
+    settle(channel);
+  } else {
+    due_.push_back({&channel, channel.rung_.front()});
+    channel.rung_.erase(channel.rung_.begin());
+  }
+  if (awaited_ > 0) ended_.advance();
+}
+
+void ChannelPool::expect_call(StreamChannel& channel, StreamTask& task) {
+  const std::lock_guard lock(mutex_);
+  take_in();
+  put_behind(channel, task);
+}
+
+void ChannelPool::forget(StreamChannel& channel, StreamTask& task) noexcept {
+  const std::lock_guard lock(mutex_);
+  take_in();
+  channel.pending_.erase(task);
+}
+
+bool ChannelPool::look_away() {
+  poller_sees_.store(false, std::memory_order_seq_cst);
+  const bool any = !arrivals_.empty();
+  take_in();
+  return any;
+}
+
+bool ChannelPool::something_to_poll() {
+  take_in();
+  if (!polled_.empty()) return true;
+  look_away();
+  if (polled_.empty()) return false;
+  poller_sees_.store(true, std::memory_order_seq_cst);
+  return true;
+}
+
+void ChannelPool::drop_the_dead() {
   // From the end on: the one that is settled leaves the list.
   for (std::size_t left = polled_.size(); left > 0; --left) {
     StreamChannel* const channel = polled_[left - 1];
-    if (channel->running_ || !channel->device_.health().is_gone) continue;
+    if (channel->state_ == State::running || !channel->device_.health().is_gone) continue;
     channel->condemned_.store(true);
-    channel->departing_ = false;
+    channel->state_ = State::resting;
     while (!channel->pending_.empty()) {
       StreamTask& task = channel->pending_.front();
       channel->pending_.pop_front();
       task.end();
     }
-    settle_channel(*channel);
+    settle(*channel);
   }
   if (awaited_ > 0) ended_.advance();
 }
 
-// With the lock: the tasks with this subject, or all.
-std::size_t StreamWorkers::count_of(const void* subject) const {
+// The tasks with this subject, or all.
+std::size_t ChannelPool::count_of(const void* subject) const {
   const auto same = [subject](const StreamTask* task) {
     return task != nullptr && !task->repeats && (subject == nullptr || task->subject == subject);
   };
@@ -270,13 +310,13 @@ std::size_t StreamWorkers::count_of(const void* subject) const {
   return static_cast<std::size_t>(count);
 }
 
-bool StreamWorkers::pending(const void* subject) noexcept {
+bool ChannelPool::pending(const void* subject) noexcept {
   const std::lock_guard lock(mutex_);
   take_in();
   return count_of(subject) > 0;
 }
 
-bool StreamWorkers::wait_until_none(const void* subject, int milliseconds) noexcept {
+bool ChannelPool::wait_until_none(const void* subject, int milliseconds) noexcept {
   timespec deadline = base::deadline_in(std::chrono::milliseconds(milliseconds));
   std::unique_lock lock(mutex_);
   ++awaited_;
@@ -297,7 +337,7 @@ bool StreamWorkers::wait_until_none(const void* subject, int milliseconds) noexc
   return count_of(subject) == 0;
 }
 
-std::size_t StreamWorkers::stream_channel_count() noexcept {
+std::size_t ChannelPool::size() noexcept {
   const std::lock_guard lock(mutex_);
   return channels_;
 }
