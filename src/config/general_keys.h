@@ -43,7 +43,8 @@ inline constexpr std::array general_keys{
             "all; what waits for the whole device waits for it. auto does so where two threads and more read at "
             "once. window maps registered memory for the CPU with GDRCopy (libgdrapi.so.2, gdrdrv), which holds its "
             "size in the GPU's BAR1, and takes reads of up to 16 KiB; what has no such mapping goes as by auto, and "
-            "the log tells why. It has been tried with the soft GPU alone."},
+            "the log tells why. It has been tried with the soft GPU alone, and is not built in unless the library is "
+            "configured with -DSLUICE_GDRCOPY=ON: without, the log says so and reads go as by auto."},
     Key{.name = "sluice.disk_reads",
         .kind = Kind::choice,
         .standard = "\"auto\"",

@@ -19,7 +19,7 @@ class BarMapping {
   BarMapping& operator=(BarMapping&& other) noexcept;
   BarMapping(const BarMapping&) = delete;
   BarMapping& operator=(const BarMapping&) = delete;
-  ~BarMapping();
+  ~BarMapping();  // NOLINT(performance-trivially-destructible): that of a build without mappings
 
   // Control plane; any thread. Where it answers an empty one, the log tells why.
   static BarMapping onto(std::uint64_t address, std::uint64_t size) noexcept;

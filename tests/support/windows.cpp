@@ -45,9 +45,9 @@ bool windows_are_there() {
   const bool refused = failures.find("gdr_") != std::string::npos && !failures.starts_with("gdr_free_callback");
   // Files are mapped a second time, mappings of a PCI device are not.
   const bool lies_on_a_device = text_of("SLUICE_SOFTGPU_BACKING").find("/sys/") != std::string::npos;
-  return cuda() != nullptr && cuda()->soft && find_entry("sluice_carrier_counters") != nullptr && !refused &&
-         !lies_on_a_device && text_of("SLUICE_MODE") != "plain" && text_of("SLUICE_COPY") != "engine" &&
-         stand_in_is_there();
+  return SLUICE_WINDOWS_BUILT_IN != 0 && cuda() != nullptr && cuda()->soft &&
+         find_entry("sluice_carrier_counters") != nullptr && !refused && !lies_on_a_device &&
+         text_of("SLUICE_MODE") != "plain" && text_of("SLUICE_COPY") != "engine" && stand_in_is_there();
 }
 
 std::uint64_t reads_by_window() {

@@ -26,7 +26,9 @@ class WindowsWanted {
 // beside it and nothing has been set that keeps them away.
 bool windows_are_there();
 inline constexpr const char* no_windows =
-    "windows onto device memory are for the soft GPU, with its libgdrapi.so.2, in a mode that may use them";
+    "windows onto device memory are for a build with SLUICE_GDRCOPY and the soft GPU, with its libgdrapi.so.2, in a "
+    "mode "
+    "that may use them";
 
 // How many reads went by them.
 std::uint64_t reads_by_window();

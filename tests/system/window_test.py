@@ -6,10 +6,11 @@ import pathlib
 import shutil
 import sys
 
-from support import BUILD, SLUICE, contains, environment, equal, main, run, scratch, skip_when_sanitized
+from support import BUILD, SLUICE, contains, environment, equal, main, run, scratch, skip, skip_when_sanitized
 
 PROGRAM = pathlib.Path(__file__).with_name("window_program.py")
 STAND_IN = BUILD / "softgpu/libgdrapi.so.2"
+BUILT_IN = "SLUICE_GDRCOPY:BOOL=ON" in (BUILD / "CMakeCache.txt").read_text()
 FOREIGN_CUDA = BUILD / "test-bin/system/foreign/libcuda.so.1"
 
 # Whether the stand-in opens, in a program that has loaded the drivers that it is given.
@@ -32,7 +33,22 @@ def program(folder, *command, **variables):
     return result.stdout, log.read_text()
 
 
+def skip_without_windows():
+    if not BUILT_IN:
+        skip("windows are not built in: configure with -DSLUICE_GDRCOPY=ON")
+
+
+def test_windows_that_are_not_built_in_are_done_without():
+    if BUILT_IN:
+        skip("windows are built in")
+    with scratch() as folder:
+        printed, log = program(folder, SLUICE, "run", "--soft-gpu", "--")
+        equal(printed, "0 True\n")
+        contains(log, "windows are not built in (SLUICE_GDRCOPY)")
+
+
 def test_windows_come_with_the_soft_gpu_that_sluice_run_preloads():
+    skip_without_windows()
     with scratch() as folder:
         printed, log = program(folder, SLUICE, "run", "--soft-gpu", "--")
         equal(printed, "10 True\n")
@@ -40,6 +56,7 @@ def test_windows_come_with_the_soft_gpu_that_sluice_run_preloads():
 
 
 def test_windows_come_with_the_soft_gpu_that_the_library_loads():
+    skip_without_windows()
     with scratch() as folder:
         printed, _ = program(folder, LD_LIBRARY_PATH=str(BUILD / "lib"), SLUICE_SOFTGPU="1")
         equal(printed, "10 True\n")
@@ -54,6 +71,7 @@ def test_windows_are_opened_by_nobody_who_did_not_ask_for_them():
 
 
 def test_windows_that_need_a_library_which_is_not_there_are_done_without():
+    skip_without_windows()
     with scratch() as folder:
         alone = folder / "alone"
         alone.mkdir()
@@ -67,6 +85,7 @@ def test_windows_that_need_a_library_which_is_not_there_are_done_without():
 
 
 def test_windows_that_gdrcopy_refuses_are_done_without():
+    skip_without_windows()
     with scratch() as folder:
         for call, part in (("gdr_open", "gdr_open is refused: load gdrdrv"),
                            ("gdr_pin_buffer", "no window onto a registered buffer of 4096 bytes: gdr_pin_buffer answers EIO: "),
