@@ -9,7 +9,7 @@ drifts cancels. Halfway the processes are started anew. Everything measured is w
 again with the same file, the script goes on where it stopped, and with nothing left to do it prints the tables.
 
 On a virtual machine, whose host may give its processors to others, a slice in which they had too much of them is made
-again, whoever's it is (--stolen, --again): it tells what the neighbours do.
+again, whichever guest's it is (--stolen, --again): it tells what the neighbours do.
 
   compare.py --program cufile_bench --ours DIR --theirs DIR --file cached=PATH --file virtio=PATH --state FILE
   compare.py --state FILE --report

@@ -7,7 +7,7 @@ A requirement names what our row is held against:
   own ROW        another row of our own library
   limit          nothing; a number in itself
 
-Some references are what bounds a row and no target: they are measured in the same turns, so that whoever reads the
+Some references are what bounds a row and no target: they are measured in the same turns, so that a reader of the
 verdicts sees on the same machine how far a row could get, and their floor is None.
 """
 

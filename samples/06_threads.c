@@ -18,7 +18,7 @@ static void* read_part(void* argument) {
 }
 
 int main(int argc, char** argv) {
-  pthread_t crew[threads];
+  pthread_t readers[threads];
   size_t numbers[threads];
   context = use_gpu();
   const int file = sample_file(argc, argv, (size_t)threads * part);
@@ -27,9 +27,9 @@ int main(int argc, char** argv) {
 
   for (size_t i = 0; i < threads; ++i) {
     numbers[i] = i;
-    want(pthread_create(&crew[i], NULL, read_part, &numbers[i]) == 0, "pthread_create");
+    want(pthread_create(&readers[i], NULL, read_part, &numbers[i]) == 0, "pthread_create");
   }
-  for (size_t i = 0; i < threads; ++i) pthread_join(crew[i], NULL);
+  for (size_t i = 0; i < threads; ++i) pthread_join(readers[i], NULL);
   want_bytes(memory, (size_t)threads * part, 0);
   printf("%d threads have read a part each\n", threads);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lone copy between pinned memory and the device: the least that a transfer of its size takes, whoever makes it.
+// A lone copy between pinned memory and the device: the least that a transfer of its size takes, whatever makes it.
 #include <algorithm>
 #include <atomic>
 #include <cstring>

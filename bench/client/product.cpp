@@ -104,7 +104,7 @@ BusyProduct::~BusyProduct() {
   try {
     stop();
   } catch (const std::exception&) {
-    // A broken context: there is nothing left to stop, and whoever measures has been told.
+    // A broken context: there is nothing left to stop, and the measuring side has been told.
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one exception of the client: a sentence for whoever reads the answer.
+// The one exception of the client: a sentence for a reader of the answer.
 #pragma once
 
 #include <stdexcept>

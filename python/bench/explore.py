@@ -128,7 +128,7 @@ class Sweep:
             self.row("views", way=name, us_each=taken / count * 1e6, us_to_drop=(time.perf_counter() - began) / count * 1e6)
 
     def _timed(self, load) -> "list[float]":
-        """GB/s of repeats; the first one warms up."""
+        """GB/s of repeats; the first one fills the caches."""
         speeds = []
         for turn in range(self.repeats + 1):
             began = time.perf_counter()

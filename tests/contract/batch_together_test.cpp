@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads of a batch that go together: cached files, device memory. Every byte is right whoever carries it, wherever
+// Reads of a batch that go together: cached files, device memory. Every byte is right whatever carries it, wherever
 // files end and however targets lie, and the counters tell who did.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ class BatchTogether : public DeviceTest {
            !environment_says("SLUICE_VERIFY", "1");
   }
 
-  // A company whose launch was called off, and whose copies the driver refuses, goes one by one.
+  // A group whose launch was revoked, and whose copies the driver refuses, goes one by one.
   static bool counts_for_certain() { return counts() && std::getenv("SLUICE_SOFTGPU_FAIL") == nullptr; }
 
   // Entries that have, until now.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes of a batch that go together: device memory, files of both kinds. Every byte is where it belongs, none beside
-// it, whoever wrote it and however the entries lie; and the counters tell who carried them.
+// it, whatever wrote it and however the entries lie; and the counters tell what carried them.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -132,7 +132,7 @@ TEST_F(BatchWritten, EveryByteIsRightWhereverThePiecesLie) {
   }
 }
 
-// An event comes after the bytes are in the file: whoever has it finds them there.
+// An event comes after the bytes are in the file: a reader that has it finds them there.
 TEST_F(BatchWritten, IsInTheFileWhenItsEventComes) {
   constexpr std::size_t kEntries = 64;
   constexpr std::size_t kSize = 3 * kPage;

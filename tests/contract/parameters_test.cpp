@@ -65,7 +65,7 @@ bool stock(CUFileBoolConfigParameter_t parameter) {
          parameter == CUFILE_PARAM_PROPERTIES_ALLOW_SYSTEM_MEMORY;
 }
 
-// Leaves the stock values staged for whoever opens the driver next.
+// Leaves the stock values staged for the next one that opens the driver.
 class Parameters : public CufileTest {
  protected:
   void TearDown() override {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small cached reads into device memory: many threads' together, or one thread's by a kernel that stays. Every byte is
-// right whoever carries it, and the counters tell who did.
+// right whatever carries it, and the counters tell what did.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -327,7 +327,7 @@ TEST_F(SmallReads, AreCopiedWhereTheDeviceBeginsNoKernel) {
     EXPECT_TRUE(
         same_bytes(std::span(file.content()).subspan(std::size_t{number} * 4096, 4096), memories[number]->get()));
   }
-  // The launches that were called off find nothing to do.
+  // The launches that were revoked find nothing to do.
   many_threads(8, [&](unsigned number, const Memory& memory) {
     for (int round = 0; round < 20 && !HasFatalFailure(); ++round) {
       read_and_look(handle.get(), file.content(), memory, number * 4096, number, 5000);

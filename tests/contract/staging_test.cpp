@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large transfers of device memory go through a staging ring, and the counters tell who carried them. Every byte is
-// right whoever does, wherever the file ends and however the ends are aligned.
+// Large transfers of device memory go through a staging buffer, and the counters tell what carried them. Every byte is
+// right whatever does, wherever the file ends and however the ends are aligned.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ class Staging : public DeviceTest {
     if (entry<decltype(sluice_carrier_counters)>("sluice_carrier_counters") == nullptr) {
       GTEST_SKIP() << "this libcufile does not count carriers";
     }
-    if (is_set("SLUICE_MODE", "plain")) GTEST_SKIP() << "plain mode has no staging rings";
+    if (is_set("SLUICE_MODE", "plain")) GTEST_SKIP() << "plain mode has no staging buffers";
     if (is_set("SLUICE_COPY", "engine")) GTEST_SKIP() << "this run asks for the copy engine";
   }
 };
@@ -200,7 +200,7 @@ TEST_F(Staging, MoreThreadsThanRingsReadAtOnce) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// More requests than there are helpers. Whoever carries the bytes: the copy engine takes them in large pieces then.
+// More requests than there are helpers. Whatever carries the bytes: the copy engine takes them in large pieces then.
 class Crowd : public DeviceTest {};
 
 TEST_F(Crowd, HasEveryByteRightAtRaggedEdges) {
@@ -243,7 +243,7 @@ TEST_F(Staging, ABusyDeviceHasItsLaunchCalledOffAndTheBytesAreRight) {
   const auto busy = BusyDevice::hold(&why_not);
   if (busy == nullptr) GTEST_SKIP() << why_not;
   const sluice_carrier_counts_t before = carriers();
-  // After other launches that were called off, the kernel may rest for up to a thousand requests.
+  // After other launches that were revoked, the kernel may rest for up to a thousand requests.
   int reads = 0;
   for (; reads < 1100 && carriers().kernel_called_off == before.kernel_called_off; ++reads) {
     ASSERT_EQ(read_file(handle.get(), memory.address(), 262144), moved(262144));
@@ -261,7 +261,7 @@ TEST_F(Staging, ABusyDeviceHasItsLaunchCalledOffAndTheBytesAreRight) {
   EXPECT_TRUE(same_bytes(file.content(), memory.get()));
 }
 
-// After a launch that was called off the kernel rests for some requests. One large read counts for several of these: by
+// After a launch that was revoked the kernel rests for some requests. One large read counts for several of these: by
 // the copy engine it takes twice its time.
 TEST_F(Staging, ALargeReadIsSoonDueAKernelAgain) {
   const ScratchFile file(48 * kMiB);
@@ -279,7 +279,7 @@ TEST_F(Staging, ALargeReadIsSoonDueAKernelAgain) {
   busy->let_go();
   {
     const ContextScope context(primary_context(0));
-    ASSERT_EQ(cuda()->context_synchronize(), 0);  // the launch that was called off is through
+    ASSERT_EQ(cuda()->context_synchronize(), 0);  // the launch that was revoked is through
   }
   const sluice_carrier_counts_t called_off = carriers();
   ASSERT_EQ(read_file(handle.get(), memory.address(), 48 * kMiB), moved(48 * kMiB));

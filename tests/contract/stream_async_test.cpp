@@ -295,7 +295,7 @@ TEST_F(GatedStreams, GoOnWhileTheProgramFreesMemoryAndTheirKernelWasCalledOff) {
       const KernelWait kernels;
       gate.open();
       while (!kernels.some_were_called_off() && !kernels.is_over()) ::usleep(1000);
-      ASSERT_FALSE(kernels.is_over()) << "the kernel was not called off";
+      ASSERT_FALSE(kernels.is_over()) << "the kernel was not revoked";
       busy->let_go();
       stream.synchronize();
       EXPECT_EQ(call.moved, static_cast<ssize_t>(size));
@@ -349,7 +349,7 @@ class FreedBehindTheCall : public GatedStreams, public ::testing::WithParamInter
     const char* const copy = std::getenv("SLUICE_COPY");
     if (copy != nullptr && std::string_view(copy) == "engine") GTEST_SKIP() << "a kernel finds such memory alone";
   }
-  // The kernel that carries is in the stream; where it is called off, the driver is asked to copy.
+  // The kernel that carries is in the stream; where it is revoked, the driver is asked to copy.
   static bool is_excused(const Call& call, const KernelWait& kernels) {
     return call.moved != static_cast<ssize_t>(call.size) && kernels.some_were_called_off();
   }
@@ -442,8 +442,8 @@ TEST_P(FreedBehindTheCall, MemoryHasItsBytesOrTheCallTellsWhyNotWhereTheDeviceBe
     const KernelWait kernels;
     gate.open();
     while (!kernels.some_were_called_off() && !kernels.is_over()) ::usleep(1000);
-    ASSERT_FALSE(kernels.is_over()) << "the kernel was not called off";
-    busy->let_go();  // what was called off has to leave, too
+    ASSERT_FALSE(kernels.is_over()) << "the kernel was not revoked";
+    busy->let_go();  // what was revoked has to leave, too
     stream.synchronize();
     if (call.moved < 0) {
       EXPECT_EQ(call.moved, -EPERM);
@@ -694,31 +694,31 @@ TEST_F(GatedStreams, ReadNothingEarlyAlsoWhereTheProgramWouldAllowIt) {
 
 // What a thread that attends to streams has done so far. One that spins never goes to sleep; on a busy machine it may
 // have to wait for a processor all the time.
-struct Attendant {
+struct StreamWorker {
   std::string sleeps;          // how often it has gone to sleep
   std::uint64_t run_time = 0;  // in nanoseconds; 0 where the system does not tell
   bool runs = false;           // or would, if it had a processor
 
-  bool was_awake_since(const Attendant& before) const {
+  bool was_awake_since(const StreamWorker& before) const {
     return runs || sleeps != before.sleeps || run_time != before.run_time;
   }
 };
 
 // By their threads' numbers.
-std::map<std::string, Attendant> attendants_so_far() {
-  std::map<std::string, Attendant> found;
+std::map<std::string, StreamWorker> stream_workers_so_far() {
+  std::map<std::string, StreamWorker> found;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::ifstream status(task.path() / "status");
-    Attendant attendant;
+    StreamWorker worker;
     bool attends = false;
     for (std::string line; std::getline(status, line);) {
       if (line.starts_with("Name:")) attends = line.ends_with("sluice-streams");
-      if (line.starts_with("State:")) attendant.runs = line.ends_with("(running)");
-      if (line.starts_with("voluntary_ctxt_switches:")) attendant.sleeps = line;
+      if (line.starts_with("State:")) worker.runs = line.ends_with("(running)");
+      if (line.starts_with("voluntary_ctxt_switches:")) worker.sleeps = line;
     }
     if (!attends) continue;
-    std::ifstream(task.path() / "schedstat") >> attendant.run_time;
-    found[task.path().filename()] = attendant;
+    std::ifstream(task.path() / "schedstat") >> worker.run_time;
+    found[task.path().filename()] = worker;
   }
   return found;
 }
@@ -733,17 +733,17 @@ TEST_F(GatedStreams, AreWatchedByOneThreadAloneWhenTheyWaitForLong) {
   gate.hold(stream.get());
   Call call{kSize};
   ASSERT_EQ(call.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
-  // Whoever is awake now has some time to find out that there is nothing to do. From then on nothing wakes it, however
-  // busy the machine is.
+  // A worker that is awake now has some time to find out that there is nothing to do. From then on nothing wakes it,
+  // however busy the machine is.
   constexpr int most_looks = 100;
   constexpr int quiet_looks = 3;
   int quiet = 0;  // looks in a row
   for (int looks = 0; looks < most_looks && quiet < quiet_looks; ++looks) {
-    const auto before = attendants_so_far();
+    const auto before = stream_workers_so_far();
     ::usleep(200000);  // what is looked for is who wakes in so long; nothing waits for its end
     int awake = 0;
-    for (const auto& [thread, attendant] : attendants_so_far()) {
-      if (!before.contains(thread) || attendant.was_awake_since(before.at(thread))) ++awake;
+    for (const auto& [thread, worker] : stream_workers_so_far()) {
+      if (!before.contains(thread) || worker.was_awake_since(before.at(thread))) ++awake;
     }
     quiet = awake <= 1 ? quiet + 1 : 0;
   }

@@ -407,7 +407,7 @@ TEST_F(VectorCounted, ManySmallDevicePartsAreOneTransfer) {
     content_of(file_.path());  // now the page cache has it
     const std::uint64_t carried_before = carried();
     const std::uint64_t paths_before = on_all_paths();
-    // What a disk has to bring goes in companies of fewer.
+    // What a disk has to bring goes in groups of fewer.
     const std::size_t count = mode == 0 ? 100 : 30;
     ASSERT_EQ(read(handle.get(), parts.vector.data(), count, 0), moved(count * 3000));
     EXPECT_EQ(carried() - carried_before, 1U) << mode;

@@ -127,7 +127,7 @@ TEST_F(DiskReads, OfSmallSizeAskForARingOnlyToBePolledFor) {
 }
 
 TEST_F(DiskReads, FindTheirMemoryAtHandAfterAWhile) {
-  if (way_ != "auto" && way_ != "io_uring") GTEST_SKIP() << "whoever submits for us is not seen here";
+  if (way_ != "auto" && way_ != "io_uring") GTEST_SKIP() << "a thread that submits for us is not seen here";
   constexpr int enough = 40;  // of four requests each
   const RingsSeen seen;
   read_often(enough);
@@ -143,7 +143,7 @@ TEST_F(DiskReads, FindTheirMemoryAtHandAfterAWhile) {
 // A sandbox, say, that is put up in the middle of a read. What was on its way is given up after a while, and its
 // answers are not taken for those of later requests.
 TEST_F(DiskReads, AreFinishedWithoutARingThatLetsNobodyIn) {
-  if (way_ != "auto" && way_ != "io_uring") GTEST_SKIP() << "whoever submits for us is not seen here";
+  if (way_ != "auto" && way_ != "io_uring") GTEST_SKIP() << "a thread that submits for us is not seen here";
   const ScratchFile file(4 * kMiB);
   const Fd fd = file.open(O_RDONLY | O_DIRECT);
   const Handle handle(fd);
@@ -224,7 +224,7 @@ TEST_F(DiskReads, CloseNoFileOfTheProgramWithTheirThread) {
 // A request that has to wait needs a thread of the kernel's; where none can be started, as in a storm of signals, the
 // request comes back untried.
 TEST_F(DiskReads, ThatTheKernelCancelsAreReadAllTheSame) {
-  if (way_ != "auto" && way_ != "io_uring") GTEST_SKIP() << "whoever submits for us is not seen here";
+  if (way_ != "auto" && way_ != "io_uring") GTEST_SKIP() << "a thread that submits for us is not seen here";
   for (std::size_t before = 0; before < 4; ++before) {
     SCOPED_TRACE(before);
     std::vector<Step> steps(before, pass());
@@ -237,7 +237,7 @@ TEST_F(DiskReads, ThatTheKernelCancelsAreReadAllTheSame) {
 }
 
 TEST_F(DiskReads, InABatchThatTheKernelCancelsAreReadAllTheSame) {
-  if (way_ != "auto" && way_ != "io_uring") GTEST_SKIP() << "whoever submits for us is not seen here";
+  if (way_ != "auto" && way_ != "io_uring") GTEST_SKIP() << "a thread that submits for us is not seen here";
   constexpr std::size_t entries = 8;
   constexpr std::size_t size = kMiB / entries;
   for (std::size_t before = 0; before < entries; ++before) {

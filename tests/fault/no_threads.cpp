@@ -37,7 +37,8 @@ struct Search {
 };
 
 _Unwind_Reason_Code look_at(_Unwind_Context* frame, void* argument) {
-  constexpr int kNear = 6;  // the soft GPU's own threads are further away from whoever in the library asked for them
+  constexpr int kNear =
+      6;  // the soft GPU's own threads are further away from the code of the library that asked for them
   Search& search = *static_cast<Search*>(argument);
   const std::uintptr_t place = _Unwind_GetIP(frame);
   search.found = place >= search.library.begin && place < search.library.end;

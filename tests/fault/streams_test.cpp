@@ -326,7 +326,7 @@ TEST_F(QuietStreams, HaveSomebodyElseToServeThemWhenTheOneThatWatchedGetsStuck) 
   EXPECT_EQ(lost.moved, -CU_FILE_HANDLE_NOT_REGISTERED);
 }
 
-TEST_F(QuietStreams, HaveSomebodyElseToServeThemWhenTheWatcherAndWhoeverHelpsGetStuckAtOnce) {
+TEST_F(QuietStreams, HaveAThirdWorkerToServeThemWhenThePollerAndItsSuccessorGetStuckAtOnce) {
   if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "in plain mode a call waits for its file";
   const ScratchFile stuck_file(kFileSize);
   const ScratchFile file(kFileSize);

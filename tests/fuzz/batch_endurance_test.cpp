@@ -25,7 +25,7 @@ constexpr std::size_t kEntries = 128;
 constexpr std::size_t kRoundsOfABatch = 40;
 constexpr std::size_t kWarm = 3 * kRoundsOfABatch;
 
-// About a byte for each entry: what companies of a batch work with, who come when so many are under way, and stay.
+// About a byte for each entry: what groups of a batch work with, which come when so many are under way, and stay.
 constexpr std::size_t kMostHeap = std::size_t{256} << 10;
 constexpr std::size_t kMostAddressSpaceKib = std::size_t{64} << 10;
 

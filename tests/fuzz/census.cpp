@@ -106,9 +106,9 @@ sluice_carrier_counts_t carriers() {
 constexpr std::size_t kThreadsARing = 2;
 constexpr std::size_t kMappedKibARing = 8600;
 constexpr std::size_t kDeviceBytesARing = 4096;
-// What a station takes: one stream, 1.3 MiB, a few words of device memory.
-constexpr std::size_t kMappedKibAStation = 1500;
-constexpr std::size_t kDeviceBytesAStation = 512;
+// What a channel takes: one stream, 1.3 MiB, a few words of device memory.
+constexpr std::size_t kMappedKibAChannel = 1500;
+constexpr std::size_t kDeviceBytesAChannel = 512;
 // Threads that come when they are needed, and stay: when so many streams have work at once, and with the first ragged
 // O_DIRECT write to each storage.
 constexpr std::array kThatStay = {"sluice-streams", "sluice-files"};
@@ -141,10 +141,10 @@ std::vector<std::string> growth(const Census& before, const Census& now, std::si
   std::vector<std::string> found;
   compare("descriptors", before.descriptors, now.descriptors, found);
   const std::size_t rings = now.rings - before.rings;
-  const std::size_t stations = now.stations - before.stations;
+  const std::size_t channels = now.channels - before.channels;
   std::vector<std::string> others = now.threads;
   const std::size_t streams_then = count_of(kStream, before);
-  const std::size_t most_streams = rings * kThreadsARing + stations + kStreamsOfThreads;
+  const std::size_t most_streams = rings * kThreadsARing + channels + kStreamsOfThreads;
   std::size_t new_streams = 0;
   while (new_streams < most_streams && count_of(kStream, now) > streams_then + new_streams) {
     others.erase(std::find(others.begin(), others.end(), kStream));
@@ -161,11 +161,11 @@ std::vector<std::string> growth(const Census& before, const Census& now, std::si
   if (now.locked_kib > before.locked_kib) {
     found.push_back(std::to_string(now.locked_kib - before.locked_kib) + " KiB more are locked");
   }
-  if (now.device_free + rings * kDeviceBytesARing + stations * kDeviceBytesAStation < before.device_free) {
+  if (now.device_free + rings * kDeviceBytesARing + channels * kDeviceBytesAChannel < before.device_free) {
     found.push_back(std::to_string(before.device_free - now.device_free) + " bytes of device memory are missing");
   }
   const std::size_t allowed_kib =
-      rings * kMappedKibARing + stations * kMappedKibAStation + (new_streams + new_that_stay) * kMappedKibAStream;
+      rings * kMappedKibARing + channels * kMappedKibAChannel + (new_streams + new_that_stay) * kMappedKibAStream;
   if (!kSanitized && now.mapped_kib > before.mapped_kib + slack_kib + allowed_kib) {
     found.push_back(std::to_string(now.mapped_kib - before.mapped_kib) + " KiB more are mapped");
   }

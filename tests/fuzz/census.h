@@ -16,7 +16,7 @@ struct Census {
   std::size_t device_free = 0;  // bytes; 0 without a device
   // Of staging memory, for requests and for streams: they come when so many are under way at once, and stay.
   std::size_t rings = 0;
-  std::size_t stations = 0;
+  std::size_t channels = 0;
 };
 
 Census take_census();

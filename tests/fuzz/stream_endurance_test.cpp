@@ -106,7 +106,7 @@ std::vector<std::string> growth_since(const Holdings& before) {
   return found;
 }
 
-// Threads and stations of others come free a moment after they were let go.
+// Threads and channels of others come free a moment after they were let go.
 std::vector<std::string> settled_growth_since(const Holdings& before) {
   std::vector<std::string> found = growth_since(before);
   for (const Deadline deadline; !found.empty() && !deadline.has_passed(); found = growth_since(before)) sched_yield();

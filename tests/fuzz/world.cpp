@@ -157,7 +157,7 @@ void World::reclaim_cells() {
     const CUfileBatchHandle_t batch = cell.batch;
     if (token == 0 || batch == nullptr) continue;
     const bool listed = std::any_of(batches_.begin(), batches_.end(), [&](const auto& slot) { return slot == batch; });
-    // In this order: whoever takes a batch off the list holds until the library has let go of its memory.
+    // In this order: a thread that takes a batch off the list holds until the library has let go of its memory.
     if (!listed && holds_ == 0) give_back(cell, token);
   }
 }

@@ -47,7 +47,7 @@ struct Entrance {
 
 // Memory for one entry of a shared batch, from its submission until its event arrives or its batch is gone.
 struct Cell {
-  std::atomic<std::uint64_t> token{0};  // 0: free; else whoever knows it may use the rest
+  std::atomic<std::uint64_t> token{0};  // 0: free; else a thread that knows it may use the rest
   std::unique_ptr<support::Memory> memory;
   std::atomic<CUfileBatchHandle_t> batch{nullptr};
   const Bytes* content = nullptr;  // what will be read, from `offset`

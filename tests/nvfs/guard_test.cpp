@@ -14,7 +14,7 @@ using namespace support;
 
 class Guard : public PathTest {
  protected:
-  // Reads and writes a file with its bytes all right, whoever carries them.
+  // Reads and writes a file with its bytes all right, whatever carries them.
   void expect_right_bytes(const direct::OpenFile& open, const Pages& memory) {
     memory.fill(0);
     ASSERT_EQ(read_file(open.handle(), memory.address(), kMiB), moved(kMiB));

@@ -116,7 +116,7 @@ class Server {
   }
   void refuse(const Bytes& request, int error) {
     const fuse_out_header head{sizeof head, -error, head_of(request).unique};
-    if (write(device_, &head, sizeof head) < 0) return;  // whoever asked has gone
+    if (write(device_, &head, sizeof head) < 0) return;  // the caller has gone
   }
 
   fuse_attr attributes_of(std::uint64_t node) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long a test tries to have something carried by a kernel of the library. Launches that the device does not begin
-// in time are called off, and then the library rests, for longer and longer: on a busy machine there may be none that
+// in time are revoked, and then the library rests, for longer and longer: on a busy machine there may be none that
 // carries.
 #pragma once
 
@@ -21,7 +21,7 @@ class KernelWait {
   explicit KernelWait(Deadline deadline = Deadline()) : deadline_(deadline) {}
 
   bool is_over() const { return deadline_.has_passed(); }
-  // It is over, and meanwhile launches were called off.
+  // It is over, and meanwhile launches were revoked.
   bool machine_is_too_busy() const { return is_over() && some_were_called_off(); }
   bool some_were_called_off() const { return called_off_so_far() > called_off_before_; }
   // Skips the test, or fails it where the machine is no excuse. One that has failed before stays failed.

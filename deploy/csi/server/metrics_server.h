@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers GET /metrics, one request at a time, to whoever may connect.
+// Answers GET /metrics, one request at a time, to any peer that may connect.
 #pragma once
 
 #include <functional>

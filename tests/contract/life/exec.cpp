@@ -27,7 +27,7 @@ std::set<int> open_descriptors() {
   return found;
 }
 
-// What this process was given by whoever started it does not go on to the new program: what arrives there is ours.
+// What this process was given by the one that started it does not go on to the new program: what arrives there is ours.
 void keep_back_what_was_inherited() {
   for (const int fd : open_descriptors()) {
     if (fd > STDERR_FILENO) fcntl(fd, F_SETFD, FD_CLOEXEC);

@@ -81,7 +81,7 @@ void World::end() {
 
 int main(int argc, char** argv) {
   using namespace sluice::life;
-  // Should whoever started it be gone: what hangs, ends.
+  // Should its parent be gone: what hangs, ends.
   constexpr unsigned most_seconds = 300;
   alarm(most_seconds);
   for (const auto scenarios : {ending_scenarios(), exec_scenarios(), limit_scenarios(), refused_scenarios(),

@@ -127,7 +127,7 @@ int streams_with_refused_calls() {
   return 0;
 }
 
-// Far more calls than there would be stations, if each refusal cost one.
+// Far more calls than there would be channels, if each refusal cost one.
 int a_stream_that_nothing_serves() {
   if (cuda() == nullptr) skip("no CUDA device");
   if (!cuda()->soft) skip("only the soft GPU refuses calls on request");

@@ -41,7 +41,7 @@ int transfers_in_a_threads_last_destructor() {
   return 0;
 }
 
-// Staging memory is used by one transfer at a time, whoever has had it before: also by the transfers of a thread that
+// Staging memory is used by one transfer at a time, whichever has had it before: also by the transfers of a thread that
 // has given its own back as it ended.
 int staging_memory_is_not_lent_twice() {
   if (cuda() == nullptr) skip("no CUDA device: only device memory is staged");
@@ -116,7 +116,7 @@ int transfers_at_exit_use_staging_memory_of_their_own() {
   return 0;
 }
 
-// A program ties its reader to a processor for its own sake; whoever helps has all that the program has.
+// A program ties its reader to a processor for its own sake; a helper has all that the program has.
 int lanes_are_not_tied_like_the_thread_that_needs_them() {
   cpu_set_t ours;
   require(sched_getaffinity(0, sizeof ours, &ours) == 0, "the program's processors");

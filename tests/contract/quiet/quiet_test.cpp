@@ -64,7 +64,7 @@ class Transfer : public testing::TestWithParam<Kind> {
 
   // What `times` rounds of `once` ask for, after as many that may ask for anything.
   template <typename Once>
-  static Asked after_warming_up(int times, Once&& once) {
+  static Asked after_first_calls(int times, Once&& once) {
     for (int i = 0; i < times; ++i) once();
     start_counting();
     for (int i = 0; i < times; ++i) once();
@@ -110,12 +110,12 @@ TEST_P(Transfer, TakesNoLockAndNoMemory) {
   }
   const auto size = static_cast<ssize_t>(kind.size);
   ssize_t read = size;
-  expect_quiet(after_warming_up(100, [&] {
+  expect_quiet(after_first_calls(100, [&] {
     if (cuFileRead(handle.get(), memory.address(), kind.size, kind.offset, 0) != size) read = -1;
   }));
   EXPECT_EQ(read, size);
   ssize_t written = size;
-  expect_quiet(after_warming_up(100, [&] {
+  expect_quiet(after_first_calls(100, [&] {
     if (cuFileWrite(handle.get(), memory.address(), kind.size, kind.offset, 0) != size) written = -1;
   }));
   EXPECT_EQ(written, size);

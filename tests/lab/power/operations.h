@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the writers of the power cut do, as pure functions of a writer and a number: so that whoever looks at a disk
+// What the writers of the power cut do, as pure functions of a writer and a number: so that a look at a disk
 // afterwards knows what has to be there, with nothing but the last number that was acknowledged.
 #pragma once
 

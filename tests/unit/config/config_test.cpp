@@ -417,7 +417,7 @@ TEST(Lives, SayNothingOnStderrAboutUnknownKeysAndWarnOnce) {
   }
   EXPECT_THAT(machine.said(), IsEmpty());
   EXPECT_THAT(notes, SizeIs(2));
-  EXPECT_THAT(store.current()->notes, SizeIs(2)) << "whoever asks still learns them";
+  EXPECT_THAT(store.current()->notes, SizeIs(2)) << "a caller that asks still learns them";
 }
 
 TEST(Lives, AskingBeforeTheOpenSaysNothing) {

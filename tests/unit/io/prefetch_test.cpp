@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What warming reads, and what it leaves alone; and who goes through a file piece by piece.
+// What a prefetch reads, and what it leaves alone; and which reader goes through a file piece by piece.
 #include "io/prefetch.h"
 
 #include <fcntl.h>
@@ -46,7 +46,7 @@ long major_faults() {
 
 class PrefetchTest : public ::testing::Test {
  protected:
-  PrefetchTest() : path_(testing::TempDir() + "sluice-warming-XXXXXX"), fd_(::mkstemp(path_.data())) {
+  PrefetchTest() : path_(testing::TempDir() + "sluice-prefetch-XXXXXX"), fd_(::mkstemp(path_.data())) {
     const std::vector<char> bytes(kSize, 'x');
     EXPECT_EQ(::pwrite(fd_.get(), bytes.data(), kSize, 0), static_cast<ssize_t>(kSize));
   }

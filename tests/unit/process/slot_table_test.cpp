@@ -275,7 +275,7 @@ struct Slow {
   std::atomic<bool>* go_on;
 };
 
-TEST(SlotTable, AChildOfAForkDoesNotWaitForWhoeverWasEndingAHandle) {
+TEST(SlotTable, AChildOfAForkDoesNotWaitForAThreadThatWasEndingAHandle) {
   SlotTable<Slow, 0x77, 4> table;
   std::atomic<bool> ending = false;
   std::atomic<bool> go_on = false;

@@ -44,7 +44,7 @@ TEST_F(WhileADeviceCopies, TheDescriptorIsLookedAtFirst) {
   EXPECT_TRUE(overlap.step());
   EXPECT_TRUE(now.asked());
   EXPECT_TRUE(overlap.has_looked());
-  EXPECT_TRUE(overlap.step()) << "the first page is warmed";
+  EXPECT_TRUE(overlap.step()) << "the first page is fetched";
   EXPECT_TRUE(overlap.step()) << "the second one";
   EXPECT_FALSE(overlap.step());
 }
@@ -55,7 +55,7 @@ TEST(WhileADeviceCopiesForNoFile, NothingIsDone) {
   EXPECT_FALSE(nothing.step());
 }
 
-TEST_F(WhileADeviceCopies, WhatHasBeenLookedAtIsWarmedAtOnce) {
+TEST_F(WhileADeviceCopies, WhatHasBeenLookedAtIsFetchedAtOnce) {
   facts::DescriptorCheck now(fd_.get(), registered_);
   ASSERT_TRUE(now.finds_the_file());
   OverlapWork overlap(now, data());
@@ -64,7 +64,7 @@ TEST_F(WhileADeviceCopies, WhatHasBeenLookedAtIsWarmedAtOnce) {
   EXPECT_FALSE(overlap.step());
 }
 
-TEST_F(WhileADeviceCopies, NothingOfAnotherFileIsWarmed) {
+TEST_F(WhileADeviceCopies, NothingOfAnotherFileIsFetched) {
   facts::DescriptorCheck now(fd_.get(), registered_);
   const UniqueFd other(::memfd_create("other", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(other.get(), 4 * kPage), 0);

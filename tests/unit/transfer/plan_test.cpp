@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every decision of a plan. Whatever the size and the company: chunks cover the range, and nobody is asked for help who
+// Every decision of a plan. Whatever the size and the load: chunks cover the range, and nobody is asked for help who
 // would find nothing to do.
 #include "transfer/plan.h"
 
@@ -165,7 +165,7 @@ TEST(ReadPlan, LetsHelpersSleepWhereTheReadIsVeryLongAndAlone) {
   EXPECT_FALSE(plan_read(shape).helpers_sleep);
   const unsigned helpers = plan_read(shape).helpers;
   shape.at = FileOffset{1};
-  EXPECT_EQ(plan_read(shape).helpers, helpers) << "as many as nap or as do not, wherever it begins";
+  EXPECT_EQ(plan_read(shape).helpers, helpers) << "as many as sleep or as do not, wherever it begins";
   shape = read_of(64 * megabyte);
   shape.others = 1;
   EXPECT_FALSE(plan_read(shape).helpers_sleep);

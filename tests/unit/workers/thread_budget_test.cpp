@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many hands requests get, alone and in a crowd.
+// How many threads requests get, alone and in a crowd.
 #include "workers/thread_budget.h"
 
 #include <gtest/gtest.h>
