@@ -13,9 +13,11 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "fault/interpose.h"
+#include "fault/mixture.h"
 #include "fault/watched.h"
 #include "support/batch.h"
 #include "support/calls.h"
@@ -204,43 +206,14 @@ TEST_P(BatchFaults, WhatIsInPlaceBeforeAnErrorIsCounted) {
   }
 }
 
-std::vector<Step> random_mixture(Random& random) {
-  std::vector<Step> steps;
-  for (int i = 0; i < 60; ++i) {
-    switch (random.below(6)) {
-      case 0:
-        steps.push_back(shorten(1 + random.below(kSize)));
-        break;
-      case 1:
-        steps.push_back(fail(EINTR));
-        break;
-      case 2:
-        steps.push_back(fail(random.below(2) == 0 ? EIO : EAGAIN));
-        break;
-      default:
-        steps.push_back(pass());
-    }
-  }
-  steps.push_back(pass());
-  return steps;
-}
-
 TEST_P(BatchFaults, ARandomMixtureKeepsItsPromises) {
-  Random random(run_seed());
-  for (int round = 0; round < 30; ++round) {
-    SCOPED_TRACE(::testing::Message() << "round " << round << "; SLUICE_TEST_SEED=" << run_seed());
-    run(random_mixture(random), Then::collect, round % 2 != 0);
-    if (HasFailure()) return;
-  }
+  with_random_mixtures(
+      kSize, [this](std::vector<Step> steps, int round) { run(std::move(steps), Then::collect, round % 2 != 0); });
 }
 
 TEST_P(BatchFaults, CancellingAmidARandomMixtureKeepsThePromises) {
-  Random random(run_seed());
-  for (int round = 0; round < 30; ++round) {
-    SCOPED_TRACE(::testing::Message() << "round " << round << "; SLUICE_TEST_SEED=" << run_seed());
-    run(random_mixture(random), Then::cancel, round % 2 != 0);
-    if (HasFailure()) return;
-  }
+  with_random_mixtures(
+      kSize, [this](std::vector<Step> steps, int round) { run(std::move(steps), Then::cancel, round % 2 != 0); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, BatchFaults, ::testing::ValuesIn(kShapes),
@@ -600,7 +573,7 @@ TEST_P(BatchWriteFaults, ARandomMixtureKeepsItsPromises) {
   for (int round = 0; round < 60; ++round) {
     SCOPED_TRACE(::testing::Message() << "round " << round << "; SLUICE_TEST_SEED=" << run_seed());
     far_ = round % 2 == 0 ? kFar : kWhole;
-    run(random_mixture(random), random.below(1 << 30));
+    run(random_mixture(random, kSize), random.below(1 << 30));
     if (HasFailure()) return;
   }
 }

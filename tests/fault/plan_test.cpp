@@ -8,9 +8,11 @@
 #include <cerrno>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fault/interpose.h"
+#include "fault/mixture.h"
 #include "sluice.h"
 #include "support/calls.h"
 #include "support/planned.h"
@@ -151,43 +153,12 @@ TEST_P(PlanFaults, WhatIsInPlaceBeforeAnErrorIsCountedAndTheErrorTold) {
   }
 }
 
-std::vector<Step> mixture(Random& random) {
-  std::vector<Step> steps;
-  for (int i = 0; i < 60; ++i) {
-    switch (random.below(6)) {
-      case 0:
-        steps.push_back(shorten(1 + random.below(kBytes)));
-        break;
-      case 1:
-        steps.push_back(fail(EINTR));
-        break;
-      case 2:
-        steps.push_back(fail(random.below(2) == 0 ? EIO : EAGAIN));
-        break;
-      default:
-        steps.push_back(pass());
-    }
-  }
-  steps.push_back(pass());
-  return steps;
-}
-
 TEST_P(PlanFaults, ARandomMixtureKeepsItsPromises) {
-  Random random(run_seed());
-  for (int round = 0; round < 30; ++round) {
-    SCOPED_TRACE(::testing::Message() << "round " << round << "; SLUICE_TEST_SEED=" << run_seed());
-    run(mixture(random));
-    if (HasFailure()) return;
-  }
+  with_random_mixtures(kBytes, [this](std::vector<Step> steps, int /*round*/) { run(std::move(steps)); });
 }
 
 TEST_P(PlanFaults, CancellingAmidARandomMixtureKeepsThePromises) {
-  Random random(run_seed());
-  for (int round = 0; round < 30; ++round) {
-    SCOPED_TRACE(::testing::Message() << "round " << round << "; SLUICE_TEST_SEED=" << run_seed());
-    run(mixture(random), Then::cancel);
-    if (HasFailure()) return;
-  }
+  with_random_mixtures(kBytes, [this](std::vector<Step> steps, int /*round*/) { run(std::move(steps), Then::cancel); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, PlanFaults, ::testing::ValuesIn(kPlanShapes),

@@ -6,7 +6,6 @@
 #include <linux/magic.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -26,6 +25,7 @@
 #include "fault/interpose.h"
 #include "support/batch.h"
 #include "support/calls.h"
+#include "support/storage_reads.h"
 
 namespace sluice::fault {
 namespace {
@@ -70,24 +70,6 @@ std::string why_there_are_no_turns(int fd, std::uint64_t size) {
     return "the file is neither on ext4 nor in memory";
   }
   return "";
-}
-
-// What this process has had storage read for it, as far as the system tells.
-std::optional<std::uint64_t> bytes_read_from_storage() {
-  std::ifstream counters("/proc/self/io");
-  std::string name;
-  std::uint64_t value = 0;
-  while (counters >> name >> value) {
-    if (name == "read_bytes:") return value;
-  }
-  return std::nullopt;
-}
-
-// Where this program touched pages, of its code perhaps, that had left memory: storage was read for them, too.
-long major_faults() {
-  struct rusage usage {};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_majflt;
 }
 
 class WritesInTurn : public DeviceTest {

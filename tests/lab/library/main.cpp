@@ -11,14 +11,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -26,6 +24,7 @@
 
 #include "lab/probe/rows.h"
 #include "lab/probe/system.h"
+#include "lab/streamed.h"
 #include "sluice.h"
 #include "support/batch.h"
 #include "support/calls.h"
@@ -45,7 +44,6 @@ constexpr std::size_t kLarge = std::size_t{256} << 10U;
 constexpr std::size_t kSize = 4 * kLarge;
 // Of a batch: more than are on their way at a time. Streams share as many transfers.
 constexpr std::size_t kEntries = 24;
-constexpr std::size_t kStreams = 3;
 constexpr std::size_t kEntry = 2 * kBlock;
 constexpr unsigned char kBefore = 0x11;
 
@@ -65,51 +63,6 @@ constexpr Shape kRegistered{"aligned, into a registered buffer", kBlock, kBlock,
 constexpr Shape kSmall{"of one block", 3 * kBlock, 0, kBlock};
 constexpr Shape kRagged{"ragged at both ends, memory and file in step", 5 * kBlock + 100, kBlock + 100, 100001};
 constexpr Shape kOdd{"out of step with the blocks", 2 * kBlock + 7, kBlock + 3, 70000};
-
-// Transfers in several streams: the i-th goes into stream i % kStreams. Parameters stay where they are until all is
-// over.
-class Streamed {
- public:
-  void read(CUfileHandle_t handle, const support::Memory& memory, std::size_t size, std::size_t file_offset,
-            std::size_t memory_offset) {
-    put(cuFileReadAsync, handle, memory, size, file_offset, memory_offset);
-  }
-  void write(CUfileHandle_t handle, const support::Memory& memory, std::size_t size, std::size_t file_offset,
-             std::size_t memory_offset) {
-    put(cuFileWriteAsync, handle, memory, size, file_offset, memory_offset);
-  }
-
-  // The counts, in the order of the calls.
-  std::vector<ssize_t> run() {
-    for (const support::Stream& stream : streams_) stream.synchronize();
-    std::vector<ssize_t> counts;
-    for (const auto& parameters : all_) counts.push_back(parameters->bytes);
-    return counts;
-  }
-
- private:
-  struct Parameters {
-    std::size_t size;
-    off_t file_offset;
-    off_t memory_offset;
-    ssize_t bytes = 0;
-  };
-
-  template <typename Call>
-  void put(Call* call, CUfileHandle_t handle, const support::Memory& memory, std::size_t size, std::size_t file_offset,
-           std::size_t memory_offset) {
-    all_.push_back(std::make_unique<Parameters>(
-        Parameters{size, static_cast<off_t>(file_offset), static_cast<off_t>(memory_offset)}));
-    Parameters& now = *all_.back();
-    const auto stream = streams_[all_.size() % kStreams].get();
-    const int answer = support::code(
-        call(handle, memory.address(), &now.size, &now.file_offset, &now.memory_offset, &now.bytes, stream));
-    if (answer != CU_FILE_SUCCESS) throw std::runtime_error("a call on a stream answered " + std::to_string(answer));
-  }
-
-  std::array<support::Stream, kStreams> streams_;
-  std::vector<std::unique_ptr<Parameters>> all_;
-};
 
 class Checks {
  public:

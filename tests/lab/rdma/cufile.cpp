@@ -30,6 +30,7 @@
 #include "lab/probe/rows.h"
 #include "lab/probe/system.h"
 #include "lab/rdma/library.h"
+#include "lab/streamed.h"
 #include "sluice.h"
 #include "support/batch.h"
 #include "support/calls.h"
@@ -47,7 +48,6 @@ using support::MemoryKind;
 constexpr std::size_t whole_size = std::size_t{8} << 20U;
 constexpr std::size_t entry_count = 24;
 constexpr std::size_t entry_size = std::size_t{64} << 10U;
-constexpr std::size_t stream_count = 3;
 constexpr std::size_t thread_count = 4;
 constexpr std::array<std::size_t, 5> matrix_sizes = {1, 4096, 70001, std::size_t{1} << 20U,
                                                      (std::size_t{5} << 20U) + 3};
@@ -61,36 +61,6 @@ std::string all_whole(const std::vector<ssize_t>& counts) {
   const auto odd = std::ranges::find_if(counts, [](ssize_t count) { return count != ssize_t{entry_size}; });
   return odd == counts.end() ? "" : "one answered " + std::to_string(*odd);
 }
-
-// Calls on streams; what they point to stays until all is over.
-class Streamed {
- public:
-  template <typename Call>
-  void put(Call* call, CUfileHandle_t handle, const support::Memory& memory, std::size_t at) {
-    all_.push_back(
-        std::make_unique<Parameters>(Parameters{entry_size, static_cast<off_t>(at), static_cast<off_t>(at)}));
-    Parameters& now = *all_.back();
-    const int answer = support::code(call(handle, memory.address(), &now.size, &now.file_offset, &now.memory_offset,
-                                          &now.bytes, streams_[all_.size() % stream_count].get()));
-    if (answer != CU_FILE_SUCCESS) now.bytes = -answer;
-  }
-  std::vector<ssize_t> run() {
-    for (const support::Stream& stream : streams_) stream.synchronize();
-    std::vector<ssize_t> counts;
-    for (const auto& parameters : all_) counts.push_back(parameters->bytes);
-    return counts;
-  }
-
- private:
-  struct Parameters {
-    std::size_t size;
-    off_t file_offset;
-    off_t memory_offset;
-    ssize_t bytes = 0;
-  };
-  std::array<support::Stream, stream_count> streams_;
-  std::vector<std::unique_ptr<Parameters>> all_;
-};
 
 // The path that registered memory goes by.
 std::string path_of_this_library() {
@@ -232,14 +202,16 @@ class Checks {
   void streams(const support::Memory& memory) {
     memory.fill(0x11);
     Streamed reads;
-    for (std::size_t i = 0; i < entry_count; ++i) reads.put(cuFileReadAsync, file_.handle(), memory, i * entry_size);
+    for (std::size_t i = 0; i < entry_count; ++i)
+      reads.read(file_.handle(), memory, entry_size, i * entry_size, i * entry_size);
     std::string why = all_whole(reads.run());
     if (why.empty()) why = differs(content(0, entry_count * entry_size), memory.get(0, entry_count * entry_size));
     tell("reads in three streams", why);
     const Bytes fresh = support::random_bytes(entry_count * entry_size, 0x4c);
     memory.put(0, fresh);
     Streamed writes;
-    for (std::size_t i = 0; i < entry_count; ++i) writes.put(cuFileWriteAsync, file_.handle(), memory, i * entry_size);
+    for (std::size_t i = 0; i < entry_count; ++i)
+      writes.write(file_.handle(), memory, entry_size, i * entry_size, i * entry_size);
     why = all_whole(writes.run());
     if (why.empty()) why = differs(fresh, stored(0, fresh.size()));
     tell("writes in three streams", why);

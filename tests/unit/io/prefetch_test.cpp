@@ -4,17 +4,16 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdint>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "support/storage_reads.h"
 
 namespace sluice::io {
 namespace {
@@ -22,27 +21,11 @@ namespace {
 using base::Direction;
 using base::FileOffset;
 using base::UniqueFd;
+using support::bytes_read_from_storage;
+using support::major_faults;
 
 constexpr std::size_t kSize = 40 << 10;
 using Step = Prefetch::Step;
-
-// What this process has had storage read for it, as far as the system tells.
-std::optional<std::uint64_t> bytes_read_from_storage() {
-  std::ifstream counters("/proc/self/io");
-  std::string name;
-  std::uint64_t value = 0;
-  while (counters >> name >> value) {
-    if (name == "read_bytes:") return value;
-  }
-  return std::nullopt;
-}
-
-// Where this program touched pages, of its code perhaps, that had left memory: storage was read for them, too.
-long major_faults() {
-  struct rusage usage {};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_majflt;
-}
 
 class PrefetchTest : public ::testing::Test {
  protected:
