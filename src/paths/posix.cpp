@@ -331,10 +331,7 @@ class ByCpu {
     while (done < piece.length) {
       const auto chunk = bounce.first(std::min<std::uint64_t>(piece.length - done, bounce.size()));
       const FileOffset at{piece.at.value + done};
-      const staging::OverlapWork before(
-          now_, io::Prefetch::of_write_range(write_range_of_file(file_.descriptor(), file_.facts), at, chunk.size(),
-                                             io::Prefetch::Step::of_a_page));
-      const Outcome moved = bounce_copier.from_memory(chunk, piece.address + done, before);
+      const Outcome moved = bounce_copier.from_memory(chunk, piece.address + done, {now_, {}});
       if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
       if (!now_.finds_the_file()) return Outcome::system_error(EBADF);
       Outcome written = Outcome::system_error(EINVAL);

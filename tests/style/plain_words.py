@@ -61,6 +61,7 @@ ALLOWED = [
     ("docs/reference/statistics.md", r"stations?"),
     ("include/sluice.h", r"stations?|called off|taken back"),
     ("tests/fuzz/", r"stations?"),
+    ("tests/lab/rdma/moves.cpp", r"stations?"),
     ("tests/soak/", r"stations?"),
     # Of a command line that is not whole.
     ("tests/system/manual_test.py", r"he"),

@@ -4,10 +4,10 @@
 //   lab_load CLIENT TARGET PROGRESS      CLIENT: pread or cufile (client.h)
 //
 // Each thread has a part of the target to itself, so it knows what every block must hold. PROGRESS is a file that holds
-// the number of transfers that have ended, for the one that changes the world around the load. At the end the whole is read
-// once more. Exit status 0: every byte was right. The last line of the output sums up, or tells what went wrong; before
-// it stands how often the process got SIGPIPE. By cufile, one more thread makes other calls of the library meanwhile
-// (bystander.h), counts them in PROGRESS-others, and a line tells whether the library's statistics agree.
+// the number of transfers that have ended, for the one that changes the world around the load. At the end the whole is
+// read once more. Exit status 0: every byte was right. The last line of the output sums up, or tells what went wrong;
+// before it stands how often the process got SIGPIPE. By cufile, one more thread makes other calls of the library
+// meanwhile (bystander.h), counts them in PROGRESS-others, and a line tells whether the library's statistics agree.
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
