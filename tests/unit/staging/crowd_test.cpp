@@ -75,7 +75,7 @@ class Crowd : public ::testing::Test {
   std::atomic<unsigned> failed_{0};
 
  private:
-  int session_copies(const BounceBuffer& bounce) const {
+  cuda::Result session_copies(const BounceBuffer& bounce) const {
     gpu::Session session(facts_);
     return session.copy_to_device(memory_, bounce.bytes().first(copied_bytes));
   }
