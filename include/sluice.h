@@ -118,6 +118,7 @@ typedef struct sluice_carrier_counts {
   uint64_t small_together;    /* 0: small reads of several threads are no longer fetched with one launch */
   uint64_t stations;          /* pieces of staging memory for streams that there are by now, 1.3 MiB each */
   uint64_t cpu_window;        /* small reads into registered memory, by the CPU's own stores (sluice.small_reads) */
+  uint64_t coherent;          /* file and device memory that the CPU shares, in place (sluice.coherent) */
 } sluice_carrier_counts_t;
 
 /* Who gave a setting its value, in rising order of authority; what was measured has the least. */

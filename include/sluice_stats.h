@@ -36,9 +36,9 @@ enum {
   SLUICE_STATS_DEVICE_COUNT = 16, /* by ordinal; what lies behind counts in the totals alone */
   SLUICE_STATS_SIZE_COUNT = 32,   /* 0 for less than 4 KiB, 1 for 4 to 8 KiB, doubling */
   SLUICE_STATS_OPERATION_COUNT = 10,
-  SLUICE_STATS_CARRIER_COUNT = 9,
-  SLUICE_STATS_PATH_COUNT = 4,    /* of a shard's ways; those that came later are in later_paths and later_ways, */
-  SLUICE_STATS_REASON_COUNT = 24, /* and so are these */
+  SLUICE_STATS_CARRIER_COUNT = 10, /* the last one has room since version 5 */
+  SLUICE_STATS_PATH_COUNT = 4,     /* of a shard's ways; those that came later are in later_paths and later_ways, */
+  SLUICE_STATS_REASON_COUNT = 24,  /* and so are these */
   SLUICE_STATS_LATER_REASON_COUNT = SLUICE_REASON_COUNT - 24,
   SLUICE_STATS_LATER_PATH_COUNT = SLUICE_PATH_COUNT - 4,
   SLUICE_STATS_LATENCY_SHARD_COUNT = 4,
@@ -72,7 +72,8 @@ enum sluice_stats_carrier {
   SLUICE_STATS_SLAB = 5,
   SLUICE_STATS_RESIDENT_KERNEL = 6,
   SLUICE_STATS_SMALL_TOGETHER = 7,
-  SLUICE_STATS_CPU_WINDOW = 8
+  SLUICE_STATS_CPU_WINDOW = 8,
+  SLUICE_STATS_COHERENT = 9
 };
 
 typedef struct sluice_stats_pair {
@@ -115,7 +116,7 @@ typedef struct sluice_stats_shard {
   sluice_stats_device_t devices[SLUICE_STATS_DEVICE_COUNT];
   sluice_stats_way_t ways[SLUICE_STATS_PATH_COUNT][SLUICE_STATS_REASON_COUNT];
   uint64_t carriers[SLUICE_STATS_CARRIER_COUNT];
-  uint64_t room[5]; /* a shard is a multiple of 64 bytes */
+  uint64_t room[4]; /* a shard is a multiple of 64 bytes */
 } sluice_stats_shard_t;
 
 /* What is no sum. */

@@ -45,7 +45,10 @@ AddressRange::AddressRange(std::uint64_t size) : size_(size) {
 }
 
 DeviceMemory::DeviceMemory(int ordinal, const Knobs& knobs)
-    : backstore_(backstore_of(ordinal, knobs)), range_(backstore_.size()), ranges_(0, backstore_.size()) {}
+    : backstore_(backstore_of(ordinal, knobs)),
+      range_(backstore_.size()),
+      coherent_(backstore_.has_file() ? knobs.coherent : 0),
+      ranges_(0, backstore_.size()) {}
 
 std::uint64_t DeviceMemory::available() const {
   const std::lock_guard lock(mutex_);
@@ -56,7 +59,21 @@ std::uint64_t DeviceMemory::take(std::uint64_t size, std::uint64_t alignment) {
   const std::lock_guard lock(mutex_);
   const auto offset = ranges_.take(size, alignment);
   require(offset.has_value(), cuda::error_out_of_memory);
+  show(*offset, size);
   return *offset;
+}
+
+void DeviceMemory::show(std::uint64_t offset, std::uint64_t size) const {
+  if (coherent_ != 1) return;
+  const std::uint64_t first = offset & ~(host_page_size() - 1);
+  backstore_.map_at(reinterpret_cast<void*>(address(first)), first,
+                    rounded_up(offset + size, host_page_size()) - first);
+}
+
+void DeviceMemory::hide(std::uint64_t first, std::uint64_t last) const noexcept {
+  if (coherent_ != 1 || last <= first) return;
+  [[maybe_unused]] void* const nothing = ::mmap(reinterpret_cast<void*>(address(first)), last - first, PROT_NONE,
+                                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 void DeviceMemory::give_back(std::uint64_t offset, std::uint64_t size) noexcept {
@@ -65,6 +82,7 @@ void DeviceMemory::give_back(std::uint64_t offset, std::uint64_t size) noexcept 
   const std::uint64_t first = rounded_up(offset, host_page);
   const std::uint64_t last = (offset + size) & ~(host_page - 1);
   const std::lock_guard lock(mutex_);
+  hide(first, last);
   backstore_.forget(first, last);
   try {
     ranges_.give_back(offset, size);

@@ -63,6 +63,8 @@ class Backstore {
   bool has_file() const { return file_ >= 0; }
   // A second mapping of a range of it. Throws Refusal (operating system) where a device mapping was given.
   std::byte* map_again(std::uint64_t first, std::uint64_t size) const;
+  // The same at a certain address, in the place of what is mapped there.
+  void map_at(void* place, std::uint64_t first, std::uint64_t size) const;
   // A descriptor of its own for the memory file, which stands at `first`. Throws Refusal (not supported) without one.
   int open_at(std::uint64_t first) const;
   // Nobody needs what is there any more. What was given is left as it is.
@@ -77,7 +79,8 @@ class Backstore {
 };
 
 // A device's memory. The program gets addresses in a range in which nothing is mapped, so a stray host access faults
-// as it would on a GPU; the bytes are in the backstore.
+// as it would on a GPU; the bytes are in the backstore. With SLUICE_SOFTGPU_COHERENT=1 what is taken is mapped at its
+// address, for as long as it is.
 class DeviceMemory {
  public:
   DeviceMemory(int ordinal, const Knobs& knobs);
@@ -90,6 +93,8 @@ class DeviceMemory {
   bool contains(std::uint64_t address) const { return range_.contains(address); }
   bool is_given() const { return backstore_.is_given(); }
   bool has_file() const { return backstore_.has_file(); }
+  // Whether the driver says that the host finds this memory at the addresses of the device. With 2 it does not.
+  bool tells_host_addresses() const { return coherent_ == 1 || coherent_ == 2; }
 
   // Throws Refusal (out of memory). An offset into the memory.
   std::uint64_t take(std::uint64_t size, std::uint64_t alignment);
@@ -109,8 +114,13 @@ class DeviceMemory {
   }
 
  private:
+  // With the lock held: whole pages, of which a neighbour may have a part.
+  void show(std::uint64_t offset, std::uint64_t size) const;
+  void hide(std::uint64_t first, std::uint64_t last) const noexcept;
+
   Backstore backstore_;
   AddressRange range_;
+  const unsigned coherent_;  // as the knob says
   mutable std::mutex mutex_;
   Ranges ranges_;
 };

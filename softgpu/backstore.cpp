@@ -156,6 +156,15 @@ std::byte* Backstore::map_again(std::uint64_t first, std::uint64_t size) const {
   return map_shared(file_, offset_ + first, size);
 }
 
+void Backstore::map_at(void* place, std::uint64_t first, std::uint64_t size) const {
+  require(file_ >= 0, cuda::error_operating_system);
+  void* const mapped =
+      ::mmap(place, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_, static_cast<off_t>(offset_ + first));
+  require(mapped != MAP_FAILED, cuda::error_out_of_memory);
+  ::madvise(mapped, size, MADV_DONTFORK);
+  ::madvise(mapped, size, MADV_DONTDUMP);
+}
+
 int Backstore::open_at(std::uint64_t first) const {
   require(file_ >= 0, cuda::error_not_supported);
   // Opened anew, since copies of a descriptor share where they stand.

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "device.h"
+#include "gpu/cuda_abi.h"
 #include "refusal.h"
 
 namespace sluice::softgpu {
@@ -91,6 +92,10 @@ int device_attribute(const Device& device, int attribute) {
       return device.pci_bus();
     case pci_device_id:
       return 0;
+    case cuda::device_attribute_pageable_memory_access:
+    case cuda::device_attribute_pageable_uses_host_page_tables:
+    case cuda::device_attribute_direct_managed_access_from_host:
+      return device.knobs().coherent != 0 ? 1 : 0;
     case rdma_supported:
       return device.knobs().rdma != 0 ? 1 : 0;
     case rdma_flush_options:

@@ -135,6 +135,7 @@ Knobs read_knobs() {
   read("SLUICE_SOFTGPU_RDMA", 0U, 2U, knobs.rdma);
   read("SLUICE_SOFTGPU_RDMA_ORDERING", 0U, 200U, knobs.rdma_ordering);
   read("SLUICE_SOFTGPU_DMA_BUF", 0U, 2U, knobs.dma_buf);
+  read("SLUICE_SOFTGPU_COHERENT", 0U, 3U, knobs.coherent);
   read("SLUICE_SOFTGPU_LATE_COPIES", 0U, 1U, knobs.late_copies);
   std::string_view backings = text_of("SLUICE_SOFTGPU_BACKING");
   while (!backings.empty()) knobs.backings.push_back(backing_in(take_until(backings, ',')));

@@ -46,6 +46,7 @@ struct Knobs {
   unsigned rdma = 0;           // SLUICE_SOFTGPU_RDMA; 1: says that network cards reach its memory; 2: and has no flush
   unsigned rdma_ordering = 0;  // SLUICE_SOFTGPU_RDMA_ORDERING; 100 or 200: sees their writes in order
   unsigned dma_buf = 0;        // SLUICE_SOFTGPU_DMA_BUF; 1: says so; 2: exports descriptors, too
+  unsigned coherent = 0;       // SLUICE_SOFTGPU_COHERENT; 1: the host reaches its memory; 2, 3: it says so only
   std::vector<Backing> backings;      // SLUICE_SOFTGPU_BACKING, one a device in order; the rest have none
   std::vector<FailureRule> failures;  // SLUICE_SOFTGPU_FAIL
 };

@@ -4,6 +4,7 @@
 
 #include "answer.h"
 #include "copy.h"
+#include "device.h"
 #include "entry_points.h"
 #include "machine.h"
 #include "pool_memory.h"
@@ -26,6 +27,12 @@ std::uint64_t handle_types_of(const Allocation& memory) {
   return static_cast<std::uint64_t>(std::static_pointer_cast<PhysicalMemory>(memory.storage)->properties.handle_types);
 }
 
+// Whether the driver tells where the host finds it.
+bool has_host_pointer(const Allocation& memory) {
+  if (is_host(memory.kind) || memory.kind == MemoryKind::managed) return true;
+  return memory.kind != MemoryKind::mapped && device_of(memory.device).memory().tells_host_addresses();
+}
+
 // Writes the value, or refuses what this memory does not have.
 void give_attribute(void* data, int attribute, const Allocation& memory, Ptr pointer) {
   const bool host = is_host(memory.kind);
@@ -37,7 +44,7 @@ void give_attribute(void* data, int attribute, const Allocation& memory, Ptr poi
     case cuda::pointer_attribute_device_pointer:
       return give(data, pointer);
     case cuda::pointer_attribute_host_pointer:
-      require(host || memory.kind == MemoryKind::managed);
+      require(has_host_pointer(memory));
       return give<std::uint64_t>(data, pointer);
     case cuda::pointer_attribute_sync_memops:
       return give<unsigned>(data, memory.sync_memops.load() ? 1 : 0);
@@ -114,8 +121,9 @@ cuda::Result cuPointerGetAttributes(unsigned count, int* attributes, void** valu
     for (unsigned index = 0; index < count; ++index) {
       const int attribute = attributes[index];
       require(values[index] != nullptr && attribute >= first_pointer_attribute && attribute <= last_pointer_attribute);
-      const bool has_host_pointer = memory != nullptr && (is_host(memory->kind) || memory->kind == MemoryKind::managed);
-      if (memory == nullptr || (attribute == cuda::pointer_attribute_host_pointer && !has_host_pointer)) {
+      const bool is_there =
+          memory != nullptr && (attribute != cuda::pointer_attribute_host_pointer || has_host_pointer(*memory));
+      if (!is_there) {
         give_nothing(values[index], attribute);
       } else {
         give_attribute(values[index], attribute, *memory, pointer);

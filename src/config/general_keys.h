@@ -45,6 +45,19 @@ inline constexpr std::array general_keys{
             "size in the GPU's BAR1, and takes reads of up to 16 KiB; what has no such mapping goes as by auto, and "
             "the log tells why. It has been tried with the soft GPU alone, and is not built in unless the library is "
             "configured with -DSLUICE_GDRCOPY=ON: without, the log says so and reads go as by auto."},
+    Key{.name = "sluice.coherent",
+        .kind = Kind::choice,
+        .standard = "\"auto\"",
+        .choices = "auto|off|on",
+        .environment = "SLUICE_COHERENT",
+        .effect = Effect::obeyed,
+        .meaning = "Whether files and device memory that the CPU reaches (Grace Hopper, GB10) exchange bytes in place, "
+                   "without staging memory and copies.",
+        .here =
+            "auto does so where the driver says that CPU and device share memory by hardware, but for reads of more "
+            "than 128 KiB out of the page cache, which several threads stage; on takes these, too, and other "
+            "machines. Both want an address for the CPU from the driver, a trial that succeeds, and sluice.copy "
+            "auto. It has been tried with the soft GPU alone."},
     Key{.name = "sluice.disk_reads",
         .kind = Kind::choice,
         .standard = "\"auto\"",

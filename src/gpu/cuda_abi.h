@@ -77,6 +77,15 @@ constexpr int number_of(Result result) noexcept {
   return static_cast<int>(result);
 }
 
+// CUdevice_attribute
+enum DeviceAttribute : int {
+  device_attribute_integrated = 18,
+  device_attribute_pageable_memory_access = 88,
+  device_attribute_concurrent_managed_access = 89,
+  device_attribute_pageable_uses_host_page_tables = 100,
+  device_attribute_direct_managed_access_from_host = 101,
+};
+
 // CUpointer_attribute
 enum PointerAttribute : int {
   pointer_attribute_context = 1,

@@ -47,6 +47,7 @@ sluice_carrier_counts_t copy_counters() noexcept {
   counters.slab = sum(CopyCounter::bounce_buffer);
   counters.resident_kernel = sum(CopyCounter::resident_kernel);
   counters.cpu_window = sum(CopyCounter::bar_mapping);
+  counters.coherent = sum(CopyCounter::coherent);
   return counters;
 }
 

@@ -18,6 +18,7 @@ enum class CopyCounter : std::uint8_t {
   bounce_buffer = SLUICE_STATS_SLAB,  // requests, or parts of them, through one bounce buffer, a copy after the other
   resident_kernel = SLUICE_STATS_RESIDENT_KERNEL,  // small reads that a kernel took that stays for the next one
   bar_mapping = SLUICE_STATS_CPU_WINDOW,           // small reads that the CPU stored into device memory
+  coherent = SLUICE_STATS_COHERENT,  // requests, or parts of them, between a file and device memory in place
 };
 
 void count_copy(CopyCounter who, std::uint64_t times = 1) noexcept;

@@ -6,6 +6,7 @@
 
 #include "config/config.h"
 #include "facts/machine.h"
+#include "gpu/coherent.h"
 #include "io/disk_queue.h"
 #include "io/uring.h"
 #include "rdma/choice.h"
@@ -47,6 +48,7 @@ struct Options {
   const config::Config* config = nullptr;  // outlives the session; none in tests of parts
   CopyMode copy_mode = CopyMode::usual;
   SmallReads small_reads = SmallReads::automatic;
+  gpu::Coherent coherent = gpu::Coherent::never;  // never unless the copy mode is usual
   io::DiskWay disk_way = io::DiskWay::automatic;
   staging::LendingRules lending{};                                // sluice.links
   bool verify = false;                                            // SLUICE_VERIFY=1

@@ -9,10 +9,12 @@
 #include <cerrno>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "base/processor.h"
 #include "gpu/bar_mapping.h"
+#include "gpu/coherent.h"
 #include "gpu/session.h"
 #include "io/file_io.h"
 #include "io/prefetch.h"
@@ -112,6 +114,16 @@ const gpu::BarMapping* mapping_of(const Ends& ends) noexcept {
   return kept != nullptr ? &static_cast<const MappedBuffer*>(kept)->mapping : nullptr;
 }
 
+// Large reads out of the page cache are left to several threads and a kernel, unless everything is to go in place: one
+// thread stores 7 to 9 GiB a second. (That was measured on x86-64; no coherent machine was tried.)
+bool is_in_place(const File& file, const facts::BufferFacts& memory, Direction direction,
+                 std::uint64_t length) noexcept {
+  if (facts::is_host(memory.kind) || !gpu::cpu_reaches(memory, file.options.coherent)) return false;
+  const bool several_threads = direction == Direction::read && !file.facts.direct &&
+                               memory.kind == facts::MemoryKind::device && length > largest_for_bounce_buffer;
+  return !several_threads || file.options.coherent == gpu::Coherent::always;
+}
+
 // Of one request.
 class ByCpu {
  public:
@@ -135,6 +147,11 @@ class ByCpu {
     if (piece.carry == SegmentMode::straight) {
       return piece.direction == Direction::read ? read_straight(piece) : write_straight(piece);
     }
+    return goes_in_place(piece) ? in_place(piece) : by_copies(piece);
+  }
+
+  // Out of line, as some below: what goes straight should not save registers for it.
+  [[gnu::noinline]] Outcome by_copies(const Piece& piece) const noexcept {
     if (ends_.device != nullptr && !facts::is_host(memory_.kind)) {
       DescriptorSide side(ends_, block_of(piece.carry), piece.carry == SegmentMode::bounce_buffered);
       return ends_.device->move(memory_, piece, side);
@@ -149,6 +166,35 @@ class ByCpu {
     }
     if (piece.length > largest_for_bounce_buffer && !now_.finds_the_file()) return Outcome::system_error(EBADF);
     return through_bounce_buffer(piece, next_range);
+  }
+
+  // O_DIRECT takes whole blocks alone, and would fill the one that the file ends in.
+  [[gnu::noinline]] bool goes_in_place(const Piece& piece) const noexcept {
+    if (piece.carry != SegmentMode::bounce || !is_in_place(file_, memory_, piece.direction, piece.length)) return false;
+    const std::uint64_t block = block_of(piece.carry);
+    return block == 1 || ((piece.at.value | piece.length) % block == 0 &&
+                          (piece.direction == Direction::write || piece.at.value + piece.length <= now_.size()));
+  }
+
+  // The kernel moves the bytes, and survives that the memory is freed meanwhile. Where it stops before the file does,
+  // or cannot pin the memory for O_DIRECT, the rest goes by copies, which tell what is wrong with the memory.
+  [[gnu::noinline]] Outcome in_place(const Piece& piece) const noexcept {
+    Outcome moved = Outcome::system_error(EFAULT);
+    if (std::byte* const place = gpu::cpu_address(memory_, piece.address, piece.length)) {
+      const std::uint32_t block = block_of(piece.carry);
+      moved = piece.direction == Direction::read
+                  ? io::read_span(file_.descriptor(), {place, piece.length}, piece.at, block, now_.size())
+                  : io::write_span(file_.descriptor(), {place, piece.length}, piece.at, block);
+    }
+    const std::uint64_t done = moved.count();
+    if (done > 0) observe::count_copy(observe::CopyCounter::coherent);
+    const bool refused = moved.error() == EFAULT || moved.error() == EINVAL;
+    const bool at_end =
+        done == piece.length || (piece.direction == Direction::read && piece.at.value + done >= now_.size());
+    if (!refused && (!moved.ok() || at_end)) return moved;
+    const Outcome rest = by_copies(
+        {piece.direction, piece.carry, FileOffset{piece.at.value + done}, piece.address + done, piece.length - done});
+    return done > 0 ? Outcome::bytes(done + rest.count()) : rest;
   }
 
   // How many bytes behind the piece this thread will read or write next, as far as anybody can guess: as many again,
@@ -378,12 +424,14 @@ route::Cutting Posix::cutting(const Facts& facts) const noexcept {
 
 bool Posix::checks_descriptor(const Ends& ends, Direction direction, std::uint64_t length) const noexcept {
   return !facts::is_host(ends.memory.kind) && (direction == Direction::read || length <= largest_for_bounce_buffer) &&
-         !ends.file.facts.direct && ends.file.operations == nullptr && ends.device == nullptr;
+         !ends.file.facts.direct && ends.file.operations == nullptr && ends.device == nullptr &&
+         !is_in_place(ends.file, ends.memory, direction, length);
 }
 
 Grouping Posix::grouping(const Facts& facts, const route::Segment& all) const noexcept {
   const bool one_by_one = facts.file.options.copy_mode == CopyMode::plain || facts.file.operations != nullptr;
   if (all.carry != SegmentMode::bounce || one_by_one) return {};
+  if (is_in_place(facts.file, facts.memory, facts.direction, all.length)) return {};
   const GroupClass group_class = facts.direction == Direction::write ? GroupClass::write
                                  : facts.file.facts.direct           ? GroupClass::disk
                                                                      : GroupClass::cached;
@@ -392,6 +440,10 @@ Grouping Posix::grouping(const Facts& facts, const route::Segment& all) const no
 
 std::unique_ptr<GroupMover> Posix::group_mover(GroupClass group_class) const noexcept {
   return staging_group(group_class);
+}
+
+std::string Posix::words(const Facts& facts) const {
+  return gpu::words_of_cpu_reach(facts.memory, facts.file.options.coherent);
 }
 
 void Posix::move(std::span<Item> items, Completion& /*completion*/) const noexcept {

@@ -21,6 +21,7 @@ class Posix final : public Path {
   Grouping grouping(const Facts& facts, const route::Segment& all) const noexcept override;
   std::unique_ptr<GroupMover> group_mover(GroupClass group_class) const noexcept override;
   void move(std::span<Item> items, Completion& completion) const noexcept override;
+  std::string words(const Facts& facts) const override;
 };
 
 extern const Posix posix;

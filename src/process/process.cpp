@@ -76,6 +76,13 @@ paths::SmallReads small_reads_of(const config::Config& config) {
   return chosen == "window" ? paths::SmallReads::bar_mapping : paths::SmallReads::automatic;
 }
 
+// Not where everything is to go one certain way.
+gpu::Coherent coherent_of(const config::Config& config, paths::CopyMode copy_mode) {
+  const std::string_view chosen = config.text(config::key_at("sluice.coherent"));
+  if (copy_mode != paths::CopyMode::usual || chosen == "off") return gpu::Coherent::never;
+  return chosen == "on" ? gpu::Coherent::always : gpu::Coherent::automatic;
+}
+
 // What the bus does not tell, of this machine.
 topology::Told told_here() {
   topology::Told told{.addresses = topology::own_addresses()};
@@ -155,6 +162,7 @@ void Process::open_locked() {
   session->denies = config::denies_anything(config);
   session->options.copy_mode = copy_mode_of(config);
   session->options.small_reads = small_reads_of(config);
+  session->options.coherent = coherent_of(config, session->options.copy_mode);
   session->options.disk_way = io::disk_way_named(config.text(config::key_at("sluice.disk_reads")));
   const std::uint64_t most_lent = std::uint64_t{config.size(CUFILE_PARAM_PROPERTIES_MAX_DEVICE_CACHE_SIZE_KB)} * 1024;
   const std::string& links = config.text(config::key_at("sluice.links"));

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <new>
 
+#include "gpu/coherent.h"
 #include "gpu/memory.h"
 #include "io/file_io.h"
 #include "observe/probes.h"
@@ -106,7 +107,8 @@ void StreamCall::plan(process::File& file, const facts::BufferFacts& memory, con
   const bool where_known =
       options_.fixes(CU_FILE_STREAM_FIXED_BUF_OFFSET) && options_.fixes(CU_FILE_STREAM_FIXED_FILE_SIZE);
   if (late_.direction == Direction::write && where_known && memory.kind == facts::MemoryKind::device &&
-      known_.size > 0 && known_.size <= largest_prestaged && known_.buffer_offset >= 0) {
+      known_.size > 0 && known_.size <= largest_prestaged && known_.buffer_offset >= 0 &&
+      !gpu::cpu_reaches(memory, file.options.coherent)) {
     const std::uint64_t address =
         reinterpret_cast<std::uint64_t>(known_.base) + static_cast<std::uint64_t>(known_.buffer_offset);
     if (gpu::contiguous_bytes(address, known_.size) == known_.size) {

@@ -49,6 +49,20 @@ def test_explain_tells_the_route_where_dynamic_routing_is_on():
         equal("\n  routing " in explain(folder / "file").stdout, False)
 
 
+def test_explain_tells_whether_file_and_memory_exchange_bytes_in_place():
+    with scratch() as folder:
+        (folder / "file").write_bytes(b"x" * 8192)
+        for variables, words in (({"SLUICE_SOFTGPU_COHERENT": "1"}, "memory: file and memory exchange bytes in place"),
+                                 ({"SLUICE_SOFTGPU_COHERENT": "2"}, "the kernel does not get to the address that the driver tells"),
+                                 ({"SLUICE_SOFTGPU_COHERENT": "3"}, "the driver tells no address at which the CPU finds it"),
+                                 ({"SLUICE_COHERENT": "on"}, "sluice.coherent is on: the driver tells no address")):
+            text = run(SLUICE, "explain", folder / "file", env=environment(SLUICE_SOFTGPU="1", **variables)).stdout
+            contains(text, words)
+        for variables in ({}, {"SLUICE_SOFTGPU_COHERENT": "1", "SLUICE_COHERENT": "off"}):
+            text = run(SLUICE, "explain", folder / "file", env=environment(SLUICE_SOFTGPU="1", **variables)).stdout
+            equal("driver tells" in text or "in place" in text, False)
+
+
 def test_explain_tells_programs_the_same():
     for folder in places():
         file = folder / "file"

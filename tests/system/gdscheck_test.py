@@ -109,6 +109,14 @@ def test_the_soft_gpu_is_a_platform_for_who_says_so_only():
     contains(report("-p").stdout.splitlines()[-1], " Platform verification succeeded")
 
 
+def test_gdscheck_tells_of_memory_that_cpu_and_gpu_share():
+    row = " note: GPU index 0 shares memory with the CPU by hardware, as the driver tells: sluice.coherent is "
+    contains(report("-p", SLUICE_SOFTGPU_COHERENT="1").stdout, row + "on, where a trial succeeds\n")
+    contains(report("-p", SLUICE_SOFTGPU_COHERENT="1", SLUICE_COHERENT="off").stdout, row + "off\n")
+    equal(row in report("-p").stdout, False)
+    equal(json.loads(report("-p", "--json", SLUICE_SOFTGPU_COHERENT="1").stdout)["gpus"][0]["coherent"], True)
+
+
 def test_gdscheck_tells_programs_the_same():
     with scratch() as folder:
         variables = with_file(folder, {"properties": {"io_batchsize": 9}})

@@ -27,6 +27,7 @@ struct DriverCalls {
   int (*device_get_count)(int*) = nullptr;
   int (*device_get)(int*, int) = nullptr;
   int (*device_get_name)(char*, int, int) = nullptr;
+  int (*device_get_attribute)(int*, int, int) = nullptr;
   int (*primary_retain)(void**, int) = nullptr;
   int (*primary_release)(int) = nullptr;
   int (*set_current)(void*) = nullptr;
@@ -55,6 +56,7 @@ bool bind(void* library, const char* name, Function& into) {
 }
 
 bool bind_all(void* library, DriverCalls& calls) {
+  bind(library, "cuDeviceGetAttribute", calls.device_get_attribute);  // can be done without
   return bind(library, "cuInit", calls.init) && bind(library, "cuDriverGetVersion", calls.driver_get_version) &&
          bind(library, "cuDeviceGetCount", calls.device_get_count) && bind(library, "cuDeviceGet", calls.device_get) &&
          bind(library, "cuDeviceGetName", calls.device_get_name) &&
@@ -197,6 +199,15 @@ std::string describe_device(int ordinal) {
   check(calls.device_get(&device, ordinal), "cuDeviceGet");
   check(calls.device_get_name(name.data(), static_cast<int>(name.size()), device), "cuDeviceGetName");
   return name.data();
+}
+
+int device_attribute(int ordinal, int attribute) {
+  const auto& [facts, calls] = loaded_driver();
+  int device = 0;
+  int value = 0;
+  const bool can_ask = facts.kind != DriverKind::none && calls.device_get_attribute != nullptr;
+  if (!can_ask || calls.device_get(&device, ordinal) != 0) return 0;
+  return calls.device_get_attribute(&value, attribute, device) == 0 ? value : 0;
 }
 
 DeviceMemory::DeviceMemory(int ordinal, std::size_t size) : calls_(&loaded_driver().calls), size_(size) {

@@ -36,6 +36,9 @@ void want_device(int ordinal);
 // One sentence for people about the device in use: "NVIDIA H200", "soft GPU (...)".
 std::string describe_device(int ordinal);
 
+// Of CUdevice_attribute; 0 where the driver does not tell.
+int device_attribute(int ordinal, int attribute);
+
 struct DriverCalls;  // driver.cpp
 
 // Device memory of one GPU, by the driver API, for as long as this lives; its context is current on the thread that

@@ -75,6 +75,9 @@ inline constexpr std::array driver_findings{
     Finding{"gpu.unified", Section::gpu, Harm::advice, "{gpu} shares its memory with the CPU",
             "there is no BAR to go past: what the CPU reads is where the GPU can use it",
             "Read through host memory (the posix path), and do not load nvidia-fs."},
+    Finding{"gpu.coherent", Section::gpu, Harm::fine, "{gpu} and the CPU share memory by hardware, as the driver tells",
+            "files and its memory exchange bytes in place where a trial succeeds; no such machine was tried yet",
+            "Nothing to do; `sluice.coherent` switches it off, and `sluice explain FILE` tells what the trial saw."},
     Finding{"gpu.works", Section::gpu, Harm::fine, "CUDA {cuda} starts, {count} found", "driver {driver}, {flavour}",
             "Nothing to do."},
 

@@ -6,6 +6,7 @@
 
 #include "doctor/kernel_modules.h"
 #include "doctor/sections.h"
+#include "facts/coherence.h"
 
 namespace sluice::doctor {
 namespace {
@@ -55,6 +56,7 @@ void judge_cuda_devices(const Machine& machine, Report& report) {
     if (contains(line, " ecc=0 ") && !contains(line, "GeForce") && !contains(line, " integrated=1 ")) {
       report.add(finding_at("gpu.ecc_off"), {{"gpu", address}});
     }
+    if (says_coherent(line)) report.add(finding_at("gpu.coherent"), {{"gpu", address}});
   }
   for (const std::string& gpu : machine.tree.names("/proc/driver/nvidia/capabilities")) {
     // Beside "config" and "monitor" there is a folder for each instance.
@@ -135,6 +137,15 @@ Cuda cuda_of(const Machine& machine) {
   if (answer == "missing" || machine.probes.get("cuda_is_soft") == "1") return Cuda::missing;
   if (answer == "hangs") return Cuda::hangs;
   return answer == "0" && machine.probes.get("devices") != "0" ? Cuda::works : Cuda::fails;
+}
+
+bool says_coherent(const std::string& device_line) {
+  const std::string attributes = device_line.substr(0, device_line.find(" name=")) + " ";
+  const auto has = [&attributes](const char* word) { return contains(attributes, fmt::format(" {}=1 ", word)); };
+  return facts::is_said_coherent({.host_page_tables = has("hosttables"),
+                                  .integrated = has("integrated"),
+                                  .pageable = has("pageable"),
+                                  .concurrent_managed = has("concurrent")});
 }
 
 std::string name_of(const Card& card) {

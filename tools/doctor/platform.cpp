@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "doctor/sections.h"
+#include "facts/coherence.h"
 #include "facts/read.h"
 #include "topology/addresses.h"
 
@@ -96,6 +97,13 @@ void fill_unusable(const Machine& machine, Platform& platform) {
 }
 
 }  // namespace
+
+bool shares_memory(const std::function<int(int)>& value_of) {
+  return facts::is_said_coherent({.host_page_tables = value_of(100) == 1,
+                                  .integrated = value_of(18) == 1,
+                                  .pageable = value_of(88) == 1,
+                                  .concurrent_managed = value_of(89) == 1});
+}
 
 Platform platform_of(const std::string& root) {
   const Tree tree(root.empty() ? facts::Root() : facts::Root(root));

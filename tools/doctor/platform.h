@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,9 @@ struct Platform {
   std::vector<PlatformPair> pairs;
   std::vector<PlatformAddress> unusable;
 };
+
+// By the attributes of a CUDA device, of which `value_of` tells each: the CPU shares its memory by hardware.
+bool shares_memory(const std::function<int(int)>& value_of);
 
 // `root` as for examine().
 Platform platform_of(const std::string& root);

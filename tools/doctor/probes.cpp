@@ -43,8 +43,8 @@ struct Attribute {
   int number;  // of CUdevice_attribute
 };
 constexpr std::array attributes{
-    Attribute{"ecc", 32},       Attribute{"integrated", 18}, Attribute{"rdma", 116},
-    Attribute{"ordering", 118}, Attribute{"dmabuf", 124},
+    Attribute{"ecc", 32},     Attribute{"integrated", 18}, Attribute{"rdma", 116},      Attribute{"ordering", 118},
+    Attribute{"dmabuf", 124}, Attribute{"pageable", 88},   Attribute{"concurrent", 89}, Attribute{"hosttables", 100},
 };
 
 template <typename Function>

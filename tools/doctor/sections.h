@@ -30,6 +30,8 @@ void judge_recorded_trial(const Machine& machine, Report& report);
 // What cuInit came to.
 enum class Cuda { works, missing, hangs, fails, unknown };
 Cuda cuda_of(const Machine& machine);
+// Of a probe's line about a CUDA device: the CPU shares its memory by hardware.
+bool says_coherent(const std::string& device_line);
 
 // "NVIDIA H200 at 0000:17:00.0".
 std::string name_of(const Card& card);

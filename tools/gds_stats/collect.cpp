@@ -17,7 +17,7 @@ namespace {
 constexpr std::array<const char*, 2> directions = {"read", "write"};
 constexpr std::array<const char*, SLUICE_STATS_CARRIER_COUNT> carrier_names = {
     "kernel", "kernel_called_off", "copy_engine",    "scatter_kernel", "many_copies",
-    "slab",   "resident_kernel",   "small_together", "cpu_window"};
+    "slab",   "resident_kernel",   "small_together", "cpu_window",     "coherent"};
 
 Labels way_labels(int path, int reason) {
   return {{"path", sluice_path_name(static_cast<sluice_path_t>(path))},

@@ -50,11 +50,12 @@ void carrier_row(Text out, const Sample& sample) {
   if (all == 0) return;
   fmt::format_to(out,
                  "\ncarried by: gather kernel {} (called off {}), copy engine {}, "
-                 "slabs {}; of batches: scatter kernel {}, copy engine {}; small ones: resident kernel {}, CPU {}\n",
+                 "slabs {}; of batches: scatter kernel {}, copy engine {}; small ones: resident kernel {}, CPU {}; "
+                 "in place {}\n",
                  carriers[SLUICE_STATS_KERNEL], carriers[SLUICE_STATS_KERNEL_CALLED_OFF],
                  carriers[SLUICE_STATS_COPY_ENGINE], carriers[SLUICE_STATS_SLAB], carriers[SLUICE_STATS_SCATTER_KERNEL],
                  carriers[SLUICE_STATS_MANY_COPIES], carriers[SLUICE_STATS_RESIDENT_KERNEL],
-                 carriers[SLUICE_STATS_CPU_WINDOW]);
+                 carriers[SLUICE_STATS_CPU_WINDOW], carriers[SLUICE_STATS_COHERENT]);
 }
 
 void latency_rows(Text out, const Sample& sample) {

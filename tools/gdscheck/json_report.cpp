@@ -41,7 +41,11 @@ Json notes() {
 Json gpus() {
   Json list = Json::array();
   for (const GpuRow& row : gpu_rows()) {
-    list.push_back({{"name", row.name}, {"bar_mib", row.bar_mib}, {"supports_gds", !row.soft}, {"iommu", row.iommu}});
+    list.push_back({{"name", row.name},
+                    {"bar_mib", row.bar_mib},
+                    {"supports_gds", !row.soft},
+                    {"iommu", row.iommu},
+                    {"coherent", row.coherent}});
   }
   return list;
 }

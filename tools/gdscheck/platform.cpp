@@ -254,6 +254,7 @@ std::vector<GpuRow> gpu_rows() {
     if (cuFileGetBARSizeInKB(i, &bar_kib).err == CU_FILE_SUCCESS) row.bar_mib = bar_kib / 1024;
     row.soft = driver.kind == DriverKind::soft;
     row.iommu = iommu_state_of(i);
+    row.coherent = doctor::shares_memory([i](int attribute) { return device_attribute(i, attribute); });
     rows.push_back(std::move(row));
   }
   return rows;
@@ -266,9 +267,15 @@ void print_gpus() {
   if (driver.kind == DriverKind::soft) fmt::print(" The soft GPU stands in: {}.\n", driver.why_not_real);
   int index = 0;
   for (const GpuRow& row : gpu_rows()) {
-    fmt::print(" GPU index {} {} bar:{} bar size (MiB):{} {}, IOMMU State: {}\n", index++, row.name,
+    fmt::print(" GPU index {} {} bar:{} bar size (MiB):{} {}, IOMMU State: {}\n", index, row.name,
                row.bar_mib > 0 ? "1" : "disabled", row.bar_mib > 0 ? std::to_string(row.bar_mib) : "N/A",
                row.soft ? "is no GPU" : "supports GDS", row.iommu);
+    if (row.coherent) {
+      fmt::print(
+          " note: GPU index {} shares memory with the CPU by hardware, as the driver tells: sluice.coherent is {}\n",
+          index, setting_is("sluice.coherent", "\"off\"") ? "off" : "on, where a trial succeeds");
+    }
+    ++index;
   }
   for (const std::string& bridge : platform().acs_bridges) {
     fmt::print(" ACS is on at the PCI bridge {}\n", printable(bridge));

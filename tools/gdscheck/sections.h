@@ -45,6 +45,7 @@ struct GpuRow {
   std::size_t bar_mib = 0;  // 0 where it has none that is seen
   bool soft = false;
   std::string iommu;
+  bool coherent = false;  // the CPU shares its memory by hardware, as the driver tells
 };
 std::vector<GpuRow> gpu_rows();
 

@@ -298,7 +298,7 @@ void StreamCopier::finish() noexcept {
     static_cast<void>(slot());  // its slot may hold a command that nobody has read yet
     // Behind the last command the program goes on: what it may look at is counted before.
     const bool is_carried = carries_on_ || (begun() && commit() == Commit::carries);
-    if (!revoked_ && failure_ == cuda::success && is_carried) count_kernel();
+    if (!revoked_ && failure_ == cuda::success && is_carried) count_kernel(next_ - first_);
     post(StreamCopyKind::end, 0, 0, 0);
     if (revoked_ || failure_ != cuda::success) resume();
   } else if (task_->prestaged_bytes > 0) {
@@ -315,12 +315,13 @@ StreamCopier::Kernel StreamCopier::kernel(std::chrono::steady_clock::time_point 
     return now - opened_ > kernel_start_timeout ? Kernel::overdue : Kernel::awaited;
   }
   through_ = true;
-  if (has_kernel_) count_kernel();
+  if (has_kernel_) count_kernel(next_ - first_ - 1);  // the last command carries nothing
   return Kernel::through;
 }
 
-void StreamCopier::count_kernel() noexcept {
-  if (!counted_) observe::count_copy(observe::CopyCounter::kernel);
+// Not what went in place, or had no bytes to carry.
+void StreamCopier::count_kernel(std::uint32_t commands) noexcept {
+  if (!counted_ && commands > 0) observe::count_copy(observe::CopyCounter::kernel);
   counted_ = true;
 }
 

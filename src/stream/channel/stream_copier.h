@@ -106,7 +106,7 @@ class StreamCopier {
   std::optional<cuda::Result> carry_by_engine(const gpu::StreamCopyCommand& command) noexcept;
   void leave_to_kernel(std::uint32_t number) noexcept;
   void resume() noexcept;
-  void count_kernel() noexcept;
+  void count_kernel(std::uint32_t commands) noexcept;
   void give_up(cuda::Result result) noexcept;
 
   StreamChannel& channel_;
