@@ -32,9 +32,9 @@ class CoherentMemory : public DeviceTest {
   // Carries something out, and looks who carried it: so many requests in place, where this run has that.
   template <typename Work>
   static void expect_in_place(MemoryKind kind, std::size_t requests, Work work, Reads reads = Reads::small) {
-    const CarriedBy before = carried_so_far();
+    const MovedSoFar before = moved_so_far();
     work();
-    const CarriedBy after = carried_so_far();
+    const MovedSoFar after = moved_so_far();
     if (goes_in_place(kind, reads)) {
       EXPECT_EQ(after.in_place - before.in_place, requests);
       // Verification looks at the memory in other ways.
@@ -174,9 +174,9 @@ TEST_F(CoherentMemory, IsNotWhatTheDriverTellsNoAddressOf) {
   constexpr std::size_t piece = std::size_t{2} << 20U;
   const MappedMemory pieces(2, piece);
   const Registration registration(pieces.address(), pieces.size());
-  const CarriedBy before = carried_so_far();
+  const MovedSoFar before = moved_so_far();
   EXPECT_EQ(read_file(handle.get(), pieces.address(), 8192, 9, piece - 4000), moved(8192));
-  EXPECT_EQ(carried_so_far().in_place, before.in_place);
+  EXPECT_EQ(moved_so_far().in_place, before.in_place);
   EXPECT_TRUE(same_bytes(std::span(file_.content()).subspan(9, 8192), pieces.get(piece - 4000, 8192)));
 }
 

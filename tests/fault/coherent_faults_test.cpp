@@ -49,14 +49,14 @@ TEST_F(CoherentFaults, LeaveTheRestToCopies) {
       {fail(EFAULT), pass()}, {fail(EINVAL), pass()}, {shorten(5000), fail(EFAULT), pass()}};
   for (const auto& steps : courses) {
     SCOPED_TRACE(testing::Message() << steps.size() << " steps, error " << steps[steps.size() - 2].error);
-    const CarriedBy before = carried_so_far();
+    const MovedSoFar before = moved_so_far();
     memory.fill(0);
     {
       const Plan plan(fd_.get(), Direction::read, steps);
       EXPECT_EQ(read_file(handle_, memory.address(), kPiece), moved(kPiece));
     }
     EXPECT_TRUE(same_bytes(file_.content(), memory.get()));
-    EXPECT_GT(carried_so_far().copies, before.copies);
+    EXPECT_GT(moved_so_far().copies, before.copies);
     const Bytes bytes = random_bytes(kPiece, 5);
     memory.put(0, bytes);
     {

@@ -30,7 +30,7 @@ bool goes_in_place(MemoryKind kind, Reads reads) {
   return kind == MemoryKind::device && knob == "1" && (reads == Reads::small || wanted == "on");
 }
 
-CarriedBy carried_so_far() {
+MovedSoFar moved_so_far() {
   sluice_carrier_counts_t counts{};
   if (auto* const ask = entry<decltype(sluice_carrier_counters)>("sluice_carrier_counters")) ask(&counts);
   return {counts.coherent, counts.kernel + counts.copy_engine + counts.slab + counts.scatter_kernel +

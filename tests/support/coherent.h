@@ -14,10 +14,10 @@ enum class Reads : std::uint8_t { small, large };  // out of the page cache, of 
 bool goes_in_place(MemoryKind kind, Reads reads = Reads::small);
 
 // How many went in place, and by anything else between host and device.
-struct CarriedBy {
+struct MovedSoFar {
   std::uint64_t in_place = 0;
   std::uint64_t copies = 0;
 };
-CarriedBy carried_so_far();
+MovedSoFar moved_so_far();
 
 }  // namespace sluice::support

@@ -85,6 +85,10 @@ bool Collector::find(pid_t process) {
   }
   closedir(entries);
   if (found < 0) return false;
+  if (Rings::is_being_made(found)) {
+    close(found);
+    return false;
+  }
   add(process, found);
   return true;
 }

@@ -21,8 +21,8 @@ class Collector {
 
   // A process's memory, by a descriptor that is the collector's from now on.
   void add(pid_t process, int fd);
-  // Looks for such memory in a process that runs. False: it has none yet. Throws ToolError where it may not be looked
-  // at.
+  // Looks for such memory in a process that runs. False: it has none yet, or is making it. Throws ToolError where it
+  // may not be looked at.
   bool find(pid_t process);
   // Events before now are left out from here on, in what is added later.
   void leave_out_the_past();

@@ -50,13 +50,16 @@ std::size_t thread_of(TracedProcess& process, pid_t number, const std::string& n
 
 }  // namespace
 
+bool Rings::is_being_made(int fd) noexcept {
+  const int seals = fcntl(fd, F_GET_SEALS);
+  return seals < 0 || (seals & F_SEAL_SHRINK) == 0;
+}
+
 Rings Rings::of_descriptor(int fd) {
   constexpr std::size_t size = SLUICE_TRACE_SIZE;
   struct stat status {};
-  const int seals = fcntl(fd, F_GET_SEALS);
-  const bool keeps_size = seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
   const bool is_large = fstat(fd, &status) == 0 && status.st_size >= static_cast<off_t>(size);
-  void* const memory = keeps_size && is_large ? mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
+  void* const memory = !is_being_made(fd) && is_large ? mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
   close(fd);
   if (memory == MAP_FAILED) {
     throw ToolError("The memory of a trace is not what this tool knows.",

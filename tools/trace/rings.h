@@ -15,6 +15,8 @@ class Rings {
   // Maps what the descriptor leads to and closes it. Throws ToolError where it is no such memory, or may change its
   // size under us.
   static Rings of_descriptor(int fd);
+  // Whether the process has yet to finish such memory: sealing it is the last thing.
+  static bool is_being_made(int fd) noexcept;
   Rings(Rings&& other) noexcept;
   Rings(const Rings&) = delete;
   Rings& operator=(const Rings&) = delete;
