@@ -1,43 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ranges and options of a plan, and what is done with it: all but the handle and the memory's base comes from the
 // input. What lies beside the memory that ranges name stays as it was, and every item of what was submitted ends.
-#include <fcntl.h>
-
 #include <algorithm>
 #include <vector>
 
-#include "input.h"
 #include "sluice.h"
+#include "world.h"
 
 using namespace sluice;
 
 namespace {
 
-constexpr std::size_t memory_bytes = 1 << 16;
-constexpr std::size_t guard_bytes = 1 << 16;
 constexpr std::size_t head_bytes = 8;    // of the input
 constexpr std::size_t range_bytes = 16;  // of the input
-
-struct World {
-  CUfileHandle_t handle = nullptr;
-  std::vector<std::uint8_t> memory = std::vector<std::uint8_t>(memory_bytes + 2 * guard_bytes, 0xa5);
-
-  World() {
-    const int fd = ::memfd_create("fuzz-plan", MFD_CLOEXEC);
-    fuzz::require(fd >= 0 && ::ftruncate(fd, memory_bytes) == 0, "no file for plans\n");
-    CUfileDescr_t description{};
-    description.type = CU_FILE_HANDLE_TYPE_OPAQUE_FD;
-    description.handle.fd = fd;
-    fuzz::require(cuFileHandleRegister(&handle, &description).err == CU_FILE_SUCCESS, "the file is refused\n");
-  }
-};
-
-// Little-endian, wherever the input ends.
-std::uint64_t number(const std::uint8_t* data, std::size_t bytes) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, data, bytes);
-  return value;
-}
 
 // Mostly sound: the size of the structure, the opcode and the flags are each wrong by some inputs.
 sluice_plan_options_t options_of(const std::uint8_t* data) {
@@ -50,13 +25,13 @@ sluice_plan_options_t options_of(const std::uint8_t* data) {
   return options;
 }
 
-sluice_range_t range_of(World& world, const std::uint8_t* data, bool writes) {
+sluice_range_t range_of(fuzz::World& world, const std::uint8_t* data, bool writes) {
   sluice_range_t range{};
-  range.file = world.handle;
-  const std::uint64_t at = number(data, 2);
-  range.memory = data[15] == 0xff ? nullptr : world.memory.data() + guard_bytes + at;
-  range.file_offset = static_cast<off_t>(number(data + 2, 8));
-  range.size = std::min<std::uint64_t>(number(data + 10, 4), memory_bytes - at);
+  range.file = world.handle();
+  const std::uint64_t at = fuzz::number(data, 2);
+  range.memory = data[15] == 0xff ? nullptr : world.memory() + at;
+  range.file_offset = static_cast<off_t>(fuzz::number(data + 2, 8));
+  range.size = std::min<std::uint64_t>(fuzz::number(data + 10, 4), fuzz::memory_bytes - at);
   // A write makes the file longer: by a little, and never near the end of what a file can be.
   if (writes) range.file_offset &= 0xfffff;
   return range;
@@ -83,14 +58,10 @@ void use(sluice_plan_t plan, std::size_t items, std::uint8_t how, std::size_t it
   fuzz::require(explained == (item < items), "an explanation of no item, or none of one\n");
 }
 
-bool holds_only(const std::uint8_t* bytes, std::size_t count) {
-  return std::all_of(bytes, bytes + count, [](std::uint8_t byte) { return byte == 0xa5; });
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static World world;
+  static fuzz::World world;
   if (size < head_bytes + range_bytes) return -1;
   const sluice_plan_options_t options = options_of(data);
   const bool writes = (data[1] & 3) == CUFILE_WRITE;
@@ -106,8 +77,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else {
     fuzz::require(plan == nullptr, "a plan was refused, and is there\n");
   }
-  fuzz::require(holds_only(world.memory.data(), guard_bytes), "bytes in front of the memory changed\n");
-  fuzz::require(holds_only(world.memory.data() + guard_bytes + memory_bytes, guard_bytes),
-                "bytes behind the memory changed\n");
+  world.require_whole_guards();
   return 0;
 }
