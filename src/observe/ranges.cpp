@@ -84,8 +84,6 @@ constinit std::array<nvtx::Function*, 65> other_places{};
 struct Profiler {
   const void* domain = nullptr;
   std::array<const void*, 2> names{};
-  nvtx::Push push = nullptr;
-  nvtx::Pop pop = nullptr;
 };
 constinit Profiler profiler{};
 
@@ -106,9 +104,10 @@ const void* export_table(std::uint32_t table) {
   return table == nvtx::version_info ? &version : nullptr;
 }
 
+// As it is now: a profiler may take its functions back, and unload itself.
 template <typename As>
-As function(nvtx::Core2 which) {
-  return reinterpret_cast<As>(core2[which]);
+As function(nvtx::Core2 which) noexcept {
+  return reinterpret_cast<As>(std::atomic_ref(core2[which]).load(std::memory_order_acquire));
 }
 
 // What went wrong, or "".
@@ -121,9 +120,10 @@ std::string load(const char* path) {
   if (initialize == nullptr) return "it has no InitializeInjectionNvtx2";
   if (initialize(export_table) != 1) return "it does not want to";
   const auto create = function<nvtx::CreateDomain>(nvtx::domain_create);
-  profiler.push = function<nvtx::Push>(nvtx::domain_range_push);
-  profiler.pop = function<nvtx::Pop>(nvtx::domain_range_pop);
-  if (create == nullptr || profiler.push == nullptr || profiler.pop == nullptr) return "it takes no ranges of domains";
+  if (create == nullptr || function<nvtx::Push>(nvtx::domain_range_push) == nullptr ||
+      function<nvtx::Pop>(nvtx::domain_range_pop) == nullptr) {
+    return "it takes no ranges of domains";
+  }
   profiler.domain = create("sluice");
   if (const auto name = function<nvtx::NameCategory>(nvtx::domain_name_category); name != nullptr) {
     constexpr std::array words{"read", "write", "batch", "stream"};
@@ -139,6 +139,7 @@ std::string load(const char* path) {
 
 void start_ranges(bool wanted) {
   static std::atomic<bool> tried{false};
+  static std::atomic<bool> loaded{false};
   if (!wanted) {
     Watchers::remove(Watchers::ranges);
     return;
@@ -147,12 +148,12 @@ void start_ranges(bool wanted) {
   if (path == nullptr || *path == '\0') return;
   if (!tried.exchange(true)) {
     const std::string why = load(path);
-    if (!why.empty()) {
-      profiler = {};
+    loaded = why.empty();
+    if (!loaded) {
       log(config::LogLevel::warn, "nvtx", "no ranges: the library of NVTX_INJECTION64_PATH cannot be used: " + why);
     }
   }
-  if (profiler.push != nullptr) Watchers::add(Watchers::one_for_ranges);
+  if (loaded.load()) Watchers::add(Watchers::one_for_ranges);
 }
 
 void push_range(RangeOf category, base::Direction direction, std::uint64_t bytes) noexcept {
@@ -164,11 +165,12 @@ void push_range(RangeOf category, base::Direction direction, std::uint64_t bytes
     attributes.message_type = 1;  // plain text
     attributes.message = direction == base::Direction::read ? "read" : "write";
   }
-  profiler.push(profiler.domain, &attributes);
+  if (const auto push = function<nvtx::Push>(nvtx::domain_range_push); push != nullptr)
+    push(profiler.domain, &attributes);
 }
 
 void pop_range() noexcept {
-  profiler.pop(profiler.domain);
+  if (const auto pop = function<nvtx::Pop>(nvtx::domain_range_pop); pop != nullptr) pop(profiler.domain);
 }
 
 }  // namespace sluice::observe
