@@ -30,7 +30,7 @@ suite() { # suite NAME COMMAND...: 77 means skipped
   status=$?
   running=''
   case $status in
-    0) passed=$((passed + 1)) && echo "passed   $name ($((SECONDS - started)) s): $(grep -E '^\[  PASSED|^cases|compared$' "$logs/$name.log" | tail -n 1)" ;;
+    0) passed=$((passed + 1)) && echo "passed   $name ($((SECONDS - started)) s): $(grep -E '^\[  PASSED|^cases|compared$|^ranges shown' "$logs/$name.log" | tail -n 1)" ;;
     77) skipped=$((skipped + 1)) && echo "skipped  $name: $(tail -n 1 "$logs/$name.log")" ;;
     *)
       failed=$((failed + 1)) && echo "FAILED   $name (status $status)"
@@ -67,8 +67,10 @@ suite matrix "$build/test-bin/io_matrix"
 suite fault "$build/test-bin/fault_tests"
 suite fault_1190 env CUFILE_VERSION_COMPAT=1190 "$build/test-bin/fault_tests"
 suite torch "$build/bin/sluice" run --explain -- python3 "$here/torch_gds.py"
+suite seen python3 -B "$here/seen.py" "$build"
+suite nvtx "$here/nvtx.sh" "$build"
 suite load_times "$build/bin/load_times" --library "$build/lib/libcufile.so.0" --limits
-for told in demo load_times torch; do
+for told in demo load_times torch seen nvtx; do
   [ ! -e "$logs/$told.log" ] || tail -n 15 "$logs/$told.log"
 done
 echo "$passed passed, $failed failed, $skipped skipped"
