@@ -58,8 +58,12 @@ def arguments():
     parser.add_argument("--same", action="store_true", help="allow the same library on both sides: a self-test")
     parser.add_argument("--with", action="append", default=[], metavar="NAME=VALUE", dest="ours_with",
                         help="a variable of the environment of our side alone: with --same, what a setting costs")
+    parser.add_argument("--asked", type=float, metavar="RATIO",
+                        help="with --same: of the speed without the setting, what it has to leave: 0.98 is 2 %% at most")
     parser.add_argument("--report", action="store_true", help="only print the tables")
     options = parser.parse_args()
+    if options.asked and not options.same:
+        parser.error("--asked goes with --same")
     if not options.report:
         missing = [name for name in ("program", "ours", "theirs") if getattr(options, name) is None]
         if missing or not options.file:
@@ -95,6 +99,16 @@ def check_libraries(options, clients):
     if same and not options.same:
         sys.exit(f"compare.py: both sides mapped {wanted} or a copy of it; --same allows that, for a test")
     return about, same
+
+
+def about_sameness(options, same):
+    """What is kept of a run in which both sides are one library."""
+    if not same:
+        return {}
+    if not options.ours_with:
+        return {"note": SELF_TEST}
+    note = f"both sides are the same library; ours has {' '.join(options.ours_with)}, and the incumbent's column is without"
+    return {"note": note, **({"asked": options.asked} if options.asked else {})}
 
 
 def check_state(state, about):
@@ -217,13 +231,25 @@ class Comparison:
                               self.options.stolen, self.options.again)
 
 
-def report(state, kinds):
-    """The tables, and how many requirements are met."""
+def judged(state):
+    """All verdicts: by the floors of the rows, or by what was asked of a setting."""
     found = []
+    asked = state.data["runs"][-1].get("asked") if state.data["runs"] else None
     for kind, rows in state.data["results"].items():
         for row in floors.KINDS[kind]:
-            if row.name in rows and (kind in kinds or not kinds):
+            if row.name not in rows:
+                continue
+            if asked is None:
                 found += verdicts.judge_row(kind, row, rows[row.name])
+            else:
+                without = floors.Requirement("speed", "incumbent", row.name, asked)
+                found.append(verdicts.judge(kind, row, without, rows[row.name]))
+    return found
+
+
+def report(state):
+    """The tables, and how many requirements are met."""
+    found = judged(state)
     for run in state.data["runs"][-1:]:
         print(*(f"{name}: {value}" for name, value in run.items() if name != "about"), sep="\n")
         for who, about in run["about"].items():
@@ -240,7 +266,7 @@ def main():
     options = arguments()
     state = State(options.state)
     if options.report:
-        report(state, [])
+        report(state)
         return 0
     comparison = Comparison(options, state)
     kind = next(iter(comparison.files))
@@ -249,10 +275,10 @@ def main():
     state.data["runs"].append({
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         **dict(text.split("=", 1) for text in options.version),
-        "seconds": options.seconds, "about": about, **({"note": SELF_TEST} if same else {})})
+        "seconds": options.seconds, "about": about, **about_sameness(options, same)})
     finished = comparison.run()
     state.save()
-    report(state, [])
+    report(state)
     if not finished:
         print("compare.py: the time is up; call again with the same --state to go on")
     return 0 if finished else 3

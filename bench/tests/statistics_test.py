@@ -29,6 +29,20 @@ def pairs_of(row, ours, theirs):
             "errors": {}}
 
 
+class Setting(unittest.TestCase):
+    def test_is_held_to_what_was_asked_of_it_and_not_to_the_floors_of_the_row(self):
+        with tempfile.TemporaryDirectory() as folder:
+            state = compare.State(pathlib.Path(folder, "state"))
+            state.data["results"] = {"cached": {"read-4K": pairs_of("read-4K", [0.985] * 5, [1.0] * 5)}}
+            for asked, met in ((0.98, [True]), (0.99, [False])):
+                state.data["runs"] = [{"asked": asked}]
+                self.assertEqual([verdict.met for verdict in compare.judged(state)], met)
+            state.data["runs"] = [{}]
+            self.assertEqual([verdict.floor for verdict in compare.judged(state)],
+                             [requirement.floor for requirement in next(
+                                 row for row in floors.KINDS["cached"] if row.name == "read-4K").requirements])
+
+
 class Quantiles(unittest.TestCase):
     def test_equal_the_printed_tables(self):
         for freedom, value in ((1, 6.314), (2, 2.920), (4, 2.132), (9, 1.833), (30, 1.697)):
