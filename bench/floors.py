@@ -185,10 +185,29 @@ def lent(name, floor):
                       Requirement("processor", "incumbent", name, None)))
 
 
-# A warm file into one GPU: alone by more than its own link, beside others of the same GPU never slower than without.
-TWO_LINKS = (lent("read-1G", 1.6), lent("read-256M", 1.3), lent("read-64M", 0.97), lent("read-64M-x8", 0.97),
-             lent("read-1M", 0.97), lent("read-16M-x8", 0.97))
-FOUR_LINKS = (lent("read-1G", 1.9), *TWO_LINKS[1:])
+
+def wanted_by_all(name):
+    """All GPUs read at once: no link is idle, and asking for others' costs next to nothing."""
+    return Row(name, (Requirement("speed", "incumbent", name, 0.97), Requirement("processor", "incumbent", name, None)))
+
+
+def beside_work(name):
+    """A product on every neighbour: it slows by 5 points at most, and the read is no slower than by its own link."""
+    return Row(name, (Requirement("slowdown", "limit", "", 0.05), Requirement("slowdown", "incumbent", name, None),
+                      Requirement("speed", "incumbent", name, 1.0), Requirement("processor", "incumbent", name, None)))
+
+
+# A warm file into one GPU: alone by more than its own link, beside others of the same GPU never slower than without;
+# then where links, or GPUs, are at work. In order of what a short run should have.
+def links(floor):
+    return (lent("read-1G", floor), wanted_by_all("read-1G-each"), beside_work("read-1G-matmul-others"),
+            lent("read-256M", 1.3), wanted_by_all("read-64M-each"), wanted_by_all("read-16M-each-x8"),
+            beside_work("read-256M-matmul-others"), lent("read-64M", 0.97), lent("read-64M-x8", 0.97),
+            lent("read-1M", 0.97), lent("read-16M-x8", 0.97))
+
+
+TWO_LINKS = links(1.6)
+FOUR_LINKS = links(1.9)
 
 KINDS = {
     "cached": CACHED + RANDOM + BUSY + LIFE + BATCHES + STREAMS + CYCLES,

@@ -116,7 +116,7 @@ def verdict_table(verdicts):
         if verdict.met is False and verdict.is_met_in_the_middle():
             word = "met by the median"
         sign = "≤ " if verdict.metric in ("slowdown", "first", "idle") else ""
-        against = {"slowdown": "incumbent: product's slowdown", "first": "milliseconds",
+        against = {"slowdown": f"{verdict.against}: product's slowdown", "first": "milliseconds",
                    "idle": "milliseconds a second",
                    "latency": f"{verdict.against}'s p50"}.get(verdict.metric, verdict.against)
         floor = "–" if verdict.floor is None else sign + number(verdict.floor)

@@ -4,6 +4,16 @@
 
 namespace sluice::bench {
 
+const std::vector<const Gpu*>& Bench::gpus() {
+  if (gpus_.empty()) {
+    for (int ordinal = 1; ordinal < gpu_.count(); ++ordinal) others_.push_back(std::make_unique<Gpu>(ordinal));
+    gpu_.enter();
+    gpus_.push_back(&gpu_);
+    for (const std::unique_ptr<Gpu>& other : others_) gpus_.push_back(other.get());
+  }
+  return gpus_;
+}
+
 const TestFile& Bench::source() {
   if (!source_) source_.emplace(source_file(path_, how_, source_size_));
   return *source_;
@@ -31,6 +41,7 @@ CUfileHandle_t Bench::target_handle() {
 }
 
 std::unique_ptr<Job> make_job(Bench& bench, const Row& row) {
+  bench.gpu().enter();  // a row before may have worked with others
   auto made = [&] {
     switch (row.operation) {
       case Operation::read:

@@ -24,7 +24,7 @@ void resolve(void* driver, const char* symbol, Function*& into) {
 
 }  // namespace
 
-Gpu::Gpu() {
+Gpu::Gpu(int ordinal) {
   void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
   if (driver == nullptr) {
     throw Trouble(
@@ -32,6 +32,7 @@ Gpu::Gpu() {
   }
   resolve(driver, "cuInit", calls_.init);
   resolve(driver, "cuDriverGetVersion", calls_.driver_version);
+  resolve(driver, "cuDeviceGetCount", calls_.device_get_count);
   resolve(driver, "cuDeviceGet", calls_.device_get);
   resolve(driver, "cuDeviceGetName", calls_.device_name);
   resolve(driver, "cuDeviceGetAttribute", calls_.device_attribute);
@@ -63,7 +64,7 @@ Gpu::Gpu() {
   soft_ = ::dlsym(driver, "cuSluiceSoftGpuVersion") != nullptr;
   if (calls_.init == nullptr || calls_.primary_retain == nullptr) throw Trouble("libcuda.so.1 is no CUDA driver");
   want(calls_.init(0), "cuInit");
-  want(calls_.device_get(&device_, 0), "cuDeviceGet");
+  want(calls_.device_get(&device_, ordinal), "cuDeviceGet");
   want(calls_.primary_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
   enter();
 }
@@ -77,6 +78,12 @@ void Gpu::want(int result, const char* call) const {
 
 void Gpu::enter() const {
   want(calls_.set_current(context_), "cuCtxSetCurrent");
+}
+
+int Gpu::count() const {
+  int count = 0;
+  want(calls_.device_get_count(&count), "cuDeviceGetCount");
+  return count;
 }
 
 std::string Gpu::name() const {

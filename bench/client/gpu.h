@@ -17,6 +17,7 @@ using DevicePtr = std::uint64_t;
 struct DriverCalls {
   int (*init)(unsigned);
   int (*driver_version)(int*);
+  int (*device_get_count)(int*);
   int (*device_get)(int*, int);
   int (*device_name)(char*, int, int);
   int (*device_attribute)(int*, int, int);
@@ -47,16 +48,17 @@ struct DriverCalls {
   int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void**, void**);
 };
 
-// Device 0 and its primary context, current on the thread that made this and on each that calls enter().
+// A device and its primary context, current on the thread that made this and on each that calls enter().
 class Gpu {
  public:
-  Gpu();  // throws Trouble
+  explicit Gpu(int ordinal = 0);  // throws Trouble
 
   const DriverCalls& calls() const { return calls_; }
   // Throws Trouble with the call's name and CUDA's own word when `result` is not 0.
   void want(int result, const char* call) const;
   void enter() const;
 
+  int count() const;  // of all devices that the process sees
   bool is_soft() const { return soft_; }
   bool runs_kernels() const { return calls_.module_load != nullptr && calls_.launch != nullptr && !soft_; }
   std::string name() const;

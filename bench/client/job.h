@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "client/files.h"
 #include "client/gpu.h"
@@ -24,6 +25,9 @@ class Bench {
       : path_(std::move(path)), how_(how), source_size_(source_size), target_size_(target_size) {}
 
   const Gpu& gpu() const { return gpu_; }
+  // All that the process sees, gpu() first. With the first call it works with each of them; gpu() stays the current
+  // one.
+  const std::vector<const Gpu*>& gpus();
   Workers& workers() { return workers_; }
   const std::string& path() const { return path_; }
   Opened how() const { return how_; }
@@ -39,6 +43,8 @@ class Bench {
   std::uint64_t source_size_;
   std::uint64_t target_size_;
   Gpu gpu_;
+  std::vector<std::unique_ptr<Gpu>> others_;
+  std::vector<const Gpu*> gpus_;
   std::optional<OpenDriver> driver_;
   std::optional<TestFile> source_;
   std::optional<TestFile> target_;
@@ -77,7 +83,7 @@ std::unique_ptr<Job> make_bells(Bench& bench, const Row& row);
 std::unique_ptr<Job> make_cycle(Bench& bench, const Row& row);
 std::unique_ptr<Job> make_held(Bench& bench, const Row& row);
 std::unique_ptr<Job> make_idle(Bench& bench, const Row& row);
-// The same row while a product of `row.product` keeps the device busy.
+// The same row while a product of `row.product` keeps the device busy, or the other ones.
 std::unique_ptr<Job> beside_product(Bench& bench, const Row& row, std::unique_ptr<Job> job);
 
 }  // namespace sluice::bench

@@ -91,10 +91,12 @@ int main(int argc, char** argv) {
     app.add_option("--first", wishes.first, "only time the first request of this process, of this size");
     app.footer([] {
       return fmt::format(
-          "A row is OPERATION[-write][-rand]-SIZE[-xCOUNT][-unreg][-fixed][-matmul|-hog]; --list shows some.\n"
+          "A row is OPERATION[-write][-rand]-SIZE[-xCOUNT][-each][-unreg][-fixed][-matmul|-hog][-others]; --list shows "
+          "some.\n"
           "OPERATION is read, write, batch, async or cycle; cycle opens and registers a file each time; without cuFile "
           "it is pread, pwrite, pcycle, copy-in, copy-out or bell.\n"
           "With 256 MiB, or the size that they name: link-h2d, link-d2h, link-kernel. And held and idle need none.\n"
+          "-each reads or writes on every GPU at once; -others keeps all but the first GPU busy.\n"
           "Bytes are compared before each row and after it; there is no way to leave that out.\n"
           "The library in use, by LD_LIBRARY_PATH and the loader: {}",
           sluice::bench::library_path());

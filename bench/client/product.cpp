@@ -2,7 +2,9 @@
 #include "client/product.h"
 
 #include <array>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "client/job.h"
 #include "client/trouble.h"
@@ -88,10 +90,15 @@ constexpr double endless_seconds = 20;  // longer than any measurement; a client
 constexpr std::uint64_t flag_offset = 8;
 constexpr std::size_t cells_size = 16;  // the count, the flag, a place for sums
 
+const Gpu* entered(const Gpu& gpu) {
+  gpu.enter();
+  return &gpu;
+}
+
 }  // namespace
 
 BusyProduct::BusyProduct(const Gpu& gpu)
-    : gpu_(&gpu),
+    : gpu_(entered(gpu)),
       full_(static_cast<unsigned>(gpu.multiprocessors()) * blocks_each),
       cells_(gpu, cells_size),
       work_(gpu),
@@ -122,6 +129,7 @@ void BusyProduct::set_flag(unsigned value) {
 }
 
 std::uint64_t BusyProduct::count() {
+  gpu_->enter();
   std::uint64_t pieces = 0;
   gpu_->want(gpu_->calls().copy_out_async(&pieces, cells_.address(), sizeof pieces, control_.get()),
              "cuMemcpyDtoHAsync");
@@ -177,6 +185,7 @@ void BusyProduct::feed(unsigned pieces) {
 }
 
 void BusyProduct::stop() {
+  gpu_->enter();
   leave_ = true;
   if (feeder_.joinable()) feeder_.join();
   set_flag(1);
@@ -186,50 +195,82 @@ void BusyProduct::stop() {
 
 namespace {
 
+// A product on each of some devices. Of the one that the I/O slows down most the sample tells.
 class BesideProduct : public Job {
  public:
   BesideProduct(Bench& bench, const Row& row, std::unique_ptr<Job> job)
-      : row_(row), job_(std::move(job)), product_(bench.gpu()) {}
+      : bench_(bench), row_(row), job_(std::move(job)) {
+    std::vector<const Gpu*> gpus{&bench.gpu()};
+    if (row.product_on_others) {
+      gpus = bench.gpus();
+      gpus.erase(gpus.begin());
+      if (gpus.empty()) throw Trouble("there is one GPU here, and no other to be kept busy");
+    }
+    for (const Gpu* gpu : gpus) products_.push_back(std::make_unique<BusyProduct>(*gpu));
+    bench.gpu().enter();
+  }
 
-  // The default stream, by which bytes are compared, waits for nobody here: the product runs during run() alone.
+  // The default stream, by which bytes are compared, waits for nobody here: the products run during run() alone.
   std::uint64_t check() override { return job_->check(); }
   std::uint64_t check_last() override { return job_->check_last(); }
 
   Sample run(double seconds) override {
-    product_.start(row_.product);
+    for (const auto& product : products_) product->start(row_.product);
     // Its first tenth goes unmeasured, as with the I/O.
     rest(seconds / 20);
-    const double alone = rate([&] { rest(seconds / 2); });
+    const std::vector<double> alone = rates([&] { rest(seconds / 2); });
     Sample sample;
-    double with = 0;
+    std::vector<double> with;
     try {
-      with = rate([&] { sample = job_->run(seconds); });
+      with = rates([&] { sample = job_->run(seconds); });
     } catch (...) {
-      product_.stop();
+      stop();
       throw;
     }
-    product_.stop();
-    sample.product_alone = alone;
-    sample.product_with = with;
+    stop();
+    std::size_t slowest = 0;
+    for (std::size_t i = 1; i < with.size(); ++i) {
+      if (with[i] * alone[slowest] < with[slowest] * alone[i]) slowest = i;
+    }
+    sample.product_alone = alone[slowest];
+    sample.product_with = with[slowest];
     return sample;
   }
 
  private:
   static void rest(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
-  template <typename Work>
-  double rate(const Work& work) {
-    const auto begun = std::chrono::steady_clock::now();
-    const std::uint64_t before = product_.count();
-    work();
-    const std::uint64_t after = product_.count();
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-    return static_cast<double>(after - before) / seconds;
+  void stop() {
+    for (const auto& product : products_) product->stop();
+    bench_.gpu().enter();
   }
 
+  std::vector<std::uint64_t> counts() const {
+    std::vector<std::uint64_t> counts;
+    for (const auto& product : products_) counts.push_back(product->count());
+    bench_.gpu().enter();
+    return counts;
+  }
+
+  // Pieces a second of each.
+  template <typename Work>
+  std::vector<double> rates(const Work& work) const {
+    const auto begun = std::chrono::steady_clock::now();
+    const std::vector<std::uint64_t> before = counts();
+    work();
+    const std::vector<std::uint64_t> after = counts();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    std::vector<double> rates;
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      rates.push_back(static_cast<double>(after[i] - before[i]) / seconds);
+    }
+    return rates;
+  }
+
+  Bench& bench_;
   Row row_;
   std::unique_ptr<Job> job_;
-  BusyProduct product_;
+  std::vector<std::unique_ptr<BusyProduct>> products_;
 };
 
 }  // namespace

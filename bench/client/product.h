@@ -18,7 +18,7 @@ namespace sluice::bench {
 
 class BusyProduct {
  public:
-  // Throws Trouble where there are no kernels (the soft GPU).
+  // Throws Trouble where there are no kernels (the soft GPU). This and all below leave the context of `gpu` current.
   explicit BusyProduct(const Gpu& gpu);
   BusyProduct(const BusyProduct&) = delete;
   BusyProduct& operator=(const BusyProduct&) = delete;

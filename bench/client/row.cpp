@@ -100,6 +100,10 @@ Row parse_row(std::string_view name) {
       row.product = Product::finite;
     } else if (word == "hog") {
       row.product = Product::endless;
+    } else if (word == "others" && row.product != Product::none) {
+      row.product_on_others = true;
+    } else if (word == "each" && (row.operation == Operation::read || row.operation == Operation::write)) {
+      row.each = true;
     } else if (word.size() > 1 && word.front() == 'x' && is_digit(word[1])) {
       row.count = static_cast<unsigned>(parse_size(word.substr(1)));
     } else if (!word.empty() && is_digit(word.front())) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A row: what is measured, spelled as its name. The grammar is
-//   OPERATION[-write][-rand][-SIZE][-xCOUNT][-unreg][-fixed][-matmul|-hog]
+//   OPERATION[-write][-rand][-SIZE][-xCOUNT][-each][-unreg][-fixed][-matmul|-hog][-others]
 // for example read-1M, read-rand-4K-x16, batch-64K-x64, async-write-1M-x8-fixed, pread-16M-x8, link-h2d, copy-out-4K,
-// held, idle.
+// read-1G-each, read-1G-matmul-others, held, idle.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +47,9 @@ struct Row {
   bool random = false;     // offsets; else each thread goes through a part of the file of its own
   bool registered = true;  // the buffers
   bool fixed = false;      // streams are registered, all their arguments known at the call
+  bool each = false;       // on every GPU at once, that many threads for each; else on the first one
   Product product = Product::none;
+  bool product_on_others = false;  // on every GPU but the first one; else on the first one
 };
 
 // Throws Trouble when the name is none.

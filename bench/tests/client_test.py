@@ -20,9 +20,9 @@ FAMILIES = ["link-h2d-4M", "link-d2h-4M", "copy-in-4K", "copy-out-4K", "copy-in-
             "batch-write-4K-x16", "async-64K-x4", "async-4K-x2-fixed", "async-write-64K-x3", "cycle-4K", "cycle-1M-x2-unreg", "pcycle-64K-x2"]
 
 
-def client(*arguments, status=0):
-    run = subprocess.run([CLIENT, *map(str, arguments)], env=ENVIRONMENT, capture_output=True, text=True, timeout=240,
-                         check=False)
+def client(*arguments, status=0, **environment):
+    run = subprocess.run([CLIENT, *map(str, arguments)], env={**ENVIRONMENT, **environment}, capture_output=True,
+                         text=True, timeout=240, check=False)
     assert run.returncode == status, f"status {run.returncode}\n{run.stdout}{run.stderr}"
     return run
 
@@ -35,8 +35,8 @@ class InFolder(unittest.TestCase):
         self.file = self.folder / "file"
         self.common = ("--file", self.file, "--size", "16M", "--write-size", "8M", "--seconds", "0.05", "--json")
 
-    def results(self, *arguments, status=0):
-        return [json.loads(line) for line in client(*self.common, *arguments, status=status).stdout.splitlines()]
+    def results(self, *arguments, **options):
+        return [json.loads(line) for line in client(*self.common, *arguments, **options).stdout.splitlines()]
 
 
 class Client(InFolder):
@@ -86,6 +86,24 @@ class Client(InFolder):
 
     def test_refuses_a_row_that_is_none(self):
         self.assertIn("is no row", client(*self.common, "--rows", "read-4K-backwards", status=1).stderr)
+
+    def test_works_with_every_gpu_at_once(self):
+        rows = ["read-64K-each", "read-64K", "read-64K-each-x2", "write-64K-each-unreg"]
+        results = self.results("--rows", ",".join(rows), SLUICE_SOFTGPU_DEVICES="3")
+        self.assertEqual([result["row"] for result in results], rows)
+        # Eight checks a thread, and what the last step of each has left.
+        self.assertEqual([result["compared"] for result in results], [9 * 65536 * threads for threads in (3, 1, 6, 3)])
+
+    def test_keeps_others_busy_where_there_are_others(self):
+        (result,) = self.results("--rows", "read-4K-matmul-others", status=1)
+        self.assertIn("there is one GPU here", result["error"])
+        refused, after = self.results("--rows", "read-4K-matmul-others,read-4K", status=1, SLUICE_SOFTGPU_DEVICES="2")
+        self.assertIn("runs no kernels", refused["error"])
+        self.assertGreater(after["compared"], 0)
+
+    def test_refuses_words_that_a_row_has_no_use_for(self):
+        for row in ("read-4K-others", "batch-4K-x4-each", "link-h2d-each"):
+            self.assertIn("is no row", client(*self.common, "--rows", row, status=1).stderr)
 
     def test_says_why_nothing_keeps_a_soft_gpu_busy(self):
         (result,) = self.results("--rows", "read-4K-matmul", status=1)
@@ -189,6 +207,28 @@ class Comparison(InFolder):
         self.assertEqual(stopped.returncode, 3)
         self.assertIn("call again", stopped.stdout)
         self.assertEqual(self.compare("--same", "--rows", "read-64K", "--pairs", "2").returncode, 0)
+
+    def links(self, **environment):
+        return subprocess.run(
+            ["bash", BENCH / "links.sh", BUILD, self.folder / "out"], capture_output=True, text=True, timeout=200,
+            check=False, env={**ENVIRONMENT, "GPUS": "4", "FILE": str(self.file), "SIZE": "32M", "PAIRS": "2",
+                              "SECONDS_EACH": "0.02", "ROWS": "read-1M,read-1M-x8,read-64M", **environment})
+
+    def test_compares_links_on_two_gpus_and_on_four(self):
+        run = self.links()
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        for links, kind in ((2, "two_links"), (4, "four_links")):
+            data = json.loads((self.folder / "out" / f"links-{links}.json").read_text(encoding="utf-8"))
+            rows = data["results"][kind]
+            self.assertEqual(len(rows["read-1M"]["pairs"]), 2)
+            self.assertIn("too small", rows["read-64M"]["errors"]["ours:read-64M"])
+            table = (self.folder / "out" / f"links-{links}.txt").read_text(encoding="utf-8")
+            self.assertRegex(table, rf"\| {kind} \| read-1M \| incumbent \|.*\| 0\.97 \|")
+
+    def test_prints_links_as_far_as_the_time_went(self):
+        run = self.links(BUDGET="0")
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        self.assertIn("0 slices", (self.folder / "out" / "links-4.txt").read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":
