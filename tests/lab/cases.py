@@ -10,6 +10,7 @@ import os
 import pathlib
 import shlex
 
+import power
 from machine import MARK, Drive, Topology
 
 GPU_MEBIBYTES = 64
@@ -23,6 +24,7 @@ PLN1 = Drive("PLN1", nsid=12, options="max_ioqpairs=1")
 PLN2 = Drive("PLN2", nsid=13)
 SMALL = Drive("SMALL", nsid=14, mebibytes=36, options="max_ioqpairs=1")  # as much as the matrix of transfers expects
 TWO_PATHS = Drive("SHARED", nsid=21, paths=2)
+CUT = Drive("CUT", nsid=31, node=power.LOGGED)  # the drive of a power cut, as an NVMe drive
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Case:
             return self.script == "csi.sh"
         if path.parts[0] == "src" and len(path.parts) > 2:
             return path.parts[1] in self.touched_by
+        if path.parts[:2] == ("tests", "model"):
+            return self.script == "model.sh"
         if path.parts[:2] == ("tests", "lab") and path.parts[2].startswith("power") or path.name.startswith("power_"):
             return self.file_system != ""
         if path.parts[:3] == ("tests", "lab", "guest"):
@@ -92,10 +96,16 @@ def topology_case(name, what, expectation, topology, drives=(GPU0, PLN0), core=F
                 reaches=expectation == "direct", settings={"LAB_EXPECTATION": expectation, "LAB_TOPOLOGY": name, **settings})
 
 
-def power_case(file_system):
-    return Case(f"power cut, {file_system}", "nothing acknowledged as durable is lost, and no part of a file has its name",
-                "power_write.sh", drives=(), file_system=file_system, settings={"LAB_FILE_SYSTEM": file_system},
+def power_case(file_system, name, what, drives=()):
+    return Case(f"power cut, {name}", what, "power_write.sh", drives=drives, file_system=file_system, reaches=drives != (),
+                settings={"LAB_FILE_SYSTEM": file_system, "LAB_WRITERS": " ".join(power.writers(drives != ()))},
                 touched_by=("batch", "io", "paths", "request", "stream", "transfer"))
+
+
+def power_cases(file_system):
+    return [power_case(file_system, file_system, "nothing acknowledged as durable is lost, no part of a file has its name"),
+            power_case(file_system, f"{file_system}, device to device", "the same of what the drive itself writes from device memory",
+                       drives=(GPU0, CUT))]
 
 
 CASES = [
@@ -128,8 +138,11 @@ CASES = [
          "nvfs.sh", drives=(GPU0, PLN0), memory_mebibytes=2048, touched_by=("facts", "nvfs", "paths", "request", "route"),
          wants={"SLUICE_LAB_NVFS_KO": "nvidia-fs.ko, built for this kernel",
                 "SLUICE_LAB_NVFS_PARTS": "what tests/lab/nvfs/build.sh has made for this kernel"}),
-    power_case("ext4"),
-    power_case("xfs"),
+    Case("model", "the model of tests/model on device memory that drives reach: nobody's bytes are touched, each way to wait forced",
+         "model.sh", drives=(GPU0, PLN0, PLN2), reaches=True, settings={"LAB_SECONDS": "20"},
+         touched_by=("batch", "io", "paths", "plan", "request", "stream", "transfer")),
+    *power_cases("ext4"),
+    *power_cases("xfs"),
     topology_case("root ports, CPU not listed", "the kernel refuses to cross an unknown host bridge", "EINVAL",
                   Topology(switch=False)),
     topology_case("root ports, CPU listed", "the kernel trusts the host bridge of this CPU", "direct",

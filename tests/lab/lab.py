@@ -41,7 +41,7 @@ def parse_arguments():
     parser.add_argument("--core", action="store_true", help="only the cases that show the most in the shortest time")
     parser.add_argument("--changed", type=pathlib.Path,
                         help="a list of files, one a line: the core, and the cases that a change of these can touch")
-    parser.add_argument("--cuts", type=int, default=8, help="power cuts that are looked at on each file system (8)")
+    parser.add_argument("--cuts", type=int, default=8, help="power cuts that are looked at in each of their cases (8)")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the power cuts; a new one each time")
     parser.add_argument("--list", action="store_true", help="tell the cases and boot none")
     parser.add_argument("--verbose", action="store_true", help="print rows that passed, too")
@@ -105,8 +105,8 @@ def run_case(case, work, lab, build, asked):
     folder = work / "guests" / re.sub(r"[^a-z0-9]+", "-", case.name.lower()).strip("-")
     prepared = case.prepared(lab, build)
     if case.file_system:
-        found, counts, seconds = power.run_case(prepared, work / "kernel", folder, asked.cuts, asked.seed)
-        return found, 0, counts, machine.Boot(came_up=True, status=0, seconds=seconds, attempts=1)
+        found, segments, counts, seconds = power.run_case(prepared, work / "kernel", folder, asked.cuts, asked.seed)
+        return found, segments, counts, machine.Boot(came_up=True, status=0, seconds=seconds, attempts=1)
     boot = machine.boot(prepared, work / "kernel", folder)
     text = text_of(folder / "out/output")
     output = rows.read_output(text)

@@ -29,6 +29,7 @@ class Drive:
     memory_mebibytes: int = 0  # its controller memory buffer, if it has one
     options: str = ""
     paths: int = 1  # controllers that lead to the namespace
+    node: str = ""  # QEMU's block node with its bytes, where another drive has them, too; else an image of its own
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +59,9 @@ def drive_arguments(drive, image, ports):
     more = f",{drive.options}" if drive.options else ""
     if drive.memory_mebibytes:
         more += f",cmb_size_mb={drive.memory_mebibytes}"
+    if drive.node:
+        return ["-device", f"nvme,id={name},serial={drive.serial},bus={port}{more}",
+                "-device", f"nvme-ns,drive={drive.node},nsid={drive.nsid},bus={name},share-rw=on"]
     arguments = ["-drive", f"if=none,id=image-{name},file={escaped(image)},format=raw,cache=unsafe"]
     if drive.paths == 1:
         arguments += ["-device", f"nvme,id={name},serial={drive.serial},bus={port}{more}"]
@@ -88,7 +92,7 @@ def pci_arguments(topology, drives, images):
             arguments += ["-device", f"pcie-root-port,id=port{port},chassis={1 + port},slot={1 + port},bus=pcie.0"]
     ports = iter([f"port{port}" for port in range(count)])
     for drive in drives:
-        arguments += drive_arguments(drive, images[drive.serial], ports)
+        arguments += drive_arguments(drive, images.get(drive.serial), ports)
     return arguments
 
 
@@ -125,15 +129,21 @@ def command_line(case, kernel, folder, images):
     ]
 
 
+def make_images(case, folder):
+    """An empty image for each drive that has one of its own, by its serial number."""
+    images = {drive.serial: folder / f"{drive.serial}.img" for drive in case.drives if not drive.node}
+    for drive in case.drives:
+        if drive.serial in images:
+            with open(images[drive.serial], "wb") as image:
+                image.truncate(drive.mebibytes << 20)
+    return images
+
+
 def run_once(case, kernel, folder):
     shutil.rmtree(folder / "out", ignore_errors=True)
     (folder / "out").mkdir(parents=True)
     (folder / "out/job").write_text(case.job, encoding="utf-8")
-    images = {}
-    for drive in case.drives:
-        images[drive.serial] = folder / f"{drive.serial}.img"
-        with open(images[drive.serial], "wb") as image:
-            image.truncate(drive.mebibytes << 20)
+    images = make_images(case, folder)
     with open(folder / "qemu.log", "wb") as log:
         with subprocess.Popen(command_line(case, kernel, folder, images), stdin=subprocess.DEVNULL, stdout=log,
                               stderr=log) as process:

@@ -13,6 +13,7 @@ import xml.etree.ElementTree as ElementTree
 
 import cases
 import dma
+import machine
 import power
 import rows
 
@@ -166,6 +167,7 @@ class Cases(unittest.TestCase):
         for path in ("tests/lab/power.py", "tests/lab/power/writers.cpp", "tests/lab/guest/power_check.sh"):
             self.assertEqual(booted(path), core | cut)
         self.assertEqual(booted("tests/lab/machine.py"), everything)
+        self.assertEqual(booted("tests/model/file_actor.cpp"), core | {"model"})
         self.assertIn("fabrics", booted("src/facts/mount.cpp"))
         self.assertNotIn("fabrics", booted("src/route/judge.cpp"))
 
@@ -263,6 +265,44 @@ class PowerCuts(unittest.TestCase):
         self.assertEqual(cuts[-1].entries, len(entries))
         with self.assertRaisesRegex(ValueError, "acknowledged nothing: gdscp"):
             power.choose_cuts(entries, [one for one in found if one[1] != power.WRITERS.index("gdscp")], 2, random.Random(1))
+
+    def test_the_direct_case_waits_for_its_own_writers_alone(self):
+        entries = [told(writer, 1) for writer in power.DIRECT_WRITERS]
+        found = power.acknowledgements(entries, power.FIRST_PARTITION + SIZE)
+        self.assertEqual(power.first_with_all(found, power.DIRECT_WRITERS), len(entries))
+        self.assertRaises(ValueError, power.first_with_all, found)
+
+    def test_a_journal_elsewhere_lies_behind_the_file_system_and_is_kept_with_it(self):
+        inside, outside = (next(case for case in cases.CASES if case.name == name)
+                           for name in ("power cut, xfs", "power cut, xfs, device to device"))
+        size, journal = power.SIZES["xfs"], power.JOURNALS["xfs"]
+        self.assertEqual((power.kept_size(inside), power.kept_size(outside)), (size, size + journal))
+
+        def partitions(table):
+            return [tuple(512 * number for number in struct.unpack_from("<II", table, at + 8)) for at in range(446, 510, 16)]
+
+        begin, table = power.FIRST_PARTITION, power.partition_table(size, journal)
+        self.assertEqual(len(table), 512)
+        self.assertEqual(partitions(table), [(begin, size), (begin + size + journal, power.MEBI),
+                                             (begin + size, journal), (0, 0)])
+        self.assertEqual(partitions(power.partition_table(size, 0))[1:], [(begin + size, power.MEBI), (0, 0), (0, 0)])
+
+    def test_a_drive_on_two_buses_has_one_image(self):
+        arguments = " ".join(machine.drive_arguments(cases.CUT, None, iter(["port0"])))
+        self.assertIn(f"drive={power.LOGGED},", arguments)
+        self.assertIn("share-rw=on", arguments)
+        self.assertNotIn("-drive", arguments)
+
+    def test_what_a_drive_fetched_for_its_writes_is_counted(self):
+        with tempfile.TemporaryDirectory(prefix="sluice-lab-") as name:
+            folder = pathlib.Path(name)
+            (folder / "out").mkdir()
+            (folder / "out/output").write_text("window GPU0 0x10000 0x1ffff\n")
+            lines = [*command("write", cases.CUT.nsid, 8192, 0, [(0x10000, 4096), (0x90000, 4096)]),
+                     *command("read", cases.CUT.nsid, 4096, 0, [(0x10000, 4096)]),
+                     *command("write", cases.GPU0.nsid, 4096, 0, [(0x10000, 4096)])]
+            (folder / "trace").write_text("\n".join(lines))
+            self.assertEqual(power.written_by_the_drive(folder, (cases.GPU0, cases.CUT)), (1, 4096))
 
     def test_a_loss_fails_and_so_does_a_careless_writer_that_lost_nothing(self):
         said = [f"held 0 {writer}" for writer in power.WRITERS if not writer.startswith("careless")]

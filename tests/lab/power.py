@@ -8,7 +8,9 @@ for a drive may write those in whatever order it likes. A log has a cut for each
 which QEMU was killed.
 
 The drive is virtio's: QEMU's NVMe drive takes a write with forced unit access for any other, so it could not tell which
-blocks are durable without a flush. virtio's has no such writes, and the kernel flushes instead.
+blocks are durable without a flush. virtio's has no such writes, and the kernel flushes instead. For the direct path the
+same drive is an NVMe drive as well, with the file system on that side. Its journal, the one to force writes, lies on a
+partition that is written on virtio's; what is left on the other side is durable by flushes alone.
 
 Acknowledgements are sectors that a writer puts on a second partition of the drive: their place in the log tells what was
 acknowledged before a cut. They are the world outside, so the cache does not lose them.
@@ -24,6 +26,7 @@ import struct
 import subprocess
 import time
 
+import dma
 import machine
 import rows
 
@@ -34,8 +37,12 @@ FLUSH, DISCARD = 1, 4
 ACKNOWLEDGED = b"SLCACK01"
 FIRST_PARTITION = MEBI
 SIZES = {"ext4": 128 * MEBI, "xfs": 320 * MEBI}  # xfs wants 300
+JOURNALS = {"ext4": 16 * MEBI, "xfs": 64 * MEBI}  # where they are not inside the file system; xfs wants 64
+LOGGED = "logged"  # QEMU's block node of the drive whose writes are written down
 WRITERS = ("calls", "batches", "streams", "synchronous", "gdscp", "save_file", "careless_calls", "careless_direct",
            "careless_copies")
+# Those of them that write ranges, durable by fsync or not at all: what they write in device memory a drive can fetch.
+DIRECT_WRITERS = ("calls", "batches", "streams", "careless_direct")
 # More than a loaded machine needs until each writer has acknowledged some; how long they go on then, at most.
 ENOUGH_SECONDS, LONGEST_SECONDS = 600, 12
 CUTS_OF_A_KILL = 25
@@ -54,6 +61,19 @@ class Cut:
     """The power fails after so many entries; of what was not flushed the drive has kept "all", "none" or "some"."""
     entries: int
     kept: str
+
+
+def writers(direct):
+    return DIRECT_WRITERS if direct else WRITERS
+
+
+def is_direct(case):
+    return bool(case.drives)
+
+
+def kept_size(case):
+    """Of what lies on the drive before the acknowledgements: the file system, and its journal if that is elsewhere."""
+    return SIZES[case.file_system] + (JOURNALS[case.file_system] if is_direct(case) else 0)
 
 
 def read_log(data):
@@ -89,14 +109,14 @@ def acknowledged_before(told, count):
     return {writer: number for index, writer, number in told if index < count}
 
 
-def first_with_all(told):
+def first_with_all(told, names=WRITERS):
     """The number of entries after which each writer has acknowledged something."""
     seen = set()
     for index, writer, _ in told:
-        seen.add(writer)
-        if len(seen) == len(WRITERS):
+        seen.add(WRITERS[writer])
+        if seen.issuperset(names):
             return index + 1
-    silent = [name for number, name in enumerate(WRITERS) if number not in seen]
+    silent = [name for name in names if name not in seen]
     raise ValueError(f"these writers acknowledged nothing: {', '.join(silent)}")
 
 
@@ -115,19 +135,19 @@ def unflushed(entries, told, writer):
     return found
 
 
-def choose_cuts(entries, told, number, chance):
+def choose_cuts(entries, told, number, chance, names=WRITERS):
     """`number` moments, in their order, at which each writer has acknowledged some; the kill is the last.
 
     Half are any moment. The others come right behind an acknowledgement, which is the worst one for who gave it too early.
     """
-    first = first_with_all(told)
+    first = first_with_all(told, names)
     direct = [index for index in unflushed(entries, told, WRITERS.index("careless_direct")) if index >= first]
     cuts = [Cut(len(entries), "some")]
     while len(cuts) < number:
         if len(cuts) == 1 and direct:
             cuts.append(Cut(chance.choice(direct) + 1, "none"))
         elif len(cuts) % 2 == 1:
-            writer = chance.randrange(len(WRITERS))
+            writer = WRITERS.index(chance.choice(names))
             behind = [index for index, who, _ in told if index >= first and who == writer]
             cuts.append(Cut(chance.choice(behind or [first - 1]) + 1, "none"))
         else:
@@ -183,13 +203,15 @@ def write_sparsely(file, at, image):
             file.write(piece)
 
 
-def partition_table(size):
-    """A boot record with two partitions: the file system's, and one mebibyte for acknowledgements."""
+def partition_table(size, journal):
+    """A boot record: the file system's partition, one mebibyte for acknowledgements, and a journal between them."""
     def partition(begin, length):
         return struct.pack("<8BII", 0, 0, 0, 0, 0x83, 0, 0, 0, begin // SECTOR, length // SECTOR)
 
-    table = partition(FIRST_PARTITION, size) + partition(FIRST_PARTITION + size, MEBI)
-    return bytes(446) + table + bytes(32) + b"\x55\xaa"
+    table = partition(FIRST_PARTITION, size) + partition(FIRST_PARTITION + size + journal, MEBI)
+    if journal:
+        table += partition(FIRST_PARTITION + size, journal)
+    return bytes(446) + table.ljust(64, b"\0") + b"\x55\xaa"
 
 
 def file_node(name, path):
@@ -197,7 +219,7 @@ def file_node(name, path):
 
 
 def disk(node):
-    return ["-device", f"virtio-blk-pci,drive={node},bus=pcie.0"]
+    return ["-device", f"virtio-blk-pci,drive={node},bus=pcie.0,share-rw=on"]
 
 
 def prepare(folder, job):
@@ -208,17 +230,20 @@ def prepare(folder, job):
 
 def kill_while_writing(case, kernel, folder, chance):
     """Boots the guest, lets its writers begin, and kills QEMU at some moment. Its log, or why there is none."""
-    size = SIZES[case.file_system]
+    size, kept = SIZES[case.file_system], kept_size(case)
     prepare(folder, case.job)
+    images = machine.make_images(case, folder)
     with open(folder / "image", "wb") as image:
-        image.write(partition_table(size))
-        image.truncate(FIRST_PARTITION + size + MEBI)
+        image.write(partition_table(size, kept - size))
+        image.truncate(FIRST_PARTITION + kept + MEBI)
     (folder / "log").touch()
     logged = [*file_node("image", folder / "image"), *file_node("log", folder / "log"), "-blockdev",
-              "driver=blklogwrites,node-name=logged,file=image,log=log", *disk("logged")]
-    enough = [folder / "out/enough", folder / "out/enough-python"]
+              f"driver=blklogwrites,node-name={LOGGED},file=image,log=log", *disk(LOGGED)]
+    enough = [folder / "out/enough"]
+    if "save_file" in writers(is_direct(case)):
+        enough.append(folder / "out/enough-python")
     with open(folder / "qemu.log", "wb") as output:
-        with subprocess.Popen([*machine.command_line(case, kernel, folder, {}), *logged], stdin=subprocess.DEVNULL,
+        with subprocess.Popen([*machine.command_line(case, kernel, folder, images), *logged], stdin=subprocess.DEVNULL,
                               stdout=output, stderr=output) as process:
             try:
                 end = time.monotonic() + ENOUGH_SECONDS
@@ -228,7 +253,8 @@ def kill_while_writing(case, kernel, folder, chance):
                     time.sleep(chance.uniform(0, LONGEST_SECONDS))
             finally:
                 process.kill()
-    (folder / "image").unlink()
+    for image in (folder / "image", *images.values()):
+        image.unlink()
     if all(map(pathlib.Path.exists, enough)):
         return ""
     return f"not each writer acknowledged something within {ENOUGH_SECONDS} s; see {folder}/out/output and serial"
@@ -253,17 +279,18 @@ class Tally:
 
 def look_at_cuts(case, kernel, folder, cuts, told, entries, chance):
     """Boots a guest that mounts what each cut has left, and says what of it is lost. Its output."""
-    size = SIZES[case.file_system]
+    size, kept = SIZES[case.file_system], kept_size(case)
     with open(folder.parent / f"{folder.name}-cuts", "wb") as images:
-        images.truncate(size * len(cuts))
-        for number, image in enumerate(leftovers(entries, cuts, size, chance)):
-            write_sparsely(images, number * size, image)
+        images.truncate(kept * len(cuts))
+        for number, image in enumerate(leftovers(entries, cuts, kept, chance)):
+            write_sparsely(images, number * kept, image)
     expected = []
     for number, cut in enumerate(cuts):
         last = acknowledged_before(told, cut.entries)
         words = " ".join(f"{WRITERS[writer]}={last[writer]}" for writer in sorted(last))
-        expected.append(f"{number} {number * size} {size} {words}\n")
-    prepare(folder, case.job.replace("power_write.sh", "power_check.sh"))
+        expected.append(f"{number} {number * kept} {size} {kept - size} {words}\n")
+    case = dataclasses.replace(case, drives=(), job=case.job.replace("power_write.sh", "power_check.sh"))
+    prepare(folder, case.job)
     (folder / "out/cuts").write_text("".join(expected), encoding="utf-8")
     arguments = [*machine.command_line(case, kernel, folder, {}), *file_node("cuts", f"{folder}-cuts"), *disk("cuts")]
     with open(folder / "qemu.log", "wb") as output:
@@ -277,6 +304,20 @@ def look_at_cuts(case, kernel, folder, cuts, told, entries, chance):
     return output.read_text(errors="replace") if output.exists() else ""
 
 
+def written_by_the_drive(folder, drives):
+    """What the drive has fetched from the memory of others for its writes: (segments, bytes)."""
+    output = folder / "out/output"
+    told = rows.read_output(output.read_text(errors="replace") if output.exists() else "").windows
+    nsid = {drive.serial: drive.nsid for drive in drives}
+    windows = [dma.Window(name, first, last, nsid[name]) for name, (first, last) in told.items()]
+    with open(folder / "trace", encoding="ascii", errors="replace") as lines:
+        # The last command may lack segments: the kill has cut the trace, too.
+        fetched = [segment for command in dma.read_commands(lines) if command.operation == "write"
+                   for segment in command.segments if any(window.holds(segment) and command.nsid != window.nsid
+                                                          for window in windows)]
+    return len(fetched), sum(length for _, length in fetched)
+
+
 def judge(case, tally, wanted):
     """Rows: each writer that was careful has lost nothing, each that was not has been caught."""
     found = []
@@ -285,7 +326,7 @@ def judge(case, tally, wanted):
         found.append(rows.Row("failed" if why else "passed", f"{case.name}: {name}", why))
 
     about("each cut is looked at", "" if tally.cuts == wanted else f"{tally.cuts} of {wanted} were")
-    for writer in WRITERS:
+    for writer in writers(is_direct(case)):
         lost = tally.lost.get(writer, [])
         if writer.startswith("careless"):
             about(f"{writer} is caught", "" if lost else f"it lost nothing in {tally.held.get(writer, 0)} cuts")
@@ -297,9 +338,11 @@ def judge(case, tally, wanted):
 
 
 def run_case(case, kernel, folder, wanted, seed):
-    """Kills the case's guest and looks at `wanted` cuts. Rows, what was counted, and seconds."""
+    """Kills the case's guest and looks at `wanted` cuts. Rows, segments in device memory, counts, and seconds."""
     begin = time.monotonic()
     chance, tally, problems, operations = random.Random(f"{seed} {case.name}"), Tally(), [], 0
+    segments = fetched = 0
+    names = writers(is_direct(case))
     shutil.rmtree(folder, ignore_errors=True)
     for kill in range(-(-wanted // CUTS_OF_A_KILL)):
         count = min(CUTS_OF_A_KILL, wanted - kill * CUTS_OF_A_KILL)
@@ -311,23 +354,31 @@ def run_case(case, kernel, folder, wanted, seed):
         if why:
             problems.append(why)
             continue
+        if is_direct(case):
+            more, bytes_ = written_by_the_drive(writing, case.drives)
+            segments, fetched = segments + more, fetched + bytes_
+            (writing / "trace").unlink()
+            if not more:
+                problems.append(f"kill {kill}: the drive has written nothing from device memory by itself")
         with open(writing / "log", "rb") as log, mmap.mmap(log.fileno(), 0, access=mmap.ACCESS_READ) as data:
             entries = read_log(data)
-            told = acknowledgements(entries, FIRST_PARTITION + SIZES[case.file_system])
+            told = acknowledgements(entries, FIRST_PARTITION + kept_size(case))
             operations += len(told)
             try:
-                cuts = choose_cuts(entries, told, count, chance)
+                cuts = choose_cuts(entries, told, count, chance, names)
                 said = look_at_cuts(case, kernel, folder / f"look-{kill}", cuts, told, entries, chance)
             except ValueError as error:
                 problems.append(str(error))
                 continue
             finally:
                 entries.clear()
-        names = [f"kill {kill} of seed {seed}, entry {cut.entries}, {cut.kept} kept" for cut in cuts]
-        tally.add(said, names)
+        tally.add(said, [f"kill {kill} of seed {seed}, entry {cut.entries}, {cut.kept} kept" for cut in cuts])
         (writing / "log").unlink()
     found = [rows.Row("failed", f"{case.name}: the guest is killed while it writes", why) for why in problems[:1]]
     found += judge(case, tally, wanted)
-    counts = {f"Power cuts, {case.file_system}": tally.cuts,
-              f"Operations acknowledged until the power was cut, {case.file_system}": operations}
-    return found, counts, time.monotonic() - begin
+    what = case.name.removeprefix("power cut, ")
+    counts = {f"Power cuts, {what}": tally.cuts,
+              f"Operations acknowledged until the power was cut, {what}": operations}
+    if is_direct(case):
+        counts[f"Bytes that the drive wrote from device memory by itself, {what}"] = fetched
+    return found, segments, counts, time.monotonic() - begin

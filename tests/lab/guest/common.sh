@@ -118,6 +118,20 @@ mount_new() {
   "mkfs.$1" -q "$force" "$2" >/tmp/mkfs.log 2>&1 && mount -t "$1" "$2" "$3"
 }
 
+# journal_option DEVICE: how mount is told where the journal of a LAB_FILE_SYSTEM lies.
+journal_option() {
+  if [ "$LAB_FILE_SYSTEM" = xfs ]; then echo "logdev=$1"; else echo "journal_path=$1"; fi
+}
+# mount_with_journal DEVICE JOURNAL FOLDER: a new LAB_FILE_SYSTEM whose journal lies on a device of its own.
+mount_with_journal() {
+  mkdir -p "$3"
+  if [ "$LAB_FILE_SYSTEM" = xfs ]; then
+    mkfs.xfs -q -f -l "logdev=$2" "$1"
+  else
+    mkfs.ext4 -q -F -b 4096 -O journal_dev "$2" && mkfs.ext4 -q -F -b 4096 -J "device=$2" "$1"
+  fi >/tmp/mkfs.log 2>&1 && mount -t "$LAB_FILE_SYSTEM" -o "$(journal_option "$2")" "$1" "$3"
+}
+
 # new_array LEVEL MEBIBYTES DEVICE DEVICE: /dev/mdLEVEL of level 0 or 1, with so much of each device and no metadata of its
 # own. Made through sysfs: mdadm is not needed.
 new_array() {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // lab_power: writes until the power is cut, and looks at what is left (tests/lab/power.py).
 //
-//   lab_power begin FOLDER                   makes the files and folders of all writers, durably
-//   lab_power write FOLDER DEVICE FILE       all writers but save_file, in FOLDER; they acknowledge on DEVICE, and FILE
-//                                            appears once each has done so some times
-//   lab_power check FOLDER WRITER=NUMBER...  "held WRITER" or "lost WRITER -- WHY" for each
+//   lab_power begin FOLDER WRITER...              makes the writers' files and folders, durably
+//   lab_power write FOLDER DEVICE FILE WRITER...  these writers, in FOLDER; they acknowledge on DEVICE, and FILE
+//   appears
+//                                                 once each has done so some times; save_file, Python's, is passed over
+//   lab_power check FOLDER WRITER=NUMBER...       "held WRITER" or "lost WRITER -- WHY" for each
+//
+// With LAB_DIRECT, a file on the same drive, what drives can write from device memory by themselves has to go that way.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -14,11 +17,13 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "lab/power/direct.h"
 #include "lab/power/operations.h"
 #include "lab/power/remains.h"
 #include "lab/power/writers.h"
@@ -34,21 +39,36 @@ std::atomic<std::size_t> waited_for{0};
 std::string enough_file;  // NOLINT(runtime/string): set before any thread is there
 
 void count_down() {
-  if (waited_for.fetch_sub(1) == 1) std::ofstream(enough_file) << "enough\n";
+  if (waited_for.fetch_sub(1) != 1) return;
+  if (is_direct() && written_directly() == 0) throw std::runtime_error("no drive has written by itself");
+  std::ofstream(enough_file) << "enough\n";
 }
 
-void begin(const std::string& folder) {
-  for (std::size_t i = 0; i < kWriters; ++i) begin_writing(static_cast<Writer>(i), folder);
+using Words = std::vector<std::string>;
+
+std::vector<Writer> writers_among(std::span<const std::string> words) {
+  std::vector<Writer> writers;
+  for (const std::string& word : words) {
+    const auto writer = writer_named(word);
+    if (!writer) throw std::runtime_error("no writer: " + word);
+    writers.push_back(*writer);
+  }
+  return writers;
 }
 
-[[noreturn]] void write(const std::string& folder, const std::string& device, const std::string& enough) {
+void begin(const std::string& folder, const std::vector<Writer>& writers) {
+  for (const Writer writer : writers) begin_writing(writer, folder);
+}
+
+[[noreturn]] void write(const std::string& folder, const std::string& device, const std::string& enough,
+                        std::vector<Writer> writers) {
   const Acknowledgements told(device);
+  if (is_direct()) must_be_direct();
+  std::erase(writers, Writer::save_file);
   enough_file = enough;
-  waited_for = kWriters - 1;  // save_file is Python's
+  waited_for = writers.size();
   std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < kWriters; ++i) {
-    const auto writer = static_cast<Writer>(i);
-    if (writer == Writer::save_file) continue;
+  for (const Writer writer : writers) {
     threads.emplace_back([&, writer] {
       try {
         keep_writing(writer, folder, told, {kEnough, count_down});
@@ -75,17 +95,22 @@ void check(const std::string& folder, const std::string& told) {
   }
 }
 
-int main(const std::vector<std::string>& words) {
-  if (words.size() == 2 && words[0] == "begin") {
-    begin(words[1]);
+int main(const Words& words) {
+  if (words.size() > 2 && words[0] == "begin") {
+    begin(words[1], writers_among(std::span(words).subspan(2)));
     return 0;
   }
-  if (words.size() == 4 && words[0] == "write") write(words[1], words[2], words[3]);
+  if (words.size() > 4 && words[0] == "write") {
+    write(words[1], words[2], words[3], writers_among(std::span(words).subspan(4)));
+  }
   if (words.size() > 2 && words[0] == "check") {
     for (std::size_t i = 2; i < words.size(); ++i) check(words[1], words[i]);
     return 0;
   }
-  std::fputs("usage: lab_power begin FOLDER | write FOLDER DEVICE FILE | check FOLDER WRITER=NUMBER...\n", stderr);
+  std::fputs(
+      "usage: lab_power begin FOLDER WRITER... | write FOLDER DEVICE FILE WRITER... | check FOLDER "
+      "WRITER=NUMBER...\n",
+      stderr);
   return 2;
 }
 

@@ -17,6 +17,7 @@
 #include <system_error>
 #include <vector>
 
+#include "lab/power/direct.h"
 #include "support/batch.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
@@ -72,9 +73,8 @@ class RangeWriter {
       files_.push_back(std::make_unique<File>(file_name(writer, folder, file), opening(writer, file)));
       handles_.push_back(std::make_unique<support::Handle>(files_.back()->get()));
     }
-    for (const auto kind : {support::MemoryKind::device, support::MemoryKind::pinned}) {
-      memories_.push_back(std::make_unique<support::Memory>(kind, kLargest));
-    }
+    memories_.push_back(std::make_unique<support::Memory>(support::MemoryKind::device, kLargest));
+    if (!is_direct()) memories_.push_back(std::make_unique<support::Memory>(support::MemoryKind::pinned, kLargest));
   }
 
   void write(std::uint64_t number) {
