@@ -139,7 +139,7 @@ CASES = [
          wants={"SLUICE_LAB_NVFS_KO": "nvidia-fs.ko, built for this kernel",
                 "SLUICE_LAB_NVFS_PARTS": "what tests/lab/nvfs/build.sh has made for this kernel"}),
     Case("model", "the model of tests/model on device memory that drives reach: nobody's bytes are touched, each way to wait forced",
-         "model.sh", drives=(GPU0, PLN0, PLN2), reaches=True, settings={"LAB_SECONDS": "20"},
+         "model.sh", drives=(GPU0, PLN0, PLN2), reaches=True, settings={"LAB_SECONDS": "10"},
          touched_by=("batch", "io", "paths", "plan", "request", "stream", "transfer")),
     *power_cases("ext4"),
     *power_cases("xfs"),

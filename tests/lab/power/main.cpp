@@ -68,6 +68,7 @@ void begin(const std::string& folder, const std::vector<Writer>& writers) {
   enough_file = enough;
   waited_for = writers.size();
   std::vector<std::thread> threads;
+  threads.reserve(writers.size());
   for (const Writer writer : writers) {
     threads.emplace_back([&, writer] {
       try {
