@@ -1,27 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice report` and `sluice profile`: pages that a browser opens without a complaint, and what they answer."""
 import contextlib
-import ctypes
-import datetime
 import html.parser
 import json
 import os
 import pathlib
 import re
 import shutil
-import statistics
 import struct
 import subprocess
 import sys
 import zlib
 
-from perfetto_reader import BOOTTIME, REALTIME, Trace
 from support import BUILD, SLUICE, SOURCE, contains, environment, equal, main, run, scratch, skip, skip_when_sanitized
-from watching import PYTHON, until
 
 GDSIO = BUILD / "bin/gdsio"
 MEBIBYTE = 1 << 20
-GUIDE = SOURCE / "docs/guide/tracing.md"
 # Elements that stay open; all others have to be closed.
 VOID = {"meta", "link", "br", "rect", "line"}
 
@@ -237,79 +231,6 @@ def test_a_browser_shows_reports_and_complains_of_nothing():
                 equal((width, height > 1000, drawn), (1000, True, True))
                 if kept:
                     shutil.copy(picture, kept)
-
-
-# --- why was my job slow at 14:03 ------------------------------------------------------------------------------------
-
-@contextlib.contextmanager
-def sick_file_system():
-    """A folder whose files are late when they are told to, and the file that tells them."""
-    if os.getuid() != 0 or not os.path.exists("/dev/fuse"):
-        skip("a FUSE file system is mounted by root, where there is /dev/fuse")
-    server = next((path for path in (BUILD / "test-bin").rglob("sick_server")), None)
-    if server is None:
-        skip("the file system of tests/sick is not built")
-    libc = ctypes.CDLL(None, use_errno=True)
-    with scratch() as folder:
-        place, condition = folder / "mnt", folder / "condition"
-        place.mkdir()
-        condition.write_bytes(bytes(32))
-        with open(condition, "r+b") as memory:
-            device = os.open("/dev/fuse", os.O_RDWR)
-            options = f"fd={device},rootmode=40000,user_id=0,group_id=0,max_read=1048576"
-            if libc.mount(b"sick", str(place).encode(), b"fuse", 6, options.encode()) != 0:
-                os.close(device)
-                skip(f"FUSE cannot be mounted: {os.strerror(ctypes.get_errno())}")
-            process = subprocess.Popen([server, str(memory.fileno()), str(device)], pass_fds=(memory.fileno(), device))
-            os.close(device)
-            try:
-                until(lambda: condition.read_bytes()[28:32] != bytes(4))
-                yield place, condition
-            finally:
-                libc.umount2(str(place).encode(), 2)
-                process.wait(timeout=60)
-
-
-def nanoseconds(clock, day):
-    """Of a time of day as the page writes it, on the day of another moment."""
-    hours, minutes, seconds = clock.split(":")
-    midnight = datetime.datetime.fromtimestamp(day / 1e9).replace(hour=0, minute=0, second=0, microsecond=0)
-    moment = midnight + datetime.timedelta(hours=int(hours), minutes=int(minutes), seconds=float(seconds))
-    return int(moment.timestamp() * 1e9)
-
-
-SENTENCE = re.compile(r"From (\d\d:\d\d:\d\d\.\d{3}) to (\d\d:\d\d:\d\d\.\d{3}) transfers moved ([\d.]+ \w+/s), where ([\d.]+ \w+/s) is "
-                      r"usual in this run\. (\d+) % of their time went by waiting for the file; 100 % of it was at (\S+)\.")
-
-
-def test_report_and_trace_say_why_a_job_was_slow_and_when():
-    skip_when_sanitized()
-    with sick_file_system() as (place, condition), scratch() as folder:
-        job = (PYTHON, "-B", SOURCE / "tests/system/slow_program.py", place / "0", condition)
-        told = run(SLUICE, "report", "-o", folder / "page.html", "--", *job)
-        begin, end = map(int, told.stdout.split())
-        found = SENTENCE.search(text_of(folder / "page.html"))
-        if not found:
-            raise AssertionError(f"the report does not say it: {text_of(folder / 'page.html')[:2000]}")
-        from_, to = nanoseconds(found[1], begin), nanoseconds(found[2], begin)
-        # Where this machine is busy, what lies beside it may be slow, too.
-        equal(min(to, end) - max(from_, begin) > (end - begin) / 2, True)
-        equal((int(found[5]) > 50, found[6]), (True, str(place / "0")))
-
-        told = run(SLUICE, "trace", "-o", folder / "run.pftrace", "--", *job)
-        begin, end = map(int, told.stdout.split())
-        trace = Trace(folder / "run.pftrace")
-        wall = trace.clocks[REALTIME] - trace.clocks[BOOTTIME]
-        requests = trace.requests()
-        inside = [each for each in requests if begin <= each.begin + wall <= each.end + wall <= end]
-        slow, usual = (statistics.median(each.end - each.begin for each in some) for some in (inside, requests))
-        equal((len(inside), slow > 2 * usual), (100, True))
-        in_file = [part.end - part.begin for part in trace.slices("read from file") if part.parent in inside]
-        equal(sum(in_file) > 0.5 * sum(each.end - each.begin for each in inside), True)
-
-        # The guide shows such a sentence.
-        shown = re.search(r"<!-- why slow -->\n```text\n(.*?)```\n<!-- end -->", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-        equal(bool(SENTENCE.search(re.sub(r"\s+", " ", shown[1]))), True)
 
 
 if __name__ == "__main__":

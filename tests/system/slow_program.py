@@ -2,9 +2,10 @@
 """A job that is slow for a while, because its storage is: reads a file by O_DIRECT into host memory, and tells the sick
 file system (tests/sick) when to fall ill.
 
-  slow_program.py FILE CONDITION       CONDITION is the memory that the server looks at
+  slow_program.py FILE CONDITION [WAITING]     CONDITION is the memory that the server looks at
 
-Prints when it was slow, in nanoseconds of the wall's clock.
+Prints when it was slow, in nanoseconds of the wall's clock. With a third word it waits before, between and after its three
+parts, each time for a line: so that somebody can look at it.
 """
 import ctypes
 import mmap
@@ -41,13 +42,22 @@ def main():
                                       ctypes.c_int64(number % PIECES * PIECE), ctypes.c_int64(0))
             assert done == PIECE, done
 
+    def border():
+        if len(sys.argv) > 3:
+            print("waiting", flush=True)
+            sys.stdin.readline()
+
+    border()
     read(READS_BEFORE)
+    border()
     begin = time.time_ns()
     condition[0:4] = LATE.to_bytes(4, "little")
     read(READS_SLOW)
     condition[0:4] = bytes(4)
     end = time.time_ns()
+    border()
     read(READS_AFTER)
+    border()
     print(begin, end)
 
 
