@@ -51,9 +51,9 @@ struct CacheCounts {
 
 bool goes_on(base::Direction direction, int fd, base::FileOffset at, std::uint64_t length) noexcept {
   Trail& trail = trails[direction == base::Direction::read ? 0 : 1];
-  const bool follows = trail.fd == fd && trail.end == at.value;
+  const Trail before = trail;  // all of it at once: the thread's word is looked up once
   trail = {fd, at.value + length};
-  return follows;
+  return before.fd == fd && before.end == at.value;
 }
 
 bool is_cached(int fd, base::FileOffset at, std::uint64_t length) noexcept {
