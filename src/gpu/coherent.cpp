@@ -40,6 +40,7 @@ struct KnownReach {
   std::atomic<std::uint32_t> asked{0};  // for a trial that could not be made
 };
 constinit std::array<KnownReach, max_devices> known_reaches{};
+static_assert(max_devices <= 64, "a bit each in told_to_be_apart");
 
 std::uint8_t ask_driver(int ordinal) noexcept {
   const CudaApi* const driver = gpu::driver();
@@ -71,6 +72,7 @@ std::uint8_t told_of(KnownReach& known, int ordinal) noexcept {
   if (bits != 0) return bits;
   bits = ask_driver(ordinal);
   known.told.store(bits, std::memory_order_relaxed);
+  if ((bits & told_coherent) == 0) told_to_be_apart.fetch_or(std::uint64_t{1} << ordinal, std::memory_order_relaxed);
   return bits;
 }
 
@@ -195,8 +197,7 @@ CpuReach try_both_sides(TwoSides& sides, std::span<std::byte> put, std::span<std
   return CpuReach::reached;
 }
 
-bool cpu_reaches(const BufferFacts& memory, Coherent wanted) noexcept {
-  if (wanted == Coherent::never) return false;
+bool cpu_reaches_as_tried(const BufferFacts& memory, Coherent wanted) noexcept {
   KnownReach* const known = known_of(memory);
   if (known == nullptr) return false;
   const std::uint8_t bits = told_of(*known, memory.device);

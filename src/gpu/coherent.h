@@ -5,6 +5,7 @@
 // address that leads nowhere is EFAULT and no signal.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -47,9 +48,19 @@ class TwoSides {
 // side could not do its part just now.
 CpuReach try_both_sides(TwoSides& sides, std::span<std::byte> put, std::span<std::byte> found);
 
+// Devices of which the driver has told that the CPU shares nothing with them by hardware: a bit each, by ordinal.
+inline constinit std::atomic<std::uint64_t> told_to_be_apart{0};
+
+// Of all others.
+bool cpu_reaches_as_tried(const facts::BufferFacts& memory, Coherent wanted) noexcept;
+
 // Whether file and memory may exchange bytes in place. Makes the trial where it is missing, unless the thread serves
-// streams that wait: it copies on streams of our own. A load or two where nothing is to be tried.
-bool cpu_reaches(const facts::BufferFacts& memory, Coherent wanted) noexcept;
+// streams that wait: it copies on streams of our own. A load where nothing is to be tried: each transfer asks.
+inline bool cpu_reaches(const facts::BufferFacts& memory, Coherent wanted) noexcept {
+  if (wanted == Coherent::never || memory.device < 0) return false;
+  const bool apart = (told_to_be_apart.load(std::memory_order_relaxed) >> (memory.device & 63) & 1) != 0;
+  return !(apart && wanted == Coherent::automatic) && cpu_reaches_as_tried(memory, wanted);
+}
 
 // Where the host finds so many bytes of device memory; null where the driver does not tell (any more). One question, or
 // two where no context owns the memory.

@@ -116,9 +116,12 @@ const gpu::BarMapping* mapping_of(const Ends& ends) noexcept {
 
 // Large reads out of the page cache are left to several threads and a kernel, unless everything is to go in place: one
 // thread stores 7 to 9 GiB a second. (That was measured on x86-64; no coherent machine was tried.)
+bool is_reached(const File& file, const facts::BufferFacts& memory) noexcept {
+  return !facts::is_host(memory.kind) && gpu::cpu_reaches(memory, file.options.coherent);
+}
 bool is_in_place(const File& file, const facts::BufferFacts& memory, Direction direction,
                  std::uint64_t length) noexcept {
-  if (facts::is_host(memory.kind) || !gpu::cpu_reaches(memory, file.options.coherent)) return false;
+  if (!is_reached(file, memory)) return false;
   const bool several_threads = direction == Direction::read && !file.facts.direct &&
                                memory.kind == facts::MemoryKind::device && length > largest_for_bounce_buffer;
   return !several_threads || file.options.coherent == gpu::Coherent::always;
@@ -147,7 +150,7 @@ class ByCpu {
     if (piece.carry == SegmentMode::straight) {
       return piece.direction == Direction::read ? read_straight(piece) : write_straight(piece);
     }
-    return goes_in_place(piece) ? in_place(piece) : by_copies(piece);
+    return is_reached(file_, memory_) && goes_in_place(piece) ? in_place(piece) : by_copies(piece);
   }
 
   // Out of line, as some below: what goes straight should not save registers for it.
@@ -377,7 +380,10 @@ class ByCpu {
     while (done < piece.length) {
       const auto chunk = bounce.first(std::min<std::uint64_t>(piece.length - done, bounce.size()));
       const FileOffset at{piece.at.value + done};
-      const Outcome moved = bounce_copier.from_memory(chunk, piece.address + done, {now_, {}});
+      const staging::OverlapWork before(
+          now_, io::Prefetch::of_write_range(write_range_of_file(file_.descriptor(), file_.facts), at, chunk.size(),
+                                             io::Prefetch::Step::of_a_page));
+      const Outcome moved = bounce_copier.from_memory(chunk, piece.address + done, before);
       if (!moved.ok()) return done > 0 ? Outcome::bytes(done) : moved;
       if (!now_.finds_the_file()) return Outcome::system_error(EBADF);
       Outcome written = Outcome::system_error(EINVAL);
@@ -425,7 +431,7 @@ route::Cutting Posix::cutting(const Facts& facts) const noexcept {
 bool Posix::checks_descriptor(const Ends& ends, Direction direction, std::uint64_t length) const noexcept {
   return !facts::is_host(ends.memory.kind) && (direction == Direction::read || length <= largest_for_bounce_buffer) &&
          !ends.file.facts.direct && ends.file.operations == nullptr && ends.device == nullptr &&
-         !is_in_place(ends.file, ends.memory, direction, length);
+         !(is_reached(ends.file, ends.memory) && is_in_place(ends.file, ends.memory, direction, length));
 }
 
 Grouping Posix::grouping(const Facts& facts, const route::Segment& all) const noexcept {

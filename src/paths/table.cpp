@@ -4,6 +4,7 @@
 #include "paths/table.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "paths/group_mover.h"
 
@@ -12,6 +13,10 @@ namespace sluice::paths {
 using route::Reason;
 
 namespace {
+
+constexpr std::uint32_t lines_of(std::size_t count) noexcept {
+  return (1U << count) - 1;
+}
 
 bool has_whole_blocks(const route::Segments& segments) noexcept {
   const auto all = segments.all();
@@ -86,9 +91,8 @@ Decision decide(const Facts& facts, const route::Shape& shape, const Trying& try
   Decision decided;
   const bool is_host = facts::is_host(facts.memory.kind);
   const Path* const last = table.back();
-  for (std::size_t line = 0; line < table.size(); ++line) {
-    if ((facts.file.lines >> line & 1U) == 0) continue;
-    const Path* const path = table[line];
+  for (std::uint32_t lines = facts.file.lines & lines_of(table.size()); lines != 0; lines &= lines - 1) {
+    const Path* const path = table[static_cast<std::size_t>(std::countr_zero(lines))];
     if (path->traits.device_memory_only && is_host) {
       decided.reason = SLUICE_REASON_HOST_MEMORY;
       continue;

@@ -89,6 +89,12 @@ class Board {
     }
   }
 
+  // Of a chunk that is alone in its row: the thread that has read it releases it, and no other looks at the row.
+  template <typename Source, typename Publish>
+  void release_alone(std::uint32_t chunk, const Source& source, const Publish& publish) noexcept {
+    release_next(layout_.row(chunk), source, publish);
+  }
+
  private:
   void end_row_at(std::uint32_t chunk) noexcept {
     std::atomic<std::uint32_t>& end = layout_.comes_short(chunk);

@@ -4,6 +4,7 @@
 // A layout answers for chunk n of chunks():
 //   [n]             descriptor, offset, target, length
 //   row(n)          the row that it is released in; row.released is the next one of it
+//   is_alone_in_row(n)
 //   behind(n)       the next one of its row
 //   comes_short(n)  the first chunk of the row known to have come short: those behind it are not read
 //   has_come(), is_dropped()   told when it is released, by one thread of the row at a time
@@ -75,6 +76,7 @@ class OneRange {
             lead};
   }
   Row& row(std::uint32_t /*chunk*/) noexcept { return row_; }
+  bool is_alone_in_row(std::uint32_t /*chunk*/) const noexcept { return chunks_ == 1; }
   static std::uint32_t behind(std::uint32_t chunk) noexcept { return chunk + 1; }
   std::atomic<std::uint32_t>& comes_short(std::uint32_t /*chunk*/) noexcept { return comes_short_; }
   // All chunks before it are released; the first `known` are.
@@ -135,6 +137,10 @@ class ManyTargets {
   // Without heads: all of an item is released; it is left to others; a chunk is released.
   bool is_through(std::size_t item) noexcept { return is_released(progress_[item].end - 1); }
   bool is_left(std::size_t item) const noexcept { return progress_[item].remains; }
+  bool is_alone_in_row(std::uint32_t chunk) const noexcept {
+    const Progress& progress = progress_[item_of_[chunk]];
+    return !in_one_row_ && progress.end - progress.begin == 1;
+  }
   bool is_released(std::uint32_t chunk) noexcept { return row(chunk).released.load(std::memory_order_acquire) > chunk; }
   bool are_alike_aligned() const noexcept;
   // Of all chunks, or a little more.

@@ -176,16 +176,21 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
       const Chunk wanted = board_.layout()[chunk];
       board_.has_read(chunk, wanted.length, source_.read(wanted, chunk, sink_.place(slot)));
     }
+    // Where no sentinel may come to release in its place, it needs no turn.
+    if constexpr (!Source::may_wait) {
+      if (board_.layout().is_alone_in_row(chunk)) return board_.release_alone(chunk, source_, publisher());
+    }
     board_.is_ready(chunk);
     release(chunk);
   }
 
-  void release(std::uint32_t chunk) noexcept {
-    board_.release(chunk, source_, [this](std::uint32_t next, ChunkState& state) {
+  auto publisher() noexcept {
+    return [this](std::uint32_t next, ChunkState& state) {
       sink_.publish(board_, next, state);
       if (next == 0) observe::first_byte();
-    });
+    };
   }
+  void release(std::uint32_t chunk) noexcept { board_.release(chunk, source_, publisher()); }
 
   const ReadPlan* plan_ = nullptr;
   Board<Layout> board_;

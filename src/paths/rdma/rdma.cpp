@@ -244,6 +244,10 @@ std::unique_ptr<Attachment> Rdma::of_buffer(std::uint64_t address, std::uint64_t
   return made;
 }
 
+bool Rdma::concerns(const File& file) const noexcept {
+  return file.facts.caller_reads || file.facts.caller_writes;
+}
+
 std::optional<route::Reason> Rdma::refuses(const Facts& facts) const noexcept {
   const facts::FileFacts& file = facts.file.facts;
   if (!(facts.direction == Direction::read ? file.caller_reads : file.caller_writes)) return unconcerned;

@@ -15,6 +15,7 @@ class Rdma final : public Path {
   std::unique_ptr<Attachment> of_file(const File& file, SessionAttachment* session) const override;
   std::unique_ptr<Attachment> of_buffer(std::uint64_t address, std::uint64_t size, const facts::BufferFacts& facts,
                                         const Options& options) const override;
+  bool concerns(const File& file) const noexcept override;
   std::optional<route::Reason> refuses(const Facts& facts) const noexcept override;
   route::Cutting cutting(const Facts& facts) const noexcept override;
   void try_out(const Ends& ends, Need need) const noexcept override;
