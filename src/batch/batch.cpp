@@ -204,11 +204,13 @@ class Batch::Notifier final : public request::Completion {
 bool Batch::carry(Group& group) noexcept {
   const std::span items(group.items.data(), group.count);
   bool begins = true;
+  std::uint64_t queued = 0;  // a submission's entries have one number: asking costs a fence
   for (std::size_t i = 0; i < items.size(); ++i) {
     Entry& entry = entries_[group.slots[i]];
     items[i] = &entry.item;
     group.notified[i] = false;
-    begins = begins && process::may_begin(entry.queued);
+    if (entry.queued != queued) begins = begins && process::may_begin(entry.queued);
+    queued = entry.queued;
   }
   if (!begins) return false;
   if (!group.carrier) group.carrier.reset(new (std::nothrow) request::Group);

@@ -26,9 +26,11 @@ struct RequestShape {
 
 class RequestProbe {
  public:
-  explicit RequestProbe(const RequestShape& shape) noexcept {
+  // `shape` tells it, only when somebody watches.
+  template <typename Shape>
+  explicit RequestProbe(const Shape& shape) noexcept {
     if (Watchers::now().any()) [[unlikely]]
-      begin(shape);
+      begin(shape());
   }
   RequestProbe(const RequestProbe&) = delete;
   RequestProbe& operator=(const RequestProbe&) = delete;
@@ -187,10 +189,11 @@ inline void plan_done(const void* plan, std::uint64_t items, std::uint64_t bytes
 // A transfer of a batch or a plan that went in a group, when it has ended.
 void tell_entry(const RequestShape& shape, base::Outcome outcome, sluice_path_t path, sluice_reason_t reason,
                 int device, std::chrono::nanoseconds duration) noexcept;
-inline void entry_done(const RequestShape& shape, base::Outcome outcome, sluice_path_t path, sluice_reason_t reason,
+template <typename Shape>
+inline void entry_done(const Shape& shape, base::Outcome outcome, sluice_path_t path, sluice_reason_t reason,
                        int device, std::chrono::nanoseconds duration) noexcept {
   if (Watchers::now().any()) [[unlikely]]
-    tell_entry(shape, outcome, path, reason, device, duration);
+    tell_entry(shape(), outcome, path, reason, device, duration);
 }
 
 // A transfer was put into a stream; it has come to its end. `word` is where its count goes.

@@ -2,6 +2,7 @@
 // Which items of a path go together.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -25,7 +26,10 @@ struct Grouping {
   std::uint8_t max_groups = 1;                                    // how many such groups may be under way at a time
   bool may_wait = false;                                          // for storage, and for how long nobody knows
 
-  friend bool operator==(const Grouping&, const Grouping&) = default;
+  // Asked of each item several times: all of it at once.
+  friend bool operator==(const Grouping& one, const Grouping& other) noexcept {
+    return std::bit_cast<std::uint32_t>(one) == std::bit_cast<std::uint32_t>(other);
+  }
 };
 
 // Through staging memory: how an item of that class goes with others, or that it does not.

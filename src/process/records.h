@@ -37,11 +37,14 @@ struct DriverSession {
 struct File : paths::File {
   File(int descriptor, facts::FileFacts known, std::shared_ptr<const DriverSession> present,
        const CUfileFSOps_t* own_operations)
-      : paths::File(descriptor, std::move(known), present->options, own_operations), session(std::move(present)) {
+      : paths::File(descriptor, std::move(known), present->options, own_operations),
+        session(std::move(present)),
+        explains(session->config->explain) {
     paths::attach_to_file(*this, session->attachments);
   }
 
   const std::shared_ptr<const DriverSession> session;
+  const bool explains;                 // SLUICE_EXPLAIN is set: each transfer asks
   std::atomic<bool> explained{false};  // SLUICE_EXPLAIN has had its line
 };
 

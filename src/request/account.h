@@ -9,6 +9,7 @@
 
 #include "base/outcome.h"
 #include "base/strong.h"
+#include "observe/log.h"
 #include "observe/path_counters.h"
 #include "observe/statistics.h"
 #include "request/item.h"
@@ -30,6 +31,7 @@ class Account {
   Account(Caller caller, base::Direction direction, std::uint64_t bytes, std::uint64_t items) noexcept
       : caller_(caller),
         counting_(caller != Caller::part && observe::statistics_running()),
+        tracing_(observe::log_enabled(config::LogLevel::trace)),
         under_way_(direction, counting_ ? bytes : 0, counting_ ? items : 0) {
     if (caller != Caller::part) timer_.emplace();
     if (counting_) begun_ = std::chrono::steady_clock::now();
@@ -40,13 +42,34 @@ class Account {
 
   // Milliseconds so far: asked once for items that end together.
   std::int64_t so_far() const noexcept { return timer_ ? timer_->so_far() : 0; }
-  void ended(const Item& item, const Way& way, std::int64_t milliseconds) noexcept;
+  void ended(const Item& item, const Way& way, std::int64_t milliseconds) noexcept {
+    if (way.path != nullptr) {
+      const observe::Way went{way.path->traits.id, way.reason, item.call.direction};
+      if (went != way_) [[unlikely]] {
+        flush();
+        way_ = went;
+      }
+      tally_.add(way.outcome);
+      if (tracing_) [[unlikely]]
+        trace(item, way);
+    }
+    if (timer_) TransferTimer::end(*item.file, item.call, item.outcome, milliseconds);
+    if (counting_) [[unlikely]]
+      count(item);
+  }
   // Most of a group go the same way: these are added up until now.
-  void flush() noexcept;
+  void flush() noexcept {
+    if (tally_.transfers > 0) observe::count_path(way_, tally_);
+    tally_ = {};
+  }
 
  private:
+  static void trace(const Item& item, const Way& way) noexcept;
+  void count(const Item& item) noexcept;
+
   const Caller caller_;
   const bool counting_;
+  const bool tracing_;
   std::optional<TransferTimer> timer_;
   observe::UnderWay under_way_;
   std::chrono::steady_clock::time_point begun_;

@@ -34,12 +34,6 @@ std::uint64_t storage_of(const facts::FileFacts& file) noexcept {
   return std::uint64_t{file.device} << 32U ^ node;
 }
 
-bool can_go_together(const Known& one, const Known& other) noexcept {
-  if (one.path != other.path || one.grouping != other.grouping || one.storage != other.storage) return false;
-  return one.grouping.group_class == paths::GroupClass::direct ||
-         (one.memory.context == other.memory.context && one.memory.device == other.memory.device);
-}
-
 void go_on(Item& item, const paths::Grouping& next, Counts counts) noexcept {
   Known& known = *item.known;
   known.grouping = next;
@@ -77,6 +71,17 @@ std::size_t Group::part_as_submitted(std::span<Item*> items, std::span<std::uint
   return found;
 }
 
+Group::Sides::Sides(Item& item, facts::DescriptorCheck& now) noexcept
+    : memory(item.known->memory),
+      ends{*item.file, now, memory, item.call.handle, item.known->registered},
+      looked_at(item.file->options.verify || item.file->explains) {}
+
+bool Group::Sides::are_those_of(const Item& item) const noexcept {
+  return &ends.file == item.file && ends.handle == item.call.handle && ends.registered == item.known->registered &&
+         memory.base == item.known->memory.base && memory.size == item.known->memory.size &&
+         same_memory(memory, item.known->memory);
+}
+
 paths::GroupMover* Group::mover_of(const Known& known) noexcept {
   if (path_ != known.path) {
     for (auto& mover : movers_) mover.reset();
@@ -96,15 +101,20 @@ void Group::run(std::span<Item* const> items, const Options& options, Completion
     for (Item* const item : items) go_on(*item, {}, counts);
     return;
   }
+  const auto mode = first.path->traits.whole_blocks_only ? route::SegmentMode::direct : route::SegmentMode::bounce;
+  std::size_t sides = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
     told_[i] = false;
     const Item& item = *items[i];
     const Known& known = *item.known;
     const std::uint64_t there = item.progress.there;
-    ends_[i].emplace(paths::Ends{*item.file, *now_[now_of_[i]], known.memory, item.call.handle, known.registered});
-    const auto mode = known.path->traits.whole_blocks_only ? route::SegmentMode::direct : route::SegmentMode::bounce;
+    if (i == 0 || !sides_[sides]->are_those_of(item)) {
+      sides = i;
+      sides_[i].emplace(*items[i], *now_[now_of_[i]]);
+    }
+    sides_of_[i] = static_cast<std::uint16_t>(sides);
     moved_[i] = {
-        &*ends_[i],
+        &sides_[sides]->ends,
         {item.call.direction, mode, base::FileOffset{static_cast<std::uint64_t>(item.call.file_offset) + there},
          known.address + there, item.call.size - there}};
   }
@@ -147,24 +157,33 @@ void Group::ended(std::span<const std::uint16_t> numbers) noexcept {
 void Group::end(std::uint16_t number, std::int64_t milliseconds) noexcept {
   Item& item = *items_[number];
   const Known& known = *item.known;
-  const process::File& file = *item.file;
   item.outcome = after_prefix(item.progress.there, moved_[number].outcome);
   item.ended = true;
   item.device = known.memory.device;
   item.path = known.path->traits.id;
   item.reason = known.reason;
-  const bool checks = file.options.verify && item.outcome.count() > 0;
-  if (checks || file.session->config->explain) {
-    const base::FileOffset at{static_cast<std::uint64_t>(item.call.file_offset)};
-    const Request request{item.call.direction, at, known.address, item.call.size};
-    if (checks) item.outcome = verified(request, *ends_[number], item.outcome);
-    if (file.session->config->explain) explain_once(*item.file, request, known.memory, *known.path, known.reason);
-  }
+  if (sides_[sides_of_[number]]->looked_at) [[unlikely]]
+    look_at(item, sides_[sides_of_[number]]->ends);
   if (account_ == nullptr) return;
-  observe::entry_done({item.call.direction, file.descriptor(), static_cast<std::uint64_t>(item.call.file_offset),
-                       item.call.size, item.call.buffer_offset, from_},
-                      item.outcome, item.path, known.reason, item.device, std::chrono::milliseconds(milliseconds));
+  observe::entry_done(
+      [&] {
+        return observe::RequestShape{.direction = item.call.direction,
+                                     .fd = item.file->descriptor(),
+                                     .offset = static_cast<std::uint64_t>(item.call.file_offset),
+                                     .size = item.call.size,
+                                     .buffer_offset = item.call.buffer_offset,
+                                     .from = from_};
+      },
+      item.outcome, item.path, known.reason, item.device, std::chrono::milliseconds(milliseconds));
   account_->ended(item, {known.path, known.reason, item.outcome}, milliseconds);
+}
+
+void Group::look_at(Item& item, const paths::Ends& ends) noexcept {
+  const Known& known = *item.known;
+  const Request request{item.call.direction, base::FileOffset{static_cast<std::uint64_t>(item.call.file_offset)},
+                        known.address, item.call.size};
+  if (item.file->options.verify && item.outcome.count() > 0) item.outcome = verified(request, ends, item.outcome);
+  if (item.file->explains) explain_once(*item.file, request, known.memory, *known.path, known.reason);
 }
 
 }  // namespace sluice::request

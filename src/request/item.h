@@ -92,6 +92,12 @@ base::Outcome check(const process::File& file, const Call& call) noexcept;
 // No file has an offset that such a range ends at.
 bool ends_beyond_all_files(off_t offset, std::size_t size) noexcept;
 // Does a call by a pointer that was registered leave what was registered there, and is still there?
-bool leaves_registered(const process::Buffer& buffer, const Call& call) noexcept;
+bool is_still_registered(const process::Buffer& buffer) noexcept;
+inline bool leaves_registered(const process::Buffer& buffer, const Call& call) noexcept {
+  if (buffer.base != reinterpret_cast<std::uint64_t>(call.base)) return false;
+  const auto offset = static_cast<std::uint64_t>(call.buffer_offset);
+  const bool inside = call.buffer_offset >= 0 && offset <= buffer.size && call.size <= buffer.size - offset;
+  return !inside && is_still_registered(buffer);
+}
 
 }  // namespace sluice::request

@@ -204,12 +204,12 @@ Outcome run_rest(process::Process& process, Item& item, const Call& call, const 
   }
   if (!refusal.ok()) return refusal;
   if (call.size == 0) return waited_for && !could_be_read_into(call) ? Outcome::system_error(EFAULT) : refusal;
-  Call bounded = call;
+  std::uint64_t size = call.size;
   const auto offset = static_cast<std::uint64_t>(call.file_offset);
   const std::uint64_t address =
       reinterpret_cast<std::uint64_t>(call.base) + static_cast<std::uint64_t>(call.buffer_offset);
   const bool is_nowhere =
-      address + bounded.size < address ||
+      address + size < address ||
       (address >= end_of_users && facts::is_host(gpu::inspect(reinterpret_cast<std::uint64_t>(call.base)).kind));
   if (is_nowhere) {
     if (const auto told = told_of_registration(process, file, call); told && options.caller != Caller::stream) {
@@ -219,7 +219,7 @@ Outcome run_rest(process::Process& process, Item& item, const Call& call, const 
   }
 
   Memory memory;
-  const Outcome resolved = resolve(process, bounded, address, options, memory);
+  const Outcome resolved = resolve(process, call, address, options, memory);
   item.device = facts::is_host(memory.facts.kind) ? -1 : memory.facts.device;
   if (!resolved.ok()) {
     const bool fits = call.direction == Direction::read && file.operations == nullptr && call.buffer_offset >= 0 &&
@@ -227,13 +227,13 @@ Outcome run_rest(process::Process& process, Item& item, const Call& call, const 
     const bool no_memory = resolved.error() == CU_FILE_CUDA_POINTER_RANGE_ERROR || resolved.error() == EFAULT;
     if (!fits) return no_memory && is_behind_the_end(file, call, now) ? Outcome::bytes(0) : resolved;
     if (memory.there == 0) return Outcome::bytes(0);  // from its end on there is nothing to read
-    bounded.size = memory.there;
+    size = memory.there;
   }
   if (memory.goes_on) return run_in_pieces(process, item, call, memory.there, options, way);
   if (options.device == nullptr) gpu::settle(memory.facts, address);
   if (memory.facts.kind != facts::MemoryKind::plain_host) watch_exit_behind_the_driver();
   const Request request{call.direction, base::FileOffset{offset}, address,
-                        bounded.size,   item.progress.stopped,    has_queued(options.caller)};
+                        size,           item.progress.stopped,    has_queued(options.caller)};
   const paths::Ends ends{file, now, memory.facts, call.handle, attachments_of(memory), options.device};
   const Result result = carry_out(request, ends);
   const bool counted_in_part = result.outcome.ok() && result.counted > 0;
@@ -242,7 +242,7 @@ Outcome run_rest(process::Process& process, Item& item, const Call& call, const 
   if (result.path != nullptr) {
     item.path = result.path->traits.id;
     item.reason = result.reason;
-    if (file.session->config->explain) explain_once(file, request, memory.facts, *result.path, result.reason);
+    if (file.explains) explain_once(file, request, memory.facts, *result.path, result.reason);
   }
   if (result.outcome.error() == EFAULT && is_behind_the_end(file, call, now)) return Outcome::bytes(0);
   return result.outcome;
@@ -258,11 +258,8 @@ void watch_exit_behind_the_driver() noexcept {
   process::wait_for_transfers_at_exit();
 }
 
-bool leaves_registered(const process::Buffer& buffer, const Call& call) noexcept {
-  if (buffer.base != reinterpret_cast<std::uint64_t>(call.base)) return false;
-  const auto offset = static_cast<std::uint64_t>(call.buffer_offset);
-  const bool inside = call.buffer_offset >= 0 && offset <= buffer.size && call.size <= buffer.size - offset;
-  return !inside && same_allocation(buffer.facts, gpu::inspect(buffer.base));
+bool is_still_registered(const process::Buffer& buffer) noexcept {
+  return same_allocation(buffer.facts, gpu::inspect(buffer.base));
 }
 
 bool ends_beyond_all_files(off_t offset, std::size_t size) noexcept {
@@ -282,7 +279,8 @@ Outcome check(const process::File& file, const Call& call) noexcept {
 Way run_one(process::Process& process, Item& item, const Options& options) noexcept {
   Way way;
   const std::uint64_t there = item.progress.there;
-  item.outcome = after_prefix(there, run_rest(process, item, rest_of(item.call, there), options, way));
+  item.outcome = there == 0 ? run_rest(process, item, item.call, options, way)
+                            : after_prefix(there, run_rest(process, item, rest_of(item.call, there), options, way));
   item.ended = true;
   return way;
 }

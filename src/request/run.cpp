@@ -37,6 +37,13 @@ void run_counted(process::Process& process, Item& item, const Options& options) 
   account.ended(item, way, account.so_far());
 }
 
+// Of a thread that is in flight.
+void run_watched(process::Process& process, Item& item, const Options& options) noexcept {
+  observe::RequestProbe probe([&] { return shape_of(item, options); });
+  run_counted(process, item, options);
+  probe.end(item.outcome);
+}
+
 }  // namespace
 
 Outcome run(process::Process& process, Item& item, const Options& options) noexcept {
@@ -47,9 +54,7 @@ Outcome run(process::Process& process, Item& item, const Options& options) noexc
   const bool in_its_stream = options.caller == Caller::stream;
   if (in_its_stream && item.call.size == 0) return Outcome::bytes(0);  // nothing else of it is looked at
   const process::InFlight in_flight;                                   // for callers that come with a pin
-  observe::RequestProbe probe(shape_of(item, options));
-  run_counted(process, item, options);
-  probe.end(item.outcome);
+  run_watched(process, item, options);
   if (!in_its_stream || item.outcome.ok()) return item.outcome;
   return answer_in_stream(process, *item.file, item.call, options.stream_flags, item.outcome);
 }
@@ -66,14 +71,15 @@ Outcome run(process::Process& process, const Call& call) noexcept {
   const process::FileTable::Pin file = process.files().pin(call.handle);
   if (file) {
     Item item{call, &*file};
-    return run(process, item, {});
+    run_watched(process, item, {});
+    return item.outcome;
   }
   Outcome refusal = Outcome::system_error(EINVAL);
   if (process.files().standing(call.handle) == process::HandleState::retired) {
     const bool in_no_file = call.file_offset < 0 || ends_beyond_all_files(call.file_offset, call.size);
     refusal = Outcome::refused(in_no_file ? CU_FILE_INVALID_VALUE : CU_FILE_HANDLE_NOT_REGISTERED);
   }
-  observe::RequestProbe probe({.direction = call.direction, .size = call.size});
+  observe::RequestProbe probe([&] { return observe::RequestShape{.direction = call.direction, .size = call.size}; });
   probe.end(refusal);
   observe::count_transfer({.direction = call.direction, .requested = call.size}, refusal);
   return refusal;

@@ -9,7 +9,6 @@
 
 #include "facts/nvme_paths.h"
 #include "observe/log.h"
-#include "request/item.h"
 
 namespace sluice::request {
 
@@ -22,7 +21,7 @@ std::int64_t coarse_milliseconds() noexcept {
   return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
 }
 
-void tell(const process::File& file, const Call& call, base::Outcome outcome, std::int64_t milliseconds) {
+void write(const process::File& file, const Call& call, base::Outcome outcome, std::int64_t milliseconds) {
   const facts::BlockFacts& block = file.facts.block;
   const std::string paths =
       block.driver == "nvme" ? facts::describe_nvme_paths(block.name, facts::Root{}) : std::string();
@@ -42,11 +41,11 @@ std::int64_t TransferTimer::so_far() const noexcept {
   return coarse_milliseconds() - began_;
 }
 
-void TransferTimer::end(const process::File& file, const Call& call, base::Outcome outcome,
-                        std::int64_t milliseconds) noexcept {
-  if (!is_slow(call.size, milliseconds) || !observe::log_enabled(config::LogLevel::warn)) return;
+void TransferTimer::tell(const process::File& file, const Call& call, base::Outcome outcome,
+                         std::int64_t milliseconds) noexcept {
+  if (!observe::log_enabled(config::LogLevel::warn)) return;
   try {
-    tell(file, call, outcome, milliseconds);
+    write(file, call, outcome, milliseconds);
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory for a log line is no reason to fail the transfer
   }
 }

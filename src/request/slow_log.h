@@ -7,10 +7,9 @@
 
 #include "base/outcome.h"
 #include "process/records.h"
+#include "request/item.h"
 
 namespace sluice::request {
-
-struct Call;
 
 // More than a second over what the slowest storage needs for so many bytes.
 constexpr bool is_slow(std::uint64_t bytes, std::int64_t milliseconds) noexcept {
@@ -26,9 +25,15 @@ class TransferTimer {
   std::int64_t so_far() const noexcept;
   // This one has taken so long.
   static void end(const process::File& file, const Call& call, base::Outcome outcome,
-                  std::int64_t milliseconds) noexcept;
+                  std::int64_t milliseconds) noexcept {
+    if (is_slow(call.size, milliseconds)) [[unlikely]]
+      tell(file, call, outcome, milliseconds);
+  }
 
  private:
+  static void tell(const process::File& file, const Call& call, base::Outcome outcome,
+                   std::int64_t milliseconds) noexcept;
+
   std::int64_t began_;
 };
 

@@ -153,7 +153,7 @@ TEST(Probes, DoNothingWhileNobodyWatches) {
   const std::uint64_t before = rings.head().rings[ring].next;
   Watchers::remove(Watchers::recorder);
   {
-    RequestProbe request({.fd = 3, .size = 4096});
+    RequestProbe request([] { return RequestShape{.fd = 3, .size = 4096}; });
     const PhaseProbe phase(SLUICE_TRACE_FILE_READ, 4096);
     decided(SLUICE_PATH_POSIX, SLUICE_REASON_HOST_MEMORY, -1);
     request.end(base::Outcome::bytes(4096));
@@ -167,7 +167,7 @@ TEST(Probes, OfARequestTellItsBeginningAndItsEndAndWhatLiesBetween) {
   record({.kind = SLUICE_TRACE_COPY});
   const std::size_t ring = rings.own();
   const std::uint64_t before = rings.head().rings[ring].next;
-  RequestProbe request({.fd = 3, .offset = 512, .size = 4096});
+  RequestProbe request([] { return RequestShape{.fd = 3, .offset = 512, .size = 4096}; });
   decided(SLUICE_PATH_POSIX, SLUICE_REASON_HOST_MEMORY, 1);
   {
     PhaseProbe phase(SLUICE_TRACE_FILE_READ, 4096, 512, 3);
