@@ -142,6 +142,13 @@ def test_a_profile_is_measured_kept_and_shown_with_the_machine():
     with scratch() as folder:
         profile = profile_of(folder)
         (measured,) = profile["folders"]
+        equal([(link["gpu"], link["device"], link["to_device_gib_per_s"]) for link in profile["links"]],
+              [(0, profile["device"], profile["link"]["to_device_gib_per_s"])])
+        equal((profile["left_out"], measured["file_system"] != "", measured["mount"] != ""), ([], True, True))
+        for drive in profile["drives"]:
+            equal(drive["drive"] in measured["drives"], True)
+            equal("why" in drive or (drive["read_gib_per_s"] > 0 and drive["read_4k_us"] > 0), True)
+        equal([drive["drive"] for drive in profile["drives"]], measured["drives"])
         equal((profile["soft"], measured["folder"], measured["path"]), (True, str(folder), "posix"))
         speeds = [*profile["link"].values(), *measured["cached_read_gib_per_s"].values(), measured["write_gib_per_s"]]
         equal((len(speeds), all(speed > 0 for speed in speeds)), (6, True))
@@ -155,6 +162,57 @@ def test_a_profile_is_measured_kept_and_shown_with_the_machine():
         text = text_of(folder / "page.html")
         for part in ("What was measured", "link: host memory to device", "What the doctor finds", "What is there", "soft GPU"):
             contains(text, part)
+
+
+def test_a_profile_reads_the_drive_below_a_file_system_by_itself():
+    skip_when_sanitized()
+    if os.getuid() != 0 or shutil.which("losetup") is None or shutil.which("mkfs.ext4") is None:
+        skip("a drive is made by root, with losetup and mkfs.ext4")
+    with scratch() as folder, contextlib.ExitStack() as undone:
+        (folder / "mnt").mkdir()
+        with open(folder / "image", "wb") as image:
+            image.truncate(256 * MEBIBYTE)
+        made = run("losetup", "--find", "--show", folder / "image", status=None)
+        if made.returncode != 0:
+            skip(f"no loop device: {made.stderr}")
+        device = made.stdout.strip()
+        undone.callback(run, "losetup", "-d", device)
+        run("mkfs.ext4", "-q", device)
+        if run("mount", device, folder / "mnt", status=None).returncode != 0:
+            skip("a loop device cannot be mounted")
+        undone.callback(run, "umount", folder / "mnt")
+        run(SLUICE, "profile", "--seconds", "0.01", "--size", "32M", "-o", folder / "kept", folder / "mnt",
+            env=environment(SLUICE_SOFTGPU="1"))
+        profile = json.loads((folder / "kept").read_text())
+        (measured,), (drive,) = profile["folders"], profile["drives"]
+        equal((measured["file_system"], measured["drives"]), ("ext4", [os.path.basename(device)]))
+        equal((drive["drive"], drive["read_gib_per_s"] > 0, drive["read_4k_us"] > 0), (os.path.basename(device), True, True))
+        run(SLUICE, "report", "--machine", "--profile", folder / "kept", "-o", folder / "page.html")
+        contains(text_of(folder / "page.html"), f"drive {os.path.basename(device)}: read by itself")
+
+
+def test_a_profile_ends_when_its_time_is_up_and_says_what_it_left_out():
+    skip_when_sanitized()
+    with scratch() as folder:
+        told = run(SLUICE, "profile", "--limit", "0.1", "--seconds", "0.1", "--size", "32M", "--json", folder,
+                   env=environment(SLUICE_SOFTGPU="1"))
+        profile = json.loads(told.stdout)
+        equal(len(profile["left_out"]) > 0, True)
+        equal((profile["best"], list(folder.iterdir())), ({}, []))
+        contains(told.stderr, "kept nowhere: -o FILE keeps it")
+
+
+def test_a_profile_of_all_file_systems_measures_each_once_and_leaves_nothing():
+    skip_when_sanitized()
+    with scratch() as folder:
+        before = set(os.listdir("/"))
+        told = run(SLUICE, "profile", "--all", "--limit", "0.1", "--seconds", "0.01", "--size", "1M", "-o", folder / "kept",
+                   folder, env=environment(SLUICE_SOFTGPU="1"))
+        profile = json.loads((folder / "kept").read_text())
+        begun = [each["folder"] for each in profile["folders"]]
+        equal((begun[:1], len(set(begun))), ([str(folder)] if begun else [], len(begun)))
+        equal((set(os.listdir("/")) - before, [path.name for path in folder.iterdir()]), (set(), ["kept"]))
+        contains(told.stderr, f"kept in {folder / 'kept'}; a program takes what was quickest with SLUICE_PROFILE=")
 
 
 def test_a_profile_chooses_for_a_program_what_nobody_has_chosen():

@@ -246,6 +246,13 @@ class Anonymous final : public OfHost {
 
 }  // namespace
 
+int device_count() {
+  want_device(0);
+  int count = 0;
+  want(gpu_calls().device_count(&count), "cuDeviceGetCount");
+  return count;
+}
+
 Gpu::Gpu(int ordinal) : calls_(nullptr), ordinal_(ordinal) {
   want_device(ordinal);
   calls_ = &gpu_calls();

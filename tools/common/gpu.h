@@ -14,6 +14,9 @@ namespace sluice::tools {
 
 struct GpuCalls;  // gpu.cpp
 
+// Throws ToolError where there is none.
+int device_count();
+
 // One device with its primary context, for as long as this lives. Throws ToolError, as everything here does.
 class Gpu {
  public:

@@ -34,15 +34,20 @@ constexpr const char* report_lesson =
     "Exit status: of a program its own; else 0, or 1 when it could not be done.";
 
 constexpr const char* profile_lesson =
-    "Measures the link to the device, and in each folder reads and writes of 16 MiB: through the page cache by each "
-    "way\n"
-    "that sluice.copy knows, and with O_DIRECT. It writes a file of its own there, of --size, and removes it. With\n"
-    "`sluice.profile` in cufile.json (or SLUICE_PROFILE) naming the file, the library takes what was quickest here for "
-    "what\n"
-    "nobody has chosen. Nothing is measured unless it is asked for.\n"
+    "Measures the link to each device; in each folder reads and writes of 16 MiB, with O_DIRECT and through the page "
+    "cache,\n"
+    "by each way that sluice.disk_reads and sluice.copy know; and, as root, the drives below the folders by "
+    "themselves, "
+    "which\n"
+    "are read only. It writes a file of its own in each folder, of --size, and removes it. All together takes five "
+    "minutes\n"
+    "at most. With `sluice.profile` in cufile.json (or SLUICE_PROFILE) naming the file, the library takes what was "
+    "quickest\n"
+    "in all folders for what nobody has chosen. Nothing is measured unless it is asked for.\n"
     "\n"
     "Examples:\n"
     "  sluice profile -o profile.json /data /scratch\n"
+    "  sluice profile --all --limit 60\n"
     "  sluice profile --seconds 0.2 --size 64M /dev/shm\n"
     "  SLUICE_PROFILE=$PWD/profile.json sluice run -- python3 train.py";
 
@@ -111,11 +116,19 @@ void declare_reporting(CLI::App& app, ReportOptions& options, bool& json) {
 
   CLI::App* profile = app.add_subcommand("profile", "Measure this machine's link and folders")->footer(profile_lesson);
   profile->add_option("DIR", options.measured.folders, "Folders to measure in")->type_name("");
+  profile->add_flag("--all", options.measured.all,
+                    "And in the root of each mounted file system with storage that you may write to");
   profile->add_option("-o,--output", options.measured.output, "Keep it in this file")->type_name("FILE");
-  profile->add_option("--gpu", options.measured.gpu, "Whose link; counted from 0")->default_val(0);
-  profile->add_option("--seconds", options.measured.seconds, "Of each measurement; some eight a folder")
+  profile->add_option("--gpu", options.measured.gpu, "Whose memory; counted from 0. The links of all are measured")
+      ->default_val(0);
+  profile->add_option("--seconds", options.measured.seconds, "Of each measurement; eight a folder, two a link or drive")
       ->default_val(1)
       ->check(CLI::Range(0.01, 60.0));
+  profile
+      ->add_option("--limit", options.measured.limit,
+                   "Seconds after which nothing more is begun, and what was begun is cut; what was left out is told")
+      ->default_val(300)
+      ->check(CLI::Range(0.1, 3600.0));
   profile->add_option("--size", options.measured.size, "Of the files, with K, M or G")->default_val("256M");
   profile->add_flag("--json", json, "For programs");
 }

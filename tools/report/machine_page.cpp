@@ -5,6 +5,8 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "common/text.h"
 #include "doctor/doctor.h"
@@ -74,6 +76,25 @@ std::string speed(double gib) {
   return fmt::format("{:.2f} GiB/s", gib);
 }
 
+// An array of a profile, which may be older than it.
+Json items(const Json& profile, const char* key) {
+  const auto found = profile.find(key);
+  return found != profile.end() && found->is_array() ? *found : Json::array();
+}
+
+void other_links(std::vector<Bar>& all, const Json& profile) {
+  const Json links = items(profile, "links");
+  if (links.size() < 2) return;
+  for (const Json& link : links) {
+    if (!link.is_object()) continue;
+    for (const auto& [key, what] :
+         {std::pair{"to_device_gib_per_s", "to"}, std::pair{"from_device_gib_per_s", "from"}}) {
+      const double found = number(link, key);
+      all.push_back({fmt::format("link {} GPU {:.0f}", what, number(link, "gpu")), found, speed(found), 0, 0, 3});
+    }
+  }
+}
+
 void measured(Page& page, const Json& profile) {
   page.heading("What was measured");
   page.paragraph(fmt::format("{}, {}.", text(profile, "device"), text(profile, "date")));
@@ -85,7 +106,9 @@ void measured(Page& page, const Json& profile) {
   double whole = std::max(in, out);
   std::vector<Bar> all{{"link: host memory to device", in, speed(in), 0, 0, 3},
                        {"link: device to host memory", out, speed(out), 0, 0, 3}};
-  Page::Table ways{{"folder", "path (reason)", "quickest for cached reads", "for reads with O_DIRECT"}, {}, {}};
+  other_links(all, profile);
+  Page::Table ways{
+      {"folder", "file system", "path (reason)", "quickest for cached reads", "for reads with O_DIRECT"}, {}, {}};
   for (const Json& folder : profile["folders"]) {
     if (!folder.is_object()) continue;
     std::string name = text(folder, "folder");
@@ -109,12 +132,28 @@ void measured(Page& page, const Json& profile) {
     add("direct_read_gib_per_s", "O_DIRECT read", 2);
     add("write_gib_per_s", "write", 1);
     add("direct_write_gib_per_s", "O_DIRECT write", 1);
-    ways.rows.push_back({text(folder, "folder"), fmt::format("{} ({})", text(folder, "path"), text(folder, "reason")),
+    ways.rows.push_back({text(folder, "folder"), text(folder, "file_system"),
+                         fmt::format("{} ({})", text(folder, "path"), text(folder, "reason")),
                          text(folder, "best_copy"), text(folder, "best_disk_reads")});
+  }
+  Page::Table drives{{"drive", "reads of 1 MiB by itself, of eight threads", "median of a read of 4 KiB"}, {}, {}};
+  for (const Json& drive : items(profile, "drives")) {
+    if (!drive.is_object()) continue;
+    const double alone = number(drive, "read_gib_per_s");
+    if (alone > 0)
+      all.push_back({fmt::format("drive {}: read by itself", text(drive, "drive")), alone, speed(alone), 0, 0, 2});
+    drives.rows.push_back({text(drive, "drive"), alone > 0 ? speed(alone) : text(drive, "why"),
+                           alone > 0 ? fmt::format("{:.0f} us", number(drive, "read_4k_us")) : std::string()});
   }
   page.picture(bars(all, 0, in),
                "Reads and writes of 16 MiB by one thread. The upright line is the link to the device.");
   if (!ways.rows.empty()) page.table(ways);
+  if (!drives.rows.empty()) page.table(drives);
+  Page::Table left{{"left out"}, {}, {}};
+  for (const Json& what : items(profile, "left_out")) {
+    if (what.is_string()) left.rows.push_back({printable(what.get<std::string>())});
+  }
+  if (!left.rows.empty()) page.table(left);
 }
 
 }  // namespace

@@ -11,17 +11,21 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "common/driver.h"
@@ -30,6 +34,9 @@
 #include "common/registered_file.h"
 #include "common/text.h"
 #include "cufile.h"
+#include "doctor/places.h"
+#include "report/drives.h"
+#include "report/measure.h"
 #include "sluice.h"
 
 namespace sluice::tools {
@@ -41,69 +48,110 @@ using Clock = std::chrono::steady_clock;
 constexpr int form = 1;
 constexpr std::size_t piece = std::size_t{16} << 20;
 
-// GiB/s of something that moves so many bytes each time, done for that long and at least twice. The first time is not
-// counted.
-template <typename Work>
-double speed_of(double seconds, std::size_t bytes, const Work& work) {
-  work();
-  const auto begin = Clock::now();
-  std::size_t times = 0;
-  std::chrono::duration<double> took{};
-  do {
-    work();
-    ++times;
-    took = Clock::now() - begin;
-  } while (took.count() < seconds || times < 2);
-  return static_cast<double>(bytes) * static_cast<double>(times) / took.count() / (1 << 30);
-}
+// Tells where it has come to, and keeps what could not be done in time.
+class Course {
+ public:
+  explicit Course(double limit) : budget_(limit) {}
+  const Budget& budget() const { return budget_; }
+  bool begins(const std::string& what) {
+    if (budget_.is_spent()) {
+      leaves_out(what);
+      return false;
+    }
+    if (isatty(STDERR_FILENO) == 1) {
+      fmt::print(stderr, "\rsluice: measuring {}\x1b[K", printable(what));
+      std::fflush(stderr);
+      shown_ = true;
+    }
+    return true;
+  }
+  void was_cut(const std::string& what) {
+    if (budget_.is_spent()) leaves_out(what);
+  }
+  void leaves_out(const std::string& what) { left_out_.push_back(what); }
+  const std::vector<std::string>& left_out() const { return left_out_; }
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  Course(const Course&) = delete;
+  Course& operator=(const Course&) = delete;
+  ~Course() {
+    if (shown_) std::fputs("\r\x1b[K", stderr);
+  }
 
-double rounded(double value) {
-  return std::stod(fmt::format("{:.4g}", value));
-}
+ private:
+  Budget budget_;
+  Clock::time_point begin_ = Clock::now();
+  std::vector<std::string> left_out_;
+  bool shown_ = false;
+};
 
-Json measure_link(const Gpu& gpu, double seconds) {
+Json measure_link(const Gpu& gpu, double seconds, Course& course) {
   constexpr std::size_t size = std::size_t{64} << 20;
   const auto host = make_memory(MemoryKind::pinned, &gpu, size);
   const auto device = make_memory(MemoryKind::device, &gpu, size);
   const GpuStream stream(gpu);
-  const auto copied = [&](bool in) {
-    return rounded(speed_of(seconds, 2 * size, [&] {
-      for (int i = 0; i < 2; ++i) {
-        if (in) {
-          gpu.copy_to_device(device->address(), host->address(), size, stream.get());
-        } else {
-          gpu.copy_to_host(host->address(), device->address(), size, stream.get());
-        }
+  const auto copy = [&](bool in) {
+    for (int i = 0; i < 2; ++i) {
+      if (in) {
+        gpu.copy_to_device(device->address(), host->address(), size, stream.get());
+      } else {
+        gpu.copy_to_host(host->address(), device->address(), size, stream.get());
       }
-      stream.wait();
-    }));
+    }
+    stream.wait();
+    return 2 * size;
   };
-  return {{"to_device_gib_per_s", copied(true)}, {"from_device_gib_per_s", copied(false)}};
+  Json measured = Json::object();
+  for (const auto& [in, name] : {std::pair{true, "to_device_gib_per_s"}, std::pair{false, "from_device_gib_per_s"}}) {
+    const std::string what = fmt::format("link of GPU {}: {}", gpu.ordinal(), in ? "to the device" : "from it");
+    if (!course.begins(what)) continue;
+    if (const auto speed = speed_of([&, in = in] { return copy(in); }, 2 * size, seconds, course.budget())) {
+      measured[name] = *speed;
+    } else {
+      course.was_cut(what);
+    }
+  }
+  return measured;
+}
+
+// The file at hand goes, too, where somebody does not want to wait for the end.
+std::atomic<const char*> file_at_hand{nullptr};
+
+void leave_nothing(int signal) {
+  if (const char* const name = file_at_hand.load()) unlink(name);
+  _exit(128 + signal);
 }
 
 // A file of our own in a folder, gone with this.
 class ProfileFile {
  public:
   ProfileFile(const std::string& folder, std::size_t size) : name_(folder + "/sluice-profile-XXXXXX"), size_(size) {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, leave_nothing);
+    file_at_hand = name_.c_str();
     const int fd = mkostemp(name_.data(), O_CLOEXEC);
     if (fd < 0) {
+      file_at_hand = nullptr;
       throw ToolError(fmt::format("No file can be made in {}: {}.", printable(folder), system_words(errno)),
                       "Name folders that you may write to.");
     }
     const bool has_room = posix_fallocate(fd, 0, static_cast<off_t>(size)) == 0;
     close(fd);
     if (has_room) return;
-    unlink(name_.c_str());
+    remove();
     throw ToolError(fmt::format("{} has no room for {}.", printable(folder), format_bytes(size)),
                     "Choose a smaller size: --size 64M.");
   }
   ProfileFile(const ProfileFile&) = delete;
   ProfileFile& operator=(const ProfileFile&) = delete;
-  ~ProfileFile() { unlink(name_.c_str()); }
+  ~ProfileFile() { remove(); }
   const std::string& name() const noexcept { return name_; }
   std::size_t size() const noexcept { return size_; }
 
  private:
+  void remove() {
+    unlink(name_.c_str());
+    file_at_hand = nullptr;
+  }
+
   std::string name_;
   std::size_t size_;
 };
@@ -165,39 +213,72 @@ class Opened {
 
 enum class Does : std::uint8_t { read, write };
 
-// GiB/s over the whole file; nothing where the file system does not take these flags.
-std::optional<double> speed_of_file(const ProfileFile& file, const TransferMemory& memory, Does does, const Way& way,
-                                    int flags, double seconds) {
-  const Opened opened(file.name(), way, flags);
-  if (!opened) return std::nullopt;
-  bool failed = false;
-  const double speed = speed_of(seconds, file.size(), [&] {
-    for (std::size_t at = 0; at < file.size() && !failed; at += piece) {
-      const std::size_t size = std::min(piece, file.size() - at);
+// One folder: what is asked of all of its measurements.
+class Folder {
+ public:
+  Folder(const std::string& name, const TransferMemory& memory, const ProfileOptions& options, Course& course)
+      : name_(name),
+        memory_(memory),
+        seconds_(options.seconds),
+        course_(course),
+        file_(name, size_option("--size", options.size)) {}
+
+  // GiB/s of transfers from one end of the file to the other and over again; nothing where the file system does not
+  // take these flags, or time is up.
+  std::optional<double> speed(Does does, const Way& way, int flags) {
+    const std::string what = fmt::format("{}: {}{} by {}", name_, (flags & O_DIRECT) != 0 ? "O_DIRECT " : "",
+                                         does == Does::read ? "reads" : "writes", way.value);
+    if (!course_.begins(what)) return std::nullopt;
+    const Opened opened(file_.name(), way, flags);
+    if (!opened) return std::nullopt;
+    std::size_t at = 0;
+    const auto step = [&]() -> std::uint64_t {
+      const std::size_t size = std::min(piece, file_.size() - at);
       const auto offset = static_cast<off_t>(at);
-      const ssize_t moved = does == Does::read ? cuFileRead(opened.handle(), memory.address(), size, offset, 0)
-                                               : cuFileWrite(opened.handle(), memory.address(), size, offset, 0);
-      failed = moved != static_cast<ssize_t>(size);
-    }
-  });
-  if (failed) return std::nullopt;
-  return rounded(speed);
+      const ssize_t moved = does == Does::read ? cuFileRead(opened.handle(), memory_.address(), size, offset, 0)
+                                               : cuFileWrite(opened.handle(), memory_.address(), size, offset, 0);
+      at = at + size < file_.size() ? at + size : 0;
+      return moved == static_cast<ssize_t>(size) ? size : 0;
+    };
+    const auto found = speed_of(step, file_.size(), seconds_, course_.budget());
+    if (!found) course_.was_cut(what);
+    return found;
+  }
+  const ProfileFile& file() const noexcept { return file_; }
+
+ private:
+  const std::string& name_;
+  const TransferMemory& memory_;
+  double seconds_;
+  Course& course_;
+  ProfileFile file_;
+};
+
+// What is below, as far as the machine tells.
+doctor::Place place_of(const ProfileFile& file) {
+  const int fd = open(file.name().c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  const doctor::Place place = doctor::place_of(fd);
+  close(fd);
+  return place;
 }
 
-Json measure_folder(const std::string& folder, const TransferMemory& memory, const ProfileOptions& options) {
-  const ProfileFile file(folder, size_option("--size", options.size));
-  Json measured{{"folder", folder}};
-  const auto put = [&](const char* name, std::optional<double> speed) {
-    if (speed) measured[name] = *speed;
+Json measure_folder(const std::string& name, const TransferMemory& memory, const ProfileOptions& options,
+                    Course& course) {
+  Folder folder(name, memory, options, course);
+  const doctor::Place place = place_of(folder.file());
+  Json measured{{"folder", name}, {"mount", place.mount}, {"file_system", place.file_system}, {"drives", place.drives}};
+  const auto put = [&](const char* key, std::optional<double> speed) {
+    if (speed) measured[key] = *speed;
   };
-  put("write_gib_per_s", speed_of_file(file, memory, Does::write, {}, O_RDWR, options.seconds));
-  put("direct_write_gib_per_s", speed_of_file(file, memory, Does::write, {}, O_RDWR | O_DIRECT, options.seconds));
+  put("write_gib_per_s", folder.speed(Does::write, {}, O_RDWR));
+  put("direct_write_gib_per_s", folder.speed(Does::write, {}, O_RDWR | O_DIRECT));
   const auto compare = [&](const char* variable, std::initializer_list<const char*> values, int flags,
                            const char* speeds, const char* chosen) {
     const KeptVariable kept(variable);
     double best = 0;
     for (const char* value : values) {
-      const auto speed = speed_of_file(file, memory, Does::read, {variable, value}, flags, options.seconds);
+      const auto speed = folder.speed(Does::read, {variable, value}, flags);
       if (!speed) continue;
       measured[speeds][value] = *speed;
       // A way has to be clearly quicker than what the library chooses by itself.
@@ -206,6 +287,8 @@ Json measure_folder(const std::string& folder, const TransferMemory& memory, con
         measured[chosen] = value;
       }
     }
+    // Where time was up, nobody knows which one would have been best.
+    if (course.budget().is_spent()) measured.erase(chosen);
   };
   // Polling costs a thread of the kernel or a drive's queues: it is chosen by hand.
   compare("SLUICE_DISK_READS", {"auto", "threads", "io_uring"}, O_RDONLY | O_DIRECT, "direct_read_by_gib_per_s",
@@ -216,10 +299,25 @@ Json measure_folder(const std::string& folder, const TransferMemory& memory, con
   }
   compare("SLUICE_COPY", {"auto", "kernel", "engine"}, O_RDONLY, "cached_read_gib_per_s", "best_copy");
   {
-    const RegisteredFile registered(file.name(), Access::read_only);
+    const RegisteredFile registered(folder.file().name(), Access::read_only);
     const sluice_explanation_t why = registered.explain(nullptr, options.gpu, CUFILE_READ, piece, 0);
     measured["path"] = sluice_path_name(why.path);
     measured["reason"] = sluice_reason_name(why.reason);
+  }
+  return measured;
+}
+
+// Each drive below the folders, once.
+Json measure_drives(const Json& folders, double seconds, Course& course) {
+  Json measured = Json::array();
+  std::set<std::string> seen;
+  for (const Json& folder : folders) {
+    for (const Json& drive : folder["drives"]) {
+      const auto name = drive.get<std::string>();
+      if (seen.insert(name).second && course.begins("drive " + name)) {
+        measured.push_back(measure_drive(name, seconds, course.budget()));
+      }
+    }
   }
   return measured;
 }
@@ -238,8 +336,8 @@ std::string text_of(const Json& profile) {
                                  profile["link"].value("to_device_gib_per_s", 0.0),
                                  profile["link"].value("from_device_gib_per_s", 0.0));
   for (const Json& folder : profile["folders"]) {
-    text +=
-        fmt::format("{}: {} ({})", folder.value("folder", ""), folder.value("path", ""), folder.value("reason", ""));
+    text += fmt::format("{}: {}, {} ({})", folder.value("folder", ""), folder.value("file_system", ""),
+                        folder.value("path", ""), folder.value("reason", ""));
     for (const char* name : {"direct_read_gib_per_s", "direct_write_gib_per_s", "write_gib_per_s"}) {
       if (folder.contains(name)) {
         const std::string word = name;
@@ -256,7 +354,22 @@ std::string text_of(const Json& profile) {
     }
     text += '\n';
   }
+  for (const Json& drive : profile["drives"]) {
+    text += drive.value("drive", "") + ": ";
+    text += drive.contains("why") ? drive.value("why", "") + "\n"
+                                  : fmt::format("{:.2f} GiB/s by itself, {:.0f} us for 4 KiB\n",
+                                                drive.value("read_gib_per_s", 0.0), drive.value("read_4k_us", 0.0));
+  }
+  for (const auto& [key, value] : profile["best"].items()) {
+    text += fmt::format("best in all folders: {} = {}\n", key, value.get<std::string>());
+  }
+  for (const Json& what : profile["left_out"]) text += fmt::format("left out: {}\n", what.get<std::string>());
   return text;
+}
+
+std::string full_name(const std::string& file) {
+  std::error_code ignored;
+  return printable(std::filesystem::absolute(file, ignored).string());
 }
 
 }  // namespace
@@ -264,21 +377,46 @@ std::string text_of(const Json& profile) {
 Json measure_profile(const ProfileOptions& options) {
   const Driver& driver = choose_driver();
   want_device(options.gpu);
+  std::vector<std::string> folders = options.folders;
+  if (options.all) {
+    // Twice the file: to fill a disk of others is no measurement.
+    for (std::string& folder : doctor::folders_with_storage(2 * size_option("--size", options.size))) {
+      if (std::find(folders.begin(), folders.end(), folder) == folders.end()) folders.push_back(std::move(folder));
+    }
+  }
+  Course course(options.limit);
   Json profile{{"sluice_profile", form},
                {"date", date()},
                {"library", sluice_version()},
                {"device", describe_device(options.gpu)},
                {"soft", driver.kind == DriverKind::soft}};
   const KeptVariable kept(Way{}.variable);
+  profile["links"] = Json::array();
+  for (int ordinal = 0; ordinal < device_count(); ++ordinal) {
+    const Gpu gpu(ordinal);
+    gpu.enter();
+    const Json link = measure_link(gpu, options.seconds, course);
+    if (ordinal == options.gpu) profile["link"] = link;
+    Json entry{{"gpu", ordinal}, {"device", describe_device(ordinal)}};
+    entry.update(link);
+    profile["links"].push_back(std::move(entry));
+  }
   const Gpu gpu(options.gpu);
   gpu.enter();
-  profile["link"] = measure_link(gpu, options.seconds);
   const auto memory = make_memory(MemoryKind::device, &gpu, piece);
   profile["folders"] = Json::array();
-  for (const std::string& folder : options.folders) {
-    fmt::print(stderr, "sluice: measuring in {}\n", printable(folder));
-    profile["folders"].push_back(measure_folder(folder, *memory, options));
+  for (const std::string& folder : folders) {
+    if (!course.begins(folder)) continue;
+    try {
+      profile["folders"].push_back(measure_folder(folder, *memory, options, course));
+    } catch (const ToolError& error) {
+      // One that nobody has named is not worth all that was measured before.
+      const bool named = std::find(options.folders.begin(), options.folders.end(), folder) != options.folders.end();
+      if (named) throw;
+      course.leaves_out(fmt::format("{}: {}", folder, error.what()));
+    }
   }
+  profile["drives"] = measure_drives(profile["folders"], options.seconds, course);
   // What holds for the process as a whole: only where all folders agree, of those that could tell.
   profile["best"] = Json::object();
   for (const auto& [key, name] :
@@ -289,6 +427,8 @@ Json measure_profile(const ProfileOptions& options) {
     }
     if (best.size() == 1) profile["best"][key] = *best.begin();
   }
+  profile["left_out"] = course.left_out();
+  profile["seconds"] = rounded(course.seconds());
   return profile;
 }
 
@@ -304,6 +444,14 @@ int profile_command(const ProfileOptions& options) {
                       "Choose another place.");
     }
   }
+  const std::string kept = options.output.empty()
+                               ? "kept nowhere: -o FILE keeps it"
+                               : fmt::format("kept in {0}; a program takes what was quickest with SLUICE_PROFILE={0}",
+                                             full_name(options.output));
+  const auto read = std::count_if(profile["drives"].begin(), profile["drives"].end(),
+                                  [](const Json& drive) { return !drive.contains("why"); });
+  fmt::print(stderr, "sluice: links: {}, folders: {}, drives: {}, measured in {:.0f} s; {}\n", profile["links"].size(),
+             profile["folders"].size(), read, profile.value("seconds", 0.0), kept);
   fmt::print("{}", options.json ? text : text_of(profile));
   return 0;
 }

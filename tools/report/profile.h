@@ -9,16 +9,18 @@
 namespace sluice::tools {
 
 struct ProfileOptions {
-  std::vector<std::string> folders;  // in which a file is written and read; none: the link alone
-  int gpu = 0;
-  double seconds = 1;         // of each measurement
-  std::string size = "256M";  // of the files
-  std::string output;         // "": stdout
+  std::vector<std::string> folders;  // in which a file is written and read
+  bool all = false;                  // and one of each file system with storage
+  int gpu = 0;                       // whose memory takes part
+  double seconds = 1;                // of each measurement
+  double limit = 300;                // of all of it
+  std::string size = "256M";         // of the files
+  std::string output;                // "": stdout
   bool json = false;
 };
 
-// "sluice_profile": the version of its form; "link", "folders" and "best", which `sluice.profile` takes its values
-// from.
+// "sluice_profile": the version of its form; "link" of the GPU and "links" of all, "folders", the "drives" below them,
+// and "best", which `sluice.profile` takes its values from. "left_out" says what could not be measured, or not in time.
 nlohmann::ordered_json measure_profile(const ProfileOptions& options);
 int profile_command(const ProfileOptions& options);
 
