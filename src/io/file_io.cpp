@@ -25,6 +25,11 @@ std::uint64_t start_of_block(std::uint64_t position, std::uint32_t block) {
   return position - position % block;
 }
 
+// Chunks and entries of 4 KiB come by here: a probe around them costs as much as what they do besides the system call.
+bool is_recorded() noexcept {
+  return observe::Watchers::now().want(observe::Watchers::recorder);
+}
+
 base::Outcome read_all(int fd, std::span<std::byte> into, base::FileOffset at, std::uint32_t block,
                        std::uint64_t limit) noexcept {
   std::uint64_t done = 0;  // bytes of the span that hold file content
@@ -45,6 +50,24 @@ base::Outcome read_all(int fd, std::span<std::byte> into, base::FileOffset at, s
     if (reached <= done) break;
     done = reached;
     if (at.value + done >= limit) break;
+  }
+  return base::Outcome::bytes(done);
+}
+
+base::Outcome read_all_if_cached(int fd, std::span<std::byte> into, base::FileOffset at, std::uint64_t limit) noexcept {
+  std::uint64_t done = 0;
+  while (done < into.size() && (done == 0 || at.value + done < limit)) {
+    const iovec rest{into.data() + done, into.size() - done};
+    const ssize_t got = ::preadv2(fd, &rest, 1, static_cast<off_t>(at.value + done), RWF_NOWAIT);
+    if (got < 0) {
+      const int error = errno;
+      if (error == EINTR) continue;
+      if (error != EOPNOTSUPP) return base::Outcome::system_error(error);
+      const base::Outcome slowly = read_all(fd, into.subspan(done), {at.value + done}, 1, limit);
+      return slowly.ok() ? base::Outcome::bytes(done + slowly.count()) : slowly;
+    }
+    if (got == 0) break;
+    done += static_cast<std::uint64_t>(got);
   }
   return base::Outcome::bytes(done);
 }
@@ -74,6 +97,8 @@ base::Outcome write_all(int fd, std::span<const std::byte> from, base::FileOffse
 
 base::Outcome read_span(int fd, std::span<std::byte> into, base::FileOffset at, std::uint32_t block,
                         std::uint64_t limit) noexcept {
+  if (!is_recorded()) [[likely]]
+    return read_all(fd, into, at, block, limit);
   observe::PhaseProbe phase(SLUICE_TRACE_FILE_READ, into.size(), at.value, fd);
   return phase.ends(read_all(fd, into, at, block, limit));
 }
@@ -85,22 +110,10 @@ base::Outcome write_span(int fd, std::span<const std::byte> from, base::FileOffs
 
 base::Outcome read_span_if_cached(int fd, std::span<std::byte> into, base::FileOffset at,
                                   std::uint64_t limit) noexcept {
+  if (!is_recorded()) [[likely]]
+    return read_all_if_cached(fd, into, at, limit);
   observe::PhaseProbe phase(SLUICE_TRACE_FILE_READ, into.size(), at.value, fd);
-  std::uint64_t done = 0;
-  while (done < into.size() && (done == 0 || at.value + done < limit)) {
-    const iovec rest{into.data() + done, into.size() - done};
-    const ssize_t got = ::preadv2(fd, &rest, 1, static_cast<off_t>(at.value + done), RWF_NOWAIT);
-    if (got < 0) {
-      const int error = errno;
-      if (error == EINTR) continue;
-      if (error != EOPNOTSUPP) return phase.ends(base::Outcome::system_error(error));
-      const base::Outcome slowly = read_span(fd, into.subspan(done), {at.value + done}, 1, limit);
-      return phase.ends(slowly.ok() ? base::Outcome::bytes(done + slowly.count()) : slowly);
-    }
-    if (got == 0) break;
-    done += static_cast<std::uint64_t>(got);
-  }
-  return phase.ends(base::Outcome::bytes(done));
+  return phase.ends(read_all_if_cached(fd, into, at, limit));
 }
 
 base::Outcome write_together(int fd, std::span<const std::span<const std::byte>> from, base::FileOffset at) noexcept {

@@ -37,7 +37,6 @@ void run_counted(process::Process& process, Item& item, const Options& options) 
   account.ended(item, way, account.so_far());
 }
 
-// Of a thread that is in flight.
 void run_watched(process::Process& process, Item& item, const Options& options) noexcept {
   observe::RequestProbe probe([&] { return shape_of(item, options); });
   run_counted(process, item, options);
@@ -46,6 +45,7 @@ void run_watched(process::Process& process, Item& item, const Options& options) 
 
 }  // namespace
 
+// Its callers are in flight: that comes before the pin that they bring.
 Outcome run(process::Process& process, Item& item, const Options& options) noexcept {
   if (options.caller == Caller::part) {
     run_counted(process, item, options);
@@ -53,7 +53,6 @@ Outcome run(process::Process& process, Item& item, const Options& options) noexc
   }
   const bool in_its_stream = options.caller == Caller::stream;
   if (in_its_stream && item.call.size == 0) return Outcome::bytes(0);  // nothing else of it is looked at
-  const process::InFlight in_flight;                                   // for callers that come with a pin
   run_watched(process, item, options);
   if (!in_its_stream || item.outcome.ok()) return item.outcome;
   return answer_in_stream(process, *item.file, item.call, options.stream_flags, item.outcome);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Why the drive does not move the bytes itself.
 #include <algorithm>
-#include <array>
+#include <cstring>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "route/route.h"
@@ -40,9 +39,12 @@ std::optional<Reason> by_file_system(FileSystem file_system) noexcept {
 
 // Below these there is no drive that could reach device memory, whatever the kernel: memory, a process, a network that
 // the CPU serves. All others are tried: arrays, mappings and fabrics pass device pages on or refuse them, by kernel.
+// Each request asks: lengths are compared first, and the names as words.
 bool has_no_drive(const facts::BlockFacts& block) noexcept {
-  constexpr std::array<std::string_view, 7> without{"brd", "zram", "null_blk", "ublk", "nbd", "rbd", "drbd"};
-  return std::find(without.begin(), without.end(), block.driver) != without.end();
+  const auto is = [&driver = block.driver]<std::size_t size>(const char(&name)[size]) noexcept {
+    return driver.size() == size - 1 && std::memcmp(driver.data(), name, size - 1) == 0;
+  };
+  return is("brd") || is("zram") || is("null_blk") || is("ublk") || is("nbd") || is("rbd") || is("drbd");
 }
 
 // Calls `tell` with one reason after the other until it answers that it has enough; then that is the answer here, too.

@@ -125,6 +125,7 @@ void transfer_behind(process::Process& driver, cuda::Stream stream, const LateCa
   // What earlier work wrote into the parameters is there.
   const request::Call now{call.direction, call.handle, call.base, *call.size, *call.file_offset, *call.buffer_offset};
   look_at_pages(call, flags);
+  const process::InFlight in_flight;
   request::Item item{now, &file};
   const request::Options options{.caller = request::Caller::stream, .stream_flags = flags};
   *call.moved = static_cast<ssize_t>(request::run(driver, item, options).value());
