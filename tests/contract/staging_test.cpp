@@ -75,13 +75,20 @@ TEST_F(Staging, CachedReadsAreCarriedByTheKernel) {
   const Memory memory(MemoryKind::device, 3 * kMiB);
   wait_for_kernel(handle.get(), file.content(), memory);
   if (test_is_over()) return;
-  const sluice_carrier_counts_t before = carriers();
-  ASSERT_EQ(read_file(handle.get(), memory.address(), 3 * kMiB), moved(3 * kMiB));
-  EXPECT_TRUE(same_bytes(file.content(), memory.get()));
-  const sluice_carrier_counts_t after = carriers();
-  // On a machine too busy to begin a kernel soon, the copy engine does it once the kernel was tried.
-  EXPECT_EQ(after.kernel + after.copy_engine, before.kernel + before.copy_engine + 1);
-  EXPECT_EQ(after.kernel + after.kernel_called_off, before.kernel + before.kernel_called_off + 1);
+  // Each is carried once. A kernel does it, but on a busy machine: it may not begin soon, and a reader that stands
+  // still for some milliseconds is taken for stuck, so that the copy engine has the rest.
+  const KernelWait waiting;
+  sluice_carrier_counts_t before{};
+  sluice_carrier_counts_t after{};
+  do {
+    memory.fill(0x5a);
+    before = carriers();
+    ASSERT_EQ(read_file(handle.get(), memory.address(), 3 * kMiB), moved(3 * kMiB));
+    after = carriers();
+    ASSERT_TRUE(same_bytes(file.content(), memory.get()));
+    ASSERT_EQ(after.kernel + after.copy_engine, before.kernel + before.copy_engine + 1);
+  } while (after.kernel == before.kernel && !waiting.is_over());
+  if (after.kernel == before.kernel) waiting.give_up("the kernel has carried no read of this size");
 }
 
 TEST_F(Staging, SmallReadsGoThroughASlab) {
