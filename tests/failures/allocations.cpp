@@ -10,12 +10,19 @@
 using sluice::failures::is_to_fail;
 using sluice::failures::Kind;
 
+// Who hands it out in the end: the C library, or the sanitizer that this was built with.
+#ifdef SLUICE_SANITIZED
+#define LENDER(name) __interceptor_##name
+#else
+#define LENDER(name) __libc_##name
+#endif
+
 extern "C" {
-// NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming): the C library's choice of names
-void* __libc_malloc(std::size_t size);
-void* __libc_calloc(std::size_t number, std::size_t size);
-void* __libc_realloc(void* memory, std::size_t size);
-void* __libc_memalign(std::size_t alignment, std::size_t size);
+// NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming): their choice of names
+void* LENDER(malloc)(std::size_t size);
+void* LENDER(calloc)(std::size_t number, std::size_t size);
+void* LENDER(realloc)(void* memory, std::size_t size);
+void* LENDER(memalign)(std::size_t alignment, std::size_t size);
 // NOLINTEND(bugprone-reserved-identifier, readability-identifier-naming)
 }
 
@@ -32,7 +39,7 @@ bool fails(const char* name, const void* caller) noexcept {
 }
 
 void* aligned(Size size, Alignment alignment) {
-  return __libc_memalign(static_cast<Size>(alignment), size);
+  return LENDER(memalign)(static_cast<Size>(alignment), size);
 }
 
 }  // namespace
@@ -43,20 +50,20 @@ void* aligned(Size size, Alignment alignment) {
 extern "C" {
 
 SEEN_BY_ALL void* malloc(Size size) noexcept {
-  return FAILS("malloc") ? nullptr : __libc_malloc(size);
+  return FAILS("malloc") ? nullptr : LENDER(malloc)(size);
 }
 SEEN_BY_ALL void* calloc(Size number, Size size) noexcept {
-  return FAILS("calloc") ? nullptr : __libc_calloc(number, size);
+  return FAILS("calloc") ? nullptr : LENDER(calloc)(number, size);
 }
 SEEN_BY_ALL void* realloc(void* memory, Size size) noexcept {
-  return FAILS("realloc") ? nullptr : __libc_realloc(memory, size);
+  return FAILS("realloc") ? nullptr : LENDER(realloc)(memory, size);
 }
 SEEN_BY_ALL void* aligned_alloc(Size alignment, Size size) noexcept {
-  return FAILS("aligned_alloc") ? nullptr : __libc_memalign(alignment, size);
+  return FAILS("aligned_alloc") ? nullptr : LENDER(memalign)(alignment, size);
 }
 SEEN_BY_ALL int posix_memalign(void** memory, Size alignment, Size size) noexcept {
   if (FAILS("posix_memalign")) return ENOMEM;
-  *memory = __libc_memalign(alignment, size);
+  *memory = LENDER(memalign)(alignment, size);
   return *memory == nullptr ? ENOMEM : 0;
 }
 }
@@ -73,11 +80,11 @@ SEEN_BY_ALL int posix_memalign(void** memory, Size alignment, Size size) noexcep
   SEEN_BY_ALL void* operator form noexcept {       \
     return FAILS("new") ? nullptr : (__VA_ARGS__); \
   }
-FAILING_NEW(new (Size size), __libc_malloc(size))
-FAILING_NEW(new[](Size size), __libc_malloc(size))
+FAILING_NEW(new (Size size), LENDER(malloc)(size))
+FAILING_NEW(new[](Size size), LENDER(malloc)(size))
 FAILING_NEW(new (Size size, Alignment alignment), aligned(size, alignment))
 FAILING_NEW(new[](Size size, Alignment alignment), aligned(size, alignment))
-FAILING_NEW_OR_NULL(new (Size size, const NoThrow& /*unused*/), __libc_malloc(size))
-FAILING_NEW_OR_NULL(new[](Size size, const NoThrow& /*unused*/), __libc_malloc(size))
+FAILING_NEW_OR_NULL(new (Size size, const NoThrow& /*unused*/), LENDER(malloc)(size))
+FAILING_NEW_OR_NULL(new[](Size size, const NoThrow& /*unused*/), LENDER(malloc)(size))
 FAILING_NEW_OR_NULL(new (Size size, Alignment alignment, const NoThrow& /*unused*/), aligned(size, alignment))
 FAILING_NEW_OR_NULL(new[](Size size, Alignment alignment, const NoThrow& /*unused*/), aligned(size, alignment))

@@ -46,7 +46,8 @@ bool is_one_of(const char* path, std::span<const char* const> names) {
 
 int look_at_library(dl_phdr_info* info, std::size_t /*size*/, void* /*unused*/) {
   static constexpr std::array ours{"libcufile.so"};
-  static constexpr std::array theirs{"libc.so", "libstdc++.so", "libgcc_s.so", "ld-linux", "libm.so"};
+  static constexpr std::array theirs{"libc.so", "libstdc++.so", "libgcc_s.so", "ld-linux",
+                                     "libm.so", "libasan.so",   "libubsan.so"};
   Range range{UINTPTR_MAX, 0};
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const auto& part = info->dlpi_phdr[i];
