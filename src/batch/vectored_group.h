@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where parts of one vectored call stand while they are coalesced. Large: a few are kept and lent.
+// Where parts of one vectored call stand while they are coalesced. Large: as many are kept as calls were made at the
+// same time, up to 32, and lent.
 #pragma once
 
 #include <array>
@@ -38,6 +39,8 @@ class VectoredLease {
   void clear() noexcept;
 
  private:
+  [[nodiscard]] bool borrow(std::size_t number) noexcept;
+
   VectoredGroup* group_ = nullptr;
   std::size_t place_ = 0;
   std::size_t count_ = 0;
