@@ -7,7 +7,9 @@ MEBI = 1 << 20
 # heaps somebody has. Allocators, and threads that come and go, make samples differ; a leak of one descriptor a round, or of
 # a kilobyte a handle, is beyond it within some rounds.
 ALLOWED = {"memory": 8 * MEBI, "allocated": MEBI, "descriptors": 2, "threads": 4, "pinned": 0}
-WARM = 1 / 3  # of the samples are not looked at: pools fill
+# So much of the samples is not looked at, and so many rounds at least: pools fill, and what is in them becomes resident as
+# it is used to its end, which takes a round of everything some ten times.
+WARM, WARM_ROUNDS = 1 / 3, 12
 FEWEST = 8  # samples that make a slope
 
 
@@ -23,7 +25,7 @@ def slope(points):
 def judged(samples):
     """samples: (seconds, memory, allocated, descriptors, threads, pinned). For each name: (by hour, rise, allowed), or
     nothing where there are too few."""
-    samples = samples[int(len(samples) * WARM):]
+    samples = samples[max(int(len(samples) * WARM), WARM_ROUNDS):]
     if len(samples) < FEWEST:
         return {}
     told = {}

@@ -29,8 +29,13 @@ class Slopes(unittest.TestCase):
         filling = [(sample[0], min(sample[0] * MEBI, 100 * MEBI), *sample[2:]) for sample in samples(60)]
         self.assertEqual(slopes.grown(slopes.judged(filling)), [])
 
+    def test_a_short_soak_is_not_judged_by_its_first_rounds(self):
+        filling = [(10.0 * number, min(number, 11) * 10 * MEBI, 0, 0, 0, 0) for number in range(24)]
+        self.assertEqual(slopes.judged(filling[:15]), {})
+        self.assertEqual(slopes.grown(slopes.judged(filling)), [])
+
     def test_the_slope_is_told_by_the_hour(self):
-        straight = [(10.0 * number, number, 0, 0, 0, 0) for number in range(20)]
+        straight = [(10.0 * number, number, 0, 0, 0, 0) for number in range(30)]
         self.assertAlmostEqual(slopes.judged(straight)["memory"][0], 360)
 
     def test_few_samples_say_nothing(self):

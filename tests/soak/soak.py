@@ -8,7 +8,8 @@ of fork, closes of the driver, round after round in one process.
   ./run soak --folder DIR          with its files there (build)
 
 After each round it tells what the process holds: memory, what of it is allocated, descriptors, threads, pinned bytes; at
-the end their slopes. Fails where something grows by more than chance, or where anything is not as it has to be.
+the end their slopes, where there were twenty rounds. Fails where something grows by more than chance, or where anything is
+not as it has to be.
 """
 import argparse
 import json
