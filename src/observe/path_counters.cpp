@@ -27,8 +27,7 @@ constinit std::array<Shard, shard_count> shards{};
 
 }  // namespace
 
-void count_path(const Way& way, const Tally& tally) noexcept {
-  const std::size_t thread = base::thread_number();
+void count_path(const Way& way, const Tally& tally, std::size_t thread) noexcept {
   Cell& cell = shards[thread % shard_count].cells[way.path][way.reason];
   constexpr auto relaxed = std::memory_order_relaxed;
   if (way.direction == base::Direction::read) {

@@ -2,11 +2,13 @@
 // What each path has carried for which reason. Always running: a relaxed addition or two per transfer.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "base/outcome.h"
 #include "base/strong.h"
+#include "base/thread_number.h"
 #include "sluice.h"
 
 namespace sluice::observe {
@@ -31,7 +33,7 @@ struct Tally {
   }
 };
 
-void count_path(const Way& way, const Tally& tally) noexcept;
+void count_path(const Way& way, const Tally& tally, std::size_t thread = base::thread_number()) noexcept;
 void count_path(sluice_path_t path, sluice_reason_t reason, base::Direction direction, base::Outcome outcome) noexcept;
 
 // The entries that are not all zero, by path, then reason.

@@ -97,9 +97,9 @@ void clear_counters() noexcept {
   if (started_before) add(head().resets, 1);  // else nobody has seen them
 }
 
-void count_latency(std::size_t thread, base::Direction direction, sluice_path_t path, std::size_t bucket,
-                   std::chrono::nanoseconds duration) noexcept {
-  sluice_stats_latencies& latencies = statistics_region().latencies[thread % SLUICE_STATS_LATENCY_SHARD_COUNT];
+inline void count_latency(sluice_stats_region& region, std::size_t thread, base::Direction direction,
+                          sluice_path_t path, std::size_t bucket, std::chrono::nanoseconds duration) noexcept {
+  sluice_stats_latencies& latencies = region.latencies[thread % SLUICE_STATS_LATENCY_SHARD_COUNT];
   const auto nanoseconds = static_cast<std::uint64_t>(duration.count());
   add(latencies.counts[static_cast<std::size_t>(direction)][path][class_of(bucket)][latency_place(nanoseconds)], 1);
 }
@@ -197,11 +197,11 @@ void count(Operation operation, bool ok, std::uint64_t times) noexcept {
   count(own_shard().operations[static_cast<std::size_t>(operation)], ok, times);
 }
 
-void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept {
+void count_transfer(const Transfer& transfer, base::Outcome outcome, std::size_t thread) noexcept {
   if (!statistics_running()) return;
   const auto direction = static_cast<std::size_t>(transfer.direction);
-  const std::size_t thread = base::thread_number();
-  sluice_stats_shard& shard = shard_of(thread);
+  sluice_stats_region& region = statistics_region();
+  sluice_stats_shard& shard = region.shards[thread % SLUICE_STATS_SHARD_COUNT];
   sluice_stats_direction& sum = shard.directions[direction];
   count(sum.operations, outcome.ok());
   if (outcome.ok()) {
@@ -209,7 +209,7 @@ void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept {
     add(sum.nanoseconds, static_cast<std::uint64_t>(transfer.duration.count()));
     const std::size_t bucket = size_bucket(transfer.requested);
     add(sum.sizes[bucket], 1);
-    count_latency(thread, transfer.direction, transfer.path, bucket, transfer.duration);
+    count_latency(region, thread, transfer.direction, transfer.path, bucket, transfer.duration);
   }
   if (transfer.in_batch) count_in_batch(shard, transfer, outcome);
   if (is_counted(transfer.device)) {
@@ -238,7 +238,7 @@ void count_vectored(const VectoredTransfer& transfer, base::Outcome outcome) noe
     add(sum.nanoseconds, static_cast<std::uint64_t>(transfer.duration.count()));
     const std::size_t bucket = size_bucket(transfer.requested);
     add(shard.directions[direction].sizes[bucket], 1);
-    count_latency(thread, transfer.direction, transfer.path, bucket, transfer.duration);
+    count_latency(statistics_region(), thread, transfer.direction, transfer.path, bucket, transfer.duration);
   }
   for (std::size_t device = 0; device < transfer.devices.size(); ++device) {
     const VectoredTransfer::Share& share = transfer.devices[device];
@@ -304,8 +304,9 @@ void name_device(int device, const unsigned char (&uuid)[16], std::uint64_t pci)
   set(statistics_region().pci[device], pci);
 }
 
-void UnderWay::begin(base::Direction direction, std::uint64_t bytes, std::uint64_t transfers) noexcept {
-  place_ = (base::thread_number() % SLUICE_STATS_SHARD_COUNT) * 2 + static_cast<std::size_t>(direction);
+void UnderWay::begin(base::Direction direction, std::uint64_t bytes, std::uint64_t transfers,
+                     std::size_t thread) noexcept {
+  place_ = (thread % SLUICE_STATS_SHARD_COUNT) * 2 + static_cast<std::size_t>(direction);
   amount_ = (transfers << flow_shift) + std::min(bytes, most_flow_bytes);
   add(statistics_region().flows[place_ / 2].under_way[place_ % 2], amount_);
 }

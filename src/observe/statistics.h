@@ -12,6 +12,7 @@
 
 #include "base/outcome.h"
 #include "base/strong.h"
+#include "base/thread_number.h"
 #include "cufile.h"
 #include "observe/path_counters.h"
 #include "sluice_stats.h"
@@ -94,7 +95,9 @@ void statistics_before_fork() noexcept;
 void statistics_after_fork(bool in_child) noexcept;
 
 void count(Operation operation, bool ok, std::uint64_t times = 1) noexcept;
-void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept;
+// By this thread, whose number the caller may have at hand.
+void count_transfer(const Transfer& transfer, base::Outcome outcome,
+                    std::size_t thread = base::thread_number()) noexcept;
 // Of a transfer of this device's memory a part went by the memory of other devices. Told to this process alone.
 void count_by_neighbours(base::Direction direction, int device) noexcept;
 std::uint64_t by_neighbours(base::Direction direction, std::size_t device) noexcept;
@@ -112,8 +115,9 @@ void name_device(int device, const unsigned char (&uuid)[16], std::uint64_t pci)
 // Lives on one thread while transfers are under way: one, or those of a group with their bytes together.
 class UnderWay {
  public:
-  UnderWay(base::Direction direction, std::uint64_t bytes, std::uint64_t transfers = 1) noexcept {
-    if (transfers != 0 && statistics_running()) begin(direction, bytes, transfers);
+  UnderWay(base::Direction direction, std::uint64_t bytes, std::uint64_t transfers = 1,
+           std::size_t thread = base::thread_number()) noexcept {
+    if (transfers != 0 && statistics_running()) begin(direction, bytes, transfers, thread);
   }
   ~UnderWay() {
     if (amount_ != 0) end();
@@ -122,7 +126,7 @@ class UnderWay {
   UnderWay& operator=(const UnderWay&) = delete;
 
  private:
-  void begin(base::Direction direction, std::uint64_t bytes, std::uint64_t transfers) noexcept;
+  void begin(base::Direction direction, std::uint64_t bytes, std::uint64_t transfers, std::size_t thread) noexcept;
   void end() noexcept;
 
   std::size_t place_ = 0;

@@ -22,7 +22,7 @@ void Account::count(const Item& item) noexcept {
                                  .duration = std::chrono::steady_clock::now() - begun_,
                                  .path = item.path,
                                  .in_batch = caller_ == Caller::batch};
-  observe::count_transfer(record, item.outcome);
+  observe::count_transfer(record, item.outcome, thread_);
 }
 
 }  // namespace sluice::request

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
 #include "base/outcome.h"
 #include "base/strong.h"
+#include "base/thread_number.h"
 #include "observe/log.h"
 #include "observe/path_counters.h"
 #include "observe/statistics.h"
@@ -32,7 +34,7 @@ class Account {
       : caller_(caller),
         counting_(caller != Caller::part && observe::statistics_running()),
         tracing_(observe::log_enabled(config::LogLevel::trace)),
-        under_way_(direction, counting_ ? bytes : 0, counting_ ? items : 0) {
+        under_way_(direction, counting_ ? bytes : 0, counting_ ? items : 0, thread_) {
     if (caller != Caller::part) timer_.emplace();
     if (counting_) begun_ = std::chrono::steady_clock::now();
   }
@@ -59,7 +61,7 @@ class Account {
   }
   // Most of a group go the same way: these are added up until now.
   void flush() noexcept {
-    if (tally_.transfers > 0) observe::count_path(way_, tally_);
+    if (tally_.transfers > 0) observe::count_path(way_, tally_, thread_);
     tally_ = {};
   }
 
@@ -70,6 +72,7 @@ class Account {
   const Caller caller_;
   const bool counting_;
   const bool tracing_;
+  const std::size_t thread_ = base::thread_number();
   std::optional<TransferTimer> timer_;
   observe::UnderWay under_way_;
   std::chrono::steady_clock::time_point begun_;
