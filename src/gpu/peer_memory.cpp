@@ -59,6 +59,13 @@ cuda::Result PeerMemory::let_in(int reader) noexcept {
   return result;
 }
 
+void PeerMemory::free() noexcept {
+  if (!is_there()) return;
+  const CudaApi& driver = *gpu::driver();
+  if (driver.mem_unmap(address_, size_) == cuda::success) driver.mem_address_free(address_, size_);
+  forget();
+}
+
 void PeerMemory::forget() noexcept {
   address_ = 0;
   size_ = 0;

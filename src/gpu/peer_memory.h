@@ -24,6 +24,8 @@ class PeerMemory {
   bool is_there() const noexcept { return size_ != 0; }
   cuda::DevicePtr address() const noexcept { return address_; }
   std::size_t size() const noexcept { return size_; }
+  // When no device works with it any more.
+  void free() noexcept;
   // The process has lost it: a child of fork.
   void forget() noexcept;
 

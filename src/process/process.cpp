@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <optional>
 #include <vector>
@@ -272,6 +273,7 @@ void Process::close() {
   for (void* file : files) files_.retire(file, drain_mode);
   for (void* buffer : buffers) buffers_.retire(buffer, drain_mode);
   forget_leaving(leaving);
+  staging::free_unused_neighbours(std::chrono::nanoseconds(0));
   observe::log(config::LogLevel::info, "process", "driver closed");
 }
 

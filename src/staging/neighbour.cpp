@@ -8,6 +8,7 @@
 #include <cctype>
 #include <charconv>
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <new>
 #include <vector>
@@ -30,8 +31,10 @@ struct Device {
   std::atomic<unsigned> in_use{0};  // transfers that have it for their target
   std::atomic<Lent> answer{Lent::never_asked};
   std::atomic<Clock::rep> not_before{0};  // it has refused something: it is not asked with every request
+  std::atomic<bool> has_memory{false};
   // Of the one that has taken it.
   gpu::PeerMemory memory;
+  Clock::time_point last_use{};
   std::optional<StagingLease> late;
   std::uint32_t late_mark = 0;
 };
@@ -39,6 +42,21 @@ struct Device {
 std::array<Device, gpu::max_devices>& devices() noexcept {
   static base::NeverDestroyed<std::array<Device, gpu::max_devices>> all;
   return all.get();
+}
+
+// When some of its memory may have been unused for long enough. Never: no device has any.
+constexpr Clock::rep never = std::numeric_limits<Clock::rep>::max();
+std::atomic<Clock::rep> next_look{never};
+
+Clock::rep now_in_ticks() noexcept {
+  return Clock::now().time_since_epoch().count();
+}
+
+// A reset of the device takes its memory along.
+void forget_what_was_reset(Device& device) noexcept {
+  if (device.memory.is_there() && gpu::inspect(device.memory.address()).kind != facts::MemoryKind::device) {
+    device.memory.forget();
+  }
 }
 
 bool is_known(int ordinal) noexcept {
@@ -49,13 +67,17 @@ Device& device_at(int ordinal) noexcept {
   return devices()[static_cast<std::size_t>(ordinal)];
 }
 
+bool late_copies_are_there(const Device& device) noexcept {
+  const std::uint32_t copied = base::load_acquire(device.late->words().copied);
+  return static_cast<std::int32_t>(copied - device.late_mark) >= 0;
+}
+
 // Has it done by now what the request before has not waited for? What is lost does not come any more, and streams of a
 // context that is gone are not asked.
 bool is_through(Device& device, const gpu::Session& now) noexcept {
   if (!device.late) return true;
   const gpu::Staging& late = device.late->device();
-  const std::uint32_t copied = base::load_acquire(device.late->words().copied);
-  const bool there = static_cast<std::int32_t>(copied - device.late_mark) >= 0;
+  const bool there = late_copies_are_there(device);
   const bool is_lost = !late.serves(now.context(), now.context_id()) || (!there && late.health() != cuda::success);
   if (!there && !is_lost) return false;
   if (is_lost) device.late->condemn();
@@ -78,11 +100,9 @@ Lent make_ready(Device& device, int neighbour, int target, std::uint64_t bytes, 
   if (there.status() != cuda::success) return Lent::no_context;
   if (!is_through(device, there)) return Lent::late;
   context = there.context();
-  // A reset of the device takes it along.
-  if (device.memory.is_there() && gpu::inspect(device.memory.address()).kind != facts::MemoryKind::device) {
-    device.memory.forget();
-  }
+  forget_what_was_reset(device);
   if (!device.memory.is_there() && device.memory.make(neighbour, bytes) != cuda::success) return Lent::no_memory;
+  device.has_memory.store(true, std::memory_order_relaxed);
   if (device.memory.let_in(target) != cuda::success) return Lent::no_peer_access;
   host_side.emplace(StagingLease::take(there));
   return *host_side ? Lent::lends : Lent::no_memory;
@@ -177,8 +197,37 @@ std::optional<LendingRules> lending_rules(std::string_view text, std::uint64_t l
   return rules.devices == 0 ? std::nullopt : std::optional(rules);
 }
 
+void free_unused_neighbours(std::chrono::nanoseconds unused) noexcept {
+  Clock::rep next = never;
+  for (Device& device : devices()) {
+    if (!device.has_memory.load(std::memory_order_relaxed)) continue;
+    // Those who find it taken meanwhile go without it.
+    if (device.taken.exchange(true, std::memory_order_acquire)) {
+      next = std::min(next, (Clock::now() + neighbours_rest).time_since_epoch().count());
+      continue;
+    }
+    if (device.late && late_copies_are_there(device)) device.late.reset();
+    if (!device.late && Clock::now() - device.last_use >= unused) {
+      forget_what_was_reset(device);
+      device.memory.free();
+      device.has_memory.store(false, std::memory_order_relaxed);
+    } else {
+      next = std::min(next, (Clock::now() + neighbours_rest).time_since_epoch().count());
+    }
+    device.taken.store(false, std::memory_order_release);
+  }
+  next_look.store(next, std::memory_order_relaxed);
+}
+
 LinkInUse::LinkInUse(int device) noexcept : device_(is_known(device) ? device : -1) {
-  if (device_ >= 0) device_at(device_).in_use.fetch_add(1, std::memory_order_relaxed);
+  if (device_ < 0) return;
+  device_at(device_).in_use.fetch_add(1, std::memory_order_relaxed);
+  Clock::rep look = next_look.load(std::memory_order_relaxed);
+  // One thread looks, the others go on.
+  if (look != never && now_in_ticks() >= look &&
+      next_look.compare_exchange_strong(look, never, std::memory_order_relaxed)) {
+    free_unused_neighbours(neighbours_rest);
+  }
 }
 
 LinkInUse::~LinkInUse() {
@@ -188,7 +237,7 @@ LinkInUse::~LinkInUse() {
 bool NeighbourLease::take(int neighbour, int target, const gpu::Session& session, const LendingRules& rules) noexcept {
   Device& device = device_at(neighbour);
   piece_bytes_ = std::min(largest_piece, rules.most_bytes / most_pieces / 65536 * 65536);
-  if (Clock::now().time_since_epoch().count() < device.not_before.load(std::memory_order_relaxed)) return false;
+  if (now_in_ticks() < device.not_before.load(std::memory_order_relaxed)) return false;
   Lent answer = piece_bytes_ == 0 ? Lent::no_memory : may_lend(neighbour, target, rules);
   if (answer == Lent::lends && device.taken.exchange(true, std::memory_order_acquire)) {
     answer = Lent::at_work;
@@ -235,6 +284,8 @@ void NeighbourLease::give_back() noexcept {
   host_side_.reset();
   target_side_.reset();
   device_ = -1;
+  device.last_use = Clock::now();
+  next_look.store((device.last_use + neighbours_rest).time_since_epoch().count(), std::memory_order_relaxed);
   device.taken.store(false, std::memory_order_release);
 }
 
@@ -265,6 +316,7 @@ void neighbours_after_fork_in_child() noexcept {
     device.in_use.store(0, std::memory_order_relaxed);
     device.answer.store(Lent::never_asked, std::memory_order_relaxed);
     device.memory.forget();
+    device.has_memory.store(false, std::memory_order_relaxed);
     device.late.reset();
   }
 }

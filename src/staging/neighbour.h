@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -45,6 +46,11 @@ enum class Lent : std::uint8_t {
   late,            // it has not done yet what it was relieved of
 };
 const char* words_of(Lent answer) noexcept;
+
+// Staging memory that no transfer has passed for so long is given back to its device: by the next transfer of any size
+// that lending holds for, and by the end of the session (`unused` 0). What a neighbour has yet to copy there keeps it.
+inline constexpr std::chrono::seconds neighbours_rest{2};
+void free_unused_neighbours(std::chrono::nanoseconds unused) noexcept;
 
 // A transfer that has this device for its target, while it lives: its link is not idle.
 class LinkInUse {
