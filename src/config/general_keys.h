@@ -77,10 +77,12 @@ inline constexpr std::array general_keys{
         .standard = "\"own\"",
         .environment = "SLUICE_LINKS",
         .effect = Effect::obeyed,
-        .meaning = "Which GPUs lend their link to the host to large reads into another GPU's memory: own (none), lend "
-                   "(those that the process works with, that are joined by NVLink, and that are idle), or ordinals, "
-                   "as 0,2.",
-        .here = "Reads of what the page cache has, or O_DIRECT brings. A GPU that is named gets a context, of some "
+        .meaning =
+            "Which GPUs lend their link to the host to large transfers of another GPU's memory: own (none), lend "
+            "(those that the process works with, that are joined by NVLink, and that are idle), or ordinals, "
+            "as 0,2.",
+        .here = "Writes, and reads of what the page cache has or O_DIRECT brings. A GPU that is named gets a context, "
+                "of some "
                 "500 MB, if it has none. docs/guide/links.md tells more. Tried with the soft GPU alone."},
     Key{.name = "sluice.links_min_kb",
         .kind = Kind::number,
@@ -88,7 +90,7 @@ inline constexpr std::array general_keys{
         .limits = {.lowest = 256},
         .environment = "SLUICE_LINKS_MIN_KB",
         .effect = Effect::obeyed,
-        .meaning = "The smallest read that other GPUs lend their links to; a quarter of it beside others.",
+        .meaning = "The smallest transfer that other GPUs lend their links to; a quarter of it beside others.",
         .here = "As sluice.links."},
     Key{.name = "sluice.nvfs",
         .kind = Kind::choice,

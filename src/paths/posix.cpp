@@ -322,7 +322,7 @@ class ByCpu {
                                   &session, lending.on ? &lending : nullptr};
     return piece.direction == Direction::read
                ? transfer::read_to_device(range, ring, target, copy_engine_of(copy_mode_))
-               : transfer::write_from_device(range, ring, piece.address);
+               : transfer::write_from_device(range, ring, target);
   }
 
   // Where that is chosen, and the storage has queues for it as far as is known: plain reads of any size wait for an

@@ -48,7 +48,7 @@ bool seems_cached(const FileRange& range) noexcept {
 
 Outcome read_to_device(const FileRange& range, staging::StagingLease& lease, const Target& target,
                        CopyEngine engine) noexcept {
-  const cuda::DevicePtr to = target.to;
+  const cuda::DevicePtr to = target.at;
   const staging::LinkInUse in_use(target.lending != nullptr ? target.device : -1);
   const bool may_lend = target.lending != nullptr && (range.block > 1 || seems_cached(range));
   if (may_lend) {

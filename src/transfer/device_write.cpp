@@ -3,8 +3,13 @@
 #include "transfer/device_write.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "observe/copy_counters.h"
+#include "observe/statistics.h"
+#include "staging/neighbour.h"
+#include "transfer/source/device.h"
+#include "transfer/source/peer_gpu.h"
 #include "transfer/write_layout.h"
 #include "transfer/write_pipeline.h"
 #include "workers/active_count.h"
@@ -26,9 +31,25 @@ bool place_seems_cached(const FileRange& range) noexcept {
           io::is_cached(range.place.fd, FileOffset{range.at.value + range.length - end_bytes}, end_bytes));
 }
 
+// Nothing where no neighbour lends its link: then no byte has been written.
+std::optional<Outcome> write_by_links(const FileRange& range, staging::StagingLease& lease, const Target& from,
+                                      const WritePlan& plan, const WritePace& pace, unsigned others) noexcept {
+  if (from.lending == nullptr || !is_worth_lending(range.length, others, from.lending->least_bytes))
+    return std::nullopt;
+  staging::Neighbours neighbours(from.device, *from.session, *from.lending);
+  if (neighbours.count() == 0) return std::nullopt;
+  OneWrite chunks(range, from.at, plan_lent_write(plan));
+  WritePipeline<OneWrite, PeerGpuSource> pipeline(chunks);
+  pipeline.source().lend(neighbours.all());
+  const cuda::Result failure = pipeline.run(pace, lease, [] {});
+  if (pipeline.source().lent_bytes() > 0) observe::count_by_neighbours(base::Direction::write, from.device);
+  return chunks.answer(failure);
+}
+
 }  // namespace
 
-Outcome write_from_device(const FileRange& range, staging::StagingLease& lease, cuda::DevicePtr from) noexcept {
+Outcome write_from_device(const FileRange& range, staging::StagingLease& lease, const Target& from) noexcept {
+  const staging::LinkInUse in_use(from.lending != nullptr ? from.device : -1);
   workers::ActiveCount& writers = workers::active_counts::writers_of(range.file);
   const workers::ActiveCount::Scope writer(writers);
   const workers::SlowDiskGauge::Scope past_cache(workers::slow_disk_gauge, range.block > 1 ? range.length : 0);
@@ -49,9 +70,10 @@ Outcome write_from_device(const FileRange& range, staging::StagingLease& lease, 
         io::Prefetch::of_write_range(range.place, FileOffset{range.at.value + range.length},
                                      std::min(range.next_range, plan.first), io::Prefetch::Step::of_four_pages);
   }
-  OneWrite chunks(range, from, plan);
-  const cuda::Result failure = WritePipeline<OneWrite>(chunks).run(pace, lease, [] {});
   observe::count_copy(observe::CopyCounter::copy_engine);
+  if (const auto written = write_by_links(range, lease, from, plan, pace, shape.others)) return *written;
+  OneWrite chunks(range, from.at, plan);
+  const cuda::Result failure = WritePipeline<OneWrite>(chunks).run(pace, lease, [] {});
   return chunks.answer(failure);
 }
 

@@ -7,7 +7,8 @@
 
 namespace sluice::transfer {
 
-// Bytes written: all of them, or up to the first refusal. With O_DIRECT, range and length are whole blocks.
-base::Outcome write_from_device(const FileRange& range, staging::StagingLease& lease, cuda::DevicePtr from) noexcept;
+// Bytes written: all of them, or up to the first refusal. With O_DIRECT, range and length are whole blocks. With
+// lending rules neighbours' links bring a part of a large one to the host.
+base::Outcome write_from_device(const FileRange& range, staging::StagingLease& lease, const Target& from) noexcept;
 
 }  // namespace sluice::transfer

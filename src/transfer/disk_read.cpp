@@ -72,10 +72,10 @@ std::optional<Outcome> read_from_disk(const FileRange& range, staging::StagingLe
     const MoreBuffers more(*target.session, buffers - 1);
     for (staging::StagingLease* const buffer : more.all()) (*ring).register_buffer(buffer->bytes());
     const ReadPlan plan = plan_disk_read(range, static_cast<unsigned>(1 + more.all().size()));
-    return read_with<PeerGpuSink>(range, *ring, plan, target.to, completion, lease,
+    return read_with<PeerGpuSink>(range, *ring, plan, target.at, completion, lease,
                                   std::span<staging::NeighbourLease>(), more.all(), &past_cache);
   }
-  return read_with<StagedSink<OneRange, GatherKernel>>(range, *ring, plan_disk_read(range), target.to, completion,
+  return read_with<StagedSink<OneRange, GatherKernel>>(range, *ring, plan_disk_read(range), target.at, completion,
                                                        lease, false, &past_cache);
 }
 

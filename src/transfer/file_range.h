@@ -64,8 +64,9 @@ enum class CopyEngine : std::uint8_t {
   engine,     // the copy engine
 };
 
+// Device memory that is read into, or written from.
 struct Target {
-  cuda::DevicePtr to;
+  cuda::DevicePtr at;
   bool is_one_allocation;  // is known to be just now; else it is asked where it matters
   int device = -1;         // ordinal
   // Whether other GPUs may carry a part; null: none may.

@@ -42,7 +42,7 @@ std::optional<Outcome> read_by_links(const FileRange& range, staging::StagingLea
   if (neighbours.count() == 0) return std::nullopt;
   const ReadPlan plan =
       plan_lent_read(range, static_cast<unsigned>(1 + 2 * neighbours.count()), workers::worker_count());
-  OneRange chunks(range, plan, target.to);
+  OneRange chunks(range, plan, target.at);
   if (!by_ring) {
     Pipeline<OneRange, WholeFile, PeerGpuSink> pipeline(chunks, WholeFile(range));
     pipeline.run(plan, 1U, lease, neighbours.all(), std::span<staging::StagingLease* const>());

@@ -6,6 +6,7 @@
 
 #include "gpu/stream_copy.h"
 #include "io/uring.h"
+#include "staging/neighbour.h"
 #include "staging/staging_buffer.h"
 #include "workers/helper_tuner.h"
 
@@ -274,6 +275,13 @@ WritePlan plan_write(const WriteShape& shape) noexcept {
   if (is_crowded(shape)) return writes_in_crowd;
   if (!may_take_turns(shape) || !shape.place_cached) return buffered_alone;
   return shape.length < smallest_for_three ? in_turns : in_turns_of_three;
+}
+
+WritePlan plan_lent_write(const WritePlan& alone) noexcept {
+  constexpr std::uint64_t most = staging::NeighbourLease::largest_piece;
+  WritePlan plan{.first = std::min(alone.first, most), .whole = std::min(alone.whole, most), .helpers = alone.helpers};
+  plan.ahead = static_cast<unsigned>(staging::staging_bytes / plan.whole);
+  return plan;
 }
 
 }  // namespace sluice::transfer

@@ -186,11 +186,15 @@ struct WriteShape {
   unsigned workers;      // that there are
 };
 struct WritePlan {
-  std::uint64_t first;  // chunk
-  std::uint64_t whole;  // of all others
-  unsigned helpers;     // besides the caller
+  std::uint64_t first;           // chunk
+  std::uint64_t whole;           // of all others
+  unsigned helpers;              // besides the caller
+  unsigned ahead = helpers + 2;  // so many chunks are on their way, or written, at a time
 };
 bool may_take_turns(const WriteShape& shape) noexcept;
 WritePlan plan_write(const WriteShape& shape) noexcept;
+// The same by several links at once: chunks that neighbours have room for, and as many on their way as there are
+// places.
+WritePlan plan_lent_write(const WritePlan& alone) noexcept;
 
 }  // namespace sluice::transfer

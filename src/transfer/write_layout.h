@@ -66,8 +66,11 @@ class OneWrite {
   // Copies so far ahead are begun.
   bool is_free(std::uint32_t chunk) const noexcept {
     const std::uint32_t turn = stream_.next.load(std::memory_order_acquire);
-    return turn == no_chunk || chunk < turn + plan_.helpers + 2;
+    return turn == no_chunk || chunk < turn + plan_.ahead;
   }
+
+  // Its place is not read any more.
+  bool has_left(std::uint32_t chunk) const noexcept { return chunk < stream_.next.load(std::memory_order_acquire); }
 
   bool may_write(std::uint32_t /*chunk*/) const noexcept { return true; }
   // By the thread whose turn it is. False: nothing is to be written any more.

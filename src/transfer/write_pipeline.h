@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A write from device memory: the copy engine brings chunks into places of a staging buffer, in the order of their
-// numbers, and tells by StagingWords::copied how many are there; writers take them from there into their files. Each
-// stream is written by one thread at a time, in the order of its chunks: what lies behind an error is not written.
+// A write from device memory: a source (source/device.h, source/peer_gpu.h) brings chunks into places of staging
+// buffers, and tells how many are there, in the order of their numbers; writers take them from there into their files.
+// Each stream is written by one thread at a time, in the order of its chunks: what lies behind an error is not written.
 //
 // Where one stream is written in turns, each writer claims what lies together in the file, and prefetches the place
 // that it goes to until the stream has come there. A file system lets one writer at a time into a file that it buffers,
@@ -27,6 +27,7 @@
 #include "io/file_io.h"
 #include "io/prefetch.h"
 #include "staging/staging_buffer.h"
+#include "transfer/source/device.h"
 #include "transfer/write_layout.h"
 #include "workers/active_count.h"
 #include "workers/slow_disk_gauge.h"
@@ -49,23 +50,23 @@ struct WritePace {
   io::Prefetch next_range = {};                               // what the caller is likely to write next
 };
 
-template <typename Layout>
+template <typename Layout, typename Source = DeviceSource>
 class WritePipeline final : public workers::Job {
   using Holder = WriteStream::Holder;
 
  public:
   explicit WritePipeline(Layout& layout) noexcept : layout_(layout) {}
+  Source& source() noexcept { return source_; }
 
   // With the buffer's context current. success, or what the device has failed of.
   template <typename Tell>
   cuda::Result run(const WritePace& pace, staging::StagingLease& lease, const Tell& tell) noexcept {
     pace_ = &pace;
-    lease_ = &lease;
+    source_.begin(lease);
     issued_ = 0;
     failure_ = cuda::success;
     lost_.store(false, std::memory_order_relaxed);
     claimed_.store(layout_.streams()[0].next.load(std::memory_order_relaxed), std::memory_order_relaxed);
-    std::atomic_ref(lease.words().copied).store(0, std::memory_order_relaxed);
     io::Prefetch next_range = pace.next_range;
     Claim claim;
     // The first chunks are the caller's, which may have prefetched their place already.
@@ -89,8 +90,7 @@ class WritePipeline final : public workers::Job {
       }
     }
     tell();  // what helpers have ended since
-    // After a refusal a copy may still be on its way into the staging buffer.
-    if (copied() < issued_) lease_->device().finish_copies();
+    source_.finish();
     return failure_;
   }
 
@@ -126,11 +126,8 @@ class WritePipeline final : public workers::Job {
   static constexpr std::uint64_t most_at_once_by_the_caller = 256 << 10;
 
   bool is_lost() const noexcept { return lost_.load(std::memory_order_acquire); }
-  std::uint32_t copied() const noexcept { return base::load_acquire(lease_->words().copied); }
-  bool is_ready(std::uint32_t chunk) const noexcept { return chunk != no_chunk && copied() > chunk; }
-  std::span<std::byte> bytes_of(std::uint32_t chunk) const noexcept {
-    return lease_->bytes().subspan(layout_.place(chunk), layout_[chunk].length);
-  }
+  bool is_ready(std::uint32_t chunk) const noexcept { return chunk != no_chunk && source_.ready() > chunk; }
+  std::span<std::byte> bytes_of(std::uint32_t chunk) const noexcept { return source_.bytes(layout_, chunk); }
 
   // Is the chunk of a buffered file, behind `length` bytes of it that begin with `first`?
   bool goes_with(const WriteChunk& first, std::uint64_t length, std::uint32_t chunk) const noexcept {
@@ -261,59 +258,38 @@ class WritePipeline final : public workers::Job {
   // True when there was something to give to the copy engine.
   bool copy_more() noexcept {
     const std::uint32_t before = issued_;
-    while (failure_ == cuda::success) {
+    cuda::Result result = source_.pump(layout_);
+    while (result == cuda::success) {
       const std::uint64_t most = std::max<std::uint64_t>(1, issued_ == 0 ? pace_->first_copy : pace_->copy);
       std::uint32_t end = issued_;
       for (std::uint64_t bytes = 0; end < layout_.chunks() && layout_.is_free(end) && bytes < most; ++end) {
         bytes += layout_[end].length;
       }
       if (end == issued_) break;
-      cuda::Result result = copy_group(end);
-      if (result == cuda::success) result = lease_->device().mark(&lease_->words().copied, issued_);
-      if (result != cuda::success) give_up(result);
+      issued_ = end;
+      result = source_.copy_up_to(end, layout_);
     }
+    if (result != cuda::success) give_up(result);
     return issued_ > before;
-  }
-
-  // Neighbours on both sides in one copy; many copies in one call where the driver has it.
-  cuda::Result copy_group(std::uint32_t end) noexcept {
-    std::array<gpu::CopyBack, 64> copies;
-    cuda::Result result = cuda::success;
-    while (issued_ < end && result == cuda::success) {
-      std::size_t count = 0;
-      for (; issued_ < end; ++issued_) {
-        const std::span<std::byte> to = bytes_of(issued_);
-        const cuda::DevicePtr from = layout_[issued_].from;
-        if (count > 0 && copies[count - 1].from + copies[count - 1].size == from &&
-            copies[count - 1].to + copies[count - 1].size == to.data()) {
-          copies[count - 1].size += to.size();
-          continue;
-        }
-        if (count == copies.size()) break;
-        copies[count++] = {to.data(), from, to.size()};
-      }
-      result = lease_->device().copy_from_device(std::span(copies).first(count));
-    }
-    return result;
   }
 
   void look_after_device(base::SpinBackoff& backoff) noexcept {
     backoff.wait(pace_->past_cache != nullptr ? pace_->past_cache->waits() : base::WaitMode::spin);
-    if (!backoff.long_since() || copied() >= issued_) return;
-    if (const cuda::Result result = lease_->device().health(); result != cuda::success) give_up(result);
+    if (!backoff.long_since() || source_.ready() >= issued_) return;
+    if (const cuda::Result result = source_.health(); result != cuda::success) give_up(result);
   }
 
   // What has not come by now does not come any more.
   void give_up(cuda::Result result) noexcept {
     failure_ = result;
     lost_.store(true, std::memory_order_release);
-    lease_->give_up();
+    source_.give_up();
   }
 
   Layout& layout_;
   const WritePace* pace_ = nullptr;
-  staging::StagingLease* lease_ = nullptr;
-  std::uint32_t issued_ = 0;  // chunks before it are on their way to the staging buffer, or there
+  Source source_;
+  std::uint32_t issued_ = 0;  // chunks before it are on their way to their places, or there
   cuda::Result failure_ = cuda::success;
   std::atomic<bool> lost_{false};  // nobody writes any more
   alignas(base::line_bytes) std::atomic<std::uint32_t> claimed_{

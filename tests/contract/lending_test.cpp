@@ -3,12 +3,14 @@
 // neighbour cannot do is nobody's error. The runs of these tests say by SLUICE_LINKS which GPUs may lend.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -68,10 +70,64 @@ class Lending : public DeviceTest {
     return ring >= 0;
   }
 
-  static std::uint64_t lent_reads() {
+  static CUfilePerGpuStats_t counts() {
     auto stats = std::make_unique<CUfileStatsLevel3_t>();
     EXPECT_EQ(code(cuFileGetStatsL3(stats.get())), CU_FILE_SUCCESS);
-    return stats->per_gpu_stats[0].n_dr_reads;
+    return stats->per_gpu_stats[0];
+  }
+  static std::uint64_t lent_reads() { return counts().n_dr_reads; }
+  static std::uint64_t lent_writes() { return counts().n_dr_writes; }
+
+  static std::size_t free_bytes(int device) {
+    const ContextScope context(primary_context(device));
+    std::size_t free = 0;
+    std::size_t total = 0;
+    EXPECT_EQ(cuda()->memory_info(&free, &total), 0);
+    return free;
+  }
+
+  // Writes random bytes; those, and all others of the file, are what they should be.
+  static void expect_write(const ScratchFile& file, const Handle& handle, Bytes& model, std::size_t size,
+                           std::size_t at) {
+    const Bytes bytes = random_bytes(size, size + at);
+    const Memory memory(MemoryKind::device, size + kBeside);
+    memory.put(kBeside, bytes);
+    EXPECT_EQ(write_file(handle.get(), memory.address(), size, static_cast<off_t>(at), kBeside), moved(size));
+    if (model.size() < at + size) model.resize(at + size);
+    std::copy(bytes.begin(), bytes.end(), model.begin() + static_cast<std::ptrdiff_t>(at));
+    EXPECT_TRUE(same_bytes(model, file_bytes(file))) << size << " at " << at;
+    EXPECT_TRUE(same_bytes(bytes, memory.get(kBeside, size)));
+  }
+
+  static Bytes file_bytes(const ScratchFile& file) {
+    const Fd fd = file.open(O_RDONLY);
+    Bytes bytes(static_cast<std::size_t>(::lseek(fd.get(), 0, SEEK_END)));
+    std::size_t done = 0;
+    while (done < bytes.size()) {
+      const ssize_t count = ::pread(fd.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+      if (count <= 0) break;
+      done += static_cast<std::size_t>(count);
+    }
+    EXPECT_EQ(done, bytes.size());
+    return bytes;
+  }
+
+  static void expect_writes(int flags) {
+    const ScratchFile file(9 * kMebibyte + 4096);
+    const Fd fd = file.open(O_RDWR | flags);
+    const Handle handle(fd);
+    Bytes model = file.content();
+    const std::uint64_t before = lent_writes();
+    for (const std::size_t at : {std::size_t{0}, std::size_t{1}, std::size_t{4096}, kMebibyte - 1}) {
+      for (const std::size_t size : {kMebibyte, 5 * kMebibyte + 17, 8 * kMebibyte}) {
+        expect_write(file, handle, model, size, at);
+      }
+    }
+    // Nobody says when a neighbour gets to its work.
+    for (int turn = 0; turn < 200 && lends() && lent_writes() == before; ++turn) {
+      expect_write(file, handle, model, 8 * kMebibyte, 0);
+    }
+    EXPECT_EQ(lent_writes() > before, lends());
   }
 
   // Nobody says when a neighbour gets to its work: reads until one has carried something, or for long.
@@ -142,6 +198,86 @@ TEST_F(Lending, ReadsPastTheCacheHaveAllBytesAndNoneBeside) {
     }
   }
   if (rings_are_there()) expect_lent_reads_where_gpus_lend(handle, file.content(), 22 * kMebibyte);
+}
+
+TEST_F(Lending, WritesPutAllBytesIntoTheirPlacesAndNoneBeside) {
+  expect_writes(0);
+}
+
+TEST_F(Lending, WritesPastTheCachePutAllBytesIntoTheirPlacesAndNoneBeside) {
+  expect_writes(O_DIRECT);
+}
+
+TEST_F(Lending, AWriteThatIsRefusedHalfwayTellsHowFarItCame) {
+  const Fd fd(::memfd_create("lending", MFD_ALLOW_SEALING | MFD_CLOEXEC));
+  ASSERT_GE(fd.get(), 0);
+  constexpr std::size_t room = 5 * kMebibyte;
+  ASSERT_EQ(::ftruncate(fd.get(), static_cast<off_t>(room)), 0);
+  ASSERT_EQ(::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_GROW), 0);
+  const Handle handle(fd);
+  const Bytes bytes = random_bytes(16 * kMebibyte, 1);
+  const Memory memory(MemoryKind::device, bytes.size());
+  memory.put(0, bytes);
+  for (int turn = 0; turn < 10; ++turn) {
+    const Transfer written = write_file(handle.get(), memory.address(), memory.size());
+    ASSERT_GT(written.count, 0);
+    ASSERT_LE(written.count, static_cast<ssize_t>(room));
+    Bytes found(static_cast<std::size_t>(written.count));
+    ASSERT_EQ(::pread(fd.get(), found.data(), found.size(), 0), written.count);
+    EXPECT_TRUE(same_bytes(std::span(bytes).first(found.size()), found));
+    // What was under way when it was refused disturbs nothing that follows.
+    EXPECT_EQ(write_file(handle.get(), memory.address(), room), moved(room));
+    EXPECT_EQ(read_file(handle.get(), memory.address(), room), moved(room));
+    EXPECT_TRUE(same_bytes(std::span(bytes).first(room), memory.get(0, room)));
+  }
+}
+
+TEST_F(Lending, ThreadsThatWriteShareTheNeighbours) {
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < 4; ++i) {
+    threads.emplace_back([i] {
+      const ContextScope context(primary_context(0));
+      const ScratchFile file(kMebibyte);
+      const Fd fd = file.open(O_RDWR);
+      const Handle handle(fd);
+      Bytes model = file.content();
+      for (int turn = 0; turn < 3; ++turn) expect_write(file, handle, model, 7 * kMebibyte + i, i * 1000);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// What a neighbour has for its part of the work is given back to it.
+TEST_F(Lending, StagingMemoryOfNeighboursGoesWhenNothingHasPassedItForAWhile) {
+  if (!lends()) GTEST_SKIP() << "no GPU lends its link";
+  const ScratchFile file(8 * kMebibyte);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  expect_a_lent_read(handle, file.content(), 7 * kMebibyte);
+  const std::size_t held = free_bytes(1);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  // Small ones ask for no neighbour.
+  while (free_bytes(1) < held + 4 * kMebibyte && std::chrono::steady_clock::now() < deadline) {
+    expect_read(handle, file.content(), 200 << 10U, 0);
+  }
+  EXPECT_GE(free_bytes(1), held + 4 * kMebibyte);
+  expect_a_lent_read(handle, file.content(), 7 * kMebibyte);
+}
+
+TEST_F(Lending, StagingMemoryOfNeighboursGoesWithTheSession) {
+  if (!lends()) GTEST_SKIP() << "no GPU lends its link";
+  std::size_t held = 0;
+  {
+    const ScratchFile file(8 * kMebibyte);
+    const Fd fd = file.open(O_RDONLY);
+    const Handle handle(fd);
+    expect_a_lent_read(handle, file.content(), 7 * kMebibyte);
+    held = free_bytes(1);
+  }
+  ASSERT_EQ(cuFileUseCount(), 1);
+  ASSERT_EQ(code(cuFileDriverClose()), CU_FILE_SUCCESS);
+  EXPECT_GE(free_bytes(1), held + 4 * kMebibyte);
+  ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
 }
 
 TEST_F(Lending, AReadThatEndsWithItsFileLeavesTheMemoryBehindItAlone) {

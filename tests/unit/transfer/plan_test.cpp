@@ -10,6 +10,7 @@
 #include <chrono>
 #include <vector>
 
+#include "staging/neighbour.h"
 #include "staging/staging_buffer.h"
 
 namespace sluice::transfer {
@@ -375,6 +376,18 @@ TEST(WritePlan, AsksForThePlaceOnlyWhereTurnsArePossible) {
   EXPECT_TRUE(may_take_turns(shape));
   shape.workers_suffice = false;
   EXPECT_FALSE(may_take_turns(shape));
+}
+
+TEST(WritePlan, OfSeveralLinksHasChunksThatNeighboursTakeAndFillsAllPlaces) {
+  WriteShape shape = lone_write(64 * megabyte);
+  for (const bool cached : {true, false}) {
+    shape.place_cached = cached;
+    const WritePlan plan = plan_lent_write(plan_write(shape));
+    EXPECT_LE(plan.first, plan.whole);
+    EXPECT_LE(plan.whole, staging::NeighbourLease::largest_piece);
+    EXPECT_EQ(plan.ahead * plan.whole, staging::staging_bytes);
+    EXPECT_EQ(plan.helpers, plan_write(shape).helpers);
+  }
 }
 
 TEST(WritePlan, BeginsSoonWhereItIsAlone) {
