@@ -57,8 +57,11 @@ CUfileError_t cuFileBatchIOGetStatus(CUfileBatchHandle_t batch_idp, unsigned min
 }
 
 CUfileError_t cuFileBatchIOCancel(CUfileBatchHandle_t batch_idp) {
-  return counted(Operation::batch_cancel,
-                 guarded("cuFileBatchIOCancel", [&] { sluice::batch::cancel_batch(Process::instance(), batch_idp); }));
+  bool was_busy = false;
+  const CUfileError_t answer =
+      guarded("cuFileBatchIOCancel", [&] { was_busy = sluice::batch::cancel_batch(Process::instance(), batch_idp); });
+  // Where there is nothing to cancel, NVIDIA's library counts nothing.
+  return was_busy ? counted(Operation::batch_cancel, answer) : answer;
 }
 
 void cuFileBatchIODestroy(CUfileBatchHandle_t batch_idp) {

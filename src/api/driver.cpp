@@ -118,7 +118,7 @@ CUfileError_t cuFileGetVersion(int* version) {
 CUfileError_t cuFileDriverGetProperties(CUfileDrvProps_t* props) {
   return guarded("cuFileDriverGetProperties", [&] {
     require(props);
-    const auto config = Process::instance().store().current();
+    const auto config = Process::instance().store().asked_for();
     *props = {};
     props->nvfs.dstatusflags = listed_by_nvfs();
     if (has_proven_pair()) props->nvfs.dstatusflags |= 1u << CU_FILE_NVME_P2P_SUPPORTED;

@@ -270,16 +270,18 @@ bool Batch::run_group(GroupClass group_class) noexcept {
   return true;
 }
 
-void Batch::cancel_waiting(bool and_end) noexcept {
+bool Batch::cancel_waiting(bool and_end) noexcept {
   std::array<std::uint16_t, most_in_a_batch> slots;
   std::array<Ending, most_in_a_batch> endings;
   std::size_t count = 0;
   bool first = true;
+  bool was_busy = false;
   do {
     count = 0;
     {
       const std::lock_guard lock(mutex_);
       if (and_end) ending_ = true;
+      was_busy = was_busy || outstanding_ > 0;
       if (std::exchange(first, false) && !and_end) {
         ++cancels_;
         if (tells_ == Events::of_what_ended_by_itself) drop_events();
@@ -301,6 +303,7 @@ void Batch::cancel_waiting(bool and_end) noexcept {
     }
     finish(std::span(slots).first(count), std::span(endings).first(count));
   } while (count == slots.size());
+  return was_busy;
 }
 
 // With the mutex held: also what had ended before is told no more.
@@ -310,8 +313,8 @@ void Batch::drop_events() noexcept {
   event_count_ = 0;
 }
 
-void Batch::cancel() noexcept {
-  cancel_waiting(false);
+bool Batch::cancel() noexcept {
+  return cancel_waiting(false);
 }
 
 unsigned Batch::cancelled_count() noexcept {

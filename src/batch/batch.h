@@ -79,8 +79,8 @@ class Batch {
   bool has_waiting() const noexcept { return waiting() > 0; }
 
   // Entries that nobody has begun end here. None that is outstanding has an event any more, not even where it has ended
-  // before; what was begun goes on to its end, and keeps its room until then.
-  void cancel() noexcept;
+  // before; what was begun goes on to its end, and keeps its room until then. False: none is outstanding.
+  bool cancel() noexcept;
   // So many entries have ended without an event since they were cancelled.
   unsigned cancelled_count() noexcept;
   // The same, and there are no submissions any more. What was begun may still wait for somebody to go on with it.
@@ -115,7 +115,7 @@ class Batch {
   void count_waiting() noexcept;            // with the mutex held
   // Entries are through, with their events. Their pins go first: the receiver of the event may deregister.
   void finish(std::span<const std::uint16_t> slots, std::span<const Ending> endings) noexcept;
-  void cancel_waiting(bool and_end) noexcept;
+  bool cancel_waiting(bool and_end) noexcept;
   void drop_events() noexcept;
   bool take_events(std::size_t least, std::span<CUfileIOEvents_t> into, Waited& waited) noexcept;
   bool sleep(const Waited& waited, const std::optional<timespec>& deadline) noexcept;

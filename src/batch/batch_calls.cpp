@@ -158,9 +158,10 @@ std::size_t collect_batch(process::Process& process, void* handle, std::size_t l
   return written;
 }
 
-void cancel_batch(process::Process& process, void* handle) {
+bool cancel_batch(process::Process& process, void* handle) {
   const process::PinScope pins;
-  if (const auto batch = process.batches().pin(handle)) batch->cancel();
+  const auto batch = process.batches().pin(handle);
+  return batch && batch->cancel();
 }
 
 std::optional<unsigned> cancelled_in_batch(process::Process& process, void* handle) {

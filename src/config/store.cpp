@@ -71,6 +71,14 @@ std::shared_ptr<const Config> Store::current() {
   return std::make_shared<const Config>(make_config(sources_, changes));
 }
 
+std::shared_ptr<const Config> Store::asked_for() {
+  {
+    const std::lock_guard lock(mutex_);
+    was_asked_for_ = true;
+  }
+  return current();
+}
+
 // The version that is reported. Only what a later one knows asks for it.
 int Store::version() const {
   return running_ ? running_->api_version : make_config(sources_, staged_).api_version;
@@ -185,7 +193,7 @@ bool Store::shown(CUFileBoolConfigParameter_t id) {
 std::string Store::shown_log_level() {
   {
     const std::lock_guard lock(mutex_);
-    if (is_fresh() && staged(key_at("logging.level")) == nullptr) return {};
+    if (is_fresh() && !was_asked_for_ && staged(key_at("logging.level")) == nullptr) return {};
   }
   return current()->log_level;
 }

@@ -28,6 +28,8 @@ class Store {
 
   // What runs, or what would if the driver opened now.
   std::shared_ptr<const Config> current();
+  // The same, for the properties: once they were asked for, the level of the log is known, as with NVIDIA's library.
+  std::shared_ptr<const Config> asked_for();
 
   // cuFileSetParameter*: before open only (CU_FILE_DRIVER_ALREADY_OPEN afterwards). An unknown id throws
   // CU_FILE_INVALID_VALUE. Values are looked at by the next open: what cannot be used is told then, and does not hold.
@@ -68,6 +70,7 @@ class Store {
   std::shared_ptr<const Config> running_;  // null while the driver is closed
   std::vector<Change> staged_;             // in the order of the calls: the last one wins
   bool has_run_ = false;                   // at any time
+  bool was_asked_for_ = false;             // by a call that shows the properties
   std::vector<Change> used_up_;            // what was staged for the present life
   std::set<std::string> told_;             // notes that have been handed out
 };

@@ -23,7 +23,9 @@ constexpr auto relaxed = std::memory_order_relaxed;
 constinit std::mutex statistics_control;
 constinit std::atomic<int> current_level{0};
 constinit std::atomic<bool> stopped{false};  // nothing counts until the next start, or until a level is set
+int level_set = 0;                           // by the program, in whichever life of the driver
 bool started = false;                        // since the last stop
+bool reset_since = false;                    // since the last start
 bool started_before = false;                 // in this process or the one that it was forked from
 bool counted_before = false;                 // the same
 
@@ -125,6 +127,14 @@ void count_on_device(sluice_stats_device_direction& part, const Transfer& transf
   if (!transfer.aligned) add(part.unaligned, 1);
 }
 
+// With the lock held.
+void take_level(int level) noexcept {
+  current_level.store(level, relaxed);
+  counted_before = counted_before || level > 0;
+  set(head().level, static_cast<std::uint64_t>(level));
+  follow_clock();
+}
+
 }  // namespace
 
 int statistics_level() noexcept {
@@ -140,11 +150,19 @@ int shown_statistics_level() noexcept {
 void set_statistics_level(int level) noexcept {
   const std::lock_guard lock(statistics_control);
   if (stopped.load(relaxed)) clear_counters();
-  current_level.store(level, relaxed);
+  level_set = level;
   stopped.store(false, relaxed);
-  counted_before = counted_before || level > 0;
-  set(head().level, static_cast<std::uint64_t>(level));
-  follow_clock();
+  take_level(level);
+}
+
+void open_statistics(int configured_level) noexcept {
+  {
+    const std::lock_guard lock(statistics_control);
+    clear_counters();
+    if (configured_level > 0) stopped.store(false, relaxed);
+    take_level(configured_level > 0 ? configured_level : level_set);
+  }
+  if (configured_level > 0) start_statistics();
 }
 
 void start_statistics() noexcept {
@@ -152,13 +170,14 @@ void start_statistics() noexcept {
   show_statistics_region();
   if (!started && !stopped.load(relaxed)) clear_counters();
   started = started_before = true;
+  reset_since = false;
   stopped.store(false, relaxed);
   follow_clock();
 }
 
 bool statistics_are_started() noexcept {
   const std::lock_guard lock(statistics_control);
-  return started;
+  return started && !reset_since;
 }
 
 bool statistics_were_started() noexcept {
@@ -175,6 +194,7 @@ void stop_statistics() noexcept {
 
 void reset_statistics() noexcept {
   const std::lock_guard lock(statistics_control);
+  reset_since = true;
   clear_counters();
 }
 

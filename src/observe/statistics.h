@@ -77,6 +77,9 @@ inline constinit std::atomic<bool> something_counts{false};
 int statistics_level() noexcept;
 int shown_statistics_level() noexcept;
 void set_statistics_level(int level) noexcept;
+// The driver opens: counting begins anew. A level that is configured is started; where none is, the level holds that
+// the program has set in an earlier life.
+void open_statistics(int configured_level) noexcept;
 void start_statistics() noexcept;
 void stop_statistics() noexcept;
 void reset_statistics() noexcept;
@@ -84,7 +87,7 @@ void reset_statistics() noexcept;
 inline bool statistics_running() noexcept {
   return something_counts.load(std::memory_order_relaxed);
 }
-// Since the last stop, whatever the level.
+// Since the last stop or reset, whatever the level.
 bool statistics_are_started() noexcept;
 // At any time in this process or in one that it was forked from.
 bool statistics_were_started() noexcept;

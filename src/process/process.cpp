@@ -185,9 +185,7 @@ void Process::open_locked() {
   }
   session->routes = std::make_unique<topology::RouteTable>(session->config, facts::Root{}, told_here);
   session->attachments = paths::attachments_of_session(session->options);
-  const auto level = static_cast<int>(config.size(CUFILE_PARAM_PROFILE_STATS));
-  observe::set_statistics_level(level);
-  if (level > 0) observe::start_statistics();
+  observe::open_statistics(static_cast<int>(config.size(CUFILE_PARAM_PROFILE_STATS)));
   observe::start_ranges(config.flag(config::key_at("profile.nvtx")));
   observe::start_recorder(config.text(config::key_at("profile.trace")));
   session_ = std::move(session);

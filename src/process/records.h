@@ -54,6 +54,7 @@ struct Buffer {
   facts::BufferFacts facts;  // of the first byte
   bool is_whole = true;      // all of it was there; of a reservation, parts may be mapped later, or never
   paths::Attachments attachments;
+  std::uint64_t said = 0;  // bytes as the program has said; of the host's memory more than there are addresses
 };
 
 using FileTable = SlotTable<File, 0x5c, 16>;

@@ -142,6 +142,7 @@ void Process::register_buffer(const void* base, std::size_t size, int flags) {
   const bool on_device = !facts::is_host(facts.kind);
   // Host memory may be said to be as long as all addresses: nothing is asked of it.
   const std::uint64_t most = std::numeric_limits<std::uint64_t>::max() - address;
+  const std::uint64_t said = size;
   if (!on_device) size = std::min<std::uint64_t>(size, std::max<std::uint64_t>(most, 1));
   std::byte first{};
   if (!on_device && gpu::driver_is_lost() && !transfer::copy_from_caller({&first, 1}, address).ok()) {
@@ -168,7 +169,7 @@ void Process::register_buffer(const void* base, std::size_t size, int flags) {
 
   gpu::settle(facts, address);
   if (on_device) gpu::introduce_device(facts.device);
-  auto buffer = std::make_unique<Buffer>(Buffer{address, size, facts, is_whole, {}});
+  auto buffer = std::make_unique<Buffer>(Buffer{address, size, facts, is_whole, {}, said});
   if (is_whole) buffer->attachments = paths::attachments_of_buffer(address, size, facts, session->options);
   void* stale = nullptr;
   {
@@ -191,14 +192,19 @@ void Process::register_buffer(const void* base, std::size_t size, int flags) {
   });
 }
 
-// A second registration is one whatever its length.
+// A second registration is one whatever its length. So is one of an allocation that another registration reaches into.
 void Process::require_unknown(std::uint64_t address, const facts::BufferFacts& now) {
   const std::lock_guard lock(control_);
   const auto known = ranges_.find(address, address, 1);
-  if (!known || known->base != address) return;
+  if (!known) return;
   const auto buffer = buffers_.pin(known->handle);
-  if (buffer && buffer->facts.kind == now.kind && buffer->facts.id == now.id) {
-    throw Failure(CU_FILE_MEMORY_ALREADY_REGISTERED, "a buffer with this address is registered already");
+  if (!buffer) return;
+  const bool same = known->base == address && buffer->facts.kind == now.kind && buffer->facts.id == now.id;
+  const bool reached = known->base != address && address == now.base && now.context != nullptr &&
+                       buffer->facts.kind == now.kind && buffer->facts.context != nullptr &&
+                       gpu::inspect(known->base).id == buffer->facts.id;
+  if (same || reached) {
+    throw Failure(CU_FILE_MEMORY_ALREADY_REGISTERED, "the memory at this address is registered already");
   }
 }
 

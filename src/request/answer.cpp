@@ -49,6 +49,12 @@ bool is_whole_pages(const Call& call) noexcept {
 
 }  // namespace
 
+bool exceeds_registered(process::Process& process, const Call& call) noexcept {
+  const std::optional<std::uint64_t> registered = registered_size(process, call);
+  const std::uint64_t end = static_cast<std::uint64_t>(call.buffer_offset) + call.size;
+  return registered && (call.size > *registered || end > *registered);
+}
+
 int answer_to(const Call& call, int error) noexcept {
   return has_few_words_for(call.direction, error) ? cannot(process::Process::instance(), call) : error;
 }

@@ -11,6 +11,9 @@
 
 namespace sluice::request {
 
+// By the pointer that was registered, and longer than that, or beyond its end: offset and size are added as words.
+bool exceeds_registered(process::Process& process, const Call& call) noexcept;
+
 // For errno, and for the event of a batch.
 int answer_to(const Call& call, int error) noexcept;
 

@@ -11,8 +11,10 @@
 #include "gpu/settle.h"
 #include "paths/path.h"
 #include "process/in_flight.h"
+#include "request/answer.h"
 #include "request/explain.h"
 #include "request/request.h"
+#include "transfer/host_copy.h"
 
 namespace sluice::request {
 
@@ -172,10 +174,23 @@ std::optional<Outcome> told_of_registration(process::Process& process, const pro
   const process::BufferTable::Pin buffer = process.buffers().pin(range->handle);
   if (!buffer || !same_allocation(buffer->facts, gpu::inspect(base))) return std::nullopt;
   const auto offset = static_cast<std::uint64_t>(call.buffer_offset);
-  if (offset + call.size > buffer->size) return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
-  if (call.size > largest_offset && call.buffer_offset < 0) return Outcome::system_error(EFAULT);
-  if (offset >= buffer->size && !is_only_remembered(*buffer)) return Outcome::refused(CU_FILE_INTERNAL_ERROR);
+  if (offset + call.size > buffer->said) return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
+  if (call.size > largest_offset && call.buffer_offset < 0) {
+    const bool reads_device = call.direction == Direction::read && !facts::is_host(buffer->facts.kind);
+    return reads_device ? Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE) : Outcome::system_error(EFAULT);
+  }
+  if (offset >= buffer->said && !is_only_remembered(*buffer)) return Outcome::refused(CU_FILE_INTERNAL_ERROR);
   return call.size == 0 ? std::optional(Outcome::bytes(0)) : std::nullopt;
+}
+
+// The kernel makes a file longer, up to where a write begins, before it finds that the memory is not there. Memory that
+// a driver knows is.
+bool would_only_lengthen(const Call& call, std::uint64_t address, const facts::BufferFacts& memory,
+                         facts::DescriptorCheck& now) noexcept {
+  if (call.direction != Direction::write || memory.kind != facts::MemoryKind::plain_host) return false;
+  if (!now.finds_the_file() || static_cast<std::uint64_t>(call.file_offset) <= now.size()) return false;
+  std::byte first{};
+  return !transfer::copy_from_caller({&first, 1}, address).ok();
 }
 
 Outcome run_rest(process::Process& process, Item& item, const Call& call, const Options& options, Way& way) noexcept;
@@ -204,6 +219,9 @@ Outcome run_rest(process::Process& process, Item& item, const Call& call, const 
   }
   if (!refusal.ok()) return refusal;
   if (call.size == 0) return waited_for && !could_be_read_into(call) ? Outcome::system_error(EFAULT) : refusal;
+  if (call.buffer_offset < 0 && may_reach_back(options) && exceeds_registered(process, call)) {
+    return Outcome::refused(CU_FILE_INVALID_MAPPING_RANGE);
+  }
   std::uint64_t size = call.size;
   const auto offset = static_cast<std::uint64_t>(call.file_offset);
   const std::uint64_t address =
@@ -229,6 +247,7 @@ Outcome run_rest(process::Process& process, Item& item, const Call& call, const 
     if (memory.there == 0) return Outcome::bytes(0);  // from its end on there is nothing to read
     size = memory.there;
   }
+  if (would_only_lengthen(call, address, memory.facts, now)) return Outcome::system_error(EFAULT);
   if (memory.goes_on) return run_in_pieces(process, item, call, memory.there, options, way);
   if (options.device == nullptr) gpu::settle(memory.facts, address);
   if (memory.facts.kind != facts::MemoryKind::plain_host) watch_exit_behind_the_driver();

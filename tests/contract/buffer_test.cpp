@@ -308,6 +308,19 @@ TEST_F(Buffer, MappedFromTwoPhysicalPiecesWorks) {
   EXPECT_EQ(deregister_buffer(memory.address()), CU_FILE_SUCCESS);
 }
 
+TEST_F(Buffer, MappedFromTwoPhysicalPiecesIsReadToItsEnd) {
+  if (!MappedMemory::available()) GTEST_SKIP() << "no cuMemCreate here";
+  constexpr std::size_t piece = 2 * kSize;
+  const MappedMemory memory(2, piece);
+  const Handle handle(fd_);
+  ASSERT_EQ(register_buffer(memory.at(piece - 65536), 131072), CU_FILE_SUCCESS);
+  for (const std::size_t size : {std::size_t{65536}, std::size_t{66030}, std::size_t{68058}}) {
+    EXPECT_EQ(read_file(handle.get(), memory.at(piece - 65536), size, 1, 8192), moved(size));
+    EXPECT_TRUE(same_bytes({file_.content().data() + 1, size}, memory.get(piece - 65536 + 8192, size)));
+  }
+  EXPECT_EQ(deregister_buffer(memory.at(piece - 65536)), CU_FILE_SUCCESS);
+}
+
 TEST_F(Buffer, MayBeRegisteredBeforeAllOfItIsMapped) {
   if (!MappedMemory::available()) GTEST_SKIP() << "no cuMemCreate here";
   constexpr std::size_t piece = 2 * kSize;
@@ -361,6 +374,44 @@ TEST_F(Buffer, KeepsItsRegistrationWhenItsNeighbourIsDeregistered) {
   ASSERT_EQ(register_buffer(memory.low->address(), Neighbours::size + 1), CU_FILE_SUCCESS);
   EXPECT_EQ(deregister_buffer(memory.high->address()), CU_FILE_MEMORY_NOT_REGISTERED);
   EXPECT_EQ(deregister_buffer(memory.low->address()), CU_FILE_SUCCESS);
+}
+
+TEST_F(Buffer, WorksByItsOwnPointerWhereItsNeighbourReachesIntoIt) {
+  if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
+  const Neighbours memory;
+  if (memory.low == nullptr)
+    GTEST_SKIP()
+        << "no two of the allocations lie beside each other with this driver, and only such can share a registration";
+  const Handle handle(fd_);
+  const Registration registration(memory.low->address(), Neighbours::size + 1);
+  EXPECT_EQ(read_file(handle.get(), memory.high->address(), Neighbours::size, 3), moved(Neighbours::size));
+  EXPECT_TRUE(same_bytes({file_.content().data() + 3, Neighbours::size}, memory.high->get()));
+  EXPECT_EQ(write_file(handle.get(), memory.high->address(), 4096, 9, 5), moved(4096));
+  EXPECT_TRUE(same_bytes(memory.high->get(5, 4096), plain_read(fd_.get(), 9, 4096)));
+}
+
+TEST_F(Buffer, ReachesIntoNoByteThatItsNeighbourHasRegistered) {
+  if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
+  const Neighbours memory;
+  if (memory.low == nullptr)
+    GTEST_SKIP()
+        << "no two of the allocations lie beside each other with this driver, and only such can share a registration";
+  const Registration registration(memory.high->at(4095), 1);
+  EXPECT_EQ(register_buffer(memory.low->address(), Neighbours::size + 4096), CU_FILE_MEMORY_ALREADY_REGISTERED);
+  EXPECT_EQ(register_buffer(memory.low->address(), Neighbours::size + 4095), CU_FILE_SUCCESS);
+  EXPECT_EQ(deregister_buffer(memory.low->address()), CU_FILE_SUCCESS);
+}
+
+TEST_F(Buffer, IsRegisteredWhereItsNeighbourReachesIntoItHoweverLongItIsSaidToBe) {
+  if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
+  const Neighbours memory;
+  if (memory.low == nullptr)
+    GTEST_SKIP()
+        << "no two of the allocations lie beside each other with this driver, and only such can share a registration";
+  constexpr std::size_t far = std::size_t{1} << 40;
+  EXPECT_EQ(register_buffer(memory.high->address(), far), CU_FILE_CUDA_POINTER_RANGE_ERROR);
+  const Registration registration(memory.low->address(), Neighbours::size + 1);
+  EXPECT_EQ(register_buffer(memory.high->address(), far), CU_FILE_MEMORY_ALREADY_REGISTERED);
 }
 
 // A registration may go on into the next allocation, unless that is registered.
@@ -428,6 +479,20 @@ TEST_F(Buffer, OfAReservationWorksInBatchesAndStreams) {
   EXPECT_EQ(count_moved, static_cast<ssize_t>(kSize));
   EXPECT_TRUE(same_bytes({file_.content().data() + 77, kSize}, memory.get(piece - kSize / 2, kSize)));
   EXPECT_EQ(deregister_buffer(memory.address()), CU_FILE_SUCCESS);
+}
+
+// An offset before it lies within that length, by words.
+TEST_F(Buffer, OfHostMemoryAsLongAsAllAddressesHasNothingBeforeItself) {
+  constexpr std::size_t far = std::size_t{1} << 31;
+  void* const all = mmap(nullptr, far + 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(all, MAP_FAILED);
+  char* const last = static_cast<char*>(all) + far;
+  ASSERT_EQ(mprotect(last, 4096, PROT_READ | PROT_WRITE), 0);
+  const Handle handle(fd_);
+  ASSERT_EQ(register_buffer(last, SIZE_MAX), CU_FILE_SUCCESS);
+  EXPECT_EQ(write_file(handle.get(), last, 512, 1, -static_cast<off_t>(far)), failed(EIO));
+  EXPECT_EQ(deregister_buffer(last), CU_FILE_SUCCESS);
+  munmap(all, far + 4096);
 }
 
 TEST_F(Buffer, OfHostMemoryMayBeSaidToBeAsLongAsAllAddresses) {

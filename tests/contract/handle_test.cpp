@@ -251,6 +251,22 @@ TEST_F(FileHandle, DeregisteringWhatIsNoneIsIgnored) {
   EXPECT_EQ(attempt(fd.get()), CU_FILE_SUCCESS);
 }
 
+TEST_F(FileHandle, GivenBackTwiceTakesNoOtherWithIt) {
+  const ScratchFile file(4096);
+  const Memory memory(usual_memory(), 4096);
+  for (int i = 0; i < 20; ++i) {
+    const Fd fd = file.open(O_RDWR);
+    CUfileHandle_t old = nullptr;
+    ASSERT_EQ(register_fd(fd.get(), &old), CU_FILE_SUCCESS);
+    cuFileHandleDeregister(old);
+    const Handle handle(fd);
+    const long before = cuFileUseCount();
+    cuFileHandleDeregister(old);
+    EXPECT_EQ(read_file(handle.get(), memory.address(), 4096), moved(4096));
+    EXPECT_EQ(cuFileUseCount(), before);
+  }
+}
+
 TEST_F(FileHandle, IsNeverTakenForAnOlderOne) {
   const ScratchFile file(4096);
   const Fd fd = file.open(O_RDWR);

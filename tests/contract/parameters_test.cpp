@@ -119,6 +119,16 @@ TEST_F(ParametersAtFirst, HaveTheValuesThatNobodyHasRead) {
   EXPECT_EQ(cuFileUseCount(), 0);
 }
 
+TEST_F(ParametersAtFirst, TellTheLevelOfTheLogOnceThePropertiesWereAskedFor) {
+  if (done_) return;
+  CUfileDrvProps_t properties{};
+  ASSERT_EQ(code(cuFileDriverGetProperties(&properties)), CU_FILE_SUCCESS);
+  std::array<char, 16> text{'x'};
+  EXPECT_EQ(code(cuFileGetParameterString(CUFILE_PARAM_LOGGING_LEVEL, text.data(), 16)), CU_FILE_SUCCESS);
+  EXPECT_STREQ(text.data(), "ERROR");
+  EXPECT_EQ(cuFileUseCount(), 0);
+}
+
 TEST_F(ParametersAtFirst, CanBeSetToAnythingAndBack) {
   if (done_) return;
   for (const SizeParameter& size : kSizeParameters) {

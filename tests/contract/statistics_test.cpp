@@ -183,6 +183,48 @@ TEST_F(Statistics, FillSixteenBinsAndTheDevicesThereAre) {
   EXPECT_EQ(stats->per_gpu_stats[devices].reg_bytes, untouched);
 }
 
+TEST_F(Statistics, KeepTheLevelOverACloseAndCountAnew) {
+  ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+  ASSERT_EQ(code(cuFileSetStatsLevel(3)), CU_FILE_SUCCESS);
+  const Fd fd = file_.open(O_RDWR);
+  for (int i = 0; i < 2; ++i) {
+    {
+      const Handle handle(fd);  // opens the driver where it is closed
+      EXPECT_EQ(totals().hdl_register_ops.ok, 1U);
+    }
+    ASSERT_EQ(code(cuFileDriverClose_v2()), CU_FILE_SUCCESS);
+  }
+}
+
+TEST_F(Statistics, CountNoCancelOfABatchWithNothingUnderWay) {
+  start(1);
+  CUfileBatchHandle_t batch = nullptr;
+  ASSERT_EQ(code(cuFileBatchIOSetUp(&batch, 2)), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileBatchIOCancel(batch)), CU_FILE_SUCCESS);
+  EXPECT_EQ(totals().batch_cancel_ops.ok, 0U);
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  const Memory memory(usual_memory(), 4096);
+  CUfileIOParams_t entry{};
+  entry.mode = CUFILE_BATCH;
+  entry.opcode = CUFILE_READ;
+  entry.fh = handle.get();
+  entry.u.batch.devPtr_base = memory.address();
+  entry.u.batch.size = 4096;
+  ASSERT_EQ(code(cuFileBatchIOSubmit(batch, 1, &entry, 0)), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileBatchIOCancel(batch)), CU_FILE_SUCCESS);
+  EXPECT_EQ(totals().batch_cancel_ops.ok, 1U);
+  cuFileBatchIODestroy(batch);
+}
+
+TEST_F(Statistics, MayBeStartedAtLevel0OnlyWhereTheyAreStartedAndWereNotReset) {
+  start(2);
+  ASSERT_EQ(code(cuFileSetStatsLevel(0)), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileStatsStart()), CU_FILE_SUCCESS);
+  ASSERT_EQ(code(cuFileStatsReset()), CU_FILE_SUCCESS);
+  EXPECT_EQ(code(cuFileStatsStart()), CU_FILE_INTERNAL_ERROR);
+}
+
 TEST_F(Statistics, MayBeStartedStoppedAndResetTwice) {
   start(1);
   EXPECT_EQ(code(cuFileStatsStart()), CU_FILE_SUCCESS);

@@ -552,6 +552,44 @@ TEST_F(Streams, TellOfMemoryThatACallMayNotTouchThroughTheCount) {
   EXPECT_TRUE(same_bytes(file_.content(), content_of(file_.path())));
 }
 
+// Also where the memory before the pointer is there, or the file has nothing.
+TEST_F(Streams, TellOfAnOffsetBeforeARegisteredPointerByWhatWasRegistered) {
+  const Stream stream;
+  const Memory memory(MemoryKind::device, kRoom);
+  memory.fill(6);
+  const Registration registration(memory.at(4096), 500);
+  const auto told = [&](std::size_t size, off_t file_offset, off_t offset) {
+    set(size, file_offset, 0);
+    arguments_->buffer_offset = offset;
+    EXPECT_EQ(code(cuFileReadAsync(handle_, memory.at(4096), &arguments_->size, &arguments_->file_offset,
+                                   &arguments_->buffer_offset, &arguments_->moved, stream.get())),
+              CU_FILE_SUCCESS);
+    stream.synchronize();
+    return arguments_->moved;
+  };
+  const auto behind = static_cast<off_t>(file_.content().size());
+  for (const off_t file_offset : {off_t{0}, behind}) {
+    EXPECT_EQ(told(513, file_offset, -4096), -CU_FILE_INVALID_MAPPING_SIZE) << "all of it before the pointer";
+    EXPECT_EQ(told(1000, file_offset, -512), -CU_FILE_INVALID_MAPPING_RANGE) << "longer, and ends within";
+  }
+  EXPECT_TRUE(all_bytes(6, memory.get()));
+}
+
+TEST_F(Streams, WriteNothingBehindTheEndOfTheFileFromMemoryThatIsNotThere) {
+  const Stream stream;
+  void* const nowhere = reinterpret_cast<void*>(std::uintptr_t{4096});
+  for (const off_t buffer_offset : {off_t{0}, off_t{1}}) {
+    set(4096, static_cast<off_t>(file_.content().size()) + 4097, 0);
+    arguments_->buffer_offset = buffer_offset;
+    ASSERT_EQ(code(cuFileWriteAsync(handle_, nowhere, &arguments_->size, &arguments_->file_offset,
+                                    &arguments_->buffer_offset, &arguments_->moved, stream.get())),
+              CU_FILE_SUCCESS);
+    stream.synchronize();
+    EXPECT_LT(arguments_->moved, 0);
+  }
+  EXPECT_TRUE(same_bytes(file_.content(), content_of(file_.path())));
+}
+
 TEST_F(Streams, TellOfMemoryThatIsNotThereThroughTheCount) {
   const Stream stream;
   const Memory memory(MemoryKind::device, kRoom);

@@ -204,6 +204,11 @@ TEST_F(TransferErrors, AnOffsetBeforeARegisteredPointerIsOneFarBehindItUnlessThe
   EXPECT_EQ(write_file(read_only.get(), memory.address(), 4097, 0, -512), failed(CU_FILE_INTERNAL_ERROR));
   EXPECT_EQ(write_file(handle.get(), memory.address(), 0, 0, 4096), failed(CU_FILE_INTERNAL_ERROR));
   EXPECT_EQ(read_file(handle.get(), memory.address(), 0, 0, 4097), failed(CU_FILE_INVALID_MAPPING_RANGE));
+  const std::size_t half_of_all = std::size_t{1} << 63U;
+  const bool on_device = usual_memory() == MemoryKind::device;
+  EXPECT_EQ(read_file(handle.get(), memory.address(), half_of_all, off_t{1} << 62U, INT64_MIN),
+            failed(on_device ? static_cast<int>(CU_FILE_INVALID_MAPPING_RANGE) : EPERM));
+  EXPECT_EQ(write_file(handle.get(), memory.address(), half_of_all, 4096, INT64_MIN), failed(EIO));
   EXPECT_TRUE(same_bytes(file_.content(), content_of(file_.path())));
 }
 
@@ -237,7 +242,8 @@ TEST_F(TransferErrors, AWriteThatFailsLeavesTheFileAsItWas) {
   for (const int flag : {0, O_DIRECT}) {
     const Fd fd = file_.open(O_RDWR | flag);
     const Handle handle(fd);
-    for (const off_t offset : {0, 4095}) {
+    const off_t behind = static_cast<off_t>(file_.content().size()) + 4097;  // some kernels make it longer
+    for (const off_t offset : {off_t{0}, off_t{4095}, behind}) {
       EXPECT_EQ(write_file(handle.get(), nowhere, 8192, offset).count, -1);
       EXPECT_EQ(write_file(handle.get(), nowhere, 511, offset).count, -1);
       EXPECT_EQ(write_file(handle.get(), memory.address(), 511, offset, -(off_t{1} << 40)).count, -1);
