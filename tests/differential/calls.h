@@ -22,6 +22,8 @@ struct Calls {
   static std::multiset<const void*>& memory(Session& session) { return session.memory_; }
   static std::vector<std::unique_ptr<AsyncCall>>& pending(Session& session) { return session.pending_; }
   static std::vector<std::unique_ptr<AsyncCall>>& passed(Session& session) { return session.passed_; }
+  static void starts_statistics(Session& session) { session.has_started_statistics_ = true; }
+  static bool has_started_statistics(const Session& session) { return session.has_started_statistics_; }
   static void synchronise(Session& session) { session.synchronise(); }
   static File* file_of(Session& session, const std::string& word) {
     const FileHandle* const found = session.slot(word);

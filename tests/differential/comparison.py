@@ -10,6 +10,11 @@ KNOWN = pathlib.Path(__file__).resolve().parent / "known.txt"
 SOFT = KNOWN.with_name("known_soft.txt")
 CALL = re.compile(r"^(\d+) (\S+)(.*)$")
 ENDS = re.compile(r"(?:^|\s)(signal \d+|hang|gone|exit)$", re.MULTILINE)
+# What a library may never answer, whatever the other one does: the player knows better (expectation.h), or bytes beside
+# a good transfer are others.
+FAULT = re.compile(r" wrong'*=| beyond'*=changed")
+# What a line tells of a transfer is compared in this order: what was answered, what is wrong with it, the bytes.
+ORDER = {"wrong": 1, "same": 1, "in": 2, "got": 2, "beyond": 3, "file": 3}
 
 
 class Difference:
@@ -81,6 +86,11 @@ def size_class(number):
     return "aligned" if number % 4096 == 0 else "unaligned"
 
 
+def offset_class(number):
+    """Of an offset in a file: also of a huge one the alignment decides."""
+    return f"{size_class(number)}{' unaligned' if 2**31 - 1 <= number < 2**63 and number % 4096 else ''}"
+
+
 def value_class(part, value, name):
     """A value as far as it makes a class: digests and counts are all alike, codes are not."""
     part = part.rstrip("'")
@@ -90,12 +100,64 @@ def value_class(part, value, name):
         return value if value == "uncertain" else "other bytes"
     if part in ("ret", "bytes") and re.fullmatch(r"\d+", value):
         return "0" if value == "0" else "a count"
-    if part == "events":
+    if part == "events" and value != "uncertain":
         return ",".join(sorted({f"{status}:{'0' if ret == '0' else ret if ret.startswith('-') else 'n'}"
                                 for _, status, ret in (event.split(":") for event in value.split(",") if event)}))
     if name.startswith(("memory", "file")):
         return "uncertain" if value == "uncertain" else "other bytes"
     return value
+
+
+# Small allocations of a device lie behind each other, as they were made.
+DEVICE = {}
+for _name in ("d0", "d1", "d2", "d3"):
+    DEVICE[_name] = sum(BUFFERS[one] for one in DEVICE)
+
+
+def address_of(word):
+    """An address among the small allocations of a device, or None."""
+    name, _, offset = word.partition("+")
+    return DEVICE[name] + int(offset or 0) if name in DEVICE else None
+
+
+class Past:
+    """What earlier calls of a script have done that later ones still show."""
+
+    def __init__(self, situation):
+        self.situation = situation
+        self.stale_transfer = self.given_back_twice = self.asked = self.set_closed = self.started = False
+        self.level = 0
+        self.rooms = set()  # batches of which nobody knows how many entries have been told
+        self.under_way = set()
+
+    def add(self, words, parts, good):
+        name, stale, failed = words[0], self.situation.stale, "err" in parts and not good
+        if name in ("Read", "Write", "ReadAsync", "WriteAsync"):
+            self.stale_transfer = self.stale_transfer or words[1] in stale
+        elif name == "HandleDeregister":
+            self.given_back_twice = self.given_back_twice or words[1] in stale
+        elif name in ("Properties", "SetPollMode", "SetMaxDirect", "SetMaxCache", "SetMaxPinned"):
+            self.asked = True
+        elif name in ("SetSize", "SetBool", "SetText"):
+            self.set_closed = self.set_closed or (self.asked and good and not self.situation.open)
+        elif name == "SetLevel" and good:
+            self.level = int(words[1])
+        elif name in ("StatsStart", "StatsStop") and good:
+            self.started = name == "StatsStart"
+        elif name == "BatchSubmit" and good:
+            self.under_way.add(words[1])
+        elif name == "BatchStatus" and words[1] in self.under_way and (failed or parts.get("nr") == "uncertain"):
+            self.rooms.add(words[1])
+
+    def said(self, name, words):
+        said = ["after a stale transfer"] if self.stale_transfer else []
+        said += ["after a handle was given back twice"] if self.given_back_twice else []
+        said += ["properties asked for"] if self.asked and name in ("SetSize", "SetBool", "SetText") else []
+        said += ["set while closed"] if self.set_closed and name.startswith("Get") else []
+        if name.startswith("Stats") or name == "GetLevel":
+            said += [f"level {self.level}"] + (["started"] if self.started else [])
+        uncertain = words[1] in self.rooms if name == "BatchSubmit" else name == "Stats" and self.rooms
+        return said + (["room uncertain"] if uncertain else [])
 
 
 class Situation:
@@ -107,9 +169,11 @@ class Situation:
         self.open = mode == "open"
         self.failed = number > 0 and any("ret=-1" in line for line in lines[number - 1:number])
         self.words = calls[number - 1].split() if number else ["Sync"]
+        self.first, self.past = number == 1, Past(self)
         for call, line in zip(calls[:number - 1] if number else calls, lines):
             words, (_, parts) = call.split(), parts_of(line)
             good = parts.get("err", "").startswith("0/")
+            self.past.add(words, parts, good)
             if words[0] == "HandleRegister" and good and words[1] not in self.files:
                 self.files[words[1]] = words[2]
             elif words[0] == "HandleDeregister" and words[1] in self.files:
@@ -153,7 +217,7 @@ class Situation:
         opcode, mode, handle, place, size, offset, shift, _ = entry.split(",")
         return (f"op {opcode} mode {mode} {self.of_handle(handle)} {self.of_memory(place)}"
                 f"{self.of_range(place, int(size), int(shift))} "
-                f"{size_class(int(size))} {size_class(int(offset))} {size_class(int(shift))}")
+                f"{size_class(int(size))} {offset_class(int(offset))} {size_class(int(shift))}{self.reached(place)}")
 
     def of_memory(self, word):
         return f"{'registered ' if word in self.memory else ''}{word}"
@@ -168,10 +232,32 @@ class Situation:
             said += ", past the memory"
         return said + (", before the memory" if shift + int(offset or 0) < 0 else "")
 
+    def reached(self, word):
+        """Does a registration of another allocation hold the memory at this address?"""
+        at = address_of(word)
+        hold = at is not None and any(low <= at < high and name.partition("+")[0] != word.partition("+")[0]
+                                      for name, low, high in self.registrations())
+        return ", reached into" if hold else ""
+
+    def registrations(self):
+        """Those of a device's memory as (name, begin, end)."""
+        return [(name, address_of(name), address_of(name) + size) for name, size in self.memory.items()
+                if address_of(name) is not None]
+
+    def of_registration(self, word, size):
+        """Where memory is registered that has something to do with what is registered."""
+        said = self.of_range(word, size, 0).replace(", past the registration", "")
+        at = address_of(word)
+        allocation = word.partition("+")[0]  # of one allocation any ranges may be registered
+        meets = word in self.memory or (at is not None and any(
+            low < at + size and at < high and name.partition("+")[0] != allocation
+            for name, low, high in self.registrations()))
+        return said + (", of registered memory" if meets else "")
+
     def of_transfer(self, words):
         size, offset, shift = (int(word) for word in words[3:6])
         return (f"{self.of_handle(words[1])}, {self.of_memory(words[2])}{self.of_range(words[2], size, shift)}, size "
-                f"{size_class(size)}, offset {size_class(offset)}, buffer offset {size_class(shift)}")
+                f"{size_class(size)}, offset {offset_class(offset)}, buffer offset {size_class(shift)}{self.reached(words[2])}")
 
     def __str__(self):
         said = ["open" if self.open else "closed"]
@@ -186,8 +272,13 @@ class Situation:
         elif name in ("HandleRegister", "BufRegister"):
             said += [size_class(int(word)) if name == "BufRegister" and index == 1 else word
                      for index, word in enumerate(words[1:])]
+            if name == "BufRegister":
+                said[-1] += self.of_registration(words[1], int(words[2]))
+            elif words[2] in (held for slot, held in self.files.items() if slot not in self.stale | self.closed):
+                said.append("registered already")
+            said += ["the first call"] if self.first else []
         elif name == "BufDeregister":
-            said.append(self.of_memory(words[1]))
+            said.append(self.of_memory(words[1]) + self.reached(words[1]))
         elif name == "HandleDeregister":
             said.append(self.of_handle(words[1]))
         elif name == "BatchSubmit":
@@ -197,31 +288,46 @@ class Situation:
         else:
             said += words[1:]
             said += self.batches.get(words[1], []) if name == "BatchStatus" else []
-        return ", ".join(said)
+        return ", ".join(said + self.past.said(name, words))
+
+
+def is_fault(part, value, parts, same_files):
+    """Is this part of our answer one that no row excuses? A transfer that fails may have changed a file as it does in the
+    other library."""
+    counts = [count for name, count in parts.items() if name.rstrip("'") in ("ret", "bytes")]
+    went_well = not any(count.startswith("-") for count in counts) and "64:" not in parts.get("events", "")
+    if part.startswith("wrong"):
+        return value is not None and (value != "file" or went_well or not same_files)
+    return part.startswith("beyond") and value == "changed" and went_well
 
 
 def differences(mode, calls, ours, theirs):
-    """Every part of every answer that differs, in order."""
+    """Every part of every answer that differs, in order, and those of ours that are faults."""
     for index in range(max(len(ours), len(theirs))):
-        if ours[index:index + 1] == theirs[index:index + 1] and not ENDS.search(ours[index]):
+        if ours[index:index + 1] == theirs[index:index + 1] and not ENDS.search(ours[index]) and not FAULT.search(ours[index]):
             continue
         our_name, our_parts = parts_of(ours[index]) if index < len(ours) else ("nothing", {})
         their_name, their_parts = parts_of(theirs[index]) if index < len(theirs) else ("nothing", {})
         name = our_name if our_name != "nothing" else their_name
         number = index + 1 if index < len(calls) else 0
+        same_files = all(value == their_parts.get(part) for part, value in our_parts.items() if part.rstrip("'") == "file")
         both = [*our_parts, *(key for key in their_parts if key not in our_parts)]
-        # That memory holds what it held before comes before what it holds.
-        for part in ["ends", *sorted(both, key=lambda key: not key.startswith("same"))]:
+        for part in ["ends", *sorted(both, key=lambda key: ORDER.get(key.rstrip("'"), 0))]:
             if part == "ends" and "ends" not in our_parts and "ends" not in their_parts:
                 continue
             one, other = our_parts.get(part), their_parts.get(part)
+            fault = is_fault(part, one, our_parts, same_files)
+            if part.startswith("wrong") and one == "file" and not fault:
+                continue
+            if "uncertain" in (one, other) and part == "written":
+                continue
             if "uncertain" in (one, other):
                 break  # an accident, and so is what the rest of the line says
-            if one == other and part != "ends":  # that both crash excuses neither
+            if one == other and part != "ends" and not fault:  # that both crash excuses neither
                 continue
             situation = Situation(mode, calls, number, ours)
-            yield Difference(name, str(situation), part, value_class(part, one, name), value_class(part, other, name),
-                             number or len(calls))
+            yield Difference(name, str(situation), part, value_class(part, one, name),
+                             value_class(part, other, name) if not fault else "whatever", number or len(calls))
             if part == "ends":
                 return
         if "ends" in our_parts or "ends" in their_parts:

@@ -82,6 +82,18 @@ void use_count(Session& session, const Words&) {
 
 using NoArguments = Error (*)();
 
+// From a first start on a process has the statistics of devices; nothing takes that back.
+bool statistics_were_started = false;
+
+void stats_start(Session& session, const Words&) {
+  SLUICE_NEEDS(stats_start);
+  const Error error = stats_start();
+  tell(error);
+  if (error.err != CU_FILE_SUCCESS) return;
+  statistics_were_started = true;
+  Calls::starts_statistics(session);
+}
+
 }  // namespace
 
 const Table& driver_calls() {
@@ -105,7 +117,7 @@ const Table& driver_calls() {
 
 const Table& statistics_calls() {
   static const Table table = {
-      {"StatsStart", plain<NoArguments, &Library::stats_start>},
+      {"StatsStart", stats_start},
       {"StatsStop", plain<NoArguments, &Library::stats_stop>},
       {"StatsReset", plain<NoArguments, &Library::stats_reset>},
       {"GetLevel",
@@ -137,7 +149,12 @@ const Table& statistics_calls() {
          tell(error);
          std::size_t written = raw.size();
          while (written > 0 && raw[written - 1] == mark) --written;
-         answers().add(" written=%zu", written);
+         // Where an earlier script has started them, how much there is does not follow from this one.
+         if (words[1] == "3" && written > 0 && statistics_were_started && !Calls::has_started_statistics(session)) {
+           answers().add(" written=uncertain");
+         } else {
+           answers().add(" written=%zu", written);
+         }
          if (error.err != CU_FILE_SUCCESS || written == 0) return;
          CUfileStatsLevel1_t first;
          std::memcpy(&first, raw.data(), sizeof first);

@@ -56,6 +56,13 @@ Batch::Entry entry_of(Session& session, const std::string& text, CUfileIOParams_
   parameters.u.batch.devPtr_offset = number(words[6]);
   parameters.fh = Calls::handle(session, words[2]);
   parameters.cookie = reinterpret_cast<void*>(entry.cookie);
+  entry.move = {entry.place,
+                parameters.u.batch.devPtr_offset,
+                parameters.u.batch.size,
+                parameters.u.batch.file_offset,
+                entry.file,
+                entry.opcode != CUFILE_WRITE,
+                0};
   if (entry.place.buffer != nullptr) {
     const std::ptrdiff_t begin = entry.place.address - entry.place.buffer->address + parameters.u.batch.devPtr_offset;
     if (begin >= 0) entry.range.begin = static_cast<std::size_t>(begin);
@@ -84,7 +91,31 @@ void batch_submit(Session& session, const Words& words) {
   Batch* const batch = Calls::batch(session, words[1]);
   if (batch == nullptr || error.err != CU_FILE_SUCCESS) return;
   batch->outstanding += count;
+  for (const Batch::Entry& entry : entries) {
+    if (entry.opcode == CUFILE_WRITE && entry.file != nullptr) ++entry.file->under_way;
+  }
   batch->entries.insert(batch->entries.end(), entries.begin(), entries.end());
+}
+
+bool overlap(std::uint64_t one, std::uint64_t other, std::size_t size, std::size_t other_size) {
+  return one < other + other_size && other < one + size;
+}
+
+// Two entries of one batch are done in either order.
+bool meet(const std::vector<Batch::Entry>& entries) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const Move &one = entries[i].move, &other = entries[j].move;
+      const bool in_memory = one.place.buffer == other.place.buffer && (one.reads || other.reads) &&
+                             overlap(entries[i].range.begin, entries[j].range.begin, one.size, other.size);
+      const bool in_file = one.file == other.file && one.file != nullptr && !(one.reads && other.reads);
+      const bool apart =
+          one.reads == other.reads && !overlap(static_cast<std::uint64_t>(one.offset),
+                                               static_cast<std::uint64_t>(other.offset), one.size, other.size);
+      if (in_memory || (in_file && !apart)) return true;
+    }
+  }
+  return false;
 }
 
 void tell_entries(Session& session, Batch& batch) {
@@ -95,6 +126,14 @@ void tell_entries(Session& session, Batch& batch) {
     if (entry.opcode == CUFILE_WRITE && entry.file != nullptr) files.push_back(entry.file);
     if (entry.opcode != CUFILE_WRITE && entry.place.buffer != nullptr) buffers.push_back(entry.place.buffer);
   }
+  for (File* const file : files) --file->under_way;
+  Expectation expected;
+  for (const Batch::Entry& entry : batch.entries) expected.add(entry.move);
+  if (meet(batch.entries)) {
+    expected.give_up();
+    for (File* const file : files) file->is_known = false;
+  }
+  expected.tell_counts();
   std::sort(buffers.begin(), buffers.end());
   buffers.erase(std::unique(buffers.begin(), buffers.end()), buffers.end());
   std::sort(files.begin(), files.end());
@@ -105,10 +144,10 @@ void tell_entries(Session& session, Batch& batch) {
       if (entry.place.buffer == buffer && entry.opcode != CUFILE_WRITE) ranges.push_back(entry.range);
     }
     answers().add(" in=%s", buffer->name.c_str());
-    tell_ranges(world, *buffer, ranges);
+    tell_ranges(world, *buffer, ranges, expected);
   }
   for (File* const file : files) {
-    answers().add(" file=%s", file->uncertain ? "uncertain" : world.tell(*file).c_str());
+    answers().add(" file=%s", world.tell(*file).c_str());
   }
   batch.entries.clear();
 }
@@ -131,6 +170,7 @@ void batch_status(Session& session, const Words& words) {
   const Error error = batch_status(value_of(session, words[1]), least, has(words[5], "nonr") ? nullptr : &count,
                                    has(words[5], "noev") ? nullptr : events.data(), waits ? nullptr : &timeout);
   tell(error);
+  if (error.err != CU_FILE_SUCCESS && batch.outstanding > 0) doubt(batch);  // nobody knows whether they are done
   if (error.err != CU_FILE_SUCCESS || has(words[5], "nonr")) return;
   // How many have ended when fewer may be told than are under way is an accident.
   const bool certain = !batch.cancelled &&
@@ -150,6 +190,13 @@ void batch_status(Session& session, const Words& words) {
   }
   answers().add(" nr=%u", count);
   if (count == 0) return;
+  for (const Batch::Entry& entry : batch.entries) {
+    if (entry.opcode == CUFILE_WRITE || !reads_what_nobody_knows(entry.file, entry.place)) continue;
+    answers().add(" events=uncertain");
+    doubt(batch);
+    batch.entries.clear();
+    return;
+  }
   std::vector<CUfileIOEvents_t> told(events.begin(), events.begin() + count);
   std::sort(told.begin(), told.end(), [](const auto& a, const auto& b) { return a.cookie < b.cookie; });
   answers().add(" events=");
@@ -159,6 +206,8 @@ void batch_status(Session& session, const Words& words) {
     for (Batch::Entry& entry : batch.entries) {
       const bool good = event.status == CUFILE_COMPLETE && static_cast<ssize_t>(event.ret) > 0;
       if (entry.cookie == cookie && good) entry.range.length = event.ret;
+      if (entry.cookie == cookie)
+        entry.move.count = event.status == CUFILE_COMPLETE ? static_cast<long long>(event.ret) : -1;
     }
   }
   tell_entries(session, batch);
@@ -213,6 +262,7 @@ void transfer_async(Session& session, const Words& words, bool reads) {
   one->bytes = kUntouched;
   one->file = Calls::file_of(session, words[1]);
   one->reads = reads;
+  one->stream = Calls::stream(session, words[6]);
   if (!reads) Calls::world(session).mark_written();
   const std::string& flags = words[7];
   const Error error =

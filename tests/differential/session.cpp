@@ -24,11 +24,17 @@ void tell(Error error) {
   answers().add(" err=%d/%d", static_cast<int>(error.err), static_cast<int>(error.cu_err));
 }
 
-void tell_ranges(World& world, Buffer& buffer, const std::vector<Range>& ranges) {
-  const Change change = world.settle(buffer, ranges);
+void tell_ranges(World& world, Buffer& buffer, const std::vector<Range>& ranges, const Expectation& expected,
+                 std::size_t before) {
+  const Change change = world.settle(buffer, ranges, expected.of(buffer), before);
+  if (buffer.uncertain) {  // what is under way may still come to these places, too
+    answers().add(" got=uncertain beyond=uncertain");
+    return;
+  }
+  if (change.wrong) answers().add(" wrong=bytes");
   if (change.unmoved) answers().add(" same=yes");
   answers().add(" got=%016" PRIx64, change.inside);
-  answers().add(" beyond=%s", buffer.uncertain ? "uncertain" : change.outside ? "changed" : "kept");
+  answers().add(" beyond=%s", change.outside ? "changed" : "kept");
 }
 
 void doubt(const Batch& batch) {
@@ -36,6 +42,12 @@ void doubt(const Batch& batch) {
     if (entry.place.buffer != nullptr && entry.opcode != CUFILE_WRITE) entry.place.buffer->uncertain = true;
     if (entry.file != nullptr && entry.opcode == CUFILE_WRITE) entry.file->uncertain = true;
   }
+}
+
+bool reads_what_nobody_knows(const File* file, const Place& into) {
+  if (file == nullptr || !file->uncertain) return false;
+  if (into.buffer != nullptr) into.buffer->uncertain = true;
+  return true;
 }
 
 FileHandle* Session::slot(const std::string& word) {
@@ -79,6 +91,7 @@ void Session::call(int number, const std::string& line) {
   void* before = nullptr;
   cuda().context_current(&before);
   const Call function = find_call(words[0]);
+  if (!has(words[0], "Async") && words[0] != "Sync" && !pending_.empty()) tangled_ = true;
   words.resize(std::max<std::size_t>(words.size(), 10));
   if (function == nullptr) {
     answers().add(" unknown");
@@ -103,11 +116,23 @@ void Session::synchronise() {
   }
   std::vector<Buffer*> buffers;
   std::vector<File*> files;
+  Expectation expected;
+  for (const auto& one : pending_) {
+    tangled_ = tangled_ || one->stream != pending_.front()->stream;
+  }
   for (const auto& one : pending_) {
     if (one->bytes == kUntouched) {
       answers().add(" bytes=untouched");
+    } else if (one->reads && one->bytes >= 0 && reads_what_nobody_knows(one->file, one->place)) {
+      answers().add(" bytes=uncertain");
     } else {
       answers().add(" bytes=%lld", static_cast<long long>(one->bytes));
+    }
+    const bool is_wanted = one->bytes != kUntouched && !tangled_;
+    if (is_wanted) {
+      expected.add({one->place, one->buffer_offset, one->size, one->file_offset, one->file, one->reads, one->bytes});
+    } else if (!one->reads && one->file != nullptr) {
+      one->file->is_known = false;
     }
     if (one->place.buffer != nullptr && one->reads) buffers.push_back(one->place.buffer);
     if (one->file != nullptr && !one->reads) files.push_back(one->file);
@@ -116,20 +141,25 @@ void Session::synchronise() {
                            one->reads ? nullptr : one->file);
     }
   }
+  if (tangled_) expected.give_up();
+  tangled_ = false;
+  expected.tell_counts();
   std::sort(buffers.begin(), buffers.end());
   buffers.erase(std::unique(buffers.begin(), buffers.end()), buffers.end());
   for (Buffer* const buffer : buffers) {
     std::vector<Range> ranges;
+    std::size_t before = 0;
     for (const auto& one : pending_) {
       if (one->place.buffer != buffer || !one->reads || one->bytes <= 0) continue;
       const std::ptrdiff_t begin = one->place.address - buffer->address + one->buffer_offset;
       if (begin >= 0) ranges.push_back({static_cast<std::size_t>(begin), static_cast<std::size_t>(one->bytes)});
+      if (begin < 0 && begin + one->bytes > 0) before = std::max(before, static_cast<std::size_t>(begin + one->bytes));
     }
     answers().add(" in=%s", buffer->name.c_str());
-    tell_ranges(world_, *buffer, ranges);
+    tell_ranges(world_, *buffer, ranges, expected, before);
   }
   for (File* const file : files) {
-    answers().add(" file=%s", file->uncertain ? "uncertain" : world_.tell(*file).c_str());
+    answers().add(" file=%s", world_.tell(*file).c_str());
   }
   for (auto& one : pending_) passed_.push_back(std::move(one));
   pending_.clear();

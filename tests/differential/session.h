@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "differential/expectation.h"
 #include "differential/library.h"
 #include "differential/world.h"
 
@@ -29,6 +30,7 @@ struct Batch {
     File* file = nullptr;
     int opcode = 0;
     long cookie = 0;
+    Move move;
   };
   void* value = nullptr;
   bool open = false;
@@ -48,6 +50,7 @@ struct AsyncCall {
   Place place;
   File* file = nullptr;
   bool reads = false;
+  CUstream stream = nullptr;
 };
 
 class Session {
@@ -76,6 +79,8 @@ class Session {
   std::array<Batch, 3> batches_;
   std::vector<std::unique_ptr<AsyncCall>> pending_;
   std::vector<std::unique_ptr<AsyncCall>> passed_;
+  bool has_started_statistics_ = false;
+  bool tangled_ = false;               // other calls came while some were pending
   std::set<void*> files_;              // registered handles
   std::set<CUstream> streams_;         // registered
   std::multiset<const void*> memory_;  // registered
@@ -88,8 +93,11 @@ long long number(const std::string& word);
 bool has(const std::string& word, const char* part);
 // What the entries of a batch that were not told of have to do with is uncertain from here on.
 void doubt(const Batch& batch);
+// Neither is how much is read of a file that is uncertain, nor what: the memory is uncertain, too.
+bool reads_what_nobody_knows(const File* file, const Place& into);
 void tell(Error error);
 // Answers what a transfer or several have done to memory and files.
-void tell_ranges(World& world, Buffer& buffer, const std::vector<Range>& ranges);
+void tell_ranges(World& world, Buffer& buffer, const std::vector<Range>& ranges, const Expectation& expected,
+                 std::size_t before = 0);
 
 }  // namespace sluice::differential

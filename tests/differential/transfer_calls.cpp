@@ -2,6 +2,7 @@
 // Registering files and memory; reads and writes.
 #include <cerrno>
 #include <cstring>
+#include <map>
 
 #include "differential/answers.h"
 #include "differential/calls.h"
@@ -59,9 +60,24 @@ void buffer_deregister(Session& session, const Words& words) {
   if (error.err == CU_FILE_SUCCESS && found != memory.end()) memory.erase(found);
 }
 
-void tell_count(ssize_t count) {
+void tell_count(ssize_t count, bool is_certain = true) {
+  if (count >= 0 && !is_certain) {
+    answers().add(" ret=uncertain");
+    return;
+  }
   answers().add(" ret=%lld", static_cast<long long>(count));
   if (count < 0) answers().add(" errno=%d", errno);
+}
+
+// Words: hN PLACE SIZE FILE_OFFSET BUFFER_OFFSET
+Move move_of(Session& session, const Words& words, const Place& place, bool reads, ssize_t count) {
+  return {place,
+          number(words[5]),
+          static_cast<std::size_t>(number(words[3])),
+          number(words[4]),
+          Calls::file_of(session, words[1]),
+          reads,
+          count};
 }
 
 void read(Session& session, const Words& words) {
@@ -71,13 +87,17 @@ void read(Session& session, const Words& words) {
   errno = 0;
   const ssize_t count = read(Calls::handle(session, words[1]), place.address,
                              static_cast<std::size_t>(number(words[3])), number(words[4]), offset);
-  tell_count(count);
+  Expectation expected;
+  expected.add(move_of(session, words, place, true, count));
+  tell_count(count, count < 0 || !reads_what_nobody_knows(Calls::file_of(session, words[1]), place));
+  expected.tell_counts();
   if (place.buffer == nullptr) return;
   if (count > 0) Calls::world(session).doubt_outside(place, offset, static_cast<std::size_t>(count), nullptr);
   std::vector<Range> ranges;
   const long long begin = place.address - place.buffer->address + (count > 0 ? offset : 0);
   if (count > 0 && begin >= 0) ranges.push_back({static_cast<std::size_t>(begin), static_cast<std::size_t>(count)});
-  tell_ranges(Calls::world(session), *place.buffer, ranges);
+  const long long rest = count > 0 && begin < 0 ? begin + count : 0;
+  tell_ranges(Calls::world(session), *place.buffer, ranges, expected, static_cast<std::size_t>(rest > 0 ? rest : 0));
 }
 
 void write(Session& session, const Words& words) {
@@ -87,13 +107,16 @@ void write(Session& session, const Words& words) {
   errno = 0;
   const ssize_t count = write(Calls::handle(session, words[1]), place.address,
                               static_cast<std::size_t>(number(words[3])), number(words[4]), number(words[5]));
+  Expectation expected;
+  expected.add(move_of(session, words, place, false, count));
   tell_count(count);
+  expected.tell_counts();
   File* const file = Calls::file_of(session, words[1]);
   if (file != nullptr) {
     if (count > 0) {
       Calls::world(session).doubt_outside(place, number(words[5]), static_cast<std::size_t>(count), file);
     }
-    answers().add(" file=%s", file->uncertain ? "uncertain" : Calls::world(session).tell(*file).c_str());
+    answers().add(" file=%s", Calls::world(session).tell(*file).c_str());
   }
 }
 
@@ -117,19 +140,35 @@ void vectored(Session& session, const Words& words, bool reads) {
   const ssize_t count =
       call(Calls::handle(session, words[1]), words[4] == "noiov" ? nullptr : parts.data(),
            words[4] == "noiov" ? 1 : parts.size(), number(words[2]), static_cast<unsigned>(number(words[3])));
-  tell_count(count);
+  File* const file = Calls::file_of(session, words[1]);
+  tell_count(count, !reads || file == nullptr || !file->uncertain);
+  Expectation expected;
+  std::map<Buffer*, std::vector<Range>> ranges;
   std::size_t left = count > 0 ? static_cast<std::size_t>(count) : 0;
-  for (std::size_t i = 0; reads && i < parts.size(); ++i) {
+  long long offset = number(words[2]);
+  bool meet = false;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::size_t some = std::min(left, parts[i].len);
     left -= some;
-    if (places[i].buffer == nullptr) continue;
+    // Only what was moved is looked at: that is a transfer of its own.
+    expected.add({places[i], 0, some, offset, file, reads, static_cast<long long>(some)});
+    offset += static_cast<long long>(some);
+    if (places[i].buffer == nullptr || !reads) continue;
     const auto begin = static_cast<std::size_t>(places[i].address - places[i].buffer->address);
-    // Parts of one buffer may lie beside each other: only what lies inside of the part is told.
-    places[i].buffer->uncertain = true;
-    tell_ranges(world, *places[i].buffer, {{begin, some}});
-    places[i].buffer->uncertain = false;
+    for (const Range& other : ranges[places[i].buffer]) {
+      meet = meet || (begin < other.begin + other.length && other.begin < begin + some);
+    }
+    ranges[places[i].buffer].push_back({begin, some});
+    if (count > 0) reads_what_nobody_knows(file, places[i]);
   }
-  File* const file = Calls::file_of(session, words[1]);
+  if (meet) expected.give_up();
+  expected.tell_counts();
+  for (const Place& place : places) {
+    const auto found = ranges.find(place.buffer);
+    if (found == ranges.end()) continue;
+    tell_ranges(world, *found->first, found->second, expected);
+    ranges.erase(found);
+  }
   if (!reads && file != nullptr) answers().add(" file=%s", world.tell(*file).c_str());
 }
 

@@ -105,7 +105,9 @@ World::World(std::string folder) : folder_(std::move(folder)) {
                                                        {"a", 65536}, {"r", 70001}, {"b", 1052689}};
   for (const auto& [name, size] : sizes) {
     File& file = files_[name];
-    file = File{name, std::string(folder_).append("/").append(name), size, false, false, false};
+    file.name = name;
+    file.path = std::string(folder_).append("/").append(name);
+    file.size = size;
     rewrite(file);
   }
   Address address = 0;
@@ -150,21 +152,26 @@ Place World::place(const std::string& text) {
   return {nullptr, name == "garbage" ? reinterpret_cast<char*>(0x7ead00000000 + offset) : nullptr};
 }
 
-Change World::settle(Buffer& buffer, const std::vector<Range>& ranges) const {
-  const std::vector<char> now = buffer.contents();
+Change World::settle(Buffer& buffer, const std::vector<Range>& ranges, const std::vector<char>* expected,
+                     std::size_t before) const {
+  std::vector<char> now = buffer.contents();
   Change change;
   bool moved = false;
+  const bool stray = before > 0 && std::memcmp(now.data(), buffer.known.data(), std::min(before, buffer.size)) != 0;
+  std::copy_n(buffer.known.data(), std::min(before, buffer.size), now.data());
   for (const Range& range : ranges) {
     const std::size_t begin = std::min(range.begin, buffer.size);
     const std::size_t length = std::min(range.length, buffer.size - begin);
     change.unmoved = change.unmoved || length > 0;
     moved = moved || std::memcmp(buffer.known.data() + begin, now.data() + begin, length) != 0;
     change.inside = change.inside * 31 + digest(now.data() + begin, length);
+    change.wrong =
+        change.wrong || (expected != nullptr && std::memcmp(expected->data() + begin, now.data() + begin, length) != 0);
     std::memcpy(buffer.known.data() + begin, now.data() + begin, length);
   }
   change.unmoved = change.unmoved && !moved;
   change.outside = now != buffer.known;
-  if (change.outside) {
+  if (change.outside || stray) {
     if (buffer.kind == Kind::device) {
       cuda().to_device(reinterpret_cast<Address>(buffer.address), buffer.known.data(), buffer.size);
     } else {
@@ -187,9 +194,12 @@ void World::doubt_outside(const Place& place, std::ptrdiff_t shift, std::size_t 
 
 File& World::fresh_file(const std::string& name) {
   File& file = files_.at(name);
-  if (!file.used && file.written) {
-    rewrite(file);
+  if (!file.used) {
+    if (file.written) rewrite(file);
+    if (file.written || file.holds.size() != file.size) file.holds = pattern_of(file.name, file.size);
     file.written = false;
+    file.is_known = true;
+    file.under_way = 0;
   }
   file.used = true;
   return file;
@@ -245,16 +255,25 @@ void World::close_descriptor(const std::string& text) {
 }
 
 std::string World::tell(File& file) const {
-  constexpr std::size_t most = std::size_t{4} << 20;
-  static std::vector<char> bytes(most);
+  if (file.uncertain) return "uncertain";
+  static std::vector<char> bytes(kMostTold);
   const int fd = open(file.path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat status {};
   if (fd < 0 || fstat(fd, &status) != 0) return "gone";
-  const ssize_t some = pread(fd, bytes.data(), std::min(most, static_cast<std::size_t>(status.st_size)), 0);
+  const ssize_t some = pread(fd, bytes.data(), std::min(kMostTold, static_cast<std::size_t>(status.st_size)), 0);
   close(fd);
-  char text[64];
-  std::snprintf(text, sizeof text, "%lld:%016" PRIx64, static_cast<long long>(status.st_size),
-                digest(bytes.data(), some > 0 ? static_cast<std::size_t>(some) : 0));
+  const auto size = static_cast<std::size_t>(some > 0 ? some : 0);
+  const bool whole = size == static_cast<std::size_t>(status.st_size);
+  const bool is_as_known =
+      whole && size == file.holds.size() && std::equal(bytes.data(), bytes.data() + size, file.holds.data());
+  const bool is_wrong = !is_as_known && file.can_be_told();
+  if (is_wrong) {  // it is told once
+    file.holds.assign(bytes.data(), bytes.data() + size);
+    file.is_known = whole;
+  }
+  char text[80];
+  std::snprintf(text, sizeof text, "%lld:%016" PRIx64 "%s", static_cast<long long>(status.st_size),
+                digest(bytes.data(), size), is_wrong ? " wrong=file" : "");
   return text;
 }
 
@@ -267,7 +286,7 @@ void World::tell_all() {
   }
   for (auto& [name, file] : files_) {
     if (!file.used) continue;
-    answers().add("file %s holds=%s\n", name.c_str(), file.uncertain ? "uncertain" : tell(file).c_str());
+    answers().add("file %s holds=%s\n", name.c_str(), tell(file).c_str());
   }
 }
 

@@ -35,11 +35,15 @@ struct Range {
   std::size_t length = 0;
 };
 
+// Of so many bytes of a file the player looks at what they are.
+constexpr std::size_t kMostTold = std::size_t{4} << 20;
+
 // How the bytes of a buffer differ from what is known of them.
 struct Change {
   std::uint64_t inside = 0;  // the digest of the ranges that may have changed
   bool unmoved = false;      // there are such ranges, and they hold what they held before
   bool outside = false;      // a byte outside of them is another now; it has been put back
+  bool wrong = false;        // a byte inside is not what was expected
 };
 
 // A place that a script names: a buffer and an offset, or an address that is no buffer's.
@@ -55,6 +59,11 @@ struct File {
   bool used = false;
   bool written = false;
   bool uncertain = false;
+  std::vector<char> holds;  // as far as what was written by the script is known
+  bool is_known = true;
+  int under_way = 0;  // entries of batches that write it
+
+  bool can_be_told() const { return is_known && !uncertain && under_way == 0; }
 };
 
 class World {
@@ -63,7 +72,10 @@ class World {
 
   // "d0", "d0+512", "NULL", "garbage"
   Place place(const std::string& text);
-  Change settle(Buffer& buffer, const std::vector<Range>& ranges) const;
+  // `expected`: what the buffer has to hold, if that is known. The first `before` bytes are the end of a transfer that
+  // began before the buffer: they may have changed, and are put back.
+  Change settle(Buffer& buffer, const std::vector<Range>& ranges, const std::vector<char>* expected,
+                std::size_t before) const;
   // What a transfer of a range that leaves its buffer has moved was never known: bytes of the file, or what other
   // buffers hold. `file`: of a write.
   void doubt_outside(const Place& place, std::ptrdiff_t shift, std::size_t length, File* file) const;
@@ -72,7 +84,7 @@ class World {
   int descriptor(const std::string& text, File** file);
   // Closes it behind the library's back.
   void close_descriptor(const std::string& text);
-  std::string tell(File& file) const;  // size and digest
+  std::string tell(File& file) const;  // size and digest, and "wrong=file" where it holds what it should not
   void tell_all();                     // answers what every used buffer and file holds
   void clean_up();
   const std::string& folder() const { return folder_; }
