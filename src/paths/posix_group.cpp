@@ -22,11 +22,17 @@ using base::Outcome;
 namespace {
 
 transfer::ReadItem read_item_of(const Item& item) noexcept {
-  return {item.ends->file.descriptor(), item.piece.at, item.piece.length, item.ends->now.size(), item.piece.address};
+  return {.fd = item.ends->file.descriptor(),
+          .at = item.piece.at,
+          .length = item.piece.length,
+          .file_size = item.ends->now.size(),
+          .to = item.piece.address,
+          .memory = item.ends->memory.id};
 }
 
 bool follows(const Item& first, const Item& second) noexcept {
-  return &first.ends->file == &second.ends->file && first.piece.address + first.piece.length == second.piece.address &&
+  return &first.ends->file == &second.ends->file && first.ends->memory.id == second.ends->memory.id &&
+         first.piece.address + first.piece.length == second.piece.address &&
          first.piece.at.value + first.piece.length == second.piece.at.value;
 }
 
@@ -171,6 +177,7 @@ class Writes final : public GroupMover {
                      block_of(file),
                      &file.buffered,
                      items[i].piece.address,
+                     items[i].ends->memory.id,
                      facts::file_number(file.facts),
                      write_range_of_file(file.descriptor(), file.facts)};
       }

@@ -48,7 +48,8 @@ struct ReadItem {
   std::uint64_t length = 0;
   std::uint64_t file_size = 0;  // a hint; ~0 when unknown
   cuda::DevicePtr to = 0;
-  std::uint32_t block = 1;  // what O_DIRECT wants of offsets and lengths; 1 without it
+  std::uint32_t block = 1;   // what O_DIRECT wants of offsets and lengths; 1 without it
+  std::uint64_t memory = 0;  // whose id the driver gives: a copy never leaves its allocation, whatever lies behind it
 
   // What came of it. Memory behind the count is as it was, but where it is left for the device's sake.
   base::Outcome outcome = base::Outcome::bytes(0);

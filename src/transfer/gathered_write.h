@@ -27,8 +27,9 @@ struct WriteItem {
   std::uint32_t block = 1;              // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
   io::PrivateFile* buffered = nullptr;  // the same file without O_DIRECT
   cuda::DevicePtr from = 0;
-  std::uint64_t file = 0;   // the same for the same file, whatever descriptor it is written through
-  io::PrefetchRange place;  // what may be prefetched of it
+  std::uint64_t memory = 0;  // whose id the driver gives: a copy never leaves its allocation, whatever lies behind it
+  std::uint64_t file = 0;    // the same for the same file, whatever descriptor it is written through
+  io::PrefetchRange place;   // what may be prefetched of it
 
   // What came of it.
   base::Outcome outcome = base::Outcome::bytes(0);
@@ -52,7 +53,7 @@ class ManyWrites {
     return {item.fd,           base::FileOffset{item.at.value + begin},
             item.from + begin, static_cast<std::uint32_t>(std::min<std::uint64_t>(item.length - begin, slot_bytes_)),
             item.block,        item.buffered,
-            item.place};
+            item.place,        item.memory};
   }
   std::size_t place(std::uint32_t chunk) const noexcept { return std::size_t{chunk % slot_count_} * slot_bytes_; }
   std::uint32_t behind(std::uint32_t chunk) const noexcept {

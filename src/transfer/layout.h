@@ -33,7 +33,8 @@ struct Chunk {
   std::uint64_t file_size;  // a hint; ~0 when unknown
   cuda::DevicePtr target;
   std::uint32_t length;
-  std::uint32_t lead;  // where it begins in its place
+  std::uint32_t lead;    // where it begins in its place
+  std::uint64_t memory;  // of the target; the same for all chunks of one range
 };
 
 // Chunks that are released in the order of their file: nothing behind its end, or behind an error, reaches the device.
@@ -73,7 +74,8 @@ class OneRange {
             file_size_,
             target_ + begin,
             static_cast<std::uint32_t>(end - begin),
-            lead};
+            lead,
+            0};
   }
   Row& row(std::uint32_t /*chunk*/) noexcept { return row_; }
   bool is_alone_in_row(std::uint32_t /*chunk*/) const noexcept { return chunks_ == 1; }
@@ -160,7 +162,8 @@ class ManyTargets {
             item.file_size,
             target,
             static_cast<std::uint32_t>(std::min<std::uint64_t>(item.length - begin, most)),
-            static_cast<std::uint32_t>(in_blocks_ ? (item.at.value + begin) % item.block : target % 16)};
+            static_cast<std::uint32_t>(in_blocks_ ? (item.at.value + begin) % item.block : target % 16),
+            item.memory};
   }
   Row& row(std::uint32_t chunk) noexcept { return first_of_row(chunk).row; }
   std::uint32_t behind(std::uint32_t chunk) const noexcept {

@@ -28,6 +28,7 @@ struct WriteChunk {
   std::uint32_t block;         // what O_DIRECT wants of offsets and lengths; 1 for a buffered descriptor
   io::PrivateFile* buffered;   // the same file without O_DIRECT
   io::PrefetchRange prefetch;  // what may be prefetched of it
+  std::uint64_t memory;        // that it comes from; the same for all chunks of one range
 };
 
 inline constexpr std::uint32_t no_chunk = ~std::uint32_t{0};
@@ -58,7 +59,7 @@ class OneWrite {
     return {range_.fd,     base::FileOffset{range_.at.value + begin},
             from_ + begin, static_cast<std::uint32_t>(std::min(begin_of(chunk + 1), range_.length) - begin),
             range_.block,  &range_.buffered,
-            range_.place};
+            range_.place,  0};
   }
   std::size_t place(std::uint32_t chunk) const noexcept { return begin_of(chunk) % staging::staging_bytes; }
   std::uint32_t behind(std::uint32_t chunk) const noexcept { return chunk + 1 < chunks_ ? chunk + 1 : no_chunk; }

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -184,6 +186,38 @@ TEST_F(BatchTogether, NeighboursGoAsOne) {
   const auto after = counts_by_carrier();
   EXPECT_EQ(after.scatter_kernel + after.many_copies + after.copy_engine,
             before.scatter_kernel + before.many_copies + before.copy_engine + 1);
+}
+
+// What lies side by side in the file and in memory may still be two allocations, and no copy reaches over the end of
+// one.
+TEST_F(BatchTogether, NeighboursInTwoAllocationsComeToEach) {
+  constexpr std::size_t count = 24;
+  constexpr std::size_t size = 1 << 20;
+  const ScratchFile file(count * size);
+  const Fd fd = file.open(O_RDWR);
+  const Handle handle(fd);
+  std::vector<std::unique_ptr<Memory>> buffers;
+  for (std::size_t i = 0; i < count; ++i) buffers.push_back(std::make_unique<Memory>(MemoryKind::device, size));
+  std::ranges::sort(buffers, {},
+                    [](const auto& buffer) { return reinterpret_cast<std::uintptr_t>(buffer->address()); });
+  const auto touches = [](const auto& one, const auto& next) {
+    return static_cast<char*>(one->address()) + size == next->address();
+  };
+  if (std::ranges::adjacent_find(buffers, touches) == buffers.end()) GTEST_SKIP() << "no two allocations touch here";
+  std::vector<CUfileIOParams_t> entries;
+  for (std::size_t i = 0; i < count; ++i) entries.push_back(read_of(handle.get(), *buffers[i], {i * size, 0, size}, i));
+  for (const auto opcode : {CUFILE_READ, CUFILE_WRITE}) {
+    for (CUfileIOParams_t& entry : entries) entry.opcode = opcode;
+    for (const CUfileIOEvents_t& event : run(entries)) {
+      EXPECT_EQ(event.status, CUFILE_COMPLETE);
+      EXPECT_EQ(event.ret, size);
+    }
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto begin = file.content().begin() + static_cast<std::ptrdiff_t>(i * size);
+    EXPECT_TRUE(same_bytes(Bytes(begin, begin + static_cast<std::ptrdiff_t>(size)), buffers[i]->get())) << i;
+  }
+  EXPECT_TRUE(same_bytes(file.content(), content_of(file.path())));
 }
 
 TEST_F(BatchTogether, EveryByteIsRightWhereverThePiecesLie) {

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -185,6 +187,30 @@ TEST_F(Plans, SeveralDevicesAndTheHostAreServedByOne) {
   }
   for (const sluice_item_result_t& result : plan.run()) EXPECT_EQ(result.bytes, 1000U);
   for (const auto& memory : memories) EXPECT_TRUE(same_bytes(file_.content(), memory->get()));
+}
+
+// Ranges that touch in the file and in memory are carried as one, but not over the end of an allocation.
+TEST_F(Plans, NeighboursInTwoAllocationsComeToEach) {
+  if (!available(MemoryKind::device)) GTEST_SKIP() << "no CUDA device";
+  constexpr std::size_t count = 32;
+  constexpr std::size_t size = 1 << 20;
+  const ScratchFile file(count * size);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::unique_ptr<Memory>> buffers;
+    for (std::size_t i = 0; i < count; ++i) buffers.push_back(std::make_unique<Memory>(MemoryKind::device, size));
+    std::ranges::sort(buffers, std::less<>(), [](const auto& buffer) { return buffer->address(); });
+    const auto touches = [](const auto& one, const auto& next) { return one->at(size) == next->address(); };
+    if (std::ranges::adjacent_find(buffers, touches) == buffers.end()) GTEST_SKIP() << "no two allocations touch here";
+    Planned plan;
+    for (std::size_t i = 0; i < count; ++i) plan.add(handle.get(), buffers[i]->address(), size, i * size);
+    for (const sluice_item_result_t& result : plan.run()) ASSERT_EQ(result.bytes, size) << "round " << round;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto begin = file.content().begin() + static_cast<std::ptrdiff_t>(i * size);
+      ASSERT_TRUE(same_bytes(Bytes(begin, begin + static_cast<std::ptrdiff_t>(size)), buffers[i]->get())) << i;
+    }
+  }
 }
 
 TEST_F(Plans, WhatCannotBeARangeIsRefusedByItsNumber) {

@@ -298,18 +298,20 @@ class StagedSink {
     cuda::Result result = cuda::success;
     while (issued_ < end && result == cuda::success) {
       std::size_t count = 0;
+      std::uint64_t memory = 0;  // of the last copy
       for (; issued_ < end; ++issued_) {
         const ChunkState& state = board.state(issued_);
         if (state.length == 0) continue;
         const Chunk chunk = board.layout()[issued_];
         const gpu::Copy next{chunk.target, place(state.slot) + chunk.lead, state.length};
-        if (count > 0 && copies[count - 1].to + copies[count - 1].size == next.to &&
+        if (count > 0 && memory == chunk.memory && copies[count - 1].to + copies[count - 1].size == next.to &&
             copies[count - 1].from + copies[count - 1].size == next.from) {
           copies[count - 1].size += next.size;
           continue;
         }
         if (count == copies.size()) break;
         copies[count++] = next;
+        memory = chunk.memory;
       }
       result = lease_->device().copy_to_device(std::span(copies).first(count));
     }

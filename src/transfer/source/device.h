@@ -39,16 +39,19 @@ class DeviceSource {
     cuda::Result result = cuda::success;
     while (issued_ < end && result == cuda::success) {
       std::size_t count = 0;
+      std::uint64_t memory = 0;  // of the last copy
       for (; issued_ < end; ++issued_) {
         const std::span<std::byte> to = bytes(layout, issued_);
-        const cuda::DevicePtr from = layout[issued_].from;
-        if (count > 0 && copies[count - 1].from + copies[count - 1].size == from &&
+        const WriteChunk chunk = layout[issued_];
+        const cuda::DevicePtr from = chunk.from;
+        if (count > 0 && memory == chunk.memory && copies[count - 1].from + copies[count - 1].size == from &&
             copies[count - 1].to + copies[count - 1].size == to.data()) {
           copies[count - 1].size += to.size();
           continue;
         }
         if (count == copies.size()) break;
         copies[count++] = {to.data(), from, to.size()};
+        memory = chunk.memory;
       }
       result = lease_->device().copy_from_device(std::span(copies).first(count));
     }

@@ -237,7 +237,10 @@ TEST(GatherKernel, SharesBlocksAmongRequestsAndGivesSmallChunksMore) {
 }
 
 std::vector<ReadItem> items_of(std::size_t count, std::uint64_t length) {
-  return std::vector<ReadItem>(count, ReadItem{3, {}, length, 0, 0, 1, base::Outcome::bytes(0), false});
+  ReadItem item;
+  item.fd = 3;
+  item.length = length;
+  return std::vector<ReadItem>(count, item);
 }
 
 TEST(LaunchCut, TakesAllThatFitsInSmallChunks) {
