@@ -20,8 +20,9 @@ from ._load import Loading, Options
 from ._memory import CPU, Buffer
 from ._report import Report
 
-# From here on a tensor is read by itself: by cuFileRead, which wants large requests, and by the copy engine's windows.
-DIRECT, DIRECT_STAGED = 16 * MIB, 1 * MIB
+# From here on a tensor is read by itself, by who carries it: cuFileRead wants large requests, windows of the copy engine
+# less, and a plan carries its ranges as one request.
+DIRECT = {"cufile": 16 * MIB, "staged": 1 * MIB, "plan": 64 << 10}
 STAGING = 256 * MIB
 STAGING_BUFFERS = 3
 
@@ -190,7 +191,7 @@ class Into:
 
     def _read(self, opened: "list[tuple[OpenFile, Header]]", late: bool) -> None:
         plan = self.loading.plan
-        direct = DIRECT_STAGED if self.report.carrier == "staged" else DIRECT
+        direct = DIRECT[self.report.carrier]
         staged = _Staging(self)
         for file, header in opened:
             together: "list[Entry]" = []

@@ -17,6 +17,7 @@ from ._errors import SluiceError
 from ._explain import explain_handle
 from ._header import Entry, Header, SafetensorError, read_header
 from ._layout import Group, groups_of
+from ._library import library
 from ._memory import CPU, Buffer
 from ._report import Report
 
@@ -48,16 +49,17 @@ class Options:
         self.engine = engine
 
     def engine_for(self, device: int) -> str:
-        """Who carries the bytes: `cuFileRead`; where that is asked for, plans of the library, or pinned windows and the
-        copy engine.
+        """Who carries the bytes: plans of the library, or `cuFileRead`; pinned windows and the copy engine where asked for.
 
-        The windows were 4 % faster on one machine and 8 % slower on another, and the library's counters do not see what
-        they carry. Past the page cache the library's own ways are better in any case: io_uring, and drives that reach
-        the device.
+        Plans carry a model as one request, and were never far behind: several threads that call `cuFileRead` get in each
+        other's way where processors are few, and windows are ahead on one machine and behind on another. Past the page
+        cache the drive decides, and single large reads keep it busier.
         """
         if self.engine == "staged" and (device == CPU or self.direct):
             return "cufile"
-        return self.engine or "cufile"
+        if self.engine is None:
+            return "cufile" if device == CPU or self.direct or not library().is_sluice else "plan"
+        return self.engine
 
     def plan(self, device: int, size: int) -> "Plan | NativePlan | LibraryPlan":
         if self.engine_for(device) == "plan":

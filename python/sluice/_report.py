@@ -60,7 +60,7 @@ class Report:
     def __init__(self, what: str, device: int) -> None:
         self.what = what
         self.device = device
-        self.carrier = "cufile"  # or "staged": by pinned windows of the loader and the copy engine
+        self.carrier = "cufile"  # "plan", or "staged": by pinned windows of the loader and the copy engine
         self.bytes = 0
         self.tensors = 0
         self.files = 0

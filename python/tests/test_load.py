@@ -12,6 +12,7 @@ from support import TestCase, needs_numpy, poisoned_memory, python, some_tensors
 import sluice
 from sluice import safetensors as st
 from sluice._dtypes import DTYPES
+from sluice._memory import CPU
 
 
 class Loading(TestCase):
@@ -151,10 +152,12 @@ class CopyEngine(TestCase):
         self.assertIn("error: No host memory could be pinned", out)
         self.assertIn("engine=\"cufile\"", out)
 
-    def test_loads_go_by_the_library_unless_something_else_is_asked_for(self):
+    def test_loads_are_plans_of_the_library_unless_something_else_is_asked_for(self):
         from sluice._load import Options
 
-        self.assertEqual(Options().engine_for(0), "cufile")
+        self.assertEqual(Options().engine_for(0), "plan")
+        self.assertEqual(Options().engine_for(CPU), "cufile")
+        self.assertEqual(Options(direct=True).engine_for(0), "cufile")
         self.assertEqual(Options(engine="staged").engine_for(0), "staged")
         self.assertEqual(Options(engine="staged", direct=True).engine_for(0), "cufile")
         with self.assertRaisesRegex(ValueError, "no engine"):
