@@ -158,7 +158,7 @@ void set_statistics_level(int level) noexcept {
 void open_statistics(int configured_level) noexcept {
   {
     const std::lock_guard lock(statistics_control);
-    clear_counters();
+    if (configured_level == 0 || stopped.load(relaxed)) clear_counters();
     if (configured_level > 0) stopped.store(false, relaxed);
     take_level(configured_level > 0 ? configured_level : level_set);
   }

@@ -77,8 +77,8 @@ inline constinit std::atomic<bool> something_counts{false};
 int statistics_level() noexcept;
 int shown_statistics_level() noexcept;
 void set_statistics_level(int level) noexcept;
-// The driver opens: counting begins anew. A level that is configured is started; where none is, the level holds that
-// the program has set in an earlier life.
+// The driver opens. A level that is configured is started, and counting goes on; where none is, it begins anew, at the
+// level that the program has set in an earlier life.
 void open_statistics(int configured_level) noexcept;
 void start_statistics() noexcept;
 void stop_statistics() noexcept;
