@@ -61,17 +61,14 @@ inline constexpr std::array general_keys{
     Key{.name = "sluice.disk_reads",
         .kind = Kind::choice,
         .standard = "\"auto\"",
-        .choices = "auto|threads|io_uring|sqpoll|iopoll|sqpoll+iopoll",
+        .choices = "auto|threads|io_uring|iopoll",
         .environment = "SLUICE_DISK_READS",
         .effect = Effect::obeyed,
         .meaning =
             "How O_DIRECT reads of more than 128 KiB into device memory are kept on their way: by threads, or by "
-            "io_uring, which a thread of the kernel may submit to (sqpoll) and which may be polled (iopoll). Smaller "
-            "ones are plain reads, unless they are to be polled.",
-        .here =
-            "auto is io_uring, or threads where the kernel has none. sqpoll runs one thread of the kernel for each "
-            "thread that reads; it sleeps 5 ms after the last read, and before Linux 5.11 needs CAP_SYS_NICE. iopoll "
-            "needs drives with queues for it. What cannot be had is logged, and the next simpler way is taken."},
+            "io_uring, which may be polled (iopoll). Smaller ones are plain reads, unless they are to be polled.",
+        .here = "auto is io_uring, or threads where the kernel has none. iopoll needs drives with queues for it. What "
+                "cannot be had is logged, and the next simpler way is taken."},
     Key{.name = "sluice.links",
         .kind = Kind::text,
         .standard = "\"own\"",
@@ -81,9 +78,10 @@ inline constexpr std::array general_keys{
             "Which GPUs lend their link to the host to large transfers of another GPU's memory: own (none), lend "
             "(those that the process works with, that are joined by NVLink, and that are idle), or ordinals, "
             "as 0,2.",
-        .here = "Writes, and reads of what the page cache has or O_DIRECT brings. A GPU that is named gets a context, "
-                "of some "
-                "500 MB, if it has none. docs/guide/links.md tells more. Tried with the soft GPU alone."},
+        .here =
+            "Writes, and reads of what the page cache has or O_DIRECT brings. A GPU that is named gets a context, "
+            "of some "
+            "500 MB, if it has none. On H200s two links were 0.6 to 1.5 times as fast as one: docs/guide/links.md."},
     Key{.name = "sluice.links_min_kb",
         .kind = Kind::number,
         .standard = "65536",
@@ -278,7 +276,7 @@ inline constexpr std::array general_keys{
         .effect = Effect::obeyed,
         .meaning = "Bounce memory of a GPU in all.",
         .here = "Shown by parameters and properties; bounds the staging memory of a GPU that lends its link "
-                "(sluice.links), which is 4 MiB at most."},
+                "(sluice.links), which is 8 MiB at most."},
     Key{.name = "properties.per_buffer_cache_size_kb",
         .kind = Kind::number,
         .standard = "1024",

@@ -13,20 +13,7 @@ namespace sluice::io {
 
 namespace {
 
-std::array<std::atomic<bool>, completion_modes> refusals_told{};
-
-std::string_view name_of(CompletionMode completion) noexcept {
-  switch (completion) {
-    case CompletionMode::submitted_by_kernel:
-      return "sqpoll";
-    case CompletionMode::polled:
-      return "iopoll";
-    case CompletionMode::polled_by_kernel:
-      return "sqpoll+iopoll";
-    default:
-      return "io_uring";
-  }
-}
+std::atomic<bool> refusal_told{false};
 
 }  // namespace
 
@@ -36,9 +23,8 @@ DiskWay disk_way_named(std::string_view name) noexcept {
 }
 
 CompletionMode DiskQueue::completion() const noexcept {
-  const bool polls = way_ == DiskWay::polled || way_ == DiskWay::polled_by_kernel;
-  if (!polls || unpollable_.load(std::memory_order_relaxed)) return unpolled();
-  return way_ == DiskWay::polled ? CompletionMode::polled : CompletionMode::polled_by_kernel;
+  const bool polls = way_ == DiskWay::polled && !unpollable_.load(std::memory_order_relaxed);
+  return polls ? CompletionMode::polled : CompletionMode::interrupt;
 }
 
 CompletionMode DiskQueue::ring_to_use() const noexcept {
@@ -46,7 +32,7 @@ CompletionMode DiskQueue::ring_to_use() const noexcept {
   if (chosen == CompletionMode::interrupt) return chosen;
   const Uring::Use ring = Uring::of_this_thread(chosen);
   if (ring) return chosen;
-  if (ring.error() != 0) refused(chosen, ring.error());
+  if (ring.error() != 0) polling_was_refused(ring.error());
   return CompletionMode::interrupt;
 }
 
@@ -62,12 +48,12 @@ void DiskQueue::cannot_be_polled() noexcept {
   }
 }
 
-void DiskQueue::refused(CompletionMode completion, int error) noexcept {
-  if (refusals_told[static_cast<std::size_t>(completion)].exchange(true, std::memory_order_relaxed)) return;
+void DiskQueue::polling_was_refused(int error) noexcept {
+  if (refusal_told.exchange(true, std::memory_order_relaxed)) return;
   try {
-    observe::log(config::LogLevel::warn, "disk",
-                 fmt::format("the kernel refuses a ring for {} ({}): reads go without it", name_of(completion),
-                             ::strerrorname_np(error)));
+    observe::log(
+        config::LogLevel::warn, "disk",
+        fmt::format("the kernel refuses a ring for iopoll ({}): reads go without it", ::strerrorname_np(error)));
   } catch (...) {  // NOLINT(bugprone-empty-catch): as above
   }
 }

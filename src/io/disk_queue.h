@@ -16,14 +16,11 @@ enum class DiskWay : std::uint8_t {
   automatic,  // what has proved best: rings, and threads where the kernel has none
   threads,    // workers, each of which waits in a read of its own
   rings,      // io_uring, which ends by interrupt
-  submitted,  // the same, submitted by a thread of the kernel's (SQPOLL)
   polled,     // io_uring that is polled (IOPOLL)
-  polled_by_kernel,
 };
 
 // By their names in sluice.disk_reads, in this order.
-inline constexpr std::array<std::string_view, 6> disk_way_names{"auto",   "threads", "io_uring",
-                                                                "sqpoll", "iopoll",  "sqpoll+iopoll"};
+inline constexpr std::array<std::string_view, 4> disk_way_names{"auto", "threads", "io_uring", "iopoll"};
 DiskWay disk_way_named(std::string_view name) noexcept;
 
 // Of one file. Any thread.
@@ -38,16 +35,12 @@ class DiskQueue {
   CompletionMode completion() const noexcept;
   // The kind of ring that this thread's reads of the file take: the chosen one, as far as kernel and storage go along.
   CompletionMode ring_to_use() const noexcept;
-  // For reads of several files at once, some of which may not be polled for.
-  CompletionMode unpolled() const noexcept {
-    return way_ == DiskWay::submitted ? CompletionMode::submitted_by_kernel : CompletionMode::interrupt;
-  }
 
   // The storage has no queues for it: not tried again. Says so once.
   void cannot_be_polled() noexcept;
 
-  // The kernel refuses a ring of that kind: says so once a process and kind.
-  static void refused(CompletionMode completion, int error) noexcept;
+  // The kernel refuses a ring that is polled: says so once a process.
+  static void polling_was_refused(int error) noexcept;
 
  private:
   const DiskWay way_;

@@ -142,7 +142,8 @@ class DiskReads final : public GroupMover {
     with_lease(items, 0, [&](staging::StagingLease& lease) noexcept {
       const io::DiskQueue& queue = items.front().ends->file.disk;
       if (!queue.takes_rings()) return;
-      const io::Uring::Use disk = io::Uring::of_this_thread(queue.unpolled());
+      const io::Uring::Use disk =
+          io::Uring::of_this_thread(io::CompletionMode::interrupt);  // not all may be polled for
       if (!disk) return;
       const std::span theirs = std::span(theirs_).first(items.size());
       for (std::size_t i = 0; i < items.size(); ++i) {

@@ -115,7 +115,7 @@ CASES = [
          drives=(GPU0, PLN0, PLN1, TWO_PATHS), core=True, reaches=True, touched_by=EVERYTHING),
     Case("direct", "the library's direct path on arrays, mappings, two devices, and drives that are polled", "direct.sh",
          drives=(GPU0, GPU1, PLN0, PLN1, TWO_PATHS), reaches=True, touched_by=(*DECIDING, "batch", "gpu", "paths", "process", "request")),
-    Case("disk", "reads through staging memory by threads, io_uring, SQPOLL, IOPOLL and both", "disk.sh",
+    Case("disk", "reads through staging memory by threads, io_uring and IOPOLL", "disk.sh",
          drives=(GPU0, PLN0, SMALL), settings={"LAB_SAMPLE": "25"}, touched_by=MOVING),
     Case("fabrics", "NVMe/TCP and NVMe/RDMA; paths that go and come back under load", "fabrics.sh",
          drives=(GPU0, PLN0, PLN1), settings={"LAB_CLIENTS": "pread cufile"},

@@ -119,7 +119,7 @@ TEST(Precedence, HoldsForEveryVariable) {
                        : key.name == "sluice.copy"         ? "engine"
                        : key.name == "sluice.small_reads"  ? "resident"
                        : key.name == "sluice.coherent"     ? "on"
-                       : key.name == "sluice.disk_reads"   ? "sqpoll+iopoll"
+                       : key.name == "sluice.disk_reads"   ? "iopoll"
                        : key.name == "sluice.nvfs"         ? "first"
                        : key.kind == Kind::choice          ? "high"
                                                            : "/x";
