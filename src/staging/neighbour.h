@@ -69,7 +69,7 @@ class NeighbourLease {
  public:
   // Pieces that are on their way through its memory at a time.
   static constexpr std::uint32_t most_pieces = 4;
-  static constexpr std::uint64_t largest_piece = std::uint64_t{1} << 20U;
+  static constexpr std::uint64_t largest_piece = std::uint64_t{2} << 20U;
 
   NeighbourLease() = default;
   NeighbourLease(const NeighbourLease&) = delete;

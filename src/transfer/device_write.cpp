@@ -31,11 +31,14 @@ bool place_seems_cached(const FileRange& range) noexcept {
           io::is_cached(range.place.fd, FileOffset{range.at.value + range.length - end_bytes}, end_bytes));
 }
 
-// Nothing where no neighbour lends its link: then no byte has been written.
+// Nothing where no neighbour lends its link: then no byte has been written. The page cache takes less than one link
+// brings, so those that were not named are not asked for it.
 std::optional<Outcome> write_by_links(const FileRange& range, staging::StagingLease& lease, const Target& from,
                                       const WritePlan& plan, const WritePace& pace, unsigned others) noexcept {
-  if (from.lending == nullptr || !is_worth_lending(range.length, others, from.lending->least_bytes))
+  if (from.lending == nullptr || !is_worth_lending(range.length, others, from.lending->least_bytes) ||
+      (range.block == 1 && !from.lending->named)) {
     return std::nullopt;
+  }
   staging::Neighbours neighbours(from.device, *from.session, *from.lending);
   if (neighbours.count() == 0) return std::nullopt;
   OneWrite chunks(range, from.at, plan_lent_write(plan));

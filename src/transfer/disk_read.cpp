@@ -27,25 +27,6 @@ namespace {
 
 using Source = RingSource<WholeFile>;
 
-// Buffers of the target's context besides the first one, as far as there are any.
-class MoreBuffers {
- public:
-  MoreBuffers(const gpu::Session& session, unsigned wanted) noexcept {
-    while (count_ < wanted) {
-      leases_[count_].emplace(staging::StagingLease::take(session));
-      if (!*leases_[count_]) return;
-      pointers_[count_] = &*leases_[count_];
-      ++count_;
-    }
-  }
-  std::span<staging::StagingLease* const> all() const noexcept { return {pointers_.data(), count_}; }
-
- private:
-  std::array<std::optional<staging::StagingLease>, most_array_buffers - 1> leases_;
-  std::array<staging::StagingLease*, most_array_buffers - 1> pointers_{};
-  unsigned count_ = 0;
-};
-
 // What the pipeline's sink wants to know comes last.
 template <typename Sink, typename... SinkArguments>
 Outcome read_with(const FileRange& range, io::Uring& ring, const ReadPlan& plan, cuda::DevicePtr to,
@@ -69,9 +50,9 @@ std::optional<Outcome> read_from_disk(const FileRange& range, staging::StagingLe
   (*ring).register_buffer(lease.bytes());
   const unsigned buffers = array_buffers(range.length, range.drives, workers::active_jobs());
   if (buffers > 1 && target.session != nullptr) {
-    const MoreBuffers more(*target.session, buffers - 1);
+    const staging::MoreBuffers more(*target.session, buffers - 1);
     for (staging::StagingLease* const buffer : more.all()) (*ring).register_buffer(buffer->bytes());
-    const ReadPlan plan = plan_disk_read(range, static_cast<unsigned>(1 + more.all().size()));
+    const ReadPlan plan = plan_disk_read(range, static_cast<unsigned>(1 + more.count()));
     return read_with<PeerGpuSink>(range, *ring, plan, target.at, completion, lease,
                                   std::span<staging::NeighbourLease>(), more.all(), &past_cache);
   }

@@ -7,12 +7,14 @@
 #include "gpu/memory.h"
 #include "io/uring.h"
 #include "observe/statistics.h"
+#include "staging/more_buffers.h"
 #include "staging/neighbour.h"
 #include "transfer/pipeline.h"
 #include "transfer/plan.h"
 #include "transfer/sink/peer_gpu.h"
 #include "transfer/source/page_cache.h"
 #include "transfer/source/ring.h"
+#include "workers/reserve.h"
 #include "workers/slow_disk_gauge.h"
 #include "workers/work_queue.h"
 
@@ -40,18 +42,20 @@ std::optional<Outcome> read_by_links(const FileRange& range, staging::StagingLea
   if (by_ring && !ring) return std::nullopt;
   staging::Neighbours neighbours(target.device, *target.session, *target.lending);
   if (neighbours.count() == 0) return std::nullopt;
-  const ReadPlan plan =
-      plan_lent_read(range, static_cast<unsigned>(1 + 2 * neighbours.count()), workers::worker_count());
+  // Readers finish out of order, and a place is free only when all before it have been given out: many are needed.
+  const staging::MoreBuffers more(*target.session, staging::MoreBuffers::most);
+  const auto buffers = static_cast<unsigned>(1 + 2 * neighbours.count() + more.count());
+  const ReadPlan plan = plan_lent_read(range, buffers, workers::worker_count(), workers::reserve_count());
   OneRange chunks(range, plan, target.at);
   if (!by_ring) {
     Pipeline<OneRange, WholeFile, PeerGpuSink> pipeline(chunks, WholeFile(range));
-    pipeline.run(plan, 1U, lease, neighbours.all(), std::span<staging::StagingLease* const>());
+    pipeline.run(plan, 1U, lease, neighbours.all(), more.all());
     return answer(pipeline, chunks, target);
   }
   const workers::SlowDiskGauge::Scope past_cache(workers::slow_disk_gauge, range.length);
   using Source = RingSource<WholeFile>;
   Pipeline<OneRange, Source, PeerGpuSink> pipeline(chunks, Source(*ring, WholeFile(range)));
-  pipeline.run(plan, 1U, lease, neighbours.all(), std::span<staging::StagingLease* const>(), &past_cache);
+  pipeline.run(plan, 1U, lease, neighbours.all(), more.all(), &past_cache);
   if (io::is_polled(completion) && pipeline.source().was_refused()) range.disk.cannot_be_polled();
   return answer(pipeline, chunks, target);
 }

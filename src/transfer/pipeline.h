@@ -22,6 +22,7 @@
 #include "transfer/board.h"
 #include "transfer/plan.h"
 #include "workers/helper_sleep.h"
+#include "workers/reserve.h"
 #include "workers/work_queue.h"
 
 namespace sluice::transfer {
@@ -94,6 +95,7 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
 
   void run_with_helpers() noexcept {
     const workers::JobScope scope(*this, plan_->helpers);
+    const workers::ReserveScope reserve(*this, plan_->reserve);
     sink_.launch(board_);
     std::optional<io::Sentinel::Watch> watch;
     if constexpr (Source::may_wait) {
@@ -107,11 +109,27 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
       if (sink_.is_lost()) break;
       read(cursor, chunk);
       sink_.has_read_one(board_);
+      look_after_links();
     }
     if (plan_->tells && sink_.by_kernel() && !board_.comes_short() && workers::active_jobs() == 1) {
       sink_.learn(std::chrono::steady_clock::now() - began);
     }
     finish();
+  }
+
+  // Where links want looking after all the time, and others read, the caller reads only what keeps a link from idling.
+  void look_after_links() noexcept {
+    constexpr unsigned enough_readers = 4;
+    constexpr auto patience = std::chrono::microseconds(200);  // helpers may be at another's
+    if (plan_->helpers < enough_readers || sink_.is_idle()) return;
+    base::SpinBackoff backoff = sink_.backoff();
+    auto busy = std::chrono::steady_clock::now();
+    while (board_.unclaimed() < plan_->chunks && !sink_.is_lost()) {
+      sink_.look_after(board_, backoff);
+      const auto now = std::chrono::steady_clock::now();
+      if (!sink_.is_idle()) busy = now;
+      if (now - busy > patience) return;
+    }
   }
 
   // Nobody leaves while the system may still write into a place.

@@ -121,10 +121,9 @@ ReadPlan plan_disk_read(const FileSpan& range, unsigned buffers) noexcept {
   return made;
 }
 
-// From the prototype on H200s: 24 readers fill two links; more, and larger chunks, gain nothing.
-ReadPlan plan_lent_read(const FileSpan& range, unsigned buffers, unsigned workers) noexcept {
-  constexpr unsigned most_readers = 24;
+ReadPlan plan_lent_read(const FileSpan& range, unsigned buffers, unsigned workers, unsigned reserve) noexcept {
   constexpr std::uint32_t cached_chunk = 256 << 10;
+  constexpr std::uint64_t large = 256 << 20;  // pieces may be large, too
   constexpr std::uint32_t disk_chunk = 512 << 10;
   ReadPlan made{};
   made.bytes = range.length;
@@ -132,9 +131,11 @@ ReadPlan plan_lent_read(const FileSpan& range, unsigned buffers, unsigned worker
   made.chunk_bytes = made.stride = std::max(range.block == 1 ? cached_chunk : disk_chunk, range.block);
   made.chunks = chunks_in(made.skip + range.length, made.chunk_bytes);
   made.slots.count = static_cast<std::uint32_t>(staging::staging_bytes / made.chunk_bytes) * buffers;
-  made.helpers = std::min({most_readers - 1, workers, made.chunks - 1});
+  made.helpers = std::min(workers, made.chunks - 1);
+  made.reserve = range.block == 1 ? std::min(reserve, made.chunks - 1 - made.helpers) : 0;
   made.cached = true;
-  made.chunks_a_copy = std::max(1U, (1U << 20U) / made.chunk_bytes);
+  const std::uint32_t piece = range.length >= large ? 2U << 20U : 1U << 20U;
+  made.chunks_a_copy = std::max(1U, piece / made.chunk_bytes);
   return made;
 }
 

@@ -88,6 +88,8 @@ struct ReadPlan {
   bool less_when_idle;
   // Of neighbours that a disk is asked for at once.
   std::uint32_t in_a_request = 1;
+  // More helpers (workers/reserve.h).
+  unsigned reserve = 0;
 };
 
 ReadPlan plan_read(const ReadShape& shape) noexcept;
@@ -96,7 +98,7 @@ ReadPlan plan_read(const ReadShape& shape) noexcept;
 ReadPlan plan_disk_read(const FileSpan& range, unsigned buffers = 1) noexcept;
 
 // An array of so many drives wants more requests on their way than one staging buffer has places for: so many buffers.
-inline constexpr unsigned most_array_buffers = 4;
+inline constexpr unsigned most_array_buffers = 4;  // less than staging::MoreBuffers has
 constexpr unsigned array_buffers(std::uint64_t length, unsigned drives, unsigned others) noexcept {
   if (drives < 2 || others > 1 || length <= staging::staging_bytes) return 1;
   return drives < most_array_buffers ? drives : most_array_buffers;
@@ -113,7 +115,7 @@ ReadPlan plan_disk_items(std::span<const ReadItem> items) noexcept;
 constexpr bool is_worth_lending(std::uint64_t length, unsigned others, std::uint64_t least) noexcept {
   return length >= (others > 0 ? least / 4 : least);
 }
-ReadPlan plan_lent_read(const FileSpan& range, unsigned buffers, unsigned workers) noexcept;
+ReadPlan plan_lent_read(const FileSpan& range, unsigned buffers, unsigned workers, unsigned reserve) noexcept;
 
 // For a stream: by the caller and helpers, or by one thread and a ring, which asks for neighbours together.
 inline constexpr std::uint32_t most_in_a_stream_request = 16;

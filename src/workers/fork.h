@@ -3,6 +3,7 @@
 #pragma once
 
 #include "workers/active_count.h"
+#include "workers/reserve.h"
 #include "workers/slow_disk_gauge.h"
 #include "workers/work_queue.h"
 
@@ -10,6 +11,7 @@ namespace sluice::workers {
 
 inline void before_fork() noexcept {
   workers_before_fork();
+  reserve_before_fork();
 }
 
 inline void after_fork(bool in_child) noexcept {
@@ -17,6 +19,7 @@ inline void after_fork(bool in_child) noexcept {
     active_counts::forget();
     slow_disk_gauge.forget();
   }
+  reserve_after_fork(in_child);
   workers_after_fork(in_child);
 }
 

@@ -123,11 +123,12 @@ class Lending : public DeviceTest {
         expect_write(file, handle, model, size, at);
       }
     }
-    // Nobody says when a neighbour gets to its work.
-    for (int turn = 0; turn < 200 && lends() && lent_writes() == before; ++turn) {
+    // The page cache is written by GPUs that are named. Nobody says when a neighbour gets to its work.
+    const bool expected = lends() && ((flags & O_DIRECT) != 0 || !environment_says("SLUICE_LINKS", "lend"));
+    for (int turn = 0; turn < 200 && expected && lent_writes() == before; ++turn) {
       expect_write(file, handle, model, 8 * kMebibyte, 0);
     }
-    EXPECT_EQ(lent_writes() > before, lends());
+    EXPECT_EQ(lent_writes() > before, expected);
   }
 
   // Nobody says when a neighbour gets to its work: reads until one has carried something, or for long.

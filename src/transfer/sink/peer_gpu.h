@@ -25,6 +25,7 @@
 #include "gpu/memory.h"
 #include "gpu/peer_memory.h"
 #include "observe/copy_counters.h"
+#include "staging/more_buffers.h"
 #include "staging/neighbour.h"
 #include "staging/slot_cursor.h"
 #include "staging/staging_buffer.h"
@@ -78,6 +79,12 @@ class PeerGpuSink {
   void update_room(Chunks& board) noexcept { pump(board); }
   static void publish(const Chunks& /*board*/, std::uint32_t /*chunk*/, const ChunkState& /*state*/) noexcept {}
 
+  // Has no link anything to do?
+  bool is_idle() const noexcept {
+    return own_.count() == 0 && std::ranges::all_of(std::span(links_).first(link_count_),
+                                                    [](const Link& link) { return link.waiting() == 0; });
+  }
+
   // Of kernels that wait for chunks: there are none.
   static constexpr bool by_kernel() noexcept { return false; }
   static constexpr bool gathers() noexcept { return false; }
@@ -92,7 +99,12 @@ class PeerGpuSink {
   void has_waited(Chunks& board, int /*count*/) noexcept { pump(board); }
   void look_after(Chunks& board, base::SpinBackoff& backoff) noexcept {
     backoff.wait(past_cache_ != nullptr ? past_cache_->waits() : base::WaitMode::spin);
+    const std::uint32_t before = issued_ + done_;
     pump(board);
+    if (issued_ + done_ != before) {
+      backoff = {};  // there is more to come soon
+      return;
+    }
     relieve_the_slow(board);
     if (backoff.long_since()) check_health(board);
   }
@@ -130,8 +142,8 @@ class PeerGpuSink {
     std::uint32_t count() const noexcept { return end - begin; }
     Piece& at(std::uint32_t number) noexcept { return pieces[number % Room]; }
   };
-  static constexpr std::uint32_t own_pieces = 3;
-  static constexpr std::size_t most_buffers = 1 + 2 * staging::Neighbours::most + most_array_buffers;
+  static constexpr std::uint32_t own_pieces = 4;
+  static constexpr std::size_t most_buffers = 1 + 2 * staging::Neighbours::most + staging::MoreBuffers::most;
   struct OwnLink : Line<32> {
     staging::StagingLease* lease = nullptr;
     std::uint32_t marks = 0;
@@ -180,12 +192,14 @@ class PeerGpuSink {
       Link* const link = least_busy();
       const std::uint32_t busy = link == nullptr ? own_.count() : link->waiting();
       if (link == nullptr && busy >= own_pieces) return;
-      // Copies cost calls: small ones only where a link would idle.
-      if (busy > 0 && ready - issued_ < plan_->chunks_a_copy && ready != chunks_) return;
+      // Copies cost calls, all of them this thread's: were they small wherever a link idles, it would not keep up,
+      // links would idle more, and copies stay small.
+      if (ready - issued_ < plan_->chunks_a_copy && ready != chunks_) return;
+      const std::uint64_t most = std::uint64_t{plan_->chunks_a_copy} * plan_->chunk_bytes;
       if (link == nullptr) {
-        issue_own(board, next_piece(board, ready, staging::NeighbourLease::largest_piece));
+        issue_own(board, next_piece(board, ready, most));
       } else {
-        issue(board, *link, next_piece(board, ready, link->lease->piece_bytes()));
+        issue(board, *link, next_piece(board, ready, std::min(most, link->lease->piece_bytes())));
       }
     }
   }

@@ -128,6 +128,7 @@ class StagedSink {
 
   // After each wait for a source.
   static constexpr bool gathers() noexcept { return false; }
+  static constexpr bool is_idle() noexcept { return true; }  // the caller may as well read
   void has_waited(Board<Layout>& board, int /*count*/) noexcept { pump(board); }
 
   // Of the helpers of a long request: what it took with so many.

@@ -57,6 +57,7 @@ class StreamSink {
   static void publish(const Chunks& /*board*/, std::uint32_t /*chunk*/, const ChunkState& /*state*/) noexcept {}
   static base::SpinBackoff backoff() noexcept { return {}; }
   static constexpr bool gathers() noexcept { return false; }
+  static constexpr bool is_idle() noexcept { return true; }  // the caller may as well read
 
   void has_read_one(Chunks& board) noexcept { pump(board); }
   void has_waited(Chunks& board, int /*count*/) noexcept { pump(board); }

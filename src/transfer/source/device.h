@@ -42,7 +42,7 @@ class DeviceSource {
       std::uint64_t memory = 0;  // of the last copy
       for (; issued_ < end; ++issued_) {
         const std::span<std::byte> to = bytes(layout, issued_);
-        const WriteChunk chunk = layout[issued_];
+        const auto chunk = layout[issued_];
         const cuda::DevicePtr from = chunk.from;
         if (count > 0 && memory == chunk.memory && copies[count - 1].from + copies[count - 1].size == from &&
             copies[count - 1].to + copies[count - 1].size == to.data()) {

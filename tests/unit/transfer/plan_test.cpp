@@ -60,15 +60,16 @@ TEST(LentRead, CoversEveryRangeWithPlacesInAllBuffers) {
   for (const std::uint64_t at : {0ULL, 1ULL, 4095ULL, 123456789ULL}) {
     for (const std::uint64_t length : {std::uint64_t{1}, 256 * kilobyte, 64 * megabyte + 1, 1024 * megabyte}) {
       for (const std::uint32_t block : {1U, 512U, 4096U}) {
-        for (const unsigned buffers : {3U, 5U, 7U}) {
+        for (const unsigned buffers : {3U, 7U, 16U}) {
           const FileSpan range{0, FileOffset{at}, length, block, ~0ULL};
-          const ReadPlan plan = plan_lent_read(range, buffers, 11);
+          const ReadPlan plan = plan_lent_read(range, buffers, 11, 12);
           EXPECT_LT(plan.skip, plan.chunk_bytes);
           EXPECT_GE(std::uint64_t{plan.chunks} * plan.chunk_bytes, plan.skip + length);
           EXPECT_LT((std::uint64_t{plan.chunks} - 1) * plan.chunk_bytes, plan.skip + length);
           EXPECT_LE(std::uint64_t{plan.slots.count} * plan.stride, buffers * staging::staging_bytes);
           EXPECT_LE(plan.slots.count, staging::most_slots);
-          EXPECT_LT(plan.helpers, plan.chunks);
+          EXPECT_LT(plan.helpers + plan.reserve, plan.chunks);
+          EXPECT_TRUE(block == 1 || plan.reserve == 0) << "a ring reads for all";
           EXPECT_EQ(staging::staging_bytes % plan.stride, 0u) << "no place lies in two buffers";
         }
       }
