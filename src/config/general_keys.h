@@ -79,9 +79,9 @@ inline constexpr std::array general_keys{
             "(those that the process works with, that are joined by NVLink, and that are idle), or ordinals, "
             "as 0,2.",
         .here =
-            "Writes, and reads of what the page cache has or O_DIRECT brings. A GPU that is named gets a context, "
-            "of some "
-            "500 MB, if it has none. On H200s two links were 0.6 to 1.5 times as fast as one: docs/guide/links.md."},
+            "Writes, and reads of what the page cache has or O_DIRECT brings. A GPU that is named gets a context, of "
+            "some 500 MB, if it has none. On H200s two links were 0.6 to 1.5 times as fast as one: "
+            "docs/guide/links.md."},
     Key{.name = "sluice.links_min_kb",
         .kind = Kind::number,
         .standard = "65536",

@@ -121,8 +121,10 @@ class PeerGpuSource {
     bool is_out = false;  // it gets nothing more
 
     std::uint32_t waiting() const noexcept { return end - arrived; }
+    // Of the neighbour's staging buffer, an equal part for each piece.
+    static constexpr std::uint64_t place_bytes = staging::staging_bytes / room;
     std::byte* place(std::uint32_t number) noexcept {
-      return lease->host_side().bytes().data() + (number % room) * lease->piece_bytes();
+      return lease->host_side().bytes().data() + (number % room) * place_bytes;
     }
   };
 
@@ -136,7 +138,8 @@ class PeerGpuSource {
     std::uint32_t least = own_.end - own_.begin;
     for (Link& link : std::span(links_).first(link_count_)) {
       if (link.is_out || link.end - link.begin == Link::room || link.waiting() >= least) continue;
-      if (piece.bytes > link.lease->piece_bytes() || link.lease->is_wanted_elsewhere()) continue;
+      if (piece.bytes > std::min(Link::place_bytes, link.lease->piece_bytes())) continue;
+      if (link.lease->is_wanted_elsewhere()) continue;
       best = &link;
       least = link.waiting();
     }
