@@ -258,7 +258,7 @@ class Folder {
 doctor::Place place_of(const ProfileFile& file) {
   const int fd = open(file.name().c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return {};
-  const doctor::Place place = doctor::place_of(fd);
+  doctor::Place place = doctor::place_of(fd);
   close(fd);
   return place;
 }
