@@ -15,6 +15,7 @@
 #include <string>
 #include <thread>
 
+#include "base/signals_blocked.h"
 #include "gpu/cuda_api.h"
 #include "gpu/kernels.h"
 #include "observe/log.h"
@@ -66,21 +67,6 @@ Kernels* find(cuda::Context context, unsigned long long context_id) noexcept {
   return kernels;
 }
 
-class SignalsBlocked {
- public:
-  SignalsBlocked() noexcept {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
 // Loaded or not, nothing will change any more: threads that wait hear of it.
 void end_loading(Kernels& kernels) noexcept {
   kernels.tried.store(true, std::memory_order_release);
@@ -111,7 +97,7 @@ void log_refusal(const std::exception& failure) noexcept {
 
 // All signals blocked in the thread, from its first moment on.
 void start_loading(const CudaApi& driver, Kernels& kernels) {
-  const SignalsBlocked blocked;
+  const base::SignalsBlocked blocked;
   std::thread thread(load, std::cref(driver), std::ref(kernels));
   ::pthread_setname_np(thread.native_handle(), "sluice-load");
   thread.detach();

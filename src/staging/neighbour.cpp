@@ -67,17 +67,12 @@ Device& device_at(int ordinal) noexcept {
   return devices()[static_cast<std::size_t>(ordinal)];
 }
 
-bool late_copies_are_there(const Device& device) noexcept {
-  const std::uint32_t copied = base::load_acquire(device.late->words().copied);
-  return static_cast<std::int32_t>(copied - device.late_mark) >= 0;
-}
-
 // Has it done by now what the request before has not waited for? What is lost does not come any more, and streams of a
 // context that is gone are not asked.
 bool is_through(Device& device, const gpu::Session& now) noexcept {
   if (!device.late) return true;
   const gpu::Staging& late = device.late->device();
-  const bool there = late_copies_are_there(device);
+  const bool there = device.late->has_copied(device.late_mark);
   const bool is_lost = !late.serves(now.context(), now.context_id()) || (!there && late.health() != cuda::success);
   if (!there && !is_lost) return false;
   if (is_lost) device.late->condemn();
@@ -206,7 +201,7 @@ void free_unused_neighbours(std::chrono::nanoseconds unused) noexcept {
       next = std::min(next, (Clock::now() + neighbours_rest).time_since_epoch().count());
       continue;
     }
-    if (device.late && late_copies_are_there(device)) device.late.reset();
+    if (device.late && device.late->has_copied(device.late_mark)) device.late.reset();
     if (!device.late && Clock::now() - device.last_use >= unused) {
       forget_what_was_reset(device);
       device.memory.free();

@@ -313,6 +313,10 @@ workers::HelperTuner& StagingLease::tuner_for(std::uint64_t bytes) noexcept {
   return buffer_->tuners.for_requests_of(bytes);
 }
 
+bool StagingLease::has_copied(std::uint32_t mark) const noexcept {
+  return static_cast<std::int32_t>(base::load_acquire(words().copied) - mark) >= 0;
+}
+
 cuda::Result StagingLease::await_copied(std::uint32_t count, base::WaitMode waiting) const noexcept {
   base::SpinBackoff backoff;
   while (base::load_acquire(words().copied) < count) {

@@ -72,6 +72,8 @@ class StagingLease {
   void kernel_began(bool late) noexcept;
   // Of large requests that a kernel carries, and that are about as long.
   workers::HelperTuner& tuner_for(std::uint64_t bytes) noexcept;
+  // Has StagingWords::copied come to this mark? Marks may come round.
+  bool has_copied(std::uint32_t mark) const noexcept;
   // Waits until StagingWords::copied has come to this. success, or what the device has died of meanwhile.
   cuda::Result await_copied(std::uint32_t count, base::WaitMode waiting = base::WaitMode::spin) const noexcept;
   // The device has refused something: the staging buffer is not used again unless the device lives on.

@@ -15,6 +15,7 @@
 #include <string>
 #include <thread>
 
+#include "base/signals_blocked.h"
 #include "facts/read.h"
 #include "observe/log.h"
 
@@ -52,23 +53,6 @@ unsigned count_processors() {
   return std::min(std::max(1U, static_cast<unsigned>(CPU_COUNT(&allowed))), granted_by_cgroup());
 }
 
-// Signals are for the program's threads, and none is delivered to this one while it has the lock: a handler that makes
-// a transfer would wait for it.
-class SignalsHeld {
- public:
-  SignalsHeld() noexcept {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsHeld() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsHeld(const SignalsHeld&) = delete;
-  SignalsHeld& operator=(const SignalsHeld&) = delete;
-
- private:
-  sigset_t before_;
-};
-
 void start_one(const Threads& kind, unsigned number, const cpu_set_t& allowed) {
   std::thread thread(kind.run, number);
   std::array<char, 16> name{};
@@ -90,7 +74,7 @@ unsigned processor_count() noexcept try {
 
 void Threads::start(unsigned wanted) noexcept {
   if (tried.load(std::memory_order_acquire) >= wanted) return;
-  const SignalsHeld held;
+  const base::SignalsBlocked blocked;  // and so are those of the threads that are made
   const std::lock_guard lock(starting);
   const cpu_set_t allowed = allowed_processors();
   for (unsigned number = tried.load(std::memory_order_relaxed); number < wanted; ++number) {

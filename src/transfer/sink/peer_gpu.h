@@ -30,6 +30,7 @@
 #include "staging/slot_cursor.h"
 #include "staging/staging_buffer.h"
 #include "transfer/board.h"
+#include "transfer/piece_line.h"
 #include "transfer/plan.h"
 #include "workers/slow_disk_gauge.h"
 
@@ -131,25 +132,14 @@ class PeerGpuSink {
     cuda::DevicePtr target = 0;
     Clock::time_point begun{};
   };
-  // First in, first out.
-  template <std::uint32_t Room>
-  struct Line {
-    static constexpr std::uint32_t room = Room;
-    std::array<Piece, Room> pieces;
-    std::uint32_t begin = 0;
-    std::uint32_t end = 0;
-
-    std::uint32_t count() const noexcept { return end - begin; }
-    Piece& at(std::uint32_t number) noexcept { return pieces[number % Room]; }
-  };
   static constexpr std::uint32_t own_pieces = 4;
   static constexpr std::size_t most_buffers = 1 + 2 * staging::Neighbours::most + staging::MoreBuffers::most;
-  struct OwnLink : Line<32> {
+  struct OwnLink : PieceLine<Piece, 32> {
     staging::StagingLease* lease = nullptr;
     std::uint32_t marks = 0;
   };
   // Pieces from `begin` on are on their way to the target, those from `arrived` on to the neighbour.
-  struct Link : Line<staging::NeighbourLease::most_pieces> {
+  struct Link : PieceLine<Piece, staging::NeighbourLease::most_pieces> {
     staging::NeighbourLease* lease = nullptr;
     std::uint32_t arrived = 0;
     std::uint32_t host_marks = 0;
@@ -166,10 +156,6 @@ class PeerGpuSink {
     std::size_t count = 0;
     std::span<const gpu::Copy> span() const noexcept { return {all.data(), count}; }
   };
-
-  static bool has_come(const staging::StagingLease& lease, std::uint32_t mark) noexcept {
-    return static_cast<std::int32_t>(base::load_acquire(lease.words().copied) - mark) >= 0;
-  }
 
   void leave(const Chunks& board, const Piece& piece) noexcept {
     for (std::uint32_t chunk = piece.first; chunk < piece.end; ++chunk) {
@@ -281,7 +267,7 @@ class PeerGpuSink {
   }
 
   void collect_own(const Chunks& board) noexcept {
-    while (own_.count() > 0 && has_come(*own_.lease, own_.at(own_.begin).mark)) {
+    while (own_.count() > 0 && own_.lease->has_copied(own_.at(own_.begin).mark)) {
       const Piece& piece = own_.at(own_.begin++);
       leave(board, piece);
       done_ += piece.end - piece.first;
@@ -289,7 +275,7 @@ class PeerGpuSink {
   }
 
   void collect(Chunks& board, Link& link) noexcept {
-    for (; link.waiting() > 0 && has_come(link.lease->host_side(), link.at(link.arrived).mark); ++link.arrived) {
+    for (; link.waiting() > 0 && link.lease->host_side().has_copied(link.at(link.arrived).mark); ++link.arrived) {
       Piece& piece = link.at(link.arrived);
       staging::StagingLease& lease = link.lease->target_side();
       cuda::Result result = lease.device().copy_on_device(piece.target, link.lease->place(link.arrived), piece.bytes);
@@ -302,7 +288,7 @@ class PeerGpuSink {
       leave(board, piece);
       lent_bytes_ += piece.bytes;
     }
-    for (; link.begin != link.arrived && has_come(link.lease->target_side(), link.at(link.begin).mark); ++link.begin) {
+    for (; link.begin != link.arrived && link.lease->target_side().has_copied(link.at(link.begin).mark); ++link.begin) {
       done_ += link.at(link.begin).end - link.at(link.begin).first;
     }
   }

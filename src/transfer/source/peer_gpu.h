@@ -26,6 +26,7 @@
 #include "gpu/peer_memory.h"
 #include "staging/neighbour.h"
 #include "staging/staging_buffer.h"
+#include "transfer/piece_line.h"
 #include "transfer/write_layout.h"
 
 namespace sluice::transfer {
@@ -60,7 +61,7 @@ class PeerGpuSource {
     return result;
   }
   cuda::Result pump(const OneWrite& layout) noexcept {
-    for (; own_.begin != own_.end && has_come(*own_.lease, own_.at(own_.begin).mark); ++own_.begin) {
+    for (; own_.begin != own_.end && own_.lease->has_copied(own_.at(own_.begin).mark); ++own_.begin) {
       is_there_[own_.at(own_.begin).chunk % window] = true;
     }
     cuda::Result result = cuda::success;
@@ -97,22 +98,13 @@ class PeerGpuSource {
     cuda::DevicePtr from = 0;
     Clock::time_point begun{};
   };
-  // First in, first out.
-  template <std::uint32_t Room>
-  struct Line {
-    static constexpr std::uint32_t room = Room;
-    std::array<Piece, Room> pieces;
-    std::uint32_t begin = 0;
-    std::uint32_t end = 0;
-    Piece& at(std::uint32_t number) noexcept { return pieces[number % Room]; }
-  };
-  struct OwnLink : Line<window> {
+  struct OwnLink : PieceLine<Piece, window> {
     staging::StagingLease* lease = nullptr;
     std::uint32_t marks = 0;
   };
   // Pieces from `begin` on are in places of its buffer, those from `arrived` on are on their way there, those from
   // `passed` on to the neighbour.
-  struct Link : Line<staging::NeighbourLease::most_pieces> {
+  struct Link : PieceLine<Piece, staging::NeighbourLease::most_pieces> {
     staging::NeighbourLease* lease = nullptr;
     std::uint32_t arrived = 0;
     std::uint32_t passed = 0;
@@ -127,10 +119,6 @@ class PeerGpuSource {
       return lease->host_side().bytes().data() + (number % room) * place_bytes;
     }
   };
-
-  static bool has_come(const staging::StagingLease& lease, std::uint32_t mark) noexcept {
-    return static_cast<std::int32_t>(base::load_acquire(lease.words().copied) - mark) >= 0;
-  }
 
   // Null: the own link.
   Link* least_busy(const Piece& piece) noexcept {
@@ -186,12 +174,12 @@ class PeerGpuSource {
   }
 
   cuda::Result collect(const OneWrite& layout, Link& link) noexcept {
-    for (; link.passed != link.end && has_come(link.lease->target_side(), link.at(link.passed).mark); ++link.passed) {
+    for (; link.passed != link.end && link.lease->target_side().has_copied(link.at(link.passed).mark); ++link.passed) {
       if (hand_on(link, link.passed)) continue;
       link.lease->is_broken();
       return take_back(layout, link);
     }
-    for (; link.arrived != link.passed && has_come(link.lease->host_side(), link.at(link.arrived).mark);
+    for (; link.arrived != link.passed && link.lease->host_side().has_copied(link.at(link.arrived).mark);
          ++link.arrived) {
       const Piece& piece = link.at(link.arrived);
       places_[piece.chunk % window] = link.place(link.arrived);
