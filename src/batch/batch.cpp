@@ -56,11 +56,10 @@ void log_if_failed(const Entry& entry, const Ending& ending) noexcept {
 
 }  // namespace
 
-Batch::Batch(process::Process& process, unsigned capacity, Events events, Schedule schedule)
+Batch::Batch(process::Process& process, unsigned capacity, Events events)
     : process_(process),
       capacity_(std::min(capacity, most_entries)),
       tells_(events),
-      schedule_(schedule),
       entries_(capacity_),
       free_(capacity_),
       waiting_(capacity_),
@@ -87,6 +86,18 @@ void Batch::count_waiting() noexcept {
   unsigned count = waiting_.count();
   for (ClassQueue& class_queue : class_queues_) count += class_queue.ready();
   waiting_count_.store(count, std::memory_order_relaxed);
+}
+
+void Batch::run_helper(RunQueue& queue) noexcept {
+  BatchTable& batches = process::Process::instance().batches();
+  const auto next = [&] { return queue.next([&](const Batch& batch) { return batches.pin(batch.handle()); }); };
+  for (BatchTable::Pin batch = next(); batch; batch = next()) {
+    // This worker may have to wait for the batch's storage, and one that is still to come counts for all batches that
+    // are submitted until then: another one is to come for them.
+    if (queue.has_waiting_besides(*batch)) static_cast<void>(queue.call_workers(1));
+    while (batch->run_some()) {
+    }
+  }
 }
 
 Batch::Room::Room(Batch& batch, std::size_t count) noexcept : batch_(batch) {
@@ -266,7 +277,7 @@ bool Batch::run_group(GroupClass group_class) noexcept {
     ends = ending_;
   }
   if (ends) end();
-  if (has_waiting()) schedule_(process_, *this);
+  if (has_waiting()) static_cast<void>(RunQueue::instance().schedule(*this));
   return true;
 }
 
@@ -365,7 +376,7 @@ bool Batch::sleep(const Waited& waited, const std::optional<timespec>& deadline)
 
 // What a group of this thread has left may be for this thread to begin: the batch ends, or there are no workers.
 bool Batch::run_remainder() noexcept {
-  return has_waiting() && !schedule_(process_, *this) && run_some();
+  return has_waiting() && !RunQueue::instance().schedule(*this) && run_some();
 }
 
 // A thread that waits for all, and for ever, loses nothing by doing some of it.

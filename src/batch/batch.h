@@ -22,6 +22,7 @@
 #include "process/process.h"
 #include "process/run_queue.h"
 #include "process/slot_table.h"
+#include "workers/work_queue.h"
 
 namespace sluice::batch {
 
@@ -33,10 +34,7 @@ class Batch {
   // asks for all: `sluice.batch_all_events`.
   enum class Events : std::uint8_t { of_what_ended_by_itself, of_all };
 
-  // Has other threads begin what waits; with a pin of the batch. False: the caller has to.
-  using Schedule = bool (*)(process::Process&, Batch&) noexcept;
-
-  Batch(process::Process& process, unsigned capacity, Events events, Schedule schedule);
+  Batch(process::Process& process, unsigned capacity, Events events);
 
   // The batch's own handle; set before anybody else knows it.
   void set_handle(void* handle) noexcept { handle_ = handle; }
@@ -75,8 +73,8 @@ class Batch {
   }
   // Only entries that wait for no disk.
   bool run_cached() noexcept { return run_group(GroupClass::cached); }
-  unsigned waiting() const noexcept { return waiting_count_.load(std::memory_order_relaxed); }
-  bool has_waiting() const noexcept { return waiting() > 0; }
+  unsigned ready() const noexcept { return waiting_count_.load(std::memory_order_relaxed); }
+  bool has_waiting() const noexcept { return ready() > 0; }
 
   // Entries that nobody has begun end here. None that is outstanding has an event any more, not even where it has ended
   // before; what was begun goes on to its end, and keeps its room until then. False: none is outstanding.
@@ -91,7 +89,10 @@ class Batch {
   std::size_t collect(std::size_t least, std::span<CUfileIOEvents_t> into,
                       const std::optional<timespec>& timeout) noexcept;
 
-  // For batch/batch_run_queue.h alone, under its lock.
+  // A worker takes entry after entry of the batches that wait, and leaves when there is none left.
+  using RunQueue = process::RunQueue<Batch>;
+  static constexpr workers::Background background = workers::Background::batches;
+  static void run_helper(RunQueue& queue) noexcept;
   process::RunQueueLink<Batch> link;
 
  private:
@@ -123,7 +124,6 @@ class Batch {
   process::Process& process_;
   const unsigned capacity_;
   const Events tells_;
-  const Schedule schedule_;
   void* handle_ = nullptr;
   std::vector<Entry> entries_;  // a slot each; used by the thread that has taken its number out of free_ or waiting_
 

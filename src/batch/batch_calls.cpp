@@ -11,7 +11,6 @@
 #include "base/failure.h"
 #include "base/foreign_enum.h"
 #include "batch/batch.h"
-#include "batch/batch_run_queue.h"
 #include "observe/probes.h"
 #include "observe/statistics.h"
 #include "process/in_flight.h"
@@ -112,8 +111,8 @@ void* set_up_batch(process::Process& process, unsigned capacity) {
   }
   const auto session = process.session_or_open();
   const bool all = session->config->flag(config::key_at("sluice.batch_all_events"));
-  auto made = std::make_unique<Batch>(process, capacity,
-                                      all ? Batch::Events::of_all : Batch::Events::of_what_ended_by_itself, &schedule);
+  auto made =
+      std::make_unique<Batch>(process, capacity, all ? Batch::Events::of_all : Batch::Events::of_what_ended_by_itself);
   Batch& batch = *made;
   void* const handle = process.batches().insert(std::move(made));
   batch.set_handle(handle);
@@ -138,7 +137,7 @@ void submit_batch(process::Process& process, void* handle, std::span<const CUfil
   if (enqueued == 0) return;
   observe::count(Operation::batch_enqueued, true, enqueued);
   observe::batch_submit(handle, enqueued);
-  if (schedule(process, *batch)) return;
+  if (Batch::RunQueue::instance().schedule(*batch)) return;
   while (batch->run_some()) {
   }
 }
@@ -173,7 +172,7 @@ std::optional<unsigned> cancelled_in_batch(process::Process& process, void* hand
 bool end_batch(BatchTable& batches, void* handle, process::DrainMode drain_mode) {
   if (const auto batch = batches.pin(handle)) {
     batch->end();
-    unschedule(*batch);
+    Batch::RunQueue::instance().drop(*batch);
     // What was begun, and left by a group that could not end it: no worker comes for it any more.
     while (batch->run_some()) {
     }

@@ -71,12 +71,11 @@ class Places final : public SamePlace {
 
 }  // namespace
 
-Plan::Plan(process::Process& process, std::vector<Range> ranges, const PlanOptions& options, Schedule schedule)
+Plan::Plan(process::Process& process, std::vector<Range> ranges, const PlanOptions& options)
     : process_(process),
       ranges_(std::move(ranges)),
       order_(order_of(ranges_)),
       options_(bounded(options)),
-      schedule_(schedule),
       items_(ranges_) {}
 
 request::Call Plan::call_of(const Range& range) const noexcept {
@@ -86,6 +85,21 @@ request::Call Plan::call_of(const Range& range) const noexcept {
           range.size,
           static_cast<off_t>(range.at),
           0};
+}
+
+void Plan::run_helper(RunQueue& queue) noexcept {
+  PlanTable& plans = process::Process::instance().plans();
+  const PlanTable::Pin plan = queue.next([&](const Plan& next) { return plans.pin(next.handle()); });
+  if (!plan) return;
+  // Another worker is to come for what is left: this one may have to wait for its storage.
+  if (plan->ready() > 1 || queue.has_waiting_besides(*plan)) static_cast<void>(queue.call_workers(1));
+  plan->run_some();
+  // This worker is to come again, or another one.
+  if (plan->has_waiting()) {
+    static_cast<void>(queue.schedule(*plan));
+  } else if (queue.has_waiting()) {
+    static_cast<void>(queue.call_workers(1));
+  }
 }
 
 // Outside the lock: looking at much memory takes a while.
@@ -151,7 +165,7 @@ void Plan::submit() {
     tell();
   }
   if (cancelled) return cancel();
-  if (schedule_(process_, *this)) return;
+  if (RunQueue::instance().schedule(*this)) return;
   while (run_some()) {
   }
 }

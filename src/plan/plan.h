@@ -25,6 +25,7 @@
 #include "process/slot_table.h"
 #include "request/group.h"
 #include "request/queued.h"
+#include "workers/work_queue.h"
 
 namespace sluice::plan {
 
@@ -36,10 +37,7 @@ struct PlanOptions {
 
 class Plan {
  public:
-  // Has other threads begin what waits; with a pin of the plan. False: the caller has to.
-  using Schedule = bool (*)(process::Process&, Plan&) noexcept;
-
-  Plan(process::Process& process, std::vector<Range> ranges, const PlanOptions& options, Schedule schedule);
+  Plan(process::Process& process, std::vector<Range> ranges, const PlanOptions& options);
 
   // The plan's own handle; set before anybody else knows it.
   void set_handle(void* handle) noexcept { handle_ = handle; }
@@ -54,7 +52,7 @@ class Plan {
 
   // Begins what comes next and carries it to its end, on this thread. False when nothing waits that could begin.
   bool run_some() noexcept;
-  bool has_waiting() const noexcept { return ready_.load(std::memory_order_relaxed) > 0; }
+  bool has_waiting() const noexcept { return ready() > 0; }
   unsigned ready() const noexcept { return ready_.load(std::memory_order_relaxed); }
 
   // What nobody has begun ends here.
@@ -67,7 +65,12 @@ class Plan {
   void results(std::size_t first, std::span<sluice_item_result_t> into) noexcept;
   int eventfd();
 
-  process::RunQueueLink<Plan> link;  // of the run queue alone
+  // A worker comes for one plan, does one piece of it, and looks for other work before it comes again: a plan may last
+  // for seconds.
+  using RunQueue = process::RunQueue<Plan>;
+  static constexpr workers::Background background = workers::Background::plans;
+  static void run_helper(RunQueue& queue) noexcept;
+  process::RunQueueLink<Plan> link;
 
  private:
   struct Part : request::Queued {
@@ -127,7 +130,6 @@ class Plan {
   const std::vector<Range> ranges_;
   const std::vector<std::uint32_t> order_;
   const PlanOptions options_;
-  const Schedule schedule_;
   void* handle_ = nullptr;
   std::uint64_t queued_ = 0;  // in_flight.h
 

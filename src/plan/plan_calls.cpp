@@ -11,7 +11,6 @@
 #include "base/deadline.h"
 #include "base/failure.h"
 #include "base/foreign_enum.h"
-#include "plan/plan_run_queue.h"
 #include "plan/stream_wait.h"
 #include "process/in_flight.h"
 
@@ -110,7 +109,7 @@ void* create_plan(process::Process& process, std::span<const sluice_range_t> ran
     copied.push_back({range.file, static_cast<std::uint64_t>(range.file_offset),
                       reinterpret_cast<std::uint64_t>(range.memory), range.size});
   }
-  auto made = std::make_unique<Plan>(process, std::move(copied), how, &schedule);
+  auto made = std::make_unique<Plan>(process, std::move(copied), how);
   Plan& plan = *made;
   void* const handle = process.plans().insert(std::move(made));
   plan.set_handle(handle);
@@ -183,7 +182,7 @@ PlannedItem item_of_plan(process::Process& process, void* handle, std::size_t it
 bool end_plan(PlanTable& plans, void* handle, process::DrainMode drain_mode) {
   if (const auto plan = plans.pin(handle)) {
     plan->cancel();
-    unschedule(*plan);
+    Plan::RunQueue::instance().drop(*plan);
   }
   return plans.retire(handle, drain_mode);
 }

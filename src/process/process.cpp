@@ -14,7 +14,6 @@
 #include "base/failure.h"
 #include "batch/batch.h"
 #include "batch/batch_calls.h"
-#include "batch/batch_run_queue.h"
 #include "config/denylist.h"
 #include "facts/root.h"
 #include "gpu/cuda_api.h"
@@ -31,7 +30,6 @@
 #include "observe/statistics.h"
 #include "plan/plan.h"
 #include "plan/plan_calls.h"
-#include "plan/plan_run_queue.h"
 #include "process/in_flight.h"
 #include "request/explain.h"
 #include "staging/fork.h"
@@ -354,9 +352,9 @@ void Process::prepare_fork() {
   files_.before_fork();
   buffers_.before_fork();
   batches_->before_fork();
-  batch::run_queue_before_fork();
+  batch::Batch::RunQueue::instance().before_fork();
   plans_->before_fork();
-  plan::run_queue_before_fork();
+  plan::Plan::RunQueue::instance().before_fork();
   ranges_.before_fork();
   streams_->before_fork();
   gpu::before_fork();
@@ -381,9 +379,9 @@ void Process::resume_after_fork(bool in_child) {
   streams_->after_fork(in_child);
   ranges_.after_fork(in_child);
   if (in_child) leaving_.clear();
-  plan::run_queue_after_fork(in_child);
+  plan::Plan::RunQueue::instance().after_fork(in_child);
   plans_->after_fork(in_child);
-  batch::run_queue_after_fork(in_child);
+  batch::Batch::RunQueue::instance().after_fork(in_child);
   batches_->after_fork(in_child);
   buffers_.after_fork(in_child);
   files_.after_fork(in_child);

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects that have something waiting to be begun, in turn. A lock is taken by who posts one and by a worker that looks
-// for one; never for what waits in them.
+// Objects that have something waiting to be begun, in turn, and the job in the background that workers do for them. A
+// lock is taken to post an object, and by a worker that looks for one; never for what waits in them.
 #pragma once
 
 #include <mutex>
 
+#include "base/never_destroyed.h"
+#include "workers/work_queue.h"
+
 namespace sluice::process {
 
-// An object has such a member `link`, which is the queue's alone, and `has_waiting()`.
+// A member `link` of the object, which is the queue's alone.
 template <typename Object>
 struct RunQueueLink {
   Object* before = nullptr;
@@ -16,26 +19,35 @@ struct RunQueueLink {
   bool dropped = false;  // for good
 };
 
+// One of a kind of objects. They say how many workers could begin something (`ready()`), whether one could
+// (`has_waiting()`), and of what kind the job is (`background`); a worker that comes runs `Object::run_helper(queue)`.
 template <typename Object>
-class RunQueue {
+class RunQueue final : public workers::Job {
  public:
-  // False: it was dropped, and may be gone when its last pin is.
-  bool add(Object& object) noexcept {
-    const std::lock_guard lock(mutex_);
-    if (object.link.dropped) return false;
-    if (!object.link.listed) append(object);
-    return true;
+  static RunQueue& instance() {
+    static base::NeverDestroyed<RunQueue> queue;
+    return queue.get();
   }
 
-  void take_away(Object& object) noexcept {
+  // The object has something to begin. False: there are no workers, or the object was dropped, and may be gone when its
+  // last pin is; the caller does the work. With a pin of it.
+  bool schedule(Object& object) noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      if (object.link.dropped) return false;
+      if (!object.link.listed) append(object);
+    }
+    if (call_workers(object.ready())) return true;
     const std::lock_guard lock(mutex_);
     if (object.link.listed) unlink(object);
+    return false;
   }
 
+  // For the end of an object, with a pin of it: no worker comes to it any more; those that are at it have pins.
   void drop(Object& object) noexcept {
     const std::lock_guard lock(mutex_);
     if (object.link.listed) unlink(object);
-    object.link.dropped = true;  // nobody lists it again
+    object.link.dropped = true;
   }
 
   // The next one in turn that has something to begin. One is dropped, with a pin of it held, before it ends, so all
@@ -68,6 +80,11 @@ class RunQueue {
     }
     return false;
   }
+
+  bool call_workers(unsigned helpers) noexcept {
+    return workers::schedule_background(Object::background, *this, helpers);
+  }
+  void run_helper(unsigned /*number*/) noexcept override { Object::run_helper(*this); }
 
   // Around fork: the child has none of them.
   void before_fork() noexcept { mutex_.lock(); }
