@@ -11,15 +11,15 @@ using sluice::process::Process;
 extern "C" {
 
 CUfileError_t cuFileBufRegister(const void* bufPtr_base, size_t length, int flags) {
-  const CUfileError_t answer =
-      guarded("cuFileBufRegister", [&] { Process::instance().register_buffer(bufPtr_base, length, flags); });
+  const CUfileError_t answer = guarded(
+      "cuFileBufRegister", [&] { Process::instance().registrations().register_buffer(bufPtr_base, length, flags); });
   sluice::observe::count(Operation::buffer_register, answer.err == CU_FILE_SUCCESS);
   return answer;
 }
 
 CUfileError_t cuFileBufDeregister(const void* bufPtr_base) {
   const CUfileError_t answer =
-      guarded("cuFileBufDeregister", [&] { Process::instance().deregister_buffer(bufPtr_base); });
+      guarded("cuFileBufDeregister", [&] { Process::instance().registrations().deregister_buffer(bufPtr_base); });
   sluice::observe::count(Operation::buffer_deregister, answer.err == CU_FILE_SUCCESS);
   return answer;
 }

@@ -24,7 +24,7 @@ CUfileError_t cuFileHandleRegister(CUfileHandle_t* fh, CUfileDescr_t* descr) {
                     "only files given by a descriptor can be registered: CU_FILE_HANDLE_TYPE_OPAQUE_FD, or "
                     "CU_FILE_HANDLE_TYPE_USERSPACE_FS with fs_ops");
     }
-    *fh = Process::instance().register_file(descr->handle.fd, own_operations ? descr->fs_ops : nullptr);
+    *fh = Process::instance().registrations().register_file(descr->handle.fd, own_operations ? descr->fs_ops : nullptr);
   });
   sluice::observe::count(Operation::handle_register, answer.err == CU_FILE_SUCCESS);
   return answer;

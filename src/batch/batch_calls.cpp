@@ -181,9 +181,8 @@ bool end_batch(BatchTable& batches, void* handle, process::DrainMode drain_mode)
 }
 
 void destroy_batch(process::Process& process, void* handle) {
-  const process::DrainMode drain_mode =
-      process::waiting_can_end() ? process::DrainMode::until_the_last_user_left : process::DrainMode::none;
-  if (!end_batch(process.batches(), handle, drain_mode)) throw Failure(CU_FILE_INVALID_VALUE, "no such batch");
+  if (!end_batch(process.batches(), handle, process::drain_mode_now()))
+    throw Failure(CU_FILE_INVALID_VALUE, "no such batch");
 }
 
 }  // namespace sluice::batch

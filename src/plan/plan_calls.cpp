@@ -188,9 +188,8 @@ bool end_plan(PlanTable& plans, void* handle, process::DrainMode drain_mode) {
 }
 
 void destroy_plan(process::Process& process, void* handle) {
-  const process::DrainMode drain_mode =
-      process::waiting_can_end() ? process::DrainMode::until_the_last_user_left : process::DrainMode::none;
-  if (!end_plan(process.plans(), handle, drain_mode)) throw Failure(CU_FILE_INVALID_VALUE, "no such plan");
+  if (!end_plan(process.plans(), handle, process::drain_mode_now()))
+    throw Failure(CU_FILE_INVALID_VALUE, "no such plan");
 }
 
 }  // namespace sluice::plan

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "process/slot_table.h"
+
 namespace sluice::process {
 
 // Lives as long as one transfer does on the calling thread; one within another counts once. Costs two plain stores
@@ -36,6 +38,11 @@ void wait_for_transfers_at_exit() noexcept;
 // False when waiting for a transfer could never end: this thread is inside one itself or holds a pin, or the process
 // ends and has given up on those that are left.
 bool waiting_can_end() noexcept;
+
+// Ending something waits for the transfers that use it, for as long as that can come to an end.
+inline DrainMode drain_mode_now() noexcept {
+  return waiting_can_end() ? DrainMode::until_the_last_user_left : DrainMode::none;
+}
 
 // What is queued now, to begin later, perhaps on another thread, gets a number. May this queued work start,
 // with an InFlight that lives since? Not when exit() has come meanwhile: nobody would wait for it.

@@ -96,7 +96,8 @@ topology::Told told_here() {
 }  // namespace
 
 Process::Process()
-    : batches_(std::make_unique<batch::BatchTable>()),
+    : registrations_(*this),
+      batches_(std::make_unique<batch::BatchTable>()),
       plans_(std::make_unique<plan::PlanTable>()),
       streams_(std::make_unique<stream::Streams>()) {
   ::pthread_atfork([] { instance().prepare_fork(); }, [] { instance().resume_after_fork(false); },
@@ -230,11 +231,9 @@ long Process::use_count() {
 }
 
 void Process::close() {
-  std::vector<void*> files;
-  std::vector<void*> buffers;
+  Registrations::Taken registered;
   std::vector<void*> batches;
   std::vector<void*> plans;
-  std::vector<RegisteredRange> leaving;
   {
     const std::lock_guard lock(control_);
     if (use_count_ == 0) throw Failure(CU_FILE_DRIVER_NOT_INITIALIZED, "the driver is not open: nothing to close");
@@ -243,19 +242,11 @@ void Process::close() {
       return;
     }
     // Where there is no memory for these, the driver stays open.
-    files = files_.handles();
-    buffers = buffers_.handles();
     batches = batches_->handles();
     plans = plans_->handles();
-    leaving_.reserve(leaving_.size() + buffers.size());
-    leaving = ranges_.clear();
+    registered = registrations_.take_all_locked();
     use_count_ = 0;
-    handles_by_fd_.clear();
     p2p_masks_ = {};
-    for (const RegisteredRange& range : leaving) {
-      if (const auto buffer = buffers_.pin(range.handle)) count_out_locked(*buffer);
-    }
-    leaving_.insert(leaving_.end(), leaving.begin(), leaving.end());
     streams_->clear();
     session_.reset();
     store_.end_session();
@@ -266,27 +257,14 @@ void Process::close() {
   for (void* plan : plans) plan::end_plan(*plans_, plan, drain_mode);  // streams may wait for them
   if (drain_mode != DrainMode::none) streams_->wait_for(nullptr);
   for (void* batch : batches) batch::end_batch(*batches_, batch, drain_mode);
-  for (void* file : files) files_.retire(file, drain_mode);
-  for (void* buffer : buffers) buffers_.retire(buffer, drain_mode);
-  forget_leaving(leaving);
+  registrations_.end(registered, drain_mode);
   staging::free_unused_neighbours(std::chrono::nanoseconds(0));
   observe::log(config::LogLevel::info, "process", "driver closed");
 }
 
-FileTable::Pin Process::forget_file(void* handle) {
-  const std::lock_guard lock(control_);
-  auto file = files_.pin(handle);
-  if (!file) return file;
-  if (const auto known = handles_by_fd_.find(file->descriptor());
-      known != handles_by_fd_.end() && known->second == handle) {
-    handles_by_fd_.erase(known);
-  }
-  return file;
-}
-
 bool Process::end_file(void* handle) {
   const PinScope pins;
-  const FileTable::Pin file = forget_file(handle);
+  const FileTable::Pin file = registrations_.forget_file(handle);
   if (file && file->session->config->explain) request::explain_unused(*file);
   if (file)
     observe::log_debug("process", [&] { return fmt::format("descriptor {} deregistered", file->descriptor()); });
@@ -295,18 +273,14 @@ bool Process::end_file(void* handle) {
 
 void Process::deregister_file(void* handle) {
   if (!end_file(handle)) {
-    files_.retire(handle, drain_mode_now());  // nothing but a wait for the thread that has begun to end it
+    files().retire(handle, drain_mode_now());  // nothing but a wait for the thread that has begun to end it
     throw Failure(
         CU_FILE_HANDLE_NOT_REGISTERED,
         "this handle is not registered: it was deregistered already, or never came from cuFileHandleRegister");
   }
   // What stands in streams may still want the file. It waits for streams that may wait for the caller: so not for long.
   if (drain_mode_now() != DrainMode::none) streams_->wait_for(handle);
-  files_.retire(handle, drain_mode_now());
-}
-
-DrainMode Process::drain_mode_now() noexcept {
-  return waiting_can_end() ? DrainMode::until_the_last_user_left : DrainMode::none;
+  files().retire(handle, drain_mode_now());
 }
 
 void Process::set_p2p_mask(std::size_t kind, unsigned mask) {
@@ -348,14 +322,11 @@ void Process::attachments_after_fork() {
 void Process::prepare_fork() {
   control_.lock();
   store_.before_fork();
-  places_.before_fork();
-  files_.before_fork();
-  buffers_.before_fork();
+  registrations_.before_fork();
   batches_->before_fork();
   batch::Batch::RunQueue::instance().before_fork();
   plans_->before_fork();
   plan::Plan::RunQueue::instance().before_fork();
-  ranges_.before_fork();
   streams_->before_fork();
   gpu::before_fork();
   io::before_fork();
@@ -377,15 +348,11 @@ void Process::resume_after_fork(bool in_child) {
   io::after_fork(in_child);
   gpu::after_fork(in_child);
   streams_->after_fork(in_child);
-  ranges_.after_fork(in_child);
-  if (in_child) leaving_.clear();
   plan::Plan::RunQueue::instance().after_fork(in_child);
   plans_->after_fork(in_child);
   batch::Batch::RunQueue::instance().after_fork(in_child);
   batches_->after_fork(in_child);
-  buffers_.after_fork(in_child);
-  files_.after_fork(in_child);
-  places_.after_fork();
+  registrations_.after_fork(in_child);
   store_.after_fork();
   control_.unlock();
   if (!in_child) return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registering and deregistering files and buffers.
+#include "process/registration.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -80,9 +81,9 @@ void prepare_kernels() noexcept {
 
 }  // namespace
 
-void* Process::register_file(int fd, const CUfileFSOps_t* operations) {
+void* Registrations::register_file(int fd, const CUfileFSOps_t* operations) {
   if (fd < 0) throw Failure(CU_FILE_INVALID_VALUE, "a negative descriptor names no file");
-  const auto opened = session_or_open();  // before anything can fail: the log tells why
+  const auto opened = process_.session_or_open();  // before anything can fail: the log tells why
   if (operations != nullptr) rdma::attach();
   if (opened->options.copy_mode != paths::CopyMode::plain && gpu::attach_driver() != nullptr) prepare_kernels();
   // A denylist is asked of the place as it is now.
@@ -90,8 +91,8 @@ void* Process::register_file(int fd, const CUfileFSOps_t* operations) {
   facts.caller_reads = operations != nullptr && operations->read != nullptr;
   facts.caller_writes = operations != nullptr && operations->write != nullptr;
 
-  const std::lock_guard lock(control_);
-  const auto session = ensure_open_locked();
+  const std::lock_guard lock(process_.control_);
+  const auto session = process_.ensure_open_locked();
   require_welcome(*session->config, facts);
   auto made = std::make_unique<File>(fd, std::move(facts), session, operations);
   require_direct_way(*made);
@@ -113,15 +114,26 @@ void* Process::register_file(int fd, const CUfileFSOps_t* operations) {
   return handle;
 }
 
+FileTable::Pin Registrations::forget_file(void* handle) {
+  const std::lock_guard lock(process_.control_);
+  auto file = files_.pin(handle);
+  if (!file) return file;
+  if (const auto known = handles_by_fd_.find(file->descriptor());
+      known != handles_by_fd_.end() && known->second == handle) {
+    handles_by_fd_.erase(known);
+  }
+  return file;
+}
+
 // A number that is registered is told of first, whatever it means by now that cannot be registered.
-facts::FileFacts Process::facts_of(int fd, bool place_as_it_is) {
+facts::FileFacts Registrations::facts_of(int fd, bool place_as_it_is) {
   try {
     return place_as_it_is ? facts::of_file(fd, facts::Root{}) : facts::of_file(fd, facts::Root{}, places_);
   } catch (const Failure& failure) {
     const bool of_file = failure.code() == CU_FILE_INVALID_FILE_TYPE ||
                          failure.code() == CU_FILE_INVALID_FILE_OPEN_FLAG ||
                          failure.code() == CU_FILE_HANDLE_NOT_REGISTERED;
-    const std::lock_guard lock(control_);
+    const std::lock_guard lock(process_.control_);
     if (!of_file || handles_by_fd_.find(fd) == handles_by_fd_.end()) throw;
     throw Failure(
         CU_FILE_HANDLE_ALREADY_REGISTERED,
@@ -129,8 +141,8 @@ facts::FileFacts Process::facts_of(int fd, bool place_as_it_is) {
   }
 }
 
-void Process::register_buffer(const void* base, std::size_t size, int flags) {
-  const auto session = session_or_open();  // also where the arguments are wrong
+void Registrations::register_buffer(const void* base, std::size_t size, int flags) {
+  const auto session = process_.session_or_open();  // also where the arguments are wrong
   if (base == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "a null pointer is no buffer");
   if (size == 0) throw Failure(CU_FILE_INVALID_VALUE, "a buffer of no bytes cannot be registered");
   if ((flags & ~known_buffer_flags) != 0) {
@@ -173,8 +185,8 @@ void Process::register_buffer(const void* base, std::size_t size, int flags) {
   if (is_whole) buffer->attachments = paths::attachments_of_buffer(address, size, facts, session->options);
   void* stale = nullptr;
   {
-    const std::lock_guard lock(control_);
-    ensure_open_locked();
+    const std::lock_guard lock(process_.control_);
+    process_.ensure_open_locked();
     if (on_device) require_no_neighbour_locked(*buffer);
     const RegisteredRange range{address, address + size, buffers_.insert(std::move(buffer))};
     if (!insert_range_locked(range)) {
@@ -193,8 +205,8 @@ void Process::register_buffer(const void* base, std::size_t size, int flags) {
 }
 
 // A second registration is one whatever its length. So is one of an allocation that another registration reaches into.
-void Process::require_unknown(std::uint64_t address, const facts::BufferFacts& now) {
-  const std::lock_guard lock(control_);
+void Registrations::require_unknown(std::uint64_t address, const facts::BufferFacts& now) {
+  const std::lock_guard lock(process_.control_);
   const auto known = ranges_.find(address, address, 1);
   if (!known) return;
   const auto buffer = buffers_.pin(known->handle);
@@ -210,7 +222,7 @@ void Process::require_unknown(std::uint64_t address, const facts::BufferFacts& n
 
 // Of one allocation any range may be registered; where two meet that began in different ones, one of them has gone
 // beyond its own.
-void Process::require_no_neighbour_locked(const Buffer& buffer) {
+void Registrations::require_no_neighbour_locked(const Buffer& buffer) {
   if (buffer.facts.context == nullptr) return;  // mapped memory has many pieces
   for (const RegisteredRange& range : ranges_.overlapping(buffer.base, buffer.base + buffer.size)) {
     const auto other = buffers_.pin(range.handle);
@@ -223,13 +235,13 @@ void Process::require_no_neighbour_locked(const Buffer& buffer) {
 }
 
 // Under the lock, so that the level is never below what is there.
-void Process::count_out_locked(const Buffer& buffer) {
+void Registrations::count_out_locked(const Buffer& buffer) {
   const int device = facts::is_host(buffer.facts.kind) ? -1 : buffer.facts.device;
   observe::count_registered_bytes(device, -static_cast<std::int64_t>(buffer.size));
 }
 
 // Without memory for it, the buffer is gone again.
-bool Process::insert_range_locked(const RegisteredRange& range) {
+bool Registrations::insert_range_locked(const RegisteredRange& range) {
   try {
     return ranges_.insert(range);
   } catch (...) {
@@ -238,7 +250,7 @@ bool Process::insert_range_locked(const RegisteredRange& range) {
   }
 }
 
-void* Process::take_stale_locked(const RegisteredRange& range, const facts::BufferFacts& now) {
+void* Registrations::take_stale_locked(const RegisteredRange& range, const facts::BufferFacts& now) {
   const auto known = ranges_.find(range.base, range.base, 1);
   if (!known || known->base != range.base) return nullptr;
   {
@@ -251,11 +263,11 @@ void* Process::take_stale_locked(const RegisteredRange& range, const facts::Buff
   return known->handle;
 }
 
-RegisteredRange Process::take_buffer(std::uint64_t base) {
-  const std::lock_guard lock(control_);
-  if (use_count_ == 0) {
-    throw Failure(CU_FILE_DRIVER_CLOSING, was_open_ ? "the driver was closed, which deregistered all buffers"
-                                                    : "the driver was never opened, and no buffer registered");
+RegisteredRange Registrations::take_buffer(std::uint64_t base) {
+  const std::lock_guard lock(process_.control_);
+  if (process_.use_count_ == 0) {
+    throw Failure(CU_FILE_DRIVER_CLOSING, process_.was_open_ ? "the driver was closed, which deregistered all buffers"
+                                                             : "the driver was never opened, and no buffer registered");
   }
   leaving_.reserve(leaving_.size() + 1);
   const auto range = ranges_.remove(base);
@@ -268,10 +280,10 @@ RegisteredRange Process::take_buffer(std::uint64_t base) {
   return *range;
 }
 
-void Process::end_leaving(std::uint64_t base) {
+void Registrations::end_leaving(std::uint64_t base) {
   std::vector<void*> handles;
   {
-    const std::lock_guard lock(control_);
+    const std::lock_guard lock(process_.control_);
     for (const RegisteredRange& range : leaving_) {
       if (range.base == base) handles.push_back(range.handle);
     }
@@ -279,15 +291,15 @@ void Process::end_leaving(std::uint64_t base) {
   for (void* handle : handles) buffers_.retire(handle, drain_mode_now());
 }
 
-void Process::forget_leaving(std::span<const RegisteredRange> ranges) {
-  const std::lock_guard lock(control_);
+void Registrations::forget_leaving(std::span<const RegisteredRange> ranges) {
+  const std::lock_guard lock(process_.control_);
   std::erase_if(leaving_, [ranges](const RegisteredRange& one) {
     return std::any_of(ranges.begin(), ranges.end(), [&](const auto& ended) { return ended.handle == one.handle; });
   });
 }
 
 // Returns when no transfer touches the memory, also where it refuses: the caller may free it next.
-void Process::deregister_buffer(const void* base) {
+void Registrations::deregister_buffer(const void* base) {
   if (base == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "a null pointer is no buffer");
   const auto address = reinterpret_cast<std::uint64_t>(base);
   try {
@@ -299,6 +311,39 @@ void Process::deregister_buffer(const void* base) {
     end_leaving(address);
     throw;
   }
+}
+
+Registrations::Taken Registrations::take_all_locked() {
+  Taken taken{files_.handles(), buffers_.handles(), {}};
+  leaving_.reserve(leaving_.size() + taken.buffers.size());
+  taken.ranges = ranges_.clear();
+  handles_by_fd_.clear();
+  for (const RegisteredRange& range : taken.ranges) {
+    if (const auto buffer = buffers_.pin(range.handle)) count_out_locked(*buffer);
+  }
+  leaving_.insert(leaving_.end(), taken.ranges.begin(), taken.ranges.end());
+  return taken;
+}
+
+void Registrations::end(const Taken& taken, DrainMode drain_mode) {
+  for (void* file : taken.files) files_.retire(file, drain_mode);
+  for (void* buffer : taken.buffers) buffers_.retire(buffer, drain_mode);
+  forget_leaving(taken.ranges);
+}
+
+void Registrations::before_fork() {
+  places_.before_fork();
+  files_.before_fork();
+  buffers_.before_fork();
+  ranges_.before_fork();
+}
+
+void Registrations::after_fork(bool in_child) {
+  ranges_.after_fork(in_child);
+  if (in_child) leaving_.clear();
+  buffers_.after_fork(in_child);
+  files_.after_fork(in_child);
+  places_.after_fork();
 }
 
 }  // namespace sluice::process
