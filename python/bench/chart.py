@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws the loaders beside one another, from stored results of models.py alone.
 
-    chart.py              draws docs/images/loaders.svg from the newest bench/results/models-*.json
-    chart.py --check      says whether that picture is what the results give, and fails where it is not
+    chart.py              draws docs/images/loaders.svg from the newest bench/results/models-*.json, and of its first table
+                          README.md's picture and sentence
+    chart.py --check      says whether these are what the results give, and fails where they are not
     chart.py --results FILE --out SVG
 
 A bar is the median of a loader's loads, its line reaches from the slowest to the quickest. What was not installed has no bar
@@ -19,8 +20,13 @@ import pathlib
 import statistics
 import sys
 
+import models
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "docs/images/loaders.svg"
+SHORT = ROOT / "docs/images/loaders-short.svg"
+README = ROOT / "README.md"
+BEGIN, END = "<!-- loaders -->\n", "<!-- /loaders -->\n"
 NAMES = {"safetensors": "safetensors", "safetensors_pread": "safetensors, pread", "threads_of_pread": "threads, pread, pinned copies",
          "plain_cufile": "one cuFileRead a file", "fastsafetensors_gds": "fastsafetensors, cuFile",
          "fastsafetensors_nogds": "fastsafetensors", "instanttensor": "InstantTensor", "runai_streamer": "Run:ai streamer"}
@@ -49,11 +55,14 @@ def name_of(loader: str, loads: "list[dict]") -> str:
     return f"{CALLS.get(loader, 'load_files')}{', ' + carried if carried else ''}"
 
 
-def rows_of(told: dict) -> "list[tuple[str, bool, list[float], str]]":
-    """(name, ours, speeds, why none), the quickest first."""
+def rows_of(told: dict, short: bool) -> "list[tuple[str, bool, list[float], str]]":
+    """(name, ours, speeds, why none), the quickest first. Short: of ours only what load_files does unasked, and no row without
+    a load."""
     rows = []
     for loader, result in told["results"].items():
         if loader == "sluice_tuned":  # of a sweep
+            continue
+        if short and (not result["loads"] or loader.startswith("sluice_") or loader == "plain_cufile"):
             continue
         speeds = [load["gb_per_second"] for load in result["loads"]]
         why = "" if speeds else "not installed" if "missing" in result else "no load"
@@ -62,16 +71,20 @@ def rows_of(told: dict) -> "list[tuple[str, bool, list[float], str]]":
     return sorted(rows, key=lambda row: -statistics.median(row[2]) if row[2] else 1.0)
 
 
-def draw(results: dict, source: str) -> str:
-    comparisons = [told for key, told in results.items() if key.startswith("compare")]
+def comparisons_of(results: dict) -> "list[dict]":
+    return [told for key, told in results.items() if key.startswith("compare")]
+
+
+def draw(results: dict, source: str, short: bool = False) -> str:
+    comparisons = comparisons_of(results)[:1] if short else comparisons_of(results)
     top = max([told["link_gb_per_second"] for told in comparisons] +
-              [speed for told in comparisons for _, _, speeds, _ in rows_of(told) for speed in speeds])
+              [speed for told in comparisons for _, _, speeds, _ in rows_of(told, short) for speed in speeds])
     scale = (WIDTH - LEFT - 70) / top
     parts, y = [], 20
     for told in comparisons:
         parts.append(f'<text class="head" x="10" y="{y}">{html.escape(told["label"])}</text>')
         begin = y = y + 10
-        for name, ours, speeds, why in rows_of(told):
+        for name, ours, speeds, why in rows_of(told, short):
             middle = y + ROW / 2
             parts.append(f'<text x="{LEFT - 8}" y="{middle + 4:.0f}" text-anchor="end">{html.escape(name)}</text>')
             if speeds:
@@ -94,6 +107,22 @@ def draw(results: dict, source: str) -> str:
             f'<style>{STYLE}</style>\n' + "\n".join(parts) + "\n</svg>\n")
 
 
+def sentence(results: dict) -> str:
+    """Of the first comparison, for README.md."""
+    told = comparisons_of(results)[0]
+    ours, package = (told["results"][loader]["loads"] for loader in (models.OURS, "safetensors"))
+    speed = statistics.median(load["gb_per_second"] for load in ours)
+    faster = models.how_much_faster([load["seconds"] for load in ours], [load["seconds"] for load in package])
+    return (f"Models in Python: **{speed:.1f} GB/s** into the GPU ({told['label']}), {speed / told['link_gb_per_second']:.2f} of "
+            f"the link, {faster:.1f}× the package\nsafetensors; in one line, "
+            "`sluice.safetensors.load_files(folder, device=\"cuda\")`.\n")
+
+
+def readme_with(readme: str, words: str) -> str:
+    before, rest = readme.split(BEGIN)
+    return before + BEGIN + words + END + rest.split(END)[1]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--project", type=pathlib.Path, help="for the check: this repository")
@@ -102,14 +131,19 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     options = parser.parse_args()
     source = options.results or newest()
-    picture = draw(json.loads(source.read_text(encoding="utf-8")), source.name)
+    results = json.loads(source.read_text(encoding="utf-8"))
+    wanted = {options.out: draw(results, source.name)}
+    if options.out == OUT:
+        wanted[SHORT] = draw(results, source.name, short=True)
+        wanted[README] = readme_with(README.read_text(encoding="utf-8"), sentence(results))
+    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
     if options.check:
-        if options.out.exists() and options.out.read_text(encoding="utf-8") == picture:
-            print(f"{options.out.name} is what {source.name} gives")
-            return 0
-        print(f"{options.out} is not what {source} gives: run python/bench/chart.py")
-        return 1
-    options.out.write_text(picture, encoding="utf-8")
+        for path in stale:
+            print(f"{path} is not what {source} gives: run python/bench/chart.py")
+        print(f"{len(wanted) - len(stale)} of {len(wanted)} are what {source.name} gives")
+        return 1 if stale else 0
+    for path in stale:
+        path.write_text(wanted[path], encoding="utf-8")
     return 0
 
 

@@ -226,6 +226,11 @@ def _of_reports(loads: "list[dict]", name: str, form: str) -> str:
     return format(statistics.median(found), form) if found else ""
 
 
+def how_much_faster(ours: "list[float]", theirs: "list[float]") -> float:
+    """By the median of loads that came in turns."""
+    return statistics.median(other / mine for other, mine in zip(theirs, ours))
+
+
 def table(told: dict) -> str:
     """Markdown: a line per loader."""
     lines = [f"{told['label'] or 'comparison'}: {told['files']} files, link {told['link_gb_per_second']:.1f} GB/s by pinned "
@@ -243,8 +248,7 @@ def table(told: dict) -> str:
         speeds = [load["gb_per_second"] for load in loads]
         ratio = ""
         if ours and name != OURS:
-            count = min(len(ours), len(loads))
-            ratio = f"{statistics.median(load['seconds'] / mine for load, mine in zip(loads[:count], ours)):.2f} x"
+            ratio = f"{how_much_faster(ours, [load['seconds'] for load in loads]):.2f} x"
         size = loads[0]["bytes"]
         lines.append(
             f"| {name} | {statistics.median(speeds):.1f} | {min(speeds):.1f} to {max(speeds):.1f} | "
