@@ -180,7 +180,7 @@ void Registrations::register_buffer(const void* base, std::size_t size, int flag
   }
 
   gpu::settle(facts, address);
-  if (on_device) gpu::introduce_device(facts.device);
+  if (on_device) gpu::introduce_if_new(facts.device);
   auto buffer = std::make_unique<Buffer>(Buffer{address, size, facts, is_whole, {}, said});
   if (is_whole) buffer->attachments = paths::attachments_of_buffer(address, size, facts, session->options);
   void* stale = nullptr;
