@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -38,6 +39,17 @@ inline void fetch_to_write(const void* address) noexcept {
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
 #else
   __builtin_prefetch(address, 1);
+#endif
+}
+
+// Adds to a word that others only read: this thread alone writes it, so that nothing has to be locked. On x86-64 one
+// instruction: a signal handler that adds to the same word comes before it or behind it.
+inline void add_alone(std::uint64_t& word, std::uint64_t amount) noexcept {
+#if defined(__x86_64__)
+  asm("addq %1, %0" : "+m"(word) : "er"(amount) : "cc");
+#else
+  const std::atomic_ref<std::uint64_t> shared(word);
+  shared.store(shared.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
 #endif
 }
 

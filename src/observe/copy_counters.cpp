@@ -3,38 +3,43 @@
 #include "observe/copy_counters.h"
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 
 #include "base/processor.h"
-#include "base/thread_number.h"
 #include "observe/statistics.h"
+#include "observe/statistics_words.h"
 
 namespace sluice::observe {
 
 namespace {
 
-constexpr std::size_t copy_shard_count = 8;
+constexpr std::size_t copy_shard_count = 32;
+constexpr std::size_t alone_copy_shards = 24;
 
 struct alignas(base::line_bytes) CopyShard {
-  std::array<std::atomic<std::uint64_t>, SLUICE_STATS_CARRIER_COUNT> counts;
+  std::array<std::uint64_t, SLUICE_STATS_CARRIER_COUNT> counts;
 };
 
 constinit std::array<CopyShard, copy_shard_count> copy_shards{};
 
 std::uint64_t sum(CopyCounter who) noexcept {
   std::uint64_t total = 0;
-  for (const CopyShard& shard : copy_shards)
-    total += shard.counts[static_cast<std::size_t>(who)].load(std::memory_order_relaxed);
+  for (CopyShard& shard : copy_shards) total += value(shard.counts[static_cast<std::size_t>(who)]);
   return total;
 }
 
 }  // namespace
 
 void count_copy(CopyCounter who, std::uint64_t times) noexcept {
-  copy_shards[base::thread_number() % copy_shard_count].counts[static_cast<std::size_t>(who)].fetch_add(
-      times, std::memory_order_relaxed);
-  count_carried(static_cast<sluice_stats_carrier>(who), times);
+  const ThreadSlot thread = thread_slot();
+  const Block block = block_of(thread, alone_copy_shards, copy_shard_count);
+  std::uint64_t& counter = copy_shards[block.number].counts[static_cast<std::size_t>(who)];
+  if (block.is_alone) {
+    base::add_alone(counter, times);
+  } else {
+    add(counter, times);
+  }
+  count_carried(static_cast<sluice_stats_carrier>(who), times, thread);
 }
 
 sluice_carrier_counts_t copy_counters() noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What carried bytes between host and device. Always counted: one relaxed addition a request.
+// What carried bytes between host and device. Always counted: one addition a request.
 #pragma once
 
 #include <cstdint>

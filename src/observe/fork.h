@@ -5,6 +5,7 @@
 #include "observe/log.h"
 #include "observe/recorder.h"
 #include "observe/statistics.h"
+#include "observe/thread_slot.h"
 
 namespace sluice::observe {
 
@@ -15,6 +16,7 @@ inline void before_fork() noexcept {
 
 inline void after_fork(bool in_child) noexcept {
   log_after_fork();
+  if (in_child) thread_slots_after_fork_in_child();
   statistics_after_fork(in_child);
   if (in_child) recorder_after_fork_in_child();
 }

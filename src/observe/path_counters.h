@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each path has carried for which reason. Always running: a relaxed addition or two per transfer.
+// What each path has carried for which reason. Always running: two additions a transfer.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 #include "base/outcome.h"
 #include "base/strong.h"
-#include "base/thread_number.h"
+#include "observe/thread_slot.h"
 #include "sluice.h"
 
 namespace sluice::observe {
@@ -33,7 +33,10 @@ struct Tally {
   }
 };
 
-void count_path(const Way& way, const Tally& tally, std::size_t thread = base::thread_number()) noexcept;
+struct Transfers;
+// `ended` are what has ended meanwhile, for the statistics alone (statistics.h); null: nothing.
+void count_path(const Way& way, const Tally& tally, ThreadSlot thread = thread_slot(),
+                const Transfers* ended = nullptr) noexcept;
 void count_path(sluice_path_t path, sluice_reason_t reason, base::Direction direction, base::Outcome outcome) noexcept;
 
 // The entries that are not all zero, by path, then reason.

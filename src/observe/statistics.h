@@ -3,8 +3,10 @@
 // other programs can look at them (statistics_region.h).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -12,9 +14,9 @@
 
 #include "base/outcome.h"
 #include "base/strong.h"
-#include "base/thread_number.h"
 #include "cufile.h"
 #include "observe/path_counters.h"
+#include "observe/thread_slot.h"
 #include "sluice_stats.h"
 
 namespace sluice::observe {
@@ -42,6 +44,34 @@ struct Transfer {
   std::chrono::nanoseconds duration{};
   sluice_path_t path = SLUICE_PATH_POSIX;
   bool in_batch = false;
+};
+
+// Transfers that ended at the same time and are alike in what is told apart: entries of a group, as a rule.
+struct Transfers {
+  // What they have in common.
+  base::Direction direction = base::Direction::read;
+  bool in_batch = false;
+  sluice_path_t path = SLUICE_PATH_POSIX;
+  int device = -1;
+  std::uint32_t size_bucket = 0;  // of what each asked for
+  std::chrono::nanoseconds duration{};
+  // What is added up.
+  std::uint64_t good = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t unaligned = 0;   // of the good ones
+  std::uint64_t last_bytes = 0;  // of the last one
+
+  void add(base::Outcome outcome, bool is_aligned) noexcept {
+    last_bytes = outcome.count();
+    bytes += last_bytes;
+    if (!outcome.ok()) [[unlikely]] {
+      ++failed;
+      return;
+    }
+    ++good;
+    if (!is_aligned) ++unaligned;
+  }
 };
 
 // One cuFileReadv or cuFileWritev, whatever it is made of.
@@ -83,9 +113,10 @@ void open_statistics(int configured_level) noexcept;
 void start_statistics() noexcept;
 void stop_statistics() noexcept;
 void reset_statistics() noexcept;
-// Calls are counted: the level is not 0, and nothing has stopped them. A start is not needed for that.
+// Calls are counted: the level is not 0, and nothing has stopped them. A start is not needed for that. Acquire: how
+// threads share the counters out was settled before.
 inline bool statistics_running() noexcept {
-  return something_counts.load(std::memory_order_relaxed);
+  return something_counts.load(std::memory_order_acquire);
 }
 // Since the last stop or reset, whatever the level.
 bool statistics_are_started() noexcept;
@@ -98,16 +129,15 @@ void statistics_before_fork() noexcept;
 void statistics_after_fork(bool in_child) noexcept;
 
 void count(Operation operation, bool ok, std::uint64_t times = 1) noexcept;
-// By this thread, whose number the caller may have at hand.
-void count_transfer(const Transfer& transfer, base::Outcome outcome,
-                    std::size_t thread = base::thread_number()) noexcept;
+void count_transfer(const Transfer& transfer, base::Outcome outcome) noexcept;
 // Of a transfer of this device's memory a part went by the memory of other devices. Told to this process alone.
 void count_by_neighbours(base::Direction direction, int device) noexcept;
 std::uint64_t by_neighbours(base::Direction direction, std::size_t device) noexcept;
 void count_vectored(const VectoredTransfer& transfer, base::Outcome outcome) noexcept;
-// The part of it that went one way. The counters that always run are path_counters.h and carriers.h.
-void count_way(std::size_t thread, const Way& way, const Tally& tally) noexcept;
-void count_carried(sluice_stats_carrier carrier, std::uint64_t times) noexcept;
+// While they run. What went one way, if anything has, and what ended meanwhile; null: nothing. The counters that always
+// run are path_counters.h and copy_counters.h.
+void count_ended(const Way& way, const Tally& tally, const Transfers* ended, ThreadSlot thread) noexcept;
+void count_carried(sluice_stats_carrier carrier, std::uint64_t times, ThreadSlot thread) noexcept;
 
 // Device -1: host memory.
 void count_registered_bytes(int device, std::int64_t bytes) noexcept;
@@ -119,7 +149,7 @@ void name_device(int device, const unsigned char (&uuid)[16], std::uint64_t pci)
 class UnderWay {
  public:
   UnderWay(base::Direction direction, std::uint64_t bytes, std::uint64_t transfers = 1,
-           std::size_t thread = base::thread_number()) noexcept {
+           ThreadSlot thread = thread_slot()) noexcept {
     if (transfers != 0 && statistics_running()) begin(direction, bytes, transfers, thread);
   }
   ~UnderWay() {
@@ -129,10 +159,12 @@ class UnderWay {
   UnderWay& operator=(const UnderWay&) = delete;
 
  private:
-  void begin(base::Direction direction, std::uint64_t bytes, std::uint64_t transfers, std::size_t thread) noexcept;
+  void begin(base::Direction direction, std::uint64_t bytes, std::uint64_t transfers, ThreadSlot thread) noexcept;
   void end() noexcept;
+  void add(std::uint64_t amount) const noexcept;
 
-  std::size_t place_ = 0;
+  Block block_{};
+  base::Direction direction_{};
   std::uint64_t amount_ = 0;
 };
 
@@ -157,6 +189,8 @@ void read_statistics(CUfileStatsLevel3_t& out, Vectored vectored) noexcept;
 void read_statistics(VectoredCounters& out) noexcept;
 
 // The bucket of the size histograms: 0 for less than 4 KiB, 1 for 4 to 8 KiB, doubling.
-std::size_t size_bucket(std::uint64_t bytes) noexcept;
+inline std::uint32_t size_bucket(std::uint64_t bytes) noexcept {
+  return std::min(static_cast<std::uint32_t>(std::bit_width(bytes >> 12)), std::uint32_t{SLUICE_STATS_SIZE_COUNT} - 1);
+}
 
 }  // namespace sluice::observe

@@ -28,6 +28,11 @@ inline std::uint64_t nanoseconds_now() noexcept {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
+// By itself, too; what lies behind counts in the totals alone.
+inline bool is_counted(int device) noexcept {
+  return device >= 0 && device < SLUICE_STATS_DEVICE_COUNT;
+}
+
 // All of a shard, or of a part of the region, is words.
 template <typename Part>
 std::span<std::uint64_t> words_of(Part& part) noexcept {

@@ -10,10 +10,10 @@
 
 #include "base/outcome.h"
 #include "base/strong.h"
-#include "base/thread_number.h"
 #include "observe/log.h"
 #include "observe/path_counters.h"
 #include "observe/statistics.h"
+#include "observe/thread_slot.h"
 #include "request/item.h"
 #include "request/run.h"
 #include "request/slow_log.h"
@@ -27,7 +27,7 @@ struct Way {
   base::Outcome outcome = base::Outcome::bytes(0);  // of what went this way
 };
 
-// Lives on one thread while one item is under way, or a group.
+// Lives on one thread while one item is under way, or a group. Items that end together are counted together.
 class Account {
  public:
   Account(Caller caller, base::Direction direction, std::uint64_t bytes, std::uint64_t items) noexcept
@@ -35,15 +35,22 @@ class Account {
         counting_(caller != Caller::part && observe::statistics_running()),
         tracing_(observe::log_enabled(config::LogLevel::trace)),
         under_way_(direction, counting_ ? bytes : 0, counting_ ? items : 0, thread_) {
-    if (caller != Caller::part) timer_.emplace();
-    if (counting_) begun_ = std::chrono::steady_clock::now();
+    if (counting_) [[unlikely]] {
+      begun_ = std::chrono::steady_clock::now();
+    } else if (caller != Caller::part) {
+      timer_.emplace();
+    }
   }
   ~Account() { flush(); }
   Account(const Account&) = delete;
   Account& operator=(const Account&) = delete;
 
-  // Milliseconds so far: asked once for items that end together.
-  std::int64_t so_far() const noexcept { return timer_ ? timer_->so_far() : 0; }
+  // Milliseconds until now. Asked before items are told that end now, once for all of them.
+  std::int64_t so_far() noexcept {
+    if (counting_) [[unlikely]]
+      return look_at_clock();
+    return timer_ ? timer_->so_far() : 0;
+  }
   void ended(const Item& item, const Way& way, std::int64_t milliseconds) noexcept {
     if (way.path != nullptr) {
       const observe::Way went{way.path->traits.id, way.reason, item.call.direction};
@@ -55,29 +62,35 @@ class Account {
       if (tracing_) [[unlikely]]
         trace(item, way);
     }
-    if (timer_) TransferTimer::end(*item.file, item.call, item.outcome, milliseconds);
+    if (caller_ != Caller::part) TransferTimer::end(*item.file, item.call, item.outcome, milliseconds);
     if (counting_) [[unlikely]]
       count(item);
   }
   // Most of a group go the same way: these are added up until now.
   void flush() noexcept {
-    if (tally_.transfers > 0) observe::count_path(way_, tally_, thread_);
+    if (tally_.transfers == 0 && !ended_) return;
+    observe::count_path(way_, tally_, thread_, ended_ ? &*ended_ : nullptr);
     tally_ = {};
+    ended_.reset();
   }
 
  private:
   static void trace(const Item& item, const Way& way) noexcept;
+  std::int64_t look_at_clock() noexcept;
   void count(const Item& item) noexcept;
 
   const Caller caller_;
   const bool counting_;
   const bool tracing_;
-  const std::size_t thread_ = base::thread_number();
-  std::optional<TransferTimer> timer_;
+  const observe::ThreadSlot thread_ = observe::thread_slot();
+  std::optional<TransferTimer> timer_;  // while nothing counts
   observe::UnderWay under_way_;
-  std::chrono::steady_clock::time_point begun_;
   observe::Way way_{};
   observe::Tally tally_;
+  // While something counts.
+  std::chrono::steady_clock::time_point begun_;
+  std::chrono::nanoseconds elapsed_{};
+  std::optional<observe::Transfers> ended_;  // and are not counted yet
 };
 
 }  // namespace sluice::request

@@ -2,6 +2,7 @@
 // The statistics: levels, when they can be asked for, and what they count.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -370,6 +371,46 @@ TEST_F(Statistics, SortTransfersBySize) {
     EXPECT_EQ(stats.read_size_kb_hist[bin], bin == 0 || bin == 1 || bin == 5 ? 1U : 0U) << bin;
     EXPECT_EQ(stats.write_size_kb_hist[bin], bin == 2 ? 1U : 0U) << bin;
   }
+}
+
+// Entries that go together are counted together, those of each size apart.
+TEST_F(Statistics, CountEachEntryOfABatchOnce) {
+  constexpr std::size_t entries = 16;
+  const Memory memory(usual_memory(), entries * 8192);
+  start(2);
+  const Fd fd = file_.open(O_RDWR);
+  const Handle handle(fd);
+  CUfileBatchHandle_t batch = nullptr;
+  ASSERT_EQ(code(cuFileBatchIOSetUp(&batch, entries)), CU_FILE_SUCCESS);
+  std::array<CUfileIOParams_t, entries> params{};
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < entries; ++i) {
+    params[i].mode = CUFILE_BATCH;
+    params[i].opcode = CUFILE_READ;
+    params[i].fh = handle.get();
+    params[i].u.batch.devPtr_base = memory.address();
+    params[i].u.batch.devPtr_offset = static_cast<off_t>(i * 8192);
+    params[i].u.batch.file_offset = static_cast<off_t>(i * 8192);
+    params[i].u.batch.size = i % 4 == 0 ? 8192 : 4096;
+    bytes += params[i].u.batch.size;
+  }
+  ASSERT_EQ(code(cuFileBatchIOSubmit(batch, entries, params.data(), 0)), CU_FILE_SUCCESS);
+  for (unsigned left = entries; left > 0;) {
+    std::array<CUfileIOEvents_t, entries> events{};
+    unsigned count = left;
+    ASSERT_EQ(code(cuFileBatchIOGetStatus(batch, left, &count, events.data(), nullptr)), CU_FILE_SUCCESS);
+    left -= count;
+  }
+  CUfileStatsLevel2_t stats{};
+  ASSERT_EQ(code(cuFileGetStatsL2(&stats)), CU_FILE_SUCCESS);
+  EXPECT_EQ(stats.basic.read_ops.ok, entries);
+  EXPECT_EQ(stats.basic.read_ops.err, 0U);
+  EXPECT_EQ(stats.basic.read_bytes, bytes);
+  EXPECT_EQ(stats.basic.batch_processed_ops.ok, entries);
+  EXPECT_EQ(stats.basic.batch_read_bytes, bytes);
+  EXPECT_EQ(stats.read_size_kb_hist[1], entries / 4 * 3);
+  EXPECT_EQ(stats.read_size_kb_hist[2], entries / 4);
+  cuFileBatchIODestroy(batch);
 }
 
 TEST_F(Statistics, TellTheReadsOfADevice) {
