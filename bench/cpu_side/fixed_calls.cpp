@@ -25,6 +25,8 @@ constexpr Named calls[] = {
     {"write_host", Memory::host, &Subject::write},
     {"read_device", Memory::device, &Subject::read},
     {"write_device", Memory::device, &Subject::write},
+    {"batch_host", Memory::host, &Subject::read_batch},
+    {"batch_device", Memory::device, &Subject::read_batch},
     {"register_file", Memory::host, &Subject::register_file},
     {"register_buffer", Memory::device, &Subject::register_buffer},
 };

@@ -31,16 +31,22 @@ enum class Memory { host, device };
 class Subject {
  public:
   static constexpr std::size_t piece = 4096;
+  static constexpr unsigned entries = 128;  // of a batch
 
   explicit Subject(Memory memory);
+  Subject(const Subject&) = delete;
+  Subject& operator=(const Subject&) = delete;
+  ~Subject();
 
   void read();
   void write();
+  void read_batch();       // submitted at once, and awaited together
   void register_file();    // and deregister it: another descriptor of the same file
   void register_buffer();  // and deregister it
 
  private:
   off_t next();
+  void set_up_batch();
 
   OpenDriver driver_;
   ScratchFile file_;
@@ -51,6 +57,9 @@ class Subject {
   std::optional<DeviceMemory> device_;
   void* memory_;
   off_t offset_ = 0;
+  CUfileBatchHandle_t batch_ = nullptr;  // set up with its first use
+  std::vector<CUfileIOParams_t> entries_;
+  std::vector<CUfileIOEvents_t> events_;
 };
 
 }  // namespace sluice::bench
