@@ -6,7 +6,7 @@
 
 namespace sluice::api {
 
-// In KiB, of the device with that index; 0 where there is none, or nobody knows it.
+// In KiB, of the device with that index; 0 where there is none, or it is not known.
 std::uint64_t bar_kb(int gpu_index);
 
 }  // namespace sluice::api

@@ -121,7 +121,7 @@ CUfileError_t sluice_explain(CUfileHandle_t fh, const void* buf, int gpu, CUfile
 CUfileError_t sluice_explain_all(CUfileHandle_t fh, const void* buf, int gpu, CUfileOpcode_t opcode, size_t size,
                                  off_t file_offset, sluice_explanation_visitor_t visit, void* context) {
   return guarded("sluice_explain_all", [&] {
-    if (visit == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "nobody to tell the explanations");
+    if (visit == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "no visitor to tell the explanations");
     const sluice::route::Shape shape = shape_of(opcode, buf, size, file_offset);
     const sluice::process::PinScope pins;
     const auto file = Process::instance().files().pin(fh);
@@ -176,7 +176,7 @@ CUfileError_t sluice_path_counters(sluice_path_counter_t* counters, size_t room,
 
 CUfileError_t sluice_direct_pairs(sluice_direct_pair_visitor_t visit, void* context) {
   return guarded("sluice_direct_pairs", [&] {
-    if (visit == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "nobody to tell the pairs to");
+    if (visit == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "no visitor to tell the pairs");
     const auto session = Process::instance().session();
     if (session == nullptr) return;
     for (const sluice::paths::PairReport& report : session->pair_reports()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeping the cause. The I/O path stores a number; the sentence is made when somebody asks.
+// Keeping the cause. The I/O path stores a number; the sentence is made when the program asks.
 #include "api/funnel.h"
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A number that only grows, and waiting until it does, with a deadline. (The standard library's waits either have no
-// deadline or need a newer libstdc++ than we may ask for.) Advancing costs no system call when nobody waits.
+// deadline or need a newer libstdc++ than we may ask for.) Advancing costs no system call when no thread waits.
 #pragma once
 
 #include <linux/futex.h>
@@ -20,7 +20,7 @@ class EventCount {
   std::uint32_t now() const noexcept { return count_.load(std::memory_order_acquire); }
 
   // What was written before advance() is visible where the new number is seen. `most` of those that wait are woken;
-  // none, where somebody looks by himself.
+  // none, where a thread looks by itself.
   void advance(int most = INT32_MAX) noexcept {
     count_.fetch_add(1, std::memory_order_seq_cst);
     // A waiter that is not counted yet has its look at the number still before it.

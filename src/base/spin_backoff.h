@@ -33,7 +33,7 @@ inline timespec deadline_in(std::chrono::nanoseconds from_now) noexcept {
   return deadline;
 }
 
-// A word that somebody else writes: what was written before it is seen, too.
+// A word that another thread, or the device, writes: what was written before it is seen, too.
 inline std::uint32_t load_acquire(const std::uint32_t& word) noexcept {
   return std::atomic_ref<const std::uint32_t>(word).load(std::memory_order_acquire);
 }
@@ -41,7 +41,7 @@ inline std::uint32_t load_acquire(const std::uint32_t& word) noexcept {
 enum class WaitMode : std::uint8_t {
   spin,
   yield,  // threads that wait outnumber processors: the one that is waited for may need this one
-  sleep,  // it takes its time, and nobody minds 70 us more
+  sleep,  // it takes its time, and 70 us more do not matter
 };
 
 // One wait, from its first look to its last: busy for some microseconds, then lets others run, for a while that is over

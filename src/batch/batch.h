@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A batch: entries that wait, entries that somebody is at, events that wait to be collected, each once. All its memory
+// A batch: entries that wait, entries that a thread is at, events that wait to be collected, each once. All its memory
 // is there from the start, but for what groups travel with (class_queue.h), which is made with its first use and kept.
 // Any number of threads may use it at a time.
 #pragma once
@@ -36,7 +36,7 @@ class Batch {
 
   Batch(process::Process& process, unsigned capacity, Events events);
 
-  // The batch's own handle; set before anybody else knows it.
+  // The batch's own handle; set before another thread knows it.
   void set_handle(void* handle) noexcept { handle_ = handle; }
   void* handle() const noexcept { return handle_; }
   Events tells() const noexcept { return tells_; }
@@ -76,12 +76,12 @@ class Batch {
   unsigned ready() const noexcept { return waiting_count_.load(std::memory_order_relaxed); }
   bool has_waiting() const noexcept { return ready() > 0; }
 
-  // Entries that nobody has begun end here. None that is outstanding has an event any more, not even where it has ended
-  // before; what was begun goes on to its end, and keeps its room until then. False: none is outstanding.
+  // Entries that have not been begun end here. None that is outstanding has an event any more, not even where it has
+  // ended before; what was begun goes on to its end, and keeps its room until then. False: none is outstanding.
   bool cancel() noexcept;
   // So many entries have ended without an event since they were cancelled.
   unsigned cancelled_count() noexcept;
-  // The same, and there are no submissions any more. What was begun may still wait for somebody to go on with it.
+  // The same, and there are no submissions any more. What was begun may still wait for a thread to go on with it.
   void end() noexcept;
 
   // Moves up to into.size() events out, after waiting for `least` of them (never for more than are outstanding).
@@ -140,7 +140,7 @@ class Batch {
   unsigned cancels_ = 0;      // so far
   unsigned cancelled_ = 0;    // entries
   unsigned sleepers_ = 0;
-  unsigned fewest_missing_ = 0;  // of what sleepers wait for: fewer events wake nobody
+  unsigned fewest_missing_ = 0;  // of what sleepers wait for: fewer events wake none
   bool ending_ = false;
   std::atomic<unsigned> waiting_count_{0};  // entries that could be begun now; written with the mutex held
   std::atomic<std::uint32_t> posted_{0};    // entries that have ended so far

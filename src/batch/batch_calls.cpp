@@ -94,7 +94,7 @@ void fill(process::Process& process, const Batch& batch, Batch::Room& room, std:
 
 namespace {
 
-// From 1.18 on only somebody's wish limits it.
+// From 1.18 on only a configured value limits it.
 std::size_t largest_batch(const config::Config& config) {
   constexpr std::size_t key = config::key_at("properties.io_batchsize");
   const bool unlimited = config.api_version >= 1180 && !config.binds(key);

@@ -29,7 +29,7 @@ std::size_t collect_batch(process::Process& process, void* handle, std::size_t l
                           const std::optional<timespec>& timeout);
 
 // Entries that have not been begun end as cancelled, the others go on. A handle that names no batch has nothing to
-// cancel. False: no entry was under way, or had an event that nobody has asked for.
+// cancel. False: no entry was under way, or had an event that has not been collected.
 bool cancel_batch(process::Process& process, void* handle);
 
 // How many entries have ended without an event since they were cancelled; nullopt where there is no such batch.

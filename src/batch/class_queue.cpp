@@ -20,7 +20,7 @@ Group* ClassQueue::idle_group() noexcept {
   return nullptr;
 }
 
-bool ClassQueue::nobody_is_under_way() const noexcept {
+bool ClassQueue::none_is_under_way() const noexcept {
   return std::none_of(groups_.begin(), groups_.end(),
                       [](const std::unique_ptr<Group>& group) { return group && group->busy; });
 }
@@ -37,7 +37,7 @@ unsigned ClassQueue::ready() noexcept {
   changed_ = false;
   ready_ = 0;
   if (waiting_.count() == 0 || idle_group() == nullptr) return 0;
-  if (nobody_is_under_way()) return ready_ = waiting_.count();
+  if (none_is_under_way()) return ready_ = waiting_.count();
   for (unsigned i = 0; i < waiting_.count(); ++i) {
     if (!waits_for_a_group(entries_[waiting_.at(i)])) ++ready_;
   }

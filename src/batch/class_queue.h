@@ -58,7 +58,7 @@ class ClassQueue {
   ClassQueue(std::vector<Entry>& entries, unsigned capacity, GroupClass group_class)
       : entries_(entries), most_(static_cast<unsigned>(paths::most_in_a_group(group_class))), waiting_(capacity) {}
 
-  // False: there is no memory for one, and nobody would ever be claimed.
+  // False: there is no memory for one, and none would ever be claimed.
   bool has_a_group() noexcept { return provide(groups_.front()); }
   void push(std::uint16_t slot) noexcept {
     waiting_.push(slot);
@@ -84,7 +84,7 @@ class ClassQueue {
   static constexpr std::size_t most_groups = 4;
   static bool provide(std::unique_ptr<Group>& group) noexcept;
   Group* idle_group() noexcept;
-  bool nobody_is_under_way() const noexcept;
+  bool none_is_under_way() const noexcept;
   bool waits_for_a_group(const Entry& entry) const noexcept;
 
   std::vector<Entry>& entries_;

@@ -199,10 +199,10 @@ bool Run::through_staging() noexcept {
    public:
     void ended(std::span<const std::uint16_t> /*numbers*/) noexcept override {}
   };
-  Deaf nobody;
+  Deaf ignored;
   request::run(process_, order,
                {.caller = request::Caller::part, .group = &loan->carrier, .bond = transfer::Bond::one_transfer},
-               nobody);
+               ignored);
   return settle(loan);
 }
 
@@ -283,7 +283,7 @@ bool Run::straight() noexcept {
   const std::span parts(vector.data(), count);
   const Outcome moved = call_.direction == Direction::read ? io::read_vector(file_.descriptor(), parts, at)
                                                            : io::write_vector(file_.descriptor(), parts, at);
-  // EIO of a read may be nobody's: a read of a part by itself finds out.
+  // EIO of a read may be no part's: a read of a part by itself finds out.
   const bool refused = !moved.ok() && !(call_.direction == Direction::read && moved.error() == EIO);
   if (refused) failure_ = moved;
   // A buffered read that got to the end of the file has its answer; what else came short is asked for again.

@@ -27,7 +27,7 @@ constinit std::array<Place, places> all;
 // Those that are in use, from the first on. What is in a place is ordered by its own lent.
 constinit std::atomic<std::size_t> in_use{0};
 
-// The next place that nobody uses, or none.
+// The next place that is not in use, or none.
 std::optional<std::size_t> another_place() noexcept {
   std::size_t next = in_use.load(std::memory_order_relaxed);
   while (next < places) {
@@ -47,7 +47,7 @@ VectoredLease::VectoredLease() noexcept {
   if (fresh) static_cast<void>(borrow(*fresh));
 }
 
-// False: somebody else has it.
+// False: another thread has it.
 bool VectoredLease::borrow(std::size_t number) noexcept {
   Place& place = all[number];
   if (place.lent.load(std::memory_order_relaxed) || place.lent.exchange(true, std::memory_order_acquire)) return false;

@@ -46,8 +46,8 @@ struct Config {
   void set(std::size_t key, Value value, Origin origin, int line = 0);
 
   const Setting& setting(std::size_t key) const noexcept { return settings[key]; }
-  // Whether somebody wishes this value, so that the library may not choose another one. Values of the file that equal
-  // NVIDIA's stock file express nobody's wish, unless sluice.strict says so.
+  // Whether the user wishes this value, so that the library may not choose another one. Values of the file that equal
+  // NVIDIA's stock file express no wish, unless sluice.strict says so.
   bool binds(std::size_t key) const;
 
   // By key_at("section.name"), for keys that have no field below. The kind has to be the key's own.

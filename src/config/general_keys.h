@@ -154,7 +154,7 @@ inline constexpr std::array general_keys{
         .environment = "SLUICE_PROFILE",
         .effect = Effect::obeyed,
         .meaning = "What `sluice profile` has measured on this machine, by the file's full name.",
-        .here = "sluice.copy and sluice.disk_reads, where nobody has chosen them, are what was quickest there in all "
+        .here = "sluice.copy and sluice.disk_reads, where they are not configured, are what was quickest there in all "
                 "folders: for cached reads, and for reads with O_DIRECT."},
     Key{.name = "sluice.strict",
         .kind = Kind::flag,

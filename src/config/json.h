@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON with // and /* */ comments, read into a tree that remembers where everything stood. Nothing is interpreted: a
-// number keeps its spelling. Strict otherwise, since a file that means something else than it says helps nobody.
+// number keeps its spelling. Strict otherwise, since a file that means something else than it says is of no help.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,7 @@ struct Limits {
 struct Key {
   std::string_view name{};      // dotted: "properties.io_batchsize"
   Kind kind{};                  //
-  std::string_view standard{};  // what holds when nobody says anything, as JSON: also NVIDIA's stock value
+  std::string_view standard{};  // what holds where nothing is configured, as JSON: also NVIDIA's stock value
   Limits limits{};
   std::string_view choices{};      // separated by '|'
   std::string_view also_stock{};   // another value that a stock file has carried, as JSON

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `sluice profile` has measured on this machine may choose what nobody has chosen: where sluice.profile names it.
+// What `sluice profile` has measured on this machine may choose what is not configured: where sluice.profile names it.
 #pragma once
 
 #include "config/config.h"

@@ -30,7 +30,7 @@ const char* process_environment(const char* name) {
 }
 
 void say_on_stderr(const std::string& line) {
-  // One write: lines of several threads do not mix. Nobody can be told that stderr is closed.
+  // One write: lines of several threads do not mix. There is no place to tell that stderr is closed.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

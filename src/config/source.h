@@ -11,7 +11,7 @@ namespace sluice::config {
 using Environment = const char* (*)(const char* name);
 const char* process_environment(const char* name);
 
-// Where a line for people goes that nobody asked for: stderr in the product. `line` ends with its line end.
+// Where a line for people goes that was not asked for: stderr in the product. `line` ends with its line end.
 using Speaker = void (*)(const std::string& line);
 void say_on_stderr(const std::string& line);
 

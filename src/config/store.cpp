@@ -67,7 +67,7 @@ std::shared_ptr<const Config> Store::current() {
     if (running_) return running_;
     changes = staged_;
   }
-  // Reading a file can take its time: nobody waits for it.
+  // Reading a file can take its time: no thread waits for it.
   return std::make_shared<const Config>(make_config(sources_, changes));
 }
 

@@ -54,7 +54,7 @@ std::variant<Value, Objection> read_value(const Key& key, const Json& json);
 // their opposites in any case.
 std::variant<Value, Objection> read_word(const Key& key, std::string_view word);
 
-// What holds when nobody says anything.
+// What holds where nothing is configured.
 Value standard_value(const Key& key);
 
 // Whether one of NVIDIA's stock files says this.

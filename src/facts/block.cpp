@@ -151,7 +151,7 @@ BlockFacts block_with_number(dev_t device, const Root& root) {
 BlockFacts block_of_source(std::string_view source, const Root& root) {
   constexpr std::string_view devices = "/dev/";
   if (source.substr(0, devices.size()) != devices) return {};
-  // /dev/mapper/data is a link to ../dm-3. Reading a link in /dev asks nobody; the device itself is left alone.
+  // /dev/mapper/data is a link to ../dm-3. Reading a link in /dev asks no driver; the device itself is left alone.
   std::string name(source.substr(devices.size()));
   if (const std::optional<std::string> target = read_link(root.at(std::string(source)))) {
     name = last_component(*target);

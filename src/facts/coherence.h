@@ -12,7 +12,7 @@ struct CoherenceFacts {
   bool concurrent_managed = false;  // both may be at managed memory at the same time
 };
 
-// An integrated one without the rest (Jetson) has caches that nobody keeps in step.
+// An integrated one without the rest (Jetson) has caches that nothing keeps in step.
 constexpr bool is_said_coherent(const CoherenceFacts& facts) noexcept {
   return facts.pageable && (facts.host_page_tables || (facts.integrated && facts.concurrent_managed));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// By the FIEMAP call: it needs no more than a descriptor, and moves nobody's file position.
+// By the FIEMAP call: it needs no more than a descriptor, and moves no file position.
 #include "facts/extents.h"
 
 #include <linux/fiemap.h>

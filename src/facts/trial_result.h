@@ -7,8 +7,8 @@
 namespace sluice::facts {
 
 enum class TrialResult : std::uint8_t {
-  untried,          // nobody has tried, or what was there to try on was not enough
-  probing,          // somebody is trying it now
+  untried,          // not tried yet, or what was there to try on was not enough
+  probing,          // a thread is trying it now
   no_provider,      // nothing hands this device's memory to the kernel
   pages_refused,    // the queue takes no pages of device memory: EREMOTEIO
   unreachable,      // the kernel knows no way between drive and device: EINVAL on whole, aligned blocks

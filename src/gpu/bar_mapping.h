@@ -11,7 +11,7 @@ namespace sluice::gpu {
 
 // A piece of device memory that is mapped for the CPU, for as long as this lives. Empty when it could not be. When the
 // memory is freed, gdrdrv takes the mapping back: a store of this process then ends it by a signal, one of the kernel's
-// on its behalf ends as EFAULT. So nobody but the kernel stores there.
+// on its behalf ends as EFAULT. So only the kernel stores there.
 class BarMapping {
  public:
   BarMapping() noexcept = default;

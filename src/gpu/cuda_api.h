@@ -106,7 +106,7 @@ const CudaApi* driver() noexcept;
 // never pay for, or wake, a GPU. Control plane; any thread.
 const CudaApi* attach_driver() noexcept;
 
-// Loads and initialises the driver when nobody has: for calls that ask about devices. Null when there is none.
+// Loads and initialises the driver where it is not loaded: for calls that ask about devices. Null when there is none.
 const CudaApi* load_driver() noexcept;
 
 // How many devices there are; 0 without a driver.
@@ -115,7 +115,7 @@ int device_count() noexcept;
 // Why SLUICE_SOFTGPU=1 could not be followed, or the driver is of no use, in one sentence; empty when all is well.
 std::string driver_refusal();
 
-// A stream of the current context that waits for nobody's legacy stream and comes before others: streams of another
+// A stream of the current context that waits for no legacy stream and comes before others: streams of another
 // priority have hardware queues of their own, which no waiting stream of the usual one holds.
 cuda::Result make_urgent_stream(const CudaApi& driver, cuda::Stream& stream) noexcept;
 

@@ -2,7 +2,7 @@
 // Our kernels in a context: loaded once, on a thread of their own, and never taken away again.
 //
 // While a driver loads code it waits for every stream of the context, and holds up most other calls meanwhile. So
-// loading begins when no stream there waits for us, as far as somebody knows (stream/channel/stream_channel.h); until
+// loading begins when no stream there waits for us, as far as is known (stream/channel/stream_channel.h); until
 // then transfers do without.
 #pragma once
 
@@ -25,7 +25,7 @@ struct Kernels {
   std::atomic<bool> begun{false};  // to be loaded; set with the mutex
   std::atomic<bool> tried{false};  // nothing of the above will change any more
   base::EventCount news;
-  std::atomic<bool> idle_was_awaited{false};  // somebody has given a busy stream the time to come to rest
+  std::atomic<bool> idle_was_awaited{false};  // a thread has given a busy stream the time to come to rest
 
   std::mutex deciding;      // whether to begin
   unsigned load_holds = 0;  // calls that are putting something into streams; with the mutex
@@ -45,10 +45,10 @@ Kernels* current_kernels() noexcept;
 // Begins to load them on a thread of its own. With the mutex, once.
 void begin_loading(Kernels& kernels) noexcept;
 
-// While one lives, nobody begins.
+// While one lives, loading does not begin.
 class KernelLoadHold {
  public:
-  // Nothing when somebody has begun.
+  // Nothing when a thread has begun.
   static std::optional<KernelLoadHold> in(Kernels& kernels) noexcept;
   KernelLoadHold(KernelLoadHold&& other) noexcept : kernels_(other.kernels_) { other.kernels_ = nullptr; }
   KernelLoadHold& operator=(KernelLoadHold&&) = delete;

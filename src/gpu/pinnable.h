@@ -91,7 +91,7 @@ std::uint64_t kernel_address(const facts::BufferFacts& memory, std::uint64_t add
 // The one that serves this driver's devices. Null without a driver.
 Provider* provider() noexcept;
 
-// Whether the soft GPU's memory lies where somebody else gave it (SLUICE_SOFTGPU_BACKING), so that I/O can reach it.
+// Whether the soft GPU's memory lies in a given file or device (SLUICE_SOFTGPU_BACKING), so that I/O can reach it.
 // `address`: some memory of the device. Looked up once a device.
 bool soft_memory_is_backed(int device, std::uint64_t address) noexcept;
 // The same before there is any memory: takes some for a moment.

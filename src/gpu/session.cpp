@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Being a guest in somebody's CUDA program: the right context for as long as we need it, our own stream, and the
+// Being a guest in a CUDA program: the right context for as long as we need it, our own stream, and the
 // thread left as it was.
 #include "gpu/session.h"
 

@@ -30,7 +30,7 @@ class UrgentCopies {
   const bool before_;
 };
 
-// The context of some memory made current on this thread, with a stream of ours that waits for nobody's legacy
+// The context of some memory made current on this thread, with a stream of ours that waits for no legacy
 // stream; what was current before comes back in the end. Capture modes of the caller are left in peace. Cheap: the
 // stream is the thread's own, but where there are very many threads, and is kept.
 class Session {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a program's own copies and fills owe us. A driver's "synchronous" copy of up to 64 KiB out of pageable memory,
 // and a fill, may return before the device has the bytes. Work that follows in the program's streams is behind them;
-// our streams wait for nobody's. So with the first transfer of an allocation, or its registration, the driver is told
-// to end such calls only when their bytes are in place (SYNC_MEMOPS), and ends those that are under way. What a program
-// has put into streams and not waited for is not waited for here, as with NVIDIA's library.
+// our streams wait for none of them. So with the first transfer of an allocation, or its registration, the driver is
+// told to end such calls only when their bytes are in place (SYNC_MEMOPS), and ends those that are under way. What a
+// program has put into streams and not waited for is not waited for here, as with NVIDIA's library.
 #pragma once
 
 #include <cstdint>

@@ -73,9 +73,9 @@ class Staging {
     return context_ == context && context_id_ == context_id;
   }
   // It never was attached, or that has failed.
-  bool serves_nobody() const noexcept { return context_ == nullptr; }
+  bool serves_no_context() const noexcept { return context_ == nullptr; }
 
-  // Nobody has begun to load them (gpu/loading.h) as long as nobody has asked for that.
+  // Not loading yet (gpu/loading.h) as long as no transfer has asked for that.
   Kernels& kernels() const noexcept { return *kernels_there_; }
   // Not before it is loaded.
   bool can_gather() const noexcept { return kernels_there_->gather.load(std::memory_order_acquire) != nullptr; }

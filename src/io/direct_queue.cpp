@@ -29,7 +29,7 @@ void DirectQueue::add(const IoRange& range, Direction direction, std::uint32_t t
 
 // Nothing is begun behind a place where the range has come to its end.
 void DirectQueue::cut_more() noexcept {
-  if (cut_ == nobody) return;
+  if (cut_ == none) return;
   Transfer& transfer = transfers_[cut_];
   for (std::size_t slot = 0; slot < chunks_.size() && transfer.next < transfer.stop; ++slot) {
     Chunk& chunk = chunks_[slot];
@@ -49,7 +49,7 @@ void DirectQueue::cut_more() noexcept {
     ++busy_;
     chunk.span.submit(ring_, slot);
   }
-  if (transfer.next >= transfer.stop) cut_ = nobody;
+  if (transfer.next >= transfer.stop) cut_ = none;
 }
 
 void DirectQueue::settle(const UringCompletion& answer) noexcept {
@@ -75,13 +75,13 @@ void DirectQueue::lose(int error) noexcept {
   for (Chunk& chunk : chunks_) {
     if (chunk.busy) finish(chunk, error);
   }
-  if (cut_ == nobody) return;
+  if (cut_ == none) return;
   Transfer& transfer = transfers_[cut_];
   if (transfer.next < transfer.stop) {
     transfer.stop = transfer.next;
     transfer.error = error;
   }
-  cut_ = nobody;
+  cut_ = none;
 }
 
 unsigned DirectQueue::collect(std::span<Ended, most_under_way> ended) noexcept {

@@ -36,7 +36,7 @@ class DirectQueue {
   // All that was added has ended.
   bool is_empty() const noexcept { return underway_ == 0; }
   // Another range would begin at once. No more after the ring was lost.
-  bool has_room() const noexcept { return !lost_ && cut_ == nobody && busy_ < most_under_way; }
+  bool has_room() const noexcept { return !lost_ && cut_ == none && busy_ < most_under_way; }
   // The kernel took nothing more; nothing is on its way.
   bool lost() const noexcept { return lost_; }
 
@@ -71,7 +71,7 @@ class DirectQueue {
     RingSpan span;
     bool busy = false;
   };
-  static constexpr std::size_t nobody = most_under_way;
+  static constexpr std::size_t none = most_under_way;
 
   void cut_more() noexcept;
   void settle(const UringCompletion& answer) noexcept;
@@ -82,9 +82,9 @@ class DirectQueue {
   Uring& ring_;
   std::array<Transfer, most_under_way> transfers_{};
   std::array<Chunk, most_under_way> chunks_{};
-  std::size_t cut_ = nobody;  // the transfer that is being cut
-  unsigned underway_ = 0;     // transfers
-  unsigned busy_ = 0;         // chunks
+  std::size_t cut_ = none;  // the transfer that is being cut
+  unsigned underway_ = 0;   // transfers
+  unsigned busy_ = 0;       // chunks
   bool lost_ = false;
 };
 

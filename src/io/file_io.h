@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Moving a whole span between a descriptor and host memory: every interruption and short transfer is dealt with here,
-// so that nobody above ever sees one.
+// so that no caller ever sees one.
 #pragma once
 
 #include <algorithm>

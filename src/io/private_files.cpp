@@ -58,7 +58,7 @@ struct PrivateFile::Job {
   bool opened = true;  // false: the outcome says why the file could not be opened again
   Job* next = nullptr;
   std::atomic<bool> done{false};
-  Closing* closing = nullptr;  // nobody may be waiting for it any more
+  Closing* closing = nullptr;  // its caller may have given up waiting
 };
 
 // What is left of a file that goes: closed by its thread, perhaps after the waiter has given up.
@@ -131,8 +131,8 @@ int open_again(const char* path, int flags, dev_t device, ino_t inode) {
   return -EBADF;  // the number was closed and used again between the request and now
 }
 
-// Of this thread's own descriptors. Somebody may wait for the program to close a pipe of these. Their numbers stay
-// taken: what glibc says as it aborts must not go into somebody's file.
+// Of this thread's own descriptors. Another process may wait for the program to close a pipe of these. Their numbers
+// stay taken: what glibc says as it aborts must not go into a file of the program.
 void let_go_of_the_standard_ones() {
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   if (null < 0) return;
@@ -143,7 +143,8 @@ void let_go_of_the_standard_ones() {
 }
 
 // The way without a second description: O_DIRECT is taken off the caller's for a moment. Other threads' transfers in
-// that moment are buffered ones, which any alignment suits; one at a time, so that nobody puts the flag back too early.
+// that moment are buffered ones, which any alignment suits; one at a time, so that no thread puts the flag back too
+// early.
 base::Outcome without_direct(std::mutex& turn, int fd, std::span<std::byte> bytes, base::FileOffset at, bool writing) {
   const std::lock_guard lock(turn);
   const int flags = ::fcntl(fd, F_GETFL);
@@ -254,7 +255,7 @@ bool PrivateFile::BufferedIoThread::submit(IoQueue& queue, Job& job) {
     (queue.last == nullptr ? queue.first : queue.last->next) = &job;
     queue.last = &job;
   }
-  queue.posted.fetch_add(1, std::memory_order_seq_cst);  // before notify_one() looks whether anybody sleeps
+  queue.posted.fetch_add(1, std::memory_order_seq_cst);  // before notify_one() looks whether a thread sleeps
   queue.posted.notify_one();
   return true;
 }
@@ -335,7 +336,7 @@ void PrivateFile::after_fork(bool in_child) noexcept {
       queue.first = nullptr;
       queue.last = nullptr;
       queue.running = false;
-      // Held for as long as somebody's I/O takes, it is not waited for: the child's is a new one.
+      // Held for as long as a thread's I/O takes, it is not waited for: the child's is a new one.
       new (&queue.direct_off) std::mutex;
     }
     queue.mutex.unlock();

@@ -76,7 +76,7 @@ void stand_guard() noexcept {
       in_vain = look_after_all(all) ? 0 : in_vain + 1;
     }
     const std::uint32_t seen = all.news.now();
-    // Either the one that comes now sees that nobody is awake, or it is seen here.
+    // Either the one that comes now sees that no thread is awake, or it is seen here.
     all.awake.store(false, std::memory_order_seq_cst);
     if (!look_after_all(all)) all.news.wait_beyond(seen, std::nullopt);
   }
@@ -120,10 +120,10 @@ bool Sentinel::is_there() noexcept {
 Sentinel::Watch::Watch(Charge& charge) noexcept {
   GuardPost& all = guard_post();
   for (std::size_t i = 0; i < all.places.size() && place_ < 0; ++i) {
-    std::uintptr_t nobody = 0;
+    std::uintptr_t none = 0;
     std::atomic<std::uintptr_t>& place = all.places[i].charge;
     if (place.load(std::memory_order_relaxed) == 0 &&
-        place.compare_exchange_strong(nobody, reinterpret_cast<std::uintptr_t>(&charge))) {
+        place.compare_exchange_strong(none, reinterpret_cast<std::uintptr_t>(&charge))) {
       place_ = static_cast<int>(i);
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel that waits for bytes keeps everybody waiting that synchronises with its device, or frees memory there; and
-// the reader of the bytes may be stuck in a storage that does not answer. So another thread looks, every few
+// A kernel that waits for bytes keeps every thread waiting that synchronises with its device, or frees memory there;
+// and the reader of the bytes may be stuck in a storage that does not answer. So another thread looks, every few
 // milliseconds, whether the reading gets on. It sleeps while there is nothing to look after.
 #pragma once
 
@@ -21,7 +21,7 @@ class Sentinel {
   // Whether there is one; the first call starts it. Without it no kernel should wait for a storage.
   static bool is_there() noexcept;
 
-  // The charge is looked after from construction to destruction; then nobody looks at it any more.
+  // The charge is looked after from construction to destruction; then no thread looks at it any more.
   class Watch {
    public:
     explicit Watch(Charge& charge) noexcept;

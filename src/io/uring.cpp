@@ -148,7 +148,7 @@ struct ThreadUrings {
     Uring* const ring = rings[static_cast<std::size_t>(completion)];
     if (ring->in_use_) return Uring::Use(nullptr);
     ring->in_use_ = true;
-    ring->refusal_ = 0;  // if nobody has heard of it
+    ring->refusal_ = 0;  // if no caller has heard of it
     return Uring::Use(ring);
   }
 
@@ -420,7 +420,7 @@ int Uring::submit_and_wait(std::span<UringCompletion, depth> completions, unsign
 }
 
 // The kernel takes nothing more although requests are on their way. Their memory is in use until there are answers, and
-// these come with a call that submits nothing. Where even that is refused (somebody closed the ring's descriptor,
+// these come with a call that submits nothing. Where even that is refused (the program closed the ring's descriptor,
 // where it is not hidden; a sandbox), most rings' answers still come into the queue that is mapped here. When they do
 // not, the ring is given up, and nothing counts as being on its way any more.
 unsigned Uring::take_late_completions(std::span<UringCompletion, depth> completions,

@@ -20,7 +20,7 @@ bool fits(GroupClass group_class, const File& file, std::uint64_t size) noexcept
          size <= (file.facts.direct ? transfer::most_in_a_read_item : largest_left_over);
 }
 
-// A cached read waits for nobody where the file system tells what it has; others may keep the reader waiting.
+// A cached read does not wait where the file system tells what it has; others may keep the reader waiting.
 bool may_wait_for_cached(facts::FileSystem file_system) noexcept {
   switch (file_system) {
     case facts::FileSystem::none:

@@ -12,7 +12,7 @@
 namespace sluice::paths {
 
 enum class GroupClass : std::uint8_t {
-  cached,  // reads that the page cache has, as far as anybody knows
+  cached,  // reads that the page cache has, as far as is known
   direct,  // the drive moves them itself
   disk,    // reads that wait for a disk
   write,   // writes through staging memory
@@ -24,7 +24,7 @@ struct Grouping {
   GroupClass group_class = GroupClass::none;
   io::CompletionMode completion = io::CompletionMode::interrupt;  // of the drive's own transfers
   std::uint8_t max_groups = 1;                                    // how many such groups may be under way at a time
-  bool may_wait = false;                                          // for storage, and for how long nobody knows
+  bool may_wait = false;                                          // for storage, and for an unknown time
 
   // Asked of each item several times: all of it at once.
   friend bool operator==(const Grouping& one, const Grouping& other) noexcept {

@@ -107,7 +107,7 @@ enum class Need : std::uint8_t {
   absolute,    // and waits for the other thread: there is no other way to go
 };
 
-// A refusal that nobody has to hear of: the path is for files of another kind.
+// A refusal that is not told: the path is for files of another kind.
 inline constexpr auto unconcerned = SLUICE_REASON_COUNT;
 
 class GroupMover;  // paths/group_mover.h

@@ -200,20 +200,21 @@ class ByCpu {
     return done > 0 ? Outcome::bytes(done + rest.count()) : rest;
   }
 
-  // How many bytes behind the piece this thread will read or write next, as far as anybody can guess: as many again,
+  // How many bytes behind the piece this thread will read or write next, as far as can be guessed: as many again,
   // where it has just done so in front of the piece.
   std::uint64_t next_range_of(const Piece& piece) const noexcept {
     if (copy_mode_ == CopyMode::plain || file_.facts.direct || facts::is_host(memory_.kind) ||
         !io::goes_on(piece.direction, file_.descriptor(), piece.at, piece.length)) {
       return 0;
     }
-    if (piece.direction == Direction::write && piece.length <= largest_for_bounce_buffer) return 0;  // nobody uses it
+    if (piece.direction == Direction::write && piece.length <= largest_for_bounce_buffer)
+      return 0;  // it would not be used
     const std::uint64_t end = piece.at.value + piece.length;
     const std::uint64_t size = known_end();
     return end < size ? std::min(piece.length, size - end) : 0;
   }
 
-  // Where the file ends, if anybody has asked. Otherwise the read finds out when nothing more comes.
+  // Where the file ends, if a thread has asked. Otherwise the read finds out when nothing more comes.
   std::uint64_t known_end() const noexcept { return now_.asked() ? now_.size() : ~std::uint64_t{0}; }
 
   staging::OverlapWork prefetch_of_next_range(const Piece& piece, std::uint64_t next_range) const noexcept {
@@ -352,7 +353,7 @@ class ByCpu {
     std::uint64_t done = 0;
     while (done < piece.length) {
       const std::uint64_t position = piece.at.value + done;
-      const std::uint64_t skip = position % block;  // bytes of the first block that nobody asked for
+      const std::uint64_t skip = position % block;  // bytes of the first block that were not asked for
       const std::uint64_t room = bounce.size() - skip;
       const std::uint64_t wanted = std::min(piece.length - done, room);
       const std::uint64_t staged = (skip + wanted + block - 1) / block * block;

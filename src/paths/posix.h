@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The path that everybody gets: pread and pwrite, and for device memory a bounce buffer in between.
+// The path for every file and memory: pread and pwrite, and for device memory a bounce buffer in between.
 #pragma once
 
 #include "paths/path.h"

@@ -36,7 +36,7 @@ bool follows(const Item& first, const Item& second) noexcept {
          first.piece.at.value + first.piece.length == second.piece.at.value;
 }
 
-// EIO, and an end where the file has none, may be nobody's: a read of the rest by itself finds out.
+// EIO, and an end where the file has none, may be no item's: a read of the rest by itself finds out.
 bool stops_early(const transfer::ReadItem& item) noexcept {
   return item.outcome.error() == EIO || (item.outcome.ok() && item.file_size != ~std::uint64_t{0} &&
                                          item.at.value + item.outcome.count() < item.file_size);

@@ -47,7 +47,7 @@ Outcome read_by_one(stream::StreamCopier& copier, const Piece& piece, FileSide& 
     if (place.empty()) return copier.failed();
     const std::uint64_t position = piece.at.value + done;
     const std::uint64_t address = piece.address + done;
-    const std::uint64_t skip = position % block;  // bytes of the first block that nobody asked for
+    const std::uint64_t skip = position % block;  // bytes of the first block that were not asked for
     const std::uint64_t shift = block == 1 ? address % 16 : 0;
     const std::uint64_t wanted = std::min(piece.length - done, most);
     const std::uint64_t staged = (skip + wanted + block - 1) / block * block;

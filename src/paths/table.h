@@ -34,7 +34,7 @@ struct Trying {
 };
 Decision decide(const Facts& facts, const route::Shape& shape, const Trying& trying = {}) noexcept;
 
-// Whether a request may be carried out as decided. Host memory needs nobody's leave.
+// Whether a request may be carried out as decided. Host memory needs no permission.
 bool is_permitted(const Decision& decision, const route::Rules& rules) noexcept;
 
 // The next one that takes a request of which `path` has stopped.

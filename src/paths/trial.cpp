@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Success alone proves nothing: an IOMMU can lose the bytes of a transfer that everybody calls done, and a file system
+// Success alone proves nothing: an IOMMU can lose the bytes of a transfer that all layers call done, and a file system
 // can serve O_DIRECT by a copy of the CPU's, or fill holes by it. So the bytes have to be stored on the device, and to
 // be found in device memory afterwards.
 #include "paths/trial.h"
@@ -33,7 +33,7 @@ using base::Outcome;
 using facts::Extent;
 using facts::TrialResult;
 
-// Somebody may write to the file while it is looked at: a difference counts when the file has stayed the same.
+// A program may write to the file while it is looked at: a difference counts when the file has stayed the same.
 constexpr int most_attempts = 3;
 
 constexpr std::uint64_t most_bytes = 65536;

@@ -25,8 +25,8 @@ class TriedPair {
   int device() const noexcept { return device_; }
   const std::string& storage() const noexcept { return storage_; }
 
-  // True for the one that is to make the trial now: nobody has, nobody is at it, and it is not too soon after one that
-  // could not be made. It then calls settle() or postpone().
+  // True for the one that is to make the trial now: it has not been made, no thread is at it, and it is not too soon
+  // after one that could not be made. It then calls settle() or postpone().
   bool claim_trial() noexcept {
     if (reach() != facts::TrialResult::untried) return false;
     // After the first asking, the second, the fourth, ...: a file without data is looked at by few of its transfers.
@@ -42,7 +42,7 @@ class TriedPair {
   }
   void settle(facts::TrialResult reach, const std::string& words) {
     say(words);
-    reach_.store(reach);  // before the look whether anybody waits: no weaker order keeps these two apart
+    reach_.store(reach);  // before the look whether a thread waits: no weaker order keeps these two apart
     reach_.notify_all();
   }
   // The same when there is not even memory to say so.
@@ -50,7 +50,7 @@ class TriedPair {
     reach_.store(facts::TrialResult::untried);
     reach_.notify_all();
   }
-  // Returns when nobody is at the trial any more.
+  // Returns when no thread is at the trial any more.
   void wait_for_trial() const noexcept { reach_.wait(facts::TrialResult::probing, std::memory_order_acquire); }
   // There was nothing to try it on: another file, or this one later, may do.
   void postpone(const std::string& words) { settle(facts::TrialResult::untried, words); }

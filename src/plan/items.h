@@ -36,7 +36,7 @@ struct PartOfItem {
   int error = 0;            // that ends it there
   sluice_path_t path = SLUICE_PATH_POSIX;
   sluice_reason_t reason = SLUICE_REASON_HOST_MEMORY;
-  bool cancelled = false;  // nobody has begun it, or goes on with it
+  bool cancelled = false;  // not begun, or not gone on with
 };
 
 class Items {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan: parts that wait, parts that somebody is at, items that have ended. Its memory is there when it has been
+// A plan: parts that wait, parts that a thread is at, items that have ended. Its memory is there when it has been
 // submitted, but for what groups travel with, which is made with its first use. Any number of threads may use it at a
 // time.
 //
-// A part's memory and file are the plan's until the part has ended: cancelling takes away what nobody has begun, and
+// A part's memory and file are the plan's until the part has ended: cancelling takes away what has not been begun, and
 // nothing else.
 #pragma once
 
@@ -39,7 +39,7 @@ class Plan {
  public:
   Plan(process::Process& process, std::vector<Range> ranges, const PlanOptions& options);
 
-  // The plan's own handle; set before anybody else knows it.
+  // The plan's own handle; set before another thread knows it.
   void set_handle(void* handle) noexcept { handle_ = handle; }
   void* handle() const noexcept { return handle_; }
   std::span<const Range> ranges() const noexcept { return ranges_; }
@@ -55,7 +55,7 @@ class Plan {
   bool has_waiting() const noexcept { return ready() > 0; }
   unsigned ready() const noexcept { return ready_.load(std::memory_order_relaxed); }
 
-  // What nobody has begun ends here.
+  // What has not been begun ends here.
   void cancel() noexcept;
 
   // What waits by this needs no pin: the plan may go meanwhile.
@@ -138,7 +138,7 @@ class Plan {
   enum class Stage : std::uint8_t { made, submitting, submitted } stage_ = Stage::made;
   bool cancelled_ = false;
   Held held_;
-  std::uint32_t next_ = 0;  // the first part that nobody has taken
+  std::uint32_t next_ = 0;  // the first part that no thread has taken
   base::UniqueFd eventfd_;
   std::uint64_t told_ = 0;          // items, by the descriptor
   std::atomic<unsigned> ready_{0};  // so many units could begin now; written with the mutex held

@@ -19,8 +19,8 @@ class InFlight {
   InFlight& operator=(const InFlight&) = delete;
 };
 
-// Lives as long as this thread holds a pin outside a transfer, perhaps for long: nobody waits for it, but the thread
-// itself must not (a signal handler in the midst of it that ends the process).
+// Lives as long as this thread holds a pin outside a transfer, perhaps for long: the process's end does not wait for
+// it, but the thread itself must not (a signal handler in the midst of it that ends the process).
 class PinScope {
  public:
   PinScope() noexcept;
@@ -45,7 +45,7 @@ inline DrainMode drain_mode_now() noexcept {
 }
 
 // What is queued now, to begin later, perhaps on another thread, gets a number. May this queued work start,
-// with an InFlight that lives since? Not when exit() has come meanwhile: nobody would wait for it.
+// with an InFlight that lives since? Not when exit() has come meanwhile: exit() would not wait for it.
 std::uint64_t queue_number() noexcept;
 bool may_begin(std::uint64_t queued) noexcept;
 

@@ -37,7 +37,7 @@ class Process {
   long use_count();
   bool is_open() { return use_count() > 0; }
   bool was_open();  // once at least, by now
-  // Opens when nobody has, as registering something does.
+  // Opens where it is closed, as registering something does.
   std::shared_ptr<const DriverSession> session_or_open();
   // Null while closed.
   std::shared_ptr<const DriverSession> session();
@@ -64,7 +64,7 @@ class Process {
 
   // With control_ held.
   void open_locked();
-  // With control_ held: opens when nobody has, or when another thread has closed since the caller last looked.
+  // With control_ held: opens where it is closed, perhaps since the caller last looked.
   const std::shared_ptr<const DriverSession>& ensure_open_locked();
   // Its number is free, and what there is to be said of it said; false where there is none.
   bool end_file(void* handle);

@@ -106,7 +106,7 @@ class SlotTable {
     std::uint32_t users_ = 0;  // that it stands for
   };
 
-  // Nobody may hold a handle or a pin any more. (The process's own tables are never destroyed.)
+  // No thread may hold a handle or a pin any more. (The process's own tables are never destroyed.)
   ~SlotTable() {
     for (auto& chunk : chunks_) delete[] chunk.load();
   }
@@ -151,7 +151,7 @@ class SlotTable {
     return place->generation <= word >> 2 ? HandleState::retired : HandleState::garbage;
   }
 
-  // Ends a handle: nobody new gets in, and once the last user has left the object is destroyed. Returns after that,
+  // Ends a handle: no new user gets in, and once the last user has left the object is destroyed. Returns after that,
   // also where another thread has begun to end it. False when the handle was not live. Not to be called with a pin of
   // the same handle held, unless without waiting: then it returns at once, and the slot is not used again.
   bool retire(Handle handle, DrainMode drain_mode = DrainMode::until_the_last_user_left) {
@@ -255,7 +255,7 @@ class SlotTable {
     if ((word & phase_mask) == phase_dying) settle(slot, static_cast<std::uint32_t>(word >> 2));
   }
 
-  // Ends the dying phase when nobody is left. Every user that leaves a dying slot comes here, so the last one does.
+  // Ends the dying phase when no user is left. Every user that leaves a dying slot comes here, so the last one does.
   // Users only leave in this phase (those that come look at the word and leave at once), so counts that are all seen
   // to be zero, one after the other, were all zero in the end.
   static void settle(Slot& slot, std::uint32_t generation) noexcept {

@@ -44,7 +44,7 @@ class Keys {
     std::uint64_t end;
   };
   std::optional<Key> key_of(const verbs::Board& board, unsigned adapter, std::uint64_t address) const noexcept;
-  // Returns once the adapter lets nobody reach the memory by it.
+  // Returns once the adapter lets no peer reach the memory by it.
   void revoke(const Client& client, unsigned adapter) noexcept;
 
   bool must_flush() const noexcept { return must_flush_.load(std::memory_order_relaxed); }

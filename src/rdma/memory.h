@@ -34,7 +34,7 @@ Registered register_with(const Client& client, unsigned adapter, const facts::Bu
 // How the device comes to see what an adapter has written to its memory. Asks the driver.
 enum class Visibility : std::uint8_t {
   in_order,  // as the device itself: nothing is to be done; also where the driver says nothing of adapters
-  flushed,   // after a flush, before anybody is told of it
+  flushed,   // after a flush, before a program is told of it
   unknown,   // the driver has no flush that the host can ask for: no adapter gets to know this memory
 };
 Visibility visibility_of(const facts::BufferFacts& memory) noexcept;

@@ -11,12 +11,12 @@
 namespace sluice::request {
 
 // The choice for a transfer between this file and this memory, and the facts that it rests on. A direct path that
-// nobody has tried yet is tried. A shape of no bytes stands for large, aligned transfers.
+// has not been tried yet is tried. A shape of no bytes stands for large, aligned transfers.
 struct Explanation {
   route::RouteChoice choice;
   std::string detail;
 };
-// What is known besides, where somebody knows it: what operations are called with, and what is attached to the buffer
+// What the caller knows besides: what operations are called with, and what is attached to the buffer
 // that the memory lies in.
 struct AskedWith {
   void* handle = nullptr;

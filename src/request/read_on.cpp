@@ -27,7 +27,7 @@ SegmentMode carry_for(const paths::File& file, const paths::Piece& piece, unsign
   return in_vain == 0 ? SegmentMode::bounce : SegmentMode::bounce_buffered;
 }
 
-class NobodyElse final : public paths::Completion {
+class NotAsked final : public paths::Completion {
  public:
   void ended(std::span<const std::uint16_t> /*items*/) noexcept override {}
 };
@@ -40,8 +40,8 @@ Outcome move(const paths::Path& path, const paths::Ends& ends, const paths::Piec
 
 paths::Item moved(const paths::Path& path, const paths::Ends& ends, const paths::Piece& piece) noexcept {
   paths::Item item{&ends, piece};
-  NobodyElse nobody;
-  path.move({&item, 1}, nobody);
+  NotAsked not_asked;
+  path.move({&item, 1}, not_asked);
   return item;
 }
 

@@ -37,7 +37,7 @@ struct Options {
   transfer::Bond bond = transfer::Bond::none;
 };
 
-// Told of items that end while others are on their way, by their numbers; of the rest nobody is told.
+// Told of items that end while others are on their way, by their numbers; it is not told of the rest.
 using paths::Completion;
 
 // Runs on the calling thread. One item has ended when it returns; of several that go together, those that have not are

@@ -155,7 +155,7 @@ std::vector<Reason> all_reasons(const facts::FileFacts& file, const facts::Buffe
                                 const facts::MachineFacts& machine, const Rules& rules, facts::TrialResult reach) {
   std::vector<Reason> reasons;
   const auto add = [&reasons](Reason reason) {
-    // A trial that nobody could make is no reason beside others; two facts may stand for one reason.
+    // A trial that could not be made is no reason beside others; two facts may stand for one reason.
     const bool beside = reason == SLUICE_REASON_NOT_PROVEN || reason == SLUICE_REASON_DIRECT;
     const bool known = std::find(reasons.begin(), reasons.end(), reason) != reasons.end();
     if (!known && !(beside && !reasons.empty())) reasons.push_back(reason);

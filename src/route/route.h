@@ -75,7 +75,7 @@ Reason reason_of(facts::TrialResult reach) noexcept;
 // Whether the configuration lets the CPU move the bytes of device memory. Forcing it allows it.
 bool compat_is_allowed(const Rules& rules) noexcept;
 
-// The same of a request that the CPU is to move for this reason. Host memory needs nobody's leave.
+// The same of a request that the CPU is to move for this reason. Host memory needs no permission.
 bool cpu_may_move(Reason reason, const Rules& rules) noexcept;
 
 // Whether this machine can have a more direct path than the CPU's at all, whatever the file.

@@ -61,7 +61,7 @@ struct BounceBufferCounts {
 BounceBufferCounts bounce_buffer_counts() noexcept;
 
 // A child of fork has none of its parent's bounce buffers (they are not even mapped there): all is forgotten, nothing
-// is freed. The pool is locked from before until after, so that no child inherits a lock that somebody held.
+// is freed. The pool is locked from before until after, so that no child inherits a lock that another thread held.
 void bounce_buffers_before_fork() noexcept;
 void bounce_buffers_after_fork(bool in_child) noexcept;
 

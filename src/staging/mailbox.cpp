@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows stand in a list that only grows. Taking a box is an exchange, and nobody waits. A thread that has all boxes of a
-// row has the row: so it changes its context.
+// Rows stand in a list that only grows. Taking a box is an exchange, and no thread waits. A thread that has all boxes
+// of a row has the row: so it changes its context.
 #include "staging/mailbox.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ void refuse(const gpu::Session& session) noexcept {
   refused_context.store(session.context(), std::memory_order_relaxed);
 }
 
-// A kernel that has not begun by then waits for somebody else's to end; beside large requests of ours it takes a while.
+// A kernel that has not begun by then waits for another one to end; beside large requests of ours it takes a while.
 std::chrono::microseconds mailbox_timeout() noexcept {
   return std::chrono::microseconds(workers::active_jobs() > 0 ? 400 : 60);
 }
@@ -88,7 +88,7 @@ bool is_done_with(const Mailbox& box) noexcept {
   return box.is_free() || (box.has_begun() && Clock::now() - box.launched > std::chrono::seconds(1));
 }
 
-// All boxes of a row that nobody uses and no device looks at, or none.
+// All boxes of a row that no thread uses and no device looks at, or none.
 bool take_all(MailboxRow& row) noexcept {
   std::size_t count = 0;
   while (count < row.boxes.size() && !row.boxes[count].taken.exchange(true, std::memory_order_acquire)) ++count;

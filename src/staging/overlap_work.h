@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a thread does for a file while a device copies for it: a look whether the descriptor still belongs to it, where
-// nobody has asked yet, and then prefetching of what is wanted next. Of 4 KiB, asking takes as long as reading.
+// that has not been asked yet, and then prefetching of what is wanted next. Of 4 KiB, asking takes as long as reading.
 #pragma once
 
 #include "facts/descriptor_check.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buffers stand in a row of slots; taking one is an exchange, and nobody waits.
+// The buffers stand in a row of slots; taking one is an exchange, and no thread waits.
 #include "staging/staging_buffer.h"
 
 #include <algorithm>
@@ -160,14 +160,14 @@ void put_back(StagingBuffer* buffer) noexcept {
 }
 
 enum class Whose : std::uint8_t {
-  ours,     // of this context
-  large,    // of this context, and the one with more room
-  nobodys,  // of none: a device had no memory for it once
-  any,      // of one that is gone, perhaps
+  ours,    // of this context
+  large,   // of this context, and the one with more room
+  unused,  // of no context: a device had no memory for it once
+  any,     // of one that is gone, perhaps
 };
 
 bool may_be_taken(StagingBuffer& buffer, cuda::Context context, unsigned long long id, Whose whose) noexcept {
-  if (whose == Whose::nobodys) return buffer.device.serves_nobody();
+  if (whose == Whose::unused) return buffer.device.serves_no_context();
   if (whose == Whose::large && buffer.capacity == staging_bytes) return false;
   return buffer.device.serves(context, id) || (whose == Whose::any && !pending(buffer));
 }
@@ -193,7 +193,7 @@ StagingLease StagingLease::take(const gpu::Session& session, std::uint64_t bytes
   StagingBuffer* buffer = nullptr;
   if (bytes > staging_bytes) buffer = take_idle(session.context(), session.context_id(), Whose::large);
   if (buffer == nullptr) buffer = take_idle(session.context(), session.context_id(), Whose::ours);
-  if (buffer == nullptr) buffer = take_idle(session.context(), session.context_id(), Whose::nobodys);
+  if (buffer == nullptr) buffer = take_idle(session.context(), session.context_id(), Whose::unused);
   if (buffer == nullptr) buffer = make_buffer(session.context(), session.context_id());
   // Rings of contexts that are gone are used again when no more may be made.
   if (buffer == nullptr && made.load(std::memory_order_relaxed) >= most_buffers) {

@@ -92,7 +92,7 @@ class StagingLease {
 // helpers have read some by then. So it is a short one.
 inline constexpr std::uint32_t first_chunk_bytes = 16 << 10;
 
-// A kernel that has not begun by then waits for somebody else's to end, or for the device to turn to this process. A
+// A kernel that has not begun by then waits for another one to end, or for the device to turn to this process. A
 // request alone, for which the copy engine would take twice the kernel's time, is worth waiting for a quarter of the
 // difference.
 constexpr std::chrono::microseconds lone_kernel_start_timeout(std::uint64_t bytes) noexcept {

@@ -80,8 +80,8 @@ bool becomes_idle(cuda::Stream stream, std::chrono::milliseconds within) noexcep
   return state == cuda::success;
 }
 
-// Has them loaded where that holds nobody up. A stream that is busy does without them, and nobody begins to load them
-// as long as `without` lives. False: they are being loaded, and that takes long.
+// Has them loaded where that holds no stream up. A stream that is busy does without them, and no thread begins to load
+// them as long as `without` lives. False: they are being loaded, and that takes long.
 bool settle_kernels(const gpu::StreamScope& scope, cuda::Stream stream, std::optional<gpu::KernelLoadHold>& without) {
   gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id());
   if (kernels == nullptr) return false;

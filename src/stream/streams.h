@@ -73,7 +73,7 @@ class Streams {
 
   std::mutex mutex_;
   std::map<Key, Entry> entries_;
-  std::vector<StreamCall::Owner> of_graphs_;  // which nobody tells us to be gone: for good
+  std::vector<StreamCall::Owner> of_graphs_;  // whose end we are not told of: for good
 };
 
 }  // namespace sluice::stream

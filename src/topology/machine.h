@@ -30,7 +30,7 @@ struct Place {
   std::string address;             // "0000:3b:00.0"; "" for what is on no PCI bus
   std::string root;                // of the host bridge: "pci0000:3a"
   std::vector<std::string> above;  // bridges, nearest first
-  int node = -1;                   // NUMA; -1 where nobody says
+  int node = -1;                   // NUMA; -1 where it is not known
   Link link;
 };
 
@@ -44,7 +44,7 @@ enum class Kind : std::uint8_t { gpu, drive, nic };
 struct Device {
   Kind kind = Kind::gpu;
   std::string name;   // "GPU0", "nvme0", "mlx5_0"; of GPUs by their order on the bus
-  std::string model;  // "NVIDIA H200"; "" where nobody says
+  std::string model;  // "NVIDIA H200"; "" where it is not known
   Place place;
   std::uint32_t vendor = 0;
   std::uint32_t product = 0;
@@ -68,7 +68,7 @@ struct Peer {
   std::string other;
   bool access = false;  // each can read the other's memory
   bool nvlink = false;  // by NVLink
-  int links = 0;        // so many; 0 where nobody says
+  int links = 0;        // so many; 0 where it is not known
 };
 
 struct Address {
@@ -95,7 +95,7 @@ struct Machine {
   std::vector<Device> devices;            // GPUs, then drives, then network cards; by address, those on no bus last
   std::vector<Remote> remotes;
   Told told;
-  std::string board;  // "DGX H100"; "" where nobody says
+  std::string board;  // "DGX H100"; "" where it is not known
   bool guest = false;
   // The tree says nothing of what is near what: all hang right at the root, or at ports that a hypervisor made up.
   bool flat = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sleep of a helper that is ahead of the device: its slots are full, nobody waits for what it has not claimed, and
-// the staging buffer keeps the device busy for longer than the sleep takes. So helpers that a large request can spare
-// for a moment cost no processor time then, and there may be as many as it needs in its slower moments.
+// The sleep of a helper that is ahead of the device: its slots are full, no thread waits for what it has not claimed,
+// and the staging buffer keeps the device busy for longer than the sleep takes. So helpers that a large request can
+// spare for a moment cost no processor time then, and there may be as many as it needs in its slower moments.
 #pragma once
 
 #include <sys/prctl.h>

@@ -38,7 +38,7 @@ struct alignas(base::line_bytes) JobSlot {
     word.fetch_add(wanted * one_helper, std::memory_order_seq_cst);
   }
   bool wants_a_helper() const noexcept { return helpers(word.load(std::memory_order_seq_cst)) > 0; }
-  // Returns when nobody is at it, and nobody comes any more.
+  // Returns when no thread is at it, and none comes any more.
   void end() noexcept {
     std::uint64_t seen = word.load(std::memory_order_relaxed);
     while (!word.compare_exchange_weak(seen, seen - helpers(seen) * one_helper + one_use, std::memory_order_acquire)) {

@@ -31,7 +31,7 @@ Reserve& reserve() {
   return instance.get();
 }
 
-// False: nobody wants a helper.
+// False: no job wants a helper.
 bool help(JobSlot& slot, unsigned number) noexcept {
   std::uint64_t seen = slot.word.load(std::memory_order_relaxed);
   while (JobSlot::helpers(seen) > 0) {
@@ -44,7 +44,7 @@ bool help(JobSlot& slot, unsigned number) noexcept {
       const observe::HelpProbe probe(slot.request.load(std::memory_order_relaxed));
       slot.job.load(std::memory_order_relaxed)->run_helper(background_worker_count() + 1 + number);
     }
-    // Release: what this thread did is seen by the submitter that finds nobody at it.
+    // Release: what this thread did is seen by the submitter that finds no thread at it.
     slot.word.fetch_sub(JobSlot::one_at_it, std::memory_order_release);
     return true;
   }

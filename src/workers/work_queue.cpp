@@ -74,7 +74,7 @@ void wake(WorkQueue& all) noexcept {
   if (awake_workers(all) < static_cast<int>(wanted_by_all(all))) all.event.advance(1);
 }
 
-// Nobody else does what is in the background: one worker that sleeps is woken unless one spins just now.
+// The submitter does not do what is in the background: one worker that sleeps is woken unless one spins just now.
 void wake_for_background(WorkQueue& all) noexcept {
   const int sleeping = all.sleeping.load(std::memory_order_seq_cst);
   const int others = all.background_sleeping.load(std::memory_order_seq_cst);
@@ -118,15 +118,15 @@ bool help_at(WorkQueue& all, JobSlot& slot, unsigned number) noexcept {
       slot.job.load(std::memory_order_relaxed)->run_helper(number + 1);
     }
     all.busy.fetch_sub(1, std::memory_order_relaxed);
-    // Release: what this worker did is seen by the submitter that finds nobody at it.
+    // Release: what this worker did is seen by the submitter that finds no thread at it.
     slot.word.fetch_sub(JobSlot::one_at_it, std::memory_order_release);
     return true;
   }
   return false;
 }
 
-// Joins the first job that wants a helper, does its share. False when nobody wants one. Jobs come before the
-// background: somebody waits for them.
+// Joins the first job that wants a helper, does its share. False when none does. Jobs come before the
+// background: a thread waits for them.
 bool help_once(WorkQueue& all, unsigned number) noexcept {
   const auto helps = [&](JobSlot& slot) { return help_at(all, slot, number); };
   return (takes_jobs(number) && std::any_of(all.slots.begin(), all.slots.end(), helps)) ||
@@ -139,7 +139,7 @@ bool any_job_wants_a_helper(const WorkQueue& all, unsigned number) noexcept {
 }
 
 // The workers of low numbers stay awake between requests, as many as the last request wanted; the others go to sleep as
-// soon as nobody wants them.
+// soon as no request wants them.
 bool may_stay_awake(const WorkQueue& all, unsigned number) noexcept {
   return number < wanted_by_all(all);
 }
@@ -169,7 +169,7 @@ void run_worker(unsigned number) noexcept {
   for (;;) {
     spin_for_work(all, number);
     const std::uint32_t seen = event.now();
-    // Counted before the last look: a job submitted after it finds somebody to wake.
+    // Counted before the last look: a job submitted after it finds a worker to wake.
     sleeping.fetch_add(1, std::memory_order_seq_cst);
     if (!any_job_wants_a_helper(all, number)) event.wait_beyond(seen, std::nullopt);
     sleeping.fetch_sub(1, std::memory_order_relaxed);

@@ -39,7 +39,7 @@ class JobScope {
   int slot_ = -1;
 };
 
-// Has workers do a job that nobody waits for on the spot, in the background. There is one such job of a kind in a
+// Has workers do a job that no thread waits for on the spot, in the background. There is one such job of a kind in a
 // process, which lives as long as the process; those of the first kind come first. Up to `helpers` workers come to it,
 // at least one whatever else they are asked for, and each leaves when there is nothing left to begin. As it may wait
 // for storage, there are some workers more than for other jobs. False: there are no workers, and there will not be any;

@@ -10,9 +10,9 @@
 //
 // What waits for what, and why it cannot hang:
 //   - Blocks draw chunks from a counter, in order. So one resident block is enough, however many were launched.
-//   - What a block has drawn ahead keeps nobody from its present chunk: copiers wait for ushers, ushers for copiers
+//   - What a block has drawn ahead keeps no warp from its present chunk: copiers wait for ushers, ushers for copiers
 //   that
-//     are a chunk behind, and those for nobody.
+//     are a chunk behind, and those for none.
 //   - The host may call a launch off as long as no block has begun. The block that draws chunk 0 first says `begun` and
 //     then looks for the host's mark; the host first sets its mark and then looks for `begun`. With a full fence
 //     between on both sides, at least one of them sees the other. The host's mark takes the place of chunk 0's ticket:

@@ -64,7 +64,7 @@ __device__ bool look(const StreamCopySlot* commands, u32 slots, u32 number, Stre
   return true;
 }
 
-// Commands before the last one come for certain, also when somebody has seen the last one before they were seen.
+// Commands before the last one come for certain, also when a block has seen the last one before they were seen.
 __device__ bool is_beyond_the_end(const volatile u32* counters, u32 number) {
   const u32 next = counters[at_next];
   return next != 0 && number >= next;
@@ -149,7 +149,7 @@ extern "C" __global__ void __launch_bounds__(512)
       if (commit == 0) commit = counters[at_commit];
       leave = commit == off;
       if (leave) break;
-      // Commands before are done: nobody waits for this block to carry one.
+      // Commands before are done: none of them waits for this block.
       while (commit != 0 && mine < commit) {
         mine = atomicAdd(draws, 1u);
         ready = false;
@@ -209,7 +209,7 @@ extern "C" __global__ void __launch_bounds__(512)
       counters[at_left] = 0;
       counters[at_next] = 0;
       __threadfence_system();
-      words[2] = first;  // left: nobody of this launch will look at anything again
+      words[2] = first;  // left: no block of this launch will look at anything again
     }
   }
 }

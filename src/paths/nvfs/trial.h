@@ -11,7 +11,7 @@ namespace sluice::paths {
 void make_read_trial(const Ends& ends, NvfsPair& pair) noexcept;
 
 // Where reads are proven. Bytes of device memory go into a file without a name beside the caller's, on the same file
-// system, that holds others, and are read back by the host. No file of anybody else's is written to.
+// system, that holds others, and are read back by the host. No other file is written to.
 void make_write_trial(const Ends& ends, NvfsPair& pair) noexcept;
 
 }  // namespace sluice::paths

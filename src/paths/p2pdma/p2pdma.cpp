@@ -51,7 +51,7 @@ void refuse_pair(DirectPair& pair, Outcome refusal) noexcept {
   }
 }
 
-// Asked for by the session, for transfers of this size, and possible as far as anybody knows.
+// Asked for by the session, for transfers of this size, and possible as far as is known.
 CompletionMode completion_of(const Options& options, const DirectPair& pair, std::uint64_t size) noexcept {
   return size <= options.polled_up_to && pair.can_be_polled() ? options.completion : CompletionMode::interrupt;
 }
@@ -119,7 +119,7 @@ TrialResult reach_of(const Facts& facts) noexcept {
   return pair != nullptr ? pair->reach() : TrialResult::untried;
 }
 
-// Where the other direct path was asked for, and this one was not, that is nobody's reason.
+// Where the other direct path was asked for, and this one was not, that is no reason to tell.
 bool is_left_to_nvfs(route::Reason reason, const Options& options) noexcept {
   return reason == SLUICE_REASON_DIRECT_PATH_OFF && options.rules.use_nvfs;
 }

@@ -48,7 +48,7 @@ class RdmaFile final : public Attachment {
 
   RdmaSession& session() const noexcept { return session_; }
 
-  // Somebody wants RDMA for this file: the file system, the configuration, or a link of this process.
+  // RDMA is wanted for this file, by the file system, the configuration, or a link of this process.
   bool is_concerned(const File& file, const rdma::Client* client) const noexcept;
   // Slots with connected links that file system and configuration allow. What the file system allows is known once it
   // was asked: nothing else counts until then.

@@ -44,7 +44,7 @@ std::shared_ptr<FallbackCopier> FallbackCopier::begin(const gpu::StreamCopy& dev
     fall_back = std::make_shared<FallbackCopier>(device);
     std::thread thread([fall_back] { fall_back->run_worker(); });
     ::pthread_setname_np(thread.native_handle(), "sluice-fallback");
-    thread.detach();  // a driver may keep it for longer than anybody needs it
+    thread.detach();  // a driver may keep it for longer than the process needs it
   } catch (const std::exception& failure) {
     observe::log_failure(config::LogLevel::warn, "stream",
                          "a stream's bytes are copied by the thread that attends to it", failure.what());

@@ -279,8 +279,8 @@ unsigned helpers_for_a_stream(unsigned wanted) noexcept {
 void load_unless_streams_wait(gpu::Kernels& kernels) noexcept {
   if (kernels.begun.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(kernels.deciding);
-  const bool nobody_waits = kernels.load_holds == 0 && !pool().any_busy(kernels.context, kernels.context_id);
-  if (nobody_waits && !kernels.begun.load(std::memory_order_relaxed)) gpu::begin_loading(kernels);
+  const bool no_stream_waits = kernels.load_holds == 0 && !pool().any_busy(kernels.context, kernels.context_id);
+  if (no_stream_waits && !kernels.begun.load(std::memory_order_relaxed)) gpu::begin_loading(kernels);
 }
 
 std::size_t stream_channel_count() noexcept {

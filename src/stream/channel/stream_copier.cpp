@@ -17,9 +17,9 @@ using gpu::StreamCopyKind;
 
 namespace {
 
-// A kernel that has not begun by then waits for somebody else's to end, which may wait for these very bytes.
+// A kernel that has not begun by then waits for another one to end, which may wait for these very bytes.
 constexpr auto kernel_start_timeout = std::chrono::milliseconds(5);
-// Where nobody else reaches the memory it has so many times as long: 2 s.
+// Where nothing else reaches the memory it has so many times as long: 2 s.
 constexpr unsigned most_delays = 400;
 // One that has begun needs nothing but the device; so long without a sign of it, it is gone with the device.
 constexpr auto doubt_timeout = std::chrono::seconds(2);
@@ -295,7 +295,7 @@ bool StreamCopier::settle() noexcept {
 void StreamCopier::finish() noexcept {
   channel_.cached_of_.store(is_cached_ ? task_->subject : nullptr, std::memory_order_relaxed);
   if (has_kernel_) {
-    static_cast<void>(slot());  // its slot may hold a command that nobody has read yet
+    static_cast<void>(slot());  // its slot may hold a command that the kernel has not read yet
     // Behind the last command the program goes on: what it may look at is counted before.
     const bool is_carried = carries_on_ || (begun() && commit() == Commit::carries);
     if (!revoked_ && failure_ == cuda::success && is_carried) count_kernel(next_ - first_);

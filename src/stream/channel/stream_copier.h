@@ -72,13 +72,13 @@ class StreamCopier {
   // The file has its bytes in the page cache: the kernel may come meanwhile, and will not wait for long.
   void open_soon() noexcept;
 
-  // The task is a while at its storage: by then, nobody looks around any more.
+  // The task is a while at its storage: by then, no thread spins any more.
   void waits_for_storage() noexcept { waits_for_storage_ = true; }
   bool waited_for_storage() const noexcept { return waits_for_storage_; }
 
   // Nothing more comes: lets the stream go on. The task has said what came of it, and is not needed any more.
   void finish() noexcept;
-  // Behind that: does the kernel still have to begin? Then somebody has to look again, since one that does not begin
+  // Behind that: does the kernel still have to begin? Then a thread has to look again, since one that does not begin
   // for long is to be revoked.
   enum class Kernel { through, awaited, overdue };
   Kernel kernel(std::chrono::steady_clock::time_point now) noexcept;

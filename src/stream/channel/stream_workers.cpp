@@ -57,7 +57,7 @@ void StreamWorkers::announce(unsigned helpers) noexcept {
   helpers_announced_.store(helpers, std::memory_order_release);
   if (poller_sleeps_.load(std::memory_order_relaxed)) {
     poller_event_.advance();
-  } else if (!somebody_is_awake_.load(std::memory_order_relaxed)) {
+  } else if (!a_worker_is_awake_.load(std::memory_order_relaxed)) {
     event_.advance(1);
   }
 }
@@ -92,7 +92,7 @@ void StreamWorkers::doorbell_rung(StreamChannel& channel, StreamTask& task) noex
   if (pool_.ring(channel, task)) wake_one(lock);
 }
 
-// With the lock, which is let go for a moment. Somebody will look at what is due, or watch.
+// With the lock, which is let go for a moment. A thread will look at what is due, or watch.
 void StreamWorkers::wake_one(Lock& lock) {
   if (sleeping_ > 0) {
     event_.advance(looking_ > 0 ? 0 : 1);  // a spinning one sees it without being woken
@@ -106,8 +106,8 @@ void StreamWorkers::wake_one(Lock& lock) {
   if (!started) --threads_;
 }
 
-// With the lock. Somebody is to watch in our place; and where several streams have work, they will need a thread each
-// soon: waking takes a while, so all are woken at once.
+// With the lock. Another thread is to watch in our place; and where several streams have work, they will need a thread
+// each soon: waking takes a while, so all are woken at once.
 void StreamWorkers::wake_peers(Lock& lock) {
   const unsigned streams = pool_.peak_streams();
   const auto at_work = static_cast<unsigned>(pool_.at_work());
@@ -195,12 +195,12 @@ void StreamWorkers::sleep_until_news(Lock& lock, Clock::time_point awake_until) 
   ++sleeping_;
   ++looking_;
   lock.unlock();
-  somebody_is_awake_.store(true, std::memory_order_relaxed);
+  a_worker_is_awake_.store(true, std::memory_order_relaxed);
   while (event_.now() == seen && Clock::now() < awake_until) {
     rouse();
     base::pause(16);
   }
-  somebody_is_awake_.store(false, std::memory_order_relaxed);
+  a_worker_is_awake_.store(false, std::memory_order_relaxed);
   --looking_;
   rouse();
   event_.wait_beyond(seen, watchdog ? std::optional(base::deadline_in(between_watchdog_looks)) : std::nullopt);
@@ -219,7 +219,7 @@ bool StreamWorkers::poll(Lock& lock) {
   const unsigned turn = ++poll_turn_;
   has_poller_ = true;
   watchdog_called_ = false;
-  somebody_is_awake_.store(true, std::memory_order_relaxed);
+  a_worker_is_awake_.store(true, std::memory_order_relaxed);
   auto last = Clock::now();
   auto checked = last;
   nothing_happens_ = false;

@@ -58,7 +58,7 @@ class StreamWorkers {
   std::atomic<unsigned> looking_{0};  // of those that rest: not asleep
   bool has_poller_ = false;
   std::atomic<bool> poller_sleeps_ = false;
-  std::atomic<bool> somebody_is_awake_ = false;  // and will see what is announced
+  std::atomic<bool> a_worker_is_awake_ = false;  // and will see what is announced
   bool has_watchdog_ = false;
   bool watchdog_called_ = false;
   std::chrono::microseconds eagerness_{};  // how long one looks without a pause after something has happened

@@ -67,7 +67,7 @@ class Arrivals {
  public:
   bool empty() const noexcept { return newest_.load(std::memory_order_seq_cst) == nullptr; }
 
-  // Sequentially consistent: a thread that puts something in and then finds nobody polling has put it in before the
+  // Sequentially consistent: a thread that puts something in and then finds no thread polling has put it in before the
   // last look.
   void put(Task& task) noexcept {
     Task* newest = newest_.load(std::memory_order_relaxed);
