@@ -25,7 +25,7 @@ inline std::uint64_t host_page_size() noexcept {
 }
 
 // A reserved range of the process's address space, aligned to device_page, in which every host access faults. Never
-// given back: a device address never turns into somebody's host memory.
+// given back: a device address never turns into host memory of the program.
 class AddressRange {
  public:
   // Throws Refusal (out of memory) when the process has no room for it.
@@ -57,7 +57,7 @@ class Backstore {
 
   std::byte* bytes() const { return bytes_; }
   std::uint64_t size() const { return size_; }
-  // Whether it is a file or device mapping that somebody else gave, so that I/O into it reaches what the giver sees.
+  // Whether it is a file or device mapping that was given, so that I/O into it reaches what the giver sees.
   bool is_given() const { return given_; }
   // Not so where it is the memory of another device, which is mapped as a whole.
   bool has_file() const { return file_ >= 0; }
@@ -67,7 +67,7 @@ class Backstore {
   void map_at(void* place, std::uint64_t first, std::uint64_t size) const;
   // A descriptor of its own for the memory file, which stands at `first`. Throws Refusal (not supported) without one.
   int open_at(std::uint64_t first) const;
-  // Nobody needs what is there any more. What was given is left as it is.
+  // What is there is not needed any more. What was given is left as it is.
   void forget(std::uint64_t first, std::uint64_t last) const noexcept;
 
  private:

@@ -29,7 +29,7 @@ constexpr bool is_host(MemoryKind kind) {
 }
 
 // One of them. Shared by the table and by the copies under way, so that memory which is freed too early by a program
-// is not handed to somebody else in the middle of a copy. Constant once it is in the table, but for the atomic.
+// is not handed out again in the middle of a copy. Constant once it is in the table, but for the atomic.
 struct Allocation {
   MemoryKind kind{};
   std::uint64_t start = 0;

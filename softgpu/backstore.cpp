@@ -78,10 +78,10 @@ bool lock(int file, const Stretch& stretch) {
 }
 
 // Processes that run at the same time have devices of their own, as on any machine: each takes the first range that
-// nobody holds. A file that ends before is made longer.
+// no other process holds. A file that ends before is made longer.
 Stretch stretch_of_file(int file, const Backing& backing, std::uint64_t most) {
   constexpr std::uint64_t most_processes = 4096;
-  // Nobody else looks at the size meanwhile.
+  // No other process looks at the size meanwhile.
   while (::flock(file, LOCK_EX) != 0) require(errno == EINTR, cuda::error_operating_system);
   const std::uint64_t behind = bytes_behind(file, backing);
   std::uint64_t size = backing.length;

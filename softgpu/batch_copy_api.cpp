@@ -18,8 +18,8 @@ struct Batch {
   std::size_t attribute_count;
 };
 
-// Which copy is to blame; `nobody` where none is.
-constexpr std::size_t nobody = ~std::size_t{0};
+// Which copy is to blame; `no_copy` where none is.
+constexpr std::size_t no_copy = ~std::size_t{0};
 
 void check(const Batch& batch) {
   require(batch.count != 0 && batch.to != nullptr && batch.from != nullptr && batch.sizes != nullptr);
@@ -47,7 +47,7 @@ cuda::Result move(const char* name, const Batch& batch, std::size_t* failed, cud
       copies.push_back({place_of(batch.to[index], batch.sizes[index]), place_of(batch.from[index], batch.sizes[index]),
                         static_cast<cuda::SourceAccess>(batch.attributes[attribute].source_access)});
     }
-    if (failed != nullptr) *failed = nobody;
+    if (failed != nullptr) *failed = no_copy;
     copy_batch(use, std::move(copies));
   });
 }

@@ -37,7 +37,7 @@ void Channel::work() {
     // Waiting here, with the operation at the head, is what makes streams that share a channel wait for each other.
     for (const auto& earlier : operation.after) earlier->wait();
     if (operation.body && !operation.health->broken()) operation.body();
-    // What the body holds on to is let go before anybody learns that the operation is done.
+    // What the body holds on to is let go before any thread learns that the operation is done.
     operation.body = nullptr;
     operation.done->mark();
   }

@@ -125,7 +125,7 @@ void copy(const StreamUse& use, Place to, Place from, CopyCall call) {
     }));
     return;
   }
-  if (wait && use.idle()) {  // nobody to wait for: the calling thread does it itself
+  if (wait && use.idle()) {  // nothing to wait for: the calling thread does it itself
     carry_out(to, from);
     return;
   }

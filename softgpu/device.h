@@ -39,7 +39,7 @@ class Device {
   // The primary context, which is the same object whether active or not.
   const std::shared_ptr<Context>& primary() const { return primary_; }
   void retain_primary();
-  // Throws Refusal (invalid context) when nobody holds it.
+  // Throws Refusal (invalid context) when it is not held.
   void release_primary();
   void reset_primary();
   void set_primary_flags(unsigned flags);

@@ -22,7 +22,7 @@ extern "C" {
 int cuSluiceSoftGpuVersion();
 // Where the host reads and writes device memory that lies in a file or device mapping which SLUICE_SOFTGPU_BACKING
 // names, so that a file can be read into it directly. `length` is how many bytes from there on belong together, at most
-// `size`. CUDA_ERROR_NOT_SUPPORTED for memory of our own, which stays out of everybody's reach.
+// `size`. CUDA_ERROR_NOT_SUPPORTED for memory of our own, which stays out of I/O's reach.
 cuda::Result cuSluiceSoftGpuBackingAddress(Ptr pointer, std::size_t size, void** address, std::size_t* length);
 
 // The calls of GDRCopy over this driver's memory, for the libgdrapi.so.2 that lies beside it.

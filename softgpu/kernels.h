@@ -3,7 +3,7 @@
 //
 // A twin does what one whole launch does, blocks and threads one after the other or in any order that the PTX allows.
 // It runs on the thread of its stream, after all that was put into that stream before. It may wait for words in memory
-// that the host, another stream or another kernel will set; nobody interrupts it, so each of its waits also looks at
+// that the host, another stream or another kernel will set; nothing interrupts it, so each of its waits also looks at
 // ended(), besides whatever word of its own tells it to give up.
 #pragma once
 

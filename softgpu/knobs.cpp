@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading the knobs. A value that cannot be read counts as not given: a driver has nobody to complain to.
+// Reading the knobs. A value that cannot be read counts as not given: a driver has no place to complain.
 #include "knobs.h"
 
 #include <algorithm>

@@ -61,7 +61,7 @@ bool machine_was_lost() noexcept;
 Machine& machine() noexcept;
 
 // Waits for the work of the context that owns the memory, which may still use it. Memory from a pool is freed in the
-// order of a stream and waits for nobody.
+// order of a stream and waits for no work.
 void wait_for_users(const Allocation& allocation);
 
 }  // namespace sluice::softgpu

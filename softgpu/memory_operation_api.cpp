@@ -59,8 +59,8 @@ bool satisfied(std::uint64_t seen, std::uint64_t value, unsigned condition, Widt
   }
 }
 
-// The value may be written by anybody, the host included, without a sign to us: so this looks again and again, at
-// first eagerly, then less and less often, so that a stream that waits for long costs little.
+// The value may be written by any thread or device, the host included, without a sign to us: so this looks again and
+// again, at first eagerly, then less and less often, so that a stream that waits for long costs little.
 void wait_for_value(const Word& word, std::uint64_t value, unsigned condition, const Health& health) {
   constexpr int eager_looks = 1000;
   constexpr long first_pause_ns = 2000;

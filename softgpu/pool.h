@@ -14,7 +14,7 @@
 namespace sluice::softgpu {
 
 // Memory that a stream has freed, but not reached yet, serves later allocations on the same stream; memory that was
-// reached stays with the pool up to the release threshold and serves anybody. Any thread may call.
+// reached stays with the pool up to the release threshold and serves any stream. Any thread may call.
 class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
  public:
   MemoryPool(int device, DeviceMemory& memory, std::uint64_t limit = 0)

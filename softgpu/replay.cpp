@@ -25,7 +25,7 @@ GraphExec::GraphExec(const Graph& graph) {
   }
   for (std::size_t chain = 1; chain < tails.size(); ++chain) {
     chains_.push_back(std::make_shared<Channel>());
-    // Its thread is made now: a replay could tell nobody that there is none.
+    // Its thread is made now: a replay could not tell the program that there is none.
     chains_.back()->submit({{}, nullptr, std::make_shared<Completion>(), std::make_shared<Health>()});
   }
 }

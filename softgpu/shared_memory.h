@@ -9,7 +9,7 @@
 
 namespace sluice::softgpu {
 
-// One process's mapping of it. The memory lives as long as somebody has it mapped or holds a descriptor.
+// One process's mapping of it. The memory lives as long as a process has it mapped or holds a descriptor.
 class SharedMemory {
  public:
   // Made here, for a device.

@@ -25,7 +25,7 @@ enum class StreamKind {
   legacy,        // the default stream of a context: synchronises with every blocking stream
   per_thread,    // a thread's own default stream: a blocking stream
   blocking,      // made without flags
-  non_blocking,  // CU_STREAM_NON_BLOCKING: in nobody's way
+  non_blocking,  // CU_STREAM_NON_BLOCKING: in no other stream's way
 };
 
 class Stream {

@@ -10,7 +10,7 @@
 namespace sluice::softgpu {
 
 // pthread's condition variable; the standard one would need a newer libstdc++ at load time. It is never destroyed
-// while somebody waits.
+// while a thread waits.
 class Condition {
  public:
   Condition() = default;
@@ -32,7 +32,7 @@ class Completion {
  public:
   bool done() const noexcept { return state_.load(std::memory_order_acquire) != 0; }
   void mark() noexcept {
-    state_.store(1);  // before the look whether anybody waits
+    state_.store(1);  // before the look whether a thread waits
     state_.notify_all();
   }
   void wait() const noexcept { state_.wait(0, std::memory_order_acquire); }

@@ -16,7 +16,7 @@
 
 namespace sluice::softgpu {
 
-// Memory without an address, made by cuMemCreate. It lives as long as somebody holds its handle or has it mapped.
+// Memory without an address, made by cuMemCreate. It lives as long as a process holds its handle or has it mapped.
 struct PhysicalMemory {
   // A piece of the device; where other processes may have it, it takes that much of the device, and lies elsewhere.
   PhysicalMemory(cuda::AllocationHandle number, const cuda::AllocationProperties& wanted, DeviceMemory& memory,

@@ -6,7 +6,7 @@
 
 namespace sluice::softgpu {
 
-// Runs `work` on a new thread that nobody joins. Throws Refusal (out of memory) when no thread can be made.
+// Runs `work` on a new thread that is not joined. Throws Refusal (out of memory) when no thread can be made.
 void start_worker(const char* name, std::function<void()> work);
 
 }  // namespace sluice::softgpu
