@@ -73,7 +73,7 @@ constexpr bool needs_gpu(MemoryKind kind) {
 }
 
 // Memory of one kind, page-aligned. The interface is the same for all of them: bytes come in and go out by way of host
-// memory, so whoever fills or checks it need not know the kind.
+// memory, so code that fills or checks it need not know the kind.
 class TransferMemory {
  public:
   virtual ~TransferMemory() = default;

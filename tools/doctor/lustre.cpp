@@ -65,7 +65,7 @@ LustreComponent parse_component(Bytes& bytes, std::size_t at, std::size_t end) {
   }
   constexpr std::size_t target_size = 24;
   constexpr std::size_t index_of_target = 20;
-  // A folder, and a piece that nobody has written to yet, have no targets.
+  // A folder, and a piece that has not been written to yet, have no targets.
   for (std::size_t i = 0; i < component.stripes && i < most_stripes && target + target_size <= end; ++i) {
     component.targets.push_back(bytes.number<std::uint32_t>(target + index_of_target));
     target += target_size;

@@ -22,7 +22,7 @@ struct Card {
   std::string address;               // "0000:17:00.0"
   std::string name;                  // "NVIDIA H200", "GPU 0000:17:00.0"
   std::string driver;                // "nvidia", "vfio-pci", "" for none
-  int node = -1;                     // NUMA; -1 where nobody says
+  int node = -1;                     // NUMA; -1 where it is not known
   std::vector<std::string> bridges;  // above it, nearest first
   std::string root;                  // "pci0000:16": the host bridge
   std::string group;                 // of the IOMMU; "" where there is none

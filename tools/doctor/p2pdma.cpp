@@ -198,7 +198,7 @@ void judge_p2pdma(const Machine& machine, Report& report) {
     report.add(finding_at("p2pdma.driver_for_kernel"), values);
     ready = false;
   }
-  // Without the keys nobody tries, and a translating IOMMU harms nobody.
+  // Without the keys no library tries, and a translating IOMMU does no harm.
   ready = ready && keys_in_force && judge_iommu(machine, report);
   if (keys_in_force) judge_pairs(machine, report);
   if (!ready) return;

@@ -233,7 +233,7 @@ std::string lines_with(const std::string& text, const std::vector<std::string_vi
   return kept;
 }
 
-// What the kernel was told about devices; the rest of its command line is nobody's business.
+// What the kernel was told about devices; the rest of its command line is private.
 std::string told_parameters(const std::string& command_line) {
   constexpr std::array<std::string_view, 12> wanted = {"iommu",     "intel_iommu", "amd_iommu", "pci",
                                                        "vfio",      "nvme",        "nvidia",    "nouveau",

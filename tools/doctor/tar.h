@@ -9,7 +9,8 @@ namespace sluice::doctor {
 
 class TarWriter {
  public:
-  // Paths are absolute ones of the machine; each is written once, whoever asks for it again. Folders above are made.
+  // Paths are absolute ones of the machine; each is written once, however often it is asked for. Folders above are
+  // made.
   void folder(const std::string& path);
   void file(const std::string& path, const std::string& content);
   void link(const std::string& path, const std::string& target);

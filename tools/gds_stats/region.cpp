@@ -32,7 +32,7 @@ constexpr int seals_of_pages = F_SEAL_WRITE | 0x10;
 
 constexpr int most_descriptors = 65536;
 
-// Of a process that somebody has named, or of any one that there is.
+// Of a process that the user has named, or of any one that there is.
 enum class Trust : std::uint8_t { asked_for, none };
 
 class Descriptor {
@@ -129,7 +129,7 @@ bool is_whole(const struct stat& status) {
   return status.st_blocks * 512 >= status.st_size;
 }
 
-// Mapped when it keeps its size: a file that shrank would end whoever reads behind its end.
+// Mapped when it keeps its size: a file that shrank would end a process that reads behind its end.
 std::unique_ptr<ShownRegion> map_own_descriptor(const WatchedProcess& process, const ShownMapping& mapping,
                                                 Trust trust) {
   const Descriptor fd(open_own_descriptor(process, mapping));

@@ -32,7 +32,7 @@ constexpr std::size_t compared_at_once = 1u << 20;
 }
 
 // A signal that would end the program takes the unfinished file away first. One that comes while that file is being
-// made, when nobody can tell yet whether it is there and what it is called, waits for its maker.
+// made, when it is not known yet whether it is there and what it is called, waits for its maker.
 constexpr std::array<int, 3> ending_signals = {SIGINT, SIGTERM, SIGHUP};
 constexpr int not_making = 0;
 constexpr int making = -1;
@@ -164,7 +164,7 @@ std::uint64_t SourceFile::read(void* memory, std::uint64_t offset, std::uint64_t
   if (count > 0) return static_cast<std::uint64_t>(count);
   const std::string cause = count == 0 ? "it has become shorter" : cause_words(count == -1 ? -errno : count);
   throw ToolError(fmt::format("{} cannot be read at {}: {}.", printable(path_), offset, cause),
-                  "See that nobody changes the file, and try again.");
+                  "See that no program changes the file, and try again.");
 }
 
 NewFile::NewFile(const SourceFile& source, std::string destination) : destination_(std::move(destination)) {

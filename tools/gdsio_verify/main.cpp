@@ -164,7 +164,7 @@ void verify_chunk(const Wishes& wishes, const Gpu& gpu, const Checked& file, Tra
   if (wrong == right.end() && right.size() == size) return;
   throw ToolError(fmt::format("Data Verification Failed: {} differs at offset {}.", printable(wishes.file),
                               plan.offset + at + static_cast<std::uint64_t>(wrong - right.begin())),
-                  "Did somebody write the file meanwhile? If not, please report it with `sluice version`.");
+                  "Did another program write the file meanwhile? If not, please report it with `sluice version`.");
 }
 
 void verify(const Wishes& wishes) {

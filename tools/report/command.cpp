@@ -43,7 +43,7 @@ constexpr const char* profile_lesson =
     "minutes\n"
     "at most. With `sluice.profile` in cufile.json (or SLUICE_PROFILE) naming the file, the library takes what was "
     "quickest\n"
-    "in all folders for what nobody has chosen. Nothing is measured unless it is asked for.\n"
+    "in all folders for what is not configured. Nothing is measured unless it is asked for.\n"
     "\n"
     "Examples:\n"
     "  sluice profile -o profile.json /data /scratch\n"

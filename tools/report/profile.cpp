@@ -113,7 +113,7 @@ Json measure_link(const Gpu& gpu, double seconds, Course& course) {
   return measured;
 }
 
-// The file at hand goes, too, where somebody does not want to wait for the end.
+// The file at hand goes, too, where the user does not want to wait for the end.
 std::atomic<const char*> file_at_hand{nullptr};
 
 void leave_nothing(int signal) {
@@ -287,7 +287,7 @@ Json measure_folder(const std::string& name, const TransferMemory& memory, const
         measured[chosen] = value;
       }
     }
-    // Where time was up, nobody knows which one would have been best.
+    // Where time was up, it is not known which one would have been best.
     if (course.budget().is_spent()) measured.erase(chosen);
   };
   // Polling costs a thread of the kernel or a drive's queues: it is chosen by hand.
@@ -410,7 +410,7 @@ Json measure_profile(const ProfileOptions& options) {
     try {
       profile["folders"].push_back(measure_folder(folder, *memory, options, course));
     } catch (const ToolError& error) {
-      // One that nobody has named is not worth all that was measured before.
+      // One that the user has not named is not worth all that was measured before.
       const bool named = std::find(options.folders.begin(), options.folders.end(), folder) != options.folders.end();
       if (named) throw;
       course.leaves_out(fmt::format("{}: {}", folder, error.what()));

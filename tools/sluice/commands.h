@@ -48,7 +48,7 @@ enum class Memory : std::uint8_t { device, host, supposed };
 struct ExplainOptions {
   std::vector<std::string> files;  // and folders
   int gpu = 0;
-  bool names_gpu = false;  // somebody asks for that one, be it soft
+  bool names_gpu = false;  // the user asks for that one, be it soft
   bool all = false;        // every reason, not the first alone
   std::string size = "1M";
   std::string offset = "0";

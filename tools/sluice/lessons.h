@@ -78,7 +78,7 @@ inline constexpr const char* doctor_lesson =
     "  sluice doctor --json | jq -r '.findings[] | select(.harm == \"broken\") | .remedy'\n"
     "  sluice doctor --expect gpu,p2pdma        a readiness probe\n"
     "  sluice doctor --fix-script > fix.sh      the commands of the remedies, to be read first\n"
-    "  sluice doctor --record machine.tar       what was looked at, for somebody else\n"
+    "  sluice doctor --record machine.tar       what was looked at, for another person\n"
     "  sluice doctor --root machine.tar         the verdict on that\n"
     "\n"
     "Exit status: 0 fine, 1 degraded, 2 broken, 3 no GPU; with --expect 0 when all of it is there, else 2 or 3.\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the first bytes of a program: an ELF file without an interpreter is loaded by the kernel alone, and nobody
+// Reads the first bytes of a program: an ELF file without an interpreter is loaded by the kernel alone, and nothing
 // reads LD_PRELOAD.
 #include "sluice/preload_check.h"
 

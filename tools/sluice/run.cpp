@@ -74,8 +74,8 @@ class Listener {
   int fd() const noexcept { return fd_; }
   const std::string& name() const noexcept { return name_; }
 
-  // Hears all that has arrived. Anybody on the machine can send to an abstract socket; only this user is listened to,
-  // and, when this user is root, everybody that root may have started.
+  // Hears all that has arrived. Any process on the machine can send to an abstract socket; only this user is listened
+  // to, and, when this user is root, all that root may have started.
   void drain(Testimony& testimony) const {
     std::array<char, witness_message_limit> text{};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control{};
@@ -213,7 +213,7 @@ void pass_on(const signalfd_siginfo& signal, pid_t child) {
 }
 
 // The program's end, once it came. While a terminal keeps the program stopped, this tool is stopped, too, so that the
-// shell sees its job stop. SIGSTOP is nothing of a terminal's: whoever sent it will continue the program alone.
+// shell sees its job stop. SIGSTOP is nothing of a terminal's: its sender will continue the program alone.
 std::optional<int> reap(pid_t child) {
   int status = 0;
   while (waitpid(child, &status, WNOHANG | WUNTRACED) == child) {

@@ -102,7 +102,7 @@ std::vector<Branch> grow(const Machine& machine) {
     }
     grown.push_back(std::move(branch));
   }
-  // Where nobody says, at the end.
+  // Where it is not known, at the end.
   std::stable_partition(grown.begin(), grown.end(), [](const Branch& branch) { return branch.node >= 0; });
   return grown;
 }

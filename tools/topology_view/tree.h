@@ -18,7 +18,7 @@ struct Twig {
 };
 
 struct Branch {
-  int node = -1;  // -1: nobody says
+  int node = -1;  // -1: not known
   std::string processors;
   std::vector<Twig> twigs;
 };

@@ -173,7 +173,7 @@ void CollectorSocket::drain(Collector& collector) {
     if (fd >= 0) {
       try {
         collector.add(process, fd);
-      } catch (const ToolError&) {  // anybody of this user can come here
+      } catch (const ToolError&) {  // any process of this user can come here
       }
     }
     close(connection);

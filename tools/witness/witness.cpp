@@ -3,7 +3,7 @@
 // when the process starts and once, with the counters, when it leaves.
 //
 // It is a guest in every program: no C++ runtime, no thread, no descriptor kept open, errno left as it was, and
-// silence when nobody listens.
+// silence when no tool listens.
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>

@@ -46,7 +46,7 @@ const char* const exporter_lesson =
     "  sluice exporter &\n"
     "  curl -s http://127.0.0.1:9957/metrics\n"
     "  sluice exporter --listen '[::1]:9957'\n"
-    "  sluice exporter --listen 0.0.0.0:9957    for other machines: everybody who reaches the port can read\n"
+    "  sluice exporter --listen 0.0.0.0:9957    for other machines: every host that reaches the port can read\n"
     "  sluice stats --prometheus=/var/lib/node_exporter/sluice.prom    once, for a textfile collector\n"
     "\n"
     "docs/reference/statistics.md lists the metrics; docs/guide/watch.md has a dashboard for Grafana.";
@@ -58,7 +58,7 @@ int exporter_command(const ExporterOptions& options) {
   HttpServer server(options.listen);
   fmt::print(stderr, "sluice: http://{}/metrics\n", server.address());
   if (!server.is_loopback()) {
-    fmt::print(stderr, "sluice: that is no loopback address: everybody who reaches it can read names of programs\n");
+    fmt::print(stderr, "sluice: that is no loopback address: every host that reaches it can read names of programs\n");
   }
   std::fflush(stderr);
   Follower follower(options.processes);

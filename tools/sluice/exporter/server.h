@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server on one thread that sleeps until somebody connects.
+// A server on one thread that sleeps until a client connects.
 #pragma once
 
 #include <chrono>

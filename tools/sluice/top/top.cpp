@@ -30,7 +30,7 @@ Colour wanted_colour() {
   return (no != nullptr && *no != '\0') || dumb || isatty(STDOUT_FILENO) == 0 ? Colour::none : Colour::some;
 }
 
-// Of what is no terminal: the width that somebody has chosen, or 80.
+// Of what is no terminal: the width that the user has chosen, or 80.
 Screen plain_screen() {
   const char* const columns = std::getenv("COLUMNS");
   const long width = columns == nullptr ? 80 : std::strtol(columns, nullptr, 10);
