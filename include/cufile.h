@@ -299,7 +299,7 @@ CUfileError_t cuFileDriverSetMaxDirectIOSize(size_t max_direct_io_size);
 CUfileError_t cuFileDriverSetMaxCacheSize(size_t max_cache_size);
 CUfileError_t cuFileDriverSetMaxPinnedMemSize(size_t max_pinned_size);
 
-/* The size in KiB of the window (BAR1) through which the GPU with that index shows its memory; 0 where nobody knows it.
+/* The size in KiB of the window (BAR1) through which the GPU with that index shows its memory; 0 where it is unknown.
  * Errors: CU_FILE_INVALID_VALUE (no such index, barSize is NULL). */
 CUfileError_t cuFileGetBARSizeInKB(int gpuIndex, size_t* barSize);
 
@@ -472,7 +472,7 @@ typedef struct CUfileIOEvents {
 } CUfileIOEvents_t;
 
 /* Makes a batch with room for nr entries in flight, 1 up to the configured io_batchsize; where 1180 or more is reported
- * and nobody has chosen an io_batchsize, up to 65535.
+ * and no io_batchsize is configured, up to 65535.
  * Errors: CU_FILE_INVALID_VALUE (batch_idp is NULL, nr out of range), CU_FILE_NOMEM_ERROR. */
 CUfileError_t cuFileBatchIOSetUp(CUfileBatchHandle_t* batch_idp, unsigned nr);
 

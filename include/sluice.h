@@ -127,7 +127,7 @@ typedef enum sluice_origin {
   SLUICE_ORIGIN_FILE = 1,        /* cufile.json */
   SLUICE_ORIGIN_ENVIRONMENT = 2, /* a variable */
   SLUICE_ORIGIN_PARAMETER = 3,   /* cuFileSetParameter*, cuFileDriverSet* */
-  SLUICE_ORIGIN_MEASURED = 4     /* the profile that sluice.profile names, where nobody gave one */
+  SLUICE_ORIGIN_MEASURED = 4     /* the profile that sluice.profile names, where the user gave none */
 } sluice_origin_t;
 
 /* What comes of a setting in this version. */
@@ -141,12 +141,12 @@ typedef enum sluice_effect {
 typedef struct sluice_setting {
   const char* key;      /* "properties.max_direct_io_size_kb" */
   const char* value;    /* what holds, as cufile.json spells it: "16384", "\"ERROR\"", "[4, 1024]" */
-  const char* standard; /* what holds when nobody says anything, spelled alike */
+  const char* standard; /* what holds where nothing is configured, spelled alike */
   const char* meaning;  /* what the key is about, in one sentence */
   const char* here;     /* what it does in this version, in one sentence */
   sluice_origin_t origin;
   sluice_effect_t effect;
-  int binds; /* 1: somebody wishes this value; 0: the library may choose another one */
+  int binds; /* 1: the user wishes this value; 0: the library may choose another one */
   int line;  /* of the file, when the value came from there; else 0 */
 } sluice_setting_t;
 
@@ -156,7 +156,7 @@ typedef void (*sluice_note_visitor_t)(const char* note, void* context);
 /* The version of Sluice, "0.1.0". cuFileGetVersion() tells the version of the cuFile API it answers for. */
 const char* sluice_version(void);
 
-/* Which way a transfer would go, without making it. Where a direct path is possible and nobody has tried it yet, this
+/* Which way a transfer would go, without making it. Where a direct path is possible and has not been tried yet, this
  * tries it: by a verified read of some bytes of the file into memory of the library's own.
  *   fh      a registered handle
  *   buf     the memory, as cuFileRead would get it; NULL stands for memory of device `gpu`
@@ -275,9 +275,9 @@ typedef struct sluice_item_result {
 } sluice_item_result_t;
 
 /* Makes a plan. Nothing is moved; the ranges are copied, and may be reused. `options` NULL: reads. Opens the driver
- * when nobody has. Returns CU_FILE_SUCCESS, CU_FILE_INVALID_VALUE (no ranges, null pointers, negative offsets, ranges
- * that end beyond all files, unknown options), CU_FILE_HANDLE_NOT_REGISTERED, or CU_FILE_INVALID_FILE_OPEN_FLAG (a file
- * was not opened for this direction); sluice_last_error() tells which range. */
+ * where it is closed. Returns CU_FILE_SUCCESS, CU_FILE_INVALID_VALUE (no ranges, null pointers, negative offsets,
+ * ranges that end beyond all files, unknown options), CU_FILE_HANDLE_NOT_REGISTERED, or CU_FILE_INVALID_FILE_OPEN_FLAG
+ * (a file was not opened for this direction); sluice_last_error() tells which range. */
 CUfileError_t sluice_plan_create(const sluice_range_t* ranges, size_t count, const sluice_plan_options_t* options,
                                  sluice_plan_t* plan);
 
@@ -306,7 +306,7 @@ CUfileError_t sluice_plan_wait_in_stream(sluice_plan_t plan, size_t first, CUstr
  * descriptor to be had. */
 int sluice_plan_eventfd(sluice_plan_t plan);
 
-/* Ends all items that nobody has begun as cancelled. What has begun goes on to its end, and its memory is the plan's
+/* Ends all items that have not been begun as cancelled. What has begun goes on to its end, and its memory is the plan's
  * until then: sluice_plan_wait() for all items tells when none is touched any more. A plan that was not submitted has
  * ended. Returns CU_FILE_SUCCESS or CU_FILE_INVALID_VALUE (no such plan). */
 CUfileError_t sluice_plan_cancel(sluice_plan_t plan);

@@ -5,7 +5,7 @@
  * While the statistics have a level above 0, they are kept in a memfd of the name below, which the process has open and
  * mapped. Who may look at the process (its user, root) finds it in /proc/PID/fd, maps it for reading and adds the
  * shards up; the process takes no part in that and notices nothing. `sluice stats PID` and `gds_stats -p PID` do so.
- * The memfd is sealed: it keeps its size, so that a reader never reads behind its end, and nobody else can write it.
+ * The memfd is sealed: it keeps its size, so that a reader never reads behind its end, and no other process writes it.
  *
  * All words are counters of eight bytes that are each read and written as a whole; between two of them a transfer may
  * be counted. A reader checks `magic` (written last), then `version`, then `size`, and that the pid is the process's

@@ -6,7 +6,7 @@
  * ring of its own. All rings lie in one memfd of the name below, which the process has open and mapped. Who may look at
  * the process (its user, root) finds it in /proc/PID/fd and reads along; nothing ever waits for a reader: a full ring
  * goes on at its beginning, and a reader that was too slow counts what it has missed. The memfd is sealed: it keeps its
- * size, and nobody but the process can write it.
+ * size, and only the process can write it.
  *
  * It holds times, sizes, offsets, numbers of descriptors and threads, and names of files that are registered while it
  * is on; no bytes of files.
@@ -83,7 +83,7 @@ typedef struct {
 
 typedef struct {
   uint64_t next;   /* number of the next event */
-  uint64_t thread; /* whose it is now; 0: nobody's. Another thread may get it, after an event of that kind */
+  uint64_t thread; /* whose it is now; 0: no thread's. Another thread may get it, after an event of that kind */
   char name[SLUICE_TRACE_THREAD_NAME_SIZE];
   uint64_t reserved[4];
 } sluice_trace_ring_head;
