@@ -21,8 +21,8 @@ struct BlockDevice {
 // The device behind a path; nothing when there is none.
 std::optional<BlockDevice> block_device_at(const std::string& path);
 
-// What lies on a device, as `blkid -p` tells it: "" for nothing at all. Two answers at once are refused: nobody can
-// tell what would be destroyed.
+// What lies on a device, as `blkid -p` tells it: "" for nothing at all. Two answers at once are refused: it is not
+// known what would be destroyed.
 std::string content_of(const BlockDevice& device);
 
 // Makes a file system where there is nothing; takes the one that is there if it is the wanted one; else refuses.

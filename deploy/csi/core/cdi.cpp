@@ -36,7 +36,7 @@ std::string path_of(const CdiOptions& options, const std::string& end) {
 void write_spec(const std::string& folder, const std::string& path, const std::string& spec) {
   if (facts::read_text(path) == spec) return;
   make_folder(folder, 0755);
-  write_durably(path, spec, Readers::everybody);
+  write_durably(path, spec, Readers::all);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace sluice::csi {
 namespace {
 
-constexpr mode_t everybody = 0777;
+constexpr mode_t every_user = 0777;
 
 Capability mounted() {
   Capability capability;
@@ -48,7 +48,7 @@ std::string ClaimFolders::make(const std::string& name, const std::string& drive
   stage.capability = mounted();
   stage.volume_context = request.parameters;
   (*found)->stage(stage);
-  if (chmod(stage.path.c_str(), everybody) != 0) refuse_errno("opening " + stage.path + " for every user", errno);
+  if (chmod(stage.path.c_str(), every_user) != 0) refuse_errno("opening " + stage.path + " for every user", errno);
   return stage.path;
 }
 

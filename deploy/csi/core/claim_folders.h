@@ -22,7 +22,7 @@ class ClaimFolders {
   // A name for the claim's room, of which each of its drives has one.
   static std::string name_of(const std::string& claim, std::size_t index);
 
-  // Made and mounted, writable for everybody as an emptyDir is; its path. Once more it is the same.
+  // Made and mounted, writable for every user as an emptyDir is; its path. Once more it is the same.
   std::string make(const std::string& name, const std::string& drive, std::int64_t bytes);
   // All of the claim's, as far as they are there.
   void remove(const std::string& claim);

@@ -173,7 +173,7 @@ Record DirectoryBackend::create(const VolumeRequest& request) {
   if (record && record->state == RecordState::ready) return *record;
   if (record && (record->state == RecordState::removing || !fits(record->bytes, request.range) ||
                  record->source != request.source)) {
-    // What an earlier, different call of this name has left unfinished was never told to anybody.
+    // What an earlier, different call of this name has left unfinished was never told to a caller.
     discard(*record);
     record.reset();
   }
@@ -207,7 +207,7 @@ Record DirectoryBackend::create(const VolumeRequest& request) {
   return *record;
 }
 
-// Makes the folder of a record where nobody looks yet, with its quota, and the content of its source.
+// Makes the folder of a record where no call looks yet, with its quota, and the content of its source.
 void DirectoryBackend::fill(const Record& record, const std::string& folder) {
   if (facts::exists(folder_of(record))) return;  // an earlier call came as far as the renaming
   remove_tree(folder);

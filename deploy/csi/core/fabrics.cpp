@@ -53,7 +53,7 @@ std::pair<std::string, std::string> split_address(const std::string& address) {
 std::string why_not_connected(int error) {
   switch (error) {
     case ECONNREFUSED:
-      return "nobody listens there";
+      return "nothing listens there";
     case EIO:
       return "the target does not admit this host, or failed; dmesg says which";
     case EINVAL:

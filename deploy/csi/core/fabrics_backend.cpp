@@ -113,7 +113,7 @@ std::vector<std::string> FabricsBackend::stage(const StageRequest& request) {
   return plan.notes;
 }
 
-// Whether another volume of the subsystem, or anybody else, still uses one of its namespaces. Asked of the kernel,
+// Whether another volume of the subsystem, or another driver, still uses one of its namespaces. Asked of the kernel,
 // because others connect, too.
 bool FabricsBackend::is_used(const Record& released) const {
   const std::string nqn = class_of(released).fabrics.nqn;

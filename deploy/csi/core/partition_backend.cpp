@@ -199,7 +199,7 @@ Record PartitionBackend::grow(const std::string& id, std::int64_t bytes, const s
                  id, most, options_.drive, wanted));
     }
     if (wanted > extent.bytes()) {
-      // What lay there belongs to nobody.
+      // What lay there belongs to no volume.
       disk_.write_zeroes({extent.end, extent.begin + wanted});
       disk_.grow(id, wanted);
     }

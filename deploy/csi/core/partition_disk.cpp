@@ -89,9 +89,10 @@ void PartitionDisk::read_or_make_table() {
     for (const GptEntry& each : gpt->entries) {
       if (each.type == own_type) continue;
       refuse(Code::failed_precondition,
-             fmt::format("{} has a partition \"{}\" of somebody else's. A drive of backend partition is this driver's "
-                         "alone: take another one, or wipe it if that can go.",
-                         device_.path, each.name));
+             fmt::format(
+                 "{} has a partition \"{}\" that is not this driver's. A drive of backend partition is this driver's "
+                 "alone: take another one, or wipe it if that can go.",
+                 device_.path, each.name));
     }
     gpt_ = *gpt;
     return;

@@ -110,8 +110,7 @@ void write_durably(const std::string& path, const std::string& text, Readers rea
     if (written <= 0) refuse_errno("writing " + beside, errno);
     done += static_cast<std::size_t>(written);
   }
-  if (readers == Readers::everybody && fchmod(file.get(), 0644) != 0)
-    refuse_errno("setting the mode of " + beside, errno);
+  if (readers == Readers::all && fchmod(file.get(), 0644) != 0) refuse_errno("setting the mode of " + beside, errno);
   if (fsync(file.get()) != 0) refuse_errno("writing " + beside, errno);
   if (rename(beside.c_str(), path.c_str()) != 0) refuse_errno("renaming " + beside, errno);
   sync_folder(path);

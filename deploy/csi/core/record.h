@@ -60,7 +60,7 @@ class RecordFolder {
 };
 
 // Writes a file so that after a crash it is the old one or the new one, whole.
-enum class Readers : std::uint8_t { root, everybody };
+enum class Readers : std::uint8_t { root, all };
 void write_durably(const std::string& path, const std::string& text, Readers readers = Readers::root);
 
 // Ids become names of files and folders: letters, digits, '.', '-' and '_', at most 128, no leading dot.

@@ -78,7 +78,7 @@ void write_feature(const std::string& folder, const std::string& domain, Direct 
   const std::string text = fmt::format("{}/direct-path={}\n", domain, name_of(direct));
   if (facts::read_text(path) == text) return;
   make_folder(folder, 0755);
-  write_durably(path, text, Readers::everybody);
+  write_durably(path, text, Readers::all);
 }
 
 std::vector<std::string> Trials::gpus() const {

@@ -69,7 +69,7 @@ std::vector<DraDrive> DriverState::drives() {
     const std::string name = backend->drive({});
     if (name.empty()) continue;
     all.push_back(dra_drive(name, {}));
-    // A pool has a file for trials; of a drive that is cut into partitions nobody knows what to read.
+    // A pool has a file for trials; of a drive that is cut into partitions it is not known what to read.
     if (backend->kind() == BackendKind::directory)
       all.back().verified = trials_.of(name, backend->trial_file({})).direct == Direct::verified;
   }

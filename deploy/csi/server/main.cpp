@@ -122,7 +122,7 @@ int probe(const std::string& endpoint, bool alive) {
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(3));
   ::csi::v1::ProbeResponse response;
   const grpc::Status status = stub->Probe(&context, {}, &response);
-  if (!status.ok()) fmt::print(stderr, "sluice-csi: nobody answers at {}: {}\n", endpoint, status.error_message());
+  if (!status.ok()) fmt::print(stderr, "sluice-csi: no driver answers at {}: {}\n", endpoint, status.error_message());
   if (status.ok() && alive) return EXIT_SUCCESS;
   if (status.ok() && !response.ready().value())
     fmt::print(stderr, "sluice-csi: not ready; the driver's log says why\n");
@@ -292,7 +292,7 @@ int main(int count, char** words) {
   } catch (const std::exception& error) {
     std::fprintf(stderr, "sluice-csi: %s\n", error.what());
   } catch (...) {
-    std::fputs("sluice-csi: it ends by an exception that nobody knows\n", stderr);
+    std::fputs("sluice-csi: it ends by an unknown exception\n", stderr);
   }
   return EXIT_FAILURE;
 }

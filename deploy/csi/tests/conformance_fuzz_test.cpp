@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests that nobody sends: random messages of every method, built field by field from the protocol's own
+// Requests that no client sends: random messages of every method, built field by field from the protocol's own
 // description, and bytes that are no message. Each is answered by a code of CSI; the driver lives, and what was there
 // before is whole.
 #include <gmock/gmock.h>

@@ -294,7 +294,7 @@ TEST_F(ConformanceOfTheNode, ASecondDriverDoesNotTakeTheSocketOver) {
 
 TEST_F(ConformanceOfTheNode, PrometheusIsToldOfCallsRoomAndVolumes) {
   driver_.reset();
-  // A port that nobody else has: the kernel gives one, and the driver takes it a moment later.
+  // A port that is free: the kernel gives one, and the driver takes it a moment later.
   const base::UniqueFd free(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;

@@ -22,7 +22,7 @@ POD = "11111111-2222-3333-4444-555555555555"
 
 
 class ApiServer(http.server.ThreadingHTTPServer):
-    """Keeps objects by their paths, as an API server does with resource versions, and lets nobody in without the token."""
+    """Keeps objects by their paths, as an API server does with resource versions, and lets none in without the token."""
 
     def __init__(self, folder):
         super().__init__(("127.0.0.1", 0), Requests)
@@ -216,7 +216,7 @@ def test_dynamic_resource_allocation_offers_drives_and_prepares_claims():
             version = server.version
             node.register()
             node.call("csi.sock", "csi.v1.Identity.Probe")
-            # Somebody changes it; kubelet's next start brings it back, as a newer generation.
+            # Another program changes it; kubelet's next start brings it back, as a newer generation.
             other = json.loads(json.dumps(offered))
             other["spec"]["devices"] = []
             equal(server.version, version)

@@ -226,7 +226,7 @@ TEST_F(FabricsTest, ALostAddressIsNoFailureAndAllOfThemAre) {
   backend->unstage("vol", staging("vol"));
   kernel_->refused = {"10.0.0.1:4420", "10.0.1.1:4420"};
   EXPECT_EQ(refusal_of(*backend, request("vol", "a")), Code::failed_precondition);
-  EXPECT_THAT(said_, HasSubstr("nobody listens"));
+  EXPECT_THAT(said_, HasSubstr("nothing listens"));
 }
 
 TEST_F(FabricsTest, AnotherFileSystemIsNeverFormattedOver) {

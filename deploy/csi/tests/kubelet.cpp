@@ -27,7 +27,7 @@ std::shared_ptr<grpc::Channel> channel_to(const std::string& socket) {
   return grpc::CreateCustomChannel("unix:" + socket, grpc::InsecureChannelCredentials(), arguments);
 }
 
-// kubelet fails at once where nobody listens, and tries again; it does not wait for a connection.
+// kubelet fails at once where nothing listens, and tries again; it does not wait for a connection.
 template <typename Stub, typename Request, typename Response>
 grpc::Status call(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                   const Request& request, Response& response) {
@@ -73,7 +73,7 @@ void Kubelet::watch() {
   for (;;) {
     look();
     std::array<pollfd, 2> wanted = {{{stop_.get(), POLLIN, 0}, {folder_.get(), POLLIN, 0}}};
-    // A socket is there before anybody listens: such a one is met by the next look.
+    // A socket is there before a server listens: such a one is met by the next look.
     poll(wanted.data(), wanted.size(), 100);
     if ((wanted[0].revents & POLLIN) != 0) return;
     while (read(folder_.get(), events.data(), events.size()) > 0) {
