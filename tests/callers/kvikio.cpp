@@ -183,7 +183,7 @@ class BatchExample {
                    "an entry that was done before");
     }
     library_.batch_destroy(batch);
-    // Nobody writes to the memory of a batch that is gone.
+    // No thread writes to the memory of a batch that is gone.
     memory_.fill(0x77);
     require_same(Bytes(memory_.size(), 0x77), memory_.get(), "memory of a batch that is gone");
   }

@@ -241,7 +241,7 @@ TEST_F(Buffer, TransfersMayNotLeaveAnUnregisteredAllocation) {
 
 TEST_F(Buffer, AGarbagePointerIsRefused) {
   const Handle handle(fd_);
-  // Reserved, so that nobody else gets it, but neither memory nor known to the driver.
+  // Reserved, so that no other mapping gets it, but neither memory nor known to the driver.
   void* const garbage = mmap(nullptr, kSize, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ASSERT_NE(garbage, MAP_FAILED);
   EXPECT_EQ(read_file(handle.get(), garbage, 4096), failed(EPERM));

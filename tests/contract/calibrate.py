@@ -144,7 +144,7 @@ class Runner:
         self.ends = time.monotonic()
 
     def wait(self, process, begun):
-        """The process's status; None when its time, or everybody's, is up."""
+        """The process's status; None when its time, or that of all, is up."""
         while True:
             until = min(begun + self.seconds, self.ends)
             try:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Other GPUs lend their links to large transfers (sluice.links): every byte is in place whatever they do, and what a
-// neighbour cannot do is nobody's error. The runs of these tests say by SLUICE_LINKS which GPUs may lend.
+// neighbour cannot do is no caller's error. The runs of these tests say by SLUICE_LINKS which GPUs may lend.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -123,7 +123,7 @@ class Lending : public DeviceTest {
         expect_write(file, handle, model, size, at);
       }
     }
-    // The page cache is written by GPUs that are named. Nobody says when a neighbour gets to its work.
+    // The page cache is written by GPUs that are named. It is not known when a neighbour gets to its work.
     const bool expected = lends() && ((flags & O_DIRECT) != 0 || !environment_says("SLUICE_LINKS", "lend"));
     for (int turn = 0; turn < 200 && expected && lent_writes() == before; ++turn) {
       expect_write(file, handle, model, 8 * kMebibyte, 0);
@@ -131,7 +131,7 @@ class Lending : public DeviceTest {
     EXPECT_EQ(lent_writes() > before, expected);
   }
 
-  // Nobody says when a neighbour gets to its work: reads until one has carried something, or for long.
+  // It is not known when a neighbour gets to its work: reads until one has carried something, or for long.
   static void expect_a_lent_read(const Handle& handle, const Bytes& content, std::size_t size) {
     const std::uint64_t before = lent_reads();
     for (int turn = 0; turn < 200 && lent_reads() == before; ++turn) expect_read(handle, content, size, 0);
@@ -172,7 +172,7 @@ TEST_F(Lending, AskedForWithoutNamesTakesOnlyGpusThatTheProcessWorksWith) {
   const Handle handle(fd);
   expect_read(handle, file.content(), 7 * kMebibyte, 0);
   EXPECT_EQ(lent_reads(), 0u);
-  EXPECT_FALSE(is_active(1)) << "a context was made that nobody asked for";
+  EXPECT_FALSE(is_active(1)) << "a context was made that was not asked for";
   primary_context(1);
   expect_a_lent_read(handle, file.content(), 7 * kMebibyte);
 }

@@ -149,7 +149,7 @@ TEST_F(LifeBatch, AnotherBatchGoesOnWhileOneStandsStill) {
   gated_->wait_until_inside();
   submit(handle.get(), 1, 33);
   Events events;
-  // Nobody waits: the library's own threads do it.
+  // No thread of the program waits: the library's own threads do it.
   while (events.size() < 32) collect(events, 0, &kNoTime);
   expect_complete(events, 1, 33);
   gated_->open();

@@ -89,7 +89,7 @@ void spin(int turns) {
 class LifeCancel : public CufileTest, public ::testing::WithParamInterface<int> {
  protected:
   // A transfer stands still, its thread is cancelled, then the transfer may go on. It must be whole, its thread must
-  // end as cancelled, and nobody may wait for it afterwards.
+  // end as cancelled, and no thread may wait for it afterwards.
   void expect_whole(MemoryKind kind) {
     GatedFile gated(kSize);
     const Memory memory(kind, kSize);

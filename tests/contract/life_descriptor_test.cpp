@@ -23,7 +23,7 @@ class LifeDescriptor : public CufileTest {
   // Makes the number of `fd` mean another description.
   static void replace(const Fd& fd, const Fd& by) { ASSERT_EQ(dup2(by.get(), fd.get()), fd.get()); }
 
-  // Reads and writes with ends that suit nobody's blocks.
+  // Reads and writes with ends that suit no blocks.
   void expect_round_trip(CUfileHandle_t handle) const {
     const Memory memory(usual_memory(), kSize);
     EXPECT_EQ(read_file(handle, memory.address(), kSize), moved(kSize));

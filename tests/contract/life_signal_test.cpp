@@ -182,7 +182,7 @@ TEST_F(LifeSignals, AreAllBlockedInTheThreadsOfTheLibrary) {
     if (!blocked) continue;
     ++found;
     for (int signal = 1; signal <= SIGRTMAX; ++signal) {
-      // Nobody can block these two, and glibc keeps the ones below SIGRTMIN open for itself.
+      // No thread can block these two, and glibc keeps the ones below SIGRTMIN open for itself.
       if (signal == SIGKILL || signal == SIGSTOP || (signal >= 32 && signal < SIGRTMIN)) continue;
       EXPECT_NE(*blocked >> (signal - 1) & 1, 0U) << name << " takes signal " << signal;
     }

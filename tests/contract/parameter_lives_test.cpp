@@ -127,7 +127,7 @@ bool one_of(int answer, std::initializer_list<int> allowed) {
   return std::find(allowed.begin(), allowed.end(), answer) != allowed.end();
 }
 
-// Every value that is ever read is one that somebody set, or the stock value; every refusal says that the driver runs.
+// Every value that is ever read is one that a thread set, or the stock value; every refusal says that the driver runs.
 TEST_F(ParameterLives, MayBeginAndEndWhileOtherThreadsSetAndAsk) {
   std::atomic<bool> stop{false};
   std::atomic<std::size_t> refused{0};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random work in several streams against a model that does the same at once: each stream has its own part of the file
 // and its own memory, so a stream's order alone decides what is where in the end. Work comes in bursts; between two of
-// them the file is registered anew, and at any time streams are. Nobody waits for a stream before all gates are open:
-// one may stand behind another's gate, where they share a hardware queue.
+// them the file is registered anew, and at any time streams are. No thread waits for a stream before all gates are
+// open: one may stand behind another's gate, where they share a hardware queue.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

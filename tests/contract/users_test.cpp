@@ -157,7 +157,7 @@ TEST_F(Users, SubmitBatchesOfAnyConfiguredSize) {
   }
 }
 
-// Nobody looks at the events of a batch? Then the log has the cause.
+// The program does not look at the events of a batch? Then the log has the cause.
 TEST_F(Users, FindTheCauseOfAFailedBatchEntryInTheLog) {
   const std::string folder = disk_directory() + "/log-" + std::to_string(getpid());
   std::filesystem::create_directory(folder);

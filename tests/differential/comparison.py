@@ -127,7 +127,7 @@ class Past:
         self.situation = situation
         self.stale_transfer = self.given_back_twice = self.asked = self.set_closed = self.started = False
         self.level = 0
-        self.rooms = set()  # batches of which nobody knows how many entries have been told
+        self.rooms = set()  # batches of which it is not known how many entries have been told
         self.under_way = set()
 
     def add(self, words, parts, good):

@@ -26,7 +26,7 @@ class Expectation {
  public:
   // A write makes its file hold what it is to hold from here on. What cannot be known makes it uncertain.
   void add(const Move& move);
-  // These transfers meet, and nobody knows in which order they are done.
+  // These transfers meet, and it is not known in which order they are done.
   void give_up();
   // Answers "wrong=count" where a transfer has moved more than there is, or less.
   void tell_counts() const;

@@ -37,7 +37,7 @@ class Draw:
         self.registered = {}  # what was registered, and how many bytes of it
         self.batches = {}  # slot -> (room, entries under way)
         self.cookie = 0
-        self.unsynchronised = None  # the stream that has transfers nobody has waited for
+        self.unsynchronised = None  # the stream that has transfers not waited for
         self.faults = self.random.choice([0.02, 0.05, 0.1, 0.25])
 
     def one(self, options):

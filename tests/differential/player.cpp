@@ -184,7 +184,7 @@ int run(int argc, char** argv) {
     std::fprintf(stderr, "player --library=FILE --folder=DIR [--seconds=N]\n");
     return 2;
   }
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody is left to read the answers
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // no process is left to read the answers
   keep_output_to_ourselves();
   guard_against_crashes();
   Player player(options);

@@ -209,8 +209,8 @@ class Player:
         return self.give_up(lines + [why], why) if why else self.settle(lines, last)
 
     def play_all(self, scripts, until, starts):
-        """The answers to each script in turn, up to the time. The process is handed all of them at once, so that it waits
-        for nobody; one that has ended is followed by another. `starts`: a semaphore that is held while one starts."""
+        """The answers to each script in turn, up to the time. The process is handed all of them at once, so that it never
+        waits; one that has ended is followed by another. `starts`: a semaphore that is held while one starts."""
         at = 0
         while at < len(scripts) and time.time() < until:
             held = False

@@ -164,13 +164,13 @@ void batch_status(Session& session, const Words& words) {
     static_cast<time_t>(ms / 1000), static_cast<long>(ms % 1000 * 1000000)
   };
   const bool waits = words[4] == "none";
-  Batch nobody;
+  Batch unknown;
   Batch* const found = Calls::batch(session, words[1]);
-  Batch& batch = found == nullptr ? nobody : *found;
+  Batch& batch = found == nullptr ? unknown : *found;
   const Error error = batch_status(value_of(session, words[1]), least, has(words[5], "nonr") ? nullptr : &count,
                                    has(words[5], "noev") ? nullptr : events.data(), waits ? nullptr : &timeout);
   tell(error);
-  if (error.err != CU_FILE_SUCCESS && batch.outstanding > 0) doubt(batch);  // nobody knows whether they are done
+  if (error.err != CU_FILE_SUCCESS && batch.outstanding > 0) doubt(batch);  // it is not known whether they are done
   if (error.err != CU_FILE_SUCCESS || has(words[5], "nonr")) return;
   // How many have ended when fewer may be told than are under way is an accident.
   const bool certain = !batch.cancelled &&

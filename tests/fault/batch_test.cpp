@@ -123,7 +123,7 @@ class BatchFaults : public CufileTest, public ::testing::WithParamInterface<Shap
       EXPECT_GT(plan.calls(), 0U) << "the plan was not asked";
     }
     for (std::size_t i = 0; i < shape_.entries; ++i) {
-      // An entry that a cancel came before, and that had begun, has brought what nobody tells.
+      // An entry that a cancel came before, and that had begun, has brought what is not told.
       const auto count = told[i] ? static_cast<std::size_t>(std::max<ssize_t>(results[i], 0))
                                  : brought(i, memory_->get(i * apart, apart));
       EXPECT_TRUE(
@@ -255,8 +255,8 @@ TEST(BatchWaiters, AreWokenByAsManyEventsAsTheyWaitFor) {
   }
 }
 
-// Entries that were begun among others, and left by them, end all the same; by the thread that waits, where nobody else
-// comes for them: the batch is being destroyed, or there are no lanes.
+// Entries that were begun among others, and left by them, end all the same; by the thread that waits, where no other
+// thread comes for them: the batch is being destroyed, or there are no lanes.
 TEST(BatchWaiters, HearOfAllThatWasBegunOrThatTheBatchIsGone) {
   if (!available(MemoryKind::device)) GTEST_SKIP() << "no CUDA device";
   const ScratchFile file(kEntries * kSize);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors and ends that are nobody's: a file system answers EIO, or nothing, to one call in the middle of a file whose
-// storage is well, as XFS does where an O_DIRECT read meets a buffered write. Whatever call it is, all of the range
-// arrives; what the storage really refuses is told.
+// Errors and ends that are no caller's: a file system answers EIO, or nothing, to one call in the middle of a file
+// whose storage is well, as XFS does where an O_DIRECT read meets a buffered write. Whatever call it is, all of the
+// range arrives; what the storage really refuses is told.
 #include <gtest/gtest.h>
 
 #include <algorithm>

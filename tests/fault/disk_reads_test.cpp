@@ -215,7 +215,7 @@ TEST_F(DiskReads, CloseNoFileOfTheProgramWithTheirThread) {
   });
   thread.join();
   if (taken.empty()) GTEST_SKIP() << "rings have no descriptors here";
-  for (const int file : taken) EXPECT_EQ(close(file), 0) << "somebody else has closed it";
+  for (const int file : taken) EXPECT_EQ(close(file), 0) << "another thread has closed it";
 }
 
 // A request that has to wait needs a thread of the kernel's; where none can be started, as in a storm of signals, the

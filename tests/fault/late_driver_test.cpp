@@ -24,7 +24,7 @@ bool driver_is_loaded() {
   return dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) != nullptr;
 }
 
-// One thread's transfer stands in the kernel, with an address that nobody knew to be a device's, until another one's
+// One thread's transfer stands in the kernel, with an address that was not known to be a device's, until another one's
 // has found the driver. Both have to end well. The answer is empty then.
 std::string transfers_that_overlap_with_the_find(Direction direction, int flags, std::size_t size) {
   const ScratchFile file(file_bytes);

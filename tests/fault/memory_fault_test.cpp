@@ -95,7 +95,7 @@ TEST_P(MemoryFaults, RegisteredMemoryThatWasUnmappedAnswersAnError) {
   const Handle handle(fd_);
   void* const address = mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   const Registration registration(address, kSize);
-  // Kept reserved, so that nobody else's memory comes to lie there.
+  // Kept reserved, so that no other memory comes to lie there.
   mmap(address, kSize, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   EXPECT_EQ(read_file(handle.get(), address, kSize), failed(EPERM));
   EXPECT_EQ(write_file(handle.get(), address, kSize), failed(EIO));

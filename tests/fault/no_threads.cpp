@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A system that gives the library no threads: a limit on processes, say. The program defines pthread_create() itself,
-// and lets everybody else have theirs.
+// and lets all others have theirs.
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>

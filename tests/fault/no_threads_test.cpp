@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams where no thread can be started that would attend to them (no_threads.cpp): the call waits for its stream and
-// does the transfer itself, and nothing is left in a stream that nobody would serve.
+// does the transfer itself, and nothing is left in a stream that would not be served.
 #include <gtest/gtest.h>
 
 #include "support/calls.h"

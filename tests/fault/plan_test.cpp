@@ -68,7 +68,7 @@ class PlanFaults : public CufileTest, public ::testing::WithParamInterface<PlanS
       const Plan faults(fd_.get(), Direction::read, std::move(steps));
       plan.submit();
       if (then == Then::cancel) {
-        // As late as somebody may have begun something.
+        // As late as a thread may have begun something.
         while (faults.calls() == 0) std::this_thread::yield();
         EXPECT_EQ(code(sluice_plan_cancel(plan.get())), CU_FILE_SUCCESS);
       }

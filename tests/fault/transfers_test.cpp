@@ -170,7 +170,7 @@ TEST_P(Faults, AnErrorAmongManyChunksCostsWhatLiesBehindIt) {
       steps.push_back(step);
       steps.push_back(pass());
       const Transfer transfer = run(kLarge, steps);
-      // A read that comes short where the file goes on asks for the rest: an error that does not stay is met by nobody
+      // A read that comes short where the file goes on asks for the rest: an error that does not stay is not met
       // behind bytes that are in place.
       const bool asks_again =
           direction() == Direction::read && (step.kind == Step::Kind::nothing || transfer.count > 0);

@@ -162,7 +162,7 @@ TEST_F(WritesInTurn, HaveNothingReadOfAPlaceThatIsNotCached) {
       const long faults = major_faults();
       const auto before = bytes_read_from_storage();
       if (!before || is_cached(fd_.get(), kFileSize)) {
-        GTEST_SKIP() << "nothing leaves this cache, or nobody counts reads";
+        GTEST_SKIP() << "nothing leaves this cache, or reads are not counted";
       }
       for (std::size_t at = 0; at + size <= kFileSize; at += size) {
         ASSERT_EQ(write_file(handle_->get(), memory_->address(), size, static_cast<off_t>(at)), moved(size));
@@ -191,7 +191,7 @@ TEST_F(WritesInTurn, EndWhereAPieceIsRefused) {
       EXPECT_EQ(transfer.error, good == 0 ? error : 0);
       EXPECT_EQ(transfer.count > 0, good > 0);
       EXPECT_LT(transfer.count, ssize_t{size});
-      EXPECT_EQ(calls_, good + 1) << "nobody writes behind what was refused";
+      EXPECT_EQ(calls_, good + 1) << "no thread writes behind what was refused";
     }
   }
 }

@@ -104,7 +104,7 @@ TEST_F(WindowFaults, AreNoneWhileTheRegistrationEnds) {
   });
   plan.wait_until_blocked();
   std::thread ending([&] { EXPECT_EQ(code(cuFileBufDeregister(memory.address())), CU_FILE_SUCCESS); });
-  // Nobody else gets it from then on.
+  // No other thread gets it from then on.
   while (code(cuFileBufRegister(memory.address(), kPiece, 0)) != CU_FILE_SUCCESS) std::this_thread::yield();
   plan.release();
   reader.join();

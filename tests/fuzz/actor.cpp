@@ -15,7 +15,7 @@ namespace {
 
 using support::MemoryKind;
 
-// Reserved once, never readable or writable, never given to anybody else.
+// Reserved once, never readable or writable, never given to another mapping.
 void* reserved() {
   static void* const address =
       mmap(nullptr, std::size_t{1} << 20U, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -96,7 +96,7 @@ class Actor {
   // Sizes and values that are worth trying.
   std::size_t any_size();
   std::uint64_t any_number();
-  // An address that is no memory at all: nobody's, whatever is read into it.
+  // An address that is no memory at all: of no mapping, whatever is read into it.
   void* garbage_address();
 
  private:

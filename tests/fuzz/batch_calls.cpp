@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches: an actor's own, where every event is known, and those that all share, where anybody submits, collects,
+// Batches: an actor's own, where every event is known, and those that all share, where any actor submits, collects,
 // cancels and destroys.
 #include <time.h>
 
@@ -140,7 +140,7 @@ void set_up_batch(Actor& actor) {
   if (answer.err != CU_FILE_SUCCESS) return;
   CUfileBatchHandle_t none = nullptr;
   if (!slot.compare_exchange_strong(none, batch)) {
-    actor.call_only("cuFileBatchIODestroy", "nobody's", [&] { cuFileBatchIODestroy(batch); });
+    actor.call_only("cuFileBatchIODestroy", "no actor's", [&] { cuFileBatchIODestroy(batch); });
   }
 }
 
@@ -232,7 +232,7 @@ void collect_batch(Actor& actor) {
   actor.require(count <= room, "more events than there is room for");
   for (unsigned i = 0; i < std::min(count, room); ++i) {
     Cell* const cell = world.cell_of(events[i].cookie);
-    actor.require(cell != nullptr, "an event with a cookie of nobody");
+    actor.require(cell != nullptr, "an event with a cookie of no cell");
     if (cell == nullptr) continue;
     const std::uint64_t token = cell->token;
     actor.require(token != 0, "an event came twice");

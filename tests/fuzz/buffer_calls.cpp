@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registering and deregistering memory: anybody's, since only its owner touches it.
+// Registering and deregistering memory: any actor's, since only its owner touches it.
 #include <limits>
 
 #include "fuzz/families.h"

@@ -59,7 +59,7 @@ std::size_t status_of(const std::string& field) {
   return 0;
 }
 
-// Stacks that are mapped: of so many pages behind a page that nobody may touch.
+// Stacks that are mapped: of so many pages behind a page that no thread may touch.
 std::size_t stacks() {
   constexpr std::uintptr_t guard_bytes = 4096;
   constexpr std::uintptr_t stack_bytes = std::uintptr_t{8} << 20;

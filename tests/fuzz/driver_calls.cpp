@@ -22,7 +22,7 @@ void close_driver_to_the_end(Actor& actor) {
   const long count = actor.call("cuFileUseCount", "", [] { return cuFileUseCount(); });
   actor.require(count >= 0, "a negative use count");
   for (long i = 0; i < count; ++i) close_driver(actor);
-  // Now is the time to set parameters, unless somebody has opened it again.
+  // Now is the time to set parameters, unless another actor has opened it again.
   for (int i = 0; i < 8; ++i) {
     set_parameter(actor);
     use_slab_arrays(actor);

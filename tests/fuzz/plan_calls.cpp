@@ -44,8 +44,8 @@ class Cells {
   }
   const Cell& operator[](std::size_t index) const { return *cells_[index].first; }
   std::size_t count() const { return cells_.size(); }
-  // Somebody is closing the driver, and may not be through: as with a batch that is not listed, the cells are free when
-  // nobody holds any more.
+  // Another actor is closing the driver, and may not be through: as with a batch that is not listed, the cells are free
+  // when no actor holds any more.
   void leave_to_the_close(sluice_plan_t plan) {
     for (const auto& [cell, token] : cells_) cell->batch = reinterpret_cast<CUfileBatchHandle_t>(plan);
     cells_.clear();

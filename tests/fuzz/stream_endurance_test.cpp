@@ -274,7 +274,7 @@ TEST_F(StreamEndurance, TakesNoMoreOfAnythingThanTheFirstRoundsTook) {
   }
 }
 
-// Nobody tells the library that a stream is gone.
+// The library is not told that a stream is gone.
 TEST_F(StreamEndurance, StreamsThatAreDestroyedAsTheyAreGiveTheirPlaceToTheNext) {
   Holdings before;
   constexpr std::size_t streams = 400;

@@ -27,7 +27,7 @@ using support::Bytes;
 enum class Nature : std::uint8_t {
   truth,   // its bytes never change, and its descriptor stays open: reads are checked
   slices,  // each actor has a part of it to itself, and the descriptor stays open: writes and reads are checked
-  fickle,  // its descriptor is closed and opened again by anybody at any time: it is read, and nothing is checked
+  fickle,  // its descriptor is closed and opened again by any actor at any time: it is read, and nothing is checked
 };
 
 // One descriptor and the handle that it had last. The handle may be dead: handles are never given twice, so one that
@@ -85,8 +85,8 @@ class World {
   Cell* cell_of(void* cookie);
 
   // Held around every call that ends batches, from before its batch leaves the list until it has returned, and around
-  // collecting events with what is done about them. While nobody holds, cells of a batch that is not listed are
-  // nobody's.
+  // collecting events with what is done about them. While no actor holds, cells of a batch that is not listed are
+  // no actor's.
   class Hold {
    public:
     explicit Hold(World& world) : world_(world) { ++world_.holds_; }
@@ -99,8 +99,8 @@ class World {
   };
   void reclaim_cells();
 
-  // The memory of all actors: anybody registers and deregisters it, its owner alone touches it. Known before the first
-  // call.
+  // The memory of all actors: any of them registers and deregisters it, its owner alone touches it. Known before the
+  // first call.
   std::vector<const support::Memory*>& areas() { return areas_; }
 
   // Where topologies and logs may be written.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tar file that somebody sent: unpacking it never writes outside its folder.
+// A tar file from outside: unpacking it never writes outside its folder.
 #include <filesystem>
 #include <stdexcept>
 

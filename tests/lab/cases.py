@@ -138,7 +138,7 @@ CASES = [
          "nvfs.sh", drives=(GPU0, PLN0), memory_mebibytes=2048, touched_by=("facts", "nvfs", "paths", "request", "route"),
          wants={"SLUICE_LAB_NVFS_KO": "nvidia-fs.ko, built for this kernel",
                 "SLUICE_LAB_NVFS_PARTS": "what tests/lab/nvfs/build.sh has made for this kernel"}),
-    Case("model", "the model of tests/model on device memory that drives reach: nobody's bytes are touched, each way to wait forced",
+    Case("model", "the model of tests/model on device memory that drives reach: others' bytes stay, each way to wait forced",
          "model.sh", drives=(GPU0, PLN0, PLN2), reaches=True, settings={"LAB_SECONDS": "10"},
          touched_by=("batch", "io", "paths", "plan", "request", "stream", "transfer")),
     *power_cases("ext4"),

@@ -77,7 +77,7 @@ def kept_size(case):
 
 
 def read_log(data):
-    """The entries of a log, in order. One that the kill has left unfinished ends it: it was answered to nobody."""
+    """The entries of a log, in order. One that the kill has left unfinished ends it: it was never answered."""
     if len(data) < SECTOR or struct.unpack_from("<Q", data)[0] != 0x6a736677736872:
         raise ValueError("this is no log of writes")
     entries, at = [], SECTOR

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads that share a file, each with a part of its own that begins and ends where no block does: a short count is the
-// end of the file, an error is the storage's, and nobody's bytes are touched by what goes on beside them.
+// end of the file, an error is the storage's, and no others' bytes are touched by what goes on beside them.
 //
 // SLUICE_TEST_SEED repeats a run as far as threads do; SLUICE_MODEL_SECONDS lets each file system have so long.
 #include <gtest/gtest.h>

@@ -170,7 +170,7 @@ TEST_F(Mapped, GoesWithItsRegistration) {
   const DeviceMemory memory(16 * kMebibyte);
   {
     nvfs::Windows windows = windows_onto(memory);
-    EXPECT_EQ(fake_.counts().maps, 0U) << "before anybody needs it";
+    EXPECT_EQ(fake_.counts().maps, 0U) << "before a transfer needs it";
     move(member(Direction::read, file, 0, memory.address(), 16 * kMebibyte, windows));
     EXPECT_EQ(fake_.counts().live, 4U);
     move(member(Direction::read, file, 0, memory.address(), 16 * kMebibyte, windows));

@@ -56,7 +56,7 @@ def test_two_lines_make_another_image_read_through_the_library():
         contains((SOURCE / "docs/guide/install.md").read_text(encoding="utf-8"), line)
     with podman() as pod, scratch() as folder:
         build_sluice(pod, folder)
-        # Somebody's program: it is linked with a libcufile.so.0 that its image does not even have.
+        # A program of others: it is linked with a libcufile.so.0 that its image does not even have.
         program = BUILD / "samples/10_which_way"
         base_of(pod, folder, "theirs", program)
         pod.build("--build-arg", "YOURS=localhost/theirs", "--tag", "yours", "--file", IMAGE / "yours.Dockerfile", folder / "context")

@@ -10,9 +10,9 @@
 namespace {
 
 TEST(WithoutVerbs, EachQuestionIsAnsweredWithTheCause) {
-  const auto nobody = [](const sluice_rdma_port_t*, void*) { ADD_FAILURE() << "there is no port"; };
+  const auto no_visitor = [](const sluice_rdma_port_t*, void*) { ADD_FAILURE() << "there is no port"; };
   for (int round = 0; round < 2; ++round) {
-    EXPECT_EQ(sluice_rdma_ports(nobody, nullptr), ENOSYS);
+    EXPECT_EQ(sluice_rdma_ports(no_visitor, nullptr), ENOSYS);
     EXPECT_EQ(std::string(sluice_rdma_error()).find("libibverbs.so.1 cannot be used: "), 0U) << sluice_rdma_error();
   }
   sluice_rdma_link_t* link = nullptr;

@@ -26,11 +26,11 @@ inline constexpr std::size_t file_bytes = std::size_t{24} << 20U;
 struct Condition {
   std::array<std::atomic<Ailment>, file_count> reading{};
   std::array<std::atomic<Ailment>, file_count> writing{};
-  std::atomic<std::uint32_t> withheld{0};  // requests that nobody has been answered
+  std::atomic<std::uint32_t> withheld{0};  // requests that have not been answered
   std::atomic<std::uint32_t> serves{0};    // 1: the server has begun
 };
 
-// Byte `at` of every file, as long as nobody writes.
+// Byte `at` of every file, as long as it is not written.
 constexpr unsigned char byte_at(std::size_t at) noexcept {
   return static_cast<unsigned char>((at * 2654435761U) >> 13U);
 }

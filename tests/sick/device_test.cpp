@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A read into device memory that is stuck in its storage keeps nobody from using the device.
+// A read into device memory that is stuck in its storage keeps no other thread from using the device.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using namespace support;
 
-// What a read needs of the device it asks for when its bytes are there: nobody waits for the storage in the device.
+// What a read needs of the device it asks for when its bytes are there: no kernel waits for the storage.
 class StuckReadIntoTheDevice : public SickStorage, public ::testing::WithParamInterface<std::size_t> {
  protected:
   // The first so many bytes of the file, and those at the end of the range, are in the page cache.

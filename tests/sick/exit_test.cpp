@@ -17,7 +17,7 @@ namespace {
 
 using namespace support;
 
-// Exit gives what is stuck 5 s in all, whatever it is; nobody kills the process here. (Load may add to that.)
+// Exit gives what is stuck 5 s in all, whatever it is; the test does not kill the process. (Load may add to that.)
 TEST_F(SickStorage, KeepsNoProcessFromEnding) {
   const Fd reading = ward_->open(0, O_RDWR);
   const Fd writing = ward_->open(1, O_RDWR | O_DIRECT);

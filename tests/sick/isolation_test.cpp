@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One ragged O_DIRECT write that is stuck in its storage holds nobody who has to do with another one.
+// One ragged O_DIRECT write that is stuck in its storage holds no thread that has to do with another one.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 

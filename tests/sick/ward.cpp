@@ -53,7 +53,7 @@ Ward::Ward() {
   std::array<char, 32> name{"/tmp/sluice-sick-XXXXXX"};
   if (mkdtemp(name.data()) == nullptr) fail("no folder for a sick file system");
   folder_ = name.data();
-  // Inherited by the server alone: nobody else may keep the connection alive when it dies.
+  // Inherited by the server alone: no other process may keep the connection alive when it dies.
   const support::Fd device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
   const support::Fd memory(memfd_create("sluice-sick", MFD_CLOEXEC));
   if (!device.valid() || !memory.valid() || ftruncate(memory.get(), sizeof(Condition)) != 0)

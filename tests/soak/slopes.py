@@ -4,7 +4,7 @@
 NAMES = ("memory", "allocated", "descriptors", "threads", "pinned")
 MEBI = 1 << 20
 # What the line through the samples may rise from its first to its last. Memory is what is resident, allocated what of the
-# heaps somebody has. Allocators, and threads that come and go, make samples differ; a leak of one descriptor a round, or of
+# heaps is in use. Allocators, and threads that come and go, make samples differ; a leak of one descriptor a round, or of
 # a kilobyte a handle, is beyond it within some rounds.
 ALLOWED = {"memory": 8 * MEBI, "allocated": MEBI, "descriptors": 2, "threads": 4, "pinned": 0}
 # So much of the samples is not looked at, and so many rounds at least: pools fill, and what is in them becomes resident as

@@ -50,7 +50,7 @@ def main():
     build = asked.build.resolve()
     folder = (asked.folder or build).resolve()
     # The allocator gives large pieces back to the system when they are freed; as it is, what it keeps of them for later
-    # grows for hours without anybody's having it. What each thread's allocator keeps at hand would count as held, too.
+    # grows for hours without being in use. What each thread's allocator keeps at hand would count as held, too.
     environment = dict(os.environ, LD_LIBRARY_PATH=str(build / SOFT_GPU), MALLOC_MMAP_THRESHOLD_="131072",
                        MALLOC_ARENA_MAX="2", GLIBC_TUNABLES="glibc.malloc.tcache_count=0")
     seconds = asked.hours * 3600

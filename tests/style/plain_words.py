@@ -3,7 +3,7 @@
 """Well-known things go by the field's own names: no private word that was given up comes back, in names or comments.
 
 A word counts wherever it stands: alone, in a name (kernel_lane, LaneCount), in a comment, in the name of a file. Each
-line of RETIRED says what to write. ALLOWED has the few places where such a word is somebody else's: a public name, or
+line of RETIRED says what to write. ALLOWED has the few places where such a word is not ours: a public name, or
 the field's own term for another thing.
 """
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every source file is named in a CMakeLists.txt: a test that nobody builds would pass for ever.
+"""Every source file is named in a CMakeLists.txt: a test that is not built would pass for ever.
 
 A file counts as named when its name, or its name without the ending, stands in the CMakeLists.txt of its own folder
 or of a folder above it, or when its folder and name ("support/main.cpp") stand in any.

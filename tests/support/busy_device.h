@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device that begins nobody's kernel: one of ours holds every multiprocessor until it is let go.
+// A device that begins no other kernel: one of ours holds every multiprocessor until it is let go.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ class Planned {
   Planned(const Planned&) = delete;
   Planned& operator=(const Planned&) = delete;
   sluice_plan_t get() const { return plan_; }
-  // It has been ended, or is to be by somebody else.
+  // It has been ended, or is to be by another thread.
   void forget() { plan_ = nullptr; }
 
   std::size_t add(CUfileHandle_t handle, void* memory, std::size_t size, std::size_t file_offset);

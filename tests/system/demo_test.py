@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sluice demo`: verified bytes and a screenful, for everybody and on file systems that cuFile users meet."""
+"""`sluice demo`: verified bytes and a screenful, for every user and on file systems that cuFile users meet."""
 import json
 import os
 import pathlib

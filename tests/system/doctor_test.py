@@ -34,7 +34,7 @@ def judged(root, *words):
 
 
 def write_verdict(path, status, ids, told):
-    """Puts the verdict above the description: only where somebody asks for it, to be read in the diff."""
+    """Puts the verdict above the description: only where it is asked for, to be read in the diff."""
     lines = expand.read(path)[2]
     verdict = [f"status {status}"] + [f"finding {each}" for each in ids]
     verdict += [f"says {section} {words}" for section, each in told.items() for words in each]
@@ -377,7 +377,7 @@ def test_doctor_tries_files_and_folders_with_real_bytes():
 
 
 def test_doctor_says_of_a_file_that_may_not_be_read_why_and_what_mends_it():
-    # Root without capabilities is held to the mode as everybody is.
+    # Root without capabilities is held to the mode as every user is.
     powerless = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.getuid() == 0 else ()
     if powerless and shutil.which("setpriv") is None:
         skip("setpriv, without which root reads everything, is not installed")

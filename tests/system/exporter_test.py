@@ -209,7 +209,7 @@ def test_processes_that_lie_harm_neither_the_exporter_nor_what_it_tells_of_other
         followed = [str(liar.pid) in known for liar in liars]
         equal(followed, [True, True, True, False, False, False])
         equal(number(seen[0], "sluice_exporter_processes_left_out", why="unreadable") >= 3, True)
-        # Names stay what they were at first sight, so that nobody makes new series each time.
+        # Names stay what they were at first sight, so that no process makes new series each time.
         own = [("pid", str(liar.pid)) for liar in liars]
         seen = [{key: value for key, value in series.items() if key[1] & set(own)} for series in seen]
         names = [{key for key in series if key[0] in ("sluice_build_info", "sluice_registered_bytes")} for series in seen]

@@ -222,7 +222,7 @@ def test_gdsio_flags_of_preparation_change_nothing_of_the_result():
 
 
 def resident_pages(file):
-    """For each page of a file whether it is in the page cache, as mincore tells of a mapping that nobody touches."""
+    """For each page of a file whether it is in the page cache, as mincore tells of a mapping that is not touched."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
@@ -546,7 +546,7 @@ def test_gdsio_runs_on_the_library_that_the_loader_finds():
         equal(json.loads(answer.stdout)["library"], str((folder / "libcufile.so.0").resolve()))
 
 
-# Somebody else's library, of a time when there were neither batches nor streams.
+# Another library, of a time when there were neither batches nor streams.
 OLDER_LIBRARY = r"""
 #include <stddef.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@ from support import BUILD, SOURCE, environment, main, run, scratch, skip_when_sa
 
 GUIDE = SOURCE / "docs/guide"
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# What a block may be: commands, text that somebody prints, and source. doctor_test.py makes the transcripts.
+# What a block may be: commands, text that a program prints, and source. doctor_test.py makes the transcripts.
 LANGUAGES = {"sh", "text", "c", "json", "python", "yaml"}
 MARK = re.compile(r"sh(?: (not run|may fail): (\S.+))?$")
 

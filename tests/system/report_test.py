@@ -44,7 +44,7 @@ class Reader(html.parser.HTMLParser):
 
 
 def text_of(page):
-    """What a reader sees, after a look at the page as a whole: one file, which asks nobody for anything."""
+    """What a reader sees, after a look at the page as a whole: one file, which loads nothing."""
     text = page.read_text(encoding="utf-8")
     reader = Reader()
     reader.feed(text)

@@ -5,7 +5,7 @@ file system (tests/sick) when to fall ill.
   slow_program.py FILE CONDITION [WAITING]     CONDITION is the memory that the server looks at
 
 Prints when it was slow, in nanoseconds of the wall's clock. With a third word it waits before, between and after its three
-parts, each time for a line: so that somebody can look at it.
+parts, each time for a line: so that a test can look at it.
 """
 import ctypes
 import mmap

@@ -154,7 +154,7 @@ def test_an_exported_topology_is_a_file_of_static_routes():
         top = laid_out(path, folder)
         tree = json.loads(topology(top, "--json"))
         for pair in tree["pairs"]:
-            # As if somebody knew better: nvme1 is near GPU3.
+            # As if the user knew better: nvme1 is near GPU3.
             if pair["names"] == ["nvme1", "GPU3"]:
                 pair["preference"] = "0x1"
         place = top / "etc/topology.json"

@@ -78,7 +78,7 @@ def test_a_trace_tells_workers_from_the_thread_that_they_help():
         equal(len(requests), 4)
         helped = trace.slices("help")
         if not helped:
-            skip("this machine has one processor, or all others were busy: nobody helped")
+            skip("this machine has one processor, or all others were busy: no worker helped")
         for each in helped:
             (flow,) = each.flows
             equal(requests[flow].begin <= each.begin, True)
@@ -172,7 +172,7 @@ def test_a_process_that_runs_already_is_traced_while_somebody_looks():
             contains(tool.stderr.read(), " events of 1 thread in ")
         traced_reads = len(Trace(file).requests())
         equal(traced_reads >= 7, True)
-        # Nobody looks any more: nothing is recorded.
+        # No tool looks any more: nothing is recorded.
         started.do("read 20")
         run(SLUICE, "trace", started.pid, "--seconds", "0", "-o", folder / "later.pftrace")
         equal(len(Trace(folder / "later.pftrace").requests()), traced_reads)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transfers under a driver that refuses calls: the soft GPU does so on request (SLUICE_SOFTGPU_FAIL). Whatever is
-// refused, a call is refused clearly or works by another way, and nobody waits for ever.
+// refused, a call is refused clearly or works by another way, and no thread waits for ever.
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -278,7 +278,7 @@ int small_reads_of_a_cached_file() {
   return 0;
 }
 
-// Whatever stood in the streams, or is put there, ends for everybody who waits for it.
+// Whatever stood in the streams, or is put there, ends for every thread that waits for it.
 int streams_of_a_context_that_is_lost() {
   if (cuda() == nullptr) skip("no CUDA device");
   if (!cuda()->soft) skip("only the soft GPU refuses calls on request");
@@ -390,8 +390,7 @@ int large_writes_in_a_context_that_is_lost() {
     for (std::size_t i = 0; i < entries; ++i) is_there(i * of_an_entry, size + i * of_an_entry, results[i]);
     lost = cuda()->context_synchronize() != 0;
     const bool whole = alone == moved(size) && results.back() == static_cast<ssize_t>(of_an_entry);
-    require(whole != lost,
-            lost ? "nobody was told of the lost context" : "what was told of writes that nothing stopped");
+    require(whole != lost, lost ? "the lost context was not told" : "what was told of writes that nothing stopped");
   }
   require(content_of(file.path()) == expected, "the file holds what is counted, and nothing else is new");
   cuFileHandleDeregister(handle);

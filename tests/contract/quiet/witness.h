@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts what code of the library itself asks of the C library: memory, and locks. Everybody else's calls (the
+// Counts what code of the library itself asks of the C library: memory, and locks. All other calls (the
 // driver's, the test's) pass uncounted.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds before cuInit. Each check runs in a process of its own, in which nobody has called it.
+// What holds before cuInit. Each check runs in a process of its own, in which it has not been called.
 #include <unistd.h>
 
 #include "fixture.h"

@@ -194,7 +194,7 @@ TEST_F(Contexts, HaveARangeOfPriorities) {
 TEST_F(Contexts, AReleaseTooManyIsInvalid) {
   int count = 0;
   ASSERT_EQ(cuda::success, cuDeviceGetCount(&count));
-  if (count < 2) GTEST_SKIP() << "needs a device whose primary context nobody holds; there is only one device";
+  if (count < 2) GTEST_SKIP() << "needs a device whose primary context is not held; there is only one device";
   EXPECT_EQ(cuda::error_invalid_context, cuDevicePrimaryCtxRelease_v2(1));
 }
 

@@ -21,7 +21,7 @@ enum class Waiting { freeing, freeing_pinned, unpinning, loading };
 
 class Rest : public Driver, public ::testing::WithParamInterface<Waiting> {
  protected:
-  // The call that waits is under way; most likely, for nobody can see whether a thread is inside.
+  // The call that waits is under way; most likely, for it cannot be seen whether a thread is inside.
   class Waiter {
    public:
     Waiter(cuda::Context context, Waiting call) {

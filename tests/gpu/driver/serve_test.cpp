@@ -37,7 +37,7 @@ class ServeRig {
     forget();
   }
 
-  // The target is as if nobody had ever written to it.
+  // The target is as if it had never been written to.
   void forget() {
     EXPECT_EQ(cuda::success, cuMemsetD8_v2(target_.at(), untouched, target_.size()));
     EXPECT_EQ(cuda::success, cuCtxSynchronize());
@@ -74,7 +74,7 @@ class ServeRig {
     show(request, ++number_);
     return number_;
   }
-  // Other bytes lie there, which nobody has asked for.
+  // Other bytes lie there, which were not asked for.
   void spoil(std::uint8_t box) {
     std::memset(row_.data() + begin_of(box) + gpu::mailbox_data, untouched + 1, gpu::mailbox_bytes);
   }

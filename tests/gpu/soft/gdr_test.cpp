@@ -91,7 +91,7 @@ Verdict only_memory_of_one_allocation_is_pinned() {
   AND_THAT(neighbour == memory + (2 << 20));
   AND_THAT(pins(memory, 2 << 20) == 0 && pins(memory + 5, (2 << 20) - 5) == 0);
   AND_THAT(pins(memory, (2 << 20) + 1) == EINVAL && pins(memory, 0) == EINVAL);
-  AND_THAT(pins(neighbour + (4 << 20), 1) == EINVAL);  // a device's, and nobody has allocated it
+  AND_THAT(pins(neighbour + (4 << 20), 1) == EINVAL);  // a device's, and not allocated
   void* pinned = nullptr;
   Ptr managed = 0;
   Ptr pooled = 0;

@@ -135,7 +135,7 @@ TEST(Knobs, SlowLoadingDown) {
   EXPECT_HOLDS({{"SLUICE_SOFTGPU_LOAD_US", "20000"}}, a_module_takes_its_time);
 }
 
-// A copy that is on its way over the link for a minute; nobody waits for it.
+// A copy that is on its way over the link for a minute; no thread waits for it.
 Verdict others_work_on_during_a_copy() {
   Ptr device = 0;
   void* host = nullptr;

@@ -1,6 +1,6 @@
 # model.sh: the model of tests/model on real device memory: threads that share a file by all calls, doors and kinds of
 # memory, with the direct path wherever it goes, and each way of waiting for a drive forced in turn. Drives write device
-# memory beside the page cache and beside the ragged ends of others' writes; nobody's bytes are touched.
+# memory beside the page cache and beside the ragged ends of others' writes; no others' bytes are touched.
 . "$LAB/guest/common.sh"
 begin
 load ext4 xfs

@@ -259,7 +259,7 @@ class Checks {
     finish(stretch, what, operation, why, aligned ? shape.size : 0);
   }
 
-  // `for_a_drive`: how many of its bytes a drive moves where drives do; 0: nobody knows.
+  // `for_a_drive`: how many of its bytes a drive moves where drives do; 0: not known.
   void finish(Stretch& stretch, const std::string& what, const std::string& operation, const std::string& why,
               std::size_t for_a_drive) {
     const std::string name = name_ + ": " + what;

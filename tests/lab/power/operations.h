@@ -46,7 +46,7 @@ struct Range {
 
 // The ranges of one operation, which do not overlap. Numbers begin with 1.
 std::vector<Range> ranges_of(Writer writer, std::uint64_t number);
-// What operation `number` writes at these offsets of its file; number 0 are the zeros of a file that nobody wrote.
+// What operation `number` writes at these offsets of its file; number 0 are the zeros of a file that was not written.
 void fill_content(Writer writer, std::uint64_t number, std::size_t offset, std::span<unsigned char> bytes);
 
 // The file below the writers' folder that copy `number` makes: each second one replaces the file "again".

@@ -102,7 +102,7 @@ bool is_whole(Writer writer, const Bytes& file, std::uint64_t number) {
   return tensor_of(file) == wanted;
 }
 
-// A name that `number` was the last to give, if anybody; the one after it may have.
+// A name that `number` was the last to give, if any was; the one after it may have.
 std::string name_differs(Writer writer, const std::string& folder, const std::string& name, std::uint64_t number,
                          std::uint64_t after) {
   const std::optional<Bytes> found = content_of(folder + "/" + name);

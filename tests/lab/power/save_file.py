@@ -17,7 +17,7 @@ WRITER, ENOUGH, SECTOR = 5, 5, 512
 
 
 class Tensor(bytearray):
-    """Bytes in host memory, as the package takes them from anybody."""
+    """Bytes in host memory, as the package takes them from any library."""
     dtype = "uint8"
 
     @property

@@ -83,7 +83,7 @@ TEST(UniqueFd, ClosesOnceWhenItIsResetTwice) {
   const int number = fd.get();
   fd.reset();
   EXPECT_FALSE(is_open(number));
-  // The number may be somebody else's by now.
+  // The number may be another file's by now.
   const UniqueFd other = any_file();
   ASSERT_EQ(other.get(), number);
   fd.reset();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was measured on a machine chooses what nobody has chosen, and nothing else.
+// What was measured on a machine chooses what is not configured, and nothing else.
 #include "config/profile.h"
 
 #include <gmock/gmock.h>

@@ -71,7 +71,7 @@ class Mounts : public testing::Test {
   Locations places_;
 };
 
-// The kernel gives the lowest free numbers, unless somebody else mounts something just then.
+// The kernel gives the lowest free numbers, unless another process mounts something just then.
 TEST_F(Mounts, AnotherFileSystemAtTheSamePathWithTheSameNumbersIsAnother) {
   in_a_child([this] {
     constexpr int most_tries = 50;

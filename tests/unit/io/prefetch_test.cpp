@@ -85,7 +85,7 @@ TEST_F(PrefetchTest, OfAPlaceHasNothingReadFromADisk) {
     ASSERT_EQ(::posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
     const long faults = major_faults();
     const auto before = bytes_read_from_storage();
-    if (tells_what_is_cached() || !before) GTEST_SKIP() << "nothing leaves this cache, or nobody counts what is read";
+    if (tells_what_is_cached() || !before) GTEST_SKIP() << "nothing leaves this cache, or what is read is not counted";
     EXPECT_EQ(steps_of(Prefetch::of_write_range({fd_.get(), false}, FileOffset{0}, kSize, Step::of_four_pages)), 0);
     const auto after = bytes_read_from_storage();
     if (after && major_faults() == faults) read = *after - *before;

@@ -101,7 +101,7 @@ TEST(SlotTable, RetiringWaitsForTheLastUser) {
     retired = true;
   });
   while (table.standing(handle) == HandleState::live) std::this_thread::yield();
-  EXPECT_FALSE(table.pin(handle)) << "nobody new gets in";
+  EXPECT_FALSE(table.pin(handle)) << "no new user gets in";
   EXPECT_FALSE(retired);
   EXPECT_TRUE(pin->alive);
   pin = {};
@@ -178,7 +178,7 @@ TEST(SlotTable, APinTakenAgainKeepsTheObjectWhenTheFirstIsGone) {
   void* const handle = table.insert(std::make_unique<Thing>(7, &destroyed));
   Table::Pin first = table.pin(handle);
   table.retire(handle, DrainMode::none);
-  Table::Pin second = first.again();  // though nobody new gets in
+  Table::Pin second = first.again();  // though no new user gets in
   EXPECT_FALSE(table.pin(handle));
   first = {};
   ASSERT_TRUE(second);

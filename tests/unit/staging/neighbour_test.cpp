@@ -18,7 +18,7 @@ TEST(LendingRules, LendTakesAllThatTheProcessWorksWith) {
   ASSERT_TRUE(rules);
   EXPECT_TRUE(rules->on);
   EXPECT_FALSE(rules->named);
-  EXPECT_FALSE(rules->makes_contexts) << "a context costs memory that nobody has offered";
+  EXPECT_FALSE(rules->makes_contexts) << "a context costs memory that was not offered";
   EXPECT_EQ(rules->devices, ~std::uint64_t{0});
   EXPECT_EQ(rules->least_bytes, 64u);
   EXPECT_EQ(rules->most_bytes, 128u);

@@ -63,7 +63,7 @@ TEST(StaticRoutes, AnExportIsAFileOfThem) {
 TEST(StaticRoutes, AFileThatCannotBeReadIsRefused) {
   config::Config config;
   RoutingRules rules;
-  EXPECT_EQ(apply_static_routes(config, facts::Root("/no/such/tree"), rules), "") << "nobody wants it";
+  EXPECT_EQ(apply_static_routes(config, facts::Root("/no/such/tree"), rules), "") << "it is not wanted";
   config.set(config::key_at("miscellaneous.enable_static_routing"), true, config::Origin::file);
   EXPECT_EQ(apply_static_routes(config, facts::Root("/no/such/tree"), rules),
             "/etc/topology.json is not used: it cannot be read");

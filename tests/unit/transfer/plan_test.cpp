@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every decision of a plan. Whatever the size and the load: chunks cover the range, and nobody is asked for help who
+// Every decision of a plan. Whatever the size and the load: chunks cover the range, and no helper is asked for that
 // would find nothing to do.
 #include "transfer/plan.h"
 
@@ -116,7 +116,7 @@ TEST(ReadPlan, HasAShortFirstChunkWhereTheKernelWaitsForIt) {
     EXPECT_GT(cut.chunk_bytes - cut.skip, first - shape.unit);
     shape.by_kernel = false;
     cut = plan_read(shape);
-    EXPECT_EQ(cut.skip, 77U) << "the copy engine waits for nobody";
+    EXPECT_EQ(cut.skip, 77U) << "the copy engine waits for no reader";
     shape.by_kernel = true;
     shape.at = FileOffset{5 * megabyte};
     shape.block = 512;

@@ -121,7 +121,7 @@ TEST(HelperTuner, IsNotMisledByRequestsThatWereDisturbed) {
   for (unsigned i = 0; i < HelperTuner::sample_size; ++i) tuner.learn(i == 3 ? usual : usual * 3 / 2, bytes, true);
   ASSERT_EQ(tuner.extra_helpers(), 1U);
   learn(tuner, HelperTuner::sample_size,
-        whatever_helpers);  // quicker than most before, and not than the one that nobody disturbed
+        whatever_helpers);  // quicker than most before, and not than the one that was not disturbed
   EXPECT_EQ(tuner.extra_helpers(), 0U);
   learn(tuner, HelperTuner::sample_size, shared_by);
   ASSERT_EQ(tuner.extra_helpers(), 1U);
