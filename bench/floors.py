@@ -90,7 +90,7 @@ def bare(name):
 
 # What a kernel, rather than the copy engine, makes of the link: cached reads are moved by one.
 KERNEL = "link-kernel"
-# What as many threads as a large batch has hands get from the page cache, at random places and for nobody.
+# What as many threads as a large batch has hands get from the page cache, at random places and for no device.
 CACHE = "pread-rand-1M-x12"
 
 # Streams that ring, and wait for the answer, with neither a library nor a file.

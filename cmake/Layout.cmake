@@ -17,7 +17,7 @@ endif()
 file(RELATIVE_PATH sluice_lib_from_bin "/${CMAKE_INSTALL_BINDIR}" "/${SLUICE_INSTALL_LIBDIR}")
 set(sluice_tool_rpath "$ORIGIN/${sluice_lib_from_bin};$ORIGIN/../lib")
 
-# The version of the cuFile interface that the library answers for, where nobody asks for another one, as pkg-config says it.
+# The version of the cuFile interface that the library answers for, where none is asked for, as pkg-config says it.
 file(STRINGS ${PROJECT_SOURCE_DIR}/src/config/config.h sluice_api_line REGEX "int api_version = [0-9]+")
 string(REGEX MATCH "[0-9]+" sluice_api_number "${sluice_api_line}")
 math(EXPR sluice_api_major "${sluice_api_number} / 1000")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The row that does nothing: some reads to wake everything up, a tenth of a second to come to rest, then the processor
-// time of the process while nobody asks for anything.
+// time of the process while no thread asks for anything.
 #include <chrono>
 #include <thread>
 

@@ -210,7 +210,8 @@ class BesideProduct : public Job {
     bench.gpu().enter();
   }
 
-  // The default stream, by which bytes are compared, waits for nobody here: the products run during run() alone.
+  // The default stream, by which bytes are compared, waits for no other stream here: the products run during run()
+  // alone.
   std::uint64_t check() override { return job_->check(); }
   std::uint64_t check_last() override { return job_->check_last(); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the client does with rows: measure a list of them once, or serve somebody who alternates between libraries.
+// What the client does with rows: measure a list of them once, or serve a script that alternates between libraries.
 #pragma once
 
 #include <nlohmann/json.hpp>

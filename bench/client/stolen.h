@@ -4,8 +4,8 @@
 
 namespace sluice::bench {
 
-// Seconds, of all processors together, that somebody wanted to run here while the host ran others. In steps of 10 ms; 0
-// where nobody tells.
+// Seconds, of all processors together, that threads wanted to run here while the host ran others. In steps of 10 ms; 0
+// where it is not told.
 double stolen_seconds() noexcept;
 
 }  // namespace sluice::bench

@@ -186,7 +186,7 @@ static void run_staged_slices(Plan* plan, Staging* staging) {
   bool sound = true;
   while (sound) {
     Slice slice;
-    /* A thread that has copies under way must tell of them before it sleeps: somebody may wait for these alone. */
+    /* A thread that has copies under way must tell of them before it sleeps: others may wait for these alone. */
     const Taken taken = take(plan, staging->begun == staging->settled, &slice);
     if (taken == TAKEN) {
       sound = stage(plan, staging, &slice);

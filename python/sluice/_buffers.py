@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the bytes of somebody's array are: PyTorch, CuPy, Numba, JAX, numpy, bytearray, or an address.
+"""Where the bytes of an array are: PyTorch, CuPy, Numba, JAX, numpy, bytearray, or an address.
 
 Asked in this order: our own tensors, PyTorch's `data_ptr()`, `__cuda_array_interface__`, `__dlpack__`, the buffer
 protocol. Arrays have to be contiguous.

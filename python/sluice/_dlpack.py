@@ -77,7 +77,7 @@ _DELETE = ctypes.cast(_delete, c_void_p).value
 
 @ctypes.CFUNCTYPE(None, c_void_p)
 def _drop_capsule(dying: int) -> None:
-    """A capsule that nobody consumed dies: its tensor with it. Consumers rename the capsule."""
+    """A capsule that was not consumed dies: its tensor with it. Consumers rename the capsule."""
     for name in (NAME, NAME_VERSIONED):
         if _dying.PyCapsule_IsValid(dying, name):
             _delete(_dying.PyCapsule_GetPointer(dying, name))
@@ -125,7 +125,7 @@ def capsule(pointer: int, shape: "tuple[int, ...]", dtype: "tuple[int, int, int]
 
 
 class Taken:
-    """Memory of somebody else's capsule: `pointer`, `size`, `device` ((kind, number)). Alive as long as this is."""
+    """Memory of another library's capsule: `pointer`, `size`, `device` ((kind, number)). Alive as long as this is."""
 
     def __init__(self, given: object) -> None:
         versioned = bool(_python.PyCapsule_IsValid(given, NAME_VERSIONED))

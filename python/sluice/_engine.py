@@ -127,7 +127,7 @@ def write_ranges(file: OpenFile, size: int, ranges: "Iterable[tuple[int, int, in
 class LibraryPlan:
     """A plan whose ranges the library carries (`sluice.Plan`): some calls for all of them, whatever their number.
 
-    Ranges that are added go together when there is so much of them that a submission is worth it, or when somebody waits.
+    Ranges that are added go together when there is so much of them that a submission is worth it, or when one waits.
     """
 
     PORTION = 256 * MIB

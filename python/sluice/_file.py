@@ -100,7 +100,7 @@ class StreamFuture:
         if not getattr(self, "_checked", True):
             try:
                 self.check_bytes_done()
-            except Exception:  # noqa: B902 - nobody is there to tell
+            except Exception:  # noqa: B902 - there is no caller to tell
                 pass
 
 

@@ -65,7 +65,7 @@ def _pread(descriptor: int, size: int, offset: int, path: str) -> bytes:
     while size:
         part = os.pread(descriptor, size, offset)
         if not part:
-            raise SafetensorError(f"{path} ended while its header was read: somebody cuts it")
+            raise SafetensorError(f"{path} ended while its header was read: another process cuts it")
         parts.append(part)
         size -= len(part)
         offset += len(part)

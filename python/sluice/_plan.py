@@ -148,7 +148,7 @@ class Plan:
         return found
 
     def cancel(self) -> None:
-        """Ends what nobody has begun, and returns at once; close() waits for the rest."""
+        """Ends what has not been begun, and returns at once; close() waits for the rest."""
         self._there.check(self._there.calls.sluice_plan_cancel(self._submitted()), "cancelling a plan")
 
     def progress(self) -> PlanProgress:

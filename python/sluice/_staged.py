@@ -180,7 +180,7 @@ class NativeStagedPlan(_Staged, NativePlan):
                                           there.address("cuEventSynchronize"), stream.handle.value, windows.pointer,
                                           tuple(event.value for event in windows.events))
                 finally:
-                    # No copy may read the windows once they serve somebody else.
+                    # No copy may read the windows once they serve another call.
                     there.functions.cuStreamSynchronize(stream.handle)
                     windows.give_back()
         except BaseException as failure:  # noqa: B902 - it is raised where the caller waits

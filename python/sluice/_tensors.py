@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors over buffers: PyTorch's, numpy's, JAX's, and our own for everybody else.
+"""Tensors over buffers: PyTorch's, numpy's, JAX's, and our own for all others.
 
 A maker belongs to one buffer and is asked once per tensor, so it does what it can beforehand: for PyTorch one view of
 the buffer per type, and one `as_strided` per tensor.

@@ -62,7 +62,7 @@ def iterate(filenames: object, device: object = "cpu", *, framework: "str | None
     """Yields (name, tensor) in the order of files and data, with the next tensors on their way.
 
     Two groups of at most `memory` / 2 bytes are in memory at a time, or two tensors where these are larger, besides
-    what the caller holds on to: a tensor stays valid as long as somebody has it.
+    what the caller holds on to: a tensor stays valid as long as the program holds it.
     """
     from ._memory import device_number
 

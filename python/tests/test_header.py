@@ -27,7 +27,7 @@ LIES = {
     "a negative shape": {"shape": [-2, -3]},
     "a shape beyond any file": {"shape": [1 << 62, 1 << 62]},
     "a shape that wraps around 64 bits": {"shape": [1 << 32, (1 << 32) + 6]},
-    "more dimensions than anybody has": {"shape": [1] * 65 + [6]},
+    "more dimensions than any library has": {"shape": [1] * 65 + [6]},
     "a shape of texts": {"shape": ["2", "3"]},
     "a shape of truths": {"shape": [True, 6]},
     "a shape of fractions": {"shape": [2.0, 3.0]},

@@ -18,7 +18,7 @@ FIND = ("import ctypes\n"
 
 class Install(TestCase):
     def foreign(self) -> str:
-        """A libcufile.so.0 of somebody else; skips where there is no compiler."""
+        """A libcufile.so.0 that is not ours; skips where there is no compiler."""
         compiler = shutil.which("cc")
         if compiler is None:
             self.skipTest("there is no C compiler to make another libcufile.so.0 with")

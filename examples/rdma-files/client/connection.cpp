@@ -29,7 +29,7 @@ bool Connection::is_alive() const {
   return !failed_;
 }
 
-// An answer that nobody waits for is of a server that has lost count: the connection is given up.
+// An answer that no call waits for is of a server that has lost count: the connection is given up.
 void Connection::receive() {
   try {
     for (;;) {
