@@ -12,416 +12,220 @@ inline constexpr std::string_view shown_only = "Shown by parameters and properti
 inline constexpr std::string_view pieces_only = "Shown by the parameters; every request is done in one piece.";
 
 inline constexpr std::array general_keys{
-    Key{.name = "sluice.mode",
-        .kind = Kind::choice,
-        .standard = "\"auto\"",
-        .choices = "auto|plain",
-        .environment = "SLUICE_MODE",
-        .effect = Effect::obeyed,
-        .meaning = "How clever the library may be: plain is one thread, one copy, nothing else.",
-        .here = "plain takes the simplest way for every transfer."},
-    Key{.name = "sluice.copy",
-        .kind = Kind::choice,
-        .standard = "\"auto\"",
-        .choices = "auto|engine|kernel",
-        .environment = "SLUICE_COPY",
-        .effect = Effect::obeyed,
-        .meaning = "Who carries large reads from staging memory to the device: a kernel of ours or the copy engine.",
-        .here = "auto takes the kernel for what is cached, the copy engine for what a disk has to bring first. With "
-                "engine, a program that frees memory (cuMemFree, cuMemFreeHost) behind a transfer in a stream "
-                "waits for ever: drivers copy nothing until all streams have come to rest."},
-    Key{.name = "sluice.small_reads",
-        .kind = Kind::choice,
-        .standard = "\"auto\"",
-        .choices = "auto|copy|resident|window",
-        .environment = "SLUICE_SMALL_READS",
-        .effect = Effect::obeyed,
-        .meaning = "Who carries reads of up to 64 KiB that the page cache has: a copy each, a kernel that stays, or "
-                   "the CPU itself.",
-        .here =
-            "resident keeps one block on the GPU for each thread that reads, for 0.2 ms after a read and 0.5 ms in "
-            "all; what waits for the whole device waits for it. auto does so where two threads and more read at "
-            "once. window maps registered memory for the CPU with GDRCopy (libgdrapi.so.2, gdrdrv), which holds its "
-            "size in the GPU's BAR1, and takes reads of up to 16 KiB; what has no such mapping goes as by auto, and "
-            "the log tells why. It has been tried with the soft GPU alone, and is not built in unless the library is "
-            "configured with -DSLUICE_GDRCOPY=ON: without, the log says so and reads go as by auto."},
-    Key{.name = "sluice.coherent",
-        .kind = Kind::choice,
-        .standard = "\"auto\"",
-        .choices = "auto|off|on",
-        .environment = "SLUICE_COHERENT",
-        .effect = Effect::obeyed,
-        .meaning = "Whether files and device memory that the CPU reaches (Grace Hopper, GB10) exchange bytes in place, "
-                   "without staging memory and copies.",
-        .here =
-            "auto does so where the driver says that CPU and device share memory by hardware, but for reads of more "
-            "than 128 KiB out of the page cache, which several threads stage; on takes these, too, and other "
-            "machines. Both want an address for the CPU from the driver, a trial that succeeds, and sluice.copy "
-            "auto. It has been tried with the soft GPU alone."},
-    Key{.name = "sluice.disk_reads",
-        .kind = Kind::choice,
-        .standard = "\"auto\"",
-        .choices = "auto|threads|io_uring|iopoll",
-        .environment = "SLUICE_DISK_READS",
-        .effect = Effect::obeyed,
-        .meaning =
-            "How O_DIRECT reads of more than 128 KiB into device memory are kept on their way: by threads, or by "
-            "io_uring, which may be polled (iopoll). Smaller ones are plain reads, unless they are to be polled.",
-        .here = "auto is io_uring, or threads where the kernel has none. iopoll needs drives with queues for it. What "
-                "cannot be had is logged, and the next simpler way is taken."},
-    Key{.name = "sluice.links",
-        .kind = Kind::text,
-        .standard = "\"own\"",
-        .environment = "SLUICE_LINKS",
-        .effect = Effect::obeyed,
-        .meaning =
-            "Which GPUs lend their link to the host to large transfers of another GPU's memory: own (none), lend "
-            "(those that the process works with, that are joined by NVLink, and that are idle), or ordinals, "
-            "as 0,2.",
-        .here =
-            "Writes, and reads of what the page cache has or O_DIRECT brings. A GPU that is named gets a context, of "
-            "some 500 MB, if it has none. On H200s two links were 0.6 to 1.5 times as fast as one: "
-            "docs/guide/links.md."},
-    Key{.name = "sluice.links_min_kb",
-        .kind = Kind::number,
-        .standard = "65536",
-        .limits = {.lowest = 256},
-        .environment = "SLUICE_LINKS_MIN_KB",
-        .effect = Effect::obeyed,
-        .meaning = "The smallest transfer that other GPUs lend their links to; a quarter of it beside others.",
-        .here = "As sluice.links."},
-    Key{.name = "sluice.nvfs",
-        .kind = Kind::choice,
-        .standard = "\"off\"",
-        .choices = "off|behind_p2pdma|first",
-        .environment = "SLUICE_NVFS",
-        .effect = Effect::obeyed,
-        .meaning =
-            "Whether nvidia-fs.ko is spoken to where it is loaded, for registered device memory, and whether that "
-            "comes before PCI P2PDMA.",
-        .here = "off leaves the module alone. behind_p2pdma takes it where use_pci_p2pdma is off or does not reach the "
-                "file, first also elsewhere. Both want a driver with hooks, and trials of reads and of writes. It has "
-                "been tried with the real module on emulated devices alone."},
-    Key{.name = "sluice.operation_timeout_ms",
-        .kind = Kind::number,
-        .standard = "0",
-        .limits = {.highest = 3600000},
-        .environment = "SLUICE_OPERATION_TIMEOUT_MS",
-        .effect = Effect::obeyed,
-        .meaning = "How long an operation that came with a handle (CUfileFSOps_t) may take.",
-        .here =
-            "0: as long as it takes. Else it is called by a thread of its own, which costs some 10 us, and a transfer "
-            "whose operation is late fails with ETIMEDOUT; docs/reference/rdma.md tells what becomes of the memory."},
-    Key{.name = "sluice.api_version",
-        .kind = Kind::number,
-        .standard = "1150",
-        .limits = {.lowest = 1150, .highest = 1190, .step = 10},
-        .environment = "CUFILE_VERSION_COMPAT",
-        .effect = Effect::obeyed,
-        .meaning = "The version of cuFile that the library answers for: 1150 for 1.15, 1190 for 1.19.",
-        .here =
-            "cuFileGetVersion tells it. From 1170 on the slab arrays have the values of that stock file, and uniform "
-            "bounce buffers (max_direct_io_size_kb, max_device_cache_size_kb, per_buffer_cache_size_kb) are told to "
-            "be deprecated; from 1180 on a batch may have up to 65535 entries, unless io_batchsize binds; with 1190 "
-            "the statistics have the counters of cuFileReadv and cuFileWritev behind level 1 (624 bytes in place of "
-            "512), max_direct_io_size_kb is 1024 unless given, and the parameters of 1.19 are known."},
-    Key{.name = "sluice.verify",
-        .kind = Kind::flag,
-        .standard = "false",
-        .environment = "SLUICE_VERIFY",
-        .effect = Effect::obeyed,
-        .meaning = "Compare every transfer with a second, plain read.",
-        .here = "A difference fails the transfer and is logged."},
-    Key{.name = "sluice.explain",
-        .kind = Kind::flag,
-        .standard = "false",
-        .environment = "SLUICE_EXPLAIN",
-        .effect = Effect::obeyed,
-        .meaning = "Say which way the bytes of each handle go, and why.",
-        .here = "One line a handle on stderr."},
-    Key{.name = "sluice.batch_all_events",
-        .kind = Kind::flag,
-        .standard = "false",
-        .environment = "SLUICE_BATCH_ALL_EVENTS",
-        .effect = Effect::obeyed,
-        .meaning = "Let every entry of a batch have its event.",
-        .here =
-            "Without it entries that cuFileBatchIOCancel came before have none, nor have those of no bytes, as with "
-            "NVIDIA's library; sluice_batch_cancelled() counts the former."},
-    Key{.name = "sluice.profile",
-        .kind = Kind::text,
-        .standard = "\"\"",
-        .environment = "SLUICE_PROFILE",
-        .effect = Effect::obeyed,
-        .meaning = "What `sluice profile` has measured on this machine, by the file's full name.",
-        .here = "sluice.copy and sluice.disk_reads, where they are not configured, are what was quickest there in all "
-                "folders: for cached reads, and for reads with O_DIRECT."},
-    Key{.name = "sluice.strict",
-        .kind = Kind::flag,
-        .standard = "false",
-        .effect = Effect::obeyed,
-        .meaning = "Let values of the file bind that equal NVIDIA's stock file.",
-        .here = "Without it such values count as not given."},
-    Key{.name = "sluice.poll_thread",
-        .kind = Kind::flag,
-        .standard = "false",
-        .environment = "SLUICE_POLL_THREAD",
-        .effect = Effect::obeyed,
-        .meaning = "Let a thread of the kernel submit and poll for direct transfers (SQPOLL).",
-        .here = "Takes effect where use_poll_mode does. The kernel's thread sleeps 5 ms after the last transfer."},
-    Key{.name = "sluice.log_file",
-        .kind = Kind::text,
-        .standard = "\"\"",
-        .environment = "CUFILE_LOGFILE_PATH",
-        .effect = Effect::obeyed,
-        .meaning = "The log file, by its full name; given as empty it switches the log off.",
-        .here = "Wins over logging.dir. Symbolic links are refused."},
+    Key{"sluice.mode", Kind::choice, "\"auto\"", Effect::obeyed,
+        "How clever the library may be: plain is one thread, one copy, nothing else.",
+        "plain takes the simplest way for every transfer."}
+        .of("auto|plain")
+        .by("SLUICE_MODE"),
+    Key{"sluice.copy", Kind::choice, "\"auto\"", Effect::obeyed,
+        "Who carries large reads from staging memory to the device: a kernel of ours or the copy engine.",
+        "auto takes the kernel for what is cached, the copy engine for what a disk has to bring first. With "
+        "engine, a program that frees memory (cuMemFree, cuMemFreeHost) behind a transfer in a stream "
+        "waits for ever: drivers copy nothing until all streams have come to rest."}
+        .of("auto|engine|kernel")
+        .by("SLUICE_COPY"),
+    Key{"sluice.small_reads", Kind::choice, "\"auto\"", Effect::obeyed,
+        "Who carries reads of up to 64 KiB that the page cache has: a copy each, a kernel that stays, or "
+        "the CPU itself.",
+        "resident keeps one block on the GPU for each thread that reads, for 0.2 ms after a read and 0.5 ms in "
+        "all; what waits for the whole device waits for it. auto does so where two threads and more read at "
+        "once. window maps registered memory for the CPU with GDRCopy (libgdrapi.so.2, gdrdrv), which holds its "
+        "size in the GPU's BAR1, and takes reads of up to 16 KiB; what has no such mapping goes as by auto, and "
+        "the log tells why. It has been tried with the soft GPU alone, and is not built in unless the library is "
+        "configured with -DSLUICE_GDRCOPY=ON: without, the log says so and reads go as by auto."}
+        .of("auto|copy|resident|window")
+        .by("SLUICE_SMALL_READS"),
+    Key{"sluice.coherent", Kind::choice, "\"auto\"", Effect::obeyed,
+        "Whether files and device memory that the CPU reaches (Grace Hopper, GB10) exchange bytes in place, "
+        "without staging memory and copies.",
+        "auto does so where the driver says that CPU and device share memory by hardware, but for reads of more "
+        "than 128 KiB out of the page cache, which several threads stage; on takes these, too, and other "
+        "machines. Both want an address for the CPU from the driver, a trial that succeeds, and sluice.copy "
+        "auto. It has been tried with the soft GPU alone."}
+        .of("auto|off|on")
+        .by("SLUICE_COHERENT"),
+    Key{"sluice.disk_reads", Kind::choice, "\"auto\"", Effect::obeyed,
+        "How O_DIRECT reads of more than 128 KiB into device memory are kept on their way: by threads, or by "
+        "io_uring, which may be polled (iopoll). Smaller ones are plain reads, unless they are to be polled.",
+        "auto is io_uring, or threads where the kernel has none. iopoll needs drives with queues for it. What "
+        "cannot be had is logged, and the next simpler way is taken."}
+        .of("auto|threads|io_uring|iopoll")
+        .by("SLUICE_DISK_READS"),
+    Key{"sluice.links", Kind::text, "\"own\"", Effect::obeyed,
+        "Which GPUs lend their link to the host to large transfers of another GPU's memory: own (none), lend "
+        "(those that the process works with, that are joined by NVLink, and that are idle), or ordinals, "
+        "as 0,2.",
+        "Writes, and reads of what the page cache has or O_DIRECT brings. A GPU that is named gets a context, of "
+        "some 500 MB, if it has none. On H200s two links were 0.6 to 1.5 times as fast as one: "
+        "docs/guide/links.md."}
+        .by("SLUICE_LINKS"),
+    Key{"sluice.links_min_kb", Kind::number, "65536", Effect::obeyed,
+        "The smallest transfer that other GPUs lend their links to; a quarter of it beside others.", "As sluice.links."}
+        .within({.lowest = 256})
+        .by("SLUICE_LINKS_MIN_KB"),
+    Key{"sluice.nvfs", Kind::choice, "\"off\"", Effect::obeyed,
+        "Whether nvidia-fs.ko is spoken to where it is loaded, for registered device memory, and whether that "
+        "comes before PCI P2PDMA.",
+        "off leaves the module alone. behind_p2pdma takes it where use_pci_p2pdma is off or does not reach the "
+        "file, first also elsewhere. Both want a driver with hooks, and trials of reads and of writes. It has "
+        "been tried with the real module on emulated devices alone."}
+        .of("off|behind_p2pdma|first")
+        .by("SLUICE_NVFS"),
+    Key{"sluice.operation_timeout_ms", Kind::number, "0", Effect::obeyed,
+        "How long an operation that came with a handle (CUfileFSOps_t) may take.",
+        "0: as long as it takes. Else it is called by a thread of its own, which costs some 10 us, and a transfer "
+        "whose operation is late fails with ETIMEDOUT; docs/reference/rdma.md tells what becomes of the memory."}
+        .within({.highest = 3600000})
+        .by("SLUICE_OPERATION_TIMEOUT_MS"),
+    Key{"sluice.api_version", Kind::number, "1150", Effect::obeyed,
+        "The version of cuFile that the library answers for: 1150 for 1.15, 1190 for 1.19.",
+        "cuFileGetVersion tells it. From 1170 on the slab arrays have the values of that stock file, and uniform "
+        "bounce buffers (max_direct_io_size_kb, max_device_cache_size_kb, per_buffer_cache_size_kb) are told to "
+        "be deprecated; from 1180 on a batch may have up to 65535 entries, unless io_batchsize binds; with 1190 "
+        "the statistics have the counters of cuFileReadv and cuFileWritev behind level 1 (624 bytes in place of "
+        "512), max_direct_io_size_kb is 1024 unless given, and the parameters of 1.19 are known."}
+        .within({.lowest = 1150, .highest = 1190, .step = 10})
+        .by("CUFILE_VERSION_COMPAT"),
+    Key{"sluice.verify", Kind::flag, "false", Effect::obeyed, "Compare every transfer with a second, plain read.",
+        "A difference fails the transfer and is logged."}
+        .by("SLUICE_VERIFY"),
+    Key{"sluice.explain", Kind::flag, "false", Effect::obeyed, "Say which way the bytes of each handle go, and why.",
+        "One line a handle on stderr."}
+        .by("SLUICE_EXPLAIN"),
+    Key{"sluice.batch_all_events", Kind::flag, "false", Effect::obeyed, "Let every entry of a batch have its event.",
+        "Without it entries that cuFileBatchIOCancel came before have none, nor have those of no bytes, as with "
+        "NVIDIA's library; sluice_batch_cancelled() counts the former."}
+        .by("SLUICE_BATCH_ALL_EVENTS"),
+    Key{"sluice.profile", Kind::text, "\"\"", Effect::obeyed,
+        "What `sluice profile` has measured on this machine, by the file's full name.",
+        "sluice.copy and sluice.disk_reads, where they are not configured, are what was quickest there in all "
+        "folders: for cached reads, and for reads with O_DIRECT."}
+        .by("SLUICE_PROFILE"),
+    Key{"sluice.strict", Kind::flag, "false", Effect::obeyed,
+        "Let values of the file bind that equal NVIDIA's stock file.", "Without it such values count as not given."},
+    Key{"sluice.poll_thread", Kind::flag, "false", Effect::obeyed,
+        "Let a thread of the kernel submit and poll for direct transfers (SQPOLL).",
+        "Takes effect where use_poll_mode does. The kernel's thread sleeps 5 ms after the last transfer."}
+        .by("SLUICE_POLL_THREAD"),
+    Key{"sluice.log_file", Kind::text, "\"\"", Effect::obeyed,
+        "The log file, by its full name; given as empty it switches the log off.",
+        "Wins over logging.dir. Symbolic links are refused."}
+        .by("CUFILE_LOGFILE_PATH"),
 
-    Key{.name = "logging.dir",
-        .kind = Kind::text,
-        .standard = "\"\"",
-        .effect = Effect::obeyed,
-        .meaning = "The folder of the log file.",
-        .here = "The file is cufile_PID.log there. Without it no log is written."},
-    Key{.name = "logging.level",
-        .kind = Kind::level,
-        .standard = "\"ERROR\"",
-        .environment = "CUFILE_LOGGING_LEVEL",
-        .effect = Effect::obeyed,
-        .meaning = "How much is logged, from the least to the most in that order.",
-        .here = "Notices are written at every level. DEBUG tells files and buffers that come and go, TRACE every "
-                "transfer."},
-    Key{.name = "logging.max_file_size_mb",
-        .kind = Kind::number,
-        .standard = "32",
-        .limits = {.lowest = 1, .highest = 4096, .unlimited = true},
-        .environment = "CUFILE_LOGFILE_MAX_SIZE_MB",
-        .effect = Effect::obeyed,
-        .meaning = "The largest size of the log file.",
-        .here = "A full one is renamed to end in .old, in the place of the one before, and a new one begins."},
+    Key{"logging.dir", Kind::text, "\"\"", Effect::obeyed, "The folder of the log file.",
+        "The file is cufile_PID.log there. Without it no log is written."},
+    Key{"logging.level", Kind::level, "\"ERROR\"", Effect::obeyed,
+        "How much is logged, from the least to the most in that order.",
+        "Notices are written at every level. DEBUG tells files and buffers that come and go, TRACE every "
+        "transfer."}
+        .by("CUFILE_LOGGING_LEVEL"),
+    Key{"logging.max_file_size_mb", Kind::number, "32", Effect::obeyed, "The largest size of the log file.",
+        "A full one is renamed to end in .old, in the place of the one before, and a new one begins."}
+        .within({.lowest = 1, .highest = 4096, .unlimited = true})
+        .by("CUFILE_LOGFILE_MAX_SIZE_MB"),
 
-    Key{.name = "profile.nvtx",
-        .kind = Kind::flag,
-        .standard = "false",
-        .environment = "CUFILE_NVTX",
-        .effect = Effect::obeyed,
-        .meaning = "NVTX ranges for profilers.",
-        .here =
-            "Transfers of 64 KiB and more, and groups of batches, have ranges of the domain sluice where a profiler "
-            "names its library in NVTX_INJECTION64_PATH. docs/guide/tracing.md tells more."},
-    Key{.name = "profile.cufile_stats",
-        .kind = Kind::number,
-        .standard = "0",
-        .limits = {.highest = 3},
-        .environment = "SLUICE_STATS",
-        .effect = Effect::obeyed,
-        .meaning = "The level of the statistics.",
-        .here = "Above 0 they run from the open on, and `sluice stats PID` shows them."},
-    Key{.name = "profile.trace",
-        .kind = Kind::text,
-        .standard = "\"\"",
-        .environment = "SLUICE_TRACE",
-        .effect = Effect::obeyed,
-        .meaning = "Record what transfers are at, for `sluice trace`.",
-        .here = "on records from the open of the driver on. `sluice trace -- CMD` sets it to the name of a socket of "
-                "its own. docs/guide/tracing.md tells more."},
+    Key{"profile.nvtx", Kind::flag, "false", Effect::obeyed, "NVTX ranges for profilers.",
+        "Transfers of 64 KiB and more, and groups of batches, have ranges of the domain sluice where a profiler "
+        "names its library in NVTX_INJECTION64_PATH. docs/guide/tracing.md tells more."}
+        .by("CUFILE_NVTX"),
+    Key{"profile.cufile_stats", Kind::number, "0", Effect::obeyed, "The level of the statistics.",
+        "Above 0 they run from the open on, and `sluice stats PID` shows them."}
+        .within({.highest = 3})
+        .by("SLUICE_STATS"),
+    Key{"profile.trace", Kind::text, "\"\"", Effect::obeyed, "Record what transfers are at, for `sluice trace`.",
+        "on records from the open of the driver on. `sluice trace -- CMD` sets it to the name of a socket of "
+        "its own. docs/guide/tracing.md tells more."}
+        .by("SLUICE_TRACE"),
 
-    Key{.name = "execution.max_io_queue_depth",
-        .kind = Kind::number,
-        .standard = "128",
-        .limits = {.lowest = 1, .highest = 256},
-        .effect = Effect::reported,
-        .meaning = "Pending pieces in the thread pool.",
-        .here = pieces_only},
-    Key{.name = "execution.max_io_threads",
-        .kind = Kind::number,
-        .standard = "4",
-        .limits = {.highest = 32},
-        .effect = Effect::reported,
-        .meaning = "Threads of the pool, a GPU; 0: no pool.",
-        .here = pieces_only},
-    Key{.name = "execution.parallel_io",
-        .kind = Kind::flag,
-        .standard = "true",
-        .effect = Effect::reported,
-        .meaning = "Split large requests.",
-        .here = pieces_only},
-    Key{.name = "execution.min_io_threshold_size_kb",
-        .kind = Kind::number,
-        .standard = "8192",
-        .limits = {.lowest = 4},
-        .effect = Effect::reported,
-        .meaning = "Only larger requests are split.",
-        .here = pieces_only},
-    Key{.name = "execution.max_request_parallelism",
-        .kind = Kind::number,
-        .standard = "4",
-        .limits = {.highest = 8},
-        .effect = Effect::reported,
-        .meaning = "The most pieces of one request.",
-        .here = pieces_only},
+    Key{"execution.max_io_queue_depth", Kind::number, "128", Effect::reported, "Pending pieces in the thread pool.",
+        pieces_only}
+        .within({.lowest = 1, .highest = 256}),
+    Key{"execution.max_io_threads", Kind::number, "4", Effect::reported, "Threads of the pool, a GPU; 0: no pool.",
+        pieces_only}
+        .within({.highest = 32}),
+    Key{"execution.parallel_io", Kind::flag, "true", Effect::reported, "Split large requests.", pieces_only},
+    Key{"execution.min_io_threshold_size_kb", Kind::number, "8192", Effect::reported, "Only larger requests are split.",
+        pieces_only}
+        .within({.lowest = 4}),
+    Key{"execution.max_request_parallelism", Kind::number, "4", Effect::reported, "The most pieces of one request.",
+        pieces_only}
+        .within({.highest = 8}),
 
-    Key{.name = "properties.max_direct_io_size_kb",
-        .kind = Kind::number,
-        .standard = "16384",
-        .limits = {.lowest = 64, .highest = 16384, .step = 64},
-        .also_stock = "1024",
-        .effect = Effect::reported,
-        .meaning = "The largest piece that the kernel is asked for at once.",
-        .here = shown_only},
-    Key{.name = "properties.max_device_cache_size_kb",
-        .kind = Kind::number,
-        .standard = "131072",
-        .limits = {.highest = 268435456, .step = 4},
-        .effect = Effect::obeyed,
-        .meaning = "Bounce memory of a GPU in all.",
-        .here = "Shown by parameters and properties; bounds the staging memory of a GPU that lends its link "
-                "(sluice.links), which is 8 MiB at most."},
-    Key{.name = "properties.per_buffer_cache_size_kb",
-        .kind = Kind::number,
-        .standard = "1024",
-        .limits = {.lowest = 64, .highest = 16384, .step = 64},
-        .effect = Effect::reported,
-        .meaning = "The size of one bounce buffer.",
-        .here = shown_only},
-    Key{.name = "properties.gpu_bounce_buffer_slab_config.slab_size_kb",
-        .kind = Kind::numbers,
-        .standard = "[]",
-        .limits = {.lowest = 4, .highest = 268435456, .step = 4},
-        .also_stock = "[1024, 8192, 16384, 65536]",
-        .effect = Effect::reported,
-        .meaning =
-            "Sizes of the bounce buffers on the GPU, rising, at least one up to 16384; replaces the cache sizes.",
-        .here = shown_only},
-    Key{.name = "properties.gpu_bounce_buffer_slab_config.slab_count",
-        .kind = Kind::numbers,
-        .standard = "[]",
-        .limits = {.lowest = 1},
-        .also_stock = "[128, 8, 4, 2]",
-        .effect = Effect::reported,
-        .meaning = "How many of each size.",
-        .here = shown_only},
-    Key{.name = "properties.max_device_pinned_mem_size_kb",
-        .kind = Kind::number,
-        .standard = "33554432",
-        .limits = {.lowest = 64, .highest = 268435456, .step = 4},
-        .effect = Effect::reported,
-        .meaning = "Device memory that may be pinned, bounce buffers included.",
-        .here = shown_only},
-    Key{.name = "properties.posix_pool_slab_size_kb",
-        .kind = Kind::numbers,
-        .standard = "[4, 1024, 16384]",
-        .limits = {.lowest = 4, .highest = 268435456, .step = 4},
-        .effect = Effect::reported,
-        .meaning = "Sizes of the pinned host buffers.",
-        .here = "Shown by the slab arrays; a thread stages through 1 MiB of its own."},
-    Key{.name = "properties.posix_pool_slab_count",
-        .kind = Kind::numbers,
-        .standard = "[128, 64, 64]",
-        .limits = {.lowest = 1},
-        .also_stock = "[128, 64, 32]",
-        .effect = Effect::reported,
-        .meaning = "How many of each size.",
-        .here = "As above."},
-    Key{.name = "properties.use_poll_mode",
-        .kind = Kind::flag,
-        .standard = "false",
-        .effect = Effect::obeyed,
-        .meaning = "Poll for the end of small transfers.",
-        .here = "Direct transfers (use_pci_p2pdma) are polled for, on drives with queues for it; others are not."},
-    Key{.name = "properties.poll_mode_max_size_kb",
-        .kind = Kind::number,
-        .standard = "4",
-        .limits = {.lowest = 4, .highest = 18014398509481980, .step = 4},
-        .effect = Effect::obeyed,
-        .meaning = "The largest transfer that is polled for.",
-        .here = "Larger direct transfers end by interrupt."},
-    Key{.name = "properties.use_pci_p2pdma",
-        .kind = Kind::flag,
-        .standard = "false",
-        .environment = "CUFILE_USE_PCIP2PDMA",
-        .effect = Effect::obeyed,
-        .meaning = "Let the kernel's PCI P2PDMA move bytes between drive and GPU.",
-        .here = "Transfers between device memory and O_DIRECT files take the path p2pdma where a trial read has been "
-                "verified (docs/reference/paths.md). On NVIDIA GPUs experimental: refusals are told, and the posix "
-                "path is taken."},
-    Key{.name = "properties.allow_compat_mode",
-        .kind = Kind::flag,
-        .standard = "true",
-        .environment = "CUFILE_ALLOW_COMPAT_MODE",
-        .effect = Effect::obeyed,
-        .meaning = "Let the CPU move the bytes where there is no direct way.",
-        .here =
-            "When false, a machine without a direct way refuses to open the driver (5001), and a file without one is "
-            "not registered (5008); force_compat_mode and sluice.mode plain win over it."},
-    Key{.name = "properties.force_compat_mode",
-        .kind = Kind::flag,
-        .standard = "false",
-        .environment = "CUFILE_FORCE_COMPAT_MODE",
-        .effect = Effect::obeyed,
-        .meaning = "Let the CPU move all bytes.",
-        .here = "Every transfer takes the posix path, for that reason."},
-    Key{.name = "properties.force_odirect_mode",
-        .kind = Kind::flag,
-        .standard = "false",
-        .effect = Effect::reported,
-        .meaning = "Move bytes past the page cache even for files opened without O_DIRECT.",
-        .here = "Shown by the parameters; files are used as they were opened."},
-    Key{.name = "properties.prefer_iouring",
-        .kind = Kind::flag,
-        .standard = "false",
-        .effect = Effect::reported,
-        .meaning = "io_uring in place of AIO.",
-        .here = "Shown by the parameters; neither is used."},
-    Key{.name = "properties.allow_system_memory",
-        .kind = Kind::flag,
-        .standard = "true",
-        .effect = Effect::obeyed,
-        .meaning = "Accept host memory as buffers.",
-        .here = "When false, registering host memory is refused."},
-    Key{.name = "properties.io_batchsize",
-        .kind = Kind::number,
-        .standard = "128",
-        .limits = {.lowest = 1, .highest = 256},
-        .effect = Effect::obeyed,
-        .meaning = "The most entries of a batch.",
-        .here = "A larger batch cannot be set up; see sluice.api_version."},
-    Key{.name = "properties.batch_io_timeout_ms",
-        .kind = Kind::number,
-        .standard = "5",
-        .limits = {.lowest = 1, .highest = 1000},
-        .effect = Effect::reported,
-        .meaning = "How long a batch waits.",
-        .here = shown_only},
-    Key{.name = "properties.io_priority",
-        .kind = Kind::choice,
-        .standard = "\"default\"",
-        .choices = "default|low|med|high",
-        .environment = "CUFILE_IO_PRIORITY",
-        .meaning = "The priority of the library's I/O.",
-        .here = "None: transfers have the priority of the calling thread."},
-    Key{.name = "properties.vanilla_posix_io_mode",
-        .kind = Kind::flag,
-        .standard = "false",
-        .effect = Effect::obeyed,
-        .meaning = "Plain POSIX I/O for everything; of 1.19.",
-        .here = "As force_compat_mode, whatever version is reported."},
-    Key{.name = "properties.gds_fallback_io",
-        .kind = Kind::flag,
-        .standard = "false",
-        .effect = Effect::reported,
-        .meaning = "Repeat by POSIX I/O what failed on a direct path; of 1.19.",
-        .here = "Shown by parameters and properties; what a drive does not move is always moved by the CPU."},
-    Key{.name = "properties.compat_odirect_unaligned_read_split",
-        .kind = Kind::flag,
-        .standard = "false",
-        .meaning = "Cut unaligned O_DIRECT reads into an aligned body and edges.",
-        .here = "None: docs/reference/paths.md says how requests are cut."},
-    Key{.name = "properties.compat_odirect_unaligned_read_split_min_size_kb",
-        .kind = Kind::number,
-        .standard = "128",
-        .meaning = "Only larger reads are cut.",
-        .here = "None: as above."},
+    Key{"properties.max_direct_io_size_kb", Kind::number, "16384", Effect::reported,
+        "The largest piece that the kernel is asked for at once.", shown_only}
+        .within({.lowest = 64, .highest = 16384, .step = 64})
+        .also("1024"),
+    Key{"properties.max_device_cache_size_kb", Kind::number, "131072", Effect::obeyed, "Bounce memory of a GPU in all.",
+        "Shown by parameters and properties; bounds the staging memory of a GPU that lends its link "
+        "(sluice.links), which is 8 MiB at most."}
+        .within({.highest = 268435456, .step = 4}),
+    Key{"properties.per_buffer_cache_size_kb", Kind::number, "1024", Effect::reported, "The size of one bounce buffer.",
+        shown_only}
+        .within({.lowest = 64, .highest = 16384, .step = 64}),
+    Key{"properties.gpu_bounce_buffer_slab_config.slab_size_kb", Kind::numbers, "[]", Effect::reported,
+        "Sizes of the bounce buffers on the GPU, rising, at least one up to 16384; replaces the cache sizes.",
+        shown_only}
+        .within({.lowest = 4, .highest = 268435456, .step = 4})
+        .also("[1024, 8192, 16384, 65536]"),
+    Key{"properties.gpu_bounce_buffer_slab_config.slab_count", Kind::numbers, "[]", Effect::reported,
+        "How many of each size.", shown_only}
+        .within({.lowest = 1})
+        .also("[128, 8, 4, 2]"),
+    Key{"properties.max_device_pinned_mem_size_kb", Kind::number, "33554432", Effect::reported,
+        "Device memory that may be pinned, bounce buffers included.", shown_only}
+        .within({.lowest = 64, .highest = 268435456, .step = 4}),
+    Key{"properties.posix_pool_slab_size_kb", Kind::numbers, "[4, 1024, 16384]", Effect::reported,
+        "Sizes of the pinned host buffers.", "Shown by the slab arrays; a thread stages through 1 MiB of its own."}
+        .within({.lowest = 4, .highest = 268435456, .step = 4}),
+    Key{"properties.posix_pool_slab_count", Kind::numbers, "[128, 64, 64]", Effect::reported, "How many of each size.",
+        "As above."}
+        .within({.lowest = 1})
+        .also("[128, 64, 32]"),
+    Key{"properties.use_poll_mode", Kind::flag, "false", Effect::obeyed, "Poll for the end of small transfers.",
+        "Direct transfers (use_pci_p2pdma) are polled for, on drives with queues for it; others are not."},
+    Key{"properties.poll_mode_max_size_kb", Kind::number, "4", Effect::obeyed,
+        "The largest transfer that is polled for.", "Larger direct transfers end by interrupt."}
+        .within({.lowest = 4, .highest = 18014398509481980, .step = 4}),
+    Key{"properties.use_pci_p2pdma", Kind::flag, "false", Effect::obeyed,
+        "Let the kernel's PCI P2PDMA move bytes between drive and GPU.",
+        "Transfers between device memory and O_DIRECT files take the path p2pdma where a trial read has been "
+        "verified (docs/reference/paths.md). On NVIDIA GPUs experimental: refusals are told, and the posix "
+        "path is taken."}
+        .by("CUFILE_USE_PCIP2PDMA"),
+    Key{"properties.allow_compat_mode", Kind::flag, "true", Effect::obeyed,
+        "Let the CPU move the bytes where there is no direct way.",
+        "When false, a machine without a direct way refuses to open the driver (5001), and a file without one is "
+        "not registered (5008); force_compat_mode and sluice.mode plain win over it."}
+        .by("CUFILE_ALLOW_COMPAT_MODE"),
+    Key{"properties.force_compat_mode", Kind::flag, "false", Effect::obeyed, "Let the CPU move all bytes.",
+        "Every transfer takes the posix path, for that reason."}
+        .by("CUFILE_FORCE_COMPAT_MODE"),
+    Key{"properties.force_odirect_mode", Kind::flag, "false", Effect::reported,
+        "Move bytes past the page cache even for files opened without O_DIRECT.",
+        "Shown by the parameters; files are used as they were opened."},
+    Key{"properties.prefer_iouring", Kind::flag, "false", Effect::reported, "io_uring in place of AIO.",
+        "Shown by the parameters; neither is used."},
+    Key{"properties.allow_system_memory", Kind::flag, "true", Effect::obeyed, "Accept host memory as buffers.",
+        "When false, registering host memory is refused."},
+    Key{"properties.io_batchsize", Kind::number, "128", Effect::obeyed, "The most entries of a batch.",
+        "A larger batch cannot be set up; see sluice.api_version."}
+        .within({.lowest = 1, .highest = 256}),
+    Key{"properties.batch_io_timeout_ms", Kind::number, "5", Effect::reported, "How long a batch waits.", shown_only}
+        .within({.lowest = 1, .highest = 1000}),
+    Key{"properties.io_priority", Kind::choice, "\"default\"", Effect::accepted, "The priority of the library's I/O.",
+        "None: transfers have the priority of the calling thread."}
+        .of("default|low|med|high")
+        .by("CUFILE_IO_PRIORITY"),
+    Key{"properties.vanilla_posix_io_mode", Kind::flag, "false", Effect::obeyed,
+        "Plain POSIX I/O for everything; of 1.19.", "As force_compat_mode, whatever version is reported."},
+    Key{"properties.gds_fallback_io", Kind::flag, "false", Effect::reported,
+        "Repeat by POSIX I/O what failed on a direct path; of 1.19.",
+        "Shown by parameters and properties; what a drive does not move is always moved by the CPU."},
+    Key{"properties.compat_odirect_unaligned_read_split", Kind::flag, "false", Effect::accepted,
+        "Cut unaligned O_DIRECT reads into an aligned body and edges.",
+        "None: docs/reference/paths.md says how requests are cut."},
+    Key{"properties.compat_odirect_unaligned_read_split_min_size_kb", Kind::number, "128", Effect::accepted,
+        "Only larger reads are cut.", "None: as above."},
 };
 
 }  // namespace sluice::config

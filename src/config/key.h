@@ -37,17 +37,29 @@ struct Limits {
   bool unlimited = false;
 };
 
+// A row: name, kind, standard, effect, meaning, here; what few keys have is put behind it by a call.
 struct Key {
   std::string_view name{};      // dotted: "properties.io_batchsize"
   Kind kind{};                  //
   std::string_view standard{};  // what holds where nothing is configured, as JSON: also NVIDIA's stock value
-  Limits limits{};
+  Effect effect = Effect::accepted;
+  std::string_view meaning{};      // what the key is about
+  std::string_view here{};         // what it does in this version
   std::string_view choices{};      // separated by '|'
+  Limits limits{};                 //
   std::string_view also_stock{};   // another value that a stock file has carried, as JSON
   std::string_view environment{};  // the variable that sets it
-  Effect effect = Effect::accepted;
-  std::string_view meaning{};  // what the key is about
-  std::string_view here{};     // what it does in this version
+
+  template <typename Value>
+  consteval Key with(Value Key::*member, Value value) const {
+    Key key = *this;
+    key.*member = value;
+    return key;
+  }
+  consteval Key of(std::string_view all) const { return with(&Key::choices, all); }
+  consteval Key within(Limits bounds) const { return with(&Key::limits, bounds); }
+  consteval Key also(std::string_view value) const { return with(&Key::also_stock, value); }
+  consteval Key by(std::string_view variable) const { return with(&Key::environment, variable); }
 };
 
 }  // namespace sluice::config
