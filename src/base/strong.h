@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Offsets that must not be swapped, and the two directions of a transfer.
+// An offset in a file, for which no other number is taken, and the two directions of a transfer.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,6 @@
 namespace sluice::base {
 
 struct FileOffset {
-  std::uint64_t value = 0;
-};
-
-struct BufferOffset {
   std::uint64_t value = 0;
 };
 

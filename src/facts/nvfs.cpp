@@ -80,14 +80,6 @@ NvfsFacts of_nvfs(const Root& root) {
   return facts;
 }
 
-std::string_view nvfs_key_of(const FileFacts& file) noexcept {
-  for (const FileSystemKey& known : file_system_keys) {
-    if (file.file_system_name == known.file_system) return known.key;
-  }
-  if (file.block.driver == "nvme") return file.block.transport == "rdma" ? "nvme_rdma" : "nvme";
-  return file.block.driver == "sd" ? "scsi_mod" : "";
-}
-
 const std::vector<std::string>& NvfsHookSearch::keys_exported_by(const std::string& module) {
   const auto [place, is_new] = exported_.try_emplace(module);
   if (!is_new) return place->second;

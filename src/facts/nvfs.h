@@ -59,8 +59,4 @@ class NvfsHookSearch {
   std::map<std::string, std::vector<std::string>> exported_;  // by module: keys; guarded by mutex_
 };
 
-// The key under which the driver of this file stands in `modules`, by what the file lies on alone: "nvme", "lnet"; ""
-// where there is none. For people, and for file systems that bring their own hooks.
-std::string_view nvfs_key_of(const FileFacts& file) noexcept;
-
 }  // namespace sluice::facts

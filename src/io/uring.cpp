@@ -191,7 +191,7 @@ bool Uring::open(CompletionMode completion) noexcept {
   struct io_uring_params params {};
   params.flags = IORING_SETUP_CLAMP;
   if (is_polled(completion)) params.flags |= IORING_SETUP_IOPOLL;
-  if (completion == CompletionMode::polled_by_kernel || completion == CompletionMode::submitted_by_kernel) {
+  if (completion == CompletionMode::polled_by_kernel) {
     params.flags |= IORING_SETUP_SQPOLL;
     params.sq_thread_idle = polling_ends_after_ms;
     by_kernel_ = true;

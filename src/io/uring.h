@@ -19,12 +19,11 @@ namespace sluice::io {
 
 // How the ring learns that a transfer has ended.
 enum class CompletionMode : std::uint8_t {
-  interrupt,            // the drive says so
-  polled,               // this thread looks (IOPOLL): O_DIRECT on drives with queues for it
-  polled_by_kernel,     // a thread of the kernel's submits and looks (SQPOLL and IOPOLL)
-  submitted_by_kernel,  // a thread of the kernel's submits (SQPOLL), and the drive says so
+  interrupt,         // the drive says so
+  polled,            // this thread looks (IOPOLL): O_DIRECT on drives with queues for it
+  polled_by_kernel,  // a thread of the kernel's submits and looks (SQPOLL and IOPOLL)
 };
-inline constexpr std::size_t completion_modes = 4;
+inline constexpr std::size_t completion_modes = 3;
 
 constexpr bool is_polled(CompletionMode completion) noexcept {
   return completion == CompletionMode::polled || completion == CompletionMode::polled_by_kernel;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
 namespace sluice::topology {
 
@@ -37,11 +36,6 @@ bool is_pci_address(std::string_view name) {
     }
   }
   return true;
-}
-
-bool read_number(std::string_view text, int& number) {
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
-  return !text.empty() && parsed.ec == std::errc() && parsed.ptr == text.data() + text.size() && text.front() != '-';
 }
 
 }  // namespace sluice::topology

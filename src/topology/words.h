@@ -23,7 +23,4 @@ class Words {
 // "0000:3b:00.0"; domains may have more digits.
 bool is_pci_address(std::string_view name);
 
-// Text to a number that fills it, without sign.
-bool read_number(std::string_view text, int& number);
-
 }  // namespace sluice::topology

@@ -310,12 +310,6 @@ std::size_t ChannelPool::count_of(const void* subject) const {
   return static_cast<std::size_t>(count);
 }
 
-bool ChannelPool::pending(const void* subject) noexcept {
-  const std::lock_guard lock(mutex_);
-  take_in();
-  return count_of(subject) > 0;
-}
-
 bool ChannelPool::wait_until_none(const void* subject, int milliseconds) noexcept {
   timespec deadline = base::deadline_in(std::chrono::milliseconds(milliseconds));
   std::unique_lock lock(mutex_);

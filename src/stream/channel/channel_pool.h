@@ -35,7 +35,6 @@ class ChannelPool {
   bool is_idle(const StreamChannel& channel) noexcept;
   // Has a stream of that context work of ours?
   bool any_busy(cuda::Context context, unsigned long long context_id) noexcept;
-  bool pending(const void* subject) noexcept;
   bool wait_until_none(const void* subject, int milliseconds) noexcept;
   std::size_t size() noexcept;
   // A task whose doorbell is rung by a call stands in its stream. The count keeps those that ask about subjects right.

@@ -247,10 +247,6 @@ bool StreamChannel::run(StreamTask* task) noexcept {
   return copier_->waited_for_storage();
 }
 
-bool stream_tasks_pending(const void* subject) noexcept {
-  return pool().pending(subject);
-}
-
 bool wait_for_stream_tasks(const void* subject, int milliseconds) noexcept {
   return pool().wait_until_none(subject, milliseconds);
 }

@@ -200,9 +200,8 @@ class StreamChannel {
   std::optional<std::uint32_t> last_launch_;  // the number that it begins with; none that looks at the words any more
 };
 
-// Is any task with this subject waiting or running? Control plane.
-bool stream_tasks_pending(const void* subject) noexcept;
-// Waits until none is, as long as one of them ends every so many milliseconds. Answers whether none is.
+// Waits until no task with this subject waits or runs, as long as one of them ends every so many milliseconds. Answers
+// whether none does. Control plane.
 bool wait_for_stream_tasks(const void* subject, int milliseconds) noexcept;
 
 // Is there a thread that would attend to a stream? Without one nothing may be put into it that waits for us.
