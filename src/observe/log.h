@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log: lines in the incumbent's layout, in a file that somebody asked for. Nothing is written anywhere else, and
+// The log: lines in the incumbent's layout, in a file that was asked for. Nothing is written anywhere else, and
 // on the I/O path only at level TRACE (observe/trace.h).
 #pragma once
 
@@ -41,7 +41,7 @@ void log_once(std::atomic<bool>& told, std::string_view module, std::string_view
 // The layout alone, for tests: " DD-MM-YYYY HH:MM:SS:ms [pid=N tid=N] LEVEL  module text\n".
 std::string format_log_line(config::LogLevel level, std::string_view module, std::string_view text);
 
-// Around fork: no child inherits a lock that somebody held.
+// Around fork: no child inherits a lock that another thread held.
 void log_before_fork() noexcept;
 void log_after_fork() noexcept;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Does anybody watch? One word that every hook looks at: 0 while nobody does. Its quarters are 16 bits each, as a tool
+// Does a tool watch? One word that every hook looks at: 0 while none does. Its quarters are 16 bits each, as a tool
 // finds the counter ("semaphore") of a static probe: the kernel raises the first one for tools that attach to probes,
 // and `sluice trace PID` sets the second one, which it finds by the note of the probe sluice_switch:recorder.
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hooks do when somebody watches. Nothing of it is on the way of a transfer that nobody watches.
+// What hooks do when a tool watches. Nothing of it is on the way of a transfer that is not watched.
 #include "observe/probes.h"
 
 #include <unistd.h>
@@ -48,7 +48,7 @@ usdt::Done done_of(const RequestShape& shape, base::Outcome outcome, std::uint16
           .in_stream = (shape.from & SLUICE_TRACE_FROM_STREAM) != 0};
 }
 
-// Of the control plane: the file may have gone before anybody reads this.
+// Of the control plane: the file may have gone before a tool reads this.
 void record_name(int fd) noexcept {
   std::array<char, 32> link{};
   std::array<std::array<std::uint64_t, 2>, PATH_MAX / 16> name{};

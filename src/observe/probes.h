@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hooks that tell those that watch what a transfer is at: static probes (usdt_probes.h), recorded events
-// (recorder.h), ranges of a profiler (ranges.h). One line a place; while nobody watches, each is one load and a branch.
+// (recorder.h), ranges of a profiler (ranges.h). One line a place; unwatched, each is one load and a branch.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ struct RequestShape {
 
 class RequestProbe {
  public:
-  // `shape` tells it, only when somebody watches.
+  // `shape` tells it, only when a tool watches.
   template <typename Shape>
   explicit RequestProbe(const Shape& shape) noexcept {
     if (Watchers::now().any()) [[unlikely]]
@@ -105,7 +105,7 @@ class PhaseProbe {
   std::uint64_t result_ = 0;
 };
 
-// Entries of a batch that go together. `bytes` is asked for their sum, only when somebody watches.
+// Entries of a batch that go together. `bytes` is asked for their sum, only when a tool watches.
 class GroupProbe {
  public:
   template <typename Bytes>

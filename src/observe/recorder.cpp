@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A thread claims a ring with its first event and gives it back when it ends; another thread may go on in it. The
-// memory is made once and never unmapped: who still writes when recording ends writes where nobody looks.
+// memory is made once and never unmapped: who still writes when recording ends writes where no reader looks.
 #include "observe/recorder.h"
 
 #include <fcntl.h>
@@ -75,14 +75,14 @@ bool have_pages(void* from, std::size_t size, std::size_t offset) noexcept {
   return ::fallocate(shown_rings.fd, 0, static_cast<off_t>(offset), static_cast<off_t>(size)) == 0;
 }
 
-// Only to this user or root: anybody can listen at a name that was given up.
+// Only to this user or root: any process can listen at a name that was given up.
 bool is_trusted(int fd) noexcept {
   ucred peer{};
   socklen_t length = sizeof peer;
   return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && (peer.uid == ::geteuid() || peer.uid == 0);
 }
 
-// One message with the descriptor. Nobody there, or no room: then there is nobody to be told.
+// One message with the descriptor. No listener, or no room: then there is none to be told.
 void offer(int memory_fd) noexcept {
   const std::size_t length = ::strnlen(listener.data(), listener.size() - 1);
   if (length == 0) return;
@@ -198,10 +198,10 @@ void write(const Event& event, std::uint32_t request) noexcept {
   own_ring.generation = now_generation;
   own_ring.events = nullptr;
   for (std::uint32_t i = 0; i < rings; ++i) {
-    std::uint64_t nobody = 0;
+    std::uint64_t none = 0;
     sluice_trace_ring_head& ring = head->rings[i];
     if (shared(ring.thread).load(std::memory_order_relaxed) != 0 ||
-        !shared(ring.thread).compare_exchange_strong(nobody, thread, std::memory_order_acquire)) {
+        !shared(ring.thread).compare_exchange_strong(none, thread, std::memory_order_acquire)) {
       continue;
     }
     sluice_trace_event* const events = events_of(head, i);

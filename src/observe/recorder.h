@@ -29,9 +29,9 @@ void set_request_at_hand(std::uint32_t request) noexcept;
 // A number that no other request has, made without a word to other threads.
 std::uint32_t new_request_number() noexcept;
 
-// profile.trace: "" is off, "on" records from now on. Else it names an abstract socket, where somebody of the same
-// user, or root, takes the memory's descriptor, and so has the events also when the process has ended. For the control
-// plane.
+// profile.trace: "" is off, "on" records from now on. Else it names an abstract socket, where a process of the same
+// user, or root's, takes the memory's descriptor, and so has the events also when the process has ended. For the
+// control plane.
 void start_recorder(const std::string& where) noexcept;
 
 // A child of fork writes into memory of its own, made with its first event.

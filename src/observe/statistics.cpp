@@ -74,7 +74,7 @@ void clear_counters() noexcept {
       if (value(counter) != 0) set(counter, 0);
     }
   }
-  if (started_before) add(head().resets, 1);  // else nobody has seen them
+  if (started_before) add(head().resets, 1);  // else no reader has seen them
 }
 
 // With the lock held.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory that the statistics are kept in: the process's own at first; when they run for the first time it moves
-// into a memfd, where others may look at it (sluice_stats.h). Where no memfd can be had it stays, and nobody else sees
-// it.
+// into a memfd, where others may look at it (sluice_stats.h). Where no memfd can be had it stays, and no other
+// process sees it.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Static probes for perf, bpftrace, SystemTap and gdb: a nop, and a note beside it that says where it is, what it is
-// called, where its arguments are and which counter tells that somebody listens. The format is SystemTap's, version 3
+// called, where its arguments are and which counter tells that a tool listens. The format is SystemTap's, version 3
 // (sys/sdt.h), written here by ourselves: a macro of this size is worth no package to build with, and every build has
 // the probes.
 #pragma once

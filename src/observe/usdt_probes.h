@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The static probes of the library, each at one place: provider `sluice`, and for the transfers the names that
-// NVIDIA's library documents (provider `cufio`). docs/guide/tracing.md lists their arguments. Called when somebody
+// NVIDIA's library documents (provider `cufio`). docs/guide/tracing.md lists their arguments. Called when a tool
 // listens; between listening and not, they cost a call.
 #pragma once
 

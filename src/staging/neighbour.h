@@ -90,7 +90,7 @@ class NeighbourLease {
   StagingLease& target_side() noexcept { return *target_side_; }
   // It has begun something for itself.
   bool is_wanted_elsewhere() const noexcept;
-  // It is given back with copies of the host side under way, which nobody waits for: up to this mark.
+  // It is given back with copies of the host side under way, which no thread waits for: up to this mark.
   void leaves_late(std::uint32_t mark) noexcept { late_ = mark; }
   // The device has refused something, or is lost.
   void is_broken() noexcept { broken_ = true; }

@@ -15,7 +15,7 @@
 namespace sluice::transfer {
 
 struct ChunkState {
-  std::atomic<std::uint32_t> begun{0};  // the number of the chunk that somebody reads
+  std::atomic<std::uint32_t> begun{0};  // the number of the chunk that is being read
   std::atomic<std::uint32_t> ready{0};  // of the one that has been read
   std::uint32_t slot = 0;               // where it lies
   std::uint32_t length = 0;             // of what goes on; final once released
@@ -71,7 +71,7 @@ class Board {
     if (outcome < static_cast<std::int64_t>(wanted)) end_row_at(chunk);
   }
   void is_ready(std::uint32_t chunk) noexcept { state(chunk).ready.store(number(chunk), std::memory_order_seq_cst); }
-  // Somebody has begun to read it, and is still at it.
+  // A reader has begun to read it, and is still at it.
   bool is_being_read(std::uint32_t chunk) noexcept {
     return state(chunk).begun.load(std::memory_order_relaxed) == number(chunk) &&
            state(chunk).ready.load(std::memory_order_relaxed) != number(chunk);
@@ -104,7 +104,7 @@ class Board {
   }
 
   // A thread that has made its chunk ready looks behind that at how far the row is: a look that came before might find
-  // the row at a chunk whose state has been used again, and nobody would release this one.
+  // the row at a chunk whose state has been used again, and no thread would release this one.
   bool next_is_ready(const Row& row) noexcept {
     const std::uint32_t chunk = row.released.load(std::memory_order_seq_cst);
     return chunk < row.end && state(chunk).ready.load(std::memory_order_seq_cst) == number(chunk);
@@ -131,7 +131,7 @@ class Board {
   Layout& layout_;
   std::uint32_t first_number_ = 0;
   std::uint32_t last_number_ = 0;                                 // of all runs so far, the largest
-  alignas(base::line_bytes) std::atomic<std::uint32_t> next_{1};  // the first chunk that nobody has claimed
+  alignas(base::line_bytes) std::atomic<std::uint32_t> next_{1};  // the first chunk that is not claimed
   std::array<ChunkState, depth> states_;
 };
 

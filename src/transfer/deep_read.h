@@ -35,7 +35,7 @@ class DeepRead {
   };
 
   // With the buffer's context current, to which all items' memory belongs; at most most_disk_items. What the disk's
-  // ring refuses is left; nobody is told of it.
+  // ring refuses is left, and not told of.
   void run(std::span<DiskReadItem> items, staging::StagingLease& lease, io::Uring& disk, Listener& listener,
            Bond bond = Bond::none) noexcept;
 

@@ -38,7 +38,7 @@ bool seems_cached(const FileRange& range) noexcept {
   const std::uint64_t end = range.at.value + range.length;
   const std::uint64_t known_end = std::min(end, range.file_size);
   if (known_end <= range.at.value || is_cached_at(range.fd, known_end - 1)) return true;
-  // Some kernels have nothing behind the end of a file, either, and say so. Where nobody has asked where the file ends,
+  // Some kernels have nothing behind the end of a file, either, and say so. Where the file's end was not asked for,
   // this does.
   const std::uint64_t there = std::min(end, range.now.size());
   return there < known_end && (there <= range.at.value || is_cached_at(range.fd, there - 1));

@@ -36,7 +36,7 @@ struct FileRange : FileSpan {
   // Of a write into the page cache:
   std::uint64_t file;        // the same for the same file, whatever descriptor it is written through
   io::PrefetchRange place;   // what may be prefetched of it
-  std::uint64_t next_range;  // bytes behind the range that are likely to be written next; 0: nobody knows
+  std::uint64_t next_range;  // bytes behind the range that are likely to be written next; 0: not known
   // Of a read past the page cache: the drives of the array below, as far as is known.
   unsigned drives = 1;
 };
@@ -53,7 +53,7 @@ struct ReadItem {
 
   // What came of it. Memory behind the count is as it was, but where it is left for the device's sake.
   base::Outcome outcome = base::Outcome::bytes(0);
-  bool remains = false;  // the rest is for others: the page cache does not have it, the device refused somebody's
+  bool remains = false;  // the rest is for others: the page cache does not have it, the device refused a copy
 };
 
 inline constexpr std::uint64_t most_in_a_read_item = std::uint64_t{4} << 20U;

@@ -39,7 +39,7 @@ std::uint16_t ManyWrites::stream_of(std::uint16_t item) noexcept {
     if (last.block == 1 && last.file == wanted.file) return static_cast<std::uint16_t>(i);
   }
   WriteStream& stream = streams_[streams_count_];
-  stream.holder.store(WriteStream::Holder::nobody, std::memory_order_relaxed);
+  stream.holder.store(WriteStream::Holder::none, std::memory_order_relaxed);
   stream.next.store(no_chunk, std::memory_order_relaxed);
   last_of_[streams_count_] = none;
   return static_cast<std::uint16_t>(streams_count_++);
@@ -143,7 +143,7 @@ void ManyWrites::tell(Listener& listener, bool at_once) noexcept {
   std::array<std::uint16_t, most_write_items> ended;
   const std::size_t count = take_ended(ended);
   if (count == 0) return;
-  // Before anybody hears of them, and may look at the counters.
+  // Before the listener hears of them, and may look at the counters.
   observe::count_copy(at_once ? observe::CopyCounter::many_copies : observe::CopyCounter::copy_engine,
                       bond_ == Bond::none ? count : std::size_t{told_ == count});
   listener.through(std::span(ended).first(count));

@@ -72,7 +72,7 @@ class ManyWrites {
   // Tells the listener of items that are through: written, or ended by an error.
   template <typename Listener>
   void tell(Listener& listener, bool at_once) noexcept;
-  // The device has failed: what nobody was told of is left.
+  // The device has failed: what was not told of is left.
   void leave_rest() noexcept;
 
  private:

@@ -132,7 +132,7 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
     }
   }
 
-  // Nobody leaves while the system may still write into a place.
+  // No thread leaves while the system may still write into a place.
   void run_alone() noexcept {
     std::uint32_t next = 0;
     base::SpinBackoff backoff = sink_.backoff();

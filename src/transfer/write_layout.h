@@ -36,8 +36,8 @@ inline constexpr std::uint32_t no_chunk = ~std::uint32_t{0};
 // Chunks that are written one after the other: of one buffered file, since a file system lets one writer at a time into
 // it; else of one item.
 struct alignas(base::line_bytes) WriteStream {
-  enum class Holder : std::uint8_t { nobody, caller, helper };
-  std::atomic<Holder> holder{Holder::nobody};
+  enum class Holder : std::uint8_t { none, caller, helper };
+  std::atomic<Holder> holder{Holder::none};
   std::atomic<std::uint32_t> next{0};  // chunk; written by the holder, or by the writer whose turn it is
 };
 

@@ -6,10 +6,10 @@
 // Where one stream is written in turns, each writer claims what lies together in the file, and prefetches the place
 // that it goes to until the stream has come there. A file system lets one writer at a time into a file that it buffers,
 // and what the writer does there is for the most part waiting for memory: with its place prefetched, it is through in
-// half the time or less. Nobody prefetches anything while it could write, but beside writers of other requests: those
-// wait for the file, too, and what is prefetched outside keeps nobody waiting inside.
+// half the time or less. No writer prefetches anything while it could write, but beside writers of other requests:
+// those wait for the file, too, and what is prefetched outside keeps no writer waiting inside.
 //
-// The thread that calls run() gives the copy engine its work, writes like everybody else, and tells what is through.
+// The thread that calls run() gives the copy engine its work, writes like the others, and tells what is through.
 #pragma once
 
 #include <algorithm>
@@ -110,7 +110,7 @@ class WritePipeline final : public workers::Job {
   }
 
  private:
-  // What a writer has claimed, until the stream has come there. Then nobody holds the stream.
+  // What a writer has claimed, until the stream has come there. Then no thread holds the stream.
   struct Claim {
     std::uint32_t first = no_chunk;
     std::uint32_t end = no_chunk;
@@ -182,7 +182,7 @@ class WritePipeline final : public workers::Job {
       }
     }
     write(claim.first, claim.end);
-    // Nobody's turn comes behind a chunk that ends it all.
+    // No writer's turn comes behind a chunk that ends it all.
     if (!is_lost()) next.store(claim.end, std::memory_order_release);
     claim.first = no_chunk;
     return true;
@@ -193,9 +193,9 @@ class WritePipeline final : public workers::Job {
     const std::uint64_t most = as == Holder::caller ? most_at_once_by_the_caller : most_at_once;
     for (WriteStream& stream : layout_.streams()) {
       if (!is_ready(stream.next.load(std::memory_order_relaxed))) continue;
-      Holder nobody = Holder::nobody;
+      Holder none = Holder::none;
       // Acquire: the stream as its last holder left it.
-      if (!stream.holder.compare_exchange_strong(nobody, as, std::memory_order_acquire)) continue;
+      if (!stream.holder.compare_exchange_strong(none, as, std::memory_order_acquire)) continue;
       bool wrote = false;
       for (std::uint32_t chunk = stream.next.load(std::memory_order_relaxed); is_ready(chunk);
            chunk = stream.next.load(std::memory_order_relaxed)) {
@@ -206,7 +206,7 @@ class WritePipeline final : public workers::Job {
         wrote = true;
         if (as == Holder::caller || is_lost()) break;
       }
-      stream.holder.store(Holder::nobody, std::memory_order_release);
+      stream.holder.store(Holder::none, std::memory_order_release);
       if (wrote) return true;
     }
     return false;
@@ -291,9 +291,8 @@ class WritePipeline final : public workers::Job {
   Source source_;
   std::uint32_t issued_ = 0;  // chunks before it are on their way to their places, or there
   cuda::Result failure_ = cuda::success;
-  std::atomic<bool> lost_{false};  // nobody writes any more
-  alignas(base::line_bytes) std::atomic<std::uint32_t> claimed_{
-      0};  // the first chunk that nobody has claimed, in turns
+  std::atomic<bool> lost_{false};                                    // no thread writes any more
+  alignas(base::line_bytes) std::atomic<std::uint32_t> claimed_{0};  // the first chunk that is not claimed, in turns
 };
 
 }  // namespace sluice::transfer

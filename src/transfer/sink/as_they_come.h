@@ -70,7 +70,7 @@ class AsTheyCome {
   void has_waited(const Chunks& board, int count) noexcept {
     mark_copies();
     notify(board.layout());
-    quiet_ = count == 0 && (is_lost() || has_been_copied(copies_));  // nobody waits to hear of anything
+    quiet_ = count == 0 && (is_lost() || has_been_copied(copies_));  // the listener waits for nothing
   }
   void look_after(const Chunks& /*board*/, base::SpinBackoff& /*backoff*/) noexcept { wait_for_copies(); }
   void finish(const Chunks& board) noexcept {
@@ -120,7 +120,7 @@ class AsTheyCome {
     }
     while (told_before_ < items && (told_[told_before_] || layout.is_left(told_before_))) ++told_before_;
     if (count == 0) return;
-    // Before anybody hears of them, and may look at the counters.
+    // Before the listener hears of them, and may look at the counters.
     const bool at_once = lease_->device().can_copy_many();
     if (layout.is_one_transfer()) carried = carried > 0 && !std::exchange(counted_, true) ? 1 : 0;
     observe::count_copy(at_once ? observe::CopyCounter::many_copies : observe::CopyCounter::copy_engine, carried);

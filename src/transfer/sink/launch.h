@@ -50,7 +50,7 @@ class Launch {
   //
   // Chunk 0's ticket is exchanged, not overwritten: when its slot has been used again the kernel has begun, and needs
   // what is there. Otherwise either the first block reads `revoked`, or this thread reads `begun`; a full fence on both
-  // sides excludes that neither does. Afterwards nobody writes a ticket into slot 0 while the launch is pending: a
+  // sides excludes that neither does. Afterwards no thread writes a ticket into slot 0 while the launch is pending: a
   // later chunk gets that slot only after the copy engine has emptied it, which is after the kernel lost the work.
   bool mark_revoked() const noexcept {
     const std::atomic_ref ticket(words_->tickets[0].value);

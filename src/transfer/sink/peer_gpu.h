@@ -324,7 +324,7 @@ class PeerGpuSink {
     }
   }
 
-  // The target refuses, or is lost. Nobody leaves while a device may still write.
+  // The target refuses, or is lost. No thread leaves while a device may still write.
   void give_up(Chunks& board, cuda::Result result) noexcept {
     failure_ = result;
     own_.lease->give_up();

@@ -63,7 +63,7 @@ class StagedSink {
   cuda::Result failure() const noexcept { return failure_; }
   std::byte* place(std::uint32_t slot) const noexcept { return slots_ + std::size_t{slot} * plan_->stride; }
 
-  // The device is lost: nobody waits for room any more.
+  // The device is lost: no reader waits for room any more.
   bool is_lost() const noexcept { return copied_.load(std::memory_order_acquire) == lost; }
   // Has the chunk left its place?
   bool has_left(const Board<Layout>& board, std::uint32_t chunk) const noexcept {
@@ -319,7 +319,7 @@ class StagedSink {
     return result;
   }
 
-  // Nobody leaves while a kernel of theirs may still look at the words.
+  // No thread leaves while a kernel of theirs may still look at the words.
   void await_kernel(Board<Layout>& board) noexcept {
     base::Backoff lock_backoff;
     while (turning_.exchange(true, std::memory_order_acquire)) lock_backoff.wait();

@@ -5,7 +5,7 @@
 //   open_   chunks before it have a place that is free; the device leaves places in any order
 //   sent_   chunks before it have been given to the copier
 //
-// The thread that runs the transfer alone speaks to the copier. Nobody waits for the last copy: the stream does.
+// The thread that runs the transfer alone speaks to the copier. No thread waits for the last copy: the stream does.
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ class StreamSink {
   static std::uint32_t slot_for(const staging::SlotCursor& cursor, std::uint32_t chunk) noexcept {
     return cursor.slot_for(chunk);
   }
-  // The file has come to its end, or the copier has failed: nobody waits for room any more.
+  // The file has come to its end, or the copier has failed: no reader waits for room any more.
   bool is_lost() const noexcept { return over_.load(std::memory_order_acquire); }
   // Acquire: the reader of a chunk finds its place left by the device.
   bool has_room(const Chunks& /*board*/, const staging::SlotCursor& /*cursor*/, std::uint32_t chunk) const noexcept {

@@ -58,7 +58,7 @@ class CachedFiles {
   static std::int64_t read(const Chunk& chunk, std::uint32_t /*number*/, std::byte* place) noexcept {
     return io::read_span_if_cached(chunk.fd, {place + chunk.lead, chunk.length}, chunk.at, chunk.file_size).value();
   }
-  // EINVAL: the descriptor has got O_DIRECT since it was registered, which somebody else deals with.
+  // EINVAL: the descriptor has got O_DIRECT since it was registered, which the caller deals with.
   static constexpr bool leaves(std::int64_t outcome) noexcept { return outcome == -EAGAIN || outcome == -EINVAL; }
 };
 

@@ -10,7 +10,7 @@
 // A chunk goes by the link that has least to do. The calling thread hands on what has come to a neighbour, and says in
 // the order of the chunks what is ready. A neighbour can be relieved of a chunk at any time: its bytes are still in the
 // device's memory, and the own link brings them to a place of its own; what the neighbour brings yet lands in the
-// neighbour's buffer, which nobody has before that (NeighbourLease::leaves_late).
+// neighbour's buffer, which no thread has before that (NeighbourLease::leaves_late).
 #pragma once
 
 #include <algorithm>
@@ -75,7 +75,7 @@ class PeerGpuSource {
     return result;
   }
   cuda::Result health() const noexcept { return own_.lease->device().health(); }
-  // Nobody leaves while a device may still read the target's memory, or write into the own buffer.
+  // No thread leaves while a device may still read the target's memory, or write into the own buffer.
   void finish() noexcept {
     if (own_.begin != own_.end) own_.lease->device().finish_copies();
     for (Link& link : std::span(links_).first(link_count_)) leave(link);

@@ -145,7 +145,7 @@ class RingSource {
 };
 
 // Chunks of many requests that the ring does not bring are left: what a descriptor or this kernel refuses in principle,
-// another way may do. EIO, and an end where the file has none, may be nobody's: a read by itself finds out.
+// another way may do. EIO, and an end where the file has none, may be no request's: a read by itself finds out.
 struct LeftToOthers {
   static constexpr std::int64_t left = std::numeric_limits<std::int64_t>::min();
   static bool takes(const Chunk& chunk, int error, std::uint64_t came) noexcept {
