@@ -54,7 +54,7 @@ class VLLM(TestCase):
         self.assertEqual(found, [("theirs", None)])
         self.assertIn("loads by itself", logged.output[0])
 
-    def test_options_that_nobody_knows_are_refused_by_vllm(self):
+    def test_unknown_options_are_refused_by_vllm(self):
         with self.assertRaisesRegex(ValueError, "Unexpected"):
             self.load(stand_ins.LoadConfig(model_loader_extra_config={"memroy": 1}), [], as_generator=False)
 

@@ -129,6 +129,7 @@ class Checks(unittest.TestCase):
                 ("src/workers/bad.h", "unsigned lane_count();\n", "write worker"),
                 ("src/workers/bad.cpp", "class KernelLane {};\n", "write worker"),
                 ("softgpu/bad.h", "// Whoever reads it waits.\n", "the thing itself"),
+                ("src/io/bad.h", "bool nobody_waits();\n", "which: a thread"),
                 ("tools/bad.cpp", "int x;  // of a parcel\n", "write item"),
                 ("docs/bad.md", "The courier brings it.\n", "write stream copier"),
                 ("src/stream/station.h", "#pragma once\n", "write stream channel"),
