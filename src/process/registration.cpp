@@ -237,7 +237,7 @@ void Registrations::require_no_neighbour_locked(const Buffer& buffer) {
 // Under the lock, so that the level is never below what is there.
 void Registrations::count_out_locked(const Buffer& buffer) {
   const int device = facts::is_host(buffer.facts.kind) ? -1 : buffer.facts.device;
-  observe::count_registered_bytes(device, -static_cast<std::int64_t>(buffer.size));
+  observe::count_registered_bytes(device, static_cast<std::int64_t>(0 - buffer.size));
 }
 
 // Without memory for it, the buffer is gone again.
