@@ -155,8 +155,11 @@ void vectored(Session& session, const Words& words, bool reads) {
     offset += static_cast<long long>(some);
     if (places[i].buffer == nullptr || !reads) continue;
     const auto begin = static_cast<std::size_t>(places[i].address - places[i].buffer->address);
+    // Common memory has what one of them got, and nothing says which.
     for (const Range& other : ranges[places[i].buffer]) {
-      meet = meet || (begin < other.begin + other.length && other.begin < begin + some);
+      const bool these_do = begin < other.begin + other.length && other.begin < begin + some;
+      places[i].buffer->uncertain = places[i].buffer->uncertain || these_do;
+      meet = meet || these_do;
     }
     ranges[places[i].buffer].push_back({begin, some});
     if (count > 0) reads_what_nobody_knows(file, places[i]);
