@@ -136,7 +136,7 @@ TEST_F(Buffer, OfManagedMemoryIsNotRegisteredWithMoreThanItHas) {
   EXPECT_EQ(register_buffer(memory.address(), std::size_t{1} << 40), CU_FILE_CUDA_MEMORY_TYPE_INVALID);
 }
 
-// Nobody asks how long it is: what is counted is this length, and taken off again.
+// Its length is not checked: what is counted is this length, and taken off again.
 TEST_F(Buffer, OfHostMemoryMayBeSaidToBeHalfTheAddressSpaceLong) {
   const Memory memory(MemoryKind::plain, kSize);
   EXPECT_EQ(register_buffer(memory.address(), std::size_t{1} << 63), CU_FILE_SUCCESS);
