@@ -19,8 +19,9 @@ import torch  # noqa: E402
 
 import sluice.safetensors as st  # noqa: E402
 from sluice import _abi, _cuda, _dlpack, _memory, library  # noqa: E402
-from sluice._engine import MIB, OpenFile, plan_of  # noqa: E402
 from sluice._header import Entry  # noqa: E402
+from sluice._open_file import OpenFile  # noqa: E402
+from sluice._sliced_plan import MIB, sliced_plan_of  # noqa: E402
 from sluice._staged import Windows, free_staging, staged_plan_of  # noqa: E402
 from sluice._tensors import Tensor, _strides  # noqa: E402
 
@@ -163,7 +164,7 @@ class Sweep:
 
         for threads in (4,) if self.quick else (1, 2, 4):
             for piece in (32,) if self.quick else (16, 32, 128):
-                report("cuFileRead", lambda t=threads, p=piece: plan_of(t, p * MIB), threads=threads, slice_mib=piece)
+                report("cuFileRead", lambda t=threads, p=piece: sliced_plan_of(t, p * MIB), threads=threads, slice_mib=piece)
         report("batches", _Batches, entry_mib=3, entries=_Batches.ENTRIES)
         for threads in (8, 12, 15) if self.quick else (10, 12, 14):
             for piece, windows, streams in WINDOWS_QUICK if self.quick else WINDOWS_ALL:

@@ -159,7 +159,7 @@ def plain_cufile(paths, device):
     """Some lines of ctypes: one cuFileRead a file, one buffer a file, no tensors but bytes."""
     import torch
 
-    from sluice._engine import OpenFile
+    from sluice._open_file import OpenFile
     from sluice._library import library
 
     read, tensors = library().calls.cuFileRead, {}

@@ -11,14 +11,16 @@
 
 from __future__ import annotations
 
+from ._doctor import doctor
 from ._errors import DeviceMemoryError, SluiceError
-from ._explain import Explanation, doctor, explain, stats
+from ._explain import Explanation, explain
 from ._file import (File, Future, StreamFuture, memory_deregister, memory_register, stream_deregister,
                     stream_register)
 from ._install import TooLate, install
 from ._library import library
 from ._plan import ItemResult, Plan, PlanProgress
 from ._staged import free_staging
+from ._stats import stats
 from .adapters.transformers import patch
 
 __version__ = "0.1.0"

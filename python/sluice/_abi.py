@@ -141,6 +141,11 @@ SLUICE = {
 }
 
 
+def text_of(value: "bytes | None") -> str:
+    """A text of the library's, which may be none."""
+    return (value or b"").decode(errors="replace")
+
+
 def bind(library: ctypes.CDLL, table: dict) -> None:
     """Gives the functions of `library` that `table` names their prototypes. AttributeError where one is missing."""
     for name, (result, arguments) in table.items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from . import _dlpack
+from . import _cuda, _dlpack
 from ._memory import CPU
 
 
@@ -46,6 +46,25 @@ def view_of(array: Any, write: bool = False) -> View:
                     "__cuda_array_interface__ nor __dlpack__ nor the buffer protocol")
 
 
+def sized(view: View, size: "int | None", place: int) -> int:
+    """How many bytes go; never more than the array has."""
+    room = view.size - place
+    if place < 0 or room < 0:
+        raise ValueError(f"dev_offset {place} lies outside of an array of {view.size} bytes")
+    if size is None:
+        return room
+    if not 0 <= size <= room:
+        raise ValueError(f"{size} bytes at {place} do not fit an array of {view.size}")
+    return size
+
+
+def wait_for_owner(view: View) -> None:
+    """Waits for work that is queued for the array: on PyTorch's current stream, or on the one that the array names."""
+    if view.stream and view.device != CPU:
+        with _cuda.current(view.device) as there:
+            there.call("cuStreamSynchronize", view.stream)
+
+
 def _of_torch(array: Any) -> View:
     if not hasattr(array, "is_contiguous"):  # our own tensors are contiguous always
         return View(array.data_ptr(), array.nbytes, array._buffer.device, array)
@@ -74,8 +93,6 @@ def _of_interface(array: Any, about: dict, write: bool) -> View:
             if extent > 1 and stride != due:
                 raise BufferError("the array is not contiguous: copy it into one that is")
             due *= extent
-    from . import _cuda
-
     device = _cuda.device_of(pointer) if pointer else CPU
     return View(pointer or 0, size, CPU if device is None else device, array, about.get("stream"))
 

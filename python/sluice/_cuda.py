@@ -254,3 +254,16 @@ class Stream:
             with current(self.device) as there:
                 there.functions.cuStreamDestroy_v2(self.handle)
             self.handle = c_void_p()
+
+
+def stream_address(stream: object) -> int:
+    """A stream as the driver knows it: of PyTorch (cuda_stream), CuPy (ptr), Numba (handle.value), or a number."""
+    if stream is None:
+        return 0
+    if isinstance(stream, int):
+        return stream
+    for name in ("cuda_stream", "ptr", "handle"):
+        found = getattr(stream, name, None)
+        if found is not None:
+            return int(getattr(found, "value", found) or 0)
+    raise TypeError(f"a {type(stream).__name__} is no stream: give its address, or a stream of PyTorch, CuPy or Numba")

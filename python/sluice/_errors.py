@@ -18,6 +18,17 @@ class DeviceMemoryError(SluiceError, MemoryError):
     """The device has no room for what was asked; the text tells how much was asked and what is free."""
 
 
+class Cancelled(SluiceError):
+    """A plan was cancelled before this range was carried."""
+
+    def __init__(self) -> None:
+        super().__init__("The plan was cancelled before all of its ranges were carried.")
+
+
+def cut_short(path: str, at: int) -> SluiceError:
+    return SluiceError(f"{path} ended at {at}, before all that its header told of: the file was cut while it was read.")
+
+
 def io_error(what: str, code: int, path: "str | None" = None, detail: str = "") -> Exception:
     """The exception for an errno, or a cuFile code above 5000, of a transfer."""
     text = f"{what}: {detail}" if detail else what

@@ -10,15 +10,14 @@ import os
 import threading
 from typing import Any, Callable, Generator
 
-from . import _abi, _cuda, _engine, _library
-from ._buffers import View, view_of
-from ._memory import CPU
+from . import _abi, _cuda, _library
+from ._buffers import View, sized, view_of, wait_for_owner
+from ._cuda import stream_address
+from ._errors import io_error
+from ._open_file import OpenFile, flags_of, transfer
 
 _lock = threading.Lock()
 _pool: "concurrent.futures.ThreadPoolExecutor | None" = None
-
-FLAGS = {"r": os.O_RDONLY, "r+": os.O_RDWR, "w": os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
-         "w+": os.O_RDWR | os.O_CREAT | os.O_TRUNC, "a": os.O_WRONLY | os.O_CREAT, "a+": os.O_RDWR | os.O_CREAT}
 
 
 def _workers() -> concurrent.futures.ThreadPoolExecutor:
@@ -71,7 +70,7 @@ class Future:
 class StreamFuture:
     """A transfer in the order of a stream. `check_bytes_done()` waits for the stream and tells the count."""
 
-    def __init__(self, file: _engine.OpenFile, view: View, stream: int, numbers: "tuple[int, int, int]") -> None:
+    def __init__(self, file: OpenFile, view: View, stream: int, numbers: "tuple[int, int, int]") -> None:
         size, offset, place = numbers
         self._keep = (file, view)
         self._stream = stream
@@ -88,8 +87,6 @@ class StreamFuture:
                 there.call("cuStreamSynchronize", self._stream)
             self._checked = True
         if self._done.value < 0:
-            from ._errors import io_error
-
             raise io_error("a transfer in a stream", -self._done.value, self._keep[0].path)
         return self._done.value
 
@@ -117,14 +114,12 @@ class File:
     """
 
     def __init__(self, path: "str | os.PathLike[str]", flags: str = "r", direct: bool = False) -> None:
-        if flags not in FLAGS:
-            raise ValueError(f"{flags!r} is no mode: say one of {', '.join(FLAGS)}")
-        self._flags = FLAGS[flags]
-        self._open: "_engine.OpenFile | None" = _engine.OpenFile(path, self._flags, direct)
+        self._flags = flags_of(flags)
+        self._open: "OpenFile | None" = OpenFile(path, self._flags, direct)
         self._busy = 0
         self._idle = threading.Condition()
 
-    def _file(self) -> _engine.OpenFile:
+    def _file(self) -> OpenFile:
         if self._open is None:
             raise ValueError("the file is closed")
         return self._open
@@ -185,13 +180,13 @@ class File:
 
     def _now(self, buf: object, size: "int | None", offset: int, place: int, write: bool) -> int:
         view = view_of(buf, not write)
-        _wait_for_owner(view)
-        return _engine.transfer(self._file(), view.pointer + place, _sized(view, size, place), offset, write)
+        wait_for_owner(view)
+        return transfer(self._file(), view.pointer + place, sized(view, size, place), offset, write)
 
     def _later(self, buf: object, size: "int | None", offset: int, place: int, write: bool) -> Future:
         view = view_of(buf, not write)
-        size = _sized(view, size, place)
-        _wait_for_owner(view)
+        size = sized(view, size, place)
+        wait_for_owner(view)
         with self._idle:
             file = self._file()
             self._busy += 1
@@ -202,9 +197,9 @@ class File:
             raise
         return Future(inner)
 
-    def _carry(self, file: _engine.OpenFile, view: View, size: int, offset: int, place: int, write: bool) -> int:
+    def _carry(self, file: OpenFile, view: View, size: int, offset: int, place: int, write: bool) -> int:
         try:
-            return _engine.transfer(file, view.pointer + place, size, offset, write)
+            return transfer(file, view.pointer + place, size, offset, write)
         finally:
             self._leave()
 
@@ -217,44 +212,12 @@ class File:
                    into_memory: bool) -> StreamFuture:
         view = view_of(buf, into_memory)
         file, there, handle = self._file(), _library.library(), stream_address(stream)
-        future = StreamFuture(file, view, handle, (_sized(view, size, place), offset, place))
+        future = StreamFuture(file, view, handle, (sized(view, size, place), offset, place))
         error = getattr(there.calls, name)(file.handle, view.pointer, *future.pointers(), handle)
         if error.err != _abi.SUCCESS:
             future._checked = True
         there.check(error, "a transfer in a stream", file.path)
         return future
-
-
-def stream_address(stream: object) -> int:
-    """A stream as the driver knows it: of PyTorch (cuda_stream), CuPy (ptr), Numba (handle.value), or a number."""
-    if stream is None:
-        return 0
-    if isinstance(stream, int):
-        return stream
-    for name in ("cuda_stream", "ptr", "handle"):
-        found = getattr(stream, name, None)
-        if found is not None:
-            return int(getattr(found, "value", found) or 0)
-    raise TypeError(f"a {type(stream).__name__} is no stream: give its address, or a stream of PyTorch, CuPy or Numba")
-
-
-def _sized(view: View, size: "int | None", place: int) -> int:
-    """How many bytes go; never more than the array has."""
-    room = view.size - place
-    if place < 0 or room < 0:
-        raise ValueError(f"dev_offset {place} lies outside of an array of {view.size} bytes")
-    if size is None:
-        return room
-    if not 0 <= size <= room:
-        raise ValueError(f"{size} bytes at {place} do not fit an array of {view.size}")
-    return size
-
-
-def _wait_for_owner(view: View) -> None:
-    """Waits for work that is queued for the array: on PyTorch's current stream, or on the one that the array names."""
-    if view.stream and view.device != CPU:
-        with _cuda.current(view.device) as there:
-            there.call("cuStreamSynchronize", view.stream)
 
 
 def memory_register(buf: object) -> None:

@@ -12,13 +12,14 @@ from typing import Any, Iterable, NamedTuple
 
 from . import _cuda, _memory, _tensors
 from ._dtypes import name_of_torch
-from ._engine import MIB, OpenFile, plan_of
 from ._errors import SluiceError
 from ._header import Entry, Header, SafetensorError
 from ._layout import groups_of
 from ._load import Loading, Options
 from ._memory import CPU, Buffer
+from ._open_file import OpenFile
 from ._report import Report
+from ._sliced_plan import MIB, sliced_plan_of
 
 # From here on a tensor is read by itself, by who carries it: cuFileRead wants large requests, windows of the copy engine
 # less, and a plan carries its ranges as one request.
@@ -117,7 +118,7 @@ class Into:
             if self.device != CPU:
                 self.stream = _cuda.Stream(self.device)
             if any(target.device != self.device for target in self.targets.values()):
-                self.elsewhere = plan_of().start()
+                self.elsewhere = sliced_plan_of().start()
             plans = [plan for plan in (loading.plan, self.elsewhere) if plan is not None]
             try:
                 self._read(opened, late=False)

@@ -11,15 +11,17 @@ import os
 from collections import deque
 from typing import Iterator
 
-from . import _engine, _memory, _staged, _tensors
-from ._engine import LibraryPlan, NativePlan, OpenFile, Plan, plan_of
-from ._errors import SluiceError
+from . import _memory, _sliced_plan, _staged, _tensors
+from ._errors import SluiceError, cut_short
 from ._explain import explain_handle
 from ._header import Entry, Header, SafetensorError, read_header
 from ._layout import Group, groups_of
 from ._library import library
+from ._library_plan import LibraryPlan
 from ._memory import CPU, Buffer
+from ._open_file import OpenFile, transfer
 from ._report import Report
+from ._sliced_plan import NativeSlicedPlan, SlicedPlan, sliced_plan_of
 
 GIB = 1 << 30
 # One buffer holds at most this much, unless one tensor needs more, so that memory can be given back in parts.
@@ -61,13 +63,13 @@ class Options:
             return "cufile" if device == CPU or self.direct or not library().is_sluice else "plan"
         return self.engine
 
-    def plan(self, device: int, size: int) -> "Plan | NativePlan | LibraryPlan":
+    def plan(self, device: int, size: int) -> "SlicedPlan | NativeSlicedPlan | LibraryPlan":
         if self.engine_for(device) == "plan":
             return LibraryPlan(self.threads or 0)
         if self.engine_for(device) == "staged":
             threads = self.threads or min(_staged.THREADS, max((os.cpu_count() or 1) - 2, 1))
             return _staged.staged_plan_of(device, threads, self.slice_size or _staged.WINDOW)
-        return plan_of(self.threads or _engine.THREADS, self.slice_size or _engine.SLICE)
+        return sliced_plan_of(self.threads or _sliced_plan.THREADS, self.slice_size or _sliced_plan.SLICE)
 
 
 def paths_of(filenames: object) -> "list[str]":
@@ -249,11 +251,11 @@ def read_entry(file: OpenFile, header: Header, entry: Entry, device: int, framew
 
 def read_range(file: OpenFile, offset: int, size: int, pointer: int, threads: "int | None" = None) -> None:
     """One range, by this thread when it is small, by a plan when it is large."""
-    if size <= _engine.SLICE:
-        if size and _engine.transfer(file, pointer, size, offset) < size:
-            raise _engine.cut_short(file.path, file.size())
+    if size <= _sliced_plan.SLICE:
+        if size and transfer(file, pointer, size, offset) < size:
+            raise cut_short(file.path, file.size())
         return
-    plan = plan_of(threads or _engine.THREADS).start()
+    plan = sliced_plan_of(threads or _sliced_plan.THREADS).start()
     try:
         plan.add(file, offset, size, pointer)
         plan.seal()

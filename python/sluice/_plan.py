@@ -9,10 +9,12 @@ import os
 from typing import Any, Generator, NamedTuple
 
 from . import _abi, _library
-from ._buffers import View, view_of
+from ._abi import text_of
+from ._buffers import View, sized, view_of, wait_for_owner
+from ._cuda import stream_address
 from ._errors import SluiceError, io_error
-from ._explain import Explanation, _text
-from ._file import File, _sized, _wait_for_owner, stream_address
+from ._explain import Explanation
+from ._file import File
 
 STATES = ("waiting", "done", "failed", "cancelled")
 PLAN_STATES = ("made", "running", "ended")
@@ -76,10 +78,10 @@ class Plan:
     def add(self, file: File, buf: object, size: "int | None" = None, file_offset: int = 0, dev_offset: int = 0) -> int:
         """One more range: `size` bytes of `buf` from its byte `dev_offset` on; its number. Before submit()."""
         view = view_of(buf, not self._write)
-        size = _sized(view, size, dev_offset)
+        size = sized(view, size, dev_offset)
         opened = file._file()
         self._require_unsubmitted()
-        _wait_for_owner(view)
+        wait_for_owner(view)
         self._views.append(view)
         return self.add_range(opened, view.pointer + dev_offset, size, file_offset)
 
@@ -166,7 +168,7 @@ class Plan:
         """What has come so far of `count` ranges, or all, from number `first` on."""
         count = len(self._ranges) - first if count is None else count
         name, why = self._there.calls.sluice_path_name, self._there.calls.sluice_reason_name
-        return [ItemResult(STATES[one.state], one.bytes, one.error, _text(name(one.path)), _text(why(one.reason)))
+        return [ItemResult(STATES[one.state], one.bytes, one.error, text_of(name(one.path)), text_of(why(one.reason)))
                 for one in self._results(first, count)[:count]]
 
     def raise_failure(self, first: "int | None" = None) -> None:
@@ -191,8 +193,8 @@ class Plan:
         """Which way a range goes, and why."""
         told = _abi.Explanation()
         self._there.check(self._there.calls.sluice_plan_explain(self._submitted(), number, told), "explaining a range")
-        return Explanation(_text(told.path_name), _text(told.reason_name), _text(told.sentence), _text(told.remedy),
-                           _text(told.detail))
+        return Explanation(text_of(told.path_name), text_of(told.reason_name), text_of(told.sentence), text_of(told.remedy),
+                           text_of(told.detail))
 
     def close(self) -> None:
         """Cancels what has not begun, waits until nothing of the plan touches memory, and ends it."""

@@ -17,10 +17,11 @@ from typing import Any, Mapping
 from . import _tensors
 from ._buffers import View, view_of
 from ._dtypes import DTYPES, name_of_numpy, name_of_torch
-from ._engine import OpenFile, write_ranges
 from ._header import MAX_HEADER, SafetensorError
 from ._memory import CPU
+from ._open_file import OpenFile
 from ._report import Report
+from ._sliced_plan import write_ranges
 
 
 def _about(name: str, tensor: Any) -> "tuple[str, list[int], Any]":

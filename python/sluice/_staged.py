@@ -16,9 +16,10 @@ from collections import deque
 from ctypes import byref, c_void_p
 
 from . import _cuda
-from ._engine import MIB, NativePlan, OpenFile, Plan, cut_short
-from ._errors import SluiceError
+from ._errors import SluiceError, cut_short
 from ._fast import native
+from ._open_file import OpenFile
+from ._sliced_plan import MIB, NativeSlicedPlan, SlicedPlan
 
 # On an H100 with 16 processors 80 MiB of windows fill the link best: fewer threads cannot read as fast, larger windows
 # leave the processors' caches.
@@ -145,7 +146,7 @@ class _Staged:
         _count(size)
 
 
-class NativeStagedPlan(_Staged, NativePlan):
+class NativeStagedPlan(_Staged, NativeSlicedPlan):
     """By the extension: threads stay outside of Python until the plan ends."""
 
     def __init__(self, device: int, threads: int = THREADS, window: int = WINDOW, windows: int = WINDOWS,
@@ -201,7 +202,7 @@ class NativeStagedPlan(_Staged, NativePlan):
         self._finish()
 
 
-class StagedPlan(_Staged, Plan):
+class StagedPlan(_Staged, SlicedPlan):
     """The same in Python alone."""
 
     def __init__(self, device: int, threads: int = THREADS, window: int = WINDOW, windows: int = WINDOWS,

@@ -137,6 +137,15 @@ class Checks(unittest.TestCase):
             with self.subTest(name=name):
                 self.fails("plain_words.py", {name: text}, expected)
 
+    def test_python_imports(self):
+        good = {f"python/sluice/_m{number}.py": f"from . import _m{number + 1}\n" for number in range(20)}
+        good.update({"python/sluice/__init__.py": "from ._m0 import a\n", "python/sluice/_m20.py": "from . import _native\n"})
+        self.passes("python_imports.py", good)
+        for text in ("def late():\n    from ._m3 import b\n", "import sluice._m3\n", "from . import _m19\n", "from sluice import a\n"):
+            with self.subTest(text=text):
+                self.fails("python_imports.py", {**good, "python/sluice/_m20.py": text}, "a circle of imports: ")
+        self.fails("python_imports.py", {}, "only 0 modules")
+
     def test_rows(self):
         files = {"docs/reference/differences.md": "| x | y | z | `Own.Thing` |\n",
                  "tests/contract/a.cpp": "TEST_F(Own, Thing) {}\nTEST(Common, Thing) {}\n"}

@@ -26,7 +26,8 @@ from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
 from .. import _memory
-from .._engine import THREADS, OpenFile, plan_of, write_ranges
+from .._open_file import OpenFile
+from .._sliced_plan import THREADS, sliced_plan_of, write_ranges
 from .._load import read_range
 
 ALIGNMENT = 4096
@@ -109,7 +110,7 @@ class Reader(FileSystemReader):
 
     def _read(self, items: "list[Any]", planner: Any) -> None:
         files: "dict[str, OpenFile]" = {}
-        plan = plan_of(self._sluice_threads).start()
+        plan = sliced_plan_of(self._sluice_threads).start()
         try:
             direct, rest = [], []
             for item in items:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._engine import OpenFile, plan_of
+from .._open_file import OpenFile
+from .._sliced_plan import sliced_plan_of
 
 NAME = "sluice"
 
@@ -37,7 +38,7 @@ class Copier:
         buffer = self.framework.alloc_tensor_memory(end - begin, self.device)
         try:
             self._file = OpenFile(self.metadata.src)
-            self._plan = plan_of().start()
+            self._plan = sliced_plan_of().start()
             for first, last in [(begin, end)] if self._ranges is None else self._ranges:
                 if not begin <= first <= last <= end:
                     raise ValueError(f"bytes {first} to {last} are not in the data of {self.metadata.src}")

@@ -9,13 +9,11 @@ from __future__ import annotations
 import ctypes
 import os
 
-from .. import _engine, _library
+from .. import _library
+from .._open_file import OpenFile, flags_of, transfer
 from . import bindings
 
 __all__ = ["CuFile", "CuFileDriver", "bindings"]
-
-_MODES = {"r": os.O_RDONLY, "r+": os.O_RDWR, "w": os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
-          "w+": os.O_RDWR | os.O_CREAT | os.O_TRUNC}
 
 
 class CuFileDriver:
@@ -40,14 +38,12 @@ class CuFile:
     """An open file. read() and write() take an address, a size, and where in the file and the memory."""
 
     def __init__(self, path: "str | os.PathLike[str]", mode: str = "r", use_direct_io: bool = False) -> None:
-        if mode not in _MODES:
-            raise ValueError(f"{mode!r} is no mode: say one of {', '.join(_MODES)}")
-        self._path, self._flags, self._direct = os.fspath(path), _MODES[mode], use_direct_io
-        self._file: "_engine.OpenFile | None" = None
+        self._path, self._flags, self._direct = os.fspath(path), flags_of(mode), use_direct_io
+        self._file: "OpenFile | None" = None
 
     def open(self) -> None:
         if self._file is None:
-            self._file = _engine.OpenFile(self._path, self._flags, self._direct)
+            self._file = OpenFile(self._path, self._flags, self._direct)
 
     def close(self) -> None:
         if self._file is not None:
@@ -84,4 +80,4 @@ class CuFile:
         if self._file is None:
             raise OSError("CuFile is not open: use it as a context manager, or call open()")
         pointer = bindings.address(place) + dev_offset
-        return _engine.transfer(self._file, pointer, size, file_offset, write)
+        return transfer(self._file, pointer, size, file_offset, write)

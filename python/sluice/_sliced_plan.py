@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries many ranges of many files into many places: the plan.
+"""Carries many ranges of many files into many places, by slices.
 
 A plan takes ranges, cuts them into slices, and lets a few threads carry the slices by `cuFileRead` and `cuFileWrite`,
 which give up Python's lock while they work. Callers wait for a prefix of the ranges, in the order in which they were
-added. The interface is that of a plan in the library: its methods can call one without a change above.
+added. Plans that carry by other means have the same methods: LibraryPlan, and those of _staged.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import threading
 from collections import deque
-from typing import Any, Iterable
+from typing import Iterable
 
-from . import _abi, _library
-from ._errors import SluiceError, io_error
+from . import _library
+from ._errors import Cancelled, cut_short, io_error
 from ._fast import native
+from ._open_file import OpenFile, transfer
 
 MIB = 1 << 20
 # A slice is large enough to run at the link's speed, and small enough that the last one of a thread is not waited for
@@ -25,93 +25,15 @@ SLICE = 32 * MIB
 THREADS = 4
 
 
-class OpenFile:
-    """A file that is registered with the library; `close()` takes that back."""
-
-    def __init__(self, path: "str | os.PathLike[str]", flags: int = os.O_RDONLY, direct: bool = False,
-                 mode: int = 0o666, same_as: int = -1) -> None:
-        """`same_as`: an open descriptor of the file, so that it is this one and not another that has taken the name."""
-        self.path = os.fspath(path)
-        self.handle: "ctypes.c_void_p | None" = None
-        self.descriptor = -1
-        self._library = _library.library()
-        if direct:
-            flags |= os.O_DIRECT
-        self.descriptor = os.open(f"/proc/self/fd/{same_as}" if same_as >= 0 else self.path, flags | os.O_CLOEXEC, mode)
-        self.direct = direct
-        try:
-            self._register()
-        except BaseException:
-            self.close()
-            raise
-
-    def _register(self) -> None:
-        handle = ctypes.c_void_p()
-        description = _abi.Description(_abi.HANDLE_TYPE_FD, self.descriptor, None)
-        error = self._library.calls.cuFileHandleRegister(ctypes.byref(handle), ctypes.byref(description))
-        self._library.check(error, "registering the file", self.path)
-        self.handle = handle
-
-    def size(self) -> int:
-        return os.fstat(self.descriptor).st_size
-
-    def close(self) -> None:
-        if self.handle is not None:
-            self._library.calls.cuFileHandleDeregister(self.handle)
-            self.handle = None
-        if self.descriptor >= 0:
-            os.close(self.descriptor)
-            self.descriptor = -1
-
-    def __enter__(self) -> "OpenFile":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def transfer(file: OpenFile, pointer: int, size: int, offset: int, write: bool = False) -> int:
-    """Moves bytes until all are there or the file ends; the count. Raises OSError or SluiceError."""
-    there = _library.library()
-    if native is not None:
-        address = there.write_address if write else there.read_address
-        count = native.transfer(address, file.handle.value, pointer, size, offset)
-        if count < 0:
-            raise io_error("writing" if write else "reading", -count, file.path, there.last_error())
-        return count
-    call = there.calls.cuFileWrite if write else there.calls.cuFileRead
-    done = 0
-    while done < size:
-        count = call(file.handle, pointer + done, size - done, offset + done, 0)
-        if count < 0:
-            code = ctypes.get_errno() if count == -1 else -count
-            raise io_error("writing" if write else "reading", code, file.path, there.last_error())
-        if count == 0:
-            break
-        done += count
-    return done
-
-
-CANCELLED = "The plan was cancelled before all of its ranges were carried."
-
-
-class Cancelled(SluiceError):
-    """The plan was cancelled before this range was carried."""
-
-
-def cut_short(path: str, at: int) -> SluiceError:
-    return SluiceError(f"{path} ended at {at}, before all that its header told of: the file was cut while it was read.")
-
-
-def plan_of(threads: int = THREADS, slice_size: int = SLICE, write: bool = False) -> "Plan | NativePlan":
+def sliced_plan_of(threads: int = THREADS, slice_size: int = SLICE, write: bool = False) -> "SlicedPlan | NativeSlicedPlan":
     """A plan, by the extension where it is there."""
-    return (Plan if native is None else NativePlan)(threads, slice_size, write)
+    return (SlicedPlan if native is None else NativeSlicedPlan)(threads, slice_size, write)
 
 
 def write_ranges(file: OpenFile, size: int, ranges: "Iterable[tuple[int, int, int]]", threads: int = THREADS) -> None:
     """Makes the file that long, and writes (offset, size, pointer) for each range; returns when all are written."""
     os.ftruncate(file.descriptor, size)
-    plan = plan_of(threads, write=True).start()
+    plan = sliced_plan_of(threads, write=True).start()
     try:
         for offset, length, pointer in ranges:
             plan.add(file, offset, length, pointer)
@@ -124,90 +46,7 @@ def write_ranges(file: OpenFile, size: int, ranges: "Iterable[tuple[int, int, in
         plan.close()
 
 
-class LibraryPlan:
-    """A plan whose ranges the library carries (`sluice.Plan`): some calls for all of them, whatever their number.
-
-    Ranges that are added go together when there is so much of them that a submission is worth it, or when one waits.
-    """
-
-    PORTION = 256 * MIB
-
-    def __init__(self, at_a_time: int = 0, write: bool = False) -> None:
-        self._at_a_time = at_a_time
-        self._write = write
-        self._portions: "list[tuple[int, Any]]" = []  # how many ranges there are up to its end, and the plan
-        self._filling: "Any | None" = None
-        self._filling_bytes = 0
-        self._count = 0
-        self._waited = 0  # so many portions are in place
-        self._cancelled = False
-        self.bytes = 0
-
-    def add(self, file: OpenFile, offset: int, size: int, pointer: int) -> int:
-        """One more range; its number."""
-        from ._plan import Plan as Submitted
-
-        if self._filling is None:
-            self._filling = Submitted(write=self._write, at_a_time=self._at_a_time)
-        self._filling.add_range(file, pointer, size, offset)
-        self._count += 1
-        self._filling_bytes += size
-        self.bytes += size
-        if self._filling_bytes >= self.PORTION:
-            self._submit()
-        return self._count - 1
-
-    def start(self) -> "LibraryPlan":
-        return self
-
-    def _submit(self) -> None:
-        if self._filling is not None and not self._cancelled:
-            self._filling.submit()
-            self._portions.append((self._count, self._filling))
-            self._filling, self._filling_bytes = None, 0
-
-    def seal(self) -> None:
-        """No range comes any more."""
-        self._submit()
-
-    def wait(self, first: "int | None" = None) -> None:
-        """Returns once the first ranges, or all, are in place. Raises what kept one of them from it."""
-        wanted = self._count if first is None else first
-        if self._filling is not None and wanted > (self._portions[-1][0] if self._portions else 0):
-            self._submit()
-        for end, plan in self._portions[self._waited:]:
-            begin = end - len(plan)
-            if wanted <= begin:
-                return
-            plan.wait(min(wanted, end) - begin)
-            if wanted >= end:
-                self._waited += 1
-        if self._cancelled and wanted > (self._portions[-1][0] if self._portions else 0):
-            raise Cancelled(CANCELLED)
-
-    def done(self) -> int:
-        """How many of the first ranges are in place."""
-        front = 0
-        for end, plan in self._portions:
-            front = end - len(plan) + plan.progress().items_in_front
-            if front < end:
-                break
-        return front
-
-    def cancel(self) -> None:
-        """Begins nothing any more; what is on its way is waited for by `close()`."""
-        self._cancelled = True
-        for _, plan in self._portions:
-            plan.cancel()
-
-    def close(self) -> None:
-        """Waits until nothing of the plan touches memory, and ends it."""
-        for _, plan in self._portions:
-            plan.close()
-        self._portions, self._filling = [], None
-
-
-class NativePlan:
+class NativeSlicedPlan:
     """A plan whose threads stay outside of Python until it ends, so that Python code does not hold them up."""
 
     def __init__(self, threads: int = THREADS, slice_size: int = SLICE, write: bool = False) -> None:
@@ -226,7 +65,7 @@ class NativePlan:
         self.bytes += size
         return number
 
-    def start(self) -> "NativePlan":
+    def start(self) -> "NativeSlicedPlan":
         for number in range(self._threads):
             worker = threading.Thread(target=self._plan.run, name=f"sluice-plan-{number}", daemon=True)
             self._workers.append(worker)
@@ -245,7 +84,7 @@ class NativePlan:
     def _failure(self) -> BaseException:
         told = self._plan.failure()
         if told is None:
-            return Cancelled(CANCELLED)
+            return Cancelled()
         code, number, at, text = told
         path = self._files[number].path
         return cut_short(path, at) if code == -1 else io_error("writing" if self._write else "reading", code, path, text)
@@ -266,7 +105,7 @@ class NativePlan:
         self._workers = []
 
 
-class Plan:
+class SlicedPlan:
     """The same in Python alone."""
 
     def __init__(self, threads: int = THREADS, slice_size: int = SLICE, write: bool = False) -> None:
@@ -295,7 +134,7 @@ class Plan:
             self._change.notify_all()
         return number
 
-    def start(self) -> "Plan":
+    def start(self) -> "SlicedPlan":
         for number in range(self._threads):
             worker = threading.Thread(target=self._run, name=f"sluice-plan-{number}", daemon=True)
             self._workers.append(worker)
@@ -323,7 +162,7 @@ class Plan:
 
     def cancel(self) -> None:
         """Begins no slice any more; those on their way are waited for by `close()`."""
-        self._fail(Cancelled(CANCELLED))
+        self._fail(Cancelled())
 
     def close(self) -> None:
         """Waits until no thread of the plan touches memory, and ends it."""
