@@ -7,6 +7,7 @@
 #include "device.h"
 #include "event.h"
 #include "machine.h"
+#include "pool_memory.h"
 #include "refusal.h"
 #include "thread_state.h"
 
@@ -57,6 +58,22 @@ bool Workspace::enable_peer(const Context& peer) {
 bool Workspace::disable_peer(const Context& peer) {
   const std::lock_guard lock(peers_mutex_);
   return peers_.erase(&peer) != 0;
+}
+
+int Workspace::access_to(const Allocation& memory) {
+  if (is_host(memory.kind) || memory.kind == MemoryKind::managed) return cuda::access_read_write;
+  if (memory.kind == MemoryKind::mapped) {
+    const std::uint64_t bit = std::uint64_t{1} << static_cast<unsigned>(device_.ordinal());
+    if ((memory.writers.load() & bit) != 0) return cuda::access_read_write;
+    return (memory.readers.load() & bit) != 0 ? cuda::access_read : cuda::access_none;
+  }
+  if (memory.device == device_.ordinal()) return cuda::access_read_write;
+  if (memory.kind == MemoryKind::pooled) {
+    return std::static_pointer_cast<PoolMemory>(memory.storage)->pool->access_of(device_.ordinal());
+  }
+  const std::lock_guard lock(peers_mutex_);
+  const bool is_enabled = peers_.contains(reinterpret_cast<const Context*>(memory.context));
+  return is_enabled ? cuda::access_read_write : cuda::access_none;
 }
 
 void Workspace::tear_down() {

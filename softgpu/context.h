@@ -8,6 +8,7 @@
 #include <mutex>
 #include <set>
 
+#include "allocation.h"
 #include "stream.h"
 
 namespace sluice::softgpu {
@@ -40,6 +41,8 @@ class Workspace : public std::enable_shared_from_this<Workspace> {
   // Contexts whose memory may be reached from here. False when it was so, or was not so, already.
   bool enable_peer(const Context& peer);
   bool disable_peer(const Context& peer);
+  // What kernels of this context may do with this memory: cuda::access_none, access_read or access_read_write.
+  int access_to(const Allocation& memory);
 
   // As drivers do it: loading code and freeing memory wait for every stream, and calls that take memory, make streams,
   // copy, launch or record wait until that is over.

@@ -21,6 +21,8 @@
 
 namespace sluice::softgpu {
 
+class Workspace;
+
 struct Dimensions {
   unsigned x = 1;
   unsigned y = 1;
@@ -45,8 +47,8 @@ class Launch {
  public:
   // `parameters` lie one behind the other, each `sizes[i]` bytes at a multiple of its size.
   Launch(const LaunchShape& shape, std::span<const std::byte> parameters, std::span<const std::size_t> sizes,
-         const Health& health)
-      : shape_(shape), parameters_(parameters), sizes_(sizes), health_(health) {}
+         Workspace& workspace, const Health& health)
+      : shape_(shape), parameters_(parameters), sizes_(sizes), workspace_(workspace), health_(health) {}
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
   ~Launch() = default;
@@ -65,7 +67,8 @@ class Launch {
 
   // Where the host finds what the kernel finds at an address: memory of a device, managed, pinned or registered. Good
   // for as long as the launch runs, even when a program frees the memory too early. Faults on any other address, and
-  // where the bytes do not lie together (adjacent mappings: use copy()).
+  // where the bytes do not lie together (adjacent mappings: use copy()), or are another device's that does not let
+  // this one write them.
   std::byte* reach(std::uint64_t address, std::uint64_t size) const;
   // A word that others look at meanwhile. Faults when the address is no multiple of its size.
   template <typename Value>
@@ -85,6 +88,7 @@ class Launch {
   LaunchShape shape_;
   std::span<const std::byte> parameters_;
   std::span<const std::size_t> sizes_;
+  Workspace& workspace_;
   const Health& health_;
   mutable std::vector<std::shared_ptr<Allocation>> held_;  // what has been reached
 };

@@ -2,6 +2,7 @@
 // What a twin sees of its launch.
 #include <algorithm>
 
+#include "context.h"
 #include "copy.h"
 #include "kernels.h"
 #include "place.h"
@@ -11,13 +12,21 @@ namespace sluice::softgpu {
 
 namespace {
 
-Place reachable(std::uint64_t address, std::uint64_t size) {
+Place known(std::uint64_t address, std::uint64_t size) {
   try {
     return device_place(address, size);
   } catch (const Refusal&) {
     if (auto place = leaving_place(address, size)) return std::move(*place);
     throw KernelFault{cuda::error_illegal_address};
   }
+}
+
+Place reachable(Workspace& from, std::uint64_t address, std::uint64_t size, int access) {
+  Place place = known(address, size);
+  for (const auto& owner : place.owners) {
+    if (from.access_to(*owner) < access) throw KernelFault{cuda::error_illegal_address};
+  }
+  return place;
 }
 
 }  // namespace
@@ -31,7 +40,7 @@ const std::byte* Launch::parameter_bytes(std::size_t index, std::size_t size) co
 }
 
 std::byte* Launch::reach(std::uint64_t address, std::uint64_t size) const {
-  Place place = reachable(address, size);
+  Place place = reachable(workspace_, address, size, cuda::access_read_write);
   if (place.pieces.size() != 1) throw KernelFault{cuda::error_illegal_address};
   held_.insert(held_.end(), place.owners.begin(), place.owners.end());
   return place.pieces.front().bytes;
@@ -43,7 +52,9 @@ void* Launch::word_bytes(std::uint64_t address, std::uint64_t size) const {
 }
 
 void Launch::copy(std::uint64_t to, std::uint64_t from, std::uint64_t size) const {
-  if (size != 0) move_bytes(reachable(to, size), reachable(from, size));
+  if (size == 0) return;
+  move_bytes(reachable(workspace_, to, size, cuda::access_read_write),
+             reachable(workspace_, from, size, cuda::access_read));
 }
 
 }  // namespace sluice::softgpu

@@ -78,7 +78,7 @@ void run(Workspace& workspace, const Code& code, const LaunchShape& shape, const
   Residency& residency = workspace.device().residency();
   if (!residency.enter(*health)) return;
   try {
-    const Launch launch(shape, parameters, code.entry.parameter_sizes, *health);
+    const Launch launch(shape, parameters, code.entry.parameter_sizes, workspace, *health);
     code.twin->run(launch);
   } catch (const KernelFault& fault) {
     workspace.break_down(fault.code);

@@ -8,6 +8,7 @@
 #include "entry_points.h"
 #include "machine.h"
 #include "pool_memory.h"
+#include "thread_state.h"
 
 namespace sluice::softgpu {
 
@@ -72,7 +73,7 @@ void give_attribute(void* data, int attribute, const Allocation& memory, Ptr poi
       return give<unsigned>(
           data, is_host(memory.kind) || memory.kind == MemoryKind::managed || machine().knobs.rdma == 0 ? 0U : 1U);
     case cuda::pointer_attribute_access_flags:
-      return give<unsigned>(data, cuda::access_read_write);
+      return give(data, static_cast<unsigned>(current_workspace()->access_to(memory)));
     case cuda::pointer_attribute_mempool_handle:
       require(memory.kind == MemoryKind::pooled);
       return give(

@@ -20,6 +20,18 @@ constexpr std::uint64_t rounded(std::uint64_t size) {
 
 }  // namespace
 
+void MemoryPool::let(int device, int access) {
+  const std::lock_guard lock(mutex_);
+  access_[device] = access;
+}
+
+int MemoryPool::access_of(int device) const {
+  const std::lock_guard lock(mutex_);
+  if (device == device_) return cuda::access_read_write;
+  const auto found = access_.find(device);
+  return found != access_.end() ? found->second : cuda::access_none;
+}
+
 void MemoryPool::count_use(std::uint64_t bytes) {
   used_ += bytes;
   used_high_ = std::max(used_high_, used_);

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -21,6 +22,9 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
       : device_(device), memory_(memory), limit_(limit) {}
 
   int device() const { return device_; }
+  // What a device's kernels may do with what comes from here.
+  void let(int device, int access);
+  int access_of(int device) const;
   cuda::MemoryPool handle() { return reinterpret_cast<cuda::MemoryPool>(this); }
 
   // Throws Refusal (out of memory).
@@ -56,6 +60,7 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
   std::uint64_t used_ = 0;
   std::uint64_t used_high_ = 0;
   std::uint64_t release_threshold_ = 0;
+  std::map<int, int> access_;                       // of other devices
   std::array<std::uint64_t, 4> reuse_{0, 1, 1, 1};  // by attribute number; noted, and they change nothing here
 };
 

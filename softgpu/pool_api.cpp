@@ -160,15 +160,16 @@ cuda::Result cuMemPoolSetAccess(cuda::MemoryPool pool, const cuda::AccessDescrip
       require(device.ordinal() == chosen->device() || machine().knobs.peers.join(device.ordinal(), chosen->device()),
               cuda::error_invalid_device);
     }
+    for (std::size_t index = 0; index < count; ++index) {
+      chosen->let(device_of(descriptions[index].location.id).ordinal(), descriptions[index].flags);
+    }
   });
 }
 
 cuda::Result cuMemPoolGetAccess(int* flags, cuda::MemoryPool pool, cuda::MemoryLocation* location) {
   return answer(__func__, [&] {
     require(flags != nullptr && location != nullptr && location->type == cuda::location_device);
-    const auto chosen = pool_of(pool);
-    const bool own = device_of(location->id).ordinal() == chosen->device();
-    *flags = own ? cuda::access_read_write : cuda::access_none;
+    *flags = pool_of(pool)->access_of(device_of(location->id).ordinal());
   });
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two devices. Skipped where there is one.
+#include <unistd.h>
+
 #include "fixture.h"
+#include "loaded_kernel.h"
 
 namespace sluice::gpu_suite {
 namespace {
@@ -86,6 +89,57 @@ TEST_F(Peers, AccessIsEnabledOnce) {
   EXPECT_EQ(cuda::error_peer_access_already_enabled, cuCtxEnablePeerAccess(other(), 0));
   ASSERT_EQ(cuda::success, cuCtxDisablePeerAccess(other()));
   EXPECT_EQ(cuda::error_peer_access_not_enabled, cuCtxDisablePeerAccess(other()));
+}
+
+// One word on device 1, by a kernel of device 0.
+TEST_F(Peers, KernelsReachMemoryOfAContextThatAccessWasEnabledTo) {
+  const cuda::Result enabled = cuCtxEnablePeerAccess(other(), 0);
+  if (enabled == cuda::error_peer_access_unsupported) GTEST_SKIP() << "these devices cannot reach each other";
+  ASSERT_EQ(cuda::success, enabled);
+  {
+    const StoreKernel store;
+    const Ptr there = allocate_there(4);
+    const Stream stream;
+    ASSERT_EQ(cuda::success, store.launch(stream.get(), there, 0x01020304));
+    ASSERT_EQ(cuda::success, cuStreamSynchronize(stream.get()));
+    std::uint32_t word = 0;
+    ASSERT_EQ(cuda::success, cuMemcpyDtoH_v2(&word, there, sizeof word));
+    EXPECT_EQ(0x01020304U, word);
+    EXPECT_EQ(cuda::success, cuMemFree_v2(there));
+  }
+  ASSERT_EQ(cuda::success, cuCtxDisablePeerAccess(other()));
+}
+
+// What must hold of a kernel that stores where it has no access, told by its first failure; in a process of its own,
+// since it costs the context.
+int store_gone_wrong() {
+  cuda::Context here = nullptr;
+  cuda::Context there = nullptr;
+  Ptr pointer = 0;
+  std::uint32_t word = 1;
+  if (cuInit(0) != cuda::success || cuDevicePrimaryCtxRetain(&there, 1) != cuda::success) return 1;
+  if (cuCtxSetCurrent(there) != cuda::success || cuMemAlloc_v2(&pointer, 4) != cuda::success) return 2;
+  if (cuMemcpyHtoD_v2(pointer, &word, sizeof word) != cuda::success) return 3;
+  if (cuDevicePrimaryCtxRetain(&here, 0) != cuda::success || cuCtxSetCurrent(here) != cuda::success) return 4;
+  cuda::Module module = nullptr;
+  cuda::Function function = nullptr;
+  std::uint32_t value = 2;
+  void* parameters[] = {&pointer, &value};
+  if (cuModuleLoadData(&module, ptx::probe_store) != cuda::success) return 5;
+  if (cuModuleGetFunction(&function, module, "sluice_probe_store") != cuda::success) return 6;
+  if (cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr) != cuda::success) return 7;
+  if (cuCtxSynchronize() != cuda::error_illegal_address) return 8;
+  if (cuCtxSetCurrent(there) != cuda::success) return 9;
+  return cuMemcpyDtoH_v2(&word, pointer, sizeof word) == cuda::success && word == 1 ? 0 : 10;
+}
+
+TEST(Processes, AKernelThatHasNoAccessToAnotherDeviceFaultsInItsOwnContextAlone) {
+  int count = 0;
+  ASSERT_EQ(cuda::success, cuInit(0));
+  ASSERT_EQ(cuda::success, cuDeviceGetCount(&count));
+  if (count < 2) GTEST_SKIP() << "needs two devices; this machine has one";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(::_exit(store_gone_wrong()), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
