@@ -70,7 +70,7 @@ cuda::Result Staging::copy_urgently(bool urgently) noexcept {
 
 cuda::Result Staging::launch(const Gather& gather) noexcept {
   observe::PhaseProbe phase(SLUICE_TRACE_LAUNCH);
-  cuda::DevicePtr slots = seen_by_device(gather.slots);
+  cuda::DevicePtr slots = gather.slots;
   cuda::DevicePtr target = gather.target;
   cuda::DevicePtr tickets = seen_by_device(gather.tickets);
   cuda::DevicePtr completed = seen_by_device(gather.completed);
@@ -89,7 +89,7 @@ cuda::Result Staging::launch(const Gather& gather) noexcept {
 
 cuda::Result Staging::launch(const Scatter& scatter) noexcept {
   observe::PhaseProbe phase(SLUICE_TRACE_LAUNCH);
-  cuda::DevicePtr slots = seen_by_device(scatter.slots);
+  cuda::DevicePtr slots = scatter.slots;
   cuda::DevicePtr targets = seen_by_device(scatter.targets);
   cuda::DevicePtr tickets = seen_by_device(scatter.tickets);
   cuda::DevicePtr completed = seen_by_device(scatter.completed);

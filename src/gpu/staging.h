@@ -14,9 +14,9 @@
 
 namespace sluice::gpu {
 
-// One launch of the gather kernel (kernels/gather.cu). All host addresses lie in the buffer's memory.
+// One launch of the gather kernel (kernels/gather.cu). All host addresses but `slots` lie in the buffer's memory.
 struct Gather {
-  const std::byte* slots;          // a chunk waits in the place that its ticket tells
+  cuda::DevicePtr slots;           // as the device sees them: a chunk waits in the place that its ticket tells
   cuda::DevicePtr target;          // where chunk 0 would go if `skip` were 0
   const Ticket* tickets;           // one a slot
   const std::uint32_t* completed;  // one a slot: number of the last chunk that was taken
@@ -35,7 +35,7 @@ struct Gather {
 // One launch of the scatter kernel (kernels/scatter.cu), whose chunks have each a target of its own. All host addresses
 // lie in the buffer's memory.
 struct Scatter {
-  const std::byte* slots;        // the bytes begin there as far behind a 16-byte boundary as in their target
+  cuda::DevicePtr slots;         // the bytes begin there as far behind a 16-byte boundary as in their target
   const std::uint64_t* targets;  // one a chunk, all there before the launch
   const Ticket* tickets;         // as for the gather kernel
   const std::uint32_t* completed;
@@ -77,6 +77,11 @@ class Staging {
 
   // Not loading yet (gpu/loading.h) as long as no transfer has asked for that.
   Kernels& kernels() const noexcept { return *kernels_there_; }
+  // An address in the buffer's memory.
+  cuda::DevicePtr seen_by_device(const void* address) const noexcept {
+    return device_base_ + static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - memory_.data());
+  }
+
   // Not before it is loaded.
   bool can_gather() const noexcept { return kernels_there_->gather.load(std::memory_order_acquire) != nullptr; }
   cuda::Result launch(const Gather& gather) noexcept;
@@ -103,9 +108,6 @@ class Staging {
  private:
   struct Copies;
   cuda::Result copy_many(Copies& copies, std::size_t count) noexcept;
-  cuda::DevicePtr seen_by_device(const void* address) const noexcept {
-    return device_base_ + static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - memory_.data());
-  }
 
   const CudaApi* driver_ = nullptr;
   cuda::Context context_ = nullptr;

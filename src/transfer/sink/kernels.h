@@ -18,7 +18,8 @@ namespace sluice::transfer {
 // What all launches take.
 struct LaunchArguments {
   staging::StagingLease& lease;
-  const std::byte* slots;
+  cuda::DevicePtr slots;       // as the lease's device sees them
+  std::uint32_t silent_up_to;  // with so many chunks the kernel does not tell of each
   std::uint32_t first_number;
   std::uint32_t launch_id;
 };
@@ -38,7 +39,7 @@ struct GatherKernel {
                     .stride = plan.stride,
                     .skip = plan.skip,
                     .chunks = plan.chunks,
-                    .silent_up_to = plan.slots.enough_for(),
+                    .silent_up_to = arguments.silent_up_to,
                     .first_number = arguments.first_number,
                     .launch_id = arguments.launch_id,
                     .most_blocks = gather_blocks(plan.chunk_bytes, workers::active_jobs())});
@@ -67,7 +68,7 @@ struct ScatterKernel {
                                                         .chunk_bytes = plan.chunk_bytes,
                                                         .stride = plan.stride,
                                                         .chunks = plan.chunks,
-                                                        .silent_up_to = plan.slots.enough_for(),
+                                                        .silent_up_to = arguments.silent_up_to,
                                                         .first_number = arguments.first_number,
                                                         .launch_id = arguments.launch_id});
   }

@@ -18,9 +18,10 @@ namespace sluice::transfer {
 class Launch {
  public:
   // Before any chunk is released: helpers publish theirs while the launch is on its way.
-  void prepare(staging::StagingWords& words, std::uint32_t first_number) noexcept {
+  void prepare(staging::StagingWords& words, std::uint32_t first_number, std::uint32_t chunks) noexcept {
     words_ = &words;
     first_number_ = first_number;
+    chunks_ = chunks;
   }
   void begin(std::uint32_t id) noexcept {
     id_ = id;
@@ -36,13 +37,29 @@ class Launch {
   bool is_revoked() const noexcept { return has_commit(Commit::off); }
   bool has_committed() const noexcept { return base::load_acquire(words_->launch.commit) >> 2U == id_; }
 
-  // The kernel's turn with this chunk. The bytes were written by a thread that made the chunk ready after them; what is
-  // read here in that order, the device reads in that order.
-  void publish(std::uint32_t chunk, std::uint64_t value) const noexcept {
+  // The kernel's turn with this chunk; a length of 0: it is to do without. The bytes were written by a thread that made
+  // the chunk ready after them; what is read here in that order, the device reads in that order.
+  void give(std::uint32_t chunk, std::uint32_t length, std::uint32_t slot) const noexcept {
+    const std::uint64_t value = gpu::ticket_of(first_number_ + chunk, length, slot);
     const std::atomic_ref ticket(words_->tickets[chunk % gpu::ticket_slots].value);
     if (chunk > 0) return ticket.store(value, std::memory_order_release);
     std::uint64_t none = 0;  // unless a revoke() came between
     ticket.compare_exchange_strong(none, value, std::memory_order_release, std::memory_order_relaxed);
+  }
+  // Has the kernel done with this chunk? Only where it tells of each.
+  bool is_through(std::uint32_t chunk) const noexcept {
+    // The last one of this slot, perhaps of an earlier request.
+    const std::uint32_t last = base::load_acquire(words_->completed[chunk % gpu::ticket_slots]) - first_number_;
+    return last < chunks_ && last >= chunk;
+  }
+  // The kernel is to do without the chunks from `next` up to `end`. Answers the first one that it has yet to be told
+  // of: a slot has room when the kernel is through with the chunk that it had there.
+  std::uint32_t give_nothing(std::uint32_t next, std::uint32_t end) const noexcept {
+    for (; next < end; ++next) {
+      if (next >= gpu::ticket_slots && !is_through(next - gpu::ticket_slots)) break;
+      give(next, 0, 0);
+    }
+    return next;
   }
 
   // Has the first ticket say so. False: the kernel has begun, and has had that ticket. True: it has not, or it tells
@@ -78,6 +95,7 @@ class Launch {
   staging::StagingWords* words_ = nullptr;
   std::uint32_t id_ = 0;
   std::uint32_t first_number_ = 0;
+  std::uint32_t chunks_ = 0;
   std::chrono::steady_clock::time_point launched_{};
 };
 

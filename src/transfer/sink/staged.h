@@ -31,6 +31,7 @@
 #include "transfer/board.h"
 #include "transfer/plan.h"
 #include "transfer/sink/launch.h"
+#include "transfer/sink/stuck_reader.h"
 #include "workers/slow_disk_gauge.h"
 #include "workers/work_queue.h"
 
@@ -45,7 +46,7 @@ class StagedSink {
     lease_ = &lease;
     past_cache_ = past_cache;
     words_ = &lease.words();
-    launch_.prepare(*words_, board.first_number());
+    launch_.prepare(*words_, board.first_number(), board.chunks());
     plan_ = &plan;
     slots_ = lease.bytes().data() + plan.shift;
     issued_ = 0;
@@ -53,7 +54,7 @@ class StagedSink {
     begins_ = Begin::of_no_interest;
     ending_ = Ending::of_its_own;
     next_nothing_ = 0;
-    seen_reading_ = ~std::uint32_t{0};
+    stuck_reader_ = {};
     copied_.store(0, std::memory_order_relaxed);
     kernels_.store(by_kernel ? all_of_them : 0, std::memory_order_relaxed);
     std::atomic_ref(words_->copied).store(0, std::memory_order_relaxed);
@@ -66,11 +67,11 @@ class StagedSink {
   // The device is lost: no reader waits for room any more.
   bool is_lost() const noexcept { return copied_.load(std::memory_order_acquire) == lost; }
   // Has the chunk left its place?
-  bool has_left(const Board<Layout>& board, std::uint32_t chunk) const noexcept {
+  bool has_left(const Board<Layout>& /*board*/, std::uint32_t chunk) const noexcept {
     const std::uint32_t copied = copied_.load(std::memory_order_acquire);
     if (copied == lost) return true;
     if (chunk >= kernels_.load(std::memory_order_acquire)) return copied > chunk;
-    return is_completed(board, chunk);
+    return launch_.is_through(chunk);
   }
 
   bool has_room(const Board<Layout>& board, const staging::SlotCursor& cursor, std::uint32_t chunk) const noexcept {
@@ -86,15 +87,19 @@ class StagedSink {
   }
 
   // Of a chunk that is being released; any thread.
-  void publish(const Board<Layout>& board, std::uint32_t chunk, const ChunkState& state) const noexcept {
-    if (by_kernel()) launch_.publish(chunk, gpu::ticket_of(board.number(chunk), state.length, state.slot));
+  void publish(const Board<Layout>& /*board*/, std::uint32_t chunk, const ChunkState& state) const noexcept {
+    if (by_kernel()) launch_.give(chunk, state.length, state.slot);
   }
 
   void launch(const Board<Layout>& board) noexcept {
     if (!by_kernel()) return;
     launch_.begin(lease_->next_launch_id());
-    const cuda::Result result =
-        Kernel::launch(board.layout(), *plan_, {*lease_, slots_, board.first_number(), launch_.id()});
+    const cuda::Result result = Kernel::launch(board.layout(), *plan_,
+                                               {.lease = *lease_,
+                                                .slots = lease_->device().seen_by_device(slots_),
+                                                .silent_up_to = plan_->slots.enough_for(),
+                                                .first_number = board.first_number(),
+                                                .launch_id = launch_.id()});
     launch_.is_launched();
     if (result != cuda::success) kernels_.store(0, std::memory_order_release);
     begins_ = plan_->in_crowd ? Begin::awaited : Begin::of_no_interest;
@@ -178,14 +183,11 @@ class StagedSink {
   // By the sentinel. The reader of the chunk that the kernel waits for has been at it for a while, in a storage.
   template <typename Release>
   void look_in(Board<Layout>& board, const Release& release) noexcept {
-    const std::uint32_t chunk = board.layout().row(0).released.load(std::memory_order_acquire);
-    const bool is_being_read = by_kernel() && chunk < board.chunks() && board.is_being_read(chunk);
-    const bool is_stuck = is_being_read && seen_reading_ == chunk;
-    seen_reading_ = is_being_read ? chunk : board.chunks();
-    if (is_stuck && !turning_.exchange(true, std::memory_order_acquire)) {
-      turn_over(board, release);
-      turning_.store(false, std::memory_order_release);
-    }
+    const bool is_stuck = stuck_reader_.is_there(board, by_kernel());
+    if (!(is_stuck || ending_ == Ending::cut) || turning_.exchange(true, std::memory_order_acquire)) return;
+    if (is_stuck) turn_over(board, release);
+    if (ending_ == Ending::cut) publish_nothing(board);
+    turning_.store(false, std::memory_order_release);
   }
 
  private:
@@ -196,13 +198,6 @@ class StagedSink {
 
   base::WaitMode wait_mode() const noexcept {
     return past_cache_ != nullptr ? past_cache_->waits() : base::WaitMode::spin;
-  }
-
-  // By the kernel.
-  bool is_completed(const Board<Layout>& board, std::uint32_t chunk) const noexcept {
-    // The last one of this slot, perhaps of an earlier request.
-    const std::uint32_t last = base::load_acquire(words_->completed[chunk % gpu::ticket_slots]) - board.first_number();
-    return last < board.chunks() && last >= chunk;
   }
 
   // In a crowd: when does the kernel begin?
@@ -247,17 +242,10 @@ class StagedSink {
     }
     row.releasing.store(false, std::memory_order_seq_cst);
     release();  // what has become ready meanwhile
-    if (ending_ == Ending::cut) publish_nothing(board);
   }
 
-  // As many as there is room for; a slot is free when the kernel is done with what it had there.
   void publish_nothing(const Board<Layout>& board) noexcept {
-    for (; next_nothing_ < board.chunks(); ++next_nothing_) {
-      const std::uint32_t slots = gpu::ticket_slots;
-      if (next_nothing_ >= slots && !is_completed(board, next_nothing_ - slots)) return;
-      const std::atomic_ref ticket(words_->tickets[next_nothing_ % slots].value);
-      ticket.store(gpu::ticket_of(board.number(next_nothing_), 0, 0), std::memory_order_release);
-    }
+    next_nothing_ = launch_.give_nothing(next_nothing_, board.chunks());
   }
 
   bool is_healthy(Board<Layout>& board) noexcept {
@@ -346,9 +334,9 @@ class StagedSink {
   // Of the thread that has set turning_: the caller, or the sentinel.
   enum class Ending : std::uint8_t { of_its_own, revoked, cut };
   std::atomic<bool> turning_{false};
-  Ending ending_ = Ending::of_its_own;              // what the sentinel has made of the launch
-  std::uint32_t next_nothing_ = 0;                  // the first chunk that the kernel has not been told to do without
-  std::uint32_t seen_reading_ = ~std::uint32_t{0};  // the sentinel's: at its last look
+  Ending ending_ = Ending::of_its_own;  // what the sentinel has made of the launch
+  std::uint32_t next_nothing_ = 0;      // the first chunk that the kernel has not been told to do without
+  StuckReader stuck_reader_;            // the sentinel's
 
   alignas(base::line_bytes) std::atomic<std::uint32_t> copied_{0};
   std::atomic<std::uint32_t> kernels_{0};

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// A storage that does not answer while kernels, also those of other GPUs, wait for its bytes.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "interpose.h"
+#include "sluice.h"
+#include "support/calls.h"
+#include "support/cuda_driver.h"
+
+namespace sluice::fault {
+namespace {
+
+using namespace support;
+
+// More chunks than kernels have tickets for at a time.
+constexpr std::size_t kSize = std::size_t{72} << 20U;
+
+class KernelsThatWait : public DeviceTest {
+ protected:
+  void SetUp() override {
+    DeviceTest::SetUp();
+    if (IsSkipped()) return;
+    if (std::getenv("SLUICE_MODE") != nullptr) GTEST_SKIP() << "no kernel carries anything in plain mode";
+    ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+  }
+};
+
+TEST_F(KernelsThatWait, LeaveTheirDevicesWhenTheStorageDoesNotAnswer) {
+  const ScratchFile file(kSize);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, kSize);
+  for (int turn = 0; turn < 5; ++turn) {  // kernels are loaded in the background
+    ASSERT_EQ(read_file(handle.get(), memory.address(), kSize), moved(kSize));
+  }
+  for (const int passes : {0, 1, 40}) {
+    memory.fill(0x5a);
+    std::vector<Step> steps(static_cast<std::size_t>(passes), pass());
+    steps.push_back(block());
+    steps.push_back(pass());
+    Plan plan(fd.get(), Direction::read, steps);
+    Transfer read{};
+    std::thread reader([&] {
+      const ContextScope context(primary_context(0));
+      read = read_file(handle.get(), memory.address(), kSize);
+    });
+    plan.wait_until_blocked();
+    // Each returns when no kernel is left there.
+    for (int device = 0; device < cuda()->devices; ++device) {
+      const ContextScope context(primary_context(device));
+      EXPECT_EQ(cuda()->context_synchronize(), 0) << device;
+    }
+    plan.release();
+    reader.join();
+    EXPECT_EQ(read, moved(kSize)) << passes;
+    EXPECT_TRUE(same_bytes(file.content(), memory.get())) << passes;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::fault
