@@ -63,6 +63,14 @@ inline constexpr std::array general_keys{
         "The smallest transfer that other GPUs lend their links to; a quarter of it beside others.", "As sluice.links."}
         .within({.lowest = 256})
         .by("SLUICE_LINKS_MIN_KB"),
+    Key{"sluice.links_copy", Kind::choice, "\"kernel\"", Effect::obeyed,
+        "What carries other GPUs' part of a read: a kernel on each, which writes the target's memory by NVLink, or "
+        "their copy engines, by way of memory of theirs.",
+        "kernel holds for what the page cache has, where the other GPU's kernels reach the target's memory; the rest, "
+        "and all writes, go by copy engines. It switches peer access on for contexts of the program's. It has been "
+        "tried with the soft GPU alone: docs/guide/links.md."}
+        .of("kernel|engine")
+        .by("SLUICE_LINKS_COPY"),
     Key{"sluice.nvfs", Kind::choice, "\"off\"", Effect::obeyed,
         "Whether nvidia-fs.ko is spoken to where it is loaded, for registered device memory, and whether that "
         "comes before PCI P2PDMA.",

@@ -93,6 +93,7 @@ struct CudaApi {
   cuda::Result (*mem_unmap)(cuda::DevicePtr, std::size_t) = nullptr;
   cuda::Result (*mem_address_free)(cuda::DevicePtr, std::size_t) = nullptr;
   cuda::Result (*mem_get_granularity)(std::size_t*, const cuda::AllocationProperties*, int) = nullptr;
+  cuda::Result (*ctx_enable_peer_access)(cuda::Context, unsigned) = nullptr;
   cuda::Result (*memcpy_dtod_async)(cuda::DevicePtr, cuda::DevicePtr, std::size_t, cuda::Stream) = nullptr;
 
   bool soft = false;  // it is our own stand-in

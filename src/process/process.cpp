@@ -174,6 +174,7 @@ void Process::open_locked() {
         fmt::format("sluice.links is {}: neither own nor lend nor ordinals of GPUs, as 0,2; own holds", links));
   }
   session->options.lending = lending.value_or(staging::LendingRules{});
+  session->options.lending.by_kernel = config.text(config::key_at("sluice.links_copy")) == "kernel";
   session->options.verify = config.verify;
   session->options.rdma = rdma_options_of(config);
   session->options.config = &config;

@@ -5,6 +5,7 @@
 #include "staging/bounce_buffer.h"
 #include "staging/mailbox.h"
 #include "staging/neighbour.h"
+#include "staging/shared_places.h"
 #include "staging/staging_buffer.h"
 
 namespace sluice::staging {
@@ -17,6 +18,7 @@ inline void after_fork(bool in_child) noexcept {
   bounce_buffers_after_fork(in_child);
   if (!in_child) return;
   neighbours_after_fork_in_child();
+  shared_places_after_fork_in_child();
   staging_after_fork_in_child();
   mailboxes_after_fork_in_child();
 }

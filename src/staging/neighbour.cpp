@@ -15,6 +15,7 @@
 
 #include "base/never_destroyed.h"
 #include "base/spin_backoff.h"
+#include "gpu/peer_access.h"
 #include "gpu/peer_memory.h"
 #include "gpu/peers.h"
 #include "topology/lenders.h"
@@ -30,7 +31,9 @@ struct Device {
   std::atomic<bool> taken{false};
   std::atomic<unsigned> in_use{0};  // transfers that have it for their target
   std::atomic<Lent> answer{Lent::never_asked};
-  std::atomic<Clock::rep> not_before{0};  // it has refused something: it is not asked with every request
+  std::atomic<KernelThere> kernel{KernelThere::unwanted};
+  std::atomic<Clock::rep> not_before{0};        // it has refused something: it is not asked with every request
+  std::atomic<Clock::rep> no_kernel_before{0};  // the same of a kernel
   std::atomic<bool> has_memory{false};
   // Of the one that has taken it.
   gpu::PeerMemory memory;
@@ -88,19 +91,25 @@ Lent may_lend(int neighbour, int target, const LendingRules& rules) noexcept {
   return device_at(neighbour).in_use.load(std::memory_order_relaxed) > 0 ? Lent::at_work : Lent::lends;
 }
 
-// With the device taken: its context current as long as this takes.
-Lent make_ready(Device& device, int neighbour, int target, std::uint64_t bytes, std::optional<StagingLease>& host_side,
-                cuda::Context& context) noexcept {
-  const gpu::Session there(gpu::memory_of_device(neighbour));
-  if (there.status() != cuda::success) return Lent::no_context;
-  if (!is_through(device, there)) return Lent::late;
-  context = there.context();
+// By copies, with the device taken and its context current: its staging memory, which the target reads.
+Lent make_memory(Device& device, int neighbour, int target, std::uint64_t bytes) noexcept {
   forget_what_was_reset(device);
   if (!device.memory.is_there() && device.memory.make(neighbour, bytes) != cuda::success) return Lent::no_memory;
   device.has_memory.store(true, std::memory_order_relaxed);
-  if (device.memory.let_in(target) != cuda::success) return Lent::no_peer_access;
-  host_side.emplace(StagingLease::take(there));
-  return *host_side ? Lent::lends : Lent::no_memory;
+  return device.memory.let_in(target) == cuda::success ? Lent::lends : Lent::no_peer_access;
+}
+
+// By a kernel there.
+KernelThere can_carry(const Device& device, StagingLease& lease, const KernelReach& reach,
+                      cuda::DevicePtr& places_there) noexcept {
+  if (now_in_ticks() < device.no_kernel_before.load(std::memory_order_relaxed)) return KernelThere::was_refused;
+  if (!lease.device().can_gather()) return KernelThere::not_loaded;
+  if (!lease.kernel_worth_trying(reach.length)) return KernelThere::was_late;
+  places_there = gpu::seen_from_here(reach.places);
+  if (places_there == 0) return KernelThere::no_places;
+  if (gpu::kernels_can_write(reach.target, reach.length)) return KernelThere::carries;
+  places_there = 0;
+  return KernelThere::out_of_reach;
 }
 
 // In which order each device asks the others. Made by the first request that is large enough, for as long as the
@@ -165,8 +174,30 @@ const char* words_of(Lent answer) noexcept {
       return "at work";
     case Lent::no_memory:
       return "no staging memory can be had there";
+    case Lent::no_kernel:
+      return "carries nothing, while others do by kernels";
     case Lent::late:
       return "has not done yet what it was relieved of";
+  }
+  return "";
+}
+
+const char* words_of(KernelThere answer) noexcept {
+  switch (answer) {
+    case KernelThere::unwanted:
+      return "a kernel was not asked for";
+    case KernelThere::carries:
+      return "by a kernel";
+    case KernelThere::out_of_reach:
+      return "its kernels do not reach the target's memory";
+    case KernelThere::not_loaded:
+      return "its kernels are not loaded";
+    case KernelThere::was_late:
+      return "its kernel did not begin in time";
+    case KernelThere::no_places:
+      return "its kernels do not see the host's places";
+    case KernelThere::was_refused:
+      return "its device has refused a kernel just now";
   }
   return "";
 }
@@ -229,38 +260,62 @@ LinkInUse::~LinkInUse() {
   if (device_ >= 0) device_at(device_).in_use.fetch_sub(1, std::memory_order_relaxed);
 }
 
-bool NeighbourLease::take(int neighbour, int target, const gpu::Session& session, const LendingRules& rules) noexcept {
+bool NeighbourLease::take(int neighbour, int target, const gpu::Session& session, const LendingRules& rules,
+                          const KernelReach* reach) noexcept {
   Device& device = device_at(neighbour);
   piece_bytes_ = std::min(largest_piece, rules.most_bytes / most_pieces / 65536 * 65536);
   if (now_in_ticks() < device.not_before.load(std::memory_order_relaxed)) return false;
-  Lent answer = piece_bytes_ == 0 ? Lent::no_memory : may_lend(neighbour, target, rules);
+  Lent answer = piece_bytes_ == 0 && reach == nullptr ? Lent::no_memory : may_lend(neighbour, target, rules);
   if (answer == Lent::lends && device.taken.exchange(true, std::memory_order_acquire)) {
     answer = Lent::at_work;
   } else if (answer == Lent::lends) {
-    answer = make_ready(device, neighbour, target, piece_bytes_ * most_pieces, host_side_, context_);
-    if (answer == Lent::lends) {
-      target_side_.emplace(StagingLease::take(session));
-      if (!*target_side_) answer = Lent::no_memory;
-    }
+    answer = make_ready(neighbour, target, session, reach);
     if (answer != Lent::lends) {
       host_side_.reset();
       target_side_.reset();
       device.taken.store(false, std::memory_order_release);
-      if (answer != Lent::late) {
+      if (answer != Lent::late && answer != Lent::no_kernel) {
         device.not_before.store((Clock::now() + after_refusal).time_since_epoch().count(), std::memory_order_relaxed);
       }
     }
   }
   device.answer.store(answer, std::memory_order_relaxed);
   if (answer != Lent::lends) return false;
-  memory_ = device.memory.address();
-  piece_bytes_ = std::min<std::uint64_t>(piece_bytes_, device.memory.size() / most_pieces);
   device_ = neighbour;
   late_ = 0;
   broken_ = false;
+  return true;
+}
+
+// With the device taken: its context current as long as this takes.
+Lent NeighbourLease::make_ready(int neighbour, int target, const gpu::Session& session,
+                                const KernelReach* reach) noexcept {
+  Device& device = device_at(neighbour);
+  places_there_ = 0;
+  {
+    const gpu::Session there(gpu::memory_of_device(neighbour));
+    if (there.status() != cuda::success) return Lent::no_context;
+    if (!is_through(device, there)) return Lent::late;
+    context_ = there.context();
+    if (reach == nullptr) {
+      const Lent answer = make_memory(device, neighbour, target, piece_bytes_ * most_pieces);
+      if (answer != Lent::lends) return answer;
+    }
+    host_side_.emplace(StagingLease::take(there));
+    if (!*host_side_) return Lent::no_memory;
+    if (reach != nullptr) {
+      const KernelThere kernel = can_carry(device, *host_side_, *reach, places_there_);
+      device.kernel.store(kernel, std::memory_order_relaxed);
+      return kernel == KernelThere::carries ? Lent::lends : Lent::no_kernel;
+    }
+  }
+  target_side_.emplace(StagingLease::take(session));
+  if (!*target_side_) return Lent::no_memory;
+  memory_ = device.memory.address();
+  piece_bytes_ = std::min<std::uint64_t>(piece_bytes_, device.memory.size() / most_pieces);
   std::atomic_ref(host_side_->words().copied).store(0, std::memory_order_relaxed);
   std::atomic_ref(target_side_->words().copied).store(0, std::memory_order_relaxed);
-  return true;
+  return Lent::lends;
 }
 
 bool NeighbourLease::is_wanted_elsewhere() const noexcept {
@@ -272,6 +327,10 @@ void NeighbourLease::give_back() noexcept {
   Device& device = device_at(device_);
   if (broken_) {
     host_side_->give_up();
+    if (places_there_ != 0) {
+      device.no_kernel_before.store((Clock::now() + after_refusal).time_since_epoch().count(),
+                                    std::memory_order_relaxed);
+    }
   } else if (late_ != 0) {
     device.late_mark = late_;
     device.late.emplace(std::move(*host_side_));
@@ -284,13 +343,24 @@ void NeighbourLease::give_back() noexcept {
   device.taken.store(false, std::memory_order_release);
 }
 
-Neighbours::Neighbours(int target, const gpu::Session& session, const LendingRules& rules) noexcept {
+Neighbours::Neighbours(int target, const gpu::Session& session, const LendingRules& rules,
+                       const KernelReach* reach) noexcept {
+  if (reach != nullptr) take(target, session, rules, reach);
+  if (count_ > 0) return;
+  if (reach == nullptr) {
+    for (Device& device : devices()) device.kernel.store(KernelThere::unwanted, std::memory_order_relaxed);
+  }
+  take(target, session, rules, nullptr);
+}
+
+void Neighbours::take(int target, const gpu::Session& session, const LendingRules& rules,
+                      const KernelReach* reach) noexcept {
   const int present = std::min(gpu::device_count(), static_cast<int>(gpu::max_devices));
   if (target < 0 || target >= present) return;
   for (const int neighbour : order_for(target, present)) {
     if (count_ == most) break;
     if ((rules.devices >> static_cast<unsigned>(neighbour) & 1U) == 0) continue;
-    if (leases_[count_].take(neighbour, target, session, rules)) ++count_;
+    if (leases_[count_].take(neighbour, target, session, rules, reach)) ++count_;
   }
 }
 
@@ -301,6 +371,10 @@ std::string words_of_neighbours(int target) {
     const Lent answer = device_at(neighbour).answer.load(std::memory_order_relaxed);
     if (neighbour == target || answer == Lent::never_asked) continue;
     text += fmt::format("{}GPU{}: {}", text.empty() ? "" : ", ", neighbour, words_of(answer));
+    if (answer != Lent::lends && answer != Lent::no_kernel) continue;
+    const KernelThere kernel = device_at(neighbour).kernel.load(std::memory_order_relaxed);
+    const bool by_copies = answer == Lent::lends && kernel != KernelThere::carries;
+    text += fmt::format("{} ({})", by_copies ? ", by its copy engine" : "", words_of(kernel));
   }
   return text;
 }

@@ -2,7 +2,8 @@
 // Other GPUs whose link to the host carries a part of a large read or write: pinned memory of the host -> memory of the
 // neighbour -> by peer copy to the target, and the other way round. The neighbour's engine works on the half with the
 // host ("push" of a read), the target's on the half between both ("pull"), so the program's peer settings are not
-// touched. A neighbour serves one request at a time; what it cannot do costs a reason, never an error.
+// touched. Or, of a read, a kernel on the neighbour takes the bytes from pinned memory and writes them to the target.
+// A neighbour serves one request at a time; what it cannot do costs a reason, never an error.
 #pragma once
 
 #include <array>
@@ -29,6 +30,7 @@ struct LendingRules {
   std::uint64_t devices = ~std::uint64_t{0};  // by ordinal
   std::uint64_t least_bytes = 0;              // of a transfer: sluice.links_min_kb
   std::uint64_t most_bytes = 0;               // of staging memory on each: properties.max_device_cache_size_kb
+  bool by_kernel = true;                      // where kernels can carry a read: sluice.links_copy
 };
 // "own", "lend", "0,2": nothing where the text is something else.
 std::optional<LendingRules> lending_rules(std::string_view text, std::uint64_t least_bytes, std::uint64_t most_bytes);
@@ -43,9 +45,29 @@ enum class Lent : std::uint8_t {
   no_context,      // none can be made: another process has it for itself, or it is broken
   at_work,         // for itself, or for another request
   no_memory,       // on it, or pinned
+  no_kernel,       // while others carry the same read by kernels
   late,            // it has not done yet what it was relieved of
 };
 const char* words_of(Lent answer) noexcept;
+
+// And a kernel there.
+enum class KernelThere : std::uint8_t {
+  unwanted,      // by sluice.links_copy, or for this transfer
+  carries,       //
+  out_of_reach,  // the target's memory is, for kernels of the neighbour
+  not_loaded,    // yet, or its device will not have it
+  was_late,      // it did not begin in time just now
+  no_places,     // pinned memory that its device sees
+  was_refused,   // just now, or its device was lost
+};
+const char* words_of(KernelThere answer) noexcept;
+
+// What it has to reach.
+struct KernelReach {
+  cuda::DevicePtr target;
+  std::uint64_t length;
+  std::byte* places;  // of the host's, pinned for all contexts
+};
 
 // Staging memory that no transfer has passed for so long is given back to its device: by the next transfer of any size
 // that lending holds for, and by the end of the session (`unused` 0). What a neighbour has yet to copy there keeps it.
@@ -77,7 +99,9 @@ class NeighbourLease {
   ~NeighbourLease() { give_back(); }
 
   // With the target's context current, by its session. False: it does not lend, for a reason that is kept for people.
-  bool take(int neighbour, int target, const gpu::Session& session, const LendingRules& rules) noexcept;
+  // By a kernel, where that is to reach something; else by copies.
+  bool take(int neighbour, int target, const gpu::Session& session, const LendingRules& rules,
+            const KernelReach* reach) noexcept;
   void give_back() noexcept;
 
   explicit operator bool() const noexcept { return device_ >= 0; }
@@ -85,9 +109,11 @@ class NeighbourLease {
   cuda::Context context() const noexcept { return context_; }
   std::uint64_t piece_bytes() const noexcept { return piece_bytes_; }
   cuda::DevicePtr place(std::uint32_t piece) const noexcept { return memory_ + (piece % most_pieces) * piece_bytes_; }
-  // Between the host and the neighbour: with its context current. And between the neighbour and the target.
+  // Between the host and the neighbour: with its context current. And, of copies, between the neighbour and the target.
   StagingLease& host_side() noexcept { return *host_side_; }
   StagingLease& target_side() noexcept { return *target_side_; }
+  // Of a kernel: the host's places, as its device sees them. 0: the neighbour goes by copies.
+  cuda::DevicePtr places_there() const noexcept { return places_there_; }
   // It has begun something for itself.
   bool is_wanted_elsewhere() const noexcept;
   // It is given back with copies of the host side under way, which no thread waits for: up to this mark.
@@ -96,9 +122,12 @@ class NeighbourLease {
   void is_broken() noexcept { broken_ = true; }
 
  private:
+  Lent make_ready(int neighbour, int target, const gpu::Session& session, const KernelReach* reach) noexcept;
+
   int device_ = -1;
   cuda::Context context_ = nullptr;
   cuda::DevicePtr memory_ = 0;
+  cuda::DevicePtr places_there_ = 0;
   std::uint64_t piece_bytes_ = 0;
   std::uint32_t late_ = 0;
   bool broken_ = false;
@@ -110,17 +139,22 @@ class NeighbourLease {
 class Neighbours {
  public:
   static constexpr std::size_t most = 3;
-  Neighbours(int target, const gpu::Session& session, const LendingRules& rules) noexcept;
+  // All by kernels, where one of them can and `reach` says what to; else all by copies.
+  Neighbours(int target, const gpu::Session& session, const LendingRules& rules,
+             const KernelReach* reach = nullptr) noexcept;
 
+  bool by_kernels() const noexcept { return count_ > 0 && leases_[0].places_there() != 0; }
   std::span<NeighbourLease> all() noexcept { return {leases_.data(), count_}; }
   std::size_t count() const noexcept { return count_; }
 
  private:
+  void take(int target, const gpu::Session& session, const LendingRules& rules, const KernelReach* reach) noexcept;
+
   std::array<NeighbourLease, most> leases_;
   std::size_t count_ = 0;
 };
 
-// For people: "GPU1 lends its link, GPU2: no peer access"; "" where there is nothing to say.
+// For people: "GPU1: lends its link, by a kernel, GPU2: no peer access"; "" where there is nothing to say.
 std::string words_of_neighbours(int target);
 
 void neighbours_after_fork_in_child() noexcept;

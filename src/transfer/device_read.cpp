@@ -52,7 +52,7 @@ Outcome read_to_device(const FileRange& range, staging::StagingLease& lease, con
   const staging::LinkInUse in_use(target.lending != nullptr ? target.device : -1);
   const bool may_lend = target.lending != nullptr && (range.block > 1 || seems_cached(range));
   if (may_lend) {
-    if (const auto read = read_by_links(range, lease, target, workers::active_jobs())) return *read;
+    if (const auto read = read_by_links(range, lease, target, engine, workers::active_jobs())) return *read;
   }
   if (range.block > 1 && engine != CopyEngine::kernel) {
     if (const std::optional<Outcome> read = read_from_disk(range, lease, target)) return *read;

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pipeline with helpers, one with a ring.
+// By kernels what the page cache has; else by copies, with helpers or with a ring.
 #include "transfer/lent_read.h"
 
 #include <span>
 
 #include "gpu/memory.h"
+#include "gpu/peer_access.h"
+#include "io/sentinel.h"
 #include "io/uring.h"
 #include "observe/statistics.h"
 #include "staging/more_buffers.h"
 #include "staging/neighbour.h"
+#include "staging/shared_places.h"
 #include "transfer/pipeline.h"
 #include "transfer/plan.h"
+#include "transfer/sink/link_kernels.h"
 #include "transfer/sink/peer_gpu.h"
 #include "transfer/source/page_cache.h"
 #include "transfer/source/ring.h"
@@ -30,18 +34,52 @@ Outcome answer(const Read& pipeline, const OneRange& chunks, const Target& targe
   return pipeline.failure() != cuda::success ? gpu::as_outcome(pipeline.failure()) : chunks.answer();
 }
 
+// The own link's part goes by what a read on it alone goes by. Memory of several allocations is left to copies, as
+// there.
+bool may_go_by_kernels(const FileRange& range, const staging::StagingLease& lease, const Target& target,
+                       CopyEngine engine) noexcept {
+  return target.lending->by_kernel && range.block == 1 &&
+         kernel_may_carry({.wanted = engine,
+                           .has_sentinel = engine != CopyEngine::engine && io::Sentinel::is_there(),
+                           .cached = true,
+                           .alike_aligned = can_be_gathered(range, target.at),
+                           .is_loaded = lease.device().can_gather()}) &&
+         (target.is_one_allocation || gpu::contiguous_bytes(target.at, range.length) == range.length);
+}
+
+Outcome read_by_kernels(const FileRange& range, staging::StagingLease& lease, const Target& target,
+                        const staging::SharedPlaces& places, std::span<staging::NeighbourLease> neighbours,
+                        unsigned others) noexcept {
+  const ReadPlan plan = plan_lent_kernel_read(range, target.at, staging::SharedPlaces::room, workers::worker_count(),
+                                              workers::reserve_count());
+  const bool in_crowd = others + 1 >= 3;
+  const OwnLinkPart own{
+      .lease = lease,
+      .places = places.memory(),
+      .places_there = gpu::seen_from_here(places.memory()),
+      .by_kernel = lease.kernel_worth_trying(range.length) && (!in_crowd || lease.kernel_worth_trying_in_crowd())};
+  OneRange chunks(range, plan, target.at);
+  Pipeline<OneRange, WholeFile, LinkKernelsSink> pipeline(chunks, WholeFile(range));
+  pipeline.run(plan, 1U, own, neighbours);
+  return answer(pipeline, chunks, target);
+}
+
 }  // namespace
 
 std::optional<Outcome> read_by_links(const FileRange& range, staging::StagingLease& lease, const Target& target,
-                                     unsigned others) noexcept {
+                                     CopyEngine engine, unsigned others) noexcept {
   if (!is_worth_lending(range.length, others, target.lending->least_bytes)) return std::nullopt;
   const io::CompletionMode completion = range.disk.ring_to_use();
   const bool by_ring = range.block > 1;
   if (by_ring && !range.disk.takes_rings()) return std::nullopt;
   const io::Uring::Use ring = by_ring ? io::Uring::of_this_thread(completion) : io::Uring::Use(nullptr);
   if (by_ring && !ring) return std::nullopt;
-  staging::Neighbours neighbours(target.device, *target.session, *target.lending);
+  const bool by_kernels = may_go_by_kernels(range, lease, target, engine);
+  const auto places = by_kernels ? staging::SharedPlaces::take(*target.session) : staging::SharedPlaces();
+  const staging::KernelReach reach{target.at, range.length, places.memory()};
+  staging::Neighbours neighbours(target.device, *target.session, *target.lending, places ? &reach : nullptr);
   if (neighbours.count() == 0) return std::nullopt;
+  if (neighbours.by_kernels()) return read_by_kernels(range, lease, target, places, neighbours.all(), others);
   // Readers finish out of order, and a place is free only when all before it have been given out: many are needed.
   const staging::MoreBuffers more(*target.session, staging::MoreBuffers::most);
   const auto buffers = static_cast<unsigned>(1 + 2 * neighbours.count() + more.count());

@@ -13,6 +13,6 @@ namespace sluice::transfer {
 // With lending rules. Of what the page cache has, or a disk brings by io_uring. Nothing where no neighbour lends its
 // link: then no byte has been read.
 std::optional<base::Outcome> read_by_links(const FileRange& range, staging::StagingLease& lease, const Target& target,
-                                           unsigned others) noexcept;
+                                           CopyEngine engine, unsigned others) noexcept;
 
 }  // namespace sluice::transfer

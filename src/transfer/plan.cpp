@@ -139,6 +139,24 @@ ReadPlan plan_lent_read(const FileSpan& range, unsigned buffers, unsigned worker
   return made;
 }
 
+// Each kernel is told of every chunk: larger ones where there are many. The first one is short, as for a kernel alone.
+ReadPlan plan_lent_kernel_read(const FileSpan& range, cuda::DevicePtr to, std::size_t room, unsigned workers,
+                               unsigned reserve) noexcept {
+  constexpr std::uint64_t large = 256 << 20;
+  ReadPlan made{};
+  made.bytes = range.length;
+  made.chunk_bytes = made.stride = range.length >= large ? 256 << 10 : 128 << 10;
+  made.skip = static_cast<std::uint32_t>(range.at.value % range.unit()) + made.chunk_bytes - staging::first_chunk_bytes;
+  made.shift = static_cast<std::uint32_t>((to - made.skip) % 16);
+  made.chunks = chunks_in(made.skip + range.length, made.chunk_bytes);
+  made.slots.count = std::min(static_cast<std::uint32_t>(room / made.stride), staging::most_slots);
+  made.helpers = std::min(workers, made.chunks - 1);
+  made.reserve = std::min(reserve, made.chunks - 1 - made.helpers);
+  made.cached = true;
+  made.chunks_a_copy = 1;
+  return made;
+}
+
 ReadPlan plan_disk_items(std::span<const ReadItem> items) noexcept {
   constexpr std::uint64_t largest_slot = 512 << 10;
   std::uint64_t longest = 0;

@@ -116,6 +116,9 @@ constexpr bool is_worth_lending(std::uint64_t length, unsigned others, std::uint
   return length >= (others > 0 ? least / 4 : least);
 }
 ReadPlan plan_lent_read(const FileSpan& range, unsigned buffers, unsigned workers, unsigned reserve) noexcept;
+// The same by a kernel on each device (sink/link_kernels.h), in so much room for places. A buffered descriptor's.
+ReadPlan plan_lent_kernel_read(const FileSpan& range, cuda::DevicePtr to, std::size_t room, unsigned workers,
+                               unsigned reserve) noexcept;
 
 // For a stream: by the caller and helpers, or by one thread and a ring, which asks for neighbours together.
 inline constexpr std::uint32_t most_in_a_stream_request = 16;

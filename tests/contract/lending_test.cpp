@@ -56,12 +56,19 @@ class Lending : public DeviceTest {
     return active != 0;
   }
 
+  // What kernels are refused goes by copies.
+  static bool is_refused_copies() {
+    const char* const refused = std::getenv("SLUICE_SOFTGPU_FAIL");
+    return refused != nullptr && std::strncmp(refused, "cuLaunchKernel", std::strlen("cuLaunchKernel")) != 0;
+  }
+
   // Neighbours are there, reachable and willing; without names, those that are in use.
   static bool lends() {
-    return cuda()->devices > 1 && !environment_says("SLUICE_SOFTGPU_PEER", "0") &&
-           std::getenv("SLUICE_SOFTGPU_FAIL") == nullptr && !environment_says("SLUICE_LINKS", "own") &&
-           (!environment_says("SLUICE_LINKS", "lend") || is_active(1));
+    return cuda()->devices > 1 && !environment_says("SLUICE_SOFTGPU_PEER", "0") && !is_refused_copies() &&
+           !environment_says("SLUICE_LINKS", "own") && (!environment_says("SLUICE_LINKS", "lend") || is_active(1));
   }
+
+  static bool lends_by_engines() { return lends() && environment_says("SLUICE_LINKS_COPY", "engine"); }
 
   static bool rings_are_there() {
     std::array<char, 120> parameters{};
@@ -250,7 +257,7 @@ TEST_F(Lending, ThreadsThatWriteShareTheNeighbours) {
 
 // What a neighbour has for its part of the work is given back to it.
 TEST_F(Lending, StagingMemoryOfNeighboursGoesWhenNothingHasPassedItForAWhile) {
-  if (!lends()) GTEST_SKIP() << "no GPU lends its link";
+  if (!lends_by_engines()) GTEST_SKIP() << "wants lending, and SLUICE_LINKS_COPY=engine";
   const ScratchFile file(8 * kMebibyte);
   const Fd fd = file.open(O_RDONLY);
   const Handle handle(fd);
@@ -266,7 +273,7 @@ TEST_F(Lending, StagingMemoryOfNeighboursGoesWhenNothingHasPassedItForAWhile) {
 }
 
 TEST_F(Lending, StagingMemoryOfNeighboursGoesWithTheSession) {
-  if (!lends()) GTEST_SKIP() << "no GPU lends its link";
+  if (!lends_by_engines()) GTEST_SKIP() << "wants lending, and SLUICE_LINKS_COPY=engine";
   std::size_t held = 0;
   {
     const ScratchFile file(8 * kMebibyte);

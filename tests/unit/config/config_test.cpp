@@ -121,6 +121,7 @@ TEST(Precedence, HoldsForEveryVariable) {
                        : key.name == "sluice.coherent"     ? "on"
                        : key.name == "sluice.disk_reads"   ? "iopoll"
                        : key.name == "sluice.nvfs"         ? "first"
+                       : key.name == "sluice.links_copy"   ? "engine"
                        : key.kind == Kind::choice          ? "high"
                                                            : "/x";
     Pretended machine;

@@ -44,5 +44,11 @@ TEST(Lent, EachAnswerHasWords) {
   }
 }
 
+TEST(KernelThere, EachAnswerHasWords) {
+  for (int i = 0; i <= static_cast<int>(KernelThere::was_refused); ++i) {
+    EXPECT_STRNE(words_of(static_cast<KernelThere>(i)), "") << i;
+  }
+}
+
 }  // namespace
 }  // namespace sluice::staging

@@ -77,6 +77,27 @@ TEST(LentRead, CoversEveryRangeWithPlacesInAllBuffers) {
   }
 }
 
+TEST(LentRead, ByKernelsCoversEveryRangeWithAShortFirstChunk) {
+  constexpr std::size_t room = std::size_t{32} << 20U;
+  for (const std::uint64_t at : {0ULL, 1ULL, 4095ULL, 123456789ULL}) {
+    for (const std::uint64_t length : {std::uint64_t{1}, 256 * kilobyte, 64 * megabyte + 1, 1024 * megabyte}) {
+      for (const cuda::DevicePtr to : {0x700000000ULL, 0x700000007ULL}) {
+        const FileSpan range{0, FileOffset{at}, length, 1, ~0ULL};
+        const ReadPlan plan = plan_lent_kernel_read(range, to, room, 11, 12);
+        EXPECT_LT(plan.skip, plan.chunk_bytes);
+        EXPECT_LE(plan.chunk_bytes - plan.skip, staging::first_chunk_bytes);
+        EXPECT_EQ((at - plan.skip) % 4096, 0u) << "chunks begin on pages of the file";
+        EXPECT_EQ((plan.shift + plan.skip) % 16, to % 16) << "source and target are alike aligned";
+        EXPECT_GE(std::uint64_t{plan.chunks} * plan.chunk_bytes, plan.skip + length);
+        EXPECT_LT((std::uint64_t{plan.chunks} - 1) * plan.chunk_bytes, plan.skip + length);
+        EXPECT_LE(std::uint64_t{plan.slots.count} * plan.stride, room);
+        EXPECT_LE(plan.slots.count, staging::most_slots) << "as many as tickets can name";
+        EXPECT_LT(plan.helpers + plan.reserve, plan.chunks);
+      }
+    }
+  }
+}
+
 TEST(LentRead, IsForLargeReadsAndForSmallerOnesBesideOthers) {
   EXPECT_FALSE(is_worth_lending(64 * megabyte - 1, 0, 64 * megabyte));
   EXPECT_TRUE(is_worth_lending(64 * megabyte, 0, 64 * megabyte));
