@@ -217,18 +217,21 @@ class Comparison(InFolder):
     def test_compares_links_on_two_gpus_and_on_four(self):
         run = self.links()
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
-        for links, kind in ((2, "two_links"), (4, "four_links")):
-            data = json.loads((self.folder / "out" / f"links-{links}.json").read_text(encoding="utf-8"))
+        rounds = [(2, "two_links"), (4, "four_links")]
+        for links, kind, copy in [(*each, copy) for each in rounds for copy in ("kernel", "engine")]:
+            data = json.loads((self.folder / "out" / f"links-{links}-{copy}.json").read_text(encoding="utf-8"))
             rows = data["results"][kind]
             self.assertEqual(len(rows["read-1M"]["pairs"]), 2)
             self.assertIn("too small", rows["read-64M"]["errors"]["ours:read-64M"])
-            table = (self.folder / "out" / f"links-{links}.txt").read_text(encoding="utf-8")
+            table = (self.folder / "out" / f"links-{links}-{copy}.txt").read_text(encoding="utf-8")
             self.assertRegex(table, rf"\| {kind} \| read-1M \| incumbent \|.*\| 0\.97 \|")
+            self.assertIn(f"SLUICE_LINKS_COPY={copy}", table)
+            self.assertIn(table, run.stdout)
 
     def test_prints_links_as_far_as_the_time_went(self):
         run = self.links(BUDGET="0")
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
-        self.assertIn("0 slices", (self.folder / "out" / "links-4.txt").read_text(encoding="utf-8"))
+        self.assertIn("0 slices", (self.folder / "out" / "links-4-kernel.txt").read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":
