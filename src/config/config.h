@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/keys.h"
+#include "config/measured.h"
 #include "config/parameters.h"
 #include "config/source.h"
 #include "config/value.h"
@@ -67,6 +68,7 @@ struct Config {
   std::vector<Setting> settings;  // in the order of `keys`
   std::vector<Note> notes;
   std::string file;  // the configuration file that was read; "" when there is none
+  Measured measured;
 
   // What follows from the settings, for those that ask often. Kept by set().
   bool plain = false;        // sluice.mode is "plain": one thread, one copy, nothing clever

@@ -106,8 +106,10 @@ inline constexpr std::array general_keys{
         .by("SLUICE_BATCH_ALL_EVENTS"),
     Key{"sluice.profile", Kind::text, "\"\"", Effect::obeyed,
         "What `sluice profile` has measured on this machine, by the file's full name.",
-        "sluice.copy and sluice.disk_reads, where they are not configured, are what was quickest there in all "
-        "folders: for cached reads, and for reads with O_DIRECT."}
+        "sluice.copy and sluice.disk_reads, where they are not configured, are what was quickest: for cached reads, "
+        "and for reads with O_DIRECT. Files on a file system that was measured take what was quickest there, as long "
+        "as it is the same one on the same drives; others what was quickest in all. A profile of another machine is "
+        "left alone."}
         .by("SLUICE_PROFILE"),
     Key{"sluice.strict", Kind::flag, "false", Effect::obeyed,
         "Let values of the file bind that equal NVIDIA's stock file.", "Without it such values count as not given."},

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "config/profile.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
 #include <variant>
 
+#include "base/machine_number.h"
 #include "config/json.h"
 
 namespace sluice::config {
@@ -22,8 +24,45 @@ const Json* member(const Json& object, std::string_view name) {
   return nullptr;
 }
 
+std::string text_of(const Json& object, std::string_view name) {
+  const Json* const value = member(object, name);
+  return value != nullptr && value->kind == Json::Kind::text ? printable(value->text) : "";
+}
+
 void note_of_profile(Config& config, LogLevel level, const std::string& file, const std::string& what) {
   config.notes.push_back({level, printable("sluice.profile " + file + ": " + what)});
+}
+
+// Of one file system, where it is not configured; "" else.
+std::string measured_value(const Config& config, const Json& folder, std::string_view name, std::string_view key_name) {
+  const Json* const value = member(folder, name);
+  const std::size_t key = *find_key(std::string(key_name));
+  const Origin origin = config.setting(key).origin;
+  if (value == nullptr || (origin != Origin::built_in && origin != Origin::measured)) return "";
+  auto taken = read_value(keys[key], *value);
+  const auto* const good = std::get_if<Value>(&taken);
+  return good != nullptr ? std::get<std::string>(*good) : "";
+}
+
+std::vector<MeasuredMount> mounts_of(const Config& config, const Json& profile) {
+  std::vector<MeasuredMount> mounts;
+  const Json* const folders = member(profile, "folders");
+  if (folders == nullptr) return mounts;
+  for (const Json& folder : folders->items) {
+    MeasuredMount measured{text_of(folder, "mount"),
+                           text_of(folder, "file_system"),
+                           {},
+                           measured_value(config, folder, "best_copy", "sluice.copy"),
+                           measured_value(config, folder, "best_disk_reads", "sluice.disk_reads")};
+    if (const Json* const drives = member(folder, "drives")) {
+      for (const Json& drive : drives->items) measured.drives.push_back(printable(drive.text));
+    }
+    std::sort(measured.drives.begin(), measured.drives.end());
+    if (!measured.mount.empty() && !(measured.copy.empty() && measured.disk_reads.empty())) {
+      mounts.push_back(std::move(measured));
+    }
+  }
+  return mounts;
 }
 
 }  // namespace
@@ -45,6 +84,13 @@ void apply_profile(Config& config) {
     note_of_profile(config, LogLevel::warn, file, "it is no profile: make one with `sluice profile -o FILE DIR`");
     return;
   }
+  config.measured.date = text_of(*whole, "date");
+  // Profiles of before say nothing of a machine, and hold for file systems wherever they agree.
+  if (member(*whole, "machine") != nullptr && text_of(*whole, "machine") != base::machine_number()) {
+    config.measured.why_not = "it was made on another machine";
+    note_of_profile(config, LogLevel::warn, file, "nothing of it is taken: " + config.measured.why_not);
+    return;
+  }
   for (const std::string_view name : measurable) {
     const Json* const value = member(*best, name);
     const std::size_t key = *find_key(std::string(name));
@@ -57,6 +103,7 @@ void apply_profile(Config& config) {
       note_of_profile(config, LogLevel::warn, file, std::string(name) + " " + std::get<Objection>(taken).text);
     }
   }
+  if (member(*whole, "machine") != nullptr) config.measured.mounts = mounts_of(config, *whole);
 }
 
 }  // namespace sluice::config

@@ -6,8 +6,9 @@
 
 namespace sluice::config {
 
-// Last: only keys of that file's "best" that measurement can choose, and that no source has given. What cannot be used
-// is noted, and left.
+// Last: only keys that measurement can choose, and that no source has given: those of that file's "best" for all files,
+// and for each mounted file system its own, as Config::measured. What cannot be used is noted, and left, and so is a
+// profile of another machine.
 void apply_profile(Config& config);
 
 }  // namespace sluice::config

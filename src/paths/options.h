@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "config/config.h"
 #include "facts/machine.h"
@@ -40,6 +41,12 @@ struct RdmaOptions {
   unsigned access = 7;                   // of properties.rdma_access_mask: write here, write and read from afar
   std::uint32_t operation_limit_ms = 0;  // sluice.operation_timeout_ms; 0: as long as it takes
 };
+
+// Of sluice.copy.
+inline CopyMode copy_mode_named(std::string_view name) noexcept {
+  if (name == "kernel") return CopyMode::kernel;
+  return name == "engine" ? CopyMode::copy_engine : CopyMode::usual;
+}
 
 struct Options {
   route::Rules rules;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
+#include <algorithm>
 
 #include <atomic>
 #include <chrono>
@@ -47,9 +48,7 @@ namespace {
 
 paths::CopyMode copy_mode_of(const config::Config& config) {
   if (config.plain) return paths::CopyMode::plain;
-  const std::string& copy = config.text(config::key_at("sluice.copy"));
-  if (copy == "kernel") return paths::CopyMode::kernel;
-  return copy == "engine" ? paths::CopyMode::copy_engine : paths::CopyMode::usual;
+  return paths::copy_mode_named(config.text(config::key_at("sluice.copy")));
 }
 
 paths::RdmaOptions rdma_options_of(const config::Config& config) {
@@ -183,6 +182,11 @@ void Process::open_locked() {
         config.poll_thread ? io::CompletionMode::polled_by_kernel : io::CompletionMode::polled;
     session->options.polled_up_to = std::uint64_t{config.size(CUFILE_PARAM_POLLTHRESHOLD_SIZE_KB)} * 1024;
   }
+  if (!config.plain) {
+    for (const config::MeasuredMount& mount : config.measured.mounts) {
+      session->options_there.emplace_back(&mount, options_as_measured(session->options, mount));
+    }
+  }
   session->routes = std::make_unique<topology::RouteTable>(session->config, facts::Root{}, told_here);
   session->attachments = paths::attachments_of_session(session->options);
   observe::open_statistics(static_cast<int>(config.size(CUFILE_PARAM_PROFILE_STATS)));
@@ -292,6 +296,14 @@ void Process::set_p2p_mask(std::size_t kind, unsigned mask) {
 unsigned Process::p2p_mask(std::size_t kind) {
   const std::lock_guard lock(control_);
   return p2p_masks_[kind];
+}
+
+const Options& DriverSession::options_for(const facts::FileFacts& file) const noexcept {
+  if (options_there.empty()) return options;
+  const config::MeasuredMount* const mount = measured_for(config->measured, file);
+  const auto found = std::find_if(options_there.begin(), options_there.end(),
+                                  [mount](const auto& each) { return each.first == mount; });
+  return found == options_there.end() ? options : found->second;
 }
 
 std::vector<paths::PairReport> DriverSession::pair_reports() const {

@@ -15,6 +15,7 @@
 #include "paths/file.h"
 #include "paths/options.h"
 #include "paths/table.h"
+#include "process/measured.h"
 #include "process/slot_table.h"
 #include "topology/route_table.h"
 
@@ -26,10 +27,13 @@ using paths::Options;
 struct DriverSession {
   std::shared_ptr<const config::Config> config;
   Options options;
+  // By the mounted file systems of a profile: options of their own. Files refer to them.
+  std::vector<std::pair<const config::MeasuredMount*, Options>> options_there;
   bool denies = false;                           // some files, by where they are
   paths::SessionAttachments attachments;         // what paths have found out on the way
   std::unique_ptr<topology::RouteTable> routes;  // of dynamic routing; filled on the way
 
+  const Options& options_for(const facts::FileFacts& file) const noexcept;
   // Oldest first.
   std::vector<paths::PairReport> pair_reports() const;
 };
@@ -37,15 +41,20 @@ struct DriverSession {
 struct File : paths::File {
   File(int descriptor, facts::FileFacts known, std::shared_ptr<const DriverSession> present,
        const CUfileFSOps_t* own_operations)
-      : paths::File(descriptor, std::move(known), present->options, own_operations),
-        session(std::move(present)),
-        explains(session->config->explain) {
-    paths::attach_to_file(*this, session->attachments);
-  }
+      : File(descriptor, known, present, present->options_for(known), own_operations) {}
 
   const std::shared_ptr<const DriverSession> session;
   const bool explains;                 // SLUICE_EXPLAIN is set: each transfer asks
   std::atomic<bool> explained{false};  // SLUICE_EXPLAIN has had its line
+
+ private:
+  File(int descriptor, facts::FileFacts& known, std::shared_ptr<const DriverSession>& present, const Options& wanted,
+       const CUfileFSOps_t* own_operations)
+      : paths::File(descriptor, std::move(known), wanted, own_operations),
+        session(std::move(present)),
+        explains(session->config->explain) {
+    paths::attach_to_file(*this, session->attachments);
+  }
 };
 
 struct Buffer {

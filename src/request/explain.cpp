@@ -76,6 +76,12 @@ std::string lending_of(const process::File& file, const facts::BufferFacts& memo
   return "; lending is on" + (words.empty() ? ", and no GPU was asked yet" : ": " + words);
 }
 
+// What a profile has chosen for the file system, or why it has not.
+std::string measured_for(const process::File& file) {
+  const std::string words = process::words_of_profile(file.session->config->measured, file.facts);
+  return words.empty() || file.session->config->plain ? "" : "; " + words;
+}
+
 // One write: lines of several threads do not mix.
 void say(const std::string& line) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
@@ -101,10 +107,10 @@ paths::Decision decide(process::File& file, const facts::BufferFacts& memory, co
 
 std::string detail_of(const process::File& file, const paths::Facts& known) {
   const facts::BufferFacts& memory = known.memory;
-  return fmt::format("{}, opened {}, {}{}{}{}{}{}", facts::describe_now(file.descriptor(), file.facts, facts::Root{}),
+  return fmt::format("{}, opened {}, {}{}{}{}{}{}{}", facts::describe_now(file.descriptor(), file.facts, facts::Root{}),
                      file.facts.direct ? "with O_DIRECT" : "without O_DIRECT", name_of_memory(memory),
                      paths::words_of_trials(known), paths_of(file.facts), lending_of(file, memory),
-                     remark(file.options.machine), routing_of(file, memory));
+                     remark(file.options.machine), routing_of(file, memory), measured_for(file));
 }
 
 }  // namespace

@@ -224,6 +224,32 @@ def test_a_profile_chooses_for_a_program_what_nobody_has_chosen():
         contains(re.sub(r" +", " ", text), 'sluice.copy : "engine" [as measured, by sluice.profile; obeyed]')
 
 
+def test_a_profile_chooses_by_file_system_and_is_left_alone_where_it_is_of_another():
+    skip_when_sanitized()
+    with scratch() as folder:
+        kept = folder / "profile.json"
+        profile = profile_of(folder)
+        (measured,) = profile["folders"]
+        equal((len(profile["machine"]) in (0, 16), "best_copy" in measured), (True, True))
+        env = environment(SLUICE_SOFTGPU="1", SLUICE_PROFILE=str(kept))
+
+        def explained():
+            kept.write_text(json.dumps(profile))
+            return json.loads(run(SLUICE, "explain", "--json", kept, env=env).stdout)["detail"]
+
+        profile["best"] = {}
+        measured.update(best_copy="engine", best_disk_reads="threads")
+        date = profile["date"]
+        contains(explained(), f"; by the profile of {date}: sluice.copy is engine, sluice.disk_reads is threads")
+        env["SLUICE_COPY"] = "kernel"
+        contains(explained(), f"; by the profile of {date}: sluice.disk_reads is threads")
+        del env["SLUICE_COPY"]
+        measured["drives"] = ["sdz"]
+        contains(explained(), f"; the profile of {date} is left alone here: {measured['mount']} was")
+        profile["machine"] = "0123456789abcdef"
+        contains(explained(), f"; the profile of {date} is left alone: it was made on another machine")
+
+
 def test_an_explanation_names_what_a_profile_has_chosen():
     skip_when_sanitized()
     with scratch() as folder:

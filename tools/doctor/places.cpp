@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/failure.h"
+#include "base/machine_number.h"
 #include "facts/file.h"
 #include "facts/file_system.h"
 #include "facts/mount.h"
@@ -54,6 +55,10 @@ std::vector<std::string> folders_with_storage(std::uint64_t room) {
     folders.push_back(mount->point);
   }
   return folders;
+}
+
+std::string machine_number() {
+  return base::machine_number();
 }
 
 }  // namespace sluice::doctor

@@ -21,4 +21,7 @@ Place place_of(int fd);
 // so much room. Memory, and what lies over another file system, is none.
 std::vector<std::string> folders_with_storage(std::uint64_t room);
 
+// As the library knows a profile's machine again; "" where it has no number.
+std::string machine_number();
+
 }  // namespace sluice::doctor

@@ -387,6 +387,7 @@ Json measure_profile(const ProfileOptions& options) {
   Course course(options.limit);
   Json profile{{"sluice_profile", form},
                {"date", date()},
+               {"machine", doctor::machine_number()},
                {"library", sluice_version()},
                {"device", describe_device(options.gpu)},
                {"soft", driver.kind == DriverKind::soft}};

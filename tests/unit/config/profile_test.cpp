@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/machine_number.h"
 #include "config/sources.h"
 
 namespace sluice::config {
@@ -72,6 +73,62 @@ TEST(Profile, ThatCannotBeUsedIsNotedAndLeft) {
               machine.write("profile.json", R"({"sluice_profile": 1, "best": {"sluice.copy": "magic"}})"));
   EXPECT_EQ(machine.read().text(key_at("sluice.copy")), "auto");
   EXPECT_THAT(notes_at(machine.read(), LogLevel::warn), Contains(HasSubstr("sluice.copy")));
+}
+
+// With what it says of /data.
+std::string of_data(const std::string& machine) {
+  return R"({"sluice_profile": 1, "date": "2026-11-27T10:00:00+0000", "machine": ")" + machine +
+         R"(", "best": {"sluice.copy": "kernel"}, "folders": [
+           {"folder": "/data/x", "mount": "/data", "file_system": "xfs", "drives": ["sdb", "sda"],
+            "best_copy": "engine", "best_disk_reads": "threads"},
+           {"folder": "/none", "mount": "/none", "file_system": "ext4", "drives": []},
+           {"folder": "/odd", "mount": "/odd", "file_system": "ext4", "drives": [], "best_copy": "magic"}]})";
+}
+
+TEST(Profile, KeepsWhatWasQuickestOnEachMountedFileSystem) {
+  Pretended machine;
+  machine.set("SLUICE_PROFILE", machine.write("profile.json", of_data(base::machine_number())));
+  const Measured measured = machine.read().measured;
+  EXPECT_EQ(measured.date, "2026-11-27T10:00:00+0000");
+  EXPECT_EQ(measured.why_not, "");
+  ASSERT_EQ(measured.mounts.size(), 1u) << "of the others nothing is known";
+  EXPECT_EQ(measured.mounts[0].mount, "/data");
+  EXPECT_EQ(measured.mounts[0].file_system, "xfs");
+  EXPECT_THAT(measured.mounts[0].drives, testing::ElementsAre("sda", "sdb"));
+  EXPECT_EQ(measured.mounts[0].copy, "engine");
+  EXPECT_EQ(measured.mounts[0].disk_reads, "threads");
+}
+
+TEST(Profile, ChoosesNothingForAMountThatIsConfigured) {
+  Pretended machine;
+  machine.set("SLUICE_PROFILE", machine.write("profile.json", of_data(base::machine_number())));
+  machine.set("SLUICE_COPY", "auto");
+  const Measured measured = machine.read().measured;
+  ASSERT_EQ(measured.mounts.size(), 1u);
+  EXPECT_EQ(measured.mounts[0].copy, "");
+  EXPECT_EQ(measured.mounts[0].disk_reads, "threads");
+}
+
+TEST(Profile, OfAnotherMachineIsLeftAlone) {
+  Pretended machine;
+  machine.set("SLUICE_PROFILE", machine.write("profile.json", of_data("of another")));
+  const Config config = machine.read();
+  EXPECT_EQ(config.text(key_at("sluice.copy")), "auto");
+  EXPECT_EQ(config.measured.why_not, "it was made on another machine");
+  EXPECT_TRUE(config.measured.mounts.empty());
+  EXPECT_THAT(notes_at(config, LogLevel::warn), Contains(HasSubstr("another machine")));
+}
+
+TEST(MachineNumber, IsMadeOfTheIdAndDoesNotShowIt) {
+  Pretended machine;
+  const std::string one = machine.write("one", "0123456789abcdef0123456789abcdef\n");
+  const std::string other = machine.write("other", "0123456789abcdef0123456789abcdee\n");
+  const std::string number = base::machine_number(one.c_str());
+  EXPECT_EQ(number.size(), 16u);
+  EXPECT_NE(number, base::machine_number(other.c_str()));
+  EXPECT_EQ(std::string("0123456789abcdef0123456789abcdef").find(number), std::string::npos);
+  EXPECT_EQ(base::machine_number(machine.write("short", "0123").c_str()), "");
+  EXPECT_EQ(base::machine_number((machine.folder() + "/nowhere").c_str()), "");
 }
 
 }  // namespace
