@@ -8,7 +8,7 @@
 //
 // The thread that releases a chunk gives it to the kernel that has least to do; so a busy neighbour gets few. What no
 // kernel takes goes by the target's copy engine, and so does what a kernel was relieved of. A kernel that has begun
-// carries what it has: nobody leaves before it has ended, or its device is lost.
+// carries what it has: no thread leaves before it has ended, or its device is lost.
 #pragma once
 
 #include <algorithm>
@@ -95,7 +95,7 @@ class LinkKernelsSink {
     const std::uint32_t given = given_[chunk % Chunks::depth].load(std::memory_order_acquire);
     if (given / carriers != chunk + 1) return given / carriers > chunk + 1;
     const std::uint32_t carrier = given % carriers;
-    if (carrier == nobody) return true;
+    if (carrier == no_carrier) return true;
     if (carrier < copy_engine) return kernels_[carrier].is_through(chunk);
     return own_->has_copied(copy_of_[chunk % Chunks::depth].load(std::memory_order_relaxed));
   }
@@ -108,7 +108,7 @@ class LinkKernelsSink {
   // Of a chunk that is being released.
   void publish(const Chunks& /*board*/, std::uint32_t chunk, const ChunkState& state) noexcept {
     const std::lock_guard lock(giving_);
-    const std::uint32_t carrier = state.length == 0 ? nobody : carrier_for(chunk);
+    const std::uint32_t carrier = state.length == 0 ? no_carrier : carrier_for(chunk);
     if (carrier == copy_engine) return give_to_engine(chunk);
     if (carrier < copy_engine) kernels_[carrier].give(chunk, state.length, state.slot);
     if (carrier > 0 && carrier < copy_engine) lent_bytes_ += state.length;
@@ -163,7 +163,7 @@ class LinkKernelsSink {
   // Carriers by number: kernels, the target's own first; then the target's copy engine; and none, of an empty chunk.
   static constexpr std::uint32_t most_kernels = 1 + staging::Neighbours::most;
   static constexpr std::uint32_t copy_engine = most_kernels;
-  static constexpr std::uint32_t nobody = most_kernels + 1;
+  static constexpr std::uint32_t no_carrier = most_kernels + 1;
   static constexpr std::uint32_t carriers = most_kernels + 2;
 
   std::span<LinkKernel> kernels() noexcept { return std::span(kernels_).first(1 + neighbours_.size()); }
@@ -297,7 +297,7 @@ class LinkKernelsSink {
     board.layout().stop();
     lost_.store(true, std::memory_order_release);
   }
-  // Nobody leaves while a kernel may still write there.
+  // No thread leaves while a kernel may still write there.
   void end_kernels(Chunks& board) noexcept {
     base::SpinBackoff backoff;
     for (bool ended = false; !ended; backoff.wait()) {
