@@ -327,8 +327,8 @@ TEST_F(Launches, InAGraphKeepTheirOrderAmongOtherNodes) {
   EXPECT_EQ(cuda::success, cuGraphDestroy(graph));
 }
 
-// An address that is not mapped; 0 where none can be had.
-Ptr unmapped_address() {
+// An address where nothing lies.
+Ptr unused_address() {
   return 0x1000;
 }
 
@@ -372,7 +372,7 @@ int stray_store_gone_wrong(Ptr (*find_address)()) {
 
 TEST(Processes, AStrayStoreOfAKernelEndsTheContext) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(::_exit(stray_store_gone_wrong(unmapped_address)), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(::_exit(stray_store_gone_wrong(unused_address)), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(Processes, AStoreOfAKernelBehindTheEndOfAMappingEndsTheContext) {
