@@ -9,7 +9,7 @@
 namespace sluice::gpu {
 
 // May kernels of the context that is current write all of these bytes, which are another device's? Memory of a context
-// (cuMemAlloc): after peer access has been switched on, which this does, and is not taken back. Of pools and mappings:
+// (cuMemAlloc): after peer access has been switched on, which this does for good. Of pools and mappings:
 // where the program has let the device in. No where the driver does not tell.
 bool kernels_can_write(cuda::DevicePtr at, std::uint64_t length) noexcept;
 
