@@ -69,6 +69,7 @@ bool stock(CUFileBoolConfigParameter_t parameter) {
 class Parameters : public CufileTest {
  protected:
   void TearDown() override {
+    cuFileStatsStop();  // a level that was set has started them
     close_driver_fully();
     for (const SizeParameter& size : kSizeParameters) cuFileSetParameterSizeT(size.parameter, size.value);
     for (int i = 0; i < kBools; ++i) {
