@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "failures/record.h"
 #include "support/calls.h"
@@ -60,7 +61,8 @@ class World {
   Verdict judge_write(const char* what, const Range& range, ssize_t count);
 
   // The storage answers less than there is, once: reads may, too.
-  void let_reads_be_short(bool allowed) { reads_may_be_short_ = allowed; }
+  // Were they allowed to be before?
+  bool let_reads_be_short(bool allowed) { return std::exchange(reads_may_be_short_, allowed); }
   bool could_not_look() const { return could_not_look_; }
   void complain(const char* what, const Range& range, ssize_t count, const char* why) const;
   bool has_complained() const { return complained_; }
