@@ -46,7 +46,7 @@ class LendingKernels : public DeviceTest {
     if (std::getenv("SLUICE_LINKS") == nullptr) GTEST_SKIP() << "SLUICE_LINKS is not set: no GPU lends its link";
     DeviceTest::SetUp();
     if (IsSkipped()) return;
-    if (cuda()->devices < 2) GTEST_SKIP() << "wants two devices";
+    if (cuda()->devices < 2) GTEST_SKIP() << "there is one device: none can lend its link";
     ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
     file_.emplace(kSize + 4321);
     fd_.emplace(file_->open(O_RDONLY));
@@ -123,7 +123,7 @@ TEST_F(LendingKernels, CarryReadsOfCachedFilesWithAllBytesAndNoneBeside) {
 }
 
 TEST_F(LendingKernels, LeaveMemoryOfPoolsAloneUntilTheyAreLetIn) {
-  if (asks_for_engines()) GTEST_SKIP() << "wants kernels";
+  if (asks_for_engines()) GTEST_SKIP() << "SLUICE_LINKS_COPY=engine: no kernel of a neighbour carries anything";
   CudaAddress address = 0;
   ASSERT_EQ(cuda()->allocate_async(&address, kSize, nullptr), 0);
   ASSERT_EQ(cuda()->stream_synchronize(nullptr), 0);
@@ -139,8 +139,8 @@ TEST_F(LendingKernels, LeaveMemoryOfPoolsAloneUntilTheyAreLetIn) {
 }
 
 TEST_F(LendingKernels, LeaveMappingsAloneUntilTheyAreLetInEverywhere) {
-  if (asks_for_engines()) GTEST_SKIP() << "wants kernels";
-  if (!MappedMemory::available()) GTEST_SKIP() << "wants virtual memory management";
+  if (asks_for_engines()) GTEST_SKIP() << "SLUICE_LINKS_COPY=engine: no kernel of a neighbour carries anything";
+  if (!MappedMemory::available()) GTEST_SKIP() << "the driver has no cuMemCreate and cuMemMap";
   const MappedMemory memory(4, 2 * kMebibyte);
   const auto address = reinterpret_cast<CudaAddress>(memory.address());
   const auto let_in = [](CudaAddress at, std::size_t size) {
