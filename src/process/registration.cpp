@@ -65,8 +65,10 @@ void require_direct_way(const File& file) {
   }
 }
 
-// Of the allocation, or of the reservation, that memory belongs to: mapped or not.
+// Of the allocation that memory belongs to. Memory that was mapped piece by piece has no end that is known here: more
+// may be mapped behind it at any time.
 bool lies_in_range(const facts::BufferFacts& memory, std::uint64_t address, std::uint64_t size) {
+  if (memory.kind == facts::MemoryKind::device && !gpu::outlives_its_streams(memory)) return true;
   return address >= memory.base && address - memory.base < memory.size && size <= memory.size - (address - memory.base);
 }
 
@@ -167,7 +169,7 @@ void Registrations::register_buffer(const void* base, std::size_t size, int flag
   // A reservation may be registered before all of it is mapped, and a range may go on into the allocation beside its
   // own. Transfers look at what they touch of it, then.
   const bool goes_on = !is_whole && size <= most && gpu::adjacent_bytes(address, size) == size;
-  if (!is_whole && !goes_on && !lies_in_range(facts, address, size)) {
+  if (!is_whole && !goes_on && (size > most || !lies_in_range(facts, address, size))) {
     require_unknown(address, facts);
     if (facts.kind == facts::MemoryKind::managed) {
       throw Failure(CU_FILE_CUDA_MEMORY_TYPE_INVALID, "the buffer is longer than the managed memory that it begins in");

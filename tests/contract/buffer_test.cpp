@@ -346,10 +346,22 @@ TEST_F(Buffer, MayBeRegisteredBeforeAllOfItIsMapped) {
   EXPECT_EQ(deregister_buffer(memory.address()), CU_FILE_SUCCESS);
 }
 
-TEST_F(Buffer, LongerThanItsReservationIsRefused) {
+TEST_F(Buffer, MayBeSaidToGoOnBehindItsReservation) {
+  if (!MappedMemory::available()) GTEST_SKIP() << "no cuMemCreate here";
+  constexpr std::size_t piece = 2 * kSize;
+  const MappedMemory memory(1, piece);
+  const Handle handle(fd_);
+  ASSERT_EQ(register_buffer(memory.address(), std::size_t{1} << 40), CU_FILE_SUCCESS);
+  EXPECT_EQ(register_buffer(memory.address(), SIZE_MAX), CU_FILE_MEMORY_ALREADY_REGISTERED);
+  EXPECT_EQ(read_file(handle.get(), memory.address(), kSize, 5), moved(kSize));
+  EXPECT_TRUE(same_bytes({file_.content().data() + 5, kSize}, memory.get(0, kSize)));
+  EXPECT_EQ(read_file(handle.get(), memory.address(), 4096, 0, static_cast<off_t>(2 * piece)).count, -1);
+  EXPECT_EQ(deregister_buffer(memory.address()), CU_FILE_SUCCESS);
+}
+
+TEST_F(Buffer, OfAReservationHasToEndBeforeAllAddresses) {
   if (!MappedMemory::available()) GTEST_SKIP() << "no cuMemCreate here";
   const MappedMemory memory(1, 2 * kSize);
-  EXPECT_EQ(register_buffer(memory.address(), std::size_t{1} << 40), CU_FILE_CUDA_POINTER_RANGE_ERROR);
   EXPECT_EQ(register_buffer(memory.address(), SIZE_MAX), CU_FILE_CUDA_POINTER_RANGE_ERROR);
 }
 
@@ -437,13 +449,25 @@ TEST_F(Buffer, MayGoOnIntoTheAllocationBesideItsOwn) {
   EXPECT_EQ(read_file(handle.get(), low->address(), half + 4096, 3), moved(half + 4096));
   EXPECT_TRUE(same_bytes({file_.content().data() + 3, half}, low->get()));
   EXPECT_TRUE(same_bytes({file_.content().data() + 3 + half, 4096}, high->get(0, 4096)));
-  EXPECT_EQ(write_file(handle.get(), low->address(), 5000, 9, half - 1000), moved(5000));
-  EXPECT_TRUE(same_bytes({file_.content().data() + 3 + half - 1000, 5000}, plain_read(fd_.get(), 9, 5000)));
   EXPECT_EQ(deregister_buffer(low->address()), CU_FILE_SUCCESS);
   ASSERT_EQ(register_buffer(high->address(), 4096), CU_FILE_SUCCESS);
   EXPECT_EQ(register_buffer(low->address(), half + 1), CU_FILE_MEMORY_ALREADY_REGISTERED);
   EXPECT_EQ(deregister_buffer(high->address()), CU_FILE_SUCCESS);
   EXPECT_EQ(read_file(handle.get(), low->address(), half + 1).count, -1) << "unregistered, it ends where it ends";
+}
+
+TEST_F(Buffer, IsWrittenOutOfTheAllocationBesideItsOwn) {
+  if (cuda() == nullptr) GTEST_SKIP() << "no CUDA device";
+  constexpr std::size_t half = Neighbours::size;
+  const Neighbours memory;
+  if (memory.low == nullptr)
+    GTEST_SKIP()
+        << "no two of the allocations lie beside each other with this driver, and only such can share a registration";
+  const Handle handle(fd_);
+  const Registration registration(memory.low->address(), half + 4096);
+  ASSERT_EQ(read_file(handle.get(), memory.low->address(), half + 4096, 3), moved(half + 4096));
+  EXPECT_EQ(write_file(handle.get(), memory.low->address(), 5000, 9, half - 1000), moved(5000));
+  EXPECT_TRUE(same_bytes({file_.content().data() + 3 + half - 1000, 5000}, plain_read(fd_.get(), 9, 5000)));
 }
 
 TEST_F(Buffer, OfAReservationWorksInBatchesAndStreams) {
