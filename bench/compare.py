@@ -5,8 +5,9 @@
 Both libraries run at the same time, each in a cufile_bench of its own; one of them moves bytes while the other rests.
 A turn measures each once, in short slices, together with the references of the row (the link, plain reads and
 writes, and what else bounds it); every second turn goes the other way round. So both see the same machine, and what
-drifts cancels. Halfway the processes are started anew. Everything measured is written to the state file at once; called
-again with the same file, the script goes on where it stopped, and with nothing left to do it prints the tables.
+drifts cancels. Halfway the processes are started anew, in the other order: that of their starts has been worth a few
+percent. Everything measured is written to the state file at once; called again with the same file, the script goes on
+where it stopped, and with nothing left to do it prints the tables.
 
 On a virtual machine, whose host may give its processors to others, a slice in which they had too much of them is made
 again, whichever guest's it is (--stolen, --again): it tells what the neighbours do.
@@ -164,21 +165,22 @@ class Comparison:
                 target = -(-self.options.pairs * share // self.options.processes)
                 try:
                     for row in self.wanted(kind):
-                        if not self.turns(kind, row, clients, target):
+                        if not self.turns(kind, row, clients, target, ours_first=share % 2 == 1):
                             return False
                 finally:
                     for client in clients.values():
                         client.close()
         return True
 
-    def turns(self, kind, row, clients, target):
+    def turns(self, kind, row, clients, target, ours_first):
         """Measures the row until it has that many pairs. False when time ran out."""
         result = self.state.result(kind, row.name)
         if len(result["pairs"]) >= target:
             return True
         result["errors"] = {}
         open_now = []
-        for who, name in row.participants():
+        participants = row.participants()
+        for who, name in participants if ours_first else reversed(participants):
             if self.time_is_up():
                 break
             if self.attempt(result, who, name, lambda: self.open(clients[who], name)):
@@ -193,7 +195,7 @@ class Comparison:
                 time.sleep(self.options.settle)
                 self.attempt(result, who, name, lambda: pair.update(
                     {verdicts.key(who, name): self.slice(clients[who], name)}))
-            if verdicts.key(*row.participants()[0]) in result["errors"]:
+            if verdicts.key(*participants[0]) in result["errors"]:
                 break
             result["pairs"].append(pair)
             self.state.save()
