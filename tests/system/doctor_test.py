@@ -227,6 +227,11 @@ def test_doctor_tells_each_gpu_and_card_how_the_one_reaches_the_other():
         pairs = judged(folder / "rdma-dgx-h100", "rdma")[2]["gpudirect_rdma"]
         equal([(pair["gpu"], pair["device"]) for pair in pairs],
               [(gpu, card) for gpu in ("0000:1b:00.0", "0000:43:00.0") for card in ("mlx5_0", "mlx5_3")])
+        probes = folder / "rdma-dgx-h100/sluice/probes"
+        lines = [line for line in probes.read_text(encoding="utf-8").splitlines() if not line.startswith("export ")]
+        probes.write_text("\n".join([*lines, "export_late 1", ""]), encoding="utf-8")
+        text = run(SLUICE, "doctor", "rdma", "--root", folder / "rdma-dgx-h100", status=None).stdout
+        contains(text, "export not tried (the driver gave no answer in time)")
         equal(judged(laid_out("plain-debian", folder), "rdma")[2]["gpudirect_rdma"], [])
         text = run(SLUICE, "doctor", "rdma", "--root", folder / "plain-debian", status=None).stdout
         equal(text.splitlines()[:2], ["rdma:", "  no network card with RDMA"])
@@ -240,7 +245,8 @@ def test_doctor_tries_to_export_memory_where_rdma_is_asked_about():
     contains(told("rdma", **promised, SLUICE_SOFTGPU_DMA_BUF="2"),
              "GPUDirect RDMA yes, dma-buf yes, exported, sees a card's writes in order")
     contains(told("rdma", **promised, SLUICE_SOFTGPU_DMA_BUF="1"), "dma-buf yes, export refused (801 CUDA_ERROR_NOT_SUPPORTED)")
-    contains(told("rdma", **promised, SLUICE_SOFTGPU_DMA_BUF="2", SLUICE_SOFTGPU_FAIL="cuMemAlloc:1:2"), "export not tried")
+    contains(told("rdma", **promised, SLUICE_SOFTGPU_DMA_BUF="2", SLUICE_SOFTGPU_FAIL="cuMemAlloc:1:2"),
+                 "export not tried (2 CUDA_ERROR_OUT_OF_MEMORY)")
     contains(told("rdma"), "GPUDirect RDMA no, dma-buf no, export refused")
 
 

@@ -37,6 +37,7 @@ constexpr const char* soft_gpu_marker = "cuSluiceSoftGpuVersion";
 // The first program on a machine of eight GPUs without nvidia-persistenced waits longer: that is told as hanging then,
 // and asking again helps.
 constexpr std::chrono::milliseconds cuda_patience{1500};
+constexpr std::chrono::milliseconds export_patience{5000};  // of one that was asked for by name
 
 struct Attribute {
   const char* word;
@@ -105,8 +106,8 @@ void ask_cuda(int answers, bool exports) {
 }
 
 // What was said before time was up, and whether it was.
-std::pair<std::string, bool> read_for_a_while(int fd) {
-  const auto end = std::chrono::steady_clock::now() + cuda_patience;
+std::pair<std::string, bool> read_for_a_while(int fd, std::chrono::milliseconds patience) {
+  const auto end = std::chrono::steady_clock::now() + patience;
   std::string text;
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
@@ -122,7 +123,7 @@ std::pair<std::string, bool> read_for_a_while(int fd) {
   }
 }
 
-std::string try_cuda(bool exports) {
+std::string try_cuda(bool exports, std::chrono::milliseconds patience) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return {};
   const pid_t child = fork();
@@ -139,9 +140,10 @@ std::string try_cuda(bool exports) {
     close(ends[0]);
     return {};
   }
-  auto [text, late] = read_for_a_while(ends[0]);
+  auto [text, late] = read_for_a_while(ends[0], patience);
   close(ends[0]);
   kill(child, SIGKILL);
+  if (late && exports) text += "export_late 1\n";
   // A child that the driver keeps in the kernel cannot be waited for; it is gone when the driver lets go.
   int status = 0;
   waitpid(child, &status, late ? WNOHANG : 0);
@@ -223,11 +225,13 @@ std::vector<std::string> Probes::all(const std::string& key) const {
 
 std::string try_probes(Exports exports) {
   // Memory of the GPU is asked for where a card could use it.
-  const bool tries = exports == Exports::always || !facts::list_names("/sys/class/infiniband").empty();
+  const bool asked = exports == Exports::always;
+  const bool tries = asked || !facts::list_names("/sys/class/infiniband").empty();
   utsname machine{};
   uname(&machine);
-  return fmt::format("arch {}\nuid {}\n", machine.machine, getuid()) + try_cuda(tries) + try_rings() + limits() +
-         variables() + topology::to_lines({.addresses = topology::own_addresses()});
+  return fmt::format("arch {}\nuid {}\n", machine.machine, getuid()) +
+         try_cuda(tries, asked ? export_patience : cuda_patience) + try_rings() + limits() + variables() +
+         topology::to_lines({.addresses = topology::own_addresses()});
 }
 
 Probes probes_of(const Tree& tree, Exports exports) {

@@ -32,7 +32,8 @@ class Probes {
 // with RDMA, or because it was asked for.
 enum class Exports : std::uint8_t { where_useful, always };
 
-// Tries them on this machine, in well under two seconds: what does not come back in time is "hangs".
+// Tries them on this machine, in well under two seconds, or five where exports are always to be tried: what does not
+// come back in time is "hangs".
 std::string try_probes(Exports exports);
 
 // The tree's own, or what trying them gives where it is the machine: tried once, at the first call. That has to be

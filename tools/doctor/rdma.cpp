@@ -95,12 +95,17 @@ Told told_in(const std::string& line, const std::string& name) {
 
 // "0 ok", "0 801 CUDA_ERROR_NOT_SUPPORTED", "0 untried 2 ...".
 void add_export(const Machine& machine, const std::string& ordinal, RdmaGpu& gpu) {
+  if (!machine.probes.get("export_late").empty()) gpu.refusal = "the driver gave no answer in time";
   for (const std::string& line : machine.probes.all("export")) {
     if (!line.starts_with(ordinal + " ")) continue;
     const std::string answer = line.substr(ordinal.size() + 1);
-    if (answer.starts_with("untried")) continue;
+    constexpr std::string_view untried = "untried ";
+    if (answer.starts_with(untried)) {
+      gpu.refusal = answer.substr(untried.size());
+      continue;
+    }
     gpu.facts.exported = answer == "ok" ? Told::yes : Told::no;
-    if (answer != "ok") gpu.refusal = answer;
+    gpu.refusal = answer == "ok" ? "" : answer;
   }
 }
 
