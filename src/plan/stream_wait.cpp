@@ -3,6 +3,7 @@
 // the stream's gate then.
 #include "plan/stream_wait.h"
 
+#include <new>
 #include <string>
 #include <utility>
 
@@ -70,7 +71,9 @@ void wait_in_stream(const std::shared_ptr<Front>& front, std::size_t first, cuda
   if (scope.status() != cuda::success) refuse(scope.status());
   require_no_capture(*driver, stream);
   if (front->has_reached(first)) return;
-  if (!stream::stream_workers_exist()) refuse_async("no thread can be started that would attend to the stream");
+  const stream::Attendance attendance = stream::attendance_of_streams();
+  if (attendance == stream::Attendance::no_memory) throw std::bad_alloc();
+  if (attendance != stream::Attendance::there) refuse_async("no thread can be started that would attend to the stream");
   if (gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id())) {
     stream::load_unless_streams_wait(*kernels);
     if (kernels->begun.load(std::memory_order_acquire)) gpu::wait_for(*kernels, most_milliseconds_for_kernels);

@@ -20,7 +20,7 @@ class Process;
 
 class Registrations {
  public:
-  explicit Registrations(Process& process) noexcept : process_(process) {}
+  explicit Registrations(Process& process) : process_(process) {}
 
   // Files, by the descriptor number of the caller; `operations` is null unless the file system brings its own. They end
   // with Process::deregister_file(), since streams may still want them: the file, or nothing where there is none.

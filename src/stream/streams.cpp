@@ -8,6 +8,7 @@
 #include <chrono>
 #include <limits>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 
@@ -391,8 +392,10 @@ void Streams::submit(process::Process& driver, cuda::Stream stream, const LateCa
   const gpu::StreamScope scope(stream, nullptr);
   if (scope.status() != cuda::success) refuse(scope.status(), "the stream cannot be used: ");
   const bool captured = is_captured(stream);
-  const bool has_workers = stream_workers_exist();
+  const Attendance attendance = attendance_of_streams();
+  const bool has_workers = attendance == Attendance::there;
   if (captured) {
+    if (attendance == Attendance::no_memory) throw std::bad_alloc();
     if (!has_workers) refuse_capture("no thread can be started that would attend to it");
     StreamOptions options;
     {

@@ -251,8 +251,8 @@ bool wait_for_stream_tasks(const void* subject, int milliseconds) noexcept {
   return pool().wait_until_none(subject, milliseconds);
 }
 
-bool stream_workers_exist() noexcept {
-  return StreamWorkers::instance().are_there();
+Attendance attendance_of_streams() noexcept {
+  return StreamWorkers::instance().attendance();
 }
 
 unsigned busy_streams() noexcept {

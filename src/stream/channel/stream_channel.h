@@ -205,7 +205,8 @@ class StreamChannel {
 bool wait_for_stream_tasks(const void* subject, int milliseconds) noexcept;
 
 // Is there a thread that would attend to a stream? Without one nothing may be put into it that waits for us.
-bool stream_workers_exist() noexcept;
+enum class Attendance : std::uint8_t { there, no_memory, no_thread };
+Attendance attendance_of_streams() noexcept;
 
 // How many streams have work of ours now; and at a time, as far as can be told.
 unsigned busy_streams() noexcept;

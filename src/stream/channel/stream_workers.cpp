@@ -68,12 +68,13 @@ void StreamWorkers::rouse() noexcept {
   workers::wake_workers(helpers_announced_.exchange(0, std::memory_order_acquire));
 }
 
-bool StreamWorkers::are_there() noexcept {
-  if (started_.load(std::memory_order_relaxed)) return true;
+Attendance StreamWorkers::attendance() noexcept {
+  if (started_.load(std::memory_order_relaxed)) return Attendance::there;
   const Lock lock = pool_.lock();
-  if (started_.load(std::memory_order_relaxed)) return true;
-  if (start_one()) ++threads_;
-  return started_.load(std::memory_order_relaxed);
+  if (started_.load(std::memory_order_relaxed)) return Attendance::there;
+  const Attendance attendance = start_one();
+  if (attendance == Attendance::there) ++threads_;
+  return attendance;
 }
 
 void StreamWorkers::expect(StreamTask& task) {
@@ -101,9 +102,9 @@ void StreamWorkers::wake_one(Lock& lock) {
   if (threads_ >= most_workers) return;
   ++threads_;
   lock.unlock();
-  const bool started = start_one();
+  const Attendance started = start_one();
   lock.lock();
-  if (!started) --threads_;
+  if (started != Attendance::there) --threads_;
 }
 
 // With the lock. Another thread is to watch in our place; and where several streams have work, they will need a thread
@@ -119,12 +120,12 @@ void StreamWorkers::wake_peers(Lock& lock) {
   }
 }
 
-bool StreamWorkers::start_one() noexcept {
+Attendance StreamWorkers::start_one() noexcept {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = true;
+  Attendance started = Attendance::there;
   try {
     std::thread thread([this] { run_worker(); });
     ::pthread_setname_np(thread.native_handle(), "sluice-streams");
@@ -133,7 +134,8 @@ bool StreamWorkers::start_one() noexcept {
   } catch (const std::exception& failure) {
     observe::log_failure(config::LogLevel::error, "stream", "no thread can be started to attend to streams",
                          failure.what());
-    started = false;
+    const bool lacks_memory = dynamic_cast<const std::bad_alloc*>(&failure) != nullptr;
+    started = lacks_memory ? Attendance::no_memory : Attendance::no_thread;
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return started;

@@ -21,7 +21,7 @@ class StreamWorkers {
 
   // Is there a thread at all? The first one is started now; they never end. Without one no task may be put into a
   // stream.
-  bool are_there() noexcept;
+  Attendance attendance() noexcept;
 
   // A task stands in its stream; its doorbell will be rung by the stream.
   void expect(StreamTask& task);
@@ -47,7 +47,7 @@ class StreamWorkers {
   void wake_one(Lock& lock);
   void wake_peers(Lock& lock);
   void rouse() noexcept;
-  bool start_one() noexcept;
+  Attendance start_one() noexcept;
 
   std::atomic<bool> started_{false};  // a thread; every call asks
   ChannelPool pool_;
