@@ -58,17 +58,17 @@ class SlotTable {
    public:
     Pin() noexcept = default;
     Pin(Pin&& other) noexcept
-        : slot_(std::exchange(other.slot_, nullptr)), count_(other.count_), users_(other.users_) {}
+        : slot_(std::exchange(other.slot_, nullptr)), shard_(other.shard_), users_(other.users_) {}
     Pin& operator=(Pin&& other) noexcept {
       std::swap(slot_, other.slot_);
-      std::swap(count_, other.count_);
+      std::swap(shard_, other.shard_);
       std::swap(users_, other.users_);
       return *this;
     }
     Pin(const Pin&) = delete;
     Pin& operator=(const Pin&) = delete;
     ~Pin() {
-      if (slot_ != nullptr) leave(*slot_, *count_, users_);
+      if (slot_ != nullptr) leave(*slot_, slot_->counts[shard_], users_);
     }
 
     explicit operator bool() const noexcept { return slot_ != nullptr; }
@@ -76,23 +76,24 @@ class SlotTable {
     // others are counted no more; none of none.
     Pin again(std::uint32_t users = 1) const noexcept {
       if (slot_ == nullptr || users == 0) return {};
-      count_->users.fetch_add(users);
-      return Pin(slot_, count_, users);
+      slot_->counts[shard_].users.fetch_add(users);
+      return Pin(slot_, shard_, users);
     }
     // One of those that this one stands for; in the end itself.
     Pin split() noexcept {
       if (slot_ == nullptr || users_ == 1) return std::move(*this);
       --users_;
-      return Pin(slot_, count_, 1);
+      return Pin(slot_, shard_, 1);
     }
     // Lets both end together, which costs no more than one; of another object, this one's first pin ends now.
-    void join(Pin other) noexcept {
+    void join(Pin&& other) noexcept {
       if (other.slot_ == nullptr) return;
-      if (other.slot_ == slot_ && other.count_ == count_) {
+      if (other.slot_ == slot_ && other.shard_ == shard_) {
         users_ += other.users_;
         other.slot_ = nullptr;
       } else {
-        *this = std::move(other);
+        Pin moved(std::move(other));
+        *this = std::move(moved);
       }
     }
     Object& operator*() const noexcept { return *slot_->object; }
@@ -100,9 +101,10 @@ class SlotTable {
 
    private:
     friend class SlotTable;
-    Pin(Slot* slot, Count* count, std::uint32_t users) noexcept : slot_(slot), count_(count), users_(users) {}
+    Pin(Slot* slot, std::uint32_t shard, std::uint32_t users) noexcept : slot_(slot), shard_(shard), users_(users) {}
+    // Small: each entry of a batch has two.
     Slot* slot_ = nullptr;
-    Count* count_ = nullptr;
+    std::uint32_t shard_ = 0;  // of the slot's counts, that it is counted in
     std::uint32_t users_ = 0;  // that it stands for
   };
 
@@ -135,9 +137,10 @@ class SlotTable {
     if (slot == nullptr) return {};
     // Count first, look second: retire() looks at the counts after it has changed the word, so either it sees this
     // user or this user sees the change. Both orders rest on sequential consistency.
-    Count& count = slot->counts[base::thread_number() % Shards];
+    const auto shard = static_cast<std::uint32_t>(base::thread_number() % Shards);
+    Count& count = slot->counts[shard];
     count.users.fetch_add(1);
-    if (slot->word.load() == word_of(place->generation, phase_live)) return Pin(slot, &count, 1);
+    if (slot->word.load() == word_of(place->generation, phase_live)) return Pin(slot, shard, 1);
     leave(*slot, count, 1);
     return {};
   }
