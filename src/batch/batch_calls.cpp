@@ -33,7 +33,7 @@ request::Call call_of(const CUfileIOParams_t& entry) {
 }
 
 // Why an entry cannot be submitted; null when it can.
-const char* objection(const CUfileIOParams_t& entry, const process::FileTable::Pin& file) {
+const char* objection(const CUfileIOParams_t& entry, const request::Call& call, const process::FileTable::Pin& file) {
   const int opcode = base::number_of(entry.opcode);
   if (base::number_of(entry.mode) != CUFILE_BATCH) return "its mode is not CUFILE_BATCH";
   if (opcode != CUFILE_READ && opcode != CUFILE_WRITE) return "its opcode is neither read nor write";
@@ -41,7 +41,7 @@ const char* objection(const CUfileIOParams_t& entry, const process::FileTable::P
   if (entry.u.batch.devPtr_base == nullptr) return "its buffer is a null pointer";
   if (entry.u.batch.file_offset < 0 || entry.u.batch.devPtr_offset < 0) return "it has a negative offset";
   if (entry.u.batch.size > std::numeric_limits<off_t>::max()) return "its size is larger than any file";
-  const base::Outcome refusal = request::check(*file, call_of(entry));
+  const base::Outcome refusal = request::check(*file, call);
   if (refusal.error() == CU_FILE_INVALID_VALUE) return "it ends beyond the largest offset of a file";
   // A read through a descriptor of O_PATH fails on its way.
   return refusal.ok() || refusal.error() == EPERM ? nullptr : "the file was not opened for this direction";
@@ -71,20 +71,23 @@ bool is_first_of_its_pointer(Batch::Room& room, std::size_t place) {
 
 void fill(process::Process& process, const Batch& batch, Batch::Room& room, std::span<const CUfileIOParams_t> entries) {
   const std::uint64_t queued = process::queue_number();
-  request::Classifier classifier(process, room.count());
+  // Numbers for what is alike: this submission's, and of that one an entry.
+  static_assert(Batch::most_entries < 1U << 16U);
+  request::Classifier classifier(process, room.count(), queued << 16U);
   std::size_t place = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (is_dropped(batch, entries[i])) continue;
     Entry& entry = room.entry(place++);
+    const request::Call call = call_of(entries[i]);
     entry.file = classifier.file_of(entries[i].fh);
-    if (const char* const reason = objection(entries[i], entry.file)) refuse_entry(i, reason);
-    entry.item = {call_of(entries[i]), &*entry.file};
+    if (const char* const reason = objection(entries[i], call, entry.file)) refuse_entry(i, reason);
+    entry.item = {call, &*entry.file};
     entry.cookie = entries[i].cookie;
     entry.number = static_cast<unsigned>(i);
     entry.queued = queued;
     classifier.look_at(entry);
-    if (entry.registration && request::leaves_registered(*entry.registration, entry.item.call) &&
-        is_first_of_its_pointer(room, place - 1)) {
+    if (entry.item.known == nullptr && entry.registration &&
+        request::leaves_registered(*entry.registration, entry.item.call) && is_first_of_its_pointer(room, place - 1)) {
       refuse_entry(i, "it reaches beyond the registered buffer");
     }
   }

@@ -25,11 +25,11 @@ bool ClassQueue::none_is_under_way() const noexcept {
                       [](const std::unique_ptr<Group>& group) { return group && group->busy; });
 }
 
-bool ClassQueue::waits_for_a_group(const Entry& entry) const noexcept {
+bool ClassQueue::waits_for_a_group(const request::Known& known) const noexcept {
   const auto alike = std::count_if(groups_.begin(), groups_.end(), [&](const std::unique_ptr<Group>& group) {
-    return group && group->busy && request::can_go_together(group->first, entry.known);
+    return group && group->busy && request::can_go_together(group->first, known);
   });
-  return alike >= entry.known.grouping.max_groups;
+  return alike >= known.grouping.max_groups;
 }
 
 unsigned ClassQueue::ready() noexcept {
@@ -38,8 +38,13 @@ unsigned ClassQueue::ready() noexcept {
   ready_ = 0;
   if (waiting_.count() == 0 || idle_group() == nullptr) return 0;
   if (none_is_under_way()) return ready_ = waiting_.count();
+  const request::Known* before = nullptr;
+  bool waits = false;
   for (unsigned i = 0; i < waiting_.count(); ++i) {
-    if (!waits_for_a_group(entries_[waiting_.at(i)])) ++ready_;
+    const request::Known& known = entries_[waiting_.at(i)].known;
+    if (before == nullptr || !known.is_like(*before)) waits = waits_for_a_group(known);
+    if (!waits) ++ready_;
+    before = &known;
   }
   return ready_;
 }
@@ -51,14 +56,14 @@ Group* ClassQueue::claim() noexcept {
   group->count = 0;
   for (unsigned left = waiting_.count(); left > 0; --left) {
     const std::uint16_t slot = waiting_.pop();
-    const Entry& entry = entries_[slot];
-    const bool joins = group->count == 0 ? !waits_for_a_group(entry)
-                                         : group->count < most_ && request::can_go_together(group->first, entry.known);
+    const request::Known& known = entries_[slot].known;
+    const bool joins = group->count == 0 ? !waits_for_a_group(known)
+                                         : group->count < most_ && request::can_go_together(group->first, known);
     if (!joins) {
       waiting_.push(slot);
       continue;
     }
-    if (group->count == 0) group->first = entry.known;
+    if (group->count == 0) group->first = known;
     group->slots[group->count++] = slot;
   }
   group->busy = true;

@@ -16,7 +16,7 @@ namespace sluice::batch {
 // A row of slots, first in, first out.
 class SlotQueue {
  public:
-  explicit SlotQueue(unsigned capacity) : slots_(capacity) {}
+  explicit SlotQueue(unsigned capacity) : capacity_(capacity), slots_(capacity) {}
   unsigned count() const noexcept { return count_; }
   std::uint16_t at(unsigned number) const noexcept { return slots_[place(number)]; }
   void push(std::uint16_t slot) noexcept { slots_[place(count_++)] = slot; }
@@ -31,10 +31,10 @@ class SlotQueue {
   // So far behind the first; `number` is at most the capacity.
   unsigned place(unsigned number) const noexcept {
     const unsigned sum = first_ + number;
-    const auto size = static_cast<unsigned>(slots_.size());
-    return sum < size ? sum : sum - size;
+    return sum < capacity_ ? sum : sum - capacity_;
   }
 
+  const unsigned capacity_;
   std::vector<std::uint16_t> slots_;
   unsigned first_ = 0;
   unsigned count_ = 0;
@@ -59,7 +59,7 @@ class ClassQueue {
       : entries_(entries), most_(static_cast<unsigned>(paths::most_in_a_group(group_class))), waiting_(capacity) {}
 
   // False: there is no memory for one, and none would ever be claimed.
-  bool has_a_group() noexcept { return provide(groups_.front()); }
+  bool has_a_group() noexcept { return groups_.front() || provide(groups_.front()); }
   void push(std::uint16_t slot) noexcept {
     waiting_.push(slot);
     changed_ = true;
@@ -85,7 +85,7 @@ class ClassQueue {
   static bool provide(std::unique_ptr<Group>& group) noexcept;
   Group* idle_group() noexcept;
   bool none_is_under_way() const noexcept;
-  bool waits_for_a_group(const Entry& entry) const noexcept;
+  bool waits_for_a_group(const request::Known& known) const noexcept;
 
   std::vector<Entry>& entries_;
   const unsigned most_;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/processor.h"
 #include "cufile.h"
 #include "request/group.h"
 #include "request/queued.h"
@@ -13,17 +14,20 @@ namespace sluice::batch {
 using paths::GroupClass;
 using request::most_in_a_batch;
 
-struct Entry : request::Queued {
+// Filled by one thread and carried by another: of four lines of memory, that one leaves the third alone, where stands
+// what is looked at once for all entries that are alike.
+struct alignas(base::line_bytes) Entry : request::Queued {
   void* cookie = nullptr;
-  unsigned number = 0;       // in its submission
   std::uint64_t queued = 0;  // in_flight.h
+  unsigned number = 0;       // in its submission
   unsigned cancels = 0;      // of its batch, before it was submitted
 };
+static_assert(sizeof(Entry) == 256);
 
-// How an entry ended, as its event tells.
+// How an entry ended, as its event tells. (Arrays of them stand on stacks, and are not filled beforehand.)
 struct Ending {
-  CUfileStatus_t status = CUFILE_COMPLETE;
-  std::int64_t result = 0;
+  CUfileStatus_t status;
+  std::int64_t result;
 };
 inline Ending ending_of(const Entry& entry) noexcept {
   const base::Outcome outcome = entry.item.outcome;

@@ -2,6 +2,8 @@
 // From items to those of a path, and back.
 #include "request/group.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "gpu/memory.h"
@@ -20,10 +22,12 @@ bool same_memory(const facts::BufferFacts& one, const facts::BufferFacts& other)
   return one.kind == other.kind && one.id == other.id && one.context == other.context;
 }
 
-std::uint64_t bytes_of(std::span<Item* const> items) noexcept {
-  std::uint64_t bytes = 0;
-  for (const Item* const item : items) bytes += item->call.size;
-  return bytes;
+// Still its file, and its memory? `before` is one of which that was just found.
+bool is_there(const Item& item, facts::DescriptorCheck& now, const Item* before) noexcept {
+  if (!now.finds_the_file()) return false;
+  const facts::BufferFacts& memory = item.known->memory;
+  return (before != nullptr && same_memory(before->known->memory, memory)) ||
+         same_memory(gpu::inspect(item.call.address()), memory);
 }
 
 }  // namespace
@@ -36,6 +40,7 @@ std::uint64_t storage_of(const facts::FileFacts& file) noexcept {
 
 void go_on(Item& item, const paths::Grouping& next, Counts counts) noexcept {
   Known& known = *item.known;
+  known.alike = 0;
   known.grouping = next;
   known.storage = next.may_wait ? storage_of(item.file->facts) : 0;
   if (next.group_class != paths::GroupClass::none) return;
@@ -51,16 +56,14 @@ std::size_t Group::part_as_submitted(std::span<Item*> items, std::span<std::uint
   for (std::size_t i = 0; i < items.size(); ++i) {
     Item& item = *items[i];
     const Known& known = *item.known;
-    if (before == nullptr || before->file != item.file) {
+    const bool is_like_before = before != nullptr && known.is_like(*before->known);
+    if (is_like_before || (before != nullptr && before->file == item.file)) {
+      now_of_[found] = now_of_[found - 1];
+    } else {
       now_[found].emplace(item.file->descriptor(), item.file->facts);
       now_of_[found] = static_cast<std::uint16_t>(found);
-    } else {
-      now_of_[found] = now_of_[found - 1];
     }
-    const bool is_known = before != nullptr && same_memory(before->known->memory, known.memory);
-    const bool is_there =
-        now_[now_of_[found]]->finds_the_file() && (is_known || same_memory(gpu::inspect(known.address), known.memory));
-    if (!is_there) {
+    if (!is_like_before && !is_there(item, *now_[now_of_[found]], before)) {
       go_on(item, {}, Counts::yes);
       continue;
     }
@@ -72,14 +75,14 @@ std::size_t Group::part_as_submitted(std::span<Item*> items, std::span<std::uint
 }
 
 Group::Sides::Sides(Item& item, facts::DescriptorCheck& now) noexcept
-    : memory(item.known->memory),
-      ends{*item.file, now, memory, item.call.handle, item.known->registered},
+    : known(*item.known),
+      ends{*item.file, now, known.memory, item.call.handle, known.registered},
       looked_at(item.file->options.verify || item.file->explains) {}
 
-bool Group::Sides::are_those_of(const Item& item) const noexcept {
+bool Group::Sides::are_equal_to_those_of(const Item& item) const noexcept {
+  const facts::BufferFacts& memory = item.known->memory;
   return &ends.file == item.file && ends.handle == item.call.handle && ends.registered == item.known->registered &&
-         memory.base == item.known->memory.base && memory.size == item.known->memory.size &&
-         same_memory(memory, item.known->memory);
+         known.memory.base == memory.base && known.memory.size == memory.size && same_memory(known.memory, memory);
 }
 
 paths::GroupMover* Group::mover_of(const Known& known) noexcept {
@@ -102,86 +105,89 @@ void Group::run(std::span<Item* const> items, const Options& options, Completion
     return;
   }
   const auto mode = first.path->traits.whole_blocks_only ? route::SegmentMode::direct : route::SegmentMode::bounce;
+  std::fill_n(told_.begin(), items.size(), false);
   std::size_t sides = 0;
+  std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    told_[i] = false;
     const Item& item = *items[i];
-    const Known& known = *item.known;
     const std::uint64_t there = item.progress.there;
     if (i == 0 || !sides_[sides]->are_those_of(item)) {
       sides = i;
       sides_[i].emplace(*items[i], *now_[now_of_[i]]);
     }
     sides_of_[i] = static_cast<std::uint16_t>(sides);
+    bytes += item.call.size;
     moved_[i] = {
         &sides_[sides]->ends,
         {item.call.direction, mode, base::FileOffset{static_cast<std::uint64_t>(item.call.file_offset) + there},
-         known.address + there, item.call.size - there}};
+         item.call.address() + there, item.call.size - there}};
   }
-  Account account(counts == Counts::yes ? options.caller : Caller::part, items.front()->call.direction, bytes_of(items),
+  Account account(counts == Counts::yes ? options.caller : Caller::part, items.front()->call.direction, bytes,
                   items.size());
   items_ = items;
   completion_ = &completion;
   from_ = options.caller == Caller::batch ? SLUICE_TRACE_FROM_BATCH : 0;
   account_ = counts == Counts::yes ? &account : nullptr;
   {
-    const observe::GroupProbe probe(items.front()->call.direction, items.size(), [&] { return bytes_of(items); });
+    const observe::GroupProbe probe(items.front()->call.direction, items.size(), [&] { return bytes; });
     mover->move(std::span(moved_).first(items.size()), grouping, options.bond, *this);
   }
-  const std::int64_t milliseconds = account.so_far();
+  std::array<std::uint16_t, most_in_a_batch> ended;
+  std::size_t count = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (told_[i]) continue;
-    Item& item = *items[i];
     const paths::Item& moved = moved_[i];
     if (moved.ended) {
-      end(static_cast<std::uint16_t>(i), milliseconds);
+      ended[count++] = static_cast<std::uint16_t>(i);
       continue;
     }
     // What is in place counts, whatever becomes of the rest; one that changes its way counts on both.
+    Item& item = *items[i];
     item.progress = {item.progress.there + moved.outcome.count(), moved.stopped};
     go_on(item, moved.alone ? paths::Grouping{} : paths::rest_of(grouping, *item.file, item.call.size), counts);
   }
+  end(std::span(ended).first(count), account.so_far());
 }
 
 // Some have ended while others are on their way. Once that is told, they may be something else.
 void Group::ended(std::span<const std::uint16_t> numbers) noexcept {
-  const std::int64_t milliseconds = account_ != nullptr ? account_->so_far() : 0;
-  for (const std::uint16_t number : numbers) {
-    end(number, milliseconds);
-    told_[number] = true;
-  }
+  end(numbers, account_ != nullptr ? account_->so_far() : 0);
+  for (const std::uint16_t number : numbers) told_[number] = true;
   if (account_ != nullptr) account_->flush();
   completion_->ended(numbers);
 }
 
-void Group::end(std::uint16_t number, std::int64_t milliseconds) noexcept {
-  Item& item = *items_[number];
-  const Known& known = *item.known;
-  item.outcome = after_prefix(item.progress.there, moved_[number].outcome);
-  item.ended = true;
-  item.device = known.memory.device;
-  item.path = known.path->traits.id;
-  item.reason = known.reason;
-  if (sides_[sides_of_[number]]->looked_at) [[unlikely]]
-    look_at(item, sides_[sides_of_[number]]->ends);
-  if (account_ == nullptr) return;
-  observe::entry_done(
-      [&] {
-        return observe::RequestShape{.direction = item.call.direction,
-                                     .fd = item.file->descriptor(),
-                                     .offset = static_cast<std::uint64_t>(item.call.file_offset),
-                                     .size = item.call.size,
-                                     .buffer_offset = item.call.buffer_offset,
-                                     .from = from_};
-      },
-      item.outcome, item.path, known.reason, item.device, std::chrono::milliseconds(milliseconds));
-  account_->ended(item, {known.path, known.reason, item.outcome}, milliseconds);
+void Group::end(std::span<const std::uint16_t> numbers, std::int64_t milliseconds) noexcept {
+  for (const std::uint16_t number : numbers) {
+    Item& item = *items_[number];
+    const Known& known = *item.known;
+    const Sides& sides = *sides_[sides_of_[number]];
+    item.outcome = after_prefix(item.progress.there, moved_[number].outcome);
+    item.ended = true;
+    item.device = sides.known.memory.device;
+    item.path = known.path->traits.id;
+    item.reason = known.reason;
+    if (sides.looked_at) [[unlikely]]
+      look_at(item, sides.ends);
+    if (account_ == nullptr) continue;
+    observe::entry_done(
+        [&] {
+          return observe::RequestShape{.direction = item.call.direction,
+                                       .fd = item.file->descriptor(),
+                                       .offset = static_cast<std::uint64_t>(item.call.file_offset),
+                                       .size = item.call.size,
+                                       .buffer_offset = item.call.buffer_offset,
+                                       .from = from_};
+        },
+        item.outcome, item.path, known.reason, item.device, std::chrono::milliseconds(milliseconds));
+    account_->ended(item, {known.path, known.reason, item.outcome}, milliseconds);
+  }
 }
 
 void Group::look_at(Item& item, const paths::Ends& ends) noexcept {
   const Known& known = *item.known;
   const Request request{item.call.direction, base::FileOffset{static_cast<std::uint64_t>(item.call.file_offset)},
-                        known.address, item.call.size};
+                        item.call.address(), item.call.size};
   if (item.file->options.verify && item.outcome.count() > 0) item.outcome = verified(request, ends, item.outcome);
   if (item.file->explains) explain_once(*item.file, request, known.memory, *known.path, known.reason);
 }

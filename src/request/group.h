@@ -21,6 +21,7 @@ inline constexpr unsigned most_in_a_batch = paths::most_in_any_group;
 // Whether two items may go with each other. What waits for one storage never goes with what waits for another: a
 // storage that does not answer holds transfers of that storage alone.
 inline bool can_go_together(const Known& one, const Known& other) noexcept {
+  if (one.is_like(other)) return true;
   if (one.path != other.path || one.grouping != other.grouping || one.storage != other.storage) return false;
   return one.grouping.group_class == paths::GroupClass::direct ||
          (one.memory.context == other.memory.context && one.memory.device == other.memory.device);
@@ -47,7 +48,7 @@ class Group final : private Completion {
 
  private:
   void ended(std::span<const std::uint16_t> numbers) noexcept override;
-  void end(std::uint16_t number, std::int64_t milliseconds) noexcept;
+  void end(std::span<const std::uint16_t> numbers, std::int64_t milliseconds) noexcept;
   static void look_at(Item& item, const paths::Ends& ends) noexcept;
   paths::GroupMover* mover_of(const Known& known) noexcept;
 
@@ -59,15 +60,18 @@ class Group final : private Completion {
 
   std::array<std::optional<facts::DescriptorCheck>, most_in_a_batch> now_;  // of a file's first item
   std::array<std::uint16_t, most_in_a_batch> now_of_;                       // by item
-  // Of an item and those behind it that have the same. Its own copy of the memory's facts: what item and registration
-  // say may be another's once the item has ended, while others are on their way.
+  // Of an item and those behind it that have the same. Its own copy of what is known: what item and registration say
+  // may be another's once the item has ended, while others are on their way.
   struct Sides {
     Sides(Item& item, facts::DescriptorCheck& now) noexcept;
     Sides(const Sides&) = delete;
     Sides& operator=(const Sides&) = delete;
-    bool are_those_of(const Item& item) const noexcept;
+    bool are_those_of(const Item& item) const noexcept {
+      return known.is_like(*item.known) || are_equal_to_those_of(item);
+    }
+    bool are_equal_to_those_of(const Item& item) const noexcept;
 
-    facts::BufferFacts memory;
+    Known known;
     paths::Ends ends;
     bool looked_at;  // each transfer: verified, or explained
   };

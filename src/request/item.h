@@ -4,8 +4,10 @@
 
 #include <sys/types.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "base/outcome.h"
 #include "base/strong.h"
@@ -39,13 +41,17 @@ struct Progress {
 
 // Of an item that may go with others: its way is decided, and its memory known, before its turn.
 struct Known {
-  paths::Grouping grouping;
+  // Of two items with the same number, file and memory are the same, and all that follows. 0: that is to be compared.
+  std::uint64_t alike = 0;
   const paths::Path* path = nullptr;
+  paths::Grouping grouping;
   route::Reason reason = SLUICE_REASON_HOST_MEMORY;
-  std::uint64_t storage = 0;  // that it may wait for; 0: none
-  std::uint64_t address = 0;
-  facts::BufferFacts memory;
+  // Looked at once for all that are alike.
   const paths::Attachments* registered = nullptr;  // of the buffer, where all of it lies in one; pinned as the file is
+  std::uint64_t storage = 0;                       // that it may wait for; 0: none
+  facts::BufferFacts memory;
+
+  bool is_like(const Known& other) const noexcept { return alike != 0 && alike == other.alike; }
 };
 
 struct Item {
@@ -86,11 +92,32 @@ inline bool aligned(const Call& call) noexcept {
   return (static_cast<std::uint64_t>(call.file_offset) | call.size | call.address()) % contract_page == 0;
 }
 
+inline constexpr auto largest_offset = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
+
+// No file has an offset that such a range ends at.
+constexpr bool ends_beyond_all_files(off_t offset, std::size_t size) noexcept {
+  if (offset < 0 || size > largest_offset) return false;
+  return size > largest_offset - static_cast<std::uint64_t>(offset);
+}
+
+constexpr bool is_wrong_for(base::Direction direction, facts::Access access) noexcept {
+  return direction == base::Direction::read ? access == facts::Access::write_only
+                                            : access == facts::Access::read_only || access == facts::Access::none;
+}
+
 // What a call is refused for without looking at the memory: null buffer, negative offsets, wrong access mode. 0:
 // nothing.
-base::Outcome check(const process::File& file, const Call& call) noexcept;
-// No file has an offset that such a range ends at.
-bool ends_beyond_all_files(off_t offset, std::size_t size) noexcept;
+inline base::Outcome check(const process::File& file, const Call& call) noexcept {
+  using base::Outcome;
+  if (call.base == nullptr) return Outcome::system_error(EINVAL);
+  if (call.file_offset < 0) return Outcome::refused(CU_FILE_INVALID_VALUE);
+  if (ends_beyond_all_files(call.file_offset, call.size)) return Outcome::refused(CU_FILE_INVALID_VALUE);
+  const facts::Access access = file.facts.access;
+  if (is_wrong_for(call.direction, access)) return Outcome::refused(CU_FILE_INVALID_FILE_OPEN_FLAG);
+  if (access == facts::Access::none) return Outcome::system_error(EPERM);
+  return call.size > largest_offset ? Outcome::system_error(EFAULT) : Outcome::bytes(0);
+}
+
 // Does a call by a pointer that was registered leave what was registered there, and is still there?
 bool is_still_registered(const process::Buffer& buffer) noexcept;
 inline bool leaves_registered(const process::Buffer& buffer, const Call& call) noexcept {

@@ -27,12 +27,6 @@ namespace {
 constexpr unsigned fixed_parameters =
     CU_FILE_STREAM_FIXED_BUF_OFFSET | CU_FILE_STREAM_FIXED_FILE_OFFSET | CU_FILE_STREAM_FIXED_FILE_SIZE;
 constexpr std::uint64_t end_of_users = std::uint64_t{1} << 47U;  // what a process has lies below
-constexpr auto largest_offset = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
-
-constexpr bool is_wrong_for(Direction direction, Access access) noexcept {
-  return direction == Direction::read ? access == Access::write_only
-                                      : access == Access::read_only || access == Access::none;
-}
 
 // The memory of a transfer, resolved. A registered buffer stays pinned, so that deregistering it waits.
 struct Memory {
@@ -279,20 +273,6 @@ void watch_exit_behind_the_driver() noexcept {
 
 bool is_still_registered(const process::Buffer& buffer) noexcept {
   return same_allocation(buffer.facts, gpu::inspect(buffer.base));
-}
-
-bool ends_beyond_all_files(off_t offset, std::size_t size) noexcept {
-  if (offset < 0 || size > largest_offset) return false;
-  return size > largest_offset - static_cast<std::uint64_t>(offset);
-}
-
-Outcome check(const process::File& file, const Call& call) noexcept {
-  if (call.base == nullptr) return Outcome::system_error(EINVAL);
-  if (call.file_offset < 0) return Outcome::refused(CU_FILE_INVALID_VALUE);
-  if (ends_beyond_all_files(call.file_offset, call.size)) return Outcome::refused(CU_FILE_INVALID_VALUE);
-  if (is_wrong_for(call.direction, file.facts.access)) return Outcome::refused(CU_FILE_INVALID_FILE_OPEN_FLAG);
-  if (file.facts.access == Access::none) return Outcome::system_error(EPERM);
-  return call.size > largest_offset ? Outcome::system_error(EFAULT) : Outcome::bytes(0);
 }
 
 Way run_one(process::Process& process, Item& item, const Options& options) noexcept {

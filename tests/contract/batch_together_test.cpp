@@ -434,6 +434,26 @@ TEST_F(BatchTogether, MemoryThatWentHoldsNobodyElseUp) {
   EXPECT_EQ(code(cuFileBufDeregister(base)), CU_FILE_SUCCESS);
 }
 
+TEST_F(BatchTogether, FilesAndBuffersInTurnsGetTheirOwnBytes) {
+  const std::array files{ScratchFile(random_bytes(24 * 4096, 1)), ScratchFile(random_bytes(24 * 4096, 2))};
+  const std::array fds{files[0].open(O_RDONLY), files[1].open(O_RDONLY)};
+  const std::array<Handle, 2> handles{Handle(fds[0]), Handle(fds[1])};
+  const std::array memories{Memory(MemoryKind::device, 24 * 4096), Memory(MemoryKind::device, 24 * 4096),
+                            Memory(MemoryKind::device, 24 * 4096)};
+  const Registration one(memories[0]);
+  const Registration other(memories[1]);
+  const auto at = [](std::size_t i) { return (23 - i) * 4096; };
+  std::vector<CUfileIOParams_t> entries;
+  for (std::size_t i = 0; i < 24; ++i) {
+    entries.push_back(read_of(handles.at(i / 2 % 2).get(), memories.at(i % 3), {at(i), i * 4096, 4096}, i));
+  }
+  run(std::move(entries));
+  for (std::size_t i = 0; i < 24; ++i) {
+    const auto expected = std::span(files.at(i / 2 % 2).content()).subspan(at(i), 4096);
+    EXPECT_TRUE(same_bytes(expected, memories.at(i % 3).get(i * 4096, 4096))) << i;
+  }
+}
+
 TEST_F(BatchTogether, MemoryThatCameUnderARegistrationIsReadInto) {
   const ScratchFile file(64 * kKiB);
   const Fd fd = file.open(O_RDONLY);
