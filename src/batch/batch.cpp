@@ -42,8 +42,8 @@ std::size_t told(const Entry& entry, const Ending& ending) noexcept {
 }
 
 // Some programs never look at an event's status: the log has the cause, too.
-void log_if_failed(const Entry& entry, const Ending& ending) noexcept {
-  if (ending.status != CUFILE_FAILED || !observe::log_enabled(config::LogLevel::error)) return;
+void log_failure(const Entry& entry, const Ending& ending) noexcept {
+  if (!observe::log_enabled(config::LogLevel::error)) return;
   try {
     const int error = static_cast<int>(-ending.result);
     const char* const system = error < CUFILEOP_BASE_ERR ? ::strerrordesc_np(error) : nullptr;
@@ -52,6 +52,10 @@ void log_if_failed(const Entry& entry, const Ending& ending) noexcept {
                              system != nullptr ? system : CUFILE_ERRSTR(error), error));
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory for a log line is no reason to lose the event
   }
+}
+inline void log_if_failed(const Entry& entry, const Ending& ending) noexcept {
+  if (ending.status == CUFILE_FAILED) [[unlikely]]
+    log_failure(entry, ending);
 }
 
 }  // namespace
@@ -72,13 +76,17 @@ Batch::Batch(process::Process& process, unsigned capacity, Events events)
   std::iota(free_.rbegin(), free_.rend(), std::uint16_t{0});
 }
 
-void Batch::queue(std::uint16_t slot) noexcept {
-  Entry& entry = entries_[slot];
-  const GroupClass group_class = entry.group_class();
-  if (group_class != GroupClass::none && class_queue(group_class).has_a_group())
-    return class_queue(group_class).push(slot);
-  entry.item.known = nullptr;
-  waiting_.push(slot);
+void Batch::queue(std::span<const std::uint16_t> slots) noexcept {
+  for (const std::uint16_t slot : slots) {
+    request::Item& item = entries_[slot].item;
+    const GroupClass group_class = entries_[slot].group_class();
+    if (group_class != GroupClass::none && class_queue(group_class).has_a_group()) {
+      class_queue(group_class).push(slot);
+    } else {
+      item.known = nullptr;
+      waiting_.push(slot);
+    }
+  }
 }
 
 // What waits for others is not counted: a look for work would be in vain, again and again.
@@ -125,10 +133,8 @@ Batch::Room::~Room() {
 bool Batch::Room::enqueue() noexcept {
   const std::lock_guard lock(batch_.mutex_);
   if (batch_.ending_) return false;
-  for (std::size_t i = 0; i < count_; ++i) {
-    entry(i).cancels = batch_.cancels_;
-    batch_.queue(slots()[i]);
-  }
+  for (std::size_t i = 0; i < count_; ++i) entry(i).cancels = batch_.cancels_;
+  batch_.queue({slots(), count_});
   batch_.count_waiting();
   batch_.reserved_ -= static_cast<unsigned>(count_);
   batch_.outstanding_ += static_cast<unsigned>(count_);
@@ -271,7 +277,7 @@ bool Batch::run_group(GroupClass group_class) noexcept {
   bool ends = false;
   {
     const std::lock_guard lock(mutex_);
-    for (const std::uint16_t slot : std::span(left).first(left_count)) queue(slot);
+    queue(std::span(left).first(left_count));
     class_queue(group_class).give_back(*group);
     count_waiting();
     ends = ending_;

@@ -112,8 +112,8 @@ class Batch {
   ClassQueue& class_queue(GroupClass group_class) noexcept {
     return class_queues_[static_cast<std::size_t>(group_class)];
   }
-  void queue(std::uint16_t slot) noexcept;  // with the mutex held
-  void count_waiting() noexcept;            // with the mutex held
+  void queue(std::span<const std::uint16_t> slots) noexcept;  // with the mutex held
+  void count_waiting() noexcept;                              // with the mutex held
   // Entries are through, with their events. Their pins go first: the receiver of the event may deregister.
   void finish(std::span<const std::uint16_t> slots, std::span<const Ending> endings) noexcept;
   bool cancel_waiting(bool and_end) noexcept;
