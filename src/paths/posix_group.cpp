@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <new>
 
+#include "base/processor.h"
 #include "gpu/session.h"
 #include "io/uring.h"
 #include "paths/prefetch_range.h"
@@ -30,10 +31,13 @@ transfer::ReadItem read_item_of(const Item& item) noexcept {
           .memory = item.ends->memory.id};
 }
 
+bool has_same_ends(const Ends& one, const Ends& other) noexcept {
+  return &one == &other || (&one.file == &other.file && one.memory.id == other.memory.id);
+}
+
 bool follows(const Item& first, const Item& second) noexcept {
-  return &first.ends->file == &second.ends->file && first.ends->memory.id == second.ends->memory.id &&
-         first.piece.address + first.piece.length == second.piece.address &&
-         first.piece.at.value + first.piece.length == second.piece.at.value;
+  return first.piece.at.value + first.piece.length == second.piece.at.value &&
+         first.piece.address + first.piece.length == second.piece.address && has_same_ends(*first.ends, *second.ends);
 }
 
 // EIO, and an end where the file has none, may be no item's: a read of the rest by itself finds out.
@@ -100,17 +104,19 @@ class CachedReads final : public GroupMover {
       std::uint64_t left = done.outcome.count();
       for (std::size_t member = 0; member < members_[i]; ++member, ++item) {
         const std::uint64_t arrived = std::min(left, item->piece.length);
-        const bool is_whole = arrived == item->piece.length;
-        item->outcome = Outcome::bytes(arrived);
-        if (is_whole || (members_[i] == 1 && !done.remains && !stops_early(done))) {
-          end(*item, is_whole ? item->outcome : done.outcome);
+        if (arrived == item->piece.length) {
+          end(*item, Outcome::bytes(arrived));
+        } else if (members_[i] == 1 && !done.remains && !stops_early(done)) {
+          end(*item, done.outcome);
+        } else {
+          item->outcome = Outcome::bytes(arrived);
         }
         left -= arrived;
       }
     }
   }
 
-  std::array<transfer::ReadItem, most_in_any_group> packed_;
+  alignas(base::line_bytes) std::array<transfer::ReadItem, most_in_any_group> packed_;
   std::array<std::uint16_t, most_in_any_group> members_;  // how many items each is made of
   transfer::ScatteredRead read_;
 };

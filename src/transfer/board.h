@@ -119,7 +119,7 @@ class Board {
       layout_.is_dropped(chunk);
     } else {
       if (state.outcome > 0) state.length = static_cast<std::uint32_t>(state.outcome);
-      row.ended = state.length < layout_[chunk].length;
+      row.ended = state.length < layout_.length(chunk);
       row.remains = source.leaves(state.outcome);
       const bool failed = state.outcome < 0 && !row.remains;
       layout_.has_come(chunk, state.length, failed ? static_cast<int>(-state.outcome) : 0, row.remains);

@@ -41,20 +41,21 @@ struct FileRange : FileSpan {
   unsigned drives = 1;
 };
 
-// One of many reads into device memory that go together.
+// One of many reads into device memory that go together. Each reader takes in another one: a line of memory.
 struct ReadItem {
   int fd = -1;
+  std::uint32_t block = 1;  // what O_DIRECT wants of offsets and lengths; 1 without it
   base::FileOffset at;
   std::uint64_t length = 0;
   std::uint64_t file_size = 0;  // a hint; ~0 when unknown
   cuda::DevicePtr to = 0;
-  std::uint32_t block = 1;   // what O_DIRECT wants of offsets and lengths; 1 without it
   std::uint64_t memory = 0;  // whose id the driver gives: a copy never leaves its allocation, whatever lies behind it
 
   // What came of it. Memory behind the count is as it was, but where it is left for the device's sake.
   base::Outcome outcome = base::Outcome::bytes(0);
   bool remains = false;  // the rest is for others: the page cache does not have it, the device refused a copy
 };
+static_assert(sizeof(ReadItem) == 64);
 
 inline constexpr std::uint64_t most_in_a_read_item = std::uint64_t{4} << 20U;
 

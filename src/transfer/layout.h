@@ -3,6 +3,7 @@
 //
 // A layout answers for chunk n of chunks():
 //   [n]             descriptor, offset, target, length
+//   length(n)       the last of these alone
 //   row(n)          the row that it is released in; row.released is the next one of it
 //   is_alone_in_row(n)
 //   behind(n)       the next one of its row
@@ -77,6 +78,10 @@ class OneRange {
             lead,
             0};
   }
+  std::uint32_t length(std::uint32_t chunk) const noexcept {
+    const std::uint64_t begin = std::uint64_t{chunk} * chunk_bytes_;
+    return static_cast<std::uint32_t>(std::min(begin + chunk_bytes_, end_) - begin) - (chunk == 0 ? skip_ : 0);
+  }
   Row& row(std::uint32_t /*chunk*/) noexcept { return row_; }
   bool is_alone_in_row(std::uint32_t /*chunk*/) const noexcept { return chunks_ == 1; }
   static std::uint32_t behind(std::uint32_t chunk) noexcept { return chunk + 1; }
@@ -150,20 +155,19 @@ class ManyTargets {
   std::uint32_t chunks() const noexcept { return chunks_; }
   Chunk operator[](std::uint32_t chunk) const noexcept {
     const ReadItem& item = items_[item_of_[chunk]];
-    const Progress& progress = progress_[item_of_[chunk]];
-    const bool is_head = chunk < progress.first;
-    const std::uint64_t begin =
-        is_head ? 0 : progress.head_bytes + std::uint64_t{chunk - progress.first} * chunk_bytes_;
-    const std::uint32_t most = is_head ? progress.head_bytes : chunk_bytes_;
-    const cuda::DevicePtr target = item.to + begin;
+    const Within within = place_of(chunk, item, progress_[item_of_[chunk]]);
+    const cuda::DevicePtr target = item.to + within.begin;
     return {item.fd,
-            base::FileOffset{item.at.value + begin},
+            base::FileOffset{item.at.value + within.begin},
             item.block,
             item.file_size,
             target,
-            static_cast<std::uint32_t>(std::min<std::uint64_t>(item.length - begin, most)),
-            static_cast<std::uint32_t>(in_blocks_ ? (item.at.value + begin) % item.block : target % 16),
+            within.length,
+            static_cast<std::uint32_t>(in_blocks_ ? (item.at.value + within.begin) % item.block : target % 16),
             item.memory};
+  }
+  std::uint32_t length(std::uint32_t chunk) const noexcept {
+    return place_of(chunk, items_[item_of_[chunk]], progress_[item_of_[chunk]]).length;
   }
   Row& row(std::uint32_t chunk) noexcept { return first_of_row(chunk).row; }
   std::uint32_t behind(std::uint32_t chunk) const noexcept {
@@ -188,8 +192,9 @@ class ManyTargets {
   }
 
  private:
-  // How an item of the present launch stands. Only what comes before the row's state is looked at by threads that read.
-  struct Progress {
+  // How an item of the present launch stands. Threads that read neighbours do not take its line from each other. Only
+  // what comes before the row's state is looked at by threads that read.
+  struct alignas(base::line_bytes) Progress {
     std::uint32_t begin = 0;  // the first of its chunks: its head, or the same as `first`
     std::uint32_t first = 0;  // of the others, which follow each other
     std::uint32_t end = 0;
@@ -201,6 +206,17 @@ class ManyTargets {
     std::uint64_t total = 0;
   };
 
+  struct Within {
+    std::uint64_t begin;
+    std::uint32_t length;
+  };
+  Within place_of(std::uint32_t chunk, const ReadItem& item, const Progress& progress) const noexcept {
+    const bool is_head = chunk < progress.first;
+    const std::uint64_t begin =
+        is_head ? 0 : progress.head_bytes + std::uint64_t{chunk - progress.first} * chunk_bytes_;
+    const std::uint32_t most = is_head ? progress.head_bytes : chunk_bytes_;
+    return {begin, static_cast<std::uint32_t>(std::min<std::uint64_t>(item.length - begin, most))};
+  }
   Progress& first_of_row(std::uint32_t chunk) noexcept { return progress_[in_one_row_ ? 0 : item_of_[chunk]]; }
   void begin_cut(std::span<ReadItem> items, std::uint32_t chunk_bytes, Bond bond, bool in_blocks) noexcept;
   void append(std::size_t item, std::uint32_t begin, std::uint32_t head_bytes) noexcept;

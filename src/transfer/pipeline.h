@@ -78,7 +78,7 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
   std::byte* place_of(std::uint32_t chunk) noexcept { return sink_.place(board_.state(chunk).slot); }
   bool is_wanted(std::uint32_t chunk) const noexcept { return board_.is_wanted(chunk); }
   void has_come(std::uint32_t chunk, std::int64_t outcome) noexcept {
-    board_.has_read(chunk, board_.layout()[chunk].length, outcome);
+    board_.has_read(chunk, board_.layout().length(chunk), outcome);
     board_.is_ready(chunk);
     release(chunk);
   }

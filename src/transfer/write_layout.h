@@ -57,9 +57,12 @@ class OneWrite {
   WriteChunk operator[](std::uint32_t chunk) const noexcept {
     const std::uint64_t begin = begin_of(chunk);
     return {range_.fd,     base::FileOffset{range_.at.value + begin},
-            from_ + begin, static_cast<std::uint32_t>(std::min(begin_of(chunk + 1), range_.length) - begin),
+            from_ + begin, length(chunk),
             range_.block,  &range_.buffered,
             range_.place,  0};
+  }
+  std::uint32_t length(std::uint32_t chunk) const noexcept {
+    return static_cast<std::uint32_t>(std::min(begin_of(chunk + 1), range_.length) - begin_of(chunk));
   }
   std::size_t place(std::uint32_t chunk) const noexcept { return begin_of(chunk) % staging::staging_bytes; }
   std::uint32_t behind(std::uint32_t chunk) const noexcept { return chunk + 1 < chunks_ ? chunk + 1 : no_chunk; }
@@ -78,7 +81,7 @@ class OneWrite {
   bool has_written(std::uint32_t chunk, std::uint64_t count, int error) noexcept {
     done_ += count;
     if (error != 0) error_ = error;
-    const bool whole = count == (*this)[chunk].length;
+    const bool whole = count == length(chunk);
     if (!whole || behind(chunk) == no_chunk) over_.store(true, std::memory_order_release);
     return whole;
   }
