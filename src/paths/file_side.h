@@ -10,6 +10,7 @@
 #include "base/outcome.h"
 #include "base/strong.h"
 #include "io/disk_queue.h"
+#include "transfer/file_range.h"
 
 namespace sluice::paths {
 
@@ -27,6 +28,14 @@ class FileSide {
     io::DiskQueue& queue;
   };
   virtual std::optional<Disk> disk() const noexcept { return std::nullopt; }
+  // Where neighbours' links may carry a part of what is read: what may be read so, and by which rules.
+  struct Lending {
+    transfer::FileRange range;
+    const staging::LendingRules& rules;
+  };
+  virtual std::optional<Lending> lending(base::FileOffset /*at*/, std::uint64_t /*length*/) noexcept {
+    return std::nullopt;
+  }
   // Several threads may read at once.
   virtual bool takes_many_readers() const noexcept = 0;
   virtual base::Outcome read(std::span<std::byte> into, base::FileOffset at) noexcept = 0;

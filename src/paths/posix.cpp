@@ -50,6 +50,24 @@ std::span<std::byte> caller_bytes(std::uint64_t address, std::uint64_t length) {
   return {reinterpret_cast<std::byte*>(address), length};
 }
 
+struct Part {
+  FileOffset at;
+  std::uint64_t length;
+  std::uint32_t block;
+  std::uint64_t known_end;  // of the file
+};
+transfer::FileRange range_of(File& file, facts::DescriptorCheck& now, const Part& part,
+                             std::uint64_t next_range) noexcept {
+  return {{file.descriptor(), part.at, part.length, part.block, part.known_end},
+          now,
+          file.buffered,
+          file.disk,
+          facts::file_number(file.facts),
+          write_range_of_file(file.descriptor(), file.facts),
+          next_range,
+          static_cast<unsigned>(file.facts.block.members.size())};
+}
+
 // What a copier's pieces are read from and written to.
 class DescriptorSide final : public FileSide {
  public:
@@ -60,6 +78,11 @@ class DescriptorSide final : public FileSide {
   std::optional<Disk> disk() const noexcept override {
     if (block_ == 1 || !file_.disk.takes_rings()) return std::nullopt;
     return Disk{file_.descriptor(), file_.disk};
+  }
+  std::optional<Lending> lending(FileOffset at, std::uint64_t length) noexcept override {
+    if (!file_.options.lending.on || buffered_only_) return std::nullopt;
+    return Lending{range_of(file_, now_, {at, length, block_, now_.asked() ? now_.size() : ~std::uint64_t{0}}, 0),
+                   file_.options.lending};
   }
   bool takes_many_readers() const noexcept override { return true; }
   Outcome read(std::span<std::byte> into, FileOffset at) noexcept override {
@@ -306,18 +329,8 @@ class ByCpu {
     const gpu::Session session(memory_);
     staging::StagingLease ring = staging::StagingLease::take(session);
     if (!ring || (unless == Unless::no_prompt_kernel && !ring.has_prompt_kernel())) return std::nullopt;
-    const transfer::FileRange range{file_.descriptor(),
-                                    piece.at,
-                                    piece.length,
-                                    block_of(piece.carry),
-                                    known_end(),
-                                    now_,
-                                    file_.buffered,
-                                    file_.disk,
-                                    facts::file_number(file_.facts),
-                                    write_range_of_file(file_.descriptor(), file_.facts),
-                                    next_range,
-                                    static_cast<unsigned>(file_.facts.block.members.size())};
+    const transfer::FileRange range =
+        range_of(file_, now_, {piece.at, piece.length, block_of(piece.carry), known_end()}, next_range);
     const staging::LendingRules& lending = file_.options.lending;
     const transfer::Target target{piece.address, memory_.is_known_to_hold(piece.address, piece.length), memory_.device,
                                   &session, lending.on ? &lending : nullptr};

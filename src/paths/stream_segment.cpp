@@ -13,6 +13,7 @@
 #include "gpu/memory.h"
 #include "io/file_io.h"
 #include "io/uring.h"
+#include "transfer/lent_stream_read.h"
 #include "transfer/pipeline.h"
 #include "transfer/plan.h"
 #include "transfer/sink/stream.h"
@@ -123,6 +124,15 @@ std::optional<Outcome> read_by_ring(stream::StreamCopier& copier, const Piece& p
   return read.failure() ? copier.failed() : chunks.answer();
 }
 
+// Nothing where no neighbour lends its link.
+std::optional<Outcome> read_by_links(stream::StreamCopier& copier, const facts::BufferFacts& memory, const Piece& piece,
+                                     FileSide& file) noexcept {
+  if (memory.kind != facts::MemoryKind::device) return std::nullopt;
+  const std::optional<FileSide::Lending> lending = file.lending(piece.at, piece.length);
+  if (!lending) return std::nullopt;
+  return transfer::read_in_stream_by_links(lending->range, copier, memory, piece.address, lending->rules);
+}
+
 Outcome write_by_one(stream::StreamCopier& copier, const Piece& piece, FileSide& file) noexcept {
   const std::uint64_t most = piece_bytes(piece.length);
   const std::uint64_t pieces = (piece.length + most - 1) / most;
@@ -170,6 +180,7 @@ Outcome move_in_stream(stream::StreamCopier& copier, const facts::BufferFacts& m
   if (piece.direction == base::Direction::write) return write_by_one(copier, piece, file);
   if (file.block() > 1) copier.waits_for_storage();
   if (piece.length > smallest_for_helpers) {
+    if (const auto read = read_by_links(copier, memory, piece, file)) return *read;
     if (const auto read = read_by_ring(copier, piece, file)) return *read;
   }
   const bool many = file.takes_many_readers() && piece.length >= smallest_for_helpers;

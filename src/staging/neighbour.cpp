@@ -175,7 +175,7 @@ const char* words_of(Lent answer) noexcept {
     case Lent::no_memory:
       return "no staging memory can be had there";
     case Lent::no_kernel:
-      return "carries nothing, while others do by kernels";
+      return "carries nothing by a kernel";
     case Lent::late:
       return "has not done yet what it was relieved of";
   }
@@ -326,8 +326,10 @@ void NeighbourLease::give_back() noexcept {
   if (device_ < 0) return;
   Device& device = device_at(device_);
   if (broken_) {
-    host_side_->give_up();
-    if (places_there_ != 0) {
+    if (places_there_ == 0) {
+      host_side_->give_up();
+    } else {
+      host_side_->condemn();  // there are no copies to wait for
       device.no_kernel_before.store((Clock::now() + after_refusal).time_since_epoch().count(),
                                     std::memory_order_relaxed);
     }
@@ -343,10 +345,10 @@ void NeighbourLease::give_back() noexcept {
   device.taken.store(false, std::memory_order_release);
 }
 
-Neighbours::Neighbours(int target, const gpu::Session& session, const LendingRules& rules,
-                       const KernelReach* reach) noexcept {
+Neighbours::Neighbours(int target, const gpu::Session& session, const LendingRules& rules, const KernelReach* reach,
+                       Else otherwise) noexcept {
   if (reach != nullptr) take(target, session, rules, reach);
-  if (count_ > 0) return;
+  if (count_ > 0 || otherwise == Else::nothing) return;
   if (reach == nullptr) {
     for (Device& device : devices()) device.kernel.store(KernelThere::unwanted, std::memory_order_relaxed);
   }

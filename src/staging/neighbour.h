@@ -45,7 +45,7 @@ enum class Lent : std::uint8_t {
   no_context,      // none can be made: another process has it for itself, or it is broken
   at_work,         // for itself, or for another request
   no_memory,       // on it, or pinned
-  no_kernel,       // while others carry the same read by kernels
+  no_kernel,       // while a read is carried by kernels alone
   late,            // it has not done yet what it was relieved of
 };
 const char* words_of(Lent answer) noexcept;
@@ -139,9 +139,10 @@ class NeighbourLease {
 class Neighbours {
  public:
   static constexpr std::size_t most = 3;
-  // All by kernels, where one of them can and `reach` says what to; else all by copies.
-  Neighbours(int target, const gpu::Session& session, const LendingRules& rules,
-             const KernelReach* reach = nullptr) noexcept;
+  // All by kernels, where one of them can and `reach` says what to; else all by copies, or none.
+  enum class Else : std::uint8_t { copies, nothing };
+  Neighbours(int target, const gpu::Session& session, const LendingRules& rules, const KernelReach* reach = nullptr,
+             Else otherwise = Else::copies) noexcept;
 
   bool by_kernels() const noexcept { return count_ > 0 && leases_[0].places_there() != 0; }
   std::span<NeighbourLease> all() noexcept { return {leases_.data(), count_}; }

@@ -54,6 +54,12 @@ unsigned helpers_for(std::size_t bytes) noexcept {
   return {late.direction, late.handle, late.base, *late.size, *late.file_offset, *late.buffer_offset};
 }
 
+// What neighbours may carry leaves little to the kernel: it is not to hold processors of the device meanwhile.
+bool may_be_lent(const process::File& file, const request::Call& call) noexcept {
+  const staging::LendingRules& lending = file.options.lending;
+  return lending.on && lending.by_kernel && call.size >= lending.least_bytes / 4;
+}
+
 // Device memory in the order of the stream.
 class InOrder final : public paths::DeviceSide {
  public:
@@ -138,7 +144,7 @@ void StreamCall::run(StreamCopier& copier) noexcept {
   Outcome outcome = Outcome::refused(CU_FILE_HANDLE_NOT_REGISTERED);
   if (const auto file = process_.files().pin(call.handle)) {
     if (is_small_read && !looked_) is_quick();
-    if (is_cached_) copier.open_soon();
+    if (is_cached_ && !may_be_lent(*file, call)) copier.open_soon();
     InOrder device(copier);
     request::Item item{call, &*file};
     outcome = request::run(process_, item,

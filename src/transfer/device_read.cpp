@@ -32,7 +32,8 @@ bool is_cached_at(int fd, std::uint64_t position) noexcept {
   return ::preadv2(fd, &one, 1, static_cast<off_t>(position), RWF_NOWAIT) >= 0 || errno != EAGAIN;
 }
 
-// Is the range in the page cache, as far as its ends tell?
+}  // namespace
+
 bool seems_cached(const FileRange& range) noexcept {
   if (range.block > 1 || !is_cached_at(range.fd, range.at.value)) return false;
   const std::uint64_t end = range.at.value + range.length;
@@ -43,8 +44,6 @@ bool seems_cached(const FileRange& range) noexcept {
   const std::uint64_t there = std::min(end, range.now.size());
   return there < known_end && (there <= range.at.value || is_cached_at(range.fd, there - 1));
 }
-
-}  // namespace
 
 Outcome read_to_device(const FileRange& range, staging::StagingLease& lease, const Target& target,
                        CopyEngine engine) noexcept {

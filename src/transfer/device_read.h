@@ -8,6 +8,9 @@
 
 namespace sluice::transfer {
 
+// Is the range in the page cache, as far as its ends tell? None is of a descriptor with O_DIRECT.
+bool seems_cached(const FileRange& range) noexcept;
+
 // Bytes in place: all of them, or up to the end of the file or the first error. Memory behind the count is as it was.
 base::Outcome read_to_device(const FileRange& range, staging::StagingLease& lease, const Target& target,
                              CopyEngine engine) noexcept;

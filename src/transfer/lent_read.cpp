@@ -55,12 +55,13 @@ Outcome read_by_kernels(const FileRange& range, staging::StagingLease& lease, co
   const bool in_crowd = others + 1 >= 3;
   const OwnLinkPart own{
       .lease = lease,
-      .places = places.memory(),
       .places_there = gpu::seen_from_here(places.memory()),
       .by_kernel = lease.kernel_worth_trying(range.length) && (!in_crowd || lease.kernel_worth_trying_in_crowd())};
   OneRange chunks(range, plan, target.at);
-  Pipeline<OneRange, WholeFile, LinkKernelsSink> pipeline(chunks, WholeFile(range));
-  pipeline.run(plan, 1U, own, neighbours);
+  LinkKernels kernels(chunks, own, neighbours);
+  OwnCopyEngine engine(lease);
+  Pipeline<OneRange, WholeFile, LinkKernelsSink<OwnCopyEngine>> pipeline(chunks, WholeFile(range));
+  pipeline.run(plan, 1U, kernels, engine, places.memory());
   return answer(pipeline, chunks, target);
 }
 

@@ -400,12 +400,15 @@ TEST_F(Lending, IsExplained) {
   const ScratchFile file(8 * kMebibyte);
   const Fd fd = file.open(O_RDONLY);
   const Handle handle(fd);
-  expect_read(handle, file.content(), 8 * kMebibyte, 0);
   std::string facts;
   const auto keep = [](const sluice_explanation_t* /*way*/, const char* told, void* into) {
     *static_cast<std::string*>(into) = told;
   };
-  ASSERT_EQ(code(sluice_explain_all(handle.get(), nullptr, 0, CUFILE_READ, 0, 0, keep, &facts)), CU_FILE_SUCCESS);
+  // A neighbour may be late, or still be getting over what other tests have done to it.
+  for (int turn = 0; turn < (lends() ? 1000 : 1) && facts.find("GPU1: lends its link") == std::string::npos; ++turn) {
+    expect_read(handle, file.content(), 8 * kMebibyte, 0);
+    ASSERT_EQ(code(sluice_explain_all(handle.get(), nullptr, 0, CUFILE_READ, 0, 0, keep, &facts)), CU_FILE_SUCCESS);
+  }
   if (environment_says("SLUICE_LINKS", "own")) {
     EXPECT_EQ(facts.find("lending"), std::string::npos) << facts;
   } else if (lends()) {

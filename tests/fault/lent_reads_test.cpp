@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "interpose.h"
 #include "sluice.h"
@@ -58,6 +59,45 @@ TEST_F(KernelsThatWait, LeaveTheirDevicesWhenTheStorageDoesNotAnswer) {
     plan.release();
     reader.join();
     EXPECT_EQ(read, moved(kSize)) << passes;
+    EXPECT_TRUE(same_bytes(file.content(), memory.get())) << passes;
+  }
+}
+
+// The stream waits for its read, and no other device does.
+TEST_F(KernelsThatWait, LeaveOtherDevicesWhenTheStorageDoesNotAnswerToAStream) {
+  const ScratchFile file(kSize);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, kSize);
+  const Stream stream;
+  std::size_t size = kSize;
+  off_t at = 0;
+  off_t into = 0;
+  ssize_t count = 0;
+  const auto read = [&] {
+    count = -77;
+    return code(cuFileReadAsync(handle.get(), memory.address(), &size, &at, &into, &count, stream.get()));
+  };
+  for (int turn = 0; turn < 5; ++turn) {
+    ASSERT_EQ(read(), CU_FILE_SUCCESS);
+    stream.synchronize();
+    ASSERT_EQ(count, static_cast<ssize_t>(kSize));
+  }
+  for (const int passes : {0, 1, 40}) {
+    memory.fill(0x5a);
+    std::vector<Step> steps(static_cast<std::size_t>(passes), pass());
+    steps.push_back(block());
+    steps.push_back(pass());
+    Plan plan(fd.get(), Direction::read, steps);
+    ASSERT_EQ(read(), CU_FILE_SUCCESS);
+    plan.wait_until_blocked();
+    for (int device = 1; device < cuda()->devices; ++device) {
+      const ContextScope context(primary_context(device));
+      EXPECT_EQ(cuda()->context_synchronize(), 0) << device;
+    }
+    plan.release();
+    stream.synchronize();
+    EXPECT_EQ(count, static_cast<ssize_t>(kSize)) << passes;
     EXPECT_TRUE(same_bytes(file.content(), memory.get())) << passes;
   }
 }

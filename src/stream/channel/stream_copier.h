@@ -37,6 +37,8 @@ class StreamCopier {
   // Whether device memory is to be reached through this at all. Otherwise the stream is held until all is over, by
   // other means.
   bool carries() const noexcept { return has_kernel_ || task_->prestaged_bytes > 0; }
+  // By the kernel in the stream.
+  bool has_kernel() const noexcept { return has_kernel_; }
   bool reaches(const facts::BufferFacts& memory) const noexcept;
   // What was known of memory at the call, if all of it lies there and stays for the task. The driver need not be asked,
   // and may have forgotten it. Null: it has to be.
@@ -68,6 +70,10 @@ class StreamCopier {
   // Waits until everything that was sent is in place. False: failed().
   bool settle() noexcept;
   base::Outcome failed() const noexcept { return gpu::as_outcome(failure_); }
+  cuda::Result failure() const noexcept { return failure_; }
+
+  // What its channel is to the device; a copy of it serves another thread.
+  const gpu::StreamCopy& device() const noexcept { return channel_.device(); }
 
   // The file has its bytes in the page cache: the kernel may come meanwhile, and will not wait for long.
   void open_soon() noexcept;

@@ -12,9 +12,15 @@
 // first chunks before that, as a launch takes as long as reading them.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "gpu/kernel_protocol.h"
+#include "gpu/peer_memory.h"
+#include "staging/neighbour.h"
 #include "staging/staging_buffer.h"
 #include "transfer/layout.h"
 #include "transfer/piece_line.h"
@@ -128,6 +134,64 @@ class LinkKernel {
   bool is_open_ = false;
   bool is_marked_ = false;  // as revoked
   PieceLine<std::uint32_t, gpu::ticket_slots> given_;
+};
+
+// The target's own part.
+struct OwnLinkPart {
+  staging::StagingLease& lease;
+  cuda::DevicePtr places_there;  // as the target sees them
+  bool by_kernel;
+};
+
+// All that one read has: the target's own first, where it has one, then neighbours'. They are launched before the first
+// chunk is read.
+class LinkKernels {
+ public:
+  static constexpr std::uint32_t most = 1 + staging::Neighbours::most;
+
+  LinkKernels(const OneRange& range, const OwnLinkPart& own, std::span<staging::NeighbourLease> neighbours) noexcept
+      : own_(own), neighbours_(neighbours) {
+    if (own.by_kernel) kernels_[0].prepare(own.lease, range.chunks(), ChunksBefore::it_begins);
+    for (std::size_t i = 0; i < neighbours.size(); ++i) {
+      kernels_[1 + i].prepare(neighbours[i].host_side(), range.chunks(), ChunksBefore::none);
+    }
+  }
+
+  // With the target's context current. Once.
+  void launch(const OneRange& range, const ReadPlan& plan) noexcept {
+    launched_ = true;
+    if (own_.by_kernel) kernels_[0].launch(range, plan, own_.places_there + plan.shift);
+    for (std::size_t i = 0; i < neighbours_.size(); ++i) {
+      const gpu::ContextScope there(neighbours_[i].context());
+      const bool launched = there.status() == cuda::success &&
+                            kernels_[1 + i].launch(range, plan, neighbours_[i].places_there() + plan.shift);
+      if (!launched) neighbours_[i].is_broken();
+    }
+  }
+  bool are_launched() const noexcept { return launched_; }
+  bool any_of_neighbours() const noexcept {
+    return std::any_of(kernels_.begin() + 1, kernels_.end(),
+                       [](const LinkKernel& kernel) { return kernel.is_there(); });
+  }
+  // Of a read that was not begun: no kernel has been told of anything.
+  void revoke() noexcept {
+    for (LinkKernel& kernel : all()) {
+      if (kernel.is_there()) kernel.revoke([] { return false; });
+    }
+  }
+
+  std::span<LinkKernel> all() noexcept { return std::span(kernels_).first(1 + neighbours_.size()); }
+  LinkKernel& operator[](std::size_t carrier) noexcept { return kernels_[carrier]; }
+  staging::NeighbourLease& neighbour_of(std::size_t carrier) noexcept { return neighbours_[carrier - 1]; }
+  const staging::StagingLease& lease_of(std::size_t carrier) noexcept {
+    return carrier == 0 ? own_.lease : neighbour_of(carrier).host_side();
+  }
+
+ private:
+  OwnLinkPart own_;
+  std::span<staging::NeighbourLease> neighbours_;
+  bool launched_ = false;
+  std::array<LinkKernel, most> kernels_;
 };
 
 }  // namespace sluice::transfer

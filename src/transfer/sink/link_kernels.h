@@ -9,6 +9,12 @@
 // The thread that releases a chunk gives it to the kernel that has least to do; so a busy neighbour gets few. What no
 // kernel takes goes by the target's copy engine, and so does what a kernel was relieved of. A kernel that has begun
 // carries what it has: no thread leaves before it has ended, or its device is lost.
+//
+// `Engine` is what stands in for kernels:
+//   copy(copies, mark)   by the caller's thread, in their order; answers what the driver says
+//   copied()             the mark of the last one that is in place; has_copied(mark)
+//   health(), give_up()  of the target
+//   count(range, any)    when the read is over: whether any copy was made
 #pragma once
 
 #include <algorithm>
@@ -25,7 +31,6 @@
 #include "base/processor.h"
 #include "base/spin_backoff.h"
 #include "gpu/memory.h"
-#include "gpu/peer_memory.h"
 #include "observe/copy_counters.h"
 #include "staging/neighbour.h"
 #include "staging/slot_cursor.h"
@@ -38,47 +43,51 @@
 
 namespace sluice::transfer {
 
-// The target's own part.
-struct OwnLinkPart {
-  staging::StagingLease& lease;
-  std::byte* places;
-  cuda::DevicePtr places_there;  // as the target sees them
-  bool by_kernel;                // else by the copy engine alone
+// The target's copy engine, on the stream of its staging buffer.
+class OwnCopyEngine {
+ public:
+  explicit OwnCopyEngine(staging::StagingLease& lease) noexcept : lease_(lease) {
+    std::atomic_ref(lease.words().copied).store(0, std::memory_order_relaxed);
+  }
+  cuda::Result copy(std::span<const gpu::Copy> copies, std::uint32_t mark) noexcept {
+    const cuda::Result result = lease_.device().copy_to_device(copies);
+    return result == cuda::success ? lease_.device().mark(&lease_.words().copied, mark) : result;
+  }
+  std::uint32_t copied() const noexcept { return base::load_acquire(lease_.words().copied); }
+  bool has_copied(std::uint32_t mark) const noexcept { return lease_.has_copied(mark); }
+  cuda::Result health() const noexcept { return lease_.device().health(); }
+  void give_up() noexcept { lease_.give_up(); }
+  static void count(const OneRange& range, bool any) noexcept {
+    if (any) {
+      GatherKernel::count_copies(range, false);
+    } else {
+      GatherKernel::count(range);
+    }
+  }
+
+ private:
+  staging::StagingLease& lease_;
 };
 
+template <typename Engine>
 class LinkKernelsSink {
   using Chunks = Board<OneRange>;
 
  public:
-  void begin(const Chunks& board, const ReadPlan& plan, const OwnLinkPart& own,
-             std::span<staging::NeighbourLease> neighbours) noexcept {
+  // The places are `plan.shift` bytes off their memory.
+  void begin(const Chunks& /*board*/, const ReadPlan& plan, LinkKernels& kernels, Engine& engine,
+             std::byte* places) noexcept {
     plan_ = &plan;
-    own_ = &own.lease;
-    places_ = own.places + plan.shift;
-    neighbours_ = neighbours;
-    places_there_[0] = own.places_there;
-    own_by_kernel_ = own.by_kernel;
-    if (own.by_kernel) kernels_[0].prepare(own.lease, board.chunks(), ChunksBefore::it_begins);
-    for (std::size_t i = 0; i < neighbours.size(); ++i) {
-      places_there_[1 + i] = neighbours[i].places_there();
-      kernels_[1 + i].prepare(neighbours[i].host_side(), board.chunks(), ChunksBefore::none);
-    }
-    std::atomic_ref(own.lease.words().copied).store(0, std::memory_order_relaxed);
+    kernels_ = &kernels;
+    engine_ = &engine;
+    places_ = places + plan.shift;
   }
 
   // Before the first chunk is read.
   void launch(const Chunks& board) noexcept {
     const std::lock_guard lock(giving_);
-    const auto launch_on = [&](std::size_t i) {
-      return kernels_[i].launch(board.layout(), *plan_, places_there_[i] + plan_->shift);
-    };
-    if (own_by_kernel_) launch_on(0);
-    for (std::size_t i = 0; i < neighbours_.size(); ++i) {
-      const gpu::ContextScope there(neighbours_[i].context());
-      if (there.status() != cuda::success || !launch_on(1 + i)) neighbours_[i].is_broken();
-    }
-    const bool any = std::ranges::any_of(kernels(), &LinkKernel::is_open);
-    kernels_wait_.store(any, std::memory_order_relaxed);
+    if (!kernels_->are_launched()) kernels_->launch(board.layout(), *plan_);
+    kernels_wait_.store(std::ranges::any_of(kernels_->all(), &LinkKernel::is_open), std::memory_order_relaxed);
   }
 
   // Kernels wait for chunks.
@@ -96,8 +105,8 @@ class LinkKernelsSink {
     if (given / carriers != chunk + 1) return given / carriers > chunk + 1;
     const std::uint32_t carrier = given % carriers;
     if (carrier == no_carrier) return true;
-    if (carrier < copy_engine) return kernels_[carrier].is_through(chunk);
-    return own_->has_copied(copy_of_[chunk % Chunks::depth].load(std::memory_order_relaxed));
+    if (carrier < copy_engine) return (*kernels_)[carrier].is_through(chunk);
+    return engine_->has_copied(copy_of_[chunk % Chunks::depth].load(std::memory_order_relaxed));
   }
   bool has_room(const Chunks& board, const staging::SlotCursor& cursor, std::uint32_t chunk) const noexcept {
     if (chunk >= Chunks::depth && !has_left(board, chunk - Chunks::depth)) return false;
@@ -110,14 +119,14 @@ class LinkKernelsSink {
     const std::lock_guard lock(giving_);
     const std::uint32_t carrier = state.length == 0 ? no_carrier : carrier_for(chunk);
     if (carrier == copy_engine) return give_to_engine(chunk);
-    if (carrier < copy_engine) kernels_[carrier].give(chunk, state.length, state.slot);
+    if (carrier < copy_engine) (*kernels_)[carrier].give(chunk, state.length, state.slot);
     if (carrier > 0 && carrier < copy_engine) lent_bytes_ += state.length;
     is_given(chunk, carrier);
   }
 
   // Takes the work away from all kernels, as far as they have not begun it.
   void revoke(Chunks& board) noexcept {
-    close_all(board, [this] { return own_->device().health() == cuda::success; });
+    close_all(board, [this] { return engine_->health() == cuda::success; });
   }
   // By the sentinel.
   template <typename Release>
@@ -150,35 +159,28 @@ class LinkKernelsSink {
     base::SpinBackoff backoff;
     while (!is_lost() && !is_through(board)) look_after(board, backoff);
     if (is_lost()) return end_kernels(board);
-    if (copies_.load(std::memory_order_relaxed) == 0) {
-      GatherKernel::count(board.layout());
-    } else {
-      GatherKernel::count_copies(board.layout(), false);
-    }
+    engine_->count(board.layout(), copies_.load(std::memory_order_relaxed) > 0);
   }
   // What neighbours have carried.
   std::uint64_t lent_bytes() const noexcept { return lent_bytes_; }
 
  private:
   // Carriers by number: kernels, the target's own first; then the target's copy engine; and none, of an empty chunk.
-  static constexpr std::uint32_t most_kernels = 1 + staging::Neighbours::most;
-  static constexpr std::uint32_t copy_engine = most_kernels;
-  static constexpr std::uint32_t no_carrier = most_kernels + 1;
-  static constexpr std::uint32_t carriers = most_kernels + 2;
+  static constexpr std::uint32_t copy_engine = LinkKernels::most;
+  static constexpr std::uint32_t no_carrier = copy_engine + 1;
+  static constexpr std::uint32_t carriers = copy_engine + 2;
 
-  std::span<LinkKernel> kernels() noexcept { return std::span(kernels_).first(1 + neighbours_.size()); }
+  std::span<LinkKernel> kernels() noexcept { return kernels_->all(); }
 
   // With the mutex.
   std::uint32_t carrier_for(std::uint32_t chunk) noexcept {
     std::uint32_t best = copy_engine;
     std::uint32_t least = std::numeric_limits<std::uint32_t>::max();
     // Without a kernel of its own the copy engine is the own link's.
-    if (!kernels_[0].is_open()) {
-      least = copies_.load(std::memory_order_relaxed) - base::load_acquire(own_->words().copied);
-    }
+    if (!kernels()[0].is_open()) least = copies_.load(std::memory_order_relaxed) - engine_->copied();
     for (std::uint32_t i = 0; i < kernels().size(); ++i) {
-      if (!kernels_[i].takes(chunk) || (i > 0 && neighbours_[i - 1].is_wanted_elsewhere())) continue;
-      const std::uint32_t waiting = kernels_[i].waiting();
+      if (!kernels()[i].takes(chunk) || (i > 0 && kernels_->neighbour_of(i).is_wanted_elsewhere())) continue;
+      const std::uint32_t waiting = kernels()[i].waiting();
       if (waiting >= least) continue;
       best = i;
       least = waiting;
@@ -197,7 +199,7 @@ class LinkKernelsSink {
     is_given(chunk, copy_engine);
   }
   void take_back(Chunks& board, std::size_t kernel) noexcept {
-    kernels_[kernel].take_back([&](std::uint32_t chunk) {
+    kernels()[kernel].take_back([&](std::uint32_t chunk) {
       if (kernel > 0) lent_bytes_ -= board.state(chunk).length;
       give_to_engine(chunk);
     });
@@ -205,7 +207,7 @@ class LinkKernelsSink {
 
   template <typename Waits>
   bool revoke_one(Chunks& board, std::size_t kernel, const Waits& waits) noexcept {
-    if (!kernels_[kernel].is_there() || !kernels_[kernel].revoke(waits)) return false;
+    if (!kernels()[kernel].is_there() || !kernels()[kernel].revoke(waits)) return false;
     take_back(board, kernel);
     if (kernel == 0) observe::count_copy(observe::CopyCounter::kernel_revoked);
     return true;
@@ -214,9 +216,9 @@ class LinkKernelsSink {
   void close_all(Chunks& board, const Waits& waits) noexcept {
     const std::lock_guard lock(giving_);
     for (std::size_t i = 0; i < kernels().size(); ++i) {
-      if (!kernels_[i].is_there() || revoke_one(board, i, waits)) continue;
-      kernels_[i].close();
-      kernels_[i].skip_to(board.chunks());
+      if (!kernels()[i].is_there() || revoke_one(board, i, waits)) continue;
+      kernels()[i].close();
+      kernels()[i].skip_to(board.chunks());
     }
     kernels_wait_.store(false, std::memory_order_relaxed);
   }
@@ -230,10 +232,10 @@ class LinkKernelsSink {
     const std::lock_guard lock(giving_);
     all_have_begun_ = true;
     for (std::size_t i = 0; i < kernels().size(); ++i) {
-      if (is_late(kernels_[i])) {
-        revoke_one(board, i, [this] { return own_->device().health() == cuda::success; });
+      if (is_late(kernels()[i])) {
+        revoke_one(board, i, [this] { return engine_->health() == cuda::success; });
       }
-      all_have_begun_ = all_have_begun_ && (!kernels_[i].is_there() || kernels_[i].has_begun());
+      all_have_begun_ = all_have_begun_ && (!kernels()[i].is_there() || kernels()[i].has_begun());
     }
   }
 
@@ -252,8 +254,7 @@ class LinkKernelsSink {
         const Chunk chunk = board.layout()[number];
         copies[count++] = {chunk.target, place(state.slot) + chunk.lead, state.length};
       }
-      result = own_->device().copy_to_device(std::span(copies).first(count));
-      if (result == cuda::success) result = own_->device().mark(&own_->words().copied, issued_);
+      result = engine_->copy(std::span(copies).first(count), issued_);
     }
     if (result != cuda::success) give_up(board, result);
   }
@@ -264,7 +265,7 @@ class LinkKernelsSink {
     const std::lock_guard lock(giving_);
     bool ended = true;
     for (std::size_t i = 0; i < kernels().size(); ++i) {
-      LinkKernel& kernel = kernels_[i];
+      LinkKernel& kernel = kernels()[i];
       if (!kernel.is_there()) continue;
       // A neighbour that has not begun has nothing.
       const bool may_leave = kernel.is_marked() || (i > 0 && !kernel.has_begun());
@@ -272,20 +273,19 @@ class LinkKernelsSink {
       kernel.skip_to(board.chunks());
       ended = kernel.has_ended() && ended;
     }
-    return ended && copies_.load(std::memory_order_relaxed) == issued_ && own_->has_copied(issued_);
+    return ended && copies_.load(std::memory_order_relaxed) == issued_ && engine_->has_copied(issued_);
   }
 
   void check_health(Chunks& board) noexcept {
-    if (const cuda::Result result = own_->device().health(); result != cuda::success) return give_up(board, result);
+    if (const cuda::Result result = engine_->health(); result != cuda::success) return give_up(board, result);
     const std::lock_guard lock(giving_);
     leave_the_lost(board);
   }
   void leave_the_lost(Chunks& board) noexcept {
     for (std::size_t i = 0; i < kernels().size(); ++i) {
-      const staging::StagingLease& lease = i == 0 ? *own_ : neighbours_[i - 1].host_side();
-      if (!kernels_[i].is_there() || lease.device().health() == cuda::success) continue;
-      if (i > 0) neighbours_[i - 1].is_broken();
-      kernels_[i].is_lost();
+      if (!kernels()[i].is_there() || kernels_->lease_of(i).device().health() == cuda::success) continue;
+      if (i > 0) kernels_->neighbour_of(i).is_broken();
+      kernels()[i].is_lost();
       take_back(board, i);
     }
   }
@@ -293,7 +293,7 @@ class LinkKernelsSink {
   // The target refuses, or is lost.
   void give_up(Chunks& board, cuda::Result result) noexcept {
     failure_ = result;
-    own_->give_up();
+    engine_->give_up();
     board.layout().stop();
     lost_.store(true, std::memory_order_release);
   }
@@ -310,11 +310,9 @@ class LinkKernelsSink {
   }
 
   const ReadPlan* plan_ = nullptr;
-  staging::StagingLease* own_ = nullptr;
+  LinkKernels* kernels_ = nullptr;
+  Engine* engine_ = nullptr;
   std::byte* places_ = nullptr;
-  std::span<staging::NeighbourLease> neighbours_;
-  std::array<cuda::DevicePtr, most_kernels> places_there_{};
-  bool own_by_kernel_ = false;
   // The caller's.
   cuda::Result failure_ = cuda::success;
   bool all_have_begun_ = false;
@@ -323,8 +321,7 @@ class LinkKernelsSink {
   StuckReader stuck_reader_;
   bool sentinel_closes_ = false;
 
-  base::AdaptiveMutex giving_;  // of all that follows, up to the atomics
-  std::array<LinkKernel, most_kernels> kernels_;
+  base::AdaptiveMutex giving_;                          // of the kernels, and of all that follows, up to the atomics
   std::array<std::uint32_t, Chunks::depth> to_copy_{};  // chunks, by the number of their copy
   std::uint64_t lent_bytes_ = 0;
 
