@@ -202,7 +202,7 @@ def beside_work(name):
 def links(floor):
     return (lent("read-1G", floor), wanted_by_all("read-1G-each"), beside_work("read-1G-matmul-others"),
             lent("read-256M", 1.3), wanted_by_all("read-64M-each"), wanted_by_all("read-16M-each-x8"),
-            beside_work("read-256M-matmul-others"), lent("read-64M", 0.97), lent("read-64M-x8", 0.97),
+            beside_work("read-256M-matmul-others"), lent("async-1G-x1", 1.3), lent("read-64M", 0.97), lent("read-64M-x8", 0.97),
             lent("read-1M", 0.97), lent("read-16M-x8", 0.97))
 
 

@@ -142,10 +142,13 @@ ReadPlan plan_lent_read(const FileSpan& range, unsigned buffers, unsigned worker
 // Each kernel is told of every chunk: larger ones where there are many. The first one is short, as for a kernel alone.
 ReadPlan plan_lent_kernel_read(const FileSpan& range, cuda::DevicePtr to, std::size_t room, unsigned workers,
                                unsigned reserve) noexcept {
-  constexpr std::uint64_t large = 256 << 20;
+  // Measured on two H200s: 90 GiB/s, where chunks of half that size and half the blocks give 80. Shorter reads do not
+  // mind.
+  constexpr std::uint64_t large = 64 << 20;
   ReadPlan made{};
   made.bytes = range.length;
-  made.chunk_bytes = made.stride = range.length >= large ? 256 << 10 : 128 << 10;
+  made.chunk_bytes = made.stride = range.length >= large ? 512 << 10 : 128 << 10;
+  made.blocks = 32;  // twice as many as for the own link alone: what goes over NVLink is longer on its way
   made.skip = static_cast<std::uint32_t>(range.at.value % range.unit()) + made.chunk_bytes - staging::first_chunk_bytes;
   made.shift = static_cast<std::uint32_t>((to - made.skip) % 16);
   made.chunks = chunks_in(made.skip + range.length, made.chunk_bytes);

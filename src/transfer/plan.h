@@ -90,6 +90,8 @@ struct ReadPlan {
   std::uint32_t in_a_request = 1;
   // More helpers (workers/reserve.h).
   unsigned reserve = 0;
+  // Of the kernel; 0: by the requests that are under way.
+  unsigned blocks = 0;
 };
 
 ReadPlan plan_read(const ReadShape& shape) noexcept;
