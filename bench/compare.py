@@ -172,7 +172,7 @@ class Comparison:
                         client.close()
         return True
 
-    def turns(self, kind, row, clients, target, ours_first):
+    def turns(self, kind, row, clients, target, ours_first=True):
         """Measures the row until it has that many pairs. False when time ran out."""
         result = self.state.result(kind, row.name)
         if len(result["pairs"]) >= target:

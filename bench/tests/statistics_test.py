@@ -346,12 +346,15 @@ class Quiet(unittest.TestCase):
 class FakeClient:
     """Answers as a client would, and counts."""
 
-    def __init__(self, speed, refused=()):
+    def __init__(self, speed, refused=(), opened=None):
         self.speed = speed
         self.refused = refused
+        self.opened = opened if opened is not None else []
         self.runs = 0
 
     def command(self, text, _seconds):
+        if text.startswith("open"):
+            self.opened.append(self)
         if text.split()[1] in self.refused:
             raise Refused("not here")
         if text.startswith("run"):
@@ -391,6 +394,18 @@ class Resuming(unittest.TestCase):
         self.assertEqual(result["errors"], {"reference:link-kernel": "not here"})
         self.assertEqual([set(pair) for pair in result["pairs"]],
                          [{"ours:read-1M", "theirs:read-1M", "reference:link-h2d"}] * 3)
+
+    def test_starts_the_other_process_first_halfway(self):
+        opened = []
+        clients = {"ours": FakeClient(2, opened=opened), "theirs": FakeClient(1, opened=opened),
+                   "reference": FakeClient(1)}
+        comparison = self.comparison()
+        comparison.options.rows = "read-1M"
+        comparison.client = lambda who, _kind: clients[who]
+        for client in clients.values():
+            client.once = lambda *_: {}
+        self.assertTrue(comparison.run())
+        self.assertEqual(opened, [clients["ours"], clients["theirs"], clients["theirs"], clients["ours"]])
 
     def test_does_not_repeat_what_is_complete(self):
         row = floors.Row("read-1M")
