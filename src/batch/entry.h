@@ -14,8 +14,8 @@ namespace sluice::batch {
 using paths::GroupClass;
 using request::most_in_a_batch;
 
-// Filled by one thread and carried by another: of four lines of memory, that one leaves the third alone, where stands
-// what is looked at once for all entries that are alike.
+// Filled by one thread and carried by another: four lines of memory, of which that one needs the third, where stands
+// what all entries that are alike have in common, for their reason alone.
 struct alignas(base::line_bytes) Entry : request::Queued {
   void* cookie = nullptr;
   std::uint64_t queued = 0;  // in_flight.h

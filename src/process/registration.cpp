@@ -152,12 +152,10 @@ void Registrations::register_buffer(const void* base, std::size_t size, int flag
   const auto address = reinterpret_cast<std::uint64_t>(base);
   const facts::BufferFacts facts = gpu::inspect(address);
   const bool on_device = !facts::is_host(facts.kind);
-  // Host memory may be said to be as long as all addresses: nothing is asked of it. So may memory that is mapped piece
-  // by piece: more may be mapped behind it at any time, and transfers look at what they touch.
+  // Host memory may be said to be as long as all addresses: nothing is asked of it.
   const std::uint64_t most = std::numeric_limits<std::uint64_t>::max() - address;
   const std::uint64_t said = size;
-  const bool is_mapped = facts.kind == facts::MemoryKind::device && !gpu::outlives_its_streams(facts);
-  if (!on_device || is_mapped) size = std::min<std::uint64_t>(size, std::max<std::uint64_t>(most, 1));
+  if (!on_device) size = std::min<std::uint64_t>(size, std::max<std::uint64_t>(most, 1));
   std::byte first{};
   if (!on_device && gpu::driver_is_lost() && !transfer::copy_from_caller({&first, 1}, address).ok()) {
     throw Failure(CU_FILE_CUDA_DRIVER_ERROR,
@@ -169,7 +167,11 @@ void Registrations::register_buffer(const void* base, std::size_t size, int flag
   // A reservation may be registered before all of it is mapped, and a range may go on into the allocation beside its
   // own. Transfers look at what they touch of it, then.
   const bool goes_on = !is_whole && size <= most && gpu::adjacent_bytes(address, size) == size;
-  if (!is_whole && !goes_on && !is_mapped && !lies_in_range(facts, address, size)) {
+  // One that is said to be longer than its reservation has what more may be mapped in there.
+  if (!is_whole && !goes_on && facts.kind == facts::MemoryKind::device && !gpu::outlives_its_streams(facts)) {
+    size = std::min(size, facts.base + facts.size - address);
+  }
+  if (!is_whole && !goes_on && !lies_in_range(facts, address, size)) {
     require_unknown(address, facts);
     if (facts.kind == facts::MemoryKind::managed) {
       throw Failure(CU_FILE_CUDA_MEMORY_TYPE_INVALID, "the buffer is longer than the managed memory that it begins in");

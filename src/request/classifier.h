@@ -13,8 +13,8 @@ namespace sluice::request {
 // Looks at the items of one submission, and asks kernel and driver once for what holds for several.
 class Classifier {
  public:
-  // Items that are alike have the same number, from `numbers` on, one an item at most. What is submitted to meet others
-  // has numbers of its own.
+  // Items that are like the one before have its number, from `numbers` on, one an item at most. What is submitted to
+  // meet others has numbers of its own.
   Classifier(process::Process& process, std::size_t items, std::uint64_t numbers = 1) noexcept
       : process_(process), left_(static_cast<std::uint32_t>(items)), next_number_(numbers) {}
 

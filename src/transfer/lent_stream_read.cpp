@@ -7,8 +7,11 @@
 #include <atomic>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 
+#include "base/adaptive_mutex.h"
+#include "base/cooldown.h"
 #include "base/deadline.h"
 #include "base/event_count.h"
 #include "gpu/peer_access.h"
@@ -149,6 +152,25 @@ class LaunchedAside {
   base::EventCount event_;
 };
 
+// Waiting in vain costs more than a read by the own link: then streams go that way for a while.
+class Rest {
+ public:
+  bool is_over() noexcept {
+    const std::lock_guard lock(mutex_);
+    return cooldown_.is_over(base::TimedCooldown::Clock::now());
+  }
+  void has_ended(bool well) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (well) return cooldown_.forget();
+    cooldown_.begin(base::TimedCooldown::Clock::now());
+  }
+
+ private:
+  base::AdaptiveMutex mutex_;
+  base::TimedCooldown cooldown_;
+};
+Rest rest_of_all;
+
 // Streams that have work at the same time share the processors.
 ReadPlan plan_lent_stream_read(const FileRange& range, cuda::DevicePtr to) noexcept {
   ReadPlan plan =
@@ -175,8 +197,12 @@ std::optional<Outcome> read_in_stream_by_links(const FileRange& range, stream::S
       !is_worth_lending(range.length, workers::active_jobs(), lending.least_bytes) || !seems_cached(range)) {
     return std::nullopt;
   }
+  if (!rest_of_all.is_over()) return std::nullopt;
   const std::shared_ptr<LaunchedAside> launched = launch_aside(range, memory, to, lending, copier.device());
-  if (launched == nullptr || !launched->await()) return std::nullopt;
+  if (launched == nullptr) return std::nullopt;
+  const bool in_time = launched->await();
+  rest_of_all.has_ended(in_time);
+  if (!in_time) return std::nullopt;
   const Outcome read = launched->read(range, copier);
   launched->give_back();
   return read;

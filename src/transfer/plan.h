@@ -90,8 +90,7 @@ struct ReadPlan {
   std::uint32_t in_a_request = 1;
   // More helpers (workers/reserve.h).
   unsigned reserve = 0;
-  // Of the kernel; 0: by the requests that are under way.
-  unsigned blocks = 0;
+  bool is_lent = false;  // several devices carry it
 };
 
 ReadPlan plan_read(const ReadShape& shape) noexcept;
@@ -151,7 +150,7 @@ std::chrono::microseconds gather_start_timeout(std::uint64_t bytes, unsigned job
 std::chrono::microseconds scatter_start_timeout(std::uint64_t bytes, unsigned jobs) noexcept;
 
 // Blocks of the gather kernel, for all requests that are under way together.
-unsigned gather_blocks(std::uint32_t chunk_bytes, unsigned requests) noexcept;
+unsigned gather_blocks(const ReadPlan& plan, unsigned requests) noexcept;
 
 // Many reads: as many of them as one launch takes, and the size of their chunks.
 inline constexpr unsigned most_scatter_helpers = 11;

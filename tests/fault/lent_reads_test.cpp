@@ -18,8 +18,8 @@ namespace {
 
 using namespace support;
 
-// More chunks than kernels have tickets for at a time.
-constexpr std::size_t kSize = std::size_t{72} << 20U;
+// More chunks, of 128 KiB each, than kernels have tickets for at a time.
+constexpr std::size_t kSize = std::size_t{60} << 20U;
 
 class KernelsThatWait : public DeviceTest {
  protected:

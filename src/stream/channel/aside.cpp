@@ -2,13 +2,13 @@
 #include "stream/channel/aside.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <atomic>
 #include <exception>
 #include <thread>
 #include <utility>
 
+#include "base/signals_blocked.h"
 #include "observe/log.h"
 
 namespace sluice::stream {
@@ -27,22 +27,17 @@ void work_aside(std::function<void()>& work) noexcept {
 
 bool run_aside(std::function<void()> work) noexcept {
   if (one_is_aside.exchange(true, std::memory_order_acquire)) return false;
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = true;
+  const base::SignalsBlocked blocked;
   try {
     std::thread thread([work = std::move(work)]() mutable { work_aside(work); });
     ::pthread_setname_np(thread.native_handle(), "sluice-aside");
     thread.detach();  // a driver may keep it for longer than the process needs it
+    return true;
   } catch (const std::exception& failure) {
     observe::log_failure(config::LogLevel::warn, "stream", "no neighbour's link is asked for a stream", failure.what());
     one_is_aside.store(false, std::memory_order_release);
-    started = false;
+    return false;
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return started;
 }
 
 void aside_after_fork_in_child() noexcept {

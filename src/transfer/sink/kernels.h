@@ -29,20 +29,19 @@ struct GatherKernel {
   static constexpr std::size_t copies_at_once = 1;  // without the kernel, of one call of the driver
   static cuda::Result launch(const OneRange& range, const ReadPlan& plan, const LaunchArguments& arguments) noexcept {
     staging::StagingWords& words = arguments.lease.words();
-    return arguments.lease.device().launch(gpu::Gather{
-        .slots = arguments.slots,
-        .target = range[0].target - plan.skip,
-        .tickets = words.tickets.data(),
-        .completed = words.completed.data(),
-        .words = &words.launch,
-        .chunk_bytes = plan.chunk_bytes,
-        .stride = plan.stride,
-        .skip = plan.skip,
-        .chunks = plan.chunks,
-        .silent_up_to = arguments.silent_up_to,
-        .first_number = arguments.first_number,
-        .launch_id = arguments.launch_id,
-        .most_blocks = plan.blocks != 0 ? plan.blocks : gather_blocks(plan.chunk_bytes, workers::active_jobs())});
+    return arguments.lease.device().launch(gpu::Gather{.slots = arguments.slots,
+                                                       .target = range[0].target - plan.skip,
+                                                       .tickets = words.tickets.data(),
+                                                       .completed = words.completed.data(),
+                                                       .words = &words.launch,
+                                                       .chunk_bytes = plan.chunk_bytes,
+                                                       .stride = plan.stride,
+                                                       .skip = plan.skip,
+                                                       .chunks = plan.chunks,
+                                                       .silent_up_to = arguments.silent_up_to,
+                                                       .first_number = arguments.first_number,
+                                                       .launch_id = arguments.launch_id,
+                                                       .most_blocks = gather_blocks(plan, workers::active_jobs())});
   }
   static std::chrono::microseconds start_timeout(std::uint64_t bytes) noexcept {
     return gather_start_timeout(bytes, workers::active_jobs());

@@ -252,10 +252,18 @@ TEST(GatherKernel, MayTakeLongerToBeginBesideOthersAndForMoreBytes) {
 }
 
 TEST(GatherKernel, SharesBlocksAmongRequestsAndGivesSmallChunksMore) {
-  EXPECT_GT(gather_blocks(16 * kilobyte, 1), gather_blocks(64 * kilobyte, 1));
-  EXPECT_GT(gather_blocks(64 * kilobyte, 1), gather_blocks(64 * kilobyte, 4));
-  EXPECT_EQ(gather_blocks(64 * kilobyte, 0), gather_blocks(64 * kilobyte, 1));
-  EXPECT_GT(gather_blocks(64 * kilobyte, 1000), 0U);
+  ReadPlan small{};
+  small.chunk_bytes = 16 << 10;
+  ReadPlan large{};
+  large.chunk_bytes = 64 << 10;
+  ReadPlan lent = large;
+  lent.is_lent = true;
+  EXPECT_GT(gather_blocks(small, 1), gather_blocks(large, 1));
+  EXPECT_GT(gather_blocks(lent, 1), gather_blocks(large, 1)) << "NVLink is on the way, too";
+  EXPECT_GT(gather_blocks(lent, 1), gather_blocks(lent, 4));
+  EXPECT_GT(gather_blocks(large, 1), gather_blocks(large, 4));
+  EXPECT_EQ(gather_blocks(large, 0), gather_blocks(large, 1));
+  EXPECT_GT(gather_blocks(large, 1000), 0U);
 }
 
 std::vector<ReadItem> items_of(std::size_t count, std::uint64_t length) {
