@@ -5,9 +5,9 @@
 Each test runs in a process of its own, because NVIDIA's library crashes, aborts or hangs in some; many run at a time.
 A row that says "same" has to pass on both; a row that says "ours" has to pass on ours, and none of its tests may pass
 on NVIDIA's; of a row that says "varies" only ours has to pass. Now and then NVIDIA's library hangs, or fails, where it
-does not the next time: what it does against a row is asked again, alone, and told below the row. Needs root (scratch file systems, a udev record for the
-disk, without which that library refuses files), a GPU, and NVIDIA's libcufile.so.0. With a folder that
-tests/gpu/pack.sh has made, every row on a machine with 16 cores, in at most 150 s:
+does not the next time: what it does against a row that says "same" is asked again, alone, and told below. Needs root
+(scratch file systems, a udev record for the disk, without which that library refuses files), a GPU, and NVIDIA's
+libcufile.so.0. With a folder that tests/gpu/pack.sh has made, every row on a machine with 16 cores, in at most 150 s:
 
     tests/contract/calibrate.py --tests FOLDER/test-bin --ours FOLDER/lib --theirs /usr/local/cuda/lib64 \\
         --report calibration.txt
@@ -223,28 +223,20 @@ def failures(text, most=4):
     return found[:most] + more
 
 
-def is_as_wanted(row, state):
-    """What a row wants of NVIDIA's library, in one of its tests."""
-    if row.kind == "same":
-        return state in (PASSED, SKIPPED)
-    return row.kind != "ours" or state != PASSED
-
-
 def ask_again(runner, rows, answers, theirs, times=3):
-    """Of what is against its row because of NVIDIA's library: test -> what it did at first, where it did not again."""
+    """What NVIDIA's library does against a row that says "same": test -> what it did at first, where it did not again."""
     changed = {}
-    for row in rows:
-        for test in row.tests:
-            first = answers[test, "theirs"]
-            for _ in range(times):
-                if first.state == NOT_RUN or is_as_wanted(row, answers[test, "theirs"].state):
-                    break
-                again = runner.answer(theirs, test)
-                if again.state == NOT_RUN:
-                    break
-                answers[test, "theirs"] = again
-            if answers[test, "theirs"].state != first.state:
-                changed[test] = first.state
+    for test in (test for row in rows if row.kind == "same" for test in row.tests):
+        first = answers[test, "theirs"]
+        for _ in range(times):
+            if answers[test, "theirs"].state in (PASSED, SKIPPED, NOT_RUN):
+                break
+            again = runner.answer(theirs, test)
+            if again.state == NOT_RUN:
+                break
+            answers[test, "theirs"] = again
+        if answers[test, "theirs"].state != first.state:
+            changed[test] = first.state
     return changed
 
 

@@ -62,7 +62,7 @@ on_loop() {
   if ! have "$1"; then skip "$name" "$1 is not installed"; return; fi
   image=$dir/$name.img
   mkdir -p "$dir/$name"
-  if ! { truncate -s 512M "$image" && "$@" "$image"; } >"$dir/$name.log" 2>&1; then
+  if ! { truncate -s 1G "$image" && "$@" "$image"; } >"$dir/$name.log" 2>&1; then
     skip "$name" "$1 failed: $(tail -n 1 "$dir/$name.log")"
   elif ! mount -o loop "$image" "$dir/$name" 2>"$dir/$name.log"; then
     skip "$name" "not mounted: $(tail -n 1 "$dir/$name.log")"
