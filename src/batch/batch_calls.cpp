@@ -24,7 +24,7 @@ using observe::Operation;
 namespace {
 
 request::Call call_of(const CUfileIOParams_t& entry) {
-  return {entry.opcode == CUFILE_READ ? base::Direction::read : base::Direction::write,
+  return {base::number_of(entry.opcode) == CUFILE_READ ? base::Direction::read : base::Direction::write,
           entry.fh,
           entry.u.batch.devPtr_base,
           entry.u.batch.size,

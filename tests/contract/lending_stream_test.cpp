@@ -22,6 +22,8 @@
 #include "sluice.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
+#include "support/deadline.h"
+#include "support/kernel_wait.h"
 #include "support/stream_gate.h"
 
 namespace sluice::contract {
@@ -76,12 +78,29 @@ class LendingStreams : public DeviceTest {
     return stats->per_gpu_stats[0].n_dr_reads;
   }
 
+  std::string explanation() const {
+    std::string facts;
+    const auto keep = [](const sluice_explanation_t* /*way*/, const char* told, void* into) {
+      *static_cast<std::string*>(into) = told;
+    };
+    EXPECT_EQ(code(sluice_explain_all(handle().get(), nullptr, 0, CUFILE_READ, 0, 0, keep, &facts)), CU_FILE_SUCCESS);
+    return facts;
+  }
+
   // Reads until a neighbour has carried something, or for long: it is not known when one gets to its work. A few times
-  // where none does.
+  // where none does. Skips the test where the machine is too busy for neighbours' kernels.
   void until_one_is_lent(const std::function<void()>& read) const {
     const std::uint64_t before = lent_reads();
-    for (int turn = 0; turn < (lends() ? 1000 : 3) && !HasFailure() && lent_reads() == before; ++turn) read();
-    EXPECT_EQ(lent_reads() > before, lends());
+    const Deadline deadline;
+    for (int turn = 0; (lends() ? !deadline.has_passed() : turn < 3) && !HasFailure() && lent_reads() == before;
+         ++turn) {
+      read();
+    }
+    const bool is_lent = lent_reads() > before;
+    if (lends() && !is_lent && explanation().find("did not begin in time") != std::string::npos) {
+      GTEST_SKIP() << kTooBusyForKernels;
+    }
+    EXPECT_EQ(is_lent, lends()) << explanation();
   }
 
   Asked& asked(std::size_t index = 0) const { return static_cast<Asked*>(arguments_->address())[index]; }
@@ -381,12 +400,8 @@ TEST_F(LendingStreams, AreWaitedForByTheEndOfTheirFileAndOfTheDriver) {
 TEST_F(LendingStreams, AreExplained) {
   const Memory memory(MemoryKind::device, kSize);
   until_one_is_lent([&] { read_whole(memory, stream()); });
-  std::string facts;
-  const auto keep = [](const sluice_explanation_t* /*way*/, const char* told, void* into) {
-    *static_cast<std::string*>(into) = told;
-  };
-  ASSERT_EQ(code(sluice_explain_all(handle().get(), memory.address(), kSize, CUFILE_READ, 0, 0, keep, &facts)),
-            CU_FILE_SUCCESS);
+  if (IsSkipped()) return;
+  const std::string facts = explanation();
   EXPECT_EQ(facts.find("lends its link") != std::string::npos, lends()) << facts;
 }
 
