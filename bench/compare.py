@@ -88,6 +88,12 @@ class State:
         os.replace(beside, self.path)
 
 
+def told_library(path):
+    """How results name it: where a system has it, or by its own folder alone. Where it was built is of one machine."""
+    is_installed = path.parts[1] in ("usr", "opt", "lib", "lib64")
+    return str(path if is_installed else pathlib.Path(*path.parts[-2:]))
+
+
 def check_libraries(options, clients):
     """What was mapped is what was asked for, and not the same on both sides."""
     about = {who: client.once("--about") for who, client in clients.items()}
@@ -95,6 +101,7 @@ def check_libraries(options, clients):
         wanted = pathlib.Path(folder, "libcufile.so.0").resolve()
         if pathlib.Path(about[who]["library"]) != wanted:
             sys.exit(f"compare.py: {who}: {about[who]['library']} was mapped, and not {wanted}")
+        about[who]["library"] = told_library(wanted)
         about[who]["sha256"] = hashlib.sha256(wanted.read_bytes()).hexdigest()[:16]
     same = about["ours"]["sha256"] == about["theirs"]["sha256"]
     if same and not options.same:

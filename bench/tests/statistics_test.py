@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The statistics of a comparison, its verdicts and its resuming: without a client, on numbers made for the purpose."""
 
+import argparse
 import json
 import math
 import os
@@ -364,6 +365,31 @@ class FakeClient:
 
     def close(self):
         pass
+
+
+class Libraries(unittest.TestCase):
+    def test_are_told_without_the_folder_that_they_were_built_in(self):
+        self.assertEqual(compare.told_library(pathlib.Path("/builds/sluice/build/release/lib/libcufile.so.0")),
+                         "lib/libcufile.so.0")
+
+    def test_of_the_system_are_told_whole(self):
+        whole = "/usr/local/cuda-13.0/targets/x86_64-linux/lib/libcufile.so.1.15.1"
+        self.assertEqual(compare.told_library(pathlib.Path(whole)), whole)
+
+    def test_that_were_mapped_are_told_so(self):
+        with tempfile.TemporaryDirectory() as folder:
+            top = pathlib.Path(folder).resolve()
+            clients = {}
+            for who in ("ours", "theirs"):
+                library = top / who / "libcufile.so.0"
+                library.parent.mkdir()
+                library.write_text(who, encoding="utf-8")
+                clients[who] = FakeClient(1)
+                clients[who].once = lambda *_, path=library: {"library": str(path)}
+            options = argparse.Namespace(ours=str(top / "ours"), theirs=str(top / "theirs"), same=False)
+            about, _ = compare.check_libraries(options, clients)
+        self.assertEqual([about[who]["library"] for who in ("ours", "theirs")],
+                         ["ours/libcufile.so.0", "theirs/libcufile.so.0"])
 
 
 class Resuming(unittest.TestCase):

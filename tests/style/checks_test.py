@@ -94,11 +94,14 @@ class Checks(unittest.TestCase):
                 self.fails("headers_alone.py", {name: text}, expected, *more)
 
     def test_forbidden_words(self):
-        self.passes("forbidden_words.py", {"docs/good.md": "A todo list, /proc/self, mkstemp XXXXXX, $HOME/x.\n"})
+        self.passes("forbidden_words.py", {"docs/good.md": "A todo list, /proc/self, mkstemp XXXXXX, $HOME/x.\n",
+                                            "bench/results/good.json": '{"library": "/usr/lib/x.so"} {"library": "lib/x.so"}\n'})
         for text in ("// TODO: more", "/* FIXME */", "good enough for now", "Not implemented.", "a placeholder",
                      'open("/home/somebody/x")', "see /Users/somebody", "cd /root/x"):
             with self.subTest(text=text):
                 self.fails("forbidden_words.py", {"src/base/bad.h": text + "\n"}, "src/base/bad.h:1")
+        self.fails("forbidden_words.py", {"bench/results/bad.json": '{"library": "/builds/x/lib/x.so"}\n'},
+                   "bench/results/bad.json:1")
         self.fails_in_every_folder("forbidden_words.py", "// FIXME\n")
 
     def test_sources_are_built(self):

@@ -11,6 +11,7 @@ FORBIDDEN = [
     (re.compile(r"\b(for now|not (yet )?implemented|unimplemented|placeholder|lorem ipsum)\b", re.IGNORECASE),
      "speaks of unfinished work: finish it, or say what is so"),
     (re.compile(r"(?<![\w.$})-])/(root|home|Users)/[\w.-]"), "is a path of one machine"),
+    (re.compile(r'"library": "/(?!usr/|opt/|lib/|lib64/)[^"]*"'), "is a path of one machine"),
     (re.compile(r"(?<![\w.])[A-Z]:\\\\?Users\b"), "is a path of one machine"),
 ]
 
