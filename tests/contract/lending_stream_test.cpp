@@ -379,7 +379,7 @@ TEST_F(LendingStreams, OutliveTheDestructionOfTheirStream) {
   });
 }
 
-TEST_F(LendingStreams, AreWaitedForByTheEndOfTheirFileAndOfTheDriver) {
+TEST_F(LendingStreams, AreWaitedForByTheEndOfTheirFile) {
   const Memory memory(MemoryKind::device, kSize);
   until_one_is_lent([&] { read_whole(memory, stream()); });
   for (int turn = 0; turn < 5; ++turn) {
@@ -394,6 +394,31 @@ TEST_F(LendingStreams, AreWaitedForByTheEndOfTheirFileAndOfTheDriver) {
     EXPECT_EQ(moved_now(), static_cast<ssize_t>(kSize));
     ASSERT_EQ(cuda()->stream_synchronize(stream()), 0);
     expect_read(memory, kSize, 0, 0, 0x13);
+  }
+}
+
+// The file goes with the driver, so a read that has not begun by then has none.
+TEST_F(LendingStreams, EndWhollyOrNotAtAllWhereTheDriverIsClosed) {
+  const Memory memory(MemoryKind::device, kSize);
+  until_one_is_lent([&] { read_whole(memory, stream()); });
+  ASSERT_EQ(cuFileUseCount(), 1);
+  for (int turn = 0; turn < 10; ++turn) {
+    const Fd fd = file().open(O_RDONLY);
+    std::optional<Handle> mine(fd);
+    memory.fill(0x15);
+    Asked& one = asked() = {kSize, 0, 0, -77};
+    ASSERT_EQ(code(cuFileReadAsync(mine->get(), memory.address(), &one.size, &one.file_offset, &one.buffer_offset,
+                                   &one.moved, stream())),
+              CU_FILE_SUCCESS);
+    ASSERT_EQ(code(cuFileDriverClose()), CU_FILE_SUCCESS);
+    ASSERT_EQ(cuda()->stream_synchronize(stream()), 0);
+    if (one.moved < 0) {
+      EXPECT_TRUE(all_bytes(0x15, memory.get())) << one.moved;
+    } else {
+      expect_read(memory, kSize, 0, 0, 0x15);
+    }
+    mine.reset();  // it is not there any more
+    ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/signals_blocked.h"
 #include "observe/log.h"
+#include "process/in_flight.h"
 
 namespace sluice::stream {
 
@@ -18,6 +19,7 @@ namespace {
 std::atomic<bool> one_is_aside{false};
 
 void work_aside(std::function<void()>& work) noexcept {
+  const process::InFlight in_flight;  // an end of the process waits for it, for so long as for any
   work();
   work = nullptr;  // what it holds goes before the next one may come
   one_is_aside.store(false, std::memory_order_release);
