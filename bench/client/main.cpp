@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cufile_bench: a cuFile client that measures whichever libcufile.so.0 the loader finds, and compares every byte that
-// it can. bench/compare.py alternates between two of them; docs/performance.md says what the rows mean.
+// it can. bench/compare.py alternates between two of them; docs/internals/bench.md says what the rows mean.
 #include <fmt/format.h>
 #include <fnmatch.h>
 
