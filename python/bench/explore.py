@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What decides how the loader works: one sweep on the machine at hand, as rows of JSON.
 
-The link by piece size; memory by the allocator; ways of making tensors; threads and slices of cuFileRead; windows and
-threads of the copy engine. PyTorch is needed.
+The link by piece size; memory by the allocator; ways of making tensors; large reads that move on through file and memory;
+threads and slices of cuFileRead; windows and threads of the copy engine. PyTorch is needed.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import statistics
 import time
 
@@ -174,6 +175,36 @@ class Sweep:
         for file in files:
             file.close()
 
+    def walks(self) -> None:
+        """Large reads of one file by one call each, and by plans: does it matter whether the place in the file, or that in
+        memory, moves on? With SLUICE_LINKS it tells what several links make of it."""
+        path, size = max(((path, os.path.getsize(path)) for path in self.paths), key=lambda one: one[1])
+        size = size // GIB * GIB
+        memory = torch.empty(size, dtype=torch.uint8, device=f"cuda:{self.device}")
+        with sluice.File(path) as file:
+            for step in (GIB, 256 * MIB):
+                for file_moves, memory_moves in ((False, False), (False, True), (True, False), (True, True)):
+
+                    def reads() -> int:
+                        for at in range(0, size, step):
+                            part = memory[at if memory_moves else 0:][:step]
+                            if file.read(part, step, file_offset=at if file_moves else 0) != step:
+                                raise OSError(f"{path} ended early")
+                        return size
+
+                    self.row("walk", mib=step // MIB, file_moves=file_moves, memory_moves=memory_moves,
+                             gb_per_second=statistics.median(self._timed(reads)))
+            for at_a_time in (1, 2, 4):
+
+                def by_a_plan() -> int:
+                    with sluice.Plan(at_a_time=at_a_time) as plan:
+                        plan.add(file, memory, size)
+                        plan.submit()
+                        plan.wait()
+                    return size
+
+                self.row("walk by a plan", at_a_time=at_a_time, gb_per_second=statistics.median(self._timed(by_a_plan)))
+
     def loads(self) -> None:
         """The whole loader, memory and tensors included; groups of several sizes, with PyTorch's memory kept and not."""
         for engine in ("cufile", "staged"):
@@ -245,7 +276,7 @@ class _Batches:
 def explore(paths: "list[str]", device: int, seconds: float, repeats: int, only: "list[str]",
             quick: bool = False) -> "list[dict]":
     sweep = Sweep(paths, device, seconds, repeats, quick)
-    for part in ("link", "allocation", "views", "engines", "loads"):
+    for part in ("link", "allocation", "views", "walks", "engines", "loads"):
         if not only or part in only:
             try:
                 getattr(sweep, part)()
