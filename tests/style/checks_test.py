@@ -126,6 +126,11 @@ class Checks(unittest.TestCase):
             with self.subTest(text=text):
                 self.fails("links.py", {**good, name: text}, expected)
 
+    def test_page_lengths(self):
+        page = "a line\n" * 120
+        self.passes("page_lengths.py", {"docs/internals/io.md": page, "docs/performance.md": page})
+        self.fails("page_lengths.py", {"docs/internals/io.md": page + "one more\n"}, "has 121 lines")
+
     def test_plain_words(self):
         self.passes("plain_words.py", {"tools/doctor/a.cpp": "int lanes;\n"})
         for name, text, expected in (
