@@ -291,9 +291,12 @@ TEST_F(Staging, ALargeReadIsSoonDueAKernelAgain) {
   const sluice_carrier_counts_t called_off = carriers();
   ASSERT_EQ(read_file(handle.get(), memory.address(), 48 * kMiB), moved(48 * kMiB));
   EXPECT_EQ(carriers().copy_engine, called_off.copy_engine + 1);
-  ASSERT_EQ(read_file(handle.get(), memory.address(), 48 * kMiB), moved(48 * kMiB));
-  // On a machine too busy to begin a kernel soon, it was tried.
-  EXPECT_EQ(carriers().kernel + carriers().kernel_called_off, called_off.kernel + called_off.kernel_called_off + 1);
+  // It is tried with the next one; where the machine was too busy before, with one of the next, and perhaps in vain.
+  const auto tries = [](const sluice_carrier_counts_t& counts) { return counts.kernel + counts.kernel_called_off; };
+  for (int read = 0; read < 4 && tries(carriers()) == tries(called_off); ++read) {
+    ASSERT_EQ(read_file(handle.get(), memory.address(), 48 * kMiB), moved(48 * kMiB));
+  }
+  EXPECT_EQ(tries(carriers()), tries(called_off) + 1);
   EXPECT_TRUE(same_bytes(file.content(), memory.get()));
 }
 

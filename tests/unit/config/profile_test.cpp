@@ -13,11 +13,12 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 
-constexpr const char* measured = R"({"sluice_profile": 1, "best": {"sluice.copy": "engine", "sluice.mode": "plain"}})";
+constexpr const char* profile_text =
+    R"({"sluice_profile": 1, "best": {"sluice.copy": "engine", "sluice.mode": "plain"}})";
 
 TEST(Profile, ChoosesWhatNobodyHasChosen) {
   Pretended machine;
-  machine.set("SLUICE_PROFILE", machine.write("profile.json", measured));
+  machine.set("SLUICE_PROFILE", machine.write("profile.json", profile_text));
   EXPECT_EQ(machine.read().text(key_at("sluice.copy")), "engine");
   EXPECT_THAT(notes_at(machine.read(), LogLevel::info), Contains(HasSubstr("sluice.copy is as measured: engine")));
 }
@@ -31,7 +32,7 @@ TEST(Profile, ChoosesHowDisksAreRead) {
 
 TEST(Profile, IsNamedAsWhoHasChosen) {
   Pretended machine;
-  machine.set("SLUICE_PROFILE", machine.write("profile.json", measured));
+  machine.set("SLUICE_PROFILE", machine.write("profile.json", profile_text));
   const Config config = machine.read();
   EXPECT_EQ(config.setting(key_at("sluice.copy")).origin, Origin::measured);
   EXPECT_TRUE(config.binds(key_at("sluice.copy")));
@@ -40,7 +41,7 @@ TEST(Profile, IsNamedAsWhoHasChosen) {
 
 TEST(Profile, YieldsToWhatSomebodyHasChosen) {
   Pretended machine;
-  machine.set("SLUICE_PROFILE", machine.write("profile.json", measured));
+  machine.set("SLUICE_PROFILE", machine.write("profile.json", profile_text));
   machine.set("SLUICE_COPY", "kernel");
   EXPECT_EQ(machine.read().text(key_at("sluice.copy")), "kernel");
   machine.unset("SLUICE_COPY");
@@ -50,13 +51,13 @@ TEST(Profile, YieldsToWhatSomebodyHasChosen) {
 
 TEST(Profile, ChoosesNothingThatCannotBeMeasured) {
   Pretended machine;
-  machine.set("SLUICE_PROFILE", machine.write("profile.json", measured));
+  machine.set("SLUICE_PROFILE", machine.write("profile.json", profile_text));
   EXPECT_EQ(machine.read().text(key_at("sluice.mode")), "auto");
 }
 
 TEST(Profile, IsLeftAloneUnlessItIsNamed) {
   Pretended machine;
-  machine.write("profile.json", measured);
+  machine.write("profile.json", profile_text);
   EXPECT_EQ(machine.read().text(key_at("sluice.copy")), "auto");
 }
 
