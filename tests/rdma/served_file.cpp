@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -14,7 +15,20 @@ namespace sluice::rdma_test {
 
 namespace {
 
-ServedFile* served = nullptr;  // operations know their handle alone
+ServedFile* served = nullptr;        // operations know their handle alone
+std::atomic<unsigned> under_way{0};  // of the operations
+
+// While an operation uses what is served: the caller may have stopped waiting for it.
+class UnderWay {
+ public:
+  UnderWay() noexcept { ++under_way; }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+  ~UnderWay() {
+    --under_way;
+    under_way.notify_all();
+  }
+};
 
 ssize_t fail_with(int error) {
   errno = error;
@@ -70,6 +84,7 @@ struct Calls {
   }
 
   static ssize_t read(void* /*handle*/, char* buffer, size_t size, off_t offset, cufileRDMAInfo_t* info) {
+    const UnderWay until_it_ends;
     const auto at = static_cast<std::size_t>(offset);
     if (info != nullptr) {
       ++served->with_token;
@@ -84,6 +99,7 @@ struct Calls {
   }
 
   static ssize_t write(void* /*handle*/, const char* buffer, size_t size, off_t offset, cufileRDMAInfo_t* info) {
+    const UnderWay until_it_ends;
     const auto at = static_cast<std::size_t>(offset);
     if (info != nullptr) {
       ++served->with_token;
@@ -98,6 +114,7 @@ struct Calls {
   }
 
   static int list(void* /*handle*/, sockaddr_t** addresses) {
+    const UnderWay until_it_ends;
     ++served->lists_asked;
     if (served->before_list) served->before_list();
     served->addresses_.clear();
@@ -107,6 +124,7 @@ struct Calls {
   }
 
   static int priority(void* /*handle*/, char* /*buffer*/, size_t /*size*/, off_t /*offset*/, sockaddr_t* address) {
+    const UnderWay until_it_ends;
     ++served->priorities_asked;
     if (served->before_priority) served->before_priority();
     const auto found = std::find(served->ranked.begin(), served->ranked.end(), text_of(*address));
@@ -123,6 +141,7 @@ ServedFile::ServedFile() {
 }
 
 ServedFile::~ServedFile() {
+  for (unsigned left = under_way; left != 0; left = under_way) under_way.wait(left);
   while (!links_.empty()) disconnect();
   served = nullptr;
 }

@@ -113,9 +113,9 @@ TEST(StagingMemory, AsksForHugePagesForItsBulkAlone) {
     GTEST_SKIP() << "this kernel has no huge pages to give";
   const Mapped memory(in_three_parts);
   ASSERT_NE(memory.get(), nullptr);
-  const std::string bulk = flags_of(memory.get() + in_three_parts.ahead);
-  if (bulk.empty()) GTEST_SKIP() << "/proc/self/smaps tells no flags here";
-  EXPECT_NE(bulk.find(" hg "), std::string::npos) << bulk;
+  const std::string flags = flags_of(memory.get() + in_three_parts.ahead);
+  if (flags.empty()) GTEST_SKIP() << "/proc/self/smaps tells no flags here";
+  EXPECT_NE(flags.find(" hg "), std::string::npos) << flags;
   EXPECT_EQ(flags_of(memory.get()).find(" hg "), std::string::npos);
 }
 

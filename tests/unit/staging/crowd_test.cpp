@@ -38,7 +38,7 @@ class Crowd : public ::testing::Test {
   void SetUp() override {
     if (support::cuda() == nullptr || gpu::load_driver() == nullptr) GTEST_SKIP() << "no CUDA device";
     context_.emplace(support::primary_context(0));
-    ASSERT_EQ(support::cuda()->allocate(&memory_, copied_bytes), 0);
+    ASSERT_EQ(support::cuda()->allocate(&memory_, thread_count * copied_bytes), 0);
     facts_.kind = facts::MemoryKind::device;
     facts_.context = support::primary_context(0);
   }
@@ -46,9 +46,9 @@ class Crowd : public ::testing::Test {
     if (memory_ != 0) support::cuda()->release(memory_);
   }
 
-  // A copy to the device by a bounce buffer of its own, as a transfer makes it; with `together`, all threads have
-  // theirs at the same time.
-  void copy(std::latch& together) {
+  // A copy to a place of its own by a bounce buffer of its own, as a transfer makes it; with `together`, all threads
+  // have theirs at the same time.
+  void copy(std::latch& together, std::size_t thread) {
     BounceBuffer bounce = BounceBuffer::take();
     const gpu::Session session(facts_);
     if (!bounce || session.status() != cuda::success) {
@@ -58,13 +58,13 @@ class Crowd : public ::testing::Test {
     }
     bounce.pin(session);
     together.arrive_and_wait();
-    if (session_copies(bounce) != cuda::success) ++failed_;
+    if (session_copies(bounce, memory_ + thread * copied_bytes) != cuda::success) ++failed_;
   }
 
   void in_a_crowd() {
     std::latch together(thread_count);
     std::vector<std::thread> threads;
-    for (std::size_t i = 0; i < thread_count; ++i) threads.emplace_back([&] { copy(together); });
+    for (std::size_t i = 0; i < thread_count; ++i) threads.emplace_back([&, i] { copy(together, i); });
     for (std::thread& thread : threads) thread.join();
     ASSERT_EQ(failed_, 0U);
   }
@@ -75,9 +75,9 @@ class Crowd : public ::testing::Test {
   std::atomic<unsigned> failed_{0};
 
  private:
-  cuda::Result session_copies(const BounceBuffer& bounce) const {
+  cuda::Result session_copies(const BounceBuffer& bounce, support::CudaAddress to) const {
     gpu::Session session(facts_);
-    return session.copy_to_device(memory_, bounce.bytes().first(copied_bytes));
+    return session.copy_to_device(to, bounce.bytes().first(copied_bytes));
   }
 };
 
@@ -102,7 +102,7 @@ TEST_F(Crowd, SharesStreams) {
 TEST_F(Crowd, ThreadsOneAfterTheOtherHaveTheSameBufferAndStream) {
   const auto copy_alone = [&] {
     std::latch alone(1);
-    std::thread([&] { copy(alone); }).join();
+    std::thread([&] { copy(alone, 0); }).join();
   };
   copy_alone();
   const BounceBufferCounts buffers = bounce_buffer_counts();
