@@ -17,6 +17,7 @@
 #include "base/thread_end.h"
 #include "gpu/loading.h"
 #include "observe/log.h"
+#include "stream/channel/aside.h"
 
 namespace sluice::process {
 
@@ -118,7 +119,7 @@ void wait_at_exit() {
   }
   const std::int64_t deadline = milliseconds_now() + most_milliseconds;
   int left = still_in_flight();
-  while ((left != 0 || gpu::is_loading()) && milliseconds_now() < deadline) {
+  while ((left != 0 || gpu::is_loading() || stream::is_aside()) && milliseconds_now() < deadline) {
     constexpr timespec moment{0, 200'000};
     ::nanosleep(&moment, nullptr);
     left = still_in_flight();

@@ -10,7 +10,6 @@
 
 #include "base/signals_blocked.h"
 #include "observe/log.h"
-#include "process/in_flight.h"
 
 namespace sluice::stream {
 
@@ -19,7 +18,6 @@ namespace {
 std::atomic<bool> one_is_aside{false};
 
 void work_aside(std::function<void()>& work) noexcept {
-  const process::InFlight in_flight;  // an end of the process waits for it, for so long as for any
   work();
   work = nullptr;  // what it holds goes before the next one may come
   one_is_aside.store(false, std::memory_order_release);
@@ -40,6 +38,10 @@ bool run_aside(std::function<void()> work) noexcept {
     one_is_aside.store(false, std::memory_order_release);
     return false;
   }
+}
+
+bool is_aside() noexcept {
+  return one_is_aside.load(std::memory_order_acquire);
 }
 
 void aside_after_fork_in_child() noexcept {

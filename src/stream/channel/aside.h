@@ -12,6 +12,9 @@ namespace sluice::stream {
 // False: one is at work, or no thread can be started; then `work` is not run.
 bool run_aside(std::function<void()> work) noexcept;
 
+// Is one at work? An end of the process waits for it, as it does for transfers.
+bool is_aside() noexcept;
+
 // A child of fork has no such thread.
 void aside_after_fork_in_child() noexcept;
 
