@@ -179,31 +179,36 @@ class Sweep:
         """Large reads of one file by one call each, and by plans: does it matter whether the place in the file, or that in
         memory, moves on? With SLUICE_LINKS it tells what several links make of it."""
         path, size = max(((path, os.path.getsize(path)) for path in self.paths), key=lambda one: one[1])
-        size = size // GIB * GIB
+        size = min(size // GIB, 8) * GIB
+        if size < 2 * GIB:
+            return self.row("walk", left_out=f"{path} is the largest file, and smaller than 2 GiB")
         memory = torch.empty(size, dtype=torch.uint8, device=f"cuda:{self.device}")
         with sluice.File(path) as file:
-            for step in (GIB, 256 * MIB):
-                for file_moves, memory_moves in ((False, False), (False, True), (True, False), (True, True)):
 
-                    def reads() -> int:
-                        for at in range(0, size, step):
-                            part = memory[at if memory_moves else 0:][:step]
-                            if file.read(part, step, file_offset=at if file_moves else 0) != step:
-                                raise OSError(f"{path} ended early")
-                        return size
+            def by_calls(step: int, file_moves: bool, memory_moves: bool) -> int:
+                for at in range(0, size, step):
+                    part = memory[at if memory_moves else 0:][:step]
+                    if file.read(part, step, file_offset=at if file_moves else 0) != step:
+                        raise OSError(f"{path} ended early")
+                return size
 
-                    self.row("walk", mib=step // MIB, file_moves=file_moves, memory_moves=memory_moves,
-                             gb_per_second=statistics.median(self._timed(reads)))
-            for at_a_time in (1, 2, 4):
+            def by_a_plan(at_a_time: int) -> int:
+                with sluice.Plan(at_a_time=at_a_time) as plan:
+                    plan.add(file, memory, size)
+                    plan.submit()
+                    plan.wait()
+                return size
 
-                def by_a_plan() -> int:
-                    with sluice.Plan(at_a_time=at_a_time) as plan:
-                        plan.add(file, memory, size)
-                        plan.submit()
-                        plan.wait()
-                    return size
-
-                self.row("walk by a plan", at_a_time=at_a_time, gb_per_second=statistics.median(self._timed(by_a_plan)))
+            for step in (256 * MIB,) if self.quick else (GIB, 256 * MIB):
+                for moves in ((False, False), (False, True), (True, False), (True, True)):
+                    if not self.over():
+                        speeds = self._timed(lambda s=step, m=moves: by_calls(s, *m))
+                        self.row("walk", mib=step // MIB, file_moves=moves[0], memory_moves=moves[1],
+                                 gb_per_second=statistics.median(speeds))
+            for at_a_time in (4,) if self.quick else (1, 2, 4):
+                if not self.over():
+                    self.row("walk by a plan", at_a_time=at_a_time,
+                             gb_per_second=statistics.median(self._timed(lambda a=at_a_time: by_a_plan(a))))
 
     def loads(self) -> None:
         """The whole loader, memory and tensors included; groups of several sizes, with PyTorch's memory kept and not."""
@@ -276,7 +281,7 @@ class _Batches:
 def explore(paths: "list[str]", device: int, seconds: float, repeats: int, only: "list[str]",
             quick: bool = False) -> "list[dict]":
     sweep = Sweep(paths, device, seconds, repeats, quick)
-    for part in ("link", "allocation", "views", "walks", "engines", "loads"):
+    for part in ("link", "allocation", "views", "engines", "loads", "walks"):
         if not only or part in only:
             try:
                 getattr(sweep, part)()

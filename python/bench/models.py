@@ -79,7 +79,7 @@ def arguments() -> argparse.Namespace:
     explored.add_argument("--seconds", type=float, default=120)
     explored.add_argument("--repeats", type=int, default=3)
     explored.add_argument("--device", type=int, default=0)
-    explored.add_argument("--only", default="", help="link, allocation, views, walks, engines, loads; separated by commas")
+    explored.add_argument("--only", default="", help="link, allocation, views, engines, loads, walks; separated by commas")
     explored.add_argument("--quick", action="store_true", help="fewer rows")
     explored.add_argument("--json", type=pathlib.Path)
     reported = verbs.add_parser("report", help="print the table of a comparison")

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <string>
 
 #include "base/processor.h"
 #include "base/thread_end.h"
@@ -94,13 +95,18 @@ int still_in_flight() noexcept {
   return count;
 }
 
+// A thread of ours that no transfer waits for is in a call of the driver's.
+bool is_in_the_driver() noexcept {
+  return gpu::is_loading() || stream::is_aside();
+}
+
 void report(int left) noexcept {
   try {
-    observe::log(
-        config::LogLevel::error, "process",
-        fmt::format("the process ends with {} transfer(s) in flight, which were given {} s to end: their memory "
-                    "is left alone",
-                    left, most_milliseconds / 1000));
+    const std::string what =
+        left != 0 ? fmt::format("{} transfer(s) in flight", left) : std::string("a call of the driver's under way");
+    observe::log(config::LogLevel::error, "process",
+                 fmt::format("the process ends with {}, given {} s to end: its memory is left alone", what,
+                             most_milliseconds / 1000));
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory for a log line is no reason not to end
   }
 }
@@ -119,12 +125,12 @@ void wait_at_exit() {
   }
   const std::int64_t deadline = milliseconds_now() + most_milliseconds;
   int left = still_in_flight();
-  while ((left != 0 || gpu::is_loading() || stream::is_aside()) && milliseconds_now() < deadline) {
+  while ((left != 0 || is_in_the_driver()) && milliseconds_now() < deadline) {
     constexpr timespec moment{0, 200'000};
     ::nanosleep(&moment, nullptr);
     left = still_in_flight();
   }
-  if (left != 0) {
+  if (left != 0 || is_in_the_driver()) {
     given_up.store(true);
     report(left);
   }

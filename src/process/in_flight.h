@@ -31,8 +31,8 @@ class PinScope {
 
 // Makes exit() wait, before any handler and destructor that was registered earlier, for the transfers that are in
 // flight then, for the thread that loads our kernels, and for the one that is aside of streams: at most 5 seconds all
-// told, after which the log tells how many transfers were left. Those that begin meanwhile are not waited for. May be
-// called again, to come before handlers that were registered since.
+// told, after which the log tells what was left. Transfers that begin meanwhile are not waited for. May be called
+// again, to come before handlers that were registered since.
 void wait_for_transfers_at_exit() noexcept;
 
 // False when waiting for a transfer could never end: this thread is inside one itself or holds a pin, or the process

@@ -397,12 +397,16 @@ TEST_F(LendingStreams, AreWaitedForByTheEndOfTheirFile) {
   }
 }
 
-// The file goes with the driver, so a read that has not begun by then has none.
+// The file goes with the driver, so a read that has not begun by then has none. The driver is closed later and later
+// after the call, so some of them have begun.
 TEST_F(LendingStreams, EndWhollyOrNotAtAllWhereTheDriverIsClosed) {
   const Memory memory(MemoryKind::device, kSize);
   until_one_is_lent([&] { read_whole(memory, stream()); });
+  if (IsSkipped()) return;
   ASSERT_EQ(cuFileUseCount(), 1);
-  for (int turn = 0; turn < 10; ++turn) {
+  const Deadline deadline;
+  auto later = std::chrono::microseconds(20);
+  for (int whole = 0; whole < 5 && !HasFailure() && !deadline.has_passed(); later += later / 4) {
     const Fd fd = file().open(O_RDONLY);
     std::optional<Handle> mine(fd);
     memory.fill(0x15);
@@ -410,12 +414,15 @@ TEST_F(LendingStreams, EndWhollyOrNotAtAllWhereTheDriverIsClosed) {
     ASSERT_EQ(code(cuFileReadAsync(mine->get(), memory.address(), &one.size, &one.file_offset, &one.buffer_offset,
                                    &one.moved, stream())),
               CU_FILE_SUCCESS);
+    std::this_thread::sleep_for(later);
     ASSERT_EQ(code(cuFileDriverClose()), CU_FILE_SUCCESS);
     ASSERT_EQ(cuda()->stream_synchronize(stream()), 0);
     if (one.moved < 0) {
-      EXPECT_TRUE(all_bytes(0x15, memory.get())) << one.moved;
+      EXPECT_EQ(one.moved, -CU_FILE_HANDLE_NOT_REGISTERED);
+      EXPECT_TRUE(all_bytes(0x15, memory.get()));
     } else {
       expect_read(memory, kSize, 0, 0, 0x15);
+      ++whole;
     }
     mine.reset();  // it is not there any more
     ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);

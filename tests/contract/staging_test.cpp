@@ -271,6 +271,9 @@ TEST_F(Staging, ABusyDeviceHasItsLaunchCalledOffAndTheBytesAreRight) {
 // After a launch that was revoked the kernel rests for some requests. One large read counts for several of these: by
 // the copy engine it takes twice its time.
 TEST_F(Staging, ALargeReadIsSoonDueAKernelAgain) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "readers stand still for so long here that the copy engine gets the rest of most large reads";
+#endif
   const ScratchFile file(48 * kMiB);
   const Fd fd = file.open(O_RDONLY);
   const Handle handle(fd);

@@ -128,8 +128,14 @@ class Checks(unittest.TestCase):
 
     def test_page_lengths(self):
         page = "a line\n" * 120
-        self.passes("page_lengths.py", {"docs/internals/io.md": page, "docs/performance.md": page})
-        self.fails("page_lengths.py", {"docs/internals/io.md": page + "one more\n"}, "has 121 lines")
+        pages = {"docs/internals/io.md": page, "docs/performance.md": page, "docs/internals/a.md": "| " + "x" * 200 + " |\n"}
+        self.passes("page_lengths.py", pages)
+        for name, text, expected in (("docs/internals/io.md", page + "one more\n", "has 121 lines"),
+                                     ("docs/performance.md", page * 2, "has 240 lines"),
+                                     ("docs/internals/io.md", "word " * 40 + "\n", "io.md:1: is wider")):
+            with self.subTest(name=name):
+                self.fails("page_lengths.py", {**pages, name: text}, expected)
+        self.fails("page_lengths.py", {"docs/internals/io.md": page}, "there is no docs/performance.md")
 
     def test_plain_words(self):
         self.passes("plain_words.py", {"tools/doctor/a.cpp": "int lanes;\n"})

@@ -201,7 +201,10 @@ class LinkKernelsSink {
   }
   void give_to_engine(std::uint32_t chunk, Pace::Clock::time_point now) noexcept {
     const std::uint32_t copies = copies_.load(std::memory_order_relaxed);
-    if (copies == engine_->copied()) engine_pace_.begins(now);
+    if (copies == engine_->copied()) {
+      engine_done_ = copies;
+      engine_pace_.begins(now);
+    }
     to_copy_[copies % Chunks::depth] = chunk;
     copy_of_[chunk % Chunks::depth].store(copies + 1, std::memory_order_relaxed);
     copies_.store(copies + 1, std::memory_order_release);

@@ -36,7 +36,7 @@ TEST(Pace, DoesNotCountTheTimeInWhichThereWasNothingToDo) {
     now += microseconds(20);
     pace.has_done(1, now);
   }
-  EXPECT_NEAR(static_cast<double>(pace.for_one_more(0, now + std::chrono::seconds(1)).count()), 20e3, 1e3);
+  EXPECT_NEAR(static_cast<double>(pace.for_one_more(0, now + microseconds(1)).count()), 20e3, 1e3);
 }
 
 TEST(Pace, OfWhatHasStoppedGetsWorseWithEveryLook) {
@@ -55,9 +55,26 @@ TEST(Pace, IsNotThatOfWhoLooks) {
   EXPECT_LT(pace.for_one_more(0, now), microseconds(20));
 }
 
-// Carriers that take so long for each chunk, and places for 64. How many chunks go in a second, of an endless file that
-// readers bring as fast as places come free.
-double chunks_a_second(const std::vector<microseconds>& each) {
+TEST(Pace, OfWhatWasSlowIsTriedAgain) {
+  Pace pace;
+  Time now{};
+  pace.begins(now);
+  for (int i = 0; i < 50; ++i) pace.has_done(1, now += microseconds(800));
+  EXPECT_GT(pace.for_one_more(0, now), microseconds(700));
+  EXPECT_EQ(pace.for_one_more(0, now + std::chrono::milliseconds(20)), microseconds(0));
+}
+
+// So long each carrier takes for a chunk.
+using Speeds = std::vector<microseconds>;
+
+struct File {
+  int chunks = 20000;
+  microseconds reading{0};  // of each chunk, by as many readers as there are
+  Speeds later{};           // from the middle of the file on, where they are others
+};
+
+// How many chunks go in a second, with places for 64, which are taken again in the order of chunks.
+double chunks_a_second(const Speeds& each, const File& file = {}) {
   struct Carrier {
     Pace pace;
     std::deque<Time> ends;  // of what waits
@@ -67,8 +84,9 @@ double chunks_a_second(const std::vector<microseconds>& each) {
   std::vector<Carrier> carriers(each.size());
   std::deque<Time> in_order;  // when each chunk leaves its place
   Time now{};
-  constexpr int chunks = 20000;
-  for (int chunk = 0; chunk < chunks; ++chunk) {
+  Time last{};
+  for (int chunk = 0; chunk < file.chunks; ++chunk) {
+    now += file.reading;
     // The place of the oldest is the next one.
     if (in_order.size() == places) {
       now = std::max(now, in_order.front());
@@ -86,32 +104,53 @@ double chunks_a_second(const std::vector<microseconds>& each) {
       least = due;
     }
     if (best->ends.empty()) best->pace.begins(now);
-    const auto takes = each[static_cast<std::size_t>(best - carriers.data())];
+    const bool is_later = !file.later.empty() && chunk >= file.chunks / 2;
+    const auto takes = (is_later ? file.later : each)[static_cast<std::size_t>(best - carriers.data())];
     best->free = std::max(best->free, now) + takes;
     best->ends.push_back(best->free);
     in_order.push_back(best->free);
+    last = std::max(last, best->free);
   }
-  return chunks / std::chrono::duration<double>(now.time_since_epoch()).count();
+  return file.chunks / std::chrono::duration<double>(last.time_since_epoch()).count();
 }
 
-double all_of(const std::vector<microseconds>& each) {
+double all_of(const Speeds& each) {
   double sum = 0;
   for (const microseconds one : each) sum += 1 / std::chrono::duration<double>(one).count();
   return sum;
 }
 
 TEST(Pace, KeepsCarriersBusyThatAreAlike) {
-  const std::vector<microseconds> each{microseconds(11), microseconds(11)};
+  const Speeds each{microseconds(11), microseconds(11)};
   EXPECT_GT(chunks_a_second(each), 0.95 * all_of(each));
+  EXPECT_GT(chunks_a_second(each, {.chunks = 128}), 0.9 * all_of(each));
 }
 
 TEST(Pace, LetsNoSlowCarrierHoldUpTheOthers) {
   for (const int slow : {20, 40, 85, 300}) {
-    const std::vector<microseconds> each{microseconds(slow), microseconds(12)};
+    const Speeds each{microseconds(slow), microseconds(12)};
     EXPECT_GT(chunks_a_second(each), 0.9 * all_of(each)) << slow;
   }
-  const std::vector<microseconds> four{microseconds(85), microseconds(12), microseconds(25), microseconds(30)};
+  const Speeds four{microseconds(85), microseconds(12), microseconds(25), microseconds(30)};
   EXPECT_GT(chunks_a_second(four), 0.9 * all_of(four));
+}
+
+// 64 MiB have 128 chunks: what was learnt has to be learnt soon.
+TEST(Pace, IsLearntWithinAShortRead) {
+  for (const int slow : {40, 85}) {
+    const Speeds each{microseconds(slow), microseconds(12)};
+    for (const int chunks : {128, 512}) {
+      EXPECT_GT(chunks_a_second(each, {.chunks = chunks, .reading = microseconds(5)}), 0.85 * all_of(each))
+          << slow << " us, " << chunks << " chunks";
+    }
+  }
+}
+
+TEST(Pace, FollowsWhatChangesInTheMiddle) {
+  const Speeds slow_at_first{microseconds(300), microseconds(12)};
+  const Speeds alike{microseconds(12), microseconds(12)};
+  const double mean = 2 / (1 / all_of(slow_at_first) + 1 / all_of(alike));
+  EXPECT_GT(chunks_a_second(slow_at_first, {.later = alike}), 0.85 * mean);
 }
 
 }  // namespace

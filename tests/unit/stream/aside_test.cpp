@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread that calls the driver for a stream that waits.
+#include "stream/channel/aside.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "process/in_flight.h"
+
+namespace sluice::stream {
+namespace {
+
+std::atomic<bool> ends{false};
+std::atomic<bool> has_answered{false};
+
+// The driver's own handlers come behind ours: none of them may find a call under way.
+TEST(Aside, IsWaitedForByTheEndOfTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        std::atexit([] { ::_exit(has_answered ? 0 : 1); });  // the last handler
+        process::wait_for_transfers_at_exit();
+        std::atexit([] {  // the first one
+          ends = true;
+          ends.notify_all();
+        });
+        const bool is_running = run_aside([] {
+          ends.wait(false);
+          std::this_thread::sleep_for(std::chrono::milliseconds(100));  // a driver that takes its time
+          has_answered = true;
+        });
+        std::exit(is_running ? 2 : 3);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+TEST(Aside, IsOneAtATime) {
+  std::atomic<bool> may_end{false};
+  ASSERT_TRUE(run_aside([&] { may_end.wait(false); }));
+  EXPECT_TRUE(is_aside());
+  EXPECT_FALSE(run_aside([] {}));
+  may_end = true;
+  may_end.notify_all();
+  while (is_aside()) std::this_thread::yield();
+}
+
+}  // namespace
+}  // namespace sluice::stream
