@@ -143,7 +143,7 @@ bool Batch::Room::enqueue() noexcept {
 }
 
 void Batch::finish(std::span<const std::uint16_t> slots, std::span<const Ending> endings) noexcept {
-  observe::batch_done(handle_, slots.size());
+  observe::batch_done(handle(), slots.size());
   {
     process::FileTable::Pin files;
     process::BufferTable::Pin registrations;

@@ -149,7 +149,7 @@ void Plan::submit() {
     if (cancelled) cancel();
     throw;
   }
-  observe::plan_submit(handle_, ranges_.size(), items_.bytes());
+  observe::plan_submit(handle(), ranges_.size(), items_.bytes());
   bool cancelled = false;
   {
     const std::lock_guard lock(mutex_);
@@ -425,7 +425,7 @@ void Plan::tell() noexcept {
     // It cannot fail: the descriptor is ours, and the count never comes near its limit.
     [[maybe_unused]] const ssize_t written = ::write(eventfd_.get(), &more, sizeof more);
   }
-  if (items_.have_all_ended()) observe::plan_done(handle_, ended, items_.bytes_in_place());
+  if (items_.have_all_ended()) observe::plan_done(handle(), ended, items_.bytes_in_place());
 }
 
 bool Plan::is_cancelled() noexcept {
