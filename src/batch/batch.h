@@ -36,9 +36,9 @@ class Batch {
 
   Batch(process::Process& process, unsigned capacity, Events events);
 
-  // The batch's own handle; set before another thread knows it, but for one that closes the driver.
-  void set_handle(void* handle) noexcept { handle_.store(handle, std::memory_order_relaxed); }
-  void* handle() const noexcept { return handle_.load(std::memory_order_relaxed); }
+  // The batch's own handle; set by its table before another thread knows it.
+  void set_handle(void* handle) noexcept { handle_ = handle; }
+  void* handle() const noexcept { return handle_; }
   Events tells() const noexcept { return tells_; }
   std::size_t capacity() const noexcept { return capacity_; }
 
@@ -124,7 +124,7 @@ class Batch {
   process::Process& process_;
   const unsigned capacity_;
   const Events tells_;
-  std::atomic<void*> handle_{nullptr};  // relaxed: a close that comes first tells of none
+  void* handle_ = nullptr;
   std::vector<Entry> entries_;  // a slot each; used by the thread that has taken its number out of free_ or waiting_
 
   std::mutex mutex_;                 // all below

@@ -114,12 +114,8 @@ void* set_up_batch(process::Process& process, unsigned capacity) {
   }
   const auto session = process.session_or_open();
   const bool all = session->config->flag(config::key_at("sluice.batch_all_events"));
-  auto made =
-      std::make_unique<Batch>(process, capacity, all ? Batch::Events::of_all : Batch::Events::of_what_ended_by_itself);
-  Batch& batch = *made;
-  void* const handle = process.batches().insert(std::move(made));
-  batch.set_handle(handle);
-  return handle;
+  return process.batches().insert(
+      std::make_unique<Batch>(process, capacity, all ? Batch::Events::of_all : Batch::Events::of_what_ended_by_itself));
 }
 
 void submit_batch(process::Process& process, void* handle, std::span<const CUfileIOParams_t> entries) {

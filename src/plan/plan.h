@@ -39,9 +39,9 @@ class Plan {
  public:
   Plan(process::Process& process, std::vector<Range> ranges, const PlanOptions& options);
 
-  // The plan's own handle; set before another thread knows it, but for one that closes the driver.
-  void set_handle(void* handle) noexcept { handle_.store(handle, std::memory_order_relaxed); }
-  void* handle() const noexcept { return handle_.load(std::memory_order_relaxed); }
+  // The plan's own handle; set by its table before another thread knows it.
+  void set_handle(void* handle) noexcept { handle_ = handle; }
+  void* handle() const noexcept { return handle_; }
   std::span<const Range> ranges() const noexcept { return ranges_; }
   const PlanOptions& options() const noexcept { return options_; }
   request::Call call_of(const Range& range) const noexcept;
@@ -130,8 +130,8 @@ class Plan {
   const std::vector<Range> ranges_;
   const std::vector<std::uint32_t> order_;
   const PlanOptions options_;
-  std::atomic<void*> handle_{nullptr};  // relaxed: a close that comes first tells of none
-  std::uint64_t queued_ = 0;            // in_flight.h
+  void* handle_ = nullptr;
+  std::uint64_t queued_ = 0;  // in_flight.h
 
   std::mutex mutex_;  // all below
   Items items_;

@@ -109,11 +109,7 @@ void* create_plan(process::Process& process, std::span<const sluice_range_t> ran
     copied.push_back({range.file, static_cast<std::uint64_t>(range.file_offset),
                       reinterpret_cast<std::uint64_t>(range.memory), range.size});
   }
-  auto made = std::make_unique<Plan>(process, std::move(copied), how);
-  Plan& plan = *made;
-  void* const handle = process.plans().insert(std::move(made));
-  plan.set_handle(handle);
-  return handle;
+  return process.plans().insert(std::make_unique<Plan>(process, std::move(copied), how));
 }
 
 void submit_plan(process::Process& process, void* handle) {

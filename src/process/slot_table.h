@@ -116,7 +116,7 @@ class SlotTable {
   SlotTable(const SlotTable&) = delete;
   SlotTable& operator=(const SlotTable&) = delete;
 
-  // Control plane.
+  // Control plane. An object that keeps its own handle has it before any other thread can find it, and end it.
   Handle insert(std::unique_ptr<Object> object) {
     const std::lock_guard lock(mutex_);
     if (free_.empty()) grow();
@@ -124,10 +124,12 @@ class SlotTable {
     free_.pop_back();
     Slot& slot = *slot_at(index);
     const auto generation = static_cast<std::uint32_t>(slot.word.load() >> 2);
+    const Handle handle = pack(index, generation);
+    if constexpr (requires { object->set_handle(handle); }) object->set_handle(handle);
     slot.object = std::move(object);
     // The store publishes the object to pin(), which loads the word.
     slot.word.store(word_of(generation, phase_live));
-    return pack(index, generation);
+    return handle;
   }
 
   // The object, or an empty pin when the handle names none. Lock-free; any thread.

@@ -34,6 +34,27 @@ TEST(SlotTable, FindsWhatWasInserted) {
   EXPECT_EQ(table.standing(handle), HandleState::live);
 }
 
+// One that is told its handle when others can find it may be gone by then.
+struct KnowsItsHandle {
+  explicit KnowsItsHandle(SlotTable<KnowsItsHandle, 0x79, 4>& table_) : table(table_) {}
+  void set_handle(void* given) {
+    handle = given;
+    was_found_before = static_cast<bool>(table.pin(given));
+  }
+  SlotTable<KnowsItsHandle, 0x79, 4>& table;
+  void* handle = nullptr;
+  bool was_found_before = true;
+};
+
+TEST(SlotTable, TellsAnObjectItsHandleBeforeItCanBeFound) {
+  SlotTable<KnowsItsHandle, 0x79, 4> table;
+  void* const handle = table.insert(std::make_unique<KnowsItsHandle>(table));
+  const auto found = table.pin(handle);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->handle, handle);
+  EXPECT_FALSE(found->was_found_before);
+}
+
 TEST(SlotTable, RecognisesForgedHandles) {
   Table table;
   table.insert(std::make_unique<Thing>(1));
