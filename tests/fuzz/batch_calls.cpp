@@ -159,9 +159,9 @@ void submit_batch(Actor& actor) {
     cell.content = entrance.content;
     cell.offset = actor.draw(310000);
     cell.size = 1 + actor.draw(World::kCellSize);
-    cell.batch = batch;
     cells.push_back(*taken);
     entries.push_back(entry_of(entrance.handle, cell.memory->address(), cell.size, cell.offset, &cell));
+    cell.batch = batch;  // if that has ended by now, the cell may be another thread's from here on
   }
   if (entries.empty()) {
     world.reclaim_cells();
