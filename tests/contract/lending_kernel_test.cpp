@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "contract/lending_case.h"
 #include "mapped_memory.h"
 #include "sluice.h"
 #include "support/calls.h"
@@ -29,25 +29,18 @@ constexpr std::size_t kSize = 9 * kMebibyte;
 // CUmemAccessDesc: read and written by device 1.
 constexpr std::array<int, 3> kLetDeviceOneIn{1, 1, 3};
 
-bool runs_with(const char* name, std::string_view value) {
-  const char* const text = std::getenv(name);
-  return text != nullptr && text == value;
-}
 bool asks_for_engines() {
-  return runs_with("SLUICE_LINKS_COPY", "engine");
+  return is_set_to("SLUICE_LINKS_COPY", "engine");
 }
 bool is_kept_out() {
-  return runs_with("SLUICE_SOFTGPU_FAIL", "cuCtxEnablePeerAccess:1+:217");
+  return is_set_to("SLUICE_SOFTGPU_FAIL", "cuCtxEnablePeerAccess:1+:217");
 }
 
-class LendingKernels : public DeviceTest {
+class LendingKernels : public NeighbourCase {
  protected:
   void SetUp() override {
-    if (std::getenv("SLUICE_LINKS") == nullptr) GTEST_SKIP() << "SLUICE_LINKS is not set: no GPU lends its link";
-    DeviceTest::SetUp();
-    if (IsSkipped()) return;
-    if (cuda()->devices < 2) GTEST_SKIP() << "there is one device: none can lend its link";
-    ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+    NeighbourCase::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
     file_.emplace(kSize + 4321);
     fd_.emplace(file_->open(O_RDONLY));
     handle_.emplace(*fd_);

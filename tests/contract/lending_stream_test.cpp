@@ -15,10 +15,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "contract/lending_case.h"
 #include "sluice.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
@@ -35,11 +35,6 @@ constexpr std::size_t kMebibyte = std::size_t{1} << 20U;
 constexpr std::size_t kSize = 9 * kMebibyte;
 constexpr std::size_t kBeside = 4096;  // bytes before and behind what is read into
 
-bool is_set_to(const char* name, std::string_view value) {
-  const char* const text = std::getenv(name);
-  return text != nullptr && text == value;
-}
-
 // One call's arguments, in pinned memory: streams can write them.
 struct Asked {
   std::size_t size;
@@ -48,16 +43,11 @@ struct Asked {
   ssize_t moved;
 };
 
-class LendingStreams : public DeviceTest {
+class LendingStreams : public NeighbourCase {
  protected:
   void SetUp() override {
-    if (std::getenv("SLUICE_LINKS") == nullptr) GTEST_SKIP() << "SLUICE_LINKS is not set: no GPU lends its link";
-    DeviceTest::SetUp();
-    if (IsSkipped()) return;
-    if (cuda()->devices < 2) GTEST_SKIP() << "there is one device: none can lend its link";
-    ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
-    ASSERT_EQ(code(cuFileSetStatsLevel(3)), CU_FILE_SUCCESS);
-    ASSERT_EQ(code(cuFileStatsStart()), CU_FILE_SUCCESS);
+    NeighbourCase::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
     for (int device = 1; device < cuda()->devices; ++device) primary_context(device);
     file_.emplace(kSize + 4321);
     fd_.emplace(file_->open(O_RDONLY));
@@ -414,7 +404,7 @@ TEST_F(LendingStreams, EndWhollyOrNotAtAllWhereTheDriverIsClosed) {
     ASSERT_EQ(code(cuFileReadAsync(mine->get(), memory.address(), &one.size, &one.file_offset, &one.buffer_offset,
                                    &one.moved, stream())),
               CU_FILE_SUCCESS);
-    std::this_thread::sleep_for(later);
+    std::this_thread::sleep_for(later);  // how far the read has got by then is left open
     ASSERT_EQ(code(cuFileDriverClose()), CU_FILE_SUCCESS);
     ASSERT_EQ(cuda()->stream_synchronize(stream()), 0);
     if (one.moved < 0) {

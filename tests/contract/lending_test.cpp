@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "contract/lending_case.h"
 #include "sluice.h"
 #include "support/calls.h"
 #include "support/cuda_driver.h"
@@ -34,22 +35,8 @@ using namespace support;
 constexpr std::size_t kMebibyte = std::size_t{1} << 20U;
 constexpr std::size_t kBeside = 4096;  // bytes before and behind what is read into
 
-bool environment_says(const char* name, const char* value) {
-  const char* const text = std::getenv(name);
-  return text != nullptr && std::strcmp(text, value) == 0;
-}
-
-class Lending : public DeviceTest {
+class Lending : public LendingCase {
  protected:
-  void SetUp() override {
-    if (std::getenv("SLUICE_LINKS") == nullptr) GTEST_SKIP() << "SLUICE_LINKS is not set: no GPU lends its link";
-    DeviceTest::SetUp();
-    if (IsSkipped()) return;
-    ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
-    ASSERT_EQ(code(cuFileSetStatsLevel(3)), CU_FILE_SUCCESS);
-    ASSERT_EQ(code(cuFileStatsStart()), CU_FILE_SUCCESS);
-  }
-
   static bool is_active(int device) {
     unsigned flags = 0;
     int active = 0;
@@ -65,11 +52,11 @@ class Lending : public DeviceTest {
 
   // Neighbours are there, reachable and willing; without names, those that are in use.
   static bool lends() {
-    return cuda()->devices > 1 && !environment_says("SLUICE_SOFTGPU_PEER", "0") && !is_refused_copies() &&
-           !environment_says("SLUICE_LINKS", "own") && (!environment_says("SLUICE_LINKS", "lend") || is_active(1));
+    return cuda()->devices > 1 && !is_set_to("SLUICE_SOFTGPU_PEER", "0") && !is_refused_copies() &&
+           !is_set_to("SLUICE_LINKS", "own") && (!is_set_to("SLUICE_LINKS", "lend") || is_active(1));
   }
 
-  static bool lends_by_engines() { return lends() && environment_says("SLUICE_LINKS_COPY", "engine"); }
+  static bool lends_by_engines() { return lends() && is_set_to("SLUICE_LINKS_COPY", "engine"); }
 
   static bool rings_are_there() {
     std::array<char, 120> parameters{};
@@ -138,7 +125,7 @@ class Lending : public DeviceTest {
       }
     }
     // The page cache is written by GPUs that are named. It is not known when a neighbour gets to its work.
-    const bool expected = lends() && ((flags & O_DIRECT) != 0 || !environment_says("SLUICE_LINKS", "lend"));
+    const bool expected = lends() && ((flags & O_DIRECT) != 0 || !is_set_to("SLUICE_LINKS", "lend"));
     for (int turn = 0; turn < 200 && expected && lent_writes() == before; ++turn) {
       expect_write(file, handle, model, 8 * kMebibyte, 0);
     }
@@ -176,8 +163,7 @@ class Lending : public DeviceTest {
 
 // Before any other test works with that device.
 TEST_F(Lending, AskedForWithoutNamesTakesOnlyGpusThatTheProcessWorksWith) {
-  if (!environment_says("SLUICE_LINKS", "lend") || cuda()->devices < 2 ||
-      environment_says("SLUICE_SOFTGPU_PEER", "0")) {
+  if (!is_set_to("SLUICE_LINKS", "lend") || cuda()->devices < 2 || is_set_to("SLUICE_SOFTGPU_PEER", "0")) {
     GTEST_SKIP() << "wants SLUICE_LINKS=lend, and two devices that reach each other";
   }
   if (is_active(1)) GTEST_SKIP() << "device 1 is in use already";
@@ -383,7 +369,7 @@ TEST_F(Lending, ANeighbourThatIsResetCostsNothing) {
 
 // One hardware queue: our stream there stands behind the program's.
 TEST_F(Lending, ANeighbourThatDoesNotGetToItIsRelieved) {
-  if (!lends() || !environment_says("SLUICE_SOFTGPU_QUEUES", "1")) {
+  if (!lends() || !is_set_to("SLUICE_SOFTGPU_QUEUES", "1")) {
     GTEST_SKIP() << "wants lending, and SLUICE_SOFTGPU_QUEUES=1";
   }
   const ScratchFile file(24 * kMebibyte);  // more than all staging buffers have room for
@@ -423,13 +409,13 @@ TEST_F(Lending, IsExplained) {
     expect_read(handle, file.content(), 8 * kMebibyte, 0);
     ASSERT_EQ(code(sluice_explain_all(handle.get(), nullptr, 0, CUFILE_READ, 0, 0, keep, &facts)), CU_FILE_SUCCESS);
   }
-  if (environment_says("SLUICE_LINKS", "own")) {
+  if (is_set_to("SLUICE_LINKS", "own")) {
     EXPECT_EQ(facts.find("lending"), std::string::npos) << facts;
   } else if (lends()) {
     EXPECT_NE(facts.find("lending is on: GPU1: lends its link"), std::string::npos) << facts;
-  } else if (environment_says("SLUICE_SOFTGPU_PEER", "0")) {
+  } else if (is_set_to("SLUICE_SOFTGPU_PEER", "0")) {
     EXPECT_NE(facts.find("GPU1: no peer access"), std::string::npos) << facts;
-  } else if (environment_says("SLUICE_SOFTGPU_FAIL", "cuDevicePrimaryCtxRetain:2+:46")) {
+  } else if (is_set_to("SLUICE_SOFTGPU_FAIL", "cuDevicePrimaryCtxRetain:2+:46")) {
     EXPECT_NE(facts.find("GPU1: no context can be had there"), std::string::npos) << facts;
   }
 }

@@ -31,6 +31,22 @@ class KernelsThatWait : public DeviceTest {
   }
 };
 
+// So many reads of the file come back, the next one does not until it is let go.
+std::vector<Step> blocks_behind(int passes) {
+  std::vector<Step> steps(static_cast<std::size_t>(passes), pass());
+  steps.push_back(block());
+  steps.push_back(pass());
+  return steps;
+}
+
+// Returns when no kernel is left on these devices.
+void expect_to_rest_from(int first) {
+  for (int device = first; device < cuda()->devices; ++device) {
+    const ContextScope context(primary_context(device));
+    EXPECT_EQ(cuda()->context_synchronize(), 0) << device;
+  }
+}
+
 TEST_F(KernelsThatWait, LeaveTheirDevicesWhenTheStorageDoesNotAnswer) {
   const ScratchFile file(kSize);
   const Fd fd = file.open(O_RDONLY);
@@ -41,21 +57,14 @@ TEST_F(KernelsThatWait, LeaveTheirDevicesWhenTheStorageDoesNotAnswer) {
   }
   for (const int passes : {0, 1, 40}) {
     memory.fill(0x5a);
-    std::vector<Step> steps(static_cast<std::size_t>(passes), pass());
-    steps.push_back(block());
-    steps.push_back(pass());
-    Plan plan(fd.get(), Direction::read, steps);
+    Plan plan(fd.get(), Direction::read, blocks_behind(passes));
     Transfer read{};
     std::thread reader([&] {
       const ContextScope context(primary_context(0));
       read = read_file(handle.get(), memory.address(), kSize);
     });
     plan.wait_until_blocked();
-    // Each returns when no kernel is left there.
-    for (int device = 0; device < cuda()->devices; ++device) {
-      const ContextScope context(primary_context(device));
-      EXPECT_EQ(cuda()->context_synchronize(), 0) << device;
-    }
+    expect_to_rest_from(0);
     plan.release();
     reader.join();
     EXPECT_EQ(read, moved(kSize)) << passes;
@@ -85,16 +94,10 @@ TEST_F(KernelsThatWait, LeaveOtherDevicesWhenTheStorageDoesNotAnswerToAStream) {
   }
   for (const int passes : {0, 1, 40}) {
     memory.fill(0x5a);
-    std::vector<Step> steps(static_cast<std::size_t>(passes), pass());
-    steps.push_back(block());
-    steps.push_back(pass());
-    Plan plan(fd.get(), Direction::read, steps);
+    Plan plan(fd.get(), Direction::read, blocks_behind(passes));
     ASSERT_EQ(read(), CU_FILE_SUCCESS);
     plan.wait_until_blocked();
-    for (int device = 1; device < cuda()->devices; ++device) {
-      const ContextScope context(primary_context(device));
-      EXPECT_EQ(cuda()->context_synchronize(), 0) << device;
-    }
+    expect_to_rest_from(1);
     plan.release();
     stream.synchronize();
     EXPECT_EQ(count, static_cast<ssize_t>(kSize)) << passes;

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tests of neighbours' links (sluice.links) have in common. Their runs say by the environment which GPUs may lend.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "support/calls.h"
+#include "support/cuda_driver.h"
+
+namespace sluice::contract {
+
+inline bool is_set_to(const char* name, std::string_view value) {
+  const char* const text = std::getenv(name);
+  return text != nullptr && text == value;
+}
+
+// With the driver open, and its statistics counting what neighbours carry.
+class LendingCase : public support::DeviceTest {
+ protected:
+  void SetUp() override {
+    if (std::getenv("SLUICE_LINKS") == nullptr) GTEST_SKIP() << "SLUICE_LINKS is not set: no GPU lends its link";
+    DeviceTest::SetUp();
+    if (IsSkipped()) return;
+    ASSERT_EQ(support::code(cuFileDriverOpen()), CU_FILE_SUCCESS);
+    ASSERT_EQ(support::code(cuFileSetStatsLevel(3)), CU_FILE_SUCCESS);
+    ASSERT_EQ(support::code(cuFileStatsStart()), CU_FILE_SUCCESS);
+  }
+};
+
+// The same, where there is a neighbour to lend one.
+class NeighbourCase : public LendingCase {
+ protected:
+  void SetUp() override {
+    LendingCase::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    if (support::cuda()->devices < 2) GTEST_SKIP() << "there is one device: none can lend its link";
+  }
+};
+
+}  // namespace sluice::contract
