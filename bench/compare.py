@@ -14,6 +14,10 @@ again, whichever guest's it is (--stolen, --again): it tells what the neighbours
 
   compare.py --program cufile_bench --ours DIR --theirs DIR --file cached=PATH --file virtio=PATH --state FILE
   compare.py --state FILE --report
+
+Against an earlier library of ours, row by row and by the geometric mean of all of them, without any reference:
+
+  compare.py --asked 0.98 --theirs DIR-OF-THE-EARLIER-ONE ...
 """
 
 import argparse
@@ -27,6 +31,7 @@ import sys
 import time
 
 import floors
+import paired
 import quiet
 import verdicts
 from client_process import Client, Refused
@@ -60,11 +65,10 @@ def arguments():
     parser.add_argument("--with", action="append", default=[], metavar="NAME=VALUE", dest="ours_with",
                         help="a variable of the environment of our side alone: with --same, what a setting costs")
     parser.add_argument("--asked", type=float, metavar="RATIO",
-                        help="with --same: of the speed without the setting, what it has to leave: 0.98 is 2 %% at most")
+                        help="what each row has to have of the other side's speed by its mean, and nothing else: of an "
+                             "earlier libcufile.so.0 of ours, or with --same of one without the setting")
     parser.add_argument("--report", action="store_true", help="only print the tables")
     options = parser.parse_args()
-    if options.asked and not options.same:
-        parser.error("--asked goes with --same")
     if not options.report:
         missing = [name for name in ("program", "ours", "theirs") if getattr(options, name) is None]
         if missing or not options.file:
@@ -110,13 +114,14 @@ def check_libraries(options, clients):
 
 
 def about_sameness(options, same):
-    """What is kept of a run in which both sides are one library."""
+    """What is kept of a run in which both sides are one library, or two of ours."""
+    asked = {"asked": options.asked} if options.asked else {}
     if not same:
-        return {}
+        return asked
     if not options.ours_with:
-        return {"note": SELF_TEST}
+        return {"note": SELF_TEST, **asked}
     note = f"both sides are the same library; ours has {' '.join(options.ours_with)}, and the incumbent's column is without"
-    return {"note": note, **({"asked": options.asked} if options.asked else {})}
+    return {"note": note, **asked}
 
 
 def check_state(state, about):
@@ -158,7 +163,10 @@ class Comparison:
 
     def wanted(self, kind):
         patterns = self.options.rows.split(",")
-        return [row for row in floors.KINDS[kind]
+        rows = floors.KINDS[kind]
+        if self.options.asked:
+            rows = [row.of_speed(self.options.asked) for row in rows if row.has_speed()]
+        return [row for row in rows
                 if any(fnmatch.fnmatch(row.name, pattern) or fnmatch.fnmatch(f"{kind}/{row.name}", pattern)
                        for pattern in patterns)]
 
@@ -248,12 +256,19 @@ def judged(state):
         for row in floors.KINDS[kind]:
             if row.name not in rows:
                 continue
-            if asked is None:
-                found += verdicts.judge_row(kind, row, rows[row.name])
-            else:
-                without = floors.Requirement("speed", "incumbent", row.name, asked)
-                found.append(verdicts.judge(kind, row, without, rows[row.name]))
+            found += verdicts.judge_row(kind, row if asked is None else row.of_speed(asked), rows[row.name])
     return found
+
+
+def all_rows(found, asked):
+    """One sentence on all rows, where each was asked for the same: their geometric mean, and those below it."""
+    by_their_mean = [verdict for verdict in found if verdict.estimate is not None]
+    if asked is None or len(by_their_mean) < 2:
+        return []
+    mean, bound = paired.ratio([(verdict.estimate, 1.0) for verdict in by_their_mean])
+    below = [f"{verdict.kind}/{verdict.row}" for verdict in by_their_mean if verdict.estimate < asked]
+    return [f"all {len(by_their_mean)} rows: geometric mean {mean:.3f} (95 % bound {bound:.3f}); "
+            f"below {asked} by their own mean: {', '.join(below) or 'none'}"]
 
 
 def report(state):
@@ -268,7 +283,8 @@ def report(state):
     in_the_middle = sum(verdict.is_met_in_the_middle() for verdict in missed)
     print(f"{sum(verdict.met is True for verdict in found)} met by the mean's bound, {in_the_middle} more by the median's, "
           f"{len(missed) - in_the_middle} not met, {sum(verdict.met is None for verdict in found)} without a verdict")
-    print(quiet.account(state.data["results"]))
+    print(*all_rows(found, state.data["runs"][-1].get("asked") if state.data["runs"] else None),
+          quiet.account(state.data["results"]), sep="\n")
 
 
 def main():

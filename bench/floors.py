@@ -40,6 +40,14 @@ class Row:
                 found.append((who, requirement.row))
         return found
 
+    def has_speed(self):
+        """Not those whose time or idleness is what counts."""
+        return not any(wanted.metric in ("first", "idle") for wanted in self.requirements)
+
+    def of_speed(self, floor):
+        """The row with nothing asked but that much of the other side's speed: nothing else is measured then."""
+        return Row(self.name, (Requirement("speed", "incumbent", self.name, floor),))
+
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 

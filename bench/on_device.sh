@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The comparison with the incumbent on a machine with a GPU and CUDA; root, no network, nothing is built.
+# The comparison with the incumbent, or with an earlier library of ours, on a machine with a GPU; root, no network,
+# nothing is built.
 #
 #   bench/on_device.sh PACK OUT [SUBSET]
 #
@@ -11,7 +12,8 @@
 # anew), SIZE of each file (4G), WRITE_SIZE (1G),
 # KINDS (default "cached virtio loop tmpfs", less those that SUBSET cannot mean), CUDA (the toolkit's folder),
 # DISK (a folder on ext4 on the disk), CONFIG (a cufile.json for both libraries, or none; default: the toolkit's),
-# STATE (an earlier comparison.json, to go on from), VERSION (of ours).
+# STATE (an earlier comparison.json, to go on from), VERSION (of ours), EARLIER (the folder of an earlier libcufile.so.0 of
+# ours, against which each row is held to ASKED, default 0.98, of the speed; CUDA is not needed then).
 set -euo pipefail
 pack=$(readlink -f "$1") out=$2 subset=${3:-*}
 mkdir -p "$out"
@@ -24,7 +26,14 @@ die() { printf 'on_device: %s\n' "$*" >&2; exit 1; }
 [ "$(id -u)" -eq 0 ] || die "root is needed, for the loop device and the udev records"
 # shellcheck source=bench/incumbent.sh
 . "$here/incumbent.sh"
-find_incumbent
+toolkit='' against=()
+if [ -n "${EARLIER:-}" ]; then
+  theirs=$(readlink -f "$EARLIER")
+  [ -e "$theirs/libcufile.so.0" ] || die "EARLIER=$EARLIER has no libcufile.so.0"
+  against=(--asked "${ASKED:-0.98}")
+else
+  find_incumbent
+fi
 
 disk=$(mktemp -d "${DISK:-/var/tmp}/sluice-bench.XXXXXX")
 memory=$(mktemp -d /tmp/sluice-bench-memory.XXXXXX)
@@ -109,11 +118,11 @@ gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 
 
 state=$out/comparison.json
 [ -z "${STATE:-}" ] || cp "$STATE" "$state"
-config=${CONFIG:-$(find -L "$toolkit" -maxdepth 5 -name cufile.json -print -quit 2>/dev/null || true)}
+config=${CONFIG:-$([ -z "$toolkit" ] || find -L "$toolkit" -maxdepth 5 -name cufile.json -print -quit 2>/dev/null || true)}
 [ "$config" != none ] || config=
 status=0
 (cd "$disk" && python3 -B "$here/compare.py" --program "$pack/bin/cufile_bench" \
-  --ours "$pack/lib" --theirs "$theirs" ${config:+--config "$config"} "${files[@]}" --size "$size" \
+  --ours "$pack/lib" --theirs "$theirs" "${against[@]}" ${config:+--config "$config"} "${files[@]}" --size "$size" \
   --write-size "$write_size" --rows "$subset" --state "$state" --pairs "${PAIRS:-10}" \
   --seconds "${SECONDS_EACH:-0.2}" --processes "${PROCESSES:-2}" --budget $((${BUDGET:-480} - (SECONDS - began))) \
   --version "gpu=${gpu:-unknown}" --version "driver=${driver:-unknown}" --version "sluice=${VERSION:-unknown}" \

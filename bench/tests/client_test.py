@@ -202,6 +202,14 @@ class Comparison(InFolder):
         self.assertRegex(run.stdout, r"\| batch-1M-x32 \| link-h2d \|.*\| 0\.86 \| (NOT MET|met|met by the median) \|")
         self.assertIn("4 without a verdict", run.stdout)
 
+    def test_asks_each_row_for_a_share_of_the_other_sides_speed_and_measures_nothing_else(self):
+        run = self.compare("--same", "--asked", "0.01", "--rows", "read-64K,write-1M,idle", "--pairs", "3")
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+        data = json.loads((self.folder / "comparison.json").read_text(encoding="utf-8"))
+        self.assertEqual({row: set(result["pairs"][0]) for row, result in data["results"]["cached"].items()},
+                         {row: {f"ours:{row}", f"theirs:{row}"} for row in ("read-64K", "write-1M")})
+        self.assertRegex(run.stdout, r"all 2 rows: geometric mean [0-9.]+ \(95 % bound [0-9.]+\); below 0\.01 by their own mean: none")
+
     def test_goes_on_after_its_time_was_up(self):
         stopped = self.compare("--same", "--rows", "read-64K", "--pairs", "2", "--budget", "0")
         self.assertEqual(stopped.returncode, 3)

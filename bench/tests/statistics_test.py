@@ -44,6 +44,30 @@ class Setting(unittest.TestCase):
                                  row for row in floors.KINDS["cached"] if row.name == "read-4K").requirements])
 
 
+class EarlierLibrary(unittest.TestCase):
+    def of_rows(self, **speeds):
+        state = compare.State(pathlib.Path("no such file"))
+        state.data["results"] = {"cached": {row.replace("_", "-"): pairs_of(row.replace("_", "-"), [speed] * 5, [1.0] * 5)
+                                            for row, speed in speeds.items()}}
+        state.data["runs"] = [{"asked": 0.98}]
+        return compare.all_rows(compare.judged(state), 0.98)
+
+    def test_is_told_of_by_the_geometric_mean_of_all_rows_and_the_names_of_those_that_lost(self):
+        (text,) = self.of_rows(read_4K=0.97, read_1M=1.1, write_4K=0.99)
+        self.assertTrue(text.startswith("all 3 rows: geometric mean 1.018 (95 % bound "), text)
+        self.assertTrue(text.endswith("below 0.98 by their own mean: cached/read-4K"), text)
+
+    def test_has_nothing_to_tell_of_one_row_or_of_floors(self):
+        self.assertEqual(self.of_rows(read_4K=0.97), [])
+        self.assertEqual(compare.all_rows([], None), [])
+
+    def test_is_compared_by_speed_alone(self):
+        rows = [row for kind in floors.KINDS.values() for row in kind if row.has_speed()]
+        self.assertNotIn("idle", [row.name for row in rows])
+        self.assertNotIn("first-1M", [row.name for row in rows])
+        self.assertEqual({who for row in rows for who, _ in row.of_speed(0.98).participants()}, {"ours", "theirs"})
+
+
 class Quantiles(unittest.TestCase):
     def test_equal_the_printed_tables(self):
         for freedom, value in ((1, 6.314), (2, 2.920), (4, 2.132), (9, 1.833), (30, 1.697)):
