@@ -81,6 +81,64 @@ class Touched(unittest.TestCase):
                 self.assertEqual(tidy.touched(source, changed, [header]), expected)
 
 
+@unittest.skipIf(shutil.which("git") is None, "git is not installed")
+class Parts(unittest.TestCase):
+    """`./run check --full --part`: what a part has found counts on as long as nothing has changed."""
+
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory(prefix="sluice-dev-")
+        self.addCleanup(self.scratch.cleanup)
+        self.top = pathlib.Path(self.scratch.name)
+        shutil.copy(DEV.parents[1] / "run", self.top)
+        (self.top / ".gitignore").write_text("/build/\n", encoding="utf-8")
+        self.shell("git init -q && git add -A && git -c user.name=t -c user.email=t@localhost commit -qm all")
+        self.check = self.top / "build/check"
+
+    def shell(self, commands):
+        return subprocess.run(["bash", "-c", commands], cwd=self.top, check=True, capture_output=True, text=True).stdout
+
+    def begin(self, asked, *parts):
+        self.shell(f". ./run help >/dev/null; begin_check {asked} {' '.join(parts)}")
+
+    def left(self, *parts):
+        for part in parts:
+            (self.check / f"{part}.steps").write_text(f"passed|{part}|\n", encoding="utf-8")
+
+    def found(self):
+        return sorted(path.stem for path in self.check.glob("*.steps"))
+
+    def test_those_that_ran_before_count_on_where_others_are_asked_for(self):
+        self.begin(1, "asan")
+        self.left("asan", "tsan")
+        self.begin(1, "asan")
+        self.assertEqual(self.found(), ["tsan"])
+        self.begin(0, "release")
+        self.assertEqual(self.found(), [])
+
+    def test_they_do_not_behind_a_change_be_it_committed_or_not(self):
+        for change in ("echo >>.gitignore", "git -c user.name=t -c user.email=t@localhost commit -qam more", "touch new"):
+            with self.subTest(change=change):
+                self.begin(1, "asan")
+                self.left("tsan")
+                self.shell(change)
+                self.begin(1, "asan")
+                self.assertEqual(self.found(), [])
+
+    def test_the_summary_names_those_that_are_left(self):
+        self.begin(1, "asan")
+        self.left("asan")
+        told = subprocess.run([sys.executable, "-B", DEV / "summary.py", self.check, "release", "asan"], text=True,
+                              capture_output=True, check=True).stdout
+        self.assertIn("not run yet: release\n", told)
+        self.assertTrue(told.endswith("1 passed, 0 failed, 0 skipped\n"), told)
+
+    def test_one_that_is_none_is_refused_before_anything_is_installed(self):
+        for words, why in (("--full --part tsna", 'no part "tsna"'), ("--part tsan", "goes with --full")):
+            run = subprocess.run(["bash", self.top / "run", "check", *words.split()], capture_output=True, text=True, check=False)
+            self.assertEqual(run.returncode, 1)
+            self.assertIn(why, run.stderr)
+
+
 if __name__ == "__main__":
     argparse.ArgumentParser(description=__doc__).parse_known_args()
     sys.dont_write_bytecode = True

@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums up `./run check`: its steps and the tests of every build.
 
-Reads DIR/steps (lines "passed|failed|skipped, name, reason" with bars between) and DIR/*.xml (what ctest wrote).
-Prints what failed, what was skipped and why, and closes with "N passed, N failed, N skipped". Fails when anything did.
+  summary.py DIR [PART...]
+
+Reads DIR/PART.steps (lines "passed|failed|skipped, name, reason" with bars between) and DIR/PART.xml (what ctest wrote).
+Prints what failed, what was skipped and why, which of the parts that are named have left neither, and closes with
+"N passed, N failed, N skipped". Fails when anything did.
 """
 import pathlib
 import re
@@ -28,10 +31,7 @@ def reason_of(output):
 
 
 def read_steps(folder):
-    steps = folder / "steps"
-    if not steps.exists():
-        return []
-    return [tuple(line.split("|", 2)) for line in steps.read_text().splitlines()]
+    return [tuple(line.split("|", 2)) for steps in sorted(folder.glob("*.steps")) for line in steps.read_text().splitlines()]
 
 
 def read_tests(folder):
@@ -70,6 +70,9 @@ def main():
                 print(f"  {status}: {result[1]}: {result[2]}")
     for part, reason in sorted(parts.items()):
         print(f"  left out within tests: {part}{': ' if reason else ''}{reason}")
+    left = [part for part in sys.argv[2:] if not any((folder / f"{part}{end}").exists() for end in (".steps", ".xml"))]
+    if left:
+        print(f"  not run yet: {', '.join(left)}")
     print(f"  {cases} cases ran within the tests that passed")
     print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped")
     return 1 if count["failed"] or not count["passed"] else 0
