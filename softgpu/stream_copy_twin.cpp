@@ -18,7 +18,7 @@ namespace {
 // The parameters, in the kernel's order.
 struct StreamCopy {
   explicit StreamCopy(const Launch& launch)
-      : ring(launch.parameter<std::uint64_t>(0)),
+      : staging(launch.parameter<std::uint64_t>(0)),
         commands(launch.parameter<std::uint64_t>(1)),
         acked(launch.parameter<std::uint64_t>(2)),
         words(launch.parameter<std::uint64_t>(3)),
@@ -27,7 +27,7 @@ struct StreamCopy {
         slot_bytes(launch.parameter<std::uint32_t>(6)),
         slots(launch.parameter<std::uint32_t>(7)) {}
 
-  std::uint64_t ring, commands, acked, words, resume, counters;
+  std::uint64_t staging, commands, acked, words, resume, counters;
   std::uint32_t slot_bytes, slots;
 };
 
@@ -72,7 +72,7 @@ Resumed wait_until_resumed(const Launch& launch, const StreamCopy& given) {
 }
 
 void carry(const Launch& launch, const StreamCopy& given, std::uint32_t number, const Command& command) {
-  const std::uint64_t slot = given.ring + std::uint64_t{number % given.slots} * given.slot_bytes + command.offset;
+  const std::uint64_t slot = given.staging + std::uint64_t{number % given.slots} * given.slot_bytes + command.offset;
   if (command.kind == Kind::to_device) {
     launch.copy(command.address, slot, command.length);
   } else {

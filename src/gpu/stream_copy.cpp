@@ -132,15 +132,15 @@ bool StreamCopy::has_kernel() const noexcept {
 
 cuda::Result StreamCopy::launch(cuda::Stream stream, unsigned blocks) const noexcept {
   StreamCopyWords& shared = words();
-  cuda::DevicePtr ring = device_staging_;
+  cuda::DevicePtr staging = device_staging_;
   cuda::DevicePtr commands = seen_by_device(shared.commands.data());
   cuda::DevicePtr acked = seen_by_device(shared.acked.data());
   cuda::DevicePtr launch_words = seen_by_device(&shared.begun);
   cuda::DevicePtr resume = seen_by_device(&shared.resume);
   cuda::DevicePtr counters = counters_;
-  std::uint32_t place_bytes = stream_copy_slot_bytes;
-  std::uint32_t places = stream_copy_slots;
-  std::array<void*, 8> arguments{&ring, &commands, &acked, &launch_words, &resume, &counters, &place_bytes, &places};
+  std::uint32_t slot_bytes = stream_copy_slot_bytes;
+  std::uint32_t slots = stream_copy_slots;
+  std::array<void*, 8> arguments{&staging, &commands, &acked, &launch_words, &resume, &counters, &slot_bytes, &slots};
   return driver_->launch_kernel(kernels_->stream_copy.load(std::memory_order_acquire), blocks, 1, 1,
                                 stream_copy_threads, 1, 1, 0, stream, arguments.data(), nullptr);
 }

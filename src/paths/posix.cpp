@@ -316,10 +316,10 @@ class ByCpu {
                                               : write_bounced(bounce_copier, bounce.bytes(), piece);
   }
 
-  // Nothing where a bounce buffer has to do: host memory, the private description, no ring to be had.
-  enum class Unless : std::uint8_t { no_ring, no_prompt_kernel };
+  // Nothing where a bounce buffer has to do: host memory, the private description, no staging buffer to be had.
+  enum class Unless : std::uint8_t { no_staging_buffer, no_prompt_kernel };
   std::optional<Outcome> through_staging_buffer(const Piece& piece, std::uint64_t next_range,
-                                                Unless unless = Unless::no_ring) const noexcept {
+                                                Unless unless = Unless::no_staging_buffer) const noexcept {
     if (copy_mode_ == CopyMode::plain || memory_.kind != facts::MemoryKind::device ||
         piece.carry != SegmentMode::bounce) {
       return std::nullopt;
@@ -327,16 +327,16 @@ class ByCpu {
     const bool asks = piece.direction == Direction::read && block_of(piece.carry) == 1;
     if (!asks && !now_.finds_the_file()) return Outcome::system_error(EBADF);
     const gpu::Session session(memory_);
-    staging::StagingLease ring = staging::StagingLease::take(session);
-    if (!ring || (unless == Unless::no_prompt_kernel && !ring.has_prompt_kernel())) return std::nullopt;
+    staging::StagingLease lease = staging::StagingLease::take(session);
+    if (!lease || (unless == Unless::no_prompt_kernel && !lease.has_prompt_kernel())) return std::nullopt;
     const transfer::FileRange range =
         range_of(file_, now_, {piece.at, piece.length, block_of(piece.carry), known_end()}, next_range);
     const staging::LendingRules& lending = file_.options.lending;
     const transfer::Target target{piece.address, memory_.is_known_to_hold(piece.address, piece.length), memory_.device,
                                   &session, lending.on ? &lending : nullptr};
     return piece.direction == Direction::read
-               ? transfer::read_to_device(range, ring, target, copy_engine_of(copy_mode_))
-               : transfer::write_from_device(range, ring, target);
+               ? transfer::read_to_device(range, lease, target, copy_engine_of(copy_mode_))
+               : transfer::write_from_device(range, lease, target);
   }
 
   // Where that is chosen, and the storage has queues for it as far as is known: plain reads of any size wait for an

@@ -195,7 +195,7 @@ StagingLease StagingLease::take(const gpu::Session& session, std::uint64_t bytes
   if (buffer == nullptr) buffer = take_idle(session.context(), session.context_id(), Whose::ours);
   if (buffer == nullptr) buffer = take_idle(session.context(), session.context_id(), Whose::unused);
   if (buffer == nullptr) buffer = make_buffer(session.context(), session.context_id());
-  // Rings of contexts that are gone are used again when no more may be made.
+  // Staging buffers of contexts that are gone are used again when no more may be made.
   if (buffer == nullptr && made.load(std::memory_order_relaxed) >= most_buffers) {
     buffer = take_idle(session.context(), session.context_id(), Whose::any);
   }

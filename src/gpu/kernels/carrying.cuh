@@ -162,7 +162,7 @@ __device__ void leave(const Shared& shared, u32 carried) {
 }
 
 template <typename Way>
-__device__ void carry(const char* ring, const Way& way, const Shared& shared) {
+__device__ void carry(const char* staging, const Way& way, const Shared& shared) {
   constexpr u32 job_slots = 2;  // where jobs wait: job n at n % job_slots
   __shared__ Job jobs[job_slots];
   __shared__ u32 posted[job_slots];   // the number of the job that lies there, plus one
@@ -202,7 +202,7 @@ __device__ void carry(const char* ring, const Way& way, const Shared& shared) {
       if (atomicAdd(&gone, 1u) == warps - 1) leave(shared, n);
       return;
     }
-    copy(reinterpret_cast<char*>(job.to), ring + job.from, job.length, copiers);
+    copy(reinterpret_cast<char*>(job.to), staging + job.from, job.length, copiers);
     __syncwarp();
     if (!speaks) continue;
     __threadfence_block();

@@ -22,9 +22,9 @@ struct OneRange {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(544)
-    sluice_gather(const char* ring, u64 target, const volatile Ticket* tickets, volatile u32* completed,
+    sluice_gather(const char* staging, u64 target, const volatile Ticket* tickets, volatile u32* completed,
                   volatile LaunchWords* words, volatile u32* counters, u32 chunk_bytes, u32 stride, u32 skip,
                   u32 chunks, u32 silent_up_to, u32 first_number, u32 launch_id) {
-  carry(ring, OneRange{target, chunk_bytes, stride, skip},
+  carry(staging, OneRange{target, chunk_bytes, stride, skip},
         Shared{tickets, completed, words, counters, chunks, silent_up_to, first_number, launch_id});
 }

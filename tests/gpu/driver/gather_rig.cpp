@@ -83,8 +83,8 @@ GatherCase seeded_case(unsigned seed) {
   return made;
 }
 
-GatherRig::GatherRig() : ring_(ring_bytes), target_(target_bytes + 2 * guard), counters_(64) {
-  std::memset(ring_.data(), 0, ring_.size());
+GatherRig::GatherRig() : staging_(staging_bytes), target_(target_bytes + 2 * guard), counters_(64) {
+  std::memset(staging_.data(), 0, staging_.size());
   EXPECT_EQ(cuda::success, cuMemsetD8_v2(counters_.at(), 0, counters_.size()));
   EXPECT_EQ(cuda::success, cuCtxSynchronize());
   drained_.assign(std::size(words().completed), 0);
@@ -142,7 +142,7 @@ void GatherRig::publish(const GatherCase& given) {
     if (given.chunks() > given.places) drained_[slot] = number;
     put(words().tickets[slot].value, gpu::ticket_of(number, length, place));
   }
-  ring_then_.assign(ring_.data() + places_at, ring_.data() + ring_.size());
+  staging_then_.assign(staging_.data() + places_at, staging_.data() + staging_.size());
   tickets_ = tickets_now();
 }
 
@@ -164,9 +164,9 @@ void GatherRig::expect_drained(const GatherCase& given) const {
   EXPECT_EQ("", first_difference(drained_, seen)) << "drained, " << described(given);
 }
 
-void GatherRig::expect_ring_untouched(const GatherCase& given) const {
-  const std::vector<std::uint8_t> ring(ring_.data() + places_at, ring_.data() + ring_.size());
-  EXPECT_EQ("", first_difference(ring_then_, ring)) << "places, " << described(given);
+void GatherRig::expect_staging_untouched(const GatherCase& given) const {
+  const std::vector<std::uint8_t> staging(staging_.data() + places_at, staging_.data() + staging_.size());
+  EXPECT_EQ("", first_difference(staging_then_, staging)) << "places, " << described(given);
   EXPECT_EQ("", first_difference(tickets_, tickets_now())) << "tickets, " << described(given);
 }
 
@@ -179,7 +179,7 @@ void GatherRig::expect_counters_at_rest() const {
 
 void GatherRig::carry(const GatherCase& given) {
   ASSERT_LE(given.target_bytes(), target_bytes - 16) << described(given);
-  ASSERT_LE(places_at + 16 + std::uint64_t{given.stride} * given.places, ring_bytes) << described(given);
+  ASSERT_LE(places_at + 16 + std::uint64_t{given.stride} * given.places, staging_bytes) << described(given);
   ASSERT_EQ(cuda::success, cuMemsetD8_v2(target_.at(), untouched, target_.size()));
   ASSERT_EQ(cuda::success, cuCtxSynchronize());
   const std::uint64_t begins = guard + given.distance;
@@ -194,7 +194,7 @@ void GatherRig::carry(const GatherCase& given) {
   done_launch_id_ = launch_id_;
   expect_words(go, done_launch_id_);
   expect_drained(given);
-  expect_ring_untouched(given);
+  expect_staging_untouched(given);
   expect_counters_at_rest();
 }
 

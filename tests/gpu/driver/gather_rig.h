@@ -27,7 +27,7 @@ struct GatherCase {
 };
 
 std::string described(const GatherCase& given);
-// The same seed gives the same case. Some go round the ring, some end early, few have round numbers.
+// The same seed gives the same case. Some go round the staging buffer, some end early, few have round numbers.
 GatherCase seeded_case(unsigned seed);
 
 class GatherKernel : public LoadedKernel {
@@ -53,7 +53,7 @@ class GatherRig {
   void carry_to(const GatherCase& given, Ptr memory, std::uint64_t size);
 
  private:
-  // The first bytes of the pinned memory, as the library lays its ring out: words, then places.
+  // The first bytes of the pinned memory, as the library lays its staging buffer out: words, then places.
   struct Words {
     std::uint32_t begun, commit, done, left;
     gpu::Ticket tickets[gpu::ticket_slots];
@@ -61,24 +61,24 @@ class GatherRig {
   };
   static constexpr std::uint64_t guard = 256;
 
-  Words& words() const { return *reinterpret_cast<Words*>(ring_.data()); }
-  std::uint8_t* places(const GatherCase& given) const { return ring_.data() + places_at + given.distance; }
+  Words& words() const { return *reinterpret_cast<Words*>(staging_.data()); }
+  std::uint8_t* places(const GatherCase& given) const { return staging_.data() + places_at + given.distance; }
   void begin(const GatherCase& given);
   cuda::Result launch(const GatherCase& given, Ptr target);
   void publish(const GatherCase& given);
   bool wait_for_place(const GatherCase& given, std::uint32_t chunk) const;
   std::vector<std::uint64_t> tickets_now() const;
   void expect_words(std::uint32_t commit, std::uint32_t done) const;
-  void expect_ring_untouched(const GatherCase& given) const;
+  void expect_staging_untouched(const GatherCase& given) const;
   void expect_drained(const GatherCase& given) const;
   void expect_counters_at_rest() const;
 
   static constexpr std::size_t places_at = 20480;
-  static constexpr std::size_t ring_bytes = std::size_t{2} << 20U;
+  static constexpr std::size_t staging_bytes = std::size_t{2} << 20U;
   static constexpr std::size_t target_bytes = std::size_t{4} << 20U;
 
   GatherKernel kernel_;
-  PinnedBuffer ring_;
+  PinnedBuffer staging_;
   DeviceBuffer target_;
   DeviceBuffer counters_;
   Stream stream_;
@@ -86,10 +86,10 @@ class GatherRig {
   std::uint32_t done_launch_id_ = 0;  // of the last launch that carried
   std::uint32_t next_number_ = 1;
   std::uint32_t first_number_ = 0;
-  std::vector<std::uint8_t> ring_then_;  // what the host left in the places
-  std::vector<std::uint64_t> tickets_;   // what the host left in the tickets
-  std::vector<std::uint32_t> drained_;   // what it ought to be
-  std::vector<std::uint8_t> expected_;   // of the target
+  std::vector<std::uint8_t> staging_then_;  // what the host left in the places
+  std::vector<std::uint64_t> tickets_;      // what the host left in the tickets
+  std::vector<std::uint32_t> drained_;      // what it ought to be
+  std::vector<std::uint8_t> expected_;      // of the target
 };
 
 }  // namespace sluice::gpu_suite

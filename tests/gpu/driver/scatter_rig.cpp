@@ -57,8 +57,8 @@ ScatterCase seeded_scatter(unsigned seed) {
   return made;
 }
 
-ScatterRig::ScatterRig() : ring_(ring_bytes), target_(target_bytes), counters_(64) {
-  std::memset(ring_.data(), 0, ring_.size());
+ScatterRig::ScatterRig() : staging_(staging_bytes), target_(target_bytes), counters_(64) {
+  std::memset(staging_.data(), 0, staging_.size());
   EXPECT_EQ(cuda::success, cuMemsetD8_v2(counters_.at(), 0, counters_.size()));
   EXPECT_EQ(cuda::success, cuCtxSynchronize());
   drained_.assign(std::size(words().completed), 0);
@@ -67,7 +67,7 @@ ScatterRig::ScatterRig() : ring_(ring_bytes), target_(target_bytes), counters_(6
 void ScatterRig::begin(const ScatterCase& given) {
   ASSERT_LE(given.places, std::size(words().tickets)) << described(given);
   ASSERT_LE(given.count(), std::size(words().targets)) << described(given);
-  ASSERT_LE(places_at + std::uint64_t{given.stride} * given.places, ring_bytes) << described(given);
+  ASSERT_LE(places_at + std::uint64_t{given.stride} * given.places, staging_bytes) << described(given);
   ASSERT_EQ(cuda::success, cuMemsetD8_v2(target_.at(), untouched, target_.size()));
   ASSERT_EQ(cuda::success, cuCtxSynchronize());
   expected_.assign(target_.size(), untouched);
@@ -82,7 +82,7 @@ void ScatterRig::begin(const ScatterCase& given) {
 
 cuda::Result ScatterRig::launch(const ScatterCase& given) {
   const auto on_device = [](const void* address) { return reinterpret_cast<Ptr>(address); };
-  Ptr places = on_device(ring_.data() + places_at);
+  Ptr places = on_device(staging_.data() + places_at);
   Ptr targets = on_device(words().targets);
   Ptr tickets = on_device(words().tickets);
   Ptr completed = on_device(words().completed);
@@ -113,7 +113,7 @@ void ScatterRig::publish(const ScatterCase& given, std::uint32_t chunk) {
   const std::uint32_t slot = chunk % gpu::ticket_slots;
   const std::uint32_t number = first_number_ + chunk;
   const auto bytes = pattern(given.stride, number);
-  std::uint8_t* const to = ring_.data() + places_at + std::size_t{place} * given.stride;
+  std::uint8_t* const to = staging_.data() + places_at + std::size_t{place} * given.stride;
   std::copy(bytes.begin(), bytes.end(), to);
   std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(target_.at(at) % 16), length,
               expected_.begin() + static_cast<std::ptrdiff_t>(at));

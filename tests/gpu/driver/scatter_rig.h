@@ -18,7 +18,7 @@ struct ScatterChunk {
   std::uint32_t length = 0;
 };
 
-// One launch: how its chunks lie in the ring, where they go, and how many threads carry them.
+// One launch: how its chunks lie in the staging buffer, where they go, and how many threads carry them.
 struct ScatterCase {
   std::uint32_t stride = 4096 + 64;  // a multiple of 16; a chunk is at most 16 bytes shorter
   std::uint32_t places = 4;
@@ -58,7 +58,7 @@ class ScatterRig {
   static constexpr std::size_t target_bytes = std::size_t{1} << 20U;
 
  private:
-  // The first bytes of the pinned memory, as the library lays its ring out: words, then places.
+  // The first bytes of the pinned memory, as the library lays its staging buffer out: words, then places.
   struct Words {
     std::uint32_t begun, commit, done, left;
     gpu::Ticket tickets[gpu::ticket_slots];
@@ -66,9 +66,9 @@ class ScatterRig {
     std::uint64_t targets[256];
   };
   static constexpr std::size_t places_at = 20480;
-  static constexpr std::size_t ring_bytes = std::size_t{1} << 20U;
+  static constexpr std::size_t staging_bytes = std::size_t{1} << 20U;
 
-  Words& words() const { return *reinterpret_cast<Words*>(ring_.data()); }
+  Words& words() const { return *reinterpret_cast<Words*>(staging_.data()); }
   void begin(const ScatterCase& given);
   cuda::Result launch(const ScatterCase& given);
   void publish(const ScatterCase& given, std::uint32_t chunk);
@@ -78,7 +78,7 @@ class ScatterRig {
   void expect_counters_at_rest() const;
 
   ScatterKernel kernel_;
-  PinnedBuffer ring_;
+  PinnedBuffer staging_;
   DeviceBuffer target_;
   DeviceBuffer counters_;
   Stream stream_;
