@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <functional>
 #include <string_view>
 
 #include "support/calls.h"
 #include "support/cuda_driver.h"
+#include "support/deadline.h"
 
 namespace sluice::contract {
 
@@ -27,6 +29,11 @@ class LendingCase : public support::DeviceTest {
     ASSERT_EQ(support::code(cuFileDriverOpen()), CU_FILE_SUCCESS);
     ASSERT_EQ(support::code(cuFileSetStatsLevel(3)), CU_FILE_SUCCESS);
     ASSERT_EQ(support::code(cuFileStatsStart()), CU_FILE_SUCCESS);
+  }
+
+  // It is not known when a neighbour gets to its work: a busy machine may keep it from that for seconds.
+  static void again_until(const std::function<bool()>& holds, const std::function<void()>& does) {
+    for (const support::Deadline deadline; !HasFailure() && !holds() && !deadline.has_passed();) does();
   }
 };
 

@@ -63,10 +63,8 @@ class LendingKernels : public NeighbourCase {
   // Reads until the neighbour says so, or for long: its kernels are loaded in the background, and may not begin in
   // time.
   void read_until(std::string_view what, const std::function<void()>& read) const {
-    int turn = 0;
-    do {
-      read();
-    } while (!HasFailure() && ++turn < 1000 && !says(what));
+    read();
+    again_until([&] { return says(what); }, read);
     EXPECT_TRUE(says(what)) << words();
   }
 

@@ -77,15 +77,16 @@ class LendingStreams : public NeighbourCase {
     return facts;
   }
 
-  // Reads until a neighbour has carried something, or for long: it is not known when one gets to its work. A few times
-  // where none does. Skips the test where the machine is too busy for neighbours' kernels.
+  // Reads until a neighbour has carried something; a few times where none does. Skips the test where the machine is too
+  // busy for neighbours' kernels.
   void until_one_is_lent(const std::function<void()>& read) const {
     const std::uint64_t before = lent_reads();
-    const Deadline deadline;
-    for (int turn = 0; (lends() ? !deadline.has_passed() : turn < 3) && !HasFailure() && lent_reads() == before;
-         ++turn) {
-      read();
-    }
+    int turn = 0;
+    again_until([&] { return lent_reads() > before || (!lends() && turn == 3); },
+                [&] {
+                  read();
+                  ++turn;
+                });
     const bool is_lent = lent_reads() > before;
     if (lends() && !is_lent && explanation().find("did not begin in time") != std::string::npos) {
       GTEST_SKIP() << kTooBusyForKernels;

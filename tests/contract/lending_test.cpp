@@ -124,18 +124,16 @@ class Lending : public LendingCase {
         expect_write(file, handle, model, size, at);
       }
     }
-    // The page cache is written by GPUs that are named. It is not known when a neighbour gets to its work.
+    // The page cache is written by GPUs that are named.
     const bool expected = lends() && ((flags & O_DIRECT) != 0 || !is_set_to("SLUICE_LINKS", "lend"));
-    for (int turn = 0; turn < 200 && expected && lent_writes() == before; ++turn) {
-      expect_write(file, handle, model, 8 * kMebibyte, 0);
-    }
+    again_until([&] { return !expected || lent_writes() > before; },
+                [&] { expect_write(file, handle, model, 8 * kMebibyte, 0); });
     EXPECT_EQ(lent_writes() > before, expected);
   }
 
-  // It is not known when a neighbour gets to its work: reads until one has carried something, or for long.
   static void expect_a_lent_read(const Handle& handle, const Bytes& content, std::size_t size) {
     const std::uint64_t before = lent_reads();
-    for (int turn = 0; turn < 200 && lent_reads() == before; ++turn) expect_read(handle, content, size, 0);
+    again_until([&] { return lent_reads() > before; }, [&] { expect_read(handle, content, size, 0); });
     EXPECT_GT(lent_reads(), before);
   }
 
@@ -334,7 +332,7 @@ TEST_F(Lending, PartsOfPlansAreCarriedByNeighboursToo) {
   const Fd fd = file.open(O_RDONLY);
   const Handle handle(fd);
   const std::uint64_t before = lent_reads();
-  for (int turn = 0; turn < (lends() ? 100 : 2) && lent_reads() == before; ++turn) {
+  const auto run_a_plan = [&] {
     const Memory memory(MemoryKind::device, file.content().size() + kBeside);
     memory.fill(0xa5);
     Planned plan;
@@ -343,7 +341,9 @@ TEST_F(Lending, PartsOfPlansAreCarriedByNeighboursToo) {
     const Bytes found = memory.get();
     EXPECT_TRUE(same_bytes(file.content(), std::span(found).subspan(kBeside)));
     EXPECT_TRUE(all_bytes(0xa5, std::span(found).first(kBeside)));
-  }
+  };
+  run_a_plan();
+  again_until([&] { return !lends() || lent_reads() > before; }, run_a_plan);
   if (lends()) {
     EXPECT_GT(lent_reads(), before);
   }
@@ -404,11 +404,13 @@ TEST_F(Lending, IsExplained) {
   const auto keep = [](const sluice_explanation_t* /*way*/, const char* told, void* into) {
     *static_cast<std::string*>(into) = told;
   };
-  // A neighbour may be late, or still be getting over what other tests have done to it.
-  for (int turn = 0; turn < (lends() ? 1000 : 1) && facts.find("GPU1: lends its link") == std::string::npos; ++turn) {
+  const auto read_and_ask = [&] {
     expect_read(handle, file.content(), 8 * kMebibyte, 0);
     ASSERT_EQ(code(sluice_explain_all(handle.get(), nullptr, 0, CUFILE_READ, 0, 0, keep, &facts)), CU_FILE_SUCCESS);
-  }
+  };
+  // A neighbour may be late, or still be getting over what other tests have done to it.
+  read_and_ask();
+  again_until([&] { return !lends() || facts.find("GPU1: lends its link") != std::string::npos; }, read_and_ask);
   if (is_set_to("SLUICE_LINKS", "own")) {
     EXPECT_EQ(facts.find("lending"), std::string::npos) << facts;
   } else if (lends()) {

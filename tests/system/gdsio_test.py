@@ -275,9 +275,12 @@ def test_gdsio_cold_empties_the_page_cache_before_it_reads():
             # O_DIRECT brings nothing back.
             for pages in pages_after("-x", transfer, "-s", part, "--cold"):
                 equal(any(pages), False)
-        # It is the flag that does it.
-        for pages in pages_after("-x", "1", "-O", "1", "-s", part):
-            equal(all(pages), True)
+        # It is the flag that does it. Short of memory, the kernel may take some back here, too.
+        for _ in range(5):
+            kept = [all(pages) for pages in pages_after("-x", "1", "-O", "1", "-s", part)]
+            if kept == [True, True]:
+                break
+        equal(kept, [True, True])
 
 
 def test_gdsio_cold_tells_of_pages_that_stay():

@@ -196,7 +196,9 @@ def test_stats_at_intervals_show_what_came_between():
         while reads(lines[-1]) < 13:
             lines.append(json.loads(watching.stdout.readline()))
         started.end()
-        lines += [json.loads(line) for line in watching.communicate(timeout=60)[0].splitlines()]
+        # communicate() would leave out what has come along with the lines above.
+        lines += [json.loads(line) for line in watching.stdout]
+        watching.wait(timeout=60)
         equal(lines[-1]["ended"], True)
         equal(sum(reads(line["interval"]) for line in lines[1:]), 6)
         equal(all(line["interval"]["seconds"] > 0 for line in lines), True)

@@ -48,8 +48,10 @@ def sick_file_system():
                 until(lambda: condition.read_bytes()[28:32] != bytes(4))
                 yield place, condition
             finally:
-                libc.umount2(str(place).encode(), 2)
+                # By itself it ends with the last copy of the mount: a test with mounts of its own may have one for long.
+                process.kill()
                 process.wait(timeout=60)
+                libc.umount2(str(place).encode(), 2)
 
 
 def at_14_03():
@@ -153,25 +155,26 @@ def dashboard(job):
 # --- report and trace ------------------------------------------------------------------------------------------------
 
 def reported(job, folder):
-    """The page's sentence, and whether it is about the time when the storage was late."""
+    """The page's sentence, where it is about the time when the storage was late; and what the page says."""
     told = run(SLUICE, "report", "-o", folder / "page.html", "--", *job, env=at_14_03())
     begin, end = map(int, told.stdout.split())
     text = text_of(folder / "page.html")
     found = SENTENCE.search(text)
     if not found:
-        raise AssertionError(f"the report does not say it: {text[:2000]}")
+        return None, text[:2000]
     from_, to = nanoseconds(found[1], begin), nanoseconds(found[2], begin)
     # Where this machine is busy, what lies beside it may be slow, too.
-    return found, min(to, end) - max(from_, begin) > (end - begin) / 2
+    return found if min(to, end) - max(from_, begin) > (end - begin) / 2 else None, found[0]
 
 
 def report(job, folder, place):
     # A machine with much else to do may have had a slower moment of its own.
     for _ in range(4):
-        found, is_about_it = reported(job, folder)
-        if is_about_it:
+        found, told = reported(job, folder)
+        if found:
             break
-    equal(is_about_it, True)
+    if not found:
+        raise AssertionError(f"the report does not say it: {told}")
     equal((int(found[5]) > 50, found[6]), (True, str(place / "0")))
     half = found[0].index(" is usual in this run. ") + len(" is usual in this run. ")
     return f"{'report':<10}{found[0][:half].rstrip()}\n{'':<10}{found[0][half:]}\n"
