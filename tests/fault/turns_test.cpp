@@ -25,6 +25,7 @@
 #include "fault/interpose.h"
 #include "support/batch.h"
 #include "support/calls.h"
+#include "support/deadline.h"
 #include "support/storage_reads.h"
 
 namespace sluice::fault {
@@ -123,7 +124,7 @@ TEST_F(WritesInTurn, ArriveWhateverTheirSize) {
 
 TEST_F(WritesInTurn, AreMadeByMoreThanOneThread) {
   std::size_t most = 0;
-  for (int i = 0; i < 200 && most < 2; ++i) {
+  for (const Deadline deadline; most < 2 && !deadline.has_passed();) {
     EXPECT_EQ(run(4 * kMegabyte, {pass()}), moved(4 * kMegabyte));
     most = std::max(most, threads_);
     if (const std::string why = why_there_are_no_turns(fd_.get(), kFileSize); !why.empty()) GTEST_SKIP() << why;
@@ -137,7 +138,7 @@ TEST_F(WritesInTurn, OfAFileInMemoryAreMadeByMoreThanOneThread) {
   const Bytes bytes = random_bytes(4 * kMegabyte, 3);
   memory_->put(0, bytes);
   std::size_t most = 0;
-  for (int i = 0; i < 200 && most < 2; ++i) {
+  for (const Deadline deadline; most < 2 && !deadline.has_passed();) {
     const Plan plan(memory.get(), Direction::write, {pass()});
     EXPECT_EQ(write_file(handle.get(), memory_->address(), bytes.size()), moved(bytes.size()));
     most = std::max(most, plan.threads());
@@ -303,7 +304,7 @@ TEST_P(BatchesInTurn, ArriveEntryByEntry) {
 
 TEST_P(BatchesInTurn, AreMadeByMoreThanOneThread) {
   std::size_t most = 0;
-  for (int i = 0; i < 200 && most < 2; ++i) {
+  for (const Deadline deadline; most < 2 && !deadline.has_passed();) {
     run_batch({pass()}, true);
     most = std::max(most, threads_);
     if (const std::string why = why_there_are_no_turns(fd_.get(), kFileSize); !why.empty()) GTEST_SKIP() << why;
