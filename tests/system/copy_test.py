@@ -232,6 +232,12 @@ def test_stats_counts_what_went_which_way():
         table = run(SLUICE, "stats", "--", *gdsio, "-I", "1", "-m", "3", env=environment(**SOFT)).stderr
         equal("posix (host_memory)                                   0      0 bytes         16      1.0 MiB" in table, True)
         contains(run(SLUICE, "stats", "--", "true").stderr, "no I/O through cuFile")
+        # Into a file, where the program's own words do not come in between.
+        written = folder / "counters.json"
+        run(SLUICE, "stats", "--json", "-o", written, "--", "python3", "-c", "import sys; print('loud', file=sys.stderr)")
+        equal(json.loads(written.read_text(encoding="utf-8"))["complete"], True)
+        # One that is killed may have moved bytes: that it has not is nothing to say.
+        contains(run(SLUICE, "stats", "--", "sh", "-c", "kill -9 $$", status=None).stderr, "ended before it could tell")
         equal(run(SLUICE, "stats", "--", "sh", "-c", "exit 7", status=None).returncode, 7)
         contains(run(SLUICE, "stats", status=2).stderr, "sluice stats -- CMD")
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sluice run`: an unmodified program on our library, and nothing else about it changed."""
+import json
 import os
 import pathlib
 import shutil
@@ -67,6 +68,31 @@ def test_run_explain_adds_a_line_for_a_file():
 def test_run_passes_the_exit_status_on():
     for status in (0, 1, 42, 255):
         sluice_run("--", CLIENT, "exit", str(status), status=status)
+
+
+def test_run_and_stats_have_the_programs_status_also_where_their_own_words_are_lost():
+    skip_when_sanitized()
+    for words in (("run",), ("stats",), ("stats", "--json")):
+        for status in (0, 7):
+            command = [SLUICE, *words, "--", "sh", "-c", f"exit {status}"]
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                equal(subprocess.run(command, env=environment(), stderr=full, timeout=60, check=False).returncode, status)
+            closed = subprocess.run(command, env=environment(), preexec_fn=lambda: os.close(2), timeout=60, check=False)
+            equal(closed.returncode, status)
+
+
+def test_an_answer_that_stdout_does_not_take_is_a_failure_and_told():
+    with scratch() as folder:
+        (folder / "file").write_bytes(b"x" * 4096)
+        for words in (("version",), ("version", "--json"), ("explain", folder / "file"), ("topology", "--json"), ("--help",)):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                answer = subprocess.run([SLUICE, *words], env=environment(SLUICE_SOFTGPU="1"), stdout=full, stderr=subprocess.PIPE,
+                                        text=True, timeout=60, check=False)
+            equal((words, answer.returncode), (words, 1))
+            contains(answer.stderr, "stdout cannot be written")
+        closed = subprocess.run([SLUICE, "version"], env=environment(), stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+                                preexec_fn=lambda: os.close(1))
+        equal(closed.returncode, 1)
 
 
 def test_run_ends_by_the_signal_that_ended_the_program():
@@ -185,6 +211,9 @@ def test_run_names_the_missing_driver_of_a_program_that_was_not_loaded():
     result = sluice_run("--", NEEDS_CUDA, status=127)
     contains(result.stderr, "it is linked with libcuda.so.1, which is not on this machine")
     contains(result.stderr, "sluice run --soft-gpu")
+    with scratch() as folder:
+        run(SLUICE, "stats", "--json", "-o", folder / "counters", "--", NEEDS_CUDA, status=127)
+        contains(json.loads((folder / "counters").read_text(encoding="utf-8"))["no_library"], "it is linked with libcuda.so.1")
     sluice_run("--soft-gpu", "--", NEEDS_CUDA, status=run(STATIC_PROGRAM, status=None).returncode)
 
 

@@ -325,7 +325,9 @@ def test_stats_command_line_is_held_to_what_it_says():
         contains(answer.stderr, part)
     for words, part in ((("--interval", "1"), "are for a process that runs already"),
                         (("1", "--", "true"), "There are a process, 1, and a program, true."), ((), "sluice stats -- CMD"),
-                        (("0",), "0 is no number of a process")):
+                        (("0",), "0 is no number of a process"), (("1", "-o", "file"), "for a program that is started"),
+                        (("--prometheus", "file"), "--prometheus=file"), (("--prometheus", "--", "true"), "takes no program"),
+                        (("--names", "--json"), "a form of its own"), (("1", "--interval", "1", "--count", "0"), "0 are none")):
         contains(run(SLUICE, "stats", *words, status=2).stderr, part)
     contains(run(GDS_STATS, "--help").stdout, "Examples:")
     contains(json.loads(run(GDS_STATS, "-p", 2**22 + 1, "--json", status=1).stdout)["remedy"], "pgrep")

@@ -3,11 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-
 #include "common/driver.h"
 #include "common/error.h"
 #include "common/text.h"
+#include "common/written.h"
 #include "cufile.h"
 
 namespace sluice::tools {
@@ -24,15 +23,15 @@ std::string cause_words(long long negated) {
 bool note_soft_gpu(const char* tool) {
   const Driver& driver = choose_driver();
   if (driver.kind != DriverKind::soft) return false;
-  fmt::print(stderr, "{}: note: this is the soft GPU ({}): the CPU copies, and the numbers say nothing about a GPU.\n",
-             tool, driver.why_not_real);
+  tell("{}: note: this is the soft GPU ({}): the CPU copies, and the numbers say nothing about a GPU.\n", tool,
+       driver.why_not_real);
   return true;
 }
 
 OpenDriver::OpenDriver() {
   const CUfileError_t result = cuFileDriverOpen();
   if (result.err == CU_FILE_SUCCESS) return;
-  fmt::print(stderr, "cuFile driver open error: {}\n", static_cast<int>(result.err));
+  tell("cuFile driver open error: {}\n", static_cast<int>(result.err));
   throw ToolError(fmt::format("The cuFile driver cannot be opened: {}.", cufile_words(result.err)),
                   "`gdscheck -p` tells more.");
 }

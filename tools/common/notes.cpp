@@ -3,15 +3,13 @@
 #include "common/notes.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
-
 #include <cstddef>
-#include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/text.h"
+#include "common/written.h"
 #include "sluice.h"
 
 namespace sluice::tools {
@@ -28,10 +26,10 @@ void tell_unknown_keys(const char* tool) {
   if (notes == nullptr || notes(take, &unknown).err != CU_FILE_SUCCESS) return;
   constexpr std::size_t most = 3;
   for (std::size_t i = 0; i < unknown.size() && i < most; ++i) {
-    fmt::print(stderr, "{}: {}\n", tool, printable(unknown[i]));
+    tell("{}: {}\n", tool, printable(unknown[i]));
   }
   if (unknown.size() > most) {
-    fmt::print(stderr, "{}: {} more keys are not known: gdscheck -p lists them\n", tool, unknown.size() - most);
+    tell("{}: {} more keys are not known: gdscheck -p lists them\n", tool, unknown.size() - most);
   }
 }
 

@@ -22,6 +22,10 @@ bool names_process(const CLI::App& app, const ShowOptions& show, const Words& wo
     throw ToolError("--level, --interval and --count are for a process that runs already.",
                     "Write its number: sluice stats PID --interval 1.", status_usage);
   }
+  if (process && app.count("--output") > 0) {
+    throw ToolError("--output is for a program that is started; what is told of a process goes to stdout.",
+                    fmt::format("sluice stats {} > FILE", show.pid), status_usage);
+  }
   if (process && !words.command.empty()) {
     throw ToolError(fmt::format("There are a process, {}, and a program, {}.", show.pid, printable(words.command[0])),
                     "Write a process: sluice stats PID, or a program: sluice stats -- CMD ARG...", status_usage);
@@ -124,6 +128,8 @@ void CommandTable::declare_stats() {
   stats_app_->add_option("--interval", show_.interval,
                          "Of a process: rates, a line every so many seconds, until it ends");
   stats_app_->add_option("--count", show_.count, "At most so many of these lines");
+  stats_app_->add_option("-o,--output", run_.output, "Of a program: the counters into this file, not to stderr")
+      ->type_name("FILE");
   stats_app_->add_flag("--json", json_, "For programs: one object, or with --interval one a line");
 }
 
@@ -159,7 +165,7 @@ void CommandTable::declare_copy() {
 }
 
 int CommandTable::call(const Words& words) {
-  if (run_watching(app_, *stats_app_, watching_, output())) return 0;
+  if (run_watching(app_, *stats_app_, watching_, output(), words.command)) return 0;
   if (*stats_app_ && names_process(*stats_app_, show_, words)) {
     if (json_) show_.format = ShowFormat::json;
     show_statistics(show_);

@@ -35,6 +35,7 @@ struct RunOptions {
   bool soft_gpu = false;
   bool quiet = false;
   Ending ending = Ending::line;
+  std::string output;  // of the counters: a file; empty: stderr
   std::vector<std::string> command;
   Companion* companion = nullptr;
 };

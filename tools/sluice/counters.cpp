@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "common/text.h"
+#include "common/written.h"
+#include "gds_stats/prometheus.h"
 #include "gds_stats/report.h"
 #include "sluice.h"
 
@@ -29,30 +31,51 @@ Sample sample_of(const Testimony& testimony) {
   return sample;
 }
 
-void print_table(const RunOptions& options, const Testimony& testimony) {
-  fmt::print(stderr, "sluice: {}{}\n", printable(options.command.front()),
-             testimony.complete() ? "" : " (a process ended before it could tell all: these are at least)");
-  fmt::print(stderr, "{:<44} {:>10} {:>12} {:>10} {:>12}\n", "path (reason)", "reads", "bytes", "writes", "bytes");
-  for (const auto& [way, sum] : testimony.traffic()) {
-    fmt::print(stderr, "{:<44} {:>10} {:>12} {:>10} {:>12}\n", printable(way), sum.reads, format_bytes(sum.read_bytes),
-               sum.writes, format_bytes(sum.written_bytes));
+std::string table_of(const RunOptions& options, const Testimony& testimony, const std::string& absence) {
+  const std::string program = printable(options.command.front());
+  if (!absence.empty()) return fmt::format("sluice: {} mapped no libcufile of Sluice: {}\n", program, absence);
+  if (testimony.traffic().empty()) {
+    return fmt::format("sluice: {}: {}\n", program,
+                       testimony.complete()
+                           ? "no I/O through cuFile"
+                           : "it ended before it could tell what it has done (while it runs: sluice top)");
   }
-  if (testimony.traffic().empty()) fmt::print(stderr, "no I/O through cuFile\n");
+  std::string text =
+      fmt::format("sluice: {}{}\n", program,
+                  testimony.complete() ? "" : " (a process ended before it could tell all: these are at least)");
+  const auto row = [&text](const auto&... cells) {
+    fmt::format_to(std::back_inserter(text), "{:<44} {:>10} {:>12} {:>10} {:>12}\n", cells...);
+  };
+  row("path (reason)", "reads", "bytes", "writes", "bytes");
+  for (const auto& [way, sum] : testimony.traffic()) {
+    row(printable(way), sum.reads, format_bytes(sum.read_bytes), sum.writes, format_bytes(sum.written_bytes));
+  }
+  return text;
 }
 
-}  // namespace
-
-void print_counters(const RunOptions& options, const Testimony& testimony) {
-  if (options.ending == Ending::counters) return print_table(options, testimony);
+std::string json_of(const RunOptions& options, const Testimony& testimony, const std::string& absence) {
   nlohmann::ordered_json json;
   json["program"] = options.command.front();
   json["complete"] = testimony.complete();
+  if (!absence.empty()) json["no_library"] = absence;
   const nlohmann::ordered_json all = metrics_json(sample_of(testimony), 1);
   json["metrics"] = nlohmann::ordered_json::object();
   for (const char* name : {"sluice_transfers_total", "sluice_transferred_bytes_total"}) {
     json["metrics"][name] = all.contains(name) ? all[name] : nlohmann::ordered_json::array();
   }
-  fmt::print(stderr, "{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+void print_counters(const RunOptions& options, const Testimony& testimony, const std::string& absence) {
+  const std::string text =
+      options.ending == Ending::counters ? table_of(options, testimony, absence) : json_of(options, testimony, absence);
+  if (options.output.empty()) {
+    tell_text(text);
+  } else {
+    write_whole(options.output, text);
+  }
 }
 
 }  // namespace sluice::tools

@@ -15,6 +15,7 @@
 #include "common/error.h"
 #include "common/registered_file.h"
 #include "common/text.h"
+#include "common/written.h"
 #include "sluice.h"
 #include "sluice/commands.h"
 
@@ -185,13 +186,17 @@ std::vector<std::string> files_of(const std::string& word) {
   if (!fs::is_directory(word, error)) return {word};
   std::vector<std::string> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(word, error)) {
-    if (!entry.is_regular_file(error)) continue;
+    std::error_code gone;
+    if (!entry.is_regular_file(gone)) continue;
     if (files.size() == most_files_of_a_folder) {
-      fmt::print(stderr, "sluice: {} has more than {} files: that many are explained.\n", printable(word),
-                 most_files_of_a_folder);
+      tell("sluice: {} has more than {} files: that many are explained.\n", printable(word), most_files_of_a_folder);
       break;
     }
     files.push_back(entry.path().string());
+  }
+  if (error) {
+    throw ToolError(fmt::format("{} cannot be read: {}.", printable(word), error.message()),
+                    "Name a file of it, or become a user that may list it.");
   }
   if (files.empty()) {
     throw ToolError(fmt::format("{} is a directory without files.", printable(word)),

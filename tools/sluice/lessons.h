@@ -125,7 +125,7 @@ inline constexpr const char* stats_about = "Count reads and writes of a program,
 inline constexpr const char* stats_lesson =
     "Of a program that it starts: the counters that always run in the library, by path and reason, from the program "
     "and\n"
-    "its children, when they have ended. They go to stderr. Exit status: as of `sluice run`.\n"
+    "its children, when they have ended. They go to stderr, or to the file of -o. Exit status: as of `sluice run`.\n"
     "\n"
     "Of a process that runs already, by its number: its statistics, on stdout. It has to run on this library with "
     "statistics\n"
@@ -136,7 +136,7 @@ inline constexpr const char* stats_lesson =
     "\n"
     "Examples:\n"
     "  sluice stats -- ./reader /data/big.bin\n"
-    "  sluice stats --json -- ./reader /data/big.bin 2> counters.json   the program's own stdout stays its own\n"
+    "  sluice stats --json -o counters.json -- ./reader /data/big.bin   its own output stays its own\n"
     "  SLUICE_STATS=3 sluice run -- python3 train.py &\n"
     "  sluice stats $(pgrep -f train.py)                 totals, sizes, GPUs\n"
     "  sluice stats $(pgrep -f train.py) --interval 1    rates, a line a second, until it ends\n"

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "common/error.h"
+#include "common/written.h"
 #include "sluice.h"
 #include "sluice/command_table.h"
 #include "sluice/lessons.h"
@@ -21,8 +22,8 @@ namespace {
 
 // Reports on stderr for people and, where JSON was asked for, on stdout for programs.
 int report(const ToolError& error, Output output) {
-  fmt::print(stderr, "sluice: {}\n", error.what());
-  if (!error.remedy().empty()) fmt::print(stderr, "        {}\n", error.remedy());
+  tell("sluice: {}\n", error.what());
+  if (!error.remedy().empty()) tell("        {}\n", error.remedy());
   if (output == Output::json) {
     nlohmann::ordered_json json;
     json["error"] = error.what();
@@ -63,10 +64,13 @@ int run_main(std::span<char*> arguments) {
 }  // namespace sluice::tools
 
 int main(int argc, char** argv) {
+  using namespace sluice::tools;
+  hold_standard_descriptors();
   try {
-    return sluice::tools::run_main({argv, static_cast<std::size_t>(argc)});
+    return finish("sluice", run_main({argv, static_cast<std::size_t>(argc)}));
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "sluice: %s\n", error.what());
+    if (std::ferror(stdout) != 0) return finish("sluice", 1);
+    tell("sluice: {}\n", error.what());
     return 1;
   }
 }

@@ -29,6 +29,7 @@
 #include "common/error.h"
 #include "common/layout.h"
 #include "common/text.h"
+#include "common/written.h"
 #include "sluice/commands.h"
 #include "sluice/counters.h"
 #include "sluice/preload_check.h"
@@ -293,15 +294,15 @@ int run_command(const RunOptions& options) {
   const pid_t child = start(options, inherited);
   Testimony testimony(files.library);
   const int status = watch(child, signals, listener, testimony, options.companion);
+  std::string absence;
+  if (!testimony.has_own_library()) {
+    const Obstacle cause = cause_of_absence(*program, status);
+    absence = cause.sentence + " " + cause.remedy;
+  }
   if (options.ending != Ending::line) {
-    print_counters(options, testimony);
+    print_counters(options, testimony, absence);
   } else if (!options.quiet) {
-    std::string absence;
-    if (!testimony.has_own_library()) {
-      const Obstacle cause = cause_of_absence(*program, status);
-      absence = cause.sentence + " " + cause.remedy;
-    }
-    for (const std::string& line : testimony.lines(command, absence)) fmt::print(stderr, "sluice: {}\n", line);
+    for (const std::string& line : testimony.lines(command, absence)) tell("sluice: {}\n", line);
   }
   if (options.companion != nullptr) options.companion->ended();
   return end_like(status);

@@ -6,8 +6,10 @@
 #include <cstdio>
 
 #include "common/error.h"
+#include "common/text.h"
 #include "gds_stats/metrics.h"
 #include "gds_stats/prometheus.h"
+#include "sluice/statuses.h"
 
 namespace sluice::tools {
 namespace {
@@ -22,6 +24,30 @@ void print_prometheus(const std::string& file) {
   } else {
     write_whole(file, text);
   }
+}
+
+// What is not of all processes, or of all metrics, goes with neither of the two.
+void want_alone(const CLI::App& stats, const char* option, std::span<char* const> command, Output output) {
+  if (!command.empty()) {
+    throw ToolError(fmt::format("{} takes no program, and {} looks like one.", option, printable(command.front())),
+                    fmt::format("A file: sluice stats --prometheus={}. A program: sluice stats -- CMD ARG...",
+                                printable(command.front())),
+                    status_usage);
+  }
+  if (stats.count("PID") > 0) {
+    throw ToolError(fmt::format("{} is of all processes, and not of one.", option),
+                    "Write a process without it: sluice stats PID.", status_usage);
+  }
+  if (output == Output::json) {
+    throw ToolError(fmt::format("{} has a form of its own, and --json is another.", option),
+                    "Leave one of them out; for one process: sluice stats PID --json.", status_usage);
+  }
+}
+
+void want_a_number_of_tables(const CLI::App& command) {
+  if (command.count("--count") == 0 || command["--count"]->as<unsigned long long>() > 0) return;
+  throw ToolError("--count is how many there are at most, and 0 are none.", "Write 1 or more, or leave it out: no end.",
+                  status_usage);
 }
 
 }  // namespace
@@ -47,8 +73,10 @@ void declare_watching(CLI::App& app, CLI::App& stats, WatchingOptions& options, 
   stats.add_flag("--names", options.names, "The names of all that is counted, as a table");
 }
 
-bool run_watching(const CLI::App& app, const CLI::App& stats, WatchingOptions& options, Output output) {
+bool run_watching(const CLI::App& app, const CLI::App& stats, WatchingOptions& options, Output output,
+                  std::span<char* const> command) {
   if (app.got_subcommand("top")) {
+    want_a_number_of_tables(*app.get_subcommand("top"));
     options.top.output = output;
     top_command(options.top);
     return true;
@@ -57,11 +85,14 @@ bool run_watching(const CLI::App& app, const CLI::App& stats, WatchingOptions& o
     exporter_command(options.exporter);
     return true;
   }
+  want_a_number_of_tables(stats);
   if (stats.count("--names") > 0) {
+    want_alone(stats, "--names", command, output);
     fmt::print("| name | kind | labels | level | |\n|---|---|---|---|---|\n{}", metric_rows());
     return true;
   }
   if (stats.count("--prometheus") == 0) return false;
+  want_alone(stats, "--prometheus", command, output);
   print_prometheus(options.prometheus);
   return true;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <span>
 #include <string>
 
 #include "sluice/commands.h"
@@ -20,7 +21,9 @@ struct WatchingOptions {
 
 void declare_watching(CLI::App& app, CLI::App& stats, WatchingOptions& options, bool& json);
 
-// Does what was asked for; false when nothing of it was. Throws ToolError.
-bool run_watching(const CLI::App& app, const CLI::App& stats, WatchingOptions& options, Output output);
+// Does what was asked for; false when nothing of it was. `command`: words that are no options' of ours. Throws
+// ToolError.
+bool run_watching(const CLI::App& app, const CLI::App& stats, WatchingOptions& options, Output output,
+                  std::span<char* const> command);
 
 }  // namespace sluice::tools

@@ -19,7 +19,7 @@ bool is_number(std::string_view word) {
   return !word.empty() && word.find_first_not_of("0123456789.") == word.npos;
 }
 
-// Options of `trace` whose value is the next word.
+// Options of `trace` and `stats` whose value is the next word.
 bool takes_word(std::string_view word) {
   return word == "-o" || word == "--output" || word == "--format";
 }
@@ -54,7 +54,7 @@ Words split(std::span<char*> words) {
   if (!stats && std::strcmp(words[1], "run") != 0) return {words, {}};
   for (std::size_t i = 2; i < words.size(); ++i) {
     if (std::strcmp(words[i], "--") == 0) return {words.first(i), words.subspan(i + 1)};
-    if (traces && takes_word(words[i])) {
+    if (stats && takes_word(words[i])) {
       ++i;
       continue;
     }

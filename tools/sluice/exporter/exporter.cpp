@@ -3,9 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-
 #include "common/error.h"
+#include "common/written.h"
 #include "gds_stats/prometheus.h"
 #include "sluice/exporter/http.h"
 #include "sluice/exporter/server.h"
@@ -56,11 +55,10 @@ int exporter_command(const ExporterOptions& options) {
     throw ToolError("--processes wants a number from 1 to 4096.", "256 is the default.", 2);
   }
   HttpServer server(options.listen);
-  fmt::print(stderr, "sluice: http://{}/metrics\n", server.address());
+  tell("sluice: http://{}/metrics\n", server.address());
   if (!server.is_loopback()) {
-    fmt::print(stderr, "sluice: that is no loopback address: every host that reaches it can read names of programs\n");
+    tell("sluice: that is no loopback address: every host that reaches it can read names of programs\n");
   }
-  std::fflush(stderr);
   Follower follower(options.processes);
   server.serve([&follower](const HttpRequest& request) { return answer_to(request, follower); });
 }
