@@ -172,7 +172,7 @@ def test_run_counts_the_children_of_the_program():
         command = 'for i in 1 2 3; do "$0" read "$1" || exit 1; done'
         result = sluice_run("--", "bash", "-c", command, CLIENT, folder / "file")
         equal(result.stdout, "100\n" * 3)
-        contains(result.stderr, "in 4 processes (Sluice); 3 reads of 300 bytes by posix (host_memory)")
+        contains(result.stderr, "in 4 processes (Sluice); 3 reads of 300 bytes in all by posix (host_memory)")
 
 
 def test_run_counts_a_read_once_when_the_program_forks_after_it():

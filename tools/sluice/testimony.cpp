@@ -50,6 +50,12 @@ std::string count_of(std::size_t count, std::string_view singular, std::string_v
   return fmt::format("{} {}", count, count == 1 ? singular : plural);
 }
 
+// "1 read of 4.0 KiB", "3 reads of 12.0 KiB in all"
+std::string transfers(std::uint64_t count, std::string_view what, std::uint64_t bytes) {
+  return fmt::format("{} {}{} of {}{}", count, what, count == 1 ? "" : "s", format_bytes(bytes),
+                     count == 1 ? "" : " in all");
+}
+
 }  // namespace
 
 void Testimony::note_mapping(pid_t pid, std::string_view path) {
@@ -108,12 +114,10 @@ std::string Testimony::traffic_words() const {
   const std::string_view bound = unfinished_.empty() ? "" : "at least ";
   if (total.reads + total.writes == 0) return unfinished_.empty() ? "; no I/O through it" : "";
   std::string words;
-  if (total.reads > 0) {
-    words += fmt::format("; {}{} of {}", bound, count_of(total.reads, "read", "reads"), format_bytes(total.read_bytes));
-  }
+  if (total.reads > 0) words += fmt::format("; {}{}", bound, transfers(total.reads, "read", total.read_bytes));
   if (total.writes > 0) {
-    words += fmt::format("{} {}{} of {}", total.reads > 0 ? " and" : ";", bound,
-                         count_of(total.writes, "write", "writes"), format_bytes(total.written_bytes));
+    words += fmt::format("{} {}{}", total.reads > 0 ? " and" : ";", bound,
+                         transfers(total.writes, "write", total.written_bytes));
   }
   return words + " by " + ways;
 }
