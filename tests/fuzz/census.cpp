@@ -59,12 +59,16 @@ std::size_t status_of(const std::string& field) {
   return 0;
 }
 
-// Stacks that are mapped: of so many pages behind a page that no thread may touch.
-std::size_t stacks() {
+struct AddressSpace {
+  std::size_t stacks = 0;      // that are mapped: of so many pages behind a page that no thread may touch
+  std::size_t reserved_kib = 0;  // no thread may touch it: the C library's arenas begin with 64 MiB of that
+};
+
+AddressSpace address_space() {
   constexpr std::uintptr_t guard_bytes = 4096;
   constexpr std::uintptr_t stack_bytes = std::uintptr_t{8} << 20;
   std::ifstream file("/proc/self/maps");
-  std::size_t count = 0;
+  AddressSpace found;
   std::uintptr_t guard_end = 0;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
@@ -73,17 +77,17 @@ std::size_t stacks() {
     char dash = 0;
     std::string permissions;
     words >> std::hex >> begin >> dash >> end >> permissions;
-    if (permissions == "rw-p" && begin == guard_end && end - begin >= stack_bytes) ++count;
+    if (permissions == "rw-p" && begin == guard_end && end - begin >= stack_bytes) ++found.stacks;
     guard_end = permissions == "---p" && end - begin == guard_bytes ? end : 0;
+    if (permissions == "---p") found.reserved_kib += (end - begin) >> 10U;
   }
-  return count;
+  return found;
 }
 
 // Of threads that have ended: the C library keeps them for those to come, or until another one ends.
-std::size_t kib_of_unused_stacks(std::size_t threads_with_stacks) {
-  constexpr std::size_t stack_kib = 8196;
-  const std::size_t mapped = stacks();
-  return mapped > threads_with_stacks ? (mapped - threads_with_stacks) * stack_kib : 0;
+std::size_t kib_of_unused_stacks(std::size_t stacks, std::size_t threads_with_stacks) {
+  constexpr std::size_t stack_kib = 8192;
+  return stacks > threads_with_stacks ? (stacks - threads_with_stacks) * stack_kib : 0;
 }
 
 void compare(const char* what, const std::vector<std::string>& before, const std::vector<std::string>& now,
@@ -127,7 +131,9 @@ Census take_census() {
   const sluice_carrier_counts_t staging = carriers();
   Census census{descriptors(), threads(),       status_of("VmSize:"), status_of("VmLck:"), 0,
                 staging.rings, staging.stations};
-  census.mapped_kib -= kib_of_unused_stacks(census.threads.size() - 1);  // the first thread's is none of these
+  const AddressSpace space = address_space();
+  // The first thread's stack is none of these.
+  census.mapped_kib -= space.reserved_kib + kib_of_unused_stacks(space.stacks, census.threads.size() - 1);
   const support::CudaDriver* const cuda = support::cuda();
   if (cuda != nullptr && cuda->memory_info != nullptr) {
     const support::ContextScope scope(support::primary_context(0));

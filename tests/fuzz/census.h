@@ -11,7 +11,7 @@ namespace sluice::fuzz {
 struct Census {
   std::vector<std::string> descriptors;  // what each refers to, sorted
   std::vector<std::string> threads;      // by name, sorted
-  std::size_t mapped_kib = 0;            // of address space
+  std::size_t mapped_kib = 0;            // of address space that may be touched
   std::size_t locked_kib = 0;
   std::size_t device_free = 0;  // bytes; 0 without a device
   // Of staging memory, for requests and for streams: they come when so many are under way at once, and stay.
