@@ -8,9 +8,11 @@ then the old file is there as it was, whatever happens.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import secrets
+import stat
 import struct
 from typing import Any, Mapping
 
@@ -59,9 +61,30 @@ def _header(described: "list[tuple[str, str, list[int], View]]", metadata: "Mapp
     return text
 
 
+_KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISCHR, "a character device"),
+          (stat.S_ISBLK, "a block device"), (stat.S_ISSOCK, "a socket"))
+
+
+def _target_of(filename: "str | os.PathLike[str]") -> str:
+    """The regular file to be replaced or made: a link stays, and what it leads to is meant."""
+    path = os.fspath(filename)
+    if os.path.islink(path):
+        path = os.path.realpath(path)
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return path
+    for is_one, name in _KINDS:
+        if is_one(mode):
+            raise OSError(errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL,
+                          f"it is {name}, which save_file does not replace: name a regular file, or a new one", path)
+    return path
+
+
 def save(tensors: "Mapping[str, Any]", filename: "str | os.PathLike[str]", metadata: "Mapping[str, str] | None" = None,
          threads: int = 4) -> Report:
     """Writes the tensors; see safetensors.save_file."""
+    path = _target_of(filename)
     described = []
     devices = set()
     for name, tensor in tensors.items():
@@ -78,7 +101,6 @@ def save(tensors: "Mapping[str, Any]", filename: "str | os.PathLike[str]", metad
     for device in devices - {CPU}:
         _settle_all(device)
     text = _header(described, metadata)
-    path = os.fspath(filename)
     beside = os.path.join(os.path.dirname(path), f".{os.path.basename(path)[:200]}.{secrets.token_hex(6)}.tmp")
     try:
         with OpenFile(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL) as file:

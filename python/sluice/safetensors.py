@@ -88,6 +88,7 @@ def save_file(tensors: "Mapping[str, Any]", filename: "str | os.PathLike[str]",
     """Writes tensors, wherever they are, to a file: from device memory without a copy on the way.
 
     The bytes go to a temporary file in the same folder, which is made durable and then takes the name: at any moment the
-    old file is there as it was, or the new one is complete. Tensors that are not contiguous are made so first.
+    old file is there as it was, or the new one is complete. A link stays, and what it leads to is written; what is no
+    regular file is refused. Tensors that are not contiguous are made so first.
     """
     return save(tensors, filename, metadata)

@@ -71,6 +71,35 @@ class Saving(TestCase):
         self.assertEqual(target.read_bytes(), b"the old file")
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["kept.safetensors", "model.safetensors"])
 
+    def test_a_link_stays_and_what_it_leads_to_is_written(self):
+        source = st.load_file(self.model({"a": ("U8", (3,), b"abc")}), framework="sluice")
+        (self.folder / "elsewhere").mkdir()
+        target = self.folder / "elsewhere/real.safetensors"
+        link, to_link = self.folder / "link.safetensors", self.folder / "again.safetensors"
+        link.symlink_to("elsewhere/real.safetensors")
+        to_link.symlink_to("link.safetensors")
+        for before in (None, b"the old file"):  # a link may lead to what is not there yet
+            for name in (link, to_link):
+                target.unlink() if target.exists() else None
+                if before is not None:
+                    target.write_bytes(before)
+                st.save_file(source, name)
+                self.assertTrue(link.is_symlink() and to_link.is_symlink() and not target.is_symlink())
+                self.assertEqual(st.load_file(target, framework="sluice")["a"].tobytes(), b"abc")
+                self.assertEqual([path.name for path in target.parent.iterdir()], ["real.safetensors"])
+
+    def test_what_is_no_regular_file_is_refused_and_stays(self):
+        source = st.load_file(self.model({"a": ("U8", (3,), b"abc")}), framework="sluice")
+        os.mkfifo(self.folder / "fifo")
+        (self.folder / "link").symlink_to("fifo")
+        (self.folder / "folder").mkdir()
+        for name, kind in (("fifo", "a FIFO"), ("link", "a FIFO"), ("folder", "a folder")):
+            with self.assertRaisesRegex(OSError, f"it is {kind}.*name a regular file"), \
+                    mock.patch("os.rename", side_effect=AssertionError("it would be replaced")):
+                st.save_file(source, self.folder / name)
+        self.assertTrue((self.folder / "fifo").is_fifo())
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["fifo", "folder", "link", "model.safetensors"])
+
     def test_a_process_that_is_killed_while_it_saves_leaves_the_old_file(self):
         target = self.folder / "killed.safetensors"
         source = self.model({"a": ("U8", (64 << 20,), bytes(64 << 20))})
