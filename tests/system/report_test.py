@@ -83,6 +83,64 @@ def test_a_report_of_a_program_without_transfers_says_so():
         contains(text_of(folder / "page.html"), "No transfer went through cuFile.")
 
 
+def test_a_report_is_refused_before_the_program_runs_where_it_cannot_be_written():
+    skip_when_sanitized()
+    with scratch() as folder:
+        told = run(SLUICE, "report", "-o", "/nowhere/page.html", "--", "touch", folder / "ran", status=125)
+        contains(told.stderr, "The report cannot be written to /nowhere/page.html: No such file or directory.")
+        equal(list(folder.iterdir()), [])
+        (folder / "results").write_text(rows((5,)))
+        for words in (("--machine",), (folder / "results",)):
+            contains(run(SLUICE, "report", "-o", folder, *words, status=1).stderr, "Is a directory.")
+
+
+def test_a_report_that_cannot_be_written_at_last_keeps_the_programs_status_apart():
+    skip_when_sanitized()
+    for ends, status in (("true", 125), ("exit 7", 7)):
+        told = run(SLUICE, "report", "-o", "/dev/full", "--", "sh", "-c", ends, status=status)
+        contains(told.stderr, "The report cannot be written to /dev/full: No space left on device.")
+
+
+def test_a_full_disk_leaves_the_old_report_and_nothing_beside_it():
+    skip_when_sanitized()
+    if os.getuid() != 0:
+        skip("a small file system is mounted by root")
+    with scratch() as folder, contextlib.ExitStack() as undone:
+        (folder / "results").write_text(rows((5,)))
+        (folder / "full").mkdir()
+        if run("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder / "full", status=None).returncode != 0:
+            skip("a file system cannot be mounted")
+        undone.callback(run, "umount", folder / "full")
+        (folder / "full/page.html").write_text("a good one")
+        try:
+            with open(folder / "full/rest", "wb", buffering=0) as rest:
+                while True:
+                    rest.write(bytes(4096))
+        except OSError:
+            pass
+        told = run(SLUICE, "report", "-o", folder / "full/page.html", folder / "results", status=1)
+        contains(told.stderr, "No space left on device.")
+        equal((folder / "full/page.html").read_text(), "a good one")
+        equal(sorted(path.name for path in (folder / "full").iterdir()), ["page.html", "rest"])
+
+
+def test_a_report_takes_the_place_of_an_old_one_also_behind_a_link():
+    with scratch() as folder:
+        (folder / "results").write_text(rows((5,)))
+        (folder / "elsewhere").mkdir()
+        real, link = folder / "elsewhere/page.html", folder / "page.html"
+        link.symlink_to("elsewhere/page.html")
+        for _ in range(2):  # the link leads to nothing at first
+            run(SLUICE, "report", "-o", link, folder / "results")
+            contains(text_of(real), "read-1M")
+            real.write_text("an old one")
+            real.chmod(0o640)
+        run(SLUICE, "report", "-o", link, folder / "results")
+        contains(text_of(real), "read-1M")
+        equal((link.is_symlink(), real.is_symlink(), real.stat().st_mode & 0o777), (True, False, 0o640))
+        equal([path.name for path in real.parent.iterdir()], ["page.html"])
+
+
 def rows(speeds, name="read-1M"):
     return "".join(json.dumps({"row": name, "gib_per_s": speed, "p50_us": 1000 / speed, "p99_us": 3000 / speed}) + "\n"
                    for speed in speeds)
@@ -122,6 +180,19 @@ def test_a_report_refuses_what_holds_no_results_and_says_why():
             contains(told.stderr, "holds no results that this tool knows")
         equal((folder / "page.html").exists(), False)
         contains(run(SLUICE, "report", status=2).stderr, "There is nothing to report.")
+
+
+def test_what_cannot_be_read_is_told_in_the_systems_words_with_a_remedy():
+    with scratch() as folder:
+        for words, part in (((folder,), "Is a directory."), ((folder / "nosuch",), "No such file or directory."),
+                            (("--machine", "--profile", folder / "nosuch"), "No such file or directory."),
+                            (("--machine", "--profile", folder), "Is a directory.")):
+            told = run(SLUICE, "report", "-o", folder / "page.html", *words, status=1).stderr
+            contains(told, f"{words[-1]} cannot be read: {part}")
+            contains(told, "sluice profile -o FILE" if "--profile" in words else "Name files that")
+        (folder / "other.json").write_text("{}")
+        told = run(SLUICE, "report", "-o", folder / "page.html", "--machine", "--profile", folder / "other.json", status=1)
+        contains(told.stderr, "is no profile of this version")
 
 
 def test_a_report_escapes_what_others_have_named():
@@ -164,6 +235,53 @@ def test_a_profile_is_measured_kept_and_shown_with_the_machine():
             contains(text, part)
 
 
+def test_a_profile_looks_at_all_that_is_named_before_it_measures():
+    skip_when_sanitized()
+    with scratch() as folder:
+        (folder / "file").touch()
+        env = environment(SLUICE_SOFTGPU="1")
+        for words, parts in (((folder, folder / "nosuch"), ("nosuch cannot be measured: No such file or directory.",)),
+                             ((folder, folder / "file"), ("file cannot be measured: Not a directory.",)),
+                             (("-o", "/nowhere/p", folder), ("The profile cannot be written to /nowhere/p: No such file",)),
+                             (("--size", "1000000G", folder), ("has no room for ",)),
+                             (("--size", "0", folder), ("--size 0: files of less than 1 MiB", "at least 1M"))):
+            # As long as the test may take: it ends at once.
+            told = run(SLUICE, "profile", "--seconds", "60", "--limit", "3600", *words, status=2 if "0" in words else 1, env=env)
+            for part in parts:
+                contains(told.stderr, part)
+            equal(told.stdout, "")
+        equal([path.name for path in folder.iterdir()], ["file"])
+
+
+def test_a_folder_without_room_is_told_with_a_size_that_would_fit():
+    skip_when_sanitized()
+    if os.getuid() != 0:
+        skip("a small file system is mounted by root")
+    with scratch() as folder, contextlib.ExitStack() as undone:
+        if run("mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder, status=None).returncode != 0:
+            skip("a file system cannot be mounted")
+        undone.callback(run, "umount", folder)
+        told = run(SLUICE, "profile", "--size", "64M", folder, status=1, env=environment(SLUICE_SOFTGPU="1"))
+        contains(told.stderr, "has no room for 64.0 MiB.")
+        contains(told.stderr, "Choose a smaller size: --size 8M.")
+
+
+def test_a_profile_that_cannot_be_kept_is_shown_all_the_same():
+    skip_when_sanitized()
+    told = run(SLUICE, "profile", "--seconds", "0.01", "-o", "/dev/full", status=1, env=environment(SLUICE_SOFTGPU="1"))
+    contains(told.stderr, "The profile cannot be written to /dev/full: No space left on device.")
+    contains(told.stdout, "GiB/s to the device")
+
+
+def test_a_profile_shows_the_link_of_each_gpu_and_units():
+    skip_when_sanitized()
+    with scratch() as folder:
+        text = run(SLUICE, "profile", "--seconds", "0.01", "--size", "1M", folder,
+                   env=environment(SLUICE_SOFTGPU="1", SLUICE_SOFTGPU_DEVICES="3")).stdout
+        equal(len(re.findall(r"(?m)^.*: [0-9.]+ GiB/s to the device, [0-9.]+ GiB/s from it$", text)), 3)
+        contains(text, "in GiB/s: ")
+
+
 def test_a_profile_reads_the_drive_below_a_file_system_by_itself():
     skip_when_sanitized()
     if os.getuid() != 0 or shutil.which("losetup") is None or shutil.which("mkfs.ext4") is None:
@@ -199,6 +317,9 @@ def test_a_profile_ends_when_its_time_is_up_and_says_what_it_left_out():
         profile = json.loads(told.stdout)
         equal(len(profile["left_out"]) > 0, True)
         equal((profile["best"], list(folder.iterdir())), ({}, []))
+        shown = run(SLUICE, "profile", "--limit", "0.1", "--seconds", "60", env=environment(SLUICE_SOFTGPU="1")).stdout
+        contains(shown, "not measured from it")
+        equal("0.00" in shown, False)
         contains(told.stderr, "kept nowhere: -o FILE keeps it")
 
 

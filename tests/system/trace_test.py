@@ -200,10 +200,60 @@ def test_trace_refuses_what_it_cannot_trace_and_says_why():
     for words, parts in ((("trace",), ("There is nothing to trace.", "sluice trace -- CMD")),
                          (("trace", "999999999"), ("no process",)),
                          (("trace", str(os.getpid()), "--seconds", "1"), ("no libcufile.so.0 loaded",)),
-                         (("trace", "-o", "/nowhere/t", "--", "true"), ("nothing to trace: no process of true",))):
+                         (("trace", "--", "true"), ("nothing to trace: no process of true",)),
+                         (("trace", "--seconds", "1", "--", "true"), ("for a process that runs already", "sluice trace PID")),
+                         (("trace", "1", "--", "true"), ("There are a process, 1, and a program, true.",))):
         told = run(SLUICE, *words, status=None)
         for part in parts:
             contains(told.stderr, part)
+
+
+def test_a_trace_is_refused_before_the_program_runs_where_it_cannot_be_written():
+    skip_when_sanitized()
+    with scratch() as folder:
+        told = run(SLUICE, "trace", "-o", "/nowhere/t", "--", "touch", folder / "ran", status=125)
+        contains(told.stderr, "The trace cannot be written to /nowhere/t: No such file or directory.")
+        contains(told.stderr, "--output FILE")
+        contains(run(SLUICE, "trace", "-o", folder, "--", "touch", folder / "ran", status=125).stderr, "Is a directory")
+        equal(list(folder.iterdir()), [])
+
+
+def test_a_trace_that_cannot_be_written_when_the_program_has_ended_says_so_and_keeps_its_status():
+    skip_when_sanitized()
+    with scratch() as folder:
+        (folder / "file").write_bytes(os.urandom(MEBIBYTE))
+        program = " ".join(str(word) for word in gdsio(folder / "file", "-s", "1M", "-i", "1M"))
+        for ends, status in (("true", 125), ("exit 7", 7), ("kill -TERM $$", -signal.SIGTERM)):
+            told = run(SLUICE, "trace", "--json", "--soft-gpu", "-o", "/dev/full", "--", "sh", "-c", f"{program}; {ends}",
+                       status=status)
+            contains(told.stderr, "The trace cannot be written to /dev/full: No space left on device.")
+            equal(json.loads(told.stderr[told.stderr.index("{"):])["remedy"], "Choose another place: --output FILE.")
+
+
+def test_a_trace_of_nothing_is_an_object_too_and_leaves_what_was_there():
+    skip_when_sanitized()
+    with scratch() as folder:
+        (folder / "t").write_text("a good one")
+        told = json.loads(run(SLUICE, "trace", "--json", "-o", folder / "t", "--", "true").stderr)
+        equal((told["file"], told["processes"], told["events"], told["bytes"]), (None, 0, 0, 0))
+        equal([(path.name, path.read_text()) for path in folder.iterdir()], [("t", "a good one")])
+
+
+def test_a_trace_goes_through_a_pipe_and_stdout():
+    skip_when_sanitized()
+    with scratch() as folder:
+        (folder / "file").write_bytes(os.urandom(MEBIBYTE))
+        program = [str(word) for word in gdsio(folder / "file", "-s", "1M", "-i", "1M")]
+        os.mkfifo(folder / "pipe.json")
+        with subprocess.Popen(["cat", folder / "pipe.json"], stdout=subprocess.PIPE, text=True) as reader:
+            run(SLUICE, "trace", "--soft-gpu", "-o", folder / "pipe.json", "--", *program)
+            equal("traceEvents" in json.loads(reader.stdout.read()), True)
+        equal((folder / "pipe.json").is_fifo(), True)
+        # Also where it is a file: what others have written there stays.
+        run("sh", "-c", f"(echo before; {SLUICE} trace --soft-gpu --format chrome -o /dev/stdout -- {' '.join(program)}) > "
+                        f"{folder}/all")
+        text = (folder / "all").read_text()
+        equal((text.startswith("before\n"), "traceEvents" in text), (True, True))
 
 
 def test_a_trace_of_an_ordinary_user_is_for_it_and_for_root():

@@ -3,11 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <fstream>
 
 #include "common/error.h"
+#include "common/output_file.h"
 #include "common/text.h"
 #include "report/machine_page.h"
 #include "report/results.h"
@@ -31,7 +30,9 @@ constexpr const char* report_lesson =
     "  sluice report -o page.html before.json after.json       two files of results\n"
     "  sluice report --machine --profile profile.json          this machine\n"
     "\n"
-    "Exit status: of a program its own; else 0, or 1 when it could not be done.";
+    "Exit status: of a program its own, but 125 where that is 0 and the page could not be written; else 0, or 1 when "
+    "it\n"
+    "could not be done.";
 
 constexpr const char* profile_lesson =
     "Measures the link to each device; in each folder reads and writes of 16 MiB, with O_DIRECT and through the page "
@@ -51,28 +52,26 @@ constexpr const char* profile_lesson =
     "  sluice profile --seconds 0.2 --size 64M /dev/shm\n"
     "  SLUICE_PROFILE=$PWD/profile.json sluice run -- python3 train.py";
 
-void write_page(const std::string& name, const std::string& html) {
-  std::ofstream file(name, std::ios::binary);
-  file << html;
-  file.close();
-  if (!file) {
-    throw ToolError(fmt::format("The report cannot be written to {}.", printable(name)),
-                    "Choose another place: --output FILE.");
-  }
+constexpr const char* what_it_is = "The report";
+
+void write_page(const std::string& name, OutputFile& output, const std::string& html) {
+  output.write(html);
   fmt::print(stderr, "sluice: {} ({}): open it with a browser\n", printable(name), format_bytes(html.size()));
 }
 
 class WritesReport final : public RecordedRun {
  public:
-  explicit WritesReport(const ReportOptions& options) : options_(options) {}
+  explicit WritesReport(const ReportOptions& options)
+      : options_(options), output_(options.output, what_it_is, status_of_a_failed_recording) {}
   void ended(const Recording& recording) override {
     std::string command;
     for (const std::string& word : options_.run.command) command += (command.empty() ? "" : " ") + printable(word);
-    write_page(options_.output, run_page(recording, command));
+    write_page(options_.output, output_, run_page(recording, command));
   }
 
  private:
   const ReportOptions& options_;
+  OutputFile output_;
 };
 
 int report_command(ReportOptions& options) {
@@ -82,15 +81,17 @@ int report_command(ReportOptions& options) {
                     "Write a program: sluice report -- CMD ARG...; or files of results; or --machine.", 2);
   }
   if (options.machine) {
+    OutputFile output(options.output, what_it_is);
     nlohmann::ordered_json profile;
     if (!options.profile.empty()) profile = read_profile(options.profile);
-    write_page(options.output, machine_page(profile));
+    write_page(options.output, output, machine_page(profile));
     return 0;
   }
   if (!options.files.empty()) {
+    OutputFile output(options.output, what_it_is);
     std::vector<Results> all;
     for (const std::string& file : options.files) all.push_back(read_results(file));
-    write_page(options.output, results_page(all));
+    write_page(options.output, output, results_page(all));
     return 0;
   }
   options.run.quiet = true;

@@ -90,6 +90,7 @@ void other_links(std::vector<Bar>& all, const Json& profile) {
     for (const auto& [key, what] :
          {std::pair{"to_device_gib_per_s", "to"}, std::pair{"from_device_gib_per_s", "from"}}) {
       const double found = number(link, key);
+      if (found <= 0) continue;
       all.push_back({fmt::format("link {} GPU {:.0f}", what, number(link, "gpu")), found, speed(found), 0, 0, 3});
     }
   }
@@ -104,8 +105,9 @@ void measured(Page& page, const Json& profile) {
   const double in = number(profile["link"], "to_device_gib_per_s");
   const double out = number(profile["link"], "from_device_gib_per_s");
   double whole = std::max(in, out);
-  std::vector<Bar> all{{"link: host memory to device", in, speed(in), 0, 0, 3},
-                       {"link: device to host memory", out, speed(out), 0, 0, 3}};
+  std::vector<Bar> all;
+  if (in > 0) all.push_back({"link: host memory to device", in, speed(in), 0, 0, 3});
+  if (out > 0) all.push_back({"link: device to host memory", out, speed(out), 0, 0, 3});
   other_links(all, profile);
   Page::Table ways{
       {"folder", "file system", "path (reason)", "quickest for cached reads", "for reads with O_DIRECT"}, {}, {}};

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,9 +20,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <initializer_list>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -31,12 +30,14 @@
 #include "common/driver.h"
 #include "common/error.h"
 #include "common/gpu.h"
+#include "common/output_file.h"
 #include "common/registered_file.h"
 #include "common/text.h"
 #include "cufile.h"
 #include "doctor/places.h"
 #include "report/drives.h"
 #include "report/measure.h"
+#include "report/read_file.h"
 #include "sluice.h"
 
 namespace sluice::tools {
@@ -113,6 +114,48 @@ Json measure_link(const Gpu& gpu, double seconds, Course& course) {
   return measured;
 }
 
+constexpr std::size_t mebibyte = std::size_t{1} << 20;
+
+// What is free in a folder for this process; nothing where that is not told.
+std::optional<std::uint64_t> room_in(const std::string& folder) {
+  struct statvfs about {};
+  if (statvfs(folder.c_str(), &about) != 0 || about.f_blocks == 0) return std::nullopt;
+  return static_cast<std::uint64_t>(about.f_bavail) * about.f_frsize;
+}
+
+ToolError no_room(const std::string& folder, std::size_t size) {
+  const std::uint64_t half = room_in(folder).value_or(0) / 2 / mebibyte;
+  const std::string fits = fmt::format("Choose a smaller size: --size {}M.", half);
+  return {fmt::format("{} has no room for {}.", printable(folder), format_bytes(size)),
+          half > 0 && half < size / mebibyte ? fits : "Make room there, or name a folder on another file system."};
+}
+
+// What is too small is over before it can be timed.
+std::size_t size_of_files(const ProfileOptions& options) {
+  const std::uint64_t size = size_option("--size", options.size);
+  if (size < mebibyte) {
+    throw ToolError(fmt::format("--size {}: files of less than 1 MiB tell no speed.", printable(options.size)),
+                    "Write at least 1M; 256M is taken without --size.", 2);
+  }
+  return size;
+}
+
+// Before anything is measured: what has been named wrongly shall cost no minutes.
+void want_folder(const std::string& folder, std::size_t size) {
+  struct stat about {};
+  const bool is_there = stat(folder.c_str(), &about) == 0;
+  if (!is_there || !S_ISDIR(about.st_mode)) {
+    throw ToolError(
+        fmt::format("{} cannot be measured: {}.", printable(folder), system_words(is_there ? ENOTDIR : errno)),
+        "Name folders that are there.");
+  }
+  if (faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
+    throw ToolError(fmt::format("No file can be made in {}: {}.", printable(folder), system_words(errno)),
+                    "Name folders that you may write to.");
+  }
+  if (room_in(folder).value_or(size) < size) throw no_room(folder, size);
+}
+
 // The file at hand goes, too, where the user does not want to wait for the end.
 std::atomic<const char*> file_at_hand{nullptr};
 
@@ -133,12 +176,13 @@ class ProfileFile {
       throw ToolError(fmt::format("No file can be made in {}: {}.", printable(folder), system_words(errno)),
                       "Name folders that you may write to.");
     }
-    const bool has_room = posix_fallocate(fd, 0, static_cast<off_t>(size)) == 0;
+    const int why = posix_fallocate(fd, 0, static_cast<off_t>(size));
     close(fd);
-    if (has_room) return;
+    if (why == 0) return;
     remove();
-    throw ToolError(fmt::format("{} has no room for {}.", printable(folder), format_bytes(size)),
-                    "Choose a smaller size: --size 64M.");
+    if (why == ENOSPC) throw no_room(folder, size);
+    throw ToolError(fmt::format("{} cannot hold {}: {}.", printable(folder), format_bytes(size), system_words(why)),
+                    "Choose a smaller size (--size), or name another folder.");
   }
   ProfileFile(const ProfileFile&) = delete;
   ProfileFile& operator=(const ProfileFile&) = delete;
@@ -217,11 +261,7 @@ enum class Does : std::uint8_t { read, write };
 class Folder {
  public:
   Folder(const std::string& name, const TransferMemory& memory, const ProfileOptions& options, Course& course)
-      : name_(name),
-        memory_(memory),
-        seconds_(options.seconds),
-        course_(course),
-        file_(name, size_option("--size", options.size)) {}
+      : name_(name), memory_(memory), seconds_(options.seconds), course_(course), file_(name, size_of_files(options)) {}
 
   // GiB/s of transfers from one end of the file to the other and over again; nothing where the file system does not
   // take these flags, or time is up.
@@ -269,7 +309,7 @@ Json measure_folder(const std::string& name, const TransferMemory& memory, const
   const doctor::Place place = place_of(folder.file());
   Json measured{{"folder", name}, {"mount", place.mount}, {"file_system", place.file_system}, {"drives", place.drives}};
   const auto put = [&](const char* key, std::optional<double> speed) {
-    if (speed) measured[key] = *speed;
+    if (speed && *speed > 0) measured[key] = *speed;
   };
   put("write_gib_per_s", folder.speed(Does::write, {}, O_RDWR));
   put("direct_write_gib_per_s", folder.speed(Does::write, {}, O_RDWR | O_DIRECT));
@@ -279,7 +319,7 @@ Json measure_folder(const std::string& name, const TransferMemory& memory, const
     double best = 0;
     for (const char* value : values) {
       const auto speed = folder.speed(Does::read, {variable, value}, flags);
-      if (!speed) continue;
+      if (!speed || *speed <= 0) continue;
       measured[speeds][value] = *speed;
       // A way has to be clearly quicker than what the library chooses by itself.
       if (*speed > best * (best > 0 ? 1.05 : 1)) {
@@ -331,28 +371,36 @@ std::string date() {
   return text.data();
 }
 
+std::string speed_or_none(const Json& from, const char* key) {
+  return from.contains(key) ? fmt::format("{:.2f} GiB/s", from[key].get<double>()) : "not measured";
+}
+
 std::string text_of(const Json& profile) {
-  std::string text = fmt::format("{}: {:.2f} GiB/s to the device, {:.2f} from it\n", profile.value("device", ""),
-                                 profile["link"].value("to_device_gib_per_s", 0.0),
-                                 profile["link"].value("from_device_gib_per_s", 0.0));
+  std::string text;
+  for (const Json& link : profile["links"]) {
+    text += fmt::format("{}: {} to the device, {} from it\n", link.value("device", ""),
+                        speed_or_none(link, "to_device_gib_per_s"), speed_or_none(link, "from_device_gib_per_s"));
+  }
+  if (profile["links"].size() > 1 && !profile["folders"].empty())
+    text += fmt::format("below, with the memory of {}:\n", profile.value("device", ""));
   for (const Json& folder : profile["folders"]) {
-    text += fmt::format("{}: {}, {} ({})", folder.value("folder", ""), folder.value("file_system", ""),
-                        folder.value("path", ""), folder.value("reason", ""));
+    std::string speeds;
+    const auto add = [&speeds](const std::string& what, double speed) {
+      speeds += fmt::format("{}{} {:.2f}", speeds.empty() ? "" : ", ", what, speed);
+    };
     for (const char* name : {"direct_read_gib_per_s", "direct_write_gib_per_s", "write_gib_per_s"}) {
-      if (folder.contains(name)) {
-        const std::string word = name;
-        text += fmt::format(", {} {:.2f}", word.substr(0, word.find("_gib")), folder[name].get<double>());
-      }
+      const std::string word = name;
+      if (folder.contains(name)) add(word.substr(0, word.find("_gib")), folder[name].get<double>());
     }
-    for (const auto& [speeds, word, best] : {std::array{"direct_read_by_gib_per_s", "O_DIRECT", "best_disk_reads"},
-                                             std::array{"cached_read_gib_per_s", "cached", "best_copy"}}) {
-      if (!folder.contains(speeds)) continue;
-      for (const auto& [way, speed] : folder[speeds].items()) {
-        text += fmt::format(", {} by {} {:.2f}", word, way, speed.get<double>());
-      }
-      text += fmt::format("; best: {}", folder.value(best, ""));
+    for (const auto& [key, word, best] : {std::array{"direct_read_by_gib_per_s", "O_DIRECT", "best_disk_reads"},
+                                          std::array{"cached_read_gib_per_s", "cached", "best_copy"}}) {
+      if (!folder.contains(key)) continue;
+      for (const auto& [way, speed] : folder[key].items()) add(fmt::format("{} by {}", word, way), speed.get<double>());
+      if (folder.contains(best)) speeds += fmt::format("; best: {}", folder.value(best, ""));
     }
-    text += '\n';
+    text += fmt::format("{}: {}, {} ({}); {}\n", folder.value("folder", ""), folder.value("file_system", ""),
+                        folder.value("path", ""), folder.value("reason", ""),
+                        speeds.empty() ? "no speed was measured" : "in GiB/s: " + speeds);
   }
   for (const Json& drive : profile["drives"]) {
     text += drive.value("drive", "") + ": ";
@@ -374,13 +422,16 @@ std::string full_name(const std::string& file) {
 
 }  // namespace
 
-Json measure_profile(const ProfileOptions& options) {
+Json measure_profile(const ProfileOptions& options, bool& has_failed) {
+  has_failed = false;
+  const std::size_t size = size_of_files(options);
+  for (const std::string& folder : options.folders) want_folder(folder, size);
   const Driver& driver = choose_driver();
   want_device(options.gpu);
   std::vector<std::string> folders = options.folders;
   if (options.all) {
     // Twice the file: to fill a disk of others is no measurement.
-    for (std::string& folder : doctor::folders_with_storage(2 * size_option("--size", options.size))) {
+    for (std::string& folder : doctor::folders_with_storage(2 * size)) {
       if (std::find(folders.begin(), folders.end(), folder) == folders.end()) folders.push_back(std::move(folder));
     }
   }
@@ -411,10 +462,9 @@ Json measure_profile(const ProfileOptions& options) {
     try {
       profile["folders"].push_back(measure_folder(folder, *memory, options, course));
     } catch (const ToolError& error) {
-      // One that the user has not named is not worth all that was measured before.
-      const bool named = std::find(options.folders.begin(), options.folders.end(), folder) != options.folders.end();
-      if (named) throw;
+      // One folder is not worth all that was measured before.
       course.leaves_out(fmt::format("{}: {}", folder, error.what()));
+      has_failed |= std::find(options.folders.begin(), options.folders.end(), folder) != options.folders.end();
     }
   }
   profile["drives"] = measure_drives(profile["folders"], options.seconds, course);
@@ -434,18 +484,19 @@ Json measure_profile(const ProfileOptions& options) {
 }
 
 int profile_command(const ProfileOptions& options) {
-  const Json profile = measure_profile(options);
+  std::optional<OutputFile> output;
+  if (!options.output.empty()) output.emplace(options.output, "The profile");
+  bool has_failed = false;
+  const Json profile = measure_profile(options, has_failed);
   const std::string text = profile.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  if (!options.output.empty()) {
-    std::ofstream file(options.output, std::ios::binary);
-    file << text;
-    file.close();
-    if (!file) {
-      throw ToolError(fmt::format("The profile cannot be written to {}.", printable(options.output)),
-                      "Choose another place.");
-    }
+  std::optional<ToolError> lost;
+  try {
+    if (output) output->write(text);
+  } catch (const ToolError& error) {
+    lost = error;  // what took minutes is shown all the same
   }
-  const std::string kept = options.output.empty()
+  const std::string kept = lost ? "kept nowhere"
+                           : options.output.empty()
                                ? "kept nowhere: -o FILE keeps it"
                                : fmt::format("kept in {0}; a program takes what was quickest with SLUICE_PROFILE={0}",
                                              full_name(options.output));
@@ -454,19 +505,19 @@ int profile_command(const ProfileOptions& options) {
   fmt::print(stderr, "sluice: links: {}, folders: {}, drives: {}, measured in {:.0f} s; {}\n", profile["links"].size(),
              profile["folders"].size(), read, profile.value("seconds", 0.0), kept);
   fmt::print("{}", options.json ? text : text_of(profile));
-  return 0;
+  if (lost) throw *lost;
+  return has_failed ? 1 : 0;
 }
 
 Json read_profile(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  constexpr const char* remedy = "Make one: sluice profile -o FILE DIR...";
+  const std::string text = read_file(file, remedy);
   Json profile = Json::parse(text, nullptr, false);
   if (profile.is_object() && profile.value("sluice_profile", 0) == form && profile.contains("link") &&
       profile["link"].is_object() && profile.contains("folders") && profile["folders"].is_array()) {
     return profile;
   }
-  throw ToolError(fmt::format("{} is no profile of this version.", printable(file)),
-                  "Make one: sluice profile -o FILE DIR...");
+  throw ToolError(fmt::format("{} is no profile of this version.", printable(file)), remedy);
 }
 
 }  // namespace sluice::tools

@@ -20,8 +20,10 @@ struct ProfileOptions {
 };
 
 // "sluice_profile": the version of its form; "link" of the GPU and "links" of all, "folders", the "drives" below them,
-// and "best", which `sluice.profile` takes its values from. "left_out" says what could not be measured, or not in time.
-nlohmann::ordered_json measure_profile(const ProfileOptions& options);
+// and "best", which `sluice.profile` takes its values from. "left_out" says what could not be measured, or not in time;
+// `has_failed`: a folder that was named is among it, for another reason than time. All that is named is looked at
+// before anything is measured.
+nlohmann::ordered_json measure_profile(const ProfileOptions& options, bool& has_failed);
 int profile_command(const ProfileOptions& options);
 
 // Of a file; throws ToolError where it is no such.

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
@@ -16,6 +14,7 @@
 #include "common/text.h"
 #include "report/charts.h"
 #include "report/page.h"
+#include "report/read_file.h"
 
 namespace sluice::tools {
 namespace {
@@ -164,12 +163,9 @@ Ratio ratio_of_pairs(const std::vector<double>& ratios) {
 }
 
 Results read_results(const std::string& file) {
-  std::ifstream stream(file);
-  if (!stream) {
-    throw ToolError(fmt::format("{} cannot be read.", printable(file)),
-                    "Name files that `gdsio --json` or `cufile_bench --json` have written.");
-  }
-  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  constexpr const char* remedy =
+      "Name files that `gdsio --json`, `cufile_bench --json` or bench/compare.py have written.";
+  const std::string text = read_file(file, remedy);
   Results results;
   results.name = printable(file.substr(file.rfind('/') + 1));
   try {
@@ -194,8 +190,7 @@ Results read_results(const std::string& file) {
   std::erase_if(results.rows, [](const auto& row) { return row.second.speeds.empty(); });
   std::erase_if(results.order, [&](const std::string& name) { return !results.rows.contains(name); });
   if (results.rows.empty()) {
-    throw ToolError(fmt::format("{} holds no results that this tool knows.", printable(file)),
-                    "Name files that `gdsio --json`, `cufile_bench --json` or bench/compare.py have written.");
+    throw ToolError(fmt::format("{} holds no results that this tool knows.", printable(file)), remedy);
   }
   return results;
 }

@@ -19,7 +19,9 @@
 #include <optional>
 
 #include "common/error.h"
+#include "common/output_file.h"
 #include "common/text.h"
+#include "sluice/statuses.h"
 #include "trace/collector.h"
 #include "trace/perfetto.h"
 #include "trace/remote_switch.h"
@@ -32,6 +34,7 @@ using std::chrono::steady_clock;
 
 // A ring holds 16384 events of a thread: some 5 ms of the busiest one.
 constexpr milliseconds between_looks{4};
+constexpr const char* what_it_is = "The trace";
 
 std::string name_of_output(const TraceOptions& options) {
   if (!options.output.empty()) return options.output;
@@ -43,29 +46,31 @@ bool as_chrome(const TraceOptions& options) {
   return name_of_output(options).ends_with(".json");
 }
 
-void write_file(const std::string& name, const std::string& content) {
-  FILE* const file = fopen(name.c_str(), "we");
-  const bool written = file != nullptr && fwrite(content.data(), 1, content.size(), file) == content.size();
-  const int why = errno;
-  if ((file == nullptr || fclose(file) == 0) && written) return;
-  throw ToolError(fmt::format("The trace cannot be written to {}: {}.", printable(name), system_words(why)),
-                  "Choose another place: --output FILE.");
+void print_object(const nlohmann::ordered_json& json) {
+  fmt::print(stderr, "{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
+// Of no process: that there is nothing, and no file.
 void tell(const TraceOptions& options, const Recording& recording, std::size_t bytes) {
   const std::string name = name_of_output(options);
   std::size_t threads = 0;
   for (const TracedProcess& process : recording.processes) threads += process.threads.size();
   if (options.json) {
-    const nlohmann::ordered_json json = {{"file", name},
-                                         {"format", as_chrome(options) ? "chrome" : "perfetto"},
-                                         {"bytes", bytes},
-                                         {"processes", recording.processes.size()},
-                                         {"threads", threads},
-                                         {"events", recording.events()},
-                                         {"lost", recording.lost()},
-                                         {"threads_without_ring", recording.threads_without_ring()}};
-    fmt::print(stderr, "{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    nlohmann::ordered_json json = {{"file", name},
+                                   {"format", as_chrome(options) ? "chrome" : "perfetto"},
+                                   {"bytes", bytes},
+                                   {"processes", recording.processes.size()},
+                                   {"threads", threads},
+                                   {"events", recording.events()},
+                                   {"lost", recording.lost()},
+                                   {"threads_without_ring", recording.threads_without_ring()}};
+    if (recording.processes.empty()) json["file"] = nullptr;
+    print_object(json);
+    return;
+  }
+  if (recording.processes.empty()) {
+    fmt::print(stderr, "sluice: there is nothing to trace: no process of {} has opened cuFile\n",
+               printable(options.run.command.front()));
     return;
   }
   fmt::print(stderr, "sluice: {} events of {} thread{} in {}, {}; open it with https://ui.perfetto.dev\n",
@@ -80,16 +85,17 @@ void tell(const TraceOptions& options, const Recording& recording, std::size_t b
   }
 }
 
-void write_trace(const TraceOptions& options, const Recording& recording) {
+void write_trace(const TraceOptions& options, const Recording& recording, OutputFile& output) {
   const std::string content = as_chrome(options) ? chrome_trace(recording) : perfetto_trace(recording);
-  write_file(name_of_output(options), content);
+  output.write(content);
   tell(options, recording, content.size());
 }
 
 // Reads along while `sluice run` watches the program.
 class RunCompanion final : public Companion {
  public:
-  RunCompanion(std::uint64_t most_events, RecordedRun& listener) : collector_(most_events), listener_(listener) {
+  RunCompanion(std::uint64_t most_events, bool json, RecordedRun& listener)
+      : collector_(most_events), json_(json), listener_(listener) {
     setenv("SLUICE_TRACE", socket_.name().c_str(), 1);
   }
   int fd() const noexcept override { return socket_.fd(); }
@@ -100,29 +106,40 @@ class RunCompanion final : public Companion {
   }
   void ended() override {
     look();
-    listener_.ended(collector_.recording());
+    try {
+      listener_.ended(collector_.recording());
+    } catch (const ToolError& error) {
+      // Told here: where the program ended by a signal, this process is about to end by the same.
+      has_failed_ = true;
+      fmt::print(stderr, "sluice: {}\n        {}\n", error.what(), error.remedy());
+      if (json_) print_object({{"error", error.what()}, {"remedy", error.remedy()}});
+    }
   }
+  bool has_failed() const noexcept { return has_failed_; }
 
  private:
   CollectorSocket socket_;
   Collector collector_;
+  bool json_;
+  bool has_failed_ = false;
   RecordedRun& listener_;
 };
 
 class WritesTrace final : public RecordedRun {
  public:
-  explicit WritesTrace(const TraceOptions& options) : options_(options) {}
+  explicit WritesTrace(const TraceOptions& options)
+      : options_(options), output_(name_of_output(options), what_it_is, status_of_a_failed_recording) {}
   void ended(const Recording& recording) override {
     if (recording.processes.empty()) {
-      fmt::print(stderr, "sluice: there is nothing to trace: no process of {} has opened cuFile\n",
-                 printable(options_.run.command.front()));
-      return;
+      tell(options_, recording, 0);
+    } else {
+      write_trace(options_, recording, output_);
     }
-    write_trace(options_, recording);
   }
 
  private:
   const TraceOptions& options_;
+  OutputFile output_;
 };
 
 // ^C and its like arrive here in place of ending the tool: the switch has to be set back.
@@ -144,7 +161,29 @@ class Interrupts {
   int fd_ = -1;
 };
 
+// A year: what is longer is meant as no end at all.
+constexpr double most_seconds = 366.0 * 24 * 3600;
+
+void want_sound(const TraceOptions& options) {
+  if (options.seconds && !(*options.seconds >= 0 && *options.seconds <= most_seconds)) {
+    throw ToolError(fmt::format("--seconds {:g} is no time to trace for.", *options.seconds),
+                    "Write seconds, 0 for what is there already, or leave --seconds out to go on until ^C.",
+                    status_usage);
+  }
+  if (!options.run.command.empty() && options.process != 0) {
+    throw ToolError(fmt::format("There are a process, {}, and a program, {}.", options.process,
+                                printable(options.run.command.front())),
+                    "Write a process: sluice trace PID, or a program: sluice trace -- CMD ARG...", status_usage);
+  }
+  if (options.process == 0 && options.seconds) {
+    throw ToolError("--seconds is for a process that runs already.",
+                    "Write its number: sluice trace PID --seconds 10; a program is traced until it ends.",
+                    status_usage);
+  }
+}
+
 int trace_process(const TraceOptions& options) {
+  OutputFile output(name_of_output(options), what_it_is);
   Collector collector(options.most_events);
   const Interrupts interrupts;
   const int process = static_cast<int>(syscall(SYS_pidfd_open, options.process, 0));
@@ -165,8 +204,8 @@ int trace_process(const TraceOptions& options) {
       throw;
     }
   }
-  const auto end = steady_clock::now() + std::chrono::duration_cast<milliseconds>(
-                                             std::chrono::duration<double>(std::max(0.0, options.seconds)));
+  const auto end = steady_clock::now() +
+                   std::chrono::duration_cast<milliseconds>(std::chrono::duration<double>(options.seconds.value_or(0)));
   bool is_known = records_already;
   while (true) {
     if (!is_known) {
@@ -177,7 +216,7 @@ int trace_process(const TraceOptions& options) {
       }
     }
     collector.read();
-    if (options.seconds >= 0 && steady_clock::now() >= end) break;
+    if (options.seconds && steady_clock::now() >= end) break;
     std::array<pollfd, 2> sources{{{interrupts.fd(), POLLIN, 0}, {process, POLLIN, 0}}};
     if (poll(sources.data(), sources.size(), static_cast<int>(between_looks.count())) > 0) break;
   }
@@ -193,23 +232,25 @@ int trace_process(const TraceOptions& options) {
         fmt::format("Process {} has made no transfer meanwhile: there is nothing to trace.", options.process),
         "Trace it for longer (--seconds), or while it works.");
   }
-  write_trace(options, collector.recording());
+  write_trace(options, collector.recording(), output);
   return 0;
 }
 
 }  // namespace
 
-int run_recorded(const RunOptions& run, std::uint64_t most_events, RecordedRun& listener) {
-  RunCompanion companion(most_events, listener);
+int run_recorded(const RunOptions& run, std::uint64_t most_events, RecordedRun& listener, bool json) {
+  RunCompanion companion(most_events, json, listener);
   RunOptions watched = run;
   watched.companion = &companion;
-  return run_command(watched);
+  const int status = run_command(watched);
+  return status == 0 && companion.has_failed() ? status_of_a_failed_recording : status;
 }
 
 int trace_command(const TraceOptions& options) {
+  want_sound(options);
   if (options.process != 0) return trace_process(options);
   WritesTrace listener(options);
-  return run_recorded(options.run, options.most_events, listener);
+  return run_recorded(options.run, options.most_events, listener, options.json);
 }
 
 }  // namespace sluice::tools

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "sluice/commands.h"
@@ -17,22 +18,27 @@ struct TraceOptions {
   std::string output;  // the file; "" for sluice.pftrace, or .json
   std::string format;  // perfetto, chrome; "" by the name of the file
   std::uint64_t most_events = 8'000'000;
-  pid_t process = 0;    // 0: `run` names a program
-  double seconds = -1;  // of a process: how long; < 0 until it ends or ^C; 0: what is there
+  pid_t process = 0;              // 0: `run` names a program
+  std::optional<double> seconds;  // of a process: how long; none: until it ends or ^C; 0: what is there
   bool json = false;
   RunOptions run;
 };
 
+// What the tool ends with where a program has been run, or was to be, and what was recorded of it cannot be written. A
+// program's own status goes before this one, unless it is 0.
+inline constexpr int status_of_a_failed_recording = 125;
+
 // Exit status: of a program its own, else 0.
 int trace_command(const TraceOptions& options);
 
-// Records the program of `run` and calls `ended` with what there is before this process ends as that one did.
+// Records the program of `run` and calls `ended` with what there is before this process ends as that one did. What
+// `ended` throws is told on stderr, with `json` as an object, too.
 struct RecordedRun {
   virtual void ended(const Recording& recording) = 0;
 
  protected:
   ~RecordedRun() = default;
 };
-int run_recorded(const RunOptions& run, std::uint64_t most_events, RecordedRun& listener);
+int run_recorded(const RunOptions& run, std::uint64_t most_events, RecordedRun& listener, bool json = false);
 
 }  // namespace sluice::tools
