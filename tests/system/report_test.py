@@ -56,11 +56,11 @@ def text_of(page):
 
 
 @contextlib.contextmanager
-def reported(*words, size=16 * MEBIBYTE):
+def reported(*words, size=16 * MEBIBYTE, before=()):
     skip_when_sanitized()
     with scratch() as folder:
         (folder / "file").write_bytes(os.urandom(size))
-        run(SLUICE, "report", "--soft-gpu", "-o", folder / "page.html", "--", GDSIO, "-f", folder / "file", "-d", "0", "-x", "0",
+        run(SLUICE, "report", "--soft-gpu", *before, "-o", folder / "page.html", "--", GDSIO, "-f", folder / "file", "-d", "0", "-x", "0",
             "-I", "0", "-O", "1", "-s", str(size), *words)
         yield folder / "page.html", folder
 
@@ -81,6 +81,26 @@ def test_a_report_of_a_program_without_transfers_says_so():
     with scratch() as folder:
         run(SLUICE, "report", "-o", folder / "page.html", "--", "true")
         contains(text_of(folder / "page.html"), "No transfer went through cuFile.")
+
+
+def test_a_report_that_has_lost_events_does_not_say_that_there_were_no_transfers():
+    with reported("-i", "64K", before=("--events", "1")) as (page, _):
+        text = text_of(page)
+        contains(text, "Not all was recorded: ")
+        contains(text, "how many there were is not known")
+        equal(("No transfer went through cuFile" in text, "0 transfers" in text), (False, False))
+
+
+def test_a_report_says_of_slow_parts_what_its_picture_shows():
+    for words in (("-i", "4K"), ("-i", "64K", "-w", "8"), ("-i", "1M")):
+        with reported(*words) as (page, _):
+            text, html_text = text_of(page), page.read_text()
+            picture = html_text[html_text.index("Over time"):html_text.index("How long transfers took")]
+            red = len(re.findall(r"<rect [^>]*var\(--bad\)", picture))
+            if red == 0:
+                contains(text, "No part of the run moved less than half of what is usual in it.")
+            else:
+                contains(text, f"{red} of 96 parts of ")
 
 
 def test_a_report_is_refused_before_the_program_runs_where_it_cannot_be_written():

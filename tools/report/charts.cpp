@@ -78,9 +78,10 @@ std::string columns(const Columns& chart) {
   inside += text(0, 12, "start", chart.unit, true);
   const double each = (width - left) / static_cast<double>(std::max<std::size_t>(1, chart.values.size()));
   for (std::size_t i = 0; i < chart.values.size(); ++i) {
-    if (chart.values[i] <= 0) continue;
     const bool marked = std::find(chart.marked.begin(), chart.marked.end(), i) != chart.marked.end();
-    const double tall = height * chart.values[i] / whole;
+    if (chart.values[i] <= 0 && !marked) continue;
+    // What is marked is seen, also where it is nothing.
+    const double tall = std::max(height * chart.values[i] / whole, marked ? 2.0 : 0.0);
     inside += rectangle(left + each * static_cast<double>(i) + each * 0.08, top + height - tall, each * 0.84, tall,
                         marked ? "var(--bad)" : colour(0), fmt::format("{:.3g} {}", chart.values[i], chart.unit));
   }

@@ -130,7 +130,8 @@ void declare_reporting(CLI::App& app, ReportOptions& options, bool& json) {
                    "Seconds after which nothing more is begun, and what was begun is cut; what was left out is told")
       ->default_val(300)
       ->check(CLI::Range(0.1, 3600.0));
-  profile->add_option("--size", options.measured.size, "Of the files, with K, M or G")->default_val("256M");
+  profile->add_option("--size", options.measured.size, "Of the files, with K, M or G; 1M at least")
+      ->default_val("256M");
   profile->add_flag("--json", json, "For programs");
 }
 

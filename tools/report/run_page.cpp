@@ -72,11 +72,11 @@ class RunPage {
   }
 
   std::string html() {
-    figures();
     if (requests_.empty()) {
-      page_.paragraph("No transfer went through cuFile.");
+      nothing();
       return std::move(page_).html();
     }
+    figures();
     what_stands_out();
     over_time();
     latencies();
@@ -98,6 +98,26 @@ class RunPage {
 
   double seconds() const { return static_cast<double>(pace_.end - pace_.begin) / 1e9; }
 
+  bool has_lost() const { return recording_.lost() > 0 || recording_.threads_without_ring() > 0; }
+
+  // What was lost may have been transfers: that there were none is not known then.
+  void nothing() {
+    if (!has_lost()) {
+      figures();
+      page_.paragraph("No transfer went through cuFile.");
+      return;
+    }
+    tell_lost();
+    page_.paragraph(
+        "No whole transfer is in what was recorded; how many there were is not known. sluice stats counts them, and a "
+        "larger --events keeps more of them.");
+  }
+
+  void tell_lost() {
+    page_.paragraph(fmt::format("Not all was recorded: {} events were lost, and {} threads had no room.",
+                                count_text(recording_.lost()), recording_.threads_without_ring()));
+  }
+
   void figures() {
     std::vector<std::pair<std::string, std::string>> shown{
         {count_text(all_.requests), "transfers"},
@@ -109,20 +129,21 @@ class RunPage {
     };
     if (all_.failed > 0) shown.emplace_back(count_text(all_.failed), "failed");
     page_.figures(shown);
-    if (recording_.lost() > 0 || recording_.threads_without_ring() > 0) {
-      page_.paragraph(fmt::format("Not all was recorded: {} events were lost, and {} threads had no room.",
-                                  count_text(recording_.lost()), recording_.threads_without_ring()));
-    }
+    if (has_lost()) tell_lost();
   }
 
   // Requests that were under way in a stretch, with the part of them that lies in it.
   void what_stands_out() {
     page_.heading("What stands out");
     const SlowStretch slow = slow_stretch_of(pace_);
-    if (slow.end == 0) {
-      page_.paragraph("No part of the run was much slower than the rest.");
+    const auto red = std::count(pace_.slow.begin(), pace_.slow.end(), true);
+    if (slow.end != 0) tell_slow(slow);
+    if (red == 0) {
+      page_.paragraph("No part of the run moved less than half of what is usual in it.");
     } else {
-      tell_slow(slow);
+      page_.paragraph(fmt::format("{} of {} parts of {} moved less than half of what is usual{}: red below.", red,
+                                  pace_.slow.size(), time_text(pace_.seconds_a_part() * 1e9),
+                                  slow.end == 0 ? ", no two of them in a row" : ""));
     }
     std::map<std::string, std::uint64_t> left;
     for (const TracedProcess& process : recording_.processes) {
