@@ -236,6 +236,11 @@ def test_stats_counts_what_went_which_way():
         written = folder / "counters.json"
         run(SLUICE, "stats", "--json", "-o", written, "--", "python3", "-c", "import sys; print('loud', file=sys.stderr)")
         equal(json.loads(written.read_text(encoding="utf-8"))["complete"], True)
+        # Where it cannot be written is said before the program begins.
+        ran = folder / "ran"
+        refused = run(SLUICE, "stats", "-o", folder / "none/counters", "--", "touch", ran, status=125)
+        contains(refused.stderr, "cannot be written")
+        equal(ran.exists(), False)
         # One that is killed may have moved bytes: that it has not is nothing to say.
         contains(run(SLUICE, "stats", "--", "sh", "-c", "kill -9 $$", status=None).stderr, "ended before it could tell")
         equal(run(SLUICE, "stats", "--", "sh", "-c", "exit 7", status=None).returncode, 7)

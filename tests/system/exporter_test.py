@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import socket
+import stat
 import subprocess
 import urllib.error
 import urllib.parse
@@ -325,6 +326,22 @@ def test_the_textfile_is_written_as_a_whole():
         equal(number(parse(run(SLUICE, "stats", "--prometheus").stdout), "sluice_calls_total", call="read", result="ok",
                      pid=started.pid), 7)
         contains(run(SLUICE, "stats", f"--prometheus={folder}/none/x.prom", status=1).stderr, "cannot be written")
+
+
+def test_the_textfile_leaves_links_and_devices_what_they_are():
+    with program("host", SLUICE_STATS="1") as started, scratch() as folder:
+        started.do("open", "read 7")
+        (folder / "link.prom").symlink_to("real.prom")
+        run(SLUICE, "stats", f"--prometheus={folder}/link.prom")
+        equal(os.readlink(folder / "link.prom"), "real.prom")
+        contains((folder / "real.prom").read_text(encoding="utf-8"), "sluice_calls_total")
+        if os.geteuid() != 0:
+            return  # only root makes devices
+        full = folder / "full"
+        os.mknod(full, stat.S_IFCHR | 0o666, os.makedev(1, 7))
+        refused = run(SLUICE, "stats", f"--prometheus={full}", status=None)
+        equal((refused.returncode, stat.S_ISCHR(full.stat().st_mode)), (1, True))
+        contains(refused.stderr, "cannot be written")
 
 
 def test_the_page_lists_all_that_is_counted():

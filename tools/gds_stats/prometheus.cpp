@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gds_stats/prometheus.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <iterator>
 
-#include "common/error.h"
 #include "common/text.h"
 
 namespace sluice::tools {
@@ -136,32 +130,6 @@ std::string prometheus_text(Follower& follower) {
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
   return prometheus_text(processes, {processes.size(), follower.beyond_limit(), follower.unreadable(), took.count()});
-}
-
-void write_whole(const std::string& path, const std::string& text) {
-  const std::string partial = fmt::format("{}.{}", path, ::getpid());
-  const auto refuse = [&path, &partial](int why) {
-    ::unlink(partial.c_str());
-    throw ToolError(fmt::format("{} cannot be written: {}.", printable(path), system_words(why)),
-                    "Name a file in a folder that you may write.");
-  };
-  const int fd = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (fd < 0) {
-    throw ToolError(fmt::format("{} cannot be written: {}.", printable(path), system_words(errno)),
-                    "Name a file in a folder that you may write.");
-  }
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t count = ::write(fd, text.data() + done, text.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) {
-      const int why = errno;
-      ::close(fd);
-      refuse(why);
-    }
-    done += static_cast<std::size_t>(count);
-  }
-  if (::close(fd) != 0 || std::rename(partial.c_str(), path.c_str()) != 0) refuse(errno);
 }
 
 }  // namespace sluice::tools

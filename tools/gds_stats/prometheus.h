@@ -31,7 +31,4 @@ std::string prometheus_text(std::span<const Exported> processes, const LookFacts
 // One look by `follower`, and its text.
 std::string prometheus_text(Follower& follower);
 
-// Writes `path` as a whole, for node_exporter's textfile collector: it never sees half of it. Throws ToolError.
-void write_whole(const std::string& path, const std::string& text);
-
 }  // namespace sluice::tools

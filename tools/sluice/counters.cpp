@@ -7,8 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "common/text.h"
-#include "common/written.h"
-#include "gds_stats/prometheus.h"
 #include "gds_stats/report.h"
 #include "sluice.h"
 
@@ -68,14 +66,9 @@ std::string json_of(const RunOptions& options, const Testimony& testimony, const
 
 }  // namespace
 
-void print_counters(const RunOptions& options, const Testimony& testimony, const std::string& absence) {
-  const std::string text =
-      options.ending == Ending::counters ? table_of(options, testimony, absence) : json_of(options, testimony, absence);
-  if (options.output.empty()) {
-    tell_text(text);
-  } else {
-    write_whole(options.output, text);
-  }
+std::string counters_text(const RunOptions& options, const Testimony& testimony, const std::string& absence) {
+  return options.ending == Ending::counters ? table_of(options, testimony, absence)
+                                            : json_of(options, testimony, absence);
 }
 
 }  // namespace sluice::tools

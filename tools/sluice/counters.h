@@ -9,8 +9,8 @@
 
 namespace sluice::tools {
 
-// On stderr, since stdout is the program's, or into a file: reads, writes and bytes by path and reason. `absence` is
-// why our library was in none of its processes; empty where it was.
-void print_counters(const RunOptions& options, const Testimony& testimony, const std::string& absence);
+// Reads, writes and bytes by path and reason. `absence` is why our library was in none of its processes; empty where it
+// was.
+std::string counters_text(const RunOptions& options, const Testimony& testimony, const std::string& absence);
 
 }  // namespace sluice::tools

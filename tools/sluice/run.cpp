@@ -28,6 +28,7 @@
 
 #include "common/error.h"
 #include "common/layout.h"
+#include "common/output_file.h"
 #include "common/text.h"
 #include "common/written.h"
 #include "sluice/commands.h"
@@ -273,6 +274,18 @@ int end_like(int status) {
   return 128 + number;
 }
 
+constexpr const char* other_place = "Choose another place: --output FILE.";
+
+bool write_counters(OutputFile& file, const std::string& text) {
+  try {
+    file.write(text);
+    return true;
+  } catch (const ToolError& error) {
+    tell("sluice: {}\n        {}\n", error.what(), error.remedy());
+    return false;
+  }
+}
+
 }  // namespace
 
 int run_command(const RunOptions& options) {
@@ -287,6 +300,9 @@ int run_command(const RunOptions& options) {
   }
   const Layout files = layout();
   const Listener listener;
+  // Whether they can be written is found out before the program begins.
+  std::optional<OutputFile> counters;
+  if (!options.output.empty()) counters.emplace(options.output, "What is counted", status_own_failure, other_place);
   prepare_environment(options, files, listener.name());
 
   InheritedSignals inherited;
@@ -299,13 +315,16 @@ int run_command(const RunOptions& options) {
     const Obstacle cause = cause_of_absence(*program, status);
     absence = cause.sentence + " " + cause.remedy;
   }
-  if (options.ending != Ending::line) {
-    print_counters(options, testimony, absence);
+  bool is_lost = false;
+  if (counters) {
+    is_lost = !write_counters(*counters, counters_text(options, testimony, absence));
+  } else if (options.ending != Ending::line) {
+    tell_text(counters_text(options, testimony, absence));  // stdout is the program's
   } else if (!options.quiet) {
     for (const std::string& line : testimony.lines(command, absence)) tell("sluice: {}\n", line);
   }
   if (options.companion != nullptr) options.companion->ended();
-  return end_like(status);
+  return is_lost && status == 0 ? status_own_failure : end_like(status);
 }
 
 }  // namespace sluice::tools

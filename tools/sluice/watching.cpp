@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "common/error.h"
+#include "common/output_file.h"
 #include "common/text.h"
 #include "gds_stats/metrics.h"
 #include "gds_stats/prometheus.h"
@@ -22,7 +23,8 @@ void print_prometheus(const std::string& file) {
   if (file == "-") {
     fmt::print("{}", text);
   } else {
-    write_whole(file, text);
+    // node_exporter's textfile collector never sees half of it.
+    OutputFile(file, "What is counted", 1, "Name a file in a folder that you may write.").write(text);
   }
 }
 
