@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other way: GPU memory into a file. The count says how much was written; fsync makes it last. */
+/* The other way: GPU memory into a new file. The count says how much was written; fsync makes it last. */
 #include "sample.h"
 
 int main(int argc, char** argv) {
   enum { size = 300000 };
   static unsigned char bytes[size];
   use_gpu();
-  const int file = sample_file(argc, argv, 1);
+  const int file = new_file(argc > 1 ? argv[1] : NULL, 1);
   const CUfileHandle_t handle = register_file(file);
   const CUdeviceptr memory = device_memory(size);
   for (size_t i = 0; i < size; ++i) bytes[i] = byte_at(i);

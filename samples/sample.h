@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cufile.h"
@@ -62,22 +63,58 @@ static inline CUdeviceptr device_memory(size_t size) {
   return address;
 }
 
-/* The byte that belongs to an offset of a sample's file. */
+/* The byte that belongs to an offset of a new file. */
 static inline unsigned char byte_at(size_t offset) {
   return (unsigned char)(offset * 7 + offset / 4096 * 13);
 }
 
-/* The file that the command line names, or one in /tmp that is gone at the end; full of those bytes. */
-static inline int sample_file(int argc, char** argv, size_t size) {
+/* What a sample's file holds, to compare with: the first `size` bytes that its sample_file() was asked for. */
+static unsigned char* sample_bytes;
+
+/* Stops the program: it works on no file that it cannot use, and changes none that was there. */
+static inline void refuse_file(const char* name, const char* why, const char* remedy) {
+  fprintf(stderr, "%s %s.\n%s\n", name, why, remedy);
+  exit(1);
+}
+
+/* A new file, full of those bytes: by the name that the command line gives, or in /tmp and gone at the end. */
+static inline int new_file(const char* given, size_t size) {
   char name[] = "/tmp/sample-XXXXXX";
-  const int file = argc > 1 ? open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0644) : mkstemp(name);
+  const int file = given != NULL ? open(given, O_RDWR | O_CREAT | O_EXCL, 0644) : mkstemp(name);
+  if (file < 0 && errno == EEXIST) {
+    refuse_file(given, "is there already, and this sample writes", "Name a file that is not there yet.");
+  }
+  want(file >= 0, "making the file");
+  if (given == NULL) unlink(name);
+  sample_bytes = malloc(size);
+  want(sample_bytes != NULL, "malloc");
+  for (size_t i = 0; i < size; ++i) sample_bytes[i] = byte_at(i);
+  want(write(file, sample_bytes, size) == (ssize_t)size, "writing the file");
+  return file;
+}
+
+/* A file to read `size` bytes of: the one that the command line names, as it is, or a new one. */
+static inline int sample_file(int argc, char** argv, size_t size) {
+  struct stat status;
+  if (argc <= 1) return new_file(NULL, size);
+  if (stat(argv[1], &status) != 0) return new_file(argv[1], size);
+  if (!S_ISREG(status.st_mode) && !S_ISBLK(status.st_mode)) {
+    refuse_file(argv[1], "is neither a file nor a block device", "Name one, or a file that is not there yet.");
+  }
+  const int file = open(argv[1], O_RDONLY);
   want(file >= 0, "opening the file");
-  if (argc <= 1) unlink(name);
-  unsigned char* bytes = malloc(size);
-  want(bytes != NULL, "malloc");
-  for (size_t i = 0; i < size; ++i) bytes[i] = byte_at(i);
-  want(write(file, bytes, size) == (ssize_t)size, "writing the file");
-  free(bytes);
+  sample_bytes = malloc(size);
+  want(sample_bytes != NULL, "malloc");
+  for (size_t done = 0; done < size;) {
+    const ssize_t count = pread(file, sample_bytes + done, size - done, (off_t)done);
+    want(count >= 0, "reading the file without cuFile");
+    if (count == 0) {
+      char why[100];
+      snprintf(why, sizeof why, "has %zu bytes, and this sample reads %zu", done, size);
+      refuse_file(argv[1], why, "Name a larger file, or one that is not there yet.");
+    }
+    done += (size_t)count;
+  }
   return file;
 }
 
@@ -96,7 +133,7 @@ static inline void want_bytes(CUdeviceptr memory, size_t size, size_t offset) {
   unsigned char* bytes = malloc(size);
   want(bytes != NULL, "malloc");
   WANT_CUDA(cuMemcpyDtoH(bytes, memory, size));
-  for (size_t i = 0; i < size; ++i) want(bytes[i] == byte_at(offset + i), "comparing the bytes");
+  for (size_t i = 0; i < size; ++i) want(bytes[i] == sample_bytes[offset + i], "comparing the bytes");
   free(bytes);
 }
 
