@@ -2,9 +2,12 @@
 """gds_perf.sh, gds_log_collection.py and gdscheck.py, as they lie in the build's bin folder."""
 import os
 import re
+import signal
+import subprocess
+import sys
 import tarfile
 
-from support import BUILD, contains, environment, equal, main, run, scratch
+from support import BUILD, contains, environment, equal, main, run, scratch, skip
 
 BIN = BUILD / "bin"
 SOFT = {"SLUICE_SOFTGPU": "1"}
@@ -53,6 +56,139 @@ def test_a_sweep_that_only_reads_writes_nothing():
         equal(len(answer.stdout.splitlines()), 1)
         contains(answer.stderr, "1 runs of 0.05 s each")
         equal((folder / "file").read_bytes(), content)
+
+
+def test_gds_perf_checks_all_of_its_words_before_it_writes():
+    with scratch() as folder:
+        file = folder / "file"
+        file.write_bytes(b"precious")
+        for words, cause, remedy in ((("-T", "-1"), '-T cannot be "-1"', "-T takes seconds above 0"),
+                                     (("-T", "0"), '-T cannot be "0"', "-T takes seconds above 0"),
+                                     (("-x", "9"), '-x cannot be "9"', "-x takes numbers from 0 to 7"),
+                                     (("-x", "*"), '-x cannot be "*"', "-x takes numbers from 0 to 7"),
+                                     (("-I", "x"), '-I cannot be "x"', "-I takes 0 (read), 1 (write)"),
+                                     (("-i", ""), "-i names nothing", "-i takes sizes"),
+                                     (("-i", "4K 8Q"), '-i cannot be "8Q"', "-i takes sizes"),
+                                     (("-i", "4K:8K"), '-i cannot be "4K:8K"', "-i takes sizes"),
+                                     (("-w", "1 0"), '-w cannot be "0"', "-w takes numbers of threads"),
+                                     (("-s", "0"), '-s cannot be "0"', "-s takes a size"),
+                                     (("-d", "-1"), '-d cannot be "-1"', "-d takes the number of a GPU"),
+                                     (("-d", "7"), "There is no GPU 7", "-d 0"),
+                                     (("-n", "999"), "There is no NUMA node 999", "leave -n out"),
+                                     (("--", "--what"), "--what", "gdsio --help"),
+                                     (("--", "-I", "3"), "-I stands after --", "before the two dashes"),
+                                     (("--", "--help"), "--help stands after --", "gdsio --help"),
+                                     (("-c", "--", "--json"), "-c and --json exclude each other", "Leave one of them out")):
+            answer = perf("-f", file, *words, status=2)
+            equal((words, answer.stdout, len(answer.stderr.splitlines())), (words, "", 2))
+            contains(answer.stderr.splitlines()[0], cause)
+            contains(answer.stderr.splitlines()[1], remedy)
+            equal(file.read_bytes(), b"precious")
+
+
+def test_gds_perf_tells_of_operations_by_name_that_they_write():
+    with scratch() as folder:
+        answer = perf("-f", folder / "file", "-s", "64K", "-x", "2", "-I", "write", "-i", "4K:16K:4K", "-w", "1", "-T", "0.05")
+        contains(answer.stderr, "writes 64K into ")
+        equal(len(answer.stdout.splitlines()), 1)
+
+
+def test_gds_perf_keeps_its_table_a_table():
+    with scratch() as folder:
+        rows = perf("-f", folder / "file", "-s", "64K", "-x", "2", "-I", "1", "-i", "4K", "-w", "1", "-T", "0.05", "-c", "--",
+                    "--latency", "-J", "--path").stdout.splitlines()
+        equal((len(rows), [row.count(",") for row in rows]), (2, [6, 6]))
+
+
+def test_scripts_tell_their_version():
+    version = run(BIN / "gdsio", "--version").stdout.strip().rpartition("(")[2]
+    for script in ("gds_perf.sh", "gds_log_collection.py"):
+        equal(run(BIN / script, "--version").stdout, f"{script} ({version}\n")
+
+
+def alone(folder):
+    """The log collection in a folder where no other tools are, so that it takes a moment; its path, and an environment
+    whose PATH has none either."""
+    script = folder / "bin/gds_log_collection.py"
+    script.parent.mkdir()
+    script.write_bytes((BIN / script.name).read_bytes())
+    script.chmod(0o755)
+    (folder / "out").mkdir()
+    return script, environment(PATH=str(folder / "bin"))
+
+
+def collect(script, *words, **options):
+    return run(sys.executable, script, *words, **options)
+
+
+def test_gds_log_collection_says_which_named_files_it_lacks():
+    with scratch() as folder:
+        script, variables = alone(folder)
+        os.mkfifo(folder / "pipe")
+        (folder / "there").write_text("here\n", encoding="utf-8")
+        variables["CUFILE_ENV_PATH_JSON"] = str(folder / "pipe")
+        # Told by something that would wait for the pipe, too.
+        (folder / "bin/gdscheck").write_text('#!/bin/sh\nexec /bin/cat ${CUFILE_ENV_PATH_JSON:-/dev/null}\n', encoding="utf-8")
+        (folder / "bin/gdscheck").chmod(0o755)
+        names = ",".join(str(folder / name) for name in ("none", "there", "pipe"))
+        answer = collect(script, "-d", folder / "out", "-f", names, status=1, env=variables, timeout=50)
+        contains(answer.stderr, f"{folder}/none: No such file or directory; this file is not in the archive.\n")
+        contains(answer.stderr, f"{folder}/pipe: no regular file; this file is not in the archive.\n")
+        equal("there" in answer.stderr, False)
+        path = answer.stdout.split("GDS Log file saved under ")[1].strip()
+        with tarfile.open(path) as archive:
+            equal(any(name.endswith("/there") for name in archive.getnames()), True)
+
+
+def test_gds_log_collection_makes_an_archive_of_its_own_each_time():
+    with scratch() as folder:
+        script, variables = alone(folder)
+        # All in the same second: the clock stands still.
+        (folder / "bin/datetime.py").write_text("""
+class datetime:
+    now = staticmethod(lambda: datetime())
+    timestamp = lambda self: 0
+    __format__ = lambda self, form: "20260102030405"
+""", encoding="utf-8")
+        for _ in range(3):
+            collect(script, "-d", folder / "out", env=variables)
+        found = sorted(path.name.rpartition("20260102030405")[2] for path in (folder / "out").iterdir())
+        equal(found, ["-2.tar.gz", "-3.tar.gz", ".tar.gz"])
+
+
+def test_gds_log_collection_leaves_nothing_on_a_full_disk():
+    if os.geteuid() != 0:
+        skip("mounting a file system that is full needs root")
+    with scratch() as folder:
+        script, variables = alone(folder)
+        (folder / "noise").write_bytes(os.urandom(1 << 16))
+        command = (f"mount -t tmpfs -o size=4k none {folder}/out || exit 77; "
+                   f"{sys.executable} {script} -d {folder}/out -f {folder}/noise; "
+                   f"echo status $?; ls -A {folder}/out")
+        answer = run("unshare", "-m", "sh", "-c", command, status=None, env=variables | {"PATH": os.environ["PATH"]})
+        if answer.returncode == 77 or "unshare" in answer.stderr:
+            skip("no mount can be made here")
+        equal(answer.stdout, "status 1\n")
+        contains(answer.stderr, "cannot be written: No space left on device.\n")
+        contains(answer.stderr, "Name a folder with more room with -d.")
+        equal("Traceback" in answer.stderr, False)
+
+
+def test_gds_log_collection_leaves_nothing_when_it_is_interrupted():
+    with scratch() as folder:
+        script, variables = alone(folder)
+        os.mkfifo(folder / "begun")
+        # The first command that it finds tells that it runs, and goes on until it is ended.
+        (folder / "bin/dmesg").write_text(f"#!/bin/sh\necho > {folder}/begun\nexec /bin/sleep 50\n", encoding="utf-8")
+        (folder / "bin/dmesg").chmod(0o755)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with subprocess.Popen([sys.executable, script, "-d", folder / "out"], env=variables, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+                (folder / "begun").read_text(encoding="utf-8")
+                child.send_signal(number)
+                out, err = child.communicate(timeout=40)
+            equal((child.returncode, out, "Traceback" in err), (128 + number, "", False))
+            equal(list((folder / "out").iterdir()), [])
 
 
 def test_gds_log_collection_leaves_secrets_out():
