@@ -65,6 +65,43 @@ def test_copies_go_into_folders_and_through_links():
         equal((folder / "old").read_bytes(), b"s" * 5000)
 
 
+def test_copies_are_called_as_they_were_asked_for():
+    with scratch() as folder:
+        (folder / "source").write_bytes(b"s" * 5000)
+        (folder / "into").mkdir()
+        for copier in COPIERS:
+            for asked, name in (("copy", "copy"), ("copy", "copy"), ("into", "into/source"), ("into/", "into/source")):
+                answer = run(*copier, "source", asked, cwd=folder, env=environment(**SOFT))
+                contains(answer.stdout, f"source -> {name}: 4.9 KiB in ")
+                answer = run(*copier, "--json", "source", asked, cwd=folder, env=environment(**SOFT))
+                equal(json.loads(answer.stdout)["destination"], name)
+        contains(run(SLUICE, "cp", "--help").stdout, "  sluice cp ")
+
+
+def test_copies_that_fail_tell_of_it_as_json_where_json_was_asked_for():
+    with scratch() as folder:
+        for copier in COPIERS:
+            answer = soft(*copier, "--json", folder / "none", folder / "x", status=1)
+            failure = json.loads(answer.stdout)
+            equal(list(failure), ["error", "remedy"])
+            contains(failure["error"], "none cannot be opened")
+            contains(answer.stderr, failure["error"])
+        contains(json.loads(soft(GDSCP, "--json", folder / "none", status=2).stdout)["error"], "DESTINATION")
+
+
+def test_copying_tools_say_which_numbers_are_allowed():
+    with scratch() as folder:
+        (folder / "file").write_bytes(b"s" * 5000)
+        for words in ((GDSCP, folder / "file", folder / "copy", "-d"), (VERIFY, "-f", folder / "file", "-d")):
+            for wrong in ("-1", "x", "99999999999"):
+                answer = soft(*words, wrong, status=2)
+                contains(answer.stderr, "takes the number of a GPU, counted from 0.")
+                equal(len(answer.stderr) < 300, True)
+        contains(soft(GDSCP, folder / "file", folder / "copy", "-w", "-1", status=2).stderr, "takes a whole number, 1 or more.")
+        contains(soft(VERIFY, "-f", folder / "file", "-n", "-1", status=2).stderr, "takes a whole number, 1 or more.")
+        contains(soft(VERIFY, "-f", folder / "file", "-d", "9", status=1).stderr, "Use: -d 0\n")
+
+
 def test_copies_that_cannot_be_leave_everything_as_it_was():
     with scratch() as folder:
         (folder / "source").write_bytes(b"s" * 5000)

@@ -330,6 +330,7 @@ def test_stats_command_line_is_held_to_what_it_says():
                         (("--names", "--json"), "a form of its own"), (("1", "--interval", "1", "--count", "0"), "0 are none")):
         contains(run(SLUICE, "stats", *words, status=2).stderr, part)
     contains(run(GDS_STATS, "--help").stdout, "Examples:")
+    equal(re.findall(r"jq \.(\S+)", run(GDS_STATS, "--help").stdout), ["metrics.sluice_transfers_total"])
     contains(json.loads(run(GDS_STATS, "-p", 2**22 + 1, "--json", status=1).stdout)["remedy"], "pgrep")
 
 

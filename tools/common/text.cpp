@@ -77,7 +77,7 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
 std::uint64_t size_option(std::string_view option, std::string_view text) {
   if (const std::optional<std::uint64_t> size = parse_size(text)) return *size;
   throw ToolError(fmt::format("{} wants a size, and \"{}\" is none.", option, printable(text)),
-                  "Write a number of bytes, or a number with K, M or G: 4096, 64K, 1.5G.", 2);
+                  "Write a number of bytes, or a number with K, M, G or T: 4096, 64K, 1.5G.", 2);
 }
 
 std::string format_bytes(std::uint64_t bytes) {

@@ -142,7 +142,7 @@ const char* const show_lesson =
     "  gds_stats -p 1234                       at the level that the process counts at\n"
     "  gds_stats -p 1234 -l 3                  totals, sizes, and what each GPU did\n"
     "  gds_stats -p 1234 --interval 1          rates, a line a second, until it ends\n"
-    "  gds_stats -p 1234 --json | jq .reads\n"
+    "  gds_stats -p 1234 --json | jq .metrics.sluice_transfers_total\n"
     "  gds_stats --nvidia-fs                   what nvidia-fs.ko has counted, of all processes\n"
     "\n"
     "The process has to run on Sluice's libcufile with statistics of level 1 or more: SLUICE_STATS=3 in its "

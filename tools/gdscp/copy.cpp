@@ -20,6 +20,7 @@
 #include "common/cufile_words.h"
 #include "common/driver.h"
 #include "common/error.h"
+#include "common/error_json.h"
 #include "common/gpu.h"
 #include "common/progress.h"
 #include "common/text.h"
@@ -37,6 +38,7 @@ const char* const copy_lesson =
     "  gdscp /data/model.bin /scratch/\n"
     "  gdscp -d 1 -w 8 --verify /data/model.bin /scratch/model.bin\n"
     "  gdscp --json a b | jq .gib_per_second\n"
+    "  sluice cp -q a b                                 the same, by `sluice`\n"
     "\n"
     "Exit status: 0; 1 when something failed; 2 when the command line is not understood.";
 
@@ -130,7 +132,8 @@ std::vector<FilePart> cut(const std::vector<FilePart>& data, std::uint64_t piece
   return pieces;
 }
 
-void tell(const CopyOptions& options, const std::string& destination, const Story& story) {
+void report(const CopyOptions& options, const Story& story) {
+  const std::string destination = named_destination(options.source, options.destination);
   if (options.json) {
     nlohmann::ordered_json json;
     json["source"] = options.source;
@@ -151,9 +154,7 @@ void tell(const CopyOptions& options, const std::string& destination, const Stor
   }
 }
 
-}  // namespace
-
-void copy_file(const CopyOptions& options, const char* tool) {
+void copy(const CopyOptions& options, const char* tool) {
   const std::uint64_t piece = size_option("-i", options.piece);
   if (piece == 0 || piece > largest_piece) throw ToolError("-i has to be 1 byte to 1G.", "Use: -i 16M", 2);
   if (options.threads == 0 || options.threads > most_threads) {
@@ -177,7 +178,18 @@ void copy_file(const CopyOptions& options, const char* tool) {
   story.seconds = std::chrono::duration<double>(CopyClock::now() - begin).count();
   if (options.verify) target.compare_with(source);
   target.publish();
-  tell(options, destination, story);
+  report(options, story);
+}
+
+}  // namespace
+
+void copy_file(const CopyOptions& options, const char* tool) {
+  try {
+    copy(options, tool);
+  } catch (const ToolError& error) {
+    if (options.json) print_error_json(error.what(), error.remedy());
+    throw;
+  }
 }
 
 }  // namespace sluice::tools

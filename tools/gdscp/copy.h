@@ -18,8 +18,8 @@ struct CopyOptions {
   bool quiet = false;
 };
 
-// Copies and tells of it. The destination appears, or is replaced, when the copy is whole; before that, and after an
-// error, it is as it was. Holes stay holes; mode bits are kept. Throws ToolError.
+// Copies and tells of it, with `json` of a failure, too. The destination appears, or is replaced, when the copy is
+// whole; before that, and after an error, it is as it was. Holes stay holes; mode bits are kept. Throws ToolError.
 void copy_file(const CopyOptions& options, const char* tool);
 
 // What --help of both says behind the flags.

@@ -95,10 +95,15 @@ void make_name_durable(const std::string& path) {
 
 }  // namespace
 
+std::string named_destination(const std::string& source, const std::string& asked) {
+  std::error_code ignored;
+  const fs::path destination = asked;
+  return fs::is_directory(destination, ignored) ? destination / fs::path(source).filename() : destination;
+}
+
 std::string destination_of(const std::string& source, const std::string& asked) {
   std::error_code ignored;
-  fs::path destination = asked;
-  if (fs::is_directory(destination, ignored)) destination /= fs::path(source).filename();
+  fs::path destination = named_destination(source, asked);
   // A link stays one, and its file is replaced.
   if (const fs::path real = fs::canonical(destination, ignored); !ignored) destination = real;
   const bool exists = fs::exists(destination, ignored);

@@ -15,8 +15,11 @@ struct FilePart {
   std::uint64_t size;
 };
 
-// Where a copy of `source` goes when `asked` is the destination: that, or a file in it. Throws ToolError when they are
-// the same file or it cannot be one.
+// What a copy of `source` is called when `asked` is the destination: that, or a file in it.
+std::string named_destination(const std::string& source, const std::string& asked);
+
+// The file that it goes to: the one of that name, or where a link of that name leads. Throws ToolError when source and
+// destination are the same file or it cannot be one.
 std::string destination_of(const std::string& source, const std::string& asked);
 
 // Open, by O_DIRECT where the file system knows it, and registered.

@@ -3,12 +3,17 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string_view>
 
 #include "common/driver.h"
 #include "common/error.h"
+#include "common/error_json.h"
 #include "common/notes.h"
+#include "common/whole_number.h"
+#include "common/written.h"
 #include "gdscp/copy.h"
 
 namespace sluice::tools {
@@ -23,11 +28,9 @@ int run_gdscp(int argc, char** argv) {
   app.set_version_flag("--version", "gdscp (Sluice " SLUICE_VERSION ")");
   app.add_option("SOURCE", options.source, "A regular file")->required();
   app.add_option("DESTINATION", options.destination, "A file, or a folder that it goes into")->required();
-  app.add_option("-d,--gpu", options.gpu, "Whose memory; counted from 0")
-      ->default_val(0)
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("-i,--size", options.piece, "Bytes of each transfer, with K, M or G")->default_val("16M");
-  app.add_option("-w,--threads", options.threads, "Threads")->default_val(4);
+  app.add_option("-d,--gpu", options.gpu, "Whose memory; counted from 0")->default_val(0)->check(gpu_number);
+  app.add_option("-i,--size", options.piece, "Bytes of each transfer, with K, M, G or T")->default_val("16M");
+  app.add_option("-w,--threads", options.threads, "Threads")->default_val(4)->check(count_number);
   app.add_flag("--verify", options.verify, "Read both afterwards, without cuFile, and compare");
   app.add_flag("--json", options.json, "For programs");
   app.add_flag("-q,--quiet", options.quiet, "No line at the end");
@@ -36,7 +39,11 @@ int run_gdscp(int argc, char** argv) {
   } catch (const CLI::Success& asked) {
     return app.exit(asked);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "gdscp: {}.\n       Use: gdscp SOURCE DESTINATION; gdscp --help tells more.\n", error.what());
+    constexpr const char* remedy = "Use: gdscp SOURCE DESTINATION; gdscp --help tells more.";
+    tell("gdscp: {}.\n       {}\n", error.what(), remedy);
+    const bool json =
+        std::any_of(argv, argv + argc, [](const char* word) { return word == std::string_view("--json"); });
+    if (json) print_error_json(fmt::format("{}.", error.what()), remedy);
     return usage_status;
   }
   try {
@@ -46,7 +53,7 @@ int run_gdscp(int argc, char** argv) {
     return 0;
   } catch (const ToolError& error) {
     std::fflush(stdout);
-    fmt::print(stderr, "gdscp: {}\n       {}\n", error.what(), error.remedy());
+    tell("gdscp: {}\n       {}\n", error.what(), error.remedy());
     return error.status();
   }
 }
@@ -55,8 +62,9 @@ int run_gdscp(int argc, char** argv) {
 }  // namespace sluice::tools
 
 int main(int argc, char** argv) {
+  sluice::tools::hold_standard_descriptors();
   try {
-    return sluice::tools::run_gdscp(argc, argv);
+    return sluice::tools::finish("gdscp", sluice::tools::run_gdscp(argc, argv));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gdscp: %s\n", error.what());
     return 1;

@@ -20,6 +20,8 @@
 #include "common/gpu.h"
 #include "common/notes.h"
 #include "common/text.h"
+#include "common/whole_number.h"
+#include "common/written.h"
 #include "cufile.h"
 
 namespace sluice::tools {
@@ -168,7 +170,11 @@ void verify_chunk(const Wishes& wishes, const Gpu& gpu, const Checked& file, Tra
 }
 
 void verify(const Wishes& wishes) {
-  choose_driver();  // first: it may start this program anew
+  const Driver& found = choose_driver();  // first: it may start this program anew
+  if (found.kind != DriverKind::none && wishes.gpu >= found.devices) {
+    throw ToolError(fmt::format("There is no GPU {}: the driver has {}, counted from 0.", wishes.gpu, found.devices),
+                    found.devices == 1 ? "Use: -d 0" : fmt::format("Use: -d 0 to {}", found.devices - 1));
+  }
   const Gpu gpu(wishes.gpu);
   note_soft_gpu("gdsio_verify");
   tell_unknown_keys("gdsio_verify");
@@ -200,10 +206,10 @@ int run_gdsio_verify(int argc, char** argv) {
   app.footer(lesson);
   app.set_version_flag("--version", "gdsio_verify (Sluice " SLUICE_VERSION ")");
   app.add_option("-f", wishes.file, "The file")->required();
-  app.add_option("-d", wishes.gpu, "Whose memory; counted from 0")->default_val(0)->check(CLI::NonNegativeNumber);
+  app.add_option("-d", wishes.gpu, "Whose memory; counted from 0")->default_val(0)->check(gpu_number);
   app.add_option("-o", wishes.offset, "Where in the file to begin")->default_val("0");
   app.add_option("-s", wishes.size, "How many bytes; without it all that there are");
-  app.add_option("-n", wishes.count, "In how many transfers")->default_val(1);
+  app.add_option("-n", wishes.count, "In how many transfers")->default_val(1)->check(count_number);
   app.add_option("-g", wishes.alignment, "Where in the GPU buffer the bytes go")->default_val("0");
   app.add_option("-m", wishes.sync, "1 cuFileRead, 0 cuFileReadAsync")->default_val(1)->check(CLI::Range(0, 1));
   app.add_flag("-S", wishes.skip_register, "Do not register the buffer");
@@ -213,9 +219,8 @@ int run_gdsio_verify(int argc, char** argv) {
   } catch (const CLI::Success& asked) {
     return app.exit(asked);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr,
-               "gdsio_verify: {}.\n              Use: gdsio_verify -f FILE -d 0; gdsio_verify --help tells more.\n",
-               error.what());
+    tell("gdsio_verify: {}.\n              Use: gdsio_verify -f FILE -d 0; gdsio_verify --help tells more.\n",
+         error.what());
     return usage_status;
   }
   try {
@@ -223,7 +228,7 @@ int run_gdsio_verify(int argc, char** argv) {
     return 0;
   } catch (const ToolError& error) {
     std::fflush(stdout);
-    fmt::print(stderr, "gdsio_verify: {}\n              {}\n", error.what(), error.remedy());
+    tell("gdsio_verify: {}\n              {}\n", error.what(), error.remedy());
     return error.status();
   }
 }
@@ -232,8 +237,9 @@ int run_gdsio_verify(int argc, char** argv) {
 }  // namespace sluice::tools
 
 int main(int argc, char** argv) {
+  sluice::tools::hold_standard_descriptors();
   try {
-    return sluice::tools::run_gdsio_verify(argc, argv);
+    return sluice::tools::finish("gdsio_verify", sluice::tools::run_gdsio_verify(argc, argv));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gdsio_verify: %s\n", error.what());
     return 1;
