@@ -410,7 +410,102 @@ def test_gdsio_says_one_sentence_and_the_right_usage_to_what_cannot_be():
             if len(lines) != 2 or not re.fullmatch(r"gdsio: .*\.", lines[0]) or not lines[1].startswith("       "):
                 raise AssertionError(f"{words}: {answer.stderr}")
             contains(lines[0], part)
+            # None advises to write where nothing was to be written.
+            if not {"1", "3"} & set(words[words.index("-I") + 1:][:1] if "-I" in words else ()):
+                equal((words, re.search(r"-I [13]|rw.?1", lines[1])), (words, None))
         equal(list(folder.iterdir()), [])
+
+
+def test_gdsio_remedies_name_what_is_allowed():
+    with scratch() as folder:
+        for flag, wrong, remedy in (("-I", "7", "-I takes a number or its name: 0 (read), 1 (write), 2 (randread) or 3 (randwrite)."),
+                                    ("-x", "9", "-x takes a number or its name: 0 (GPUD), 1 (CPUONLY), "),
+                                    ("-m", "9", "-m takes 0 (device memory), "), ("-O", "2", "-O takes 0 (O_DIRECT) or 1 (buffered)."),
+                                    ("-d", "-1", "-d takes the number of a GPU, counted from 0."),
+                                    ("-n", "-1", "-n takes the number of a NUMA node; without one "),
+                                    ("-w", "-1", "-w takes a number of threads, 1 to 4096."), ("-w", "0", "-w takes a number of threads"),
+                                    ("-B", "0", "-B takes a number of operations, 1 to 4096."), ("-M", "x", "-M takes per cent, 0 to 100."),
+                                    ("-i", "0", "-i takes a size above 0, as 1M."), ("-T", "x", "-T takes seconds above 0"),
+                                    ("-s", "x", "K, M, G or T")):
+            contains(gdsio("-f", folder / "file", flag, wrong, status=2).stderr.splitlines()[-1], remedy)
+        contains(gdsio("-f", folder / "file", "-w", "x", status=2).stderr, "a number from 1 to 4096")
+        config = folder / "wrong.gdsio"
+        for key, remedy in (("rw=foo", "rw takes a number or its name: 0 (read), "), ("bs=0", "bs takes a size above 0"),
+                            ("do_verify=2", "do_verify takes 0 (no) or 1 (yes)."), ("runtime=x", "runtime takes seconds above 0")):
+            config.write_text(f"[global]\n{key}\n[job]\nfilename=f\n", encoding="utf-8")
+            equal(gdsio(config, status=2).stderr.splitlines()[-1].strip().startswith(remedy), True)
+
+
+def test_gdsio_refuses_options_that_a_configuration_file_would_silence():
+    with scratch() as folder:
+        write(folder / "file")
+        config = folder / "run.gdsio"
+        config.write_text(f"[global]\nrw=read\n[job]\nfilename={folder}/file\n", encoding="utf-8")
+        for words in (("-T", "2"), ("-I", "1"), ("-w", "2"), ("-V",), ("-b",), ("-f", "other")):
+            answer = gdsio(config, *words, status=2)
+            equal(answer.stdout, "")
+            contains(answer.stderr, f"A configuration file and {words[0]} exclude each other.")
+        equal(len(gdsio(config, "-J", "--latency", "--path", "--cold").stdout.splitlines()), 4)
+
+
+def test_gdsio_opens_nothing_that_is_no_storage():
+    with scratch() as folder:
+        os.mkfifo(folder / "pipe")
+        for operation in (("-I", "0"), ("-I", "1", "-s", "4K")):
+            for place in ("/dev/null", folder / "pipe", folder):
+                answer = gdsio("-f", place, *operation, status=1)
+                contains(answer.stderr, f"{place} is neither a regular file nor a block device.")
+                contains(answer.stderr, "Use -D for a folder." if place == folder else "Name a file with -f")
+                equal("O_DIRECT" in answer.stderr, False)
+
+
+def test_gdsio_says_which_numa_nodes_there_are():
+    with scratch() as folder:
+        write(folder / "file")
+        remedy = gdsio("-f", folder / "file", "-n", "1000", status=2).stderr.splitlines()[-1]
+        equal(bool(re.search(r"The NUMA nodes of this machine: [\d,-]+; or leave -n out\.|Leave -n out\.", remedy)), True)
+
+
+def test_gdsio_shows_small_sizes():
+    with scratch() as folder:
+        equal(result(gdsio("-f", folder / "file", "-s", "1", "-I", "1").stdout)["total"], "1")
+        contains(gdsio("-f", folder / "file", "-s", "64K", "-I", "1", "-i", "4096:8192:1").stdout, " IOSize: 4-8-0.001(KiB) ")
+        contains(gdsio("-f", folder / "file", "-s", "64K", "-I", "1", "-i", "1000").stdout, " IOSize: 0.977(KiB) ")
+
+
+def answer_where(stream, place, *words):
+    """Status and what the other stream has, of gdsio with one stream at a place that takes nothing."""
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | ({stream: full} if place == "full" else {})
+        number = {"stdout": 1, "stderr": 2}[stream]
+        answer = subprocess.run([str(word) for word in words], env=environment(SLUICE_SOFTGPU="1"), text=True, timeout=60,
+                                check=False, preexec_fn=(lambda: os.close(number)) if place == "closed" else None, **streams)
+    return answer.returncode, answer.stderr if stream == "stdout" else answer.stdout
+
+
+def test_tools_that_move_bytes_tell_when_their_answer_is_lost_and_lose_notes_in_silence():
+    with scratch() as folder:
+        file = folder / "file"
+        write(file)
+        for words in ((GDSIO, "-f", file), (GDSIO, "-f", file, "--json"), (GDSIO, "--help"), (BUILD / "bin/gdscp", file, folder / "copy"),
+                      (BUILD / "bin/gdscp", "--json", file, folder / "copy"), (BUILD / "bin/gdsio_verify", "-f", file)):
+            for place in ("full", "closed"):
+                status, err = answer_where("stdout", place, *words)
+                equal((words, place, status), (words, place, 1))
+                contains(err, "stdout cannot be written")
+                status, out = answer_where("stderr", place, *words)
+                equal((words, place, status, out != ""), (words, place, 0, True))
+
+
+def test_gdsio_tells_of_a_failure_as_json_where_json_was_asked_for():
+    with scratch() as folder:
+        for words, status, part in ((("-f", folder / "none"), 1, "does not exist"), (("-f", "f", "-x", "9"), 2, "-x wants"),
+                                    (("--what",), 2, "--what")):
+            answer = gdsio("--json", *words, status=status)
+            failure = json.loads(answer.stdout)
+            equal(list(failure), ["error", "remedy"])
+            contains(failure["error"], part)
+            contains(answer.stderr, failure["error"])
 
 
 def test_gdsio_a_missing_file_is_an_error_that_tells_how_to_make_it():
@@ -431,13 +526,29 @@ def test_gdsio_a_transfer_that_fails_is_told_as_scripts_know_it():
     with scratch() as folder:
         for transfer, size in (("0", 1 << 20), ("2", 1 << 20), ("6", 1 << 20)):
             command = (f"mount -t tmpfs -o size=1M none {folder} || exit 77; "
-                       f"exec {GDSIO} -f {folder}/file -s 4M -i {size} -x {transfer} -I 1")
+                       f"{GDSIO} -f {folder}/file -s 4M -i {size} -x {transfer} -I 1; status=$?; "
+                       f"[ -e {folder}/file ] || echo there is no file; exit $status")
             answer = run("unshare", "-m", "sh", "-c", command, status=None, env=environment(SLUICE_SOFTGPU="1"))
             if answer.returncode == 77 or "unshare" in answer.stderr:
                 skip("no mount can be made here")
-            equal((answer.returncode, answer.stdout), (1, ""))
+            equal((answer.returncode, answer.stdout), (1, "there is no file\n"))
+            contains(answer.stderr, "       Make room on the file system, or use a smaller -s.\n")
+            equal("-x 2" in answer.stderr, False)
             equal(bool(re.search(rf"^Tid: 0 incomplete Write, done = \d+ issued = {size}$", answer.stderr, re.M)), True)
             equal(bool(re.search(r"^gdsio: A write of 1.0 MiB at \d+ of .*file failed: ", answer.stderr, re.M)), True)
+
+
+def test_gdsio_a_write_that_fails_leaves_a_file_as_long_as_it_was():
+    if os.geteuid() != 0:
+        skip("mounting a file system that is full needs root")
+    with scratch() as folder:
+        command = (f"mount -t tmpfs -o size=1M none {folder} || exit 77; echo precious > {folder}/file; "
+                   f"{GDSIO} -f {folder}/file -s 4M -o 4K -i 1M -x 1 -I 1; echo status $?; cat {folder}/file; "
+                   f"{GDSIO} -D {folder} -w 3 -s 600K -i 100K -x 1 -I 1; echo status $?; ls {folder}")
+        answer = run("unshare", "-m", "sh", "-c", command, status=None, env=environment(SLUICE_SOFTGPU="1"))
+        if answer.returncode == 77 or "unshare" in answer.stderr:
+            skip("no mount can be made here")
+        equal(answer.stdout, "status 1\nprecious\nstatus 1\nfile\n")
 
 
 def test_gdsio_a_driver_that_does_not_open_is_told_as_scripts_know_it():

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <limits>
+#include <algorithm>
+#include <array>
+#include <string_view>
 #include <vector>
 
 #include "common/error.h"
@@ -49,13 +51,13 @@ std::vector<JobSettings> jobs_of(const Words& words) {
     jobs[i].name = fmt::format("job{}", i);
     if (!targets.empty()) (in_folders ? jobs[i].folder : jobs[i].file) = targets[i];
     if (const auto* gpu = of_job(words.gpus, i, jobs.size(), "-d")) {
-      jobs[i].gpu = static_cast<int>(number_of("-d", *gpu, 1023));
+      jobs[i].gpu = static_cast<int>(number_of("-d", *gpu, gpu_numbers));
     }
     if (const auto* node = of_job(words.nodes, i, jobs.size(), "-n")) {
-      jobs[i].node = static_cast<int>(number_of("-n", *node, 1023));
+      jobs[i].node = static_cast<int>(number_of("-n", *node, node_numbers));
     }
     if (const auto* threads = of_job(words.threads, i, jobs.size(), "-w")) {
-      jobs[i].threads = static_cast<unsigned>(number_of("-w", *threads, 4096));
+      jobs[i].threads = static_cast<unsigned>(number_of("-w", *threads, thread_counts));
     }
   }
   return jobs;
@@ -77,12 +79,12 @@ void take(const Words& words, Settings& settings) {
   if (!words.transfer.empty()) settings.transfer = transfer_of("-x", words.transfer);
   if (!words.operation.empty()) settings.operation = operation_of("-I", words.operation);
   if (!words.seconds.empty()) settings.seconds = seconds_of("-T", words.seconds);
-  if (!words.batch.empty()) settings.batch = static_cast<unsigned>(number_of("-B", words.batch, 4096));
-  if (!words.seed.empty()) settings.seed = number_of("-k", words.seed, std::numeric_limits<std::uint64_t>::max());
+  if (!words.batch.empty()) settings.batch = static_cast<unsigned>(number_of("-B", words.batch, batch_sizes));
+  if (!words.seed.empty()) settings.seed = number_of("-k", words.seed, seeds);
   if (!words.alignment.empty()) settings.alignment = size_option("-a", words.alignment);
-  if (!words.mix.empty()) settings.same_percent = static_cast<unsigned>(number_of("-M", words.mix, 100));
+  if (!words.mix.empty()) settings.same_percent = static_cast<unsigned>(number_of("-M", words.mix, percents));
   settings.mixed = !words.mix.empty();
-  if (!words.open.empty()) settings.buffered = number_of("-O", words.open, 1) == 1;
+  if (!words.open.empty()) settings.buffered = number_of("-O", words.open, open_kinds) == 1;
 }
 
 // In one sentence of ours what the parser has to say.
@@ -96,6 +98,20 @@ void take(const Words& words, Settings& settings) {
     sentence = sentence.substr(0, sentence.find(':')) + " wants a value";
   }
   throw ToolError(printable(sentence) + ".", where_help_is, status_not_understood);
+}
+
+// What would be lost in silence: a configuration file says all of the run by itself.
+void refuse_beside_configuration(const CLI::App& app) {
+  constexpr std::array<std::string_view, 6> of_telling = {"CONFIGURATION", "-J",     "--json",
+                                                          "--path",        "--cold", "--latency"};
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() == 0 || std::find(of_telling.begin(), of_telling.end(), name) != of_telling.end()) continue;
+    throw ToolError(fmt::format("A configuration file and {} exclude each other.", name),
+                    "Use: gdsio FILE.gdsio, and write into the file what the run does; its keys stand in "
+                    "docs/reference/tools.md.",
+                    status_not_understood);
+  }
 }
 
 }  // namespace
@@ -161,10 +177,7 @@ std::optional<Settings> read_command_line(std::span<char*> arguments) {
   settings.registers = !skip_register;
   if (!words.configuration.empty()) {
     const Settings tells = settings;  // how results are told may stand beside the file; the rest stands in it
-    if (!words.files.empty() || !words.folders.empty()) {
-      throw ToolError("A configuration file and -f or -D exclude each other.", "Use: gdsio FILE.gdsio",
-                      status_not_understood);
-    }
+    refuse_beside_configuration(app);
     settings = read_configuration(words.configuration);
     settings.json = tells.json;
     settings.path = tells.path;

@@ -5,7 +5,6 @@
 #include <array>
 #include <fstream>
 #include <functional>
-#include <limits>
 #include <string_view>
 
 #include "common/error.h"
@@ -45,18 +44,16 @@ constexpr std::array global_keys = {
               [](Settings& s, Spelled key, Spelled value) { s.registers = !yes_or_no(key, value); }},
     GlobalKey{"enable_nvlinks",
               [](Settings& s, Spelled key, Spelled value) { s.reach_others = yes_or_no(key, value); }},
-    GlobalKey{"random_seed",
-              [](Settings& s, Spelled key, Spelled value) {
-                s.seed = number_of(key, value, std::numeric_limits<std::uint64_t>::max());
-              }},
+    GlobalKey{"random_seed", [](Settings& s, Spelled key, Spelled value) { s.seed = number_of(key, value, seeds); }},
     GlobalKey{"refill_buffer", [](Settings& s, Spelled key, Spelled value) { s.refill = yes_or_no(key, value); }},
     GlobalKey{"fill_random", [](Settings& s, Spelled key, Spelled value) { s.random_fill = yes_or_no(key, value); }},
     GlobalKey{"unaligned_random", [](Settings& s, Spelled key, Spelled value) { s.unaligned = yes_or_no(key, value); }},
     GlobalKey{"per_job_stats", [](Settings& s, Spelled key, Spelled value) { s.a_line_a_job = yes_or_no(key, value); }},
     GlobalKey{"mem_type", [](Settings& s, Spelled key, Spelled value) { s.memory = memory_of(key, value); }},
-    GlobalKey{"fd_type", [](Settings& s, Spelled key, Spelled value) { s.buffered = number_of(key, value, 1) == 1; }},
+    GlobalKey{"fd_type",
+              [](Settings& s, Spelled key, Spelled value) { s.buffered = number_of(key, value, open_kinds) == 1; }},
     GlobalKey{"batch_size", [](Settings& s, Spelled key,
-                               Spelled value) { s.batch = static_cast<unsigned>(number_of(key, value, 4096)); }},
+                               Spelled value) { s.batch = static_cast<unsigned>(number_of(key, value, batch_sizes)); }},
 };
 
 struct JobKey {
@@ -66,11 +63,13 @@ struct JobKey {
 
 constexpr std::array job_keys = {
     JobKey{"numa_node", [](JobSettings& job, Spelled key,
-                           Spelled value) { job.node = static_cast<int>(number_of(key, value, 1023)); }},
+                           Spelled value) { job.node = static_cast<int>(number_of(key, value, node_numbers)); }},
     JobKey{"gpu_dev_id", [](JobSettings& job, Spelled key,
-                            Spelled value) { job.gpu = static_cast<int>(number_of(key, value, 1023)); }},
-    JobKey{"num_threads", [](JobSettings& job, Spelled key,
-                             Spelled value) { job.threads = static_cast<unsigned>(number_of(key, value, 4096)); }},
+                            Spelled value) { job.gpu = static_cast<int>(number_of(key, value, gpu_numbers)); }},
+    JobKey{"num_threads",
+           [](JobSettings& job, Spelled key, Spelled value) {
+             job.threads = static_cast<unsigned>(number_of(key, value, thread_counts));
+           }},
     JobKey{"directory", [](JobSettings& job, Spelled, Spelled value) { job.folder = value; }},
     JobKey{"filename", [](JobSettings& job, Spelled, Spelled value) { job.file = value; }},
     JobKey{"size", [](JobSettings& job, Spelled key, Spelled value) { job.size = size_option(key, value); }},

@@ -7,7 +7,7 @@ namespace sluice::tools {
 const char* gdsio_help() {
   return R"(gdsio version :1.12 (Sluice )" SLUICE_VERSION R"()
 Usage: gdsio (-f FILE | -D FOLDER) [-d GPU] [-n NODE] [-w THREADS] [-s SIZE] [-i SIZE] [-x TYPE] [-I TYPE] [OPTION...]
-       gdsio CONFIGURATION.gdsio
+       gdsio CONFIGURATION.gdsio [-J] [--json] [--latency] [--path] [--cold]
 
 Measures reads and writes between files and GPU memory, by whichever libcufile.so.0 the loader finds.
 
@@ -19,7 +19,7 @@ What and where:
   -w THREADS     threads (default 1); with -x 6 and 7 and without -B the operations in a batch
                  -f or -D, -d, -n and -w given several times make several jobs that run together:
                  the first of each belong together, and so on; one given once is for all
-  -s SIZE        size of the file, with K, M or G; with -D of each file. A read without it takes what is there
+  -s SIZE        size of the file, with K, M, G or T; with -D of each file. A read without it takes what is there
   -o OFFSET      begin there (default 0)
   -i SIZE        size of each transfer (default 1M); MIN:MAX:STEP goes through a range of sizes
 

@@ -2,15 +2,19 @@
 // gdsio: measures reads and writes between files and GPU memory, and tells of them in the line that scripts know.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <span>
+#include <string_view>
 
 #include "common/cufile_words.h"
 #include "common/driver.h"
 #include "common/error.h"
+#include "common/error_json.h"
 #include "common/layout.h"
 #include "common/notes.h"
+#include "common/written.h"
 #include "gdsio/command_line.h"
 #include "gdsio/report.h"
 #include "gdsio/run.h"
@@ -33,7 +37,7 @@ Grounds find_grounds(const Settings& settings) {
     if (driver.kind == DriverKind::none) want_device(job.gpu);  // says what is missing
     if (job.gpu < driver.devices) continue;
     throw ToolError(fmt::format("There is no GPU {}: the driver has {}, counted from 0.", job.gpu, driver.devices),
-                    "Use: -d 0", 2);
+                    driver.devices == 1 ? "Use: -d 0" : fmt::format("Use: -d 0 to {}", driver.devices - 1), 2);
   }
   grounds.device = describe_device(settings.jobs.front().gpu);
   grounds.soft = note_soft_gpu("gdsio");
@@ -51,7 +55,7 @@ Settings reading_back(const Settings& settings) {
 void measure(Settings settings) {
   const Grounds grounds = find_grounds(settings);  // first: it may start this program anew
   if (settings.verify && settings.seconds) {
-    fmt::print(stderr, "gdsio: note: with -T nothing is verified, and -V has no effect.\n");
+    tell("gdsio: note: with -T nothing is verified, and -V has no effect.\n");
     settings.verify = false;
   }
   std::optional<OpenDriver> driver;
@@ -76,8 +80,12 @@ int run_gdsio(std::span<char*> words) {
     return 0;
   } catch (const ToolError& error) {
     std::fflush(stdout);
-    fmt::print(stderr, "gdsio: {}\n", error.what());
-    if (!error.remedy().empty()) fmt::print(stderr, "       {}\n", error.remedy());
+    tell("gdsio: {}\n", error.what());
+    if (!error.remedy().empty()) tell("       {}\n", error.remedy());
+    // As it is written: what cannot be understood may stand beside it.
+    const bool json =
+        std::any_of(words.begin(), words.end(), [](const char* word) { return word == std::string_view("--json"); });
+    if (json) print_error_json(error.what(), error.remedy());
     return error.status();
   }
 }
@@ -86,8 +94,9 @@ int run_gdsio(std::span<char*> words) {
 }  // namespace sluice::tools
 
 int main(int argc, char** argv) {
+  sluice::tools::hold_standard_descriptors();
   try {
-    return sluice::tools::run_gdsio({argv, static_cast<std::size_t>(argc)});
+    return sluice::tools::finish("gdsio", sluice::tools::run_gdsio({argv, static_cast<std::size_t>(argc)}));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gdsio: %s\n", error.what());
     return 1;

@@ -50,7 +50,7 @@ void want_node(int node) {
   if (std::filesystem::exists(fmt::format("{}/node{}", nodes_folder, node), ignored)) return;
   if (!has_nodes && node == 0) return;
   throw ToolError(fmt::format("There is no NUMA node {}.", node),
-                  has_nodes ? fmt::format("This machine has {}; or leave -n out.",
+                  has_nodes ? fmt::format("The NUMA nodes of this machine: {}; or leave -n out.",
                                           printable(first_line_of(fmt::format("{}/online", nodes_folder))))
                             : "Leave -n out.",
                   2);

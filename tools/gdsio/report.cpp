@@ -16,9 +16,14 @@ double gib_per_second(std::uint64_t bytes, double seconds) {
   return seconds > 0 ? static_cast<double>(bytes) / bytes_in_gib / seconds : 0;
 }
 
-// Whole KiB; a smaller or ragged size shows as many digits as it has.
+// Whole KiB; a ragged size has three digits more, which tell one byte from the next.
 std::string kib(std::uint64_t bytes) {
-  return bytes % 1024 == 0 ? fmt::format("{}", bytes / 1024) : fmt::format("{}", static_cast<double>(bytes) / 1024);
+  return bytes % 1024 == 0 ? fmt::format("{}", bytes / 1024) : fmt::format("{:.3f}", static_cast<double>(bytes) / 1024);
+}
+
+// A whole number, as scripts know it, and 0 for nothing alone.
+std::uint64_t whole_kib(std::uint64_t bytes) {
+  return (bytes + 1023) / 1024;
 }
 
 std::string io_size(const SizeRange& sizes) {
@@ -70,9 +75,9 @@ std::string result_line(const Settings& settings, const JobResult& result, doubl
   return fmt::format(
       "IoType: {} XferType: {} Threads: {}{} DataSetSize: {}/{}(KiB) IOSize: {}(KiB) Throughput: {:.6f} GiB/sec, "
       "Avg_Latency: {:.6f} usecs ops: {} total_time {:.6f} secs",
-      operation_name(settings.operation), transfer_name(settings.transfer), result.threads, depth, result.bytes / 1024,
-      result.size / 1024, io_size(settings.sizes), gib_per_second(result.bytes, seconds), result.latencies.average(),
-      result.latencies.count(), seconds);
+      operation_name(settings.operation), transfer_name(settings.transfer), result.threads, depth,
+      whole_kib(result.bytes), whole_kib(result.size), io_size(settings.sizes), gib_per_second(result.bytes, seconds),
+      result.latencies.average(), result.latencies.count(), seconds);
 }
 
 void print_pass(const Settings& settings, const PassResult& result) {

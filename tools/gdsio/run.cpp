@@ -175,6 +175,9 @@ PassResult run_pass(const Settings& settings) {
   }
   const WayCounts ways;
   const double seconds = WorkerThreads(settings, stage).run(size);
+  for (const auto& targets : stage.targets) {
+    for (const auto& target : targets) target->keep();
+  }
   PassResult result = collect(settings, stage);
   result.seconds = seconds;
   result.library_tells = ways.known();

@@ -17,23 +17,35 @@ namespace {
 
 constexpr int status_of_usage = 2;
 constexpr std::uint64_t block = 4096;
-constexpr unsigned most_threads = 4096;
 constexpr unsigned most_in_batch = 4096;
 
 constexpr std::array<const char*, 8> transfer_names = {"GPUD",           "CPUONLY",    "CPU_GPU",   "CPU_ASYNC_GPU",
                                                        "CPU_CACHED_GPU", "GPUD_ASYNC", "GPU_BATCH", "GPU_BATCH_STREAM"};
 constexpr std::array<const char*, 4> operation_names = {"READ", "WRITE", "RANDREAD", "RANDWRITE"};
 constexpr std::array<const char*, 4> operation_words = {"read", "write", "randread", "randwrite"};
+constexpr std::array<const char*, 5> memory_words = {"device memory", "device memory mapped by cuMemMap",
+                                                     "pinned host memory", "malloc", "mmap"};
 
 [[noreturn]] void refuse(const std::string& sentence, const std::string& usage) {
   throw ToolError(sentence, usage, status_of_usage);
+}
+
+// The last word of what is spelled: the flag itself, or of "FILE:3: rw" the key.
+std::string_view name_in(std::string_view spelled) {
+  const std::size_t end = spelled.rfind(": ");
+  return end == std::string_view::npos ? spelled : spelled.substr(end + 2);
+}
+
+std::string range_remedy(std::string_view spelled) {
+  return fmt::format("{} takes a size, as 1M, or as 64K:1M:64K sizes from 64K to 1M in steps of 64K.",
+                     name_in(spelled));
 }
 
 std::uint64_t size_of(std::string_view spelled, std::string_view text) {
   const std::optional<std::uint64_t> size = parse_size(text);
   if (!size || *size > INT64_MAX) {
     refuse(fmt::format("{} wants a size, and \"{}\" is none.", spelled, printable(text)),
-           "Write a number of bytes, or a number with K, M or G: 4096, 64K, 1.5G.");
+           "Write a number of bytes, or a number with K, M, G or T: 4096, 64K, 1.5G.");
   }
   return *size;
 }
@@ -44,10 +56,8 @@ void check_target(const JobSettings& job) {
            "Use: gdsio -f FILE -w 4 ..., or: gdsio -D FOLDER -w 4 ...");
   }
   if (job.file.empty() && job.folder.empty()) {
-    refuse("There is nothing to read or write.", "Use: gdsio -f FILE -d 0 -w 4 -s 1G -i 1M -x 0 -I 1");
-  }
-  if (job.threads == 0 || job.threads > most_threads) {
-    refuse(fmt::format("-w is {}, and has to be 1 to {}.", job.threads, most_threads), "Use: -w 4");
+    refuse("There is nothing to read or write.",
+           "Use: gdsio -f FILE -d 0 -w 4 -i 1M -x 0 -I 0, which reads FILE; gdsio --help tells more.");
   }
 }
 
@@ -86,10 +96,12 @@ void check_blocks(const Settings& settings) {
 void check_randomness(const Settings& settings) {
   if (is_random(settings.operation)) return;
   if (settings.unaligned) {
-    refuse("-U is about random offsets, and -I 0 and -I 1 go straight through the file.", "Use -I 2 -U or -I 3 -U.");
+    refuse("-U is about random offsets, and -I 0 and -I 1 go straight through the file.",
+           is_write(settings.operation) ? "Use -I 3 -U." : "Use -I 2 -U.");
   }
   if (settings.alignment) {
-    refuse("-a is about random offsets, and -I 0 and -I 1 go straight through the file.", "Use -I 2 -a 4K, or -I 3.");
+    refuse("-a is about random offsets, and -I 0 and -I 1 go straight through the file.",
+           is_write(settings.operation) ? "Use -I 3 -a 4K." : "Use -I 2 -a 4K.");
   }
 }
 
@@ -115,27 +127,48 @@ void check_batch(const Settings& settings) {
 
 }  // namespace
 
-std::uint64_t number_of(std::string_view spelled, std::string_view text, std::uint64_t most) {
+std::uint64_t number_of(std::string_view spelled, std::string_view text, const Allowed& allowed) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value > most) {
-    refuse(fmt::format("{} wants a number from 0 to {}, and \"{}\" is none.", spelled, most, printable(text)),
-           fmt::format("Use: {} 1", spelled));
+  const std::string remedy = fmt::format("{} takes {}.", name_in(spelled), allowed.what);
+  if (error != std::errc{} || end != text.data() + text.size() || value > allowed.most) {
+    refuse(fmt::format("{} wants a number from {} to {}, and \"{}\" is none.", spelled, allowed.least, allowed.most,
+                       printable(text)),
+           remedy);
+  }
+  if (value < allowed.least) {
+    refuse(fmt::format("{} is {}, and has to be {} to {}.", spelled, value, allowed.least, allowed.most), remedy);
   }
   return value;
 }
+
+namespace {
+
+// A number whose values have names: "0 (read), 1 (write), ... or 3 (randwrite)".
+template <std::size_t count>
+std::uint64_t one_of(std::string_view spelled, std::string_view text, const std::array<const char*, count>& names,
+                     std::string what) {
+  for (std::size_t i = 0; i < count; ++i) {
+    what += fmt::format("{}{} ({})", i == 0 ? "" : i + 1 == count ? " or " : ", ", i, names[i]);
+  }
+  return number_of(spelled, text, {0, count - 1, what});
+}
+
+}  // namespace
 
 SizeRange sizes_of(std::string_view spelled, std::string_view text) {
   const std::size_t first = text.find(':');
   if (first == std::string_view::npos) {
     const std::uint64_t size = size_of(spelled, text);
-    if (size == 0) refuse(fmt::format("{} is 0, and transfers have to move something.", spelled), "Use: -i 1M");
+    if (size == 0)
+      refuse(fmt::format("{} is 0, and transfers have to move something.", spelled),
+             fmt::format("{} takes a size above 0, as 1M.", name_in(spelled)));
     return {size, size, 0};
   }
   const std::size_t second = text.find(':', first + 1);
   if (second == std::string_view::npos || text.find(':', second + 1) != std::string_view::npos) {
     refuse(fmt::format("{} takes one size, or three: \"{}\" is neither.", spelled, printable(text)),
-           "Use: -i 1M, or -i 64K:1M:64K for sizes from 64K to 1M in steps of 64K.");
+           range_remedy(spelled));
   }
   const SizeRange range{size_of(spelled, text.substr(0, first)),
                         size_of(spelled, text.substr(first + 1, second - first - 1)),
@@ -143,7 +176,7 @@ SizeRange sizes_of(std::string_view spelled, std::string_view text) {
   if (range.smallest == 0 || range.smallest > range.largest || (range.step == 0 && range.smallest < range.largest)) {
     refuse(fmt::format("{} {} is no range: it goes from the smallest size to the largest in steps.", spelled,
                        printable(text)),
-           "Use: -i 64K:1M:64K");
+           range_remedy(spelled));
   }
   return range;
 }
@@ -152,18 +185,18 @@ Transfer transfer_of(std::string_view spelled, std::string_view text) {
   for (std::size_t i = 0; i < transfer_names.size(); ++i) {
     if (text == transfer_names[i]) return static_cast<Transfer>(i);
   }
-  return static_cast<Transfer>(number_of(spelled, text, transfer_names.size() - 1));
+  return static_cast<Transfer>(one_of(spelled, text, transfer_names, "a number or its name: "));
 }
 
 Operation operation_of(std::string_view spelled, std::string_view text) {
   for (std::size_t i = 0; i < operation_words.size(); ++i) {
     if (text == operation_words[i]) return static_cast<Operation>(i);
   }
-  return static_cast<Operation>(number_of(spelled, text, operation_names.size() - 1));
+  return static_cast<Operation>(one_of(spelled, text, operation_words, "a number or its name: "));
 }
 
 MemoryKind memory_of(std::string_view spelled, std::string_view text) {
-  return static_cast<MemoryKind>(number_of(spelled, text, static_cast<std::uint64_t>(MemoryKind::anonymous)));
+  return static_cast<MemoryKind>(one_of(spelled, text, memory_words, ""));
 }
 
 double seconds_of(std::string_view spelled, std::string_view text) {
@@ -171,7 +204,8 @@ double seconds_of(std::string_view spelled, std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(seconds) || seconds <= 0 ||
       seconds > 1e6) {
-    refuse(fmt::format("{} wants seconds, and \"{}\" are none.", spelled, printable(text)), "Use: -T 10");
+    refuse(fmt::format("{} wants seconds, and \"{}\" are none.", spelled, printable(text)),
+           fmt::format("{} takes seconds above 0, as 10 or 0.5.", name_in(spelled)));
   }
   return seconds;
 }
@@ -180,7 +214,7 @@ bool yes_or_no(std::string_view spelled, std::string_view text) {
   if (text == "1" || text == "true" || text == "yes") return true;
   if (text == "0" || text == "false" || text == "no") return false;
   refuse(fmt::format("{} is 0 or 1, and \"{}\" is neither.", spelled, printable(text)),
-         fmt::format("Use: {}=1", spelled));
+         fmt::format("{} takes 0 (no) or 1 (yes).", name_in(spelled)));
 }
 
 void check_settings(const Settings& settings) {
@@ -194,7 +228,6 @@ void check_settings(const Settings& settings) {
       refuse("-o and -s together reach past the end of what a file can be.", "Use smaller ones.");
     }
   }
-  if (settings.batch && *settings.batch == 0) refuse("-B is 0, and a batch has to hold something.", "Use: -B 16");
   if (settings.alignment && *settings.alignment == 0) refuse("-a is 0, which aligns nothing.", "Use: -a 4K");
   if (settings.sizes.largest > (std::uint64_t{1} << 36)) {
     refuse("-i is more than 64G, which no buffer holds.", "Use: -i 1M");

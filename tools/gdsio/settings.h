@@ -88,9 +88,23 @@ struct Settings {
   bool latency = false;
 };
 
+// What a number may be, and what it is: "the number of a GPU, counted from 0".
+struct Allowed {
+  std::uint64_t least;
+  std::uint64_t most;
+  std::string_view what;
+};
+inline constexpr Allowed gpu_numbers = {0, 1023, "the number of a GPU, counted from 0"};
+inline constexpr Allowed node_numbers = {0, 1023, "the number of a NUMA node; without one the threads run anywhere"};
+inline constexpr Allowed thread_counts = {1, 4096, "a number of threads, 1 to 4096"};
+inline constexpr Allowed batch_sizes = {1, 4096, "a number of operations, 1 to 4096"};
+inline constexpr Allowed percents = {0, 100, "per cent, 0 to 100"};
+inline constexpr Allowed open_kinds = {0, 1, "0 (O_DIRECT) or 1 (buffered)"};
+inline constexpr Allowed seeds = {0, UINT64_MAX, "a whole number, 0 or more"};
+
 // Numbers, sizes and words as they are written; `spelled` is the flag or key that a sentence about them names. Throw
 // ToolError with status 2.
-std::uint64_t number_of(std::string_view spelled, std::string_view text, std::uint64_t most);
+std::uint64_t number_of(std::string_view spelled, std::string_view text, const Allowed& allowed);
 SizeRange sizes_of(std::string_view spelled, std::string_view text);
 Transfer transfer_of(std::string_view spelled, std::string_view text);
 Operation operation_of(std::string_view spelled, std::string_view text);

@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 
 #include "common/cufile_words.h"
 #include "common/error.h"
 #include "common/text.h"
+#include "common/written.h"
 
 namespace sluice::tools {
 namespace {
@@ -32,6 +32,14 @@ const char* remedy_of_open(int error) {
     default:
       return "Try another file.";
   }
+}
+
+// Before it is opened: opening a pipe would wait for its other end.
+void want_storage(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode) || S_ISBLK(status.st_mode)) return;
+  throw ToolError(fmt::format("{} is neither a regular file nor a block device.", printable(path)),
+                  S_ISDIR(status.st_mode) ? "Use -D for a folder." : "Name a file with -f, or a folder with -D.");
 }
 
 // Bytes of the file in the page cache; 0 also where the kernel does not tell (before 6.5).
@@ -54,33 +62,46 @@ std::uint64_t cached_bytes(int descriptor) {
 Target::Target(const Settings& settings, std::string path, std::uint64_t begin, std::uint64_t size,
                const std::string& where)
     : path_(std::move(path)), begin_(begin), size_(size) {
-  open_file(settings, where);
   try {
+    open_file(settings, where);
     settle_size(settings);
     if (uses_cufile(settings.transfer)) register_file();
   } catch (...) {
-    close(descriptor_);
+    give_back();
     throw;
   }
 }
 
 Target::~Target() {
+  give_back();
+}
+
+void Target::give_back() noexcept {
   if (handle_ != nullptr) cuFileHandleDeregister(handle_);
-  close(descriptor_);
+  if (lengthened_ && ftruncate(descriptor_, static_cast<off_t>(old_end_)) != 0) lengthened_ = false;  // it stays long
+  if (descriptor_ >= 0) close(descriptor_);
+  if (made_) unlink(path_.c_str());
 }
 
 void Target::open_file(const Settings& settings, const std::string& where) {
   const bool writes = is_write(settings.operation) || settings.mixed;
   const bool makes = is_write(settings.operation);
   direct_ = !settings.buffered && settings.transfer != Transfer::cpu_cached_gpu;
+  want_storage(path_);
+  if (makes) {
+    const int made = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    made_ = made >= 0;
+    if (made_) close(made);
+  }
+  // O_CREAT once more: of a link that leads to no file yet, that is made.
   const int flags = (writes ? O_RDWR : O_RDONLY) | (makes ? O_CREAT : 0) | O_CLOEXEC;
   descriptor_ = open(path_.c_str(), flags | (direct_ ? O_DIRECT : 0), 0644);
   if (descriptor_ < 0 && errno == EINVAL && direct_) {
     direct_ = false;
     descriptor_ = open(path_.c_str(), flags, 0644);
     if (descriptor_ >= 0) {
-      fmt::print(stderr, "gdsio: note: {} lies on a file system without O_DIRECT and is opened buffered, as by -O 1.\n",
-                 printable(path_));
+      tell("gdsio: note: {} lies on a file system without O_DIRECT and is opened buffered, as by -O 1.\n",
+           printable(path_));
     }
   }
   if (descriptor_ >= 0) return;
@@ -103,8 +124,10 @@ void Target::settle_size(const Settings& settings) {
       static_cast<std::uint64_t>(S_ISREG(status.st_mode) ? status.st_size : lseek(descriptor_, 0, SEEK_END));
   if (is_write(settings.operation)) {
     // The file has its size at once, wherever random writes fall; what is there behind it stays.
-    if (there < begin_ + size_ && S_ISREG(status.st_mode) &&
-        ftruncate(descriptor_, static_cast<off_t>(begin_ + size_)) != 0) {
+    if (there >= begin_ + size_ || !S_ISREG(status.st_mode)) return;
+    lengthened_ = !made_;
+    old_end_ = there;
+    if (ftruncate(descriptor_, static_cast<off_t>(begin_ + size_)) != 0) {
       throw ToolError(
           fmt::format("{} cannot be made {}: {}.", printable(path_), format_bytes(begin_ + size_), system_words(errno)),
           "Use a smaller -s, or another file system.");
@@ -113,12 +136,11 @@ void Target::settle_size(const Settings& settings) {
   }
   if (there <= begin_) {
     throw ToolError(fmt::format("{} has {}, and nothing from {} on.", printable(path_), format_bytes(there), begin_),
-                    "Write it with -I 1 first, or use a smaller -o.");
+                    "Use a smaller -o, or a larger file.");
   }
   const std::uint64_t readable = there - begin_;
   if (size_ > readable) {
-    fmt::print(stderr, "gdsio: note: {} has {} to read, fewer than -s asks for.\n", printable(path_),
-               format_bytes(readable));
+    tell("gdsio: note: {} has {} to read, fewer than -s asks for.\n", printable(path_), format_bytes(readable));
   }
   if (size_ == 0 || size_ > readable) size_ = readable;
 }
@@ -140,10 +162,10 @@ void Target::make_cold() const {
   }
   posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
   if (const std::uint64_t left = cached_bytes(descriptor_); left != 0) {
-    fmt::print(stderr,
-               "gdsio: note: {} of {} stay in the page cache, --cold or not: a program has them mapped, or the file\n"
-               "             system keeps them there, as tmpfs does.\n",
-               format_bytes(left), printable(path_));
+    tell(
+        "gdsio: note: {} of {} stay in the page cache, --cold or not: a program has them mapped, or the file\n"
+        "             system keeps them there, as tmpfs does.\n",
+        format_bytes(left), printable(path_));
   }
 }
 

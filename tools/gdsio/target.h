@@ -28,6 +28,10 @@ class Target {
   std::uint64_t size() const noexcept { return size_; }
   bool is_direct() const noexcept { return direct_; }
 
+  // What a write has made of the file stays when this ends. Without it a file that was made goes, and one that was
+  // made longer gets its old end back.
+  void keep() noexcept { made_ = lengthened_ = false; }
+
   // Writes back what is dirty and drops the file's pages; a note on stderr tells of those that stay.
   void make_cold() const;
 
@@ -35,12 +39,16 @@ class Target {
   void open_file(const Settings& settings, const std::string& where);
   void settle_size(const Settings& settings);
   void register_file();
+  void give_back() noexcept;
 
   std::string path_;
   std::uint64_t begin_;
   std::uint64_t size_;
   int descriptor_ = -1;
   bool direct_ = false;
+  bool made_ = false;
+  bool lengthened_ = false;
+  std::uint64_t old_end_ = 0;
   CUfileHandle_t handle_ = nullptr;
 };
 

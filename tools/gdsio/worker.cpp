@@ -4,13 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cerrno>
 #include <span>
 
 #include "common/cufile_words.h"
 #include "common/error.h"
 #include "common/pattern.h"
 #include "common/text.h"
+#include "common/written.h"
 #include "gdsio/node.h"
 
 namespace sluice::tools {
@@ -20,6 +21,12 @@ constexpr std::uint64_t page = 4096;
 
 std::string why_incomplete(std::int64_t result) {
   return result >= 0 ? "the file ended too early" : cause_words(result);
+}
+
+const char* remedy_for(std::int64_t result, bool by_cufile) {
+  if (result == -ENOSPC || result == -EDQUOT) return "Make room on the file system, or use a smaller -s.";
+  return by_cufile ? "See that the file keeps its size; -x 2 does without cuFile."
+                   : "See that the file keeps its size.";
 }
 
 }  // namespace
@@ -136,12 +143,12 @@ void Worker::fill(const Piece& piece) {
 
 void Worker::account(const Piece& piece, Shared& shared) {
   if (piece.done != static_cast<std::int64_t>(piece.size)) {
-    fmt::print(stderr, "Tid: {} incomplete {}, done = {} issued = {}\n", number_, piece.writes ? "Write" : "Read",
-               std::max<std::int64_t>(piece.done, 0), piece.size);
+    tell("Tid: {} incomplete {}, done = {} issued = {}\n", number_, piece.writes ? "Write" : "Read",
+         std::max<std::int64_t>(piece.done, 0), piece.size);
     throw ToolError(
         fmt::format("A {} of {} at {} of {} failed: {}.", piece.writes ? "write" : "read", format_bytes(piece.size),
                     piece.file_offset, printable(piece.target->path()), why_incomplete(piece.done)),
-        "See that the file system has room and the file keeps its size; -x 2 does without cuFile.");
+        remedy_for(piece.done, uses_cufile(settings_->transfer)));
   }
   latencies_.add(piece.time);
   bytes_ += piece.size;
