@@ -9,11 +9,13 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "cufile.h"
@@ -119,6 +121,15 @@ Times summary(const std::string& library, bool with_context, int count) {
           runs.front().with_context};
 }
 
+int runs_of(const char* text) {
+  int runs = 0;
+  const char* const last = text + std::strlen(text);
+  const auto [end, error] = std::from_chars(text, last, runs);
+  if (error == std::errc{} && end == last && runs >= 1 && runs <= 1000000) return runs;
+  std::fprintf(stderr, "load_times: --runs takes a whole number, 1 to 1000000, and \"%s\" is none\n", text);
+  std::exit(2);
+}
+
 void print(const char* label, const Times& times, bool json) {
   if (json) {
     std::printf("{\"row\": \"%s\", \"load_us\": %.1f, \"open_us\": %.1f, \"register_us\": %.1f}\n", label,
@@ -145,7 +156,11 @@ int main(int argc, char** argv) {
     } else if (argument == "--library" && i + 1 < argc) {
       library = argv[++i];
     } else if (argument == "--runs" && i + 1 < argc) {
-      count = std::max(1, std::atoi(argv[++i]));
+      count = runs_of(argv[++i]);
+    } else if (argument != "--help") {
+      std::fprintf(stderr, "load_times: it is not known what to do with %s; load_times --help tells more\n",
+                   argument.c_str());
+      return 2;
     } else {
       std::printf(
           "load_times: times loading a libcufile.so.0, opening its driver and registering a first file\n\n"
@@ -153,7 +168,7 @@ int main(int argc, char** argv) {
           "  --runs N        fresh processes per row (default 21; the median is shown)\n"
           "  --limits        fail when load + open take over 2 ms, or over 5 ms with a CUDA context\n"
           "  --json          one JSON object a row\n");
-      return argument == "--help" ? 0 : 2;
+      return 0;
     }
   }
   const Times bare = summary(library, false, count);

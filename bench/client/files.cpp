@@ -56,7 +56,10 @@ void write_pattern(int file, const std::string& path, std::uint64_t begin, std::
 
 // The file's size; makes it when it is not there. The block that tells whose file it is, is the last.
 std::uint64_t made(const std::string& path, std::uint64_t size, std::uint64_t salt, bool last_block_only) {
-  const Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  const Descriptor file(::open(path.c_str(), O_RDWR | (size == 0 ? 0 : O_CREAT) | O_CLOEXEC, 0644));
+  if (file.number < 0 && errno == ENOENT && size == 0) {
+    throw Trouble(path + " is not there: say how large to make it (--size)");
+  }
   if (file.number < 0) fail(path, "cannot be opened");
   struct stat status {};
   if (::fstat(file.number, &status) != 0) fail(path, "cannot be looked at");

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <sstream>
 
@@ -29,6 +30,17 @@ std::vector<std::string> matching_rows(const std::string& patterns) {
     if (rows.size() == before) rows.push_back(sluice::bench::parse_row(pattern).name);
   }
   return rows;
+}
+
+constexpr int status_of_usage = 2;
+
+// What the parser says of text that is no length of time; "" when it is one.
+std::string seconds(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  return end != text.c_str() && *end == '\0' && sluice::bench::can_be_measured(value)
+             ? ""
+             : "takes seconds above 0, as 0.7 or 10";
 }
 
 struct Wishes {
@@ -66,6 +78,7 @@ int run(Wishes& wishes) {
   if (!wishes.first.empty()) return sluice::bench::first_request(settings, sluice::bench::parse_size(wishes.first));
   if (wishes.serve) return sluice::bench::serve(settings);
   settings.rows = matching_rows(wishes.rows);
+  if (settings.rows.empty()) throw sluice::bench::Trouble("--rows names none: leave it out for all that --list shows");
   return sluice::bench::measure_rows(settings);
 }
 
@@ -81,7 +94,9 @@ int main(int argc, char** argv) {
     app.add_flag("--direct", wishes.direct, "open them with O_DIRECT");
     app.add_option("--rows", wishes.rows, "which: patterns as of the shell, or names, separated by commas")
         ->capture_default_str();
-    app.add_option("--seconds", wishes.settings.seconds, "how long a row is measured")->capture_default_str();
+    app.add_option("--seconds", wishes.settings.seconds, "how long a row is measured")
+        ->check(seconds)
+        ->capture_default_str();
     app.add_flag("--json", wishes.settings.json, "one JSON object a row");
     app.add_option("--state", wishes.settings.state, "a file that keeps results; rows found there are not run again");
     app.add_flag("--list", wishes.list, "the rows of the table");
@@ -101,7 +116,11 @@ int main(int argc, char** argv) {
           "The library in use, by LD_LIBRARY_PATH and the loader: {}",
           sluice::bench::library_path());
     });
-    CLI11_PARSE(app, argc, argv);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      return app.exit(error) == 0 ? 0 : status_of_usage;
+    }
     return run(wishes);
   } catch (const std::exception& failure) {
     std::fprintf(stderr, "cufile_bench: %s\n", failure.what());

@@ -6,10 +6,12 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <map>
 #include <sstream>
+#include <system_error>
 
 #include "client/check.h"
 #include "client/trouble.h"
@@ -70,6 +72,10 @@ double milliseconds(std::chrono::steady_clock::time_point begun) {
 
 }  // namespace
 
+bool can_be_measured(double seconds) {
+  return seconds > 0 && seconds <= 1e6;
+}
+
 nlohmann::json about() {
   utsname system{};
   ::uname(&system);
@@ -91,6 +97,16 @@ nlohmann::json about() {
 }
 
 int measure_rows(const Settings& settings) {
+  std::ofstream state;
+  if (!settings.state.empty()) {
+    std::error_code ignored;
+    if (std::filesystem::exists(settings.state, ignored) &&
+        !std::filesystem::is_regular_file(settings.state, ignored)) {
+      throw Trouble(settings.state + " is no regular file: name another one with --state");
+    }
+    state.open(settings.state, std::ios::app);
+    if (!state) throw Trouble(settings.state + " cannot be written: name another file with --state, or leave it out");
+  }
   const std::map<std::string, nlohmann::json> done = results_in(settings.state);
   Bench bench(settings.path, settings.how, settings.source_size, settings.target_size);
   bool all = true;
@@ -98,7 +114,8 @@ int measure_rows(const Settings& settings) {
     const auto found = done.find(name);
     const nlohmann::json result = found == done.end() ? measured(bench, name, settings.seconds) : found->second;
     if (found == done.end() && !settings.state.empty()) {
-      std::ofstream(settings.state, std::ios::app) << result.dump() << '\n' << std::flush;
+      state << result.dump() << '\n' << std::flush;
+      if (!state) throw Trouble(settings.state + " cannot be written any more: is its disk full?");
     }
     if (settings.json) {
       answer(result);
@@ -126,7 +143,9 @@ int serve(const Settings& settings) {
         answer({{"compared", jobs[name]->check()}});
       } else if (command == "run") {
         double seconds = settings.seconds;
-        words >> seconds;
+        if (!(words >> std::ws).eof() && (!(words >> seconds) || !can_be_measured(seconds))) {
+          throw Trouble(fmt::format("no length of time in seconds: {}", line));
+        }
         nlohmann::json result = to_json(jobs.at(name)->run(seconds));
         // At once: another client may write the same file next.
         result["compared"] = jobs.at(name)->check_last();

@@ -22,6 +22,9 @@ struct Settings {
   std::vector<std::string> rows;
 };
 
+// Whether rows can be measured for so many seconds.
+bool can_be_measured(double seconds);
+
 // Library, driver, device and kernel, as they are here.
 nlohmann::json about();
 

@@ -84,6 +84,38 @@ class Client(InFolder):
         self.assertEqual(again[0], first)
         self.assertEqual(again[1]["row"], "read-64K")
 
+    def test_says_at_once_when_the_state_cannot_be_kept(self):
+        run = client(*self.common, "--rows", "read-4K", "--state", self.folder / "none" / "state", status=1)
+        self.assertIn("cannot be written: name another file with --state", run.stderr)
+        self.assertEqual(run.stdout, "")
+        for place in ("/dev/full", self.folder):
+            run = client(*self.common, "--rows", "read-4K", "--state", place, status=1)
+            self.assertIn("is no regular file: name another one with --state", run.stderr)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_makes_no_file_whose_size_it_does_not_know(self):
+        run = client("--file", self.file, "--rows", "read-4K", "--seconds", "0.01", status=1)
+        self.assertIn("is not there: say how large to make it (--size)", run.stdout + run.stderr)
+        self.assertIn("is not there", client("--file", self.file, "--prepare", status=1).stderr)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_refuses_options_that_cannot_be(self):
+        for wrong in ("-1", "0", "nan", "inf", "soon", ""):
+            run = client("--file", self.file, "--size", "1M", "--rows", "read-4K", f"--seconds={wrong}", status=2)
+            self.assertIn("--seconds", run.stdout + run.stderr)
+        self.assertIn("--what", client("--what", status=2).stderr)
+        self.assertIn("--rows names none", client(*self.common, "--rows", "", status=1).stderr)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_serves_no_run_of_no_time(self):
+        commands = "open read-4K\nrun read-4K nan\nopen read-4K\nrun read-4K 0.01 \nquit\n"
+        run = subprocess.run([CLIENT, *map(str, self.common), "--serve"], input=commands, env=ENVIRONMENT,
+                             capture_output=True, text=True, timeout=60, check=True)
+        opened, refused, _, good = map(json.loads, run.stdout.splitlines())
+        self.assertGreater(opened["compared"], 0)
+        self.assertIn("no length of time", refused["error"])
+        self.assertGreater(good["compared"], 0)
+
     def test_refuses_a_row_that_is_none(self):
         self.assertIn("is no row", client(*self.common, "--rows", "read-4K-backwards", status=1).stderr)
 
@@ -161,6 +193,21 @@ class Client(InFolder):
         library = str((BUILD / "lib" / "libcufile.so.0").resolve())
         self.assertIn(library, client("--help").stdout)
         self.assertEqual(json.loads(client("--about").stdout)["library"], library)
+
+
+class LoadTimes(unittest.TestCase):
+    def times(self, *arguments):
+        return subprocess.run([BUILD / "bin" / "load_times", "--library", BUILD / "lib/libcufile.so.0", *arguments],
+                              env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
+
+    def test_refuses_runs_that_are_none(self):
+        for wrong in ("0", "-1", "abc", "3x", ""):
+            run = self.times("--runs", wrong)
+            self.assertEqual((run.returncode, run.stdout), (2, ""))
+            self.assertIn("--runs takes a whole number, 1 to 1000000", run.stderr)
+        self.assertEqual(self.times("--runs", "2").returncode, 0)
+        self.assertIn("what to do with --what", self.times("--what").stderr)
+        self.assertEqual(self.times("--help").returncode, 0)
 
 
 class Comparison(InFolder):
