@@ -38,7 +38,7 @@ def doctor() -> "dict[str, object]":
     except SluiceError as error:
         about["devices"] = []
         problems.append(str(error))
-    about["problems"] = problems
+    about["problems"] = list(dict.fromkeys(problems))
     return about
 
 

@@ -31,6 +31,8 @@ def cut_short(path: str, at: int) -> SluiceError:
 
 def io_error(what: str, code: int, path: "str | None" = None, detail: str = "") -> Exception:
     """The exception for an errno, or a cuFile code above 5000, of a transfer."""
+    # The library's sentence may end with the code; it is named once.
+    detail = detail.removesuffix(f" ({code})").removesuffix(f" (-{code})")
     text = f"{what}: {detail}" if detail else what
     if 0 < code < 5000:
         return OSError(code, f"{os.strerror(code)} ({text})", path)

@@ -56,8 +56,13 @@ class Library:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.calls = ctypes.CDLL(path, use_errno=True)
-        _abi.bind(self.calls, _abi.CUFILE)
+        try:
+            self.calls = ctypes.CDLL(path, use_errno=True)
+            _abi.bind(self.calls, _abi.CUFILE)
+        except (OSError, AttributeError) as error:
+            named = "Name Sluice's libcufile.so.0 in SLUICE_LIBRARY, or unset it" if os.environ.get("SLUICE_LIBRARY") else \
+                "Install the wheel again, or name the file in SLUICE_LIBRARY"
+            raise SluiceError(f"{path} cannot be loaded as libcufile.so.0 ({error}). {named}.") from error
         self.is_sluice = hasattr(self.calls, "sluice_version")
         if self.is_sluice:
             _abi.bind(self.calls, _abi.SLUICE)

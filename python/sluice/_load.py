@@ -7,6 +7,7 @@ The steps overlap: while a file's bytes are on their way, its tensors are made a
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 from collections import deque
 from typing import Iterator
@@ -35,6 +36,16 @@ class Loaded(dict):
     metadata: "dict[str, dict[str, str] | None]"
 
 
+def positive(name: str, value: object, standard: str) -> None:
+    """Refuses what is no number of things or bytes; None stands for the standard."""
+    try:
+        allowed = value is None or operator.index(value) > 0  # type: ignore[arg-type]
+    except TypeError:
+        allowed = False
+    if not allowed:
+        raise ValueError(f"{name}={value!r}: say a whole number from 1 on, or leave it out for {standard}")
+
+
 class Options:
     """How to read; every loader takes these as keyword arguments."""
 
@@ -44,6 +55,8 @@ class Options:
                  direct: "bool | None" = None, engine: "str | None" = None) -> None:
         if engine not in (None, "cufile", "plan", "staged"):
             raise ValueError(f"{engine!r} is no engine: say \"cufile\", \"plan\", \"staged\", or nothing for the first")
+        for name, value in (("threads", threads), ("slice_size", slice_size), ("group_size", group_size)):
+            positive(name, value, "the loader's choice")
         self.threads = threads
         self.slice_size = slice_size
         self.group_size = group_size or GROUP

@@ -66,6 +66,7 @@ def iterate(filenames: object, device: object = "cpu", *, framework: "str | None
     """
     from ._memory import device_number
 
+    _load.positive("memory", memory, "1 GiB")
     report = report or Report("iterate", device_number(device))
     chosen = Options(**{"group_size": max(memory // 2, 1), **options})  # type: ignore[arg-type]
     return _load.iterate(filenames, device, _framework(framework), chosen, report)

@@ -48,6 +48,14 @@ def on_device(size, fill=0x5A):
 
 
 class Transfers(TestCase):
+    def test_an_error_names_its_code_once(self):
+        path = self.folder / "file"
+        path.write_bytes(b"abc")
+        with sluice.File(path, "r") as file, self.assertRaises(sluice.SluiceError) as told:
+            file.read(bytearray(3), file_offset=-5)
+        self.assertEqual(str(told.exception).count(str(told.exception.code)), 1, told.exception)
+        self.assertIn(f"(cuFile code {told.exception.code})", str(told.exception))
+
     def setUp(self):
         super().setUp()
         self.data = os.urandom(300_001)

@@ -80,9 +80,15 @@ class Install(TestCase):
 
 
 class Command(TestCase):
-    def run_module(self, *words):
+    def run_module(self, *words, **environment):
         return subprocess.run([sys.executable, "-B", "-m", "sluice", *words], capture_output=True, text=True, timeout=60,
-                              check=False)
+                              check=False, cwd=self.folder, env={**os.environ, **environment})
+
+    def assert_one_line(self, done, status, *parts):
+        """It failed as a tool does: one line that tells cause and remedy."""
+        self.assertEqual((done.returncode, done.stderr.count("\n"), done.stderr[:18]), (status, 1, "python -m sluice: "), done.stderr)
+        for part in parts:
+            self.assertIn(part, done.stderr)
 
     def test_run_starts_a_script_with_its_arguments_on_our_library(self):
         script = self.folder / "script.py"
@@ -103,6 +109,52 @@ class Command(TestCase):
         self.assertIn("\"reason\"", self.run_module("explain", "--json", path).stdout)
         self.assertIn("libcufile.so.0", self.run_module("version").stdout)
         self.assertIn("usage", self.run_module("run", "--help").stdout)
+        self.assertRegex(self.run_module("--version").stdout, r"^sluice [0-9.]+\n$")
+
+    def test_ordinary_mistakes_are_told_in_one_line_with_a_remedy(self):
+        (self.folder / "file").write_bytes(b"x")
+        for words, status, parts in (
+                (("explain", "nosuch"), 1, ("nosuch cannot be opened: No such file", "Name files")),
+                (("explain", str(self.folder)), 1, ("is a folder", "Name files")),
+                (("explain", "--gpu", "7", "file"), 1, ("no GPU 7: this process sees 1", "leave --gpu out")),
+                (("run",), 2, ("nothing to run", "run SCRIPT")),
+                (("run", "-m"), 2, ("the name of a module is missing", "run -m MODULE")),
+                (("run", "nosuch.py"), 1, ("nosuch.py cannot be read: No such file", "Check its path")),
+                (("run", str(self.folder)), 1, ("is a folder without a __main__.py",)),
+                (("run", "-m", "nosuch"), 1, ("There is no module nosuch", "check the name")),
+                (("run", "-m", "nosuch.deep"), 1, ("There is no module nosuch",)),
+                (("run", "-m", "json"), 1, ("json is a package without a __main__",)),
+                (("run", "-m", ".x"), 1, (".x is no full name",)),
+                (("pth", "on", "--folder", "/nowhere"), 1, ("cannot be written: No such file", "--folder"))):
+            self.assert_one_line(self.run_module(*words), status, *parts)
+
+    def test_a_library_that_is_none_is_told_with_what_names_it(self):
+        (self.folder / "file").write_bytes(b"x")
+        (self.folder / "script.py").write_text("")
+        for words in (("version",), ("explain", "file"), ("run", "script.py")):
+            self.assert_one_line(self.run_module(*words, SLUICE_LIBRARY=str(self.folder / "file")), 1, "cannot be loaded",
+                                 "SLUICE_LIBRARY")
+        done = self.run_module("doctor", SLUICE_LIBRARY=str(self.folder / "file"))
+        self.assertEqual((done.returncode, done.stdout.count("cannot be loaded"), done.stderr), (1, 1, ""))
+
+    def test_a_programs_own_exception_stays_its_own(self):
+        for text in ("raise OSError(5, 'mine')", "import sluice\nraise sluice.SluiceError('mine')", "import nosuch_of_it"):
+            (self.folder / "script.py").write_text(text)
+            for words in (("script.py",), ("-m", "script")):
+                done = self.run_module("run", *words)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("Traceback", done.stderr)
+                self.assertIn("script.py", done.stderr)
+
+    def test_an_answer_that_has_no_place_is_told(self):
+        for words in (["version"], ["doctor"], ["--version"], ["--help"], ["run", "--help"]):
+            with open("/dev/full", "w", encoding="utf-8") as full:
+                done = subprocess.run([sys.executable, "-B", "-m", "sluice", *words], stdout=full, stderr=subprocess.PIPE,
+                                      text=True, timeout=60, check=False)
+            self.assert_one_line(done, 1, "stdout: No space left on device")
+        done = subprocess.run(["sh", "-c", "exec \"$0\" -B -m sluice version >&-", sys.executable], capture_output=True,
+                              text=True, timeout=60, check=False)
+        self.assert_one_line(done, 1, "stdout is closed")
 
     def test_pth_makes_every_start_of_python_install_it_where_the_environment_asks(self):
         done = self.run_module("pth", "on", "--folder", str(self.folder))

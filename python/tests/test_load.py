@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import unittest
 
 from support import TestCase, needs_numpy, poisoned_memory, python, some_tensors
@@ -16,6 +17,19 @@ from sluice._memory import CPU
 
 
 class Loading(TestCase):
+    def test_what_is_no_number_is_refused_with_what_is_allowed(self):
+        path = self.model({"a": ("U8", (3,), b"abc")})
+        for options in ({"threads": -1}, {"threads": 0}, {"slice_size": 0}, {"group_size": -5}, {"threads": 2.5}, {"threads": "4"}):
+            (name, value), = options.items()
+            allowed = re.escape(f"{name}={value!r}: say a whole number from 1 on")
+            for call in (st.load_files, st.load_into, st.iterate):
+                with self.assertRaisesRegex(ValueError, allowed):
+                    call({} if call is st.load_into else path, path if call is st.load_into else "cpu", **options)
+            with self.assertRaisesRegex(ValueError, allowed):
+                st.safe_open(path, "sluice", **options)
+        with self.assertRaisesRegex(ValueError, "memory=-1: say a whole number from 1 on"):
+            st.iterate(path, "cpu", memory=-1)
+
     def test_every_type_arrives_on_the_device_and_in_host_memory(self):
         tensors = some_tensors(5 * len(DTYPES))
         path = self.model(tensors)
