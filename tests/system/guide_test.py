@@ -9,7 +9,7 @@ import pathlib
 import re
 import shlex
 
-from support import BUILD, SOURCE, environment, main, run, scratch, skip_when_sanitized
+from support import BUILD, SOURCE, environment, equal, main, run, scratch, skip_when_sanitized
 
 GUIDE = SOURCE / "docs/guide"
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -24,6 +24,15 @@ def blocks_of(page):
     return BLOCK.findall(text)
 
 
+def lay_out(folder):
+    """What looks like this repository after a build."""
+    (folder / "build").mkdir()
+    (folder / "build/release").symlink_to(BUILD)
+    for path in SOURCE.iterdir():
+        if path.name not in ("build", ".git"):
+            (folder / path.name).symlink_to(path)
+
+
 def run_page(name):
     skip_when_sanitized()
     lines = []
@@ -36,11 +45,7 @@ def run_page(name):
     if not lines:
         raise AssertionError(f"{name} has no command that can be run: mark blocks of commands as sh")
     with scratch() as folder:
-        (folder / "build").mkdir()
-        (folder / "build/release").symlink_to(BUILD)
-        for path in SOURCE.iterdir():
-            if path.name not in ("build", ".git"):
-                (folder / path.name).symlink_to(path)
+        lay_out(folder)
         home = folder / "home"
         home.mkdir()
         # On a machine without a GPU, the driver is the soft GPU, as sluice run and the samples find it.
@@ -70,6 +75,30 @@ def test_guide_graphs_works():
 
 def test_guide_watch_works():
     run_page("watch.md")
+
+
+def test_what_the_guide_says_for_a_machine_without_a_gpu_works():
+    skip_when_sanitized()
+    # Nothing here but what a reader types.
+    env, told = environment(), 0
+    for page in sorted(GUIDE.glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        runs_samples = any("build/release/samples/" in commands for mark, commands in blocks_of(page)
+                           if (kind := MARK.match(mark)) and kind[1] is None)
+        for command in re.findall(r"Without a GPU: `([^`]+)`", text):
+            told += 1
+            with scratch() as folder:
+                lay_out(folder)
+                run("bash", "-c", command, cwd=folder, env=env, timeout=240)
+        if runs_samples and "Without a GPU: `" not in text and "`export SLUICE_SOFTGPU=1`" not in text:
+            raise AssertionError(f"{page.name} runs samples, and does not say how without a GPU")
+    equal(told >= 4, True)
+    env["SLUICE_SOFTGPU"] = "1"
+    for mark, commands in blocks_of(GUIDE / "run-your-program.md"):
+        if mark == "sh" and "gdsio" not in commands:
+            with scratch() as folder:
+                lay_out(folder)
+                run("bash", "-euo", "pipefail", "-c", commands, cwd=folder, env=env | {"HOME": str(folder)}, timeout=240)
 
 
 def test_every_other_page_of_the_guide_works():
