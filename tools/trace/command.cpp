@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -161,12 +162,13 @@ class Interrupts {
   int fd_ = -1;
 };
 
-// A year: what is longer is meant as no end at all.
+// A year. What is longer is a slip, and no end at all is meant by leaving it out.
 constexpr double most_seconds = 366.0 * 24 * 3600;
 
 void want_sound(const TraceOptions& options) {
-  if (options.seconds && !(*options.seconds >= 0 && *options.seconds <= most_seconds)) {
-    throw ToolError(fmt::format("--seconds {:g} is no time to trace for.", *options.seconds),
+  const bool has_seconds = !std::isnan(options.seconds);
+  if (has_seconds && !(options.seconds >= 0 && options.seconds <= most_seconds)) {
+    throw ToolError(fmt::format("--seconds {:g} is no time to trace for.", options.seconds),
                     "Write seconds, 0 for what is there already, or leave --seconds out to go on until ^C.",
                     status_usage);
   }
@@ -175,7 +177,7 @@ void want_sound(const TraceOptions& options) {
                                 printable(options.run.command.front())),
                     "Write a process: sluice trace PID, or a program: sluice trace -- CMD ARG...", status_usage);
   }
-  if (options.process == 0 && options.seconds) {
+  if (options.process == 0 && has_seconds) {
     throw ToolError("--seconds is for a process that runs already.",
                     "Write its number: sluice trace PID --seconds 10; a program is traced until it ends.",
                     status_usage);
@@ -204,8 +206,8 @@ int trace_process(const TraceOptions& options) {
       throw;
     }
   }
-  const auto end = steady_clock::now() +
-                   std::chrono::duration_cast<milliseconds>(std::chrono::duration<double>(options.seconds.value_or(0)));
+  const auto end = steady_clock::now() + std::chrono::duration_cast<milliseconds>(
+                                             std::chrono::duration<double>(options.seconds >= 0 ? options.seconds : 0));
   bool is_known = records_already;
   while (true) {
     if (!is_known) {
@@ -216,7 +218,7 @@ int trace_process(const TraceOptions& options) {
       }
     }
     collector.read();
-    if (options.seconds && steady_clock::now() >= end) break;
+    if (options.seconds >= 0 && steady_clock::now() >= end) break;
     std::array<pollfd, 2> sources{{{interrupts.fd(), POLLIN, 0}, {process, POLLIN, 0}}};
     if (poll(sources.data(), sources.size(), static_cast<int>(between_looks.count())) > 0) break;
   }

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <optional>
+#include <limits>
 #include <string>
 
 #include "sluice/commands.h"
@@ -18,8 +18,9 @@ struct TraceOptions {
   std::string output;  // the file; "" for sluice.pftrace, or .json
   std::string format;  // perfetto, chrome; "" by the name of the file
   std::uint64_t most_events = 8'000'000;
-  pid_t process = 0;              // 0: `run` names a program
-  std::optional<double> seconds;  // of a process: how long; none: until it ends or ^C; 0: what is there
+  pid_t process = 0;  // 0: `run` names a program
+  // Of a process: how long; not given: until it ends or ^C; 0: what is there.
+  double seconds = std::numeric_limits<double>::quiet_NaN();
   bool json = false;
   RunOptions run;
 };
