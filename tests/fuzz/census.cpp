@@ -60,7 +60,7 @@ std::size_t status_of(const std::string& field) {
 }
 
 struct AddressSpace {
-  std::size_t stacks = 0;      // that are mapped: of so many pages behind a page that no thread may touch
+  std::size_t stacks = 0;        // that are mapped: of so many pages behind a page that no thread may touch
   std::size_t reserved_kib = 0;  // no thread may touch it: the C library's arenas begin with 64 MiB of that
 };
 

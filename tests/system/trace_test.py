@@ -199,6 +199,7 @@ def test_trace_refuses_what_it_cannot_trace_and_says_why():
     skip_when_sanitized()
     for words, parts in ((("trace",), ("There is nothing to trace.", "sluice trace -- CMD")),
                          (("trace", "999999999"), ("no process",)),
+                         (("trace", "--seconds", "-1", "1"), ("no time to trace for",)),
                          (("trace", str(os.getpid()), "--seconds", "1"), ("no libcufile.so.0 loaded",)),
                          (("trace", "--", "true"), ("nothing to trace: no process of true",)),
                          (("trace", "--seconds", "1", "--", "true"), ("for a process that runs already", "sluice trace PID")),

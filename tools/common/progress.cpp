@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/text.h"
+#include "common/written.h"
 
 namespace sluice::tools {
 namespace {
@@ -28,7 +29,7 @@ void Progress::show(std::uint64_t bytes, std::optional<double> share) {
   if (!terminal_ || passed < patience) return;
   const double seconds = std::chrono::duration<double>(passed).count();
   const std::string percent = share ? fmt::format("{:3.0f} %  ", 100 * std::min(*share, 1.0)) : std::string();
-  fmt::print(stderr, "\r{}  {}{}  {}\x1b[K", what_, percent, format_bytes(bytes), format_rate(bytes, seconds));
+  tell("\r{}  {}{}  {}\x1b[K", what_, percent, format_bytes(bytes), format_rate(bytes, seconds));
   std::fflush(stderr);
   shown_ = true;
 }

@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/output_file.h"
 #include "common/text.h"
+#include "common/written.h"
 #include "report/machine_page.h"
 #include "report/results.h"
 #include "report/run_page.h"
@@ -56,7 +57,7 @@ constexpr const char* what_it_is = "The report";
 
 void write_page(const std::string& name, OutputFile& output, const std::string& html) {
   output.write(html);
-  fmt::print(stderr, "sluice: {} ({}): open it with a browser\n", printable(name), format_bytes(html.size()));
+  tell("sluice: {} ({}): open it with a browser\n", printable(name), format_bytes(html.size()));
 }
 
 class WritesReport final : public RecordedRun {
@@ -130,7 +131,7 @@ void declare_reporting(CLI::App& app, ReportOptions& options, bool& json) {
                    "Seconds after which nothing more is begun, and what was begun is cut; what was left out is told")
       ->default_val(300)
       ->check(CLI::Range(0.1, 3600.0));
-  profile->add_option("--size", options.measured.size, "Of the files, with K, M or G; 1M at least")
+  profile->add_option("--size", options.measured.size, "Of the files, with K, M, G or T; 1M at least")
       ->default_val("256M");
   profile->add_flag("--json", json, "For programs");
 }

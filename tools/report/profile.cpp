@@ -33,6 +33,7 @@
 #include "common/output_file.h"
 #include "common/registered_file.h"
 #include "common/text.h"
+#include "common/written.h"
 #include "cufile.h"
 #include "doctor/places.h"
 #include "report/drives.h"
@@ -60,7 +61,7 @@ class Course {
       return false;
     }
     if (isatty(STDERR_FILENO) == 1) {
-      fmt::print(stderr, "\rsluice: measuring {}\x1b[K", printable(what));
+      tell("\rsluice: measuring {}\x1b[K", printable(what));
       std::fflush(stderr);
       shown_ = true;
     }
@@ -502,8 +503,8 @@ int profile_command(const ProfileOptions& options) {
                                              full_name(options.output));
   const auto read = std::count_if(profile["drives"].begin(), profile["drives"].end(),
                                   [](const Json& drive) { return !drive.contains("why"); });
-  fmt::print(stderr, "sluice: links: {}, folders: {}, drives: {}, measured in {:.0f} s; {}\n", profile["links"].size(),
-             profile["folders"].size(), read, profile.value("seconds", 0.0), kept);
+  tell("sluice: links: {}, folders: {}, drives: {}, measured in {:.0f} s; {}\n", profile["links"].size(),
+       profile["folders"].size(), read, profile.value("seconds", 0.0), kept);
   fmt::print("{}", options.json ? text : text_of(profile));
   if (lost) throw *lost;
   return has_failed ? 1 : 0;

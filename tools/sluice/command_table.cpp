@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "common/notes.h"
 #include "common/text.h"
+#include "common/whole_number.h"
 #include "sluice/lessons.h"
 #include "sluice/statuses.h"
 
@@ -75,7 +76,7 @@ void CommandTable::declare_explain() {
   explain_app_->add_option("FILE", explain_.files, "Regular files, block devices, or folders for the files in them")
       ->required();
   explain_app_->add_option("--gpu", explain_.gpu, "The device whose memory takes part, counted from 0")->default_val(0);
-  explain_app_->add_option("--size", explain_.size, "Bytes of the transfer, with K, M or G")->default_val("1M");
+  explain_app_->add_option("--size", explain_.size, "Bytes of the transfer, with K, M, G or T")->default_val("1M");
   explain_app_->add_option("--offset", explain_.offset, "Where in the file it begins")->default_val("0");
   explain_app_->add_flag("--write", explains_write_, "A write; without it a read");
   explain_app_->add_flag("--host", explains_host_, "Host memory instead of a device's");
@@ -114,7 +115,7 @@ void CommandTable::declare_demo() {
   demo_app_->footer(demo_lesson);
   demo_app_->add_option("--dir", demo_.directory,
                         "Where to put the file: the current folder, $TMPDIR or /tmp if not given");
-  demo_app_->add_option("--size", demo_.size, "Bytes to read, with K, M or G")->default_val("128M");
+  demo_app_->add_option("--size", demo_.size, "Bytes to read, with K, M, G or T")->default_val("128M");
   demo_app_->add_option("--gpu", demo_.gpu, "The device, counted from 0")->default_val(0);
   demo_app_->add_flag("--json", json_, "For programs");
 }
@@ -143,8 +144,7 @@ void CommandTable::declare_trace() {
       ->add_option("--format", trace_.format,
                    "perfetto, or chrome: JSON, which is meant too by a FILE that ends in .json")
       ->check(CLI::IsMember({"perfetto", "chrome"}));
-  trace_app_->add_option("--seconds", trace_.seconds, "Of a process: how long; 0: what it has recorded already")
-      ->check(CLI::NonNegativeNumber);
+  trace_app_->add_option("--seconds", trace_.seconds, "Of a process: how long; 0: what it has recorded already");
   trace_app_->add_option("--events", trace_.most_events, "Keep at most so many events");
   trace_app_->add_flag("--soft-gpu", run_.soft_gpu, "Preload the soft GPU as libcuda.so.1, too (SLUICE_SOFTGPU=1)");
   trace_app_->add_flag("--json", json_, "For programs: the line on stderr as an object");
@@ -156,8 +156,8 @@ void CommandTable::declare_copy() {
   copy_app_->add_option("DESTINATION", copy_.destination, "A file, or a folder that it goes into")->required();
   copy_app_->add_option("-d,--gpu", copy_.gpu, "Whose memory; counted from 0")
       ->default_val(0)
-      ->check(CLI::NonNegativeNumber);
-  copy_app_->add_option("-i,--size", copy_.piece, "Bytes of each transfer, with K, M or G")->default_val("16M");
+      ->check(CLI::Validator(gpu_number, ""));
+  copy_app_->add_option("-i,--size", copy_.piece, "Bytes of each transfer, with K, M, G or T")->default_val("16M");
   copy_app_->add_option("-w,--threads", copy_.threads, "Threads")->default_val(4);
   copy_app_->add_flag("--verify", copy_.verify, "Read both afterwards, without cuFile, and compare");
   copy_app_->add_flag("--json", copy_.json, "For programs");

@@ -22,6 +22,7 @@
 #include "common/error.h"
 #include "common/output_file.h"
 #include "common/text.h"
+#include "common/written.h"
 #include "sluice/statuses.h"
 #include "trace/collector.h"
 #include "trace/perfetto.h"
@@ -48,7 +49,7 @@ bool as_chrome(const TraceOptions& options) {
 }
 
 void print_object(const nlohmann::ordered_json& json) {
-  fmt::print(stderr, "{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  tools::tell("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 // Of no process: that there is nothing, and no file.
@@ -70,19 +71,19 @@ void tell(const TraceOptions& options, const Recording& recording, std::size_t b
     return;
   }
   if (recording.processes.empty()) {
-    fmt::print(stderr, "sluice: there is nothing to trace: no process of {} has opened cuFile\n",
-               printable(options.run.command.front()));
+    tools::tell("sluice: there is nothing to trace: no process of {} has opened cuFile\n",
+                printable(options.run.command.front()));
     return;
   }
-  fmt::print(stderr, "sluice: {} events of {} thread{} in {}, {}; open it with https://ui.perfetto.dev\n",
-             recording.events(), threads, threads == 1 ? "" : "s", printable(name), format_bytes(bytes));
+  tools::tell("sluice: {} events of {} thread{} in {}, {}; open it with https://ui.perfetto.dev\n", recording.events(),
+              threads, threads == 1 ? "" : "s", printable(name), format_bytes(bytes));
   if (recording.lost() > 0) {
-    fmt::print(stderr, "sluice: {} events were lost: they came quicker than they were read, or beyond --events\n",
-               recording.lost());
+    tools::tell("sluice: {} events were lost: they came quicker than they were read, or beyond --events\n",
+                recording.lost());
   }
   if (recording.threads_without_ring() > 0) {
-    fmt::print(stderr, "sluice: {} threads have no events: {} are traced at a time\n", recording.threads_without_ring(),
-               static_cast<int>(SLUICE_TRACE_RING_COUNT));
+    tools::tell("sluice: {} threads have no events: {} are traced at a time\n", recording.threads_without_ring(),
+                static_cast<int>(SLUICE_TRACE_RING_COUNT));
   }
 }
 
@@ -112,7 +113,7 @@ class RunCompanion final : public Companion {
     } catch (const ToolError& error) {
       // Told here: where the program ended by a signal, this process is about to end by the same.
       has_failed_ = true;
-      fmt::print(stderr, "sluice: {}\n        {}\n", error.what(), error.remedy());
+      tools::tell("sluice: {}\n        {}\n", error.what(), error.remedy());
       if (json_) print_object({{"error", error.what()}, {"remedy", error.remedy()}});
     }
   }
