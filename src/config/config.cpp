@@ -23,24 +23,6 @@ std::vector<std::size_t> as_sizes(const Value& value) {
   return sizes;
 }
 
-void apply_environment(const Sources& sources, Config& config) {
-  for (std::size_t i = 0; i < key_count; ++i) {
-    const Key& key = keys[i];
-    if (key.environment.empty()) continue;
-    const char* word = sources.environment(key.environment.data());
-    if (word == nullptr) continue;
-    // An empty variable counts as unset, but for the log file, where it means none.
-    if (*word == '\0' && i != key_at("sluice.log_file")) continue;
-    auto read = read_word(key, word);
-    if (auto* const value = std::get_if<Value>(&read)) {
-      config.set(i, std::move(*value), Origin::environment);
-    } else {
-      const std::string why = std::get<Objection>(read).text;
-      config.notes.push_back({LogLevel::warn, printable(std::string(key.environment) + " " + why + "; it is ignored")});
-    }
-  }
-}
-
 constexpr std::size_t slab_sizes = key_at("properties.gpu_bounce_buffer_slab_config.slab_size_kb");
 constexpr std::size_t bounce_buffer_counts = key_at("properties.gpu_bounce_buffer_slab_config.slab_count");
 constexpr std::array uniform_keys{key_at("properties.max_direct_io_size_kb"),
@@ -145,10 +127,28 @@ void Config::follow() {
                as_sizes(settings[key_at("properties.gpu_bounce_buffer_slab_config.slab_count")].value)};
 }
 
+void apply_environment(const std::function<const char*(const char*)>& variable, Config& config) {
+  for (std::size_t i = 0; i < key_count; ++i) {
+    const Key& key = keys[i];
+    if (key.environment.empty()) continue;
+    const char* word = variable(key.environment.data());
+    if (word == nullptr) continue;
+    // An empty variable counts as unset, but for the log file, where it means none.
+    if (*word == '\0' && i != key_at("sluice.log_file")) continue;
+    auto read = read_word(key, word);
+    if (auto* const value = std::get_if<Value>(&read)) {
+      config.set(i, std::move(*value), Origin::environment);
+    } else {
+      const std::string why = std::get<Objection>(read).text;
+      config.notes.push_back({LogLevel::warn, printable(std::string(key.environment) + " " + why + "; it is ignored")});
+    }
+  }
+}
+
 Config make_config(const Sources& sources, const std::vector<Change>& changes) {
   Config config;
   apply_file(sources, config);
-  apply_environment(sources, config);
+  apply_environment(sources.environment, config);
   for (const Change& change : changes) {
     if (const std::string why = objection_to(change); !why.empty()) {
       config.notes.push_back({LogLevel::notice, printable(why)});
@@ -156,7 +156,7 @@ Config make_config(const Sources& sources, const std::vector<Change>& changes) {
       config.set(change.key, change.value, Origin::parameter);
     }
   }
-  apply_profile(config);
+  apply_profile(sources, config);
   follow_version(config);
   note_what_changes_nothing(config);
   note_what_cannot_be_used(config);

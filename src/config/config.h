@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -94,6 +95,9 @@ struct Change {
   std::size_t key = 0;
   Value value;
 };
+
+// What the variables say, each of which `variable` gives, or nullptr. What cannot be used of them is noted.
+void apply_environment(const std::function<const char*(const char*)>& variable, Config& config);
 
 // Built-in defaults, then the file, the environment and the changes, in this order. Never fails: what cannot be used
 // is left at its default and noted.

@@ -51,7 +51,7 @@ inline constexpr std::array general_keys{
         "cannot be had is logged, and the next simpler way is taken."}
         .of("auto|threads|io_uring|iopoll")
         .by("SLUICE_DISK_READS"),
-    Key{"sluice.links", Kind::text, "\"own\"", Effect::obeyed,
+    Key{"sluice.links", Kind::links, "\"own\"", Effect::obeyed,
         "Which GPUs lend their link to the host to large transfers of another GPU's memory: own (none), lend "
         "(those that the process works with, that are joined by NVLink, and that are idle), or ordinals, "
         "as 0,2.",

@@ -17,9 +17,10 @@ struct MeasuredMount {
 };
 
 struct Measured {
-  std::string date;     // as the profile has it
+  std::string date;     // as the profile has it; "" where it has none, or is no profile
   std::string why_not;  // a clause: why nothing of it is taken; "": it is
   std::vector<MeasuredMount> mounts;
+  std::string file{};  // the profile
 };
 
 }  // namespace sluice::config

@@ -33,6 +33,11 @@ void note_of_profile(Config& config, LogLevel level, const std::string& file, co
   config.notes.push_back({level, printable("sluice.profile " + file + ": " + what)});
 }
 
+void leave_alone(Config& config, const std::string& file, const std::string& why) {
+  config.measured.why_not = printable(why);
+  note_of_profile(config, LogLevel::warn, file, "nothing of it is taken: " + why);
+}
+
 // Of one file system, where it is not configured; "" else.
 std::string measured_value(const Config& config, const Json& folder, std::string_view name, std::string_view key_name) {
   const Json* const value = member(folder, name);
@@ -67,28 +72,34 @@ std::vector<MeasuredMount> mounts_of(const Config& config, const Json& profile) 
 
 }  // namespace
 
-void apply_profile(Config& config) {
+void apply_profile(const Sources& sources, Config& config) {
   const std::string file = config.text(key_at("sluice.profile"));
   if (file.empty()) return;
+  config.measured.file = printable(file);
   const auto read = read_configuration_file(file);
   const auto* const text = std::get_if<FileText>(&read);
   if (text == nullptr) {
     const auto* const unusable = std::get_if<UnusableFile>(&read);
-    note_of_profile(config, LogLevel::warn, file, unusable != nullptr ? unusable->why : "there is no such file");
+    leave_alone(config, file, unusable != nullptr ? unusable->why : "there is no such file");
     return;
   }
   const auto parsed = parse_json(text->text);
   const auto* const whole = std::get_if<Json>(&parsed);
   const Json* const best = whole != nullptr ? member(*whole, "best") : nullptr;
   if (best == nullptr || member(*whole, "sluice_profile") == nullptr) {
-    note_of_profile(config, LogLevel::warn, file, "it is no profile: make one with `sluice profile -o FILE DIR`");
+    leave_alone(config, file, "it is no profile: make one with `sluice profile -o FILE DIR`");
     return;
   }
   config.measured.date = text_of(*whole, "date");
   // Profiles of before say nothing of a machine, and hold for file systems wherever they agree.
   if (member(*whole, "machine") != nullptr && text_of(*whole, "machine") != base::machine_number()) {
-    config.measured.why_not = "it was made on another machine";
-    note_of_profile(config, LogLevel::warn, file, "nothing of it is taken: " + config.measured.why_not);
+    leave_alone(config, file, "it was made on another machine");
+    return;
+  }
+  const Json* const soft = member(*whole, "soft");
+  const bool was_soft = soft != nullptr && soft->kind == Json::Kind::boolean && soft->boolean;
+  if (was_soft && sources.has_real_gpu != nullptr && sources.has_real_gpu()) {
+    leave_alone(config, file, "it was made on the soft GPU, and says nothing of a real one");
     return;
   }
   for (const std::string_view name : measurable) {

@@ -19,6 +19,7 @@ struct Sources {
   Environment environment = &process_environment;
   std::string default_file = "/etc/cufile.json";  // unless CUFILE_ENV_PATH_JSON names another
   Speaker say = &say_on_stderr;
+  bool (*has_real_gpu)() = nullptr;  // this process works on a GPU that is not the soft one; null: not known
 };
 
 struct FileText {

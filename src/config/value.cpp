@@ -113,6 +113,19 @@ bool is_address(const std::string& text) {
   return text.find('\0') == std::string::npos && ::inet_pton(AF_INET, text.c_str(), &address) == 1;
 }
 
+// Which of these GPUs there are is found when the driver opens.
+bool is_links(std::string_view text) {
+  if (text == "own" || text == "lend") return true;
+  constexpr std::string_view digits = "0123456789";
+  bool after_digit = false;
+  for (const char c : text) {
+    const bool digit = digits.find(c) != std::string_view::npos;
+    if (!digit && !(c == ',' && after_digit)) return false;
+    after_digit = digit;
+  }
+  return after_digit;
+}
+
 // Paths and names go to system calls and logs as C strings.
 bool is_plain_text(std::string_view text) {
   return text.find('\0') == std::string_view::npos;
@@ -125,6 +138,8 @@ bool fits_single(const Key& key, const std::string& text) {
       return is_choice(key, text) || (text.empty() && key.standard == "\"\"");
     case Kind::hex:
       return is_hex(text);
+    case Kind::links:
+      return is_links(text);
     default:
       return is_plain_text(text);
   }
@@ -247,6 +262,7 @@ std::variant<Value, Objection> read_value(const Key& key, const Json& json) {
     case Kind::text:
     case Kind::choice:
     case Kind::hex:
+    case Kind::links:
       if (has_kind(json, Json::Kind::text) && fits_single(key, json.text)) return json.text;
       break;
     case Kind::numbers:
@@ -301,6 +317,8 @@ std::string describe_kind(const Key& key) {
       return listed(split(key.choices));
     case Kind::hex:
       return "a text of up to 8 hexadecimal digits after 0x";
+    case Kind::links:
+      return "own, lend or ordinals of GPUs, as 0,2";
     case Kind::numbers:
       return "a list of whole numbers, " + describe_limits(key.limits);
     case Kind::texts:

@@ -48,7 +48,8 @@ paths::Options options_as_measured(const paths::Options& options, const config::
 
 std::string words_of_profile(const config::Measured& measured, const facts::FileFacts& file) {
   if (!measured.why_not.empty()) {
-    return fmt::format("the profile of {} is left alone: {}", measured.date, measured.why_not);
+    return fmt::format("the profile {} is left alone: {}",
+                       measured.date.empty() ? measured.file : "of " + measured.date, measured.why_not);
   }
   const config::MeasuredMount* const mount = find(measured, file.mount_point);
   if (mount == nullptr) return "";

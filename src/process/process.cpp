@@ -92,10 +92,16 @@ topology::Told told_here() {
   return told;
 }
 
+bool has_real_gpu() {
+  const gpu::CudaApi* const driver = gpu::attach_driver();
+  return driver != nullptr && !driver->soft;
+}
+
 }  // namespace
 
 Process::Process()
-    : registrations_(*this),
+    : store_(config::Sources{.has_real_gpu = &has_real_gpu}),
+      registrations_(*this),
       batches_(std::make_unique<batch::BatchTable>()),
       plans_(std::make_unique<plan::PlanTable>()),
       streams_(std::make_unique<stream::Streams>()) {

@@ -36,6 +36,16 @@ def test_explain_tells_people_path_reason_and_remedy():
             contains(text, word)
 
 
+def test_explain_tells_why_nothing_of_a_profile_is_taken():
+    with scratch() as folder:
+        file = folder / "file"
+        file.write_bytes(b"x" * 8192)
+        (folder / "other.json").write_text("{}", encoding="utf-8")
+        for profile, why in ((folder / "gone", "there is no such file"), (folder / "other.json", "it is no profile")):
+            variables = environment(SLUICE_SOFTGPU="1", SLUICE_PROFILE=str(profile))
+            contains(run(SLUICE, "explain", file, env=variables).stdout, f"the profile {profile} is left alone: {why}")
+
+
 def test_explain_tells_the_route_where_dynamic_routing_is_on():
     with scratch() as folder:
         (folder / "file").write_bytes(b"x" * 8192)

@@ -122,6 +122,7 @@ TEST(Precedence, HoldsForEveryVariable) {
                        : key.name == "sluice.disk_reads"   ? "iopoll"
                        : key.name == "sluice.nvfs"         ? "first"
                        : key.name == "sluice.links_copy"   ? "engine"
+                       : key.kind == Kind::links           ? "0,2"
                        : key.kind == Kind::choice          ? "high"
                                                            : "/x";
     Pretended machine;

@@ -120,6 +120,33 @@ TEST(Profile, OfAnotherMachineIsLeftAlone) {
   EXPECT_THAT(notes_at(config, LogLevel::warn), Contains(HasSubstr("another machine")));
 }
 
+TEST(Profile, ThatCannotBeUsedSaysWhy) {
+  Pretended machine;
+  machine.set("SLUICE_PROFILE", machine.folder() + "/nowhere");
+  EXPECT_EQ(machine.read().measured.why_not, "there is no such file");
+  EXPECT_EQ(machine.read().measured.file, machine.folder() + "/nowhere");
+  for (const char* text : {"no JSON", R"({"best": {"sluice.copy": "engine"}})"}) {
+    machine.set("SLUICE_PROFILE", machine.write("profile.json", text));
+    EXPECT_THAT(machine.read().measured.why_not, HasSubstr("it is no profile")) << text;
+  }
+}
+
+TEST(Profile, OfTheSoftGpuIsLeftAloneByARealOne) {
+  Pretended machine;
+  machine.set(
+      "SLUICE_PROFILE",
+      machine.write("profile.json", R"({"sluice_profile": 1, "soft": true, "best": {"sluice.copy": "engine"}})"));
+  Sources sources = machine.sources();
+  EXPECT_EQ(make_config(sources, {}).text(key_at("sluice.copy")), "engine") << "no GPU is known";
+  sources.has_real_gpu = [] { return false; };
+  EXPECT_EQ(make_config(sources, {}).text(key_at("sluice.copy")), "engine");
+  sources.has_real_gpu = [] { return true; };
+  const Config config = make_config(sources, {});
+  EXPECT_EQ(config.text(key_at("sluice.copy")), "auto");
+  EXPECT_EQ(config.measured.why_not, "it was made on the soft GPU, and says nothing of a real one");
+  EXPECT_THAT(notes_at(config, LogLevel::warn), Contains(HasSubstr("on the soft GPU")));
+}
+
 TEST(MachineNumber, IsMadeOfTheIdAndDoesNotShowIt) {
   Pretended machine;
   const std::string one = machine.write("one", "0123456789abcdef0123456789abcdef\n");

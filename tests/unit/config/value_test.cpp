@@ -106,6 +106,15 @@ TEST(Values, OfEveryChoiceAreItsWords) {
   }
 }
 
+TEST(Values, OfLinksAreTwoWordsAndListsOfOrdinals) {
+  const Key& row = keys[key_at("sluice.links")];
+  for (const char* text : {"\"own\"", "\"lend\"", "\"0\"", "\"0,2\"", "\"10,1,63\""}) takes(row, text);
+  for (const char* text :
+       {"\"abc\"", "\"\"", "\",\"", "\"0,\"", "\",0\"", "\"0,,2\"", "\"0 2\"", "\"-1\"", "\"own,1\"", "0"}) {
+    refuses(row, text);
+  }
+}
+
 TEST(Values, OfNumbersAreWholeAndFitInto64Bits) {
   for (const char* text : {"1.0", "1e2", "99999999999999999999999", "-99999999999999999999999", "\"4\""}) {
     refuses(key("execution.max_io_threads"), text);

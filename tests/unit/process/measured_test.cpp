@@ -71,5 +71,10 @@ TEST_F(MeasuredFileSystem, OfAProfileThatIsNotTakenSaysWhy) {
             "the profile of 2026-11-27 is left alone: it was made on another machine");
 }
 
+TEST_F(MeasuredFileSystem, OfAProfileWithoutADateNamesItsFile) {
+  measured_ = {"", "there is no such file", {}, "/etc/fast.json"};
+  EXPECT_EQ(words_of_profile(measured_, file_), "the profile /etc/fast.json is left alone: there is no such file");
+}
+
 }  // namespace
 }  // namespace sluice::process
