@@ -259,6 +259,9 @@ def test_doctor_writes_a_script_of_remedies_that_a_shell_can_read():
             run("sh", "-n", script)
         text = run(SLUICE, "doctor", "--root", folder / "io-uring-switched-off", "--fix-script", status=None).stdout
         contains(text, "\nsysctl kernel.io_uring_disabled=0\n")
+        # What only looks mends nothing.
+        text = run(SLUICE, "doctor", "--root", folder / "plain-debian", "--fix-script", status=3).stdout
+        contains(text, "\n# sluice demo\n")
 
 
 def test_a_recorded_machine_keeps_secrets_to_itself():
@@ -362,11 +365,100 @@ def test_an_archive_that_leads_out_of_its_folder_is_refused():
                 if link:
                     member.type, member.linkname = tarfile.SYMTYPE, link
                 archive.addfile(member)
-            contains(run(SLUICE, "doctor", "--root", tar, status=1).stderr, "leads out of it")
+            contains(run(SLUICE, "doctor", "--root", tar, status=2).stderr, "leads out of it")
         (folder / "no.tar").write_bytes(b"x" * 2048)
-        contains(run(SLUICE, "doctor", "--root", folder / "no.tar", status=1).stderr, "no tar archive")
-        contains(run(SLUICE, "doctor", "--root", "/dev/null", status=1).stderr, "no tar archive")
+        for wrong in (folder / "no.tar", "/dev/null"):
+            answer = run(SLUICE, "doctor", "--root", wrong, status=2)
+            contains(answer.stderr, "no tar archive")
+            contains(answer.stderr, "Name a folder or a tar file that `sluice doctor --record` has written.")
         run(SLUICE, "doctor", "--root", folder / "gone", status=2)
+
+
+def test_a_folder_without_a_machine_in_it_is_no_recorded_machine():
+    with scratch() as folder:
+        (folder / "empty/sub").mkdir(parents=True)
+        with tarfile.open(folder / "empty.tar", "w", format=tarfile.USTAR_FORMAT) as archive:
+            archive.add(folder / "empty", "empty")
+        for root in (folder / "empty", folder / "empty.tar"):
+            for words in (("doctor",), ("doctor", "--record", folder / "again.tar"), ("topology",)):
+                told = run(SLUICE, *words, "--root", root, status=2).stderr
+                contains(told, "is no recorded machine: it has neither /proc nor /sys.")
+        equal((folder / "again.tar").exists(), False)
+
+
+def test_doctor_says_what_a_configuration_that_is_no_file_is():
+    with scratch() as folder:
+        os.mkfifo(folder / "pipe")
+        for path, why in ((folder / "pipe", "it is no regular file"), ("/dev/random", "it is no regular file"),
+                          (folder, "it is a directory")):
+            answer = run(SLUICE, "doctor", "config", env=environment(CUFILE_ENV_PATH_JSON=str(path)), status=2, timeout=30)
+            contains(answer.stdout, f"broken    {path}: {why} · none of the file counts")
+
+
+def test_doctor_says_what_is_wrong_with_a_configuration_as_a_whole():
+    powerless = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.getuid() == 0 else ()
+    with scratch() as folder:
+        path = folder / "cufile.json"
+        for text in ("[1,2]", "null"):
+            path.write_text(text, encoding="utf-8")
+            answer = run(SLUICE, "doctor", "config", env=environment(CUFILE_ENV_PATH_JSON=str(path)), status=2)
+            contains(answer.stdout, f"broken    {path}:1: the file is no object in braces; the defaults hold · none of the file counts")
+        path.write_text("", encoding="utf-8")
+        answer = run(SLUICE, "doctor", "config", env=environment(CUFILE_ENV_PATH_JSON=str(path)), status=2)
+        contains(answer.stdout, f"broken    {path}:1: column 1: ")
+        if powerless and shutil.which("setpriv") is None:
+            skip("setpriv, without which root reads everything, is not installed")
+        path.chmod(0)
+        answer = run(*powerless, SLUICE, "doctor", "config", env=environment(CUFILE_ENV_PATH_JSON=str(path)), status=2)
+        contains(answer.stdout, f"broken    {path}: it cannot be opened (Permission denied) · none of the file counts")
+
+
+def test_doctor_tells_of_variables_that_count_for_nothing():
+    for name, word in (("SLUICE_VERIFY", "maybe"), ("SLUICE_VERIFY", "2"), ("SLUICE_MODE", "nonsense"), ("SLUICE_STATS", "9"),
+                       ("SLUICE_LINKS", "abc"), ("CUFILE_LOGGING_LEVEL", "NONSENSE")):
+        answer = run(SLUICE, "doctor", "config", env=environment(**{name: word}), status=1)
+        contains(answer.stdout, f"degraded  {name} takes ")
+        contains(answer.stdout, "; it is ignored · what the file says of it holds, or the default · Give the variable ")
+
+
+def test_doctor_tells_that_the_log_cannot_be_written():
+    with scratch() as folder:
+        log = folder / "cufile.log"
+        equal("log" in run(SLUICE, "doctor", "config", env=environment(CUFILE_LOGFILE_PATH=str(log))).stdout, False)
+        equal(log.exists(), False)
+        text = run(SLUICE, "doctor", "config", env=environment(CUFILE_LOGFILE_PATH=str(folder / "no/cufile.log")), status=1).stdout
+        contains(text, f"degraded  the log cannot be written: {folder}/no: No such file or directory · ")
+        (folder / "cufile.json").write_text(json.dumps({"logging": {"dir": str(log)}}), encoding="utf-8")
+        log.write_bytes(b"")
+        variables = environment(CUFILE_ENV_PATH_JSON=str(folder / "cufile.json"))
+        contains(run(SLUICE, "doctor", "config", env=variables, status=1).stdout, f"{log}: it is no folder")
+        tar = folder / "machine.tar"
+        run(SLUICE, "doctor", "--record", tar, env=variables)
+        contains(run(SLUICE, "doctor", "config", "--root", tar, status=1).stdout, "it is no folder")
+
+
+def test_a_section_that_wants_a_gpu_is_not_fine_without_one():
+    with scratch() as folder:
+        plain = laid_out("plain-debian", folder)
+        for section in ("p2pdma", "rdma", "nvidia-fs"):
+            text = run(SLUICE, "doctor", section, "--root", plain, status=3).stdout
+            contains(text, "no GPU    no NVIDIA device is on the PCI bus · ")
+            equal((section, text.splitlines()[-1]), (section, "verdict   no GPU"))
+            status, ids, answer = judged(plain, section)
+            equal((section, status, answer["verdict"], "gpu.none" in ids), (section, 3, "no GPU", True))
+        contains(run(SLUICE, "doctor", "p2pdma", "--root", plain, status=3).stdout, "p2pdma:\n  nothing that could be judged\n")
+        contains(run(SLUICE, "doctor", "fabrics", "--root", plain).stdout, "fabrics:\n  no NVMe subsystem\n")
+        no_driver = laid_out("no-driver", folder)
+        contains(run(SLUICE, "doctor", "p2pdma", "--root", no_driver, status=2).stdout, "the kernel module nvidia is not loaded")
+        # Of a probe the verdict is about what is expected, whatever else is told.
+        text = run(SLUICE, "doctor", "--root", plain, "--expect", "uring").stdout
+        equal(text.splitlines()[-1], "verdict   fine: all that is expected is there")
+
+
+def test_doctor_tells_of_compat_mode_that_is_off_without_a_gpu():
+    with scratch() as folder:
+        text = run(SLUICE, "doctor", "config", "--root", laid_out("compat-off-without-gpu", folder), status=1).stdout
+        contains(text, "degraded  allow_compat_mode is false, and no direct path is ready · ")
 
 
 def test_doctor_tries_files_and_folders_with_real_bytes():

@@ -63,9 +63,21 @@ def test_gds_stats_says_which_zeros_of_nvidia_fs_say_nothing():
 
 def test_gds_stats_without_nvidia_fs_says_so():
     with scratch() as folder:
+        (folder / "proc").mkdir()
         answer = run(GDS_STATS, "--nvidia-fs", "--root", folder, status=1)
     contains(answer.stderr, "nvidia-fs.ko is not loaded.")
     contains(answer.stderr, "sluice doctor nvidia-fs")
+
+
+def test_gds_stats_takes_a_folder_of_a_machine_alone():
+    with scratch() as folder:
+        tar = folder / "machine.tar"
+        tar.write_bytes(b"x" * 512)
+        for root, why in ((folder / "gone", "cannot be examined: No such file or directory."), (tar, "is no folder."),
+                          (folder, "is no recorded machine: it has neither /proc nor /sys.")):
+            answer = run(GDS_STATS, "--nvidia-fs", "--root", root, "--json", status=2)
+            contains(answer.stderr, f"gds_stats: {root} {why}")
+            contains(json.loads(answer.stdout)["error"], why)
 
 
 if __name__ == "__main__":

@@ -179,6 +179,15 @@ def test_topology_of_a_record_is_that_of_the_machine():
                 equal((name, part, second[part]), (name, part, first[part]))
 
 
+def test_topology_tells_no_way_of_a_file_that_is_not_there():
+    with scratch() as folder:
+        gone = run(SLUICE, "topology", "--file", folder / "gone", status=2)
+        contains(gone.stderr, f"{folder}/gone cannot be examined: No such file or directory.")
+        equal(gone.stdout, "")
+        (folder / "there").write_bytes(b"x")
+        contains(run(SLUICE, "topology", "--file", folder / "there").stdout, f"{folder}/there: ")
+
+
 def test_topology_looks_at_this_machine():
     for form in ("--json", "--svg", "--routes"):
         run(SLUICE, "topology", form, env=environment(SLUICE_SOFTGPU="1"))

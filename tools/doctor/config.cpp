@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Section config: what the file says, by the library's own reader, and whether this machine can do what it wants.
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <system_error>
+#include <utility>
 
 #include "config/load.h"
 #include "doctor/sections.h"
@@ -14,40 +21,69 @@ namespace {
 constexpr const char* default_file = "/etc/cufile.json";
 constexpr std::size_t most_notes = 12;  // of a kind; the rest is for gdscheck
 
-std::string variable(const Probes& probes, const std::string& name) {
+using Variables = std::map<std::string, std::string>;
+
+Variables variables_of(const Probes& probes) {
+  Variables variables;
   for (const std::string& line : probes.all("env")) {
-    if (line.starts_with(name + "=")) return line.substr(name.size() + 1);
+    const std::size_t end = std::min(line.find('='), line.size());
+    variables[line.substr(0, end)] = line.substr(std::min(end + 1, line.size()));
   }
-  return {};
+  return variables;
 }
 
-std::string path_by(const Probes& probes) {
-  const std::string named = variable(probes, "CUFILE_ENV_PATH_JSON");
-  return named.empty() ? default_file : named;
+std::string path_by(const Variables& variables) {
+  const auto named = variables.find("CUFILE_ENV_PATH_JSON");
+  return named == variables.end() || named->second.empty() ? default_file : named->second;
 }
 
-config::Config read_configuration(const Tree& tree, const Probes& probes) {
-  config::Config read;
-  const std::string path = path_by(probes);
-  const std::string text = tree.text(path);
-  if (!text.empty()) config::apply_text(path, text, read);
-  for (std::size_t i = 0; i < config::key_count; ++i) {
-    const config::Key& key = config::keys[i];
-    const std::string word = key.environment.empty() ? "" : variable(probes, std::string(key.environment));
-    if (word.empty()) continue;
-    auto value = config::read_word(key, word);
-    if (auto* const good = std::get_if<config::Value>(&value)) read.set(i, *good, config::Origin::environment);
+struct Read {
+  config::Config config;
+  std::string file;  // by which name
+  bool there = false;
+  std::string unusable;                    // why nothing of the file counts; "" where something does
+  std::vector<config::Note> of_file;       // what there is to say of its keys
+  std::vector<config::Note> of_variables;  // and of variables
+};
+
+void read_file(const Tree& tree, Read& read) {
+  const auto found = config::read_configuration_file(tree.root().at(read.file));
+  read.there = !std::holds_alternative<config::NoFile>(found);
+  if (const auto* const unusable = std::get_if<config::UnusableFile>(&found)) {
+    read.unusable = read.file + ": " + unusable->why;
+  } else if (const auto* const file = std::get_if<config::FileText>(&found)) {
+    config::apply_text(read.file, file->text, read.config);
+    read.of_file = std::exchange(read.config.notes, {});
+    const auto parsed = config::parse_json(file->text);
+    const auto* const json = std::get_if<config::Json>(&parsed);
+    const bool is_object = json != nullptr && json->kind == config::Json::Kind::object;
+    if (!is_object) read.unusable = read.of_file.empty() ? read.file : read.of_file.front().text;
   }
+}
+
+Read read_configuration(const Tree& tree, const Probes& probes) {
+  const Variables variables = variables_of(probes);
+  Read read;
+  read.file = path_by(variables);
+  read_file(tree, read);
+  const auto variable = [&variables](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+  config::apply_environment(variable, read.config);
+  read.of_variables = std::exchange(read.config.notes, {});
   return read;
 }
 
-void judge_notes(const config::Config& read, const std::string& file, const std::string& text, Report& report) {
-  if (std::holds_alternative<config::JsonError>(config::parse_json(text))) {
-    report.add(finding_at("config.unusable"), {{"note", read.notes.empty() ? file : read.notes.front().text}});
+void judge_notes(const Read& read, Report& report) {
+  for (const config::Note& note : read.of_variables)
+    report.add(finding_at("config.bad_variable"), {{"note", note.text}});
+  if (!read.unusable.empty()) {
+    report.add(finding_at("config.unusable"), {{"note", read.unusable}});
     return;
   }
   std::size_t told = 0;
-  for (const config::Note& note : read.notes) {
+  for (const config::Note& note : read.of_file) {
     if (note.level == config::LogLevel::info || ++told > most_notes) continue;
     const bool error = note.level == config::LogLevel::error;
     report.add(error ? finding_at("config.bad_value") : finding_at("config.unknown_key"), {{"note", note.text}});
@@ -94,51 +130,67 @@ void judge_addresses(const Machine& machine, const config::Config& read, Report&
   }
 }
 
-bool is_on(const config::Config& read, std::size_t key) {
-  return read.flag(key);
+// What the library would do for want of a direct path: with NVIDIA's meaning of the key, nothing.
+bool refuses_host_memory(const config::Config& read) {
+  return !read.flag(config::key_at("properties.allow_compat_mode")) &&
+         !read.flag(config::key_at("properties.force_compat_mode")) && !read.plain;
 }
 
 void judge_wishes(const Machine& machine, const config::Config& read, Report& report) {
-  // Without a GPU nothing is asked of the direct path.
-  if (machine.gpus.empty()) return;
   const bool ready = report.is_able(Ability::p2pdma);
-  if (!ready && is_on(read, config::key_at("properties.use_pci_p2pdma"))) {
-    report.add(finding_at("config.p2pdma_in_vain"));
-  }
-  if (!ready && !report.is_able(Ability::nvidia_fs) && !is_on(read, config::key_at("properties.allow_compat_mode"))) {
+  if (!ready && !report.is_able(Ability::nvidia_fs) && refuses_host_memory(read)) {
     report.add(finding_at("config.compat_off"));
   }
-  if (ready && is_on(read, config::key_at("properties.force_compat_mode"))) report.add(finding_at("config.forced"));
+  // Without a GPU nothing is asked of the direct path.
+  if (machine.gpus.empty()) return;
+  if (!ready && read.flag(config::key_at("properties.use_pci_p2pdma"))) report.add(finding_at("config.p2pdma_in_vain"));
+  if (ready && read.flag(config::key_at("properties.force_compat_mode"))) report.add(finding_at("config.forced"));
+}
+
+// Why the file that the log is to go to cannot be written; "" where it can, or none is wanted.
+std::string why_no_log(const config::Config& read) {
+  if (read.log_file_given ? read.log_file.empty() : read.log_dir.empty()) return {};
+  const std::string& named = read.log_file_given ? read.log_file : read.log_dir;
+  const std::string folder = read.log_file_given ? std::filesystem::path(named).parent_path().string() : named;
+  struct stat status {};
+  const std::string place = folder.empty() ? "." : folder;
+  if (stat(place.c_str(), &status) != 0) return place + ": " + std::generic_category().message(errno);
+  if (!S_ISDIR(status.st_mode)) return place + ": it is no folder";
+  const bool there = read.log_file_given && access(named.c_str(), F_OK) == 0;
+  if (access(there ? named.c_str() : place.c_str(), W_OK) == 0) return {};
+  return (there ? named : place) + ": " + std::generic_category().message(errno);
 }
 
 }  // namespace
 
-std::string configuration_path(const Machine& machine) {
-  return path_by(machine.probes);
+std::string log_refusal(const Machine& machine) {
+  if (!machine.tree.is_the_machine()) return machine.probes.get("log_refused");
+  return why_no_log(read_configuration(machine.tree, machine.probes).config);
 }
 
 config::Config configuration_of(const Tree& tree) {
-  return read_configuration(tree, probes_of(tree));
+  return read_configuration(tree, probes_of(tree)).config;
 }
 
 bool configures(const Machine& machine, const std::string& key, const std::string& value) {
   const std::optional<std::size_t> index = config::find_key(key);
-  return index && config::to_json(read_configuration(machine.tree, machine.probes).setting(*index).value) == value;
+  return index &&
+         config::to_json(read_configuration(machine.tree, machine.probes).config.setting(*index).value) == value;
 }
 
 void judge_config(const Machine& machine, Report& report) {
-  const std::string file = configuration_path(machine);
-  const std::string text = machine.tree.text(file);
-  const config::Config read = read_configuration(machine.tree, machine.probes);
-  if (!machine.tree.has(file)) {
+  const Read read = read_configuration(machine.tree, machine.probes);
+  judge_notes(read, report);
+  if (!read.there) {
     report.fact(Section::config, "no configuration file: the defaults hold");
-    if (file != default_file) report.add(finding_at("config.missing"), {{"file", file}});
-  } else {
-    judge_notes(read, file, text, report);
-    if (!report.has(finding_at("config.unusable"))) judge_effects(read, file, report);
+    if (read.file != default_file) report.add(finding_at("config.missing"), {{"file", read.file}});
+  } else if (read.unusable.empty()) {
+    judge_effects(read.config, read.file, report);
   }
-  judge_addresses(machine, read, report);
-  judge_wishes(machine, read, report);
+  if (const std::string why = log_refusal(machine); !why.empty())
+    report.add(finding_at("config.no_log"), {{"why", why}});
+  judge_addresses(machine, read.config, report);
+  judge_wishes(machine, read.config, report);
 }
 
 }  // namespace sluice::doctor

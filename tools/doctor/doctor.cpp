@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "doctor/pair_json.h"
+#include "doctor/record.h"
 #include "doctor/sections.h"
 
 namespace sluice::doctor {
@@ -26,9 +27,32 @@ bool is_wanted(Section section, const Wishes& wishes) {
          std::find(wishes.sections.begin(), wishes.sections.end(), section) != wishes.sections.end();
 }
 
+bool says_anything(Section section, const Report& report) {
+  const std::vector<Found> found = report.by_harm();
+  return !report.facts(section).empty() ||
+         std::any_of(found.begin(), found.end(), [section](const Found& one) { return one.row->section == section; });
+}
+
+// A section that is named and has no GPU to judge: then what is said of the GPU is what there is to say.
+bool lacks_gpu(const Report& report, const Wishes& wishes) {
+  const bool no_gpu = report.has(finding_at("gpu.none"));
+  return std::any_of(wishes.sections.begin(), wishes.sections.end(), [&](Section section) {
+    const bool of_gpu = section == Section::p2pdma || section == Section::nvidia_fs || section == Section::rdma;
+    return (of_gpu && no_gpu) || (section == Section::p2pdma && !says_anything(section, report));
+  });
+}
+
+bool keeps_from_gpu(const Found& found) {
+  const bool about_gpu = found.row->section == Section::gpu || found.row->section == Section::container;
+  return about_gpu && found.row->harm < Harm::advice;
+}
+
 std::vector<Found> wanted(const Report& report, const Wishes& wishes) {
   std::vector<Found> found = report.by_harm();
-  std::erase_if(found, [&wishes](const Found& one) { return !is_wanted(one.row->section, wishes); });
+  const bool with_gpu = lacks_gpu(report, wishes);
+  std::erase_if(found, [&](const Found& one) {
+    return !is_wanted(one.row->section, wishes) && !(with_gpu && keeps_from_gpu(one));
+  });
   return found;
 }
 
@@ -122,6 +146,7 @@ void try_first(const Wishes& wishes) {
 }
 
 Report examine(const std::string& root) {
+  if (!root.empty()) want_machine(root, root);
   const Tree tree(root.empty() ? facts::Root() : facts::Root(root));
   const Machine machine(tree);
   Report report;
@@ -160,6 +185,7 @@ std::string as_text(const Report& report, const Wishes& wishes) {
   for (const Section section : wishes.sections) {
     text += fmt::format("{}:\n", name_of(section));
     for (const std::string& fact : report.facts(section)) text += "  " + fact + "\n";
+    if (!says_anything(section, report)) text += "  nothing that could be judged\n";
   }
   const std::vector<Found> all = wanted(report, wishes);
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -173,7 +199,10 @@ std::string as_text(const Report& report, const Wishes& wishes) {
   for (const Ability ability : unmet(report, wishes)) {
     text += fmt::format("missing   {} is expected · {}\n", name_of(ability), reason_for(ability, report));
   }
-  return text + fmt::format("verdict   {}\n", verdict_of(status_of(report, wishes)));
+  // The findings above may be worse: nothing of theirs is expected.
+  const bool all_there = !wishes.abilities.empty() && unmet(report, wishes).empty();
+  return text + fmt::format("verdict   {}{}\n", verdict_of(status_of(report, wishes)),
+                            all_there ? ": all that is expected is there" : "");
 }
 
 std::string as_json(const Report& report, const Wishes& wishes) {
@@ -215,9 +244,10 @@ std::string as_script(const Report& report, const Wishes& wishes) {
     if (found.row->harm == Harm::fine) continue;
     text += fmt::format("\n# {}: {}\n# {}\n", name_of(found.row->harm), found.sign, found.remedy);
     for (const std::string& command : commands_in(found.remedy)) {
-      // What names something to be filled in is not a command yet.
+      // What names something to be filled in is not a command yet, and our own tools look, and mend nothing.
       const bool open = contains(command, "...") || contains(command, "FILE") || contains(command, "FOLDER");
-      text += (open ? "# " : "") + command + "\n";
+      const bool looks = command.starts_with("sluice ") || command.starts_with("gdscheck ");
+      text += (open || looks ? "# " : "") + command + "\n";
     }
   }
   return text;

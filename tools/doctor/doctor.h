@@ -15,7 +15,7 @@ std::optional<Section> section_named(std::string_view name);
 std::optional<Ability> ability_named(std::string_view name);
 
 // Every section looks: what one finds, others rest on. Nothing is changed. `root` is the folder of a recorded tree; ""
-// is this machine.
+// is this machine. Throws ToolError where it is no machine's tree.
 Report examine(const std::string& root);
 
 struct Wishes {

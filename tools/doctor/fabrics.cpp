@@ -95,6 +95,7 @@ void judge_subsystem(const Machine& machine, const std::string& subsystem, const
 }  // namespace
 
 void judge_fabrics(const Machine& machine, Report& report) {
+  if (machine.tree.names(subsystems).empty()) report.fact(Section::fabrics, "no NVMe subsystem");
   for (const std::string& subsystem : machine.tree.names(subsystems)) {
     const std::vector<Path> paths = paths_of(machine, subsystem);
     if (paths.empty()) continue;

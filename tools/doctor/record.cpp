@@ -2,6 +2,7 @@
 // What is recorded is a list of patterns: what no section reads does not leave the machine.
 #include "doctor/record.h"
 
+#include <fmt/format.h>
 #include <glob.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,9 +19,12 @@
 #include <string_view>
 #include <vector>
 
+#include "common/error.h"
+#include "config/json.h"
 #include "doctor/anonymous.h"
 #include "doctor/kernel_modules.h"
 #include "doctor/machine.h"
+#include "doctor/sections.h"
 #include "doctor/tar.h"
 #include "facts/file_system.h"
 #include "facts/mount.h"
@@ -309,7 +313,9 @@ void record_large_files(const Tree& tree, const Machine& machine, Recorder& reco
 }
 
 void record_probes(const Tree& tree, const Machine& machine, const std::string& more, Recorder& recorder) {
-  recorder.text("/sluice/probes", machine.probes.text() + more);
+  const std::string refusal = tree.is_the_machine() ? log_refusal(machine) : "";
+  recorder.text("/sluice/probes",
+                machine.probes.text() + (refusal.empty() ? "" : "log_refused " + refusal + "\n") + more);
   recorder.text("/sluice/kernel-log", tree.is_the_machine() ? kernel_log() : tree.text("/sluice/kernel-log"));
   for (const char* name : {"nvidia", "nvidia-fs", "nvidia-peermem"}) {
     std::string text;
@@ -322,6 +328,7 @@ void record_probes(const Tree& tree, const Machine& machine, const std::string& 
 }  // namespace
 
 Recorded record(const std::string& root, const std::string& path, const std::string& more_probes) {
+  if (!root.empty()) want_machine(root, root);
   const Tree tree(root.empty() ? facts::Root() : facts::Root(root));
   const Machine machine(tree);
   Recorder recorder(tree);
@@ -339,6 +346,14 @@ Recorded record(const std::string& root, const std::string& path, const std::str
   return recorder.counts();
 }
 
+void want_machine(const std::string& root, const std::string& name) {
+  const Tree tree{facts::Root(root)};
+  if (tree.has("/proc") || tree.has("/sys") || tree.has("/sluice/probes")) return;
+  throw tools::ToolError(
+      fmt::format("{} is no recorded machine: it has neither /proc nor /sys.", config::printable(name)),
+      "Name a folder or a tar file that `sluice doctor --record` has written.", 2);
+}
+
 Unpacked::Unpacked(const std::string& tar) {
   std::string name = (fs::temp_directory_path() / "sluice-machine-XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr)
@@ -346,6 +361,14 @@ Unpacked::Unpacked(const std::string& tar) {
   folder_ = name;
   try {
     unpack_tar(tar, folder_);
+    want_machine(folder_, tar);
+  } catch (const tools::ToolError&) {
+    fs::remove_all(folder_);
+    throw;
+  } catch (const std::runtime_error& error) {
+    fs::remove_all(folder_);
+    throw tools::ToolError(std::string(error.what()) + ".",
+                           "Name a folder or a tar file that `sluice doctor --record` has written.", 2);
   } catch (...) {
     fs::remove_all(folder_);
     throw;

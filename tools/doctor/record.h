@@ -19,10 +19,14 @@ struct Recorded {
 // /sluice/probes. Throws std::runtime_error where the file cannot be written.
 Recorded record(const std::string& root, const std::string& path, const std::string& more_probes);
 
+// Throws ToolError where the tree below `root` cannot be a machine's, having neither /proc nor /sys nor the answers
+// that record() writes: any folder would be one without a GPU. `name` is what the user calls it.
+void want_machine(const std::string& root, const std::string& name);
+
 // The folder that a recorded tar file was unpacked into; taken away with this.
 class Unpacked {
  public:
-  explicit Unpacked(const std::string& tar);
+  explicit Unpacked(const std::string& tar);  // throws ToolError where it is none
   ~Unpacked();
   Unpacked(const Unpacked&) = delete;
   Unpacked& operator=(const Unpacked&) = delete;

@@ -49,8 +49,9 @@ const char* distance_words(const Machine& machine, const Card& a, const Card& b)
 // The bridges whose access control sends requests upwards. Needs root; none where configuration space cannot be read.
 std::vector<std::string> bridges_with_acs(const Machine& machine);
 
-// The configuration file that programs here read: CUFILE_ENV_PATH_JSON's, else /etc/cufile.json.
-std::string configuration_path(const Machine& machine);
+// Why the file that the library's log is to go to cannot be written; "" where it can, or none is wanted. Of a recorded
+// tree what was found when it was recorded.
+std::string log_refusal(const Machine& machine);
 // What that file and the environment come to, of a tree that was recorded or of this machine.
 config::Config configuration_of(const Tree& tree);
 // Whether that file, or the environment, sets a key to this value ("true"). Stock values count as not given.

@@ -2,13 +2,16 @@
 #include "gds_stats/module_report.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
 #include "common/text.h"
 #include "doctor/nvfs_report.h"
+#include "doctor/record.h"
 
 namespace sluice::tools {
 namespace {
@@ -50,9 +53,23 @@ Json report_json(const doctor::NvfsReport& report) {
   return json;
 }
 
+void want_folder_of_machine(const std::string& root) {
+  struct stat status {};
+  if (stat(root.c_str(), &status) != 0) {
+    throw ToolError(fmt::format("{} cannot be examined: {}.", printable(root), system_words(errno)),
+                    "Name a folder into which a recorded machine was unpacked.", 2);
+  }
+  if (!S_ISDIR(status.st_mode)) {
+    throw ToolError(fmt::format("{} is no folder.", printable(root)),
+                    "Unpack it, and name the folder: mkdir machine; tar -xf FILE -C machine.", 2);
+  }
+  doctor::want_machine(root, root);
+}
+
 }  // namespace
 
 void show_module(const std::string& root, ModuleFormat format) {
+  if (!root.empty()) want_folder_of_machine(root);
   const doctor::NvfsReport report = doctor::nvfs_report_of(root);
   if (!report.loaded) {
     throw ToolError("nvidia-fs.ko is not loaded.", "`sluice doctor nvidia-fs` tells why; Sluice works without it.");

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // `sluice topology`: the machine's tree as text, as JSON or as a picture.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
 
 #include "common/error.h"
+#include "common/text.h"
 #include "doctor/record.h"
 #include "sluice/commands.h"
 #include "sluice/doctor.h"
@@ -22,9 +27,15 @@ Form form_of(const TopologyOptions& options) {
   return options.routes || !options.file.empty() ? Form::routes : Form::text;
 }
 
-// From the root of the tree. It need not be there.
-std::string whole(const std::string& file) {
-  return file.empty() ? file : std::filesystem::absolute(file).lexically_normal().string();
+// From the root of the tree. Of a recorded one nothing but the mounts is known, so the file need not be there.
+std::string whole(const std::string& file, const std::string& root) {
+  if (file.empty()) return file;
+  struct stat status {};
+  if (root.empty() && stat(file.c_str(), &status) != 0) {
+    throw ToolError(fmt::format("{} cannot be examined: {}.", printable(file), system_words(errno)),
+                    "Name a file or a folder that is there.", 2);
+  }
+  return std::filesystem::absolute(file).lexically_normal().string();
 }
 
 }  // namespace
@@ -37,8 +48,10 @@ int topology_command(const TopologyOptions& options) {
   }
   try {
     std::unique_ptr<doctor::Unpacked> unpacked;
-    const std::string shown = topology_view::show(
-        {.root = recorded_tree(options.root, unpacked), .form = form_of(options), .file = whole(options.file)});
+    const std::string root = recorded_tree(options.root, unpacked);
+    if (!root.empty()) doctor::want_machine(root, options.root);
+    const std::string shown =
+        topology_view::show({.root = root, .form = form_of(options), .file = whole(options.file, root)});
     std::fwrite(shown.data(), 1, shown.size(), stdout);
     return 0;
   } catch (const ToolError&) {
