@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`gdscheck`: its layout, what it says of a configuration, and the line on stderr for a file that cannot be used."""
 import json
+import os
 import re
 
 from support import BUILD, contains, environment, equal, main, run, scratch
@@ -288,7 +289,47 @@ def test_a_denylist_keeps_files_away():
         contains(report("-f", file).stdout, "GDS register success")
 
 
+def test_gdscheck_does_not_wait_for_a_configuration_that_is_a_pipe():
+    with scratch() as folder:
+        os.mkfifo(folder / "pipe")
+        answer = report("-p", CUFILE_ENV_PATH_JSON=str(folder / "pipe"))
+        contains(answer.stderr, f"sluice: {folder}/pipe: it is no regular file")
+
+
+def test_gdscheck_has_json_of_the_platform_alone_and_says_so():
+    for words in (("-V",), ("-t",), ("-e", "sysfs"), ("-f", "/etc/passwd")):
+        answer = run(GDSCHECK, "-p", "--json", *words, status=2)
+        contains(answer.stderr, f"gdscheck: {words[0]} has no JSON.")
+        contains(json.loads(answer.stdout)["error"], words[0])
+        contains(run(GDSCHECK, "--json", *words, status=2).stderr, "--json goes with -p, which is not given.")
+    contains(run(GDSCHECK, "--json", "-v", status=2).stderr, "--json goes with -p, which is not given.")
+    json.loads(report("-p", "-v", "--json").stdout)
+
+
+def test_gdscheck_says_of_words_that_would_do_nothing_what_they_go_with():
+    for word in (("-o", "x"), ("-l", "1"), ("-d", "5"), ("-i",), ("--card", "mlx5_0")):
+        answer = run(GDSCHECK, *word, status=2)
+        equal((word, answer.stdout), (word, ""))
+        contains(answer.stderr, f"gdscheck: {word[0]} goes with -e, which is not given.")
+        run(GDSCHECK, "-p", *word, status=2)
+    contains(run(GDSCHECK, "--soft", status=2).stderr, "Nothing is asked for.")
+
+
+def test_gdscheck_names_a_configuration_that_the_driver_does_not_open_with():
+    with scratch() as folder:
+        variables = with_file(folder, {"properties": {"allow_compat_mode": False}})
+        text = run(GDSCHECK, "-p", env=environment(SLUICE_SOFTGPU="1", **variables), status=1).stdout
+        contains(text, "properties.allow_compat_mode is off")
+
+
+def test_gdscheck_shows_no_list_of_links_that_does_not_hold():
+    answer = report("-p", "-v", SLUICE_LINKS="abc").stdout
+    contains(answer, ' sluice.links : "own"  [default; obeyed]')
+    contains(answer, ' note: SLUICE_LINKS takes own, lend or ordinals of GPUs, as 0,2, not "abc"; it is ignored')
+
+
 def test_gdscheck_help_and_versions():
+    contains(run(GDSCHECK, "--version").stdout, "gdscheck (Sluice ")
     contains(run(GDSCHECK, "-h").stdout, "Examples:")
     contains(report("-v").stdout, " libcufile version: ")
     contains(report("-V").stdout, " / : ")

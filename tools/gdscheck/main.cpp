@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "common/driver.h"
@@ -97,9 +98,44 @@ int act(const Options& options) {
   return status;
 }
 
+// Throws ToolError for words that would be left out silently.
+void want_sense(const CLI::App& app, const Options& options) {
+  if (options.method.empty()) {
+    for (const char* word : {"-o", "-d", "-l", "-i", "--card"}) {
+      if (app.count(word) == 0) continue;
+      throw ToolError(fmt::format("{} goes with -e, which is not given.", word), "Add -e sysfs or -e latency.",
+                      status_usage);
+    }
+  }
+  const bool asks = options.version || options.details || options.pairs || !options.method.empty();
+  if (!options.platform && !asks && options.file.empty()) {
+    throw ToolError("Nothing is asked for.", "Add -p for the platform; gdscheck --help tells the rest.", status_usage);
+  }
+  if (!options.json) return;
+  if (!options.platform)
+    throw ToolError("--json goes with -p, which is not given.", "Write: gdscheck -p --json.", status_usage);
+  for (const char* word : {"-V", "-t", "-e", "-f"}) {
+    if (app.count(word) == 0) continue;
+    throw ToolError(fmt::format("{} has no JSON.", word),
+                    fmt::format("Leave it out, or ask twice: gdscheck -p --json, then gdscheck {}.", word),
+                    status_usage);
+  }
+}
+
+int complain(const ToolError& error, bool json) {
+  std::fflush(stdout);
+  fmt::print(stderr, "gdscheck: {}\n          {}\n", error.what(), error.remedy());
+  if (json) {
+    const nlohmann::ordered_json object = {{"error", error.what()}, {"remedy", error.remedy()}};
+    fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  }
+  return error.status();
+}
+
 int run_main(int count, char** words) {
   CLI::App app(about, "gdscheck");
   app.footer(examples);
+  app.set_version_flag("--version", fmt::format("gdscheck (Sluice {})", sluice_version()));
   Options options;
   app.add_flag("-p", options.platform, "Platform and configuration");
   app.add_flag("-v", options.version, "Versions; with -p every key of the configuration");
@@ -120,25 +156,23 @@ int run_main(int count, char** words) {
       ->allow_extra_args(false)
       ->option_text("NAME");
   app.add_flag("--soft", options.soft, "The soft GPU is good enough");
-  app.add_flag("--json", options.json, "With -p: for programs");
+  app.add_flag("--json", options.json, "With -p, and -v at most: for programs");
   app.add_option("-f", options.file, "Register this file and tell which way its bytes go")->type_name("FILE");
   try {
     app.parse(count, words);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : status_usage;
   }
-  if (!options.platform && !options.version && !options.details && !options.pairs && options.method.empty() &&
-      options.file.empty()) {
+  if (count == 1) {
     fmt::print("{}", app.help());
     return status_usage;
   }
   options.latency.soft = options.soft;
   try {
+    want_sense(app, options);
     return act(options);
   } catch (const ToolError& error) {
-    std::fflush(stdout);
-    fmt::print(stderr, "gdscheck: {}\n          {}\n", error.what(), error.remedy());
-    return error.status();
+    return complain(error, options.json);
   }
 }
 
