@@ -16,7 +16,7 @@ namespace sluice::softgpu {
 
 namespace {
 
-// Calls of one entry point, counted since cuInit.
+// Calls of one entry point, counted from the first cuInit on.
 struct CountedRule {
   explicit CountedRule(const FailureRule& wanted) : rule(wanted) {}
   FailureRule rule;
@@ -49,7 +49,9 @@ bool is_sticky(int code) {
   return std::find(sticky.begin(), sticky.end(), code) != sticky.end();
 }
 
-cuda::Result injected(const char* name) {
+}  // namespace
+
+cuda::Result failure_on_request(const char* name) {
   for (const auto& counted : rules()) {
     if (!names(counted->rule.function, name)) continue;
     const std::uint64_t call = counted->calls.fetch_add(1) + 1;
@@ -66,12 +68,10 @@ cuda::Result injected(const char* name) {
   return cuda::success;
 }
 
-}  // namespace
-
 cuda::Result early_admission(const char* name) noexcept {
   if (!machine_is_usable() || machine().knobs.failures.empty()) return cuda::success;
   try {
-    return injected(name);
+    return failure_on_request(name);
   } catch (...) {
     return cuda::error_out_of_memory;
   }

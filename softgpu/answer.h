@@ -17,6 +17,9 @@ cuda::Result admission(const char* name) noexcept;
 // As admission(), for the few calls that work before cuInit.
 cuda::Result early_admission(const char* name) noexcept;
 
+// success, or what SLUICE_SOFTGPU_FAIL wants of this call. Only once the machine is made.
+cuda::Result failure_on_request(const char* name);
+
 // Runs the body, which may throw Refusal and return nothing or a cuda::Result.
 template <typename Body>
 cuda::Result guarded(Body&& body) noexcept {

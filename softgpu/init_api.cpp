@@ -19,9 +19,14 @@ int cuSluiceSoftGpuVersion() {
 
 cuda::Result cuInit(unsigned flags) {
   if (machine_was_lost()) return cuda::error_not_initialized;
-  return answer_early(__func__, [&] {
+  return answer_early(__func__, [&]() -> cuda::Result {
     require(flags == 0);
+    if (machine_is_usable()) return cuda::success;
     start_machine();
+    // Which calls are to fail is known from now on.
+    const cuda::Result wanted = failure_on_request("cuInit");
+    if (wanted == cuda::success) open_machine();
+    return wanted;
   });
 }
 

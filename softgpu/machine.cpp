@@ -18,6 +18,7 @@ constexpr std::uint64_t window_share = 32;
 
 // Set once, never freed: threads and exit handlers may use it to the very end.
 std::atomic<Machine*> the_machine{nullptr};
+std::atomic<bool> is_open{false};
 std::atomic<bool> lost{false};
 std::mutex start_mutex;
 
@@ -53,8 +54,12 @@ void start_machine() {
   }
 }
 
+void open_machine() noexcept {
+  is_open.store(true, std::memory_order_release);
+}
+
 bool machine_is_usable() noexcept {
-  return the_machine.load(std::memory_order_acquire) != nullptr && !lost.load();
+  return is_open.load(std::memory_order_acquire) && !lost.load();
 }
 
 bool machine_was_lost() noexcept {

@@ -50,6 +50,9 @@ struct Machine {
 // Makes the machine, once. Throws Refusal (no device, out of memory).
 void start_machine();
 
+// From now on it may be used: cuInit has answered that all is well.
+void open_machine() noexcept;
+
 // Whether there is one that this process may use: not before cuInit, and not in the child of a fork, which inherits
 // neither our threads nor the device.
 bool machine_is_usable() noexcept;

@@ -64,6 +64,29 @@ def test_soft_gpu_fails_the_call_that_a_program_is_to_survive():
     contains(result.stderr, "cuMemAlloc_v2 answered 2")
 
 
+def test_soft_gpu_fails_to_start_on_request_as_often_as_that_is_wanted():
+    driver = """
+import ctypes
+cuda = ctypes.CDLL("libcuda.so.1")
+count = ctypes.c_int()
+print([cuda.cuInit(0), cuda.cuDeviceGetCount(ctypes.byref(count)), cuda.cuInit(0), cuda.cuDeviceGetCount(ctypes.byref(count))])
+"""
+    for rule, answers in (("cuInit:1+:999", [999, 3, 999, 3]), ("cuInit:1:100", [100, 3, 0, 0]), ("cuInit:2:999", [0, 0, 999, 0])):
+        result = run(sys.executable, "-c", driver,
+                     env=environment(LD_LIBRARY_PATH=str(BUILD / "softgpu"), SLUICE_SOFTGPU_FAIL=rule))
+        equal((rule, result.stdout), (rule, f"{answers}\n"))
+
+
+def test_a_soft_gpu_that_refuses_what_it_was_told_is_named_as_the_cause():
+    with scratch() as folder:
+        for variable, word, answer in (("SLUICE_SOFTGPU_DEVICES", "0", "CUDA_ERROR_NO_DEVICE"),
+                                       ("SLUICE_SOFTGPU_BACKING", "/nodir/memory", "CUDA_ERROR_OPERATING_SYSTEM")):
+            told = run(SLUICE, "demo", "--dir", folder, env=environment(SLUICE_SOFTGPU="1", **{variable: word}), status=None).stderr
+            contains(told, "the soft GPU does not start: cuInit of ")
+            contains(told, answer)
+            contains(told, f"Unset or mend what it was told: {variable}={word}.")
+
+
 def test_soft_gpu_has_the_memory_that_a_program_is_to_do_with():
     result = run_program(size=5 << 20, SLUICE_SOFTGPU_MEMORY_MIB="4")
     contains(result.stderr, "cuMemAlloc_v2 answered 2")

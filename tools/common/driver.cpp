@@ -12,11 +12,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "common/error.h"
 #include "common/layout.h"
+#include "common/text.h"
 
 namespace sluice::tools {
 
@@ -47,6 +50,7 @@ constexpr const char* soft_marker = "cuSluiceSoftGpuVersion";
 struct Loaded {
   Driver facts;
   DriverCalls calls;
+  std::string why_not_soft;  // of a soft GPU that is installed and does not start
 };
 
 template <typename Function>
@@ -151,15 +155,31 @@ Loaded load() {
   }
   if (const auto soft = layout().soft_gpu) {
     void* library = dlopen(soft->c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (library == nullptr || !start(library, loaded).empty()) loaded = {};
+    std::string why_not_soft = library == nullptr ? fmt::format("{} cannot be loaded", *soft) : start(library, loaded);
+    if (!why_not_soft.empty()) loaded = {{}, {}, std::move(why_not_soft)};
   }
   loaded.facts.why_not_real = why;
+  if (!loaded.why_not_soft.empty()) {
+    loaded.facts.why_not_real += ", and the soft GPU does not start: " + loaded.why_not_soft;
+  }
   return loaded;
 }
 
 const Loaded& loaded_driver() {
   static const Loaded loaded = load();
   return loaded;
+}
+
+// What to look at where it refuses to start.
+std::string settings_of_the_soft_gpu() {
+  std::string given;
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    const std::string_view one = *variable;
+    if (!one.starts_with("SLUICE_SOFTGPU_") || one.starts_with("SLUICE_SOFTGPU_BECAUSE=")) continue;
+    given += (given.empty() ? "" : ", ") + printable(one);
+  }
+  return given.empty() ? "Install Sluice anew, or look at docs/reference/softgpu.md."
+                       : fmt::format("Unset or mend what it was told: {}.", given);
 }
 
 void check(int result, const char* what) {
@@ -183,7 +203,9 @@ void want_device(int ordinal) {
   const Driver& driver = choose_driver();
   if (driver.kind == DriverKind::none) {
     throw ToolError(fmt::format("There is no GPU: {}.", driver.why_not_real),
-                    "Install Sluice with its soft GPU, which stands in for a missing one.");
+                    loaded_driver().why_not_soft.empty()
+                        ? "Install Sluice with its soft GPU, which stands in for a missing one."
+                        : settings_of_the_soft_gpu());
   }
   if (ordinal < 0 || ordinal >= driver.devices) {
     throw ToolError(fmt::format("There is no GPU {}: the driver has {}, counted from 0.", ordinal, driver.devices),
@@ -192,7 +214,8 @@ void want_device(int ordinal) {
 }
 
 std::string describe_device(int ordinal) {
-  const auto& [facts, calls] = loaded_driver();
+  const Driver& facts = loaded_driver().facts;
+  const DriverCalls& calls = loaded_driver().calls;
   if (facts.kind == DriverKind::none) return "none";
   int device = 0;
   std::array<char, 256> name{};
@@ -202,7 +225,8 @@ std::string describe_device(int ordinal) {
 }
 
 int device_attribute(int ordinal, int attribute) {
-  const auto& [facts, calls] = loaded_driver();
+  const Driver& facts = loaded_driver().facts;
+  const DriverCalls& calls = loaded_driver().calls;
   int device = 0;
   int value = 0;
   const bool can_ask = facts.kind != DriverKind::none && calls.device_get_attribute != nullptr;
