@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <string>
 
@@ -30,6 +31,17 @@ TEST(ReadText, IsNothingForWhatIsMissingOrNoFile) {
   tree.folder("/folder");
   EXPECT_EQ(read_text(tree.at("/missing")), std::nullopt);
   EXPECT_EQ(read_text(tree.at("/folder")), std::nullopt);
+}
+
+TEST(ReadText, NeverWaitsForAPipeNorReadsADevice) {
+  Tree tree;
+  tree.folder("/dev");
+  ASSERT_EQ(::mkfifo(tree.at("/dev/pipe").c_str(), 0600), 0);
+  tree.link("/dev/endless", "/dev/zero");
+  for (const char* path : {"/dev/pipe", "/dev/endless"}) {
+    EXPECT_EQ(read_text(tree.at(path)), std::nullopt) << path;
+    EXPECT_THAT(file_contains(tree.at(path), {"x"}), ElementsAre(false)) << path;
+  }
 }
 
 TEST(ReadValue, IsTheFirstLineWithoutBlanks) {
