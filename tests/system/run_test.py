@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 
-from support import (CLIENT, FOREIGN, LIBRARY, NEEDS_CUDA, SLUICE, STATIC_PROGRAM, contains, environment, equal, everything_in, main,
+from support import (BUILD, CLIENT, FOREIGN, LIBRARY, NEEDS_CUDA, SLUICE, STATIC_PROGRAM, contains, environment, equal, everything_in, main,
                      run, scratch, skip, skip_when_sanitized)
 
 
@@ -84,9 +84,10 @@ def test_run_and_stats_have_the_programs_status_also_where_their_own_words_are_l
 def test_an_answer_that_stdout_does_not_take_is_a_failure_and_told():
     with scratch() as folder:
         (folder / "file").write_bytes(b"x" * 4096)
-        for words in (("version",), ("version", "--json"), ("explain", folder / "file"), ("topology", "--json"), ("--help",)):
+        for words in ((SLUICE, "version"), (SLUICE, "version", "--json"), (SLUICE, "explain", folder / "file"), (SLUICE, "--help"),
+                      (SLUICE, "topology", "--json"), (BUILD / "bin/gdscheck", "-v"), (BUILD / "bin/gds_stats", "--help")):
             with open("/dev/full", "w", encoding="utf-8") as full:
-                answer = subprocess.run([SLUICE, *words], env=environment(SLUICE_SOFTGPU="1"), stdout=full, stderr=subprocess.PIPE,
+                answer = subprocess.run(words, env=environment(SLUICE_SOFTGPU="1"), stdout=full, stderr=subprocess.PIPE,
                                         text=True, timeout=60, check=False)
             equal((words, answer.returncode), (words, 1))
             contains(answer.stderr, "stdout cannot be written")

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "common/written.h"
 #include "gds_stats/module_report.h"
 #include "gds_stats/show.h"
 
@@ -19,9 +20,8 @@ constexpr int usage_status = 2;
 int complain(const ToolError& error, bool json) {
   std::fflush(stdout);
   // Scripts know how this line begins.
-  fmt::print(stderr, "{}{}\n           {}\n",
-             error.status() == usage_status ? "gds_stats: " : "error opening gds stats: ", error.what(),
-             error.remedy());
+  tell("{}{}\n           {}\n",
+       error.status() == usage_status ? "gds_stats: " : "error opening gds stats: ", error.what(), error.remedy());
   if (json) {
     const nlohmann::ordered_json object = {{"error", error.what()}, {"remedy", error.remedy()}};
     fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
@@ -51,12 +51,11 @@ int run_gds_stats(int argc, char** argv) {
   } catch (const CLI::Success& asked) {
     return app.exit(asked);
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "gds_stats: {}.\n           Use: gds_stats -p PID -l LEVEL; gds_stats --help tells more.\n",
-               error.what());
+    tell("gds_stats: {}.\n           Use: gds_stats -p PID -l LEVEL; gds_stats --help tells more.\n", error.what());
     return usage_status;
   }
   if (!module && process->count() == 0) {
-    fmt::print(stderr, "gds_stats: --pid is required, or --nvidia-fs.\n           Use: gds_stats -p PID -l LEVEL.\n");
+    tell("gds_stats: --pid is required, or --nvidia-fs.\n           Use: gds_stats -p PID -l LEVEL.\n");
     return usage_status;
   }
   options.format = json ? ShowFormat::json : ShowFormat::known_lines;
@@ -76,10 +75,13 @@ int run_gds_stats(int argc, char** argv) {
 }  // namespace sluice::tools
 
 int main(int argc, char** argv) {
+  using namespace sluice::tools;
+  hold_standard_descriptors();
   try {
-    return sluice::tools::run_gds_stats(argc, argv);
+    return finish("gds_stats", run_gds_stats(argc, argv));
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "gds_stats: %s\n", error.what());
+    if (std::ferror(stdout) != 0) return finish("gds_stats", 1);
+    tell("gds_stats: {}\n", error.what());
     return 1;
   }
 }

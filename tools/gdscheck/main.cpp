@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "common/notes.h"
 #include "common/text.h"
+#include "common/written.h"
 #include "gdscheck/latency.h"
 #include "gdscheck/sections.h"
 #include "sluice.h"
@@ -124,7 +125,7 @@ void want_sense(const CLI::App& app, const Options& options) {
 
 int complain(const ToolError& error, bool json) {
   std::fflush(stdout);
-  fmt::print(stderr, "gdscheck: {}\n          {}\n", error.what(), error.remedy());
+  tools::tell("gdscheck: {}\n          {}\n", error.what(), error.remedy());
   if (json) {
     const nlohmann::ordered_json object = {{"error", error.what()}, {"remedy", error.remedy()}};
     fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
@@ -180,10 +181,13 @@ int run_main(int count, char** words) {
 }  // namespace sluice::tools
 
 int main(int count, char** words) {
+  using namespace sluice::tools;
+  hold_standard_descriptors();
   try {
-    return sluice::tools::run_main(count, words);
+    return finish("gdscheck", run_main(count, words));
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "gdscheck: %s\n", error.what());
+    if (std::ferror(stdout) != 0) return finish("gdscheck", 1);
+    sluice::tools::tell("gdscheck: {}\n", error.what());
     return 1;
   }
 }
