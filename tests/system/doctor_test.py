@@ -201,6 +201,7 @@ def test_doctor_as_a_probe_answers_for_what_is_expected_alone():
         text = run(SLUICE, "doctor", "--root", missing, "--expect", "p2pdma", status=2).stdout
         contains(text, "missing   p2pdma is expected · the driver does not hand GPU memory to the kernel")
         contains(run(SLUICE, "doctor", "--expect", "wings", status=2).stderr, "--expect does not know wings")
+        contains(run(SLUICE, "doctor", "--expect", ",", status=2).stderr, "has an empty word")
 
 
 def test_doctor_shows_what_is_there_in_the_sections_that_are_named():
@@ -529,6 +530,16 @@ def test_the_json_of_the_doctor_is_as_its_schema_says():
         for path in machines():
             _, _, answer = judged(laid_out(path.stem, folder), "--expect", "p2pdma")
             equal((path.stem, complaints_about(answer, schema)), (path.stem, []))
+
+
+def test_doctor_refuses_what_it_cannot_do_and_records_for_programs():
+    with scratch() as folder:
+        script = run(SLUICE, "doctor", "--fix-script", "--json", status=2)
+        contains(json.loads(script.stdout)["error"], "--fix-script has no JSON")
+        # No fault of the machine: there is no such GPU, and the soft one is here.
+        contains(run(SLUICE, "doctor", "--gpu", "7", folder, status=2, env=environment(SLUICE_SOFTGPU="1")).stderr, "no GPU 7")
+        told = json.loads(run(SLUICE, "doctor", "--record", folder / "machine.tar", "--json").stdout)
+        equal((told["file"], told["entries"] > 0), (str(folder / "machine.tar"), True))
 
 
 if __name__ == "__main__":

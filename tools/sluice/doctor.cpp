@@ -8,8 +8,10 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "common/driver.h"
 #include "common/error.h"
 #include "common/text.h"
 #include "doctor/doctor.h"
@@ -36,6 +38,10 @@ doctor::Wishes wishes_of(const DoctorOptions& options, std::vector<std::string>&
     const std::size_t end = std::min(options.expected.find(',', begin), options.expected.size());
     const std::string word = options.expected.substr(begin, end - begin);
     begin = end + 1;
+    if (word.empty()) {
+      throw ToolError("--expect has an empty word.", "Write abilities with one comma between them: --expect gpu,uring.",
+                      bad_command_line);
+    }
     const std::optional<doctor::Ability> ability = doctor::ability_named(word);
     if (!ability) {
       throw ToolError(fmt::format("--expect does not know {}.", printable(word)),
@@ -54,11 +60,43 @@ void want_there(const std::string& path) {
                   bad_command_line);
 }
 
+// A number that no GPU here has is no fault of the machine.
+void want_gpu(int gpu) {
+  if (choose_driver().kind == DriverKind::none) return;
+  try {
+    want_device(gpu);
+  } catch (const ToolError& error) {
+    throw ToolError(error.what(), error.remedy(), bad_command_line);
+  }
+}
+
+void tell_recorded(const DoctorOptions& options, const doctor::Recorded& recorded) {
+  if (options.output == Output::json) {
+    const nlohmann::ordered_json json = {{"file", options.record},
+                                         {"entries", recorded.files},
+                                         {"secrets_left_out", recorded.masked},
+                                         {"names_replaced", recorded.replaced}};
+    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return;
+  }
+  const auto counted = [](std::size_t count, const char* one, const char* many, const char* what) {
+    return count == 0 ? "" : fmt::format(", {} {} {}", count, count == 1 ? one : many, what);
+  };
+  fmt::print("{}: {} entries{}{}. Read it before you send it: tar -xOf {} | less\n", printable(options.record),
+             recorded.files, counted(recorded.masked, "secret", "secrets", "left out"),
+             counted(recorded.replaced, "name or address", "names and addresses", "replaced"),
+             printable(options.record));
+}
+
 void print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
 int examine_and_tell(const DoctorOptions& options) {
+  if (options.script && options.output == Output::json) {
+    throw ToolError("--fix-script has no JSON.", "Leave it out: with --json each finding has its commands.",
+                    bad_command_line);
+  }
   std::vector<std::string> files;
   const doctor::Wishes wishes = wishes_of(options, files);
   std::unique_ptr<doctor::Unpacked> unpacked;
@@ -68,6 +106,7 @@ int examine_and_tell(const DoctorOptions& options) {
   }
   for (const std::string& file : files) want_there(file);
   if (root.empty()) doctor::try_first(wishes);
+  if (!files.empty()) want_gpu(options.gpu);
   std::string lines;
   std::vector<doctor::Trial> trials;
   for (const std::string& file : files) {
@@ -75,11 +114,7 @@ int examine_and_tell(const DoctorOptions& options) {
     lines += doctor::trial_lines(trials.back()) + doctor::lustre_line(file);
   }
   if (!options.record.empty()) {
-    const doctor::Recorded recorded = doctor::record(root, options.record, lines);
-    fmt::print("{}: {} entries{}{}. Read it before you send it: tar -xOf {} | less\n", printable(options.record),
-               recorded.files, recorded.masked == 0 ? "" : fmt::format(", {} secrets left out", recorded.masked),
-               recorded.replaced == 0 ? "" : fmt::format(", {} names and addresses replaced", recorded.replaced),
-               printable(options.record));
+    tell_recorded(options, doctor::record(root, options.record, lines));
     return 0;
   }
   doctor::Report report = doctor::examine(root);
