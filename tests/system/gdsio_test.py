@@ -436,15 +436,19 @@ def test_gdsio_remedies_name_what_is_allowed():
             equal(gdsio(config, status=2).stderr.splitlines()[-1].strip().startswith(remedy), True)
 
 
-def test_gdsio_refuses_options_that_a_configuration_file_would_silence():
+def test_gdsio_tells_of_options_that_a_configuration_file_silences():
     with scratch() as folder:
         write(folder / "file")
         config = folder / "run.gdsio"
         config.write_text(f"[global]\nrw=read\n[job]\nfilename={folder}/file\n", encoding="utf-8")
-        for words in (("-T", "2"), ("-I", "1"), ("-w", "2"), ("-V",), ("-b",), ("-f", "other")):
+        for words in (("-T", "2"), ("-I", "1"), ("-w", "2"), ("-V",), ("-b",)):
+            answer = gdsio(config, *words)
+            contains(answer.stdout, "IoType: READ XferType: GPUD Threads: 1 ")
+            contains(answer.stderr, f"left out, since {config} says what the run does: {words[0]}")
+        for words in (("-f", "other"), ("-D", folder)):
             answer = gdsio(config, *words, status=2)
             equal(answer.stdout, "")
-            contains(answer.stderr, f"A configuration file and {words[0]} exclude each other.")
+            contains(answer.stderr, "exclude each other")
         equal(len(gdsio(config, "-J", "--latency", "--path", "--cold").stdout.splitlines()), 4)
 
 

@@ -12,6 +12,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "common/written.h"
 
 namespace sluice::tools {
 namespace {
@@ -100,18 +101,25 @@ void take(const Words& words, Settings& settings) {
   throw ToolError(printable(sentence) + ".", where_help_is, status_not_understood);
 }
 
-// What would be lost in silence: a configuration file says all of the run by itself.
-void refuse_beside_configuration(const CLI::App& app) {
-  constexpr std::array<std::string_view, 6> of_telling = {"CONFIGURATION", "-J",     "--json",
-                                                          "--path",        "--cold", "--latency"};
-  for (const CLI::Option* option : app.get_options()) {
-    const std::string name = option->get_name();
-    if (option->count() == 0 || std::find(of_telling.begin(), of_telling.end(), name) != of_telling.end()) continue;
-    throw ToolError(fmt::format("A configuration file and {} exclude each other.", name),
+// A configuration file says all of the run by itself. Files beside it are refused; what else stands there is left out,
+// and told.
+void tell_left_out(const CLI::App& app, const Words& words) {
+  if (!words.files.empty() || !words.folders.empty()) {
+    throw ToolError("A configuration file and -f or -D exclude each other.",
                     "Use: gdsio FILE.gdsio, and write into the file what the run does; its keys stand in "
                     "docs/reference/tools.md.",
                     status_not_understood);
   }
+  constexpr std::array<std::string_view, 6> of_telling = {"CONFIGURATION", "-J",     "--json",
+                                                          "--path",        "--cold", "--latency"};
+  std::string left_out;
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() == 0 || std::find(of_telling.begin(), of_telling.end(), name) != of_telling.end()) continue;
+    left_out += " " + name;
+  }
+  if (left_out.empty()) return;
+  tell("gdsio: note: left out, since {} says what the run does:{}\n", printable(words.configuration), left_out);
 }
 
 }  // namespace
@@ -177,7 +185,7 @@ std::optional<Settings> read_command_line(std::span<char*> arguments) {
   settings.registers = !skip_register;
   if (!words.configuration.empty()) {
     const Settings tells = settings;  // how results are told may stand beside the file; the rest stands in it
-    refuse_beside_configuration(app);
+    tell_left_out(app, words);
     settings = read_configuration(words.configuration);
     settings.json = tells.json;
     settings.path = tells.path;
