@@ -69,6 +69,8 @@ def arguments():
                              "earlier libcufile.so.0 of ours, or with --same of one without the setting")
     parser.add_argument("--report", action="store_true", help="only print the tables")
     options = parser.parse_args()
+    if options.asked is not None and options.asked <= 0:
+        parser.error("--asked wants a share above 0")
     if not options.report:
         missing = [name for name in ("program", "ours", "theirs") if getattr(options, name) is None]
         if missing or not options.file:
@@ -124,9 +126,11 @@ def about_sameness(options, same):
     return {"note": note, **asked}
 
 
-def check_state(state, about):
-    """Pairs of different libraries, devices or machines do not belong into one result."""
+def check_state(state, about, asked):
+    """Pairs of different libraries, devices or machines do not belong into one result, nor do other rows."""
     for run in state.data["runs"]:
+        if run.get("asked") != asked:
+            sys.exit(f"compare.py: {state.path} was measured with another --asked: name another --state")
         for who, now in about.items():
             for what in ("sha256", "device", "driver", "kernel"):
                 if run["about"][who].get(what) != now.get(what):
@@ -147,8 +151,8 @@ class Comparison:
         return time.monotonic() - self.began > self.options.budget
 
     def client(self, who, kind):
-        # The incumbent refuses tmpfs; there it is held against what it does with cached pages of another file.
-        if kind == "tmpfs" and who == "theirs" and "cached" in self.files:
+        # NVIDIA's library refuses tmpfs; there it is held against what it does with cached pages of another file.
+        if kind == "tmpfs" and who == "theirs" and "cached" in self.files and not self.options.asked:
             kind = "cached"
         target = ["--file", os.path.abspath(self.files[kind]), "--write-size", self.options.write_size]
         if self.options.size:
@@ -296,7 +300,7 @@ def main():
     comparison = Comparison(options, state)
     kind = next(iter(comparison.files))
     about, same = check_libraries(options, {who: comparison.client(who, kind) for who in ("ours", "theirs")})
-    check_state(state, about)
+    check_state(state, about, options.asked)
     state.data["runs"].append({
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         **dict(text.split("=", 1) for text in options.version),

@@ -88,10 +88,10 @@ def _program(words: "list[str]") -> "Callable[[], object] | None":
     if sluice.install() is None:
         return None
     if is_module:
+        sys.argv = words[1:]  # packages around the module are imported to find it, and may look
         obstacle = _module_obstacle(name)
         if obstacle:
             raise Failure(obstacle, f"Install it for {sys.executable}, or check the name.")
-        sys.argv = words[1:]
         return lambda: runpy.run_module(name, run_name="__main__", alter_sys=True)
     sys.argv = words
     sys.path[0] = os.path.dirname(os.path.abspath(name))

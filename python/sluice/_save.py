@@ -65,11 +65,25 @@ _KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISCHR, 
           (stat.S_ISBLK, "a block device"), (stat.S_ISSOCK, "a socket"))
 
 
+_MOST_LINKS = 40  # as the kernel has it
+
+
+def _behind_links(path: str) -> str:
+    """As with fs.protected_symlinks: in a folder like /tmp a link leads only its owner, or where the folder's owner wants."""
+    for _ in range(_MOST_LINKS):
+        if not os.path.islink(path):
+            break
+        owner, around = os.lstat(path).st_uid, os.stat(os.path.dirname(path) or ".")
+        all_may_write = around.st_mode & stat.S_ISVTX and around.st_mode & stat.S_IWOTH
+        if all_may_write and owner not in (os.geteuid(), around.st_uid):
+            raise OSError(errno.EACCES, "it is a link of another user, in a folder that all may write to", path)
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+    return path
+
+
 def _target_of(filename: "str | os.PathLike[str]") -> str:
     """The regular file to be replaced or made: a link stays, and what it leads to is meant."""
-    path = os.fspath(filename)
-    if os.path.islink(path):
-        path = os.path.realpath(path)
+    path = _behind_links(os.fspath(filename))
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:

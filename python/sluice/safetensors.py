@@ -68,7 +68,7 @@ def iterate(filenames: object, device: object = "cpu", *, framework: "str | None
 
     _load.positive("memory", memory, "1 GiB")
     report = report or Report("iterate", device_number(device))
-    chosen = Options(**{"group_size": max(memory // 2, 1), **options})  # type: ignore[arg-type]
+    chosen = Options(**{"group_size": max((memory or 1 << 30) // 2, 1), **options})  # type: ignore[arg-type]
     return _load.iterate(filenames, device, _framework(framework), chosen, report)
 
 

@@ -123,7 +123,7 @@ class Command(TestCase):
                 (("run", str(self.folder)), 1, ("is a folder without a __main__.py",)),
                 (("run", "-m", "nosuch"), 1, ("There is no module nosuch", "check the name")),
                 (("run", "-m", "nosuch.deep"), 1, ("There is no module nosuch",)),
-                (("run", "-m", "json"), 1, ("json is a package without a __main__",)),
+                (("run", "-m", "concurrent"), 1, ("concurrent is a package without a __main__",)),
                 (("run", "-m", ".x"), 1, (".x is no full name",)),
                 (("pth", "on", "--folder", "/nowhere"), 1, ("cannot be written: No such file", "--folder"))):
             self.assert_one_line(self.run_module(*words), status, *parts)

@@ -71,6 +71,19 @@ class Saving(TestCase):
         self.assertEqual(target.read_bytes(), b"the old file")
         self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["kept.safetensors", "model.safetensors"])
 
+    @unittest.skipIf(os.geteuid() != 0, "links of another user are made by root")
+    def test_a_link_of_another_user_where_all_may_write_is_not_followed(self):
+        source = st.load_file(self.model({"a": ("U8", (3,), b"abc")}), framework="sluice")
+        precious, public = self.folder / "precious", self.folder / "public"
+        precious.write_bytes(b"precious")
+        public.mkdir()
+        public.chmod(0o1777)
+        (public / "model.safetensors").symlink_to(precious)
+        os.lchown(public / "model.safetensors", 65534, 65534)
+        with self.assertRaisesRegex(OSError, "a link of another user"):
+            st.save_file(source, public / "model.safetensors")
+        self.assertEqual(precious.read_bytes(), b"precious")
+
     def test_a_link_stays_and_what_it_leads_to_is_written(self):
         source = st.load_file(self.model({"a": ("U8", (3,), b"abc")}), framework="sluice")
         (self.folder / "elsewhere").mkdir()

@@ -4,6 +4,7 @@
 each file that a change touches."""
 
 import argparse
+import os
 import pathlib
 import shutil
 import subprocess
@@ -12,6 +13,11 @@ import tempfile
 import unittest
 
 DEV = pathlib.Path(__file__).resolve().parents[2] / "tools/dev"
+# Neither the repository that a hook of git runs in, nor what its user has configured.
+ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+               "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null",
+               "GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@localhost", "GIT_COMMITTER_NAME": "t",
+               "GIT_COMMITTER_EMAIL": "t@localhost"}
 
 
 @unittest.skipIf(shutil.which("git") is None, "git is not installed")
@@ -24,8 +30,8 @@ class Changed(unittest.TestCase):
         shutil.copy(DEV / "changed.py", self.top / "tools/dev")
 
     def git(self, *arguments):
-        who = ["-c", "user.name=t", "-c", "user.email=t@localhost", "-c", "commit.gpgsign=false", "-c", "init.defaultBranch=main"]
-        subprocess.run(["git", "-C", self.top, *who, *arguments], check=True, capture_output=True)
+        subprocess.run(["git", "-C", self.top, "-c", "init.defaultBranch=main", *arguments], check=True, capture_output=True,
+                       env=ENVIRONMENT)
 
     def commit(self, name):
         (self.top / name).write_text(name, encoding="utf-8")
@@ -34,7 +40,7 @@ class Changed(unittest.TestCase):
 
     def told(self, *arguments):
         run = subprocess.run([sys.executable, "-B", self.top / "tools/dev/changed.py", *arguments], text=True,
-                             capture_output=True, check=False)
+                             capture_output=True, check=False, env=ENVIRONMENT)
         return run.returncode, run.stdout.split(), run.stderr
 
     def test_a_branch_is_held_against_where_it_left_main(self):
@@ -91,14 +97,15 @@ class Parts(unittest.TestCase):
         self.top = pathlib.Path(self.scratch.name)
         shutil.copy(DEV.parents[1] / "run", self.top)
         (self.top / ".gitignore").write_text("/build/\n", encoding="utf-8")
-        self.shell("git init -q && git add -A && git -c user.name=t -c user.email=t@localhost commit -qm all")
-        self.check = self.top / "build/check"
+        self.shell("git init -q && git add -A && git commit -qm all")
+        self.check = self.top / "build/check-full"
 
     def shell(self, commands):
-        return subprocess.run(["bash", "-c", commands], cwd=self.top, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(["bash", "-c", commands], cwd=self.top, check=True, capture_output=True, text=True,
+                              env=ENVIRONMENT).stdout
 
-    def begin(self, asked, *parts):
-        self.shell(f". ./run help >/dev/null; begin_check {asked} {' '.join(parts)}")
+    def begin(self, mode, *parts):
+        self.shell(f". ./run help >/dev/null; begin_check {mode} {' '.join(parts)}")
 
     def left(self, *parts):
         for part in parts:
@@ -108,24 +115,32 @@ class Parts(unittest.TestCase):
         return sorted(path.stem for path in self.check.glob("*.steps"))
 
     def test_those_that_ran_before_count_on_where_others_are_asked_for(self):
-        self.begin(1, "asan")
+        self.begin("part", "asan")
         self.left("asan", "tsan")
-        self.begin(1, "asan")
+        self.begin("part", "asan")
         self.assertEqual(self.found(), ["tsan"])
-        self.begin(0, "release")
+        self.begin("full", "release")
         self.assertEqual(self.found(), [])
 
+    def test_what_a_light_check_has_found_is_none_of_theirs(self):
+        self.begin("part", "tsan")
+        self.left("tsan")
+        self.begin("light", "release")
+        self.assertTrue((self.top / "build/check/of").exists())
+        self.begin("part", "lab")
+        self.assertEqual(self.found(), ["tsan"])
+
     def test_they_do_not_behind_a_change_be_it_committed_or_not(self):
-        for change in ("echo >>.gitignore", "git -c user.name=t -c user.email=t@localhost commit -qam more", "touch new"):
+        for change in ("echo >>.gitignore", "git commit -qam more", "touch new", "echo >>new"):
             with self.subTest(change=change):
-                self.begin(1, "asan")
+                self.begin("part", "asan")
                 self.left("tsan")
                 self.shell(change)
-                self.begin(1, "asan")
+                self.begin("part", "asan")
                 self.assertEqual(self.found(), [])
 
     def test_the_summary_names_those_that_are_left(self):
-        self.begin(1, "asan")
+        self.begin("full", "asan")
         self.left("asan")
         told = subprocess.run([sys.executable, "-B", DEV / "summary.py", self.check, "release", "asan"], text=True,
                               capture_output=True, check=True).stdout
@@ -133,8 +148,9 @@ class Parts(unittest.TestCase):
         self.assertTrue(told.endswith("1 passed, 0 failed, 0 skipped\n"), told)
 
     def test_one_that_is_none_is_refused_before_anything_is_installed(self):
-        for words, why in (("--full --part tsna", 'no part "tsna"'), ("--part tsan", "goes with --full")):
-            run = subprocess.run(["bash", self.top / "run", "check", *words.split()], capture_output=True, text=True, check=False)
+        for words, why in ((["--full", "--part", "tsna"], 'no part "tsna"'), (["--part", "tsan"], "goes with --full"),
+                           (["--full", "--part", "lab tidy"], 'no part "lab tidy"'), (["--full", "--part", ""], "--part wants one of")):
+            run = subprocess.run(["bash", self.top / "run", "check", *words], capture_output=True, text=True, check=False)
             self.assertEqual(run.returncode, 1)
             self.assertIn(why, run.stderr)
 

@@ -338,7 +338,10 @@ def test_the_textfile_leaves_links_and_devices_what_they_are():
         if os.geteuid() != 0:
             return  # only root makes devices
         full = folder / "full"
-        os.mknod(full, stat.S_IFCHR | 0o666, os.makedev(1, 7))
+        try:
+            os.mknod(full, stat.S_IFCHR | 0o666, os.makedev(1, 7))
+        except PermissionError:
+            return  # nor does it in every container
         refused = run(SLUICE, "stats", f"--prometheus={full}", status=None)
         equal((refused.returncode, stat.S_ISCHR(full.stat().st_mode)), (1, True))
         contains(refused.stderr, "cannot be written")

@@ -37,10 +37,20 @@ bool is_in_proc(const std::string& folder) {
   return statfs(folder.empty() ? "." : folder.c_str(), &about) == 0 && about.f_type == PROC_SUPER_MAGIC;
 }
 
-// What a chain of links leads to, which need not be there.
+// As with fs.protected_symlinks: in a folder like /tmp a link leads only its owner, or where the folder's owner wants.
+bool is_a_trap(const std::string& link) {
+  const std::string folder = folder_of(link).empty() ? "." : folder_of(link);
+  struct stat there {};
+  struct stat around {};
+  if (lstat(link.c_str(), &there) != 0 || !S_ISLNK(there.st_mode) || stat(folder.c_str(), &around) != 0) return false;
+  const bool all_may_write = (around.st_mode & S_ISVTX) != 0 && (around.st_mode & S_IWOTH) != 0;
+  return all_may_write && there.st_uid != geteuid() && there.st_uid != around.st_uid;
+}
+
+// What a chain of links leads to, which need not be there; or the link that is not to be followed.
 std::string behind_links(std::string path) {
   std::array<char, PATH_MAX> target{};
-  for (int i = 0; i < most_links && !is_in_proc(folder_of(path)); ++i) {
+  for (int i = 0; i < most_links && !is_in_proc(folder_of(path)) && !is_a_trap(path); ++i) {
     const ssize_t length = readlink(path.c_str(), target.data(), target.size());
     if (length <= 0 || length == static_cast<ssize_t>(target.size())) break;
     const std::string next(target.data(), static_cast<std::size_t>(length));
@@ -54,6 +64,7 @@ std::string behind_links(std::string path) {
 OutputFile::OutputFile(const std::string& path, std::string what, int status, std::string remedy)
     : path_(path), target_(behind_links(path)), what_(std::move(what)), remedy_(std::move(remedy)), status_(status) {
   if (path.empty()) refuse("the name is empty");
+  if (is_a_trap(target_)) refuse("it is a link of another user, in a folder that all may write to");
   struct stat there {};
   const bool exists = stat(target_.c_str(), &there) == 0;
   if (!exists && errno != ENOENT) refuse(system_words(errno));
@@ -103,9 +114,12 @@ void OutputFile::write(std::string_view content) {
   try {
     put(fd, content);
     if (stat(target_.c_str(), &before) == 0) {
-      // Its mode stays, and its owner where this process may say so.
-      if (fchown(fd, before.st_uid, before.st_gid) == 0 || before.st_uid == geteuid())
+      // Its mode stays, and its owner where this process may say so; another group gets nothing of it.
+      if (fchown(fd, before.st_uid, before.st_gid) == 0) {
         fchmod(fd, before.st_mode & 0777);
+      } else if (before.st_uid == geteuid()) {
+        fchmod(fd, before.st_mode & 0707);
+      }
     }
   } catch (...) {
     close(fd);
@@ -119,6 +133,14 @@ void OutputFile::write(std::string_view content) {
   }
   if (std::rename(beside.c_str(), target_.c_str()) != 0) {
     const int why = errno;
+    // A mount of this one file, or a file of another user in a folder like /tmp: it can be written, and not replaced.
+    const int direct = open(target_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
+    if (direct >= 0) {
+      put(direct, content);
+      if (close(direct) != 0) refuse(system_words(errno));
+      unlink(beside.c_str());
+      return;
+    }
     throw ToolError(fmt::format("{} is whole in {}, but cannot take the name {}: {}.", what_, printable(beside),
                                 printable(path_), system_words(why)),
                     "Move it by hand, or choose another place.", status_);

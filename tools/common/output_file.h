@@ -20,7 +20,7 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
   ~OutputFile();
 
-  // Once, all of it. Throws ToolError; nothing is left beside the name then.
+  // Once, all of it. Throws ToolError, which names the file beside the name where that one is whole.
   void write(std::string_view content);
 
  private:

@@ -12,6 +12,7 @@
 #include "report/machine_page.h"
 #include "report/results.h"
 #include "report/run_page.h"
+#include "sluice/statuses.h"
 #include "trace/command.h"
 
 namespace sluice::tools {
@@ -63,7 +64,7 @@ void write_page(const std::string& name, OutputFile& output, const std::string& 
 class WritesReport final : public RecordedRun {
  public:
   explicit WritesReport(const ReportOptions& options)
-      : options_(options), output_(options.output, what_it_is, status_of_a_failed_recording) {}
+      : options_(options), output_(options.output, what_it_is, status_own_failure) {}
   void ended(const Recording& recording) override {
     std::string command;
     for (const std::string& word : options_.run.command) command += (command.empty() ? "" : " ") + printable(word);

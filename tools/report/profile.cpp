@@ -485,6 +485,8 @@ Json measure_profile(const ProfileOptions& options, bool& has_failed) {
 }
 
 int profile_command(const ProfileOptions& options) {
+  choose_driver();  // this program may begin anew there: no pipe was opened then, whose reader would take that for its
+                    // end
   std::optional<OutputFile> output;
   if (!options.output.empty()) output.emplace(options.output, "The profile");
   bool has_failed = false;

@@ -159,6 +159,7 @@ inline constexpr const char* trace_lesson =
     "  sluice trace 1234 --seconds 10                    ten seconds of a process\n"
     "  SLUICE_TRACE=on ./server &                        records always, each thread its last 16384 events\n"
     "  sluice trace $! --seconds 0                       what is there of it now: where does it hang?\n\n"
-    "Exit status: of a program its own; else 0, or 1 when there is nothing to see. docs/guide/tracing.md tells more.";
+    "Exit status: of a program its own, but 125 where that is 0 and the trace could not be written; else 0, or 1 when\n"
+    "there is nothing to see. docs/guide/tracing.md tells more.";
 
 }  // namespace sluice::tools

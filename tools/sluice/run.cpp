@@ -34,6 +34,7 @@
 #include "sluice/commands.h"
 #include "sluice/counters.h"
 #include "sluice/preload_check.h"
+#include "sluice/statuses.h"
 #include "sluice/testimony.h"
 #include "witness/protocol.h"
 
@@ -41,7 +42,6 @@ namespace sluice::tools {
 namespace {
 
 // Exit statuses of the tool itself, as env, nohup and timeout have them.
-constexpr int status_own_failure = 125;
 constexpr int status_cannot_execute = 126;
 constexpr int status_not_found = 127;
 
@@ -311,7 +311,7 @@ int run_command(const RunOptions& options) {
   Testimony testimony(files.library);
   const int status = watch(child, signals, listener, testimony, options.companion);
   std::string absence;
-  if (!testimony.has_own_library()) {
+  if ((options.ending != Ending::line || !options.quiet) && !testimony.has_own_library()) {
     const Obstacle cause = cause_of_absence(*program, status);
     absence = cause.sentence + " " + cause.remedy;
   }

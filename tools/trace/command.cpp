@@ -130,7 +130,7 @@ class RunCompanion final : public Companion {
 class WritesTrace final : public RecordedRun {
  public:
   explicit WritesTrace(const TraceOptions& options)
-      : options_(options), output_(name_of_output(options), what_it_is, status_of_a_failed_recording) {}
+      : options_(options), output_(name_of_output(options), what_it_is, status_own_failure) {}
   void ended(const Recording& recording) override {
     if (recording.processes.empty()) {
       tell(options_, recording, 0);
@@ -246,7 +246,7 @@ int run_recorded(const RunOptions& run, std::uint64_t most_events, RecordedRun& 
   RunOptions watched = run;
   watched.companion = &companion;
   const int status = run_command(watched);
-  return status == 0 && companion.has_failed() ? status_of_a_failed_recording : status;
+  return status == 0 && companion.has_failed() ? status_own_failure : status;
 }
 
 int trace_command(const TraceOptions& options) {

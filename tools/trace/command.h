@@ -25,10 +25,6 @@ struct TraceOptions {
   RunOptions run;
 };
 
-// What the tool ends with where a program has been run, or was to be, and what was recorded of it cannot be written. A
-// program's own status goes before this one, unless it is 0.
-inline constexpr int status_of_a_failed_recording = 125;
-
 // Exit status: of a program its own, else 0.
 int trace_command(const TraceOptions& options);
 
