@@ -5,8 +5,8 @@
 namespace sluice::tools {
 
 inline constexpr int status_usage = 2;
-// Of what runs a program, as env, nohup and timeout have it: the tool itself has failed. Where the program has run, its own
-// status goes before this one, unless it is 0.
+// Of what runs a program, as env, nohup and timeout have it: the tool itself has failed. Where the program has run, its
+// own status goes before this one, unless it is 0.
 inline constexpr int status_own_failure = 125;
 
 }  // namespace sluice::tools
