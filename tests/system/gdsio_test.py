@@ -4,6 +4,7 @@ import ctypes
 import json
 import mmap
 import os
+import pathlib
 import platform
 import pty
 import re
@@ -553,6 +554,68 @@ def test_gdsio_a_write_that_fails_leaves_a_file_as_long_as_it_was():
         if answer.returncode == 77 or "unshare" in answer.stderr:
             skip("no mount can be made here")
         equal(answer.stdout, "status 1\nprecious\nstatus 1\nfile\n")
+
+
+def meddling(folder):
+    """A library in which the first transfer runs $MEANWHILE, as another process would, and fails."""
+    (folder / "meddler.c").write_text(r"""
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/types.h>
+ssize_t cuFileWrite(void* h, void* p, size_t n, off_t at, off_t into) {
+  (void)h, (void)p, (void)n, (void)at, (void)into;
+  unsetenv("LD_PRELOAD");
+  if (system(getenv("MEANWHILE")) != 0) abort();
+  errno = EIO;
+  return -1;
+}
+""", encoding="utf-8")
+    run("cc", "-shared", "-fPIC", "-o", folder / "meddler.so", folder / "meddler.c")
+    return folder / "meddler.so"
+
+
+def test_gdsio_a_write_that_fails_leaves_what_another_process_has_written():
+    skip_when_sanitized()
+    with scratch() as folder:
+        library = meddling(folder)
+        file = folder / "data/file"
+        file.parent.mkdir()
+        for before, meanwhile, after in ((None, ":", {}),
+                                         (None, f"echo more >> {file}", {"file": bytes(64) + b"more\n"}),
+                                         (None, f"mv {file} {file}.1; echo other > {file}", {"file": b"other\n", "file.1": bytes(64)}),
+                                         (None, f"rm {file}", {}),
+                                         (b"precious", ":", {"file": b"precious"}),
+                                         (b"precious", f"echo more >> {file}", {"file": b"precious" + bytes(56) + b"more\n"}),
+                                         (b"precious", f"echo short > {file}", {"file": b"short\n"})):
+            for path in file.parent.iterdir():
+                path.unlink()
+            if before is not None:
+                file.write_bytes(before)
+            answer = gdsio("-f", file, "-s", "64", "-i", "64", "-I", "1", status=1, LD_PRELOAD=str(library), MEANWHILE=meanwhile)
+            contains(answer.stderr, "Tid: 0 incomplete Write")
+            equal((before, meanwhile, {path.name: path.read_bytes() for path in file.parent.iterdir()}), (before, meanwhile, after))
+        # Jobs of this process that share a file are no others.
+        config = folder / "two.gdsio"
+        config.write_text(f"[global]\nrw=write\nbs=64\n[a]\nfilename={file}\nsize=64\n[b]\nfilename={file}\nsize=128\n",
+                          encoding="utf-8")
+        for before in (None, b"precious"):
+            file.unlink(missing_ok=True)
+            if before is not None:
+                file.write_bytes(before)
+            gdsio(config, status=1, LD_PRELOAD=str(library), MEANWHILE=":")
+            equal(file.read_bytes() if file.exists() else None, before)
+
+
+def test_gdsio_makes_files_whose_mode_lets_none_write():
+    powerless = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.getuid() == 0 else ()
+    if powerless and shutil.which("setpriv") is None:
+        skip("setpriv, without which root writes everywhere, is not installed")
+    for parent in (None, pathlib.Path("/dev/shm")):  # with O_DIRECT, and often without
+        with scratch(parent) as folder:
+            command = f'umask 0222; exec {GDSIO} -f {folder}/file -s 64K -I 1'
+            answer = run(*powerless, "sh", "-c", command, env=environment(SLUICE_SOFTGPU="1"))
+            equal(result(answer.stdout)["done"], "64")
+            equal((folder / "file").stat().st_mode & 0o777, 0o444)
 
 
 def test_gdsio_a_driver_that_does_not_open_is_told_as_scripts_know_it():

@@ -30,6 +30,14 @@ bool wants_gpu(const Settings& settings) {
 
 // All that a pass works with, in the order in which it has to end.
 struct Stage {
+  Stage() = default;
+  Stage(Stage&&) = default;
+  // The last first: where two jobs make one file longer, each finds the end that it has set.
+  ~Stage() {
+    workers.clear();
+    while (!targets.empty()) targets.pop_back();
+  }
+
   std::map<int, std::unique_ptr<Gpu>> gpus;
   std::vector<std::vector<std::unique_ptr<Target>>> targets;  // by job
   std::vector<std::unique_ptr<Worker>> workers;

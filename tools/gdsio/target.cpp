@@ -78,9 +78,23 @@ Target::~Target() {
 
 void Target::give_back() noexcept {
   if (handle_ != nullptr) cuFileHandleDeregister(handle_);
-  if (lengthened_ && ftruncate(descriptor_, static_cast<off_t>(old_end_)) != 0) lengthened_ = false;  // it stays long
+  if (made_ || lengthened_) undo();
   if (descriptor_ >= 0) close(descriptor_);
-  if (made_) unlink(path_.c_str());
+}
+
+// Another process may have the file, too: what this one has not done stays.
+void Target::undo() noexcept {
+  struct stat open_one {};
+  if (fstat(descriptor_, &open_one) != 0) return;
+  const auto end = static_cast<std::uint64_t>(open_one.st_size);
+  if (lengthened_) {
+    // Where it cannot be cut, it stays long.
+    lengthened_ = end == new_end_ && ftruncate(descriptor_, static_cast<off_t>(old_end_)) != 0;
+    return;
+  }
+  struct stat named {};
+  if (end > new_end_ || lstat(path_.c_str(), &named) != 0) return;
+  if (named.st_dev == open_one.st_dev && named.st_ino == open_one.st_ino) unlink(path_.c_str());
 }
 
 void Target::open_file(const Settings& settings, const std::string& where) {
@@ -88,21 +102,24 @@ void Target::open_file(const Settings& settings, const std::string& where) {
   const bool makes = is_write(settings.operation);
   direct_ = !settings.buffered && settings.transfer != Transfer::cpu_cached_gpu;
   want_storage(path_);
-  if (makes) {
-    const int made = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    made_ = made >= 0;
-    if (made_) close(made);
+  int flags = (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC;
+  bool refused = false;  // O_DIRECT
+  // A file that is made is opened once: its mode may not allow it again. Without O_DIRECT, which some
+  // file systems refuse only when they have made the file.
+  if (makes) descriptor_ = open(path_.c_str(), flags | O_CREAT | O_EXCL, 0644);
+  made_ = descriptor_ >= 0;
+  if (made_) {
+    refused = direct_ && fcntl(descriptor_, F_SETFL, O_DIRECT) != 0;
+  } else {
+    if (makes) flags |= O_CREAT;  // once more: of a link that leads to no file yet, that is made
+    descriptor_ = open(path_.c_str(), flags | (direct_ ? O_DIRECT : 0), 0644);
+    refused = descriptor_ < 0 && errno == EINVAL && direct_;
+    if (refused) descriptor_ = open(path_.c_str(), flags, 0644);
   }
-  // O_CREAT once more: of a link that leads to no file yet, that is made.
-  const int flags = (writes ? O_RDWR : O_RDONLY) | (makes ? O_CREAT : 0) | O_CLOEXEC;
-  descriptor_ = open(path_.c_str(), flags | (direct_ ? O_DIRECT : 0), 0644);
-  if (descriptor_ < 0 && errno == EINVAL && direct_) {
-    direct_ = false;
-    descriptor_ = open(path_.c_str(), flags, 0644);
-    if (descriptor_ >= 0) {
-      tell("gdsio: note: {} lies on a file system without O_DIRECT and is opened buffered, as by -O 1.\n",
-           printable(path_));
-    }
+  if (refused) direct_ = false;
+  if (descriptor_ >= 0 && refused) {
+    tell("gdsio: note: {} lies on a file system without O_DIRECT and is opened buffered, as by -O 1.\n",
+         printable(path_));
   }
   if (descriptor_ >= 0) return;
   if (errno == ENOENT && !makes) {
@@ -124,14 +141,15 @@ void Target::settle_size(const Settings& settings) {
       static_cast<std::uint64_t>(S_ISREG(status.st_mode) ? status.st_size : lseek(descriptor_, 0, SEEK_END));
   if (is_write(settings.operation)) {
     // The file has its size at once, wherever random writes fall; what is there behind it stays.
-    if (there >= begin_ + size_ || !S_ISREG(status.st_mode)) return;
-    lengthened_ = !made_;
-    old_end_ = there;
-    if (ftruncate(descriptor_, static_cast<off_t>(begin_ + size_)) != 0) {
+    new_end_ = begin_ + size_;
+    if (there >= new_end_ || !S_ISREG(status.st_mode)) return;
+    if (ftruncate(descriptor_, static_cast<off_t>(new_end_)) != 0) {
       throw ToolError(
-          fmt::format("{} cannot be made {}: {}.", printable(path_), format_bytes(begin_ + size_), system_words(errno)),
+          fmt::format("{} cannot be made {}: {}.", printable(path_), format_bytes(new_end_), system_words(errno)),
           "Use a smaller -s, or another file system.");
     }
+    lengthened_ = !made_;
+    old_end_ = there;
     return;
   }
   if (there <= begin_) {

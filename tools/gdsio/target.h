@@ -29,7 +29,7 @@ class Target {
   bool is_direct() const noexcept { return direct_; }
 
   // What a write has made of the file stays when this ends. Without it a file that was made goes, and one that was
-  // made longer gets its old end back.
+  // made longer gets its old end back, unless another process has changed its size or put another one there.
   void keep() noexcept { made_ = lengthened_ = false; }
 
   // Writes back what is dirty and drops the file's pages; a note on stderr tells of those that stay.
@@ -40,6 +40,7 @@ class Target {
   void settle_size(const Settings& settings);
   void register_file();
   void give_back() noexcept;
+  void undo() noexcept;
 
   std::string path_;
   std::uint64_t begin_;
@@ -49,6 +50,7 @@ class Target {
   bool made_ = false;
   bool lengthened_ = false;
   std::uint64_t old_end_ = 0;
+  std::uint64_t new_end_ = 0;  // of a write: the file's size, as this one wants it
   CUfileHandle_t handle_ = nullptr;
 };
 
