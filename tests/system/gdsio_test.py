@@ -500,6 +500,13 @@ def test_tools_that_move_bytes_tell_when_their_answer_is_lost_and_lose_notes_in_
                 contains(err, "stdout cannot be written")
                 status, out = answer_where("stderr", place, *words)
                 equal((words, place, status, out != ""), (words, place, 0, True))
+        # More than stdio keeps is written, and refused, before the end.
+        long = f"{folder}/{'./' * 1900}"
+        for words in ((GDSIO, "--json", "-f", long + "none"), (BUILD / "bin/gdscp", long + "file", long + "copy"),
+                      (BUILD / "bin/gdsio_verify", "-f", long + "file")):
+            status, err = answer_where("stdout", "full", *words)
+            equal((words, status), (words, 1))
+            contains(err, "Look at the room of its disk")
 
 
 def test_gdsio_tells_of_a_failure_as_json_where_json_was_asked_for():

@@ -66,6 +66,7 @@ int main(int argc, char** argv) {
   try {
     return sluice::tools::finish("gdscp", sluice::tools::run_gdscp(argc, argv));
   } catch (const std::exception& error) {
+    if (std::ferror(stdout) != 0) return sluice::tools::finish("gdscp", 1);
     std::fprintf(stderr, "gdscp: %s\n", error.what());
     return 1;
   }

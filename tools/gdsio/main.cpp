@@ -98,6 +98,7 @@ int main(int argc, char** argv) {
   try {
     return sluice::tools::finish("gdsio", sluice::tools::run_gdsio({argv, static_cast<std::size_t>(argc)}));
   } catch (const std::exception& error) {
+    if (std::ferror(stdout) != 0) return sluice::tools::finish("gdsio", 1);
     std::fprintf(stderr, "gdsio: %s\n", error.what());
     return 1;
   }

@@ -241,6 +241,7 @@ int main(int argc, char** argv) {
   try {
     return sluice::tools::finish("gdsio_verify", sluice::tools::run_gdsio_verify(argc, argv));
   } catch (const std::exception& error) {
+    if (std::ferror(stdout) != 0) return sluice::tools::finish("gdsio_verify", 1);
     std::fprintf(stderr, "gdsio_verify: %s\n", error.what());
     return 1;
   }
