@@ -97,8 +97,17 @@ def test_copying_tools_say_which_numbers_are_allowed():
                 answer = soft(*words, wrong, status=2)
                 contains(answer.stderr, "takes the number of a GPU, counted from 0.")
                 equal(len(answer.stderr) < 300, True)
-        contains(soft(GDSCP, folder / "file", folder / "copy", "-w", "-1", status=2).stderr, "takes a whole number, 1 or more.")
-        contains(soft(VERIFY, "-f", folder / "file", "-n", "-1", status=2).stderr, "takes a whole number, 1 or more.")
+        for copier in COPIERS:
+            for flag, wrong, part in (("-w", "-1", "-w is -1, and has to be 1 to 256."), ("-w", "0", "-w is 0, and has to be"),
+                                      ("-w", "257", "-w is 257, and has to be"), ("-w", "x", "-w is x, and has to be"),
+                                      ("-d", "x", "-d cannot be x.")):
+                answer = soft(*copier, "--json", folder / "file", folder / "copy", flag, wrong, status=2)
+                failure = json.loads(answer.stdout)
+                equal(list(failure), ["error", "remedy"])
+                contains(failure["error"], part)
+                contains(answer.stderr, f": {part}")
+        for wrong in ("-1", "0", "00"):
+            contains(soft(VERIFY, "-f", folder / "file", "-n", wrong, status=2).stderr, "takes a whole number, 1 or more.")
         contains(soft(VERIFY, "-f", folder / "file", "-d", "9", status=1).stderr, "Use: -d 0\n")
 
 
@@ -248,7 +257,7 @@ def test_gdsio_verify_says_what_cannot_be():
         for words, status, part in (((), 2, "-f is required"), (("-f", folder / "none"), 1, "cannot be opened"),
                                     (("-f", file, "-o", "1000"), 1, "nothing from 1000 on"),
                                     (("-f", file, "-s", "1001"), 2, "-s has to be 1 to 1000"),
-                                    (("-f", file, "-n", "0"), 2, "-n is 0"), (("-f", file, "-m", "2"), 2, "-m"),
+                                    (("-f", file, "-n", "1001"), 2, "-n is 1001"), (("-f", file, "-m", "2"), 2, "-m"),
                                     (("-f", file, "-d", "9"), 1, "There is no GPU 9")):
             contains(soft(VERIFY, *words, status=status).stderr, part)
 

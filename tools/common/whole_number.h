@@ -17,7 +17,8 @@ inline std::string gpu_number(const std::string& text) {
   return whole_number(text, "the number of a GPU, counted from 0");
 }
 inline std::string count_number(const std::string& text) {
-  return whole_number(text, "a whole number, 1 or more");
+  constexpr const char* allowed = "a whole number, 1 or more";
+  return text.find_first_not_of('0') == std::string::npos ? whole_number("", allowed) : whole_number(text, allowed);
 }
 
 }  // namespace sluice::tools

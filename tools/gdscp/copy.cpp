@@ -24,6 +24,7 @@
 #include "common/gpu.h"
 #include "common/progress.h"
 #include "common/text.h"
+#include "common/whole_number.h"
 #include "gdscp/ends.h"
 
 namespace sluice::tools {
@@ -154,15 +155,26 @@ void report(const CopyOptions& options, const Story& story) {
   }
 }
 
+unsigned threads_of(const std::string& text) {
+  const unsigned long count = count_number(text).empty() ? std::stoul(text) : 0;
+  if (count > 0 && count <= most_threads) return static_cast<unsigned>(count);
+  throw ToolError(fmt::format("-w is {}, and has to be 1 to {}.", printable(text), most_threads), "Use: -w 4", 2);
+}
+
+int gpu_of(const std::string& text) {
+  const std::string wrong = gpu_number(text);
+  if (wrong.empty()) return std::stoi(text);
+  throw ToolError(fmt::format("-d cannot be {}.", printable(text)), fmt::format("-d {}.", wrong), 2);
+}
+
 void copy(const CopyOptions& options, const char* tool) {
   const std::uint64_t piece = size_option("-i", options.piece);
   if (piece == 0 || piece > largest_piece) throw ToolError("-i has to be 1 byte to 1G.", "Use: -i 16M", 2);
-  if (options.threads == 0 || options.threads > most_threads) {
-    throw ToolError(fmt::format("-w is {}, and has to be 1 to {}.", options.threads, most_threads), "Use: -w 4", 2);
-  }
+  const unsigned threads = threads_of(options.threads);
+  const int gpu_index = gpu_of(options.gpu);
   Story story;
   choose_driver();  // first: it may start this program anew
-  const Gpu gpu(options.gpu);
+  const Gpu gpu(gpu_index);
   story.soft = note_soft_gpu(tool);
   const std::string destination = destination_of(options.source, options.destination);
   const OpenDriver driver;
@@ -173,7 +185,7 @@ void copy(const CopyOptions& options, const char* tool) {
   for (const FilePart& part : data) story.data += part.size;
 
   const auto begin = CopyClock::now();
-  Copying(gpu, source, target, cut(data, piece), piece).run(options.threads);
+  Copying(gpu, source, target, cut(data, piece), piece).run(threads);
   target.settle(story.size);
   story.seconds = std::chrono::duration<double>(CopyClock::now() - begin).count();
   if (options.verify) target.compare_with(source);

@@ -5,18 +5,25 @@
 #include <cstdint>
 #include <string>
 
+namespace CLI {
+class App;
+}
+
 namespace sluice::tools {
 
 struct CopyOptions {
   std::string source;
   std::string destination;  // a file, or a folder to put it into
-  int gpu = 0;
+  std::string gpu = "0";
   std::string piece = "16M";  // of each transfer
-  unsigned threads = 4;
+  std::string threads = "4";
   bool verify = false;
   bool json = false;
   bool quiet = false;
 };
+
+// Declares source, destination and flags; the parser writes into `options`.
+void declare_copy_options(CLI::App& app, CopyOptions& options);
 
 // Copies and tells of it, with `json` of a failure, too. The destination appears, or is replaced, when the copy is
 // whole; before that, and after an error, it is as it was. Holes stay holes; mode bits are kept. Throws ToolError.

@@ -12,7 +12,6 @@
 #include "common/error.h"
 #include "common/error_json.h"
 #include "common/notes.h"
-#include "common/whole_number.h"
 #include "common/written.h"
 #include "gdscp/copy.h"
 
@@ -24,16 +23,8 @@ constexpr int usage_status = 2;
 int run_gdscp(int argc, char** argv) {
   CopyOptions options;
   CLI::App app("gdscp: copy a file through GPU memory", "gdscp");
-  app.footer(copy_lesson);
   app.set_version_flag("--version", "gdscp (Sluice " SLUICE_VERSION ")");
-  app.add_option("SOURCE", options.source, "A regular file")->required();
-  app.add_option("DESTINATION", options.destination, "A file, or a folder that it goes into")->required();
-  app.add_option("-d,--gpu", options.gpu, "Whose memory; counted from 0")->default_val(0)->check(gpu_number);
-  app.add_option("-i,--size", options.piece, "Bytes of each transfer, with K, M, G or T")->default_val("16M");
-  app.add_option("-w,--threads", options.threads, "Threads")->default_val(4)->check(count_number);
-  app.add_flag("--verify", options.verify, "Read both afterwards, without cuFile, and compare");
-  app.add_flag("--json", options.json, "For programs");
-  app.add_flag("-q,--quiet", options.quiet, "No line at the end");
+  declare_copy_options(app, options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {

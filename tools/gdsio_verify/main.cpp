@@ -136,7 +136,7 @@ Plan plan_of(const Wishes& wishes, std::uint64_t file_size) {
     throw ToolError(fmt::format("-s has to be 1 to {} bytes here.", file_size - plan.offset), "Leave it out for all.",
                     2);
   }
-  if (wishes.count == 0 || wishes.count > plan.size) {
+  if (wishes.count > plan.size) {
     throw ToolError(fmt::format("-n is {}, and has to be 1 to {} for {} bytes.", wishes.count, plan.size, plan.size),
                     "Use: -n 1", 2);
   }

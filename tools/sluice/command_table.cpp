@@ -9,7 +9,6 @@
 #include "common/error.h"
 #include "common/notes.h"
 #include "common/text.h"
-#include "common/whole_number.h"
 #include "sluice/lessons.h"
 #include "sluice/statuses.h"
 
@@ -58,7 +57,7 @@ CommandTable::CommandTable(CLI::App& app)
   trace_app_ = app.add_subcommand("trace", trace_about);
   declare_trace();
   copy_app_ = app.add_subcommand("cp", "Copy a file through GPU memory, as gdscp does");
-  declare_copy();
+  declare_copy_options(*copy_app_, copy_);
 }
 
 void CommandTable::declare_run() {
@@ -148,20 +147,6 @@ void CommandTable::declare_trace() {
   trace_app_->add_option("--events", trace_.most_events, "Keep at most so many events");
   trace_app_->add_flag("--soft-gpu", run_.soft_gpu, "Preload the soft GPU as libcuda.so.1, too (SLUICE_SOFTGPU=1)");
   trace_app_->add_flag("--json", json_, "For programs: the line on stderr as an object");
-}
-
-void CommandTable::declare_copy() {
-  copy_app_->footer(copy_lesson);
-  copy_app_->add_option("SOURCE", copy_.source, "A regular file")->required();
-  copy_app_->add_option("DESTINATION", copy_.destination, "A file, or a folder that it goes into")->required();
-  copy_app_->add_option("-d,--gpu", copy_.gpu, "Whose memory; counted from 0")
-      ->default_val(0)
-      ->check(CLI::Validator(gpu_number, ""));
-  copy_app_->add_option("-i,--size", copy_.piece, "Bytes of each transfer, with K, M, G or T")->default_val("16M");
-  copy_app_->add_option("-w,--threads", copy_.threads, "Threads")->default_val(4);
-  copy_app_->add_flag("--verify", copy_.verify, "Read both afterwards, without cuFile, and compare");
-  copy_app_->add_flag("--json", copy_.json, "For programs");
-  copy_app_->add_flag("-q,--quiet", copy_.quiet, "No line at the end");
 }
 
 int CommandTable::call(const Words& words) {

@@ -34,7 +34,6 @@ class CommandTable {
   void declare_demo();
   void declare_stats();
   void declare_trace();
-  void declare_copy();
   int call_runner(const Words& words);
   int call_explain();
   int call_trace(const Words& words);
