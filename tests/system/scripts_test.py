@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """gds_perf.sh, gds_log_collection.py and gdscheck.py, as they lie in the build's bin folder."""
+import importlib.util
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -74,7 +76,7 @@ def test_gds_perf_checks_all_of_its_words_before_it_writes():
                                      (("-s", "0"), '-s cannot be "0"', "-s takes a size"),
                                      (("-d", "-1"), '-d cannot be "-1"', "-d takes the number of a GPU"),
                                      (("-d", "7"), "There is no GPU 7", "-d 0"),
-                                     (("-n", "999"), "There is no NUMA node 999", "leave -n out"),
+                                     (("-n", "999"), "There is no NUMA node 999", "eave -n out."),  # a sentence of its own without nodes
                                      (("--", "--what"), "--what", "gdsio --help"),
                                      (("--", "-I", "3"), "-I stands after --", "before the two dashes"),
                                      (("--", "--help"), "--help stands after --", "gdsio --help"),
@@ -104,6 +106,20 @@ def test_scripts_tell_their_version():
     version = run(BIN / "gdsio", "--version").stdout.strip().rpartition("(")[2]
     for script in ("gds_perf.sh", "gds_log_collection.py"):
         equal(run(BIN / script, "--version").stdout, f"{script} ({version}\n")
+
+
+def test_gds_perf_without_gdsio_says_so_first():
+    with scratch() as folder:
+        script = folder / "bin/gds_perf.sh"
+        script.parent.mkdir()
+        script.write_bytes((BIN / script.name).read_bytes())
+        for name in ("dirname", "readlink"):
+            (folder / "bin" / name).symlink_to(shutil.which(name))
+        for words in (("--version",), ("-f", folder / "file", "-s", "64K")):
+            answer = run("/bin/sh", script, *words, status=1, env=environment(PATH=str(folder / "bin")))
+            equal((answer.stdout, len(answer.stderr.splitlines())), ("", 2))
+            contains(answer.stderr, "gds_perf.sh: There is no gdsio, ")
+        equal((folder / "file").exists(), False)
 
 
 def alone(folder):
@@ -154,6 +170,31 @@ class datetime:
             collect(script, "-d", folder / "out", env=variables)
         found = sorted(path.name.rpartition("20260102030405")[2] for path in (folder / "out").iterdir())
         equal(found, ["-2.tar.gz", "-3.tar.gz", ".tar.gz"])
+
+
+def test_gds_log_collection_takes_away_nothing_of_another():
+    with scratch() as folder:
+        script, _ = alone(folder)
+        specification = importlib.util.spec_from_file_location("collection", script)
+        module = importlib.util.module_from_spec(specification)
+        specification.loader.exec_module(module)
+        archive = module.Archive(str(folder / "out"), "logs")
+        archive.publish()
+        # As another one that found the name free again.
+        (folder / "out/logs.tar.gz.unfinished").write_text("another's", encoding="utf-8")
+        archive.drop()
+        equal(sorted(path.name for path in (folder / "out").iterdir()), ["logs.tar.gz", "logs.tar.gz.unfinished"])
+
+
+def test_gds_log_collection_tells_when_stdout_takes_nothing():
+    with scratch() as folder:
+        script, variables = alone(folder)
+        for redirection in (">&-", ">/dev/full"):
+            for words, part in ((f"-d {folder}/out", ".tar.gz is there, and stdout takes no line about it."),
+                                ("--version", "The version cannot be told")):
+                answer = run("/bin/sh", "-c", f"exec {sys.executable} {script} {words} {redirection}", status=1, env=variables)
+                contains(answer.stderr, part)
+                contains(answer.stderr, "Give stdout a place to go.")
 
 
 def test_gds_log_collection_leaves_nothing_on_a_full_disk():

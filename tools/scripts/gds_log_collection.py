@@ -81,6 +81,16 @@ def tell(cause, remedy=""):
         sys.stderr.flush()
 
 
+def answer(text):
+    """Whether stdout, which is None where it was closed, takes the line."""
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+        return True
+    except (OSError, AttributeError):
+        return False
+
+
 class Unwritable(Exception):
     """The archive itself cannot be written; the cause is an OSError."""
 
@@ -155,11 +165,14 @@ class Archive:
             self.tar.close()
             self.file.flush()
             os.rename(self.unfinished, self.path)
+            self.unfinished = None
         except OSError as error:
             raise Unwritable from error
 
     def drop(self):
-        """Nothing where it was published."""
+        """Nothing where it was published: what has that name then is another's."""
+        if self.unfinished is None:
+            return
         with contextlib.suppress(OSError):
             os.unlink(self.unfinished)
 
@@ -240,8 +253,10 @@ def version():
 
 class Version(argparse.Action):
     def __call__(self, parser, *_):
-        print(version())
-        parser.exit()
+        if answer(version()):
+            parser.exit()
+        tell("The version cannot be told: stdout takes no line.", "Give stdout a place to go.")
+        parser.exit(1)
 
 
 def collect(folder, extra):
@@ -263,9 +278,7 @@ def collect(folder, extra):
     for path in missing:
         (why,) = [note for note in archive.notes if note.startswith(f"{path}: ")][:1]
         tell(f"{why}; this file is not in the archive.", "Check what -f names, and run this again.")
-    try:
-        print(f"GDS Log file saved under {archive.path}", flush=True)
-    except (OSError, AttributeError):
+    if not answer(f"GDS Log file saved under {archive.path}"):
         tell(f"{archive.path} is there, and stdout takes no line about it.", "Give stdout a place to go.")
         return 1
     return 1 if missing else 0

@@ -31,7 +31,7 @@ Examples:
   gds_perf.sh -D /data/dir -x "0 1 2" -I 0 -i "64K 1M" -w "1 8" -T 10 -c > sweep.csv
   LD_LIBRARY_PATH=/usr/local/cuda/lib64 gds_perf.sh -f /data/file     on NVIDIA's library
 
-Exit status: 0; 1 when a run failed (the sweep goes on); 2 when the command line is not understood.
+Exit status: 0; 1 when a run failed (the sweep goes on), or there is no gdsio; 2 when the command line is not understood.
 END
 }
 
@@ -100,6 +100,11 @@ done
 
 gdsio=$(dirname "$(readlink -f "$0")")/gdsio
 [ -x "$gdsio" ] || gdsio=gdsio
+if ! command -v "$gdsio" >/dev/null; then
+  echo "gds_perf.sh: There is no gdsio, neither beside this script nor in PATH." >&2
+  echo "             Run the script where it is installed, or add the folder of gdsio to PATH." >&2
+  exit 1
+fi
 if [ $version = yes ]; then
   told=$("$gdsio" --version)
   echo "gds_perf.sh (${told##*(}"
