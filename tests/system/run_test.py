@@ -223,6 +223,13 @@ def test_run_names_a_cleared_preload():
     equal("it is not a 64-bit program" in result.stderr, False)
 
 
+def test_a_command_line_that_cannot_be_read_is_json_where_that_was_asked_for():
+    for words in (("cp", "--json", "only-one"), ("version", "--json", "--nothing"), ("explain", "--json")):
+        answer = run(SLUICE, *words, status=2)
+        equal(sorted(json.loads(answer.stdout)), ["error", "remedy"])
+        equal(answer.stderr != "", True)
+
+
 def test_a_mistyped_subcommand_is_answered_by_the_nearest():
     for word, meant in (("explan", "explain"), ("docter", "doctor"), ("stat", "stats")):
         told = run(SLUICE, word, status=2).stderr

@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <exception>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 
 #include "common/error.h"
+#include "common/error_json.h"
 #include "common/written.h"
 #include "sluice.h"
 #include "sluice/command_table.h"
@@ -24,13 +26,13 @@ namespace {
 int report(const ToolError& error, Output output) {
   tell("sluice: {}\n", error.what());
   if (!error.remedy().empty()) tell("        {}\n", error.remedy());
-  if (output == Output::json) {
-    nlohmann::ordered_json json;
-    json["error"] = error.what();
-    json["remedy"] = error.remedy();
-    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-  }
+  if (output == Output::json) print_error_json(error.what(), error.remedy());
   return error.status();
+}
+
+// Of a command line that cannot be read it is not known yet what its options are.
+bool asks_for_json(std::span<char*> words) {
+  return std::any_of(words.begin(), words.end(), [](const char* word) { return std::strcmp(word, "--json") == 0; });
 }
 
 int run_main(std::span<char*> arguments) {
@@ -49,7 +51,9 @@ int run_main(std::span<char*> arguments) {
   try {
     app.parse(static_cast<int>(words.own.size()), words.own.data());
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : status_usage;
+    if (app.exit(error) == 0) return 0;
+    if (asks_for_json(words.own)) print_error_json(fmt::format("{}.", error.what()), "sluice --help tells more.");
+    return status_usage;
   }
   try {
     if (const int status = commands.call(words); status >= 0) return status;
