@@ -297,22 +297,41 @@ def test_gdscheck_does_not_wait_for_a_configuration_that_is_a_pipe():
 
 
 def test_gdscheck_has_json_of_the_platform_alone_and_says_so():
-    for words in (("-V",), ("-t",), ("-e", "sysfs"), ("-f", "/etc/passwd")):
-        answer = run(GDSCHECK, "-p", "--json", *words, status=2)
-        contains(answer.stderr, f"gdscheck: {words[0]} has no JSON.")
-        contains(json.loads(answer.stdout)["error"], words[0])
-        contains(run(GDSCHECK, "--json", *words, status=2).stderr, "--json goes with -p, which is not given.")
-    contains(run(GDSCHECK, "--json", "-v", status=2).stderr, "--json goes with -p, which is not given.")
-    json.loads(report("-p", "-v", "--json").stdout)
+    with scratch() as folder:
+        file, tree = folder / "data", folder / "tree"
+        file.write_bytes(b"x" * 8192)
+        for words in (("-V",), ("-t",), ("-e", "sysfs", "-o", tree), ("-f", file)):
+            both = report("-p", "--json", *words)
+            equal(both.stderr, f"gdscheck: note: --json is of -p alone: text of {words[0]} follows it\n")
+            _, end = json.JSONDecoder().raw_decode(both.stdout)
+            text = report(*words)
+            equal((words, text.stderr), (words, ""))
+            equal((words, both.stdout[end:].strip()), (words, text.stdout.strip()))
+            alone = report("--json", *words)
+            equal(alone.stderr, "gdscheck: note: left out: --json (of -p; nothing else has JSON)\n")
+            equal((words, alone.stdout), (words, text.stdout))
+    contains(report("-v", "--json").stderr, "note: left out: --json")
+    whole = report("-p", "-v", "--json")
+    json.loads(whole.stdout)
+    equal(whole.stderr, "")
 
 
-def test_gdscheck_says_of_words_that_would_do_nothing_what_they_go_with():
+def test_gdscheck_goes_on_beside_words_that_do_nothing_and_tells_of_them():
+    plain, pairs = report("-p").stdout, report("-t").stdout
     for word in (("-o", "x"), ("-l", "1"), ("-d", "5"), ("-i",), ("--card", "mlx5_0")):
-        answer = run(GDSCHECK, *word, status=2)
-        equal((word, answer.stdout), (word, ""))
-        contains(answer.stderr, f"gdscheck: {word[0]} goes with -e, which is not given.")
-        run(GDSCHECK, "-p", *word, status=2)
+        answer = report("-p", *word)
+        equal((word, answer.stdout), (word, plain))
+        equal(answer.stderr, f"gdscheck: note: left out: {word[0]} (of -e)\n")
+        equal((word, report("-t", *word).stdout), (word, pairs))
+        # And without a word that asks for something, nothing can be done.
+        alone = run(GDSCHECK, *word, status=2)
+        equal((word, alone.stdout), (word, ""))
+        contains(alone.stderr, f"gdscheck: note: left out: {word[0]} (of -e)\ngdscheck: Nothing is asked for.")
+    with scratch() as folder:
+        several = report("-e", "sysfs", "-o", folder / "tree", "-d", "30", "-i")
+        equal(several.stderr, "gdscheck: note: left out: -d, -i (of -e latency)\n")
     contains(run(GDSCHECK, "--soft", status=2).stderr, "Nothing is asked for.")
+    contains(json.loads(run(GDSCHECK, "--json", status=2).stdout)["error"], "Nothing is asked for.")
 
 
 def test_gdscheck_names_a_configuration_that_the_driver_does_not_open_with():

@@ -5,9 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
-#include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "common/error_json.h"
 #include "common/written.h"
 #include "gds_stats/module_report.h"
 #include "gds_stats/show.h"
@@ -22,10 +22,7 @@ int complain(const ToolError& error, bool json) {
   // Scripts know how this line begins.
   tell("{}{}\n           {}\n",
        error.status() == usage_status ? "gds_stats: " : "error opening gds stats: ", error.what(), error.remedy());
-  if (json) {
-    const nlohmann::ordered_json object = {{"error", error.what()}, {"remedy", error.remedy()}};
-    fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-  }
+  if (json) print_error_json(error.what(), error.remedy());
   return error.status();
 }
 

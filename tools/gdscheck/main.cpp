@@ -5,11 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
-#include <nlohmann/json.hpp>
+#include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "common/driver.h"
 #include "common/error.h"
+#include "common/error_json.h"
 #include "common/notes.h"
 #include "common/text.h"
 #include "common/written.h"
@@ -76,10 +78,47 @@ int report_platform(const Options& options) {
   return failure.empty() ? 0 : 1;
 }
 
-int act(const Options& options) {
+// Those of `words` that are given: "-d, -o".
+std::string given(const CLI::App& app, std::initializer_list<const char*> words) {
+  std::string listed;
+  for (const char* word : words) {
+    if (app.count(word) != 0) listed += (listed.empty() ? "" : ", ") + std::string(word);
+  }
+  return listed;
+}
+
+// Words that change nothing end nothing, but are told: a line each.
+std::vector<std::string> notes_on(const CLI::App& app, const Options& options) {
+  std::vector<std::string> notes;
+  if (options.method != "latency") {
+    const bool exports = !options.method.empty();
+    const std::string idle =
+        exports ? given(app, {"-d", "-l", "-i", "--card"}) : given(app, {"-o", "-d", "-l", "-i", "--card"});
+    if (!idle.empty()) notes.push_back(fmt::format("left out: {} (of {})", idle, exports ? "-e latency" : "-e"));
+  }
+  if (!options.json) return notes;
+  if (!options.platform) {
+    notes.emplace_back("left out: --json (of -p; nothing else has JSON)");
+  } else if (const std::string text = given(app, {"-V", "-t", "-e", "-f"}); !text.empty()) {
+    notes.push_back(fmt::format("--json is of -p alone: text of {} follows it", text));
+  }
+  return notes;
+}
+
+bool asks_for_anything(const Options& options) {
+  return options.platform || options.version || options.details || options.pairs || !options.method.empty() ||
+         !options.file.empty();
+}
+
+void tell_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) tools::tell("gdscheck: note: {}\n", note);
+}
+
+int act(const Options& options, const std::vector<std::string>& notes) {
   // What is asked of CUDA in a child has to be asked before this process starts it.
   if (options.platform || options.details || options.pairs || options.method == "latency") platform();
   choose_driver();  // it may start this program anew
+  tell_notes(notes);
   tell_unknown_keys("gdscheck");
   int status = 0;
   if (options.platform) {
@@ -99,37 +138,10 @@ int act(const Options& options) {
   return status;
 }
 
-// Throws ToolError for words that would be left out silently.
-void want_sense(const CLI::App& app, const Options& options) {
-  if (options.method.empty()) {
-    for (const char* word : {"-o", "-d", "-l", "-i", "--card"}) {
-      if (app.count(word) == 0) continue;
-      throw ToolError(fmt::format("{} goes with -e, which is not given.", word), "Add -e sysfs or -e latency.",
-                      status_usage);
-    }
-  }
-  const bool asks = options.version || options.details || options.pairs || !options.method.empty();
-  if (!options.platform && !asks && options.file.empty()) {
-    throw ToolError("Nothing is asked for.", "Add -p for the platform; gdscheck --help tells the rest.", status_usage);
-  }
-  if (!options.json) return;
-  if (!options.platform)
-    throw ToolError("--json goes with -p, which is not given.", "Write: gdscheck -p --json.", status_usage);
-  for (const char* word : {"-V", "-t", "-e", "-f"}) {
-    if (app.count(word) == 0) continue;
-    throw ToolError(fmt::format("{} has no JSON.", word),
-                    fmt::format("Leave it out, or ask twice: gdscheck -p --json, then gdscheck {}.", word),
-                    status_usage);
-  }
-}
-
 int complain(const ToolError& error, bool json) {
   std::fflush(stdout);
   tools::tell("gdscheck: {}\n          {}\n", error.what(), error.remedy());
-  if (json) {
-    const nlohmann::ordered_json object = {{"error", error.what()}, {"remedy", error.remedy()}};
-    fmt::print("{}\n", object.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-  }
+  if (json) print_error_json(error.what(), error.remedy());
   return error.status();
 }
 
@@ -157,7 +169,7 @@ int run_main(int count, char** words) {
       ->allow_extra_args(false)
       ->option_text("NAME");
   app.add_flag("--soft", options.soft, "The soft GPU is good enough");
-  app.add_flag("--json", options.json, "With -p, and -v at most: for programs");
+  app.add_flag("--json", options.json, "With -p, and -v: for programs; the rest is text");
   app.add_option("-f", options.file, "Register this file and tell which way its bytes go")->type_name("FILE");
   try {
     app.parse(count, words);
@@ -170,8 +182,10 @@ int run_main(int count, char** words) {
   }
   options.latency.soft = options.soft;
   try {
-    want_sense(app, options);
-    return act(options);
+    const std::vector<std::string> notes = notes_on(app, options);
+    if (asks_for_anything(options)) return act(options, notes);
+    tell_notes(notes);
+    throw ToolError("Nothing is asked for.", "Add -p for the platform; gdscheck --help tells the rest.", status_usage);
   } catch (const ToolError& error) {
     return complain(error, options.json);
   }
