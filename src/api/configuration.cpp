@@ -2,9 +2,11 @@
 // sluice_configuration*: the configuration as the library sees it.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "api/funnel.h"
+#include "gpu/cuda_api.h"
 #include "process/process.h"
 #include "sluice.h"
 
@@ -21,6 +23,12 @@ void require_visitor(Visitor visit) {
   if (visit == nullptr) throw Failure(CU_FILE_INVALID_VALUE, "the function to call is a null pointer");
 }
 
+// What a profile is worth depends on the GPU. Attached before, since the configuration only looks.
+std::shared_ptr<const sluice::config::Config> configuration() {
+  sluice::gpu::attach_driver();
+  return Process::instance().store().current();
+}
+
 }  // namespace
 
 extern "C" {
@@ -28,7 +36,7 @@ extern "C" {
 CUfileError_t sluice_configuration(sluice_setting_visitor_t visit, void* context) {
   return guarded("sluice_configuration", [&] {
     require_visitor(visit);
-    const auto config = Process::instance().store().current();
+    const auto config = configuration();
     for (std::size_t i = 0; i < sluice::config::key_count; ++i) {
       const Key& key = sluice::config::keys[i];
       const Setting& setting = config->setting(i);
@@ -50,7 +58,7 @@ CUfileError_t sluice_configuration(sluice_setting_visitor_t visit, void* context
 CUfileError_t sluice_configuration_notes(sluice_note_visitor_t visit, void* context) {
   return guarded("sluice_configuration_notes", [&] {
     require_visitor(visit);
-    auto notes = Process::instance().store().current()->notes;
+    auto notes = configuration()->notes;
     std::stable_sort(notes.begin(), notes.end(), [](const auto& a, const auto& b) { return a.level < b.level; });
     for (const auto& note : notes) visit(note.text.c_str(), context);
   });

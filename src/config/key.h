@@ -8,6 +8,9 @@
 
 namespace sluice::config {
 
+// Ordinals of GPUs are below this; the library keeps so many (gpu::max_devices).
+inline constexpr unsigned most_gpus = 64;
+
 enum class Kind : std::uint8_t {
   flag,       // true or false
   number,     // a whole number within `limits`

@@ -116,14 +116,15 @@ bool is_address(const std::string& text) {
 // Which of these GPUs there are is found when the driver opens.
 bool is_links(std::string_view text) {
   if (text == "own" || text == "lend") return true;
-  constexpr std::string_view digits = "0123456789";
-  bool after_digit = false;
-  for (const char c : text) {
-    const bool digit = digits.find(c) != std::string_view::npos;
-    if (!digit && !(c == ',' && after_digit)) return false;
-    after_digit = digit;
+  while (true) {
+    unsigned ordinal = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ordinal);
+    if (error != std::errc() || ordinal >= most_gpus) return false;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    if (text.empty()) return true;
+    if (text.front() != ',') return false;
+    text.remove_prefix(1);
   }
-  return after_digit;
 }
 
 // Paths and names go to system calls and logs as C strings.
@@ -318,7 +319,7 @@ std::string describe_kind(const Key& key) {
     case Kind::hex:
       return "a text of up to 8 hexadecimal digits after 0x";
     case Kind::links:
-      return "own, lend or ordinals of GPUs, as 0,2";
+      return "own, lend or ordinals of GPUs, 0 to " + std::to_string(most_gpus - 1) + ", as 0,2";
     case Kind::numbers:
       return "a list of whole numbers, " + describe_limits(key.limits);
     case Kind::texts:

@@ -92,8 +92,11 @@ topology::Told told_here() {
   return told;
 }
 
+static_assert(config::most_gpus == gpu::max_devices, "sluice.links names the GPUs that the library keeps");
+
+// Asked with locks held, where nothing may be loaded: who comes here has attached the driver before.
 bool has_real_gpu() {
-  const gpu::CudaApi* const driver = gpu::attach_driver();
+  const gpu::CudaApi* const driver = gpu::driver();
   return driver != nullptr && !driver->soft;
 }
 

@@ -109,8 +109,8 @@ TEST(Values, OfEveryChoiceAreItsWords) {
 TEST(Values, OfLinksAreTwoWordsAndListsOfOrdinals) {
   const Key& row = keys[key_at("sluice.links")];
   for (const char* text : {"\"own\"", "\"lend\"", "\"0\"", "\"0,2\"", "\"10,1,63\""}) takes(row, text);
-  for (const char* text :
-       {"\"abc\"", "\"\"", "\",\"", "\"0,\"", "\",0\"", "\"0,,2\"", "\"0 2\"", "\"-1\"", "\"own,1\"", "0"}) {
+  for (const char* text : {"\"abc\"", "\"\"", "\",\"", "\"0,\"", "\",0\"", "\"0,,2\"", "\"0 2\"", "\"-1\"", "\"own,1\"",
+                           "0", "\"64\"", "\"0,64\"", "\"99999999999999999999\"", "\"0,99999999999999999999\""}) {
     refuses(row, text);
   }
 }
