@@ -201,7 +201,8 @@ def test_doctor_as_a_probe_answers_for_what_is_expected_alone():
         text = run(SLUICE, "doctor", "--root", missing, "--expect", "p2pdma", status=2).stdout
         contains(text, "missing   p2pdma is expected · the driver does not hand GPU memory to the kernel")
         contains(run(SLUICE, "doctor", "--expect", "wings", status=2).stderr, "--expect does not know wings")
-        contains(run(SLUICE, "doctor", "--expect", ",", status=2).stderr, "has an empty word")
+        for empty in (",", "", "uring,", ",uring"):
+            contains(run(SLUICE, "doctor", "--expect", empty, status=2).stderr, "has an empty word")
 
 
 def test_doctor_shows_what_is_there_in_the_sections_that_are_named():
@@ -436,6 +437,59 @@ def test_doctor_tells_that_the_log_cannot_be_written():
         tar = folder / "machine.tar"
         run(SLUICE, "doctor", "--record", tar, env=variables)
         contains(run(SLUICE, "doctor", "config", "--root", tar, status=1).stdout, "it is no folder")
+
+
+def test_doctor_and_library_agree_on_files_that_no_log_is_written_to():
+    with scratch() as folder:
+        (folder / "file").write_bytes(b"")
+        (folder / "link").symlink_to(folder / "file")
+        (folder / "loose").symlink_to(folder / "gone")
+        (folder / "folder").mkdir()
+        (folder / "data").write_bytes(b"x" * 8192)
+        os.mkfifo(folder / "pipe")
+        for place, why in (("file", ""), ("link", "it is a symbolic link; name the file itself"),
+                           ("loose", "it is a symbolic link; name the file itself"), ("folder", "it is a folder"),
+                           ("pipe", "it is no regular file"), ("/dev/null", "it is no regular file")):
+            variables = environment(SLUICE_SOFTGPU="1", CUFILE_LOGFILE_PATH=str(folder / place))
+            told = run(SLUICE, "doctor", "config", env=variables, status=1 if why else 0).stdout
+            equal((place, "the log cannot be written" in told), (place, bool(why)))
+            contains(told, f"{folder / place}: {why} · " if why else "")
+            library = run(BUILD / "bin/gdscheck", "-f", folder / "data", env=variables).stderr
+            equal((place, "sluice: the log: " in library), (place, bool(why)))
+
+
+def test_a_log_folder_has_to_be_entered_as_well_as_written():
+    powerless = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.getuid() == 0 else ()
+    if powerless and shutil.which("setpriv") is None:
+        skip("setpriv, without which root enters everything, is not installed")
+    with scratch() as folder:
+        logs = folder / "logs"
+        logs.mkdir()
+        (folder / "cufile.json").write_text(json.dumps({"logging": {"dir": str(logs)}}), encoding="utf-8")
+        for named in ({"CUFILE_ENV_PATH_JSON": str(folder / "cufile.json")}, {"CUFILE_LOGFILE_PATH": str(logs / "log")}):
+            logs.chmod(0o600)
+            answer = run(*powerless, SLUICE, "doctor", "config", env=environment(**named), status=1)
+            logs.chmod(0o700)
+            contains(answer.stdout, f"the log cannot be written: {logs}: Permission denied · ")
+
+
+def test_what_cannot_be_unpacked_as_a_whole_is_not_judged():
+    with scratch() as folder:
+        tar = folder / "machine.tar"
+        run(SLUICE, "doctor", "--record", tar)
+        full = ("sh", "-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh")
+        answer = run(*full, SLUICE, "doctor", "--root", tar, env=environment(TMPDIR=str(folder)), status=1)
+        equal(answer.stdout, "")
+        contains(answer.stderr, "A recording cannot be unpacked: ")
+        contains(answer.stderr, "cannot be written: File too large.")
+        contains(answer.stderr, "TMPDIR=")
+        equal([path.name for path in folder.iterdir()], ["machine.tar"])
+        # A recording that cannot be written leaves what has its name.
+        before = tar.read_bytes()
+        answer = run(*full, SLUICE, "doctor", "--record", tar, status=1)
+        contains(answer.stderr, f"The recording cannot be written to {tar}: File too large.")
+        equal(tar.read_bytes(), before)
+        equal([path.name for path in folder.iterdir()], ["machine.tar"])
 
 
 def test_a_section_that_wants_a_gpu_is_not_fine_without_one():

@@ -200,6 +200,16 @@ def test_gdscheck_measures_latencies_by_the_tool_for_it():
         # Levels: nothing but where the file is, and all that the tool says.
         equal(run(*words, "-l", "0", env=environment(**variables)).stdout, f" Latencies written to {folder}/times\n")
         contains(run(*words, "-l", "2", env=environment(**variables)).stdout, "t_typical[usec]")
+        # Whether the file can be written is found out before anything is measured.
+        calls = (folder / "calls").read_text(encoding="utf-8")
+        nowhere = run(GDSCHECK, "--soft", "-e", "latency", "-o", folder / "no/times", "--card", "mlx5_0",
+                      env=environment(**variables), status=1)
+        equal(nowhere.stderr, f"gdscheck: The latencies cannot be written to {folder}/no/times: No such file or directory.\n"
+                              "          Name a file that can be written: -o FILE.\n")
+        equal((folder / "calls").read_text(encoding="utf-8"), calls)
+        full = run(GDSCHECK, "--soft", "-e", "latency", "-o", "/dev/full", "--card", "mlx5_0",
+                   env=environment(**variables), status=1)
+        contains(full.stderr, "The latencies cannot be written to /dev/full: No space left on device.")
         # One that fails ends it, or is told of.
         words = (*words, "--card", "broken0", "-d", "2")
         failed = run(*words, env=environment(**variables), status=1)

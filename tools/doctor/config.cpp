@@ -147,18 +147,33 @@ void judge_wishes(const Machine& machine, const config::Config& read, Report& re
   if (ready && read.flag(config::key_at("properties.force_compat_mode"))) report.add(finding_at("config.forced"));
 }
 
-// Why the file that the log is to go to cannot be written; "" where it can, or none is wanted.
-std::string why_no_log(const config::Config& read) {
-  if (read.log_file_given ? read.log_file.empty() : read.log_dir.empty()) return {};
-  const std::string& named = read.log_file_given ? read.log_file : read.log_dir;
-  const std::string folder = read.log_file_given ? std::filesystem::path(named).parent_path().string() : named;
+// Why no file can be made in this folder; "" where one can.
+std::string why_no_file_in(const std::string& folder) {
   struct stat status {};
-  const std::string place = folder.empty() ? "." : folder;
-  if (stat(place.c_str(), &status) != 0) return place + ": " + std::generic_category().message(errno);
-  if (!S_ISDIR(status.st_mode)) return place + ": it is no folder";
-  const bool there = read.log_file_given && access(named.c_str(), F_OK) == 0;
-  if (access(there ? named.c_str() : place.c_str(), W_OK) == 0) return {};
-  return (there ? named : place) + ": " + std::generic_category().message(errno);
+  if (stat(folder.c_str(), &status) != 0) return folder + ": " + std::generic_category().message(errno);
+  if (!S_ISDIR(status.st_mode)) return folder + ": it is no folder";
+  if (access(folder.c_str(), W_OK | X_OK) == 0) return {};
+  return folder + ": " + std::generic_category().message(errno);
+}
+
+// Why the file that the log is to go to cannot be written, as observe/log.cpp would find it; "" where it can, or none
+// is wanted.
+std::string why_no_log(const config::Config& read) {
+  if (!read.log_file_given) return read.log_dir.empty() ? "" : why_no_file_in(read.log_dir);
+  const std::string& named = read.log_file;
+  if (named.empty()) return {};
+  struct stat status {};
+  if (lstat(named.c_str(), &status) != 0) {
+    const int error = errno;
+    const std::string folder = std::filesystem::path(named).parent_path().string();
+    const std::string why = why_no_file_in(folder.empty() ? "." : folder);
+    if (!why.empty() || error == ENOENT) return why;
+    return named + ": " + std::generic_category().message(error);
+  }
+  if (S_ISLNK(status.st_mode)) return named + ": it is a symbolic link; name the file itself";
+  if (S_ISDIR(status.st_mode)) return named + ": it is a folder";
+  if (!S_ISREG(status.st_mode)) return named + ": it is no regular file";
+  return access(named.c_str(), W_OK) == 0 ? "" : named + ": " + std::generic_category().message(errno);
 }
 
 }  // namespace

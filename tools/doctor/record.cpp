@@ -183,8 +183,7 @@ class Recorder {
   // Bytes that are no text: as they are.
   void bytes(const std::string& path, const std::string& content) { tar_.file(anonymizer_.path(path), content); }
 
-  const TarWriter& tar() const { return tar_; }
-  Recorded counts() const { return {tar_.size(), masks_, anonymizer_.replaced()}; }
+  Recorded recorded() const { return {tar_.whole(), tar_.size(), masks_, anonymizer_.replaced()}; }
 
   std::string masked(std::string text) {
     for (const std::string_view word : secrets) {
@@ -327,7 +326,7 @@ void record_probes(const Tree& tree, const Machine& machine, const std::string& 
 
 }  // namespace
 
-Recorded record(const std::string& root, const std::string& path, const std::string& more_probes) {
+Recorded record(const std::string& root, const std::string& more_probes) {
   if (!root.empty()) want_machine(root, root);
   const Tree tree(root.empty() ? facts::Root() : facts::Root(root));
   const Machine machine(tree);
@@ -342,8 +341,7 @@ Recorded record(const std::string& root, const std::string& path, const std::str
   recorder.path("/etc/cufile.json");
   record_large_files(tree, machine, recorder);
   record_probes(tree, machine, more_probes, recorder);
-  recorder.tar().write(path);
-  return recorder.counts();
+  return recorder.recorded();
 }
 
 void want_machine(const std::string& root, const std::string& name) {

@@ -8,16 +8,16 @@
 namespace sluice::doctor {
 
 struct Recorded {
+  std::string tar;  // (ustar)
   std::size_t files = 0;
   std::size_t masked = 0;    // values of passwords and the like that were left out
   std::size_t replaced = 0;  // names and addresses for which a stand-in was written
 };
 
-// Writes the machine, or the tree below `root` where that is not "", to `path` (ustar). What
-// follows "password=", "secret=" and the like is left out; names of hosts, addresses, UUIDs and serial numbers are
-// replaced (anonymous.h). `more_probes` are lines for
-// /sluice/probes. Throws std::runtime_error where the file cannot be written.
-Recorded record(const std::string& root, const std::string& path, const std::string& more_probes);
+// The machine, or the tree below `root` where that is not "". What follows "password=", "secret=" and the like is left
+// out; names of hosts, addresses, UUIDs and serial numbers are replaced (anonymous.h). `more_probes` are lines for
+// /sluice/probes.
+Recorded record(const std::string& root, const std::string& more_probes);
 
 // Throws ToolError where the tree below `root` cannot be a machine's, having neither /proc nor /sys nor the answers
 // that record() writes: any folder would be one without a GPU. `name` is what the user calls it.

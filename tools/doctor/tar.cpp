@@ -2,6 +2,7 @@
 // Headers of 512 bytes, contents in blocks of 512.
 #include "doctor/tar.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +17,10 @@
 #include <iterator>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
+
+#include "common/error.h"
+#include "config/json.h"
 
 namespace sluice::doctor {
 namespace {
@@ -85,6 +90,31 @@ fs::path place_of(const std::string& folder, std::string name) {
   return fs::path(folder) / name;
 }
 
+// Names of an archive may be in each other's way; that the disk takes no more is another matter: what is judged has to
+// be whole.
+void want_unpacked(const fs::path& place, int error) {
+  for (const int of_names : {0, EEXIST, EISDIR, ENOTDIR, ENOENT, ELOOP, ENAMETOOLONG}) {
+    if (error == of_names) return;
+  }
+  throw tools::ToolError(fmt::format("A recording cannot be unpacked: {} cannot be written: {}.",
+                                     config::printable(place.string()), std::generic_category().message(error)),
+                         "Name a folder with room for it: TMPDIR=DIR.");
+}
+
+// 0, or the errno of what went wrong.
+int put_file(const fs::path& place, std::string_view content) {
+  const int fd = ::open(place.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return errno;
+  int error = 0;
+  while (error == 0 && !content.empty()) {
+    const ssize_t count = ::write(fd, content.data(), content.size());
+    if (count < 0 && errno != EINTR) error = errno;
+    if (count > 0) content.remove_prefix(static_cast<std::size_t>(count));
+  }
+  if (::close(fd) != 0 && error == 0) error = errno;
+  return error;
+}
+
 }  // namespace
 
 void TarWriter::add(const std::string& path, Entry entry) {
@@ -110,7 +140,7 @@ void TarWriter::link(const std::string& path, const std::string& target) {
 
 namespace {
 
-void put_entry(std::ofstream& out, std::string_view name, char kind, std::string_view target,
+void put_entry(std::string& out, std::string_view name, char kind, std::string_view target,
                const std::string& content) {
   Header header{};
   put_name(header, name);
@@ -120,14 +150,14 @@ void put_entry(std::ofstream& out, std::string_view name, char kind, std::string
   put(header, link_field, target);
   put(header, magic_field, std::string_view("ustar\00000", 8));
   put(header, sum_field, fmt::format("{:06o}", sum_of(header)));
-  out.write(header.data(), header.size());
-  if (!content.empty()) out << content << std::string((block - content.size() % block) % block, '\0');
+  out.append(header.data(), header.size());
+  if (!content.empty()) out.append(content).append((block - content.size() % block) % block, '\0');
 }
 
 }  // namespace
 
-void TarWriter::write(const std::string& path) const {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+std::string TarWriter::whole() const {
+  std::string out;
   for (const auto& [name, entry] : entries_) {
     Header fits{};
     if (!put_name(fits, name)) continue;
@@ -136,9 +166,7 @@ void TarWriter::write(const std::string& path) const {
     if (target.size() > link_field.size) put_entry(out, long_link_name, long_link_kind, "", target + '\0');
     put_entry(out, name, entry.kind, target, entry.kind == '0' ? entry.content : "");
   }
-  out << std::string(2 * block, '\0');
-  out.flush();
-  if (!out) throw std::runtime_error(fmt::format("{} cannot be written: {}", path, std::strerror(errno)));
+  return out.append(2 * block, '\0');
 }
 
 void unpack_tar(const std::string& path, const std::string& folder) {
@@ -165,16 +193,20 @@ void unpack_tar(const std::string& path, const std::string& folder) {
       long_target = content.substr(0, content.find('\0'));
       continue;
     }
-    std::error_code ignored;
-    fs::create_directories(kind == '5' ? place : place.parent_path(), ignored);
+    std::error_code error;
+    fs::create_directories(kind == '5' ? place : place.parent_path(), error);
+    want_unpacked(place, error.value());
     if (kind == '2') {
       const std::string target = long_target.empty() ? std::string(get(header, link_field)) : long_target;
       long_target.clear();
       place_of(folder,
                (fs::path(name).parent_path() / target).lexically_normal().string());  // throws where it leads out
-      if (!target.starts_with('/')) fs::create_symlink(target, place, ignored);
+      if (!target.starts_with('/')) {
+        fs::create_symlink(target, place, error);
+        want_unpacked(place, error.value());
+      }
     } else if (kind != '5') {
-      std::ofstream(place, std::ios::binary).write(content.data(), static_cast<std::streamsize>(size));
+      want_unpacked(place, put_file(place, std::string_view(content).substr(0, size)));
     }
   }
   if (!any) throw std::runtime_error(path + " is no tar archive");

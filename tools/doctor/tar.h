@@ -16,8 +16,8 @@ class TarWriter {
   void link(const std::string& path, const std::string& target);
 
   std::size_t size() const { return entries_.size(); }
-  // Throws std::runtime_error where the file cannot be written.
-  void write(const std::string& path) const;
+  // The archive as a file holds it.
+  std::string whole() const;
 
  private:
   struct Entry {
@@ -29,7 +29,8 @@ class TarWriter {
   std::map<std::string, Entry> entries_;
 };
 
-// Unpacks below `folder`. Names that lead out of it, and links that do, are refused: throws std::runtime_error.
+// Unpacks below `folder`. Names that lead out of it, and links that do, are refused: throws std::runtime_error. Throws
+// ToolError where there is no room.
 void unpack_tar(const std::string& path, const std::string& folder);
 
 }  // namespace sluice::doctor

@@ -14,13 +14,13 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 
 #include "common/driver.h"
 #include "common/error.h"
+#include "common/output_file.h"
 #include "common/text.h"
 #include "gdscheck/sections.h"
 
@@ -205,6 +205,7 @@ nlohmann::ordered_json described(const std::vector<Pair>& pairs, const LatencyOp
 void export_latency(const std::string& file, const LatencyOptions& options) {
   const std::vector<std::string>& cards = options.cards.empty() ? platform().rdma_devices : options.cards;
   want_what_it_takes(options, cards);
+  OutputFile output(file, "The latencies", 1, "Name a file that can be written: -o FILE.");
   const bool soft = choose_driver().kind == DriverKind::soft;
   const auto end = Clock::now() + std::chrono::seconds(options.seconds);
   std::vector<Pair> pairs;
@@ -224,11 +225,7 @@ void export_latency(const std::string& file, const LatencyOptions& options) {
       pairs.push_back(std::move(pair));
     }
   }
-  std::ofstream out(file, std::ios::trunc);
-  out << described(pairs, options).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
-  out.flush();
-  if (!out)
-    throw ToolError(fmt::format("{} cannot be written.", printable(file)), "Name a file that can be written: -o FILE.");
+  output.write(described(pairs, options).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   fmt::print(" Latencies written to {}\n", printable(file));
 }
 

@@ -164,6 +164,7 @@ int CommandTable::call(const Words& words) {
   if (*explain_app_) return call_explain();
   if (*doctor_app_) {
     doctor_.output = output();
+    doctor_.expects = doctor_app_->count("--expect") != 0;
     return doctor_command(doctor_);
   }
   if (*topology_app_) {

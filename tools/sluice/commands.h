@@ -62,6 +62,7 @@ int explain_command(const ExplainOptions& options);
 struct DoctorOptions {
   std::vector<std::string> words;  // sections, files and folders
   std::string expected;            // abilities, with commas between them
+  bool expects = false;            // --expect is given
   std::string root;                // a recorded tree, a folder or a tar file; "" for this machine
   std::string record;              // the tar file to write
   int gpu = 0;                     // whose memory takes part in a trial

@@ -13,6 +13,7 @@
 
 #include "common/driver.h"
 #include "common/error.h"
+#include "common/output_file.h"
 #include "common/text.h"
 #include "doctor/doctor.h"
 #include "doctor/lustre.h"
@@ -34,7 +35,8 @@ doctor::Wishes wishes_of(const DoctorOptions& options, std::vector<std::string>&
       files.push_back(word);
     }
   }
-  for (std::size_t begin = 0; begin < options.expected.size();) {
+  // A comma at the end has an empty word behind it.
+  for (std::size_t begin = 0; options.expects && begin <= options.expected.size();) {
     const std::size_t end = std::min(options.expected.find(',', begin), options.expected.size());
     const std::string word = options.expected.substr(begin, end - begin);
     begin = end + 1;
@@ -107,14 +109,19 @@ int examine_and_tell(const DoctorOptions& options) {
   for (const std::string& file : files) want_there(file);
   if (root.empty()) doctor::try_first(wishes);
   if (!files.empty()) want_gpu(options.gpu);
+  std::optional<OutputFile> output;
+  if (!options.record.empty())
+    output.emplace(options.record, "The recording", 1, "Choose another place: --record FILE.");
   std::string lines;
   std::vector<doctor::Trial> trials;
   for (const std::string& file : files) {
     trials.push_back(make_trial(file, options.gpu));
     lines += doctor::trial_lines(trials.back()) + doctor::lustre_line(file);
   }
-  if (!options.record.empty()) {
-    tell_recorded(options, doctor::record(root, options.record, lines));
+  if (output) {
+    const doctor::Recorded recorded = doctor::record(root, lines);
+    output->write(recorded.tar);
+    tell_recorded(options, recorded);
     return 0;
   }
   doctor::Report report = doctor::examine(root);
