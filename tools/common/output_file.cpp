@@ -54,7 +54,7 @@ std::string behind_links(std::string path) {
     const ssize_t length = readlink(path.c_str(), target.data(), target.size());
     if (length <= 0 || length == static_cast<ssize_t>(target.size())) break;
     const std::string next(target.data(), static_cast<std::size_t>(length));
-    path = next.front() == '/' ? next : folder_of(path) + next;
+    path = next.front() == '/' ? next : folder_of(path).append(next);
   }
   return path;
 }

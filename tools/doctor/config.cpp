@@ -166,7 +166,7 @@ std::string why_no_log(const config::Config& read) {
   if (lstat(named.c_str(), &status) != 0) {
     const int error = errno;
     const std::string folder = std::filesystem::path(named).parent_path().string();
-    const std::string why = why_no_file_in(folder.empty() ? "." : folder);
+    std::string why = why_no_file_in(folder.empty() ? "." : folder);
     if (!why.empty() || error == ENOENT) return why;
     return named + ": " + std::generic_category().message(error);
   }

@@ -2,12 +2,9 @@
 // A file copied to another one through GPU memory. What gdscp and `sluice cp` do.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
-
-namespace CLI {
-class App;
-}
 
 namespace sluice::tools {
 
