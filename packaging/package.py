@@ -29,7 +29,7 @@ TOOLS = {"dpkg-buildpackage": "dpkg-dev", "dh": "debhelper", "cmake": "cmake", "
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="./run package", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, default=source.TOP / "dist", help="where the packages go")
     parser.add_argument("--work", type=pathlib.Path, default=source.TOP / "build/package", help="where they are built")
     parser.add_argument("--arch", help="Debian's name of the architecture (default: this machine's)")

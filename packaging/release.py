@@ -31,7 +31,7 @@ PARTS = ["sources", "packages", "wheel", "image", "chart"]
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="./run release", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--key", type=pathlib.Path, help="the private key of ssh, or the public one of a key that an agent holds")
     parser.add_argument("--unsigned", action="store_true", help="sign nothing")
     parser.add_argument("--parts", default=",".join(PARTS), help=f"which of {', '.join(PARTS)}; all unless given")

@@ -30,7 +30,7 @@ constexpr std::uint64_t trial_bytes = 65536;
 constexpr unsigned trial_rounds = 2;
 
 // What the driver has told of a device, a bit each.
-constexpr std::uint8_t told = 1;
+constexpr std::uint8_t has_told = 1;
 constexpr std::uint8_t told_coherent = 2;
 constexpr std::uint8_t told_concurrent = 4;
 
@@ -47,7 +47,7 @@ std::uint8_t ask_driver(int ordinal) noexcept {
   cuda::Device device = 0;
   if (driver == nullptr || driver->device_get_attribute == nullptr ||
       driver->device_get(&device, ordinal) != cuda::success) {
-    return told;
+    return has_told;
   }
   const auto has = [&](int attribute) {
     int value = 0;
@@ -56,7 +56,7 @@ std::uint8_t ask_driver(int ordinal) noexcept {
   const facts::CoherenceFacts device_says{
       has(cuda::device_attribute_pageable_uses_host_page_tables), has(cuda::device_attribute_integrated),
       has(cuda::device_attribute_pageable_memory_access), has(cuda::device_attribute_concurrent_managed_access)};
-  return static_cast<std::uint8_t>(told | (facts::is_said_coherent(device_says) ? told_coherent : 0) |
+  return static_cast<std::uint8_t>(has_told | (facts::is_said_coherent(device_says) ? told_coherent : 0) |
                                    (device_says.concurrent_managed ? told_concurrent : 0));
 }
 

@@ -92,8 +92,8 @@ std::optional<Outcome> read_by_links(const FileRange& range, staging::StagingLea
     return answer(pipeline, chunks, target);
   }
   const workers::SlowDiskGauge::Scope past_cache(workers::slow_disk_gauge, range.length);
-  using Source = RingSource<WholeFile>;
-  Pipeline<OneRange, Source, PeerGpuSink> pipeline(chunks, Source(*ring, WholeFile(range)));
+  using FromRing = RingSource<WholeFile>;
+  Pipeline<OneRange, FromRing, PeerGpuSink> pipeline(chunks, FromRing(*ring, WholeFile(range)));
   pipeline.run(plan, 1U, lease, neighbours.all(), more.all(), &past_cache);
   if (io::is_polled(completion) && pipeline.source().was_refused()) range.disk.cannot_be_polled();
   return answer(pipeline, chunks, target);

@@ -155,6 +155,24 @@ class Parts(unittest.TestCase):
             self.assertIn(why, run.stderr)
 
 
+class Help(unittest.TestCase):
+    def test_each_command_tells_what_it_takes_and_installs_nothing_for_that(self):
+        with tempfile.TemporaryDirectory(prefix="sluice-dev-") as folder:
+            run = shutil.copy(DEV.parents[1] / "run", folder)
+            for script in ("tests/fuzzers/fuzz.py", "tests/soak/soak.py", "packaging/package.py", "packaging/release.py"):
+                told = pathlib.Path(folder, script)
+                told.parent.mkdir(parents=True, exist_ok=True)
+                told.write_text(f"print({script!r}, __import__('sys').argv[1])", encoding="utf-8")
+            for words, begin in (("check --help", "Sluice:"), ("lab -h", "Sluice:"), ("fuzz --help", "tests/fuzzers/fuzz.py --help"),
+                                 ("soak -h", "tests/soak/soak.py --help"), ("package --help", "packaging/package.py --help"),
+                                 ("release --help", "packaging/release.py --help")):
+                with self.subTest(words=words):
+                    told = subprocess.run(["bash", run, *words.split()], capture_output=True, text=True, check=False)
+                    self.assertEqual((told.returncode, told.stderr), (0, ""))
+                    self.assertTrue(told.stdout.startswith(begin), told.stdout)
+            self.assertFalse(pathlib.Path(folder, "build").exists())
+
+
 if __name__ == "__main__":
     argparse.ArgumentParser(description=__doc__).parse_known_args()
     sys.dont_write_bytecode = True
