@@ -11,8 +11,8 @@ namespace {
 constexpr std::uint64_t page = 4096;
 
 // From there to where the next piece of the range begins.
-std::uint64_t piece_at(std::uint64_t at, std::uint64_t left) noexcept {
-  const std::uint64_t size = part_bytes - at % page;
+std::uint64_t piece_at(std::uint64_t at, std::uint64_t left, std::uint64_t most) noexcept {
+  const std::uint64_t size = most - at % page;
   return std::min(size, left);
 }
 
@@ -39,14 +39,14 @@ std::vector<std::uint32_t> order_of(std::span<const Range> ranges) {
   return order;
 }
 
-std::vector<Cut> cut(std::span<const Range> ranges, std::span<const std::uint32_t> order, SamePlace& same_place) {
+std::vector<Cut> cut(std::span<const Range> ranges, std::span<const std::uint32_t> order, Places& places) {
   std::vector<Cut> cuts;
   cuts.reserve(order.size());
   for (std::uint32_t i = 0; i < order.size(); ++i) {
     const Range& range = ranges[order[i]];
     const Range* const before = i > 0 ? &ranges[order[i - 1]] : nullptr;
     const bool joins = before != nullptr && before->size <= part_bytes && follows(*before, range) &&
-                       cuts.back().size + range.size <= part_bytes && same_place(*before, range);
+                       cuts.back().size + range.size <= part_bytes && places.are_one(*before, range);
     if (joins) {
       ++cuts.back().count;
       cuts.back().size += range.size;
@@ -56,8 +56,9 @@ std::vector<Cut> cut(std::span<const Range> ranges, std::span<const std::uint32_
       cuts.push_back({i, 1, 0, range.size});
       continue;
     }
+    const std::uint64_t most = places.piece_bytes(range);
     for (std::uint64_t begin = 0; begin < range.size; begin += cuts.back().size) {
-      cuts.push_back({i, 1, begin, piece_at(range.at + begin, range.size - begin)});
+      cuts.push_back({i, 1, begin, piece_at(range.at + begin, range.size - begin, most)});
     }
   }
   return cuts;

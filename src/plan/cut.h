@@ -21,6 +21,8 @@ struct Range {
 // A transfer: whole ranges that follow each other in file and memory, or a piece of one. Large enough for the link, and
 // small enough that waiting for the last of several that go beside each other costs little.
 inline constexpr std::uint64_t part_bytes = std::uint64_t{32} << 20U;
+// The same where several links carry each transfer, one after the other: what begins and ends with it counts for more.
+inline constexpr std::uint64_t lent_part_bytes = std::uint64_t{512} << 20U;
 struct Cut {
   std::uint32_t first = 0;  // of its ranges, by their place in the order
   std::uint32_t count = 1;
@@ -31,15 +33,18 @@ struct Cut {
 // The numbers of all ranges that have bytes: files in the order in which they are named first, each from its start.
 std::vector<std::uint32_t> order_of(std::span<const Range> ranges);
 
-// Both lie in one piece of memory, as far as that decides what may go as one transfer.
-class SamePlace {
+// What the ranges themselves do not tell.
+class Places {
  public:
-  virtual bool operator()(const Range& one, const Range& next) = 0;
+  // Both lie in one piece of memory, as far as that decides what may go as one transfer.
+  virtual bool are_one(const Range& one, const Range& next) = 0;
+  // Of a range that is larger than a part: how large its pieces may be.
+  virtual std::uint64_t piece_bytes(const Range& range) = 0;
 
  protected:
-  ~SamePlace() = default;
+  ~Places() = default;
 };
 // Pieces of one range begin on pages of the file, but for the first.
-std::vector<Cut> cut(std::span<const Range> ranges, std::span<const std::uint32_t> order, SamePlace& same_place);
+std::vector<Cut> cut(std::span<const Range> ranges, std::span<const std::uint32_t> order, Places& places);
 
 }  // namespace sluice::plan

@@ -20,6 +20,8 @@
 #include "process/in_flight.h"
 #include "request/classifier.h"
 #include "request/run.h"
+#include "staging/neighbour.h"
+#include "transfer/device_read.h"
 #include "workers/work_queue.h"
 
 namespace sluice::plan {
@@ -42,10 +44,11 @@ PlanOptions bounded(PlanOptions options) noexcept {
 }
 
 // One transfer never reaches over the end of a registration, or of an allocation.
-class Places final : public SamePlace {
+class MemoryPlaces final : public Places {
  public:
-  explicit Places(process::Process& process) noexcept : process_(process) {}
-  bool operator()(const Range& one, const Range& next) override {
+  MemoryPlaces(process::Process& process, base::Direction direction) noexcept
+      : process_(process), direction_(direction) {}
+  bool are_one(const Range& one, const Range& next) override {
     if (registration_of(one) != registration_of(next)) return false;
     const std::uint64_t size = one.size + next.size;
     if (one.address >= begin_ && one.address < end_ && size <= end_ - one.address) return true;
@@ -57,6 +60,18 @@ class Places final : public SamePlace {
     end_ = whole ? memory.base + memory.size : 0;
     return gpu::contiguous_bytes(one.address, size) == size;
   }
+  std::uint64_t piece_bytes(const Range& range) override { return lent_to(range) < 0 ? part_bytes : lent_part_bytes; }
+  // The device that others may lend their links to for this range; -1: none.
+  int lent_to(const Range& range) noexcept {
+    if (direction_ == base::Direction::write || gpu::device_count() < 2) return -1;
+    const process::FileTable::Pin file = process_.files().pin(range.handle);
+    const staging::LendingRules* const lending = file ? &file->options.lending : nullptr;
+    if (lending == nullptr || !lending->on || file->facts.direct || range.size < lending->least_bytes) return -1;
+    const facts::BufferFacts memory = gpu::inspect(range.address);
+    return memory.kind == facts::MemoryKind::device && memory.device < static_cast<int>(gpu::max_devices)
+               ? memory.device
+               : -1;
+  }
 
  private:
   const void* registration_of(const Range& range) noexcept {
@@ -65,6 +80,7 @@ class Places final : public SamePlace {
   }
 
   process::Process& process_;
+  const base::Direction direction_;
   std::uint64_t begin_ = 0;  // of the allocation that was seen last
   std::uint64_t end_ = 0;
 };
@@ -104,7 +120,7 @@ void Plan::run_helper(RunQueue& queue) noexcept {
 
 // Outside the lock: looking at much memory takes a while.
 void Plan::take_hold(Held& held) {
-  Places places(process_);
+  MemoryPlaces places(process_, options_.direction);
   const std::vector<Cut> cuts = cut(ranges_, order_, places);
   held.parts = std::make_unique<Part[]>(cuts.size());
   held.count = static_cast<std::uint32_t>(cuts.size());
@@ -117,6 +133,7 @@ void Plan::take_hold(Held& held) {
     part.cut = cuts[i];
     const std::uint32_t number = order_[part.cut.first];
     const Range& range = ranges_[number];
+    if (part.cut.size > part_bytes) part.lent_to = places.lent_to(range);
     part.file = classifier.file_of(range.handle);
     if (!part.file) {
       throw Failure(CU_FILE_HANDLE_NOT_REGISTERED,
@@ -166,7 +183,18 @@ void Plan::submit() {
   }
   if (cancelled) return cancel();
   if (RunQueue::instance().schedule(*this)) return;
-  while (run_some()) {
+  while (run_some(InLine::no)) {
+  }
+}
+
+void Plan::ask_again() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    will_be_told_ = false;
+    count_ready();
+  }
+  if (!has_waiting() || RunQueue::instance().schedule(*this)) return;
+  while (run_some(InLine::no)) {
   }
 }
 
@@ -210,7 +238,7 @@ Plan::Unit* Plan::idle_unit() noexcept {
 
 void Plan::count_ready() noexcept {
   unsigned ready = 0;
-  if (next_waiting() != nullptr) {
+  if (!will_be_told_ && next_waiting() != nullptr) {
     const auto busy = std::count_if(held_.units.begin(), held_.units.end(),
                                     [](const std::unique_ptr<Unit>& unit) { return unit && unit->busy; });
     const std::size_t waiting = held_.left.size() + (held_.count - next_);
@@ -220,11 +248,21 @@ void Plan::count_ready() noexcept {
 }
 
 // The next part, and those behind it that may go with it.
-Plan::Unit* Plan::claim() noexcept {
+Plan::Unit* Plan::claim(InLine in_line) noexcept {
   const std::lock_guard lock(mutex_);
   Unit* const unit = idle_unit();
   Part* const first = unit != nullptr ? next_waiting() : nullptr;
   if (first == nullptr) return nullptr;
+  LinksLine* const line =
+      in_line == InLine::yes && goes_in_line(*first) ? &process_.plans().line_to(first->lent_to) : nullptr;
+  const std::uint64_t number_in_line = line != nullptr ? line->enter(handle_) : LinksLine::none;
+  if (line != nullptr && number_in_line == LinksLine::none) {
+    will_be_told_ = true;
+    count_ready();
+    return nullptr;
+  }
+  unit->line = line;
+  unit->number = number_in_line;
   const bool of_left = !held_.left.empty() && first == &held_.parts[held_.left.back()];
   unit->busy = true;
   unit->count = 0;
@@ -251,13 +289,23 @@ Plan::Unit* Plan::claim() noexcept {
   return unit;
 }
 
-bool Plan::run_some() noexcept {
+// A disk serves several at a time better than one: what the page cache has not stands in no line.
+bool Plan::goes_in_line(const Part& part) noexcept {
+  if (part.lent_to < 0) return false;
+  const auto begin = static_cast<std::uint64_t>(part.item.call.file_offset);
+  return transfer::is_cached_at(part.file->descriptor(), begin) &&
+         transfer::is_cached_at(part.file->descriptor(), begin + part.cut.size - 1);
+}
+
+bool Plan::run_some(InLine in_line) noexcept {
   if (!has_waiting()) return false;
   const process::BrokenPipeHeld held;  // its file may have been registered since the caller came in
   const process::InFlight in_flight;   // before the look at what may begin
-  Unit* const unit = claim();
+  Unit* const unit = claim(in_line);
   if (unit == nullptr) return false;
+  LinksLine* const line = unit->line;
   if (process::may_begin(queued_)) {
+    if (line != nullptr) process_.plans().ask_again(line->wait(unit->number));
     const gpu::UrgentCopies urgent(options_.for_streams);
     if (unit->is_group) {
       carry_group(*unit);
@@ -267,6 +315,7 @@ bool Plan::run_some() noexcept {
   } else {
     end_cancelled(std::span(unit->parts).first(unit->count));
   }
+  if (line != nullptr) process_.plans().ask_again(line->leave(unit->number));
   bool cancelled = false;
   {
     const std::lock_guard lock(mutex_);

@@ -20,6 +20,7 @@
 #include "base/unique_fd.h"
 #include "plan/cut.h"
 #include "plan/items.h"
+#include "plan/links_line.h"
 #include "process/process.h"
 #include "process/run_queue.h"
 #include "process/slot_table.h"
@@ -51,7 +52,11 @@ class Plan {
   sluice_plan_state_t state() noexcept;
 
   // Begins what comes next and carries it to its end, on this thread. False when nothing waits that could begin.
-  bool run_some() noexcept;
+  // Without a line nothing waits for others' plans.
+  enum class InLine : std::uint8_t { no, yes };
+  bool run_some(InLine in_line = InLine::yes) noexcept;
+  // It was kept from something by a line, and may ask again.
+  void ask_again() noexcept;
   bool has_waiting() const noexcept { return ready() > 0; }
   unsigned ready() const noexcept { return ready_.load(std::memory_order_relaxed); }
 
@@ -75,12 +80,15 @@ class Plan {
  private:
   struct Part : request::Queued {
     Cut cut;
+    int lent_to = -1;  // the device that others may lend their links to for it
   };
   static constexpr std::size_t most_in_a_group = request::most_in_a_batch;
   // Parts that are under way together, or one.
   struct Unit {
     bool busy = false;
     bool is_group = false;
+    LinksLine* line = nullptr;  // that it stands in, and as which one
+    std::uint64_t number = LinksLine::none;
     request::Known first;  // what all of a group have in common with
 
     // Of the thread that has claimed it, until it is given back.
@@ -107,7 +115,8 @@ class Plan {
   };
 
   void take_hold(Held& held);
-  Unit* claim() noexcept;
+  Unit* claim(InLine in_line) noexcept;
+  static bool goes_in_line(const Part& part) noexcept;
   void carry_group(Unit& unit) noexcept;
   void carry_alone(Part& part) noexcept;
   void settle(Part& part) noexcept;
@@ -137,6 +146,7 @@ class Plan {
   Items items_;
   enum class Stage : std::uint8_t { made, submitting, submitted } stage_ = Stage::made;
   bool cancelled_ = false;
+  bool will_be_told_ = false;  // by a line
   Held held_;
   std::uint32_t next_ = 0;  // the first part that no thread has taken
   base::UniqueFd eventfd_;
@@ -144,6 +154,27 @@ class Plan {
   std::atomic<unsigned> ready_{0};  // so many units could begin now; written with the mutex held
 };
 
-class PlanTable : public process::SlotTable<Plan, 0x5e, 4> {};
+class PlanTable : public process::SlotTable<Plan, 0x5e, 4> {
+ public:
+  // Into a device.
+  LinksLine& line_to(int device) noexcept { return lines_[static_cast<std::size_t>(device)]; }
+  void ask_again(const LinksLine::Plans& plans) noexcept {
+    for (void* const handle : plans.all()) {
+      if (const Pin plan = pin(handle)) plan->ask_again();
+    }
+  }
+
+  void before_fork() {
+    SlotTable::before_fork();
+    for (LinksLine& line : lines_) line.before_fork();
+  }
+  void after_fork(bool in_child) {
+    for (LinksLine& line : lines_) line.after_fork(in_child);
+    SlotTable::after_fork(in_child);
+  }
+
+ private:
+  std::array<LinksLine, gpu::max_devices> lines_;
+};
 
 }  // namespace sluice::plan

@@ -23,16 +23,11 @@ namespace sluice::transfer {
 
 using base::Outcome;
 
-namespace {
-
-// Yes where the file system will not say.
 bool is_cached_at(int fd, std::uint64_t position) noexcept {
   std::byte byte{};
   const iovec one{&byte, 1};
   return ::preadv2(fd, &one, 1, static_cast<off_t>(position), RWF_NOWAIT) >= 0 || errno != EAGAIN;
 }
-
-}  // namespace
 
 bool seems_cached(const FileRange& range) noexcept {
   if (range.block > 1 || !is_cached_at(range.fd, range.at.value)) return false;

@@ -8,6 +8,8 @@
 
 namespace sluice::transfer {
 
+// Is this byte of a buffered descriptor's file in the page cache? Yes where the file system will not say.
+bool is_cached_at(int fd, std::uint64_t position) noexcept;
 // Is the range in the page cache, as far as its ends tell? None is of a descriptor with O_DIRECT.
 bool seems_cached(const FileRange& range) noexcept;
 

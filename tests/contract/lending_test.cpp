@@ -349,6 +349,32 @@ TEST_F(Lending, PartsOfPlansAreCarriedByNeighboursToo) {
   }
 }
 
+// They wait for one another, and for none of them for ever.
+TEST_F(Lending, LargeReadsOfSeveralPlansAllArrive) {
+  constexpr std::size_t size = 33 * kMebibyte;  // more than a part is where links are not lent
+  constexpr std::size_t count = 5;
+  const ScratchFile file(size);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const std::uint64_t before = lent_reads();
+  const auto run_plans = [&] {
+    const Memory memory(MemoryKind::device, count * size);
+    memory.fill(0xa5);
+    std::array<Planned, count> plans;
+    for (std::size_t i = 0; i < count; ++i) {
+      plans[i].add(handle.get(), memory.at(i * size), size, 0);
+      plans[i].submit();
+    }
+    for (const Planned& plan : plans) {
+      for (const auto& result : plan.collect()) EXPECT_EQ(result.bytes, size);
+    }
+    for (std::size_t i = 0; i < count; ++i) EXPECT_TRUE(same_bytes(file.content(), memory.get(i * size, size))) << i;
+  };
+  run_plans();
+  again_until([&] { return !lends() || lent_reads() > before; }, run_plans);
+  EXPECT_EQ(lent_reads() > before, lends());
+}
+
 TEST_F(Lending, ANeighbourThatIsResetCostsNothing) {
   if (!lends() || cuda()->devices < 3) {
     GTEST_SKIP() << "wants lending, and three devices";

@@ -27,7 +27,6 @@
 #include "transfer/plan.h"
 #include "transfer/sink/kernels.h"
 #include "transfer/sink/launch.h"
-#include "transfer/sink/pace.h"
 
 namespace sluice::transfer {
 
@@ -68,18 +67,15 @@ class LinkKernel {
     return may_be_told_ && next_ == chunk &&
            (chunk < gpu::ticket_slots || launch_.is_through(chunk - gpu::ticket_slots));
   }
-  void give(std::uint32_t chunk, std::uint32_t length, std::uint32_t slot, Pace::Clock::time_point now) noexcept {
+  void give(std::uint32_t chunk, std::uint32_t length, std::uint32_t slot) noexcept {
     launch_.give(chunk, length, slot);
     next_ = chunk + 1;
-    if (given_.count() == 0) pace_.begins(now);
     given_.at(given_.end++) = chunk;
   }
-  // In how long it would be through with one more.
-  Pace::Clock::duration due_in(Pace::Clock::time_point now) noexcept {
-    std::uint32_t done = 0;
-    for (; given_.count() > 0 && launch_.is_through(given_.at(given_.begin)); ++given_.begin) ++done;
-    if (done > 0) pace_.has_done(done, now);
-    return pace_.for_one_more(given_.count(), now);
+  // Chunks that it was given and, as far as their order tells, is not through with.
+  std::uint32_t waiting() noexcept {
+    while (given_.count() > 0 && launch_.is_through(given_.at(given_.begin))) ++given_.begin;
+    return given_.count();
   }
 
   // It gets nothing more.
@@ -138,7 +134,6 @@ class LinkKernel {
   bool is_open_ = false;
   bool is_marked_ = false;  // as revoked
   PieceLine<std::uint32_t, gpu::ticket_slots> given_;
-  Pace pace_;
 };
 
 // The target's own part.

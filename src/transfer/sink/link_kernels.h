@@ -6,10 +6,9 @@
 //      |      neighbour's link                        NVLink       ^
 //      +-------------------------> neighbour's kernel -------------+
 //
-// The thread that releases a chunk gives it to the kernel that will be through first (sink/pace.h); so a busy neighbour
-// gets few, and so does the own link where other requests have most of it. What no kernel takes goes by the target's
-// copy engine, and so does what a kernel was relieved of. A kernel that has begun carries what it has: no thread leaves
-// before it has ended, or its device is lost.
+// The thread that releases a chunk gives it to the kernel that has least to do; so a busy neighbour gets few. What no
+// kernel takes goes by the target's copy engine, and so does what a kernel was relieved of. A kernel that has begun
+// carries what it has: no thread leaves before it has ended, or its device is lost.
 //
 // `Engine` is what stands in for kernels:
 //   copy(copies, mark)   by the caller's thread, in their order; answers what the driver says
@@ -23,10 +22,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <span>
-#include <utility>
 
 #include "base/adaptive_mutex.h"
 #include "base/processor.h"
@@ -40,7 +39,6 @@
 #include "transfer/plan.h"
 #include "transfer/sink/kernels.h"
 #include "transfer/sink/link_kernel.h"
-#include "transfer/sink/pace.h"
 #include "transfer/sink/stuck_reader.h"
 
 namespace sluice::transfer {
@@ -119,12 +117,10 @@ class LinkKernelsSink {
   // Of a chunk that is being released.
   void publish(const Chunks& /*board*/, std::uint32_t chunk, const ChunkState& state) noexcept {
     const std::lock_guard lock(giving_);
-    if (state.length == 0) return is_given(chunk, no_carrier);
-    const Pace::Clock::time_point now = Pace::Clock::now();
-    const std::uint32_t carrier = carrier_for(chunk, now);
-    if (carrier == copy_engine) return give_to_engine(chunk, now);
-    (*kernels_)[carrier].give(chunk, state.length, state.slot, now);
-    if (carrier > 0) lent_bytes_ += state.length;
+    const std::uint32_t carrier = state.length == 0 ? no_carrier : carrier_for(chunk);
+    if (carrier == copy_engine) return give_to_engine(chunk);
+    if (carrier < copy_engine) (*kernels_)[carrier].give(chunk, state.length, state.slot);
+    if (carrier > 0 && carrier < copy_engine) lent_bytes_ += state.length;
     is_given(chunk, carrier);
   }
 
@@ -177,44 +173,35 @@ class LinkKernelsSink {
   std::span<LinkKernel> kernels() noexcept { return kernels_->all(); }
 
   // With the mutex.
-  std::uint32_t carrier_for(std::uint32_t chunk, Pace::Clock::time_point now) noexcept {
+  std::uint32_t carrier_for(std::uint32_t chunk) noexcept {
     std::uint32_t best = copy_engine;
+    std::uint32_t least = std::numeric_limits<std::uint32_t>::max();
     // Without a kernel of its own the copy engine is the own link's.
-    Pace::Clock::duration least = kernels()[0].is_open() ? Pace::Clock::duration::max() : engine_is_due_in(now);
+    if (!kernels()[0].is_open()) least = copies_.load(std::memory_order_relaxed) - engine_->copied();
     for (std::uint32_t i = 0; i < kernels().size(); ++i) {
       if (!kernels()[i].takes(chunk) || (i > 0 && kernels_->neighbour_of(i).is_wanted_elsewhere())) continue;
-      const Pace::Clock::duration due = kernels()[i].due_in(now);
-      if (due >= least) continue;
+      const std::uint32_t waiting = kernels()[i].waiting();
+      if (waiting >= least) continue;
       best = i;
-      least = due;
+      least = waiting;
     }
     return best;
-  }
-  Pace::Clock::duration engine_is_due_in(Pace::Clock::time_point now) noexcept {
-    const std::uint32_t copied = engine_->copied();
-    if (copied != engine_done_) engine_pace_.has_done(copied - std::exchange(engine_done_, copied), now);
-    return engine_pace_.for_one_more(copies_.load(std::memory_order_relaxed) - copied, now);
   }
   // Release: what has_left() goes by then.
   void is_given(std::uint32_t chunk, std::uint32_t carrier) noexcept {
     given_[chunk % Chunks::depth].store((chunk + 1) * carriers + carrier, std::memory_order_release);
   }
-  void give_to_engine(std::uint32_t chunk, Pace::Clock::time_point now) noexcept {
+  void give_to_engine(std::uint32_t chunk) noexcept {
     const std::uint32_t copies = copies_.load(std::memory_order_relaxed);
-    if (copies == engine_->copied()) {
-      engine_done_ = copies;
-      engine_pace_.begins(now);
-    }
     to_copy_[copies % Chunks::depth] = chunk;
     copy_of_[chunk % Chunks::depth].store(copies + 1, std::memory_order_relaxed);
     copies_.store(copies + 1, std::memory_order_release);
     is_given(chunk, copy_engine);
   }
   void take_back(Chunks& board, std::size_t kernel) noexcept {
-    const Pace::Clock::time_point now = Pace::Clock::now();
     kernels()[kernel].take_back([&](std::uint32_t chunk) {
       if (kernel > 0) lent_bytes_ -= board.state(chunk).length;
-      give_to_engine(chunk, now);
+      give_to_engine(chunk);
     });
   }
 
@@ -337,8 +324,6 @@ class LinkKernelsSink {
   base::AdaptiveMutex giving_;                          // of the kernels, and of all that follows, up to the atomics
   std::array<std::uint32_t, Chunks::depth> to_copy_{};  // chunks, by the number of their copy
   std::uint64_t lent_bytes_ = 0;
-  Pace engine_pace_;
-  std::uint32_t engine_done_ = 0;  // copies, as last seen
 
   std::atomic<bool> kernels_wait_{false};
   std::atomic<bool> lost_{false};

@@ -15,20 +15,23 @@ char other_file;
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
 
 // Memory of one piece, but for a border.
-class OneBorder final : public SamePlace {
+class OneBorder final : public Places {
  public:
-  explicit OneBorder(std::uint64_t border = ~std::uint64_t{0}) : border_(border) {}
-  bool operator()(const Range& one, const Range& next) override {
+  explicit OneBorder(std::uint64_t border, std::uint64_t piece_bytes) : border_(border), piece_bytes_(piece_bytes) {}
+  bool are_one(const Range& one, const Range& next) override {
     return (one.address < border_) == (next.address < border_);
   }
+  std::uint64_t piece_bytes(const Range& /*range*/) override { return piece_bytes_; }
 
  private:
   std::uint64_t border_;
+  std::uint64_t piece_bytes_;
 };
 
-std::vector<Cut> cuts_of(const std::vector<Range>& ranges, std::uint64_t border = ~std::uint64_t{0}) {
-  OneBorder same_place(border);
-  return cut(ranges, order_of(ranges), same_place);
+std::vector<Cut> cuts_of(const std::vector<Range>& ranges, std::uint64_t border = ~std::uint64_t{0},
+                         std::uint64_t piece_bytes = part_bytes) {
+  OneBorder places(border, piece_bytes);
+  return cut(ranges, order_of(ranges), places);
 }
 
 TEST(PlanOrder, IsThatOfTheFilesAndOfTheirOffsets) {
@@ -75,6 +78,15 @@ TEST(PlanCut, CutsLargeRangesOnPagesOfTheFile) {
   }
   EXPECT_EQ(next, size);
   EXPECT_EQ(cuts.back().size, 10U) << "what follows a range in pieces stands by itself";
+}
+
+TEST(PlanCut, LeavesLargerPiecesWhereSeveralLinksCarryThem) {
+  const auto cuts = cuts_of({{&one_file, 0, 5, lent_part_bytes + part_bytes}, {&other_file, 0, 7, part_bytes}}, ~0ULL,
+                            lent_part_bytes);
+  ASSERT_EQ(cuts.size(), 3U);
+  EXPECT_EQ(cuts[0].size, lent_part_bytes);
+  EXPECT_EQ(cuts[1].size, part_bytes);
+  EXPECT_EQ(cuts[1].begin, lent_part_bytes);
 }
 
 TEST(PlanCut, OfNothingIsNothing) {
