@@ -91,11 +91,13 @@ ReadPlan plan_read(const ReadShape& shape) noexcept {
   const std::uint32_t slots = std::min<std::uint32_t>(staging::staging_bytes / size.chunk_bytes, staging::most_slots);
   const bool large = shape.by_kernel && made.chunks >= times_around * slots;
   made.helpers = std::min(size.helpers + (large ? shape.extra_helpers : 0), made.chunks - 1);
-  // The copy engine takes neighbours in one copy, and beside other requests helpers are few.
-  const bool apart = shape.by_kernel && made.helpers >= fewest_helpers_apart && shape.others == 0;
+  // The copy engine takes neighbours in one copy, and beside many requests each has few helpers.
+  const bool alone = shape.others == 0;
+  const bool apart = shape.by_kernel && made.helpers >= fewest_helpers_apart &&
+                     (alone || shape.workers / (shape.others + 1) >= fewest_helpers_apart);
   made.slots =
       apart ? staging::SlotLayout::of_their_own(slots, shape.workers + 1) : staging::SlotLayout{.count = slots};
-  made.tells = large && apart;
+  made.tells = large && apart && alone;
   made.helpers_sleep = made.tells && shape.length > longest_without_sleep;
   made.cached = shape.cached;
   made.in_crowd = shape.in_crowd();

@@ -155,10 +155,12 @@ TEST(ReadPlan, OfManySmallReadsHasNoHelp) {
   EXPECT_EQ(plan_read(read_of(128 * kilobyte)).skip, 0U) << "a short first chunk is one chunk more";
 }
 
-TEST(ReadPlan, GivesHelpersSlotsOfTheirOwnWhereTheReadIsAlone) {
+TEST(ReadPlan, GivesHelpersSlotsOfTheirOwnWhereTheyGoRound) {
   ReadShape shape = read_of(megabyte);
   EXPECT_GT(plan_read(shape).slots.own, 0U);
   shape.others = 1;
+  EXPECT_GT(plan_read(shape).slots.own, 0U) << "five of the eleven for each";
+  shape.others = 2;
   EXPECT_EQ(plan_read(shape).slots.own, 0U);
   shape.others = 0;
   shape.by_kernel = false;
