@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import time
 
-from support import BUILD, contains, environment, equal, main, run, scratch, skip, skip_when_sanitized
+from support import BUILD, behind_a_mount, contains, environment, equal, main, run, scratch, skip, skip_when_sanitized
 
 GDSIO = BUILD / "bin/gdsio"
 TYPES = ["GPUD", "CPUONLY", "CPU_GPU", "CPU_ASYNC_GPU", "CPU_CACHED_GPU", "GPUD_ASYNC", "GPU_BATCH", "GPU_BATCH_STREAM"]
@@ -288,13 +288,8 @@ def test_gdsio_cold_tells_of_pages_that_stay():
     if tuple(int(part) for part in re.findall(r"\d+", platform.release())[:2]) < (6, 5):
         skip("this kernel has no cachestat(2), which came with 6.5")
     with scratch() as folder:
-        if os.geteuid() != 0:
-            skip("mounting a tmpfs needs root")
-        script = (f"mount -t tmpfs none {folder} || exit 77; {GDSIO} -f {folder}/file -s 1M -x 1 -I 1 && "
-                  f"exec {GDSIO} -f {folder}/file -x 1 --cold")
-        answer = run("unshare", "-m", "sh", "-c", script, status=None, env=environment(SLUICE_SOFTGPU="1"))
-        if answer.returncode == 77 or "unshare" in answer.stderr:
-            skip("no mount can be made here")
+        answer = behind_a_mount(f"-t tmpfs none {folder}", f"{GDSIO} -f {folder}/file -s 1M -x 1 -I 1 && "
+                                f"exec {GDSIO} -f {folder}/file -x 1 --cold", env=environment(SLUICE_SOFTGPU="1"))
         contains(answer.stderr, f"gdsio: note: 1.0 MiB of {folder}/file stay in the page cache")
         equal(result(answer.stdout.splitlines()[-1])["done"], "1024")
 
@@ -533,16 +528,12 @@ def test_gdsio_a_missing_file_is_an_error_that_tells_how_to_make_it():
 
 
 def test_gdsio_a_transfer_that_fails_is_told_as_scripts_know_it():
-    if os.geteuid() != 0:
-        skip("mounting a file system that is full needs root")
     with scratch() as folder:
         for transfer, size in (("0", 1 << 20), ("2", 1 << 20), ("6", 1 << 20)):
-            command = (f"mount -t tmpfs -o size=1M none {folder} || exit 77; "
-                       f"{GDSIO} -f {folder}/file -s 4M -i {size} -x {transfer} -I 1; status=$?; "
-                       f"[ -e {folder}/file ] || echo there is no file; exit $status")
-            answer = run("unshare", "-m", "sh", "-c", command, status=None, env=environment(SLUICE_SOFTGPU="1"))
-            if answer.returncode == 77 or "unshare" in answer.stderr:
-                skip("no mount can be made here")
+            answer = behind_a_mount(f"-t tmpfs -o size=1M none {folder}",
+                                    f"{GDSIO} -f {folder}/file -s 4M -i {size} -x {transfer} -I 1; status=$?; "
+                                    f"[ -e {folder}/file ] || echo there is no file; exit $status",
+                                    env=environment(SLUICE_SOFTGPU="1"))
             equal((answer.returncode, answer.stdout), (1, "there is no file\n"))
             contains(answer.stderr, "       Make room on the file system, or use a smaller -s.\n")
             equal("-x 2" in answer.stderr, False)
@@ -551,15 +542,12 @@ def test_gdsio_a_transfer_that_fails_is_told_as_scripts_know_it():
 
 
 def test_gdsio_a_write_that_fails_leaves_a_file_as_long_as_it_was():
-    if os.geteuid() != 0:
-        skip("mounting a file system that is full needs root")
     with scratch() as folder:
-        command = (f"mount -t tmpfs -o size=1M none {folder} || exit 77; echo precious > {folder}/file; "
-                   f"{GDSIO} -f {folder}/file -s 4M -o 4K -i 1M -x 1 -I 1; echo status $?; cat {folder}/file; "
-                   f"{GDSIO} -D {folder} -w 3 -s 600K -i 100K -x 1 -I 1; echo status $?; ls {folder}")
-        answer = run("unshare", "-m", "sh", "-c", command, status=None, env=environment(SLUICE_SOFTGPU="1"))
-        if answer.returncode == 77 or "unshare" in answer.stderr:
-            skip("no mount can be made here")
+        answer = behind_a_mount(f"-t tmpfs -o size=1M none {folder}",
+                                f"echo precious > {folder}/file; "
+                                f"{GDSIO} -f {folder}/file -s 4M -o 4K -i 1M -x 1 -I 1; echo status $?; cat {folder}/file; "
+                                f"{GDSIO} -D {folder} -w 3 -s 600K -i 100K -x 1 -I 1; echo status $?; ls {folder}",
+                                env=environment(SLUICE_SOFTGPU="1"))
         equal(answer.stdout, "status 1\nprecious\nstatus 1\nfile\n")
 
 

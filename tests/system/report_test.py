@@ -12,7 +12,7 @@ import subprocess
 import sys
 import zlib
 
-from support import BUILD, SLUICE, SOURCE, contains, environment, equal, main, run, scratch, skip, skip_when_sanitized
+from support import BUILD, SLUICE, SOURCE, behind_a_mount, contains, environment, equal, main, run, scratch, skip, skip_when_sanitized
 
 GDSIO = BUILD / "bin/gdsio"
 MEBIBYTE = 1 << 20
@@ -121,42 +121,28 @@ def test_a_report_that_cannot_be_written_at_last_keeps_the_programs_status_apart
         contains(told.stderr, "The report cannot be written to /dev/full: No space left on device.")
 
 
-def on_a_small_file_system(folder, size, script, **variables):
-    """What a shell answers in a mount namespace of its own, where the folder is that small."""
-    if os.getuid() != 0:
-        skip("a small file system is mounted by root")
-    answer = run("unshare", "-m", "sh", "-c", f"mount -t tmpfs -o size={size} none {folder} || exit 77; {script}", status=None,
-                 env=environment(**variables))
-    if answer.returncode == 77 or "unshare" in answer.stderr:
-        skip("no mount can be made here")
-    return answer
-
-
 def test_a_full_disk_leaves_the_old_report_and_nothing_beside_it():
     skip_when_sanitized()
     with scratch() as folder:
         (folder / "results").write_text(rows((5,)))
         full = folder / "full"
         full.mkdir()
-        answer = on_a_small_file_system(full, "64k", f"printf 'a good one' >{full}/page.html; cat /dev/zero >{full}/rest 2>&-; "
-                                        f"{SLUICE} report -o {full}/page.html {folder}/results; echo \" $?\"; cat {full}/page.html; "
-                                        f"echo; ls -A {full}")
+        answer = behind_a_mount(f"-t tmpfs -o size=64k none {full}",
+                                f"printf 'a good one' >{full}/page.html; cat /dev/zero >{full}/rest 2>&-; "
+                                f"{SLUICE} report -o {full}/page.html {folder}/results; echo \" $?\"; cat {full}/page.html; "
+                                f"echo; ls -A {full}")
         contains(answer.stderr, "No space left on device.")
         equal(answer.stdout, " 1\na good one\npage.html\nrest\n")
 
 
 def test_a_report_is_written_into_a_file_that_cannot_be_replaced():
     skip_when_sanitized()
-    if os.getuid() != 0:
-        skip("a file is mounted by root")
     with scratch() as folder:
         (folder / "results").write_text(rows((5,)))
         (folder / "real").write_text("an old one, and a much longer name of it")
         (folder / "page.html").write_text("")
-        answer = run("unshare", "-m", "sh", "-c", f"mount --bind {folder}/real {folder}/page.html || exit 77; exec {SLUICE} report "
-                     f"-o {folder}/page.html {folder}/results", status=None)
-        if answer.returncode == 77 or "unshare" in answer.stderr:
-            skip("no mount can be made here")
+        answer = behind_a_mount(f"--bind {folder}/real {folder}/page.html",
+                                f"exec {SLUICE} report -o {folder}/page.html {folder}/results")
         equal(answer.returncode, 0)
         contains(text_of(folder / "real"), "read-1M")
         equal(sorted(path.name for path in folder.iterdir()), ["page.html", "real", "results"])
@@ -310,7 +296,8 @@ def test_a_profile_looks_at_all_that_is_named_before_it_measures():
 def test_a_folder_without_room_is_told_with_a_size_that_would_fit():
     skip_when_sanitized()
     with scratch() as folder:
-        told = on_a_small_file_system(folder, "16m", f"{SLUICE} profile --size 64M {folder}", SLUICE_SOFTGPU="1")
+        told = behind_a_mount(f"-t tmpfs -o size=16m none {folder}", f"{SLUICE} profile --size 64M {folder}",
+                              env=environment(SLUICE_SOFTGPU="1"))
         equal(told.returncode, 1)
         contains(told.stderr, "has no room for 64.0 MiB.")
         contains(told.stderr, "Choose a smaller size: --size 8M.")

@@ -60,6 +60,16 @@ def contains(text, part):
         raise AssertionError(f"{part!r} is not in:\n{text}")
 
 
+def behind_a_mount(mount, script, env=None):
+    """What a shell answers in a mount namespace of its own, in which `mount MOUNT` has been done."""
+    if os.geteuid() != 0:
+        skip("mounting needs root")
+    answer = run("unshare", "-m", "sh", "-c", f"mount {mount} || exit 77; {script}", status=None, env=env)
+    if answer.returncode == 77 or "unshare" in answer.stderr:
+        skip("no mount can be made here")
+    return answer
+
+
 @contextlib.contextmanager
 def scratch(parent=None):
     """A new folder that other users can enter, taken away at the end. In the build folder unless said otherwise."""
