@@ -16,11 +16,21 @@ std::uint64_t piece_at(std::uint64_t at, std::uint64_t left, std::uint64_t most)
   return std::min(size, left);
 }
 
+constexpr std::uint64_t pages_of(std::uint64_t bytes) noexcept {
+  return (bytes + page - 1) / page * page;
+}
+
 bool follows(const Range& one, const Range& next) noexcept {
   return one.handle == next.handle && one.at + one.size == next.at && one.address + one.size == next.address;
 }
 
 }  // namespace
+
+// A page more each, as the first one ends on a page of the file.
+std::uint64_t lent_part_bytes(std::uint64_t range_bytes) noexcept {
+  const std::uint64_t parts = std::max<std::uint64_t>(1, (range_bytes + most_in_a_lent_part - 1) / most_in_a_lent_part);
+  return pages_of((range_bytes + parts - 1) / parts) + page;
+}
 
 std::vector<std::uint32_t> order_of(std::span<const Range> ranges) {
   std::unordered_map<const void*, std::uint32_t> turn_of;  // of files

@@ -22,7 +22,9 @@ struct Range {
 // small enough that waiting for the last of several that go beside each other costs little.
 inline constexpr std::uint64_t part_bytes = std::uint64_t{32} << 20U;
 // The same where several links carry each transfer, one after the other: what begins and ends with it counts for more.
-inline constexpr std::uint64_t lent_part_bytes = std::uint64_t{512} << 20U;
+inline constexpr std::uint64_t most_in_a_lent_part = std::uint64_t{512} << 20U;
+// Parts of a range that are alike: one that is short would be alone as well, and not worth several links.
+std::uint64_t lent_part_bytes(std::uint64_t range_bytes) noexcept;
 struct Cut {
   std::uint32_t first = 0;  // of its ranges, by their place in the order
   std::uint32_t count = 1;

@@ -67,12 +67,9 @@ LinksLine::Plans LinksLine::next_goes() noexcept {
   return std::exchange(plans_, {});
 }
 
-void LinksLine::after_fork(bool in_child) noexcept {
-  if (in_child) {
-    goes_ = is_ready_ = none;
-    plans_ = {};
-  }
-  mutex_.unlock();
+void LinksLine::forget_all() noexcept {
+  goes_ = is_ready_ = none;
+  plans_ = {};
 }
 
 }  // namespace sluice::plan

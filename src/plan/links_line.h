@@ -42,9 +42,10 @@ class LinksLine {
   // It is through.
   [[nodiscard]] Plans leave(std::uint64_t number) noexcept;
 
-  // Around fork: the child has none of those who stand in it.
-  void before_fork() noexcept { mutex_.lock(); }
-  void after_fork(bool in_child) noexcept;
+  // Around fork, all lines together: the child has none of those who stand in them.
+  static void before_fork() noexcept { mutex_.lock(); }
+  void forget_all() noexcept;
+  static void after_fork() noexcept { mutex_.unlock(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -54,7 +55,7 @@ class LinksLine {
 
   const std::chrono::milliseconds patience_;
   base::EventCount moved_;
-  std::mutex mutex_;  // all below
+  static inline std::mutex mutex_;  // of all lines: it is held for a moment
   std::uint64_t entered_ = 0;
   std::uint64_t goes_ = none;
   std::uint64_t is_ready_ = none;

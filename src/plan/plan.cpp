@@ -60,20 +60,41 @@ class MemoryPlaces final : public Places {
     end_ = whole ? memory.base + memory.size : 0;
     return gpu::contiguous_bytes(one.address, size) == size;
   }
-  std::uint64_t piece_bytes(const Range& range) override { return lent_to(range) < 0 ? part_bytes : lent_part_bytes; }
+  std::uint64_t piece_bytes(const Range& range) override {
+    return lent_to(range) < 0 ? part_bytes : lent_part_bytes(range.size);
+  }
   // The device that others may lend their links to for this range; -1: none.
   int lent_to(const Range& range) noexcept {
-    if (direction_ == base::Direction::write || gpu::device_count() < 2) return -1;
-    const process::FileTable::Pin file = process_.files().pin(range.handle);
-    const staging::LendingRules* const lending = file ? &file->options.lending : nullptr;
-    if (lending == nullptr || !lending->on || file->facts.direct || range.size < lending->least_bytes) return -1;
-    const facts::BufferFacts memory = gpu::inspect(range.address);
-    return memory.kind == facts::MemoryKind::device && memory.device < static_cast<int>(gpu::max_devices)
-               ? memory.device
-               : -1;
+    if (&range != asked_for_) {
+      asked_for_ = &range;
+      lent_to_ = ask(range);
+    }
+    return lent_to_;
   }
 
  private:
+  // Not for what goes another way, or waits for a disk, which serves several parts better than one.
+  int ask(const Range& range) noexcept {
+    if (direction_ == base::Direction::write || gpu::device_count() < 2) return -1;
+    const process::FileTable::Pin file = process_.files().pin(range.handle);
+    if (!file || file->operations != nullptr || file->facts.direct) return -1;
+    const paths::Options& options = file->options;
+    if (!options.lending.on || range.size < options.lending.least_bytes ||
+        options.copy_mode == paths::CopyMode::plain || options.coherent == gpu::Coherent::always) {
+      return -1;
+    }
+    const facts::BufferFacts memory = gpu::inspect(range.address);
+    const bool is_there = memory.kind == facts::MemoryKind::device && memory.device >= 0 &&
+                          memory.device < static_cast<int>(gpu::max_devices);
+    return is_there && is_cached(*file, range) ? memory.device : -1;
+  }
+  static bool is_cached(const paths::File& file, const Range& range) noexcept {
+    const std::uint64_t end = range.at + range.size;
+    for (std::uint64_t at = range.at; at < end; at += most_in_a_lent_part) {
+      if (!transfer::is_cached_at(file.descriptor(), at)) return false;
+    }
+    return transfer::is_cached_at(file.descriptor(), end - 1);
+  }
   const void* registration_of(const Range& range) noexcept {
     const auto found = process_.ranges().find(range.address, range.address, range.size);
     return found ? found->handle : nullptr;
@@ -81,6 +102,8 @@ class MemoryPlaces final : public Places {
 
   process::Process& process_;
   const base::Direction direction_;
+  const Range* asked_for_ = nullptr;
+  int lent_to_ = -1;
   std::uint64_t begin_ = 0;  // of the allocation that was seen last
   std::uint64_t end_ = 0;
 };
@@ -250,11 +273,12 @@ void Plan::count_ready() noexcept {
 // The next part, and those behind it that may go with it.
 Plan::Unit* Plan::claim(InLine in_line) noexcept {
   const std::lock_guard lock(mutex_);
+  if (will_be_told_ && in_line == InLine::yes) return nullptr;
   Unit* const unit = idle_unit();
   Part* const first = unit != nullptr ? next_waiting() : nullptr;
   if (first == nullptr) return nullptr;
   LinksLine* const line =
-      in_line == InLine::yes && goes_in_line(*first) ? &process_.plans().line_to(first->lent_to) : nullptr;
+      in_line == InLine::yes && first->lent_to >= 0 ? &process_.plans().line_to(first->lent_to) : nullptr;
   const std::uint64_t number_in_line = line != nullptr ? line->enter(handle_) : LinksLine::none;
   if (line != nullptr && number_in_line == LinksLine::none) {
     will_be_told_ = true;
@@ -289,14 +313,6 @@ Plan::Unit* Plan::claim(InLine in_line) noexcept {
   return unit;
 }
 
-// A disk serves several at a time better than one: what the page cache has not stands in no line.
-bool Plan::goes_in_line(const Part& part) noexcept {
-  if (part.lent_to < 0) return false;
-  const auto begin = static_cast<std::uint64_t>(part.item.call.file_offset);
-  return transfer::is_cached_at(part.file->descriptor(), begin) &&
-         transfer::is_cached_at(part.file->descriptor(), begin + part.cut.size - 1);
-}
-
 bool Plan::run_some(InLine in_line) noexcept {
   if (!has_waiting()) return false;
   const process::BrokenPipeHeld held;  // its file may have been registered since the caller came in
@@ -304,8 +320,8 @@ bool Plan::run_some(InLine in_line) noexcept {
   Unit* const unit = claim(in_line);
   if (unit == nullptr) return false;
   LinksLine* const line = unit->line;
-  if (process::may_begin(queued_)) {
-    if (line != nullptr) process_.plans().ask_again(line->wait(unit->number));
+  if (line != nullptr && process::may_begin(queued_)) process_.plans().ask_again(line->wait(unit->number));
+  if (process::may_begin(queued_) && (line == nullptr || !is_cancelled())) {
     const gpu::UrgentCopies urgent(options_.for_streams);
     if (unit->is_group) {
       carry_group(*unit);

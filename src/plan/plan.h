@@ -7,6 +7,7 @@
 // nothing else.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -116,7 +117,6 @@ class Plan {
 
   void take_hold(Held& held);
   Unit* claim(InLine in_line) noexcept;
-  static bool goes_in_line(const Part& part) noexcept;
   void carry_group(Unit& unit) noexcept;
   void carry_alone(Part& part) noexcept;
   void settle(Part& part) noexcept;
@@ -166,10 +166,11 @@ class PlanTable : public process::SlotTable<Plan, 0x5e, 4> {
 
   void before_fork() {
     SlotTable::before_fork();
-    for (LinksLine& line : lines_) line.before_fork();
+    LinksLine::before_fork();
   }
   void after_fork(bool in_child) {
-    for (LinksLine& line : lines_) line.after_fork(in_child);
+    if (in_child) std::ranges::for_each(lines_, &LinksLine::forget_all);
+    LinksLine::after_fork();
     SlotTable::after_fork(in_child);
   }
 

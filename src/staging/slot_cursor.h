@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which places of a staging buffer a thread reads chunks into.
 //
-// Usually chunk n lies in place n % count. Where several threads share one request and no other is under way, each has
-// places of its own, the same ones with every request: what it wrote there last lies in the cache of its processor, and
-// no other has to be asked for it.
+// Usually chunk n lies in place n % count. Where several threads share one request and few others are under way, each
+// has places of its own, the same ones with every request: what it wrote there last lies in the cache of its processor,
+// and no other has to be asked for it.
 #pragma once
 
 #include <array>

@@ -349,30 +349,78 @@ TEST_F(Lending, PartsOfPlansAreCarriedByNeighboursToo) {
   }
 }
 
-// They wait for one another, and for none of them for ever.
-TEST_F(Lending, LargeReadsOfSeveralPlansAllArrive) {
-  constexpr std::size_t size = 33 * kMebibyte;  // more than a part is where links are not lent
-  constexpr std::size_t count = 5;
+// Large parts of plans wait for one another, and for none of them for ever.
+class PlansInLine : public Lending {
+ protected:
+  static constexpr std::size_t size = 33 * kMebibyte;  // of a range: more than a part is where links are not lent
+  static constexpr std::size_t count = 4;              // of plans
+  static constexpr std::size_t ranges = 2;             // of each
+  static constexpr std::size_t all = count * ranges * size;
+  static void submit_all(std::array<Planned, count>& plans, const Handle& handle, const Memory& memory) {
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t k = 0; k < ranges; ++k) plans[i].add(handle.get(), memory.at((i * ranges + k) * size), size, 0);
+      plans[i].submit();
+    }
+  }
+};
+
+TEST_F(PlansInLine, AllArrive) {
   const ScratchFile file(size);
   const Fd fd = file.open(O_RDONLY);
   const Handle handle(fd);
   const std::uint64_t before = lent_reads();
   const auto run_plans = [&] {
-    const Memory memory(MemoryKind::device, count * size);
+    const Memory memory(MemoryKind::device, all);
     memory.fill(0xa5);
     std::array<Planned, count> plans;
-    for (std::size_t i = 0; i < count; ++i) {
-      plans[i].add(handle.get(), memory.at(i * size), size, 0);
-      plans[i].submit();
-    }
+    submit_all(plans, handle, memory);
     for (const Planned& plan : plans) {
       for (const auto& result : plan.collect()) EXPECT_EQ(result.bytes, size);
     }
-    for (std::size_t i = 0; i < count; ++i) EXPECT_TRUE(same_bytes(file.content(), memory.get(i * size, size))) << i;
+    for (std::size_t i = 0; i < count * ranges; ++i)
+      EXPECT_TRUE(same_bytes(file.content(), memory.get(i * size, size))) << i;
   };
   run_plans();
   again_until([&] { return !lends() || lent_reads() > before; }, run_plans);
   EXPECT_EQ(lent_reads() > before, lends());
+}
+
+TEST_F(PlansInLine, EndWithWhatTheyHaveWhereTheyAreCancelled) {
+  const ScratchFile file(size);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, all);
+  {
+    std::array<Planned, count> plans;
+    submit_all(plans, handle, memory);
+    for (const Planned& plan : plans) EXPECT_EQ(code(sluice_plan_cancel(plan.get())), CU_FILE_SUCCESS);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto results = plans[i].collect();
+      for (std::size_t k = 0; k < ranges; ++k) {
+        const bool is_whole = results[k].state == SLUICE_ITEM_DONE;
+        EXPECT_TRUE(is_whole || results[k].state == SLUICE_ITEM_CANCELLED) << results[k].state;
+        EXPECT_EQ(results[k].bytes, is_whole ? size : 0);
+        if (is_whole) {
+          EXPECT_TRUE(same_bytes(file.content(), memory.get((i * ranges + k) * size, size)));
+        }
+      }
+    }
+  }
+  // Destroyed without a wait by the program, while others stand in line.
+  std::array<Planned, count> plans;
+  submit_all(plans, handle, memory);
+}
+
+TEST_F(PlansInLine, AreEndedByTheEndOfTheDriver) {
+  const ScratchFile file(size);
+  const Fd fd = file.open(O_RDONLY);
+  const Memory memory(MemoryKind::device, all);
+  std::array<Planned, count> plans;
+  const Handle handle(fd);
+  submit_all(plans, handle, memory);
+  ASSERT_EQ(code(cuFileDriverClose()), CU_FILE_SUCCESS);
+  for (Planned& plan : plans) plan.forget();
+  ASSERT_EQ(code(cuFileDriverOpen()), CU_FILE_SUCCESS);
 }
 
 TEST_F(Lending, ANeighbourThatIsResetCostsNothing) {

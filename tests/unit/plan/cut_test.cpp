@@ -81,12 +81,14 @@ TEST(PlanCut, CutsLargeRangesOnPagesOfTheFile) {
 }
 
 TEST(PlanCut, LeavesLargerPiecesWhereSeveralLinksCarryThem) {
-  const auto cuts = cuts_of({{&one_file, 0, 5, lent_part_bytes + part_bytes}, {&other_file, 0, 7, part_bytes}}, ~0ULL,
-                            lent_part_bytes);
-  ASSERT_EQ(cuts.size(), 3U);
-  EXPECT_EQ(cuts[0].size, lent_part_bytes);
-  EXPECT_EQ(cuts[1].size, part_bytes);
-  EXPECT_EQ(cuts[1].begin, lent_part_bytes);
+  for (const std::uint64_t at : {0ULL, 4097ULL}) {
+    for (const std::uint64_t size :
+         {part_bytes + 1, most_in_a_lent_part, most_in_a_lent_part + 1, 5 * most_in_a_lent_part / 2}) {
+      const auto cuts = cuts_of({{&one_file, at, 5, size}}, ~0ULL, lent_part_bytes(size));
+      ASSERT_EQ(cuts.size(), (size + most_in_a_lent_part - 1) / most_in_a_lent_part) << size << " at " << at;
+      for (const Cut& cut : cuts) EXPECT_NEAR(cut.size, size / cuts.size(), 4 * 4096) << size << " at " << at;
+    }
+  }
 }
 
 TEST(PlanCut, OfNothingIsNothing) {

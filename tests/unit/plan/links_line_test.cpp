@@ -28,11 +28,16 @@ TEST(LinksLine, LetsTheNextOneGoOnlyWhenTheOneBeforeIsThrough) {
   ASSERT_NE(first, LinksLine::none);
   ASSERT_NE(second, LinksLine::none);
   EXPECT_TRUE(told(line.wait(first)).empty());
+  std::atomic<bool> is_there{false};
   std::atomic<bool> is_through{false};
   std::thread next([&] {
+    is_there = true;
     EXPECT_TRUE(told(line.wait(second)).empty());
     EXPECT_TRUE(is_through);
   });
+  // Long enough for one that does not wait to be seen.
+  while (!is_there) std::this_thread::yield();
+  for (int i = 0; i < 10'000; ++i) std::this_thread::yield();
   is_through = true;
   EXPECT_TRUE(told(line.leave(first)).empty());
   next.join();
@@ -87,8 +92,9 @@ TEST(LinksLine, HasNobodyInTheChildOfAFork) {
   const auto first = line.enter(&some_plan);
   static_cast<void>(line.enter(&some_plan));
   EXPECT_EQ(line.enter(&some_plan), LinksLine::none);
-  line.before_fork();
-  line.after_fork(true);
+  LinksLine::before_fork();
+  line.forget_all();
+  LinksLine::after_fork();
   EXPECT_NE(line.enter(&some_plan), first);
   EXPECT_NE(line.enter(&some_plan), LinksLine::none);
 }
