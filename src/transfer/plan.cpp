@@ -49,6 +49,8 @@ constexpr std::uint32_t largest_scattered = 64 << 10;
 
 // So many have places of their own: fewer gain nothing by it.
 constexpr unsigned fewest_helpers_apart = 4;
+// Beside others so many threads are to be there for each: four reads at a time gained by it with twelve threads.
+constexpr unsigned fewest_threads_apart = 3;
 
 // A helper that comes back to the same slot so often learns whether the device or the readers are the slower ones.
 constexpr std::uint32_t times_around = 3;
@@ -94,7 +96,7 @@ ReadPlan plan_read(const ReadShape& shape) noexcept {
   // The copy engine takes neighbours in one copy, and beside many requests each has few helpers.
   const bool alone = shape.others == 0;
   const bool apart = shape.by_kernel && made.helpers >= fewest_helpers_apart &&
-                     (alone || shape.workers / (shape.others + 1) >= fewest_helpers_apart);
+                     (alone || (shape.workers + 1) / (shape.others + 1) >= fewest_threads_apart);
   made.slots =
       apart ? staging::SlotLayout::of_their_own(slots, shape.workers + 1) : staging::SlotLayout{.count = slots};
   made.tells = large && apart && alone;
