@@ -24,7 +24,7 @@ bool LinksLine::Plans::add(void* handle) noexcept {
 }
 
 std::uint64_t LinksLine::enter(void* plan) noexcept {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(all_lines);
   const std::uint64_t number = ++entered_;
   if (goes_ == none) {
     goes_ = number;
@@ -42,7 +42,7 @@ LinksLine::Plans LinksLine::wait(std::uint64_t number) noexcept {
     const std::uint32_t seen = moved_.now();
     timespec end{};
     {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard lock(all_lines);
       if (is_ready_ != number) return {};
       if (Clock::now() >= since_ + patience_) return next_goes();
       end = as_timespec(since_ + patience_);
@@ -52,7 +52,7 @@ LinksLine::Plans LinksLine::wait(std::uint64_t number) noexcept {
 }
 
 LinksLine::Plans LinksLine::leave(std::uint64_t number) noexcept {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(all_lines);
   if (is_ready_ == number) {
     is_ready_ = none;
     return std::exchange(plans_, {});

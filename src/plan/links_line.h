@@ -43,9 +43,9 @@ class LinksLine {
   [[nodiscard]] Plans leave(std::uint64_t number) noexcept;
 
   // Around fork, all lines together: the child has none of those who stand in them.
-  static void before_fork() noexcept { mutex_.lock(); }
+  static void before_fork() noexcept { all_lines.lock(); }
   void forget_all() noexcept;
-  static void after_fork() noexcept { mutex_.unlock(); }
+  static void after_fork() noexcept { all_lines.unlock(); }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -55,7 +55,7 @@ class LinksLine {
 
   const std::chrono::milliseconds patience_;
   base::EventCount moved_;
-  static inline std::mutex mutex_;  // of all lines: it is held for a moment
+  static inline std::mutex all_lines;  // held for a moment; guards all below
   std::uint64_t entered_ = 0;
   std::uint64_t goes_ = none;
   std::uint64_t is_ready_ = none;
