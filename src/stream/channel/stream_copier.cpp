@@ -269,9 +269,9 @@ void StreamCopier::leave_to_kernel(std::uint32_t number) noexcept {
   put(words_.carry_on, number);
 }
 
-// Of a launch that was revoked: nothing is left.
+// Of a launch that was revoked: nothing is left. Its last command carries nothing.
 void StreamCopier::resume() noexcept {
-  observe::count_copy(observe::CopyCounter::copy_engine);
+  if (next_ - first_ > 1) observe::count_copy(observe::CopyCounter::copy_engine);
   if (fallback_ != nullptr) fallback_->end();
   fallback_.reset();
   put(words_.resume, next_);
