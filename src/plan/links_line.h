@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Large reads of plans into one device that others lend their links to. One after the other each has all links and all
-// readers; side by side one has the neighbours, and all have too few readers. So one goes, the next one stands ready,
-// and the plans of the others are told when to ask again. Who takes longer than a while is not waited for: its storage
-// may not answer.
+// readers; side by side one has the neighbours, and all have too few readers. So one is under way, the next one waits
+// on its worker, and the plans of the others are notified when they may ask again. A read that takes long holds no
+// other up: its storage may not answer.
 #pragma once
 
 #include <array>
@@ -33,8 +33,8 @@ class LinksLine {
   explicit LinksLine(std::chrono::milliseconds patience = std::chrono::milliseconds(100)) noexcept
       : patience_(patience) {}
 
-  // A number for one more read; none where it is not to begin yet, and its plan will be told. (Where too many plans ask
-  // it may begin, beside others.)
+  // A number for one more read; none where it is not to begin yet, and its plan will be notified. (Where too many plans
+  // ask it may begin, beside others.)
   static constexpr std::uint64_t none = 0;
   std::uint64_t enter(void* plan) noexcept;
   // Returns when its turn has come.

@@ -13,15 +13,13 @@
 #include <utility>
 
 #include "base/failure.h"
-#include "gpu/memory.h"
 #include "gpu/session.h"
 #include "observe/probes.h"
+#include "plan/range_places.h"
 #include "process/broken_pipe.h"
 #include "process/in_flight.h"
 #include "request/classifier.h"
 #include "request/run.h"
-#include "staging/neighbour.h"
-#include "transfer/device_read.h"
 #include "workers/work_queue.h"
 
 namespace sluice::plan {
@@ -42,71 +40,6 @@ PlanOptions bounded(PlanOptions options) noexcept {
   options.at_a_time = std::min(options.at_a_time == 0 ? usual_at_a_time : options.at_a_time, most);
   return options;
 }
-
-// One transfer never reaches over the end of a registration, or of an allocation.
-class MemoryPlaces final : public Places {
- public:
-  MemoryPlaces(process::Process& process, base::Direction direction) noexcept
-      : process_(process), direction_(direction) {}
-  bool are_one(const Range& one, const Range& next) override {
-    if (registration_of(one) != registration_of(next)) return false;
-    const std::uint64_t size = one.size + next.size;
-    if (one.address >= begin_ && one.address < end_ && size <= end_ - one.address) return true;
-    const facts::BufferFacts memory = gpu::inspect(one.address);
-    if (facts::is_host(memory.kind)) return facts::is_host(gpu::inspect(next.address).kind);
-    // What no context owns may be mapped piece by piece.
-    const bool whole = memory.context != nullptr && gpu::contiguous_bytes(memory.base, memory.size) == memory.size;
-    begin_ = whole ? memory.base : 0;
-    end_ = whole ? memory.base + memory.size : 0;
-    return gpu::contiguous_bytes(one.address, size) == size;
-  }
-  std::uint64_t piece_bytes(const Range& range) override {
-    return lent_to(range) < 0 ? part_bytes : lent_part_bytes(range.size);
-  }
-  // The device that others may lend their links to for this range; -1: none.
-  int lent_to(const Range& range) noexcept {
-    if (&range != asked_for_) {
-      asked_for_ = &range;
-      lent_to_ = ask(range);
-    }
-    return lent_to_;
-  }
-
- private:
-  // Not for what goes another way, or waits for a disk, which serves several parts better than one.
-  int ask(const Range& range) noexcept {
-    if (direction_ == base::Direction::write || gpu::device_count() < 2) return -1;
-    const process::FileTable::Pin file = process_.files().pin(range.handle);
-    if (!file || file->operations != nullptr || file->facts.direct) return -1;
-    const paths::Options& options = file->options;
-    if (!options.lending.on || range.size < options.lending.least_bytes ||
-        options.copy_mode == paths::CopyMode::plain || options.coherent == gpu::Coherent::always) {
-      return -1;
-    }
-    const facts::BufferFacts memory = gpu::inspect(range.address);
-    const bool is_there = memory.kind == facts::MemoryKind::device && memory.device >= 0 &&
-                          memory.device < static_cast<int>(gpu::max_devices);
-    return is_there && is_cached(*file, range) ? memory.device : -1;
-  }
-  static bool is_cached(const paths::File& file, const Range& range) noexcept {
-    const std::uint64_t end = range.at + range.size;
-    for (std::uint64_t at = range.at; at < end; at += most_in_a_lent_part) {
-      if (!transfer::is_cached_at(file.descriptor(), at)) return false;
-    }
-    return transfer::is_cached_at(file.descriptor(), end - 1);
-  }
-  const void* registration_of(const Range& range) noexcept {
-    const auto found = process_.ranges().find(range.address, range.address, range.size);
-    return found ? found->handle : nullptr;
-  }
-
-  process::Process& process_;
-  const base::Direction direction_;
-  const Range* asked_for_ = nullptr;
-  int lent_to_ = -1;
-  std::uint64_t begin_ = 0;  // of the allocation that was seen last
-  std::uint64_t end_ = 0;
-};
 
 }  // namespace
 
@@ -143,7 +76,7 @@ void Plan::run_helper(RunQueue& queue) noexcept {
 
 // Outside the lock: looking at much memory takes a while.
 void Plan::take_hold(Held& held) {
-  MemoryPlaces places(process_, options_.direction);
+  RangePlaces places(process_, options_.direction);
   const std::vector<Cut> cuts = cut(ranges_, order_, places);
   held.parts = std::make_unique<Part[]>(cuts.size());
   held.count = static_cast<std::uint32_t>(cuts.size());
@@ -213,7 +146,7 @@ void Plan::submit() {
 void Plan::ask_again() noexcept {
   {
     const std::lock_guard lock(mutex_);
-    will_be_told_ = false;
+    will_be_notified_ = false;
     count_ready();
   }
   if (!has_waiting() || RunQueue::instance().schedule(*this)) return;
@@ -261,7 +194,7 @@ Plan::Unit* Plan::idle_unit() noexcept {
 
 void Plan::count_ready() noexcept {
   unsigned ready = 0;
-  if (!will_be_told_ && next_waiting() != nullptr) {
+  if (!will_be_notified_ && next_waiting() != nullptr) {
     const auto busy = std::count_if(held_.units.begin(), held_.units.end(),
                                     [](const std::unique_ptr<Unit>& unit) { return unit && unit->busy; });
     const std::size_t waiting = held_.left.size() + (held_.count - next_);
@@ -273,7 +206,7 @@ void Plan::count_ready() noexcept {
 // The next part, and those behind it that may go with it.
 Plan::Unit* Plan::claim(InLine in_line) noexcept {
   const std::lock_guard lock(mutex_);
-  if (will_be_told_ && in_line == InLine::yes) return nullptr;
+  if (will_be_notified_ && in_line == InLine::yes) return nullptr;
   Unit* const unit = idle_unit();
   Part* const first = unit != nullptr ? next_waiting() : nullptr;
   if (first == nullptr) return nullptr;
@@ -281,7 +214,7 @@ Plan::Unit* Plan::claim(InLine in_line) noexcept {
       in_line == InLine::yes && first->lent_to >= 0 ? &process_.plans().line_to(first->lent_to) : nullptr;
   const std::uint64_t number_in_line = line != nullptr ? line->enter(handle_) : LinksLine::none;
   if (line != nullptr && number_in_line == LinksLine::none) {
-    will_be_told_ = true;
+    will_be_notified_ = true;
     count_ready();
     return nullptr;
   }

@@ -146,7 +146,7 @@ class Plan {
   Items items_;
   enum class Stage : std::uint8_t { made, submitting, submitted } stage_ = Stage::made;
   bool cancelled_ = false;
-  bool will_be_told_ = false;  // by a line
+  bool will_be_notified_ = false;  // by a line
   Held held_;
   std::uint32_t next_ = 0;  // the first part that no thread has taken
   base::UniqueFd eventfd_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One large read of plans goes, one stands ready, and the plans of the others are told.
+// One large read of plans goes, one stands ready, and the plans of the others are notified.
 #include "plan/links_line.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 char some_plan;
 char other_plan;
 
-std::vector<void*> told(const LinksLine::Plans& plans) {
+std::vector<void*> notified_by(const LinksLine::Plans& plans) {
   return {plans.all().begin(), plans.all().end()};
 }
 
@@ -27,36 +27,36 @@ TEST(LinksLine, LetsTheNextOneGoOnlyWhenTheOneBeforeIsThrough) {
   const auto second = line.enter(&some_plan);
   ASSERT_NE(first, LinksLine::none);
   ASSERT_NE(second, LinksLine::none);
-  EXPECT_TRUE(told(line.wait(first)).empty());
+  EXPECT_TRUE(notified_by(line.wait(first)).empty());
   std::atomic<bool> is_there{false};
   std::atomic<bool> is_through{false};
   std::thread next([&] {
     is_there = true;
-    EXPECT_TRUE(told(line.wait(second)).empty());
+    EXPECT_TRUE(notified_by(line.wait(second)).empty());
     EXPECT_TRUE(is_through);
   });
   // Long enough for one that does not wait to be seen.
   while (!is_there) std::this_thread::yield();
   for (int i = 0; i < 10'000; ++i) std::this_thread::yield();
   is_through = true;
-  EXPECT_TRUE(told(line.leave(first)).empty());
+  EXPECT_TRUE(notified_by(line.leave(first)).empty());
   next.join();
-  EXPECT_TRUE(told(line.leave(second)).empty());
+  EXPECT_TRUE(notified_by(line.leave(second)).empty());
 }
 
-TEST(LinksLine, TellsThePlansThatCameTooEarlyOnceEach) {
+TEST(LinksLine, NotifiesThePlansThatCameTooEarlyOnceEach) {
   LinksLine line(1h);
   const auto first = line.enter(&some_plan);
   const auto second = line.enter(&some_plan);
   EXPECT_EQ(line.enter(&some_plan), LinksLine::none);
   EXPECT_EQ(line.enter(&other_plan), LinksLine::none);
   EXPECT_EQ(line.enter(&some_plan), LinksLine::none);
-  EXPECT_EQ(told(line.leave(first)), (std::vector<void*>{&some_plan, &other_plan}));
+  EXPECT_EQ(notified_by(line.leave(first)), (std::vector<void*>{&some_plan, &other_plan}));
   const auto third = line.enter(&other_plan);
   EXPECT_NE(third, LinksLine::none);
   EXPECT_EQ(line.enter(&some_plan), LinksLine::none);
-  EXPECT_EQ(told(line.leave(third)), (std::vector<void*>{&some_plan})) << "that stood ready and did not go";
-  EXPECT_TRUE(told(line.leave(second)).empty());
+  EXPECT_EQ(notified_by(line.leave(third)), (std::vector<void*>{&some_plan})) << "that stood ready and did not go";
+  EXPECT_TRUE(notified_by(line.leave(second)).empty());
 }
 
 TEST(LinksLine, WaitsForNoneThatTakesTooLong) {
@@ -64,16 +64,16 @@ TEST(LinksLine, WaitsForNoneThatTakesTooLong) {
   const auto stuck = line.enter(&some_plan);
   const auto second = line.enter(&some_plan);
   EXPECT_EQ(line.enter(&other_plan), LinksLine::none);
-  EXPECT_EQ(told(line.wait(second)), (std::vector<void*>{&other_plan}));
+  EXPECT_EQ(notified_by(line.wait(second)), (std::vector<void*>{&other_plan}));
   const auto third = line.enter(&other_plan);
   EXPECT_NE(third, LinksLine::none);
-  EXPECT_TRUE(told(line.leave(stuck)).empty()) << "it holds nothing up any more";
+  EXPECT_TRUE(notified_by(line.leave(stuck)).empty()) << "it holds nothing up any more";
   EXPECT_EQ(line.enter(&some_plan), LinksLine::none) << "one goes, and one stands ready";
-  EXPECT_EQ(told(line.leave(second)), (std::vector<void*>{&some_plan}));
-  EXPECT_TRUE(told(line.leave(third)).empty());
+  EXPECT_EQ(notified_by(line.leave(second)), (std::vector<void*>{&some_plan}));
+  EXPECT_TRUE(notified_by(line.leave(third)).empty());
 }
 
-TEST(LinksLine, KeepsNobodyOutWhomItCouldNotTell) {
+TEST(LinksLine, KeepsNoReadBackWhosePlanItCouldNotNotify) {
   LinksLine line(1h);
   std::vector<char> plans(LinksLine::most_plans + 1);
   const auto first = line.enter(plans.data());
@@ -81,10 +81,10 @@ TEST(LinksLine, KeepsNobodyOutWhomItCouldNotTell) {
   for (std::size_t i = 0; i < LinksLine::most_plans; ++i) EXPECT_EQ(line.enter(&plans[i]), LinksLine::none) << i;
   const auto beside = line.enter(&plans.back());
   ASSERT_NE(beside, LinksLine::none);
-  EXPECT_TRUE(told(line.wait(beside)).empty()) << "at once";
-  EXPECT_TRUE(told(line.leave(beside)).empty());
-  EXPECT_EQ(told(line.leave(first)).size(), LinksLine::most_plans);
-  EXPECT_TRUE(told(line.leave(second)).empty());
+  EXPECT_TRUE(notified_by(line.wait(beside)).empty()) << "at once";
+  EXPECT_TRUE(notified_by(line.leave(beside)).empty());
+  EXPECT_EQ(notified_by(line.leave(first)).size(), LinksLine::most_plans);
+  EXPECT_TRUE(notified_by(line.leave(second)).empty());
 }
 
 TEST(LinksLine, HasNobodyInTheChildOfAFork) {
