@@ -60,7 +60,8 @@ inline constexpr std::array general_keys{
         "docs/guide/links.md."}
         .by("SLUICE_LINKS"),
     Key{"sluice.links_min_kb", Kind::number, "65536", Effect::obeyed,
-        "The smallest transfer that other GPUs lend their links to; a quarter of it beside others.", "As sluice.links."}
+        "The smallest transfer that other GPUs lend their links to; a quarter of it beside others and in plans.",
+        "As sluice.links."}
         .within({.lowest = 256})
         .by("SLUICE_LINKS_MIN_KB"),
     Key{"sluice.links_copy", Kind::choice, "\"kernel\"", Effect::obeyed,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Large reads of plans into one device that others lend their links to. One after the other each has all links and all
-// readers; side by side one has the neighbours, and all have too few readers. So one is under way, the next one waits
-// on its worker, and the plans of the others are notified when they may ask again. A read that takes long holds no
-// other up: its storage may not answer.
+// readers; side by side one has the neighbours, and all have too few readers. So one is under way until it hands its
+// links on, or has ended; the next one waits on its worker, and the plans of the others are notified when they may ask
+// again. A read that takes long holds no other up: its storage may not answer.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ class LinksLine {
     bool add(void* handle) noexcept;
 
    private:
-    std::array<void*, most_plans> handles_;
+    std::array<void*, most_plans> handles_{};
     std::size_t count_ = 0;
   };
 

@@ -20,6 +20,7 @@
 #include "process/in_flight.h"
 #include "request/classifier.h"
 #include "request/run.h"
+#include "transfer/hand_on.h"
 #include "workers/work_queue.h"
 
 namespace sluice::plan {
@@ -89,7 +90,6 @@ void Plan::take_hold(Held& held) {
     part.cut = cuts[i];
     const std::uint32_t number = order_[part.cut.first];
     const Range& range = ranges_[number];
-    if (part.cut.size > part_bytes) part.lent_to = places.lent_to(range);
     part.file = classifier.file_of(range.handle);
     if (!part.file) {
       throw Failure(CU_FILE_HANDLE_NOT_REGISTERED,
@@ -99,6 +99,7 @@ void Plan::take_hold(Held& held) {
     call.size = part.cut.size;
     part.item = {call, &*part.file};
     classifier.look_at(part);
+    if (part.cut.count == 1 && part.item.known == nullptr) part.lent_to = places.lent_to(range);
   }
 }
 
@@ -144,14 +145,18 @@ void Plan::submit() {
 }
 
 void Plan::ask_again() noexcept {
+  if (ask_again_by_workers()) return;
+  while (run_some(InLine::no)) {
+  }
+}
+
+bool Plan::ask_again_by_workers() noexcept {
   {
     const std::lock_guard lock(mutex_);
     will_be_notified_ = false;
     count_ready();
   }
-  if (!has_waiting() || RunQueue::instance().schedule(*this)) return;
-  while (run_some(InLine::no)) {
-  }
+  return !has_waiting() || RunQueue::instance().schedule(*this);
 }
 
 sluice_plan_state_t Plan::state() noexcept {
@@ -246,16 +251,51 @@ Plan::Unit* Plan::claim(InLine in_line) noexcept {
   return unit;
 }
 
+// A part's turn in a line.
+class Plan::Turn {
+ public:
+  Turn(PlanTable& plans, LinksLine& line, std::uint64_t number) noexcept
+      : plans_(plans), line_(line), number_(number) {}
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    plans_.ask_again(left_);
+    plans_.ask_again(line_.leave(number_));
+  }
+  void wait() noexcept { plans_.ask_again(line_.wait(number_)); }
+
+  // While its bytes move: others may come before it has ended.
+  class Moving final : public transfer::HandOn {
+   public:
+    explicit Moving(Turn& turn) noexcept : turn_(turn) {}
+    void links_are_free() noexcept override {
+      turn_.left_ = turn_.plans_.call_workers(turn_.line_.leave(turn_.number_));
+    }
+
+   private:
+    Turn& turn_;
+  };
+
+ private:
+  PlanTable& plans_;
+  LinksLine& line_;
+  const std::uint64_t number_;
+  LinksLine::Plans left_;
+};
+
 bool Plan::run_some(InLine in_line) noexcept {
   if (!has_waiting()) return false;
   const process::BrokenPipeHeld held;  // its file may have been registered since the caller came in
   const process::InFlight in_flight;   // before the look at what may begin
   Unit* const unit = claim(in_line);
   if (unit == nullptr) return false;
-  LinksLine* const line = unit->line;
-  if (line != nullptr && process::may_begin(queued_)) process_.plans().ask_again(line->wait(unit->number));
-  if (process::may_begin(queued_) && (line == nullptr || !is_cancelled())) {
+  std::optional<Turn> turn;
+  if (unit->line != nullptr) turn.emplace(process_.plans(), *unit->line, unit->number);
+  if (turn && process::may_begin(queued_)) turn->wait();
+  if (process::may_begin(queued_) && (!turn || !is_cancelled())) {
     const gpu::UrgentCopies urgent(options_.for_streams);
+    std::optional<Turn::Moving> moving;
+    if (turn) moving.emplace(*turn);
     if (unit->is_group) {
       carry_group(*unit);
     } else {
@@ -264,7 +304,7 @@ bool Plan::run_some(InLine in_line) noexcept {
   } else {
     end_cancelled(std::span(unit->parts).first(unit->count));
   }
-  if (line != nullptr) process_.plans().ask_again(line->leave(unit->number));
+  turn.reset();
   bool cancelled = false;
   {
     const std::lock_guard lock(mutex_);

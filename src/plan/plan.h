@@ -56,8 +56,9 @@ class Plan {
   // Without a line nothing waits for others' plans.
   enum class InLine : std::uint8_t { no, yes };
   bool run_some(InLine in_line = InLine::yes) noexcept;
-  // It was kept from something by a line, and may ask again.
+  // It was kept from something by a line, and may ask again. By workers alone: false where none comes for it.
   void ask_again() noexcept;
+  bool ask_again_by_workers() noexcept;
   bool has_waiting() const noexcept { return ready() > 0; }
   unsigned ready() const noexcept { return ready_.load(std::memory_order_relaxed); }
 
@@ -101,6 +102,7 @@ class Plan {
     std::array<bool, most_in_a_group> told;
   };
   class Notifier;
+  class Turn;
   // All that a plan needs once it has begun.
   struct Held {
     std::unique_ptr<Part[]> parts;  // each used by the thread that has taken its number
@@ -162,6 +164,14 @@ class PlanTable : public process::SlotTable<Plan, 0x5e, 4> {
     for (void* const handle : plans.all()) {
       if (const Pin plan = pin(handle)) plan->ask_again();
     }
+  }
+  // Within a transfer. Those that no worker comes for are to ask again behind it.
+  [[nodiscard]] LinksLine::Plans call_workers(const LinksLine::Plans& plans) noexcept {
+    LinksLine::Plans left;
+    for (void* const handle : plans.all()) {
+      if (const Pin plan = pin(handle); plan && !plan->ask_again_by_workers()) left.add(handle);
+    }
+    return left;
   }
 
   void before_fork() {

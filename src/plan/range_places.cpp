@@ -4,6 +4,7 @@
 #include "gpu/memory.h"
 #include "staging/neighbour.h"
 #include "transfer/device_read.h"
+#include "transfer/plan.h"
 
 namespace sluice::plan {
 
@@ -51,8 +52,8 @@ int RangePlaces::ask(const Range& range) noexcept {
   const process::FileTable::Pin file = process_.files().pin(range.handle);
   if (!file || file->operations != nullptr || file->facts.direct) return -1;
   const paths::Options& options = file->options;
-  if (!options.lending.on || range.size < options.lending.least_bytes || options.copy_mode == paths::CopyMode::plain ||
-      options.coherent == gpu::Coherent::always) {
+  if (!options.lending.on || !transfer::is_worth_lending(range.size, 1, options.lending.least_bytes) ||
+      options.copy_mode == paths::CopyMode::plain || options.coherent == gpu::Coherent::always) {
     return -1;
   }
   const facts::BufferFacts memory = gpu::inspect(range.address);

@@ -112,6 +112,13 @@ KernelThere can_carry(const Device& device, StagingLease& lease, const KernelRea
   return KernelThere::out_of_reach;
 }
 
+// By the one that has taken it.
+void is_free(Device& device) noexcept {
+  device.last_use = Clock::now();
+  next_look.store((device.last_use + neighbours_rest).time_since_epoch().count(), std::memory_order_relaxed);
+  device.taken.store(false, std::memory_order_release);
+}
+
 // In which order each device asks the others. Made by the first request that is large enough, for as long as the
 // process lives.
 struct Orders {
@@ -283,7 +290,7 @@ bool NeighbourLease::take(int neighbour, int target, const gpu::Session& session
   if (answer != Lent::lends) return false;
   device_ = neighbour;
   late_ = 0;
-  broken_ = false;
+  broken_ = handed_on_ = false;
   return true;
 }
 
@@ -322,6 +329,12 @@ bool NeighbourLease::is_wanted_elsewhere() const noexcept {
   return device_at(device_).in_use.load(std::memory_order_relaxed) > 0;
 }
 
+void NeighbourLease::hand_on() noexcept {
+  if (device_ < 0 || places_there_ == 0 || handed_on_) return;
+  handed_on_ = true;
+  is_free(device_at(device_));
+}
+
 void NeighbourLease::give_back() noexcept {
   if (device_ < 0) return;
   Device& device = device_at(device_);
@@ -340,9 +353,7 @@ void NeighbourLease::give_back() noexcept {
   host_side_.reset();
   target_side_.reset();
   device_ = -1;
-  device.last_use = Clock::now();
-  next_look.store((device.last_use + neighbours_rest).time_since_epoch().count(), std::memory_order_relaxed);
-  device.taken.store(false, std::memory_order_release);
+  if (!handed_on_) is_free(device);
 }
 
 Neighbours::Neighbours(int target, const gpu::Session& session, const LendingRules& rules, const KernelReach* reach,

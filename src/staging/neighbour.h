@@ -3,7 +3,8 @@
 // neighbour -> by peer copy to the target, and the other way round. The neighbour's engine works on the half with the
 // host ("push" of a read), the target's on the half between both ("pull"), so the program's peer settings are not
 // touched. Or, of a read, a kernel on the neighbour takes the bytes from pinned memory and writes them to the target.
-// A neighbour serves one request at a time; what it cannot do costs a reason, never an error.
+// A neighbour serves one request at a time, and by a kernel the next one while the last chunks of that are carried.
+// What it cannot do costs a reason, never an error.
 #pragma once
 
 #include <array>
@@ -118,6 +119,9 @@ class NeighbourLease {
   bool is_wanted_elsewhere() const noexcept;
   // It is given back with copies of the host side under way, which no thread waits for: up to this mark.
   void leaves_late(std::uint32_t mark) noexcept { late_ = mark; }
+  // The next request may take it, while what this one has given its kernel is carried. (Its memory is one request's at
+  // a time: a neighbour that goes by copies stays.)
+  void hand_on() noexcept;
   // The device has refused something, or is lost.
   void is_broken() noexcept { broken_ = true; }
 
@@ -131,6 +135,7 @@ class NeighbourLease {
   std::uint64_t piece_bytes_ = 0;
   std::uint32_t late_ = 0;
   bool broken_ = false;
+  bool handed_on_ = false;
   std::optional<StagingLease> host_side_;
   std::optional<StagingLease> target_side_;
 };

@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t most_places = 4;
+constexpr std::size_t most_places = 8;  // two each for four devices: one that has handed its links on keeps them
 std::array<std::atomic<std::byte*>, most_places> idle_places{};
 std::atomic<std::size_t> places_made{0};
 // What cannot be pinned is not tried with every read.

@@ -11,6 +11,7 @@
 #include "gpu/memory.h"
 #include "io/sentinel.h"
 #include "transfer/disk_read.h"
+#include "transfer/hand_on.h"
 #include "transfer/lent_read.h"
 #include "transfer/pipeline.h"
 #include "transfer/plan.h"
@@ -48,6 +49,7 @@ Outcome read_to_device(const FileRange& range, staging::StagingLease& lease, con
   if (may_lend) {
     if (const auto read = read_by_links(range, lease, target, engine, workers::active_jobs())) return *read;
   }
+  if (target.lending != nullptr) HandOn::tell();  // it has no links to itself
   if (range.block > 1 && engine != CopyEngine::kernel) {
     if (const std::optional<Outcome> read = read_from_disk(range, lease, target)) return *read;
   }

@@ -12,6 +12,7 @@
 #include "staging/more_buffers.h"
 #include "staging/neighbour.h"
 #include "staging/shared_places.h"
+#include "transfer/hand_on.h"
 #include "transfer/pipeline.h"
 #include "transfer/plan.h"
 #include "transfer/sink/link_kernels.h"
@@ -69,7 +70,8 @@ Outcome read_by_kernels(const FileRange& range, staging::StagingLease& lease, co
 
 std::optional<Outcome> read_by_links(const FileRange& range, staging::StagingLease& lease, const Target& target,
                                      CopyEngine engine, unsigned others) noexcept {
-  if (!is_worth_lending(range.length, others, target.lending->least_bytes)) return std::nullopt;
+  const unsigned beside = others + (HandOn::is_awaited() ? 1 : 0);
+  if (!is_worth_lending(range.length, beside, target.lending->least_bytes)) return std::nullopt;
   const io::CompletionMode completion = range.disk.ring_to_use();
   const bool by_ring = range.block > 1;
   if (by_ring && !range.disk.takes_rings()) return std::nullopt;

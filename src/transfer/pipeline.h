@@ -20,6 +20,7 @@
 #include "observe/probes.h"
 #include "staging/slot_cursor.h"
 #include "transfer/board.h"
+#include "transfer/hand_on.h"
 #include "transfer/plan.h"
 #include "workers/helper_sleep.h"
 #include "workers/reserve.h"
@@ -38,6 +39,7 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
   template <typename... SinkArguments>
   void run(const ReadPlan& plan, std::uint32_t first_number, SinkArguments&&... sink_arguments) noexcept {
     plan_ = &plan;
+    handed_on_ = false;
     board_.begin(first_number);
     sink_.begin(board_, plan, std::forward<SinkArguments>(sink_arguments)...);
     if constexpr (Source::is_asynchronous) {
@@ -94,7 +96,7 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
   }
 
   void run_with_helpers() noexcept {
-    const workers::JobScope scope(*this, plan_->helpers);
+    workers::JobScope scope(*this, plan_->helpers);
     const workers::ReserveScope reserve(*this, plan_->reserve);
     sink_.launch(board_);
     std::optional<io::Sentinel::Watch> watch;
@@ -110,11 +112,23 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
       read(cursor, chunk);
       sink_.has_read_one(board_);
       look_after_links();
+      hand_on(scope);
     }
     if (plan_->tells && sink_.by_kernel() && !board_.comes_short() && workers::active_jobs() == 1) {
       sink_.learn(std::chrono::steady_clock::now() - began);
     }
     finish();
+  }
+
+  // Once there is a chunk left for every second one of those who read.
+  void hand_on(workers::JobScope& scope) noexcept {
+    if constexpr (requires { sink_.hand_on(); }) {
+      const std::uint32_t readers = 1 + plan_->helpers + plan_->reserve;
+      if (handed_on_ || board_.unclaimed() + readers / 2 < plan_->chunks) return;
+      handed_on_ = true;
+      if (HandOn::is_awaited()) scope.is_nearly_through();
+      sink_.hand_on();
+    }
   }
 
   // Where links want looking after all the time, and others read, the caller reads only what keeps a link from idling.
@@ -211,6 +225,7 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
   void release(std::uint32_t chunk) noexcept { board_.release(chunk, source_, publisher()); }
 
   const ReadPlan* plan_ = nullptr;
+  bool handed_on_ = false;  // the caller's
   Board<Layout> board_;
   [[no_unique_address]] Source source_;
   Sink sink_;

@@ -2,6 +2,7 @@
 #include "workers/reserve.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -21,7 +22,7 @@ constexpr unsigned most_readers = 24;
 void run_one(unsigned number) noexcept;
 
 struct Reserve {
-  JobSlot slot;
+  std::array<JobSlot, 2> slots;
   base::EventCount event;
   Threads threads{.name = "sluice-more", .run = run_one};
 };
@@ -56,7 +57,8 @@ void run_one(unsigned number) noexcept {
   for (;;) {
     const std::uint32_t seen = all.event.now();
     // A job that comes after this look has advanced the count.
-    if (!help(all.slot, number)) all.event.wait_beyond(seen, std::nullopt);
+    const auto helps = [&](JobSlot& slot) { return help(slot, number); };
+    if (!std::ranges::any_of(all.slots, helps)) all.event.wait_beyond(seen, std::nullopt);
   }
 }
 
@@ -67,17 +69,15 @@ unsigned reserve_count() noexcept {
   return std::min(processor_count(), most_readers) - std::min({processor_count(), most_readers, others});
 }
 
-bool ReserveScope::take(Job& job, unsigned helpers) noexcept {
+JobSlot* ReserveScope::ask(Job& job, unsigned helpers) noexcept {
   const unsigned most = std::min(helpers, reserve_count());
-  if (most == 0 || !reserve().slot.take()) return false;
+  if (most == 0) return nullptr;
+  const auto slot = std::ranges::find_if(reserve().slots, &JobSlot::take);
+  if (slot == reserve().slots.end()) return nullptr;
   reserve().threads.start(reserve_count());
-  reserve().slot.ask(job, observe::request_of_job(), most);
+  slot->ask(job, observe::request_of_job(), most);
   reserve().event.advance(static_cast<int>(most));
-  return true;
-}
-
-void ReserveScope::give_back() noexcept {
-  reserve().slot.end();
+  return &*slot;
 }
 
 void reserve_before_fork() noexcept {
@@ -86,7 +86,7 @@ void reserve_before_fork() noexcept {
 
 void reserve_after_fork(bool in_child) noexcept {
   if (in_child) {
-    reserve().slot.forget();
+    std::ranges::for_each(reserve().slots, &JobSlot::forget);
     reserve().threads.forget();
   }
   reserve().threads.starting.unlock();

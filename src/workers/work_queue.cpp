@@ -197,8 +197,13 @@ JobScope::JobScope(Job& job, unsigned helpers_wanted) noexcept {
   }
 }
 
+void JobScope::is_nearly_through() noexcept {
+  if (counts_) work_queue().jobs.fetch_sub(1, std::memory_order_relaxed);
+  counts_ = false;
+}
+
 JobScope::~JobScope() {
-  work_queue().jobs.fetch_sub(1, std::memory_order_relaxed);
+  is_nearly_through();
   if (slot_ < 0) return;
   work_queue().slots[static_cast<std::size_t>(slot_)].end();
 }

@@ -35,8 +35,12 @@ class JobScope {
   JobScope& operator=(const JobScope&) = delete;
   ~JobScope();
 
+  // There is a piece at most for each of those at it: from now on the next job counts, and this one does not.
+  void is_nearly_through() noexcept;
+
  private:
   int slot_ = -1;
+  bool counts_ = true;  // among those under way
 };
 
 // Has workers do a job that no thread waits for on the spot, in the background. There is one such job of a kind in a

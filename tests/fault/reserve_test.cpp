@@ -54,7 +54,7 @@ void read_often(int times) {
   }
 }
 
-TEST(Reserve, ReadsForSeveralLinksAndForOneRequestAtATime) {
+TEST(Reserve, ReadsForSeveralLinksWhicheverRequestWantsThem) {
   if (cuda() == nullptr || cuda()->devices < 2) GTEST_SKIP() << "wants several GPUs";
   read_often(10);
   if (threads_named("sluice-work-") < 11) GTEST_SKIP() << "the process may use fewer processors, whatever it is told";

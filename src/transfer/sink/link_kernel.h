@@ -173,6 +173,10 @@ class LinkKernels {
     return std::any_of(kernels_.begin() + 1, kernels_.end(),
                        [](const LinkKernel& kernel) { return kernel.is_there(); });
   }
+  // What it has may be had by the next read.
+  void hand_on() noexcept {
+    for (staging::NeighbourLease& neighbour : neighbours_) neighbour.hand_on();
+  }
   // Of a read that was not begun: no kernel has been told of anything.
   void revoke() noexcept {
     for (LinkKernel& kernel : all()) {

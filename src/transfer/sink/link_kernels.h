@@ -36,6 +36,7 @@
 #include "staging/slot_cursor.h"
 #include "staging/staging_buffer.h"
 #include "transfer/board.h"
+#include "transfer/hand_on.h"
 #include "transfer/plan.h"
 #include "transfer/sink/kernels.h"
 #include "transfer/sink/link_kernel.h"
@@ -160,6 +161,11 @@ class LinkKernelsSink {
     while (!is_lost() && !is_through(board)) look_after(board, backoff);
     if (is_lost()) return end_kernels(board);
     engine_->count(board.layout(), copies_.load(std::memory_order_relaxed) > 0);
+  }
+  // Its readers will soon have nothing to do.
+  void hand_on() noexcept {
+    kernels_->hand_on();
+    HandOn::tell();
   }
   // What neighbours have carried.
   std::uint64_t lent_bytes() const noexcept { return lent_bytes_; }
