@@ -15,12 +15,12 @@
 #include "base/failure.h"
 #include "gpu/session.h"
 #include "observe/probes.h"
+#include "plan/links_turn.h"
 #include "plan/range_places.h"
 #include "process/broken_pipe.h"
 #include "process/in_flight.h"
 #include "request/classifier.h"
 #include "request/run.h"
-#include "transfer/hand_on.h"
 #include "workers/work_queue.h"
 
 namespace sluice::plan {
@@ -251,50 +251,18 @@ Plan::Unit* Plan::claim(InLine in_line) noexcept {
   return unit;
 }
 
-// A part's turn in a line.
-class Plan::Turn {
- public:
-  Turn(PlanTable& plans, LinksLine& line, std::uint64_t number) noexcept
-      : plans_(plans), line_(line), number_(number) {}
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  ~Turn() {
-    plans_.ask_again(left_);
-    plans_.ask_again(line_.leave(number_));
-  }
-  void wait() noexcept { plans_.ask_again(line_.wait(number_)); }
-
-  // While its bytes move: others may come before it has ended.
-  class Moving final : public transfer::HandOn {
-   public:
-    explicit Moving(Turn& turn) noexcept : turn_(turn) {}
-    void links_are_free() noexcept override {
-      turn_.left_ = turn_.plans_.call_workers(turn_.line_.leave(turn_.number_));
-    }
-
-   private:
-    Turn& turn_;
-  };
-
- private:
-  PlanTable& plans_;
-  LinksLine& line_;
-  const std::uint64_t number_;
-  LinksLine::Plans left_;
-};
-
 bool Plan::run_some(InLine in_line) noexcept {
   if (!has_waiting()) return false;
   const process::BrokenPipeHeld held;  // its file may have been registered since the caller came in
   const process::InFlight in_flight;   // before the look at what may begin
   Unit* const unit = claim(in_line);
   if (unit == nullptr) return false;
-  std::optional<Turn> turn;
+  std::optional<LinksTurn> turn;
   if (unit->line != nullptr) turn.emplace(process_.plans(), *unit->line, unit->number);
   if (turn && process::may_begin(queued_)) turn->wait();
   if (process::may_begin(queued_) && (!turn || !is_cancelled())) {
     const gpu::UrgentCopies urgent(options_.for_streams);
-    std::optional<Turn::Moving> moving;
+    std::optional<LinksTurn::Moving> moving;
     if (turn) moving.emplace(*turn);
     if (unit->is_group) {
       carry_group(*unit);

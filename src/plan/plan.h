@@ -102,7 +102,6 @@ class Plan {
     std::array<bool, most_in_a_group> told;
   };
   class Notifier;
-  class Turn;
   // All that a plan needs once it has begun.
   struct Held {
     std::unique_ptr<Part[]> parts;  // each used by the thread that has taken its number
