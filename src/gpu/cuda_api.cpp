@@ -83,7 +83,6 @@ const char* resolve_all(void* library, CudaApi& driver) {
   resolve(library, driver.stream_get_id, "cuStreamGetId");
   need(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
   resolve(library, driver.mem_alloc, "cuMemAlloc_v2");
-  resolve(library, driver.mem_free, "cuMemFree_v2");
   resolve(library, driver.mem_host_get_device_pointer, "cuMemHostGetDevicePointer_v2");
   resolve(library, driver.memcpy_batch_async, "cuMemcpyBatchAsync");
   resolve(library, driver.memcpy_batch_async_v2, "cuMemcpyBatchAsync_v2");
@@ -194,8 +193,11 @@ cuda::Result make_urgent_stream(const CudaApi& driver, cuda::Stream& stream) noe
   int greatest = 0;
   const bool priorities = driver.stream_create_with_priority != nullptr && driver.stream_priority_range != nullptr &&
                           driver.stream_priority_range(&least, &greatest) == cuda::success;
-  return priorities ? driver.stream_create_with_priority(&stream, cuda::stream_non_blocking, greatest)
-                    : driver.stream_create(&stream, cuda::stream_non_blocking);
+  const cuda::Result result = priorities
+                                  ? driver.stream_create_with_priority(&stream, cuda::stream_non_blocking, greatest)
+                                  : driver.stream_create(&stream, cuda::stream_non_blocking);
+  if (result != cuda::success) stream = nullptr;
+  return result;
 }
 
 bool driver_is_lost() noexcept {

@@ -48,7 +48,6 @@ struct CudaApi {
 
   // For handing device memory to the kernel (gpu/pinnable.h); all optional.
   cuda::Result (*mem_alloc)(cuda::DevicePtr*, std::size_t) = nullptr;
-  cuda::Result (*mem_free)(cuda::DevicePtr) = nullptr;
   cuda::Result (*soft_backing)(cuda::DevicePtr, std::size_t, void**, std::size_t*) = nullptr;
   cuda::Result (*mem_create)(unsigned long long*, std::size_t, const cuda::AllocationProperties*,
                              unsigned long long) = nullptr;

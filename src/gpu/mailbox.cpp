@@ -21,14 +21,15 @@ cuda::Result Mailboxes::attach(cuda::Context context, unsigned long long context
   // What a row had in a context that is gone went with it; the registration may have survived.
   if (driver_ != nullptr) driver->mem_host_unregister(memory.data());
   *this = {};
+  Kernels* const kernels = kernels_of(context, context_id);
+  if (kernels == nullptr) return cuda::error_out_of_memory;
   cuda::Result result = driver->mem_host_register(memory.data(), memory.size(), cuda::host_register_portable);
   if (result != cuda::success) return result;
   cuda::DevicePtr base = 0;
   result = driver->mem_host_get_device_pointer(&base, memory.data(), 0);
-  Kernels* const kernels = result == cuda::success ? kernels_of(context, context_id) : nullptr;
-  if (kernels == nullptr) {
+  if (result != cuda::success) {
     driver->mem_host_unregister(memory.data());
-    return result != cuda::success ? result : cuda::error_out_of_memory;
+    return result;
   }
   driver_ = driver;
   context_ = context;

@@ -29,35 +29,40 @@ cuda::Result Staging::attach(cuda::Context context, unsigned long long context_i
       driver->stream_query == nullptr || driver->mem_alloc == nullptr) {
     return cuda::error_not_supported;
   }
-  // What a staging buffer had in a context that is gone went with it; the registration may have survived.
-  if (driver_ != nullptr) driver->mem_host_unregister(memory.data());
-  *this = {};
-  cuda::Result result = driver->mem_host_register(memory.data(), memory.size(), cuda::host_register_portable);
-  if (result != cuda::success) return result;
-  driver_ = driver;
-  memory_ = memory;
-  result = driver->mem_host_get_device_pointer(&device_base_, memory.data(), 0);
-  if (result == cuda::success) result = driver->stream_create(&usual_, cuda::stream_non_blocking);
+  if (!may_become(context_id)) {
+    // What a staging buffer had in a context that is gone went with it; the registration may have survived.
+    driver_->mem_host_unregister(memory.data());
+    *this = {};
+  }
+  cuda::Result result = cuda::success;
+  if (driver_ == nullptr) {
+    result = driver->mem_host_register(memory.data(), memory.size(), cuda::host_register_portable);
+    if (result != cuda::success) return result;
+    driver_ = driver;
+    memory_ = memory;
+    made_in_ = context_id;
+  }
+  if (device_base_ == 0) result = driver->mem_host_get_device_pointer(&device_base_, memory.data(), 0);
+  if (result == cuda::success) result = make_stream(usual_);
   if (result == cuda::success) result = copy_urgently(serves_waiting_streams());
-  if (result == cuda::success) result = driver->stream_create(&kernels_, cuda::stream_non_blocking);
-  if (result == cuda::success) result = driver->mem_alloc(&counters_, counter_bytes);
+  if (result == cuda::success) result = make_stream(kernels_);
+  if (result == cuda::success && counters_ == 0) result = driver->mem_alloc(&counters_, counter_bytes);
   // Zeros by the copy engine: a fill is a kernel, and a device may be too busy to begin one.
   if (result == cuda::success) result = driver->memcpy_htod_async(counters_, memory.data(), counter_bytes, copies_);
   if (result == cuda::success) result = driver->stream_synchronize(copies_);
   if (result == cuda::success) kernels_there_ = kernels_of(context, context_id);
   if (result == cuda::success && kernels_there_ == nullptr) result = cuda::error_out_of_memory;
-  if (result != cuda::success) {
-    if (counters_ != 0 && driver->mem_free != nullptr) driver->mem_free(counters_);
-    for (const cuda::Stream stream : {usual_, urgent_, kernels_}) {
-      if (stream != nullptr) driver->stream_destroy(stream);
-    }
-    driver->mem_host_unregister(memory.data());
-    *this = {};
-    return result;
-  }
+  if (result != cuda::success) return result;
   context_ = context;
   context_id_ = context_id;
   return cuda::success;
+}
+
+cuda::Result Staging::make_stream(cuda::Stream& stream) const noexcept {
+  if (stream != nullptr) return cuda::success;
+  const cuda::Result result = driver_->stream_create(&stream, cuda::stream_non_blocking);
+  if (result != cuda::success) stream = nullptr;
+  return result;
 }
 
 cuda::Result Staging::copy_urgently(bool urgently) noexcept {

@@ -65,7 +65,8 @@ struct CopyBack {
 // Belongs to one context for good. All calls with that context current, from one thread at a time.
 class Staging {
  public:
-  // Pins `memory`, which begins with 64 bytes of zeros. Answers why not; then nothing is to be undone.
+  // Pins `memory`, which begins with 64 bytes of zeros. Answers why not. What was made until then is kept for the next
+  // time: giving it back would wait for all work of the context, and some of that may be waiting for this request.
   cuda::Result attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept;
   // Copies that come go by the urgent stream, or by the usual one again. When nothing is on its way. Answers why not.
   cuda::Result copy_urgently(bool urgently) noexcept;
@@ -74,6 +75,10 @@ class Staging {
   }
   // It never was attached, or that has failed.
   bool serves_no_context() const noexcept { return context_ == nullptr; }
+  // Nothing of it is another context's.
+  bool may_become(unsigned long long context_id) const noexcept {
+    return driver_ == nullptr || (serves_no_context() && made_in_ == context_id);
+  }
 
   // Not loading yet (gpu/loading.h) as long as no transfer has asked for that.
   Kernels& kernels() const noexcept { return *kernels_there_; }
@@ -108,10 +113,12 @@ class Staging {
  private:
   struct Copies;
   cuda::Result copy_many(Copies& copies, std::size_t count) noexcept;
+  cuda::Result make_stream(cuda::Stream& stream) const noexcept;
 
   const CudaApi* driver_ = nullptr;
   cuda::Context context_ = nullptr;
   unsigned long long context_id_ = 0;
+  unsigned long long made_in_ = 0;  // the context that what follows is of
   std::span<std::byte> memory_;
   cuda::DevicePtr device_base_ = 0;
   cuda::DevicePtr counters_ = 0;

@@ -42,32 +42,26 @@ cuda::Result StreamCopy::attach(cuda::Context context, unsigned long long contex
       driver->stream_query == nullptr) {
     return cuda::error_not_supported;
   }
-  // What a context that is gone had went with it; the pins may have survived.
-  unpin();
-  *this = {};
+  if (!may_become(context_id)) {
+    // What a context that is gone had went with it; the pins may have survived.
+    unpin();
+    *this = {};
+  }
   driver_ = driver;
   memory_ = memory;
-  cuda::Result result = pin(memory.all_words(), device_words_);
-  if (result == cuda::success) result = pin(memory.all_staging(), device_staging_);
+  made_in_ = context_id;
+  cuda::Result result = cuda::success;
+  if (device_words_ == 0) result = pin(memory.all_words(), device_words_);
+  if (result == cuda::success && device_staging_ == 0) result = pin(memory.all_staging(), device_staging_);
   if (result == cuda::success) result = prepare();
   if (result == cuda::success) {
     kernels_ = kernels_of(context, context_id);
     if (kernels_ == nullptr) result = cuda::error_out_of_memory;
   }
-  if (result != cuda::success) {
-    undo();
-    return result;
-  }
+  if (result != cuda::success) return result;
   context_ = context;
   context_id_ = context_id;
   return cuda::success;
-}
-
-// Of what was made, the counters stay: freeing device memory waits for all streams, which may wait for the caller.
-void StreamCopy::undo() noexcept {
-  if (fallback_stream_ != nullptr && driver_->stream_destroy != nullptr) driver_->stream_destroy(fallback_stream_);
-  unpin();
-  *this = {};
 }
 
 cuda::Result StreamCopy::pin(std::span<std::byte> memory, cuda::DevicePtr& seen) const noexcept {
@@ -91,8 +85,8 @@ cuda::Result StreamCopy::prepare() noexcept {
   words().begun = words().left = first_stream_copy - 1;
   words().commit = committed_launch(first_stream_copy) - 1;
   cuda::Result result = driver_->ctx_get_device(&device_);
-  if (result == cuda::success) result = make_urgent_stream(*driver_, fallback_stream_);
-  if (result == cuda::success) result = driver_->mem_alloc(&counters_, sizeof words().first_counters);
+  if (result == cuda::success && fallback_stream_ == nullptr) result = make_urgent_stream(*driver_, fallback_stream_);
+  if (result == cuda::success && counters_ == 0) result = driver_->mem_alloc(&counters_, sizeof words().first_counters);
   if (result == cuda::success) {
     result = driver_->memcpy_htod_async(counters_, words().first_counters.data(), sizeof words().first_counters,
                                         fallback_stream_);

@@ -74,9 +74,14 @@ struct Health {
 // relaxed capture mode; one thread at a time, but for the fallback copier, which may go on beside the rest.
 class StreamCopy {
  public:
-  // Pins the memory. Answers why not; then nothing is to be undone.
+  // Pins the memory. Answers why not. What was made until then is kept for the next time: giving it back would wait for
+  // all streams, which may wait for the caller.
   cuda::Result attach(cuda::Context context, unsigned long long context_id, const StreamCopyMemory& memory) noexcept;
-  bool is_attached() const noexcept { return driver_ != nullptr; }
+  bool is_attached() const noexcept { return context_ != nullptr; }
+  // Nothing of it is another context's.
+  bool may_become(unsigned long long context_id) const noexcept {
+    return driver_ == nullptr || (!is_attached() && made_in_ == context_id);
+  }
   bool serves(cuda::Context context, unsigned long long id) const noexcept {
     return context_ == context && context_id_ == id;
   }
@@ -113,11 +118,11 @@ class StreamCopy {
   cuda::Result pin(std::span<std::byte> memory, cuda::DevicePtr& seen) const noexcept;
   void unpin() const noexcept;
   cuda::Result prepare() noexcept;
-  void undo() noexcept;
 
   const CudaApi* driver_ = nullptr;
   cuda::Context context_ = nullptr;
   unsigned long long context_id_ = 0;
+  unsigned long long made_in_ = 0;  // the context that what follows is of
   int device_ = -1;
   StreamCopyMemory memory_;
   cuda::DevicePtr device_words_ = 0;  // 0 as long as they are not pinned

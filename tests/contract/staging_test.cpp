@@ -16,6 +16,7 @@
 #include "support/calls.h"
 #include "support/cuda_driver.h"
 #include "support/kernel_wait.h"
+#include "support/stream_gate.h"
 
 namespace sluice::contract {
 namespace {
@@ -134,6 +135,27 @@ TEST_F(Staging, ADeviceThatHasNoneIsNoReasonForAnother) {
   };
   EXPECT_EQ(by_staging(0), 0u);
   EXPECT_EQ(by_staging(1), 1u);
+}
+
+// The run lets the first copy of the driver's fail, which clears what a staging buffer has on the device. What was made
+// until then is not freed: that would wait for the stream, and the stream waits for what is behind this read.
+TEST_F(Staging, OneThatCannotBeMadeWaitsForNoStream) {
+  if (!is_set("SLUICE_SOFTGPU_FAIL", "cuMemcpyHtoDAsync_v2:1:2")) {
+    GTEST_SKIP() << "wants SLUICE_SOFTGPU_FAIL=cuMemcpyHtoDAsync_v2:1:2";
+  }
+  const ScratchFile file(3 * kMiB);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory memory(MemoryKind::device, 3 * kMiB);
+  const Gate gate;
+  const Stream stream;
+  gate.hold(stream.get());
+  for (int turn = 0; turn < 2; ++turn) {
+    EXPECT_EQ(read_file(handle.get(), memory.address(), 3 * kMiB), moved(3 * kMiB));
+  }
+  gate.open();
+  EXPECT_EQ(cuda()->stream_synchronize(stream.get()), 0);
+  EXPECT_TRUE(same_bytes(file.content(), memory.get()));
 }
 
 TEST_F(Staging, EveryByteIsRightAtRaggedEdges) {

@@ -154,6 +154,30 @@ TEST_F(GatedStreams, ReadNoByteBeforeTheyGetThere) {
   }
 }
 
+// The run lets the first copy of the driver's fail, which clears what serves a stream on the device. What was made
+// until then is not given back: that would wait for the other stream, and that waits for what is behind this call.
+TEST_F(GatedStreams, ThatCannotBeServedWaitForNoOther) {
+  const char* const fails = std::getenv("SLUICE_SOFTGPU_FAIL");
+  if (fails == nullptr || std::string_view(fails) != "cuMemcpyHtoDAsync_v2:1:2") {
+    GTEST_SKIP() << "wants SLUICE_SOFTGPU_FAIL=cuMemcpyHtoDAsync_v2:1:2";
+  }
+  const Stream other;
+  const Stream stream;
+  const Gate gate;
+  const Memory memory(MemoryKind::device, kRoom);
+  fill_file(1);
+  gate.hold(other.get());
+  for (int turn = 0; turn < 2; ++turn) {
+    Call call{kSize};
+    if (call.read(handle_, memory, stream.get()) != CU_FILE_SUCCESS && turn == 0) continue;
+    stream.synchronize();
+    EXPECT_EQ(call.moved, static_cast<ssize_t>(kSize));
+  }
+  gate.open();
+  other.synchronize();
+  EXPECT_TRUE(all_bytes(1, memory.get(0, kSize)));
+}
+
 TEST_F(GatedStreams, ReadWhatAnotherStreamWroteBeforeItsEvent) {
   const Stream writer;
   const Stream reader;
