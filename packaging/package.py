@@ -76,8 +76,9 @@ def environment(tree: pathlib.Path, options: argparse.Namespace) -> "dict[str, s
             "SLUICE_CMAKE_OPTIONS": " ".join(options.cmake)}
     if shutil.which("ccache"):
         place = subprocess.run(["ccache", "-k", "cache_dir"], capture_output=True, text=True, check=True).stdout.strip()
-        # No base folder for it: paths that it rewrites are other bytes.
-        env |= {"CCACHE_DIR": place, "CCACHE_BASEDIR": "", "CMAKE_C_COMPILER_LAUNCHER": "ccache",
+        # Whatever the caller's settings for it say, it rewrites no paths, and takes nothing that was compiled in another
+        # folder: these are other bytes.
+        env |= {"CCACHE_DIR": place, "CCACHE_BASEDIR": "", "CCACHE_HASHDIR": "true", "CMAKE_C_COMPILER_LAUNCHER": "ccache",
                 "CMAKE_CXX_COMPILER_LAUNCHER": "ccache"}
     return env
 
@@ -85,7 +86,8 @@ def environment(tree: pathlib.Path, options: argparse.Namespace) -> "dict[str, s
 def lay_out(tree: pathlib.Path, named: "str | None" = None) -> None:
     """The sources with debian/ in them, as dpkg-buildpackage takes them."""
     source.lay_out(tree)
-    shutil.copytree(DEBIAN, tree / "debian")
+    # Without the times of files, of which a package shows those that are older than its sources' last change.
+    shutil.copytree(DEBIAN, tree / "debian", copy_function=shutil.copy)
     control = (DEBIAN / "control").read_text(encoding="utf-8")
     maintainer = named or MAINTAINER.search(control)[0]
     (tree / "debian/control").write_text(MAINTAINER.sub(lambda _: maintainer, control), encoding="utf-8")

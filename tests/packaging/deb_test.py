@@ -173,6 +173,18 @@ def built_by_another(folder, *options):
     return sums(tree.parent)
 
 
+def test_how_old_the_files_of_a_checkout_are_does_not_come_into_packages():
+    with scratch() as folder:
+        debian = shutil.copytree(package.DEBIAN, folder / "debian")
+        for path in debian.iterdir():
+            os.utime(path, (1e9, 1e9))
+        package.DEBIAN = debian
+        package.lay_out(folder / "tree")
+        laid_out = [path for path in (folder / "tree").rglob("*") if path.is_file()]
+        equal([path for path in laid_out if path.stat().st_mtime < folder.stat().st_mtime - 60], [])
+        equal(len(laid_out) > 100, True)
+
+
 def test_packages_have_the_same_bytes_when_another_user_builds_them_elsewhere():
     skip_when_sanitized()
     packages()
