@@ -29,7 +29,7 @@ cuda::Result Staging::attach(cuda::Context context, unsigned long long context_i
       driver->stream_query == nullptr || driver->mem_alloc == nullptr) {
     return cuda::error_not_supported;
   }
-  if (!may_become(context_id)) {
+  if (!may_become(context, context_id)) {
     // What a staging buffer had in a context that is gone went with it; the registration may have survived.
     driver_->mem_host_unregister(memory.data());
     *this = {};
@@ -40,7 +40,8 @@ cuda::Result Staging::attach(cuda::Context context, unsigned long long context_i
     if (result != cuda::success) return result;
     driver_ = driver;
     memory_ = memory;
-    made_in_ = context_id;
+    made_in_ = context;
+    made_in_id_ = context_id;
   }
   if (device_base_ == 0) result = driver->mem_host_get_device_pointer(&device_base_, memory.data(), 0);
   if (result == cuda::success) result = make_stream(usual_);

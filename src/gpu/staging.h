@@ -76,8 +76,8 @@ class Staging {
   // It never was attached, or that has failed.
   bool serves_no_context() const noexcept { return context_ == nullptr; }
   // Nothing of it is another context's.
-  bool may_become(unsigned long long context_id) const noexcept {
-    return driver_ == nullptr || (serves_no_context() && made_in_ == context_id);
+  bool may_become(cuda::Context context, unsigned long long context_id) const noexcept {
+    return driver_ == nullptr || (serves_no_context() && made_in_ == context && made_in_id_ == context_id);
   }
 
   // Not loading yet (gpu/loading.h) as long as no transfer has asked for that.
@@ -118,7 +118,8 @@ class Staging {
   const CudaApi* driver_ = nullptr;
   cuda::Context context_ = nullptr;
   unsigned long long context_id_ = 0;
-  unsigned long long made_in_ = 0;  // the context that what follows is of
+  cuda::Context made_in_ = nullptr;  // the context that what follows is of
+  unsigned long long made_in_id_ = 0;
   std::span<std::byte> memory_;
   cuda::DevicePtr device_base_ = 0;
   cuda::DevicePtr counters_ = 0;

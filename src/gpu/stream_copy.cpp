@@ -42,14 +42,15 @@ cuda::Result StreamCopy::attach(cuda::Context context, unsigned long long contex
       driver->stream_query == nullptr) {
     return cuda::error_not_supported;
   }
-  if (!may_become(context_id)) {
+  if (!may_become(context, context_id)) {
     // What a context that is gone had went with it; the pins may have survived.
     unpin();
     *this = {};
   }
   driver_ = driver;
   memory_ = memory;
-  made_in_ = context_id;
+  made_in_ = context;
+  made_in_id_ = context_id;
   cuda::Result result = cuda::success;
   if (device_words_ == 0) result = pin(memory.all_words(), device_words_);
   if (result == cuda::success && device_staging_ == 0) result = pin(memory.all_staging(), device_staging_);

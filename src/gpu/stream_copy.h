@@ -79,8 +79,8 @@ class StreamCopy {
   cuda::Result attach(cuda::Context context, unsigned long long context_id, const StreamCopyMemory& memory) noexcept;
   bool is_attached() const noexcept { return context_ != nullptr; }
   // Nothing of it is another context's.
-  bool may_become(unsigned long long context_id) const noexcept {
-    return driver_ == nullptr || (!is_attached() && made_in_ == context_id);
+  bool may_become(cuda::Context context, unsigned long long context_id) const noexcept {
+    return driver_ == nullptr || (!is_attached() && made_in_ == context && made_in_id_ == context_id);
   }
   bool serves(cuda::Context context, unsigned long long id) const noexcept {
     return context_ == context && context_id_ == id;
@@ -122,7 +122,8 @@ class StreamCopy {
   const CudaApi* driver_ = nullptr;
   cuda::Context context_ = nullptr;
   unsigned long long context_id_ = 0;
-  unsigned long long made_in_ = 0;  // the context that what follows is of
+  cuda::Context made_in_ = nullptr;  // the context that what follows is of
+  unsigned long long made_in_id_ = 0;
   int device_ = -1;
   StreamCopyMemory memory_;
   cuda::DevicePtr device_words_ = 0;  // 0 as long as they are not pinned

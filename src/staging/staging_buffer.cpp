@@ -167,7 +167,7 @@ enum class Whose : std::uint8_t {
 };
 
 bool may_be_taken(StagingBuffer& buffer, cuda::Context context, unsigned long long id, Whose whose) noexcept {
-  if (whose == Whose::unused) return buffer.device.serves_no_context() && buffer.device.may_become(id);
+  if (whose == Whose::unused) return buffer.device.serves_no_context() && buffer.device.may_become(context, id);
   if (whose == Whose::large && buffer.capacity == staging_bytes) return false;
   return buffer.device.serves(context, id) || (whose == Whose::any && !pending(buffer));
 }

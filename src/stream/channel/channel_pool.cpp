@@ -69,8 +69,9 @@ TakenChannel ChannelPool::take(cuda::Context context, unsigned long long context
   auto found = std::find_if(idle_.rbegin(), idle_.rend(), serves);
   if (found == idle_.rend()) {
     // One that the driver refused to serve before.
-    found = std::find_if(idle_.rbegin(), idle_.rend(),
-                         [&](const StreamChannel* channel) { return channel->device_.may_become(context_id); });
+    found = std::find_if(idle_.rbegin(), idle_.rend(), [&](const StreamChannel* channel) {
+      return channel->device_.may_become(context, context_id);
+    });
   }
   if (found == idle_.rend() && channels_ >= usual_channels) {
     // Of a context that lives, a stream may not have seen yet that its gate is open.
