@@ -76,7 +76,6 @@ const char* resolve_all(void* library, CudaApi& driver) {
   need(driver.memcpy_htod_async, "cuMemcpyHtoDAsync_v2");
   need(driver.memcpy_dtoh_async, "cuMemcpyDtoHAsync_v2");
   need(driver.stream_create, "cuStreamCreate");
-  need(driver.stream_destroy, "cuStreamDestroy_v2");
   need(driver.stream_synchronize, "cuStreamSynchronize");
   need(driver.stream_is_capturing, "cuStreamIsCapturing");
   need(driver.stream_get_ctx, "cuStreamGetCtx");

@@ -39,7 +39,6 @@ struct CudaApi {
   cuda::Result (*memcpy_htod_async)(cuda::DevicePtr, const void*, std::size_t, cuda::Stream) = nullptr;
   cuda::Result (*memcpy_dtoh_async)(void*, cuda::DevicePtr, std::size_t, cuda::Stream) = nullptr;
   cuda::Result (*stream_create)(cuda::Stream*, unsigned) = nullptr;
-  cuda::Result (*stream_destroy)(cuda::Stream) = nullptr;
   cuda::Result (*stream_synchronize)(cuda::Stream) = nullptr;
   cuda::Result (*stream_is_capturing)(cuda::Stream, int*) = nullptr;
   cuda::Result (*stream_get_ctx)(cuda::Stream, cuda::Context*) = nullptr;

@@ -14,42 +14,20 @@ cuda::Result Mailboxes::attach(cuda::Context context, unsigned long long context
                                std::span<std::byte> memory) noexcept {
   const CudaApi* const driver = gpu::driver();
   if (driver == nullptr) return cuda::error_not_initialized;
-  if (driver->mem_host_get_device_pointer == nullptr || driver->stream_query == nullptr ||
-      driver->launch_kernel == nullptr) {
-    return cuda::error_not_supported;
+  if (driver->stream_query == nullptr || driver->launch_kernel == nullptr) return cuda::error_not_supported;
+  if (context_ != nullptr || !pin_.is_of(context, context_id) || pin_.is_left()) {
+    // What a row had in a context that is gone went with it; the pin may have survived.
+    pin_.drop();
+    *this = {};
   }
-  // What a row had in a context that is gone went with it; the registration may have survived.
-  if (driver_ != nullptr) driver->mem_host_unregister(memory.data());
-  *this = {};
+  if (const cuda::Result result = pin_.make(context, context_id, memory); result != cuda::success) return result;
   Kernels* const kernels = kernels_of(context, context_id);
   if (kernels == nullptr) return cuda::error_out_of_memory;
-  cuda::Result result = driver->mem_host_register(memory.data(), memory.size(), cuda::host_register_portable);
-  if (result != cuda::success) return result;
-  cuda::DevicePtr base = 0;
-  result = driver->mem_host_get_device_pointer(&base, memory.data(), 0);
-  if (result != cuda::success) {
-    driver->mem_host_unregister(memory.data());
-    return result;
-  }
   driver_ = driver;
   context_ = context;
   context_id_ = context_id;
-  memory_ = memory;
-  device_base_ = base;
   kernels_there_ = kernels;
   return cuda::success;
-}
-
-// A context takes its registrations with it. Asking for the context itself could be too late.
-bool Mailboxes::is_attached() const noexcept {
-  if (driver_ == nullptr) return false;
-  unsigned type = 0;
-  cuda::Context owner = nullptr;
-  std::array<int, 2> attributes{cuda::pointer_attribute_memory_type, cuda::pointer_attribute_context};
-  std::array<void*, 2> values{&type, &owner};
-  return driver_->pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(), values.data(),
-                                         reinterpret_cast<cuda::DevicePtr>(memory_.data())) == cuda::success &&
-         type != 0 && owner == context_;
 }
 
 cuda::Result Mailboxes::launch(std::span<const std::uint8_t> boxes, std::uint32_t launch_id, Stay stay,
@@ -61,7 +39,7 @@ cuda::Result Mailboxes::launch(std::span<const std::uint8_t> boxes, std::uint32_
       return result;
     }
   }
-  cuda::DevicePtr base = device_base_;
+  cuda::DevicePtr base = pin_.seen_by_device();
   std::array<std::uint64_t, 2> indices{};  // a byte each
   for (std::size_t i = 0; i < boxes.size(); ++i) indices[i / 8] |= std::uint64_t{boxes[i]} << (i % 8 * 8);
   std::array<std::uint32_t, 5> numbers{mailbox_stride, mailbox_data, launch_id,

@@ -12,6 +12,7 @@
 #include "gpu/cuda_api.h"
 #include "gpu/kernel_protocol.h"
 #include "gpu/loading.h"
+#include "gpu/pin.h"
 
 namespace sluice::gpu {
 
@@ -29,13 +30,18 @@ class Mailboxes {
  public:
   static constexpr std::size_t memory_bytes = std::size_t{mailbox_stride} * most_mailboxes;
 
-  // Pins `memory`, which holds zeros, and begins to load the kernel. Answers why not; then nothing is to be undone.
+  // Pins `memory`, which holds zeros, and begins to load the kernel. Answers why not; then the next call for
+  // this context goes on with what was made (gpu/pin.h).
   cuda::Result attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept;
   bool serves(cuda::Context context, unsigned long long context_id) const noexcept {
     return context_ == context && context_id_ == context_id;
   }
   // False once the context has gone, as far as the driver tells.
-  bool is_attached() const noexcept;
+  bool is_attached() const noexcept { return context_ != nullptr && !pin_.is_left(); }
+  // It is not attached, and nothing of it is another context's that lives.
+  bool may_become(cuda::Context context, unsigned long long context_id) const noexcept {
+    return context_ == nullptr && (!pin_.is_there() || pin_.is_of(context, context_id) || pin_.is_left());
+  }
   Kernels& kernels() const noexcept { return *kernels_there_; }
   // The kernel is there.
   bool can_serve() const noexcept { return kernels_there_->serve.load(std::memory_order_acquire) != nullptr; }
@@ -49,8 +55,7 @@ class Mailboxes {
   const CudaApi* driver_ = nullptr;
   cuda::Context context_ = nullptr;
   unsigned long long context_id_ = 0;
-  std::span<std::byte> memory_;
-  cuda::DevicePtr device_base_ = 0;
+  Pin pin_;
   Kernels* kernels_there_ = nullptr;
 };
 

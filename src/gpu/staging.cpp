@@ -25,25 +25,17 @@ cuda::Result Staging::attach(cuda::Context context, unsigned long long context_i
                              std::span<std::byte> memory) noexcept {
   const CudaApi* const driver = gpu::driver();
   if (driver == nullptr) return cuda::error_not_initialized;
-  if (driver->stream_write_value_32 == nullptr || driver->mem_host_get_device_pointer == nullptr ||
-      driver->stream_query == nullptr || driver->mem_alloc == nullptr) {
+  if (driver->stream_write_value_32 == nullptr || driver->stream_query == nullptr || driver->mem_alloc == nullptr) {
     return cuda::error_not_supported;
   }
-  if (!may_become(context, context_id)) {
-    // What a staging buffer had in a context that is gone went with it; the registration may have survived.
-    driver_->mem_host_unregister(memory.data());
+  if (!serves_no_context() || !pin_.is_of(context, context_id) || pin_.is_left()) {
+    // What a staging buffer had in a context that is gone went with it; the pin may have survived.
+    pin_.drop();
     *this = {};
   }
-  cuda::Result result = cuda::success;
-  if (driver_ == nullptr) {
-    result = driver->mem_host_register(memory.data(), memory.size(), cuda::host_register_portable);
-    if (result != cuda::success) return result;
-    driver_ = driver;
-    memory_ = memory;
-    made_in_ = context;
-    made_in_id_ = context_id;
-  }
-  if (device_base_ == 0) result = driver->mem_host_get_device_pointer(&device_base_, memory.data(), 0);
+  driver_ = driver;
+  memory_ = memory;
+  cuda::Result result = pin_.make(context, context_id, memory);
   if (result == cuda::success) result = make_stream(usual_);
   if (result == cuda::success) result = copy_urgently(serves_waiting_streams());
   if (result == cuda::success) result = make_stream(kernels_);

@@ -11,6 +11,7 @@
 #include "gpu/cuda_api.h"
 #include "gpu/kernel_protocol.h"
 #include "gpu/loading.h"
+#include "gpu/pin.h"
 
 namespace sluice::gpu {
 
@@ -75,16 +76,16 @@ class Staging {
   }
   // It never was attached, or that has failed.
   bool serves_no_context() const noexcept { return context_ == nullptr; }
-  // Nothing of it is another context's.
+  // That, and nothing of it is another context's that lives.
   bool may_become(cuda::Context context, unsigned long long context_id) const noexcept {
-    return driver_ == nullptr || (serves_no_context() && made_in_ == context && made_in_id_ == context_id);
+    return serves_no_context() && (!pin_.is_there() || pin_.is_of(context, context_id) || pin_.is_left());
   }
 
   // Not loading yet (gpu/loading.h) as long as no transfer has asked for that.
   Kernels& kernels() const noexcept { return *kernels_there_; }
   // An address in the buffer's memory.
   cuda::DevicePtr seen_by_device(const void* address) const noexcept {
-    return device_base_ + static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - memory_.data());
+    return pin_.seen_by_device() + static_cast<std::uint64_t>(static_cast<const std::byte*>(address) - memory_.data());
   }
 
   // Not before it is loaded.
@@ -118,10 +119,8 @@ class Staging {
   const CudaApi* driver_ = nullptr;
   cuda::Context context_ = nullptr;
   unsigned long long context_id_ = 0;
-  cuda::Context made_in_ = nullptr;  // the context that what follows is of
-  unsigned long long made_in_id_ = 0;
   std::span<std::byte> memory_;
-  cuda::DevicePtr device_base_ = 0;
+  Pin pin_;
   cuda::DevicePtr counters_ = 0;
   cuda::Stream copies_ = nullptr;  // one of the next two
   cuda::Stream usual_ = nullptr;

@@ -38,22 +38,17 @@ cuda::Result StreamCopy::attach(cuda::Context context, unsigned long long contex
                                 const StreamCopyMemory& memory) noexcept {
   const CudaApi* const driver = gpu::driver();
   if (driver == nullptr) return cuda::error_not_initialized;
-  if (driver->mem_host_get_device_pointer == nullptr || driver->mem_alloc == nullptr ||
-      driver->stream_query == nullptr) {
-    return cuda::error_not_supported;
-  }
-  if (!may_become(context, context_id)) {
+  if (driver->mem_alloc == nullptr || driver->stream_query == nullptr) return cuda::error_not_supported;
+  if (is_attached() || !words_pin_.is_of(context, context_id) || words_pin_.is_left()) {
     // What a context that is gone had went with it; the pins may have survived.
-    unpin();
+    words_pin_.drop();
+    staging_pin_.drop();
     *this = {};
   }
   driver_ = driver;
   memory_ = memory;
-  made_in_ = context;
-  made_in_id_ = context_id;
-  cuda::Result result = cuda::success;
-  if (device_words_ == 0) result = pin(memory.all_words(), device_words_);
-  if (result == cuda::success && device_staging_ == 0) result = pin(memory.all_staging(), device_staging_);
+  cuda::Result result = words_pin_.make(context, context_id, memory.all_words());
+  if (result == cuda::success) result = staging_pin_.make(context, context_id, memory.all_staging());
   if (result == cuda::success) result = prepare();
   if (result == cuda::success) {
     kernels_ = kernels_of(context, context_id);
@@ -63,19 +58,6 @@ cuda::Result StreamCopy::attach(cuda::Context context, unsigned long long contex
   context_ = context;
   context_id_ = context_id;
   return cuda::success;
-}
-
-cuda::Result StreamCopy::pin(std::span<std::byte> memory, cuda::DevicePtr& seen) const noexcept {
-  cuda::Result result = driver_->mem_host_register(memory.data(), memory.size(), cuda::host_register_portable);
-  if (result != cuda::success) return result;
-  result = driver_->mem_host_get_device_pointer(&seen, memory.data(), 0);
-  if (result != cuda::success) driver_->mem_host_unregister(memory.data());
-  return result;
-}
-
-void StreamCopy::unpin() const noexcept {
-  if (device_words_ != 0) driver_->mem_host_unregister(memory_.words);
-  if (device_staging_ != 0) driver_->mem_host_unregister(memory_.staging);
 }
 
 cuda::Result StreamCopy::prepare() noexcept {
@@ -127,7 +109,7 @@ bool StreamCopy::has_kernel() const noexcept {
 
 cuda::Result StreamCopy::launch(cuda::Stream stream, unsigned blocks) const noexcept {
   StreamCopyWords& shared = words();
-  cuda::DevicePtr staging = device_staging_;
+  cuda::DevicePtr staging = staging_pin_.seen_by_device();
   cuda::DevicePtr commands = seen_by_device(shared.commands.data());
   cuda::DevicePtr acked = seen_by_device(shared.acked.data());
   cuda::DevicePtr launch_words = seen_by_device(&shared.begun);
@@ -163,7 +145,7 @@ cuda::Result StreamCopy::await_driver() const noexcept {
 }
 
 Health StreamCopy::health() const noexcept {
-  if (!is_attached()) return {cuda::error_context_is_destroyed, true};
+  if (!is_attached()) return {cuda::error_context_is_destroyed, !words_pin_.is_there() || words_pin_.is_left()};
   // Drivers crash on a stream that went with its context; they do know that memory is gone.
   unsigned type = 0;
   cuda::Context owner = nullptr;

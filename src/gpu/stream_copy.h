@@ -14,6 +14,7 @@
 #include "gpu/cuda_api.h"
 #include "gpu/kernel_protocol.h"
 #include "gpu/loading.h"
+#include "gpu/pin.h"
 
 namespace sluice::gpu {
 
@@ -78,9 +79,9 @@ class StreamCopy {
   // all streams, which may wait for the caller.
   cuda::Result attach(cuda::Context context, unsigned long long context_id, const StreamCopyMemory& memory) noexcept;
   bool is_attached() const noexcept { return context_ != nullptr; }
-  // Nothing of it is another context's.
+  // It never was attached, or that has failed, and nothing of it is another context's that lives.
   bool may_become(cuda::Context context, unsigned long long context_id) const noexcept {
-    return driver_ == nullptr || (!is_attached() && made_in_ == context && made_in_id_ == context_id);
+    return !is_attached() && (!words_pin_.is_there() || words_pin_.is_of(context, context_id) || words_pin_.is_left());
   }
   bool serves(cuda::Context context, unsigned long long id) const noexcept {
     return context_ == context && context_id_ == id;
@@ -112,22 +113,19 @@ class StreamCopy {
 
  private:
   cuda::DevicePtr seen_by_device(const void* word) const noexcept {
-    return device_words_ + static_cast<std::uint64_t>(static_cast<const std::byte*>(word) - memory_.words);
+    return words_pin_.seen_by_device() +
+           static_cast<std::uint64_t>(static_cast<const std::byte*>(word) - memory_.words);
   }
   StreamCopyWords& words() const noexcept { return *reinterpret_cast<StreamCopyWords*>(memory_.words); }
-  cuda::Result pin(std::span<std::byte> memory, cuda::DevicePtr& seen) const noexcept;
-  void unpin() const noexcept;
   cuda::Result prepare() noexcept;
 
   const CudaApi* driver_ = nullptr;
   cuda::Context context_ = nullptr;
   unsigned long long context_id_ = 0;
-  cuda::Context made_in_ = nullptr;  // the context that what follows is of
-  unsigned long long made_in_id_ = 0;
   int device_ = -1;
   StreamCopyMemory memory_;
-  cuda::DevicePtr device_words_ = 0;  // 0 as long as they are not pinned
-  cuda::DevicePtr device_staging_ = 0;
+  Pin words_pin_;
+  Pin staging_pin_;
   cuda::DevicePtr counters_ = 0;
   cuda::Stream fallback_stream_ = nullptr;
   const Kernels* kernels_ = nullptr;

@@ -115,10 +115,11 @@ MailboxRow* make_row() noexcept {
 }
 
 // A new row, else one whose context needs it no more; all of its boxes are the caller's.
-MailboxRow* unused_row() noexcept {
+MailboxRow* unused_row(const gpu::Session& session) noexcept {
   for (auto& slot : mailbox_rows) {
     MailboxRow* const row = slot.load(std::memory_order_relaxed);
-    if (row != nullptr && row->context.load(std::memory_order_relaxed) == nullptr && take_all(*row)) return row;
+    const bool is_unused = row != nullptr && row->context.load(std::memory_order_relaxed) == nullptr;
+    if (is_unused && row->device.may_become(session.context(), session.context_id()) && take_all(*row)) return row;
   }
   for (auto& slot : mailbox_rows) {
     if (slot.load(std::memory_order_relaxed) != nullptr) continue;
@@ -128,13 +129,13 @@ MailboxRow* unused_row() noexcept {
   }
   for (auto& slot : mailbox_rows) {
     MailboxRow* const row = slot.load(std::memory_order_relaxed);
-    if (take_all(*row)) return row;
+    if (row->context.load(std::memory_order_relaxed) != nullptr && take_all(*row)) return row;
   }
   return nullptr;
 }
 
 bool open_row(const gpu::Session& session) noexcept {
-  MailboxRow* const row = unused_row();
+  MailboxRow* const row = unused_row(session);
   if (row == nullptr) return false;
   row->context.store(nullptr, std::memory_order_relaxed);
   std::memset(row->memory, 0, gpu::Mailboxes::memory_bytes);

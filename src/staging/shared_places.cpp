@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "gpu/peer_access.h"
+#include "gpu/pin.h"
 #include "gpu/staging_memory.h"
 
 namespace sluice::staging {
@@ -48,9 +49,10 @@ void put_places_back(std::byte* memory) noexcept {
   }
 }
 
-// A context that has pinned it and is gone may have taken that along.
+// A context that has pinned it and is gone may have taken that along. While one that has lives, it stays: gpu/pin.h.
 bool are_pinned_here(std::byte* memory) noexcept {
   if (gpu::seen_from_here(memory) != 0) return true;
+  if (gpu::pinned_by(memory) != nullptr) return false;
   const gpu::CudaApi& driver = *gpu::driver();
   driver.mem_host_unregister(memory);
   return driver.mem_host_register(memory, places_shape().size(), cuda::host_register_portable) == cuda::success &&

@@ -167,9 +167,10 @@ enum class Whose : std::uint8_t {
 };
 
 bool may_be_taken(StagingBuffer& buffer, cuda::Context context, unsigned long long id, Whose whose) noexcept {
-  if (whose == Whose::unused) return buffer.device.serves_no_context() && buffer.device.may_become(context, id);
+  if (whose == Whose::unused) return buffer.device.may_become(context, id);
   if (whose == Whose::large && buffer.capacity == staging_bytes) return false;
-  return buffer.device.serves(context, id) || (whose == Whose::any && !pending(buffer));
+  if (whose == Whose::any) return !buffer.device.serves_no_context() && !pending(buffer);
+  return buffer.device.serves(context, id);
 }
 
 // The one that this thread put back last comes first: its memory is in this core's cache.
@@ -221,6 +222,7 @@ StagingLease StagingLease::take(const gpu::Session& session, std::uint64_t bytes
   }
   const std::span<std::byte> memory{buffer->memory, shape_of(buffer->capacity).size()};
   *reinterpret_cast<StagingWords*>(buffer->memory) = {};
+  buffer->pending = 0;
   if (buffer->device.attach(session.context(), session.context_id(), memory) != cuda::success) {
     no_attach_before.store((Clock::now() + after_failed_attach).time_since_epoch().count(), std::memory_order_relaxed);
     put_back(buffer);
