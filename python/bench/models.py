@@ -14,7 +14,8 @@
   models.py report FILE                                  the table of a comparison
 
 The first load of each process is told apart. Memory is given back between loads. Every byte on the device is compared
-with the file once for each loader, outside the time. A real GPU and PyTorch are needed.
+with the file once for each loader, outside the time. A real GPU and PyTorch are needed. The package is the one that is
+installed, or else the one of this repository, which has no extension: install the wheel for numbers that count.
 """
 
 from __future__ import annotations
@@ -258,6 +259,8 @@ def table(told: dict) -> str:
             f"{max(load['peak_device_bytes'] - size for load in loads) / 1e9:.2f} | "
             # Of the first load: the comparison of bytes, which maps the files, counts in later ones.
             f"{result['first']['peak_host_bytes'] / 1e9:.1f} |")
+    if any(load.get("by") == "ctypes" for result in told["results"].values() for load in result["loads"]):
+        lines.append("\nOurs went without the extension of the wheel, which costs some 5 us a tensor: install dist/*.whl.")
     for name, result in told["results"].items():
         verified = result.get("verified", {})
         if "error" in verified:

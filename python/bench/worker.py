@@ -17,6 +17,7 @@ import time
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent)]
 
 import loaders  # noqa: E402
+from sluice import _fast  # noqa: E402
 
 
 def processor_seconds() -> float:
@@ -56,7 +57,7 @@ class Worker:
                 "device_bytes": free_before - torch.cuda.mem_get_info(self.device)[0],
                 "peak_device_bytes": torch.cuda.max_memory_allocated(self.device),
                 "peak_host_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-                "report": report.as_dict() if report is not None else None}
+                "report": report.as_dict() if report is not None else None, "by": _fast.kind()}
 
     def free(self) -> dict:
         self.tensors = None

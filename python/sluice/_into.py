@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Iterable, NamedTuple
 
 from . import _cuda, _memory, _tensors
+from ._collector import HeldOff
 from ._dtypes import name_of_torch
 from ._errors import SluiceError
 from ._header import Entry, Header, SafetensorError
@@ -50,7 +51,9 @@ def targets_of(model: object) -> "dict[str, Any]":
     return {name: tensor for name, tensor in found.items() if hasattr(tensor, "shape")}  # type: ignore[attr-defined]
 
 
-_numbers: "dict[Any, int]" = {}  # of PyTorch's devices
+# What PyTorch's devices and types are here: of those that were met, and that can be written as they lie.
+_numbers: "dict[Any, int]" = {}
+_types: "dict[Any, str]" = {}
 
 
 def _describe(entry: Entry, tensor: Any) -> Target:
@@ -69,7 +72,8 @@ def _describe(entry: Entry, tensor: Any) -> Target:
         if place.type not in ("cuda", "cpu"):
             return Target(tensor, 0, CPU, f"it is on {place}")
         device = _numbers[place] = CPU if place.type == "cpu" else place.index
-    if name_of_torch(tensor.dtype) != entry.dtype:
+    type_there = _types[tensor.dtype] = name_of_torch(tensor.dtype)
+    if type_there != entry.dtype:
         return Target(tensor, 0, device, f"its type is {tensor.dtype}, the file's {entry.dtype}")
     if not tensor.is_contiguous():
         return Target(tensor, 0, device, "it is not contiguous")
@@ -110,7 +114,7 @@ class Into:
 
     def run(self) -> Report:
         with self.loading as loading:
-            with self.report.phase("headers"):
+            with self.report.phase("headers"), HeldOff():
                 opened = [loading.open(path) for path in loading.paths]
                 self._fit([header for _, header in opened])
             for device in {target.device for target in self.targets.values()}:
@@ -146,20 +150,28 @@ class Into:
         """Finds the target of each tensor, before anything is read."""
         wrong: "list[str]" = []
         unexpected: "list[str]" = []
+        tensors, targets, sizes = self.tensors, self.targets, self.sizes
+        device_of, type_of, ours = _numbers.get, _types.get, self.framework == "sluice"
         for header in headers:
             for entry in header.entries:
-                tensor = self.tensors.get(entry.name)
+                name, dtype, shape, begin, end = entry
+                tensor = tensors.get(name)
                 if tensor is None:
-                    unexpected.append(entry.name)
+                    unexpected.append(name)
                     continue
-                if tuple(tensor.shape) != _shape_of(entry, tensor):
-                    wrong.append(f"{entry.name}: the file has {list(entry.shape)}, the target {list(tensor.shape)}")
+                if (dtype == "F4" or tensor.shape != shape) and tuple(tensor.shape) != _shape_of(entry, tensor):
+                    wrong.append(f"{name}: the file has {list(shape)}, the target {list(tensor.shape)}")
                     continue
+                sizes[name] = end - begin
                 try:
-                    self.targets[entry.name] = _describe(entry, tensor)
-                    self.sizes[entry.name] = entry.end - entry.begin
+                    # Most are as the ones before, of a type and a device that were met; the rest is looked at closely.
+                    device = None if ours or type_of(getattr(tensor, "dtype", None)) != dtype else device_of(tensor.device)
+                    if device is None or not tensor.is_contiguous():
+                        targets[name] = _describe(entry, tensor)
+                    else:
+                        targets[name] = Target(tensor, tensor.data_ptr(), device, "")
                 except TypeError as error:
-                    wrong.append(f"{entry.name}: {error}")
+                    wrong.append(f"{name}: {error}")
         missing = self._missing()
         self.report.missing, self.report.unexpected = missing, unexpected
         if wrong:
@@ -169,20 +181,19 @@ class Into:
             parts = [_list(text, names) for text, names in (("The files lack", missing),
                                                             ("The model has no", unexpected)) if names]
             raise Mismatch(" ".join(parts) + " Nothing was read. strict=False loads what both have.")
-        self.report.notes += [f"{name} is copied after its read: {target.why}" for name, target in self.targets.items()
-                              if target.why]
+        self.report.notes += [f"{name} is copied after its read: {why}" for name, (_, _, _, why) in targets.items() if why]
         self._find_shared()
 
     def _missing(self) -> "list[str]":
         """Targets that no file has, less those that share memory with one that it has (tied weights)."""
-        filled = {target.pointer for target in self.targets.values() if target.pointer}
+        filled = {pointer for _, pointer, _, _ in self.targets.values() if pointer}
         return [name for name, tensor in self.tensors.items() if name not in self.targets
                 and not (hasattr(tensor, "data_ptr") and tensor.data_ptr() in filled)]
 
     def _find_shared(self) -> None:
         """Targets that overlap an earlier one are written after all others, so that the result does not depend on luck."""
-        spans = sorted((target.pointer, number, name) for number, (name, target) in enumerate(self.targets.items())
-                       if target.pointer)
+        spans = sorted((pointer, number, name) for number, (name, (_, pointer, _, _)) in enumerate(self.targets.items())
+                       if pointer)
         end = 0
         for pointer, _, name in spans:
             size = self.sizes[name]
@@ -194,20 +205,25 @@ class Into:
         plan = self.loading.plan
         direct = DIRECT[self.report.carrier]
         staged = _Staging(self)
+        main, targets, later = self.device, self.targets, self.late
         for file, header in opened:
             together: "list[Entry]" = []
+            tensors = total = 0
             for entry in header.entries:
-                target = self.targets.get(entry.name)
-                if target is None or (entry.name in self.late) != late:
+                name, _, _, begin, end = entry
+                target = targets.get(name)
+                if target is None or (name in later) != late:
                     continue
-                size = entry.end - entry.begin
-                self.report.bytes += size
-                self.report.tensors += 1
-                if target.pointer and (size >= direct or target.device != self.device or self.device == CPU):
-                    (plan if target.device == self.device else self.elsewhere).add(
-                        file, header.data_begin + entry.begin, size, target.pointer)
+                _, pointer, device, _ = target
+                size = end - begin
+                total += size
+                tensors += 1
+                if pointer and (size >= direct or device != main or main == CPU):
+                    (plan if device == main else self.elsewhere).add(file, header.data_begin + begin, size, pointer)
                 else:
                     together.append(entry)
+            self.report.bytes += total
+            self.report.tensors += tensors
             for group in groups_of(together, STAGING):
                 staged.add(file, header, group)
         staged.finish()

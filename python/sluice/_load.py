@@ -13,6 +13,7 @@ from collections import deque
 from typing import Iterator
 
 from . import _memory, _sliced_plan, _staged, _tensors
+from ._collector import HeldOff
 from ._errors import SluiceError, cut_short
 from ._explain import explain_handle
 from ._header import Entry, Header, SafetensorError, read_header
@@ -161,7 +162,7 @@ class Loading:
     def groups(self) -> "Iterator[tuple[OpenFile, Header, Group]]":
         """The groups of all files; opens each file when it comes to it."""
         for path in self.paths:
-            with self.report.phase("headers"):
+            with self.report.phase("headers"), HeldOff():
                 file, header = self.open(path)
                 groups = groups_of(header.entries, self.options.group_size, header.data_begin if file.direct else None)
             for group in groups:
@@ -205,7 +206,7 @@ def load(filenames: object, device: object, framework: str, options: Options) ->
         loaded.metadata = loading.metadata
         for file, header, group in loading.groups():
             buffer, _ = loading.start(file, header, group)
-            with report.phase("tensors"):
+            with report.phase("tensors"), HeldOff():
                 make = _tensors.maker(buffer, framework)
                 for entry, place in group.places:
                     loaded[entry.name] = make(entry, place)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+from array import array
 from typing import Any, Generator, NamedTuple
 
 from . import _abi, _library
@@ -65,7 +66,7 @@ class Plan:
         self._write = write
         self._options = _abi.PlanOptions(ctypes.sizeof(_abi.PlanOptions), _abi.WRITE if write else _abi.READ,
                                          _abi.PLAN_FOR_STREAMS if for_streams else 0, at_a_time)
-        self._ranges: "list[tuple[int, int, int, int]]" = []
+        self._ranges = array("q")  # of each: as in sluice_range_t, four numbers
         self._files: "list[Any]" = []  # of each range
         self._views: "list[View]" = []
         self._plan: "ctypes.c_void_p | None" = None
@@ -73,7 +74,11 @@ class Plan:
         self._sound = 0  # so many of the first are known to be in place
 
     def __len__(self) -> int:
-        return len(self._ranges)
+        return len(self._ranges) // 4
+
+    def _range(self, number: int) -> "tuple[int, int]":
+        """Where one range begins in its file, and its size."""
+        return self._ranges[4 * number + 1], self._ranges[4 * number + 3]
 
     def add(self, file: File, buf: object, size: "int | None" = None, file_offset: int = 0, dev_offset: int = 0) -> int:
         """One more range: `size` bytes of `buf` from its byte `dev_offset` on; its number. Before submit()."""
@@ -87,10 +92,12 @@ class Plan:
 
     def add_range(self, file: Any, pointer: int, size: int, file_offset: int) -> int:
         """The same by an address, whose memory the caller keeps."""
-        self._require_unsubmitted()
-        self._ranges.append((file.handle.value, file_offset, pointer, size))
+        if self._plan is not None or self._closed:
+            self._require_unsubmitted()
+        # An empty array of bytes has no address; nothing of it is touched. What is no number adds none of the four.
+        self._ranges.extend(array("q", (file.handle.value, file_offset, pointer or 1, size)))
         self._files.append(file)
-        return len(self._ranges) - 1
+        return len(self._files) - 1
 
     def _require_unsubmitted(self) -> None:
         if self._plan is not None or self._closed:
@@ -99,9 +106,8 @@ class Plan:
     def submit(self) -> "Plan":
         """Begins, and returns at once."""
         self._require_unsubmitted()
-        calls, count = self._there.calls, len(self._ranges)
-        # An empty array of bytes has no address; nothing of it is touched.
-        ranges = (_abi.Range * count)(*((handle, at, pointer or 1, size) for handle, at, pointer, size in self._ranges))
+        calls, count = self._there.calls, len(self)
+        ranges = (_abi.Range * count).from_buffer(self._ranges)
         plan = ctypes.c_void_p()
         self._there.check(calls.sluice_plan_create(ranges, count, self._options, ctypes.byref(plan)), "making a plan")
         error = calls.sluice_plan_submit(plan)
@@ -119,7 +125,7 @@ class Plan:
 
     def wait(self, first: "int | None" = None, timeout: "float | None" = None) -> None:
         """Returns once the first ranges, or all, are in place. Raises what kept one of them from it, or TimeoutError."""
-        plan, wanted = self._submitted(), len(self._ranges) if first is None else first
+        plan, wanted = self._submitted(), len(self) if first is None else first
         ended = self._there.calls.sluice_plan_wait(plan, wanted, _timespec(timeout))
         if ended < 0:
             raise SluiceError(self._there.last_error())
@@ -138,7 +144,7 @@ class Plan:
 
     def wait_in_stream(self, stream: object, first: "int | None" = None) -> None:
         """What is put into the stream from now on waits for the first ranges, or all; the caller does not."""
-        wanted = len(self._ranges) if first is None else first
+        wanted = len(self) if first is None else first
         error = self._there.calls.sluice_plan_wait_in_stream(self._submitted(), wanted, stream_address(stream))
         self._there.check(error, "having a stream wait for a plan")
 
@@ -166,21 +172,21 @@ class Plan:
 
     def results(self, first: int = 0, count: "int | None" = None) -> "list[ItemResult]":
         """What has come so far of `count` ranges, or all, from number `first` on."""
-        count = len(self._ranges) - first if count is None else count
+        count = len(self) - first if count is None else count
         name, why = self._there.calls.sluice_path_name, self._there.calls.sluice_reason_name
         return [ItemResult(STATES[one.state], one.bytes, one.error, text_of(name(one.path)), text_of(why(one.reason)))
                 for one in self._results(first, count)[:count]]
 
     def raise_failure(self, first: "int | None" = None) -> None:
         """Raises what kept one of the first ranges, or of all, from its place; also a file that ended before."""
-        count, so_far = len(self._ranges) if first is None else first, self.progress()
+        count, so_far = len(self) if first is None else first, self.progress()
         begin, self._sound = self._sound, max(self._sound, count)
         if so_far.bytes_in_place == so_far.bytes and so_far.items_failed == so_far.items_cancelled == 0:
             return
         for number, one in enumerate(self._results(begin, max(count - begin, 0))[:max(count - begin, 0)], begin):
-            if one.state != 1 or one.bytes < self._ranges[number][3]:
+            at, size = self._range(number)
+            if one.state != 1 or one.bytes < size:
                 self._sound = min(self._sound, number)
-            _, at, _, size = self._ranges[number]
             path = self._files[number].path
             if one.state == 2:
                 raise io_error(f"{'writing' if self._write else 'reading'} range {number} of a plan", one.error, path)

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import unittest
+from unittest import mock
 
 from support import TestCase, some_tensors
 
-from sluice import _cuda, _memory
+from sluice import _cuda, _into, _memory
 from sluice import safetensors as st
 from sluice._tensors import Tensor
 
@@ -57,9 +59,6 @@ class Into(TestCase):
             least.append(_cuda.free_memory(0)[0])
             return buffer
 
-        from unittest import mock
-        from sluice import _into
-
         for engine, passes_staging in (("cufile", True), ("plan", False)):
             targets = targets_like(tensors)
             st.load_into(targets, path, engine=engine)
@@ -89,6 +88,26 @@ class Into(TestCase):
         report = st.load_into(targets, path, strict=False)
         self.assertEqual((report.missing, report.unexpected), (["c"], ["b"]))
         self.assertEqual((targets["a"].tobytes(), targets["c"].tobytes()), (b"abcd", b"\x5a"))
+
+    def test_the_collector_rests_while_tensors_are_held_against_targets_and_is_then_as_it_was(self):
+        tensors = some_tensors(20)
+        path = self.model(tensors)
+        seen, describe = set(), _into._describe
+
+        def watched(entry, tensor):
+            seen.add(gc.isenabled())
+            return describe(entry, tensor)
+
+        self.addCleanup(gc.enable)
+        with mock.patch.object(_into, "_describe", watched):
+            for switch in (gc.enable, gc.disable):
+                switch()
+                was = gc.isenabled()
+                st.load_into(targets_like(tensors), path)
+                self.assertEqual(gc.isenabled(), was)
+                self.assertRaises(st.SafetensorError, st.load_into, {}, path)
+                self.assertEqual(gc.isenabled(), was)
+        self.assertEqual(seen, {False})
 
     def test_tied_weights_need_to_be_in_the_file_once(self):
         path = self.model({"embedding": ("U8", (4,), b"abcd")})
@@ -129,6 +148,11 @@ report = st.load_into(model, path)
 assert torch.equal(model["w"].detach(), loaded["w"].float())
 assert model["h"].tolist() == [1.0, 2.0] and model["odd"].tolist() == [1, 2, 3]
 print(len(report.notes), *report.notes, sep="\\n")
+# Types and devices that were met before are known by now, and are looked at no less.
+assert st.load_into(model, path).notes == report.notes
+assert torch.equal(model["w"].detach(), loaded["w"].float()) and model["h"].tolist() == [1.0, 2.0]
+plain = {name: torch.zeros_like(tensor) for name, tensor in loaded.items()}
+assert not st.load_into(plain, path).notes and torch.equal(plain["w"].view(torch.int16), bits)
 with st.safe_open(path, "pt", "cuda") as file:
     part = file.get_slice("w")[3:5]
     assert torch.equal(part.view(torch.int16), bits[3:5])
