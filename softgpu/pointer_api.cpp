@@ -73,9 +73,12 @@ void give_attribute(void* data, int attribute, const Allocation& memory, Ptr poi
       return give<unsigned>(
           data, is_host(memory.kind) || memory.kind == MemoryKind::managed || machine().knobs.rdma == 0 ? 0U : 1U);
     case cuda::pointer_attribute_access_flags:
-      return give(data, static_cast<unsigned>(current_workspace()->access_to(memory)));
+      // Of a pool or a context, what its own device may: so says a driver (580) to every other device, too.
+      return give(data, memory.kind == MemoryKind::mapped
+                            ? static_cast<unsigned>(current_workspace()->access_to(memory))
+                            : static_cast<unsigned>(cuda::access_read_write));
     case cuda::pointer_attribute_mempool_handle:
-      require(memory.kind == MemoryKind::pooled);
+      if (memory.kind != MemoryKind::pooled) return give<std::uint64_t>(data, 0);
       return give(
           data, reinterpret_cast<std::uint64_t>(std::static_pointer_cast<PoolMemory>(memory.storage)->pool->handle()));
     default:

@@ -104,6 +104,8 @@ const char* resolve_all(void* library, CudaApi& driver) {
   resolve(library, driver.mem_reserve, "cuMemAddressReserve");
   resolve(library, driver.mem_map, "cuMemMap");
   resolve(library, driver.mem_set_access, "cuMemSetAccess");
+  resolve(library, driver.mem_get_access, "cuMemGetAccess");
+  resolve(library, driver.pool_get_access, "cuMemPoolGetAccess");
   resolve(library, driver.mem_handle_for_range, "cuMemGetHandleForAddressRange");
   resolve(library, driver.device_can_access_peer, "cuDeviceCanAccessPeer");
   resolve(library, driver.device_get_p2p_attribute, "cuDeviceGetP2PAttribute");

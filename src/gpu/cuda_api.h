@@ -56,6 +56,8 @@ struct CudaApi {
   cuda::Result (*mem_reserve)(cuda::DevicePtr*, std::size_t, std::size_t, cuda::DevicePtr,
                               unsigned long long) = nullptr;
   cuda::Result (*mem_map)(cuda::DevicePtr, std::size_t, std::size_t, unsigned long long, unsigned long long) = nullptr;
+  cuda::Result (*mem_get_access)(unsigned long long*, const cuda::MemoryLocation*, cuda::DevicePtr) = nullptr;
+  cuda::Result (*pool_get_access)(int*, cuda::MemoryPool, cuda::MemoryLocation*) = nullptr;
   cuda::Result (*mem_set_access)(cuda::DevicePtr, std::size_t, const cuda::AccessDescription*, std::size_t) = nullptr;
   cuda::Result (*mem_handle_for_range)(void*, cuda::DevicePtr, std::size_t, int, unsigned long long) = nullptr;
   cuda::Result (*flush_rdma_writes)(int, int) = nullptr;

@@ -19,17 +19,36 @@ bool reaches_all_of(cuda::Context peer) noexcept {
   return result == cuda::success || result == cuda::error_peer_access_already_enabled;
 }
 
-// Up to where the device of the current context has been let in: the end of one mapping at most. 0: nowhere.
+bool lets_in(cuda::MemoryPool pool, cuda::MemoryLocation device) noexcept {
+  int access = 0;
+  return gpu::driver()->pool_get_access != nullptr &&
+         gpu::driver()->pool_get_access(&access, pool, &device) == cuda::success && access == cuda::access_read_write;
+}
+bool lets_in(std::uint64_t mapped_at, cuda::MemoryLocation device) noexcept {
+  unsigned long long access = 0;
+  return gpu::driver()->mem_get_access != nullptr &&
+         gpu::driver()->mem_get_access(&access, &device, mapped_at) == cuda::success &&
+         access == cuda::access_read_write;
+}
+
+// Up to where the device of the current context has been let in, into memory of a pool or a mapping: the end of one
+// mapping at most. 0: nowhere. (The pointer's attribute of access says for pools what their own device may.)
 std::uint64_t let_in_up_to(std::uint64_t address, std::uint64_t end) noexcept {
-  unsigned access = 0;
+  const CudaApi& driver = *gpu::driver();
+  cuda::MemoryPool pool = nullptr;
   cuda::DevicePtr start = 0;
   std::size_t size = 0;
-  std::array<int, 3> attributes{cuda::pointer_attribute_access_flags, cuda::pointer_attribute_mapping_base_addr,
+  std::array<int, 3> attributes{cuda::pointer_attribute_mempool_handle, cuda::pointer_attribute_mapping_base_addr,
                                 cuda::pointer_attribute_mapping_size};
-  std::array<void*, 3> values{&access, &start, &size};
-  const cuda::Result result = driver()->pointer_get_attributes(static_cast<unsigned>(attributes.size()),
-                                                               attributes.data(), values.data(), address);
-  if (result != cuda::success || access != cuda::access_read_write) return 0;
+  std::array<void*, 3> values{&pool, &start, &size};
+  cuda::MemoryLocation here{.type = cuda::location_device, .id = -1};
+  if (driver.pointer_get_attributes(static_cast<unsigned>(attributes.size()), attributes.data(), values.data(),
+                                    address) != cuda::success ||
+      driver.ctx_get_device(&here.id) != cuda::success) {
+    return 0;
+  }
+  if (pool != nullptr) return lets_in(pool, here) ? end : 0;
+  if (!lets_in(address, here)) return 0;
   return start != 0 && address - start < size ? std::min<std::uint64_t>(end, start + size) : 0;
 }
 
