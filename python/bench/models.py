@@ -260,7 +260,7 @@ def table(told: dict) -> str:
             # Of the first load: the comparison of bytes, which maps the files, counts in later ones.
             f"{result['first']['peak_host_bytes'] / 1e9:.1f} |")
     if any(load.get("by") == "ctypes" for result in told["results"].values() for load in result["loads"]):
-        lines.append("\nOurs went without the extension of the wheel, which costs some 5 us a tensor: install dist/*.whl.")
+        lines.append("\nOurs went without the extension of the wheel, which costs 3 to 4 us a tensor: install dist/*.whl.")
     for name, result in told["results"].items():
         verified = result.get("verified", {})
         if "error" in verified:

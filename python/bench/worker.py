@@ -17,7 +17,6 @@ import time
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent)]
 
 import loaders  # noqa: E402
-from sluice import _fast  # noqa: E402
 
 
 def processor_seconds() -> float:
@@ -28,10 +27,12 @@ def processor_seconds() -> float:
 class Worker:
     def __init__(self, name: str, device: str) -> None:
         import sluice
+        from sluice import _fast
 
         sluice.install()
         import torch
 
+        self.by = _fast.kind()
         self.torch, self.name, self.device = torch, name, device
         self.tensors = None
         self.paths: "list[str]" = []
@@ -57,7 +58,7 @@ class Worker:
                 "device_bytes": free_before - torch.cuda.mem_get_info(self.device)[0],
                 "peak_device_bytes": torch.cuda.max_memory_allocated(self.device),
                 "peak_host_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-                "report": report.as_dict() if report is not None else None, "by": _fast.kind()}
+                "report": report.as_dict() if report is not None else None, "by": self.by}
 
     def free(self) -> dict:
         self.tensors = None

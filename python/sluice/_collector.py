@@ -8,17 +8,41 @@ what its header and its view cost. Nothing of a load is in a cycle, so there is 
 from __future__ import annotations
 
 import gc
+import os
+import threading
+
+_lock = threading.Lock()
+_holds = 0  # blocks under way, of all threads
+_was_on = False  # before the first of them
 
 
 class HeldOff:
-    """A block without automatic collections. One whose program has switched them off leaves that alone."""
-
-    __slots__ = ("_was_on",)
+    """A block without automatic collections, in the whole process. A program that has switched them off finds them so."""
 
     def __enter__(self) -> None:
-        self._was_on = gc.isenabled()
-        gc.disable()
+        global _holds, _was_on
+        with _lock:
+            if _holds == 0:
+                _was_on = gc.isenabled()
+            _holds += 1
+            gc.disable()
 
     def __exit__(self, *_: object) -> None:
-        if self._was_on:
-            gc.enable()
+        global _holds
+        with _lock:
+            _holds -= 1
+            if _holds == 0 and _was_on:
+                gc.enable()
+
+
+def _after_fork_in_child() -> None:
+    """The threads that held it off are not there."""
+    global _lock, _holds
+    _lock = threading.Lock()
+    if _holds and _was_on:
+        gc.enable()
+    _holds = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -163,13 +163,17 @@ class Into:
                     wrong.append(f"{name}: the file has {list(shape)}, the target {list(tensor.shape)}")
                     continue
                 sizes[name] = end - begin
+                # Most are as the ones before, of a type and a device that were met; the rest is looked at closely.
+                target = None
                 try:
-                    # Most are as the ones before, of a type and a device that were met; the rest is looked at closely.
-                    device = None if ours or type_of(getattr(tensor, "dtype", None)) != dtype else device_of(tensor.device)
-                    if device is None or not tensor.is_contiguous():
-                        targets[name] = _describe(entry, tensor)
-                    else:
-                        targets[name] = Target(tensor, tensor.data_ptr(), device, "")
+                    if not ours and type_of(tensor.dtype) == dtype:
+                        device = device_of(tensor.device)
+                        if device is not None and tensor.is_contiguous():
+                            target = Target(tensor, tensor.data_ptr(), device, "")
+                except (AttributeError, TypeError):
+                    pass
+                try:
+                    targets[name] = target or _describe(entry, tensor)
                 except TypeError as error:
                     wrong.append(f"{name}: {error}")
         missing = self._missing()

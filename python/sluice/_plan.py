@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import operator
 import os
 from array import array
+from itertools import chain
 from typing import Any, Generator, NamedTuple
 
 from . import _abi, _library
@@ -19,6 +21,7 @@ from ._file import File
 
 STATES = ("waiting", "done", "failed", "cancelled")
 PLAN_STATES = ("made", "running", "ended")
+MAX_OFFSET = 1 << 63
 
 
 class ItemResult(NamedTuple):
@@ -66,7 +69,7 @@ class Plan:
         self._write = write
         self._options = _abi.PlanOptions(ctypes.sizeof(_abi.PlanOptions), _abi.WRITE if write else _abi.READ,
                                          _abi.PLAN_FOR_STREAMS if for_streams else 0, at_a_time)
-        self._ranges = array("q")  # of each: as in sluice_range_t, four numbers
+        self._ranges: "list[tuple[int, int, int, int]]" = []  # as in sluice_range_t
         self._files: "list[Any]" = []  # of each range
         self._views: "list[View]" = []
         self._plan: "ctypes.c_void_p | None" = None
@@ -74,11 +77,7 @@ class Plan:
         self._sound = 0  # so many of the first are known to be in place
 
     def __len__(self) -> int:
-        return len(self._ranges) // 4
-
-    def _range(self, number: int) -> "tuple[int, int]":
-        """Where one range begins in its file, and its size."""
-        return self._ranges[4 * number + 1], self._ranges[4 * number + 3]
+        return len(self._ranges)
 
     def add(self, file: File, buf: object, size: "int | None" = None, file_offset: int = 0, dev_offset: int = 0) -> int:
         """One more range: `size` bytes of `buf` from its byte `dev_offset` on; its number. Before submit()."""
@@ -86,6 +85,8 @@ class Plan:
         size = sized(view, size, dev_offset)
         opened = file._file()
         self._require_unsubmitted()
+        if not -MAX_OFFSET <= operator.index(file_offset) < MAX_OFFSET:
+            raise OverflowError(f"{file_offset} is no place in a file")
         wait_for_owner(view)
         self._views.append(view)
         return self.add_range(opened, view.pointer + dev_offset, size, file_offset)
@@ -94,10 +95,10 @@ class Plan:
         """The same by an address, whose memory the caller keeps."""
         if self._plan is not None or self._closed:
             self._require_unsubmitted()
-        # An empty array of bytes has no address; nothing of it is touched. What is no number adds none of the four.
-        self._ranges.extend(array("q", (file.handle.value, file_offset, pointer or 1, size)))
         self._files.append(file)
-        return len(self._files) - 1
+        # An empty array of bytes has no address; nothing of it is touched.
+        self._ranges.append((file.handle.value, file_offset, pointer or 1, size))
+        return len(self._ranges) - 1
 
     def _require_unsubmitted(self) -> None:
         if self._plan is not None or self._closed:
@@ -107,7 +108,7 @@ class Plan:
         """Begins, and returns at once."""
         self._require_unsubmitted()
         calls, count = self._there.calls, len(self)
-        ranges = (_abi.Range * count).from_buffer(self._ranges)
+        ranges = (_abi.Range * count).from_buffer(array("q", chain.from_iterable(self._ranges)))
         plan = ctypes.c_void_p()
         self._there.check(calls.sluice_plan_create(ranges, count, self._options, ctypes.byref(plan)), "making a plan")
         error = calls.sluice_plan_submit(plan)
@@ -184,7 +185,7 @@ class Plan:
         if so_far.bytes_in_place == so_far.bytes and so_far.items_failed == so_far.items_cancelled == 0:
             return
         for number, one in enumerate(self._results(begin, max(count - begin, 0))[:max(count - begin, 0)], begin):
-            at, size = self._range(number)
+            _, at, _, size = self._ranges[number]
             if one.state != 1 or one.bytes < size:
                 self._sound = min(self._sound, number)
             path = self._files[number].path

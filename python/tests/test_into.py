@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import unittest
@@ -12,6 +13,7 @@ from support import TestCase, some_tensors
 
 from sluice import _cuda, _into, _memory
 from sluice import safetensors as st
+from sluice._load import Options
 from sluice._tensors import Tensor
 
 
@@ -108,6 +110,59 @@ class Into(TestCase):
                 self.assertRaises(st.SafetensorError, st.load_into, {}, path)
                 self.assertEqual(gc.isenabled(), was)
         self.assertEqual(seen, {False})
+
+    def test_the_collector_is_on_again_after_loads_that_overlap_and_in_a_child_of_a_fork(self):
+        from support import python
+
+        status, _, error = python("""
+import gc, os
+from sluice._collector import HeldOff
+first, second = HeldOff(), HeldOff()
+first.__enter__()
+second.__enter__()
+child = os.fork()
+if child == 0:
+    os._exit(0 if gc.isenabled() else 1)
+assert os.waitpid(child, 0)[1] == 0, "off in the child"
+first.__exit__()
+assert not gc.isenabled()
+second.__exit__()
+assert gc.isenabled()
+""")
+        self.assertEqual(status, 0, error)
+
+    def test_a_type_and_a_device_that_were_met_before_are_no_reason_to_look_less_closely(self):
+        memory = _memory.allocate(4, _memory.CPU, "sluice")
+        dtype = type("dtype", (), {"__str__": lambda _: "torch.uint8"})()
+        place = type("device", (), {"type": "cpu"})()
+
+        class Foreign:
+            """As PyTorch's."""
+
+            shape, is_meta = (4,), False
+
+            def __init__(self, contiguous=True):
+                self.dtype, self.device, self.contiguous = dtype, place, contiguous
+
+            def is_contiguous(self):
+                return self.contiguous
+
+            def data_ptr(self):
+                return memory.pointer
+
+        path = self.model({"a": ("U8", (4,), b"abcd")})
+        for _ in range(2):
+            st.load_into({"a": Foreign()}, path)
+            self.assertEqual(ctypes.string_at(memory.pointer, 4), b"abcd")
+            into = _into.Into({"a": Foreign(contiguous=False)}, path, "cpu", True, Options())
+            with into.loading as loading:
+                into._fit([loading.open(name)[1] for name in loading.paths])
+            self.assertEqual((into.targets["a"].pointer, into.targets["a"].why), (0, "it is not contiguous"))
+        bare = type("Bare", (), {"shape": (4,), "dtype": dtype, "device": place})()
+        with self.assertRaisesRegex(st.SafetensorError, "no tensor that can be loaded into"):
+            st.load_into({"a": bare}, path)
+        with self.assertRaisesRegex(st.SafetensorError, "no tensor that can be loaded into"):
+            st.load_into({"a": type("Unhashed", (), {"shape": (4,), "dtype": []})()}, path, device="cpu")
 
     def test_tied_weights_need_to_be_in_the_file_once(self):
         path = self.model({"embedding": ("U8", (4,), b"abcd")})

@@ -79,7 +79,13 @@ class Plans(TestCase):
 
     def test_what_is_wrong_is_refused(self):
         plan = sluice.Plan()
-        self.assertRaises(sluice.SluiceError, plan.submit)  # it has no range
+        try:
+            plan.submit()  # it has no range
+            self.fail("a plan without ranges was submitted")
+        except sluice.SluiceError as error:
+            with sluice.File(self.path) as file:  # while the error lives
+                self.assertEqual(plan.add(file, bytearray(10)), 0, error)
+        plan = sluice.Plan()
         with sluice.File(self.path) as file:
             self.assertRaises(ValueError, plan.add, file, bytearray(10), 11)
             self.assertRaises(BufferError, plan.add, file, b"read-only")

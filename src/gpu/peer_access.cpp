@@ -48,8 +48,8 @@ std::uint64_t let_in_up_to(std::uint64_t address, std::uint64_t end) noexcept {
     return 0;
   }
   if (pool != nullptr) return lets_in(pool, here) ? end : 0;
-  if (!lets_in(address, here)) return 0;
-  return start != 0 && address - start < size ? std::min<std::uint64_t>(end, start + size) : 0;
+  if (start == 0 || address - start >= size || !lets_in(start, here)) return 0;
+  return std::min<std::uint64_t>(end, start + size);
 }
 
 }  // namespace
