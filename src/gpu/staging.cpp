@@ -187,10 +187,14 @@ cuda::Result Staging::mark(const std::uint32_t* word, std::uint32_t value) noexc
 }
 
 cuda::Result Staging::health() const noexcept {
-  for (const cuda::Stream stream : {usual_, urgent_, kernels_}) {
-    if (stream == nullptr) continue;
+  const auto ask = [this](cuda::Stream stream) {
     const cuda::Result result = driver_->stream_query(stream);
-    if (result != cuda::success && result != cuda::error_not_ready) return result;
+    return result == cuda::error_not_ready ? cuda::success : result;
+  };
+  for (const cuda::Stream stream : {usual_, urgent_, kernels_}) {
+    if (stream == nullptr || ask(stream) == cuda::success) continue;
+    // A device that is lost says so each time. One refusal says nothing of it, and its copies and kernels go on.
+    if (const cuda::Result result = ask(stream); result != cuda::success) return result;
   }
   return cuda::success;
 }

@@ -73,6 +73,7 @@ class Launch {
     const std::atomic_ref ticket(words_->tickets[0].value);
     std::uint64_t seen = ticket.load(std::memory_order_relaxed);
     do {
+      if (seen == gpu::revoked_ticket) break;  // since it was asked before, and had not told by then
       if (seen != 0 && static_cast<std::uint32_t>(seen) != first_number_) return false;
     } while (!ticket.compare_exchange_weak(seen, gpu::revoked_ticket, std::memory_order_seq_cst));
     base::fence_with_device();

@@ -150,6 +150,8 @@ class StagedSink {
     } else if (!launch_.has_begun()) {
       watch_for_begin();
       if (launch_.age() > Kernel::start_timeout(plan_->bytes)) revoke(board);
+    } else if (launch_.is_revoked()) {
+      revoke(board);  // the sentinel has, and did not wait until the kernel said so
     } else if (backoff.long_since()) {
       is_healthy(board);
     }
@@ -259,7 +261,7 @@ class StagedSink {
   // there may not have been released yet.
   void give_up(Board<Layout>& board, cuda::Result result) noexcept {
     failure_ = result;
-    lease_->condemn();
+    lease_->give_up();
     board.layout().stop();
     copied_.store(lost, std::memory_order_release);
   }
@@ -276,9 +278,7 @@ class StagedSink {
     if (issued_ >= ready || !(idle || ready - issued_ >= plan_->chunks_a_copy || ready == board.chunks())) return;
     cuda::Result result = copy_released(board, ready);
     if (result == cuda::success) result = lease_->device().mark(&words_->copied, issued_);
-    if (result == cuda::success) return;
-    lease_->device().finish_copies();
-    give_up(board, result);
+    if (result != cuda::success) give_up(board, result);
   }
 
   // Neighbours on both sides in one copy.
@@ -313,10 +313,15 @@ class StagedSink {
     while (turning_.exchange(true, std::memory_order_acquire)) lock_backoff.wait();
     if (ending_ == Ending::revoked) count_revoked();
     base::SpinBackoff backoff;
-    while (failure_ == cuda::success && ending_ == Ending::cut && !launch_.is_done()) {
+    // Where copies have failed, too: it ends, and until then it may write what it has got.
+    while (ending_ == Ending::cut && !launch_.is_done()) {
       publish_nothing(board);
       backoff.wait();
-      if (backoff.long_since()) is_healthy(board);
+      if (!backoff.long_since()) continue;
+      const cuda::Result result = lease_->device().health();
+      if (result == cuda::success) continue;
+      if (failure_ == cuda::success) give_up(board, result);
+      break;
     }
     turning_.store(false, std::memory_order_release);
   }
