@@ -17,7 +17,8 @@ _was_on = False  # before the first of them
 
 
 class HeldOff:
-    """A block without automatic collections, in the whole process. A program that has switched them off finds them so."""
+    """A block without automatic collections, in the whole process; afterwards they are as they were when the first of the
+    blocks that overlap began. Switched off by another thread meanwhile, they are on again afterwards."""
 
     def __enter__(self) -> None:
         global _holds, _was_on
