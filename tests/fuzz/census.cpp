@@ -113,9 +113,10 @@ constexpr std::size_t kDeviceBytesARing = 4096;
 // What a channel takes: one stream, 1.3 MiB, a few words of device memory.
 constexpr std::size_t kMappedKibAChannel = 1500;
 constexpr std::size_t kDeviceBytesAChannel = 512;
-// Threads that come when they are needed, and stay: when so many streams have work at once, and with the first ragged
-// O_DIRECT write to each storage.
-constexpr std::array kThatStay = {"sluice-streams", "sluice-files"};
+// Threads that come when they are needed, and stay: when so many streams have work at once, with the first ragged
+// O_DIRECT write to each storage, and with the first read that a kernel carries, which on a busy machine may be none of
+// the first round's.
+constexpr std::array kThatStay = {"sluice-streams", "sluice-files", "sluice-sentinel"};
 // A thread that works on another device for the first time gets a stream there.
 constexpr std::size_t kStreamsOfThreads = 8;
 constexpr const char* kStream = "softgpu-queue";
