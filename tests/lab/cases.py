@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cases: one boot each. A new one is an entry in CASES and a script in guest/.
 
-All of them take as long as a build does, so the check boots those that a change can touch: each case names the folders
-whose code it is there for. Where nothing is known of the change, it boots the core. All run in `./run check --full`.
+All of them take as long as a build does. Each case names the folders whose code it is there for, so that a change boots
+those that it can touch. The check has time for a few of these: the core, and what nothing outside the lab shows of a change of
+the library (`in_check`). A case whose own script has changed is booted, too. All run in `./run check --full`.
 """
 
 import dataclasses
@@ -39,6 +40,7 @@ class Case:
     settings: dict = dataclasses.field(default_factory=dict)  # what the script is told
     job: str = ""
     core: bool = False  # booted whatever has changed
+    in_check: bool = False  # the check boots it, too, where a change touches it
     wants: dict = dataclasses.field(default_factory=dict)  # variables of the environment, and what they name
     reaches: bool = False  # some drive reaches the memory of another one in it
     file_system: str = ""  # its machine is killed while it writes to a drive with one (power.py)
@@ -48,9 +50,22 @@ class Case:
         """Whether a change of these files (relative to the project) can change what this case shows."""
         return self.core or any(self.is_touched_by(pathlib.PurePosixPath(path)) for path in paths)
 
-    def is_touched_by(self, path):
+    def is_for_check(self, paths):
+        """Whether the check boots it for these; paths is None where nothing is known of the change."""
+        if paths is None:
+            return self.core or self.in_check
+        own = any(self.is_its_own(pathlib.PurePosixPath(path)) for path in paths)
+        return self.is_touched(paths) and (self.core or self.in_check or own)
+
+    def is_its_own(self, path):
+        """What is there for this case above all, be it as the subject or as the script."""
         if path.parts[:2] == ("deploy", "csi"):
             return self.script == "csi.sh"
+        return path.parts[:3] == ("tests", "lab", "guest") and path.name == self.script
+
+    def is_touched_by(self, path):
+        if path.parts[:2] == ("deploy", "csi"):
+            return self.is_its_own(path)
         if path.parts[0] == "src" and len(path.parts) > 2:
             return path.parts[1] in self.touched_by
         if path.parts[:2] == ("tests", "model"):
@@ -114,9 +129,10 @@ CASES = [
     Case("library", "which way the library goes on each file system and device, and what the drives did", "library.sh",
          drives=(GPU0, PLN0, PLN1, TWO_PATHS), core=True, reaches=True, touched_by=EVERYTHING),
     Case("direct", "the library's direct path on arrays, mappings, two devices, and drives that are polled", "direct.sh",
-         drives=(GPU0, GPU1, PLN0, PLN1, TWO_PATHS), reaches=True, touched_by=(*DECIDING, "batch", "gpu", "paths", "process", "request")),
+         drives=(GPU0, GPU1, PLN0, PLN1, TWO_PATHS), in_check=True, reaches=True,
+         touched_by=(*DECIDING, "batch", "gpu", "paths", "process", "request")),
     Case("disk", "reads through staging memory by threads, io_uring and IOPOLL", "disk.sh",
-         drives=(GPU0, PLN0, SMALL), settings={"LAB_SAMPLE": "25"}, touched_by=MOVING),
+         drives=(GPU0, PLN0, SMALL), in_check=True, settings={"LAB_SAMPLE": "25"}, touched_by=MOVING),
     Case("fabrics", "NVMe/TCP and NVMe/RDMA; paths that go and come back under load", "fabrics.sh",
          drives=(GPU0, PLN0, PLN1), settings={"LAB_CLIENTS": "pread cufile"},
          touched_by=("facts", "observe", "paths", "process")),
@@ -135,7 +151,7 @@ CASES = [
                                    "Statistics.*:ThreadsAtOnce.*:SlabArrays.*:SmallReads.*:StreamModel.*:WindowReads.*",
                    "LAB_MATRIX": "-IoMatrix.memfd_*", "LAB_SAMPLE": "2"}),
     Case("nvidia-fs", "the path nvfs by the real module, on stand-ins for the GPU's driver and for a drive with hooks",
-         "nvfs.sh", drives=(GPU0, PLN0), memory_mebibytes=2048, touched_by=("facts", "nvfs", "paths", "request", "route"),
+         "nvfs.sh", drives=(GPU0, PLN0), memory_mebibytes=2048, in_check=True, touched_by=("facts", "nvfs", "paths", "request", "route"),
          wants={"SLUICE_LAB_NVFS_KO": "nvidia-fs.ko, built for this kernel",
                 "SLUICE_LAB_NVFS_PARTS": "what tests/lab/nvfs/build.sh has made for this kernel"}),
     Case("model", "the model of tests/model on device memory that drives reach: others' bytes stay, each way to wait forced",
@@ -156,6 +172,14 @@ CASES = [
     topology_case("root ports, CPU not listed, IOMMU translating", "refused as without an IOMMU", "EINVAL",
                   Topology(switch=False, iommu="translating")),
 ]
+
+
+def chosen_of(offered, paths, for_check):
+    """Those to boot for a change of these files (None: not known), those that it does not touch, and those that take too long
+    for the check."""
+    untouched = [case for case in offered if paths is not None and not case.is_touched(paths)]
+    too_long = [case for case in offered if for_check and case not in untouched and not case.is_for_check(paths)]
+    return [case for case in offered if case not in untouched and case not in too_long], untouched, too_long
 
 
 def status_of(booted, failed, segments):

@@ -38,9 +38,11 @@ def parse_arguments():
     parser.add_argument("--junit", type=pathlib.Path, help="also write the rows to this file, as test reports are")
     parser.add_argument("--jobs", type=int, default=2, help="guests at a time (2)")
     parser.add_argument("--fetch", action="store_true", help="only fetch the kernel, where there is none yet")
-    parser.add_argument("--core", action="store_true", help="only the cases that show the most in the shortest time")
     parser.add_argument("--changed", type=pathlib.Path,
                         help="a list of files, one a line: the core, and the cases that a change of these can touch")
+    parser.add_argument("--for-check", action="store_true",
+                        help="of the cases that a change can touch only those that ./run check has time for; all of these where "
+                             "--changed does not say what has changed")
     parser.add_argument("--cuts", type=int, default=8, help="power cuts that are looked at in each of their cases (8)")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the power cuts; a new one each time")
     parser.add_argument("--list", action="store_true", help="tell the cases and boot none")
@@ -138,16 +140,20 @@ def print_case(case, found, boot, verbose):
     sys.stdout.flush()
 
 
+def tell_left_out(why, left, command):
+    if left:
+        print(f"left out, since {why}: {', '.join(case.name for case in left)}; {command} boots them", flush=True)
+
+
 def main():
     asked = parse_arguments()
     chosen = [case for case in cases.CASES if not asked.case or any(word in case.name for word in asked.case)]
-    if asked.changed or asked.core:
-        paths = asked.changed.read_text(encoding="utf-8").splitlines() if asked.changed else []
-        left_out = [case.name for case in chosen if not case.is_touched(paths)]
-        chosen = [case for case in chosen if case.is_touched(paths)]
-        if left_out:
-            print(f"left out, since {'nothing is known to touch them' if asked.core else 'no change touches them'}: "
-                  f"{', '.join(left_out)}; ./run lab boots all", flush=True)
+    if asked.changed or asked.for_check:
+        paths = asked.changed.read_text(encoding="utf-8").splitlines() if asked.changed else None
+        chosen, untouched, too_long = cases.chosen_of(chosen, paths, asked.for_check)
+        tell_left_out("no change touches them", untouched, "./run lab")
+        tell_left_out("they take too long for the check", too_long,
+                      f"./run lab --changed {asked.changed}" if asked.changed else "./run lab")
     if asked.list or not chosen:
         for case in cases.CASES:
             print(f"{case.name}: {case.what}")

@@ -171,6 +171,32 @@ class Cases(unittest.TestCase):
         self.assertIn("fabrics", booted("src/facts/mount.cpp"))
         self.assertNotIn("fabrics", booted("src/route/judge.cpp"))
 
+    def test_the_check_boots_of_these_what_nothing_else_shows(self):
+        def booted(*paths):
+            chosen, untouched, too_long = cases.chosen_of(cases.CASES, paths, True)
+            self.assertEqual(sorted(case.name for case in (*chosen, *untouched, *too_long)), sorted(case.name for case in cases.CASES))
+            self.assertTrue({case.name for case in too_long}.isdisjoint(case.name for case in cases.CASES if not case.is_touched(paths)))
+            return {case.name for case in chosen}
+
+        core = booted()
+        for folder in (path for path in (pathlib.Path(cases.__file__).resolve().parents[2] / "src").iterdir() if path.is_dir()):
+            self.assertLessEqual(booted(f"src/{folder.name}/a.cpp"), core | {"direct", "disk", "nvidia-fs"})
+        self.assertEqual(booted("src/paths/a.cpp"), core | {"direct", "disk", "nvidia-fs"})
+        self.assertEqual(booted("src/transfer/a.cpp"), core | {"disk"})
+        self.assertEqual(booted("tests/lab/machine.py"), core | {"direct", "disk", "nvidia-fs"})
+        self.assertEqual(booted("tests/lab/guest/fabrics.sh"), core | {"fabrics"})
+        self.assertEqual(booted("deploy/csi/core/a.cpp"), core | {"kubernetes"})
+
+    def test_the_check_boots_all_of_these_where_nothing_is_known_of_the_change(self):
+        chosen, untouched, too_long = cases.chosen_of(cases.CASES, None, True)
+        self.assertEqual({case.name for case in chosen if not case.core}, {"direct", "disk", "nvidia-fs"})
+        self.assertEqual((untouched, len(chosen) + len(too_long)), ([], len(cases.CASES)))
+
+    def test_without_the_check_all_that_are_touched_are_booted(self):
+        chosen, untouched, too_long = cases.chosen_of(cases.CASES, ["src/transfer/a.cpp"], False)
+        self.assertLess({"disk", "project", "model"}, {case.name for case in chosen})
+        self.assertEqual((too_long, len(chosen) + len(untouched)), ([], len(cases.CASES)))
+
     def test_a_case_says_what_it_wants_and_was_not_given(self):
         case = next(case for case in cases.CASES if case.name == "nvidia-fs")
         with unittest.mock.patch.dict("os.environ"):

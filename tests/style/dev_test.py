@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the check leaves out rests on what has changed: tools/dev/changed.py finds that, and tools/dev/tidy.py looks at
-each file that a change touches."""
+"""What the check leaves out rests on what has changed: tools/dev/changed.py finds that, and tools/dev/tidy.py chooses
+what it looks at."""
 
 import argparse
 import os
@@ -29,14 +29,14 @@ class Changed(unittest.TestCase):
         (self.top / "tools/dev").mkdir(parents=True)
         shutil.copy(DEV / "changed.py", self.top / "tools/dev")
 
-    def git(self, *arguments):
+    def git(self, *arguments, **environment):
         subprocess.run(["git", "-C", self.top, "-c", "init.defaultBranch=main", *arguments], check=True, capture_output=True,
-                       env=ENVIRONMENT)
+                       env={**ENVIRONMENT, **environment})
 
-    def commit(self, name):
+    def commit(self, name, hour=0):
         (self.top / name).write_text(name, encoding="utf-8")
         self.git("add", "-A")
-        self.git("commit", "-m", name)
+        self.git("commit", "-m", name, GIT_COMMITTER_DATE=f"2026-01-01T{hour:02}:00:00Z")
 
     def told(self, *arguments):
         run = subprocess.run([sys.executable, "-B", self.top / "tools/dev/changed.py", *arguments], text=True,
@@ -56,15 +56,34 @@ class Changed(unittest.TestCase):
         self.assertEqual(self.told()[:2], (0, ["new", "old", "untracked"]))
         self.assertEqual(self.told("--since", "mine")[1], ["old", "untracked"])
 
-    def test_on_the_main_branch_the_last_commit_counts(self):
+    def test_commits_that_the_main_branch_of_the_remote_lacks_all_count(self):
         self.git("init")
         self.commit("old")
+        self.git("update-ref", "refs/remotes/origin/main", "HEAD")
+        self.commit("first")
+        self.commit("second")
+        status, changed, why = self.told()
+        self.assertEqual((status, changed), (0, ["first", "second"]))
+        self.assertIn("(what origin/main has of this)", why)
+
+    def test_where_the_main_branch_has_all_half_a_day_counts(self):
+        self.git("init")
+        self.commit("before", hour=0)
+        self.commit("older", hour=9)
         status, _, why = self.told()
         self.assertEqual(status, 3)
-        self.assertIn("one commit", why)
-        self.commit("new")
+        self.assertIn("half a day", why)
+        self.commit("first", hour=12)
+        self.commit("second", hour=21)
         (self.top / "uncommitted").write_text("", encoding="utf-8")
-        self.assertEqual(self.told()[:2], (0, ["new", "uncommitted"]))
+        for remote in (False, True):
+            with self.subTest(remote=remote):
+                if remote:
+                    self.git("update-ref", "refs/remotes/origin/main", "HEAD")
+                status, changed, why = self.told()
+                self.assertEqual((status, changed), (0, ["first", "second", "uncommitted"]))
+                self.assertIn("older by half a day", why)
+        self.assertIn("as --since says", self.told("--since", "HEAD^")[2])
 
     def test_what_cannot_be_told_is_said(self):
         self.assertEqual(self.told()[0], 3)
@@ -76,15 +95,20 @@ class Changed(unittest.TestCase):
 
 
 class Touched(unittest.TestCase):
-    def test_a_source_its_headers_and_the_rules_touch_it(self):
+    def test_a_source_touches_itself_a_header_one_that_includes_it_and_the_rules_all(self):
         sys.path.insert(0, str(DEV))
         self.addCleanup(sys.path.remove, str(DEV))
         import tidy
-        source, header, other = (tidy.ROOT / name for name in ("src/base/a.cpp", "src/base/a.h", "src/base/b.h"))
-        for changed, expected in (({source}, True), ({header}, True), ({other}, False), ({tidy.ROOT / ".clang-tidy"}, True),
-                                  (set(), False)):
+        base, route, small = (tidy.ROOT / name for name in ("build/Unity/base.cxx", "build/Unity/route.cxx", "src/io/small.cpp"))
+        own, shared, public = (tidy.ROOT / name for name in ("src/route/own.h", "src/base/shared.h", "include/public.h"))
+        sources = {base: [tidy.ROOT / "src/base/a.cpp"], route: [tidy.ROOT / "src/route/a.cpp"], small: [small]}
+        made_of = {base: (sources[base], {shared, public, tidy.ROOT / "src/base/b.h"}), route: (sources[route], {own, shared, public}),
+                   small: (sources[small], {shared, public})}
+        for changed, expected in (({small}, {small}), ({*sources[route]}, {route}), ({own}, {route}), ({shared}, {base}),
+                                  ({public}, {small}), ({shared, *sources[route]}, {route}), ({own, shared}, {base, route}),
+                                  ({tidy.ROOT / "docs/a.md"}, set()), ({tidy.ROOT / ".clang-tidy"}, set(made_of)), (set(), set())):
             with self.subTest(changed=changed):
-                self.assertEqual(tidy.touched(source, changed, [header]), expected)
+                self.assertEqual(tidy.touched(made_of, changed), expected)
 
 
 @unittest.skipIf(shutil.which("git") is None, "git is not installed")
@@ -153,6 +177,27 @@ class Parts(unittest.TestCase):
             run = subprocess.run(["bash", self.top / "run", "check", *words], capture_output=True, text=True, check=False)
             self.assertEqual(run.returncode, 1)
             self.assertIn(why, run.stderr)
+
+
+class SideBySide(unittest.TestCase):
+    def test_what_clang_tidy_finds_beside_the_tests_is_told_behind_them_and_counts(self):
+        with tempfile.TemporaryDirectory(prefix="sluice-dev-") as folder:
+            shutil.copy(DEV.parents[1] / "run", folder)
+            told = subprocess.run(["bash", "-c", """
+                . ./run help >/dev/null
+                build_all() { :; }
+                wants() { [ "$1" = release ] || [ "$1" = tidy ]; }
+                python3() { echo "judged"; touch judged; false; }
+                nice() { echo "gives way"; shift 2; "$@"; }
+                tests() { until [ -e judged ]; do sleep 0.01; done; echo "== tests: of $part" >&2; }
+                tested=() tidied=()
+                mkdir -p $results
+                check_release
+                cat $results/tidy.steps
+                """], cwd=folder, capture_output=True, text=True, check=True, timeout=60, env=ENVIRONMENT)
+            self.assertIn("failed|clang-tidy|", told.stdout)
+            self.assertLess(told.stderr.index("== tests: of release"), told.stderr.index("gives way\njudged\n"))
+            self.assertIn("== clang-tidy: FAILED", told.stderr)
 
 
 class Help(unittest.TestCase):

@@ -8,8 +8,9 @@ all of the work, which is in the system's headers, is done once a folder.
 What was compiled is remembered as clean by a stamp in BUILD/tidy whose name is a hash over everything that the verdict
 depends on: the rules, the tool, the command line, the sources and every header of ours that they include.
 
-With --changed, only those are looked at that a change touches: they, or a header that they include, stand in that list of
-files (tools/dev/changed.py makes it). A change of the rules or of this script touches all.
+With --changed, only what a change touches is looked at (tools/dev/changed.py makes that list of files): the sources in it, and
+for each other file in it one source that includes it, of its own folder if there is one. What a header does to everything
+else that includes it is seen without --changed, as in `./run check --full`. A change of the rules touches all.
 """
 import argparse
 import concurrent.futures
@@ -83,10 +84,18 @@ def key_of(rules, path, entry, headers):
     return digest.hexdigest()
 
 
-def touched(path, changed, headers):
-    """Whether what this file was made from, or what judges it, is among the changed files."""
-    judges = {ROOT / ".clang-tidy", pathlib.Path(__file__).resolve()}
-    return not changed.isdisjoint({path, *sources_in(path), *headers} | judges)
+def touched(made_of, changed):
+    """Of the compiled files those to look at for these changed ones. made_of: compiled file -> its sources and its headers."""
+    if ROOT / ".clang-tidy" in changed:
+        return set(made_of)
+    found = {path for path, (sources, _) in made_of.items() if not changed.isdisjoint({path, *sources})}
+    for file in sorted(changed):
+        including = [path for path, (_, headers) in made_of.items() if file in headers]
+        if including and found.isdisjoint(including):
+            # Where no neighbour includes it, the one that is read fastest.
+            found.add(min(including, key=lambda path: (
+                file.parent not in {source.parent for source in made_of[path][0]}, len(made_of[path][1]), path)))
+    return found
 
 
 def main():
@@ -108,7 +117,8 @@ def main():
     looked_at = set(compiled)
     if options.changed:
         changed = {ROOT / line for line in options.changed.read_text().splitlines()}
-        looked_at = {path for path in compiled if touched(path, changed, headers.get(object_of(compiled[path]), []))}
+        looked_at = touched({path: (sources_in(path), set(headers.get(object_of(entry), []))) for path, entry in compiled.items()},
+                            changed)
     # Those that take longest first.
     open_files = sorted((path for path in looked_at if keys[path] is None or not (stamps / keys[path]).exists()),
                         key=lambda path: -len(headers.get(object_of(compiled[path]), [])))
