@@ -159,6 +159,8 @@ class Comparison:
             target += ["--size", self.options.size]
         if kind in ("virtio", "loop"):
             target.append("--direct")
+        if kind in ("two_links", "four_links"):
+            target.append("--all-gpus")
         environment = {"CUFILE_ENV_PATH_JSON": os.path.abspath(self.options.config)} if self.options.config else {}
         if who == "ours":
             environment.update(text.split("=", 1) for text in self.options.ours_with)

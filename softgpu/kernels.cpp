@@ -12,9 +12,13 @@ namespace sluice::softgpu {
 namespace {
 
 constexpr std::array twins{
-    KernelTwin{"sluice_stream_copy", twin::stream_copy}, KernelTwin{"sluice_gather", twin::gather},
-    KernelTwin{"sluice_probe_hold", twin::probe_hold},   KernelTwin{"sluice_probe_store", twin::probe_store},
-    KernelTwin{"sluice_scatter", twin::scatter},         KernelTwin{"sluice_serve", twin::serve},
+    KernelTwin{"sluice_stream_copy", twin::stream_copy},
+    KernelTwin{"sluice_gather", twin::gather},
+    KernelTwin{"sluice_probe_hold", twin::probe_hold},
+    KernelTwin{"sluice_probe_store", twin::probe_store},
+    KernelTwin{"sluice_scatter", twin::scatter},
+    KernelTwin{"sluice_serve", twin::serve},
+    KernelTwin{"sluice_relay", twin::relay},
 };
 
 }  // namespace

@@ -77,6 +77,9 @@ class Launch {
   }
   // Loads and stores of a whole range, across adjacent mappings.
   void copy(std::uint64_t to, std::uint64_t from, std::uint64_t size) const;
+  // The two halves of that: what has been loaded is the kernel's own until it stores it.
+  void load(std::vector<std::byte>& into, std::uint64_t from, std::uint64_t size) const;
+  void store(std::uint64_t to, std::vector<std::byte>& bytes) const;
 
   // The context is gone or broken: the kernel leaves at once, whatever it waits for.
   bool ended() const noexcept { return health_.broken(); }

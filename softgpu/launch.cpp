@@ -57,4 +57,19 @@ void Launch::copy(std::uint64_t to, std::uint64_t from, std::uint64_t size) cons
              reachable(workspace_, from, size, cuda::access_read));
 }
 
+void Launch::load(std::vector<std::byte>& into, std::uint64_t from, std::uint64_t size) const {
+  into.resize(size);
+  if (size == 0) return;
+  Place own;
+  own.pieces = {{into.data(), size}};
+  move_bytes(own, reachable(workspace_, from, size, cuda::access_read));
+}
+
+void Launch::store(std::uint64_t to, std::vector<std::byte>& bytes) const {
+  if (bytes.empty()) return;
+  Place own;
+  own.pieces = {{bytes.data(), bytes.size()}};
+  move_bytes(reachable(workspace_, to, bytes.size(), cuda::access_read_write), own);
+}
+
 }  // namespace sluice::softgpu

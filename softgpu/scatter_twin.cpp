@@ -18,9 +18,9 @@ void scatter(const Launch& launch) {
                        .silent_up_to = launch.parameter<std::uint32_t>(8),
                        .first_number = launch.parameter<std::uint32_t>(9),
                        .launch_id = launch.parameter<std::uint32_t>(10)};
-  carry_ticketed(launch, given, [&](std::uint64_t chunk, std::uint64_t slot, std::uint32_t length) {
+  carry_ticketed(launch, given, Told::loaded, [&](std::uint64_t chunk, std::uint64_t slot) {
     const auto target = launch.word<std::uint64_t>(targets + 8 * chunk).load(std::memory_order_relaxed);
-    launch.copy(target, slots + slot * stride + target % 16, length);
+    return Way{.to = target, .from = slots + slot * stride + target % 16};
   });
 }
 

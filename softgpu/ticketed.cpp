@@ -51,11 +51,17 @@ void store_completed(const Launch& launch, const Ticketed& given, std::uint32_t 
 
 }  // namespace
 
-void carry_ticketed(const Launch& launch, const Ticketed& given, const CarryChunk& carry) {
+void carry_ticketed(const Launch& launch, const Ticketed& given, Told told, const WayOfChunk& way_of) {
   const auto word = [&](std::size_t offset) { return launch.word<std::uint32_t>(given.words + offset); };
+  std::vector<std::byte> bytes;
   const auto carry_one = [&](std::uint32_t chunk, std::uint64_t ticket) {
-    carry(chunk, gpu::ticket_slot(ticket), gpu::ticket_length(ticket));
+    const Way way = way_of(chunk, gpu::ticket_slot(ticket));
+    launch.load(bytes, way.from, gpu::ticket_length(ticket));
+    if (told == Told::in_place) launch.store(way.to, bytes);
     store_completed(launch, given, chunk);
+    if (told == Told::in_place) return;
+    std::this_thread::yield();
+    launch.store(way.to, bytes);
   };
   std::vector<std::pair<std::uint32_t, std::uint64_t>> slow;  // what the slow block has: chunks and their tickets
   const auto carry_slow = [&] {

@@ -21,9 +21,16 @@ struct Ticketed {
   std::uint32_t launch_id;
 };
 
-// A chunk, in which slot it lies, and how many of its bytes there are.
-using CarryChunk = std::function<void(std::uint32_t chunk, std::uint32_t slot, std::uint32_t length)>;
+// When the host is told of a chunk. `loaded` is before its bytes are in place, as it may be on a device.
+enum class Told { loaded, in_place };
 
-void carry_ticketed(const Launch& launch, const Ticketed& given, const CarryChunk& carry);
+struct Way {
+  std::uint64_t to;
+  std::uint64_t from;
+};
+// Of a chunk that lies in a slot.
+using WayOfChunk = std::function<Way(std::uint32_t chunk, std::uint32_t slot)>;
+
+void carry_ticketed(const Launch& launch, const Ticketed& given, Told told, const WayOfChunk& way_of);
 
 }  // namespace sluice::softgpu

@@ -10,6 +10,7 @@ namespace twin {
 
 void stream_copy(const Launch& launch);
 void gather(const Launch& launch);
+void relay(const Launch& launch);
 void scatter(const Launch& launch);
 void probe_hold(const Launch& launch);
 void probe_store(const Launch& launch);

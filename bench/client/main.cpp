@@ -92,6 +92,7 @@ int main(int argc, char** argv) {
     app.add_option("--size", wishes.size, "its size, when it has to be made: 4G");
     app.add_option("--write-size", wishes.write_size, "the size of the one that is written")->capture_default_str();
     app.add_flag("--direct", wishes.direct, "open them with O_DIRECT");
+    app.add_flag("--all-gpus", wishes.settings.all_gpus, "read into every GPU first, not only where a row wants it");
     app.add_option("--rows", wishes.rows, "which: patterns as of the shell, or names, separated by commas")
         ->capture_default_str();
     app.add_option("--seconds", wishes.settings.seconds, "how long a row is measured")

@@ -16,6 +16,7 @@ struct Settings {
   Opened how = Opened::buffered;
   std::uint64_t source_size = 0;
   std::uint64_t target_size = 0;
+  bool all_gpus = false;
   double seconds = 0.7;
   bool json = false;
   std::string state;  // a file of results: rows found there are not measured again

@@ -53,7 +53,7 @@ void decide(benchmark::State& state) {
   buffer.kind = facts::MemoryKind::device;
   buffer.device = 0;
   const paths::Options options;
-  const paths::File open(-1, file, options, nullptr);
+  const paths::File open(-1, facts::FileFacts(file), options, nullptr);
   repeat(state, [&](std::uint64_t turn) {
     route::Shape shape;
     shape.file_offset = turn * 4096 + turn % 2;  // every second one is ragged

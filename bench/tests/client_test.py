@@ -273,20 +273,20 @@ class Comparison(InFolder):
         run = self.links()
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         rounds = [(2, "two_links"), (4, "four_links")]
-        for links, kind, copy in [(*each, copy) for each in rounds for copy in ("kernel", "engine")]:
+        for links, kind, copy in [(*each, copy) for each in rounds for copy in ("auto", "kernel", "engine")]:
             data = json.loads((self.folder / "out" / f"links-{links}-{copy}.json").read_text(encoding="utf-8"))
             rows = data["results"][kind]
             self.assertEqual(len(rows["read-1M"]["pairs"]), 2)
             self.assertIn("too small", rows["read-64M"]["errors"]["ours:read-64M"])
             table = (self.folder / "out" / f"links-{links}-{copy}.txt").read_text(encoding="utf-8")
             self.assertRegex(table, rf"\| {kind} \| read-1M \| incumbent \|.*\| 0\.97 \|")
-            self.assertIn(f"SLUICE_LINKS_COPY={copy}", table)
+            self.assertIn("SLUICE_LINKS=auto" if copy == "auto" else f"SLUICE_LINKS_COPY={copy}", table)
             self.assertIn(table, run.stdout)
 
     def test_prints_links_as_far_as_the_time_went(self):
         run = self.links(BUDGET="0")
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
-        self.assertIn("0 slices", (self.folder / "out" / "links-4-kernel.txt").read_text(encoding="utf-8"))
+        self.assertIn("0 slices", (self.folder / "out" / "links-4-auto.txt").read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

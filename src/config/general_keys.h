@@ -52,11 +52,12 @@ inline constexpr std::array general_keys{
         .of("auto|threads|io_uring|iopoll")
         .by("SLUICE_DISK_READS"),
     Key{"sluice.links", Kind::links, "\"own\"", Effect::obeyed,
-        "Which GPUs lend their link to the host to large transfers of another GPU's memory: own (none), lend "
-        "(those that the process works with, that are joined by NVLink, and that are idle), or ordinals, "
-        "as 0,2.",
-        "Writes, and reads of what the page cache has or O_DIRECT brings. A GPU that is named gets a context, of "
-        "some 500 MB, if it has none. On H200s two links were 0.6 to 1.5 times as fast as one: "
+        "Which GPUs lend their link to the host to large transfers of another GPU's memory: auto and lend (those "
+        "that the process works with, that are joined by NVLink, and that are idle), ordinals, as 0,2, or own (none).",
+        "auto lends to reads of what the page cache has, by kernels and memory of each lender's own, 64 MiB at "
+        "most, where the process's transfers go to the lender, too: it switches no peer access on, loads no code, "
+        "and waits for no lender's driver. With sluice.links_copy engine it is own. The others lend to writes, to "
+        "O_DIRECT reads and in streams, too. A GPU that is named gets a context, of some 500 MB, if it has none: "
         "docs/guide/links.md."}
         .by("SLUICE_LINKS"),
     Key{"sluice.links_min_kb", Kind::number, "65536", Effect::obeyed,
@@ -65,12 +66,12 @@ inline constexpr std::array general_keys{
         .within({.lowest = 256})
         .by("SLUICE_LINKS_MIN_KB"),
     Key{"sluice.links_copy", Kind::choice, "\"kernel\"", Effect::obeyed,
-        "What carries other GPUs' part of a read: a kernel on each, which writes the target's memory by NVLink, or "
-        "their copy engines, by way of memory of theirs.",
-        "kernel holds for what the page cache has, where the other GPU's kernels reach the target's memory; the rest, "
-        "and all writes, go by copy engines. It switches peer access on for contexts of the program's. It has been "
-        "tried with the soft GPU alone: docs/guide/links.md."}
-        .of("kernel|engine")
+        "What carries other GPUs' part of a read: a kernel on each, which writes the target's memory by NVLink "
+        "(kernel) or memory of its own, out of which the target fetches it (relay), or their copy engines (engine).",
+        "kernel and relay hold for what the page cache has; the rest, and all writes, go by copy engines. kernel "
+        "switches peer access on for contexts of the program's, and is relay with sluice.links auto. In streams there "
+        "is kernel alone: docs/guide/links.md."}
+        .of("kernel|relay|engine")
         .by("SLUICE_LINKS_COPY"),
     Key{"sluice.nvfs", Kind::choice, "\"off\"", Effect::obeyed,
         "Whether nvidia-fs.ko is spoken to where it is loaded, for registered device memory, and whether that "

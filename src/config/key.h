@@ -18,7 +18,7 @@ enum class Kind : std::uint8_t {
   text,       // any text
   choice,     // one of `choices`
   hex,        // up to 32 bits as text: "0x1f"
-  links,      // "own", "lend", or ordinals of GPUs: "0,2"
+  links,      // "auto", "own", "lend", or ordinals of GPUs: "0,2"
   numbers,    // a list of numbers within `limits`
   texts,      // a list of texts
   choices,    // a list of `choices`, each at most once

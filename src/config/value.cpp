@@ -115,7 +115,7 @@ bool is_address(const std::string& text) {
 
 // Which of these GPUs there are is found when the driver opens.
 bool is_links(std::string_view text) {
-  if (text == "own" || text == "lend") return true;
+  if (text == "auto" || text == "own" || text == "lend") return true;
   while (true) {
     unsigned ordinal = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ordinal);
@@ -319,7 +319,7 @@ std::string describe_kind(const Key& key) {
     case Kind::hex:
       return "a text of up to 8 hexadecimal digits after 0x";
     case Kind::links:
-      return "own, lend or ordinals of GPUs, 0 to " + std::to_string(most_gpus - 1) + ", as 0,2";
+      return "auto, own, lend or ordinals of GPUs, 0 to " + std::to_string(most_gpus - 1) + ", as 0,2";
     case Kind::numbers:
       return "a list of whole numbers, " + describe_limits(key.limits);
     case Kind::texts:

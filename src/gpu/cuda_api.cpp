@@ -176,6 +176,16 @@ int device_count() noexcept {
   return found != nullptr && found->device_get_count(&count) == cuda::success ? count : 0;
 }
 
+int known_device_count() noexcept {
+  static std::atomic<int> known{0};  // of a driver that is there
+  int count = known.load(std::memory_order_relaxed);
+  if (count == 0) {
+    count = device_count();
+    known.store(count, std::memory_order_relaxed);
+  }
+  return count;
+}
+
 std::string driver_refusal() {
   const std::lock_guard lock(attach_mutex);
   return refusal();

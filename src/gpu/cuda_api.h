@@ -112,6 +112,8 @@ const CudaApi* load_driver() noexcept;
 
 // How many devices there are; 0 without a driver.
 int device_count() noexcept;
+// The same of a driver that is asked until it has some.
+int known_device_count() noexcept;
 
 // Why SLUICE_SOFTGPU=1 could not be followed, or the driver is of no use, in one sentence; empty when all is well.
 std::string driver_refusal();

@@ -6,6 +6,7 @@
 namespace sluice::gpu::kernels {
 
 extern const char* const gather;       // entry sluice_gather, kernels/gather.cu
+extern const char* const relay;        // entry sluice_relay, kernels/relay.cu
 extern const char* const scatter;      // entry sluice_scatter, kernels/scatter.cu
 extern const char* const serve;        // entry sluice_serve, kernels/serve.cu
 extern const char* const stream_copy;  // entry sluice_stream_copy, kernels/stream_copy.cu

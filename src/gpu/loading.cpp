@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include <array>
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include <thread>
 
 #include "base/signals_blocked.h"
+#include "base/spin_backoff.h"
 #include "gpu/cuda_api.h"
 #include "gpu/kernels.h"
 #include "observe/log.h"
@@ -42,6 +44,7 @@ cuda::Function load_one(const CudaApi& driver, cuda::Module machine_code, const 
 
 void load_all(const CudaApi& driver, Kernels& kernels) noexcept {
   const std::array entries{Entry{kernels::gather, "sluice_gather", &Kernels::gather},
+                           Entry{kernels::relay, "sluice_relay", &Kernels::relay},
                            Entry{kernels::scatter, "sluice_scatter", &Kernels::scatter},
                            Entry{kernels::serve, "sluice_serve", &Kernels::serve},
                            Entry{kernels::stream_copy, "sluice_stream_copy", &Kernels::stream_copy}};
@@ -55,6 +58,7 @@ void load_all(const CudaApi& driver, Kernels& kernels) noexcept {
 }
 
 std::atomic<unsigned> threads_loading{0};
+std::array<std::atomic<bool>, max_devices> loaded_on{};
 
 // Of every context that there ever was; none is taken away. Every call on a stream looks here, without a lock.
 std::atomic<Kernels*> newest{nullptr};
@@ -65,6 +69,16 @@ Kernels* find(cuda::Context context, unsigned long long context_id) noexcept {
     kernels = kernels->before;
   }
   return kernels;
+}
+
+void remember_device(const CudaApi& driver, const Kernels& kernels) noexcept {
+  cuda::Device device = -1;
+  if (kernels.gather.load(std::memory_order_relaxed) == nullptr ||
+      kernels.relay.load(std::memory_order_relaxed) == nullptr || driver.ctx_get_device(&device) != cuda::success ||
+      device < 0 || static_cast<std::size_t>(device) >= max_devices) {
+    return;
+  }
+  loaded_on[static_cast<std::size_t>(device)].store(true, std::memory_order_relaxed);
 }
 
 // Loaded or not, nothing will change any more: threads that wait hear of it.
@@ -81,6 +95,7 @@ void load(const CudaApi& driver, Kernels& kernels) noexcept {
   driver.exchange_capture_mode(&mode);
   if (driver.ctx_push(kernels.context) == cuda::success) {
     load_all(driver, kernels);
+    remember_device(driver, kernels);
     driver.ctx_pop(&popped);
   }
   end_loading(kernels);
@@ -156,6 +171,16 @@ KernelLoadHold::~KernelLoadHold() {
   --kernels_->load_holds;
 }
 
+bool are_loaded(cuda::Context context, unsigned long long context_id) noexcept {
+  const Kernels* const known = find(context, context_id);
+  return known != nullptr && known->tried.load(std::memory_order_acquire);
+}
+
+bool were_loaded_on(int ordinal) noexcept {
+  return ordinal >= 0 && static_cast<std::size_t>(ordinal) < max_devices &&
+         loaded_on[static_cast<std::size_t>(ordinal)].load(std::memory_order_relaxed);
+}
+
 bool is_loading() noexcept {
   return threads_loading.load(std::memory_order_acquire) > 0;
 }
@@ -166,11 +191,7 @@ void loading_after_fork_in_child() noexcept {
 
 bool wait_for(const Kernels& kernels, int milliseconds) noexcept {
   if (kernels.tried.load(std::memory_order_acquire)) return true;
-  timespec deadline{};
-  ::clock_gettime(CLOCK_MONOTONIC, &deadline);
-  const std::int64_t nanoseconds = deadline.tv_nsec + std::int64_t{milliseconds} * 1'000'000;
-  deadline.tv_sec += nanoseconds / 1'000'000'000;
-  deadline.tv_nsec = nanoseconds % 1'000'000'000;
+  const timespec deadline = base::deadline_in(std::chrono::milliseconds(milliseconds));
   const std::uint32_t seen = kernels.news.now();
   if (!kernels.tried.load(std::memory_order_acquire)) kernels.news.wait_beyond(seen, deadline);
   return kernels.tried.load(std::memory_order_acquire);

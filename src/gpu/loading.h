@@ -18,6 +18,7 @@ namespace sluice::gpu {
 // Null where it is not loaded yet, or the driver or the device will not have it.
 struct Kernels {
   std::atomic<cuda::Function> gather{nullptr};
+  std::atomic<cuda::Function> relay{nullptr};
   std::atomic<cuda::Function> scatter{nullptr};
   std::atomic<cuda::Function> serve{nullptr};
   std::atomic<cuda::Function> stream_copy{nullptr};
@@ -60,6 +61,11 @@ class KernelLoadHold {
   explicit KernelLoadHold(Kernels& kernels) noexcept : kernels_(&kernels) {}
   Kernels* kernels_;
 };
+
+// Has a context got them, or none for good?
+bool are_loaded(cuda::Context context, unsigned long long context_id) noexcept;
+// Those that carry reads have been, in some context of this device's. The driver is not asked.
+bool were_loaded_on(int ordinal) noexcept;
 
 // Is a thread of ours at it, in any context? A process must not end meanwhile: the driver would be gone under it.
 bool is_loading() noexcept;

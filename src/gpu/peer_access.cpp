@@ -54,7 +54,7 @@ std::uint64_t let_in_up_to(std::uint64_t address, std::uint64_t end) noexcept {
 
 }  // namespace
 
-bool kernels_can_write(cuda::DevicePtr at, std::uint64_t length) noexcept {
+bool kernels_can_write(cuda::DevicePtr at, std::uint64_t length, PeerSettings settings) noexcept {
   for (std::uint64_t covered = 0; covered < length;) {
     const std::uint64_t address = at + covered;
     const facts::BufferFacts memory = inspect(address);
@@ -62,7 +62,8 @@ bool kernels_can_write(cuda::DevicePtr at, std::uint64_t length) noexcept {
     std::uint64_t end = memory.base + memory.size;
     if (memory.context == nullptr) {
       end = let_in_up_to(address, end);
-    } else if (!reaches_all_of(static_cast<cuda::Context>(memory.context))) {
+    } else if (settings == PeerSettings::stay_as_they_are ||
+               !reaches_all_of(static_cast<cuda::Context>(memory.context))) {
       return false;
     }
     if (end <= address) return false;

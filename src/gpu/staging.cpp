@@ -74,13 +74,15 @@ cuda::Result Staging::launch(const Gather& gather) noexcept {
   cuda::DevicePtr completed = seen_by_device(gather.completed);
   cuda::DevicePtr words = seen_by_device(gather.words);
   cuda::DevicePtr counters = counters_;
-  std::array<std::uint32_t, 7> numbers{gather.chunk_bytes,  gather.stride,       gather.skip,     gather.chunks,
-                                       gather.silent_up_to, gather.first_number, gather.launch_id};
-  std::array<void*, 13> arguments{&slots,      &target,     &tickets,    &completed,  &words,
+  std::array<std::uint32_t, 8> numbers{gather.chunk_bytes,  gather.stride,       gather.skip,      gather.chunks,
+                                       gather.silent_up_to, gather.first_number, gather.launch_id, gather.relay_slots};
+  // The last one is the relay kernel's alone.
+  std::array<void*, 14> arguments{&slots,      &target,     &tickets,    &completed,  &words,
                                   &counters,   &numbers[0], &numbers[1], &numbers[2], &numbers[3],
-                                  &numbers[4], &numbers[5], &numbers[6]};
+                                  &numbers[4], &numbers[5], &numbers[6], &numbers[7]};
   const unsigned blocks = std::clamp(gather.chunks, 1U, std::max(1U, gather.most_blocks));
-  return phase.ends(driver_->launch_kernel(kernels_there_->gather.load(std::memory_order_acquire), blocks, 1, 1,
+  const std::atomic<cuda::Function>& kernel = gather.relay_slots > 0 ? kernels_there_->relay : kernels_there_->gather;
+  return phase.ends(driver_->launch_kernel(kernel.load(std::memory_order_acquire), blocks, 1, 1,
                                            copiers_a_block + ushers_warp, 1, 1, 0, kernels_, arguments.data(),
                                            nullptr));
 }

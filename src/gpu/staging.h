@@ -15,12 +15,13 @@
 
 namespace sluice::gpu {
 
-// One launch of the gather kernel (kernels/gather.cu). All host addresses but `slots` lie in the buffer's memory.
+// One launch of the gather kernel (kernels/gather.cu), or of the relay kernel. All host addresses but `slots` lie in
+// the buffer's memory.
 struct Gather {
   cuda::DevicePtr slots;           // as the device sees them: a chunk waits in the place that its ticket tells
   cuda::DevicePtr target;          // where chunk 0 would go if `skip` were 0
   const Ticket* tickets;           // one a slot
-  const std::uint32_t* completed;  // one a slot: number of the last chunk that was taken
+  const std::uint32_t* completed;  // one a slot: number of the last chunk that was taken; or, relayed, that is in place
   const LaunchWords* words;
   std::uint32_t chunk_bytes;
   std::uint32_t stride;  // from one place to the next
@@ -30,6 +31,7 @@ struct Gather {
   std::uint32_t first_number;  // of chunk 0; no slot has ever had these numbers
   std::uint32_t launch_id;     // of the launch; below 2^30
   unsigned most_blocks;        // a chunk each at a time, in so many processors of the device at most
+  std::uint32_t relay_slots;   // of a target that another device reads meanwhile: chunks go round in it; 0: none
   // Source and target of a chunk must have the same distance from a 16-byte boundary.
 };
 
@@ -90,6 +92,7 @@ class Staging {
 
   // Not before it is loaded.
   bool can_gather() const noexcept { return kernels_there_->gather.load(std::memory_order_acquire) != nullptr; }
+  bool can_relay() const noexcept { return kernels_there_->relay.load(std::memory_order_acquire) != nullptr; }
   cuda::Result launch(const Gather& gather) noexcept;
   bool can_scatter() const noexcept { return kernels_there_->scatter.load(std::memory_order_acquire) != nullptr; }
   cuda::Result launch(const Scatter& scatter) noexcept;

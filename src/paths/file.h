@@ -30,7 +30,7 @@ class StorageRef {
 // Lives as long as its registration and what has a pin of it.
 struct File {
   // `wanted` outlives it.
-  File(int descriptor, facts::FileFacts known, const Options& wanted, const CUfileFSOps_t* own_operations)
+  File(int descriptor, facts::FileFacts&& known, const Options& wanted, const CUfileFSOps_t* own_operations)
       : storage(descriptor, attachments),
         operations(own_operations),
         facts(std::move(known)),

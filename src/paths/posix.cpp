@@ -332,8 +332,12 @@ class ByCpu {
     const transfer::FileRange range =
         range_of(file_, now_, {piece.at, piece.length, block_of(piece.carry), known_end()}, next_range);
     const staging::LendingRules& lending = file_.options.lending;
-    const transfer::Target target{piece.address, memory_.is_known_to_hold(piece.address, piece.length), memory_.device,
-                                  &session, lending.on ? &lending : nullptr};
+    const transfer::Target target{piece.address,
+                                  memory_.is_known_to_hold(piece.address, piece.length),
+                                  memory_.device,
+                                  &session,
+                                  lending.on && gpu::known_device_count() > 1 ? &lending : nullptr,
+                                  &memory_};
     return piece.direction == Direction::read
                ? transfer::read_to_device(range, lease, target, copy_engine_of(copy_mode_))
                : transfer::write_from_device(range, lease, target);

@@ -59,7 +59,9 @@ int RangePlaces::ask(const Range& range) noexcept {
   const facts::BufferFacts memory = gpu::inspect(range.address);
   const bool is_there = memory.kind == facts::MemoryKind::device && memory.device >= 0 &&
                         memory.device < static_cast<int>(gpu::max_devices);
-  return is_there && is_cached(*file, range) ? memory.device : -1;
+  const bool may_be_lent =
+      is_there && staging::who_may_lend(memory.device, options.lending, staging::Idle::in_time) != 0;
+  return may_be_lent && is_cached(*file, range) ? memory.device : -1;
 }
 
 const void* RangePlaces::registration_of(const Range& range) noexcept {

@@ -18,7 +18,7 @@
 #include "base/thread_end.h"
 #include "gpu/loading.h"
 #include "observe/log.h"
-#include "stream/channel/aside.h"
+#include "workers/aside.h"
 
 namespace sluice::process {
 
@@ -97,7 +97,7 @@ int still_in_flight() noexcept {
 
 // A thread of ours that no transfer waits for is in a call of the driver's.
 bool is_in_the_driver() noexcept {
-  return gpu::is_loading() || stream::is_aside();
+  return gpu::is_loading() || workers::is_aside();
 }
 
 void report(int left) noexcept {

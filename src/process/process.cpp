@@ -38,6 +38,7 @@
 #include "stream/channel/stream_channel.h"
 #include "stream/streams.h"
 #include "topology/told.h"
+#include "workers/aside.h"
 #include "workers/fork.h"
 
 namespace sluice::process {
@@ -123,6 +124,14 @@ const char* direct_paths_of(const route::Rules& rules) noexcept {
   return "driver opened in compatibility mode: use_pci_p2pdma is off, so transfers take the posix path";
 }
 
+// The program may end contexts next. A driver that keeps the thread aside has it give back what there is when it is
+// through.
+void give_neighbours_back(DrainMode drain_mode) noexcept {
+  if (!workers::is_aside() && !staging::holds_of_neighbours()) return;
+  const bool is_begun = workers::run_behind([] { staging::free_unused_neighbours(std::chrono::nanoseconds(0)); });
+  if (is_begun && drain_mode != DrainMode::none) workers::wait_for_aside(std::chrono::milliseconds(500));
+}
+
 }  // namespace
 
 Process& Process::instance() {
@@ -179,10 +188,14 @@ void Process::open_locked() {
   if (!lending) {
     observe::log(
         config::LogLevel::error, "config",
-        fmt::format("sluice.links is {}: neither own nor lend nor ordinals of GPUs, as 0,2; own holds", links));
+        fmt::format("sluice.links is {}: neither auto nor own nor lend nor ordinals of GPUs, as 0,2; own holds",
+                    links));
   }
   session->options.lending = lending.value_or(staging::LendingRules{});
-  session->options.lending.by_kernel = config.text(config::key_at("sluice.links_copy")) == "kernel";
+  const std::string& links_copy = config.text(config::key_at("sluice.links_copy"));
+  session->options.lending.by_kernel = links_copy != "engine";
+  if (links_copy != "kernel") session->options.lending.switches_peers = false;
+  if (!session->options.lending.asked && !session->options.lending.by_kernel) session->options.lending.on = false;
   session->options.verify = config.verify;
   session->options.rdma = rdma_options_of(config);
   session->options.config = &config;
@@ -272,7 +285,7 @@ void Process::close() {
   if (drain_mode != DrainMode::none) streams_->wait_for(nullptr);
   for (void* batch : batches) batch::end_batch(*batches_, batch, drain_mode);
   registrations_.end(registered, drain_mode);
-  staging::free_unused_neighbours(std::chrono::nanoseconds(0));
+  give_neighbours_back(drain_mode);
   observe::log(config::LogLevel::info, "process", "driver closed");
 }
 

@@ -39,7 +39,7 @@ struct DriverSession {
 };
 
 struct File : paths::File {
-  File(int descriptor, facts::FileFacts known, std::shared_ptr<const DriverSession> present,
+  File(int descriptor, facts::FileFacts&& known, std::shared_ptr<const DriverSession> present,
        const CUfileFSOps_t* own_operations)
       : File(descriptor, known, present, present->options_for(known), own_operations) {}
 

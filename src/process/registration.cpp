@@ -52,6 +52,7 @@ void require_welcome(const config::Config& config, const facts::FileFacts& file)
 // Where the CPU must not move device memory, a file that leaves no other way is refused at once, and not with its first
 // transfer.
 void require_direct_way(const File& file) {
+  if (route::compat_is_allowed(file.options.rules)) return;
   facts::BufferFacts device;
   device.kind = facts::MemoryKind::device;
   for (const base::Direction direction : {base::Direction::read, base::Direction::write}) {

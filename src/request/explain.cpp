@@ -73,6 +73,7 @@ std::string routing_of(const process::File& file, const facts::BufferFacts& memo
 std::string lending_of(const process::File& file, const facts::BufferFacts& memory) {
   if (!file.options.lending.on || memory.kind != facts::MemoryKind::device || memory.device < 0) return "";
   const std::string words = staging::words_of_neighbours(memory.device);
+  if (words.empty() && !file.options.lending.asked) return "";
   return "; lending is on" + (words.empty() ? ", and no GPU was asked yet" : ": " + words);
 }
 

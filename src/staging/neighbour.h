@@ -2,9 +2,10 @@
 // Other GPUs whose link to the host carries a part of a large read or write: pinned memory of the host -> memory of the
 // neighbour -> by peer copy to the target, and the other way round. The neighbour's engine works on the half with the
 // host ("push" of a read), the target's on the half between both ("pull"), so the program's peer settings are not
-// touched. Or, of a read, a kernel on the neighbour takes the bytes from pinned memory and writes them to the target.
-// A neighbour serves one request at a time, and by a kernel the next one while the last chunks of that are carried.
-// What it cannot do costs a reason, never an error.
+// touched. Or, of a read, a kernel on the neighbour takes the bytes from pinned memory and writes them to the target;
+// or, where that would touch them, into *relay memory* of the neighbour's, out of which a kernel of the target's
+// fetches them. A neighbour serves one request at a time, and by a kernel the next one while the last chunks of that
+// are carried. What it cannot do costs a reason, never an error.
 #pragma once
 
 #include <array>
@@ -31,9 +32,13 @@ struct LendingRules {
   std::uint64_t devices = ~std::uint64_t{0};  // by ordinal
   std::uint64_t least_bytes = 0;              // of a transfer: sluice.links_min_kb
   std::uint64_t most_bytes = 0;               // of staging memory on each: properties.max_device_cache_size_kb
-  bool by_kernel = true;                      // where kernels can carry a read: sluice.links_copy
+  // Else it is as by itself: only by kernels, and only where nothing changes for the program.
+  bool asked = true;
+  // sluice.links_copy.
+  bool by_kernel = true;       // where kernels can carry a read
+  bool switches_peers = true;  // for that, peer access of the program's contexts
 };
-// "own", "lend", "0,2": nothing where the text is something else.
+// "auto", "own", "lend", "0,2": nothing where the text is something else.
 std::optional<LendingRules> lending_rules(std::string_view text, std::uint64_t least_bytes, std::uint64_t most_bytes);
 
 // What became of a neighbour when it was asked last.
@@ -43,6 +48,7 @@ enum class Lent : std::uint8_t {
   no_peer_access,  // the target does not reach its memory
   no_nvlink,       // and it was not named
   not_in_use,      // by the process, and it was not named
+  not_used_yet,    // by a transfer of ours, and it was not asked for: our kernels are not in its primary context
   no_context,      // none can be made: another process has it for itself, or it is broken
   at_work,         // for itself, or for another request
   no_memory,       // on it, or pinned
@@ -53,8 +59,11 @@ const char* words_of(Lent answer) noexcept;
 
 // And a kernel there.
 enum class KernelThere : std::uint8_t {
-  unwanted,      // by sluice.links_copy, or for this transfer
-  carries,       //
+  unwanted,  // by sluice.links_copy, or for this transfer
+  carries,   // into the target's memory
+  relays,    // into memory of its own
+  no_relay_memory,
+  no_fetcher,    // on the target
   out_of_reach,  // the target's memory is, for kernels of the neighbour
   not_loaded,    // yet, or its device will not have it
   was_late,      // it did not begin in time just now
@@ -68,12 +77,21 @@ struct KernelReach {
   cuda::DevicePtr target;
   std::uint64_t length;
   std::byte* places;  // of the host's, pinned for all contexts
+  // Of relay memory, where it reaches the target in no other way. 0: then it carries nothing.
+  std::uint64_t relay_bytes = 0;
 };
+
+// Which other GPUs come into question for this one, by ordinal: those that are idle now, or whether they are or not.
+// Nothing is touched.
+enum class Idle : std::uint8_t { now, in_time };
+std::uint64_t who_may_lend(int target, const LendingRules& rules, Idle idle) noexcept;
 
 // Staging memory that no transfer has passed for so long is given back to its device: by the next transfer of any size
 // that lending holds for, and by the end of the session (`unused` 0). What a neighbour has yet to copy there keeps it.
 inline constexpr std::chrono::seconds neighbours_rest{2};
 void free_unused_neighbours(std::chrono::nanoseconds unused) noexcept;
+// Is there anything to be given back?
+bool holds_of_neighbours() noexcept;
 
 // A transfer that has this device for its target, while it lives: its link is not idle.
 class LinkInUse {
@@ -86,6 +104,10 @@ class LinkInUse {
  private:
   int device_;
 };
+
+// What a neighbour's kernels write to where they do not reach the target. One read has it until its last byte is
+// fetched.
+struct RelayMemory;
 
 // One request's use of one neighbour.
 class NeighbourLease {
@@ -115,27 +137,45 @@ class NeighbourLease {
   StagingLease& target_side() noexcept { return *target_side_; }
   // Of a kernel: the host's places, as its device sees them. 0: the neighbour goes by copies.
   cuda::DevicePtr places_there() const noexcept { return places_there_; }
+  // Where the kernel writes to, in place of the target, and what a kernel of the target goes by that fetches it there.
+  struct Relay {
+    cuda::DevicePtr memory = 0;  // 0: it writes to the target
+    std::uint64_t bytes = 0;
+    StagingLease* target_side = nullptr;
+  };
+  Relay relay() noexcept;
   // It has begun something for itself.
   bool is_wanted_elsewhere() const noexcept;
   // It is given back with copies of the host side under way, which no thread waits for: up to this mark.
   void leaves_late(std::uint32_t mark) noexcept { late_ = mark; }
-  // The next request may take it, while what this one has given its kernel is carried. (Its memory is one request's at
-  // a time: a neighbour that goes by copies stays.)
+  // The next request may take it, while what this one has given its kernel is carried. (What copies go through is one
+  // request's at a time: a neighbour that goes by them stays.)
   void hand_on() noexcept;
   // The device has refused something, or is lost.
   void is_broken() noexcept { broken_ = true; }
+  // The target is lost while it fetches.
+  void target_is_lost() noexcept { target_side_->condemn(); }
 
  private:
-  Lent make_ready(int neighbour, int target, const gpu::Session& session, const KernelReach* reach) noexcept;
+  Lent make_ready(int neighbour, int target, const gpu::Session& session, const LendingRules& rules,
+                  const KernelReach* reach) noexcept;
+  KernelThere make_kernel_ready(int neighbour, int target, const LendingRules& rules,
+                                const KernelReach& reach) noexcept;
+  KernelThere take_relay_memory(int neighbour, int target, const LendingRules& rules,
+                                const KernelReach& reach) noexcept;
+  void drop_all() noexcept;
+  void leave_context(int neighbour) noexcept;
 
   int device_ = -1;
   cuda::Context context_ = nullptr;
   cuda::DevicePtr memory_ = 0;
   cuda::DevicePtr places_there_ = 0;
+  RelayMemory* relay_memory_ = nullptr;
   std::uint64_t piece_bytes_ = 0;
   std::uint32_t late_ = 0;
   bool broken_ = false;
   bool handed_on_ = false;
+  bool holds_context_ = false;
   std::optional<StagingLease> host_side_;
   std::optional<StagingLease> target_side_;
 };
@@ -144,6 +184,9 @@ class NeighbourLease {
 class Neighbours {
  public:
   static constexpr std::size_t most = 3;
+  // Two links carry what all readers together take out of the page cache. On four H200s 1 GiB has 88 GiB/s with one
+  // neighbour, whichever it is, 74 with two and 76 with three.
+  static constexpr std::size_t most_by_kernels = 1;
   // All by kernels, where one of them can and `reach` says what to; else all by copies, or none.
   enum class Else : std::uint8_t { copies, nothing };
   Neighbours(int target, const gpu::Session& session, const LendingRules& rules, const KernelReach* reach = nullptr,

@@ -57,7 +57,7 @@ unsigned helpers_for(std::size_t bytes) noexcept {
 // What neighbours may carry leaves little to the kernel: it is not to hold processors of the device meanwhile.
 bool may_be_lent(const process::File& file, const request::Call& call) noexcept {
   const staging::LendingRules& lending = file.options.lending;
-  return lending.on && lending.by_kernel && call.size >= lending.least_bytes / 4;
+  return lending.on && lending.by_kernel && lending.switches_peers && call.size >= lending.least_bytes / 4;
 }
 
 // Device memory in the order of the stream.

@@ -22,10 +22,12 @@ struct ChunkState {
   std::int64_t outcome = 0;             // bytes, or -errno
 };
 
-template <typename Layout>
+// The states of `Depth` chunks are kept at a time: a sink has no room for a chunk before the one so far in front of it
+// has gone on.
+template <typename Layout, std::uint32_t Depth = gpu::ticket_slots>
 class Board {
  public:
-  static constexpr std::uint32_t depth = gpu::ticket_slots;  // chunks whose state is kept at a time
+  static constexpr std::uint32_t depth = Depth;
 
   explicit Board(Layout& layout) noexcept : layout_(layout) {}
 

@@ -45,8 +45,8 @@ Outcome read_to_device(const FileRange& range, staging::StagingLease& lease, con
                        CopyEngine engine) noexcept {
   const cuda::DevicePtr to = target.at;
   const staging::LinkInUse in_use(target.lending != nullptr ? target.device : -1);
-  const bool may_lend = target.lending != nullptr && (range.block > 1 || seems_cached(range));
-  if (may_lend) {
+  if (target.lending != nullptr && is_worth_lending(range.length, 1, target.lending->least_bytes) &&
+      (range.block > 1 || seems_cached(range))) {
     if (const auto read = read_by_links(range, lease, target, engine, workers::active_jobs())) return *read;
   }
   if (target.lending != nullptr) HandOn::tell();  // it has no links to itself

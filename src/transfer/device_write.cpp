@@ -35,7 +35,8 @@ bool place_seems_cached(const FileRange& range) noexcept {
 // brings, so those that were not named are not asked for it.
 std::optional<Outcome> write_by_links(const FileRange& range, staging::StagingLease& lease, const Target& from,
                                       const WritePlan& plan, const WritePace& pace, unsigned others) noexcept {
-  if (from.lending == nullptr || !is_worth_lending(range.length, others, from.lending->least_bytes) ||
+  if (from.lending == nullptr || !from.lending->asked ||
+      !is_worth_lending(range.length, others, from.lending->least_bytes) ||
       (range.block == 1 && !from.lending->named)) {
     return std::nullopt;
   }

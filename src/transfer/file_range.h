@@ -6,6 +6,7 @@
 
 #include "base/outcome.h"
 #include "base/strong.h"
+#include "facts/buffer.h"
 #include "facts/descriptor_check.h"
 #include "gpu/memory.h"
 #include "gpu/session.h"
@@ -74,6 +75,7 @@ struct Target {
   // Whether other GPUs may carry a part; null: none may.
   const gpu::Session* session = nullptr;
   const staging::LendingRules* lending = nullptr;
+  const facts::BufferFacts* memory = nullptr;
 };
 
 }  // namespace sluice::transfer

@@ -2,7 +2,9 @@
 // By kernels what the page cache has; else by copies, with helpers or with a ring.
 #include "transfer/lent_read.h"
 
-#include <span>
+#include <atomic>
+#include <chrono>
+#include <memory>
 
 #include "gpu/memory.h"
 #include "gpu/peer_access.h"
@@ -13,6 +15,7 @@
 #include "staging/neighbour.h"
 #include "staging/shared_places.h"
 #include "transfer/hand_on.h"
+#include "transfer/launched_aside.h"
 #include "transfer/pipeline.h"
 #include "transfer/plan.h"
 #include "transfer/sink/link_kernels.h"
@@ -48,22 +51,65 @@ bool may_go_by_kernels(const FileRange& range, const staging::StagingLease& leas
          (target.is_one_allocation || gpu::contiguous_bytes(target.at, range.length) == range.length);
 }
 
-Outcome read_by_kernels(const FileRange& range, staging::StagingLease& lease, const Target& target,
-                        const staging::SharedPlaces& places, std::span<staging::NeighbourLease> neighbours,
-                        unsigned others) noexcept {
-  const ReadPlan plan = plan_lent_kernel_read(range, target.at, staging::SharedPlaces::room, workers::worker_count(),
-                                              workers::reserve_count());
+ReadPlan plan_for_kernels(const FileRange& range, const Target& target) noexcept {
+  return plan_lent_kernel_read(range, target.at, staging::SharedPlaces::room, workers::worker_count(),
+                               workers::reserve_count());
+}
+
+// The target's own part is launched with the first chunk.
+Outcome read_by_kernels(const FileRange& range, const ReadPlan& plan, OneRange& chunks, LinkKernels& kernels,
+                        std::byte* places, cuda::DevicePtr places_there, staging::StagingLease& lease,
+                        const Target& target, unsigned others) noexcept {
   const bool in_crowd = others + 1 >= 3;
-  const OwnLinkPart own{
-      .lease = lease,
-      .places_there = gpu::seen_from_here(places.memory()),
-      .by_kernel = lease.kernel_worth_trying(range.length) && (!in_crowd || lease.kernel_worth_trying_in_crowd())};
-  OneRange chunks(range, plan, target.at);
-  LinkKernels kernels(chunks, own, neighbours);
+  kernels.has_own(
+      {.lease = lease,
+       .places_there = places_there,
+       .by_kernel = lease.kernel_worth_trying(range.length) && (!in_crowd || lease.kernel_worth_trying_in_crowd())});
   OwnCopyEngine engine(lease);
   Pipeline<OneRange, WholeFile, LinkKernelsSink<OwnCopyEngine>> pipeline(chunks, WholeFile(range));
-  pipeline.run(plan, 1U, kernels, engine, places.memory());
+  pipeline.run(plan, 1U, kernels, engine, places);
   return answer(pipeline, chunks, target);
+}
+
+// Where it was not asked for by name, a neighbour's driver is waited for no longer than this. (What is soft waits for
+// processors itself.)
+constexpr LaunchedAside::Patience patience_of_calls(bool soft) noexcept {
+  const std::chrono::milliseconds each(soft ? 100 : 2);
+  return {.answered = each, .launched = each};
+}
+RestFromAside rest_of_calls;
+// The last context that is not its device's primary one, by its id: it is not asked about with each read. (0 is that of
+// drivers without ids.)
+std::atomic<unsigned long long> lends_nothing_to{0};
+
+std::optional<Outcome> read_by_itself(const FileRange& range, staging::StagingLease& lease, const Target& target,
+                                      std::uint64_t lenders, unsigned others) noexcept {
+  const unsigned long long context_id = target.session->context_id();
+  if (!rest_of_calls.is_over() || context_id == lends_nothing_to.load(std::memory_order_relaxed)) return std::nullopt;
+  // In this context, of all that the memory may be seen in, and by those who may lend just now.
+  facts::BufferFacts memory = *target.memory;
+  memory.context = target.session->context();
+  staging::LendingRules lending = *target.lending;
+  lending.devices &= lenders;
+  const LaunchedAside::Wanted wanted{.memory = memory,
+                                     .to = target.at,
+                                     .lending = &lending,
+                                     .relay_bytes = staging::SharedPlaces::room,
+                                     .context_id = context_id};
+  const std::shared_ptr<LaunchedAside> launched = LaunchedAside::begin(range, plan_for_kernels(range, target), wanted);
+  if (launched == nullptr) return std::nullopt;
+  const LaunchedAside::Answer answered = launched->await(patience_of_calls(memory.soft));
+  if (answered != LaunchedAside::Answer::refused) {
+    rest_of_calls.has_ended(answered == LaunchedAside::Answer::launched);
+  }
+  if (answered == LaunchedAside::Answer::refused && launched->is_elsewhere()) {
+    lends_nothing_to.store(context_id, std::memory_order_relaxed);
+  }
+  if (answered != LaunchedAside::Answer::launched) return std::nullopt;
+  const Outcome read = read_by_kernels(range, launched->plan(), launched->chunks(), launched->kernels(),
+                                       launched->places(), launched->places_there(), lease, target, others);
+  launched->give_back();
+  return read;
 }
 
 }  // namespace
@@ -72,6 +118,10 @@ std::optional<Outcome> read_by_links(const FileRange& range, staging::StagingLea
                                      CopyEngine engine, unsigned others) noexcept {
   const unsigned beside = others + (HandOn::is_awaited() ? 1 : 0);
   if (!is_worth_lending(range.length, beside, target.lending->least_bytes)) return std::nullopt;
+  if (!target.lending->asked && !may_go_by_kernels(range, lease, target, engine)) return std::nullopt;
+  const std::uint64_t lenders = staging::who_may_lend(target.device, *target.lending, staging::Idle::now);
+  if (lenders == 0) return std::nullopt;
+  if (!target.lending->asked) return read_by_itself(range, lease, target, lenders, others);
   const io::CompletionMode completion = range.disk.ring_to_use();
   const bool by_ring = range.block > 1;
   if (by_ring && !range.disk.takes_rings()) return std::nullopt;
@@ -79,10 +129,16 @@ std::optional<Outcome> read_by_links(const FileRange& range, staging::StagingLea
   if (by_ring && !ring) return std::nullopt;
   const bool by_kernels = may_go_by_kernels(range, lease, target, engine);
   const auto places = by_kernels ? staging::SharedPlaces::take(*target.session) : staging::SharedPlaces();
-  const staging::KernelReach reach{target.at, range.length, places.memory()};
+  const staging::KernelReach reach{target.at, range.length, places.memory(), staging::SharedPlaces::room};
   staging::Neighbours neighbours(target.device, *target.session, *target.lending, places ? &reach : nullptr);
   if (neighbours.count() == 0) return std::nullopt;
-  if (neighbours.by_kernels()) return read_by_kernels(range, lease, target, places, neighbours.all(), others);
+  if (neighbours.by_kernels()) {
+    const ReadPlan plan = plan_for_kernels(range, target);
+    OneRange chunks(range, plan, target.at);
+    LinkKernels kernels(chunks, neighbours.all());
+    return read_by_kernels(range, plan, chunks, kernels, places.memory(), gpu::seen_from_here(places.memory()), lease,
+                           target, others);
+  }
   // Readers finish out of order, and a place is free only when all before it have been given out: many are needed.
   const staging::MoreBuffers more(*target.session, staging::MoreBuffers::most);
   const auto buffers = static_cast<unsigned>(1 + 2 * neighbours.count() + more.count());

@@ -30,6 +30,25 @@ namespace sluice::transfer {
 
 inline constinit thread_local workers::HelperSleep helper_sleep;
 
+// Of a pipeline's board, where its sink does with less.
+template <typename Sink>
+constexpr std::uint32_t board_depth() noexcept {
+  if constexpr (requires { Sink::board_depth; }) {
+    return Sink::board_depth;
+  } else {
+    return gpu::ticket_slots;
+  }
+}
+
+// Does its sink take chunks by the caller alone, however they come? Then helpers leave it to that thread to release
+// them, and do not all look at where the row is.
+template <typename Sink>
+constexpr bool caller_releases() noexcept {
+  return requires {
+    Sink::caller_releases;
+  };
+}
+
 template <typename Layout, typename Source, typename Sink>
 class Pipeline final : public workers::Job, public io::Sentinel::Charge {
  public:
@@ -90,6 +109,12 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
   void finish() noexcept {
     {
       const observe::PhaseProbe phase(SLUICE_TRACE_DEVICE_WAIT);
+      if constexpr (caller_releases<Sink>()) {
+        for (base::SpinBackoff backoff; !sink_.has_sent_all(board_);) {
+          release(0);
+          sink_.look_after(board_, backoff);
+        }
+      }
       sink_.finish(board_);
     }
     observe::last_byte();
@@ -98,10 +123,18 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
   void run_with_helpers() noexcept {
     workers::JobScope scope(*this, plan_->helpers);
     const workers::ReserveScope reserve(*this, plan_->reserve);
-    sink_.launch(board_);
     std::optional<io::Sentinel::Watch> watch;
-    if constexpr (Source::may_wait) {
-      if (sink_.by_kernel() && !watch.emplace(*this)) sink_.revoke(board_);
+    if constexpr (requires { Sink::launches_several; }) {
+      if (watch.emplace(*this)) {
+        sink_.launch(board_);
+      } else {
+        sink_.revoke(board_);
+      }
+    } else {
+      sink_.launch(board_);
+      if constexpr (Source::may_wait) {
+        if (sink_.by_kernel() && !watch.emplace(*this)) sink_.revoke(board_);
+      }
     }
     const auto began = plan_->tells ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
     // The first chunk is the caller's: revoking a launch needs its ticket.
@@ -110,6 +143,7 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
       wait_for_room(cursor, chunk);
       if (sink_.is_lost()) break;
       read(cursor, chunk);
+      release_as_caller();
       sink_.has_read_one(board_);
       look_after_links();
       hand_on(scope);
@@ -196,6 +230,7 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
     if (sink_.has_room(board_, cursor, chunk)) return;
     base::SpinBackoff backoff = sink_.backoff();
     do {
+      release_as_caller();
       sink_.look_after(board_, backoff);
     } while (!sink_.has_room(board_, cursor, chunk));
   }
@@ -213,7 +248,11 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
       if (board_.layout().is_alone_in_row(chunk)) return board_.release_alone(chunk, source_, publisher());
     }
     board_.is_ready(chunk);
-    release(chunk);
+    if constexpr (!caller_releases<Sink>()) release(chunk);
+  }
+
+  void release_as_caller() noexcept {
+    if constexpr (caller_releases<Sink>()) release(0);
   }
 
   auto publisher() noexcept {
@@ -226,7 +265,7 @@ class Pipeline final : public workers::Job, public io::Sentinel::Charge {
 
   const ReadPlan* plan_ = nullptr;
   bool handed_on_ = false;  // the caller's
-  Board<Layout> board_;
+  Board<Layout, board_depth<Sink>()> board_;
   [[no_unique_address]] Source source_;
   Sink sink_;
 };

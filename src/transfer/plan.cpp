@@ -156,7 +156,7 @@ ReadPlan plan_lent_kernel_read(const FileSpan& range, cuda::DevicePtr to, std::s
   made.skip = static_cast<std::uint32_t>(range.at.value % range.unit()) + made.chunk_bytes - staging::first_chunk_bytes;
   made.shift = static_cast<std::uint32_t>((to - made.skip) % 16);
   made.chunks = chunks_in(made.skip + range.length, made.chunk_bytes);
-  made.slots.count = std::min(static_cast<std::uint32_t>(room / made.stride), staging::most_slots);
+  made.slots.count = std::min(static_cast<std::uint32_t>((room - made.shift) / made.stride), staging::most_slots);
   made.helpers = std::min(workers, made.chunks - 1);
   made.reserve = std::min(reserve, made.chunks - 1 - made.helpers);
   made.cached = true;

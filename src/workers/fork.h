@@ -3,6 +3,7 @@
 #pragma once
 
 #include "workers/active_count.h"
+#include "workers/aside.h"
 #include "workers/reserve.h"
 #include "workers/slow_disk_gauge.h"
 #include "workers/work_queue.h"
@@ -18,6 +19,7 @@ inline void after_fork(bool in_child) noexcept {
   if (in_child) {
     active_counts::forget();
     slow_disk_gauge.forget();
+    aside_after_fork_in_child();
   }
   reserve_after_fork(in_child);
   workers_after_fork(in_child);

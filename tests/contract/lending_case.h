@@ -19,6 +19,14 @@ inline bool is_set_to(const char* name, std::string_view value) {
   return text != nullptr && text == value;
 }
 
+// Without names: "auto" and "lend" take GPUs that are in use. "auto" lends only to cached reads of calls and plans.
+inline bool is_unnamed() {
+  return is_set_to("SLUICE_LINKS", "lend") || is_set_to("SLUICE_LINKS", "auto");
+}
+inline bool is_by_itself() {
+  return is_set_to("SLUICE_LINKS", "auto");
+}
+
 // With the driver open, and its statistics counting what neighbours carry.
 class LendingCase : public support::DeviceTest {
  protected:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of other GPUs carry a part of large reads (sluice.links_copy: kernel), where they reach the target's memory.
-// Each read is compared byte by byte. The runs of these tests say by SLUICE_LINKS which GPUs may lend.
+// Kernels of other GPUs carry a part of large reads (sluice.links_copy: kernel, relay): to the target's memory, where
+// they reach it, or to memory of their own GPU's, out of which the target fetches it. Each read is compared byte by
+// byte. The runs of these tests say by SLUICE_LINKS which GPUs may lend.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
@@ -32,8 +33,18 @@ constexpr std::array<int, 3> kLetDeviceOneIn{1, 1, 3};
 bool asks_for_engines() {
   return is_set_to("SLUICE_LINKS_COPY", "engine");
 }
+// Of memory of contexts.
 bool is_kept_out() {
   return is_set_to("SLUICE_SOFTGPU_FAIL", "cuCtxEnablePeerAccess:1+:217");
+}
+// What is said of a neighbour whose kernels do not reach the target's memory.
+bool relays() {
+  return is_set_to("SLUICE_LINKS_COPY", "relay");
+}
+constexpr std::string_view kByKernel = "lends its link (by a kernel)";
+constexpr std::string_view kByRelay = "lends its link (by a kernel, by way of its own memory)";
+std::string_view out_of_reach() {
+  return relays() ? kByRelay : "its kernels do not reach the target's memory";
 }
 
 class LendingKernels : public NeighbourCase {
@@ -88,10 +99,9 @@ class LendingKernels : public NeighbourCase {
 };
 
 TEST_F(LendingKernels, CarryReadsOfCachedFilesWithAllBytesAndNoneBeside) {
-  const std::string_view expected = asks_for_engines() ? "by its copy engine (a kernel was not asked for)"
-                                    : is_kept_out()
-                                        ? "by its copy engine (its kernels do not reach the target's memory)"
-                                        : "lends its link (by a kernel)";
+  const std::string_view expected = asks_for_engines()          ? "by its copy engine (a kernel was not asked for)"
+                                    : is_kept_out() || relays() ? out_of_reach()
+                                                                : kByKernel;
   constexpr std::size_t beside = 4096;
   const Memory memory(MemoryKind::device, kSize + 2 * beside);
   read_until(expected, [&] { read_into(reinterpret_cast<std::uint64_t>(memory.address()), kSize, 0); });
@@ -113,13 +123,30 @@ TEST_F(LendingKernels, CarryReadsOfCachedFilesWithAllBytesAndNoneBeside) {
   }
 }
 
+// Once it is on it stays on, and a program that switches it on itself is told so.
+TEST_F(LendingKernels, SwitchPeerAccessOnWhereTheyAreToReachTheTargetAndNeverElse) {
+  if (is_set_to("SLUICE_SOFTGPU_FAIL", "cuCtxEnablePeerAccess:1+:217")) GTEST_SKIP() << "nothing switches it on here";
+  const bool is_theirs = !asks_for_engines() && !relays();
+  const Memory memory(MemoryKind::device, kSize);
+  read_until(is_theirs ? "lends its link (by a kernel)" : "lends its link",
+             [&] { read_into(reinterpret_cast<std::uint64_t>(memory.address()), kSize, 0); });
+  constexpr int already_on = 704;
+  void* const target = primary_context(0);
+  const ContextScope neighbour(primary_context(1));
+  const int answer = cuda_function<int(void*, unsigned)>("cuCtxEnablePeerAccess")(target, 0);
+  EXPECT_EQ(answer, is_theirs ? already_on : 0);
+  if (answer == 0) {
+    EXPECT_EQ(cuda_function<int(void*)>("cuCtxDisablePeerAccess")(target), 0);
+  }
+}
+
 TEST_F(LendingKernels, LeaveMemoryOfPoolsAloneUntilTheyAreLetIn) {
   if (asks_for_engines()) GTEST_SKIP() << "SLUICE_LINKS_COPY=engine: no kernel of a neighbour carries anything";
   CudaAddress address = 0;
   ASSERT_EQ(cuda()->allocate_async(&address, kSize, nullptr), 0);
   ASSERT_EQ(cuda()->stream_synchronize(nullptr), 0);
   const auto read = [&] { read_into(address, kSize, 0); };
-  read_until("its kernels do not reach the target's memory", read);
+  read_until(out_of_reach(), read);
   void* pool = nullptr;
   ASSERT_EQ(cuda_function<int(void**, int)>("cuDeviceGetDefaultMemPool")(&pool, 0), 0);
   using SetAccess = int(void*, const int*, std::size_t);
@@ -139,7 +166,7 @@ TEST_F(LendingKernels, LeaveMappingsAloneUntilTheyAreLetInEverywhere) {
   };
   const auto read = [&] { read_into(address, memory.size(), 0); };
   ASSERT_EQ(let_in(address, 6 * kMebibyte), 0);
-  read_until("its kernels do not reach the target's memory", read);
+  read_until(out_of_reach(), read);
   ASSERT_EQ(let_in(address + 6 * kMebibyte, 2 * kMebibyte), 0);
   read_until("lends its link (by a kernel)", read);
 }

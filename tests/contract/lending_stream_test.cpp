@@ -56,9 +56,10 @@ class LendingStreams : public NeighbourCase {
     stream_.emplace();
   }
 
-  // By kernels; or by copies, where streams are served by the copy engine anyway.
+  // By kernels into the target; or by copies, where streams are served by the copy engine anyway.
   static bool lends() {
-    if (is_set_to("SLUICE_LINKS", "own") || is_set_to("SLUICE_SOFTGPU_PEER", "0")) return false;
+    if (is_set_to("SLUICE_LINKS", "own") || is_by_itself() || is_set_to("SLUICE_SOFTGPU_PEER", "0")) return false;
+    if (is_set_to("SLUICE_LINKS_COPY", "relay")) return false;
     return is_set_to("SLUICE_COPY", "engine") || !is_set_to("SLUICE_LINKS_COPY", "engine");
   }
 

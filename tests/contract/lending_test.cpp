@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "contract/lending_case.h"
@@ -23,6 +24,7 @@
 #include "support/calls.h"
 #include "support/cuda_driver.h"
 #include "support/deadline.h"
+#include "support/kernel_wait.h"
 #include "support/planned.h"
 #include "support/random.h"
 #include "support/stream_gate.h"
@@ -37,6 +39,23 @@ constexpr std::size_t kBeside = 4096;  // bytes before and behind what is read i
 
 class Lending : public LendingCase {
  protected:
+  void SetUp() override {
+    LendingCase::SetUp();
+    if (IsSkipped() || HasFatalFailure() || !is_by_itself() || cuda()->devices < 2) return;
+    static bool is_read_into = false;
+    if (is_active(1) && !std::exchange(is_read_into, true)) read_into(1);
+  }
+
+  // By itself a GPU lends when the program has read into it. (Kernels are loaded there behind that.)
+  static void read_into(int device) {
+    const ContextScope context(primary_context(device));
+    const ScratchFile file(8 * kMebibyte);
+    const Fd fd = file.open(O_RDONLY);
+    const Handle handle(fd);
+    const Memory memory(MemoryKind::device, 8 * kMebibyte, device);
+    EXPECT_EQ(read_file(handle.get(), memory.address(), memory.size()), moved(memory.size()));
+  }
+
   static bool is_active(int device) {
     unsigned flags = 0;
     int active = 0;
@@ -53,10 +72,42 @@ class Lending : public LendingCase {
   // Neighbours are there, reachable and willing; without names, those that are in use.
   static bool lends() {
     return cuda()->devices > 1 && !is_set_to("SLUICE_SOFTGPU_PEER", "0") && !is_refused_copies() &&
-           !is_set_to("SLUICE_LINKS", "own") && (!is_set_to("SLUICE_LINKS", "lend") || is_active(1));
+           !is_set_to("SLUICE_LINKS", "own") && (!is_unnamed() || is_active(1));
   }
 
-  static bool lends_by_engines() { return lends() && is_set_to("SLUICE_LINKS_COPY", "engine"); }
+  // By way of neighbours' own memory.
+  static bool lends_by_their_memory() {
+    return lends() &&
+           (is_by_itself() || is_set_to("SLUICE_LINKS_COPY", "engine") || is_set_to("SLUICE_LINKS_COPY", "relay"));
+  }
+
+  // By kernels, into that memory, where nothing is refused.
+  static bool relays() {
+    return lends() && std::getenv("SLUICE_SOFTGPU_FAIL") == nullptr &&
+           (is_by_itself() || is_set_to("SLUICE_LINKS_COPY", "relay"));
+  }
+
+  // Into memory of a context that the test's other memory is not of.
+  static void read_in(CudaContext context, const Handle& handle, const Bytes& content) {
+    const ContextScope scope(context);
+    CudaAddress memory = 0;
+    ASSERT_EQ(cuda()->allocate(&memory, content.size()), 0);
+    EXPECT_EQ(read_file(handle.get(), reinterpret_cast<void*>(memory), content.size()), moved(content.size()));
+    Bytes found(content.size());
+    EXPECT_EQ(cuda()->to_host(found.data(), memory, found.size()), 0);
+    EXPECT_TRUE(same_bytes(content, found));
+    EXPECT_EQ(cuda()->release(memory), 0);
+  }
+
+  static std::string explanation(const Handle& handle, const Memory& memory) {
+    std::string facts;
+    const auto keep = [](const sluice_explanation_t* /*way*/, const char* told, void* into) {
+      *static_cast<std::string*>(into) = told;
+    };
+    EXPECT_EQ(code(sluice_explain_all(handle.get(), memory.address(), 4096, CUFILE_READ, 0, 0, keep, &facts)),
+              CU_FILE_SUCCESS);
+    return facts;
+  }
 
   static bool rings_are_there() {
     std::array<char, 120> parameters{};
@@ -125,7 +176,7 @@ class Lending : public LendingCase {
       }
     }
     // The page cache is written by GPUs that are named.
-    const bool expected = lends() && ((flags & O_DIRECT) != 0 || !is_set_to("SLUICE_LINKS", "lend"));
+    const bool expected = lends() && !is_by_itself() && ((flags & O_DIRECT) != 0 || !is_unnamed());
     again_until([&] { return !expected || lent_writes() > before; },
                 [&] { expect_write(file, handle, model, 8 * kMebibyte, 0); });
     EXPECT_EQ(lent_writes() > before, expected);
@@ -161,8 +212,8 @@ class Lending : public LendingCase {
 
 // Before any other test works with that device.
 TEST_F(Lending, AskedForWithoutNamesTakesOnlyGpusThatTheProcessWorksWith) {
-  if (!is_set_to("SLUICE_LINKS", "lend") || cuda()->devices < 2 || is_set_to("SLUICE_SOFTGPU_PEER", "0")) {
-    GTEST_SKIP() << "wants SLUICE_LINKS=lend, and two devices that reach each other";
+  if (!is_unnamed() || cuda()->devices < 2 || is_set_to("SLUICE_SOFTGPU_PEER", "0")) {
+    GTEST_SKIP() << "wants SLUICE_LINKS=lend or auto, and two devices that reach each other";
   }
   if (is_active(1)) GTEST_SKIP() << "device 1 is in use already";
   const ScratchFile file(8 * kMebibyte);
@@ -172,6 +223,60 @@ TEST_F(Lending, AskedForWithoutNamesTakesOnlyGpusThatTheProcessWorksWith) {
   EXPECT_EQ(lent_reads(), 0u);
   EXPECT_FALSE(is_active(1)) << "a context was made that was not asked for";
   primary_context(1);
+  if (is_by_itself()) {
+    for (int turn = 0; turn < 10; ++turn) expect_read(handle, file.content(), 7 * kMebibyte, 0);
+    EXPECT_EQ(lent_reads(), 0u) << "nothing was read into device 1";
+    read_into(1);
+  }
+  expect_a_lent_read(handle, file.content(), 7 * kMebibyte);
+}
+
+// What a program ends, and ends with its driver closed, has ended.
+TEST_F(Lending, ByItselfHoldsAContextForAWhile) {
+  if (!is_by_itself() || cuda()->devices < 2) GTEST_SKIP() << "wants SLUICE_LINKS=auto, and two devices";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        CudaContext context = nullptr;
+        EXPECT_EQ(cuda()->primary_retain(&context, 1), 0);
+        {
+          const ScratchFile file(8 * kMebibyte);
+          const Fd fd = file.open(O_RDONLY);
+          const Handle handle(fd);
+          read_in(context, handle, file.content());
+          expect_a_lent_read(handle, file.content(), 7 * kMebibyte);
+          // It goes on counting who retains it.
+          EXPECT_EQ(cuda_function<int(int)>("cuDevicePrimaryCtxReset_v2")(1), 0);
+          EXPECT_EQ(cuda()->primary_release(1), 0);
+          EXPECT_EQ(cuda()->primary_retain(&context, 1), 0);
+          read_in(context, handle, file.content());
+          expect_a_lent_read(handle, file.content(), 7 * kMebibyte);
+        }
+        EXPECT_EQ(cuda()->primary_release(1), 0);
+        EXPECT_TRUE(is_active(1)) << "the neighbour is held while there is memory of ours";
+        EXPECT_EQ(code(cuFileDriverClose()), CU_FILE_SUCCESS);
+        EXPECT_FALSE(is_active(1));
+        std::exit(HasFailure() ? 1 : 0);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(Lending, ByItselfLeavesContextsAloneThatItCannotHold) {
+  if (!is_by_itself() || !lends()) GTEST_SKIP() << "wants SLUICE_LINKS=auto, and two devices";
+  const ScratchFile file(8 * kMebibyte);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  expect_a_lent_read(handle, file.content(), 7 * kMebibyte);
+  const std::uint64_t before = lent_reads();
+  CudaContext own = nullptr;
+  CudaContext popped = nullptr;
+  ASSERT_EQ(cuda()->context_create(&own, 0, 0), 0);
+  const Fd again = file.open(O_RDONLY);
+  const Handle here(again);  // kernels are loaded in the context that is current
+  ASSERT_EQ(cuda()->context_pop(&popped), 0);
+  for (int turn = 0; turn < 10; ++turn) read_in(own, here, file.content());
+  EXPECT_EQ(lent_reads(), before);
+  ASSERT_EQ(cuda()->context_destroy(own), 0);
   expect_a_lent_read(handle, file.content(), 7 * kMebibyte);
 }
 
@@ -187,6 +292,23 @@ TEST_F(Lending, ReadsOfCachedFilesHaveAllBytesAndNoneBeside) {
   expect_lent_reads_where_gpus_lend(handle, file.content(), 23 * kMebibyte);
 }
 
+// Of 32 MiB.
+TEST_F(Lending, ReadsThatGoRoundRelayMemoryHaveAllBytes) {
+  if (!relays()) GTEST_SKIP() << "wants SLUICE_LINKS_COPY=relay, or SLUICE_LINKS=auto and a GPU that is in use";
+  constexpr std::size_t size = 75 * kMebibyte + 1234;
+  const ScratchFile file(size + 4321);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  const Memory target(MemoryKind::device, 4096);
+  const auto has_relayed = [&] {
+    return explanation(handle, target).find("by way of its own memory") != std::string::npos;
+  };
+  again_until(has_relayed, [&] { expect_read(handle, file.content(), size, 7); });
+  const std::string told = explanation(handle, target);
+  if (told.find("did not begin in time") != std::string::npos) GTEST_SKIP() << kTooBusyForKernels;
+  EXPECT_TRUE(has_relayed()) << told;
+}
+
 TEST_F(Lending, ReadsPastTheCacheHaveAllBytesAndNoneBeside) {
   const ScratchFile file(24 * kMebibyte + 4321);
   const Fd fd = file.open(O_RDONLY | O_DIRECT);
@@ -196,7 +318,11 @@ TEST_F(Lending, ReadsPastTheCacheHaveAllBytesAndNoneBeside) {
       expect_read(handle, file.content(), size, at);
     }
   }
-  if (rings_are_there()) expect_lent_reads_where_gpus_lend(handle, file.content(), 22 * kMebibyte);
+  if (is_by_itself()) {
+    EXPECT_EQ(lent_reads(), 0u);
+  } else if (rings_are_there()) {
+    expect_lent_reads_where_gpus_lend(handle, file.content(), 22 * kMebibyte);
+  }
 }
 
 TEST_F(Lending, WritesPutAllBytesIntoTheirPlacesAndNoneBeside) {
@@ -248,7 +374,7 @@ TEST_F(Lending, ThreadsThatWriteShareTheNeighbours) {
 
 // What a neighbour has for its part of the work is given back to it.
 TEST_F(Lending, StagingMemoryOfNeighboursGoesWhenNothingHasPassedItForAWhile) {
-  if (!lends_by_engines()) GTEST_SKIP() << "wants lending, and SLUICE_LINKS_COPY=engine";
+  if (!lends_by_their_memory()) GTEST_SKIP() << "wants lending, and SLUICE_LINKS_COPY engine or relay";
   const ScratchFile file(8 * kMebibyte);
   const Fd fd = file.open(O_RDONLY);
   const Handle handle(fd);
@@ -264,7 +390,7 @@ TEST_F(Lending, StagingMemoryOfNeighboursGoesWhenNothingHasPassedItForAWhile) {
 }
 
 TEST_F(Lending, StagingMemoryOfNeighboursGoesWithTheSession) {
-  if (!lends_by_engines()) GTEST_SKIP() << "wants lending, and SLUICE_LINKS_COPY=engine";
+  if (!lends_by_their_memory()) GTEST_SKIP() << "wants lending, and SLUICE_LINKS_COPY engine or relay";
   const ScratchFile file(8 * kMebibyte);
   const Fd fd = file.open(O_RDONLY);
   // A neighbour that has not done yet what it was relieved of keeps its memory for so long.
@@ -306,6 +432,31 @@ TEST_F(Lending, ManyThreadsShareTheNeighbours) {
       for (int turn = 0; turn < 4; ++turn) expect_read(handle, file.content(), 11 * kMebibyte, i * 1000);
     });
   }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// A driver that frees memory waits for all kernels there, and keeps what others launch and copy until these have ended.
+TEST_F(Lending, ReadsGoOnWhileThreadsOfTheProgramFreeMemoryAllTheTime) {
+  const ScratchFile file(12 * kMebibyte + 99);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (int device = 0; device < 2; ++device) {
+    if (!is_active(device)) continue;
+    threads.emplace_back([&, device] {
+      const ContextScope context(primary_context(device));
+      while (!over) {
+        CudaAddress freed = 0;
+        ASSERT_EQ(cuda()->allocate(&freed, 4096), 0);
+        ASSERT_EQ(cuda()->release(freed), 0);
+      }
+    });
+  }
+  for (std::size_t turn = 0; turn < 40 && !HasFailure(); ++turn) {
+    expect_read(handle, file.content(), 11 * kMebibyte, turn);
+  }
+  over = true;
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -465,6 +616,45 @@ TEST_F(Lending, ANeighbourThatDoesNotGetToItIsRelieved) {
     const ContextScope context(primary_context(1));
     cuda()->stream_synchronize(stream);
     cuda()->stream_destroy(stream);
+  }
+  expect_a_lent_read(handle, file.content(), 8 * kMebibyte);
+}
+
+// There, a driver that frees memory waits for a stream that waits for this thread, and may keep all other calls.
+TEST_F(Lending, AnAnswerOfANeighboursDriverIsNotWaitedFor) {
+  if (!is_by_itself() || !lends() || cuda()->devices != 2) GTEST_SKIP() << "wants SLUICE_LINKS=auto, and two devices";
+  const ScratchFile file(8 * kMebibyte);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  expect_a_lent_read(handle, file.content(), 8 * kMebibyte);
+  const Memory memory(MemoryKind::device, 8 * kMebibyte);
+  const Gate gate;
+  CUstream stream{};
+  CudaAddress freed = 0;
+  {
+    const ContextScope context(primary_context(1));
+    ASSERT_EQ(cuda()->stream_create(&stream, 1), 0);
+    ASSERT_EQ(cuda()->allocate(&freed, 4096), 0);
+    gate.hold(stream);
+  }
+  std::atomic<bool> begun{false};
+  std::thread freeing([&] {
+    const ContextScope context(primary_context(1));
+    begun = true;
+    EXPECT_EQ(cuda()->release(freed), 0);
+  });
+  while (!begun) std::this_thread::yield();
+  for (std::size_t turn = 0; turn < 50; ++turn) {
+    EXPECT_EQ(read_file(handle.get(), memory.address(), 8 * kMebibyte, 0, 0), moved(8 * kMebibyte));
+    EXPECT_EQ(cuda()->context_synchronize(), 0);  // nothing is left behind on the target
+  }
+  gate.open();
+  freeing.join();
+  EXPECT_TRUE(same_bytes(file.content(), memory.get()));
+  {
+    const ContextScope context(primary_context(1));
+    EXPECT_EQ(cuda()->stream_synchronize(stream), 0);
+    EXPECT_EQ(cuda()->stream_destroy(stream), 0);
   }
   expect_a_lent_read(handle, file.content(), 8 * kMebibyte);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the gather and the scatter kernel have in common: chunks wait in a staging buffer in pinned host memory, and
-// each is carried to device memory as soon as it is filled. Included by both, each in a namespace of its own; so it has
+// each is carried to device memory as soon as it is filled. Included by each, in a namespace of its own; so it has
 // no guard.
 //
 // A block is warps of *copiers*, one at least, and one more, whose first thread is its *usher*: it draws chunks and
@@ -161,7 +161,10 @@ __device__ void leave(const Shared& shared, u32 carried) {
   }
 }
 
-template <typename Way>
+// What the host is told of a chunk: its slot may be filled again; or its bytes are there for every reader, too.
+enum class Told { loaded, in_place };
+
+template <Told told, typename Way>
 __device__ void carry(const char* staging, const Way& way, const Shared& shared) {
   constexpr u32 job_slots = 2;  // where jobs wait: job n at n % job_slots
   __shared__ Job jobs[job_slots];
@@ -205,8 +208,13 @@ __device__ void carry(const char* staging, const Way& way, const Shared& shared)
     copy(reinterpret_cast<char*>(job.to), staging + job.from, job.length, copiers);
     __syncwarp();
     if (!speaks) continue;
-    __threadfence_block();
+    if (told == Told::in_place) {
+      __threadfence_system();  // of all that the warp has written, which it has just waited for
+    } else {
+      __threadfence_block();
+    }
     if (atomicAdd(&through[n % job_slots], 1u) != warps - 1) continue;
+    if (told == Told::in_place) __threadfence_system();  // of what the other warps have told of
     through[n % job_slots] = 0;
     // The bytes have been loaded (each store needed one): the slot may be filled again.
     if (shared.chunks > shared.silent_up_to)

@@ -6,25 +6,12 @@
 // building needs no CUDA toolkit. gpu/staging.h explains the arguments, carrying.cuh what the blocks do; the soft GPU
 // does the same steps by ordinary code: change all of them together.
 #include "carrying.cuh"
-
-namespace {
-
-struct OneRange {
-  u64 begin;  // where chunk 0 would go if `skip` were 0
-  u32 chunk_bytes;
-  u32 stride;
-  u32 skip;
-
-  __device__ u32 into(u32 chunk, u64) const { return chunk == 0 ? skip : 0; }
-  __device__ u64 target(u32 chunk) const { return begin + static_cast<u64>(chunk) * chunk_bytes + into(chunk, 0); }
-};
-
-}  // namespace
+#include "one_range.cuh"
 
 extern "C" __global__ void __launch_bounds__(544)
     sluice_gather(const char* staging, u64 target, const volatile Ticket* tickets, volatile u32* completed,
                   volatile LaunchWords* words, volatile u32* counters, u32 chunk_bytes, u32 stride, u32 skip,
                   u32 chunks, u32 silent_up_to, u32 first_number, u32 launch_id) {
-  carry(staging, OneRange{target, chunk_bytes, stride, skip},
-        Shared{tickets, completed, words, counters, chunks, silent_up_to, first_number, launch_id});
+  carry<Told::loaded>(staging, OneRange{target, chunk_bytes, stride, skip},
+                      Shared{tickets, completed, words, counters, chunks, silent_up_to, first_number, launch_id});
 }

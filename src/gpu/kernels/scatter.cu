@@ -29,6 +29,6 @@ extern "C" __global__ void __launch_bounds__(544)
     sluice_scatter(const char* staging, const volatile u64* targets, const volatile Ticket* tickets,
                    volatile u32* completed, volatile LaunchWords* words, volatile u32* counters, u32 stride, u32 chunks,
                    u32 silent_up_to, u32 first_number, u32 launch_id) {
-  carry(staging, ManyTargets{targets, stride},
-        Shared{tickets, completed, words, counters, chunks, silent_up_to, first_number, launch_id});
+  carry<Told::loaded>(staging, ManyTargets{targets, stride},
+                      Shared{tickets, completed, words, counters, chunks, silent_up_to, first_number, launch_id});
 }

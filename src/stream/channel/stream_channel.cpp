@@ -12,7 +12,6 @@
 
 #include "base/processor.h"
 #include "base/spin_backoff.h"
-#include "stream/channel/aside.h"
 #include "stream/channel/stream_copier.h"
 #include "stream/channel/stream_workers.h"
 #include "workers/work_queue.h"
@@ -290,7 +289,6 @@ void channels_before_fork() noexcept {
 
 void channels_after_fork(bool in_child) noexcept {
   StreamWorkers::after_fork(in_child);
-  if (in_child) aside_after_fork_in_child();
 }
 
 }  // namespace sluice::stream

@@ -24,24 +24,34 @@ struct LaunchArguments {
   std::uint32_t launch_id;
 };
 
+struct GatherWay {
+  cuda::DevicePtr into;           // where chunk 0 would go if nothing were skipped
+  std::uint32_t stride;           // from one slot to the next
+  std::uint32_t relay_slots = 0;  // another device reads what is there meanwhile: chunks go round in so many
+};
+
 // Chunks of one range.
 struct GatherKernel {
   static constexpr std::size_t copies_at_once = 1;  // without the kernel, of one call of the driver
   static cuda::Result launch(const OneRange& range, const ReadPlan& plan, const LaunchArguments& arguments) noexcept {
+    return launch({.into = range[0].target - plan.skip, .stride = plan.stride}, plan, arguments);
+  }
+  static cuda::Result launch(const GatherWay& way, const ReadPlan& plan, const LaunchArguments& arguments) noexcept {
     staging::StagingWords& words = arguments.lease.words();
     return arguments.lease.device().launch(gpu::Gather{.slots = arguments.slots,
-                                                       .target = range[0].target - plan.skip,
+                                                       .target = way.into,
                                                        .tickets = words.tickets.data(),
                                                        .completed = words.completed.data(),
                                                        .words = &words.launch,
                                                        .chunk_bytes = plan.chunk_bytes,
-                                                       .stride = plan.stride,
+                                                       .stride = way.stride,
                                                        .skip = plan.skip,
                                                        .chunks = plan.chunks,
                                                        .silent_up_to = arguments.silent_up_to,
                                                        .first_number = arguments.first_number,
                                                        .launch_id = arguments.launch_id,
-                                                       .most_blocks = gather_blocks(plan, workers::active_jobs())});
+                                                       .most_blocks = gather_blocks(plan, workers::active_jobs()),
+                                                       .relay_slots = way.relay_slots});
   }
   static std::chrono::microseconds start_timeout(std::uint64_t bytes) noexcept {
     return gather_start_timeout(bytes, workers::active_jobs());

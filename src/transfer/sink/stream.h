@@ -22,9 +22,13 @@
 namespace sluice::transfer {
 
 class StreamSink {
-  using Chunks = Board<OneRange>;
+  using Chunks = Board<OneRange, gpu::stream_copy_slots>;
 
  public:
+  // As many states as places. Each transfer makes them anew.
+  static constexpr std::uint32_t board_depth = Chunks::depth;
+  static constexpr bool caller_releases = true;
+
   void begin(Chunks& board, const ReadPlan& plan, stream::StreamCopier& copier) noexcept {
     copier_ = &copier;
     shift_ = plan.shift;
@@ -66,11 +70,8 @@ class StreamSink {
     failed_ = true;
     over_.store(true, std::memory_order_release);
   }
-  void finish(Chunks& board) noexcept {
-    base::SpinBackoff backoff;
-    while (sent_ < board.chunks() && !is_lost()) look_after(board, backoff);
-    over_.store(true, std::memory_order_release);
-  }
+  bool has_sent_all(const Chunks& board) const noexcept { return sent_ >= board.chunks() || is_lost(); }
+  void finish(const Chunks& /*board*/) noexcept { over_.store(true, std::memory_order_release); }
   // The copier knows what it has failed of.
   bool failure() const noexcept { return failed_; }
 

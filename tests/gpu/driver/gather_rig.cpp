@@ -83,7 +83,12 @@ GatherCase seeded_case(unsigned seed) {
   return made;
 }
 
-GatherRig::GatherRig() : staging_(staging_bytes), target_(target_bytes + 2 * guard), counters_(64) {
+GatherRig::GatherRig(GatherKernel::Kind kind)
+    : relays_(kind == GatherKernel::Kind::relays),
+      kernel_(kind),
+      staging_(staging_bytes),
+      target_(target_bytes + 2 * guard),
+      counters_(64) {
   std::memset(staging_.data(), 0, staging_.size());
   EXPECT_EQ(cuda::success, cuMemsetD8_v2(counters_.at(), 0, counters_.size()));
   EXPECT_EQ(cuda::success, cuCtxSynchronize());
@@ -104,11 +109,11 @@ cuda::Result GatherRig::launch(const GatherCase& given, Ptr target) {
   Ptr completed = on_device(words().completed);
   Ptr launch_words = on_device(&words());
   Ptr counters = counters_.at();
-  std::array<std::uint32_t, 7> numbers{given.chunk_bytes, given.stride,  given.skip, given.chunks(),
-                                       given.places,      first_number_, launch_id_};
-  std::array<void*, 13> parameters{&places_address, &target,     &tickets,    &completed,  &launch_words,
+  std::array<std::uint32_t, 8> numbers{given.chunk_bytes, given.stride,  given.skip, given.chunks(),
+                                       given.places,      first_number_, launch_id_, target_slots(given)};
+  std::array<void*, 14> parameters{&places_address, &target,     &tickets,    &completed,  &launch_words,
                                    &counters,       &numbers[0], &numbers[1], &numbers[2], &numbers[3],
-                                   &numbers[4],     &numbers[5], &numbers[6]};
+                                   &numbers[4],     &numbers[5], &numbers[6], &numbers[7]};
   return cuLaunchKernel(kernel_.function(), given.blocks, 1, 1, given.threads, 1, 1, 0, stream_.get(),
                         parameters.data(), nullptr);
 }
@@ -136,9 +141,8 @@ void GatherRig::publish(const GatherCase& given) {
     std::uint8_t* const to = places(given) + std::size_t{place} * given.stride;
     const auto bytes = pattern(given.stride, number);
     std::copy(bytes.begin(), bytes.end(), to);
-    std::copy_n(
-        bytes.begin() + into(given, chunk), length,
-        expected_.begin() + static_cast<std::ptrdiff_t>(std::uint64_t{chunk} * given.chunk_bytes + into(given, chunk)));
+    const std::uint64_t at = std::uint64_t{chunk % target_slots(given)} * given.chunk_bytes + into(given, chunk);
+    std::copy_n(bytes.begin() + into(given, chunk), length, expected_.begin() + static_cast<std::ptrdiff_t>(at));
     if (given.chunks() > given.places) drained_[slot] = number;
     put(words().tickets[slot].value, gpu::ticket_of(number, length, place));
   }

@@ -30,16 +30,20 @@ std::string described(const GatherCase& given);
 // The same seed gives the same case. Some go round the staging buffer, some end early, few have round numbers.
 GatherCase seeded_case(unsigned seed);
 
+// The relay kernel does the same, but goes round in its target, and tells of a chunk when it is in place.
 class GatherKernel : public LoadedKernel {
  public:
-  GatherKernel() : LoadedKernel(ptx::gather, "sluice_gather") {}
+  enum class Kind { gathers, relays };
+  explicit GatherKernel(Kind kind)
+      : LoadedKernel(kind == Kind::gathers ? ptx::gather : ptx::relay,
+                     kind == Kind::gathers ? "sluice_gather" : "sluice_relay") {}
 };
 
 // A staging buffer in pinned memory, counters in device memory, and a target with guards around it. Launches one case
 // after the other on them; numbers and serials go on, as the library's do.
 class GatherRig {
  public:
-  GatherRig();
+  explicit GatherRig(GatherKernel::Kind kind = GatherKernel::Kind::gathers);
 
   // Everything as it ought to be: target, guards, places, tickets, drained, words, counters.
   void carry(const GatherCase& given);
@@ -63,6 +67,8 @@ class GatherRig {
 
   Words& words() const { return *reinterpret_cast<Words*>(staging_.data()); }
   std::uint8_t* places(const GatherCase& given) const { return staging_.data() + places_at + given.distance; }
+  // Of a chunk that goes where an earlier one was, that one has been told of.
+  std::uint32_t target_slots(const GatherCase& given) const { return relays_ ? given.places : given.chunks(); }
   void begin(const GatherCase& given);
   cuda::Result launch(const GatherCase& given, Ptr target);
   void publish(const GatherCase& given);
@@ -77,6 +83,7 @@ class GatherRig {
   static constexpr std::size_t staging_bytes = std::size_t{2} << 20U;
   static constexpr std::size_t target_bytes = std::size_t{4} << 20U;
 
+  const bool relays_;
   GatherKernel kernel_;
   PinnedBuffer staging_;
   DeviceBuffer target_;

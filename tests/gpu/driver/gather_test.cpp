@@ -113,6 +113,15 @@ TEST_F(Gather, IsRightInEveryShape) {
   }
 }
 
+TEST_F(Gather, ThatRelaysIsRightInEveryShape) {
+  GatherRig rig(GatherKernel::Kind::relays);
+  for (unsigned seed = 1; seed <= random_shapes; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    rig.carry(seeded_case(seed));
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST_F(Gather, ThatIsCalledOffBeforeItBeginsTouchesNothing) {
   GatherRig rig;
   rig.revoke(full_chunks(8, 4), GatherRig::CallOff::before_it_begins);
@@ -148,15 +157,18 @@ TEST_F(Gather, MayFollowLaunchesThatWereCalledOff) {
 }
 
 TEST_F(Gather, HasTheParametersThatTheLibraryGivesIt) {
-  const GatherKernel kernel;
-  std::size_t offset = 0;
-  std::size_t size = 0;
-  for (std::size_t index = 0; index < 13; ++index) {
-    ASSERT_EQ(cuda::success, cuFuncGetParamInfo(kernel.function(), index, &offset, &size)) << index;
-    EXPECT_EQ(index < 6 ? 8U : 4U, size) << index;
-    EXPECT_EQ(index < 6 ? 8 * index : 48 + 4 * (index - 6), offset) << index;
+  for (const auto kind : {GatherKernel::Kind::gathers, GatherKernel::Kind::relays}) {
+    const GatherKernel kernel(kind);
+    std::size_t offset = 0;
+    std::size_t size = 0;
+    const std::size_t count = kind == GatherKernel::Kind::gathers ? 13 : 14;
+    for (std::size_t index = 0; index < count; ++index) {
+      ASSERT_EQ(cuda::success, cuFuncGetParamInfo(kernel.function(), index, &offset, &size)) << index;
+      EXPECT_EQ(index < 6 ? 8U : 4U, size) << index;
+      EXPECT_EQ(index < 6 ? 8 * index : 48 + 4 * (index - 6), offset) << index;
+    }
+    EXPECT_EQ(cuda::error_invalid_value, cuFuncGetParamInfo(kernel.function(), count, &offset, &size));
   }
-  EXPECT_EQ(cuda::error_invalid_value, cuFuncGetParamInfo(kernel.function(), 13, &offset, &size));
 }
 
 // Two pieces of memory side by side in a range that the program reserved.

@@ -2,7 +2,16 @@
 // Two devices. Skipped where there is one.
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "fixture.h"
 #include "loaded_kernel.h"
@@ -110,6 +119,59 @@ TEST_F(Peers, KernelsReachMemoryOfAContextThatAccessWasEnabledTo) {
     EXPECT_EQ(cuda::success, cuMemFree_v2(there));
   }
   ASSERT_EQ(cuda::success, cuCtxDisablePeerAccess(other()));
+}
+
+// Streams of both devices wait, perhaps for this thread, and each of these calls comes back: memory is lent and given
+// back, and a context held, beside work of the program's that may last.
+TEST_F(Peers, MappingMemoryAndHoldingContextsWaitForNoStream) {
+  const cuda::AllocationProperties there{
+      cuda::allocation_pinned, cuda::handle_type_none, {cuda::location_device, 1}, nullptr, 0, 0, 0, {}};
+  std::size_t size = 0;
+  ASSERT_EQ(cuda::success, cuMemGetAllocationGranularity(&size, &there, cuda::granularity_minimum));
+  const Stream stream;
+  ASSERT_EQ(cuda::success, cuCtxPushCurrent_v2(other()));
+  auto stream_there = std::make_unique<Stream>();
+  auto gate_there = std::make_unique<Gate>(stream_there->get());
+  ASSERT_EQ(cuda::success, cuCtxPopCurrent_v2(nullptr));
+  auto gate = std::make_unique<Gate>(stream.get());
+  cuda::AllocationHandle memory = 0;
+  Ptr at = 0;
+  unsigned flags = 0;
+  int active = 0;
+  cuda::Context held = nullptr;
+  const std::array<cuda::AccessDescription, 2> both{
+      cuda::AccessDescription{{cuda::location_device, 1}, cuda::access_read_write},
+      cuda::AccessDescription{{cuda::location_device, 0}, cuda::access_read_write}};
+  const std::vector<std::pair<std::string, std::function<cuda::Result()>>> calls{
+      {"hold", [&] { return cuDevicePrimaryCtxRetain(&held, 1); }},
+      {"state", [&] { return cuDevicePrimaryCtxGetState(1, &flags, &active); }},
+      {"create", [&] { return cuMemCreate(&memory, size, &there, 0); }},
+      {"reserve", [&] { return cuMemAddressReserve(&at, size, 0, 0, 0); }},
+      {"map", [&] { return cuMemMap(at, size, 0, memory, 0); }},
+      {"let in", [&] { return cuMemSetAccess(at, size, both.data(), both.size()); }},
+      {"release", [&] { return cuMemRelease(memory); }},
+      {"unmap", [&] { return cuMemUnmap(at, size); }},
+      {"free", [&] { return cuMemAddressFree(at, size); }},
+      {"hold no more", [&] { return cuDevicePrimaryCtxRelease_v2(1); }},
+  };
+  std::atomic<std::size_t> done{0};
+  std::thread caller([&] {
+    cuCtxSetCurrent(context());
+    for (const auto& [name, call] : calls) {
+      EXPECT_EQ(cuda::success, call()) << name;
+      ++done;
+    }
+  });
+  for (int turn = 0; turn < 5000 && done < calls.size(); ++turn) ::usleep(1000);
+  EXPECT_EQ(done, calls.size()) << "waits: " << calls[std::min(done.load(), calls.size() - 1)].first;
+  gate->open();
+  gate_there->open();
+  caller.join();
+  ASSERT_EQ(cuda::success, cuStreamSynchronize(stream.get()));
+  ASSERT_EQ(cuda::success, cuCtxPushCurrent_v2(other()));
+  EXPECT_EQ(cuda::success, cuStreamSynchronize(stream_there->get()));
+  stream_there.reset();
+  EXPECT_EQ(cuda::success, cuCtxPopCurrent_v2(nullptr));
 }
 
 // What must hold of a kernel that stores where it has no access, told by its first failure; in a process of its own,

@@ -17,7 +17,7 @@ class Staged {
   explicit Staged(const Situation& situation)
       : options_{situation.rules, situation.machine},
         session_(attachments_of_session(options_)),
-        file_(-1, situation.file, options_, nullptr),
+        file_(-1, facts::FileFacts(situation.file), options_, nullptr),
         memory_(situation.buffer) {
     attach_to_file(file_, session_);
     if (DirectPair* const pair = pair_of(file_, memory_)) pair->settle(situation.reach, "");

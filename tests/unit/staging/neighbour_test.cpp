@@ -13,10 +13,18 @@ TEST(LendingRules, OwnLendsNothing) {
   EXPECT_FALSE(rules->on);
 }
 
+TEST(LendingRules, ByItselfItChangesNothingOfTheProgram) {
+  const auto rules = lending_rules("auto", 64, 128);
+  ASSERT_TRUE(rules);
+  EXPECT_TRUE(rules->on && rules->by_kernel);
+  EXPECT_FALSE(rules->asked || rules->named || rules->makes_contexts || rules->switches_peers);
+  EXPECT_EQ(rules->devices, ~std::uint64_t{0});
+}
+
 TEST(LendingRules, LendTakesAllThatTheProcessWorksWith) {
   const auto rules = lending_rules("lend", 64, 128);
   ASSERT_TRUE(rules);
-  EXPECT_TRUE(rules->on);
+  EXPECT_TRUE(rules->on && rules->asked && rules->switches_peers);
   EXPECT_FALSE(rules->named);
   EXPECT_FALSE(rules->makes_contexts) << "a context costs memory that was not offered";
   EXPECT_EQ(rules->devices, ~std::uint64_t{0});

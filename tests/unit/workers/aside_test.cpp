@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that calls the driver for a stream that waits.
-#include "stream/channel/aside.h"
+// The thread that calls the driver in the place of those who cannot wait for it.
+#include "workers/aside.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 
 #include "process/in_flight.h"
 
-namespace sluice::stream {
+namespace sluice::workers {
 namespace {
 
 std::atomic<bool> ends{false};
@@ -49,5 +49,34 @@ TEST(Aside, IsOneAtATime) {
   while (is_aside()) std::this_thread::yield();
 }
 
+TEST(Aside, RunsTheLastThatIsToComeBehindWhatItIsAt) {
+  std::atomic<bool> may_end{false};
+  std::atomic<int> sum{0};
+  ASSERT_TRUE(run_aside([&] {
+    may_end.wait(false);
+    sum += 1;
+  }));
+  ASSERT_TRUE(run_behind([&] { sum += 10; }));
+  ASSERT_TRUE(run_behind([&] { sum += 100; }));
+  EXPECT_EQ(sum, 0);
+  may_end = true;
+  may_end.notify_all();
+  EXPECT_TRUE(wait_for_aside(std::chrono::hours(1)));
+  EXPECT_EQ(sum, 101);
+  ASSERT_TRUE(run_behind([&] { sum += 1000; })) << "at once, where it is at nothing";
+  EXPECT_TRUE(wait_for_aside(std::chrono::hours(1)));
+  EXPECT_EQ(sum, 1101);
+}
+
+TEST(Aside, IsWaitedForNoLongerThanAsked) {
+  EXPECT_TRUE(wait_for_aside(std::chrono::milliseconds(0)));
+  std::atomic<bool> may_end{false};
+  ASSERT_TRUE(run_aside([&] { may_end.wait(false); }));
+  EXPECT_FALSE(wait_for_aside(std::chrono::milliseconds(1)));
+  may_end = true;
+  may_end.notify_all();
+  EXPECT_TRUE(wait_for_aside(std::chrono::hours(1)));
+}
+
 }  // namespace
-}  // namespace sluice::stream
+}  // namespace sluice::workers
