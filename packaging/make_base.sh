@@ -8,7 +8,8 @@ suite=$(. /etc/os-release && echo "${VERSION_CODENAME:?}")
 [ ! -s "$tar" ] || [ "$(cat "$tar.made-of" 2>/dev/null)" != "$suite $packages" ] || exit 0
 command -v mmdebstrap >/dev/null || { echo "make_base.sh: mmdebstrap is not installed" >&2; exit 1; }
 mkdir -p "$(dirname "$tar")"
-trap 'rm -f "$tar.new.tar"' EXIT
-mmdebstrap --quiet --mode=root --variant=minbase --include="$packages" "$suite" "$tar.new.tar"
-mv "$tar.new.tar" "$tar"
+new=$tar.$$.tar  # another one may be making it
+trap 'rm -f "$new"' EXIT
+mmdebstrap --quiet --mode=root --variant=minbase --include="$packages" "$suite" "$new"
+mv "$new" "$tar"
 echo "$suite $packages" >"$tar.made-of"

@@ -125,11 +125,13 @@ const char* direct_paths_of(const route::Rules& rules) noexcept {
 }
 
 // The program may end contexts next. A driver that keeps the thread aside has it give back what there is when it is
-// through.
+// through: an end of the process waits for that, also where a destructor of the program's closes.
 void give_neighbours_back(DrainMode drain_mode) noexcept {
+  if (drain_mode == DrainMode::none) return;
   if (!workers::is_aside() && !staging::holds_of_neighbours()) return;
-  const bool is_begun = workers::run_behind([] { staging::free_unused_neighbours(std::chrono::nanoseconds(0)); });
-  if (is_begun && drain_mode != DrainMode::none) workers::wait_for_aside(std::chrono::milliseconds(500));
+  const auto give_all = [] { staging::free_unused_neighbours(std::chrono::nanoseconds(0)); };
+  if (!workers::run_behind(give_all)) return give_all();
+  if (!workers::wait_for_aside(std::chrono::milliseconds(500))) wait_for_transfers_at_exit();
 }
 
 }  // namespace

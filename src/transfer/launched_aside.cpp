@@ -9,6 +9,7 @@
 #include "base/spin_backoff.h"
 #include "gpu/memory.h"
 #include "gpu/peer_access.h"
+#include "gpu/peers.h"
 #include "gpu/session.h"
 #include "gpu/stream_scope.h"
 #include "workers/aside.h"
@@ -90,9 +91,10 @@ void LaunchedAside::run() noexcept {
 // A reader that has given up may be about to end it.
 bool LaunchedAside::holds_target() noexcept {
   if (is_given_up()) return false;
-  is_elsewhere_ =
-      !target_.begin(memory_.device) || target_.context() != memory_.context || target_.context_id() != context_id_;
-  return !is_elsewhere_ && !is_given_up();
+  const bool has_primary = target_.begin(memory_.device);
+  is_elsewhere_ = has_primary ? target_.context() != memory_.context || target_.context_id() != context_id_
+                              : !gpu::is_in_use(memory_.device);
+  return has_primary && !is_elsewhere_ && !is_given_up();
 }
 
 // The reader may have given up, and the program may go on: then nothing more is asked for.

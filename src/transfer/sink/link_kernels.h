@@ -405,7 +405,8 @@ class LinkKernelsSink {
     const auto now = std::chrono::steady_clock::now();
     Standstill& standstill = standstills_[kernel];
     const bool has_work = waiting > 0 || !there.is_open();
-    if (!has_work || waiting != standstill.waiting) standstill = {waiting, now};
+    const bool is_first_look = standstill.since == std::chrono::steady_clock::time_point{};
+    if (!has_work || is_first_look || waiting != standstill.waiting) standstill = {waiting, now};
     return has_work && now - standstill.since > long_time;
   }
   // The driver is asked without the mutex: it may keep the caller waiting.

@@ -59,6 +59,26 @@ int reset_gone_wrong() {
   return cuCtxSynchronize() == cuda::success ? 0 : 8;
 }
 
+// What must hold of who retains a context that is reset, likewise.
+int count_after_reset_gone_wrong() {
+  cuda::Context context = nullptr;
+  unsigned flags = 0;
+  int active = 0;
+  if (cuInit(0) != cuda::success || cuDevicePrimaryCtxRetain(&context, 0) != cuda::success) return 1;
+  if (cuDevicePrimaryCtxRetain(&context, 0) != cuda::success) return 2;
+  if (cuDevicePrimaryCtxReset_v2(0) != cuda::success) return 3;
+  if (cuDevicePrimaryCtxRelease_v2(0) != cuda::success) return 4;
+  if (cuDevicePrimaryCtxRetain(&context, 0) != cuda::success) return 5;
+  if (cuDevicePrimaryCtxRelease_v2(0) != cuda::success) return 6;
+  if (cuDevicePrimaryCtxGetState(0, &flags, &active) != cuda::success) return 7;
+  return active == 1 ? 0 : 8;
+}
+
+TEST(Processes, AResetReleasesForNoOneWhoRetained) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(::_exit(count_after_reset_gone_wrong()), ::testing::ExitedWithCode(0), "");
+}
+
 TEST(Processes, AResetTakesTheMemoryAndLeavesTheDevice) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(::_exit(reset_gone_wrong()), ::testing::ExitedWithCode(0), "");

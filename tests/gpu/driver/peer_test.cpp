@@ -149,6 +149,8 @@ TEST_F(Peers, MappingMemoryAndHoldingContextsWaitForNoStream) {
       {"reserve", [&] { return cuMemAddressReserve(&at, size, 0, 0, 0); }},
       {"map", [&] { return cuMemMap(at, size, 0, memory, 0); }},
       {"let in", [&] { return cuMemSetAccess(at, size, both.data(), both.size()); }},
+      // It is given back by a thread that has none.
+      {"leave the context", [&] { return cuCtxSetCurrent(nullptr); }},
       {"release", [&] { return cuMemRelease(memory); }},
       {"unmap", [&] { return cuMemUnmap(at, size); }},
       {"free", [&] { return cuMemAddressFree(at, size); }},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What sluice.links means.
-#include "staging/neighbour.h"
+#include "staging/lending.h"
 
 #include <gtest/gtest.h>
 
