@@ -265,7 +265,7 @@ class Comparison(InFolder):
 
     def links(self, **environment):
         return subprocess.run(
-            ["bash", BENCH / "links.sh", BUILD, self.folder / "out"], capture_output=True, text=True, timeout=200,
+            ["bash", BENCH / "links.sh", BUILD, self.folder / "out"], capture_output=True, text=True, timeout=600,
             check=False, env={**ENVIRONMENT, "GPUS": "4", "FILE": str(self.file), "SIZE": "32M", "PAIRS": "2",
                               "SECONDS_EACH": "0.02", "ROWS": "read-1M,read-1M-x8,read-64M", **environment})
 

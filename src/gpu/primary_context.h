@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A primary context of the program's, kept from ending while we work in it: from being released, that is. A reset ends
-// it whoever holds it, which its id tells.
+// it in spite of that, which its id tells.
 #pragma once
 
 #include "gpu/cuda_api.h"

@@ -302,12 +302,16 @@ TEST_F(Lending, ReadsThatGoRoundRelayMemoryHaveAllBytes) {
   const Fd fd = file.open(O_RDONLY);
   const Handle handle(fd);
   const Memory target(MemoryKind::device, 4096);
-  const auto has_relayed = [&] {
-    return explanation(handle, target).find("by way of its own memory") != std::string::npos;
-  };
-  again_until(has_relayed, [&] { expect_read(handle, file.content(), size, 7); });
-  const std::string told = explanation(handle, target);
-  if (told.find("did not begin in time") != std::string::npos) GTEST_SKIP() << kTooBusyForKernels;
+  std::string told;
+  const auto tells_of = [&](const char* words) { return told.find(words) != std::string::npos; };
+  const auto has_relayed = [&] { return tells_of("by way of its own memory"); };
+  again_until(has_relayed, [&] {
+    expect_read(handle, file.content(), size, 7);
+    told = explanation(handle, target);
+  });
+  if (!has_relayed() && (tells_of("did not begin in time") || tells_of("no kernel to fetch with"))) {
+    GTEST_SKIP() << kTooBusyForKernels;
+  }
   EXPECT_TRUE(has_relayed()) << told;
 }
 
