@@ -5,11 +5,13 @@ set -eu
 tar=${1:?usage: make_base.sh TAR}
 packages=gcc,libc6-dev,make,pkgconf,python3,python3-venv
 suite=$(. /etc/os-release && echo "${VERSION_CODENAME:?}")
+mkdir -p "$(dirname "$tar")"
+exec 9>"$tar.lock"
+flock 9  # another one may be making it
 [ ! -s "$tar" ] || [ "$(cat "$tar.made-of" 2>/dev/null)" != "$suite $packages" ] || exit 0
 command -v mmdebstrap >/dev/null || { echo "make_base.sh: mmdebstrap is not installed" >&2; exit 1; }
-mkdir -p "$(dirname "$tar")"
-new=$tar.$$.tar  # another one may be making it
-trap 'rm -f "$new"' EXIT
-mmdebstrap --quiet --mode=root --variant=minbase --include="$packages" "$suite" "$new"
-mv "$new" "$tar"
+trap 'rm -f "$tar.new.tar"' EXIT
+trap 'exit 1' HUP INT TERM
+mmdebstrap --quiet --mode=root --variant=minbase --include="$packages" "$suite" "$tar.new.tar"
+mv "$tar.new.tar" "$tar"
 echo "$suite $packages" >"$tar.made-of"

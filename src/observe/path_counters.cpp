@@ -16,8 +16,8 @@ struct Cell {
   std::uint64_t reads, read_bytes, writes, written_bytes, errors;
 };
 
-constexpr std::size_t shard_count = 32;
-constexpr std::size_t alone_count = 24;
+constexpr std::size_t shard_count = 26;
+constexpr std::size_t alone_count = 20;
 
 struct alignas(base::line_bytes) Shard {
   std::array<std::array<Cell, SLUICE_REASON_COUNT>, SLUICE_PATH_COUNT> cells;

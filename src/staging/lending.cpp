@@ -96,6 +96,8 @@ const char* words_of(KernelThere answer) noexcept {
       return "no memory for it to relay through is free there";
     case KernelThere::no_fetcher:
       return "the target has no kernel to fetch with";
+    case KernelThere::fetcher_was_late:
+      return "the target's kernel did not begin in time";
     case KernelThere::out_of_reach:
       return "its kernels do not reach the target's memory";
     case KernelThere::not_loaded:

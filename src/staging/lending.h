@@ -48,12 +48,13 @@ enum class KernelThere : std::uint8_t {
   carries,   // into the target's memory
   relays,    // into memory of its own
   no_relay_memory,
-  no_fetcher,    // on the target
-  out_of_reach,  // the target's memory is, for kernels of the neighbour
-  not_loaded,    // yet, or its device will not have it
-  was_late,      // it did not begin in time just now
-  no_places,     // pinned memory that its device sees
-  was_refused,   // just now, or its device was lost
+  no_fetcher,        // on the target
+  fetcher_was_late,  // just now
+  out_of_reach,      // the target's memory is, for kernels of the neighbour
+  not_loaded,        // yet, or its device will not have it
+  was_late,          // it did not begin in time just now
+  no_places,         // pinned memory that its device sees
+  was_refused,       // just now, or its device was lost
 };
 const char* words_of(KernelThere answer) noexcept;
 

@@ -315,10 +315,10 @@ Lent NeighbourLease::make_ready(int neighbour, int target, const gpu::Session& s
   if (relay_memory_ != nullptr) {
     // Of a launch that was revoked and may come yet, the words are not to be used.
     target_side_.emplace(StagingLease::take(session));
-    if (*target_side_ && target_side_->device().can_gather() && target_side_->kernel_worth_trying(reach->length)) {
-      return Lent::lends;
-    }
-    device.kernel.store(KernelThere::no_fetcher, std::memory_order_relaxed);
+    const bool has_fetcher = *target_side_ && target_side_->device().can_gather();
+    if (has_fetcher && target_side_->kernel_worth_trying(reach->length)) return Lent::lends;
+    device.kernel.store(has_fetcher ? KernelThere::fetcher_was_late : KernelThere::no_fetcher,
+                        std::memory_order_relaxed);
     return Lent::no_kernel;
   }
   target_side_.emplace(StagingLease::take(session));

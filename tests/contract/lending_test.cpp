@@ -254,9 +254,12 @@ TEST_F(Lending, ByItselfHoldsAContextForAWhile) {
         }
         EXPECT_EQ(cuda()->primary_release(1), 0);
         EXPECT_TRUE(is_active(1)) << "the neighbour is held while there is memory of ours";
+        const auto begun = std::chrono::steady_clock::now();
         EXPECT_EQ(code(cuFileDriverClose()), CU_FILE_SUCCESS);
-        // A busy machine may have the thread that gives it back come later than the close waits.
-        for (const Deadline deadline; is_active(1) && !deadline.has_passed();) std::this_thread::yield();
+        // On a busy machine the thread that gives it back may come later than the close waits.
+        if (std::chrono::steady_clock::now() - begun >= std::chrono::milliseconds(500)) {
+          for (const Deadline deadline; is_active(1) && !deadline.has_passed();) std::this_thread::yield();
+        }
         EXPECT_FALSE(is_active(1));
         std::exit(HasFailure() ? 1 : 0);
       },
@@ -309,9 +312,7 @@ TEST_F(Lending, ReadsThatGoRoundRelayMemoryHaveAllBytes) {
     expect_read(handle, file.content(), size, 7);
     told = explanation(handle, target);
   });
-  if (!has_relayed() && (tells_of("did not begin in time") || tells_of("no kernel to fetch with"))) {
-    GTEST_SKIP() << kTooBusyForKernels;
-  }
+  if (!has_relayed() && tells_of("did not begin in time")) GTEST_SKIP() << kTooBusyForKernels;
   EXPECT_TRUE(has_relayed()) << told;
 }
 

@@ -198,10 +198,11 @@ class LinkKernelsSink {
   static constexpr std::uint32_t no_carrier = copy_engine + 1;
   static constexpr std::uint32_t carriers = copy_engine + 2;
 
-  // What a kernel had yet to do when it was looked at, and since when.
+  // What a kernel had yet to do when it was looked at, since when, and the last look.
   struct Standstill {
     std::uint32_t waiting = 0;
     std::chrono::steady_clock::time_point since;
+    std::chrono::steady_clock::time_point looked;
   };
 
   class DriverCall {
@@ -405,8 +406,10 @@ class LinkKernelsSink {
     const auto now = std::chrono::steady_clock::now();
     Standstill& standstill = standstills_[kernel];
     const bool has_work = waiting > 0 || !there.is_open();
-    const bool is_first_look = standstill.since == std::chrono::steady_clock::time_point{};
-    if (!has_work || is_first_look || waiting != standstill.waiting) standstill = {waiting, now};
+    // None looks while chunks are released: as many that wait later may be others.
+    const bool is_anew = now - standstill.looked > long_time;
+    if (!has_work || is_anew || waiting != standstill.waiting) standstill = {waiting, now, now};
+    standstill.looked = now;
     return has_work && now - standstill.since > long_time;
   }
   // The driver is asked without the mutex: it may keep the caller waiting.

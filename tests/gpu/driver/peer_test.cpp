@@ -149,9 +149,11 @@ TEST_F(Peers, MappingMemoryAndHoldingContextsWaitForNoStream) {
       {"reserve", [&] { return cuMemAddressReserve(&at, size, 0, 0, 0); }},
       {"map", [&] { return cuMemMap(at, size, 0, memory, 0); }},
       {"let in", [&] { return cuMemSetAccess(at, size, both.data(), both.size()); }},
-      // It is given back by a thread that has none.
-      {"leave the context", [&] { return cuCtxSetCurrent(nullptr); }},
       {"release", [&] { return cuMemRelease(memory); }},
+      {"hold again", [&] { return cuDevicePrimaryCtxRetain(&held, 1); }},
+      {"hold once", [&] { return cuDevicePrimaryCtxRelease_v2(1); }},
+      // Given back by a thread that has none.
+      {"leave the context", [&] { return cuCtxSetCurrent(nullptr); }},
       {"unmap", [&] { return cuMemUnmap(at, size); }},
       {"free", [&] { return cuMemAddressFree(at, size); }},
       {"hold no more", [&] { return cuDevicePrimaryCtxRelease_v2(1); }},
