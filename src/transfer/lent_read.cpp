@@ -19,6 +19,7 @@
 #include "transfer/pipeline.h"
 #include "transfer/plan.h"
 #include "transfer/sink/link_kernels.h"
+#include "transfer/sink/own_copy_engine.h"
 #include "transfer/sink/peer_gpu.h"
 #include "transfer/source/page_cache.h"
 #include "transfer/source/ring.h"

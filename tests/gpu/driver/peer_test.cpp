@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -159,14 +161,16 @@ TEST_F(Peers, MappingMemoryAndHoldingContextsWaitForNoStream) {
       {"hold no more", [&] { return cuDevicePrimaryCtxRelease_v2(1); }},
   };
   std::atomic<std::size_t> done{0};
+  std::promise<void> all_done;
   std::thread caller([&] {
     cuCtxSetCurrent(context());
     for (const auto& [name, call] : calls) {
       EXPECT_EQ(cuda::success, call()) << name;
       ++done;
     }
+    all_done.set_value();
   });
-  for (int turn = 0; turn < 5000 && done < calls.size(); ++turn) ::usleep(1000);
+  EXPECT_EQ(std::future_status::ready, all_done.get_future().wait_for(std::chrono::seconds(30)));
   EXPECT_EQ(done, calls.size()) << "waits: " << calls[std::min(done.load(), calls.size() - 1)].first;
   gate->open();
   gate_there->open();

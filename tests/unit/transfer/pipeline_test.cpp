@@ -11,6 +11,7 @@
 
 #include "transfer/hand_on.h"
 #include "transfer/sink/link_kernels.h"
+#include "transfer/sink/own_copy_engine.h"
 #include "transfer/sink/peer_gpu.h"
 #include "workers/reserve.h"
 
