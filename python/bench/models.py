@@ -7,11 +7,12 @@
   models.py compare FOLDER [--pairs 10] [--json FILE]    every loader that is installed, each in a process of its own;
                                                          a turn loads once by each, every second turn in reverse order
   models.py all FOLDER --disk FOLDER --out FILE          all rows with one command: 16 GB, 61 GB, one file, small tensors
-                                                         in FOLDER (tmpfs), and past the page cache on the disk; needs
-                                                         64 GB in FOLDER and 16 GB on the disk, made and removed row by
-                                                         row; chart.py draws the file
+                                                         in FOLDER (tmpfs), and 16 GB on the disk, in the page cache and
+                                                         not; needs 64 GB in FOLDER and 16 GB on the disk, made and
+                                                         removed row by row; --rows takes some, and FILE keeps the
+                                                         others that it has; chart.py draws the file
   models.py explore FOLDER [--seconds 120]               which engine, slices, threads, ways of making tensors
-  models.py report FILE                                  the table of a comparison
+  models.py report FILE                                  the tables of what compare or all has written
 
 The first load of each process is told apart. Memory is given back between loads. Every byte on the device is compared
 with the file once for each loader, outside the time. A real GPU and PyTorch are needed. The package is the one that is
@@ -21,6 +22,7 @@ installed, or else the one of this repository, which has no extension: install t
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import datetime
 import importlib.util
 import json
@@ -31,6 +33,7 @@ import statistics
 import subprocess
 import sys
 import time
+import typing
 
 HERE = pathlib.Path(__file__).resolve().parent
 if importlib.util.find_spec("sluice") is None:  # not installed: the package of this repository
@@ -44,6 +47,25 @@ STANDARD = ("sluice", "sluice_cufile", "sluice_staged", "sluice_into", "sluice_i
 PACKAGES = {"safetensors": "safetensors", "safetensors_pread": "safetensors", "fastsafetensors_gds": "fastsafetensors",
             "fastsafetensors_nogds": "fastsafetensors", "instanttensor": "instanttensor",
             "runai_streamer": "runai_model_streamer"}
+
+
+class Row(typing.NamedTuple):
+    name: str
+    kind: str  # of model_files.py
+    label: str
+    on_disk: bool = False
+    cold: bool = False  # nothing of the files is in the page cache when a load begins
+    loaders: "tuple[str, ...]" = STANDARD
+
+
+ROWS = (Row("dense", "dense", "16 GB, 4 files, 291 tensors, tmpfs"),
+        Row("experts", "experts", "61 GB, 16 files, 18,867 tensors, tmpfs"),
+        Row("one", "one", "15 GB, 1 file, tmpfs"),
+        Row("small", "small", "8,000 tensors of 4 to 64 KiB, tmpfs"),
+        Row("cached", "dense", "16 GB, 4 files, page cache", on_disk=True),
+        Row("direct", "dense", "16 GB, 4 files, on the disk, not in the page cache", on_disk=True, cold=True,
+            loaders=("sluice", "sluice_direct", "sluice_plan_direct", "safetensors", "threads_of_pread", "fastsafetensors_gds",
+                     "fastsafetensors_nogds", "instanttensor", "runai_streamer")))
 
 
 def is_installed(name: str) -> bool:
@@ -65,10 +87,12 @@ def arguments() -> argparse.Namespace:
     compared.add_argument("--device", type=int, default=0)
     compared.add_argument("--seconds", type=float, default=1e9, help="no load begins after that many, first ones apart")
     compared.add_argument("--label", default="", help="kept with the results")
+    compared.add_argument("--cold", action="store_true", help="before each load the page cache forgets the files")
     compared.add_argument("--json", type=pathlib.Path, help="where the results go")
     everything = verbs.add_parser("all", help="every row of the table, with one command")
     everything.add_argument("folder", type=pathlib.Path, help="in memory: /dev/shm/models")
     everything.add_argument("--disk", type=pathlib.Path, help="on a file system that takes O_DIRECT")
+    everything.add_argument("--rows", default=",".join(row.name for row in ROWS), help="which (default: %(default)s)")
     everything.add_argument("--out", type=pathlib.Path, required=True, help="where the results go, as JSON")
     everything.add_argument("--pairs", type=int, default=10)
     everything.add_argument("--seconds", type=float, default=600, help="of a row, at most")
@@ -83,7 +107,7 @@ def arguments() -> argparse.Namespace:
     explored.add_argument("--only", default="", help="link, allocation, views, engines, loads, walks; separated by commas")
     explored.add_argument("--quick", action="store_true", help="fewer rows")
     explored.add_argument("--json", type=pathlib.Path)
-    reported = verbs.add_parser("report", help="print the table of a comparison")
+    reported = verbs.add_parser("report", help="print the tables of a file that compare or all has written")
     reported.add_argument("file", type=pathlib.Path)
     return parser.parse_args()
 
@@ -135,6 +159,8 @@ def compare(options: argparse.Namespace) -> dict:
     running: "dict[str, Process]" = {}
     names = options.loaders.split(",")
     started = {name: Process(name, options.device) for name in names if is_installed(name)}  # they import side by side
+    if not options.cold:
+        read_once(paths)  # pages that were just written are slow for the first loader, whichever it is
     for name in names:
         result = results[name] = {"loads": []}
         if name not in started:
@@ -144,6 +170,8 @@ def compare(options: argparse.Namespace) -> dict:
         process = started[name]
         first = process.ready()
         if "error" not in first:
+            if options.cold:
+                evict(paths)
             first = process.ask("load", *paths)
         if "missing" in first or "error" in first:
             result.update(first)
@@ -160,6 +188,8 @@ def compare(options: argparse.Namespace) -> dict:
             for name in list(running) if turn % 2 == 0 else list(reversed(running)):
                 if time.monotonic() - began > options.seconds:
                     break
+                if options.cold:
+                    evict(paths)
                 answer = running[name].ask("load", *paths)
                 if "seconds" in answer:
                     results[name]["loads"].append(answer)
@@ -175,44 +205,53 @@ def compare(options: argparse.Namespace) -> dict:
             "files": len(paths), "link_gb_per_second": link(options.device), "results": results}
 
 
-# (key, kind, label, on the disk)
-ROWS = (("compare-dense", "dense", "16 GB, 4 files, 291 tensors, tmpfs", False),
-        ("compare-experts", "experts", "61 GB, 16 files, 18,867 tensors, tmpfs", False),
-        ("compare-one", "one", "15 GB, 1 file, tmpfs", False),
-        ("compare-small", "small", "8,000 tensors of 4 to 64 KiB, tmpfs", False),
-        ("compare-direct", "dense", "16 GB, 4 files, past the page cache", True))
-DIRECT = ("sluice_direct", "sluice_plan_direct", "safetensors", "fastsafetensors_gds", "fastsafetensors_nogds",
-          "instanttensor", "runai_streamer")
-
-
 def compare_all(options: argparse.Namespace) -> dict:
     """Row by row; what was measured is written after each."""
     import model_files
 
-    results: dict = {"device": device_words(options.device)}
-    for key, kind, label, on_disk in ROWS:
-        folder = options.disk if on_disk else options.folder
+    unknown = set(options.rows.split(",")) - {row.name for row in ROWS}
+    if unknown:
+        sys.exit(f"models.py: there is no row {', '.join(sorted(unknown))}; there are {', '.join(row.name for row in ROWS)}")
+    device = device_words(options.device)
+    results: dict = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else {"device": device}
+    if results["device"] != device:
+        sys.exit(f"models.py: {options.out} has rows of {results['device']}, and this is {device}: name another file")
+    for row in (row for row in ROWS if row.name in options.rows.split(",")):
+        folder = options.disk if row.on_disk else options.folder
         if folder is None:
-            print(f"{key}: left out, since no --disk was named", flush=True)
+            print(f"{row.name}: left out, since no --disk was named", flush=True)
             continue
-        folder = folder / f"sluice-{key}"
+        folder = folder / f"sluice-{row.name}"
         folder.mkdir(parents=True)
         try:
-            model_files.make(kind, str(folder), options.layers, None)
-            if on_disk:  # what is in the page cache would be quicker than the disk
-                for path in folder.iterdir():
-                    with open(path, "rb") as file:
-                        os.fsync(file.fileno())
-                        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            loaders = options.loaders or ",".join(DIRECT if on_disk else STANDARD)
-            row = argparse.Namespace(folder=folder, pairs=options.pairs, loaders=loaders, device=options.device,
-                                     seconds=options.seconds, label=label)
-            results[key] = compare(row)
-            print(table(results[key]), flush=True)
+            model_files.make(row.kind, str(folder), options.layers, None)
+            results[f"compare-{row.name}"] = told = compare(argparse.Namespace(
+                folder=folder, pairs=options.pairs, loaders=options.loaders or ",".join(row.loaders), device=options.device,
+                seconds=options.seconds, label=row.label, cold=row.cold))
+            print(table(told), flush=True)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         options.out.write_text(json.dumps(results), encoding="utf-8")
     return results
+
+
+def read_once(paths: "list[str]") -> None:
+    def read(path: str) -> None:
+        with open(path, "rb", buffering=0) as file:
+            piece = bytearray(16 << 20)
+            while file.readinto(piece):
+                pass
+
+    with concurrent.futures.ThreadPoolExecutor(8) as readers:
+        list(readers.map(read, paths))
+
+
+def evict(paths: "list[str]") -> None:
+    """Has the page cache forget the files, as far as no program maps them."""
+    for path in paths:
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def device_words(device: int) -> str:
@@ -296,7 +335,9 @@ def main() -> int:
         if options.json:
             options.json.write_text(json.dumps(rows), encoding="utf-8")
     else:
-        print(table(json.loads(options.file.read_text(encoding="utf-8"))))
+        told = json.loads(options.file.read_text(encoding="utf-8"))
+        rows = [told] if "results" in told else [row for key, row in told.items() if key.startswith("compare-")]
+        print("\n\n".join(table(row) for row in rows))
     return 0
 
 
