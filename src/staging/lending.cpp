@@ -80,6 +80,8 @@ const char* words_of(Lent answer) noexcept {
       return "carries nothing by a kernel";
     case Lent::late:
       return "has not done yet what it was relieved of";
+    case Lent::no_processors:
+      return "not while the host takes processors from this machine (steal in top), as just now";
   }
   return "";
 }

@@ -39,6 +39,7 @@ enum class Lent : std::uint8_t {
   no_memory,       // on it, or pinned
   no_kernel,       // while a read is carried by kernels alone
   late,            // it has not done yet what it was relieved of
+  no_processors,   // the host of this virtual machine takes too much of their time: steal_gauge.h
 };
 const char* words_of(Lent answer) noexcept;
 

@@ -18,6 +18,7 @@
 #include "gpu/peer_memory.h"
 #include "gpu/peers.h"
 #include "gpu/primary_context.h"
+#include "staging/steal_gauge.h"
 #include "workers/aside.h"
 
 namespace sluice::staging {
@@ -118,7 +119,8 @@ Lent may_lend(int neighbour, int target, const LendingRules& rules) noexcept {
   if (!gpu::can_reach(target, neighbour)) return Lent::no_peer_access;
   if (!rules.named && !gpu::is_joined_by_nvlink(target, neighbour)) return Lent::no_nvlink;
   if (rules.asked && !rules.makes_contexts && !gpu::is_in_use(neighbour)) return Lent::not_in_use;
-  return device_at(neighbour).in_use.load(std::memory_order_relaxed) > 0 ? Lent::at_work : Lent::lends;
+  if (device_at(neighbour).in_use.load(std::memory_order_relaxed) > 0) return Lent::at_work;
+  return rules.asked || steal_gauge.allows(Clock::now()) ? Lent::lends : Lent::no_processors;
 }
 
 // By copies, with the device taken and its context current: its staging memory, which the target reads.

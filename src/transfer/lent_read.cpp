@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 
+#include "facts/processor_time.h"
 #include "gpu/memory.h"
 #include "gpu/peer_access.h"
 #include "io/sentinel.h"
@@ -14,6 +15,7 @@
 #include "staging/more_buffers.h"
 #include "staging/neighbour.h"
 #include "staging/shared_places.h"
+#include "staging/steal_gauge.h"
 #include "transfer/hand_on.h"
 #include "transfer/launched_aside.h"
 #include "transfer/pipeline.h"
@@ -107,9 +109,14 @@ std::optional<Outcome> read_by_itself(const FileRange& range, staging::StagingLe
     lends_nothing_to.store(context_id, std::memory_order_relaxed);
   }
   if (answered != LaunchedAside::Answer::launched) return std::nullopt;
+  using Gauge = staging::StealGauge;
+  const auto look = [] { return facts::read_processor_time(facts::Root{}); };
+  const bool looks = !memory.soft;  // a soft GPU's own work is what takes the processors there
+  const Gauge::Read looked_at = looks ? staging::steal_gauge.begins(Gauge::Clock::now(), look) : Gauge::Read{};
   const Outcome read = read_by_kernels(range, launched->plan(), launched->chunks(), launched->kernels(),
                                        launched->places(), launched->places_there(), lease, target, others);
   launched->give_back();
+  if (looks) staging::steal_gauge.has_ended(looked_at, Gauge::Clock::now(), look);
   return read;
 }
 

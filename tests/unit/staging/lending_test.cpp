@@ -47,7 +47,7 @@ TEST(LendingRules, OtherTextsAreRefused) {
 }
 
 TEST(Lent, EachAnswerHasWords) {
-  for (int i = 0; i <= static_cast<int>(Lent::late); ++i) {
+  for (int i = 0; i <= static_cast<int>(Lent::no_processors); ++i) {
     EXPECT_STRNE(words_of(static_cast<Lent>(i)), "") << i;
   }
 }
