@@ -31,7 +31,7 @@ inline bool is_by_itself() {
 class LendingCase : public support::DeviceTest {
  protected:
   void SetUp() override {
-    if (std::getenv("SLUICE_LINKS") == nullptr) GTEST_SKIP() << "SLUICE_LINKS is not set: no GPU lends its link";
+    if (std::getenv("SLUICE_LINKS") == nullptr) GTEST_SKIP() << "wants SLUICE_LINKS";
     DeviceTest::SetUp();
     if (IsSkipped()) return;
     ASSERT_EQ(support::code(cuFileDriverOpen()), CU_FILE_SUCCESS);

@@ -387,11 +387,9 @@ TEST_F(Lending, StagingMemoryOfNeighboursGoesWhenNothingHasPassedItForAWhile) {
   const Handle handle(fd);
   expect_a_lent_read(handle, file.content(), 7 * kMebibyte);
   const std::size_t held = free_bytes_of_neighbours();
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   // Small ones ask for no neighbour.
-  while (free_bytes_of_neighbours() < held + 4 * kMebibyte && std::chrono::steady_clock::now() < deadline) {
-    expect_read(handle, file.content(), 200 << 10U, 0);
-  }
+  again_until([&] { return free_bytes_of_neighbours() >= held + 4 * kMebibyte; },
+              [&] { expect_read(handle, file.content(), 200 << 10U, 0); });
   EXPECT_GE(free_bytes_of_neighbours(), held + 4 * kMebibyte);
   expect_a_lent_read(handle, file.content(), 7 * kMebibyte);
 }
