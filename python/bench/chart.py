@@ -72,7 +72,8 @@ def rows_of(told: dict, short: bool) -> "list[tuple[str, bool, list[float], str]
 
 
 def comparisons_of(results: dict) -> "list[dict]":
-    return [told for key, told in results.items() if key.startswith("compare")]
+    """In the order of models.ROWS."""
+    return [results[key] for key in (f"compare-{row.name}" for row in models.ROWS) if key in results]
 
 
 def draw(results: dict, source: str, short: bool = False) -> str:

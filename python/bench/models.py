@@ -159,6 +159,7 @@ def compare(options: argparse.Namespace) -> dict:
     running: "dict[str, Process]" = {}
     names = options.loaders.split(",")
     started = {name: Process(name, options.device) for name in names if is_installed(name)}  # they import side by side
+    load = "load_cold" if options.cold else "load"
     if not options.cold:
         read_once(paths)  # pages that were just written are slow for the first loader, whichever it is
     for name in names:
@@ -170,9 +171,7 @@ def compare(options: argparse.Namespace) -> dict:
         process = started[name]
         first = process.ready()
         if "error" not in first:
-            if options.cold:
-                evict(paths)
-            first = process.ask("load", *paths)
+            first = process.ask(load, *paths)
         if "missing" in first or "error" in first:
             result.update(first)
             process.close()
@@ -188,9 +187,7 @@ def compare(options: argparse.Namespace) -> dict:
             for name in list(running) if turn % 2 == 0 else list(reversed(running)):
                 if time.monotonic() - began > options.seconds:
                     break
-                if options.cold:
-                    evict(paths)
-                answer = running[name].ask("load", *paths)
+                answer = running[name].ask(load, *paths)
                 if "seconds" in answer:
                     results[name]["loads"].append(answer)
                 else:
@@ -202,7 +199,7 @@ def compare(options: argparse.Namespace) -> dict:
         for process in running.values():
             process.close()
     return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "label": options.label,
-            "files": len(paths), "link_gb_per_second": link(options.device), "results": results}
+            "cold": options.cold, "files": len(paths), "link_gb_per_second": link(options.device), "results": results}
 
 
 def compare_all(options: argparse.Namespace) -> dict:
@@ -214,8 +211,8 @@ def compare_all(options: argparse.Namespace) -> dict:
         sys.exit(f"models.py: there is no row {', '.join(sorted(unknown))}; there are {', '.join(row.name for row in ROWS)}")
     device = device_words(options.device)
     results: dict = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else {"device": device}
-    if results["device"] != device:
-        sys.exit(f"models.py: {options.out} has rows of {results['device']}, and this is {device}: name another file")
+    if results.get("device") != device:
+        sys.exit(f"models.py: {options.out} has no rows of {device}, but of {results.get('device')}: name another file")
     for row in (row for row in ROWS if row.name in options.rows.split(",")):
         folder = options.disk if row.on_disk else options.folder
         if folder is None:
@@ -231,7 +228,8 @@ def compare_all(options: argparse.Namespace) -> dict:
             print(table(told), flush=True)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        options.out.write_text(json.dumps(results), encoding="utf-8")
+        keys = ["device", *(f"compare-{row.name}" for row in ROWS)]
+        options.out.write_text(json.dumps({key: results[key] for key in keys if key in results}), encoding="utf-8")
     return results
 
 
@@ -244,14 +242,6 @@ def read_once(paths: "list[str]") -> None:
 
     with concurrent.futures.ThreadPoolExecutor(8) as readers:
         list(readers.map(read, paths))
-
-
-def evict(paths: "list[str]") -> None:
-    """Has the page cache forget the files, as far as no program maps them."""
-    for path in paths:
-        with open(path, "rb") as file:
-            os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def device_words(device: int) -> str:
@@ -336,7 +326,10 @@ def main() -> int:
             options.json.write_text(json.dumps(rows), encoding="utf-8")
     else:
         told = json.loads(options.file.read_text(encoding="utf-8"))
-        rows = [told] if "results" in told else [row for key, row in told.items() if key.startswith("compare-")]
+        rows = [told] if "results" in told else [row for key, row in {**told, **told.get("rows", {})}.items()
+                                                 if isinstance(row, dict) and "results" in row]
+        if not rows:
+            sys.exit(f"models.py: {options.file} has no comparison of loaders")
         print("\n\n".join(table(row) for row in rows))
     return 0
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One loader in a process of its own: loads when told to, answers with what it took, one line of JSON each.
 
-    worker.py LOADER DEVICE      commands on stdin: load FILE... | verify | free | quit
+    worker.py LOADER DEVICE      commands on stdin: load FILE... | load_cold FILE... | verify | free | quit
 """
 
 from __future__ import annotations
@@ -24,6 +24,21 @@ def processor_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
+def evict(paths: "list[str]") -> None:
+    """Has the page cache forget the files."""
+    for path in paths:
+        with open(path, "rb", buffering=0) as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            try:
+                os.preadv(file.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT)
+            except BlockingIOError:
+                continue
+            except OSError:  # of file systems that do not know it, tmpfs among them
+                pass
+        raise RuntimeError(f"{path} stays in memory: a cold load wants files on ext4 or xfs that no program maps")
+
+
 class Worker:
     def __init__(self, name: str, device: str) -> None:
         import sluice
@@ -39,12 +54,14 @@ class Worker:
         torch.empty(1, device=device)
         torch.cuda.synchronize(device)
 
-    def load(self, paths: "list[str]") -> dict:
+    def load(self, paths: "list[str]", cold: bool = False) -> dict:
         torch = self.torch
         self.free()
         self.paths = paths
         if self.name == "sluice_into":  # the targets are there before
             loaders.LOADERS[self.name](paths, self.device)
+        if cold:
+            evict(paths)
         torch.cuda.reset_peak_memory_stats(self.device)
         before, free_before = processor_seconds(), torch.cuda.mem_get_info(self.device)[0]
         began = time.perf_counter()
@@ -102,7 +119,8 @@ def main() -> None:
         if words[0] == "quit" or worker is None:
             return
         try:
-            answer = worker.load(words[1:]) if words[0] == "load" else getattr(worker, words[0])()
+            is_load = words[0] in ("load", "load_cold")
+            answer = worker.load(words[1:], words[0] == "load_cold") if is_load else getattr(worker, words[0])()
         except ImportError as error:
             answer = {"missing": str(error)}
         except Exception as error:  # noqa: B902 - told to the caller

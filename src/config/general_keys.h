@@ -169,7 +169,7 @@ inline constexpr std::array general_keys{
         .also("1024"),
     Key{"properties.max_device_cache_size_kb", Kind::number, "131072", Effect::obeyed, "Bounce memory of a GPU in all.",
         "Shown by parameters and properties; bounds the staging memory of a GPU that lends its link "
-        "(sluice.links), which is 8 MiB at most."}
+        "(sluice.links): 8 MiB for copies, and 32 MiB for each of two reads that a kernel relays."}
         .within({.highest = 268435456, .step = 4}),
     Key{"properties.per_buffer_cache_size_kb", Kind::number, "1024", Effect::reported, "The size of one bounce buffer.",
         shown_only}
