@@ -32,6 +32,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto after_refusal = std::chrono::seconds(1);
+// Of a kernel, after several refusals in a row: reads that come less often would all begin with one.
+constexpr auto longest_after_refusals = std::chrono::seconds(64);
 
 struct Device {
   std::atomic<bool> taken{false};
@@ -43,8 +45,9 @@ struct Device {
   std::atomic<KernelThere> kernel{KernelThere::unwanted};
   std::atomic<Clock::rep> not_before{0};        // it has refused something: it is not asked with every request
   std::atomic<Clock::rep> no_kernel_before{0};  // the same of a kernel
-  std::atomic<bool> has_any{false};             // memory there, or its context held
-  std::array<RelayMemory, 2> relays;            // of two reads, as one hands on to the next
+  std::atomic<std::chrono::seconds::rep> kernels_rest{0};  // until then, last
+  std::atomic<bool> has_any{false};                        // memory there, or its context held
+  std::array<RelayMemory, 2> relays;                       // of two reads, as one hands on to the next
   // Of the one that has taken it.
   gpu::PeerMemory memory;
   gpu::PrimaryContextHold context;  // where it was not asked for
@@ -162,6 +165,14 @@ void is_free(Device& device) noexcept {
   device.last_use = Clock::now();
   look_again_at((device.last_use + neighbours_rest).time_since_epoch().count());
   device.taken.store(false, std::memory_order_release);
+}
+
+// Twice as long each time in a row.
+void has_refused_a_kernel(Device& device) noexcept {
+  const std::chrono::seconds last(device.kernels_rest.load(std::memory_order_relaxed));
+  const std::chrono::seconds rest = std::clamp(2 * last, after_refusal, longest_after_refusals);
+  device.kernels_rest.store(rest.count(), std::memory_order_relaxed);
+  device.no_kernel_before.store((Clock::now() + rest).time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 // By the one that has taken the device. False: a read that has handed it on has one yet.
@@ -407,9 +418,10 @@ void NeighbourLease::give_back() noexcept {
       host_side_->give_up();
     } else {
       host_side_->condemn();  // there are no copies to wait for
-      device.no_kernel_before.store((Clock::now() + after_refusal).time_since_epoch().count(),
-                                    std::memory_order_relaxed);
+      has_refused_a_kernel(device);
     }
+  } else if (places_there_ != 0) {
+    device.kernels_rest.store(0, std::memory_order_relaxed);
   } else if (late_ != 0) {
     device.late_mark = late_;
     device.late.emplace(std::move(*host_side_));
