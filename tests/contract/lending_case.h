@@ -31,7 +31,7 @@ inline bool is_by_itself() {
 class LendingCase : public support::DeviceTest {
  protected:
   void SetUp() override {
-    if (std::getenv("SLUICE_LINKS") == nullptr) GTEST_SKIP() << "wants SLUICE_LINKS";
+    if (std::getenv("SLUICE_LINKS") == nullptr) GTEST_SKIP() << "wants SLUICE_LINKS, which each row of lending sets";
     DeviceTest::SetUp();
     if (IsSkipped()) return;
     ASSERT_EQ(support::code(cuFileDriverOpen()), CU_FILE_SUCCESS);
