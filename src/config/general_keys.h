@@ -51,12 +51,13 @@ inline constexpr std::array general_keys{
         "cannot be had is logged, and the next simpler way is taken."}
         .of("auto|threads|io_uring|iopoll")
         .by("SLUICE_DISK_READS"),
-    Key{"sluice.links", Kind::links, "\"own\"", Effect::obeyed,
+    Key{"sluice.links", Kind::links, "\"auto\"", Effect::obeyed,
         "Which GPUs lend their link to the host to large transfers of another GPU's memory: auto and lend (those "
         "that the process works with, that are joined by NVLink, and that are idle), ordinals, as 0,2, or own (none).",
         "auto lends to reads of what the page cache has, by kernels and memory of each lender's own, 64 MiB at "
         "most, where the process's transfers go to the lender, too: it switches no peer access on, loads no code, "
-        "and waits for no lender's driver. With sluice.links_copy engine it is own. The others lend to writes, to "
+        "waits for no lender's driver, and rests while the host of a virtual machine takes its processors. With "
+        "sluice.links_copy engine it is own. The others lend to writes, to "
         "O_DIRECT reads and in streams, too. A GPU that is named gets a context, of some 500 MB, if it has none: "
         "docs/guide/links.md."}
         .by("SLUICE_LINKS"),

@@ -19,19 +19,22 @@ inline bool is_set_to(const char* name, std::string_view value) {
   return text != nullptr && text == value;
 }
 
-// Without names: "auto" and "lend" take GPUs that are in use. "auto" lends only to cached reads of calls and plans.
-inline bool is_unnamed() {
-  return is_set_to("SLUICE_LINKS", "lend") || is_set_to("SLUICE_LINKS", "auto");
-}
+// "auto", which is the default, lends only to cached reads of calls and plans.
 inline bool is_by_itself() {
-  return is_set_to("SLUICE_LINKS", "auto");
+  return std::getenv("SLUICE_LINKS") == nullptr || is_set_to("SLUICE_LINKS", "auto");
+}
+// Without names: "auto" and "lend" take GPUs that are in use.
+inline bool is_unnamed() {
+  return is_by_itself() || is_set_to("SLUICE_LINKS", "lend");
 }
 
 // With the driver open, and its statistics counting what neighbours carry.
 class LendingCase : public support::DeviceTest {
  protected:
   void SetUp() override {
-    if (std::getenv("SLUICE_LINKS") == nullptr) GTEST_SKIP() << "wants SLUICE_LINKS, which each row of lending sets";
+    if (std::getenv("SLUICE_LINKS_MIN_KB") == nullptr) {
+      GTEST_SKIP() << "wants SLUICE_LINKS_MIN_KB, which each row of lending sets";
+    }
     DeviceTest::SetUp();
     if (IsSkipped()) return;
     ASSERT_EQ(support::code(cuFileDriverOpen()), CU_FILE_SUCCESS);

@@ -353,10 +353,10 @@ def test_gdscheck_names_a_configuration_that_the_driver_does_not_open_with():
 
 def test_gdscheck_shows_no_list_of_links_that_does_not_hold():
     answer = report("-p", "-v", SLUICE_LINKS="abc").stdout
-    contains(answer, ' sluice.links : "own"  [default; obeyed]')
+    contains(answer, ' sluice.links : "auto"  [default; obeyed]')
     contains(answer, ' note: SLUICE_LINKS takes auto, own, lend or ordinals of GPUs, 0 to 63, as 0,2, not "abc"; it is ignored')
     for beyond in ("64", "99999999999999999999"):
-        contains(report("-p", "-v", SLUICE_LINKS=beyond).stdout, ' sluice.links : "own"  [default; obeyed]')
+        contains(report("-p", "-v", SLUICE_LINKS=beyond).stdout, ' sluice.links : "auto"  [default; obeyed]')
 
 
 def test_gdscheck_help_and_versions():
