@@ -52,7 +52,7 @@ class LendingKernels : public NeighbourCase {
   void SetUp() override {
     NeighbourCase::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
-    if (is_unnamed()) GTEST_SKIP() << "wants GPUs that SLUICE_LINKS names";
+    if (is_unnamed()) GTEST_SKIP() << "wants SLUICE_LINKS to name GPUs: only the target is worked with here";
     file_.emplace(kSize + 4321);
     fd_.emplace(file_->open(O_RDONLY));
     handle_.emplace(*fd_);
