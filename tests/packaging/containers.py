@@ -34,7 +34,17 @@ class Podman:
         return self.call("build", "--isolation", "chroot", "--network", "host", "--pull-never", *words)
 
     def run(self, *words, status=0):
-        return self.call("run", "--rm", "--network", "none", *self.limits, *words, status=status)
+        """What a container says comes from its log: podman, attached to one that ends at once, may hear nothing of it."""
+        try:
+            answer = self.call("run", "--name", "one", "--log-driver", "k8s-file", "--network", "none", *self.limits, *words, status=None)
+            said = self.call("logs", "one", status=None)
+        finally:
+            self.call("rm", "--force", "--ignore", "one", status=None)
+        if said.returncode == 0:
+            answer.stdout, answer.stderr = said.stdout or answer.stdout, said.stderr or answer.stderr
+        if status is not None and answer.returncode != status:
+            raise AssertionError(f"{words} returned {answer.returncode}, not {status}\nstdout:\n{answer.stdout}\nstderr:\n{answer.stderr}")
+        return answer
 
     def settle(self, name, *command):
         """Finds out how containers run here, by a command in an image; skips the test where none does."""
