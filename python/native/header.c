@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rows.h"
+
 enum { max_rank = 64, max_digits = 18 };
 
 typedef struct {
@@ -28,6 +30,10 @@ typedef struct {
   PyObject* metadata;
   PyObject* types;
   PyObject* entry_type;
+  PyObject* new_tuple;
+  PyObject *last_dtype, *last_end; /* of the tensor before: most are of its type, and begin where it ends */
+  char last_text[16];
+  int64_t last_end_number;
 } Table;
 
 typedef struct {
@@ -117,15 +123,34 @@ static bool is(const char* begin, size_t length, const char* word) {
   return length == strlen(word) && memcmp(begin, word, length) == 0;
 }
 
+static bool take_dtype(Text* text, Table* table, Description* about) {
+  const char* begin = NULL;
+  size_t length = 0;
+  if (about->dtype != NULL || !take_plain(text, &begin, &length)) return false;
+  if (table->last_dtype == NULL || length >= sizeof table->last_text || !is(begin, length, table->last_text)) {
+    Py_XDECREF(table->last_dtype);
+    table->last_dtype = PyUnicode_DecodeUTF8(begin, (Py_ssize_t)length, NULL);
+    if (table->last_dtype == NULL) return false;
+    table->last_text[0] = '\0';
+    if (length < sizeof table->last_text) {
+      memcpy(table->last_text, begin, length);
+      table->last_text[length] = '\0';
+    }
+  }
+  Py_INCREF(table->last_dtype);
+  about->dtype = table->last_dtype;
+  return true;
+}
+
 /* {"dtype": ..., "shape": ..., "data_offsets": ...}, in any order. */
-static bool take_description(Text* text, Description* about) {
+static bool take_description(Text* text, Table* table, Description* about) {
   if (!take(text, '{')) return false;
   do {
     const char* key = NULL;
     size_t length = 0;
     if (!take_plain(text, &key, &length) || !take(text, ':')) return false;
     if (is(key, length, "dtype")) {
-      if (about->dtype != NULL || (about->dtype = take_text(text)) == NULL) return false;
+      if (!take_dtype(text, table, about)) return false;
     } else if (is(key, length, "shape")) {
       if (!take_shape(text, about)) return false;
     } else if (!is(key, length, "data_offsets") || !take_offsets(text, about)) {
@@ -143,6 +168,12 @@ static bool fits(const Table* table, const Description* about) {
          about->begin <= about->end && (uint64_t)(about->end - about->begin) * 8 == bits;
 }
 
+static PyObject* begin_of(const Table* table, const Description* about) {
+  if (table->last_end == NULL || table->last_end_number != about->begin) return PyLong_FromLongLong(about->begin);
+  Py_INCREF(table->last_end);
+  return table->last_end;
+}
+
 static bool append(Table* table, PyObject* name, const Description* about) {
   if (table->count == table->room) {
     const size_t room = table->room * 2 + 256;
@@ -151,14 +182,15 @@ static bool append(Table* table, PyObject* name, const Description* about) {
     table->rows = grown;
     table->room = room;
   }
-  PyObject* const begin = PyLong_FromLongLong(about->begin);
+  PyObject* const begin = begin_of(table, about);
   PyObject* const end = PyLong_FromLongLong(about->end);
-  PyObject* const entry =
-      begin != NULL && end != NULL
-          ? PyObject_CallFunctionObjArgs(table->entry_type, name, about->dtype, about->shape, begin, end, NULL)
-          : NULL;
+  PyObject* const entry = begin != NULL && end != NULL ? named_tuple(table->new_tuple, table->entry_type, name,
+                                                                     about->dtype, about->shape, begin, end)
+                                                       : NULL;
   Py_XDECREF(begin);
-  Py_XDECREF(end);
+  Py_XDECREF(table->last_end);
+  table->last_end = end;
+  table->last_end_number = about->end;
   if (entry == NULL) return false;
   table->rows[table->count] = (Row){about->begin, about->end, table->count, entry};
   ++table->count;
@@ -167,7 +199,7 @@ static bool append(Table* table, PyObject* name, const Description* about) {
 
 static bool take_tensor(Text* text, Table* table, PyObject* name) {
   Description about = {0};
-  const bool sound = take_description(text, &about) && fits(table, &about) && append(table, name, &about);
+  const bool sound = take_description(text, table, &about) && fits(table, &about) && append(table, name, &about);
   Py_XDECREF(about.dtype);
   Py_XDECREF(about.shape);
   return sound;
@@ -242,7 +274,12 @@ PyObject* parse_header(PyObject* module, PyObject* arguments) {
   Table table = {0};
   if (!PyArg_ParseTuple(arguments, "y#LOO", &begin, &length, &data_size, &table.types, &table.entry_type)) return NULL;
   table.names = PySet_New(NULL);
-  if (table.names == NULL) return NULL;
+  table.new_tuple = tuple_maker();
+  if (table.names == NULL || table.new_tuple == NULL) {
+    Py_XDECREF(table.names);
+    Py_XDECREF(table.new_tuple);
+    return NULL;
+  }
   Text text = {begin, begin + length};
   PyObject* const entries = take_header(&text, &table) ? ordered(&table, data_size) : NULL;
   PyObject* result = NULL;
@@ -250,6 +287,9 @@ PyObject* parse_header(PyObject* module, PyObject* arguments) {
   for (size_t row = 0; row < table.count; ++row) Py_XDECREF(table.rows[row].entry);
   free(table.rows);
   Py_DECREF(table.names);
+  Py_DECREF(table.new_tuple);
+  Py_XDECREF(table.last_dtype);
+  Py_XDECREF(table.last_end);
   Py_XDECREF(table.metadata);
   if (result == NULL) {
     PyErr_Clear();

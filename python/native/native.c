@@ -2,7 +2,7 @@
 /* The extension of the Python package: what is done for each slice and each tensor, without Python in between.
  *
  * One file for every CPython from 3.9 on (limited API). Where it cannot be loaded (free-threaded builds, PyPy), the
- * same is done by ctypes in _engine.py and _header.py; one set of tests drives both.
+ * same is done by ctypes and Python in _sliced_plan.py, _header.py and _into.py; one set of tests drives both.
  *
  * Plan: slices of ranges in a queue that several threads empty by cuFileRead or cuFileWrite. Threads enter run() once
  * and stay there without Python's lock until the plan ends, so that Python code that runs meanwhile does not hold them
@@ -20,6 +20,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 /* */
+#include "fit.h"
 #include "header.h"
 
 typedef ssize_t (*transfer_call)(void* file, void* memory, size_t size, int64_t file_offset, int64_t memory_offset);
@@ -440,6 +441,8 @@ static PyObject* transfer(PyObject* module, PyObject* arguments) {
 static PyMethodDef module_methods[] = {
     {"transfer", transfer, METH_VARARGS, "transfer(call, file, memory, size, offset) -> count, or a negated code"},
     {"parse_header", parse_header, METH_VARARGS, "parse_header(text, types, entry_type) -> (entries, metadata)"},
+    {"fit", fit, METH_VARARGS, "fit(entries, tensors, types, devices, target_type, targets) -> entries that are left"},
+    {"lie_apart", lie_apart, METH_O, "lie_apart(targets) -> bool: do no two of them share a byte?"},
     {NULL, NULL, 0, NULL}};
 
 static int module_exec(PyObject* module) {

@@ -8,14 +8,16 @@ type, a view with gaps, another device) is copied out of the staging buffer, whi
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Iterable, NamedTuple
 
 from . import _cuda, _memory, _tensors
 from ._collector import HeldOff
 from ._dtypes import name_of_torch
-from ._errors import SluiceError
+from ._errors import DeviceMemoryError, SluiceError
+from ._fast import native
 from ._header import Entry, Header, SafetensorError
-from ._layout import groups_of
+from ._layout import Group, groups_of
 from ._load import Loading, Options
 from ._memory import CPU, Buffer
 from ._open_file import OpenFile
@@ -27,6 +29,10 @@ from ._sliced_plan import MIB, sliced_plan_of
 DIRECT = {"cufile": 16 * MIB, "staged": 1 * MIB, "plan": 64 << 10}
 STAGING = 256 * MIB
 STAGING_BUFFERS = 3
+# To hold so many tensors against a model takes milliseconds, and no target is written before all of them fit. Meanwhile
+# the first bytes come into staging buffers: so many, where at least eight times as much device memory is free.
+MANY = 4096
+AHEAD = 2048 * MIB
 
 
 class Mismatch(SafetensorError):
@@ -34,11 +40,13 @@ class Mismatch(SafetensorError):
 
 
 class Target(NamedTuple):
-    """Where one tensor goes. `pointer` is 0 where it cannot be written as it lies; `why` tells the reason then."""
+    """Where one tensor goes. `pointer` is 0 where it cannot be written as it lies; `why` tells the reason then. `size` is
+    that of the file's."""
 
     tensor: Any
     pointer: int
     device: int
+    size: int
     why: str
 
 
@@ -48,7 +56,12 @@ def targets_of(model: object) -> "dict[str, Any]":
     found = state() if callable(state) else model
     if not hasattr(found, "items"):
         raise TypeError(f"load_into() wants a model with state_dict(), or a dict of tensors, and not {type(model).__name__}")
-    return {name: tensor for name, tensor in found.items() if hasattr(tensor, "shape")}  # type: ignore[attr-defined]
+    ours, types = {}, set()
+    for name, tensor in found.items():  # type: ignore[attr-defined]
+        if type(tensor) in types or hasattr(tensor, "shape"):  # which PyTorch makes anew for each that is asked
+            ours[name] = tensor
+            types.add(type(tensor))
+    return ours
 
 
 # What PyTorch's devices and types are here: of those that were met, and that can be written as they lie.
@@ -57,11 +70,12 @@ _types: "dict[Any, str]" = {}
 
 
 def _describe(entry: Entry, tensor: Any) -> Target:
+    size = entry.end - entry.begin
     if isinstance(tensor, _tensors.Tensor):
         device = tensor._buffer.device
         if tensor.dtype != entry.dtype:
             raise TypeError(f"its type is {tensor.dtype}, the file's {entry.dtype}, and only PyTorch converts here")
-        return Target(tensor, tensor.data_ptr(), device, "")
+        return Target(tensor, tensor.data_ptr(), device, size, "")
     if not hasattr(tensor, "data_ptr"):
         raise TypeError(f"a {type(tensor).__name__} is no tensor that can be loaded into")
     if tensor.is_meta:
@@ -70,14 +84,16 @@ def _describe(entry: Entry, tensor: Any) -> Target:
     device = _numbers.get(place)
     if device is None:
         if place.type not in ("cuda", "cpu"):
-            return Target(tensor, 0, CPU, f"it is on {place}")
+            return Target(tensor, 0, CPU, size, f"it is on {place}")
         device = _numbers[place] = CPU if place.type == "cpu" else place.index
-    type_there = _types[tensor.dtype] = name_of_torch(tensor.dtype)
+    type_there = name_of_torch(tensor.dtype)
+    if type_there != "F4":  # whose shapes differ
+        _types[tensor.dtype] = type_there
     if type_there != entry.dtype:
-        return Target(tensor, 0, device, f"its type is {tensor.dtype}, the file's {entry.dtype}")
+        return Target(tensor, 0, device, size, f"its type is {tensor.dtype}, the file's {entry.dtype}")
     if not tensor.is_contiguous():
-        return Target(tensor, 0, device, "it is not contiguous")
-    return Target(tensor, tensor.data_ptr(), device, "")
+        return Target(tensor, 0, device, size, "it is not contiguous")
+    return Target(tensor, tensor.data_ptr(), device, size, "")
 
 
 def _shape_of(entry: Entry, tensor: Any) -> "tuple[int, ...]":
@@ -85,6 +101,29 @@ def _shape_of(entry: Entry, tensor: Any) -> "tuple[int, ...]":
     if entry.dtype == "F4" and not isinstance(tensor, _tensors.Tensor) and entry.shape:
         return entry.shape[:-1] + (entry.shape[-1] // 2,)
     return entry.shape
+
+
+def _plain_fit(entries: "list[Entry]", tensors: "dict[str, Any]", types: "dict[Any, str]", devices: "dict[Any, int]",
+               target_type: "type[Target]", targets: "dict[str, Target]") -> "list[Entry]":
+    """As fit() of the extension: finds the targets of those that can be written as they lie, and are of a type and on a
+    device that are known. The rest is returned."""
+    left = []
+    for entry in entries:
+        name, dtype, shape, begin, end = entry
+        tensor = tensors.get(name)
+        try:
+            device = devices.get(tensor.device)  # type: ignore[union-attr]
+            if (device is not None and tensor.shape == shape and types.get(tensor.dtype) == dtype  # type: ignore[union-attr]
+                    and tensor.is_contiguous() is True):  # type: ignore[union-attr]
+                targets[name] = target_type(tensor, tensor.data_ptr(), device, end - begin, "")  # type: ignore[union-attr]
+                continue
+        except Exception:  # noqa: B902 - the closer look tells it
+            pass
+        left.append(entry)
+    return left
+
+
+fit = _plain_fit if native is None else native.fit
 
 
 class Into:
@@ -98,10 +137,10 @@ class Into:
         self.loading = Loading(filenames, number, self.framework, options, self.report)
         self.device, self.strict = number, strict
         self.targets: "dict[str, Target]" = {}
-        self.sizes: "dict[str, int]" = {}
         self.late: "set[str]" = set()
         self.stream: "_cuda.Stream | None" = None
         self.elsewhere: "Any" = None  # a plan for targets in host memory and on other devices
+        self.staged = _Staging(self)
 
     def _main_device(self) -> int:
         """The device of the first tensor that is on one."""
@@ -113,19 +152,16 @@ class Into:
         return CPU
 
     def run(self) -> Report:
-        with self.loading as loading:
-            with self.report.phase("headers"), HeldOff():
-                opened = [loading.open(path) for path in loading.paths]
+        with self.loading as loading, contextlib.ExitStack() as hold:
+            hold.enter_context(HeldOff())
+            with self.report.phase("headers"):
+                opened = self._opened()
                 self._fit([header for _, header in opened])
-            for device in {target.device for target in self.targets.values()}:
-                _memory.settle(device, self.framework)
-            if self.device != CPU:
-                self.stream = _cuda.Stream(self.device)
-            if any(target.device != self.device for target in self.targets.values()):
-                self.elsewhere = sliced_plan_of().start()
+            self._settle()
             plans = [plan for plan in (loading.plan, self.elsewhere) if plan is not None]
             try:
                 self._read(opened, late=False)
+                hold.close()
                 if self.late:
                     for plan in plans:
                         plan.wait()
@@ -146,61 +182,85 @@ class Into:
         self.report.first_tensor()
         return self.report.finish()
 
+    def _opened(self) -> "list[tuple[OpenFile, Header]]":
+        """All files, with bytes of the first one on their way into staging buffers where it takes long to look at all."""
+        opened = [self.loading.open(self.loading.paths[0])]
+        file, header = opened[0]
+        if self.report.carrier == "plan" and len(header.entries) * len(self.loading.paths) >= MANY:
+            self.staged.begin_ahead(file, header)
+        return opened + [self.loading.open(path) for path in self.loading.paths[1:]]
+
+    def _settle(self) -> None:
+        """What is to be there before targets are written: their devices have nothing left to do with them, and each has who
+        writes it."""
+        devices = {device for _, _, device, _, _ in self.targets.values()}
+        for device in devices:
+            _memory.settle(device, self.framework)
+        if self.device != CPU:
+            self.stream = _cuda.Stream(self.device)
+        if devices - {self.device}:
+            self.elsewhere = sliced_plan_of().start()
+        self.staged.keep_ahead()
+
     def _fit(self, headers: "list[Header]") -> None:
         """Finds the target of each tensor, before anything is read."""
         wrong: "list[str]" = []
         unexpected: "list[str]" = []
-        tensors, targets, sizes = self.tensors, self.targets, self.sizes
-        device_of, type_of, ours = _numbers.get, _types.get, self.framework == "sluice"
         for header in headers:
-            for entry in header.entries:
-                name, dtype, shape, begin, end = entry
-                tensor = tensors.get(name)
-                if tensor is None:
-                    unexpected.append(name)
-                    continue
-                if (dtype == "F4" or tensor.shape != shape) and tuple(tensor.shape) != _shape_of(entry, tensor):
-                    wrong.append(f"{name}: the file has {list(shape)}, the target {list(tensor.shape)}")
-                    continue
-                sizes[name] = end - begin
-                # Most are as the ones before, of a type and a device that were met; the rest is looked at closely.
-                target = None
-                try:
-                    if not ours and type_of(tensor.dtype) == dtype:
-                        device = device_of(tensor.device)
-                        if device is not None and tensor.is_contiguous():
-                            target = Target(tensor, tensor.data_ptr(), device, "")
-                except (AttributeError, TypeError):
-                    pass
-                try:
-                    targets[name] = target or _describe(entry, tensor)
-                except TypeError as error:
-                    wrong.append(f"{name}: {error}")
+            left = fit(header.entries, self.tensors, _types, _numbers, Target, self.targets)
+            while left:
+                left = self._look_closely(left, wrong, unexpected)
         missing = self._missing()
         self.report.missing, self.report.unexpected = missing, unexpected
         if wrong:
-            raise Mismatch(_list("These tensors do not fit", wrong) + " Nothing was read. Load such tensors by load_files() "
+            raise Mismatch(_list("These tensors do not fit", wrong) + " The targets are as they were. Load such tensors by load_files() "
                            "and copy what you need.")
         if self.strict and (missing or unexpected):
             parts = [_list(text, names) for text, names in (("The files lack", missing),
                                                             ("The model has no", unexpected)) if names]
-            raise Mismatch(" ".join(parts) + " Nothing was read. strict=False loads what both have.")
-        self.report.notes += [f"{name} is copied after its read: {why}" for name, (_, _, _, why) in targets.items() if why]
-        self._find_shared()
+            raise Mismatch(" ".join(parts) + " The targets are as they were. strict=False loads what both have.")
+        self._find_shared(headers)
+
+    def _look_closely(self, entries: "list[Entry]", wrong: "list[str]", unexpected: "list[str]") -> "list[Entry]":
+        """Finds the targets of some of them, up to the first of a type or on a device that was not met before: those behind
+        it may be alike. Returns what is left."""
+        for number, entry in enumerate(entries):
+            known, tensor = len(_types) + len(_numbers), self.tensors.get(entry.name)
+            if tensor is None:
+                unexpected.append(entry.name)
+            elif tuple(tensor.shape) != _shape_of(entry, tensor):
+                wrong.append(f"{entry.name}: the file has {list(entry.shape)}, the target {list(tensor.shape)}")
+            else:
+                try:
+                    target = self.targets[entry.name] = _describe(entry, tensor)
+                    if target.why:
+                        self.report.notes.append(f"{entry.name} is copied after its read: {target.why}")
+                except TypeError as error:
+                    wrong.append(f"{entry.name}: {error}")
+            if len(_types) + len(_numbers) > known:
+                return fit(entries[number + 1:], self.tensors, _types, _numbers, Target, self.targets)
+        return []
 
     def _missing(self) -> "list[str]":
         """Targets that no file has, less those that share memory with one that it has (tied weights)."""
-        filled = {pointer for _, pointer, _, _ in self.targets.values() if pointer}
-        return [name for name, tensor in self.tensors.items() if name not in self.targets
-                and not (hasattr(tensor, "data_ptr") and tensor.data_ptr() in filled)]
+        lacking = [name for name in self.tensors if name not in self.targets]
+        filled = {pointer for _, pointer, _, _, _ in self.targets.values() if pointer} if lacking else set()
+        return [name for name in lacking if not (hasattr(self.tensors[name], "data_ptr")
+                                                 and self.tensors[name].data_ptr() in filled)]
 
-    def _find_shared(self) -> None:
+    def _find_shared(self, headers: "list[Header]") -> None:
         """Targets that overlap an earlier one are written after all others, so that the result does not depend on luck."""
-        spans = sorted((pointer, number, name) for number, (name, (_, pointer, _, _)) in enumerate(self.targets.items())
-                       if pointer)
+        if native is not None and native.lie_apart(self.targets):
+            return
+        targets, spans = self.targets, []
+        for header in headers:
+            for entry in header.entries:
+                target = targets.get(entry.name)
+                if target is not None and target.pointer:
+                    spans.append((target.pointer, len(spans), target.size, entry.name))
+        spans.sort()
         end = 0
-        for pointer, _, name in spans:
-            size = self.sizes[name]
+        for pointer, _, size, name in spans:
             if size and pointer < end:
                 self.late.add(name)
             end = max(end, pointer + size)
@@ -208,20 +268,21 @@ class Into:
     def _read(self, opened: "list[tuple[OpenFile, Header]]", late: bool) -> None:
         plan = self.loading.plan
         direct = DIRECT[self.report.carrier]
-        staged = _Staging(self)
+        staged, ahead = self.staged, self.staged.ahead
         main, targets, later = self.device, self.targets, self.late
         for file, header in opened:
             together: "list[Entry]" = []
             tensors = total = 0
             for entry in header.entries:
-                name, _, _, begin, end = entry
+                name, _, _, begin, _ = entry
                 target = targets.get(name)
                 if target is None or (name in later) != late:
                     continue
-                _, pointer, device, _ = target
-                size = end - begin
+                _, pointer, device, size, _ = target
                 total += size
                 tensors += 1
+                if name in ahead:
+                    continue
                 if pointer and (size >= direct or device != main or main == CPU):
                     (plan if device == main else self.elsewhere).add(file, header.data_begin + begin, size, pointer)
                 else:
@@ -239,13 +300,39 @@ class _Staging:
     def __init__(self, into: Into) -> None:
         self.into = into
         self.free: "list[Buffer]" = []
-        self.made = 0
-        self.under_way: "list[tuple[Any, Buffer, int]]" = []
+        self.under_way: "list[tuple[Group, Buffer, int]]" = []
+        self.ahead: "set[str]" = set()  # what came, or comes, before its target was looked at
 
-    def add(self, file: OpenFile, header: Header, group: Any) -> None:
+    def begin_ahead(self, file: OpenFile, header: Header) -> None:
+        """Lets the first bytes of a file come, whose targets are not known yet."""
         into = self.into
-        buffer = self._room(group.size)
-        number = 0
+        room = min(AHEAD, _cuda.free_memory(into.device)[0] // 8)
+        with into.report.phase("memory"):
+            for group in groups_of((entry for entry in header.entries if entry.end <= room), STAGING):
+                if not 0 < group.size <= STAGING:  # nothing, or one tensor, which does better by itself
+                    continue
+                try:
+                    buffer = _memory.allocate(group.size, into.device, into.framework)
+                except DeviceMemoryError:
+                    break
+                _memory.settle(into.device, into.framework)
+                self._begin(file, header, group, buffer)
+                into.loading.plan.begin()
+
+    def keep_ahead(self) -> None:
+        """Targets are known: of what comes already, those stay that can be spread before all others."""
+        into = self.into
+        for number, (group, buffer, due) in enumerate(self.under_way):
+            places = [(entry, place) for entry, place in group.places if entry.name not in into.late
+                      and entry.name in into.targets and into.targets[entry.name].device == into.device]
+            self.under_way[number] = (group._replace(places=places), buffer, due)
+            self.ahead.update(entry.name for entry, _ in places)
+
+    def add(self, file: OpenFile, header: Header, group: Group) -> None:
+        self._begin(file, header, group, self._room(group.size))
+
+    def _begin(self, file: OpenFile, header: Header, group: Group, buffer: Buffer) -> None:
+        into, number = self.into, 0
         for begin, size, place in group.runs:
             number = into.loading.plan.add(file, header.data_begin + begin, size, buffer.pointer + place) + 1
         self.under_way.append((group, buffer, number))

@@ -35,13 +35,14 @@ class LibraryPlan:
         self._filling_bytes += size
         self.bytes += size
         if self._filling_bytes >= self.PORTION:
-            self._submit()
+            self.begin()
         return self._count - 1
 
     def start(self) -> "LibraryPlan":
         return self
 
-    def _submit(self) -> None:
+    def begin(self) -> None:
+        """What was added goes now."""
         if self._filling is not None and not self._cancelled:
             self._filling.submit()
             self._portions.append((self._count, self._filling))
@@ -49,13 +50,13 @@ class LibraryPlan:
 
     def seal(self) -> None:
         """No range comes any more."""
-        self._submit()
+        self.begin()
 
     def wait(self, first: "int | None" = None) -> None:
         """Returns once the first ranges, or all, are in place. Raises what kept one of them from it."""
         wanted = self._count if first is None else first
         if self._filling is not None and wanted > (self._portions[-1][0] if self._portions else 0):
-            self._submit()
+            self.begin()
         for end, plan in self._portions[self._waited:]:
             begin = end - len(plan)
             if wanted <= begin:

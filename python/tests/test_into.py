@@ -13,6 +13,8 @@ from support import TestCase, some_tensors
 
 from sluice import _cuda, _into, _memory
 from sluice import safetensors as st
+from sluice._fast import native
+from sluice._header import Entry
 from sluice._load import Options
 from sluice._tensors import Tensor
 
@@ -78,7 +80,7 @@ class Into(TestCase):
             targets = targets_like({**tensors, **wrong})
             with self.subTest(what), self.assertRaises(st.Mismatch) as caught:
                 st.load_into(targets, path)
-            self.assertIn("Nothing was read", str(caught.exception))
+            self.assertIn("as they were", str(caught.exception))
             self.assertTrue(all(set(target.tobytes()) == {0x5A} for target in targets.values()))
 
     def test_strict_wants_the_same_names_on_both_sides(self):
@@ -163,6 +165,123 @@ assert gc.isenabled()
             st.load_into({"a": bare}, path)
         with self.assertRaisesRegex(st.SafetensorError, "no tensor that can be loaded into"):
             st.load_into({"a": type("Unhashed", (), {"shape": (4,), "dtype": []})()}, path, device="cpu")
+
+    def test_the_extension_finds_the_same_targets_as_python_does_and_leaves_the_same_to_a_closer_look(self):
+        if native is None:
+            self.skipTest("the extension is not there")
+        dtype, other, place = object(), object(), object()
+
+        class Plain:
+            """As PyTorch's."""
+
+            shape, place = (2, 3), 0x1000
+
+            def is_contiguous(self):
+                return True
+
+            def data_ptr(self):
+                return self.place
+
+        Plain.dtype, Plain.device = dtype, place
+
+        def named(**attributes):
+            return type("Odd", (Plain,), attributes)()
+
+        def refuse(_):
+            raise RuntimeError("not now")
+
+        tensors = {"plain": Plain(), "far": named(place=0x2000), "shape": named(shape=(3, 2)), "type": named(dtype=other),
+                   "device": named(device=object()), "gaps": named(is_contiguous=lambda _: False), "unhashed": named(dtype=[]),
+                   "bare": object(), "no address": named(data_ptr=refuse), "list": named(shape=[2, 3])}
+        entries = [Entry(name, "U8", (2, 3), 6 * number, 6 * number + 6) for number, name in enumerate([*tensors, "absent"])]
+        for fit in (native.fit, _into._plain_fit):
+            targets = {}
+            left = fit(entries, tensors, {dtype: "U8"}, {place: 7}, _into.Target, targets)
+            self.assertEqual([entry.name for entry in left], [entry.name for entry in entries[2:]])
+            self.assertEqual(targets, {"plain": (tensors["plain"], 0x1000, 7, 6, ""), "far": (tensors["far"], 0x2000, 7, 6, "")})
+            self.assertTrue(all(type(target) is _into.Target for target in targets.values()))
+        self.assertTrue(native.lie_apart(targets))
+        self.assertTrue(native.lie_apart({}))
+        for number, (pointer, size, apart) in enumerate(((0x1006, 6, True), (0x1005, 1, False), (0x0FFF, 1, True), (0x0FFF, 2, False),
+                                                         (0x1000, 0, True), (0, 1 << 40, True), (0x800, 1 << 40, False))):
+            with self.subTest(number):
+                self.assertEqual(native.lie_apart({**targets, "more": _into.Target(None, pointer, 7, size, "")}), apart)
+        for refused in ((), ([], {}, {}, {}, _into.Target), ((), {}, {}, {}, _into.Target, {})):
+            self.assertRaises(TypeError, native.fit, *refused)
+        self.assertRaises(TypeError, native.lie_apart, [])
+
+        def interrupt(_):
+            raise KeyboardInterrupt
+
+        self.assertRaises(KeyboardInterrupt, native.fit, entries, {"plain": named(data_ptr=interrupt)}, {dtype: "U8"}, {place: 7},
+                          _into.Target, {})
+
+    def test_of_thousands_of_one_type_the_first_is_looked_at_closely(self):
+        dtype, place = mock.MagicMock(), mock.MagicMock(type="cpu")
+        dtype.__str__ = lambda _: "torch.uint8"
+        memory = _memory.allocate(4096, _memory.CPU, "sluice")
+        count = 400
+
+        class Foreign:
+            """As PyTorch's."""
+
+            shape, is_meta, dtype, device = (4,), False, None, None
+
+            def __init__(self, pointer):
+                self.pointer = pointer
+
+            def is_contiguous(self):
+                return True
+
+            def data_ptr(self):
+                return self.pointer
+
+        Foreign.dtype, Foreign.device = dtype, place
+        path = self.model({f"t{number}": ("U8", (4,), os.urandom(4)) for number in range(count)})
+        with mock.patch.object(_into, "_describe", side_effect=_into._describe) as describe:
+            st.load_into({f"t{number}": Foreign(memory.pointer + 4 * number) for number in range(count)}, path, device="cpu")
+        self.assertEqual(describe.call_count, 1)
+
+    def test_of_models_of_many_tensors_bytes_come_while_they_are_looked_at_and_no_target_is_written_before_all_fit(self):
+        tensors = {"twin": ("U8", (64,), os.urandom(64)), "other twin": ("U8", (64,), os.urandom(64)), **some_tensors(60),
+                   "large": ("U8", (3 << 20,), os.urandom(1 << 20) * 3)}
+        first, second = dict(list(tensors.items())[:40]), dict(list(tensors.items())[40:])
+        paths = [self.model(first, "first"), self.model(second, "second")]
+        begun = []
+
+        class Watched(_into._Staging):
+            def _begin(self, file, header, group, buffer):
+                begun.append((bool(self.into.targets), [entry.name for entry, _ in group.places]))
+                super()._begin(file, header, group, buffer)
+
+        for what in ("all", "none free", "one on the host", "shared", "lacking", "wrong"):
+            del begun[:]
+            targets = targets_like(tensors)
+            names = list(first)
+            free = (1 << 40, 1 << 40) if what != "none free" else (7, 1 << 40)
+            if what == "one on the host":
+                targets.update(targets_like({names[3]: tensors[names[3]]}, _memory.CPU))
+            elif what == "shared":
+                targets["other twin"] = targets["twin"]
+            elif what == "lacking":
+                del targets[names[5]]
+            elif what == "wrong":
+                last = list(second)[-1]
+                targets.update(targets_like({last: ("U8", (1,), b"x")}))
+            with self.subTest(what), mock.patch.object(_into, "MANY", 1), mock.patch.object(_into, "_Staging", Watched), \
+                    mock.patch.object(_into, "STAGING", 1 << 20), mock.patch.object(_cuda, "free_memory", lambda _: free):
+                if what in ("lacking", "wrong"):
+                    self.assertRaisesRegex(st.Mismatch, "as they were", st.load_into, targets, paths)
+                    self.assertTrue(all(set(target.tobytes()) <= {0x5A} for target in targets.values()))
+                    targets = targets_like(tensors) if what == "wrong" else targets
+                report = st.load_into(targets, paths, strict=what != "lacking")
+                if what == "shared":
+                    del targets["twin"]  # the file's later one is what both are now
+                self.assert_same(targets, {name: tensors[name] for name in targets})
+                self.assertEqual(report.tensors, len(tensors) - (what == "lacking"))
+            early = [name for known, group in begun if not known for name in group]
+            self.assertEqual(bool(early), what != "none free")
+            self.assertLessEqual(set(early), set(first))
 
     def test_tied_weights_need_to_be_in_the_file_once(self):
         path = self.model({"embedding": ("U8", (4,), b"abcd")})
