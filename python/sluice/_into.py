@@ -203,7 +203,7 @@ class Into:
         self.staged.keep_ahead()
 
     def _fit(self, headers: "list[Header]") -> None:
-        """Finds the target of each tensor, before anything is read."""
+        """Finds the target of each tensor, before one is written."""
         wrong: "list[str]" = []
         unexpected: "list[str]" = []
         for header in headers:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loading into tensors that are there: straight into their memory, or converted, or refused before anything is read."""
+"""Loading into tensors that are there: straight into their memory, or converted, or refused before one is written."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Into(TestCase):
             self.assertLess(least[0] - min(least), 24 << 20)
             self.assert_same(targets, tensors)
 
-    def test_a_wrong_shape_or_type_is_refused_before_anything_is_read(self):
+    def test_a_wrong_shape_or_type_is_refused_before_a_target_is_written(self):
         tensors = {"a": ("U8", (4,), b"abcd"), "b": ("F32", (1,), b"wxyz")}
         path = self.model(tensors)
         for what, wrong in (("shape", {"a": ("U8", (2, 2), b"abcd")}), ("type", {"b": ("I32", (1,), b"wxyz")})):
