@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What _into.py asks of a tensor of PyTorch, five things each, without Python in between: a model has tens of
- * thousands, and nothing of it moves before all are known to fit. All that is not plain is left to _into.py. */
+ * thousands, and no target is written before all are known to fit. All that is not plain is left to _into.py. */
 #include "fit.h"
 
 #include <stdbool.h>
@@ -62,7 +62,8 @@ static bool fits_as_it_lies(const Model* model, PyObject* tensor, const Wanted* 
   if (!has(tensor, model->shape, wanted->shape)) return false;
   PyObject* const type = known_as(tensor, model->dtype, model->types);
   if (type == NULL || PyObject_RichCompareBool(type, wanted->dtype, Py_EQ) != 1) return false;
-  PyObject* const device = known_as(tensor, model->device, model->devices);
+  PyObject* const device =
+      known_as(tensor, model->device, model->devices); /* small numbers, which nothing takes away */
   if (device == NULL || !lies_in_one_piece(tensor, model)) return false;
   PyObject* const pointer = PyObject_CallMethodObjArgs(tensor, model->data_ptr, NULL);
   PyObject* const size = PyLong_FromLongLong(wanted->size);

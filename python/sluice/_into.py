@@ -2,8 +2,9 @@
 """Loads into tensors that are there already: parameters of a model, entries of a state dict.
 
 What fits as it lies (same shape and type, contiguous) is read straight into its memory where it is large; small ones
-come together through a staging buffer on the device and are spread from there. What does not fit that way (another
-type, a view with gaps, another device) is copied out of the staging buffer, which converts. Nothing else is held.
+come together through a staging buffer on the device and are spread from there, as do the first bytes of a model of many
+tensors, which come while these are looked at. What does not fit that way (another type, a view with gaps, another device)
+is copied out of the staging buffer, which converts. Nothing else is held.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ AHEAD = 2048 * MIB
 
 
 class Mismatch(SafetensorError):
-    """The tensors of the files do not fit the targets; the text names each and a remedy."""
+    """The tensors of the files do not fit the targets; the text names the first of them and a remedy."""
 
 
 class Target(NamedTuple):
@@ -126,6 +127,13 @@ def _plain_fit(entries: "list[Entry]", tensors: "dict[str, Any]", types: "dict[A
 fit = _plain_fit if native is None else native.fit
 
 
+def _device_of(tensor: Any) -> int:
+    if isinstance(tensor, _tensors.Tensor):
+        return tensor._buffer.device
+    place = getattr(tensor, "device", None)
+    return place.index if getattr(place, "type", "") == "cuda" else CPU
+
+
 class Into:
     """One load into targets."""
 
@@ -144,55 +152,57 @@ class Into:
 
     def _main_device(self) -> int:
         """The device of the first tensor that is on one."""
-        for tensor in self.tensors.values():
-            if isinstance(tensor, _tensors.Tensor):
-                return tensor._buffer.device
-            if getattr(tensor.device, "type", "") == "cuda":
-                return tensor.device.index
-        return CPU
+        return next((device for device in map(_device_of, self.tensors.values()) if device != CPU), CPU)
 
     def run(self) -> Report:
-        with self.loading as loading, contextlib.ExitStack() as hold:
-            hold.enter_context(HeldOff())
-            with self.report.phase("headers"):
+        try:
+            with self.loading, contextlib.ExitStack() as hold:
+                hold.enter_context(HeldOff())
                 opened = self._opened()
-                self._fit([header for _, header in opened])
-            self._settle()
-            plans = [plan for plan in (loading.plan, self.elsewhere) if plan is not None]
-            try:
-                self._read(opened, late=False)
-                hold.close()
-                if self.late:
-                    for plan in plans:
-                        plan.wait()
-                    self._read(opened, late=True)
-                with self.report.phase("waiting"):
-                    for plan in plans:
-                        plan.seal()
-                        plan.wait()
-            except BaseException:
-                for plan in plans:
-                    plan.cancel()
-                raise
-            finally:
-                for plan in plans:
-                    plan.close()
-                if self.stream is not None:
-                    self.stream.close()
+                try:
+                    self._settle()
+                    self._read(opened, hold)
+                    if self.late:
+                        self._read_late(opened)
+                    with self.report.phase("waiting"):
+                        for plan in self._plans():
+                            plan.seal()
+                            plan.wait()
+                except BaseException:
+                    for plan in self._plans():
+                        plan.cancel()
+                    raise
+                finally:
+                    for plan in self._plans():
+                        plan.close()
+                    if self.stream is not None:
+                        self.stream.close()
+        finally:
+            del self.staged  # which knows of this: no collector is needed to give back what they hold
         self.report.first_tensor()
         return self.report.finish()
 
+    def _plans(self) -> "list[Any]":
+        return [plan for plan in (self.loading.plan, self.elsewhere) if plan is not None]
+
     def _opened(self) -> "list[tuple[OpenFile, Header]]":
-        """All files, with bytes of the first one on their way into staging buffers where it takes long to look at all."""
-        opened = [self.loading.open(self.loading.paths[0])]
+        """All files, once all tensors fit; with bytes of the first one on their way into staging buffers where that takes
+        long."""
+        with self.report.phase("headers"):
+            opened = [self.loading.open(self.loading.paths[0])]
         file, header = opened[0]
-        if self.report.carrier == "plan" and len(header.entries) * len(self.loading.paths) >= MANY:
+        if (self.report.carrier == "plan" and self.device != CPU
+                and min(len(header.entries) * len(self.loading.paths), len(self.tensors)) >= MANY):
             self.staged.begin_ahead(file, header)
-        return opened + [self.loading.open(path) for path in self.loading.paths[1:]]
+        with self.report.phase("headers"):
+            opened += [self.loading.open(path) for path in self.loading.paths[1:]]
+            self._fit([header for _, header in opened])
+        return opened
 
     def _settle(self) -> None:
         """What is to be there before targets are written: their devices have nothing left to do with them, and each has who
         writes it."""
+        self.staged.keep_ahead()
         devices = {device for _, _, device, _, _ in self.targets.values()}
         for device in devices:
             _memory.settle(device, self.framework)
@@ -200,7 +210,6 @@ class Into:
             self.stream = _cuda.Stream(self.device)
         if devices - {self.device}:
             self.elsewhere = sliced_plan_of().start()
-        self.staged.keep_ahead()
 
     def _fit(self, headers: "list[Header]") -> None:
         """Finds the target of each tensor, before one is written."""
@@ -249,7 +258,7 @@ class Into:
                                                  and self.tensors[name].data_ptr() in filled)]
 
     def _find_shared(self, headers: "list[Header]") -> None:
-        """Targets that overlap an earlier one are written after all others, so that the result does not depend on luck."""
+        """Targets that overlap an earlier one are written after all others, one by one, so that luck decides nothing."""
         if native is not None and native.lie_apart(self.targets):
             return
         targets, spans = self.targets, []
@@ -265,33 +274,53 @@ class Into:
                 self.late.add(name)
             end = max(end, pointer + size)
 
-    def _read(self, opened: "list[tuple[OpenFile, Header]]", late: bool) -> None:
-        plan = self.loading.plan
+    def _read(self, opened: "list[tuple[OpenFile, Header]]", hold: contextlib.ExitStack) -> None:
+        """All but what is late. Once bytes move, a collection costs no time: `hold` ends then."""
+        plan, staged, ahead = self.loading.plan, self.staged, self.staged.ahead
+        main, targets, late = self.device, self.targets, self.late
         direct = DIRECT[self.report.carrier]
-        staged, ahead = self.staged, self.staged.ahead
-        main, targets, later = self.device, self.targets, self.late
         for file, header in opened:
             together: "list[Entry]" = []
             tensors = total = 0
-            for entry in header.entries:
-                name, _, _, begin, _ = entry
-                target = targets.get(name)
-                if target is None or (name in later) != late:
-                    continue
-                _, pointer, device, size, _ = target
-                total += size
-                tensors += 1
-                if name in ahead:
-                    continue
-                if pointer and (size >= direct or device != main or main == CPU):
-                    (plan if device == main else self.elsewhere).add(file, header.data_begin + begin, size, pointer)
-                else:
-                    together.append(entry)
+            with HeldOff():
+                for entry in header.entries:
+                    name, _, _, begin, _ = entry
+                    target = targets.get(name)
+                    if target is None:
+                        continue
+                    _, pointer, device, size, _ = target
+                    total += size
+                    tensors += 1
+                    if name in ahead or name in late:
+                        continue
+                    if pointer and (size >= direct or device != main or main == CPU):
+                        (plan if device == main else self.elsewhere).add(file, header.data_begin + begin, size, pointer)
+                    else:
+                        together.append(entry)
+            hold.close()
             self.report.bytes += total
             self.report.tensors += tensors
             for group in groups_of(together, STAGING):
                 staged.add(file, header, group)
         staged.finish()
+
+    def _read_late(self, opened: "list[tuple[OpenFile, Header]]") -> None:
+        """One after the other, in the order of the files: of those that share memory the last one stays."""
+        for plan in self._plans():
+            plan.wait()
+        for file, header in opened:
+            for entry in header.entries:
+                if entry.name not in self.late:
+                    continue
+                _, pointer, device, size, _ = self.targets[entry.name]
+                if device == self.device != CPU:
+                    for group in groups_of([entry], STAGING):
+                        self.staged.add(file, header, group)
+                    self.staged.finish()
+                else:
+                    plan = self.loading.plan if device == self.device else self.elsewhere
+                    plan.add(file, header.data_begin + entry.begin, size, pointer)
+                    plan.wait()
 
 
 class _Staging:
@@ -304,20 +333,20 @@ class _Staging:
         self.ahead: "set[str]" = set()  # what came, or comes, before its target was looked at
 
     def begin_ahead(self, file: OpenFile, header: Header) -> None:
-        """Lets the first bytes of a file come, whose targets are not known yet."""
+        """Lets the first bytes of a file come that tensors on the device want, before it is known whether they fit."""
         into = self.into
-        room = min(AHEAD, _cuda.free_memory(into.device)[0] // 8)
-        with into.report.phase("memory"):
-            for group in groups_of((entry for entry in header.entries if entry.end <= room), STAGING):
-                if not 0 < group.size <= STAGING:  # nothing, or one tensor, which does better by itself
-                    continue
-                try:
+        room, tensors = min(AHEAD, _cuda.free_memory(into.device)[0] // 8), into.tensors
+        wanted = [entry for entry in header.entries if entry.end <= room and entry.end > entry.begin
+                  and entry.name in tensors and _device_of(tensors[entry.name]) == into.device]
+        for group in groups_of(wanted, STAGING):
+            try:
+                with into.report.phase("memory"):
                     buffer = _memory.allocate(group.size, into.device, into.framework)
-                except DeviceMemoryError:
-                    break
-                _memory.settle(into.device, into.framework)
-                self._begin(file, header, group, buffer)
-                into.loading.plan.begin()
+                    _memory.settle(into.device, into.framework)
+            except DeviceMemoryError:
+                break
+            self._begin(file, header, group, buffer)
+            into.loading.plan.begin()
 
     def keep_ahead(self) -> None:
         """Targets are known: of what comes already, those stay that can be spread before all others."""
@@ -343,9 +372,14 @@ class _Staging:
         for number, buffer in enumerate(self.free):
             if buffer.size >= size:
                 return self.free.pop(number)
-        with self.into.report.phase("memory"):
-            buffer = _memory.allocate(max(size, min(STAGING, size * 2)), self.into.device, self.into.framework)
-            _memory.settle(self.into.device, self.into.framework)
+        into, size = self.into, max(size, min(STAGING, size * 2))
+        with into.report.phase("memory"):
+            try:
+                buffer = _memory.allocate(size, into.device, into.framework)
+            except DeviceMemoryError:
+                self.free.clear()  # what is too small is in the way
+                buffer = _memory.allocate(size, into.device, into.framework)
+            _memory.settle(into.device, into.framework)
         return buffer
 
     def _spread(self) -> None:
@@ -354,7 +388,8 @@ class _Staging:
         into = self.into
         with into.report.phase("waiting"):
             into.loading.plan.wait(number)
-        into.report.first_tensor()
+        if group.places:
+            into.report.first_tensor()
         with into.report.phase("spreading"):
             make = None
             copies = []

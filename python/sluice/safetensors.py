@@ -76,10 +76,11 @@ def load_into(model: object, filenames: object, *, strict: bool = True, device: 
               **options: object) -> Report:
     """Reads the tensors of files into the parameters and buffers of a model, or into the tensors of a dict.
 
-    Nothing is read where a shape is wrong, or, with `strict`, where a name is missing on either side: Mismatch tells
+    Nothing is written where a shape is wrong, or, with `strict`, where a name is missing on either side: Mismatch tells
     which. A target of another type, or one that is not contiguous, is converted after its read; `notes` of the report
     say so. Beside the model, the device needs room for three staging buffers of up to 256 MiB, or three of the largest
-    tensors that are converted. `device` is where the staging is; by default where the first target is.
+    tensors that are converted; for models of thousands of tensors an eighth of what is free is used, 2 GiB at most. `device`
+    is where the staging is; by default where the first target is.
     """
     return Into(model, filenames, device, strict, Options(**options)).run()  # type: ignore[arg-type]
 

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
+import threading
 import unittest
 from unittest import mock
 
@@ -13,6 +15,7 @@ from support import TestCase, some_tensors
 
 from sluice import _cuda, _into, _memory
 from sluice import safetensors as st
+from sluice._errors import DeviceMemoryError, SluiceError
 from sluice._fast import native
 from sluice._header import Entry
 from sluice._load import Options
@@ -28,6 +31,40 @@ def targets_like(tensors, device=0):
             _cuda.fill(device, buffer.pointer, 0x5A, buffer.size)
         found[name] = Tensor(buffer, buffer.pointer, tuple(shape), dtype, len(data))
     return found
+
+
+class Ahead:
+    """Models of any size count as large ones; notes what comes before targets are known. `first` is called before that."""
+
+    def __init__(self, many=1, refuses=False, free=1 << 40, most=1 << 30, first=lambda: None):
+        watch, self.names, self.plans, self.had_begun = self, [], [], []
+
+        class Watched(_into._Staging):
+            def begin_ahead(self, file, header):
+                first()
+                watch.plans.append(self.into.loading.plan)
+                refused = mock.patch.object(_memory, "allocate", side_effect=DeviceMemoryError("no room"))
+                with refused if refuses else contextlib.nullcontext():
+                    super().begin_ahead(file, header)
+                watch.had_begun.append(self.into.loading.plan._filling is None)
+
+            def _begin(self, file, header, group, buffer):
+                if not self.into.targets:
+                    watch.names += [entry.name for entry, _ in group.places]
+                super()._begin(file, header, group, buffer)
+
+        self._patches = [mock.patch.object(_into, "MANY", many), mock.patch.object(_into, "AHEAD", most),
+                         mock.patch.object(_into, "_Staging", Watched), mock.patch.object(_into, "STAGING", 1 << 20),
+                         mock.patch.object(_cuda, "free_memory", lambda device: (free, 1 << 40))]
+
+    def __enter__(self):
+        for patch in self._patches:
+            patch.start()
+        return self
+
+    def __exit__(self, *_):
+        for patch in reversed(self._patches):
+            patch.stop()
 
 
 class Into(TestCase):
@@ -237,51 +274,138 @@ assert gc.isenabled()
                 return self.pointer
 
         Foreign.dtype, Foreign.device = dtype, place
-        path = self.model({f"t{number}": ("U8", (4,), os.urandom(4)) for number in range(count)})
+        data = os.urandom(4 * count)
+        path = self.model({f"t{number}": ("U8", (4,), data[4 * number:4 * number + 4]) for number in range(count)})
         with mock.patch.object(_into, "_describe", side_effect=_into._describe) as describe:
             st.load_into({f"t{number}": Foreign(memory.pointer + 4 * number) for number in range(count)}, path, device="cpu")
         self.assertEqual(describe.call_count, 1)
+        self.assertEqual(ctypes.string_at(memory.pointer, 4 * count), data)
+        packed = mock.MagicMock()
+        packed.__str__ = lambda _: "torch.float4_e2m1fn_x2"
+        Foreign.dtype, Foreign.shape = packed, (2, 2)
+        st.load_into({"packed": Foreign(memory.pointer)}, self.model({"packed": ("F4", (2, 4), b"abcd")}, "packed"), device="cpu")
+        self.assertEqual(ctypes.string_at(memory.pointer, 4), b"abcd")
+        Foreign.shape = (2, 4)
+        self.assertRaises(st.Mismatch, st.load_into, {"packed": Foreign(memory.pointer)}, self.folder / "packed", device="cpu")
 
     def test_of_models_of_many_tensors_bytes_come_while_they_are_looked_at_and_no_target_is_written_before_all_fit(self):
-        tensors = {"twin": ("U8", (64,), os.urandom(64)), "other twin": ("U8", (64,), os.urandom(64)), **some_tensors(60),
-                   "large": ("U8", (3 << 20,), os.urandom(1 << 20) * 3)}
+        tensors = {"twin": ("U8", (64,), os.urandom(64)), "other twin": ("U8", (64,), os.urandom(64)),
+                   "large": ("U8", (3 << 20,), os.urandom(1 << 20) * 3), **some_tensors(60)}
         first, second = dict(list(tensors.items())[:40]), dict(list(tensors.items())[40:])
         paths = [self.model(first, "first"), self.model(second, "second")]
-        begun = []
-
-        class Watched(_into._Staging):
-            def _begin(self, file, header, group, buffer):
-                begun.append((bool(self.into.targets), [entry.name for entry, _ in group.places]))
-                super()._begin(file, header, group, buffer)
-
-        for what in ("all", "none free", "one on the host", "shared", "lacking", "wrong"):
-            del begun[:]
+        total = sum(len(data) for _, _, data in tensors.values())
+        everything = {name for name, (_, _, data) in first.items() if data}
+        for what, expected in (("all", everything), ("little free", {"twin"}), ("little wanted", {"twin"}), ("no room", set()),
+                               ("one on the host", everything - {"twin"}), ("shared", everything),
+                               ("few of them", {"other twin", "large"}), ("too few of them", set()), ("lacking", everything - {"large"}), ("wrong", everything)):
             targets = targets_like(tensors)
-            names = list(first)
-            free = (1 << 40, 1 << 40) if what != "none free" else (7, 1 << 40)
             if what == "one on the host":
-                targets.update(targets_like({names[3]: tensors[names[3]]}, _memory.CPU))
+                targets.update(targets_like({"twin": tensors["twin"]}, _memory.CPU))
             elif what == "shared":
                 targets["other twin"] = targets["twin"]
+            elif "few of them" in what:
+                targets = {name: targets[name] for name in ("other twin", "large")}
             elif what == "lacking":
-                del targets[names[5]]
+                del targets["large"]
             elif what == "wrong":
                 last = list(second)[-1]
                 targets.update(targets_like({last: ("U8", (1,), b"x")}))
-            with self.subTest(what), mock.patch.object(_into, "MANY", 1), mock.patch.object(_into, "_Staging", Watched), \
-                    mock.patch.object(_into, "STAGING", 1 << 20), mock.patch.object(_cuda, "free_memory", lambda _: free):
+            free = 8 * 64 + 7 if what == "little free" else 1 << 40
+            with self.subTest(what), Ahead(many=3 if what == "too few of them" else 1, refuses=what == "no room", free=free,
+                                           most=64 if what == "little wanted" else 1 << 30) as ahead:
                 if what in ("lacking", "wrong"):
                     self.assertRaisesRegex(st.Mismatch, "as they were", st.load_into, targets, paths)
                     self.assertTrue(all(set(target.tobytes()) <= {0x5A} for target in targets.values()))
-                    targets = targets_like(tensors) if what == "wrong" else targets
-                report = st.load_into(targets, paths, strict=what != "lacking")
+                    self.assertEqual(set(ahead.names), expected)
+                    continue
+                report = st.load_into(targets, paths, strict="few of them" not in what)
                 if what == "shared":
                     del targets["twin"]  # the file's later one is what both are now
                 self.assert_same(targets, {name: tensors[name] for name in targets})
-                self.assertEqual(report.tensors, len(tensors) - (what == "lacking"))
-            early = [name for known, group in begun if not known for name in group]
-            self.assertEqual(bool(early), what != "none free")
-            self.assertLessEqual(set(early), set(first))
+                self.assertEqual(report.tensors, 2 if "few of them" in what else len(tensors))
+                self.assertEqual(set(ahead.names), expected)
+                if what == "all":
+                    self.assertEqual(ahead.plans[0].bytes, total)  # each byte once
+                self.assertTrue(all(ahead.had_begun), "what was to come ahead waited")
+
+    def test_what_came_ahead_is_not_kept_where_a_target_of_another_file_overlaps_it(self):
+        data = os.urandom(192)
+        paths = [self.model({"high": ("U8", (64,), data[:64])}, "first"), self.model({"low": ("U8", (96,), data[64:160])}, "second")]
+        buffer = _memory.allocate(128, 0, "sluice")
+        targets = {"high": Tensor(buffer, buffer.pointer + 64, (64,), "U8", 64), "low": Tensor(buffer, buffer.pointer, (96,), "U8", 96)}
+        with Ahead() as ahead:
+            st.load_into(targets, paths)
+        self.assertEqual(ahead.names, ["high"])
+        self.assertEqual(Tensor(buffer, buffer.pointer, (128,), "U8", 128).tobytes(), data[64:128] + data[:64])
+
+    def test_of_three_that_share_memory_the_last_one_stays(self):
+        tensors = {name: ("U8", (1 << 20,), os.urandom(1 << 20)) for name in ("a", "b", "c")}
+        path = self.model(tensors)
+        for _ in range(4):
+            targets = targets_like({"a": tensors["a"]})
+            st.load_into({name: targets["a"] for name in tensors}, path)
+            self.assertEqual(targets["a"].tobytes(), tensors["c"][2])
+
+    def test_nothing_of_a_load_waits_for_the_collector(self):
+        tensors = {f"t{n}": ("U8", (1 << 20,), os.urandom(1 << 20)) for n in range(16)}
+        path = self.model(tensors)
+        short = self.model({"t0": tensors["t0"]}, "short")
+        free_memory = _cuda.free_memory
+        self.addCleanup(gc.enable)
+        for engine in ("plan", "cufile"):
+            gc.collect()
+            gc.disable()
+            targets = targets_like(tensors)
+            before = free_memory(0)[0]
+            with Ahead() as ahead:
+                st.load_into(targets, path, engine=engine)
+                self.assertEqual(bool(ahead.names), engine == "plan")
+                self.assertEqual(free_memory(0)[0], before)
+                with self.assertRaises(st.Mismatch):
+                    st.load_into(targets, short, engine=engine)
+                self.assertEqual(free_memory(0)[0], before)
+            del targets
+            self.assertGreaterEqual(free_memory(0)[0], before + (16 << 20))
+
+    def test_what_is_in_the_way_of_a_staging_buffer_is_given_back(self):
+        tensors = {f"t{n:02}": ("U8", (1 << 10,), os.urandom(1 << 10)) for n in range(64)}
+        path = self.model(tensors)
+        allocate, begin = _memory.allocate, _into.Into.run
+        into, refused = [], []
+
+        def narrow(size, device, framework):
+            if into[0].targets and into[0].staged.free:
+                refused.append(size)
+                raise DeviceMemoryError("no room")
+            return allocate(size, device, framework)
+
+        def run(this):
+            into.append(this)
+            return begin(this)
+
+        targets = targets_like(tensors)
+        with Ahead(most=1 << 10), mock.patch.object(_into.Into, "run", run), mock.patch.object(_memory, "allocate", narrow), \
+                mock.patch.object(_into, "STAGING_BUFFERS", 1):
+            st.load_into(targets, path)
+        self.assert_same(targets, tensors)
+        self.assertEqual(len(refused), 1)
+
+    def test_a_file_that_is_cut_while_its_bytes_come_ahead_is_an_error(self):
+        tensors = {f"t{n}": ("U8", (1 << 20,), os.urandom(1 << 20)) for n in range(4)}
+        path = self.model(tensors)
+        before = threading.active_count()
+        with Ahead(first=lambda: os.truncate(path, 3 << 20)), self.assertRaisesRegex(SluiceError, "end"):
+            st.load_into(targets_like(tensors), path)
+        self.assertEqual(threading.active_count(), before)
+
+    def test_targets_in_host_memory_have_nothing_come_ahead(self):
+        tensors = some_tensors(30)
+        path = self.model(tensors)
+        targets = targets_like(tensors, _memory.CPU)
+        with Ahead() as ahead:
+            st.load_into(targets, path, engine="plan")
+        self.assert_same(targets, tensors)
+        self.assertEqual(ahead.names, [])
 
     def test_tied_weights_need_to_be_in_the_file_once(self):
         path = self.model({"embedding": ("U8", (4,), b"abcd")})
