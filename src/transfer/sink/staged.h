@@ -172,8 +172,9 @@ class StagedSink {
       if (begins_ == Begin::in_time || begins_ == Begin::late) lease_->kernel_began(begins_ == Begin::late);
       return;
     }
-    while (failure_ == cuda::success && copied_.load(std::memory_order_relaxed) < board.chunks()) {
+    while (failure_ == cuda::success) {
       pump(board);
+      if (copied_.load(std::memory_order_relaxed) >= board.chunks()) break;  // at once: a wait may be a sleep
       const bool waits_for_storage = !plan_->cached && board.layout().released_after(issued_) < board.chunks();
       backoff.wait(waits_for_storage ? base::WaitMode::sleep : wait_mode());
       if (backoff.long_since()) is_healthy(board);
