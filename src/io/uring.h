@@ -59,9 +59,9 @@ class Uring {
   class Use;
   static Use of_this_thread(CompletionMode completion) noexcept;
 
-  // Requests inside this memory cost the kernel less from some requests on: it keeps the pages in the page cache
-  // (registered buffers). The memory stays where it is as long as the process lives. Nothing comes of it where locked
-  // memory is scarce or the kernel is older than 5.19; that makes no other difference.
+  // Requests inside this memory cost the kernel less from some requests on: it keeps the pages pinned (registered
+  // buffers). The memory stays where it is as long as the process lives. Nothing comes of it where locked memory is
+  // scarce or the kernel is older than 5.19; that makes no other difference.
   void register_buffer(std::span<std::byte> memory) noexcept;
 
   // At most `depth` requests may be on their way. What is added is submitted by the next wait().
