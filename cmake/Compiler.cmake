@@ -2,6 +2,8 @@
 
 add_library(sluice_standards INTERFACE)
 target_compile_features(sluice_standards INTERFACE c_std_11 cxx_std_20)
+# So that ccache, which asks for what a source is after preprocessing, may know one that has a precompiled header.
+target_compile_options(sluice_standards INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
 
 # Where it was built says nothing about what was built: two folders give the same bytes. Debuggers then look for sources below
 # the folder that they are started in.
