@@ -65,8 +65,9 @@ function(sluice_by_folders target)
   endforeach()
 endfunction()
 
-# sluice_tests_by_folders(TARGET): the same for tests, which takes half the time. A name that a neighbour has outside of its
-# tests may be a local one here; builds that compile each source by itself look for shadows.
+# sluice_tests_by_folders(TARGET): the same for tests, which takes half the time. Where two files have names alike, one of
+# them has a namespace of its own. A name that a neighbour has outside of its tests may be a local one here; builds that
+# compile each source by itself look for shadows.
 add_library(sluice_no_shadow INTERFACE)
 target_compile_options(sluice_no_shadow INTERFACE -Wno-shadow)
 function(sluice_tests_by_folders target)

@@ -15,7 +15,7 @@
 #include "support/calls.h"
 #include "support/cuda_driver.h"
 
-namespace sluice::contract {
+namespace sluice::contract::buffer_test {
 namespace {
 
 using namespace support;
@@ -567,4 +567,4 @@ TEST_F(Buffer, MayBeShorterThanAReadThatTheFileEndsWithin) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::buffer_test

@@ -11,7 +11,7 @@
 
 #include "support/calls.h"
 
-namespace sluice::contract {
+namespace sluice::contract::client_nixl_test {
 namespace {
 
 using namespace support;
@@ -134,4 +134,4 @@ TEST_F(Nixl, EveryFailureSetsErrno) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::client_nixl_test

@@ -18,7 +18,7 @@
 #include "support/cuda_driver.h"
 #include "support/stream_gate.h"
 
-namespace sluice::contract {
+namespace sluice::contract::coherent_test {
 namespace {
 
 using namespace support;
@@ -203,4 +203,4 @@ TEST_F(CoherentMemory, IsToldByExplanations) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::coherent_test

@@ -19,7 +19,7 @@
 #include "support/cuda_driver.h"
 #include "support/stream_gate.h"
 
-namespace sluice::contract {
+namespace sluice::contract::lending_kernel_test {
 namespace {
 
 using namespace support;
@@ -181,4 +181,4 @@ TEST_F(LendingKernels, LeaveReadsPastTheCacheToCopyEngines) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::lending_kernel_test

@@ -26,7 +26,7 @@
 #include "support/kernel_wait.h"
 #include "support/stream_gate.h"
 
-namespace sluice::contract {
+namespace sluice::contract::lending_stream_test {
 namespace {
 
 using namespace support;
@@ -464,4 +464,4 @@ TEST_F(LendingStreams, GoOnInAParentThatForks) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::lending_stream_test

@@ -29,7 +29,7 @@
 #include "support/random.h"
 #include "support/stream_gate.h"
 
-namespace sluice::contract {
+namespace sluice::contract::lending_test {
 namespace {
 
 using namespace support;
@@ -691,4 +691,4 @@ TEST_F(Lending, IsExplained) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::lending_test

@@ -13,7 +13,7 @@
 #include "support/calls.h"
 #include "support/cuda_driver.h"
 
-namespace sluice::contract {
+namespace sluice::contract::life_context_test {
 namespace {
 
 using namespace support;
@@ -192,4 +192,4 @@ TEST_F(LifeDevices, ServeOneThreadInTurns) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::life_context_test

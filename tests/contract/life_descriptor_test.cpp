@@ -10,7 +10,7 @@
 #include "contract/life/gated_file.h"
 #include "support/calls.h"
 
-namespace sluice::contract {
+namespace sluice::contract::life_descriptor_test {
 namespace {
 
 using namespace support;
@@ -143,4 +143,4 @@ TEST_F(LifeDescriptor, OfAFileThatIsReplacedByNameStaysWithItsFile) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::life_descriptor_test

@@ -18,7 +18,7 @@
 #include "support/calls.h"
 #include "support/cuda_driver.h"
 
-namespace sluice::contract {
+namespace sluice::contract::life_fork_test {
 namespace {
 
 using namespace support;
@@ -382,4 +382,4 @@ TEST_F(LifeForkOnce, AtAnyMomentOfABusyProgramLeavesNoLockBehind) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::life_fork_test

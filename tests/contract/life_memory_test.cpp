@@ -12,7 +12,7 @@
 #include "support/calls.h"
 #include "support/cuda_driver.h"
 
-namespace sluice::contract {
+namespace sluice::contract::life_memory_test {
 namespace {
 
 using namespace support;
@@ -192,4 +192,4 @@ TEST_F(LifeDeviceMemory, ThatGoesWhileATransferStandsStillCostsTheTransferOnly) 
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::life_memory_test

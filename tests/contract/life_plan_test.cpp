@@ -17,7 +17,7 @@
 #include "support/cuda_driver.h"
 #include "support/planned.h"
 
-namespace sluice::contract {
+namespace sluice::contract::life_plan_test {
 namespace {
 
 using namespace support;
@@ -311,4 +311,4 @@ TEST_F(LifePlanStreams, AStreamThatWaitsForAPlanOutlivesIt) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::life_plan_test

@@ -16,7 +16,7 @@
 #include "contract/life/gated_file.h"
 #include "support/calls.h"
 
-namespace sluice::contract {
+namespace sluice::contract::life_signal_test {
 namespace {
 
 using namespace support;
@@ -191,4 +191,4 @@ TEST_F(LifeSignals, AreAllBlockedInTheThreadsOfTheLibrary) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::life_signal_test

@@ -17,7 +17,7 @@
 #include "support/cuda_driver.h"
 #include "support/stream_gate.h"
 
-namespace sluice::contract {
+namespace sluice::contract::life_stream_test {
 namespace {
 
 using namespace support;
@@ -416,4 +416,4 @@ INSTANTIATE_TEST_SUITE_P(By, LifeLargeWritesLost,
                          name_of_refusal);
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::life_stream_test

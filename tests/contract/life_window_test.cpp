@@ -17,7 +17,7 @@
 #include "contract/life/child.h"
 #include "support/windows.h"
 
-namespace sluice::contract {
+namespace sluice::contract::life_window_test {
 namespace {
 
 using namespace support;
@@ -97,4 +97,4 @@ TEST_F(LifeWindow, IsNotThereInAChildAndIsNotTakenDownThere) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::life_window_test

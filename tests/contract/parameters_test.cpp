@@ -11,7 +11,7 @@
 
 #include "support/calls.h"
 
-namespace sluice::contract {
+namespace sluice::contract::parameters_test {
 namespace {
 
 using namespace support;
@@ -352,4 +352,4 @@ TEST_F(Parameters, LogFilePathIsReadableOnlyWhenTheEnvironmentHasIt) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::parameters_test

@@ -8,7 +8,7 @@
 #include "support/calls.h"
 #include "support/cuda_driver.h"
 
-namespace sluice::contract {
+namespace sluice::contract::properties_test {
 namespace {
 
 using namespace support;
@@ -177,4 +177,4 @@ TEST_F(Properties, BarSizeRefusesUnknownDevicesAndNull) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::properties_test

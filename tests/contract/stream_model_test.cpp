@@ -15,7 +15,7 @@
 #include "support/cuda_driver.h"
 #include "support/stream_gate.h"
 
-namespace sluice::contract {
+namespace sluice::contract::stream_model_test {
 namespace {
 
 using namespace support;
@@ -175,4 +175,4 @@ TEST_F(StreamModel, DoesInEveryStreamWhatTheStreamWasGiven) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::stream_model_test

@@ -18,7 +18,7 @@
 #include "support/cuda_driver.h"
 #include "support/stream_gate.h"
 
-namespace sluice::contract {
+namespace sluice::contract::stream_test {
 namespace {
 
 using namespace support;
@@ -698,4 +698,4 @@ TEST_F(Streams, BeingCapturedAreCapturedOrLeftAsTheyWere) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::stream_test

@@ -13,7 +13,7 @@
 #include "support/calls.h"
 #include "support/cuda_driver.h"
 
-namespace sluice::contract {
+namespace sluice::contract::transfer_errors_test {
 namespace {
 
 using namespace support;
@@ -355,4 +355,4 @@ TEST_F(TransferErrors, AForkedChildGetsExactDataOrAClearError) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::transfer_errors_test

@@ -19,7 +19,7 @@
 #include "support/cuda_driver.h"
 #include "support/scratch.h"
 
-namespace sluice::contract {
+namespace sluice::contract::vector_test {
 namespace {
 
 using namespace support;
@@ -454,4 +454,4 @@ TEST_F(VectorCounted, RaggedPartsOfADirectFileAreOneTransfer) {
 }
 
 }  // namespace
-}  // namespace sluice::contract
+}  // namespace sluice::contract::vector_test

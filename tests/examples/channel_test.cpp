@@ -12,7 +12,7 @@
 #include <future>
 #include <system_error>
 
-namespace rdma_files {
+namespace rdma_files::channel_test {
 namespace {
 
 constexpr std::chrono::seconds kTime{20};
@@ -113,4 +113,4 @@ TEST(RdmaFilesEndpoint, IsAnAddressAndAPort) {
 }
 
 }  // namespace
-}  // namespace rdma_files
+}  // namespace rdma_files::channel_test

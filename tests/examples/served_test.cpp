@@ -15,7 +15,7 @@
 #include "client/client.h"
 #include "server/server.h"
 
-namespace rdma_files {
+namespace rdma_files::served_test {
 namespace {
 
 constexpr std::chrono::seconds kTime{20};
@@ -158,4 +158,4 @@ TEST_F(RdmaFilesServed, AServerThatEndsIsNoticed) {
 }
 
 }  // namespace
-}  // namespace rdma_files
+}  // namespace rdma_files::served_test

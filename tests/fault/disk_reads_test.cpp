@@ -25,7 +25,7 @@
 #include "support/calls.h"
 #include "support/system_call.h"
 
-namespace sluice::fault {
+namespace sluice::fault::disk_reads_test {
 namespace {
 
 using namespace support;
@@ -263,4 +263,4 @@ TEST_F(DiskReads, GoWithoutARingThatTheKernelRefuses) {
 }
 
 }  // namespace
-}  // namespace sluice::fault
+}  // namespace sluice::fault::disk_reads_test

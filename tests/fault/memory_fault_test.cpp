@@ -9,7 +9,7 @@
 #include "support/calls.h"
 #include "support/cuda_driver.h"
 
-namespace sluice::fault {
+namespace sluice::fault::memory_fault_test {
 namespace {
 
 using namespace support;
@@ -130,4 +130,4 @@ INSTANTIATE_TEST_SUITE_P(Opened, MemoryFaults, ::testing::Values(0, O_DIRECT), [
 });
 
 }  // namespace
-}  // namespace sluice::fault
+}  // namespace sluice::fault::memory_fault_test

@@ -21,7 +21,7 @@
 #include "support/deadline.h"
 #include "support/stream_gate.h"
 
-namespace sluice::fault {
+namespace sluice::fault::streams_test {
 namespace {
 
 using namespace support;
@@ -450,4 +450,4 @@ TEST(RefusedTails, OfStreamWritesAreToldAsThoseOfCalls) {
 }
 
 }  // namespace
-}  // namespace sluice::fault
+}  // namespace sluice::fault::streams_test

@@ -10,7 +10,7 @@
 #include "fault/watched.h"
 #include "support/calls.h"
 
-namespace sluice::fault {
+namespace sluice::fault::teardown_test {
 namespace {
 
 using namespace support;
@@ -115,4 +115,4 @@ INSTANTIATE_TEST_SUITE_P(Each, Teardown, ::testing::Values(MemoryKind::plain, Me
                          [](const auto& parameters) { return std::string(name_of(parameters.param)); });
 
 }  // namespace
-}  // namespace sluice::fault
+}  // namespace sluice::fault::teardown_test

@@ -12,7 +12,7 @@
 #include "fault/interpose.h"
 #include "support/calls.h"
 
-namespace sluice::fault {
+namespace sluice::fault::transfers_test {
 namespace {
 
 using namespace support;
@@ -260,4 +260,4 @@ INSTANTIATE_TEST_SUITE_P(Each, Faults,
                          name_of_parameters);
 
 }  // namespace
-}  // namespace sluice::fault
+}  // namespace sluice::fault::transfers_test

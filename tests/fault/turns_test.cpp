@@ -28,7 +28,7 @@
 #include "support/deadline.h"
 #include "support/storage_reads.h"
 
-namespace sluice::fault {
+namespace sluice::fault::turns_test {
 namespace {
 
 using namespace support;
@@ -356,4 +356,4 @@ INSTANTIATE_TEST_SUITE_P(Entries, BatchesInTurn, ::testing::Values(700000, 30000
                          ::testing::PrintToStringParamName());
 
 }  // namespace
-}  // namespace sluice::fault
+}  // namespace sluice::fault::turns_test

@@ -19,7 +19,7 @@
 #include "support/random.h"
 #include "support/scratch.h"
 
-namespace sluice::fault {
+namespace sluice::fault::vector_faults_test {
 namespace {
 
 using namespace support;
@@ -183,4 +183,4 @@ TEST_F(VectorFaults, ABufferedWriteEndsInFrontOfTheErrorAndWritesNothingBehind) 
 }
 
 }  // namespace
-}  // namespace sluice::fault
+}  // namespace sluice::fault::vector_faults_test

@@ -12,7 +12,7 @@
 #include "support/cuda_driver.h"
 #include "support/windows.h"
 
-namespace sluice::fault {
+namespace sluice::fault::window_faults_test {
 namespace {
 
 using namespace support;
@@ -117,4 +117,4 @@ TEST_F(WindowFaults, AreNoneWhileTheRegistrationEnds) {
 }
 
 }  // namespace
-}  // namespace sluice::fault
+}  // namespace sluice::fault::window_faults_test

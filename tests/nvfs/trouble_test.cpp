@@ -9,7 +9,7 @@
 
 #include "nvfs/rig.h"
 
-namespace sluice::nvfs_test {
+namespace sluice::nvfs_test::trouble_test {
 namespace {
 
 using base::Direction;
@@ -283,4 +283,4 @@ TEST(Attaching, FindsTheHooksThatOnlyAnOpenedNodeShows) {
 }
 
 }  // namespace
-}  // namespace sluice::nvfs_test
+}  // namespace sluice::nvfs_test::trouble_test

@@ -20,7 +20,7 @@
 #include "facts/read.h"
 #include "tests/driver.h"
 
-namespace sluice::csi {
+namespace sluice::csi::conformance_node_test {
 namespace {
 
 using grpc::StatusCode;
@@ -399,4 +399,4 @@ TEST_F(ConformanceOfKubeletsSide, AnInlineVolumeIsTheKitReadOnly) {
 }
 
 }  // namespace
-}  // namespace sluice::csi
+}  // namespace sluice::csi::conformance_node_test

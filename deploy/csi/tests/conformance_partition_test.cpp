@@ -12,7 +12,7 @@
 #include "tests/driver.h"
 #include "tests/loop_device.h"
 
-namespace sluice::csi {
+namespace sluice::csi::conformance_partition_test {
 namespace {
 
 using grpc::StatusCode;
@@ -152,4 +152,4 @@ TEST_F(ConformanceOfPartitions, APodIsKeptToTheBandwidthOfItsVolumesByItsCgroup)
 }
 
 }  // namespace
-}  // namespace sluice::csi
+}  // namespace sluice::csi::conformance_partition_test

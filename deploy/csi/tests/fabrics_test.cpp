@@ -23,7 +23,7 @@
 #include "tests/loop_device.h"
 #include "tests/pool.h"
 
-namespace sluice::csi {
+namespace sluice::csi::fabrics_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -374,4 +374,4 @@ TEST(HostIdentity, IsTheHostsOrMadeOfTheMachinesId) {
 }
 
 }  // namespace
-}  // namespace sluice::csi
+}  // namespace sluice::csi::fabrics_test

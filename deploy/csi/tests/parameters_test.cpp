@@ -7,7 +7,7 @@
 #include "core/bytes.h"
 #include "core/refusal.h"
 
-namespace sluice::csi {
+namespace sluice::csi::parameters_test {
 namespace {
 
 using testing::HasSubstr;
@@ -126,4 +126,4 @@ TEST(Sizes, AreRoundedUpAndStayBelowTheLimit) {
 }
 
 }  // namespace
-}  // namespace sluice::csi
+}  // namespace sluice::csi::parameters_test

@@ -20,7 +20,7 @@
 #include "tests/loop_device.h"
 #include "tests/pool.h"
 
-namespace sluice::csi {
+namespace sluice::csi::partition_test {
 namespace {
 
 using testing::HasSubstr;
@@ -309,4 +309,4 @@ TEST_F(PartitionTest, AClaimHasAFileSystemOfItsOwnOnItsDriveAndGoesInAsManyCalls
 }
 
 }  // namespace
-}  // namespace sluice::csi
+}  // namespace sluice::csi::partition_test

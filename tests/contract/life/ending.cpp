@@ -369,7 +369,7 @@ int main_thread_ends_first() {
   pthread_exit(nullptr);
 }
 
-constexpr Scenario all[] = {
+constexpr Scenario ending_all[] = {
     {"return_from_main", return_from_main},
     {"destructor_made_before_the_first_call", destructor_made_before_the_first_call},
     {"destructor_made_after_the_first_call", destructor_made_after_the_first_call},
@@ -399,7 +399,7 @@ constexpr Scenario all[] = {
 }  // namespace
 
 std::span<const Scenario> ending_scenarios() {
-  return all;
+  return ending_all;
 }
 
 }  // namespace sluice::life

@@ -98,7 +98,7 @@ int exec_in_a_forked_child() {
   _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
-constexpr Scenario all[] = {
+constexpr Scenario exec_all[] = {
     {"work_after_exec", work_after_exec},
     {"exec_with_everything_open", exec_with_everything_open},
     {"exec_with_a_transfer_in_flight", exec_with_a_transfer_in_flight},
@@ -109,7 +109,7 @@ constexpr Scenario all[] = {
 }  // namespace
 
 std::span<const Scenario> exec_scenarios() {
-  return all;
+  return exec_all;
 }
 
 }  // namespace sluice::life

@@ -277,7 +277,7 @@ int stack_of_a_calling_thread_tiny() {
   return 0;
 }
 
-constexpr Scenario all[] = {
+constexpr Scenario limits_all[] = {
     {"memlock_zero", memlock_zero},
     {"nofile_zero", nofile_zero},
     {"nofile_used_up", nofile_used_up},
@@ -297,7 +297,7 @@ constexpr Scenario all[] = {
 }  // namespace
 
 std::span<const Scenario> limit_scenarios() {
-  return all;
+  return limits_all;
 }
 
 }  // namespace sluice::life

@@ -431,20 +431,20 @@ int a_kernel_that_stands_still() {
   std::_Exit(0);  // the stream gets nowhere any more
 }
 
-constexpr Scenario all[] = {{"streams_with_refused_calls", streams_with_refused_calls},
-                            {"a_stream_that_nothing_serves", a_stream_that_nothing_serves},
-                            {"held_streams_with_refused_calls", held_streams_with_refused_calls},
-                            {"a_read_whose_kernel_is_refused", a_read_whose_kernel_is_refused},
-                            {"small_reads_of_a_cached_file", small_reads_of_a_cached_file},
-                            {"streams_of_a_context_that_is_lost", streams_of_a_context_that_is_lost},
-                            {"small_copies_in_a_context_that_is_lost", small_copies_in_a_context_that_is_lost},
-                            {"large_writes_in_a_context_that_is_lost", large_writes_in_a_context_that_is_lost},
-                            {"a_kernel_that_stands_still", a_kernel_that_stands_still}};
+constexpr Scenario refused_all[] = {{"streams_with_refused_calls", streams_with_refused_calls},
+                                    {"a_stream_that_nothing_serves", a_stream_that_nothing_serves},
+                                    {"held_streams_with_refused_calls", held_streams_with_refused_calls},
+                                    {"a_read_whose_kernel_is_refused", a_read_whose_kernel_is_refused},
+                                    {"small_reads_of_a_cached_file", small_reads_of_a_cached_file},
+                                    {"streams_of_a_context_that_is_lost", streams_of_a_context_that_is_lost},
+                                    {"small_copies_in_a_context_that_is_lost", small_copies_in_a_context_that_is_lost},
+                                    {"large_writes_in_a_context_that_is_lost", large_writes_in_a_context_that_is_lost},
+                                    {"a_kernel_that_stands_still", a_kernel_that_stands_still}};
 
 }  // namespace
 
 std::span<const Scenario> refused_scenarios() {
-  return all;
+  return refused_all;
 }
 
 }  // namespace sluice::life

@@ -152,7 +152,7 @@ int cuda_begins_in_a_forked_child() {
   return WEXITSTATUS(status);
 }
 
-constexpr Scenario all[] = {
+constexpr Scenario reset_all[] = {
     {"reset_of_the_device", reset_of_the_device},
     {"reset_of_another_device", reset_of_another_device},
     {"cuda_begins_in_a_forked_child", cuda_begins_in_a_forked_child},
@@ -161,7 +161,7 @@ constexpr Scenario all[] = {
 }  // namespace
 
 std::span<const Scenario> reset_scenarios() {
-  return all;
+  return reset_all;
 }
 
 }  // namespace sluice::life

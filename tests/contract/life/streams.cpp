@@ -368,7 +368,7 @@ int device_is_reset_with_work_in_a_stream() {
   return 0;
 }
 
-constexpr Scenario all[] = {
+constexpr Scenario streams_all[] = {
     {"exit_with_work_in_a_stream", exit_with_work_in_a_stream},
     {"exit_closes_the_driver_with_work_in_a_stream", exit_closes_the_driver_with_work_in_a_stream},
     {"exit_opens_the_way_for_a_stream", exit_opens_the_way_for_a_stream},
@@ -384,7 +384,7 @@ constexpr Scenario all[] = {
 }  // namespace
 
 std::span<const Scenario> stream_scenarios() {
-  return all;
+  return streams_all;
 }
 
 }  // namespace sluice::life

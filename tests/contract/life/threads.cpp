@@ -150,7 +150,7 @@ int lanes_are_not_tied_like_the_thread_that_needs_them() {
   return 0;
 }
 
-constexpr Scenario all[] = {
+constexpr Scenario threads_all[] = {
     {"lanes_are_not_tied_like_the_thread_that_needs_them", lanes_are_not_tied_like_the_thread_that_needs_them},
     {"transfers_in_a_threads_last_destructor", transfers_in_a_threads_last_destructor},
     {"staging_memory_is_not_lent_twice", staging_memory_is_not_lent_twice},
@@ -160,7 +160,7 @@ constexpr Scenario all[] = {
 }  // namespace
 
 std::span<const Scenario> thread_scenarios() {
-  return all;
+  return threads_all;
 }
 
 }  // namespace sluice::life

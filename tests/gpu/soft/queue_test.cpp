@@ -5,7 +5,7 @@
 
 #include "scenario.h"
 
-namespace sluice::gpu_suite {
+namespace sluice::gpu_suite::queue_test {
 namespace {
 
 // A word that the host shares with streams.
@@ -142,4 +142,4 @@ TEST(HostFunctions, ThatWaitHoldThoseOfOtherStreams) {
 }
 
 }  // namespace
-}  // namespace sluice::gpu_suite
+}  // namespace sluice::gpu_suite::queue_test

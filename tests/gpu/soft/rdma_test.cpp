@@ -7,7 +7,7 @@
 
 #include "scenario.h"
 
-namespace sluice::gpu_suite {
+namespace sluice::gpu_suite::rdma_test {
 namespace {
 
 auto* const cuMemGetHandleForAddressRange =
@@ -111,4 +111,4 @@ TEST(Rdma, GivesDescriptorsThatAreTheMemory) {
 }
 
 }  // namespace
-}  // namespace sluice::gpu_suite
+}  // namespace sluice::gpu_suite::rdma_test

@@ -6,7 +6,7 @@
 #include "gpu/driver/kernel_texts.h"
 #include "scenario.h"
 
-namespace sluice::gpu_suite {
+namespace sluice::gpu_suite::residency_test {
 namespace {
 
 // Words that the host shares with kernels.
@@ -140,4 +140,4 @@ TEST(Kernels, OfOthersAreRefused) {
 }
 
 }  // namespace
-}  // namespace sluice::gpu_suite
+}  // namespace sluice::gpu_suite::residency_test
