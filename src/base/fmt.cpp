@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fmt 9 compiles once: the definitions its headers leave out where FMT_HEADER_ONLY is not set, and the templates of
-// them that its headers call for char.
+// What fmt 9 compiles once: the definitions its headers leave out where FMT_HEADER_ONLY is not set, and the templates
+// of them that its headers call for char.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE
