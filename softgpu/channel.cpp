@@ -18,6 +18,11 @@ void Channel::submit(Operation operation) {
   changed_.notify_all();
 }
 
+bool Channel::is_free() {
+  const std::lock_guard lock(mutex_);
+  return queue_.empty() && !works_;
+}
+
 void Channel::close() noexcept {
   const std::lock_guard lock(mutex_);
   closed_ = true;
@@ -33,12 +38,17 @@ void Channel::work() {
       if (queue_.empty()) return;
       operation = std::move(queue_.front());
       queue_.pop_front();
+      works_ = true;
     }
     // Waiting here, with the operation at the head, is what makes streams that share a channel wait for each other.
     for (const auto& earlier : operation.after) earlier->wait();
     if (operation.body && !operation.health->broken()) operation.body();
     // What the body holds on to is let go before any thread learns that the operation is done.
     operation.body = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      works_ = false;
+    }
     operation.done->mark();
   }
 }

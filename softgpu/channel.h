@@ -34,6 +34,7 @@ struct Operation {
 class Channel : public std::enable_shared_from_this<Channel> {
  public:
   void submit(Operation operation);
+  bool is_free();  // nothing stands in it
   void close() noexcept;
 
  private:
@@ -42,6 +43,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   std::mutex mutex_;
   Condition changed_;
   std::deque<Operation> queue_;
+  bool works_ = false;
   bool started_ = false;
   bool closed_ = false;
 };

@@ -94,10 +94,21 @@ void Device::set_current_pool(std::shared_ptr<MemoryPool> pool) {
 }
 
 std::shared_ptr<Channel> Device::channel_for_stream(int priority) {
-  // Streams of higher priority are in queues of their own.
-  if (shared_channels_.empty() || priority < 0) return std::make_shared<Channel>();
+  // Streams of higher priority are in queues of their own, unless all share.
+  if (shared_channels_.empty() || (priority < 0 && knobs_.queues_for_all == 0)) return std::make_shared<Channel>();
   const std::lock_guard lock(channels_mutex_);
   return shared_channels_[streams_made_++ % shared_channels_.size()];
+}
+
+void Device::choose_channel(std::shared_ptr<Channel>& channel, bool at_rest) {
+  if (shared_channels_.empty() || knobs_.queues_for_all == 0) return;
+  const std::lock_guard lock(channels_mutex_);
+  if (at_rest) {
+    const auto free =
+        std::find_if(shared_channels_.begin(), shared_channels_.end(), [](const auto& one) { return one->is_free(); });
+    channel = free != shared_channels_.end() ? *free : used_last_;
+  }
+  used_last_ = channel;
 }
 
 void Device::release_channel(Channel& channel) const noexcept {

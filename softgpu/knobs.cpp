@@ -126,6 +126,7 @@ Knobs read_knobs() {
   read("SLUICE_SOFTGPU_DEVICES", 0, 64, knobs.devices);
   read<std::uint64_t>("SLUICE_SOFTGPU_MEMORY_MIB", 2, 1U << 20U, knobs.memory_mib);
   read("SLUICE_SOFTGPU_QUEUES", 0U, 1024U, knobs.hardware_queues);
+  read("SLUICE_SOFTGPU_QUEUES_FOR_ALL", 0U, 1U, knobs.queues_for_all);
   if (auto links = links_in(text_of("SLUICE_SOFTGPU_PEER"))) knobs.peers = std::move(*links);
   read_decimal("SLUICE_SOFTGPU_LINK_GIBPS", knobs.link_gib_per_second);
   read_decimal("SLUICE_SOFTGPU_LINK_US", knobs.link_latency_us);

@@ -36,6 +36,7 @@ struct Knobs {
   int devices = 1;                  // SLUICE_SOFTGPU_DEVICES
   std::uint64_t memory_mib = 4096;  // SLUICE_SOFTGPU_MEMORY_MIB, a device
   unsigned hardware_queues = 0;     // SLUICE_SOFTGPU_QUEUES; 0: one for each stream
+  unsigned queues_for_all = 0;      // SLUICE_SOFTGPU_QUEUES_FOR_ALL; 1: streams of every priority share these
   PeerLinks peers;                  // SLUICE_SOFTGPU_PEER
   double link_gib_per_second = 0;   // SLUICE_SOFTGPU_LINK_GIBPS; 0: as fast as memcpy
   double link_latency_us = 0;       // SLUICE_SOFTGPU_LINK_US

@@ -7,6 +7,7 @@
 
 #include "answer.h"
 #include "entry_points.h"
+#include "machine.h"
 #include "place.h"
 #include "stream_use.h"
 
@@ -98,12 +99,32 @@ cuda::Result write(const char* name, cuda::Stream stream, Ptr address, std::uint
   return answer(name, [&] { submit_write(use_stream(stream), address, value, flags, width); });
 }
 
+// Holds the stream until all of a call is in it.
+class AllAtOnce {
+ public:
+  explicit AllAtOnce(const StreamUse& use) {
+    if (machine().knobs.queues_for_all == 0 || use.captured()) return;
+    all_in_ = std::make_shared<Completion>();
+    use.submit([all_in = all_in_] { all_in->wait(); });
+  }
+  ~AllAtOnce() {
+    if (all_in_ != nullptr) all_in_->mark();
+  }
+  AllAtOnce(const AllAtOnce&) = delete;
+  AllAtOnce& operator=(const AllAtOnce&) = delete;
+
+ private:
+  std::shared_ptr<Completion> all_in_;
+};
+
 cuda::Result batch(const char* name, cuda::Stream stream, unsigned count, const cuda::BatchMemoryOperation* operations,
                    unsigned flags) {
   constexpr unsigned most = 256;
   return answer(name, [&] {
     require(operations != nullptr && count <= most && flags == 0);
     const StreamUse use = use_stream(stream);
+    // The stream does not come to rest in between, and so stays in one queue.
+    const AllAtOnce together(use);
     for (const auto& operation : std::span(operations, count)) {
       const std::uint64_t low = operation.value & 0xffffffffU;
       switch (operation.operation) {

@@ -67,6 +67,7 @@ std::shared_ptr<Completion> Streams::submit(Stream& stream, std::function<void()
   }
   refuse_implicit_capture(stream);
   for (auto& earlier : earlier_for(stream)) after.push_back(std::move(earlier));
+  device_.choose_channel(stream.channel_, !pending(stream.last_));
   stream.channel_->submit({std::move(after), std::move(body), done, health_});
   stream.last_ = done;
   return done;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/spin_backoff.h"
+
 namespace sluice::gpu {
 
 namespace {
@@ -77,13 +79,17 @@ cuda::Result StreamCopy::prepare() noexcept {
   return result == cuda::success ? driver_->stream_synchronize(fallback_stream_) : result;
 }
 
+cuda::Result StreamCopy::write_and_wait(cuda::Stream stream, const std::uint32_t& written, const std::uint32_t& awaited,
+                                        std::uint32_t value) const noexcept {
+  if (driver_->stream_batch_mem_op == nullptr) return cuda::error_not_supported;
+  std::array<cuda::BatchMemoryOperation, 2> both{
+      {{cuda::batch_write_value_32, seen_by_device(&written), value, cuda::write_value_default, 0, 0},
+       {cuda::batch_wait_value_32, seen_by_device(&awaited), value, cuda::wait_value_geq, 0, 0}}};
+  return driver_->stream_batch_mem_op(stream, both.size(), both.data(), 0);
+}
+
 cuda::Result StreamCopy::ring_and_wait(cuda::Stream stream, std::uint32_t value) const noexcept {
-  if (driver_->stream_batch_mem_op != nullptr) {
-    std::array<cuda::BatchMemoryOperation, 2> both{
-        {{cuda::batch_write_value_32, seen_by_device(&words().doorbell), value, cuda::write_value_default, 0, 0},
-         {cuda::batch_wait_value_32, seen_by_device(&words().gate), value, cuda::wait_value_geq, 0, 0}}};
-    return driver_->stream_batch_mem_op(stream, both.size(), both.data(), 0);
-  }
+  if (driver_->stream_batch_mem_op != nullptr) return write_and_wait(stream, words().doorbell, words().gate, value);
   const cuda::Result result = ring_doorbell(stream, value);
   return result == cuda::success ? wait_at_gate(stream, value) : result;
 }
@@ -127,10 +133,42 @@ cuda::Result StreamCopy::copy_to_host(cuda::Stream stream, std::span<std::byte> 
   return driver_->memcpy_dtoh_async(to.data(), from, to.size(), stream);
 }
 
-cuda::Result StreamCopy::fallback_to_device(cuda::DevicePtr to, std::span<const std::byte> from) const noexcept {
-  const cuda::Result result = driver_->memcpy_htod_async(to, from.data(), from.size(), fallback_stream_);
-  const cuda::Result waited = driver_->stream_synchronize(fallback_stream_);
-  return result != cuda::success ? result : waited;
+std::uint32_t StreamCopy::next_turn() const noexcept {
+  const std::uint32_t turn = std::atomic_ref(turns().last_turn).fetch_add(1) + 1;
+  return turn != 0 ? turn : next_turn();
+}
+
+cuda::Result StreamCopy::request_turn(std::uint32_t turn) const noexcept {
+  return write_and_wait(fallback_stream_, turns().reached_turn, turns().released_turn, turn);
+}
+
+bool StreamCopy::has_come(std::uint32_t turn) const noexcept {
+  return has_reached(base::load_acquire(turns().reached_turn), turn);
+}
+
+bool StreamCopy::is_kept(std::uint32_t turn) const noexcept {
+  return has_come(turn) && !has_reached(std::atomic_ref(turns().released_turn).load(), turn);
+}
+
+// Turns of two fallback copiers may stand in the stream, one of which the work was had back from.
+void StreamCopy::release_turn(std::uint32_t turn) const noexcept {
+  const std::atomic_ref word(turns().released_turn);
+  std::uint32_t seen = word.load(std::memory_order_relaxed);
+  while (!has_reached(seen, turn) && !word.compare_exchange_weak(seen, turn)) {
+  }
+}
+
+bool StreamCopy::is_fallback_at_rest() const noexcept {
+  return driver_->stream_query(fallback_stream_) != cuda::error_not_ready;
+}
+
+cuda::Result StreamCopy::enqueue_fallback_to_device(cuda::DevicePtr to,
+                                                    std::span<const std::byte> from) const noexcept {
+  return driver_->memcpy_htod_async(to, from.data(), from.size(), fallback_stream_);
+}
+
+cuda::Result StreamCopy::await_fallback() const noexcept {
+  return driver_->stream_synchronize(fallback_stream_);
 }
 
 cuda::Result StreamCopy::fallback_from_device(std::span<std::byte> to, cuda::DevicePtr from) const noexcept {

@@ -40,8 +40,15 @@ struct StreamCopyWords {
   alignas(
       base::line_bytes) std::array<std::uint32_t, 16> first_counters;  // what the device's counters are when it begins
 };
+// Of the fallback stream: its queue has come to this turn; it may go on with it; and the last turn that was taken. They
+// only grow, whatever context the others serve: a turn of an earlier one may still be let go.
+struct FallbackTurns {
+  alignas(base::line_bytes) std::uint32_t reached_turn;
+  alignas(base::line_bytes) std::uint32_t released_turn;
+  std::uint32_t last_turn;
+};
 inline constexpr std::size_t stream_copy_words_bytes = 8192;
-static_assert(sizeof(StreamCopyWords) <= stream_copy_words_bytes);
+static_assert(sizeof(StreamCopyWords) + sizeof(FallbackTurns) <= stream_copy_words_bytes);
 inline constexpr std::size_t stream_copy_staging_bytes = std::size_t{stream_copy_slots} * stream_copy_slot_bytes;
 
 // Two pieces of whole pages. Measured: where the words stand in a huge page, the driver takes 0.2 µs longer to put a
@@ -100,9 +107,20 @@ class StreamCopy {
   cuda::Result launch(cuda::Stream stream, unsigned blocks) const noexcept;
   cuda::Result copy_to_host(cuda::Stream stream, std::span<std::byte> to, cuda::DevicePtr from) const noexcept;
 
-  // By the copy engine, on a stream of our own that comes before those that wait: when the kernel could not begin.
-  // Return when the bytes are in place.
-  cuda::Result fallback_to_device(cuda::DevicePtr to, std::span<const std::byte> from) const noexcept;
+  // A turn of the fallback stream, a stream of our own for the copy engine: when the kernel could not begin. A device
+  // has few hardware queues, for streams of every priority. Once all are taken, what comes next stands behind some
+  // stream that waits, be it the one that waits for this very copy. So a stream says first that its queue has come to
+  // it, and keeps that queue until it may go on.
+  std::uint32_t next_turn() const noexcept;
+  cuda::Result request_turn(std::uint32_t turn) const noexcept;
+  bool has_come(std::uint32_t turn) const noexcept;
+  bool is_kept(std::uint32_t turn) const noexcept;
+  void release_turn(std::uint32_t turn) const noexcept;
+  // Nothing stands in it.
+  bool is_fallback_at_rest() const noexcept;
+  // Puts a copy into the fallback stream. The other one returns when the bytes are in place.
+  cuda::Result enqueue_fallback_to_device(cuda::DevicePtr to, std::span<const std::byte> from) const noexcept;
+  cuda::Result await_fallback() const noexcept;
   cuda::Result fallback_from_device(std::span<std::byte> to, cuda::DevicePtr from) const noexcept;
   // Returns when the driver takes copies: while it frees memory or loads code, it takes none before all streams of the
   // context have come to rest. Does nothing else.
@@ -117,6 +135,12 @@ class StreamCopy {
            static_cast<std::uint64_t>(static_cast<const std::byte*>(word) - memory_.words);
   }
   StreamCopyWords& words() const noexcept { return *reinterpret_cast<StreamCopyWords*>(memory_.words); }
+  FallbackTurns& turns() const noexcept {
+    return *reinterpret_cast<FallbackTurns*>(memory_.words + stream_copy_words_bytes - sizeof(FallbackTurns));
+  }
+  // By one call of the driver: the stream does not come to rest in between.
+  cuda::Result write_and_wait(cuda::Stream stream, const std::uint32_t& written, const std::uint32_t& awaited,
+                              std::uint32_t value) const noexcept;
   cuda::Result prepare() noexcept;
 
   const CudaApi* driver_ = nullptr;

@@ -54,6 +54,7 @@ struct Options {
   RdmaOptions rdma{};
   const config::Config* config = nullptr;  // outlives the session; none in tests of parts
   CopyMode copy_mode = CopyMode::usual;
+  bool streams_by_engine = false;  // the engine was asked for; where a profile found it quicker, it was in calls
   SmallReads small_reads = SmallReads::automatic;
   gpu::Coherent coherent = gpu::Coherent::never;  // never unless the copy mode is usual
   io::DiskWay disk_way = io::DiskWay::automatic;

@@ -180,6 +180,8 @@ void Process::open_locked() {
   }
   session->denies = config::denies_anything(config);
   session->options.copy_mode = copy_mode_of(config);
+  session->options.streams_by_engine = session->options.copy_mode == paths::CopyMode::copy_engine &&
+                                       config.setting(config::key_at("sluice.copy")).origin != config::Origin::measured;
   session->options.small_reads = small_reads_of(config);
   session->options.coherent = coherent_of(config, session->options.copy_mode);
   session->options.disk_way = io::disk_way_named(config.text(config::key_at("sluice.disk_reads")));

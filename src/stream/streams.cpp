@@ -316,14 +316,13 @@ void Streams::after_fork(bool in_child) {
 void Streams::put(process::Process& driver, const gpu::StreamScope& scope, cuda::Stream stream, const LateCall& call,
                   process::File& file, const Use& use) {
   StreamChannel& channel = *use.channel();
-  const process::Options& how = file.session->options;
-  const bool kernel = how.copy_mode != paths::CopyMode::copy_engine;
+  const bool by_engine = file.session->options.streams_by_engine;
   look_at_pages(call, use.options().flags);
   channel.prefetch_task_memory(sizeof(StreamCall));
   const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));
   StreamCall::Owner task = StreamCall::make(channel, driver, call, use.options());
   if (gpu::outlives_its_streams(memory)) task->remembered = memory;
-  task->plan(file, memory, channel, kernel && channel.has_kernel());
+  task->plan(file, memory, channel, !by_engine && channel.has_kernel());
   try_paths(file, memory, call.direction);
   observe::stream_call(stream, call.moved, call.direction, *call.size);
   const cuda::Result result = scope.status() == cuda::success ? channel.submit(stream, *task) : scope.status();

@@ -570,6 +570,41 @@ TEST_F(GatedStreams, AreServedWhenAKernelThatWaitsForThemHoldsTheDevice) {
   }
 }
 
+// Eight of them, as many as a GPU has queues: what is copied in their place may stand behind the kernel that waits for
+// it.
+TEST_F(GatedStreams, AreServedWhereTheirCopiesStandBehindThem) {
+  wait_for_kernel();
+  if (IsSkipped() || HasFatalFailure()) return;
+  std::array<Call, 16> calls;
+  std::array<Stream, 8> streams;
+  const Memory memory(MemoryKind::device, 2 * streams.size() * 4096);
+  for (const Stream& stream : streams) {  // a stream's first call waits for a queue itself
+    Call first{4096};
+    ASSERT_EQ(first.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
+    stream.synchronize();
+  }
+  for (int round = 0; round < 3; ++round) {
+    memory.fill(6);
+    std::string why_not;
+    const auto busy = BusyDevice::hold(&why_not);
+    if (busy == nullptr) GTEST_SKIP() << why_not;
+    const KernelWait kernels;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      calls[i] = {4096, static_cast<off_t>(i * 5000), static_cast<off_t>(i * 4096)};
+      ASSERT_EQ(calls[i].read(handle_, memory, streams[i % streams.size()].get()), CU_FILE_SUCCESS);
+    }
+    while (!kernels.some_were_called_off() && !kernels.is_over()) ::usleep(1000);
+    EXPECT_FALSE(kernels.is_over()) << "no kernel was revoked";
+    busy->let_go();
+    for (const Stream& stream : streams) stream.synchronize();
+    const Bytes found = memory.get();
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      ASSERT_EQ(calls[i].moved, 4096) << i;
+      ASSERT_TRUE(same_bytes({file_.content().data() + i * 5000, 4096}, {found.data() + i * 4096, 4096})) << i;
+    }
+  }
+}
+
 TEST_F(GatedStreams, LoseAHandleThatIsDeregisteredBeforeTheyGetThere) {
   const Stream stream;
   const Gate gate;

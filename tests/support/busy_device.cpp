@@ -126,12 +126,13 @@ void BusyDevice::let_go() {
   cuda()->stream_synchronize(stream_);
   cuda()->stream_destroy(stream_);
   stream_ = nullptr;
-  cuda()->release_host(word_);
-  word_ = nullptr;
 }
 
 BusyDevice::~BusyDevice() {
   let_go();
+  if (word_ == nullptr) return;
+  const ContextScope context(primary_context(0));
+  cuda()->release_host(word_);
 }
 
 }  // namespace sluice::support

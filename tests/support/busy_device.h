@@ -19,7 +19,8 @@ class BusyDevice {
   BusyDevice(const BusyDevice&) = delete;
   BusyDevice& operator=(const BusyDevice&) = delete;
 
-  // Waits until the kernel is gone.
+  // Waits until the kernel is gone. Its memory is freed with this object: a driver that frees some waits for all
+  // streams.
   void let_go();
 
  private:

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <optional>
@@ -18,6 +19,9 @@ namespace sluice::stream {
 
 namespace {
 
+// A driver that keeps the thread for longer may wait for streams behind the queue that is kept.
+constexpr auto longest_kept_queue = std::chrono::milliseconds(20);
+
 // Drivers crash on a stream that went with its context. And another context may have this one's handle by now, and its
 // memory and streams the old addresses.
 cuda::Result why_not(const gpu::StreamCopy& device, const gpu::StreamScope& scope) noexcept {
@@ -26,22 +30,27 @@ cuda::Result why_not(const gpu::StreamCopy& device, const gpu::StreamScope& scop
   return same ? cuda::success : cuda::error_context_is_destroyed;
 }
 
-cuda::Result copy(const gpu::StreamCopy& device, const gpu::StreamCopyCommand& command, std::byte* bytes) noexcept {
-  return command.kind == gpu::StreamCopyKind::to_device
-             ? device.fallback_to_device(command.address, {bytes, command.length})
-             : device.fallback_from_device({bytes, command.length}, command.address);
+cuda::Result copy_and_wait(const gpu::StreamCopy& device, const gpu::StreamCopyCommand& command,
+                           std::byte* bytes) noexcept {
+  if (command.kind != gpu::StreamCopyKind::to_device) {
+    return device.fallback_from_device({bytes, command.length}, command.address);
+  }
+  const cuda::Result result = device.enqueue_fallback_to_device(command.address, {bytes, command.length});
+  const cuda::Result waited = device.await_fallback();
+  return result != cuda::success ? result : waited;
 }
 
 }  // namespace
 
-std::shared_ptr<FallbackCopier> FallbackCopier::begin(const gpu::StreamCopy& device) noexcept {
+std::shared_ptr<FallbackCopier> FallbackCopier::begin(const gpu::StreamCopy& device,
+                                                      bool by_memory_operations) noexcept {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   std::shared_ptr<FallbackCopier> fall_back;
   try {
-    fall_back = std::make_shared<FallbackCopier>(device);
+    fall_back = std::make_shared<FallbackCopier>(device, by_memory_operations);
     std::thread thread([fall_back] { fall_back->run_worker(); });
     ::pthread_setname_np(thread.native_handle(), "sluice-fallback");
     thread.detach();  // a driver may keep it for longer than the process needs it
@@ -57,13 +66,18 @@ std::shared_ptr<FallbackCopier> FallbackCopier::begin(const gpu::StreamCopy& dev
 void FallbackCopier::ask(const gpu::StreamCopyCommand& command, std::byte* slot) noexcept {
   command_ = command;
   place_ = slot;
+  turn_ = device_.next_turn();
   step_.store(Step::asked, std::memory_order_release);
   event_.advance();
 }
 
+// The thread may stand in a call of a driver that waits for all streams, that of the copier included.
 bool FallbackCopier::have_back() noexcept {
   Step step = Step::asked;
-  if (step_.compare_exchange_strong(step, Step::over)) return true;
+  if (step_.compare_exchange_strong(step, Step::over)) {
+    release_queue();
+    return true;
+  }
   return step == Step::copying && !is_to_device() && step_.compare_exchange_strong(step, Step::over);
 }
 
@@ -90,16 +104,95 @@ bool FallbackCopier::wait_for_work() noexcept {
   }
 }
 
-// Between the two calls of the driver stands as little as possible.
+// Until the queue is there, and the driver takes copies; or until the work is had back.
+cuda::Result FallbackCopier::prepare() noexcept {
+  for (; step_.load() == Step::asked; turn_ = device_.next_turn()) {
+    const bool keeps = is_to_device() && by_memory_operations_ && device_.request_turn(turn_) == cuda::success;
+    if (keeps) kept_turn_.store(turn_);
+    if (step_.load() != Step::asked) break;
+    if (is_to_device()) {
+      // Else a copy of nothing goes before, whose end tells that the queue was there a moment ago.
+      if (!keeps && device_.await_driver() != cuda::success) return cuda::success;  // the copy will tell
+      if (const cuda::Result result = await_queue(keeps ? turn_ : 0); result != cuda::success) return result;
+    }
+    if (step_.load() != Step::asked) return cuda::success;
+    enter_driver();
+    device_.await_driver();
+    leave_driver();
+    if (!keeps || device_.is_kept(turn_)) return cuda::success;
+    release_queue();  // it was kept for so long that it was taken away
+  }
+  return cuda::success;
+}
+
+// Until the work is had back, at most. Where queues were taken for long, one comes when kernels get on: that of the
+// stream may be about to begin, and is given as long as kernels usually are.
+cuda::Result FallbackCopier::await_queue(std::uint32_t turn) noexcept {
+  using Clock = std::chrono::steady_clock;
+  const auto began = Clock::now();
+  std::optional<Clock::time_point> came;
+  std::optional<Clock::time_point> doubted;
+  for (base::SpinBackoff backoff; step_.load() == Step::asked; backoff.wait()) {
+    // Drivers crash on a stream that went with its context.
+    if (turn == 0 || backoff.long_since()) {
+      const gpu::Health health = device_.health();
+      const auto now = Clock::now();
+      if (health.is_good()) {
+        doubted.reset();
+      } else if (health.is_gone || now - doubted.value_or(now) > doubt_timeout) {
+        return health.result;
+      } else if (!doubted) {
+        doubted = now;
+      }
+    }
+    if (!came && (turn == 0 ? device_.is_fallback_at_rest() : device_.has_come(turn))) came = Clock::now();
+    if (came && (*came - began < kernel_start_timeout || Clock::now() - *came > kernel_start_timeout)) break;
+  }
+  if (step_.load() != Step::asked) return cuda::success;
+  const gpu::Health health = device_.health();
+  return health.is_gone ? health.result : cuda::success;
+}
+
+void FallbackCopier::enter_driver() noexcept {
+  in_driver_since_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+void FallbackCopier::leave_driver() noexcept {
+  in_driver_since_.store(0, std::memory_order_relaxed);
+}
+
+void FallbackCopier::release_queue_in_time() noexcept {
+  const std::chrono::steady_clock::duration since(in_driver_since_.load(std::memory_order_relaxed));
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  if (since.count() != 0 && now - since > longest_kept_queue) release_queue();
+}
+
+void FallbackCopier::release_queue() noexcept {
+  if (const std::uint32_t turn = kept_turn_.exchange(0); turn != 0) device_.release_turn(turn);
+}
+
+cuda::Result FallbackCopier::copy() noexcept {
+  if (!is_to_device()) return copy_and_wait(device_, command_, read_back_.data());
+  enter_driver();
+  const cuda::Result result =
+      device_.enqueue_fallback_to_device(command_.address, {place_ + command_.offset, command_.length});
+  leave_driver();
+  release_queue();
+  const cuda::Result waited = device_.await_fallback();
+  return result != cuda::success ? result : waited;
+}
+
+// Between the last two calls of the driver stands as little as possible.
 void FallbackCopier::run_worker() noexcept {
   while (wait_for_work()) {
     const gpu::StreamScope scope(device_.context());
     cuda::Result result = why_not(device_, scope);
-    if (result == cuda::success) device_.await_driver();
+    if (result == cuda::success) result = prepare();
     Step step = Step::asked;
-    if (!step_.compare_exchange_strong(step, Step::copying)) return;
-    std::byte* const bytes = is_to_device() ? place_ + command_.offset : read_back_.data();
-    if (result == cuda::success) result = copy(device_, command_, bytes);
+    const bool is_ours = step_.compare_exchange_strong(step, Step::copying);
+    if (is_ours && result == cuda::success) result = copy();
+    release_queue();
+    if (!is_ours) return;
     result_ = result;
     step = Step::copying;
     if (!step_.compare_exchange_strong(step, Step::done)) return;
@@ -110,7 +203,7 @@ cuda::Result FallbackCopier::carry(const gpu::StreamCopy& device, const gpu::Str
                                    std::byte* slot) noexcept {
   const gpu::StreamScope scope(device.context());
   const cuda::Result result = why_not(device, scope);
-  return result == cuda::success ? copy(device, command, slot + command.offset) : result;
+  return result == cuda::success ? copy_and_wait(device, command, slot + command.offset) : result;
 }
 
 }  // namespace sluice::stream

@@ -17,12 +17,8 @@ using gpu::StreamCopyKind;
 
 namespace {
 
-// A kernel that has not begun by then waits for another one to end, which may wait for these very bytes.
-constexpr auto kernel_start_timeout = std::chrono::milliseconds(5);
 // Where nothing else reaches the memory it has so many times as long: 2 s.
 constexpr unsigned most_delays = 400;
-// One that has begun needs nothing but the device; so long without a sign of it, it is gone with the device.
-constexpr auto doubt_timeout = std::chrono::seconds(2);
 
 void put(std::uint32_t& word, std::uint32_t value) noexcept {
   std::atomic_ref(word).store(value, std::memory_order_release);
@@ -225,7 +221,7 @@ void StreamCopier::revoke() noexcept {
   }
   observe::count_copy(observe::CopyCounter::kernel_revoked);
   revoked_ = true;
-  fallback_ = FallbackCopier::begin(channel_.device());
+  fallback_ = FallbackCopier::begin(channel_.device(), !StreamChannel::uses_host_functions());
   for (std::uint32_t number = oldest_posted(); number != next_; ++number) {
     if (!fall_back(posted_[number % gpu::stream_copy_slots])) return leave_to_kernel(number);
   }
@@ -251,10 +247,9 @@ std::optional<cuda::Result> StreamCopier::carry_by_engine(const gpu::StreamCopyC
   std::byte* const slot = slot_of(command.number);
   if (fallback_ == nullptr) return FallbackCopier::carry(channel_.device(), command, slot);
   fallback_->ask(command, slot);
-  base::SpinBackoff backoff;
-  while (!fallback_->is_done()) {
+  for (base::SpinBackoff backoff; !fallback_->is_done(); backoff.wait()) {
     if (commit() == Commit::revoked && fallback_->have_back()) return std::nullopt;
-    backoff.wait();
+    fallback_->release_queue_in_time();
   }
   return fallback_->result();
 }
