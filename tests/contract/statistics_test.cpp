@@ -27,6 +27,7 @@ class Statistics : public CufileTest {
  protected:
   void TearDown() override {
     cuFileStatsStop();
+    cuFileStatsReset();
     cuFileSetStatsLevel(0);
     CufileTest::TearDown();
   }
@@ -90,6 +91,7 @@ TEST_F(Statistics, HaveTheConfiguredLevelAtEachOpen) {
     EXPECT_EQ(level, static_cast<int>(configured));
     cuFileDriverClose();
   }
+  cuFileDriverOpen();  // what the first open has started is stopped in the end
 }
 
 TEST_F(Statistics, HaveLevelsFrom0To3) {

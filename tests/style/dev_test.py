@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the check leaves out rests on what has changed: tools/dev/changed.py finds that, and tools/dev/tidy.py chooses
-what it looks at."""
+"""What the check leaves out rests on what has changed: tools/dev/changed.py finds that, tools/dev/untouched.py tells the
+tests that it cannot touch, and tools/dev/tidy.py chooses what it looks at."""
 
 import argparse
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -177,6 +178,71 @@ class Parts(unittest.TestCase):
             run = subprocess.run(["bash", self.top / "run", "check", *words], capture_output=True, text=True, check=False)
             self.assertEqual(run.returncode, 1)
             self.assertIn(why, run.stderr)
+
+
+class Untouched(unittest.TestCase):
+    """Tests that the check leaves out, since other tests show what has changed."""
+
+    def setUp(self):
+        sys.path.insert(0, str(DEV))
+        self.addCleanup(sys.path.remove, str(DEV))
+        import untouched  # pylint: disable=import-outside-toplevel
+        self.table = untouched
+
+    def test_what_no_rule_knows_touches_every_test_and_so_does_what_all_rest_on(self):
+        for path in ("CMakeLists.txt", "cmake/Compiler.cmake", "run", "a-new-folder/file", "tests/CMakeLists.txt",
+                     "tools/dev/untouched.py", "src/CMakeLists.txt", "src/base/outcome.h", "src/facts/mount.cpp",
+                     "include/cufile.h"):
+            with self.subTest(path=path):
+                self.assertEqual(self.table.untouched(["docs/roadmap.md", path]), [])
+
+    def test_the_driver_for_kubernetes_is_left_out_by_what_cannot_touch_it(self):
+        self.assertEqual(self.table.untouched(["src/transfer/plan.cpp"]), ["csi"])
+        self.assertEqual(self.table.untouched(["src/batch/entry.h", "deploy/csi/core/gpt.cpp"]), [])
+        self.assertNotIn("csi", self.table.untouched(["docs/guide/kubernetes.md"]))
+
+    def test_nothing_of_the_library_is_touched_by_a_page(self):
+        self.assertEqual(set(self.table.untouched(["docs/guide/install.md", "README.md"])), self.table.EVERY)
+        self.assertEqual(set(self.table.untouched(["python/sluice/load.py"])), self.table.EVERY - {"python"})
+
+    def test_every_place_is_there_and_every_label_is_one_of_tests(self):
+        project = DEV.parents[1]
+        for place in self.table.PLACES:
+            self.assertTrue((project / place).exists(), f"{place} is not there")
+        labels = set()
+        for folder in ("tests", "deploy", "python"):
+            for file in (project / folder).rglob("CMakeLists.txt"):
+                text = " ".join(line.partition("#")[0] for line in file.read_text(encoding="utf-8").splitlines())
+                for named in re.findall(r"LABELS ([^)]*)", text):
+                    labels.update(re.findall(r"[a-z_]+", named))
+        self.assertEqual(self.table.EVERY - labels, set())
+
+    def test_the_check_leaves_these_out_and_says_so(self):
+        told = self.check("docs/roadmap.md src/batch/entry.h")
+        self.assertIn("tests: release -LE ^(full|csi)$, csi OFF\n", told)
+        self.assertIn("skipped|tests of csi|other tests show what has changed", told)
+        self.assertIn("tests: release -LE ^(full)$, csi ON\n", self.check("run"))
+
+    def check(self, changed):
+        """What `./run check` does behind such a change."""
+        with tempfile.TemporaryDirectory(prefix="sluice-dev-") as folder:
+            shutil.copy(DEV.parents[1] / "run", folder)
+            dev = pathlib.Path(folder, "tools/dev")
+            dev.mkdir(parents=True)
+            shutil.copy(DEV / "untouched.py", dev)
+            (dev / "changed.py").write_text(f"print(*{changed.split()!r}, sep='\\n')\n", encoding="utf-8")
+            (dev / "summary.py").write_text("", encoding="utf-8")
+            return subprocess.run(["bash", "-c", """
+                . ./run help >/dev/null
+                install_missing() { :; }
+                fetch_for_tests() { :; }
+                step() { note passed "$1" ""; }
+                tests() { echo "tests: $*, csi $csi"; }
+                check_tidy() { :; }
+                check_lab() { :; }
+                do_check
+                cat $results/*.steps
+                """], cwd=folder, capture_output=True, text=True, check=True, timeout=60, env=ENVIRONMENT).stdout
 
 
 class SideBySide(unittest.TestCase):
