@@ -88,5 +88,6 @@ std::string digest_of(const std::string& name);
 
 // A mount whose drive is gone: it is listed, and all that is left to do is to unmount it.
 bool is_stale(const facts::Mount& mount);
+Condition stale_condition(const facts::Mount& mount);
 
 }  // namespace sluice::csi

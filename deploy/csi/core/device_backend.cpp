@@ -116,8 +116,7 @@ Usage DeviceBackend::usage(const std::string& id, const std::string& path) {
 
 Condition DeviceBackend::condition_of(const BlockDevice& device, const std::vector<facts::Mount>& mounts) const {
   for (const facts::Mount& each : places_of(device, mounts)) {
-    if (is_stale(each))
-      return {true, "the device below " + each.point + " is gone; end the pod, so that it is staged again"};
+    if (is_stale(each)) return stale_condition(each);
     if (each.options.find("shutdown") != std::string::npos) return {true, "the file system has shut down; see dmesg"};
   }
   return {false, "the volume is usable"};

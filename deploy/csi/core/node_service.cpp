@@ -236,11 +236,17 @@ StatsAnswer NodeService::stats(const std::string& id, const std::string& path) {
   const Volumes::Found found = volumes_.need(id, RecordKind::volume);
   const std::vector<facts::Mount> mounts = all_mounts();
   const std::vector<facts::Mount> places = found.backend->places(id, mounts);
-  if (std::none_of(places.begin(), places.end(), [&](const auto& each) { return each.point == path; })) {
+  const bool shows = std::any_of(places.begin(), places.end(), [&](const auto& each) { return each.point == path; });
+  // Where the drive is gone, no place of the volume is known; its mounts are still there.
+  const std::optional<facts::Mount> mount = mount_at(mounts, path);
+  if (!shows && !(mount && is_stale(*mount))) {
     refuse(Code::not_found, fmt::format("{} is not at {}. Publish it first.", id, path));
   }
   StatsAnswer answer;
   answer.condition = found.backend->condition(found.record, mounts);
+  // It came back as another device, which the pod does not see.
+  if (!shows && !answer.condition.abnormal) answer.condition = stale_condition(*mount);
+  if (!shows) return answer;
   if (!answer.condition.abnormal) answer.usage = found.backend->usage(id, path);
   // The pod's cgroup may have come after its volumes.
   limit_bandwidth(pod_of(path), id);

@@ -39,12 +39,6 @@ class ConformanceOfTheNode : public DriverTest {
   }
   virtual std::vector<std::string> options() const { return {}; }
 
-  Answer<wire::NodeGetVolumeStatsResponse> stats(const std::string& id, const std::string& path) {
-    wire::NodeGetVolumeStatsRequest request;
-    request.set_volume_id(id);
-    request.set_volume_path(path);
-    return ask(driver_->node(), &Node::NodeGetVolumeStats, request);
-  }
   Answer<wire::NodeExpandVolumeResponse> expand(const std::string& id, const std::string& path, std::int64_t bytes) {
     wire::NodeExpandVolumeRequest request;
     request.set_volume_id(id);

@@ -75,6 +75,33 @@ TEST_F(ConformanceOfPartitions, ARawDeviceComesToAPodAndGoesEvenIfTheDriverIsKil
   EXPECT_TRUE(remove(id).ok());
 }
 
+TEST_F(ConformanceOfPartitions, ARawDeviceThatIsGoneIsToldOfAndLeavesItsPod) {
+  const auto made = cut("pvc-1", 8 * mib, block_capability());
+  ASSERT_TRUE(made.ok()) << made.status.error_message();
+  const std::string id = made.value.volume().volume_id();
+  for (const auto& [key, value] : made.value.volume().volume_context()) context_[key] = value;
+  ASSERT_TRUE(stage(id, block_capability()).ok());
+  ASSERT_TRUE(publish(id, target("a"), false, block_capability()).ok());
+  auto answer = stats(id, target("a"));
+  ASSERT_TRUE(answer.ok()) << answer.status.error_message();
+  EXPECT_FALSE(answer.value.volume_condition().abnormal());
+  drive_->lose(target("a"));
+  answer = stats(id, target("a"));
+  ASSERT_TRUE(answer.ok()) << answer.status.error_message();
+  EXPECT_TRUE(answer.value.volume_condition().abnormal());
+  EXPECT_THAT(answer.value.volume_condition().message(), HasSubstr("the drive is gone"));
+  // The driver brings the partition back, with the number that it had, or another one.
+  driver_->restart(SIGTERM);
+  answer = stats(id, target("a"));
+  ASSERT_TRUE(answer.ok()) << answer.status.error_message();
+  EXPECT_TRUE(answer.value.volume_condition().abnormal());
+  EXPECT_THAT(answer.value.volume_condition().message(), HasSubstr("the device below"));
+  const auto unpublished = unpublish(id, target("a"));
+  EXPECT_TRUE(unpublished.ok()) << unpublished.status.error_message();
+  EXPECT_FALSE(facts::exists(target("a")));
+  EXPECT_TRUE(unstage(id).ok());
+}
+
 TEST_F(ConformanceOfPartitions, CapacityToldIsCapacityGivenAndOtherThanThePools) {
   const std::int64_t most = room().maximum_volume_size().value();
   EXPECT_NE(most, capacity());
@@ -108,10 +135,7 @@ TEST_F(ConformanceOfPartitions, APodIsKeptToTheBandwidthOfItsVolumesByItsCgroup)
   // Its cgroup comes later; kubelet asks for the volume's usage every now and then.
   std::filesystem::create_directories(cgroup);
   write_file(cgroup + "/io.max", "");
-  wire::NodeGetVolumeStatsRequest stats;
-  stats.set_volume_id(first.value.volume().volume_id());
-  stats.set_volume_path(path);
-  ASSERT_TRUE(ask(driver_->node(), &wire::Node::Stub::NodeGetVolumeStats, stats).ok());
+  ASSERT_TRUE(stats(first.value.volume().volume_id(), path).ok());
   EXPECT_THAT(read_file(cgroup + "/io.max"), HasSubstr(" rbps=500000000 wbps=500000000\n"));
   struct stat status {};
   ASSERT_EQ(stat(path.c_str(), &status), 0);

@@ -144,6 +144,13 @@ Answer<wire::NodeUnpublishVolumeResponse> DriverTest::unpublish(const std::strin
   return ask(driver_->node(), &wire::Node::Stub::NodeUnpublishVolume, request);
 }
 
+Answer<wire::NodeGetVolumeStatsResponse> DriverTest::stats(const std::string& id, const std::string& path) {
+  wire::NodeGetVolumeStatsRequest request;
+  request.set_volume_id(id);
+  request.set_volume_path(path);
+  return ask(driver_->node(), &wire::Node::Stub::NodeGetVolumeStats, request);
+}
+
 std::int64_t DriverTest::capacity() {
   return ask(driver_->controller(), &wire::Controller::Stub::GetCapacity, wire::GetCapacityRequest())
       .value.available_capacity();

@@ -97,6 +97,7 @@ class DriverTest : public testing::Test {
                                                   bool read_only = false,
                                                   const wire::VolumeCapability& capability = mount_capability());
   Answer<wire::NodeUnpublishVolumeResponse> unpublish(const std::string& id, const std::string& target);
+  Answer<wire::NodeGetVolumeStatsResponse> stats(const std::string& id, const std::string& path);
   std::int64_t capacity();
   std::string staging(const std::string& id) const { return pool_->at("staging/" + id + "/globalmount"); }
   std::string target(const std::string& pod) const { return pool_->at("pods/" + pod + "/mount"); }

@@ -18,6 +18,8 @@ class LoopDevice {
   // `image` is made.
   LoopDevice(const std::string& image, std::int64_t bytes, Partitions partitions = Partitions::none);
   void resize(std::int64_t bytes);
+  // The kernel no longer has the partition whose node this is; the table of the drive does.
+  void lose(const std::string& node);
   dev_t number() const;
   const std::string& path() const { return path_; }
 

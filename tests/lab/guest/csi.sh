@@ -174,6 +174,9 @@ if wait_for 60 says "true "; then pass "loss: kubelet is told that the volume is
 fi
 head_is_gone() { ! find_head csi; }
 if wait_for 60 head_is_gone; then pass "loss: the device goes"; else fail "loss: the device goes" "not within 60 s"; fi
+if says "true "; then pass "loss: it is told of a volume whose device is gone, too"; else
+  fail "loss: it is told of a volume whose device is gone, too" "$(condition)"
+fi
 check "loss: its mounts are taken away all the same" take fabrics remote
 for port in 1 2; do ln -s "$target/subsystems/csi" "$target/ports/$port/subsystems/csi"; done
 check "loss: staging connects anew when the target is back" bring fabrics remote "$attributes"
