@@ -11,6 +11,7 @@ namespace sluice::gpu {
 namespace {
 
 constexpr unsigned stream_copy_threads = 512;
+constexpr std::uint32_t turns_of_one_copy = 64;
 
 // Behind these, CUDA says, nothing runs in the context any more.
 bool ends_contexts(cuda::Result result) noexcept {
@@ -72,10 +73,21 @@ cuda::Result StreamCopy::prepare() noexcept {
   cuda::Result result = driver_->ctx_get_device(&device_);
   if (result == cuda::success && fallback_stream_ == nullptr) result = make_urgent_stream(*driver_, fallback_stream_);
   if (result == cuda::success && counters_ == 0) result = driver_->mem_alloc(&counters_, sizeof words().first_counters);
-  if (result == cuda::success) {
-    result = driver_->memcpy_htod_async(counters_, words().first_counters.data(), sizeof words().first_counters,
-                                        fallback_stream_);
-  }
+  return result;
+}
+
+cuda::Result StreamCopy::write_counters(cuda::Stream stream) noexcept {
+  if (has_counters_) return cuda::success;
+  const std::size_t but_the_last = sizeof words().first_counters - sizeof(std::uint32_t);  // await_driver()'s
+  const cuda::Result result =
+      driver_->memcpy_htod_async(counters_, words().first_counters.data(), but_the_last, stream);
+  has_counters_ = result == cuda::success;
+  return result;
+}
+
+cuda::Result StreamCopy::prepare_for_graph() noexcept {
+  if (has_counters_) return cuda::success;
+  const cuda::Result result = write_counters(fallback_stream_);
   return result == cuda::success ? driver_->stream_synchronize(fallback_stream_) : result;
 }
 
@@ -133,9 +145,13 @@ cuda::Result StreamCopy::copy_to_host(cuda::Stream stream, std::span<std::byte> 
   return driver_->memcpy_dtoh_async(to.data(), from, to.size(), stream);
 }
 
+// None is 0.
 std::uint32_t StreamCopy::next_turn() const noexcept {
-  const std::uint32_t turn = std::atomic_ref(turns().last_turn).fetch_add(1) + 1;
-  return turn != 0 ? turn : next_turn();
+  return std::atomic_ref(turns().drawn).fetch_add(turns_of_one_copy) + 1;
+}
+
+std::uint32_t StreamCopy::following_turn(std::uint32_t turn) const noexcept {
+  return (turn + 1) % turns_of_one_copy != 0 ? turn + 1 : next_turn();
 }
 
 cuda::Result StreamCopy::request_turn(std::uint32_t turn) const noexcept {

@@ -40,12 +40,12 @@ struct StreamCopyWords {
   alignas(
       base::line_bytes) std::array<std::uint32_t, 16> first_counters;  // what the device's counters are when it begins
 };
-// Of the fallback stream: its queue has come to this turn; it may go on with it; and the last turn that was taken. They
-// only grow, whatever context the others serve: a turn of an earlier one may still be let go.
+// Of the fallback stream: its queue has come to this turn; it may go on with it; and the numbers that were drawn. The
+// others may serve another context: numbers go on all the same, since a turn of an earlier one may still be let go.
 struct FallbackTurns {
   alignas(base::line_bytes) std::uint32_t reached_turn;
   alignas(base::line_bytes) std::uint32_t released_turn;
-  std::uint32_t last_turn;
+  std::uint32_t drawn;
 };
 inline constexpr std::size_t stream_copy_words_bytes = 8192;
 static_assert(sizeof(StreamCopyWords) + sizeof(FallbackTurns) <= stream_copy_words_bytes);
@@ -104,14 +104,22 @@ class StreamCopy {
   cuda::Result wait_at_gate(cuda::Stream stream, std::uint32_t value) const noexcept;
   // No where the driver or the device will not have it, or has it not yet.
   bool has_kernel() const noexcept;
+  // What the launches of this memory count with, from one to the next: once, in the stream of the first, since a stream
+  // of our own might stand behind others. Does nothing where they were brought before.
+  cuda::Result write_counters(cuda::Stream stream) noexcept;
+  bool has_counters() const noexcept { return has_counters_; }
+  // Before a launch is put into a graph, which would bring them again at each replay. Waits for a hardware queue.
+  cuda::Result prepare_for_graph() noexcept;
   cuda::Result launch(cuda::Stream stream, unsigned blocks) const noexcept;
   cuda::Result copy_to_host(cuda::Stream stream, std::span<std::byte> to, cuda::DevicePtr from) const noexcept;
 
   // A turn of the fallback stream, a stream of our own for the copy engine: when the kernel could not begin. A device
   // has few hardware queues, for streams of every priority. Once all are taken, what comes next stands behind some
   // stream that waits, be it the one that waits for this very copy. So a stream says first that its queue has come to
-  // it, and keeps that queue until it may go on.
+  // it, and keeps that queue until it may go on. Each piece of work draws numbers for many turns at once, so that one
+  // that comes late lets go none of the next piece's.
   std::uint32_t next_turn() const noexcept;
+  std::uint32_t following_turn(std::uint32_t turn) const noexcept;
   cuda::Result request_turn(std::uint32_t turn) const noexcept;
   bool has_come(std::uint32_t turn) const noexcept;
   bool is_kept(std::uint32_t turn) const noexcept;
@@ -151,6 +159,7 @@ class StreamCopy {
   Pin words_pin_;
   Pin staging_pin_;
   cuda::DevicePtr counters_ = 0;
+  bool has_counters_ = false;
   cuda::Stream fallback_stream_ = nullptr;
   const Kernels* kernels_ = nullptr;
 };

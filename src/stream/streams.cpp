@@ -349,6 +349,10 @@ void Streams::capture(process::Process& driver, const gpu::StreamScope& scope, c
     channel->give_back();
     refuse_capture("the kernel that carries its bytes cannot be had");
   }
+  if (const cuda::Result result = channel->prepare_for_graph(*task); result != cuda::success) {
+    channel->give_back();
+    refuse(result, "the transfer cannot be captured: ");
+  }
   StreamCall& kept = *task;
   {
     const std::lock_guard lock(mutex_);

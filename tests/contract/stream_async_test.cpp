@@ -578,11 +578,6 @@ TEST_F(GatedStreams, AreServedWhereTheirCopiesStandBehindThem) {
   std::array<Call, 16> calls;
   std::array<Stream, 8> streams;
   const Memory memory(MemoryKind::device, 2 * streams.size() * 4096);
-  for (const Stream& stream : streams) {  // a stream's first call waits for a queue itself
-    Call first{4096};
-    ASSERT_EQ(first.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
-    stream.synchronize();
-  }
   for (int round = 0; round < 3; ++round) {
     memory.fill(6);
     std::string why_not;
@@ -597,6 +592,72 @@ TEST_F(GatedStreams, AreServedWhereTheirCopiesStandBehindThem) {
     EXPECT_FALSE(kernels.is_over()) << "no kernel was revoked";
     busy->let_go();
     for (const Stream& stream : streams) stream.synchronize();
+    const Bytes found = memory.get();
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      ASSERT_EQ(calls[i].moved, 4096) << i;
+      ASSERT_TRUE(same_bytes({file_.content().data() + i * 5000, 4096}, {found.data() + i * 4096, 4096})) << i;
+    }
+  }
+}
+
+TEST_F(GatedStreams, CanBeNewWhereOthersHaveAllQueues) {
+  wait_for_kernel();
+  if (IsSkipped() || HasFatalFailure()) return;
+  std::array<Call, 4> calls;
+  const Memory memory(MemoryKind::device, calls.size() * 4096);
+  memory.fill(6);
+  const std::array<Stream, 4> streams;
+  const std::array<Stream, 32> waiting;
+  const Gate gate;
+  for (const Stream& stream : waiting) gate.hold(stream.get());
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    calls[i] = {4096, static_cast<off_t>(i * 5000), static_cast<off_t>(i * 4096)};
+    ASSERT_EQ(calls[i].read(handle_, memory, streams[i].get()), CU_FILE_SUCCESS);
+  }
+  gate.open();
+  for (const Stream& stream : streams) stream.synchronize();
+  for (const Stream& stream : waiting) stream.synchronize();
+  const Bytes found = memory.get();
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    ASSERT_EQ(calls[i].moved, 4096) << i;
+    ASSERT_TRUE(same_bytes({file_.content().data() + i * 5000, 4096}, {found.data() + i * 4096, 4096})) << i;
+  }
+}
+
+// The queue that a copy was promised gets another stream's kernel, which has to wait for the copy's own stream to leave
+// the device.
+TEST_F(GatedStreams, AreServedWhereAKernelComesBetweenAQueueAndTheCopy) {
+  wait_for_kernel();
+  if (IsSkipped() || HasFatalFailure()) return;
+  std::array<Call, 2> calls;
+  std::array<Stream, 2> streams;
+  const Stream waiting;
+  const Memory memory(MemoryKind::device, calls.size() * 4096);
+  for (useconds_t round = 0; round < 4; ++round) {
+    memory.fill(6);
+    std::string why_not;
+    const auto busy = BusyDevice::hold(&why_not);
+    if (busy == nullptr) GTEST_SKIP() << why_not;
+    Gate gate;
+    gate.hold(waiting.get());
+    const KernelWait first;
+    calls[0] = {4096, 0, 0};
+    ASSERT_EQ(calls[0].read(handle_, memory, streams[0].get()), CU_FILE_SUCCESS);
+    gate.hold(waiting.get());  // what finds no free queue goes where the last work went
+    while (!first.some_were_called_off() && !first.is_over()) ::usleep(1000);
+    EXPECT_FALSE(first.is_over()) << "no kernel was revoked";
+    // The queue is asked for soon after, which nothing tells of. A round that is too early shows nothing.
+    ::usleep(round * 5000);
+    const KernelWait second;
+    calls[1] = {4096, 5000, 4096};
+    ASSERT_EQ(calls[1].read(handle_, memory, streams[1].get()), CU_FILE_SUCCESS);
+    ::usleep(1000);  // a queue that was asked for before comes late
+    gate.open();
+    while (!second.some_were_called_off() && !second.is_over()) ::usleep(1000);
+    EXPECT_FALSE(second.is_over()) << "no second kernel was revoked";
+    busy->let_go();
+    for (const Stream& stream : streams) stream.synchronize();
+    cuda_function<int()>("cuCtxSynchronize")();  // streams of the library's own, too: they would have a queue
     const Bytes found = memory.get();
     for (std::size_t i = 0; i < calls.size(); ++i) {
       ASSERT_EQ(calls[i].moved, 4096) << i;

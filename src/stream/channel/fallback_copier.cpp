@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -19,6 +20,13 @@ namespace sluice::stream {
 
 namespace {
 
+using namespace std::chrono_literals;
+
+using Clock = std::chrono::steady_clock;
+
+// Behind so many late turns each next one may take longer: there are machines on which all are.
+constexpr unsigned turns_until_slow = 32;
+constexpr std::chrono::nanoseconds longest_soon = std::chrono::hours(1);
 // A driver that keeps the thread for longer may wait for streams behind the queue that is kept.
 constexpr auto longest_kept_queue = std::chrono::milliseconds(20);
 
@@ -66,7 +74,7 @@ std::shared_ptr<FallbackCopier> FallbackCopier::begin(const gpu::StreamCopy& dev
 void FallbackCopier::ask(const gpu::StreamCopyCommand& command, std::byte* slot) noexcept {
   command_ = command;
   place_ = slot;
-  turn_ = device_.next_turn();
+  if (takes_turns()) first_turn_ = device_.next_turn();
   step_.store(Step::asked, std::memory_order_release);
   event_.advance();
 }
@@ -104,31 +112,45 @@ bool FallbackCopier::wait_for_work() noexcept {
   }
 }
 
-// Until the queue is there, and the driver takes copies; or until the work is had back.
+// Until the queue is there, and the driver takes copies; or until the work is had back. While a turn takes long to
+// come, other streams' work gets into the kept queue behind it: a kernel among it may find no room beside the one that
+// was revoked, and would stand before the copy. So another turn is asked for behind that work, until one comes soon.
 cuda::Result FallbackCopier::prepare() noexcept {
-  for (; step_.load() == Step::asked; turn_ = device_.next_turn()) {
-    const bool keeps = is_to_device() && by_memory_operations_ && device_.request_turn(turn_) == cuda::success;
-    if (keeps) kept_turn_.store(turn_);
+  if (!is_to_device()) {
+    await_driver();
+    return cuda::success;
+  }
+  for (std::uint32_t turn = first_turn_; step_.load() == Step::asked; turn = device_.following_turn(turn)) {
+    const auto asked = Clock::now();
+    const bool keeps = takes_turns() && keep_queue(turn) == cuda::success;
+    // Else a copy of nothing goes before, whose end tells that the queue was there a moment ago.
+    if (!keeps && device_.await_driver() != cuda::success) return cuda::success;  // the copy will tell
+    if (const cuda::Result result = await_queue(keeps ? turn : 0); result != cuda::success) return result;
     if (step_.load() != Step::asked) break;
-    if (is_to_device()) {
-      // Else a copy of nothing goes before, whose end tells that the queue was there a moment ago.
-      if (!keeps && device_.await_driver() != cuda::success) return cuda::success;  // the copy will tell
-      if (const cuda::Result result = await_queue(keeps ? turn_ : 0); result != cuda::success) return result;
+    const auto is_soon = [&] { return Clock::now() - asked < soon_; };
+    if (!keeps || is_soon()) {
+      await_driver();
+      // One that is kept for too long is taken away.
+      if (!keeps || (device_.is_kept(turn) && is_soon())) break;
     }
-    if (step_.load() != Step::asked) return cuda::success;
-    enter_driver();
-    device_.await_driver();
-    leave_driver();
-    if (!keeps || device_.is_kept(turn_)) return cuda::success;
-    release_queue();  // it was kept for so long that it was taken away
+    if (++late_turns_ > turns_until_slow) soon_ = std::min(2 * soon_, longest_soon);
   }
   return cuda::success;
+}
+
+// And goes on with it where an earlier turn keeps it.
+cuda::Result FallbackCopier::keep_queue(std::uint32_t turn) noexcept {
+  enter_driver();
+  const cuda::Result result = device_.request_turn(turn);
+  leave_driver();
+  const std::uint32_t earlier = kept_turn_.exchange(result == cuda::success ? turn : 0);
+  if (earlier != 0) device_.release_turn(earlier);
+  return result;
 }
 
 // Until the work is had back, at most. Where queues were taken for long, one comes when kernels get on: that of the
 // stream may be about to begin, and is given as long as kernels usually are.
 cuda::Result FallbackCopier::await_queue(std::uint32_t turn) noexcept {
-  using Clock = std::chrono::steady_clock;
   const auto began = Clock::now();
   std::optional<Clock::time_point> came;
   std::optional<Clock::time_point> doubted;
@@ -146,25 +168,35 @@ cuda::Result FallbackCopier::await_queue(std::uint32_t turn) noexcept {
       }
     }
     if (!came && (turn == 0 ? device_.is_fallback_at_rest() : device_.has_come(turn))) came = Clock::now();
-    if (came && (*came - began < kernel_start_timeout || Clock::now() - *came > kernel_start_timeout)) break;
+    const bool is_first = turn == 0 || turn == first_turn_;
+    const auto grace = is_first && came && *came - began >= kernel_start_timeout ? kernel_start_timeout : 0ms;
+    if (came && Clock::now() - *came >= grace) break;
   }
   if (step_.load() != Step::asked) return cuda::success;
   const gpu::Health health = device_.health();
   return health.is_gone ? health.result : cuda::success;
 }
 
+void FallbackCopier::await_driver() noexcept {
+  enter_driver();
+  device_.await_driver();
+  leave_driver();
+}
+
 void FallbackCopier::enter_driver() noexcept {
-  in_driver_since_.store(std::chrono::steady_clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+  in_driver_since_.store(Clock::now().time_since_epoch().count());
 }
 
 void FallbackCopier::leave_driver() noexcept {
-  in_driver_since_.store(0, std::memory_order_relaxed);
+  in_driver_since_.store(0);
 }
 
 void FallbackCopier::release_queue_in_time() noexcept {
-  const std::chrono::steady_clock::duration since(in_driver_since_.load(std::memory_order_relaxed));
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  if (since.count() != 0 && now - since > longest_kept_queue) release_queue();
+  std::uint32_t turn = kept_turn_.load();  // the thread may get another one meanwhile
+  const std::chrono::steady_clock::duration since(in_driver_since_.load());
+  const auto now = Clock::now().time_since_epoch();
+  if (turn == 0 || since.count() == 0 || now - since <= longest_kept_queue) return;
+  if (kept_turn_.compare_exchange_strong(turn, 0)) device_.release_turn(turn);
 }
 
 void FallbackCopier::release_queue() noexcept {

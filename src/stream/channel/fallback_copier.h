@@ -53,11 +53,14 @@ class FallbackCopier {
 
  private:
   bool is_to_device() const noexcept { return command_.kind == gpu::StreamCopyKind::to_device; }
+  bool takes_turns() const noexcept { return is_to_device() && by_memory_operations_; }
   enum class Step { resting, asked, copying, done, over };
   void run_worker() noexcept;
   bool wait_for_work() noexcept;
   cuda::Result prepare() noexcept;
+  cuda::Result keep_queue(std::uint32_t turn) noexcept;
   cuda::Result await_queue(std::uint32_t turn) noexcept;
+  void await_driver() noexcept;
   void release_queue() noexcept;
   void enter_driver() noexcept;
   void leave_driver() noexcept;
@@ -70,7 +73,10 @@ class FallbackCopier {
   std::vector<std::byte> read_back_;  // out of the device: the place may be in use again when the driver has answered
   cuda::Result result_ = cuda::success;
   std::atomic<Step> step_{Step::resting};
-  std::uint32_t turn_ = 0;                                          // drawn with the work
+  // From the asking for a turn until the copy may go.
+  std::chrono::nanoseconds soon_ = std::chrono::microseconds(100);
+  unsigned late_turns_ = 0;
+  std::uint32_t first_turn_ = 0;                                    // drawn with the work
   std::atomic<std::uint32_t> kept_turn_{0};                         // in the stream, and not released; 0: none
   std::atomic<std::chrono::steady_clock::rep> in_driver_since_{0};  // by that clock; 0: not
   base::EventCount event_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What goes into a stream, in this order: the bytes of a write that is known by then, the doorbell, the gate, the
-// kernel.
+// kernel; and before all these, once, what a channel's kernels count with.
 //
 // The gate is for the device's sake: a kernel that stands behind it takes none of its processors while a disk is read.
 // Before small reads of a file that had its bytes in the page cache the last time it is left out, and the kernel awaits
@@ -203,9 +203,14 @@ cuda::Result StreamChannel::submit(cuda::Stream stream, StreamTask& task) noexce
   const std::lock_guard lock(submitting_);
   task.channel_ = this;
   task.gate_value_ = ++sequence_;
-  if (task.blocks > 0 && !has_kernel()) task.blocks = 0;
+  const bool is_first = !device_.has_counters();
+  // Before the doorbell: the channel serves no other stream before that has rung, and then they are there.
+  if (task.blocks > 0 && (!has_kernel() || device_.write_counters(stream) != cuda::success)) task.blocks = 0;
   cuda::Result result = put_into_stream(stream, task);
-  if (result != cuda::success) return result;
+  if (result != cuda::success) {
+    if (is_first && device_.has_counters()) condemned_.store(true);  // another stream's kernel would not wait for them
+    return result;
+  }
   // One that a call has rung is known already, and may be gone once it is submitted.
   const bool kept_by_gate = task.gated_ && task.blocks > 0 && !task.rung_by_call_;
   const bool expected = !task.rung_by_call_ && !kept_by_gate;
@@ -220,6 +225,12 @@ cuda::Result StreamChannel::submit(cuda::Stream stream, StreamTask& task) noexce
   return cuda::success;
 } catch (...) {
   return cuda::error_out_of_memory;
+}
+
+cuda::Result StreamChannel::prepare_for_graph(const StreamTask& task) noexcept {
+  const cuda::Result result = task.blocks > 0 ? device_.prepare_for_graph() : cuda::success;
+  if (result != cuda::success && device_.has_counters()) condemned_.store(true);  // they may come late
+  return result;
 }
 
 cuda::Result StreamChannel::submit_captured(cuda::Stream stream, StreamTask& task) noexcept {

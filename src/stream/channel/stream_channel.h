@@ -120,7 +120,8 @@ class StreamChannel {
   // Puts the task into the stream: behind what stands there, before what comes. Answers the driver's refusal; then
   // nothing has happened. With the context current.
   cuda::Result submit(cuda::Stream stream, StreamTask& task) noexcept;
-  // The same while the stream is being captured into a graph.
+  // The same while the stream is being captured into a graph, behind what has to be done before it.
+  cuda::Result prepare_for_graph(const StreamTask& task) noexcept;
   cuda::Result submit_captured(cuda::Stream stream, StreamTask& task) noexcept;
 
   // A stream worker runs what is due: a task, or with none the end of a kernel that does not begin. Answers whether
