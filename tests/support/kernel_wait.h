@@ -5,6 +5,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdint>
 
@@ -24,6 +25,11 @@ class KernelWait {
   // It is over, and meanwhile launches were revoked.
   bool machine_is_too_busy() const { return is_over() && some_were_called_off(); }
   bool some_were_called_off() const { return called_off_so_far() > called_off_before_; }
+  // Returns when the library has counted one; or fails the test.
+  void want_one_called_off() const {
+    while (!some_were_called_off() && !is_over()) ::usleep(1000);  // between two looks at the counter
+    EXPECT_TRUE(some_were_called_off()) << "no kernel was revoked";
+  }
   // Skips the test, or fails it where the machine is no excuse. One that has failed before stays failed.
   void give_up(const char* missing) const {
     if (machine_is_too_busy()) GTEST_SKIP() << kTooBusyForKernels;
