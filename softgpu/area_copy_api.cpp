@@ -47,6 +47,7 @@ Place rows_of(const Area& area, const Extent& extent) {
   const Place place = area.type == cuda::memory_device ? device_place(first, reach) : place_of(first, reach);
   Place rows = place;
   rows.pieces.clear();
+  rows.rows = extent.height * extent.depth;
   std::size_t piece = 0;     // of the whole
   std::uint64_t passed = 0;  // the bytes before that piece
   for (std::size_t slice_number = 0; slice_number < extent.depth; ++slice_number) {

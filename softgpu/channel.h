@@ -29,6 +29,10 @@ struct Operation {
   std::shared_ptr<const Health> health;
 };
 
+// Which of a device's queues: with SLUICE_SOFTGPU_QUEUES_FOR_ALL its copy engines have some of their own.
+enum class Queue : unsigned { of_kernels, to_device, to_host, as_before };
+inline constexpr unsigned queue_kinds = 3;
+
 // Runs operations one after the other, in the order of submission. The thread is made by the first operation and ends
 // when the channel is closed and empty. Any thread may call.
 class Channel : public std::enable_shared_from_this<Channel> {

@@ -38,6 +38,14 @@ void carry_out(const Place& to, const Place& from) {
   }
 }
 
+// As an H200's driver sorts them.
+Queue queue_of(const Place& to, const Place& from) {
+  constexpr std::uint64_t by_engine = 32000;  // 24,576 bytes go among the kernels, 32,766 by an engine
+  if (to.on_host() && from.side == Side::device) return Queue::to_host;
+  const bool is_to_device = to.side == Side::device && from.on_host();
+  return is_to_device && (to.rows > 1 || size_of(to) >= by_engine) ? Queue::to_device : Queue::of_kernels;
+}
+
 bool must_wait(const Place& to, const Place& from, CopyCall call) {
   if (to.side == Side::pageable_host || from.side == Side::pageable_host) return true;
   if (call == CopyCall::asynchronous) return false;
@@ -132,10 +140,12 @@ void copy(const StreamUse& use, Place to, Place from, CopyCall call) {
   if (call == CopyCall::asynchronous && from.side == Side::pageable_host && to.side != Side::pageable_host &&
       from.pieces.size() == 1 && from.pieces.front().size <= staged_at_most) {
     const std::shared_ptr<void> staged = stage(from);
-    use.submit([to = std::move(to), from = std::move(from), staged] { carry_out(to, from); });
+    const Queue queue = queue_of(to, from);
+    use.submit([to = std::move(to), from = std::move(from), staged] { carry_out(to, from); }, {}, queue);
     return;
   }
-  const auto done = use.submit([to = std::move(to), from = std::move(from)] { carry_out(to, from); });
+  const Queue queue = queue_of(to, from);
+  const auto done = use.submit([to = std::move(to), from = std::move(from)] { carry_out(to, from); }, {}, queue);
   if (wait) use.wait(*done);
 }
 

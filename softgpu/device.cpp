@@ -29,6 +29,10 @@ Device::Device(int ordinal, const Knobs& knobs)
   for (unsigned queue = 0; queue < knobs.hardware_queues; ++queue) {
     shared_channels_.push_back(std::make_shared<Channel>());
   }
+  constexpr unsigned copy_queues = 4;  // in each direction, as on an H200
+  for (auto& channels : copy_channels_) {
+    for (unsigned queue = 0; queue < copy_queues; ++queue) channels.push_back(std::make_shared<Channel>());
+  }
 }
 
 std::string Device::name() const {
@@ -100,15 +104,16 @@ std::shared_ptr<Channel> Device::channel_for_stream(int priority) {
   return shared_channels_[streams_made_++ % shared_channels_.size()];
 }
 
-void Device::choose_channel(std::shared_ptr<Channel>& channel, bool at_rest) {
-  if (shared_channels_.empty() || knobs_.queues_for_all == 0) return;
+void Device::choose_channel(Queue kind, std::shared_ptr<Channel>& channel, bool has_none_in_it) {
+  if (!has_copy_queues()) return;
+  const auto& all = kind == Queue::of_kernels ? shared_channels_ : copy_channels_[kind == Queue::to_device ? 0 : 1];
+  auto& used_last = used_last_[static_cast<unsigned>(kind)];
   const std::lock_guard lock(channels_mutex_);
-  if (at_rest) {
-    const auto free =
-        std::find_if(shared_channels_.begin(), shared_channels_.end(), [](const auto& one) { return one->is_free(); });
-    channel = free != shared_channels_.end() ? *free : used_last_;
+  if (has_none_in_it) {
+    const auto free = std::find_if(all.begin(), all.end(), [](const auto& one) { return one->is_free(); });
+    channel = free != all.end() ? *free : used_last;
   }
-  used_last_ = channel;
+  used_last = channel;
 }
 
 void Device::release_channel(Channel& channel) const noexcept {

@@ -52,9 +52,10 @@ class Device {
 
   // A queue for one more stream: its own, or one of the few that SLUICE_SOFTGPU_QUEUES allows.
   std::shared_ptr<Channel> channel_for_stream(int priority);
-  // For work of a stream. With SLUICE_SOFTGPU_QUEUES_FOR_ALL one at rest moves to a queue that is free; where none is,
-  // to the one that was given work last.
-  void choose_channel(std::shared_ptr<Channel>& channel, bool at_rest);
+  bool has_copy_queues() const noexcept { return !shared_channels_.empty() && knobs_.queues_for_all != 0; }
+  // For work of a stream. With SLUICE_SOFTGPU_QUEUES_FOR_ALL one that has nothing in its queue moves to one that is
+  // free; where none is, to the one that was given work last.
+  void choose_channel(Queue kind, std::shared_ptr<Channel>& channel, bool has_none_in_it);
   void release_channel(Channel& channel) const noexcept;
 
   // Where kernels wait for a multiprocessor.
@@ -76,7 +77,8 @@ class Device {
   std::vector<std::shared_ptr<Channel>> shared_channels_;  // constant after construction
   std::mutex channels_mutex_;
   std::uint64_t streams_made_ = 0;
-  std::shared_ptr<Channel> used_last_;
+  std::array<std::vector<std::shared_ptr<Channel>>, 2> copy_channels_;
+  std::array<std::shared_ptr<Channel>, queue_kinds> used_last_;
   std::array<std::mutex, 2> links_;
   Residency residency_;
 };

@@ -36,14 +36,14 @@ struct Knobs {
   int devices = 1;                  // SLUICE_SOFTGPU_DEVICES
   std::uint64_t memory_mib = 4096;  // SLUICE_SOFTGPU_MEMORY_MIB, a device
   unsigned hardware_queues = 0;     // SLUICE_SOFTGPU_QUEUES; 0: one for each stream
-  unsigned queues_for_all = 0;      // SLUICE_SOFTGPU_QUEUES_FOR_ALL; 1: streams of every priority share these
-  PeerLinks peers;                  // SLUICE_SOFTGPU_PEER
-  double link_gib_per_second = 0;   // SLUICE_SOFTGPU_LINK_GIBPS; 0: as fast as memcpy
-  double link_latency_us = 0;       // SLUICE_SOFTGPU_LINK_US
-  double load_us = 0;               // SLUICE_SOFTGPU_LOAD_US; of each module
-  unsigned resident_kernels = 0;    // SLUICE_SOFTGPU_SMS, a device; 0: as many as are launched
-  unsigned late_copies = 0;         // SLUICE_SOFTGPU_LATE_COPIES; 1: small "synchronous" ones end after their call
-  unsigned keeps_calls = 0;         // SLUICE_SOFTGPU_REST; 1: while memory is freed, too
+  unsigned queues_for_all = 0;  // SLUICE_SOFTGPU_QUEUES_FOR_ALL; 1: streams of every priority share these, copies not
+  PeerLinks peers;              // SLUICE_SOFTGPU_PEER
+  double link_gib_per_second = 0;  // SLUICE_SOFTGPU_LINK_GIBPS; 0: as fast as memcpy
+  double link_latency_us = 0;      // SLUICE_SOFTGPU_LINK_US
+  double load_us = 0;              // SLUICE_SOFTGPU_LOAD_US; of each module
+  unsigned resident_kernels = 0;   // SLUICE_SOFTGPU_SMS, a device; 0: as many as are launched
+  unsigned late_copies = 0;        // SLUICE_SOFTGPU_LATE_COPIES; 1: small "synchronous" ones end after their call
+  unsigned keeps_calls = 0;        // SLUICE_SOFTGPU_REST; 1: while memory is freed, too
   unsigned rdma = 0;           // SLUICE_SOFTGPU_RDMA; 1: says that network cards reach its memory; 2: and has no flush
   unsigned rdma_ordering = 0;  // SLUICE_SOFTGPU_RDMA_ORDERING; 100 or 200: sees their writes in order
   unsigned dma_buf = 0;        // SLUICE_SOFTGPU_DMA_BUF; 1: says so; 2: exports descriptors, too

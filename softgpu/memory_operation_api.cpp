@@ -86,7 +86,7 @@ void submit_wait(const StreamUse& use, Ptr address, std::uint64_t value, unsigne
 
 void submit_write(const StreamUse& use, Ptr address, std::uint64_t value, unsigned flags, Width width) {
   require(flags == 0);  // also for write_value_no_memory_barrier, which this form of the call does not take
-  use.submit([word = word_at(address, width), value] { word.store(value); });
+  use.submit([word = word_at(address, width), value] { word.store(value); }, {}, Queue::as_before);
 }
 
 cuda::Result wait(const char* name, cuda::Stream stream, Ptr address, std::uint64_t value, unsigned flags,

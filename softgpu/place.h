@@ -24,6 +24,7 @@ struct Place {
   int device = -1;
   bool sync_memops = false;
   std::vector<Piece> pieces;  // more than one where mappings lie next to each other
+  std::size_t rows = 1;       // of an area
   std::vector<std::shared_ptr<Allocation>> owners;
 
   bool on_host() const { return side == Side::pinned_host || side == Side::pageable_host; }

@@ -31,7 +31,7 @@ void Streams::retire(const std::shared_ptr<Stream>& stream) {
   if (std::erase(streams_, stream) == 0) return;
   std::erase_if(left_, [](const LeftBehind& left) { return left.last->done(); });
   if (pending(stream->last_)) left_.push_back({stream->kind_, stream->last_});
-  device_.release_channel(*stream->channel_);
+  device_.release_channel(*stream->channels_.front());
 }
 
 std::vector<std::shared_ptr<Stream>> Streams::all() const {
@@ -56,7 +56,7 @@ Streams::Pending Streams::earlier_for(const Stream& stream) const {
   return earlier;
 }
 
-std::shared_ptr<Completion> Streams::submit(Stream& stream, std::function<void()> body, Pending after) {
+std::shared_ptr<Completion> Streams::submit(Stream& stream, std::function<void()> body, Pending after, Queue queue) {
   auto done = std::make_shared<Completion>();
   const std::lock_guard lock(mutex_);
   if (stream.captured_.capture != nullptr) {
@@ -67,15 +67,32 @@ std::shared_ptr<Completion> Streams::submit(Stream& stream, std::function<void()
   }
   refuse_implicit_capture(stream);
   for (auto& earlier : earlier_for(stream)) after.push_back(std::move(earlier));
-  device_.choose_channel(stream.channel_, !pending(stream.last_));
-  stream.channel_->submit({std::move(after), std::move(body), done, health_});
+  if (!device_.has_copy_queues()) queue = Queue::of_kernels;
+  if (queue == Queue::as_before) queue = stream.last_queue_;
+  const bool works = pending(stream.last_);
+  const bool same = stream.last_queue_ == queue;
+  if (works && !same) after.push_back(stream.last_);
+  auto& channel = stream.channels_[static_cast<unsigned>(queue)];
+  device_.choose_channel(queue, channel, !works || !same);
+  channel->submit({std::move(after), std::move(body), done, health_});
   stream.last_ = done;
+  stream.last_queue_ = queue;
   return done;
 }
 
 bool Streams::idle(const Stream& stream) const {
   const std::lock_guard lock(mutex_);
   return !pending(stream.last_) && earlier_for(stream).empty();
+}
+
+void Streams::synchronize(const Stream& stream) const {
+  Pending all;
+  {
+    const std::lock_guard lock(mutex_);
+    all = earlier_for(stream);
+    if (pending(stream.last_)) all.push_back(stream.last_);
+  }
+  for (const auto& completion : all) completion->wait();
 }
 
 void Streams::synchronize() const {
@@ -98,7 +115,7 @@ std::shared_ptr<Channel> Streams::host_functions() {
 
 void Streams::close() {
   const std::lock_guard lock(mutex_);
-  for (const auto& stream : streams_) device_.release_channel(*stream->channel_);
+  for (const auto& stream : streams_) device_.release_channel(*stream->channels_.front());
   streams_.clear();
   if (host_functions_ != nullptr) host_functions_->close();
 }

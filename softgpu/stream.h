@@ -2,6 +2,7 @@
 // Streams, and the order among the streams of one context.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,7 +33,7 @@ class Stream {
  public:
   Stream(std::weak_ptr<Workspace> workspace, StreamKind kind, int priority, std::uint64_t id,
          std::shared_ptr<Channel> channel)
-      : workspace_(std::move(workspace)), kind_(kind), priority_(priority), id_(id), channel_(std::move(channel)) {}
+      : workspace_(std::move(workspace)), kind_(kind), priority_(priority), id_(id), channels_{std::move(channel)} {}
 
   const std::weak_ptr<Workspace>& workspace() const { return workspace_; }
   StreamKind kind() const { return kind_; }
@@ -46,8 +47,9 @@ class Stream {
   StreamKind kind_;
   int priority_;
   std::uint64_t id_;
-  std::shared_ptr<Channel> channel_;
+  std::array<std::shared_ptr<Channel>, queue_kinds> channels_;  // by Queue; those of copies when they are used first
   // Guarded by Streams:
+  Queue last_queue_ = Queue::of_kernels;
   std::shared_ptr<Completion> last_;  // of the work given to it
   CapturedPoint captured_;            // while it is captured
 };
@@ -65,7 +67,8 @@ class Streams {
 
   // Done when the body has run; the body runs after everything that the stream has to wait for.
   std::shared_ptr<Completion> submit(Stream& stream, std::function<void()> body,
-                                     std::vector<std::shared_ptr<Completion>> after = {});
+                                     std::vector<std::shared_ptr<Completion>> after = {},
+                                     Queue queue = Queue::of_kernels);
   // Capturing: what is submitted to the stream becomes nodes of a graph. All may throw Refusal, and a refusal that
   // CUDA defines so invalidates the capture.
   void begin_capture(Stream& stream, cuda::CaptureMode mode);
@@ -87,6 +90,8 @@ class Streams {
 
   // Nothing is pending that work submitted to this stream now would have to wait for.
   bool idle(const Stream& stream) const;
+  // Waits for all that work submitted to this stream now would have to wait for. That takes no queue.
+  void synchronize(const Stream& stream) const;
   // Waits for all that was submitted to any stream before.
   void synchronize() const;
   // The one thread that runs host functions.

@@ -65,7 +65,8 @@ cuda::Result cuStreamSynchronize(cuda::Stream stream) {
   return answer(__func__, [&] {
     const StreamUse use = use_stream(stream);
     use.workspace->streams().require_not_captured(*use.stream);
-    if (!use.idle()) use.wait(*use.submit(nullptr));
+    use.workspace->streams().synchronize(*use.stream);
+    use.workspace->require_healthy();
   });
 }
 

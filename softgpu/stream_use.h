@@ -28,9 +28,9 @@ struct StreamUse {
   std::shared_ptr<Workspace> workspace;
   std::shared_ptr<Stream> stream;
 
-  std::shared_ptr<Completion> submit(std::function<void()> body,
-                                     std::vector<std::shared_ptr<Completion>> after = {}) const {
-    return workspace->streams().submit(*stream, std::move(body), std::move(after));
+  std::shared_ptr<Completion> submit(std::function<void()> body, std::vector<std::shared_ptr<Completion>> after = {},
+                                     Queue queue = Queue::of_kernels) const {
+    return workspace->streams().submit(*stream, std::move(body), std::move(after), queue);
   }
   bool captured() const { return workspace->streams().capture_state(*stream).status != cuda::capture_none; }
   bool idle() const { return workspace->streams().idle(*stream); }

@@ -55,6 +55,18 @@ class PinnedBuffer {
   std::uint8_t* data_ = nullptr;
 };
 
+// A copy of two rows, one behind the other: drivers give it to a copy engine, however short it is.
+inline cuda::Copy2D two_rows(Ptr to, const void* from, std::size_t width) {
+  cuda::Copy2D rows{};
+  rows.from_type = cuda::memory_host;
+  rows.from_host = from;
+  rows.to_type = cuda::memory_device;
+  rows.to_device = to;
+  rows.width = rows.from_pitch = rows.to_pitch = width;
+  rows.height = 2;
+  return rows;
+}
+
 class Stream {
  public:
   explicit Stream(unsigned flags = cuda::stream_non_blocking);

@@ -97,9 +97,11 @@ TEST_P(Rest, IsWaitedForByCopiesLaunchesAndRecords) {
   const DeviceBuffer device(kSize);
   const Stream other;
   const Event event;
+  const cuda::Copy2D rows = two_rows(device.at(), host.data(), 2);
   const std::vector<std::pair<std::string, std::function<cuda::Result()>>> calls{
       {"to the device", [&] { return cuMemcpyHtoDAsync_v2(device.at(), host.data(), kSize, other.get()); }},
       {"a few bytes to the device", [&] { return cuMemcpyHtoDAsync_v2(device.at(), host.data(), 4, other.get()); }},
+      {"two rows to the device", [&] { return cuMemcpy2DAsync_v2(&rows, other.get()); }},
       {"to the host", [&] { return cuMemcpyDtoHAsync_v2(host.data(), device.at(), kSize, other.get()); }},
       {"launch", [&] { return store.launch(other.get(), word.at(), 1); }},
       {"record", [&] { return cuEventRecord(event.get(), other.get()); }},

@@ -60,6 +60,63 @@ TEST(HardwareQueues, ACopyPassesWaitingStreamsWhenEachHasAQueue) {
   EXPECT_HOLDS({{"SLUICE_SOFTGPU_QUEUES", "16"}}, [] { return eight_streams_wait(true); });
 }
 
+constexpr Knobs of_an_h200{{"SLUICE_SOFTGPU_QUEUES", "8"}, {"SLUICE_SOFTGPU_QUEUES_FOR_ALL", "1"}};
+
+// What the driver suite finds on an H200, and that what is short shares the queues of kernels.
+Verdict engines_have_queues_of_their_own() {
+  constexpr std::size_t large = 32768;
+  const Word word;
+  Ptr data = 0;
+  void* host = nullptr;
+  AND_THAT(cuMemAlloc_v2(&data, large) == cuda::success && cuMemHostAlloc(&host, large, 0) == cuda::success);
+  std::array<cuda::Stream, 8> waiting{};
+  for (auto& stream : waiting) {
+    stream = make_stream();
+    AND_THAT(cuStreamWaitValue32_v2(stream, word.at(), 1, cuda::wait_value_eq) == cuda::success);
+  }
+  const cuda::Stream engine = make_stream();
+  AND_THAT(cuMemcpyHtoDAsync_v2(data, host, large, engine) == cuda::success);
+  AND_THAT(cuMemcpyDtoHAsync_v2(host, data, 4, engine) == cuda::success);
+  AND_THAT(cuStreamSynchronize(engine) == cuda::success);
+  const cuda::Stream among_kernels = make_stream();
+  AND_THAT(cuMemcpyHtoDAsync_v2(data, host, 4, among_kernels) == cuda::success);
+  for (int look = 0; look < 10000; ++look) AND_THAT(cuStreamQuery(among_kernels) == cuda::error_not_ready);
+  word.store(1);
+  AND_THAT(cuStreamSynchronize(among_kernels) == cuda::success);
+  for (const auto stream : waiting) AND_THAT(cuStreamSynchronize(stream) == cuda::success);
+  return "";
+}
+
+// Copies that stand behind what their streams wait for have the four queues to the device.
+Verdict four_copies_that_wait_hold_up_the_next() {
+  constexpr std::size_t large = 32768;
+  const Word word;
+  Ptr data = 0;
+  void* host = nullptr;
+  AND_THAT(cuMemAlloc_v2(&data, large) == cuda::success && cuMemHostAlloc(&host, large, 0) == cuda::success);
+  std::array<cuda::Stream, 4> waiting{};
+  for (auto& stream : waiting) {
+    stream = make_stream();
+    AND_THAT(cuStreamWaitValue32_v2(stream, word.at(), 1, cuda::wait_value_eq) == cuda::success);
+    AND_THAT(cuMemcpyHtoDAsync_v2(data, host, large, stream) == cuda::success);
+  }
+  const cuda::Stream to_device = make_stream();
+  AND_THAT(cuMemcpyHtoDAsync_v2(data, host, large, to_device) == cuda::success);
+  for (int look = 0; look < 10000; ++look) AND_THAT(cuStreamQuery(to_device) == cuda::error_not_ready);
+  const cuda::Stream to_host = make_stream();
+  AND_THAT(cuMemcpyDtoHAsync_v2(host, data, large, to_host) == cuda::success);
+  AND_THAT(cuStreamSynchronize(to_host) == cuda::success);
+  word.store(1);
+  AND_THAT(cuStreamSynchronize(to_device) == cuda::success);
+  for (const auto stream : waiting) AND_THAT(cuStreamSynchronize(stream) == cuda::success);
+  return "";
+}
+
+TEST(HardwareQueues, OfCopyEnginesAreTheirOwn) {
+  EXPECT_HOLDS(of_an_h200, engines_have_queues_of_their_own);
+  EXPECT_HOLDS(of_an_h200, four_copies_that_wait_hold_up_the_next);
+}
+
 Verdict work_on_the_waiting_stream_itself_is_safe() {
   const Word word;
   Ptr data = 0;
