@@ -114,6 +114,7 @@ const char* resolve_all(void* library, CudaApi& driver) {
   resolve(library, driver.mem_address_free, "cuMemAddressFree");
   resolve(library, driver.mem_get_granularity, "cuMemGetAllocationGranularity");
   resolve(library, driver.ctx_enable_peer_access, "cuCtxEnablePeerAccess");
+  resolve(library, driver.memcpy_2d_async, "cuMemcpy2DAsync_v2");
   resolve(library, driver.memcpy_dtod_async, "cuMemcpyDtoDAsync_v2");
   resolve(library, driver.device_get_attribute, "cuDeviceGetAttribute");
   resolve(library, driver.flush_rdma_writes, "cuFlushGPUDirectRDMAWrites");

@@ -94,6 +94,7 @@ struct CudaApi {
   cuda::Result (*mem_address_free)(cuda::DevicePtr, std::size_t) = nullptr;
   cuda::Result (*mem_get_granularity)(std::size_t*, const cuda::AllocationProperties*, int) = nullptr;
   cuda::Result (*ctx_enable_peer_access)(cuda::Context, unsigned) = nullptr;
+  cuda::Result (*memcpy_2d_async)(const cuda::Copy2D*, cuda::Stream) = nullptr;
   cuda::Result (*memcpy_dtod_async)(cuda::DevicePtr, cuda::DevicePtr, std::size_t, cuda::Stream) = nullptr;
 
   bool soft = false;  // it is our own stand-in
@@ -118,8 +119,8 @@ int known_device_count() noexcept;
 // Why SLUICE_SOFTGPU=1 could not be followed, or the driver is of no use, in one sentence; empty when all is well.
 std::string driver_refusal();
 
-// A stream of the current context that waits for no legacy stream and comes before others: streams of another
-// priority have hardware queues of their own, which no waiting stream of the usual one holds.
+// A stream of the current context that waits for no legacy stream and comes before others. On some devices streams of
+// another priority have hardware queues of their own; an H200 has none for them (gpu/engine_copy.h).
 cuda::Result make_urgent_stream(const CudaApi& driver, cuda::Stream& stream) noexcept;
 
 // "CUDA_ERROR_INVALID_VALUE (1)".

@@ -13,6 +13,7 @@
 #include "base/event_count.h"
 #include "base/never_destroyed.h"
 #include "base/thread_end.h"
+#include "gpu/engine_copy.h"
 #include "gpu/memory.h"
 
 namespace sluice::gpu {
@@ -267,7 +268,7 @@ cuda::Result Session::health(cuda::DevicePtr at) const noexcept {
 // After a refusal, too, nothing of ours is in flight.
 cuda::Result Session::begin_copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {
   if (!still_there(to)) return cuda::error_invalid_value;
-  const cuda::Result result = driver_->memcpy_htod_async(to, from.data(), from.size(), stream_);
+  const cuda::Result result = gpu::copy_to_device(*driver_, to, from, stream_, thread_stream.urgent);
   if (result != cuda::success) finish();
   return result;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gpu/engine_copy.h"
 #include "gpu/memory.h"
 #include "gpu/session.h"
 #include "observe/probes.h"
@@ -41,7 +42,7 @@ cuda::Result Staging::attach(cuda::Context context, unsigned long long context_i
   if (result == cuda::success) result = make_stream(kernels_);
   if (result == cuda::success && counters_ == 0) result = driver->mem_alloc(&counters_, counter_bytes);
   // Zeros by the copy engine: a fill is a kernel, and a device may be too busy to begin one.
-  if (result == cuda::success) result = driver->memcpy_htod_async(counters_, memory.data(), counter_bytes, copies_);
+  if (result == cuda::success) result = copy_by_engine(*driver, counters_, memory.first(counter_bytes), copies_);
   if (result == cuda::success) result = driver->stream_synchronize(copies_);
   if (result == cuda::success) kernels_there_ = kernels_of(context, context_id);
   if (result == cuda::success && kernels_there_ == nullptr) result = cuda::error_out_of_memory;
@@ -108,7 +109,9 @@ cuda::Result Staging::launch(const Scatter& scatter) noexcept {
                                            copiers + ushers_warp, 1, 1, 0, kernels_, arguments.data(), nullptr));
 }
 
+// Drivers give short ones of many to no engine (gpu/engine_copy.h).
 bool Staging::can_copy_many() const noexcept {
+  if (streams_wait()) return false;
   return driver_->memcpy_batch_async_v2 != nullptr || driver_->memcpy_batch_async != nullptr;
 }
 
@@ -170,7 +173,7 @@ cuda::Result Staging::copy_from_device(std::span<const CopyBack> copies) noexcep
 
 cuda::Result Staging::copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {
   observe::PhaseProbe phase(SLUICE_TRACE_COPY, from.size());
-  return phase.ends(driver_->memcpy_htod_async(to, from.data(), from.size(), copies_));
+  return phase.ends(gpu::copy_to_device(*driver_, to, from, copies_, streams_wait()));
 }
 
 cuda::Result Staging::copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept {

@@ -118,6 +118,7 @@ class Staging {
   struct Copies;
   cuda::Result copy_many(Copies& copies, std::size_t count) noexcept;
   cuda::Result make_stream(cuda::Stream& stream) const noexcept;
+  bool streams_wait() const noexcept { return copies_ == urgent_; }
 
   const CudaApi* driver_ = nullptr;
   cuda::Context context_ = nullptr;

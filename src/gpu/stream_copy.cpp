@@ -4,14 +4,13 @@
 
 #include <algorithm>
 
-#include "base/spin_backoff.h"
+#include "gpu/engine_copy.h"
 
 namespace sluice::gpu {
 
 namespace {
 
 constexpr unsigned stream_copy_threads = 512;
-constexpr std::uint32_t turns_of_one_copy = 64;
 
 // Behind these, CUDA says, nothing runs in the context any more.
 bool ends_contexts(cuda::Result result) noexcept {
@@ -33,6 +32,11 @@ bool ends_contexts(cuda::Result result) noexcept {
                             cuda::error_mps_client_terminated,
                             cuda::error_external_device};
   return std::find(ends.begin(), ends.end(), result) != ends.end();
+}
+
+// The last one is written by trials.
+std::span<const std::uint32_t> all_but_the_last(std::span<const std::uint32_t> counters) noexcept {
+  return counters.first(counters.size() - 1);
 }
 
 }  // namespace
@@ -78,30 +82,27 @@ cuda::Result StreamCopy::prepare() noexcept {
 
 cuda::Result StreamCopy::write_counters(cuda::Stream stream) noexcept {
   if (has_counters_) return cuda::success;
-  const std::size_t but_the_last = sizeof words().first_counters - sizeof(std::uint32_t);  // await_driver()'s
-  const cuda::Result result =
-      driver_->memcpy_htod_async(counters_, words().first_counters.data(), but_the_last, stream);
+  const auto counters = all_but_the_last(words().first_counters);
+  const cuda::Result result = driver_->memcpy_htod_async(counters_, counters.data(), counters.size_bytes(), stream);
   has_counters_ = result == cuda::success;
   return result;
 }
 
 cuda::Result StreamCopy::prepare_for_graph() noexcept {
   if (has_counters_) return cuda::success;
-  const cuda::Result result = write_counters(fallback_stream_);
-  return result == cuda::success ? driver_->stream_synchronize(fallback_stream_) : result;
-}
-
-cuda::Result StreamCopy::write_and_wait(cuda::Stream stream, const std::uint32_t& written, const std::uint32_t& awaited,
-                                        std::uint32_t value) const noexcept {
-  if (driver_->stream_batch_mem_op == nullptr) return cuda::error_not_supported;
-  std::array<cuda::BatchMemoryOperation, 2> both{
-      {{cuda::batch_write_value_32, seen_by_device(&written), value, cuda::write_value_default, 0, 0},
-       {cuda::batch_wait_value_32, seen_by_device(&awaited), value, cuda::wait_value_geq, 0, 0}}};
-  return driver_->stream_batch_mem_op(stream, both.size(), both.data(), 0);
+  const auto counters = std::as_bytes(all_but_the_last(words().first_counters));
+  const cuda::Result result = copy_by_engine(*driver_, counters_, counters, fallback_stream_);
+  has_counters_ = result == cuda::success;
+  return has_counters_ ? driver_->stream_synchronize(fallback_stream_) : result;
 }
 
 cuda::Result StreamCopy::ring_and_wait(cuda::Stream stream, std::uint32_t value) const noexcept {
-  if (driver_->stream_batch_mem_op != nullptr) return write_and_wait(stream, words().doorbell, words().gate, value);
+  if (driver_->stream_batch_mem_op != nullptr) {
+    std::array<cuda::BatchMemoryOperation, 2> both{
+        {{cuda::batch_write_value_32, seen_by_device(&words().doorbell), value, cuda::write_value_default, 0, 0},
+         {cuda::batch_wait_value_32, seen_by_device(&words().gate), value, cuda::wait_value_geq, 0, 0}}};
+    return driver_->stream_batch_mem_op(stream, both.size(), both.data(), 0);
+  }
   const cuda::Result result = ring_doorbell(stream, value);
   return result == cuda::success ? wait_at_gate(stream, value) : result;
 }
@@ -145,46 +146,10 @@ cuda::Result StreamCopy::copy_to_host(cuda::Stream stream, std::span<std::byte> 
   return driver_->memcpy_dtoh_async(to.data(), from, to.size(), stream);
 }
 
-// None is 0.
-std::uint32_t StreamCopy::next_turn() const noexcept {
-  return std::atomic_ref(turns().drawn).fetch_add(turns_of_one_copy) + 1;
-}
-
-std::uint32_t StreamCopy::following_turn(std::uint32_t turn) const noexcept {
-  return (turn + 1) % turns_of_one_copy != 0 ? turn + 1 : next_turn();
-}
-
-cuda::Result StreamCopy::request_turn(std::uint32_t turn) const noexcept {
-  return write_and_wait(fallback_stream_, turns().reached_turn, turns().released_turn, turn);
-}
-
-bool StreamCopy::has_come(std::uint32_t turn) const noexcept {
-  return has_reached(base::load_acquire(turns().reached_turn), turn);
-}
-
-bool StreamCopy::is_kept(std::uint32_t turn) const noexcept {
-  return has_come(turn) && !has_reached(std::atomic_ref(turns().released_turn).load(), turn);
-}
-
-// Turns of two fallback copiers may stand in the stream, one of which the work was had back from.
-void StreamCopy::release_turn(std::uint32_t turn) const noexcept {
-  const std::atomic_ref word(turns().released_turn);
-  std::uint32_t seen = word.load(std::memory_order_relaxed);
-  while (!has_reached(seen, turn) && !word.compare_exchange_weak(seen, turn)) {
-  }
-}
-
-bool StreamCopy::is_fallback_at_rest() const noexcept {
-  return driver_->stream_query(fallback_stream_) != cuda::error_not_ready;
-}
-
-cuda::Result StreamCopy::enqueue_fallback_to_device(cuda::DevicePtr to,
-                                                    std::span<const std::byte> from) const noexcept {
-  return driver_->memcpy_htod_async(to, from.data(), from.size(), fallback_stream_);
-}
-
-cuda::Result StreamCopy::await_fallback() const noexcept {
-  return driver_->stream_synchronize(fallback_stream_);
+cuda::Result StreamCopy::fallback_to_device(cuda::DevicePtr to, std::span<const std::byte> from) const noexcept {
+  const cuda::Result result = copy_by_engine(*driver_, to, from, fallback_stream_);
+  const cuda::Result waited = driver_->stream_synchronize(fallback_stream_);
+  return result != cuda::success ? result : waited;
 }
 
 cuda::Result StreamCopy::fallback_from_device(std::span<std::byte> to, cuda::DevicePtr from) const noexcept {
@@ -193,9 +158,14 @@ cuda::Result StreamCopy::fallback_from_device(std::span<std::byte> to, cuda::Dev
   return result != cuda::success ? result : waited;
 }
 
-cuda::Result StreamCopy::await_driver() const noexcept {
-  const auto unused = counters_ + sizeof words().first_counters - sizeof(std::uint32_t);
-  return driver_->memcpy_htod_async(unused, &words().first_counters.back(), sizeof(std::uint32_t), fallback_stream_);
+cuda::Result StreamCopy::begin_trial(std::size_t size) const noexcept {
+  const auto unused = std::as_bytes(std::span(&words().first_counters.back(), 1));
+  const auto at = counters_ + sizeof words().first_counters - unused.size();
+  return copy_by_engine(*driver_, at, unused.first(std::min(size, unused.size())), fallback_stream_);
+}
+
+bool StreamCopy::is_fallback_at_rest() const noexcept {
+  return driver_->stream_query(fallback_stream_) != cuda::error_not_ready;
 }
 
 Health StreamCopy::health() const noexcept {

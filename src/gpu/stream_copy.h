@@ -5,7 +5,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -40,15 +39,8 @@ struct StreamCopyWords {
   alignas(
       base::line_bytes) std::array<std::uint32_t, 16> first_counters;  // what the device's counters are when it begins
 };
-// Of the fallback stream: its queue has come to this turn; it may go on with it; and the numbers that were drawn. The
-// others may serve another context: numbers go on all the same, since a turn of an earlier one may still be let go.
-struct FallbackTurns {
-  alignas(base::line_bytes) std::uint32_t reached_turn;
-  alignas(base::line_bytes) std::uint32_t released_turn;
-  std::uint32_t drawn;
-};
 inline constexpr std::size_t stream_copy_words_bytes = 8192;
-static_assert(sizeof(StreamCopyWords) + sizeof(FallbackTurns) <= stream_copy_words_bytes);
+static_assert(sizeof(StreamCopyWords) <= stream_copy_words_bytes);
 inline constexpr std::size_t stream_copy_staging_bytes = std::size_t{stream_copy_slots} * stream_copy_slot_bytes;
 
 // Two pieces of whole pages. Measured: where the words stand in a huge page, the driver takes 0.2 µs longer to put a
@@ -108,31 +100,20 @@ class StreamCopy {
   // of our own might stand behind others. Does nothing where they were brought before.
   cuda::Result write_counters(cuda::Stream stream) noexcept;
   bool has_counters() const noexcept { return has_counters_; }
-  // Before a launch is put into a graph, which would bring them again at each replay. Waits for a hardware queue.
+  // Before a launch is put into a graph, which would bring them again at each replay. Waits for a copy engine.
   cuda::Result prepare_for_graph() noexcept;
   cuda::Result launch(cuda::Stream stream, unsigned blocks) const noexcept;
   cuda::Result copy_to_host(cuda::Stream stream, std::span<std::byte> to, cuda::DevicePtr from) const noexcept;
 
-  // A turn of the fallback stream, a stream of our own for the copy engine: when the kernel could not begin. A device
-  // has few hardware queues, for streams of every priority. Once all are taken, what comes next stands behind some
-  // stream that waits, be it the one that waits for this very copy. So a stream says first that its queue has come to
-  // it, and keeps that queue until it may go on. Each piece of work draws numbers for many turns at once, so that one
-  // that comes late lets go none of the next piece's.
-  std::uint32_t next_turn() const noexcept;
-  std::uint32_t following_turn(std::uint32_t turn) const noexcept;
-  cuda::Result request_turn(std::uint32_t turn) const noexcept;
-  bool has_come(std::uint32_t turn) const noexcept;
-  bool is_kept(std::uint32_t turn) const noexcept;
-  void release_turn(std::uint32_t turn) const noexcept;
-  // Nothing stands in it.
-  bool is_fallback_at_rest() const noexcept;
-  // Puts a copy into the fallback stream. The other one returns when the bytes are in place.
-  cuda::Result enqueue_fallback_to_device(cuda::DevicePtr to, std::span<const std::byte> from) const noexcept;
-  cuda::Result await_fallback() const noexcept;
+  // By a copy engine, on a stream of our own which has nothing but such copies: when the kernel could not begin. Return
+  // when the bytes are in place.
+  cuda::Result fallback_to_device(cuda::DevicePtr to, std::span<const std::byte> from) const noexcept;
   cuda::Result fallback_from_device(std::span<std::byte> to, cuda::DevicePtr from) const noexcept;
-  // Returns when the driver takes copies: while it frees memory or loads code, it takes none before all streams of the
-  // context have come to rest. Does nothing else.
-  cuda::Result await_driver() const noexcept;
+  // A copy to the device that changes nothing, of the kind of one of so many bytes. Returns when the driver takes
+  // copies: while it frees memory or loads code, it takes none before all streams of the context have come to rest.
+  cuda::Result begin_trial(std::size_t size) const noexcept;
+  // It is through: a queue was there.
+  bool is_fallback_at_rest() const noexcept;
 
   // For long waits: has the context died on us? May be asked without a context.
   Health health() const noexcept;
@@ -143,12 +124,6 @@ class StreamCopy {
            static_cast<std::uint64_t>(static_cast<const std::byte*>(word) - memory_.words);
   }
   StreamCopyWords& words() const noexcept { return *reinterpret_cast<StreamCopyWords*>(memory_.words); }
-  FallbackTurns& turns() const noexcept {
-    return *reinterpret_cast<FallbackTurns*>(memory_.words + stream_copy_words_bytes - sizeof(FallbackTurns));
-  }
-  // By one call of the driver: the stream does not come to rest in between.
-  cuda::Result write_and_wait(cuda::Stream stream, const std::uint32_t& written, const std::uint32_t& awaited,
-                              std::uint32_t value) const noexcept;
   cuda::Result prepare() noexcept;
 
   const CudaApi* driver_ = nullptr;

@@ -63,7 +63,7 @@ void LaunchedAside::run() noexcept {
   if (stream_) scope.emplace(stream_->context());
   const bool is_there =
       !stream_ || (scope->status() == cuda::success && stream_->serves(scope->context(), scope->context_id()) &&
-                   stream_->await_driver() == cuda::success);
+                   stream_->begin_trial(gpu::stream_copy_bytes) == cuda::success);
   if (!is_there || !goes(Step::asked, Step::answered)) return is_over();
   if (!lending_.asked && !holds_target()) return is_over();
   std::optional<gpu::Session> session(std::in_place, memory_);

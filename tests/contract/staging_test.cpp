@@ -37,7 +37,7 @@ bool is_set(const char* name, const char* value) {
 }
 
 bool refuses_a_step() {
-  return is_set("SLUICE_SOFTGPU_FAIL", "cuMemcpyHtoDAsync_v2:1:2") ||
+  return is_set("SLUICE_SOFTGPU_FAIL", "cuMemcpy2DAsync_v2:1:2,cuMemcpyHtoDAsync_v2:1:2") ||
          is_set("SLUICE_SOFTGPU_FAIL", "cuMemHostGetDevicePointer_v2:1:2");
 }
 

@@ -119,6 +119,13 @@ class GatedStreams : public DeviceTest {
     }
   }
 
+  // The program's own copy.
+  static void copy_in(const Stream& stream, const Memory& to, std::size_t at, const void* from, std::size_t size) {
+    using Copy = int(CudaAddress, const void*, std::size_t, CUstream);
+    const auto address = reinterpret_cast<CudaAddress>(to.address()) + at;
+    EXPECT_EQ(cuda_function<Copy>("cuMemcpyHtoDAsync_v2")(address, from, size, stream.get()), 0);
+  }
+
   static std::uint64_t carried_by_kernel() {
     sluice_carrier_counts_t counts{};
     auto* const ask = entry<decltype(sluice_carrier_counters)>("sluice_carrier_counters");
@@ -527,10 +534,7 @@ TEST_F(GatedStreams, TellTheCountToLaterWorkOfTheStream) {
   auto* const call = new (pinned.address()) Call{kSize};
   gate.hold(stream.get());
   ASSERT_EQ(call->read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
-  using Copy = int(CudaAddress, const void*, std::size_t, CUstream);
-  ASSERT_EQ(cuda_function<Copy>("cuMemcpyHtoDAsync_v2")(reinterpret_cast<CudaAddress>(seen.address()), &call->moved,
-                                                        sizeof call->moved, stream.get()),
-            0);
+  copy_in(stream, seen, 0, &call->moved, sizeof call->moved);
   gate.open();
   stream.synchronize();
   ssize_t moved = 0;
@@ -625,8 +629,8 @@ TEST_F(GatedStreams, CanBeNewWhereOthersHaveAllQueues) {
   expect_pieces(calls, memory);
 }
 
-// The queue that a copy was promised gets another stream's kernel, which has to wait for the copy's own stream to leave
-// the device.
+// A hardware queue gets another stream's kernel just before a copy would come, and that kernel has to wait for the
+// copy's own stream to leave the device.
 TEST_F(GatedStreams, AreServedWhereAKernelComesBetweenAQueueAndTheCopy) {
   wait_for_kernel();
   if (IsSkipped() || HasFatalFailure()) return;
@@ -634,7 +638,7 @@ TEST_F(GatedStreams, AreServedWhereAKernelComesBetweenAQueueAndTheCopy) {
   std::array<Stream, 2> streams;
   const Stream waiting;
   const Memory memory(MemoryKind::device, calls.size() * kPiece);
-  // The queue is asked for just after the first kernel was counted as revoked, which nothing tells of. A round whose
+  // The copy is asked for just after the first kernel was counted as revoked, which nothing tells of. A round whose
   // second call comes before that shows nothing; few do.
   for (int round = 0; round < 10; ++round) {
     memory.fill(6);
@@ -649,8 +653,6 @@ TEST_F(GatedStreams, AreServedWhereAKernelComesBetweenAQueueAndTheCopy) {
     first.want_one_called_off();
     const KernelWait second;
     read_piece(1, calls[1], memory, streams[1]);
-    // The time that the queue takes to come is what this is about: longer than the 100 us within which a copy goes in.
-    ::usleep(1000);
     gate.open();
     second.want_one_called_off();
     busy->let_go();
@@ -658,6 +660,70 @@ TEST_F(GatedStreams, AreServedWhereAKernelComesBetweenAQueueAndTheCopy) {
     cuda_function<int()>("cuCtxSynchronize")();  // streams of the library's own, too: they would have a queue
     expect_pieces(calls, memory);
   }
+}
+
+// Four of the program's, which stand behind what their streams wait for: the fallback's copy would stand behind these.
+// It waits until either the stream's own kernel begins or an engine comes.
+TEST_F(GatedStreams, AreServedWhereCopiesOfTheProgramHaveAllEngines) {
+  wait_for_kernel();
+  if (IsSkipped() || HasFatalFailure()) return;
+  constexpr std::size_t large = 65536;
+  const Memory memory(MemoryKind::device, kPiece);
+  const Memory to(MemoryKind::device, 4 * large);
+  const Memory from(MemoryKind::pinned, large);
+  std::array<Call, 1> call;
+  const Stream stream;
+  const std::array<Stream, 4> copying;
+  for (const bool engine_comes : {false, true, false, true, false}) {
+    SCOPED_TRACE(engine_comes);
+    memory.fill(6);
+    std::string why_not;
+    const auto busy = BusyDevice::hold(&why_not);
+    if (busy == nullptr) GTEST_SKIP() << why_not;  // nothing is revoked where no kernel has to wait for another
+    const Gate gate;
+    for (std::size_t i = 0; i < copying.size(); ++i) {
+      gate.hold(copying[i].get());
+      copy_in(copying[i], to, i * large, from.address(), large);
+    }
+    const KernelWait kernels;
+    read_piece(0, call[0], memory, stream);
+    kernels.want_one_called_off();
+    if (engine_comes) {
+      gate.open();
+      const KernelWait bytes;
+      while (!same_bytes({file_.content().data(), kPiece}, memory.get()) && !bytes.is_over()) std::this_thread::yield();
+      expect_pieces(call, memory);
+    }
+    busy->let_go();
+    stream.synchronize();
+    expect_pieces(call, memory);
+    gate.open();
+    for (const Stream& one : copying) one.synchronize();
+  }
+}
+
+// All hardware queues are theirs. Shorter reads share them.
+TEST_F(GatedStreams, HoldUpNoCallOfMoreThan16KiB) {
+  if (std::getenv("SLUICE_SOFTGPU_QUEUES") != nullptr && std::getenv("SLUICE_SOFTGPU_QUEUES_FOR_ALL") == nullptr) {
+    GTEST_SKIP() << "in this run copy engines have no queues of their own";
+  }
+  const Memory memory(MemoryKind::device, kRoom);
+  memory.fill(6);
+  const std::array<Stream, 32> waiting;
+  const Gate gate;
+  for (const Stream& stream : waiting) gate.hold(stream.get());
+  for (const std::size_t size : {std::size_t{20001}, std::size_t{70001}, kSize}) {
+    SCOPED_TRACE(size);
+    ASSERT_EQ(cuFileRead(handle_, memory.address(), size, 0, 0), static_cast<ssize_t>(size));
+    ASSERT_TRUE(same_bytes({file_.content().data(), size}, memory.get(0, size)));
+  }
+  for (const std::size_t size : {std::size_t{1}, std::size_t{4096}, kSize - 1}) {
+    SCOPED_TRACE(size);
+    ASSERT_EQ(cuFileWrite(handle_, memory.address(), size, 0, 1), static_cast<ssize_t>(size));
+    ASSERT_TRUE(same_bytes({file_.content().data() + 1, size}, file_bytes(size)));
+  }
+  gate.open();
+  for (const Stream& stream : waiting) stream.synchronize();
 }
 
 TEST_F(GatedStreams, LoseAHandleThatIsDeregisteredBeforeTheyGetThere) {
@@ -965,6 +1031,44 @@ TEST_F(GatedStreams, CanBeEightThatReadThousandsOfTimes) {
     }
   }
   for (const Stream& stream : streams) EXPECT_EQ(code(cuFileStreamDeregister(stream.get())), CU_FILE_SUCCESS);
+}
+
+// Each has a hardware queue, so there is none for copies that share these.
+TEST_F(GatedStreams, CanBeEightWithTransfersOfEverySize) {
+  constexpr std::size_t apart = 370000;
+  const Memory memory(MemoryKind::device, 8 * apart);
+  const std::array<Stream, 8> streams;
+  for (const std::size_t size : {2UL, 3UL, 4095UL, 4096UL, 24577UL, 32767UL, 70001UL, apart - 1}) {
+    SCOPED_TRACE(size);
+    memory.fill(6);
+    const Bytes content = file_bytes(kSize);
+    std::array<Call, 8> calls;
+    const auto all_at_once = [&](auto call_at) {
+      const Gate gate;
+      for (const Stream& stream : streams) gate.hold(stream.get());
+      for (std::size_t i = 0; i < calls.size(); ++i) call_at(i);
+      gate.open();
+      for (const Stream& stream : streams) stream.synchronize();
+      for (const Call& call : calls) EXPECT_EQ(call.moved, static_cast<ssize_t>(size));
+    };
+    all_at_once([&](std::size_t i) {
+      calls[i] = {size, static_cast<off_t>(i * 1001), static_cast<off_t>(i * apart)};
+      EXPECT_EQ(calls[i].read(handle_, memory, streams[i].get()), CU_FILE_SUCCESS);
+    });
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      ASSERT_TRUE(same_bytes({content.data() + i * 1001, size}, memory.get(i * apart, size))) << i;
+      ASSERT_TRUE(all_bytes(6, memory.get(i * apart + size, 1))) << i;
+    }
+    all_at_once([&](std::size_t i) {
+      calls[i] = {size, static_cast<off_t>(i * apart), static_cast<off_t>(i * apart)};
+      EXPECT_EQ(calls[i].write(handle_, memory, streams[i].get()), CU_FILE_SUCCESS);
+    });
+    const Bytes written = file_bytes(kSize);
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      ASSERT_TRUE(same_bytes({content.data() + i * 1001, size}, {written.data() + i * apart, size})) << i;
+      ASSERT_EQ(written[i * apart + size], content[i * apart + size]) << i;
+    }
+  }
 }
 
 }  // namespace

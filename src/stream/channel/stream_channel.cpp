@@ -87,10 +87,6 @@ void StreamChannel::use_host_functions() noexcept {
   host_functions.store(true);
 }
 
-bool StreamChannel::uses_host_functions() noexcept {
-  return host_functions.load(std::memory_order_relaxed);
-}
-
 // On a thread of CUDA's, for a graph: the stream itself waits at the gate.
 void StreamChannel::doorbell_by_call(void* task) {
   auto& rung = *static_cast<StreamTask*>(task);
@@ -128,7 +124,7 @@ cuda::Result StreamChannel::put_into_stream(cuda::Stream stream, StreamTask& tas
         device_.copy_to_host(stream, staging().first(task.prestaged_bytes), task.prestaged_from);
     if (result != cuda::success) return result;
   }
-  if (!task.repeats && !uses_host_functions()) {
+  if (!task.repeats && !host_functions.load(std::memory_order_relaxed)) {
     task.gated_ = needs_gate(task);
     const cuda::Result result =
         task.gated_ ? device_.ring_and_wait(stream, task.gate_value_) : device_.ring_doorbell(stream, task.gate_value_);

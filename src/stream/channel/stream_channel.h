@@ -130,7 +130,6 @@ class StreamChannel {
 
   // By host functions and not by stream memory operations, from now on.
   static void use_host_functions() noexcept;
-  static bool uses_host_functions() noexcept;
 
   bool has_kernel() const noexcept {
     return !condemned_.load(std::memory_order_relaxed) && !kernel_refused_.load(std::memory_order_relaxed) &&

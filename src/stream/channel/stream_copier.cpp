@@ -17,6 +17,8 @@ using gpu::StreamCopyKind;
 
 namespace {
 
+// A kernel that has not begun by then waits for another one to end, which may wait for these very bytes.
+constexpr auto kernel_start_timeout = std::chrono::milliseconds(5);
 // Where nothing else reaches the memory it has so many times as long: 2 s.
 constexpr unsigned most_delays = 400;
 
@@ -221,7 +223,7 @@ void StreamCopier::revoke() noexcept {
   }
   observe::count_copy(observe::CopyCounter::kernel_revoked);
   revoked_ = true;
-  fallback_ = FallbackCopier::begin(channel_.device(), !StreamChannel::uses_host_functions());
+  fallback_ = FallbackCopier::begin(channel_.device());
   for (std::uint32_t number = oldest_posted(); number != next_; ++number) {
     if (!fall_back(posted_[number % gpu::stream_copy_slots])) return leave_to_kernel(number);
   }
@@ -249,7 +251,6 @@ std::optional<cuda::Result> StreamCopier::carry_by_engine(const gpu::StreamCopyC
   fallback_->ask(command, slot);
   for (base::SpinBackoff backoff; !fallback_->is_done(); backoff.wait()) {
     if (commit() == Commit::revoked && fallback_->have_back()) return std::nullopt;
-    fallback_->release_queue_in_time();
   }
   return fallback_->result();
 }
