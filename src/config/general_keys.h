@@ -22,8 +22,8 @@ inline constexpr std::array general_keys{
         "auto takes the kernel for what is cached, the copy engine for what a disk has to bring first. In "
         "streams engine holds only where it is set, not by a profile. Then a program that frees memory (cuMemFree, "
         "cuMemFreeHost) behind a transfer in a stream waits for ever: drivers copy nothing until all streams have "
-        "come to rest. And so do eight streams that wait at a time: a GPU has eight queues, and their copies "
-        "find none (CUDA_DEVICE_MAX_CONNECTIONS=32 gives more)."}
+        "come to rest. And so may eight streams that wait for large reads at a time: a GPU has eight queues, and "
+        "drivers may wait for one while a staging buffer is made (CUDA_DEVICE_MAX_CONNECTIONS=32 gives more)."}
         .of("auto|engine|kernel")
         .by("SLUICE_COPY"),
     Key{"sluice.small_reads", Kind::choice, "\"auto\"", Effect::obeyed,
