@@ -707,20 +707,22 @@ TEST_F(GatedStreams, HoldUpNoCallOfMoreThan16KiB) {
   if (std::getenv("SLUICE_SOFTGPU_QUEUES") != nullptr && std::getenv("SLUICE_SOFTGPU_QUEUES_FOR_ALL") == nullptr) {
     GTEST_SKIP() << "in this run copy engines have no queues of their own";
   }
+  wait_for_kernel();  // a driver that loads code waits for all streams, and takes no copies meanwhile
+  if (IsSkipped() || HasFatalFailure()) return;
   const Memory memory(MemoryKind::device, kRoom);
   memory.fill(6);
   const std::array<Stream, 32> waiting;
   const Gate gate;
   for (const Stream& stream : waiting) gate.hold(stream.get());
-  for (const std::size_t size : {std::size_t{20001}, std::size_t{70001}, kSize}) {
+  for (const std::size_t size : {20001UL, 70001UL}) {
     SCOPED_TRACE(size);
-    ASSERT_EQ(cuFileRead(handle_, memory.address(), size, 0, 0), static_cast<ssize_t>(size));
-    ASSERT_TRUE(same_bytes({file_.content().data(), size}, memory.get(0, size)));
+    EXPECT_EQ(cuFileRead(handle_, memory.address(), size, 0, 0), static_cast<ssize_t>(size));
+    EXPECT_TRUE(same_bytes({file_.content().data(), size}, memory.get(0, size)));
   }
-  for (const std::size_t size : {std::size_t{1}, std::size_t{4096}, kSize - 1}) {
+  for (const std::size_t size : {1UL, 4096UL, 70000UL}) {
     SCOPED_TRACE(size);
-    ASSERT_EQ(cuFileWrite(handle_, memory.address(), size, 0, 1), static_cast<ssize_t>(size));
-    ASSERT_TRUE(same_bytes({file_.content().data() + 1, size}, file_bytes(size)));
+    EXPECT_EQ(cuFileWrite(handle_, memory.address(), size, 0, 1), static_cast<ssize_t>(size));
+    EXPECT_TRUE(same_bytes({file_.content().data() + 1, size}, file_bytes(size)));
   }
   gate.open();
   for (const Stream& stream : waiting) stream.synchronize();
