@@ -126,11 +126,11 @@ class GatedStreams : public DeviceTest {
     EXPECT_EQ(cuda_function<Copy>("cuMemcpyHtoDAsync_v2")(address, from, size, stream.get()), 0);
   }
 
-  static std::uint64_t carried_by_kernel() {
+  static sluice_carrier_counts_t carriers() {
     sluice_carrier_counts_t counts{};
     auto* const ask = entry<decltype(sluice_carrier_counters)>("sluice_carrier_counters");
     if (ask != nullptr) ask(&counts);
-    return counts.kernel;
+    return counts;
   }
   // Until a kernel in the stream carries; else the driver has to copy.
   void wait_for_kernel() const {
@@ -138,8 +138,8 @@ class GatedStreams : public DeviceTest {
     if (copy != nullptr && std::string_view(copy) == "engine") GTEST_SKIP() << "this run asks for the copy engine";
     const Stream stream;
     const Memory memory(MemoryKind::device, kRoom);
-    const std::uint64_t before = carried_by_kernel();
-    for (const KernelWait kernels; carried_by_kernel() == before;) {
+    const std::uint64_t before = carriers().kernel;
+    for (const KernelWait kernels; carriers().kernel == before;) {
       if (kernels.is_over()) return kernels.give_up("no kernel carries");
       Call call{kSize};
       ASSERT_EQ(call.read(handle_, memory, stream.get()), CU_FILE_SUCCESS);
@@ -509,8 +509,8 @@ TEST_P(FreedBehindTheCall, MemoryHasItsBytesOrTheCallTellsWhyNotWhereTheDeviceBe
     }
     // What comes next in the stream is carried by the kernel again.
     const Memory memory(MemoryKind::device, size);
-    const std::uint64_t before = carried_by_kernel();
-    for (const KernelWait next; carried_by_kernel() == before;) {
+    const std::uint64_t before = carriers().kernel;
+    for (const KernelWait next; carriers().kernel == before;) {
       if (next.is_over()) return next.give_up("no kernel carries for the stream any more");
       memory.fill(6);
       Call again{size};
@@ -686,12 +686,13 @@ TEST_F(GatedStreams, AreServedWhereCopiesOfTheProgramHaveAllEngines) {
       copy_in(copying[i], to, i * large, from.address(), large);
     }
     const KernelWait kernels;
+    const std::uint64_t before = carriers().copy_engine;
     read_piece(0, call[0], memory, stream);
     kernels.want_one_called_off();
     if (engine_comes) {
       gate.open();
-      const KernelWait bytes;
-      while (!same_bytes({file_.content().data(), kPiece}, memory.get()) && !bytes.is_over()) std::this_thread::yield();
+      const KernelWait copied;
+      while (carriers().copy_engine == before && !copied.is_over()) std::this_thread::yield();
       expect_pieces(call, memory);
     }
     busy->let_go();

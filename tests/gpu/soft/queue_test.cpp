@@ -2,6 +2,7 @@
 // Hardware queues: streams that share one wait for each other, as on a GPU that has fewer queues than streams.
 #include <array>
 #include <atomic>
+#include <cstddef>
 
 #include "scenario.h"
 
@@ -93,18 +94,20 @@ Verdict four_copies_that_wait_hold_up_the_next() {
   const Word word;
   Ptr data = 0;
   void* host = nullptr;
-  AND_THAT(cuMemAlloc_v2(&data, large) == cuda::success && cuMemHostAlloc(&host, large, 0) == cuda::success);
+  AND_THAT(cuMemAlloc_v2(&data, 6 * large) == cuda::success && cuMemHostAlloc(&host, 2 * large, 0) == cuda::success);
   std::array<cuda::Stream, 4> waiting{};
   for (auto& stream : waiting) {
     stream = make_stream();
     AND_THAT(cuStreamWaitValue32_v2(stream, word.at(), 1, cuda::wait_value_eq) == cuda::success);
     AND_THAT(cuMemcpyHtoDAsync_v2(data, host, large, stream) == cuda::success);
+    data += large;
   }
   const cuda::Stream to_device = make_stream();
   AND_THAT(cuMemcpyHtoDAsync_v2(data, host, large, to_device) == cuda::success);
+  data += large;
   for (int look = 0; look < 10000; ++look) AND_THAT(cuStreamQuery(to_device) == cuda::error_not_ready);
   const cuda::Stream to_host = make_stream();
-  AND_THAT(cuMemcpyDtoHAsync_v2(host, data, large, to_host) == cuda::success);
+  AND_THAT(cuMemcpyDtoHAsync_v2(static_cast<std::byte*>(host) + large, data, large, to_host) == cuda::success);
   AND_THAT(cuStreamSynchronize(to_host) == cuda::success);
   word.store(1);
   AND_THAT(cuStreamSynchronize(to_device) == cuda::success);
