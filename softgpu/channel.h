@@ -29,7 +29,8 @@ struct Operation {
   std::shared_ptr<const Health> health;
 };
 
-// Which of a device's queues: with SLUICE_SOFTGPU_QUEUES_FOR_ALL its copy engines have some of their own.
+// Which of a device's queues: with SLUICE_SOFTGPU_QUEUES_FOR_ALL its copy engines have some of their own. What goes as
+// before takes the one that the stream's last work took, at rest or not.
 enum class Queue : unsigned { of_kernels, to_device, to_host, as_before };
 inline constexpr unsigned queue_kinds = 3;
 
