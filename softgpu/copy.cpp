@@ -38,9 +38,9 @@ void carry_out(const Place& to, const Place& from) {
   }
 }
 
-// As an H200's driver sorts them.
+// As an H200's driver sorts them. A batch goes by engines where each of its copies would.
 Queue queue_of(const Place& to, const Place& from) {
-  constexpr std::uint64_t by_engine = 32000;  // 24,576 bytes go among the kernels, 32,766 by an engine
+  constexpr std::uint64_t by_engine = 28000;  // 24,576 bytes go among the kernels, 28,672 by an engine
   if (to.on_host() && from.side == Side::device) return Queue::to_host;
   const bool is_to_device = to.side == Side::device && from.on_host();
   return is_to_device && (to.rows > 1 || size_of(to) >= by_engine) ? Queue::to_device : Queue::of_kernels;
@@ -152,13 +152,17 @@ void copy(const StreamUse& use, Place to, Place from, CopyCall call) {
 void copy_batch(const StreamUse& use, std::vector<PlannedCopy> copies) {
   use.workspace->wait_while_brought_to_rest();
   bool wait = false;
+  Queue queue = queue_of(copies.front().to, copies.front().from);
   for (const PlannedCopy& planned : copies) {
+    if (queue_of(planned.to, planned.from) == Queue::of_kernels) queue = Queue::of_kernels;
     const bool pageable = planned.from.side == Side::pageable_host || planned.to.side == Side::pageable_host;
     wait = wait || (pageable && planned.source == cuda::source_during_call);
   }
-  const auto done = use.submit([copies = std::move(copies)] {
-    for (const PlannedCopy& planned : copies) carry_out(planned.to, planned.from);
-  });
+  const auto done = use.submit(
+      [copies = std::move(copies)] {
+        for (const PlannedCopy& planned : copies) carry_out(planned.to, planned.from);
+      },
+      {}, queue);
   if (wait) use.wait(*done);
 }
 

@@ -720,10 +720,10 @@ TEST_F(GatedStreams, HoldUpNoCallOfMoreThan16KiB) {
     EXPECT_EQ(cuFileRead(handle_, memory.address(), size, 0, 0), static_cast<ssize_t>(size));
     EXPECT_TRUE(same_bytes({file_.content().data(), size}, memory.get(0, size)));
   }
-  for (const std::size_t size : {1UL, 4096UL, 70000UL}) {
+  for (const std::size_t size : {1UL, 4096UL, 70000UL, kSize - 1}) {
     SCOPED_TRACE(size);
     EXPECT_EQ(cuFileWrite(handle_, memory.address(), size, 0, 1), static_cast<ssize_t>(size));
-    EXPECT_TRUE(same_bytes({file_.content().data() + 1, size}, file_bytes(size)));
+    EXPECT_TRUE(same_bytes(memory.get(1, size), file_bytes(size)));
   }
   gate.open();
   for (const Stream& stream : waiting) stream.synchronize();

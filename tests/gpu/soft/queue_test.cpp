@@ -88,6 +88,42 @@ Verdict engines_have_queues_of_their_own() {
   return "";
 }
 
+// What the driver suite finds on an H200, and that a single short copy to the device keeps its batch among the kernels.
+Verdict batches_go_by_engines_if_all_of_each_would() {
+  constexpr std::size_t large = 32768;
+  const Word word;
+  Ptr data = 0;
+  void* host = nullptr;
+  AND_THAT(cuMemAlloc_v2(&data, 2 * large) == cuda::success && cuMemHostAlloc(&host, 2 * large, 0) == cuda::success);
+  std::array<cuda::Stream, 8> waiting{};
+  for (auto& stream : waiting) {
+    stream = make_stream();
+    AND_THAT(cuStreamWaitValue32_v2(stream, word.at(), 1, cuda::wait_value_eq) == cuda::success);
+  }
+  const Ptr pinned = reinterpret_cast<Ptr>(host);
+  std::array<Ptr, 2> on_device{data, data + large};
+  std::array<Ptr, 2> on_host{pinned, pinned + large};
+  std::array<std::size_t, 2> sizes{large, large};
+  cuda::CopyAttributes in_order{};
+  in_order.source_access = cuda::source_in_stream_order;
+  std::size_t first = 0;
+  const cuda::Stream engine = make_stream();
+  AND_THAT(cuMemcpyBatchAsync_v2(on_device.data(), on_host.data(), sizes.data(), 2, &in_order, &first, 1, engine) ==
+           cuda::success);
+  sizes[1] = 4;
+  AND_THAT(cuMemcpyBatchAsync_v2(on_host.data(), on_device.data(), sizes.data(), 2, &in_order, &first, 1, engine) ==
+           cuda::success);
+  AND_THAT(cuStreamSynchronize(engine) == cuda::success);
+  const cuda::Stream among_kernels = make_stream();
+  AND_THAT(cuMemcpyBatchAsync_v2(on_device.data(), on_host.data(), sizes.data(), 2, &in_order, &first, 1,
+                                 among_kernels) == cuda::success);
+  for (int look = 0; look < 10000; ++look) AND_THAT(cuStreamQuery(among_kernels) == cuda::error_not_ready);
+  word.store(1);
+  AND_THAT(cuStreamSynchronize(among_kernels) == cuda::success);
+  for (const auto stream : waiting) AND_THAT(cuStreamSynchronize(stream) == cuda::success);
+  return "";
+}
+
 // Copies that stand behind what their streams wait for have the four queues to the device.
 Verdict four_copies_that_wait_hold_up_the_next() {
   constexpr std::size_t large = 32768;
@@ -117,6 +153,7 @@ Verdict four_copies_that_wait_hold_up_the_next() {
 
 TEST(HardwareQueues, OfCopyEnginesAreTheirOwn) {
   EXPECT_HOLDS(of_an_h200, engines_have_queues_of_their_own);
+  EXPECT_HOLDS(of_an_h200, batches_go_by_engines_if_all_of_each_would);
   EXPECT_HOLDS(of_an_h200, four_copies_that_wait_hold_up_the_next);
 }
 
