@@ -106,11 +106,13 @@ sluice_carrier_counts_t carriers() {
   return counts;
 }
 
-// What a ring takes of each: two streams, which are threads of the soft GPU; up to 8 MiB; a few words of device memory.
-constexpr std::size_t kThreadsARing = 2;
+// What a ring takes of each: three streams, which are threads of the soft GPU from their first use on; up to 8 MiB; a
+// few words of device memory.
+constexpr std::size_t kStreamsARing = 3;
 constexpr std::size_t kMappedKibARing = 8600;
 constexpr std::size_t kDeviceBytesARing = 4096;
-// What a channel takes: one stream, 1.3 MiB, a few words of device memory.
+// What a channel takes: one stream, which it uses first when the program's is late; 1.3 MiB; a few words of device
+// memory.
 constexpr std::size_t kMappedKibAChannel = 1500;
 constexpr std::size_t kDeviceBytesAChannel = 512;
 // Threads that come when they are needed, and stay: when so many streams have work at once, with the first ragged
@@ -151,7 +153,8 @@ std::vector<std::string> growth(const Census& before, const Census& now, std::si
   const std::size_t channels = now.channels - before.channels;
   std::vector<std::string> others = now.threads;
   const std::size_t streams_then = count_of(kStream, before);
-  const std::size_t most_streams = rings * kThreadsARing + channels + kStreamsOfThreads;
+  // Of all that are there now: one that was there before may have used its streams since for the first time.
+  const std::size_t most_streams = now.rings * kStreamsARing + now.channels + kStreamsOfThreads;
   std::size_t new_streams = 0;
   while (new_streams < most_streams && count_of(kStream, now) > streams_then + new_streams) {
     others.erase(std::find(others.begin(), others.end(), kStream));
