@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many copies by one call: both forms of cuMemcpyBatchAsync.
 #include <array>
-#include <chrono>
 
 #include "fixture.h"
-#include "shared_word.h"
+#include "waiting_streams.h"
 
 namespace sluice::gpu_suite {
 namespace {
@@ -143,17 +142,13 @@ TEST_F(Batches, ThatReadDuringTheCallLeaveTheSourceToTheCaller) {
   EXPECT_EQ(wanted, std::vector<std::uint8_t>(seen.begin(), seen.begin() + piece));
 }
 
-// Sixteen have all hardware queues that streams of whatever kind share.
 TEST_F(Batches, OfCopiesThatEachGoByAnEnginePassStreamsThatWait) {
   constexpr std::size_t large = 32768;
-  const Shared<std::uint32_t> word(0);
   const PinnedBuffer host(2 * large);
   const DeviceBuffer device(2 * large);
-  const std::array<Stream, 16> waiting;
+  const WaitingStreams waiting;
   const Stream engine;
-  for (const Stream& stream : waiting) {
-    ASSERT_EQ(cuda::success, cuStreamWaitValue32_v2(stream.get(), word.at(), 1, cuda::wait_value_eq));
-  }
+  ASSERT_NO_FATAL_FAILURE(waiting.wait());
   std::array<Ptr, 2> there{device.at(), device.at(large)};
   std::array<Ptr, 2> here{host.at(), host.at(large)};
   cuda::CopyAttributes attributes = in_stream_order;
@@ -166,13 +161,7 @@ TEST_F(Batches, OfCopiesThatEachGoByAnEnginePassStreamsThatWait) {
   std::array<std::size_t, 2> short_ones{4, 4096};
   EXPECT_EQ(cuda::success, cuMemcpyBatchAsync_v2(here.data(), there.data(), short_ones.data(), 2, &attributes, &first,
                                                  1, engine.get()));
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (cuStreamQuery(engine.get()) == cuda::error_not_ready && std::chrono::steady_clock::now() < until) {
-  }
-  EXPECT_EQ(cuda::success, cuStreamQuery(engine.get()));
-  EXPECT_EQ(cuda::error_not_ready, cuStreamQuery(waiting[0].get()));
-  word.store(1);
-  for (const Stream& stream : waiting) EXPECT_EQ(cuda::success, cuStreamSynchronize(stream.get()));
+  waiting.expect_passed_by(engine.get());
 }
 
 TEST_F(Batches, MayHaveSeveralAttributes) {

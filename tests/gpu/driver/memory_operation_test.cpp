@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams that write a value to memory, and streams that wait for one.
 #include <array>
-#include <chrono>
 
 #include "shared_word.h"
+#include "waiting_streams.h"
 
 namespace sluice::gpu_suite {
 namespace {
@@ -135,17 +135,14 @@ TEST_F(MemoryOperations, OneStreamReleasesAnother) {
   EXPECT_EQ(std::vector<std::uint8_t>(4096, 3), data.bytes());
 }
 
-// Sixteen take all hardware queues, as many as streams of whatever kind have. Copies of an engine are in none: those to
-// the host; those of 32 KiB or more; and those of two rows, wherever these lie.
+// Copies of an engine are in no queue that they take: those to the host; those of 32 KiB or more; and those of two
+// rows, wherever these lie.
 TEST_F(MemoryOperations, StreamsThatWaitHoldUpNoCopyOfAnEngine) {
-  const Shared<std::uint32_t> word(0);
   const PinnedBuffer host(80000);
   const DeviceBuffer device(80000);
-  const std::array<Stream, 16> waiting;
+  const WaitingStreams waiting;
   const Stream engine;
-  for (const Stream& stream : waiting) {
-    ASSERT_EQ(cuda::success, cuStreamWaitValue32_v2(stream.get(), word.at(), 1, cuda::wait_value_eq));
-  }
+  ASSERT_NO_FATAL_FAILURE(waiting.wait());
   for (const std::size_t at : {0, 1, 3, 512}) {
     for (const std::size_t width : {1, 2, 3, 1000, 2047, 2048, 12288, 16383}) {
       const cuda::Copy2D rows = two_rows(device.at(2 * at), host.data() + at, width);
@@ -157,14 +154,8 @@ TEST_F(MemoryOperations, StreamsThatWaitHoldUpNoCopyOfAnEngine) {
     }
   }
   EXPECT_EQ(cuda::success,
-            cuStreamWriteValue32_v2(engine.get(), word.at(), 0, 0));  // goes the way of the copy before it
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (cuStreamQuery(engine.get()) == cuda::error_not_ready && std::chrono::steady_clock::now() < until) {
-  }
-  EXPECT_EQ(cuda::success, cuStreamQuery(engine.get()));
-  EXPECT_EQ(cuda::error_not_ready, cuStreamQuery(waiting[0].get()));
-  word.store(1);
-  for (const Stream& stream : waiting) EXPECT_EQ(cuda::success, cuStreamSynchronize(stream.get()));
+            cuStreamWriteValue32_v2(engine.get(), waiting.word(), 0, 0));  // goes the way of the copy before it
+  waiting.expect_passed_by(engine.get());
 }
 
 TEST_F(MemoryOperations, DataIsReadOnlyWhenTheValueHasCome) {
