@@ -152,7 +152,7 @@ class Trial {
     const std::span<std::byte> wanted = before.all().first(expected.count());
     // Reading has written back what was in the page cache only.
     if (!is_stored({place.begin, wanted.size()})) {
-      return nothing("the bytes to try it with are not stored on the device yet");
+      return nothing("bytes to try it with are not stored on the device yet");
     }
     if (zeros_prove_nothing(file_.facts) && only_zeros(wanted)) return nothing("only zeros to try it with");
     return into_device(place, wanted);
@@ -187,7 +187,7 @@ class Trial {
       if (same) return {TrialResult::proven, fmt::format("{} bytes at {} were verified", wanted.size(), place.begin)};
       if (stays_the_same(place, wanted)) return lost(read, wanted, found);
     }
-    return nothing("the file changes too quickly to try it with");
+    return nothing("this file changes too quickly to try it with");
   }
 
   // The opposite of what is to arrive: each byte that has not arrived is seen.
