@@ -93,7 +93,7 @@ class Launch {
   std::span<const std::size_t> sizes_;
   Workspace& workspace_;
   const Health& health_;
-  mutable std::vector<std::shared_ptr<Allocation>> held_;  // what has been reached
+  mutable std::vector<std::shared_ptr<Allocation>> reached_;
 };
 
 // Where a parameter of that size begins, behind one that ends there.
