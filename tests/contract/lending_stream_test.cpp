@@ -278,6 +278,22 @@ TEST_F(LendingStreams, GoWithoutANeighbourThatDoesNotGetToIt) {
   until_one_is_lent([&] { read_whole(memory, stream()); });
 }
 
+// A thread that reads alone finds the kernel in the stream idle with each piece; neighbours still have their part where
+// the target has no kernel aside, which rests for longer and longer.
+TEST_F(LendingStreams, GoOnBeingLentWhateverTheTargetHas) {
+  if (!lends()) GTEST_SKIP() << "no neighbour lends here";
+  constexpr int times = 20;
+  const Memory memory(MemoryKind::device, kSize);
+  int reads = 0;
+  for (int time = 0; time < times && !HasFailure() && !IsSkipped(); ++time) {
+    until_one_is_lent([&] {
+      read_whole(memory, stream());
+      ++reads;
+    });
+  }
+  EXPECT_LT(reads, 50 * times);
+}
+
 TEST_F(LendingStreams, LoseANeighbourThatIsReset) {
   if (cuda()->devices < 3) GTEST_SKIP() << "wants three devices";
   const Memory memory(MemoryKind::device, kSize);

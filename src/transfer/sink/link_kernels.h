@@ -16,6 +16,7 @@
 // `Engine` is what stands in for kernels:
 //   copy(copies, mark)   by the caller's thread, in their order; answers what the driver says
 //   copied()             the mark of the last one that is in place; has_copied(mark)
+//   by_hand              what a chunk of its own counts for before it is copied: 1 where the caller's thread copies it
 //   health(), give_up()  of the target
 //   count(range, any)    when the read is over: whether any copy was made
 #pragma once
@@ -199,7 +200,7 @@ class LinkKernelsSink {
     std::uint32_t best = copy_engine;
     std::uint32_t least = std::numeric_limits<std::uint32_t>::max();
     // Without a kernel of its own the copy engine is the own link's.
-    if (!kernels()[0].is_open()) least = copies_.load(std::memory_order_relaxed) - engine_->copied();
+    if (!kernels()[0].is_open()) least = copies_.load(std::memory_order_relaxed) - engine_->copied() + Engine::by_hand;
     for (std::uint32_t i = 0; i < kernels().size(); ++i) {
       if (!kernels()[i].takes(chunk) || (i > 0 && kernels_->neighbour_of(i).is_wanted_elsewhere())) continue;
       std::uint32_t waiting = kernels()[i].waiting();

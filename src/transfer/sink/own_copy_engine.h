@@ -17,6 +17,8 @@ namespace sluice::transfer {
 // The target's copy engine, on the stream of its staging buffer.
 class OwnCopyEngine {
  public:
+  static constexpr std::uint32_t by_hand = 0;
+
   explicit OwnCopyEngine(staging::StagingLease& lease) noexcept : lease_(lease) {
     std::atomic_ref(lease.words().copied).store(0, std::memory_order_relaxed);
   }

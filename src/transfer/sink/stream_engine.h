@@ -18,6 +18,9 @@ namespace sluice::transfer {
 
 class StreamEngine {
  public:
+  // A neighbour that has nothing to do has the chunk: a thread that reads alone would find this one idle each time.
+  static constexpr std::uint32_t by_hand = 1;
+
   StreamEngine(stream::StreamCopier& copier, staging::StagingLease& lease) noexcept : copier_(copier), lease_(lease) {}
 
   // The bytes have left where they were when it returns; the stream waits until they are in place.
