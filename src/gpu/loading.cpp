@@ -15,6 +15,7 @@
 #include <new>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "base/signals_blocked.h"
 #include "base/spin_backoff.h"
@@ -32,6 +33,18 @@ struct Entry {
   std::atomic<cuda::Function> Kernels::*function;
 };
 
+const std::array entries{Entry{kernels::gather, "sluice_gather", &Kernels::gather},
+                         Entry{kernels::relay, "sluice_relay", &Kernels::relay},
+                         Entry{kernels::scatter, "sluice_scatter", &Kernels::scatter},
+                         Entry{kernels::serve, "sluice_serve", &Kernels::serve},
+                         Entry{kernels::stream_copy, "sluice_stream_copy", &Kernels::stream_copy}};
+
+cuda::Module load_machine_code(const CudaApi& driver) noexcept {
+  cuda::Module machine_code = nullptr;
+  if (driver.soft || driver.module_load_data(&machine_code, kernels::machine_code()) != cuda::success) return nullptr;
+  return machine_code;
+}
+
 cuda::Function load_one(const CudaApi& driver, cuda::Module machine_code, const Entry& entry) noexcept {
   cuda::Function function = nullptr;
   if (machine_code != nullptr && driver.module_get_function(&function, machine_code, entry.name) == cuda::success) {
@@ -42,19 +55,29 @@ cuda::Function load_one(const CudaApi& driver, cuda::Module machine_code, const 
   return driver.module_get_function(&function, module, entry.name) == cuda::success ? function : nullptr;
 }
 
-void load_all(const CudaApi& driver, Kernels& kernels) noexcept {
-  const std::array entries{Entry{kernels::gather, "sluice_gather", &Kernels::gather},
-                           Entry{kernels::relay, "sluice_relay", &Kernels::relay},
-                           Entry{kernels::scatter, "sluice_scatter", &Kernels::scatter},
-                           Entry{kernels::serve, "sluice_serve", &Kernels::serve},
-                           Entry{kernels::stream_copy, "sluice_stream_copy", &Kernels::stream_copy}};
-  cuda::Module machine_code = nullptr;
-  if (driver.soft || driver.module_load_data(&machine_code, kernels::machine_code()) != cuda::success) {
-    machine_code = nullptr;
+// Asked before each piece of code. What a transfer began that waits for nothing goes on until a call has waited in
+// vain.
+bool goes_on(Kernels& kernels, bool is_first) noexcept {
+  const std::lock_guard lock(kernels.deciding);
+  const bool takes_long = kernels.were_awaited_in_vain.load(std::memory_order_relaxed);
+  if (kernels.waiting > 0 || (!kernels.began_awaited && (is_first || !takes_long))) return true;
+  kernels.begun.store(false, std::memory_order_release);
+  return false;
+}
+
+// The machine code, and then each kernel: a driver may load it when it is asked for. False: some are left.
+bool load_all(const CudaApi& driver, Kernels& kernels) noexcept {
+  bool is_first = true;
+  for (; kernels.pieces <= entries.size(); ++kernels.pieces) {
+    if (!goes_on(kernels, std::exchange(is_first, false))) return false;
+    if (kernels.pieces == 0) {
+      kernels.machine_code = load_machine_code(driver);
+      continue;
+    }
+    const Entry& entry = entries[kernels.pieces - 1];
+    (kernels.*entry.function).store(load_one(driver, kernels.machine_code, entry), std::memory_order_release);
   }
-  for (const Entry& entry : entries) {
-    (kernels.*entry.function).store(load_one(driver, machine_code, entry), std::memory_order_release);
-  }
+  return true;
 }
 
 std::atomic<unsigned> threads_loading{0};
@@ -93,12 +116,17 @@ void load(const CudaApi& driver, Kernels& kernels) noexcept {
   cuda::Context popped = nullptr;
   int mode = cuda::capture_relaxed;
   driver.exchange_capture_mode(&mode);
+  bool is_over = true;
   if (driver.ctx_push(kernels.context) == cuda::success) {
-    load_all(driver, kernels);
+    is_over = load_all(driver, kernels);
     remember_device(driver, kernels);
     driver.ctx_pop(&popped);
   }
-  end_loading(kernels);
+  if (is_over) {
+    end_loading(kernels);
+  } else {
+    kernels.news.advance();
+  }
   threads_loading.fetch_sub(1, std::memory_order_release);
 }
 
@@ -142,6 +170,7 @@ Kernels* current_kernels() noexcept {
 }
 
 void begin_loading(Kernels& kernels) noexcept {
+  kernels.began_awaited = kernels.waiting > 0;
   kernels.begun.store(true, std::memory_order_release);
   const CudaApi* const driver = gpu::driver();
   if (driver == nullptr || driver->module_load_data == nullptr || driver->module_get_function == nullptr ||
@@ -190,11 +219,31 @@ void loading_after_fork_in_child() noexcept {
 }
 
 bool wait_for(const Kernels& kernels, int milliseconds) noexcept {
-  if (kernels.tried.load(std::memory_order_acquire)) return true;
   const timespec deadline = base::deadline_in(std::chrono::milliseconds(milliseconds));
-  const std::uint32_t seen = kernels.news.now();
-  if (!kernels.tried.load(std::memory_order_acquire)) kernels.news.wait_beyond(seen, deadline);
-  return kernels.tried.load(std::memory_order_acquire);
+  const auto is_over = [&] {
+    return kernels.tried.load(std::memory_order_acquire) || !kernels.begun.load(std::memory_order_acquire);
+  };
+  for (bool in_time = true; in_time;) {
+    const std::uint32_t seen = kernels.news.now();
+    if (is_over()) return true;
+    in_time = kernels.news.wait_beyond(seen, deadline);
+  }
+  return is_over();
+}
+
+KernelLoadWait::KernelLoadWait(Kernels& kernels) noexcept : kernels_(kernels) {
+  const std::lock_guard lock(kernels.deciding);
+  ++kernels.waiting;
+}
+
+KernelLoadWait::~KernelLoadWait() {
+  const std::lock_guard lock(kernels_.deciding);
+  --kernels_.waiting;
+}
+
+bool KernelLoadWait::until_tried(int milliseconds) noexcept {
+  if (!wait_for(kernels_, milliseconds)) kernels_.were_awaited_in_vain.store(true, std::memory_order_relaxed);
+  return kernels_.tried.load(std::memory_order_acquire);
 }
 
 }  // namespace sluice::gpu

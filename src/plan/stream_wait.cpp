@@ -75,8 +75,7 @@ void wait_in_stream(const std::shared_ptr<Front>& front, std::size_t first, cuda
   if (attendance == stream::Attendance::no_memory) throw std::bad_alloc();
   if (attendance != stream::Attendance::there) refuse_async("no thread can be started that would attend to the stream");
   if (gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id())) {
-    stream::load_unless_streams_wait(*kernels);
-    if (kernels->begun.load(std::memory_order_acquire)) gpu::wait_for(*kernels, most_milliseconds_for_kernels);
+    stream::await_kernels_unless_streams_wait(*kernels, most_milliseconds_for_kernels);
   }
   auto task = std::make_unique<FrontTask>(front, first);
   const auto [channel, refusal] = stream::StreamChannel::take_or_tell(scope.context(), scope.context_id());

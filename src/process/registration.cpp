@@ -76,8 +76,7 @@ void prepare_kernels() noexcept {
   constexpr int wait_milliseconds = 500;
   gpu::Kernels* const kernels = gpu::current_kernels();
   if (kernels == nullptr) return;
-  stream::load_unless_streams_wait(*kernels);
-  if (kernels->begun.load(std::memory_order_acquire)) gpu::wait_for(*kernels, wait_milliseconds);
+  stream::await_kernels_unless_streams_wait(*kernels, wait_milliseconds);
 }
 
 }  // namespace

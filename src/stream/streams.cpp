@@ -81,20 +81,27 @@ bool becomes_idle(cuda::Stream stream, std::chrono::milliseconds within) noexcep
   return state == cuda::success;
 }
 
-// Has them loaded where that holds no stream up. A stream that is busy does without them, and no thread begins to load
-// them as long as `without` lives. False: they are being loaded, and that takes long.
+// Has them loaded where that holds no stream up. A stream that is busy does without them, and where it has taken long
+// once so do all, until another call has had the rest loaded; no thread begins to load them as long as `without` lives.
+// False: the driver is at it, and takes long.
 bool settle_kernels(const gpu::StreamScope& scope, cuda::Stream stream, std::optional<gpu::KernelLoadHold>& without) {
   gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id());
   if (kernels == nullptr) return false;
-  if (!kernels->begun.load(std::memory_order_acquire)) {
+  if (kernels->tried.load(std::memory_order_acquire)) return true;
+  if (!kernels->were_awaited_in_vain.load(std::memory_order_relaxed)) {
     const bool patient = !kernels->idle_was_awaited.exchange(true);
-    if (becomes_idle(stream, patient ? moment_to_become_idle : 0ms)) load_unless_streams_wait(*kernels);
-    if (auto held_off = gpu::KernelLoadHold::in(*kernels)) {
-      without.emplace(std::move(*held_off));
-      return true;
-    }
+    const bool is_settled =
+        kernels->begun.load(std::memory_order_acquire) || becomes_idle(stream, patient ? moment_to_become_idle : 0ms);
+    if (is_settled && await_kernels_unless_streams_wait(*kernels, most_milliseconds_for_kernels)) return true;
   }
-  return gpu::wait_for(*kernels, most_milliseconds_for_kernels);
+  // Another call may have it go on in between.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(most_milliseconds_for_kernels);
+  do {
+    gpu::wait_for(*kernels, most_milliseconds_for_kernels);
+    if (auto held_off = gpu::KernelLoadHold::in(*kernels)) without.emplace(std::move(*held_off));
+    if (without || kernels->tried.load(std::memory_order_acquire)) return true;
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
 }
 
 // On a stream that was registered for whole pages NVIDIA's library refuses what is fixed and is none of them. Here that
@@ -339,8 +346,7 @@ void Streams::capture(process::Process& driver, const gpu::StreamScope& scope, c
   StreamChannel* const channel = StreamChannel::take(scope.context(), scope.context_id());
   if (channel == nullptr) refuse_capture("there is no memory for a node of it");
   if (gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id())) {
-    load_unless_streams_wait(*kernels);
-    if (kernels->begun.load(std::memory_order_acquire)) gpu::wait_for(*kernels, most_milliseconds_for_kernels);
+    await_kernels_unless_streams_wait(*kernels, most_milliseconds_for_kernels);
   }
   StreamCall::Owner task = StreamCall::make(*channel, driver, call, options);
   const facts::BufferFacts memory = gpu::inspect(reinterpret_cast<std::uint64_t>(call.base));

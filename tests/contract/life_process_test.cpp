@@ -107,7 +107,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Row{"context_ends_with_work_in_its_stream", "the contexts are done\n"},
                       Row{"context_is_replaced_while_a_read_of_its_stream_stands_still", "the contexts are done\n"},
                       Row{"context_is_used_first_while_its_stream_is_held", "the context is done\n"},
-                      Row{"device_is_reset_with_work_in_a_stream", "the device is done\n"}),
+                      Row{"device_is_reset_with_work_in_a_stream", "the device is done\n"},
+                      Row{"is_stopped_while_a_file_ends_with_work_in_its_stream", "the stream is done\n"}),
     name_of_row);
 
 INSTANTIATE_TEST_SUITE_P(Device, LifeProcess,
@@ -121,6 +122,15 @@ TEST(LifeProcessLoading, OfOurKernelsIsWaitedForAtExit) {
       run_beside("life_program", {"exit_waits_until_our_kernels_are_loaded"}, {"SLUICE_SOFTGPU_LOAD_US=600000"});
   if (ended.skipped()) GTEST_SKIP() << ended.output;
   EXPECT_EQ(without_complaint(ended.output), kHandler);
+  EXPECT_EQ(ended.signal, 0) << strsignal(ended.signal);
+  EXPECT_EQ(ended.status, 0);
+}
+
+TEST(LifeProcessLoading, OfOurKernelsLetsTheProgramGoOn) {
+  const Ended ended = run_beside("life_program", {"kernels_are_loaded_while_a_stream_waits_for_the_program"},
+                                 {"SLUICE_SOFTGPU_LOAD_US=200000"});
+  if (ended.skipped()) GTEST_SKIP() << ended.output;
+  EXPECT_EQ(without_complaint(ended.output), "the stream is done\n");
   EXPECT_EQ(ended.signal, 0) << strsignal(ended.signal);
   EXPECT_EQ(ended.status, 0);
 }

@@ -311,21 +311,29 @@ std::size_t ChannelPool::count_of(const void* subject) const {
   return static_cast<std::size_t>(count);
 }
 
+// In steps, of which a machine that stands still for a while takes one: a virtual one that is moved, or a process that
+// is stopped.
 bool ChannelPool::wait_until_none(const void* subject, int milliseconds) noexcept {
-  timespec deadline = base::deadline_in(std::chrono::milliseconds(milliseconds));
+  constexpr int steps = 20;
+  const auto end_of_step = [&] { return base::deadline_in(std::chrono::milliseconds(milliseconds) / steps); };
+  timespec deadline = end_of_step();
   std::unique_lock lock(mutex_);
   ++awaited_;
   take_in();
   std::size_t left = count_of(subject);
-  bool in_good_time = true;
-  while (left > 0 && in_good_time) {
+  for (int in_vain = 0; left > 0 && in_vain < steps;) {
     const std::uint32_t seen = ended_.now();
     lock.unlock();
-    in_good_time = ended_.wait_beyond(seen, deadline);
+    const bool in_time = ended_.wait_beyond(seen, deadline);  // others may end, too
     lock.lock();
     take_in();
     const std::size_t now = count_of(subject);
-    if (now < left) deadline = base::deadline_in(std::chrono::milliseconds(milliseconds));
+    if (now < left) {
+      in_vain = 0;
+    } else if (!in_time) {
+      ++in_vain;
+    }
+    if (now < left || !in_time) deadline = end_of_step();
     left = std::min(left, now);
   }
   --awaited_;

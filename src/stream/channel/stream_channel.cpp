@@ -290,6 +290,13 @@ void load_unless_streams_wait(gpu::Kernels& kernels) noexcept {
   if (no_stream_waits && !kernels.begun.load(std::memory_order_relaxed)) gpu::begin_loading(kernels);
 }
 
+bool await_kernels_unless_streams_wait(gpu::Kernels& kernels, int milliseconds) noexcept {
+  if (kernels.tried.load(std::memory_order_acquire)) return true;
+  gpu::KernelLoadWait wait(kernels);
+  load_unless_streams_wait(kernels);
+  return wait.until_tried(milliseconds);
+}
+
 std::size_t stream_channel_count() noexcept {
   return pool().size();
 }

@@ -219,6 +219,8 @@ unsigned helpers_for_a_stream(unsigned wanted) noexcept;
 // Begins to load the kernels of a context unless one of its streams waits for us: the driver would wait for that
 // stream, and most of its other calls would wait for the driver.
 void load_unless_streams_wait(gpu::Kernels& kernels) noexcept;
+// The same, and waits for it. False: they are not loaded, or not yet.
+bool await_kernels_unless_streams_wait(gpu::Kernels& kernels, int milliseconds) noexcept;
 
 // How many channels there are, in use or not: what is pinned for streams.
 std::size_t stream_channel_count() noexcept;

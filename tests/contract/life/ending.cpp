@@ -347,20 +347,10 @@ int exit_by_a_signal_handler_inside_a_transfer() {
   return ends_inside_a_transfer([] { raise(SIGTERM); });
 }
 
-// One letter, as the kernel has it; Z: it has ended.
-char state_of_the_first_thread() {
-  const std::string pid = std::to_string(getpid());
-  std::ifstream file("/proc/self/task/" + pid + "/stat");
-  std::string line;
-  std::getline(file, line);
-  const std::size_t end_of_name = line.rfind(") ");
-  return end_of_name == std::string::npos ? '?' : line[end_of_name + 2];
-}
-
 int main_thread_ends_first() {
   World::open();
   std::thread([] {
-    while (state_of_the_first_thread() != 'Z') std::this_thread::yield();
+    while (state_of_thread(getpid()) != 'Z') std::this_thread::yield();
     // The first thread's entry in /proc is that of a process that has ended; ragged direct writes need ours.
     World::open().use();
     say("the thread is done");

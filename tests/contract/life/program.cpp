@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 
 #include "contract/life/scenario.h"
 
@@ -20,6 +21,14 @@ void say(const std::string& line) {
 void fail(const std::string& what) {
   say("failed: " + what);
   _exit(1);
+}
+
+char state_of_thread(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const std::size_t end_of_name = line.rfind(") ");
+  return end_of_name == std::string::npos ? '?' : line[end_of_name + 2];
 }
 
 void skip(const std::string& reason) {

@@ -3,6 +3,8 @@
 // expects; what it does not like it says, and ends the process at once.
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,6 +32,8 @@ std::span<const Scenario> thread_scenarios();
 
 // Prints a line, which the test compares. No buffer holds it back.
 void say(const std::string& line);
+// One letter, as the kernel has it; S: it sleeps, Z: it has ended.
+char state_of_thread(pid_t thread);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool sanitized = true;
 #else

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Work that stands in a stream, or is just being done for one, while its process, its context or its stream ends.
 #include <dlfcn.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -368,6 +370,55 @@ int device_is_reset_with_work_in_a_stream() {
   return 0;
 }
 
+// For longer than the end of a file waits for the next of what stands in streams to end.
+int is_stopped_while_a_file_ends_with_work_in_its_stream() {
+  need_streams();
+  const World& world = World::open();
+  standing = new Standing;
+  std::atomic<pid_t> waits{0};
+  std::thread ender([&] {
+    waits = ::gettid();
+    cuFileHandleDeregister(world.handle());
+  });
+  while (waits == 0 || state_of_thread(waits) != 'S') std::this_thread::yield();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::kill(::getppid(), SIGSTOP);
+    ::usleep(2'500'000);
+    ::kill(::getppid(), SIGCONT);
+    ::_exit(0);
+  }
+  require(child > 0 && ::waitpid(child, nullptr, 0) == child, "a process that stops this one");
+  standing->gate.open();
+  ender.join();
+  standing->stream.synchronize();
+  require(standing->is_done(), "what stood in the stream was given up");
+  say("the stream is done");
+  return 0;
+}
+
+// Loading takes longer than the registration of a file waits for it, and waits for the stream that is held.
+int kernels_are_loaded_while_a_stream_waits_for_the_program() {
+  need_streams();
+  cuda()->context_push(primary_context(0));  // as the file is registered
+  const Stream held;
+  const Stream idle;
+  const Gate gate;
+  const Memory memory(MemoryKind::device, scenario_bytes);
+  const ScratchFile file(scenario_bytes);
+  const Fd fd = file.open(O_RDONLY);
+  const Handle handle(fd);
+  gate.hold(held.get());
+  Asked read;
+  read.read(handle.get(), memory.address(), idle.get());
+  gate.open();
+  idle.synchronize();
+  require(read.is_done(), "a read beside the stream that was held");
+  require(same_bytes(file.content(), memory.get()), "what was read");
+  say("the stream is done");
+  return 0;
+}
+
 constexpr Scenario streams_all[] = {
     {"exit_with_work_in_a_stream", exit_with_work_in_a_stream},
     {"exit_closes_the_driver_with_work_in_a_stream", exit_closes_the_driver_with_work_in_a_stream},
@@ -379,6 +430,9 @@ constexpr Scenario streams_all[] = {
      context_is_replaced_while_a_read_of_its_stream_stands_still},
     {"context_is_used_first_while_its_stream_is_held", context_is_used_first_while_its_stream_is_held},
     {"device_is_reset_with_work_in_a_stream", device_is_reset_with_work_in_a_stream},
+    {"is_stopped_while_a_file_ends_with_work_in_its_stream", is_stopped_while_a_file_ends_with_work_in_its_stream},
+    {"kernels_are_loaded_while_a_stream_waits_for_the_program",
+     kernels_are_loaded_while_a_stream_waits_for_the_program},
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ TEST_F(NotLoaded, ThreadsThatWaitGoOn) {
 
 TEST_F(NotLoaded, IsNotTriedAgain) {
   begin_loading(kernels_);
-  EXPECT_TRUE(wait_for(kernels_, 0));
+  EXPECT_TRUE(KernelLoadWait(kernels_).until_tried(0));
   EXPECT_FALSE(KernelLoadHold::in(kernels_));
   EXPECT_FALSE(is_loading());
 }
