@@ -370,7 +370,7 @@ int device_is_reset_with_work_in_a_stream() {
   return 0;
 }
 
-// For longer than the end of a file waits for the next of what stands in streams to end.
+// The sleep is the pause itself: longer than the end of a file waits for the next of what stands in streams to end.
 int is_stopped_while_a_file_ends_with_work_in_its_stream() {
   need_streams();
   const World& world = World::open();
@@ -381,11 +381,12 @@ int is_stopped_while_a_file_ends_with_work_in_its_stream() {
     cuFileHandleDeregister(world.handle());
   });
   while (waits == 0 || state_of_thread(waits) != 'S') std::this_thread::yield();
+  const pid_t self = ::getpid();
   const pid_t child = ::fork();
   if (child == 0) {
-    ::kill(::getppid(), SIGSTOP);
+    ::kill(self, SIGSTOP);
     ::usleep(2'500'000);
-    ::kill(::getppid(), SIGCONT);
+    ::kill(self, SIGCONT);
     ::_exit(0);
   }
   require(child > 0 && ::waitpid(child, nullptr, 0) == child, "a process that stops this one");
