@@ -61,6 +61,9 @@ class Streams {
   Streams(Device& device, std::shared_ptr<const Health> health) : device_(device), health_(std::move(health)) {}
 
   std::shared_ptr<Stream> create(const std::weak_ptr<Workspace>& workspace, StreamKind kind, int priority);
+  // As an H200's driver has it: some of those that are made wait until all have come to rest. Memory of streams that
+  // were destroyed serves others without that.
+  bool next_wants_rest();
   // Its work is still done; nothing more may be submitted to it.
   void retire(const std::shared_ptr<Stream>& stream);
   std::vector<std::shared_ptr<Stream>> all() const;
@@ -114,6 +117,7 @@ class Streams {
   std::shared_ptr<const Health> health_;
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Stream>> streams_;
+  std::size_t most_streams_ = 0;  // at a time, so far
   std::vector<LeftBehind> left_;  // the last work of streams that were destroyed
   std::shared_ptr<Channel> host_functions_;
 };

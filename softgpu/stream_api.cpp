@@ -19,6 +19,7 @@ cuda::Result create(const char* name, cuda::Stream* stream, unsigned flags, int 
     const auto workspace = current_workspace();
     require(stream != nullptr && (flags & ~cuda::stream_non_blocking) == 0);
     workspace->wait_while_brought_to_rest();
+    if (workspace->streams().next_wants_rest()) workspace->bring_to_rest();
     const auto kind = flags == cuda::stream_non_blocking ? StreamKind::non_blocking : StreamKind::blocking;
     auto made = workspace->streams().create(workspace, kind, std::clamp(priority, greatest_priority, least_priority));
     *stream = reinterpret_cast<cuda::Stream>(made.get());
