@@ -92,6 +92,7 @@ const char* resolve_all(void* library, CudaApi& driver) {
   resolve(library, driver.stream_batch_mem_op, "cuStreamBatchMemOp_v2");
   resolve(library, driver.launch_host_function, "cuLaunchHostFunc");
   resolve(library, driver.stream_create_with_priority, "cuStreamCreateWithPriority");
+  resolve(library, driver.stream_destroy, "cuStreamDestroy_v2");
   resolve(library, driver.stream_priority_range, "cuCtxGetStreamPriorityRange");
   resolve(library, driver.module_load_data, "cuModuleLoadData");
   resolve(library, driver.module_get_function, "cuModuleGetFunction");
@@ -197,19 +198,6 @@ std::string error_name(cuda::Result result) {
   const CudaApi& driver = table();
   if (driver.get_error_name != nullptr) driver.get_error_name(result, &name);
   return std::string(name != nullptr ? name : "CUDA error") + " (" + std::to_string(cuda::number_of(result)) + ")";
-}
-
-// A usual one where the driver has no priorities.
-cuda::Result make_urgent_stream(const CudaApi& driver, cuda::Stream& stream) noexcept {
-  int least = 0;
-  int greatest = 0;
-  const bool priorities = driver.stream_create_with_priority != nullptr && driver.stream_priority_range != nullptr &&
-                          driver.stream_priority_range(&least, &greatest) == cuda::success;
-  const cuda::Result result = priorities
-                                  ? driver.stream_create_with_priority(&stream, cuda::stream_non_blocking, greatest)
-                                  : driver.stream_create(&stream, cuda::stream_non_blocking);
-  if (result != cuda::success) stream = nullptr;
-  return result;
 }
 
 bool driver_is_lost() noexcept {

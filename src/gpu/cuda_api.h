@@ -84,6 +84,7 @@ struct CudaApi {
   cuda::Result (*stream_batch_mem_op)(cuda::Stream, unsigned, cuda::BatchMemoryOperation*, unsigned) = nullptr;
   cuda::Result (*launch_host_function)(cuda::Stream, void (*)(void*), void*) = nullptr;
   cuda::Result (*stream_create_with_priority)(cuda::Stream*, unsigned, int) = nullptr;
+  cuda::Result (*stream_destroy)(cuda::Stream) = nullptr;
   cuda::Result (*stream_priority_range)(int*, int*) = nullptr;
 
   // For what other devices are to do with it (gpu/peers.h, gpu/peer_memory.h); all optional.
@@ -118,10 +119,6 @@ int known_device_count() noexcept;
 
 // Why SLUICE_SOFTGPU=1 could not be followed, or the driver is of no use, in one sentence; empty when all is well.
 std::string driver_refusal();
-
-// A stream of the current context that waits for no legacy stream and comes before others. On some devices streams of
-// another priority have hardware queues of their own; an H200 has none for them (gpu/engine_copy.h).
-cuda::Result make_urgent_stream(const CudaApi& driver, cuda::Stream& stream) noexcept;
 
 // "CUDA_ERROR_INVALID_VALUE (1)".
 std::string error_name(cuda::Result result);

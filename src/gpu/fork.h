@@ -3,17 +3,17 @@
 #pragma once
 
 #include "gpu/cuda_api.h"
-#include "gpu/session.h"
+#include "gpu/own_streams.h"
 
 namespace sluice::gpu {
 
 inline void before_fork() noexcept {
   driver_before_fork();
-  streams_before_fork();
+  own_streams_before_fork();
 }
 
 inline void after_fork(bool in_child) noexcept {
-  streams_after_fork();
+  own_streams_after_fork();
   driver_after_fork(in_child);
 }
 

@@ -21,6 +21,7 @@
 #include "base/spin_backoff.h"
 #include "gpu/cuda_api.h"
 #include "gpu/kernels.h"
+#include "gpu/own_streams.h"
 #include "observe/log.h"
 
 namespace sluice::gpu {
@@ -65,9 +66,20 @@ bool goes_on(Kernels& kernels, bool is_first) noexcept {
   return false;
 }
 
-// The machine code, and then each kernel: a driver may load it when it is asked for. False: some are left.
-bool load_all(const CudaApi& driver, Kernels& kernels) noexcept {
+// Of ours for later, and room for the program's: drivers wait with streams as they do with code. False: some are left.
+bool make_streams(Kernels& kernels) noexcept {
+  StreamRoom room(kernels);
   bool is_first = true;
+  do {
+    if (!goes_on(kernels, std::exchange(is_first, false))) return false;
+  } while (make_stream_ahead(kernels) || room.grow());
+  return true;
+}
+
+// Streams; the machine code, and then each kernel: a driver may load it when it is asked for. False: some are left.
+bool load_all(const CudaApi& driver, Kernels& kernels) noexcept {
+  bool is_first = kernels.pieces > 0;
+  if (!is_first && !make_streams(kernels)) return false;
   for (; kernels.pieces <= entries.size(); ++kernels.pieces) {
     if (!goes_on(kernels, std::exchange(is_first, false))) return false;
     if (kernels.pieces == 0) {

@@ -18,6 +18,7 @@
 
 #include "base/event_count.h"
 #include "gpu/cuda_abi.h"
+#include "gpu/stream_waits.h"
 
 namespace sluice::gpu {
 
@@ -44,6 +45,8 @@ struct Kernels {
   // Of the thread that loads.
   cuda::Module machine_code = nullptr;
   std::size_t pieces = 0;  // tried so far
+
+  StreamWaits stream_waits;
 
   const cuda::Context context;
   const unsigned long long context_id;

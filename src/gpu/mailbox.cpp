@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams are made once a box and never given back: at exit the driver may be gone before us.
+// Streams are had once a box and never given back: at exit the driver may be gone before us.
 #include "gpu/mailbox.h"
+
+#include "gpu/own_streams.h"
 
 namespace sluice::gpu {
 
@@ -33,11 +35,9 @@ cuda::Result Mailboxes::attach(cuda::Context context, unsigned long long context
 cuda::Result Mailboxes::launch(std::span<const std::uint8_t> boxes, std::uint32_t launch_id, Stay stay,
                                cuda::Stream& stream) const noexcept {
   if (stream == nullptr) {
-    if (const cuda::Result result = driver_->stream_create(&stream, cuda::stream_non_blocking);
-        result != cuda::success) {
-      stream = nullptr;
-      return result;
-    }
+    OwnStream own{context_, context_id_, StreamKind::usual};
+    if (const cuda::Result result = take_stream(own, StreamWish::spare); result != cuda::success) return result;
+    stream = own.stream;
   }
   cuda::DevicePtr base = pin_.seen_by_device();
   std::array<std::uint64_t, 2> indices{};  // a byte each

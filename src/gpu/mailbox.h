@@ -46,7 +46,7 @@ class Mailboxes {
   // The kernel is there.
   bool can_serve() const noexcept { return kernels_there_->serve.load(std::memory_order_acquire) != nullptr; }
 
-  // Serves up to most_served boxes, a block each, on `stream`, which is made when it is null: one thread at a time for
+  // Serves up to most_served boxes, a block each, on `stream`, which is had when it is null: one thread at a time for
   // each stream. None of the boxes is served by a launch that has not left yet.
   cuda::Result launch(std::span<const std::uint8_t> boxes, std::uint32_t launch_id, Stay stay,
                       cuda::Stream& stream) const noexcept;

@@ -3,15 +3,10 @@
 // thread left as it was.
 #include "gpu/session.h"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
-#include <mutex>
 #include <utility>
-#include <vector>
 
-#include "base/event_count.h"
-#include "base/never_destroyed.h"
 #include "base/thread_end.h"
 #include "gpu/engine_copy.h"
 #include "gpu/memory.h"
@@ -20,142 +15,34 @@ namespace sluice::gpu {
 
 namespace {
 
-struct OwnStream {
-  cuda::Context context = nullptr;
-  unsigned long long context_id = 0;  // tells a new context at an old address; 0 with drivers that have no ids
-  cuda::Stream stream = nullptr;
-  bool urgent = false;
-
-  bool serves(cuda::Context wanted, unsigned long long id, bool urgently) const noexcept {
-    return stream != nullptr && context == wanted && context_id == id && urgent == urgently;
-  }
-  bool is_like(const OwnStream& other) const noexcept {
-    return context == other.context && context_id == other.context_id && urgent == other.urgent;
-  }
-};
-
-// The streams of all threads. What is in one never waits but for copies before it, so threads beyond most_own_streams
-// share: a device has fewer queues than that. None is ever destroyed: at exit the driver may be gone, and a stream of
-// a destroyed context is gone with it.
-class StreamPool {
- public:
-  // One that no thread has, else a new one, else the one that fewest have. `wanted` tells all but the stream.
-  template <typename Make>
-  cuda::Result take(OwnStream wanted, OwnStream& own, const Make& make) {
-    if (may_make(wanted, own)) {
-      const cuda::Result result = make(wanted.stream);
-      made(wanted);
-      if (result != cuda::success) return result;
-      own = wanted;
-    }
-    return cuda::success;
-  }
-  void give_back(const OwnStream& own) noexcept {
-    if (own.stream == nullptr) return;
-    const std::lock_guard lock(mutex_);
-    for (Pooled& pooled : streams_) {
-      if (pooled.own.stream == own.stream && pooled.own.is_like(own)) --pooled.users;
-    }
-  }
-  std::size_t count() noexcept {
-    const std::lock_guard lock(mutex_);
-    return streams_.size();
-  }
-  void before_fork() { mutex_.lock(); }
-  void after_fork() { mutex_.unlock(); }
-
- private:
-  struct Pooled {
-    OwnStream own;  // without a stream while that is being made, outside of the lock
-    unsigned users;
-  };
-
-  // False: `own` is one that there is. Where all that may be are only coming, the first of them is waited for.
-  bool may_make(const OwnStream& wanted, OwnStream& own) {
-    for (;;) {
-      const std::uint32_t seen = came_.now();
-      {
-        const std::lock_guard lock(mutex_);
-        std::size_t alike = 0;
-        Pooled* best = nullptr;
-        for (Pooled& pooled : streams_) {
-          if (!pooled.own.is_like(wanted)) continue;
-          ++alike;
-          if (pooled.own.stream != nullptr && (best == nullptr || pooled.users < best->users)) best = &pooled;
-        }
-        const bool full = alike >= most_own_streams;
-        if (best != nullptr && (best->users == 0 || full)) {
-          ++best->users;
-          own = best->own;
-          return false;
-        }
-        if (!full) {
-          streams_.push_back({wanted, 1});
-          return true;
-        }
-      }
-      came_.wait_beyond(seen, std::nullopt);
-    }
-  }
-  // With a stream, or without where the driver refused one.
-  void made(const OwnStream& own) noexcept {
-    {
-      const std::lock_guard lock(mutex_);
-      const auto coming = std::find_if(streams_.begin(), streams_.end(), [&](const Pooled& pooled) {
-        return pooled.own.stream == nullptr && pooled.own.is_like(own);
-      });
-      if (own.stream != nullptr) {
-        coming->own.stream = own.stream;
-      } else {
-        streams_.erase(coming);
-      }
-    }
-    came_.advance();
-  }
-
-  std::mutex mutex_;
-  std::vector<Pooled> streams_;
-  base::EventCount came_;
-};
-
-StreamPool& stream_pool() {
-  static base::NeverDestroyed<StreamPool> pool;
-  return pool.get();
-}
-
 // What a thread has. It has no destructor: transfers of the thread's last destructors and of exit handlers still look
 // at it. A thread that is ending gives the stream back after each use.
 struct ThreadStream {
   OwnStream own;
   bool ending = false;
-  bool urgent = false;
+  StreamKind kind = StreamKind::usual;
 };
 constinit thread_local ThreadStream thread_stream;
 
-void give_stream_back() noexcept {
-  stream_pool().give_back(std::exchange(thread_stream.own, {}));
+void give_own_back() noexcept {
+  give_back_stream(std::exchange(thread_stream.own, {}));
 }
 
 constinit base::ThreadEnd thread_end{[](void*) {
   thread_stream.ending = true;
-  give_stream_back();
+  give_own_back();
 }};
 
-// The calling thread's stream in the current context, made when there is none.
-cuda::Result own_stream(const CudaApi& driver, cuda::Context context, unsigned long long id, cuda::Stream& stream) {
+// The calling thread's stream in the current context, taken when it has none.
+cuda::Result own_stream(cuda::Context context, unsigned long long id, cuda::Stream& stream) noexcept {
   OwnStream& own = thread_stream.own;
-  const bool urgent = thread_stream.urgent;
-  if (!own.serves(context, id, urgent)) {
+  if (!own.serves(context, id, thread_stream.kind) || (own.is_makeshift && may_do_better(own))) {
     thread_end.arm();
-    give_stream_back();
-    const auto make = [&](cuda::Stream& made) {
-      const cuda::Result result =
-          urgent ? make_urgent_stream(driver, made) : driver.stream_create(&made, cuda::stream_non_blocking);
-      if (result != cuda::success) made = nullptr;
-      return result;
-    };
-    const cuda::Result result = stream_pool().take({context, id, nullptr, urgent}, own, make);
+    give_own_back();
+    OwnStream wanted{context, id, thread_stream.kind};
+    const cuda::Result result = take_stream(wanted, StreamWish::shared);
     if (result != cuda::success) return result;
+    own = wanted;
   }
   stream = own.stream;
   return cuda::success;
@@ -196,19 +83,19 @@ cuda::Result choose_context(const CudaApi& driver, const facts::BufferFacts& mem
 }  // namespace
 
 void serve_waiting_streams() noexcept {
-  thread_stream.urgent = true;
+  thread_stream.kind = StreamKind::urgent;
 }
 
 bool serves_waiting_streams() noexcept {
-  return thread_stream.urgent;
+  return thread_stream.kind == StreamKind::urgent;
 }
 
-UrgentCopies::UrgentCopies(bool wanted) noexcept : before_(thread_stream.urgent) {
-  thread_stream.urgent = before_ || wanted;
+UrgentCopies::UrgentCopies(bool wanted) noexcept : before_(thread_stream.kind) {
+  if (wanted) thread_stream.kind = StreamKind::urgent;
 }
 
 UrgentCopies::~UrgentCopies() {
-  thread_stream.urgent = before_;
+  thread_stream.kind = before_;
 }
 
 Session::Session(const facts::BufferFacts& memory) noexcept : driver_(gpu::driver()) {
@@ -228,17 +115,13 @@ Session::Session(const facts::BufferFacts& memory) noexcept : driver_(gpu::drive
   if (status_ != cuda::success) return;
   if (driver_->ctx_get_id != nullptr) status_ = driver_->ctx_get_id(context_, &context_id_);
   if (status_ != cuda::success) return;
-  took_long_ = !thread_stream.own.serves(context_, context_id_, thread_stream.urgent);
-  try {
-    status_ = own_stream(*driver_, context_, context_id_, stream_);
-  } catch (...) {
-    status_ = cuda::error_out_of_memory;
-  }
+  took_long_ = !thread_stream.own.serves(context_, context_id_, thread_stream.kind);
+  status_ = own_stream(context_, context_id_, stream_);
 }
 
 Session::~Session() {
   if (driver_ == nullptr) return;
-  if (thread_stream.ending) give_stream_back();
+  if (thread_stream.ending) give_own_back();
   if (pushed_) {
     cuda::Context popped = nullptr;
     driver_->ctx_pop(&popped);
@@ -268,7 +151,7 @@ cuda::Result Session::health(cuda::DevicePtr at) const noexcept {
 // After a refusal, too, nothing of ours is in flight.
 cuda::Result Session::begin_copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {
   if (!still_there(to)) return cuda::error_invalid_value;
-  const cuda::Result result = gpu::copy_to_device(*driver_, to, from, stream_, thread_stream.urgent);
+  const cuda::Result result = gpu::copy_to_device(*driver_, to, from, stream_, serves_waiting_streams());
   if (result != cuda::success) finish();
   return result;
 }
@@ -305,18 +188,6 @@ cuda::Result Session::copy_to_device_plainly(cuda::DevicePtr to, std::span<const
 
 cuda::Result Session::copy_from_device_plainly(std::span<std::byte> to, cuda::DevicePtr from) noexcept {
   return driver_->memcpy_dtoh(to.data(), from, to.size());
-}
-
-std::size_t own_stream_count() noexcept {
-  return stream_pool().count();
-}
-
-void streams_before_fork() noexcept {
-  stream_pool().before_fork();
-}
-
-void streams_after_fork() noexcept {
-  stream_pool().after_fork();
 }
 
 cuda::Result wait_for_stream(cuda::Stream stream) noexcept {

@@ -8,6 +8,7 @@
 
 #include "facts/buffer.h"
 #include "gpu/cuda_api.h"
+#include "gpu/own_streams.h"
 
 namespace sluice::gpu {
 
@@ -27,7 +28,7 @@ class UrgentCopies {
   UrgentCopies& operator=(const UrgentCopies&) = delete;
 
  private:
-  const bool before_;
+  const StreamKind before_;
 };
 
 // The context of some memory made current on this thread, with a stream of ours that waits for no legacy
@@ -81,14 +82,5 @@ class Session {
   bool took_long_ = false;
   cuda::Result status_ = cuda::success;
 };
-
-// A context has no more than so many streams for its threads, and as many urgent ones; threads beyond that share them.
-inline constexpr std::size_t most_own_streams = 64;
-// Of all contexts that there have been.
-std::size_t own_stream_count() noexcept;
-
-// Around fork: no child inherits the pool of our streams locked.
-void streams_before_fork() noexcept;
-void streams_after_fork() noexcept;
 
 }  // namespace sluice::gpu

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams, counters and kernel are made once a staging buffer and never given back: at exit the driver may be gone
-// before us.
+// Streams and counters are had once a staging buffer and never given back: at exit the driver may be gone before us.
 #include "gpu/staging.h"
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "gpu/engine_copy.h"
 #include "gpu/memory.h"
+#include "gpu/own_streams.h"
 #include "gpu/session.h"
 #include "observe/probes.h"
 
@@ -37,9 +37,8 @@ cuda::Result Staging::attach(cuda::Context context, unsigned long long context_i
   driver_ = driver;
   memory_ = memory;
   cuda::Result result = pin_.make(context, context_id, memory);
-  if (result == cuda::success) result = make_stream(usual_);
-  if (result == cuda::success) result = copy_urgently(serves_waiting_streams());
-  if (result == cuda::success) result = make_stream(kernels_);
+  if (result == cuda::success) result = take(context, context_id, StreamKind::usual, StreamWish::alone, kernels_);
+  if (result == cuda::success) result = copy_by(context, context_id, serves_waiting_streams());
   if (result == cuda::success && counters_ == 0) result = driver->mem_alloc(&counters_, counter_bytes);
   // Zeros by the copy engine: a fill is a kernel, and a device may be too busy to begin one.
   if (result == cuda::success) result = copy_by_engine(*driver, counters_, memory.first(counter_bytes), copies_);
@@ -52,19 +51,30 @@ cuda::Result Staging::attach(cuda::Context context, unsigned long long context_i
   return cuda::success;
 }
 
-cuda::Result Staging::make_stream(cuda::Stream& stream) const noexcept {
+cuda::Result Staging::take(cuda::Context context, unsigned long long context_id, StreamKind kind, StreamWish wish,
+                           cuda::Stream& stream) noexcept {
   if (stream != nullptr) return cuda::success;
-  const cuda::Result result = driver_->stream_create(&stream, cuda::stream_non_blocking);
-  if (result != cuda::success) stream = nullptr;
+  OwnStream own{context, context_id, kind};
+  const cuda::Result result = take_stream(own, wish);
+  stream = own.stream;
   return result;
 }
 
-cuda::Result Staging::copy_urgently(bool urgently) noexcept {
-  if (urgently && urgent_ == nullptr) {
-    if (const cuda::Result result = make_urgent_stream(*driver_, urgent_); result != cuda::success) return result;
-  }
-  copies_ = urgently ? urgent_ : usual_;
+// Where no usual one can be had now, an urgent one does, and the other way round.
+cuda::Result Staging::copy_by(cuda::Context context, unsigned long long context_id, bool urgently) noexcept {
+  cuda::Result result = cuda::success;
+  if (!urgently) result = take(context, context_id, StreamKind::usual, StreamWish::spare, usual_);
+  const bool wants_urgent = urgently || (usual_ == nullptr && result == cuda::error_not_ready);
+  if (wants_urgent) result = take(context, context_id, StreamKind::urgent, StreamWish::alone, urgent_);
+  const cuda::Stream wanted = wants_urgent ? urgent_ : usual_;
+  if (wanted == nullptr && usual_ == nullptr) return result;
+  copies_ = wanted != nullptr ? wanted : usual_;
+  streams_wait_ = urgently;
   return cuda::success;
+}
+
+cuda::Result Staging::copy_urgently(bool urgently) noexcept {
+  return copy_by(context_, context_id_, urgently);
 }
 
 cuda::Result Staging::launch(const Gather& gather) noexcept {
@@ -111,7 +121,7 @@ cuda::Result Staging::launch(const Scatter& scatter) noexcept {
 
 // Drivers give short ones of many to no engine (gpu/engine_copy.h).
 bool Staging::can_copy_many() const noexcept {
-  if (streams_wait()) return false;
+  if (streams_wait_) return false;
   return driver_->memcpy_batch_async_v2 != nullptr || driver_->memcpy_batch_async != nullptr;
 }
 
@@ -173,7 +183,7 @@ cuda::Result Staging::copy_from_device(std::span<const CopyBack> copies) noexcep
 
 cuda::Result Staging::copy_to_device(cuda::DevicePtr to, std::span<const std::byte> from) noexcept {
   observe::PhaseProbe phase(SLUICE_TRACE_COPY, from.size());
-  return phase.ends(gpu::copy_to_device(*driver_, to, from, copies_, streams_wait()));
+  return phase.ends(gpu::copy_to_device(*driver_, to, from, copies_, streams_wait_));
 }
 
 cuda::Result Staging::copy_from_device(std::span<std::byte> to, cuda::DevicePtr from) noexcept {

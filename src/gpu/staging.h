@@ -11,6 +11,7 @@
 #include "gpu/cuda_api.h"
 #include "gpu/kernel_protocol.h"
 #include "gpu/loading.h"
+#include "gpu/own_streams.h"
 #include "gpu/pin.h"
 
 namespace sluice::gpu {
@@ -71,7 +72,8 @@ class Staging {
   // Pins `memory`, which begins with 64 bytes of zeros. Answers why not. What was made until then is kept for the next
   // time: giving it back would wait for all work of the context, and some of that may be waiting for this request.
   cuda::Result attach(cuda::Context context, unsigned long long context_id, std::span<std::byte> memory) noexcept;
-  // Copies that come go by the urgent stream, or by the usual one again. When nothing is on its way. Answers why not.
+  // Copies that come go by the urgent stream, or by the usual one again. When nothing is on its way. Answers why not:
+  // error_not_ready, where a stream would have to be made, and streams wait for us.
   cuda::Result copy_urgently(bool urgently) noexcept;
   bool serves(cuda::Context context, unsigned long long context_id) const noexcept {
     return context_ == context && context_id_ == context_id;
@@ -117,8 +119,9 @@ class Staging {
  private:
   struct Copies;
   cuda::Result copy_many(Copies& copies, std::size_t count) noexcept;
-  cuda::Result make_stream(cuda::Stream& stream) const noexcept;
-  bool streams_wait() const noexcept { return copies_ == urgent_; }
+  static cuda::Result take(cuda::Context context, unsigned long long context_id, StreamKind kind, StreamWish wish,
+                           cuda::Stream& stream) noexcept;
+  cuda::Result copy_by(cuda::Context context, unsigned long long context_id, bool urgently) noexcept;
 
   const CudaApi* driver_ = nullptr;
   cuda::Context context_ = nullptr;
@@ -126,9 +129,10 @@ class Staging {
   std::span<std::byte> memory_;
   Pin pin_;
   cuda::DevicePtr counters_ = 0;
-  cuda::Stream copies_ = nullptr;  // one of the next two
+  cuda::Stream copies_ = nullptr;  // one of the next two, each taken when it is wanted first
   cuda::Stream usual_ = nullptr;
-  cuda::Stream urgent_ = nullptr;  // made when it is wanted first
+  cuda::Stream urgent_ = nullptr;
+  bool streams_wait_ = false;  // for the copies that come
   cuda::Stream kernels_ = nullptr;
   Kernels* kernels_there_ = nullptr;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "gpu/engine_copy.h"
+#include "gpu/own_streams.h"
 
 namespace sluice::gpu {
 
@@ -56,7 +57,7 @@ cuda::Result StreamCopy::attach(cuda::Context context, unsigned long long contex
   memory_ = memory;
   cuda::Result result = words_pin_.make(context, context_id, memory.all_words());
   if (result == cuda::success) result = staging_pin_.make(context, context_id, memory.all_staging());
-  if (result == cuda::success) result = prepare();
+  if (result == cuda::success) result = prepare(context, context_id);
   if (result == cuda::success) {
     kernels_ = kernels_of(context, context_id);
     if (kernels_ == nullptr) result = cuda::error_out_of_memory;
@@ -67,7 +68,15 @@ cuda::Result StreamCopy::attach(cuda::Context context, unsigned long long contex
   return cuda::success;
 }
 
-cuda::Result StreamCopy::prepare() noexcept {
+// Another channel's will do where none may be made now.
+cuda::Result StreamCopy::take_fallback_stream(cuda::Context context, unsigned long long context_id) noexcept {
+  OwnStream own{context, context_id, StreamKind::urgent};
+  const cuda::Result result = take_stream(own, context_id != 0 ? StreamWish::shared : StreamWish::alone);
+  fallback_stream_ = own.stream;
+  return result;
+}
+
+cuda::Result StreamCopy::prepare(cuda::Context context, unsigned long long context_id) noexcept {
   words().first_counters = {};
   words().first_counters[at_draws] = first_stream_copy;
   words().first_counters[at_first] = first_stream_copy;
@@ -75,7 +84,7 @@ cuda::Result StreamCopy::prepare() noexcept {
   words().begun = words().left = first_stream_copy - 1;
   words().commit = committed_launch(first_stream_copy) - 1;
   cuda::Result result = driver_->ctx_get_device(&device_);
-  if (result == cuda::success && fallback_stream_ == nullptr) result = make_urgent_stream(*driver_, fallback_stream_);
+  if (result == cuda::success && fallback_stream_ == nullptr) result = take_fallback_stream(context, context_id);
   if (result == cuda::success && counters_ == 0) result = driver_->mem_alloc(&counters_, sizeof words().first_counters);
   return result;
 }

@@ -86,6 +86,7 @@ class StreamCopy {
     return context_ == context && context_id_ == id;
   }
   cuda::Context context() const noexcept { return context_; }
+  StreamWaits& stream_waits() const noexcept { return kernels_->stream_waits; }
   int device() const noexcept { return device_; }
 
   // Into the program's stream: both at once, and one by one.
@@ -124,7 +125,8 @@ class StreamCopy {
            static_cast<std::uint64_t>(static_cast<const std::byte*>(word) - memory_.words);
   }
   StreamCopyWords& words() const noexcept { return *reinterpret_cast<StreamCopyWords*>(memory_.words); }
-  cuda::Result prepare() noexcept;
+  cuda::Result prepare(cuda::Context context, unsigned long long context_id) noexcept;
+  cuda::Result take_fallback_stream(cuda::Context context, unsigned long long context_id) noexcept;
 
   const CudaApi* driver_ = nullptr;
   cuda::Context context_ = nullptr;
@@ -136,7 +138,7 @@ class StreamCopy {
   cuda::DevicePtr counters_ = 0;
   bool has_counters_ = false;
   cuda::Stream fallback_stream_ = nullptr;
-  const Kernels* kernels_ = nullptr;
+  Kernels* kernels_ = nullptr;
 };
 
 }  // namespace sluice::gpu

@@ -3,6 +3,7 @@
 #include "stream/channel/channel_pool.h"
 
 #include <new>
+#include <utility>
 
 #include "base/page_size.h"
 #include "base/spin_backoff.h"
@@ -209,6 +210,7 @@ void ChannelPool::follow_departure(StreamChannel& channel) {
       return;
     case StreamCopier::Kernel::through:
       channel.state_ = State::resting;
+      channel.wait_.end();
       return;
     case StreamCopier::Kernel::overdue:
       channel.state_ = State::running;
@@ -239,11 +241,15 @@ ChannelPool::Due ChannelPool::take_due() {
 void ChannelPool::end(const Due& due) {
   StreamChannel& channel = *due.channel;
   std::erase_if(at_work_, [&](const Due& one) { return one.channel == &channel && one.task == due.task; });
-  if (due.task != nullptr && !due.task->repeats) due.task->end();
+  if (due.task != nullptr && !due.task->repeats) {
+    channel.wait_ = std::move(due.task->wait_);
+    due.task->end();
+  }
   if (channel.rung_.empty()) {
     take_in();  // the channel's next task, perhaps
     const bool is_through = channel.copier_->kernel(std::chrono::steady_clock::now()) == StreamCopier::Kernel::through;
     channel.state_ = is_through ? State::resting : State::departing;
+    if (is_through) channel.wait_.end();
     settle(channel);
   } else {
     due_.push_back({&channel, channel.rung_.front()});
@@ -287,6 +293,7 @@ void ChannelPool::drop_the_dead() {
     if (channel->state_ == State::running || !channel->device_.health().is_gone) continue;
     channel->condemned_.store(true);
     channel->state_ = State::resting;
+    channel->wait_.end();
     while (!channel->pending_.empty()) {
       StreamTask& task = channel->pending_.front();
       channel->pending_.pop_front();

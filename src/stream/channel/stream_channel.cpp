@@ -195,6 +195,7 @@ void StreamChannel::release_gate(StreamTask& task) noexcept {
 }
 
 cuda::Result StreamChannel::submit(cuda::Stream stream, StreamTask& task) noexcept try {
+  task.wait_.begin(device_.stream_waits());
   StreamWorkers::instance().announce(helpers_for_a_stream(task.helpers));
   const std::lock_guard lock(submitting_);
   task.channel_ = this;
@@ -230,6 +231,7 @@ cuda::Result StreamChannel::prepare_for_graph(const StreamTask& task) noexcept {
 }
 
 cuda::Result StreamChannel::submit_captured(cuda::Stream stream, StreamTask& task) noexcept {
+  task.wait_.begin(device_.stream_waits());
   const std::lock_guard lock(submitting_);
   task.channel_ = this;
   task.gate_value_ = 1;

@@ -21,6 +21,7 @@
 #include "base/processor.h"
 #include "facts/buffer.h"
 #include "gpu/stream_copy.h"
+#include "gpu/stream_waits.h"
 #include "stream/channel/task_queue.h"
 
 namespace sluice::stream {
@@ -68,6 +69,7 @@ class StreamTask : public Linked<StreamTask> {
   friend class StreamCopier;
   friend class StreamChannel;
   StreamChannel* channel_ = nullptr;
+  gpu::StreamWait wait_;
   std::uint32_t gate_value_ = 0;
   bool gated_ = true;  // the stream waits at the gate; otherwise its kernel alone keeps it
   bool rung_by_call_ = false;
@@ -195,6 +197,7 @@ class StreamChannel {
   std::vector<StreamTask*> rung_;  // by a call, while the task before was still at work; one of a graph twice, perhaps
   std::unique_ptr<StreamCopier> copier_;
   State state_ = State::resting;
+  gpu::StreamWait wait_;                      // of the last task, until its kernel has begun
   bool busy_ = false;                         // it counts as such
   bool polled_ = false;                       // it stands among those that are
   bool kept_ = true;                          // by the stream that it serves
