@@ -59,6 +59,7 @@ std::uint64_t DeviceMemory::take(std::uint64_t size, std::uint64_t alignment) {
   const std::lock_guard lock(mutex_);
   const auto offset = ranges_.take(size, alignment);
   require(offset.has_value(), cuda::error_out_of_memory);
+  backstore_.prepare(*offset, size);
   show(*offset, size);
   return *offset;
 }
@@ -77,7 +78,7 @@ void DeviceMemory::hide(std::uint64_t first, std::uint64_t last) const noexcept 
 }
 
 void DeviceMemory::give_back(std::uint64_t offset, std::uint64_t size) noexcept {
-  // Whole pages go back to the system; parts of pages may belong to a neighbour.
+  // Whole pages; parts of pages may belong to a neighbour.
   const std::uint64_t host_page = host_page_size();
   const std::uint64_t first = rounded_up(offset, host_page);
   const std::uint64_t last = (offset + size) & ~(host_page - 1);

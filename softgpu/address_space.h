@@ -67,7 +67,11 @@ class Backstore {
   void map_at(void* place, std::uint64_t first, std::uint64_t size) const;
   // A descriptor of its own for the memory file, which stands at `first`. Throws Refusal (not supported) without one.
   int open_at(std::uint64_t first) const;
-  // What is there is not needed any more. What was given is left as it is.
+  // It is about to be used: its pages come at once, where there are not too many. One by one each takes a fault, which
+  // is most of what small tests take on a machine that is a virtual one.
+  void prepare(std::uint64_t first, std::uint64_t size) const noexcept;
+  // What is there is not needed any more: pages go back to the system if there are many. What was given is left as it
+  // is.
   void forget(std::uint64_t first, std::uint64_t last) const noexcept;
 
  private:

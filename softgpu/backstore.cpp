@@ -103,6 +103,9 @@ Stretch stretch_of_file(int file, const Backing& backing, std::uint64_t most) {
   return stretch;
 }
 
+// A program that frees so much soon takes as much again. Larger memory is often asked for to be had, and hardly used.
+constexpr std::uint64_t most_kept = 64U << 20U;
+
 }  // namespace
 
 // From a multiple of 64 KiB on, as a device's pages lie: modules of the kernel that pin it go by those.
@@ -175,8 +178,14 @@ int Backstore::open_at(std::uint64_t first) const {
   return file.release();
 }
 
+void Backstore::prepare(std::uint64_t first, std::uint64_t size) const noexcept {
+  if (is_given() || size > most_kept) return;
+  const std::uint64_t before = first % host_page_size();
+  ::madvise(bytes_ + first - before, before + size, MADV_POPULATE_WRITE);  // older kernels refuse: one by one, then
+}
+
 void Backstore::forget(std::uint64_t first, std::uint64_t last) const noexcept {
-  if (is_given() || last <= first) return;
+  if (is_given() || last <= first || last - first <= most_kept) return;
   ::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
               static_cast<off_t>(last - first));
 }
