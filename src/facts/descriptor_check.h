@@ -25,6 +25,9 @@ class DescriptorCheck {
   }
   bool asked() const noexcept { return asked_; }
 
+  // Asked anew: has the number gone to another file? Not where it is closed: nothing was moved but by the file's own.
+  bool belongs_to_another() const noexcept;
+
  private:
   void ask() noexcept;
 

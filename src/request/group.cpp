@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <utility>
 
 #include "gpu/memory.h"
@@ -107,12 +108,14 @@ void Group::run(std::span<Item* const> items, const Options& options, Completion
   const auto mode = first.path->traits.whole_blocks_only ? route::SegmentMode::direct : route::SegmentMode::bounce;
   std::fill_n(told_.begin(), items.size(), false);
   std::size_t sides = 0;
+  std::size_t sides_count = 0;
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
     const Item& item = *items[i];
     const std::uint64_t there = item.progress.there;
     if (i == 0 || !sides_[sides]->are_those_of(item)) {
       sides = i;
+      ++sides_count;
       sides_[i].emplace(*items[i], *now_[now_of_[i]]);
     }
     sides_of_[i] = static_cast<std::uint16_t>(sides);
@@ -128,6 +131,7 @@ void Group::run(std::span<Item* const> items, const Options& options, Completion
   completion_ = &completion;
   from_ = options.caller == Caller::batch ? SLUICE_TRACE_FROM_BATCH : 0;
   account_ = counts == Counts::yes ? &account : nullptr;
+  asks_again_ = bytes > most_that_asks_once * sides_count;
   {
     const observe::GroupProbe probe(items.front()->call.direction, items.size(), [&] { return bytes; });
     mover->move(std::span(moved_).first(items.size()), grouping, options.bond, *this);
@@ -158,11 +162,17 @@ void Group::ended(std::span<const std::uint16_t> numbers) noexcept {
 }
 
 void Group::end(std::span<const std::uint16_t> numbers, std::int64_t milliseconds) noexcept {
+  const facts::DescriptorCheck* asked = nullptr;
+  bool is_anothers = false;
   for (const std::uint16_t number : numbers) {
     Item& item = *items_[number];
     const Known& known = *item.known;
     const Sides& sides = *sides_[sides_of_[number]];
     item.outcome = after_prefix(item.progress.there, moved_[number].outcome);
+    if (asks_again_ && item.outcome.count() > 0) {
+      if (std::exchange(asked, &sides.ends.now) != &sides.ends.now) is_anothers = asked->belongs_to_another();
+      if (is_anothers) item.outcome = Outcome::system_error(EBADF);
+    }
     item.ended = true;
     item.device = sides.known.memory.device;
     item.path = known.path->traits.id;

@@ -56,6 +56,7 @@ class Group final : private Completion {
   std::span<Item* const> items_;
   Completion* completion_ = nullptr;
   std::uint16_t from_ = 0;      // as a trace tells
+  bool asks_again_ = false;     // in the end, whether descriptors are the files'
   Account* account_ = nullptr;  // none: they are one transfer, which is counted by others
 
   std::array<std::optional<facts::DescriptorCheck>, most_in_a_batch> now_;  // of a file's first item

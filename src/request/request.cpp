@@ -118,6 +118,7 @@ Result attempt(const Request& request, const paths::Ends& ends) noexcept {
       hands_on ? paths::path_behind(*decision.path, {file, ends.memory, request.direction, true}) : paths::last_path();
   const Moved progress = hands_on ? carry_on(request, ends, decision, behind) : carry(request, ends, decision);
   Outcome outcome = progress.outcome;
+  if (outcome.count() > most_that_asks_once && ends.now.belongs_to_another()) outcome = Outcome::system_error(EBADF);
   if (file.options.verify && outcome.count() > 0) outcome = verified(request, ends, outcome);
   return progress.rerouted ? rerouted(request, ends, *decision.path, behind, progress, outcome)
                            : Result{outcome, decision.path, decision.reason};

@@ -29,6 +29,10 @@ struct Result {
   std::uint64_t counted = 0;  // bytes of the outcome that went another way before, and are counted there
 };
 
+// A program may close a file while its bytes are under way, and have the number given to another one: these are as much
+// that one's, and nothing tells how many. So transfers of more than this ask once more in the end.
+inline constexpr std::uint64_t most_that_asks_once = std::uint64_t{128} << 10U;
+
 // Runs on the calling thread and returns when the last byte is in place.
 Result carry_out(const Request& request, const paths::Ends& ends) noexcept;
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each row of docs/reference/differences.md names tests, and each of those exists in tests/contract."""
+"""Each row of docs/reference/differences.md names tests, and each of those exists in tests/contract or tests/fault."""
 
 import re
 
@@ -10,7 +10,8 @@ from project import arguments, finish
 def main():
     top = arguments(__doc__).project
     page = (top / "docs/reference/differences.md").read_text(encoding="utf-8")
-    sources = "\n".join(path.read_text(encoding="utf-8") for path in sorted((top / "tests/contract").glob("*.cpp")))
+    files = [path for folder in ("contract", "fault") for path in sorted((top / "tests" / folder).glob("*.cpp"))]
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in files)
     defined = {f"{suite}.{name}" for suite, name in re.findall(r"\bTEST(?:_F|_P)?\((\w+),\s*(\w+)\)", sources)}
     complaints = []
     rows = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith("| Situation")]
