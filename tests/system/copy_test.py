@@ -2,6 +2,7 @@
 """gdscp, `sluice cp`, gdsio_verify and `sluice stats`: copies, comparisons and counts of whole programs."""
 import json
 import os
+import shutil
 import signal
 
 from support import BUILD, SLUICE, behind_a_mount, contains, environment, equal, main, run, scratch, skip, skip_when_sanitized
@@ -50,6 +51,32 @@ def test_copies_keep_holes_and_mode_bits():
         equal(copy.stat().st_mode & 0o7777, 0o640)
         equal(copy.stat().st_blocks * 512 < 8 << 20, True)
         equal((answer["bytes"], answer["data_bytes"] < 8 << 20, answer["soft"]), (64 << 20, True, True))
+
+
+def test_copies_run_as_no_other_user_than_their_source():
+    with scratch() as folder:
+        source, copy = folder / "source", folder / "copy"
+        source.write_bytes(b"s" * 5000)
+        owners = ((-1, -1, 0o6755),)  # the one who copies
+        if os.geteuid() == 0:
+            owners += ((12345, 12345, 0o755), (12345, 0, 0o2755), (0, 12345, 0o755))
+        for owner, group, expected in owners:
+            os.chown(source, owner, group)
+            source.chmod(0o6755)
+            for copier in COPIERS:
+                copy.unlink(missing_ok=True)
+                for _ in range(2):  # a file that is made, and one that is replaced
+                    soft(*copier, "-q", source, copy)
+                    equal((owner, group, oct(copy.stat().st_mode & 0o7777)), (owner, group, oct(expected)))
+                    if os.geteuid() == 0:
+                        os.chown(copy, owner, group)
+                        copy.chmod(0o6755)
+        # A process without the capability loses these bits as it writes.
+        if os.geteuid() == 0 and shutil.which("setpriv") is not None:
+            os.chown(source, 0, 0)
+            source.chmod(0o6755)
+            run("setpriv", "--bounding-set=-all", "--inh-caps=-all", GDSCP, "-q", source, copy, env=environment(**SOFT))
+            equal(oct(copy.stat().st_mode & 0o7777), oct(0o6755))
 
 
 def test_copies_go_into_folders_and_through_links():

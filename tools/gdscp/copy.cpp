@@ -33,7 +33,8 @@ const char* const copy_lesson =
     "The bytes go from the file into GPU memory and from there into the new file, by cuFile; no program of the GPU\n"
     "touches them. Holes stay holes and cost nothing. The destination appears, or is replaced, when the copy is "
     "whole.\n"
-    "Mode bits are kept; owner, times and extended attributes are not.\n"
+    "Mode bits are kept; owner, times and extended attributes are not, and so a copy with another owner or group\n"
+    "is not set-user-ID.\n"
     "\n"
     "Examples:\n"
     "  gdscp /data/model.bin /scratch/\n"
@@ -179,14 +180,14 @@ void copy(const CopyOptions& options, const char* tool) {
   const std::string destination = destination_of(options.source, options.destination);
   const OpenDriver driver;
   SourceFile source(options.source);
-  NewFile target(source, destination);
+  NewFile target(destination);
   const std::vector<FilePart> data = source.data();
   story.size = source.size();
   for (const FilePart& part : data) story.data += part.size;
 
   const auto begin = CopyClock::now();
   Copying(gpu, source, target, cut(data, piece), piece).run(threads);
-  target.settle(story.size);
+  target.settle(source);
   story.seconds = std::chrono::duration<double>(CopyClock::now() - begin).count();
   if (options.verify) target.compare_with(source);
   target.publish();

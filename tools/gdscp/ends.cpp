@@ -80,6 +80,18 @@ void drop_guarded_file(const std::string& path) {
   change_handlers(on_ending_signal, SIG_DFL);
 }
 
+// The source's, but a program runs as the owner or group that made it so, and as no other: the copy has these bits
+// where it has that owner and that group.
+mode_t mode_for_copy(const SourceFile& source, int copy) {
+  struct stat status {};
+  const bool known = fstat(copy, &status) == 0;
+  mode_t mode = source.mode();
+  const bool same_group = known && status.st_gid == source.group();
+  if (!same_group || status.st_uid != source.owner()) mode &= ~static_cast<mode_t>(S_ISUID);
+  if (!same_group) mode &= ~static_cast<mode_t>(S_ISGID);
+  return mode;
+}
+
 // Without it the copy could lose its name in a power cut. A folder that may be written and not read is left to the
 // kernel, and so is a file system that knows no fsync of folders.
 void make_name_durable(const std::string& path) {
@@ -147,6 +159,8 @@ SourceFile::SourceFile(const std::string& path) : path_(path) {
   fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
   size_ = static_cast<std::uint64_t>(status.st_size);
   mode_ = status.st_mode & 07777;
+  owner_ = status.st_uid;
+  group_ = status.st_gid;
   register_descriptor(descriptor, path);
 }
 
@@ -172,14 +186,13 @@ std::uint64_t SourceFile::read(void* memory, std::uint64_t offset, std::uint64_t
                   "See that no program changes the file, and try again.");
 }
 
-NewFile::NewFile(const SourceFile& source, std::string destination) : destination_(std::move(destination)) {
+NewFile::NewFile(std::string destination) : destination_(std::move(destination)) {
   path_ = destination_ + ".gdscp-XXXXXX";
   const int descriptor = make_guarded_file(path_);
   if (descriptor < 0) {
     fail_with(destination_, "cannot be made", "Check that its folder exists and that you may write there.");
   }
   try {
-    fchmod(descriptor, source.mode());
     register_descriptor(descriptor, path_);
   } catch (...) {
     drop_guarded_file(path_);
@@ -204,8 +217,11 @@ void NewFile::write(const void* memory, std::uint64_t offset, std::uint64_t size
   }
 }
 
-void NewFile::settle(std::uint64_t size) const {
-  if (ftruncate(descriptor_, static_cast<off_t>(size)) != 0 || fsync(descriptor_) != 0) {
+void NewFile::settle(const SourceFile& source) const {
+  // The mode behind the last change of bytes: those take away its set-user-ID and set-group-ID bits.
+  const bool sized = ftruncate(descriptor_, static_cast<off_t>(source.size())) == 0;
+  if (sized) fchmod(descriptor_, mode_for_copy(source, descriptor_));
+  if (!sized || fsync(descriptor_) != 0) {
     fail_with(destination_, "cannot be finished", "See that the file system has room.");
   }
 }

@@ -2,6 +2,8 @@
 // The two ends of a copy: the file that is read, with its holes, and the one that comes to be.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -45,7 +47,9 @@ class SourceFile : public CopyEnd {
   explicit SourceFile(const std::string& path);  // throws ToolError
 
   std::uint64_t size() const noexcept { return size_; }
-  unsigned mode() const noexcept { return mode_; }
+  mode_t mode() const noexcept { return mode_; }
+  uid_t owner() const noexcept { return owner_; }
+  gid_t group() const noexcept { return group_; }
   // Its parts that are no holes, in order; all of it where the file system does not tell.
   std::vector<FilePart> data() const;
   // Reads at most `size` bytes, at least one, into device memory. Throws ToolError.
@@ -54,18 +58,21 @@ class SourceFile : public CopyEnd {
  private:
   std::string path_;
   std::uint64_t size_ = 0;
-  unsigned mode_ = 0;
+  mode_t mode_ = 0;
+  uid_t owner_ = 0;
+  gid_t group_ = 0;
 };
 
 // Under a name of its own until publish(); gone when it was not published, even if a signal ends the program.
 class NewFile : public CopyEnd {
  public:
-  NewFile(const SourceFile& source, std::string destination);  // throws ToolError
+  explicit NewFile(std::string destination);  // throws ToolError
   ~NewFile();
 
   void write(const void* memory, std::uint64_t offset, std::uint64_t size) const;
-  // Gives the file its size and makes it durable.
-  void settle(std::uint64_t size) const;
+  // Gives the file the source's size and mode and makes it durable. Without the set-user-ID bit where owner or group
+  // is another one, and without the set-group-ID bit where the group is.
+  void settle(const SourceFile& source) const;
   // Reads both without cuFile and throws ToolError where they differ.
   void compare_with(const SourceFile& source) const;
   // Gives it the destination's name, and makes that durable, too.
