@@ -5,7 +5,8 @@ import os
 import shutil
 import signal
 
-from support import BUILD, SLUICE, behind_a_mount, contains, environment, equal, main, run, scratch, skip, skip_when_sanitized
+from support import (BUILD, SLUICE, behind_a_mount, contains, environment, equal, everything_in, few_threads, main, run, scratch, skip,
+                     skip_when_sanitized, where_processes_are_few)
 
 GDSCP = BUILD / "bin/gdscp"
 VERIFY = BUILD / "bin/gdsio_verify"
@@ -172,6 +173,35 @@ def test_copies_to_a_full_file_system_keep_the_old_file():
                                 env=environment(**SOFT))
         equal(answer.stdout, "status 1\ncopy\nold\n")
         contains(answer.stderr, "No space left on device")
+
+
+def test_copies_go_on_with_the_threads_that_there_are():
+    skip_when_sanitized()
+    with scratch() as folder:
+        library = few_threads(folder)
+        (folder / "source").write_bytes(some_bytes(300000))
+        (folder / "into").mkdir()
+        for copier in COPIERS:
+            for most in (0, 1, 2):
+                answer = soft(*copier, "-i", "64K", "-w", "3", folder / "source", folder / "into/copy",
+                              LD_PRELOAD=str(library), MOST_THREADS=str(most))
+                contains(answer.stderr, f"note: {most} of 3 threads could be started. Raise the limit of processes (ulimit -u")
+                equal((folder / "into/copy").read_bytes(), (folder / "source").read_bytes())
+                equal(everything_in(folder / "into"), ["copy"])
+
+
+def test_copies_by_a_user_who_may_start_few_threads_end_in_order():
+    with scratch() as folder:
+        (folder / "source").write_bytes(some_bytes(1000000))
+        (folder / "into").mkdir()
+        (folder / "into").chmod(0o777)
+        for most in (1, 2, 3, 5):
+            answer = where_processes_are_few(most, GDSCP, "-q", "-i", "64K", folder / "source", "copy", cwd=folder / "into")
+            equal((most, answer.returncode in (0, 1)), (most, True))
+            equal(everything_in(folder / "into"), ["copy"] if answer.returncode == 0 else [])
+            if answer.returncode == 1:
+                contains(answer.stderr.splitlines()[-1], "       Raise the limit of processes (ulimit -u")
+            (folder / "into/copy").unlink(missing_ok=True)
 
 
 # Sends this program a signal as it makes its file, as it writes for the third time, or before it gives the file its

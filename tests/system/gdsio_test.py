@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import time
 
-from support import BUILD, behind_a_mount, contains, environment, equal, main, run, scratch, skip, skip_when_sanitized
+from support import (BUILD, behind_a_mount, contains, environment, equal, few_threads, main, run, scratch, skip, skip_when_sanitized,
+                     where_processes_are_few)
 
 GDSIO = BUILD / "bin/gdsio"
 TYPES = ["GPUD", "CPUONLY", "CPU_GPU", "CPU_ASYNC_GPU", "CPU_CACHED_GPU", "GPUD_ASYNC", "GPU_BATCH", "GPU_BATCH_STREAM"]
@@ -549,6 +550,34 @@ def test_gdsio_a_write_that_fails_leaves_a_file_as_long_as_it_was():
                                 f"{GDSIO} -D {folder} -w 3 -s 600K -i 100K -x 1 -I 1; echo status $?; ls {folder}",
                                 env=environment(SLUICE_SOFTGPU="1"))
         equal(answer.stdout, "status 1\nprecious\nstatus 1\nfile\n")
+
+
+def test_gdsio_without_all_of_its_threads_measures_nothing_and_leaves_nothing():
+    skip_when_sanitized()
+    with scratch() as folder:
+        library = few_threads(folder)
+        for transfer, most, wanted in ((0, 0, 4), (0, 2, 4), (1, 1, 4), (5, 3, 4), (6, 0, 1)):
+            answer = gdsio("-f", folder / "file", "-x", transfer, "-w", "4", "-s", "1M", "-i", "64K", "-I", "1", status=1,
+                           LD_PRELOAD=str(library), MOST_THREADS=str(most))
+            equal(answer.stdout, "")
+            contains(answer.stderr, f"gdsio: {most} of {wanted} threads could be started.\n       Raise the limit of processes (ulimit -u")
+            equal((folder / "file").exists(), False)
+
+
+def test_gdsio_of_a_user_who_may_start_few_threads_ends_in_order():
+    with scratch() as folder:
+        (folder / "into").mkdir()
+        (folder / "into").chmod(0o777)
+        for transfer in (0, 5, 6, 7):
+            for most in (1, 2, 3, 4, 5):
+                answer = where_processes_are_few(most, GDSIO, "-f", "file", "-x", transfer, "-w", "4", "-s", "1M", "-i", "64K", "-I", "1",
+                                                 cwd=folder / "into")
+                equal((transfer, most, answer.returncode in (0, 1)), (transfer, most, True))
+                equal((folder / "into/file").exists(), answer.returncode == 0)
+                if answer.returncode == 1:
+                    contains(answer.stderr.splitlines()[-1], "       ")
+                    equal("keeps its size" in answer.stderr, False)
+                (folder / "into/file").unlink(missing_ok=True)
 
 
 def meddling(folder):

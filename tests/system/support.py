@@ -70,6 +70,44 @@ def behind_a_mount(mount, script, env=None):
     return answer
 
 
+# Of the threads that the program itself starts, not its libraries, no more than $MOST_THREADS begin: the state of a
+# std::thread has a table of the program's.
+FEW_THREADS = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* state) {
+  static int begun;
+  int (*real)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*) = dlsym(RTLD_NEXT, "pthread_create");
+  Dl_info of_start, of_state;
+  if (dladdr((void*)start, &of_start) != 0 && strstr(of_start.dli_fname, "libstdc++") != NULL && state != NULL &&
+      dladdr(*(void**)state, &of_state) != 0 && strstr(of_state.dli_fname, ".so") == NULL && ++begun > atoi(getenv("MOST_THREADS")))
+    return EAGAIN;
+  return real(thread, attributes, start, state);
+}
+"""
+
+
+def few_threads(folder):
+    """A library to preload that starts no more than $MOST_THREADS threads of the program's own."""
+    (folder / "few_threads.c").write_text(FEW_THREADS, encoding="utf-8")
+    run("cc", "-shared", "-fPIC", "-o", folder / "few_threads.so", folder / "few_threads.c")
+    return folder / "few_threads.so"
+
+
+def where_processes_are_few(most, *command, cwd):
+    """What a command answers as a user who may have no more than `most` threads in all."""
+    if os.geteuid() != 0:
+        skip("another user, who has no other processes, needs root")
+    if shutil.which("setpriv") is None or shutil.which("prlimit") is None:
+        skip("setpriv or prlimit is not installed")
+    return run("setpriv", "--reuid=4242", "--regid=4242", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all",
+               "prlimit", f"--nproc={most}:{most}", *command, cwd=cwd, env=environment(SLUICE_SOFTGPU="1"), status=None)
+
+
 @contextlib.contextmanager
 def scratch(parent=None):
     """A new folder that other users can enter, taken away at the end. In the build folder unless said otherwise."""

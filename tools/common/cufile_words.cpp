@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+
 #include "common/driver.h"
 #include "common/error.h"
 #include "common/text.h"
+#include "common/thread_group.h"
 #include "common/written.h"
 #include "cufile.h"
 
@@ -18,6 +21,26 @@ std::string cufile_words(int code) {
 std::string cause_words(long long negated) {
   const long long code = -negated;
   return IS_CUFILE_ERR(code) ? cufile_words(static_cast<int>(code)) : system_words(static_cast<int>(code));
+}
+
+const char* remedy_for_cause(long long negated) {
+  switch (-negated) {
+    case ENOSPC:
+    case EDQUOT:
+      return "Make room on the file system, or see that no quota is reached.";
+    case EMFILE:
+      return "Raise the limit of open files (ulimit -n).";
+    case ENFILE:
+      return "See which program has so many files open, or raise fs.file-max.";
+    case ENAMETOOLONG:
+      return "Use a shorter name.";
+    case EAGAIN:
+    case ENOMEM:
+    case CU_FILE_NOMEM_ERROR:
+      return remedy_for_threads;
+    default:
+      return nullptr;
+  }
 }
 
 bool note_soft_gpu(const char* tool) {

@@ -13,6 +13,10 @@ std::string cufile_words(int code);
 // The words for a negated cause: an errno or a cuFile code.
 std::string cause_words(long long negated);
 
+// What helps against a negated cause that has little to do with the file: a full file system, a limit that is reached.
+// nullptr for any other.
+const char* remedy_for_cause(long long negated);
+
 // A note on stderr when the soft GPU stands in for one; `tool` begins the line. True when it does.
 bool note_soft_gpu(const char* tool);
 

@@ -14,7 +14,6 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "common/cufile_words.h"
@@ -24,7 +23,9 @@
 #include "common/gpu.h"
 #include "common/progress.h"
 #include "common/text.h"
+#include "common/thread_group.h"
 #include "common/whole_number.h"
+#include "common/written.h"
 #include "gdscp/ends.h"
 
 namespace sluice::tools {
@@ -64,13 +65,21 @@ class Copying {
   Copying(const Gpu& gpu, SourceFile& source, NewFile& target, std::vector<FilePart> pieces, std::size_t room)
       : gpu_(&gpu), source_(&source), target_(&target), pieces_(std::move(pieces)), room_(room) {}
 
-  void run(unsigned threads) {
-    std::vector<std::thread> workers;
+  // By as many threads as the system grants, or by the caller's alone.
+  void run(unsigned threads, const char* tool) {
     const std::size_t count = std::clamp<std::size_t>(pieces_.size(), 1, threads);
     open_ = count;
-    for (std::size_t i = 0; i < count; ++i) workers.emplace_back([this] { live(); });
+    ThreadGroup workers;
+    std::size_t started = 0;
+    while (started < count && workers.start([this] { live(); })) ++started;
+    if (started < count) {
+      tell("{}: note: {} of {} threads could be started. {}\n", tool, started, count, remedy_for_threads);
+      const std::lock_guard lock(mutex_);
+      open_ -= count - std::max<std::size_t>(started, 1);
+    }
+    if (started == 0) live();
     watch();
-    for (std::thread& thread : workers) thread.join();
+    workers.join();
     if (failure_) std::rethrow_exception(failure_);
   }
 
@@ -186,7 +195,7 @@ void copy(const CopyOptions& options, const char* tool) {
   for (const FilePart& part : data) story.data += part.size;
 
   const auto begin = CopyClock::now();
-  Copying(gpu, source, target, cut(data, piece), piece).run(threads);
+  Copying(gpu, source, target, cut(data, piece), piece).run(threads, tool);
   target.settle(source);
   story.seconds = std::chrono::duration<double>(CopyClock::now() - begin).count();
   if (options.verify) target.compare_with(source);

@@ -28,7 +28,20 @@ namespace fs = std::filesystem;
 constexpr std::size_t compared_at_once = 1u << 20;
 
 [[noreturn]] void fail_with(const std::string& path, const char* what, const char* remedy) {
-  throw ToolError(fmt::format("{} {}: {}.", printable(path), what, system_words(errno)), remedy);
+  const int cause = errno;
+  const char* better = remedy_for_cause(-static_cast<long long>(cause));
+  throw ToolError(fmt::format("{} {}: {}.", printable(path), what, system_words(cause)),
+                  better != nullptr ? better : remedy);
+}
+
+// `result` of a transfer that has moved nothing.
+[[noreturn]] void fail_to_move(const std::string& path, const char* what, std::uint64_t offset, ssize_t result,
+                               const char* remedy) {
+  const long long cause = result == -1 ? -errno : result;
+  const char* better = remedy_for_cause(cause);
+  throw ToolError(fmt::format("{} cannot be {} at {}: {}.", printable(path), what, offset,
+                              cause == 0 ? "nothing is moved there any more" : cause_words(cause)),
+                  better != nullptr ? better : remedy);
 }
 
 // A signal that would end the program takes the unfinished file away first. One that comes while that file is being
@@ -181,9 +194,7 @@ std::vector<FilePart> SourceFile::data() const {
 std::uint64_t SourceFile::read(void* memory, std::uint64_t offset, std::uint64_t size) const {
   const ssize_t count = cuFileRead(handle_, memory, size, static_cast<off_t>(offset), 0);
   if (count > 0) return static_cast<std::uint64_t>(count);
-  const std::string cause = count == 0 ? "it has become shorter" : cause_words(count == -1 ? -errno : count);
-  throw ToolError(fmt::format("{} cannot be read at {}: {}.", printable(path_), offset, cause),
-                  "See that no program changes the file, and try again.");
+  fail_to_move(path_, "read", offset, count, "See that no program changes the file, and try again.");
 }
 
 NewFile::NewFile(std::string destination) : destination_(std::move(destination)) {
@@ -209,9 +220,8 @@ void NewFile::write(const void* memory, std::uint64_t offset, std::uint64_t size
     const ssize_t count =
         cuFileWrite(handle_, memory, size - done, static_cast<off_t>(offset + done), static_cast<off_t>(done));
     if (count <= 0) {
-      throw ToolError(fmt::format("{} cannot be written at {}: {}.", printable(destination_), offset + done,
-                                  cause_words(count == -1 ? -errno : count)),
-                      "See that the file system has room and no quota is reached.");
+      fail_to_move(destination_, "written", offset + done, count,
+                   "See that the file system has room and no quota is reached.");
     }
     done += static_cast<std::uint64_t>(count);
   }

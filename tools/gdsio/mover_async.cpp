@@ -84,7 +84,14 @@ class OnStreams final : public Mover {
 
   void move(std::span<Piece> pieces) override {
     const auto begin = AsyncClock::now();
-    for (std::size_t i = 0; i < pieces.size(); ++i) slots_[i]->start(pieces[i], memory_->address());
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      try {
+        slots_[i]->start(pieces[i], memory_->address());
+      } catch (...) {
+        wait_for(i);
+        throw;
+      }
+    }
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       StreamSlot& slot = *slots_[i];
       slot.stream.wait();
@@ -130,6 +137,11 @@ class OnStreams final : public Mover {
     off_t memory_offset = 0;
     ssize_t done = 0;
   };
+
+  // The first `count`, before their slots and the memory may go.
+  void wait_for(std::size_t count) const {
+    for (std::size_t i = 0; i < count; ++i) slots_[i]->stream.wait();
+  }
 
   TransferMemory* memory_;
   std::vector<std::unique_ptr<StreamSlot>> slots_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gdsio/run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
@@ -8,10 +10,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <thread>
 
+#include "common/error.h"
 #include "common/gpu.h"
 #include "common/progress.h"
+#include "common/thread_group.h"
 #include "gdsio/node.h"
 #include "gdsio/target.h"
 #include "gdsio/ways.h"
@@ -82,14 +85,18 @@ class WorkerThreads {
 
   // Returns the seconds from the moment when all were ready to the end of the last.
   double run(std::uint64_t size) {
-    std::vector<std::thread> threads;
-    threads.reserve(stage_->workers.size());
-    for (const auto& worker : stage_->workers) threads.emplace_back([this, &worker] { live(*worker); });
+    ThreadGroup threads;
+    std::size_t started = 0;
+    for (const auto& worker : stage_->workers) {
+      if (!threads.start([this, &worker] { live(*worker); })) break;
+      ++started;
+    }
+    if (started < stage_->workers.size()) give_up(started);
     ready_.wait();
     begin_ = RunClock::now();
     go_.count_down();
     watch(size);
-    for (std::thread& thread : threads) thread.join();
+    threads.join();
     if (failure_) std::rethrow_exception(failure_);
     return std::chrono::duration<double>(end_ - begin_).count();
   }
@@ -116,6 +123,14 @@ class WorkerThreads {
       if (!failure_) failure_ = std::current_exception();
       shared_.stop = true;
     }
+  }
+
+  // Each thread has a part of the data, and the result says how many there were: fewer would be another measurement.
+  [[noreturn]] void give_up(std::size_t started) {
+    shared_.stop = true;
+    go_.count_down();
+    throw ToolError(fmt::format("{} of {} threads could be started.", started, stage_->workers.size()),
+                    remedy_for_threads);
   }
 
   RunClock::time_point deadline() const {

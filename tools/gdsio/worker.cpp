@@ -25,6 +25,7 @@ std::string why_incomplete(std::int64_t result) {
 
 const char* remedy_for(std::int64_t result, bool by_cufile) {
   if (result == -ENOSPC || result == -EDQUOT) return "Make room on the file system, or use a smaller -s.";
+  if (const char* remedy = remedy_for_cause(result); remedy != nullptr) return remedy;
   return by_cufile ? "See that the file keeps its size; -x 2 does without cuFile."
                    : "See that the file keeps its size.";
 }

@@ -5,16 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <random>
-#include <thread>
 #include <vector>
 
 #include "common/text.h"
+#include "common/thread_group.h"
 
 namespace sluice::tools {
 namespace {
@@ -70,9 +69,10 @@ double speed_of_readers(int fd, std::uint64_t size, double seconds, const Budget
   std::atomic<bool> failed{false};
   const auto begin = Clock::now();
   const auto end = begin + std::chrono::duration<double>(seconds);
-  std::array<std::thread, threads> readers;
-  for (unsigned i = 0; i < threads; ++i) {
-    readers[i] = std::thread([&, i] {
+  ThreadGroup readers;
+  bool all = true;
+  for (unsigned i = 0; i < threads && all; ++i) {
+    all = readers.start([&, i] {
       const Room room = room_of(large);
       Offsets offsets(size, large, i);
       do {
@@ -82,7 +82,9 @@ double speed_of_readers(int fd, std::uint64_t size, double seconds, const Budget
       } while (!failed && Clock::now() < end && !budget.is_spent());
     });
   }
-  for (std::thread& reader : readers) reader.join();
+  if (!all) failed = true;  // fewer readers say less of the drive
+  readers.join();
+  if (!all) errno = EAGAIN;
   const std::chrono::duration<double> took = Clock::now() - begin;
   return failed ? -1 : static_cast<double>(bytes) / took.count() / (1 << 30);
 }
