@@ -542,6 +542,21 @@ def test_gdsio_a_transfer_that_fails_is_told_as_scripts_know_it():
             equal(bool(re.search(r"^gdsio: A write of 1.0 MiB at \d+ of .*file failed: ", answer.stderr, re.M)), True)
 
 
+def test_gdsio_a_write_that_is_cut_short_is_told_by_its_cause():
+    with scratch() as folder:
+        for transfer in (0, 1, 2, 5, 6, 7):
+            for last in ((), ("--json",)):
+                answer = behind_a_mount(f"-t tmpfs -o size=1M none {folder}",
+                                        f"{GDSIO} -f {folder}/file -s 4M -i 768K -x {transfer} -I 1 {' '.join(last)}; status=$?; "
+                                        f"[ -e {folder}/file ] && echo there is a file; exit $status",
+                                        env=environment(SLUICE_SOFTGPU="1"))
+                equal(answer.returncode, 1)
+                contains(answer.stderr, "failed: No space left on device.\n       Make room on the file system, or use a smaller -s.\n")
+                equal("there is a file" in answer.stdout, False)
+                if last:
+                    contains(json.loads(answer.stdout)["error"], "No space left on device.")
+
+
 def test_gdsio_a_write_that_fails_leaves_a_file_as_long_as_it_was():
     with scratch() as folder:
         answer = behind_a_mount(f"-t tmpfs -o size=1M none {folder}",

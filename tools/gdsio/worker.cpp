@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gdsio/worker.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,13 +21,37 @@ namespace {
 
 constexpr std::uint64_t page = 4096;
 
-std::string why_incomplete(std::int64_t result) {
-  return result >= 0 ? "the file ended too early" : cause_words(result);
+// What hinders a write that took a part: the rest is written once more, by a plain call, which tells its cause.
+// Negated; 0 where nothing hinders it. Without O_DIRECT, which would want whole blocks.
+std::int64_t ask_for_cause(int descriptor, std::span<const std::byte> rest, std::uint64_t offset) {
+  const int flags = fcntl(descriptor, F_GETFL);
+  if (flags < 0 || fcntl(descriptor, F_SETFL, flags & ~O_DIRECT) != 0) return 0;
+  std::int64_t cause = 0;
+  while (!rest.empty() && cause == 0) {
+    const ssize_t count = pwrite(descriptor, rest.data(), rest.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) cause = -errno;
+    if (count == 0) break;
+    rest = rest.subspan(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    offset += static_cast<std::uint64_t>(std::max<ssize_t>(count, 0));
+  }
+  if (cause == 0 && fdatasync(descriptor) != 0 && errno != EINVAL) cause = -errno;  // as a server's answer comes late
+  fcntl(descriptor, F_SETFL, flags);
+  return cause;
 }
 
-const char* remedy_for(std::int64_t result, bool by_cufile) {
+std::string why_incomplete(const Piece& piece, std::int64_t result) {
+  if (result < 0) return cause_words(result);
+  return piece.writes ? fmt::format("only {} were written", format_bytes(static_cast<std::uint64_t>(result)))
+                      : "the file ended too early";
+}
+
+const char* remedy_for(const Piece& piece, std::int64_t result, bool by_cufile) {
   if (result == -ENOSPC || result == -EDQUOT) return "Make room on the file system, or use a smaller -s.";
   if (const char* remedy = remedy_for_cause(result); remedy != nullptr) return remedy;
+  if (piece.writes)
+    return by_cufile ? "See what the file system has logged; -x 2 does without cuFile."
+                     : "See what the file system has logged.";
   return by_cufile ? "See that the file keeps its size; -x 2 does without cuFile."
                    : "See that the file keeps its size.";
 }
@@ -142,15 +168,25 @@ void Worker::fill(const Piece& piece) {
   memory_->put(piece.memory_offset, bytes.data(), bytes.size());
 }
 
-void Worker::account(const Piece& piece, Shared& shared) {
-  if (piece.done != static_cast<std::int64_t>(piece.size)) {
-    tell("Tid: {} incomplete {}, done = {} issued = {}\n", number_, piece.writes ? "Write" : "Read",
-         std::max<std::int64_t>(piece.done, 0), piece.size);
-    throw ToolError(
-        fmt::format("A {} of {} at {} of {} failed: {}.", piece.writes ? "write" : "read", format_bytes(piece.size),
-                    piece.file_offset, printable(piece.target->path()), why_incomplete(piece.done)),
-        remedy_for(piece.done, uses_cufile(settings_->transfer)));
+void Worker::fail(const Piece& piece) {
+  tell("Tid: {} incomplete {}, done = {} issued = {}\n", number_, piece.writes ? "Write" : "Read",
+       std::max<std::int64_t>(piece.done, 0), piece.size);
+  std::int64_t result = piece.done;
+  if (piece.writes && result >= 0) {
+    const auto done = static_cast<std::size_t>(result);
+    const std::span<std::byte> rest = std::span(scratch_).first(piece.size - done);
+    memory_->get(piece.memory_offset + done, rest.data(), rest.size());
+    const std::int64_t cause = ask_for_cause(piece.target->descriptor(), rest, piece.file_offset + done);
+    if (cause != 0) result = cause;
   }
+  throw ToolError(
+      fmt::format("A {} of {} at {} of {} failed: {}.", piece.writes ? "write" : "read", format_bytes(piece.size),
+                  piece.file_offset, printable(piece.target->path()), why_incomplete(piece, result)),
+      remedy_for(piece, result, uses_cufile(settings_->transfer)));
+}
+
+void Worker::account(const Piece& piece, Shared& shared) {
+  if (piece.done != static_cast<std::int64_t>(piece.size)) fail(piece);
   latencies_.add(piece.time);
   bytes_ += piece.size;
   shared.bytes.fetch_add(piece.size, std::memory_order_relaxed);

@@ -56,6 +56,8 @@ class Worker {
   bool gather();
   bool wants_write();
   void fill(const Piece& piece);
+  // Throws what hindered the piece, which has not moved as a whole.
+  [[noreturn]] void fail(const Piece& piece);
   void account(const Piece& piece, Shared& shared);
   void verify(const Piece& piece);
 
