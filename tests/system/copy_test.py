@@ -93,6 +93,21 @@ def test_copies_go_into_folders_and_through_links():
         equal((folder / "old").read_bytes(), b"s" * 5000)
 
 
+def test_copies_go_through_no_link_that_leads_nowhere():
+    with scratch() as folder:
+        (folder / "source").write_bytes(b"s" * 5000)
+        (folder / "dangling").symlink_to("none")
+        (folder / "loop").symlink_to("loop")
+        before = everything_in(folder)
+        for copier in COPIERS:
+            for name, cause in (("dangling", "No such file or directory"), ("loop", "Too many levels of symbolic links")):
+                answer = soft(*copier, folder / "source", folder / name, status=1)
+                contains(answer.stderr, f"{name} is a link that leads to no file: {cause}.\n")
+                contains(answer.stderr.splitlines()[-1], "  Remove the link, or name the file")
+                equal((folder / name).is_symlink(), True)
+        equal(everything_in(folder), before)
+
+
 def test_copies_are_called_as_they_were_asked_for():
     with scratch() as folder:
         (folder / "source").write_bytes(b"s" * 5000)

@@ -129,8 +129,16 @@ std::string named_destination(const std::string& source, const std::string& aske
 std::string destination_of(const std::string& source, const std::string& asked) {
   std::error_code ignored;
   fs::path destination = named_destination(source, asked);
-  // A link stays one, and its file is replaced.
-  if (const fs::path real = fs::canonical(destination, ignored); !ignored) destination = real;
+  // A link stays one, and its file is replaced. One that leads to none is refused, as cp does: where it leads may be
+  // another one's choice.
+  std::error_code lost;
+  const fs::path real = fs::canonical(destination, lost);
+  if (!lost) destination = real;
+  if (lost && fs::is_symlink(fs::symlink_status(destination, ignored))) {
+    throw ToolError(fmt::format("{} is a link that leads to no file: {}.", printable(destination.string()),
+                                system_words(lost.value())),
+                    "Remove the link, or name the file that it is to lead to.");
+  }
   const bool exists = fs::exists(destination, ignored);
   if (exists && fs::equivalent(source, destination, ignored)) {
     throw ToolError(fmt::format("{} and {} are the same file.", printable(source), printable(asked)),
