@@ -253,13 +253,20 @@ int rename(const char* from, const char* to) {
 """
 
 
-def interrupted_copies(folder, by, start=()):
+PLACES = ("mkostemp", "cuFileWrite", "rename")
+FAULTS = (signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV, signal.SIGSYS)
+OTHERS = (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE, signal.SIGALRM, signal.SIGXCPU, signal.SIGXFSZ,
+          signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGPWR, signal.SIGRTMIN, signal.SIGRTMAX)
+NO_CORE = ("sh", "-c", 'ulimit -c 0; exec "$@"', "sh")
+
+
+def interrupted_copies(folder, by, start=(), places=PLACES):
     """The exit status of a copy that gets the signal, for each place where it may."""
     (folder / "interrupter.c").write_text(INTERRUPTER, encoding="utf-8")
     run("cc", "-shared", "-fPIC", "-o", folder / "interrupter.so", folder / "interrupter.c")
     (folder / "source").write_bytes(some_bytes(100000))
     (folder / "into").mkdir()
-    for place in ("mkostemp", "cuFileWrite", "rename"):
+    for place in places:
         answer = soft(*start, GDSCP, "-q", "-i", "4K", "-w", "1", folder / "source", folder / "into/copy", status=None,
                       LD_PRELOAD=str(folder / "interrupter.so"), INTERRUPT_AT=place, INTERRUPT_BY=str(int(by)))
         yield answer.returncode
@@ -272,6 +279,16 @@ def test_copies_that_are_interrupted_leave_nothing():
             for status in interrupted_copies(folder, by):
                 equal(status, -by)
                 equal(list((folder / "into").iterdir()), [])
+
+
+def test_copies_that_any_signal_ends_leave_nothing():
+    skip_when_sanitized()
+    for by in OTHERS + FAULTS:
+        with scratch() as folder:
+            # A fault while the file is made does not wait for its name.
+            for status in interrupted_copies(folder, by, start=NO_CORE, places=PLACES[1:] if by in FAULTS else PLACES[:2]):
+                equal(status, -by)
+                equal((by, everything_in(folder / "into")), (by, []))
 
 
 def test_copies_go_on_where_a_signal_is_to_be_ignored():

@@ -44,33 +44,57 @@ constexpr std::size_t compared_at_once = 1u << 20;
                   better != nullptr ? better : remedy);
 }
 
-// A signal that would end the program takes the unfinished file away first. One that comes while that file is being
-// made, when it is not known yet whether it is there and what it is called, waits for its maker.
-constexpr std::array<int, 3> ending_signals = {SIGINT, SIGTERM, SIGHUP};
+// A signal that would end the program takes the unfinished file away first: all that end one by default and can be
+// caught, those of real time included. One that comes while that file is being made, when it is not known yet whether
+// it is there and what it is called, waits for its maker.
+constexpr std::array<int, 22> ending_signals = {
+    SIGHUP,  SIGINT,  SIGQUIT, SIGILL,    SIGTRAP, SIGABRT, SIGBUS,    SIGFPE,  SIGUSR1, SIGSEGV, SIGUSR2,
+    SIGPIPE, SIGALRM, SIGTERM, SIGSTKFLT, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF, SIGIO,   SIGPWR,  SIGSYS};
 constexpr int not_making = 0;
 constexpr int making = -1;
 std::atomic<int> maker_state{not_making};  // or the signal that came meanwhile
 static_assert(std::atomic<int>::is_always_lock_free, "a signal's handler uses it");
 std::array<char, 4096> unfinished_name{};  // written while the handlers keep off, by maker_state
 
-void end_without_file(int signal) {
-  unlink(unfinished_name.data());
+// An instruction that faults does so again when its handler returns: it waits for nothing.
+bool is_fault(int signal) {
+  return signal == SIGILL || signal == SIGTRAP || signal == SIGABRT || signal == SIGBUS || signal == SIGFPE ||
+         signal == SIGSEGV || signal == SIGSYS;
+}
+
+void end_by(int signal) {
   std::signal(signal, SIG_DFL);
   raise(signal);
 }
 
+void end_without_file(int signal) {
+  unlink(unfinished_name.data());
+  end_by(signal);
+}
+
 void on_ending_signal(int signal) {
   int state = making;
-  if (maker_state.compare_exchange_strong(state, signal)) return;
-  if (state == not_making) end_without_file(signal);
+  if (is_fault(signal)) {
+    state = maker_state;
+  } else if (maker_state.compare_exchange_strong(state, signal)) {
+    return;
+  }
+  if (state == not_making) {
+    end_without_file(signal);
+  } else if (is_fault(signal)) {
+    end_by(signal);
+  }
 }
 
 // A signal that the caller has this program ignore, as nohup does, stays ignored.
+void change_handler(int signal, void (*from)(int), void (*to)(int)) {
+  struct sigaction action {};
+  if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler == from) std::signal(signal, to);
+}
+
 void change_handlers(void (*from)(int), void (*to)(int)) {
-  for (const int signal : ending_signals) {
-    struct sigaction action {};
-    if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler == from) std::signal(signal, to);
-  }
+  for (const int signal : ending_signals) change_handler(signal, from, to);
+  for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) change_handler(signal, from, to);
 }
 
 // mkostemp() with the file's name guarded from its first moment; -1 and errno when there is none.
