@@ -108,6 +108,22 @@ def test_copies_go_through_no_link_that_leads_nowhere():
         equal(everything_in(folder), before)
 
 
+def test_copies_may_have_any_name_that_a_file_may_have():
+    with scratch() as folder:
+        (folder / "source").write_bytes(b"s" * 5000)
+        (folder / "into").mkdir()
+        most = os.pathconf(folder / "into", "PC_NAME_MAX")
+        for name in ("n" * (most - 13), "n" * (most - 12), "n" * most, "n" + "\u00e9" * ((most - 1) // 2)):
+            for _ in range(2):
+                soft(GDSCP, "-q", folder / "source", folder / "into" / name)
+            equal(os.listdir(folder / "into"), [name])
+            equal((folder / "into" / name).read_bytes(), b"s" * 5000)
+            (folder / "into" / name).unlink()
+        answer = soft(GDSCP, folder / "source", folder / "into" / ("n" * (most + 1)), status=1)
+        contains(answer.stderr, "cannot be made: File name too long.\n       Use a shorter name.\n")
+        equal(os.listdir(folder / "into"), [])
+
+
 def test_copies_are_called_as_they_were_asked_for():
     with scratch() as folder:
         (folder / "source").write_bytes(b"s" * 5000)

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "common/cufile_words.h"
@@ -129,6 +130,22 @@ mode_t mode_for_copy(const SourceFile& source, int copy) {
   return mode;
 }
 
+// A name beside the destination for what is not finished, of which mkostemp() replaces the end. As much of the
+// destination's own as fits, and of that whole characters; "" where its own is too long already.
+std::string unfinished_path(const std::string& destination) {
+  constexpr std::string_view ending = ".gdscp-XXXXXX";
+  constexpr std::size_t usual_most = 255;
+  const fs::path folder = fs::path(destination).parent_path();
+  std::string name = fs::path(destination).filename().string();
+  const long told = pathconf(folder.empty() ? "." : folder.c_str(), _PC_NAME_MAX);
+  const std::size_t most = told > 0 ? static_cast<std::size_t>(told) : usual_most;
+  if (name.size() > most || most <= ending.size()) return {};
+  std::size_t kept = std::min(name.size(), most - ending.size());
+  while (kept > 0 && kept < name.size() && (static_cast<unsigned char>(name[kept]) & 0xC0u) == 0x80u) --kept;
+  name.resize(kept);
+  return folder / name.append(ending);
+}
+
 // Without it the copy could lose its name in a power cut. A folder that may be written and not read is left to the
 // kernel, and so is a file system that knows no fsync of folders.
 void make_name_durable(const std::string& path) {
@@ -230,8 +247,9 @@ std::uint64_t SourceFile::read(void* memory, std::uint64_t offset, std::uint64_t
 }
 
 NewFile::NewFile(std::string destination) : destination_(std::move(destination)) {
-  path_ = destination_ + ".gdscp-XXXXXX";
-  const int descriptor = make_guarded_file(path_);
+  path_ = unfinished_path(destination_);
+  errno = ENAMETOOLONG;
+  const int descriptor = path_.empty() ? -1 : make_guarded_file(path_);
   if (descriptor < 0) {
     fail_with(destination_, "cannot be made", "Check that its folder exists and that you may write there.");
   }
