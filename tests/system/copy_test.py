@@ -124,6 +124,18 @@ def test_copies_may_have_any_name_that_a_file_may_have():
         equal(os.listdir(folder / "into"), [])
 
 
+def test_copies_say_which_limit_was_reached():
+    with scratch() as folder:
+        (folder / "source").write_bytes(b"s" * 5000)
+        found = set()
+        for most in range(4, 16):
+            answer = run("sh", "-c", f'ulimit -n {most}; exec "$@"', "sh", GDSCP, folder / "source", folder / "copy",
+                         env=environment(**SOFT), status=None)
+            if "Too many open files" in answer.stderr:
+                found.add(answer.stderr.splitlines()[-1])
+        equal(found, {"       Raise the limit of open files (ulimit -n)."})
+
+
 def test_copies_are_called_as_they_were_asked_for():
     with scratch() as folder:
         (folder / "source").write_bytes(b"s" * 5000)

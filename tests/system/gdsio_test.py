@@ -516,6 +516,12 @@ def test_gdsio_tells_of_a_failure_as_json_where_json_was_asked_for():
             contains(answer.stderr, failure["error"])
 
 
+def test_gdsio_a_folder_is_no_configuration():
+    with scratch() as folder:
+        answer = gdsio(folder, status=2)
+        contains(answer.stderr, f"gdsio: {folder} is a folder, not a configuration.\n       Use -D for a folder: gdsio -D {folder} ")
+
+
 def test_gdsio_a_missing_file_is_an_error_that_tells_how_to_make_it():
     with scratch() as folder:
         answer = gdsio("-f", folder / "none", "-s", "1M", status=1)

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string_view>
+#include <system_error>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -140,6 +142,12 @@ class Reading {
 }  // namespace
 
 Settings read_configuration(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    throw ToolError(fmt::format("{} is a folder, not a configuration.", printable(path)),
+                    fmt::format("Use -D for a folder: gdsio -D {} -d 0 -w 4 -s 1G -i 1M -x 0 -I 1", printable(path)),
+                    2);
+  }
   std::ifstream file(path);
   if (!file) {
     throw ToolError(fmt::format("{} cannot be read: {}.", printable(path), system_words(errno)),

@@ -29,8 +29,10 @@ const char* remedy_of_open(int error) {
       return "Mount the file system for writing, or read.";
     case EISDIR:
       return "Use -D for a folder.";
-    default:
-      return "Try another file.";
+    default: {
+      const char* remedy = remedy_for_cause(-static_cast<long long>(error));
+      return remedy != nullptr ? remedy : "Try another file.";
+    }
   }
 }
 
