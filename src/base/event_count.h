@@ -19,13 +19,16 @@ class EventCount {
  public:
   std::uint32_t now() const noexcept { return count_.load(std::memory_order_acquire); }
 
-  // What was written before advance() is visible where the new number is seen. `most` of those that wait are woken;
-  // none, where a thread looks by itself.
+  // What was written before advance() is visible where the new number is seen. `most` of those that wait are woken.
   void advance(int most = INT32_MAX) noexcept {
     count_.fetch_add(1, std::memory_order_seq_cst);
-    // A waiter that is not counted yet has its look at the number still before it.
-    if (most == 0 || waiting_.load(std::memory_order_seq_cst) == 0) return;
-    ::syscall(SYS_futex, &count_, FUTEX_WAKE_PRIVATE, most, nullptr, nullptr, 0);
+    wake(most);
+  }
+  // One of those that wait is woken, unless a thread looks at the number by itself. Who looks counts itself there, and
+  // looks once more when it does so no longer: so it is asked behind the advance.
+  void advance_unless(const std::atomic<unsigned>& looking) noexcept {
+    count_.fetch_add(1, std::memory_order_seq_cst);
+    if (looking.load(std::memory_order_seq_cst) == 0) wake(1);
   }
 
   // Returns when the number is no longer `seen`, or at `deadline` (CLOCK_MONOTONIC; none: waits for ever). False when
@@ -45,6 +48,12 @@ class EventCount {
   }
 
  private:
+  // A waiter that is not counted yet has its look at the number still before it.
+  void wake(int most) const noexcept {
+    if (waiting_.load(std::memory_order_seq_cst) == 0) return;
+    ::syscall(SYS_futex, &count_, FUTEX_WAKE_PRIVATE, most, nullptr, nullptr, 0);
+  }
+
   std::atomic<std::uint32_t> count_{0};
   mutable std::atomic<std::uint32_t> waiting_{0};
 };

@@ -96,7 +96,7 @@ void StreamWorkers::doorbell_rung(StreamChannel& channel, StreamTask& task) noex
 // With the lock, which is let go for a moment. A thread will look at what is due, or watch.
 void StreamWorkers::wake_one(Lock& lock) {
   if (sleeping_ > 0) {
-    event_.advance(looking_ > 0 ? 0 : 1);  // a spinning one sees it without being woken
+    event_.advance_unless(looking_);  // a spinning one sees it without being woken
     return;
   }
   if (threads_ >= most_workers) return;
