@@ -42,9 +42,11 @@ std::byte* map_places() noexcept {
   return nullptr;
 }
 
+// There is a slot for each, but another thread may put one back behind this one's look.
 void put_places_back(std::byte* memory) noexcept {
-  for (auto& slot : idle_places) {
+  for (std::size_t i = 0;; ++i) {
     std::byte* none = nullptr;
+    auto& slot = idle_places[i % most_places];
     if (slot.compare_exchange_strong(none, memory, std::memory_order_release, std::memory_order_relaxed)) return;
   }
 }

@@ -147,9 +147,11 @@ bool pending(StagingBuffer& buffer) noexcept {
   return buffer.pending != 0;
 }
 
+// There is a place for each, but not always the one that was passed by: another thread puts one back that is not its
+// own.
 void put_back(StagingBuffer* buffer) noexcept {
   const std::size_t start = base::thread_number() % most_buffers;
-  for (std::size_t i = 0; i < most_buffers; ++i) {
+  for (std::size_t i = 0;; ++i) {
     StagingBuffer* none = nullptr;
     // Release: the next one to take it sees it as this one left it.
     if (idle[(start + i) % most_buffers].compare_exchange_strong(none, buffer, std::memory_order_release,
