@@ -61,7 +61,7 @@ class SpinBackoff {
       return;
     }
     const auto now = std::chrono::steady_clock::now();
-    if (looks_ == busy_looks) began_ = now;
+    if (began_ == std::chrono::steady_clock::time_point{}) began_ = now;
     const std::chrono::nanoseconds waited = now - began_;
     if (waited < awake_) {
       pause(16);
@@ -84,7 +84,7 @@ class SpinBackoff {
     ::sched_yield();
   }
   void sleep() noexcept {
-    looks_ += looks_a_sleep;
+    looks_ = (looks_ / looks_a_sleep + 1) * looks_a_sleep;  // behind other looks, too, long_since() comes true
     const std::chrono::nanoseconds length = std::chrono::microseconds(2) * (looks_ / looks_a_sleep);
     sleep_for(std::clamp(length, shortest_sleep, longest_sleep));
   }
