@@ -290,7 +290,12 @@ void ChannelPool::drop_the_dead() {
   // From the end on: the one that is settled leaves the list.
   for (std::size_t left = polled_.size(); left > 0; --left) {
     StreamChannel* const channel = polled_[left - 1];
-    if (channel->state_ == State::running || !channel->device_.health().is_gone) continue;
+    // What a call is still putting into the stream is that call's: it comes with a later look.
+    const auto is_being_put = [](const StreamTask* task) { return !task->is_submitted(); };
+    if (channel->state_ == State::running || channel->pending_.count_if(is_being_put) > 0 ||
+        !channel->device_.health().is_gone) {
+      continue;
+    }
     channel->condemned_.store(true);
     channel->state_ = State::resting;
     channel->wait_.end();
