@@ -4,13 +4,14 @@
 #include "plan/stream_wait.h"
 
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/failure.h"
 #include "gpu/cuda_api.h"
-#include "gpu/loading.h"
 #include "gpu/stream_scope.h"
+#include "stream/channel/settle_kernels.h"
 #include "stream/channel/stream_channel.h"
 #include "stream/channel/stream_copier.h"
 
@@ -19,9 +20,6 @@ namespace sluice::plan {
 using base::Failure;
 
 namespace {
-
-// Loading our kernels waits for the program's streams, and other calls of the driver wait for that.
-constexpr int most_milliseconds_for_kernels = 2000;
 
 class FrontTask final : public stream::StreamTask {
  public:
@@ -74,8 +72,10 @@ void wait_in_stream(const std::shared_ptr<Front>& front, std::size_t first, cuda
   const stream::Attendance attendance = stream::attendance_of_streams();
   if (attendance == stream::Attendance::no_memory) throw std::bad_alloc();
   if (attendance != stream::Attendance::there) refuse_async("no thread can be started that would attend to the stream");
-  if (gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id())) {
-    stream::await_kernels_unless_streams_wait(*kernels, most_milliseconds_for_kernels);
+  // No thread begins to load them as long as this lives: the stream is to wait for a plan that may need the driver.
+  std::optional<gpu::KernelLoadHold> without;
+  if (!stream::settle_kernels(scope, stream, without)) {
+    refuse_async("the driver is loading code, and waits for streams meanwhile");
   }
   auto task = std::make_unique<FrontTask>(front, first);
   const auto [channel, refusal] = stream::StreamChannel::take_or_tell(scope.context(), scope.context_id());

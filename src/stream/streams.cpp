@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <limits>
 #include <memory>
 #include <new>
@@ -13,7 +12,6 @@
 #include <string>
 
 #include "base/failure.h"
-#include "base/spin_backoff.h"
 #include "base/thread_number.h"
 #include "facts/descriptor_check.h"
 #include "gpu/cuda_api.h"
@@ -24,11 +22,11 @@
 #include "observe/probes.h"
 #include "paths/table.h"
 #include "process/in_flight.h"
+#include "stream/channel/settle_kernels.h"
 
 namespace sluice::stream {
 
 using base::Failure;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -40,11 +38,6 @@ constexpr std::size_t most_unregistered = 16;
 
 // How long ending a file or the driver waits for the next of what stands in streams to end.
 constexpr int most_milliseconds_for_streams = 2000;
-
-// Loading our kernels waits for the program's streams. One that is busy may be waiting for the caller, or for what the
-// caller does next: it is given a moment to come to rest, once in a context.
-constexpr int most_milliseconds_for_kernels = 2000;
-constexpr auto moment_to_become_idle = 50ms;
 
 constexpr std::uintptr_t per_thread_stream = 2;
 
@@ -66,42 +59,6 @@ bool is_captured(cuda::Stream stream) {
   }
   if (asked != cuda::success) refuse(asked, "the stream cannot be used: ");
   return capturing != cuda::capture_none;
-}
-
-bool becomes_idle(cuda::Stream stream, std::chrono::milliseconds within) noexcept {
-  const gpu::CudaApi& driver = *gpu::driver();
-  if (driver.stream_query == nullptr) return false;
-  const auto end = std::chrono::steady_clock::now() + within;
-  base::SpinBackoff backoff;
-  cuda::Result state = driver.stream_query(stream);
-  while (state == cuda::error_not_ready && std::chrono::steady_clock::now() < end) {
-    backoff.wait();
-    state = driver.stream_query(stream);
-  }
-  return state == cuda::success;
-}
-
-// Has them loaded where that holds no stream up. A stream that is busy does without them, and where it has taken long
-// once so do all, until another call has had the rest loaded; no thread begins to load them as long as `without` lives.
-// False: the driver is at it, and takes long.
-bool settle_kernels(const gpu::StreamScope& scope, cuda::Stream stream, std::optional<gpu::KernelLoadHold>& without) {
-  gpu::Kernels* const kernels = gpu::kernels_of(scope.context(), scope.context_id());
-  if (kernels == nullptr) return false;
-  if (kernels->tried.load(std::memory_order_acquire)) return true;
-  if (!kernels->were_awaited_in_vain.load(std::memory_order_relaxed)) {
-    const bool patient = !kernels->idle_was_awaited.exchange(true);
-    const bool is_settled =
-        kernels->begun.load(std::memory_order_acquire) || becomes_idle(stream, patient ? moment_to_become_idle : 0ms);
-    if (is_settled && await_kernels_unless_streams_wait(*kernels, most_milliseconds_for_kernels)) return true;
-  }
-  // Another call may have it go on in between.
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(most_milliseconds_for_kernels);
-  do {
-    gpu::wait_for(*kernels, most_milliseconds_for_kernels);
-    if (auto held_off = gpu::KernelLoadHold::in(*kernels)) without.emplace(std::move(*held_off));
-    if (without || kernels->tried.load(std::memory_order_acquire)) return true;
-  } while (std::chrono::steady_clock::now() < end);
-  return false;
 }
 
 // On a stream that was registered for whole pages NVIDIA's library refuses what is fixed and is none of them. Here that
