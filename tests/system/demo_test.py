@@ -4,7 +4,9 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
+import time
 
 from support import BUILD, SLUICE, contains, environment, equal, everything_in, main, run, scratch, skip
 
@@ -40,6 +42,32 @@ def test_demo_says_why_it_cannot_run():
     with scratch() as folder:
         contains(run(SLUICE, "demo", "--dir", folder / "missing", env=SOFT, status=1).stderr, "No such file")
     contains(run(SLUICE, "demo", "--size", "0", env=SOFT, status=2).stderr, "--size 0")
+
+
+def bytes_written_in(process, folder):
+    """How large the file is that a process has open in a folder, with or without a name."""
+    found = 0
+    for link in pathlib.Path(f"/proc/{process.pid}/fd").iterdir():
+        try:
+            if os.readlink(link).startswith(f"{folder}/"):
+                found = max(found, link.stat().st_size)
+        except FileNotFoundError:
+            pass
+    return found
+
+
+def test_demo_leaves_nothing_when_it_is_ended():
+    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL):
+        with scratch() as folder:
+            demo = subprocess.Popen([SLUICE, "demo", "--dir", folder, "--size", "1G"], env=SOFT, stdout=subprocess.DEVNULL)
+            try:
+                deadline = time.monotonic() + 60
+                while demo.poll() is None and bytes_written_in(demo, folder) == 0 and time.monotonic() < deadline:
+                    time.sleep(0.001)
+            finally:
+                demo.send_signal(ending)
+                equal(demo.wait(60), -ending)
+            equal(everything_in(folder), [])
 
 
 def reachable_by_others(path):

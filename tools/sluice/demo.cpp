@@ -2,6 +2,7 @@
 // `sluice demo`: a file into GPU memory, through the public cuFile API, checked byte for byte and told in a screenful.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -66,29 +67,22 @@ std::uint64_t fitting_size(const std::string& folder, std::uint64_t asked) {
                   "Name a folder on another file system with --dir.");
 }
 
-// A file that is gone when this is, whatever happens in between.
-class TemporaryFile {
+// A file without a name: it goes with the process, whatever ends that.
+class NamelessFile {
  public:
-  explicit TemporaryFile(const std::string& folder) : path_(folder + "/sluice-demo-XXXXXX") {
-    fd_ = mkostemp(path_.data(), O_CLOEXEC);
+  explicit NamelessFile(const std::string& folder) : folder_(folder) {
+    fd_ = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd_ < 0) fd_ = make_and_unlink();
     if (fd_ >= 0) return;
     throw ToolError(fmt::format("No file can be made in {}: {}.", printable(folder), system_words(errno)),
                     "Name a folder that you can write with --dir.");
   }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
-    remove();
-    close(fd_);
-  }
+  NamelessFile(const NamelessFile&) = delete;
+  NamelessFile& operator=(const NamelessFile&) = delete;
+  ~NamelessFile() { close(fd_); }
 
-  const std::string& path() const noexcept { return path_; }
-
-  // Takes the name away; those who have the file open keep it. Once.
-  void remove() {
-    if (!removed_) unlink(path_.c_str());
-    removed_ = true;
-  }
+  // By which it can be opened anew.
+  std::string path() const { return fmt::format("/proc/self/fd/{}", fd_); }
 
   void write_pattern(std::uint64_t size) const {
     std::vector<std::uint64_t> words;
@@ -108,7 +102,7 @@ class TemporaryFile {
       const ssize_t written = write(fd_, bytes, left);
       if (written < 0 && errno == EINTR) continue;
       if (written <= 0) {
-        throw ToolError(fmt::format("{} cannot be written: {}.", path_, system_words(errno)),
+        throw ToolError(fmt::format("The file in {} cannot be written: {}.", printable(folder_), system_words(errno)),
                         "Name a folder on another file system with --dir, or a smaller --size.");
       }
       bytes += written;
@@ -116,9 +110,23 @@ class TemporaryFile {
     }
   }
 
-  std::string path_;
+  // For file systems without O_TMPFILE, as NFS. No signal comes while the file has a name.
+  int make_and_unlink() const {
+    std::string path = folder_ + "/sluice-demo-XXXXXX";
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before);
+    const int fd = mkostemp(path.data(), O_CLOEXEC);
+    const int error = errno;
+    if (fd >= 0) unlink(path.c_str());
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    errno = error;
+    return fd;
+  }
+
+  std::string folder_;
   int fd_ = -1;
-  bool removed_ = false;
 };
 
 // Device memory known to cuFile for as long as this lives.
@@ -194,10 +202,9 @@ Story perform(const DemoOptions& options) {
 
   DeviceMemory memory(options.gpu, story.size);
   story.device = describe_device(options.gpu);
-  TemporaryFile temporary(folder);
-  temporary.write_pattern(story.size);
-  const RegisteredFile file(temporary.path(), Access::read_only);
-  temporary.remove();
+  const NamelessFile nameless(folder);
+  nameless.write_pattern(story.size);
+  const RegisteredFile file(nameless.path(), Access::read_only);
   const RegisteredMemory registration(memory.address(), story.size);
 
   story.direct = file.direct();
