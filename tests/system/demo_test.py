@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from support import BUILD, SLUICE, contains, environment, equal, everything_in, main, run, scratch, skip
+from support import BUILD, SLUICE, behind_a_mount, contains, environment, equal, everything_in, main, run, scratch, skip
 
 SOFT = environment(SLUICE_SOFTGPU="1")
 SIZE = "9000K"  # two pieces of different length
@@ -135,6 +135,20 @@ def test_demo_takes_less_where_there_is_little_room():
             'mount -t tmpfs -o size=8M tmpfs "$1" || exit 99; "$2" demo --dir "$1" --size 1G --json', folder)
         equal(answer["verified"], True)
         equal(answer["bytes"], 2 << 20)
+
+
+def test_demo_says_how_much_room_it_wants():
+    with scratch() as folder:
+        answer = behind_a_mount(f"-t tmpfs -o size=1M tmpfs {folder}", f"{SLUICE} demo --dir {folder} --size 1M", env=SOFT)
+        equal(answer.returncode, 1)
+        contains(answer.stderr, "has 1.0 MiB left, and twice the size is wanted.\n        Make room for 2.0 MiB, or")
+
+
+def test_demo_says_first_that_a_file_system_is_read_only():
+    with scratch() as folder:
+        answer = behind_a_mount(f"-t tmpfs -o ro,size=1M tmpfs {folder}", f"{SLUICE} demo --dir {folder} --size 1M", env=SOFT)
+        equal(answer.returncode, 1)
+        contains(answer.stderr, "Read-only file system.")
 
 
 if __name__ == "__main__":

@@ -60,11 +60,16 @@ std::uint64_t fitting_size(const std::string& folder, std::uint64_t asked) {
     throw ToolError(fmt::format("{} cannot be used: {}.", printable(folder), system_words(errno)),
                     "Name a folder that exists with --dir.");
   }
+  if ((space.f_flag & ST_RDONLY) != 0) {
+    throw ToolError(fmt::format("No file can be made in {}: {}.", printable(folder), system_words(EROFS)),
+                    "Name a folder that you can write with --dir.");
+  }
   const std::uint64_t free = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
   if (rounded <= free / 2) return rounded;
   if (free / 4 >= smallest) return std::max<std::uint64_t>(free / 4 / grain * grain, smallest);
-  throw ToolError(fmt::format("{} has only {} left.", printable(folder), format_bytes(free)),
-                  "Name a folder on another file system with --dir.");
+  throw ToolError(fmt::format("{} has {} left, and twice the size is wanted.", printable(folder), format_bytes(free)),
+                  fmt::format("Make room for {}, or name a folder on another file system with --dir.",
+                              format_bytes(std::min(2 * rounded, 4 * smallest))));
 }
 
 // A file without a name: it goes with the process, whatever ends that.
