@@ -319,6 +319,7 @@ def test_stats_command_line_is_held_to_what_it_says():
     refusal(2**22 + 1, "There is no process", "pgrep -a NAME")
     for words, part in (((), "--pid is required"), (("-p", "x"), "x"), (("-p", "0"), "0 is no number of a process"),
                         (("-p", "1", "-l", "4"), "There is no level 4"), (("-p", "1", "--count", "2"), "Add --interval 1"),
+                        (("-p", "1", "--interval", "1", "--count", "-1"), "1 or more"),
                         (("-p", "1", "--interval", "-1"), "--interval wants seconds")):
         answer = run(GDS_STATS, *words, status=2)
         equal((answer.stdout, answer.stderr.startswith("gds_stats: ")), ("", True))
@@ -327,7 +328,8 @@ def test_stats_command_line_is_held_to_what_it_says():
                         (("1", "--", "true"), "There are a process, 1, and a program, true."), ((), "sluice stats -- CMD"),
                         (("0",), "0 is no number of a process"), (("1", "-o", "file"), "for a program that is started"),
                         (("--prometheus", "file"), "--prometheus=file"), (("--prometheus", "--", "true"), "takes no program"),
-                        (("--names", "--json"), "a form of its own"), (("1", "--interval", "1", "--count", "0"), "0 are none")):
+                        (("--names", "--json"), "a form of its own"), (("1", "--interval", "1", "--count", "0"), "1 or more"),
+                        (("1", "--interval", "1", "--count", "-1"), "1 or more")):
         contains(run(SLUICE, "stats", *words, status=2).stderr, part)
     contains(run(GDS_STATS, "--help").stdout, "Examples:")
     equal(re.findall(r"jq \.(\S+)", run(GDS_STATS, "--help").stdout), ["metrics.sluice_transfers_total"])

@@ -201,6 +201,8 @@ def test_trace_refuses_what_it_cannot_trace_and_says_why():
                          (("trace", "999999999"), ("no process",)),
                          (("trace", "--seconds", "-1", "1"), ("no time to trace for",)),
                          (("trace", str(os.getpid()), "--seconds", "1"), ("no libcufile.so.0 loaded",)),
+                         (("trace", "--events", "-1", "--", "true"), ("--events: takes a whole number, 1 or more",)),
+                         (("report", "--events", "-1", "--", "true"), ("--events: takes a whole number, 1 or more",)),
                          (("trace", "--", "true"), ("nothing to trace: no process of true",)),
                          (("trace", "--seconds", "1", "--", "true"), ("for a process that runs already", "sluice trace PID")),
                          (("trace", "1", "--", "true"), ("There are a process, 1, and a program, true.",))):

@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/error_json.h"
+#include "common/whole_number.h"
 #include "common/written.h"
 #include "gds_stats/module_report.h"
 #include "gds_stats/show.h"
@@ -41,7 +42,7 @@ int run_gds_stats(int argc, char** argv) {
   auto* const process = app.add_option("-p,--pid", options.pid, "The process")->excludes(asks_for_module);
   app.add_option("-l,--level", options.level, "1: totals; 2: and sizes; 3: and GPUs");
   app.add_option("--interval", options.interval, "Rates, a line every so many seconds, until the process ends");
-  app.add_option("--count", options.count, "At most so many of these lines");
+  app.add_option("--count", options.count, "At most so many of these lines")->check(count_number);
   app.add_flag("--json", json, "For programs; with --interval one object a line");
   try {
     app.parse(argc, argv);

@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/output_file.h"
 #include "common/text.h"
+#include "common/whole_number.h"
 #include "common/written.h"
 #include "report/machine_page.h"
 #include "report/results.h"
@@ -114,7 +115,7 @@ void declare_reporting(CLI::App& app, ReportOptions& options, bool& json) {
       ->type_name("FILE");
   report->add_flag("--machine", options.machine, "Of this machine");
   report->add_option("--profile", options.profile, "What `sluice profile` has measured of it")->type_name("FILE");
-  report->add_option("--events", options.most_events, "Of a run: keep at most so many events");
+  report->add_option("--events", options.most_events, "Of a run: keep at most so many events")->check(count_number);
   report->add_flag("--soft-gpu", options.run.soft_gpu, "Preload the soft GPU as libcuda.so.1, too (SLUICE_SOFTGPU=1)");
 
   CLI::App* profile = app.add_subcommand("profile", "Measure this machine's link and folders")->footer(profile_lesson);

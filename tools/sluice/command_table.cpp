@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "common/notes.h"
 #include "common/text.h"
+#include "common/whole_number.h"
 #include "sluice/lessons.h"
 #include "sluice/statuses.h"
 
@@ -127,7 +128,7 @@ void CommandTable::declare_stats() {
   stats_app_->add_option("-l,--level", show_.level, "Of a process: 1: totals and ways; 2: and sizes; 3: and GPUs");
   stats_app_->add_option("--interval", show_.interval,
                          "Of a process: rates, a line every so many seconds, until it ends");
-  stats_app_->add_option("--count", show_.count, "At most so many of these lines");
+  stats_app_->add_option("--count", show_.count, "At most so many of these lines")->check(count_number);
   stats_app_->add_option("-o,--output", run_.output, "Of a program: the counters into this file, not to stderr")
       ->type_name("FILE");
   stats_app_->add_flag("--json", json_, "For programs: one object, or with --interval one a line");
@@ -144,7 +145,7 @@ void CommandTable::declare_trace() {
                    "perfetto, or chrome: JSON, which is meant too by a FILE that ends in .json")
       ->check(CLI::IsMember({"perfetto", "chrome"}));
   trace_app_->add_option("--seconds", trace_.seconds, "Of a process: how long; 0: what it has recorded already");
-  trace_app_->add_option("--events", trace_.most_events, "Keep at most so many events");
+  trace_app_->add_option("--events", trace_.most_events, "Keep at most so many events")->check(count_number);
   trace_app_->add_flag("--soft-gpu", run_.soft_gpu, "Preload the soft GPU as libcuda.so.1, too (SLUICE_SOFTGPU=1)");
   trace_app_->add_flag("--json", json_, "For programs: the line on stderr as an object");
 }

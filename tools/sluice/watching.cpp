@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/output_file.h"
 #include "common/text.h"
+#include "common/whole_number.h"
 #include "gds_stats/metrics.h"
 #include "gds_stats/prometheus.h"
 #include "sluice/statuses.h"
@@ -46,19 +47,13 @@ void want_alone(const CLI::App& stats, const char* option, std::span<char* const
   }
 }
 
-void want_a_number_of_tables(const CLI::App& command) {
-  if (command.count("--count") == 0 || command["--count"]->as<unsigned long long>() > 0) return;
-  throw ToolError("--count is how many there are at most, and 0 are none.", "Write 1 or more, or leave it out: no end.",
-                  status_usage);
-}
-
 }  // namespace
 
 void declare_watching(CLI::App& app, CLI::App& stats, WatchingOptions& options, bool& json) {
   CLI::App* const top = app.add_subcommand("top", top_about)->footer(top_lesson);
   top->add_option("--interval", options.top.interval, "Seconds from look to look")->default_val(1.0);
   top->add_flag("--once", options.top.once, "One table of one interval");
-  top->add_option("--count", options.top.count, "At most so many tables, and no live view");
+  top->add_option("--count", options.top.count, "At most so many tables, and no live view")->check(count_number);
   top->add_flag("--json", json, "For programs: an object each interval");
   CLI::App* const exporter = app.add_subcommand("exporter", exporter_about)->footer(exporter_lesson);
   exporter->add_option("--listen", options.exporter.listen, "Address and port, in numbers")
@@ -78,7 +73,6 @@ void declare_watching(CLI::App& app, CLI::App& stats, WatchingOptions& options, 
 bool run_watching(const CLI::App& app, const CLI::App& stats, WatchingOptions& options, Output output,
                   std::span<char* const> command) {
   if (app.got_subcommand("top")) {
-    want_a_number_of_tables(*app.get_subcommand("top"));
     options.top.output = output;
     top_command(options.top);
     return true;
@@ -87,7 +81,6 @@ bool run_watching(const CLI::App& app, const CLI::App& stats, WatchingOptions& o
     exporter_command(options.exporter);
     return true;
   }
-  want_a_number_of_tables(stats);
   if (stats.count("--names") > 0) {
     want_alone(stats, "--names", command, output);
     fmt::print("| name | kind | labels | level | |\n|---|---|---|---|---|\n{}", metric_rows());
