@@ -4,7 +4,7 @@ import json
 import os
 import re
 
-from support import BUILD, contains, environment, equal, main, run, scratch
+from support import BUILD, behind_a_mount, contains, environment, equal, main, run, scratch
 
 GDSCHECK = BUILD / "bin/gdscheck"
 
@@ -159,6 +159,17 @@ def test_gdscheck_exports_the_topology_and_tells_pairs():
             report("-e", method, "-o", folder / method)
             contains((folder / method).read_text(encoding="utf-8"), '"devices"')
         run(GDSCHECK, "-e", "magic", status=2)
+
+
+def test_gdscheck_leaves_the_old_topology_where_a_new_one_has_no_room():
+    with scratch() as folder:
+        answer = behind_a_mount(f"-t tmpfs -o size=64k none {folder}",
+                                f"printf 'a good one' >{folder}/tree.json; cat /dev/zero >{folder}/rest 2>&-; "
+                                f"{GDSCHECK} -e sysfs -o {folder}/tree.json; echo \" $?\"; cat {folder}/tree.json; echo; ls -A {folder}",
+                                env=environment(SLUICE_SOFTGPU="1"))
+        equal(answer.stderr, f"gdscheck: The topology cannot be written to {folder}/tree.json: No space left on device.\n"
+                             "          Name a file that can be written: -o FILE.\n")
+        equal(answer.stdout, " 1\na good one\nrest\ntree.json\n")
 
 
 READ_LAT = """#!/bin/sh

@@ -1,20 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dynamic routing and the topology: what is configured, and the tree that it would follow.
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <utility>
 
 #include "common/error.h"
+#include "common/output_file.h"
 #include "common/text.h"
 #include "gdscheck/sections.h"
 #include "sluice.h"
 
 namespace sluice::tools {
 namespace {
+
+// By way of memory: the library writes into the file as it goes, and what has the name shall stay until all is there.
+std::string exported() {
+  const int fd = memfd_create("sluice-topology", MFD_CLOEXEC);
+  if (fd < 0) {
+    throw ToolError(fmt::format("The topology cannot be kept in memory: {}.", system_words(errno)),
+                    "Look at the limits of this process (ulimit -a).");
+  }
+  const std::string name = fmt::format("/proc/self/fd/{}", fd);
+  const bool is_well = cuFileExportPCIeTopology(name.c_str()).err == CU_FILE_SUCCESS;
+  std::ostringstream text;
+  text << std::ifstream(name).rdbuf();
+  close(fd);
+  if (is_well) return text.str();
+  throw ToolError(fmt::format("The topology cannot be told: {}.", sluice_last_error()),
+                  "See what the doctor finds: sluice doctor topology.");
+}
 
 // The value of one key, as cufile.json spells it.
 std::string value_of(std::string_view key) {
@@ -89,10 +112,8 @@ void print_unusable_addresses() {
 }
 
 void export_topology(const std::string& file) {
-  if (cuFileExportPCIeTopology(file.c_str()).err != CU_FILE_SUCCESS) {
-    throw ToolError(fmt::format("The topology cannot be written: {}.", sluice_last_error()),
-                    "Name a file that can be written: -o FILE.");
-  }
+  OutputFile output(file, "The topology", 1, "Name a file that can be written: -o FILE.");
+  output.write(exported());
   fmt::print(" PCIe topology written to {}\n", printable(file));
 }
 
