@@ -187,11 +187,18 @@ def test_explain_of_several_files_answers_for_those_that_it_can():
     with scratch() as folder:
         good, gone = folder / "good", folder / "gone"
         good.write_bytes(bytes(4096))
-        text = run(SLUICE, "explain", gone, good, "/proc/version", status=1).stdout
-        contains(text, f"{gone}: ")
-        contains(text, f"{good}: a read of 1.0 MiB at 0\n  path    ")
-        contains(text, "a file of proc, which the kernel makes up")
-        answers = json.loads(run(SLUICE, "explain", "--json", gone, good, status=1).stdout)
+        told = run(SLUICE, "explain", gone, good, "/proc/version", status=1)
+        equal(told.stdout.startswith(f"{good}: a read of 1.0 MiB at 0\n  path    "), True)
+        equal(told.stdout.count("  path    "), 1)
+        # As of one file: a cause and a remedy each.
+        first, remedy, second, other = told.stderr.splitlines()
+        equal(first, f"sluice: {gone} cannot be opened: No such file or directory.")
+        equal(second.startswith("sluice: /proc/version: "), True)
+        contains(second, "a file of proc, which the kernel makes up")
+        equal([line.startswith("        ") for line in (remedy, other)], [True, True])
+        told = run(SLUICE, "explain", "--json", gone, good, status=1)
+        equal(told.stderr.splitlines(), [first, remedy])
+        answers = json.loads(told.stdout)
         equal([("error" in each, "path" in each) for each in answers], [(True, False), (False, True)])
 
 

@@ -119,11 +119,15 @@ std::vector<std::pair<std::string, std::string>> measured_settings() {
   return found;
 }
 
+// As of one file alone: for people, beside an object for programs. Not every cause names the file.
+void tell_error(const Answer& answer) {
+  std::fflush(stdout);
+  const std::string file = printable(answer.file);
+  const std::string cause = printable(answer.error);
+  tell("sluice: {}{}\n        {}\n", cause.starts_with(file) ? "" : file + ": ", cause, answer.remedy);
+}
+
 void print_text(const ExplainOptions& options, const Driver& driver, const Answer& answer) {
-  if (!answer.error.empty()) {
-    fmt::print("{}: {}\n  remedy  {}\n", printable(answer.file), printable(answer.error), answer.remedy);
-    return;
-  }
   const FileReason& first = answer.reasons.front();
   fmt::print("{}: {} of {} at {}\n", printable(answer.file), options.transfer == Transfer::write ? "a write" : "a read",
              format_bytes(answer.size), answer.offset);
@@ -222,8 +226,17 @@ int explain_command(const ExplainOptions& options) {
       std::all_of(answers.begin(), answers.end(), [](const Answer& each) { return each.error.empty(); });
   const int status = all_well ? 0 : 1;
   if (options.output == Output::text) {
-    for (const Answer& answer : answers) print_text(options, driver, answer);
+    for (const Answer& answer : answers) {
+      if (answer.error.empty()) {
+        print_text(options, driver, answer);
+      } else {
+        tell_error(answer);
+      }
+    }
     return status;
+  }
+  for (const Answer& answer : answers) {
+    if (!answer.error.empty()) tell_error(answer);
   }
   Json json = one ? as_json(options, driver, answers.front()) : Json::array();
   for (std::size_t i = 0; !one && i < answers.size(); ++i) json.push_back(as_json(options, driver, answers[i]));
